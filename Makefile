@@ -1,0 +1,67 @@
+# `make demo` and `make test` do all set-up in a fresh clone. See README.md.
+
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all test-gpu bench lint format whole-ops clean
+
+help:
+	@echo "make demo       install into $(VENV) and run examples/demo.py"
+	@echo "make test       install, lint, type-check, and run the sample of the tests"
+	@echo "make test-all   the whole matrices, slow tests included (up to an hour)"
+	@echo "make test-gpu   the tests that need a CUDA device"
+	@echo "make bench      the benchmarks"
+	@echo "make lint       ruff and mypy"
+	@echo "make format     rewrite the sources with ruff"
+	@echo "make clean      remove $(VENV) and every cache"
+	@echo "PYTHON=python3.12 chooses the interpreter, PYTEST_ARGS='-k ops' is passed to pytest"
+
+setup: $(STAMP)
+
+# torch first and alone, so that nothing else can choose its version.
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -c constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install -c constraints.txt setuptools
+	$(BIN)/python -m pip install -c constraints.txt --no-build-isolation -e '.[test]'
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/python examples/demo.py
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest -m "not slow and not gpu and not remote" $(PYTEST_ARGS)
+	@$(BIN)/python tools/whole_ops.py
+
+test-all: lint
+	INFINITENSOR_TEST_ALL=1 $(BIN)/python -m pytest -m "not gpu and not remote" \
+	    --timeout=1800 -o faulthandler_timeout=1900 $(PYTEST_ARGS)
+	@$(BIN)/python tools/whole_ops.py
+
+test-gpu: $(STAMP)
+	$(BIN)/python -m pytest -m gpu $(PYTEST_ARGS)
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
+whole-ops: $(STAMP)
+	@$(BIN)/python tools/whole_ops.py
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src -name '*.egg-info' -type d -prune -exec rm -rf {} +

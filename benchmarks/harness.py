@@ -1,0 +1,386 @@
+"""Compare two libraries fairly on one machine: `measure` a question, `report` the answers.
+
+Each library runs in a process of its own, with its own threads, driven over a pipe, so that
+neither its thread pools nor its memory touch the other's. The two take turns (ours first, then
+the peer's first), so that a slow minute of the machine hits both; what counts is the median of
+the ratios of the pairs, with a 95 % bootstrap interval. Cold is the first call of each process
+after the operands are made; warm is after that. Peak bytes are read from outside, from
+`/proc/<pid>/status`, with the peak reset once the operands are there.
+
+A question is a module with
+
+    QUESTION: str                                    what the numbers are to decide
+    CASES: list[dict]                                each with a "name"
+    PEERS: dict[str, dict[str, str]]                 name -> environment of its process
+    def setup(peer, case, device) -> (run, check)    run() is timed, check() -> float is not
+
+Both are asked for `check()` after the first run; where it differs there is no ratio to report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).parent / "results"
+LEAST_SAMPLE_S = 0.02
+CHECK_TOLERANCE = 1e-3
+
+
+# One library in its own process -------------------------------------------------------------------
+
+
+class Worker:
+    """The process of one library; a context manager that ends it."""
+
+    def __init__(self, question: str, peer: str, environment: dict[str, str], device: str) -> None:
+        self.peer = peer
+        path = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.harness", "--work", question, peer, device],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path, **environment},
+        )
+
+    def ask(self, **command: Any) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(command) + "\n")
+        self.process.stdin.flush()
+        while line := self.process.stdout.readline():
+            if line.startswith("{"):
+                answer: dict[str, Any] = json.loads(line)
+                if "error" in answer:
+                    raise RuntimeError(f"{self.peer}: {answer['error']}")
+                return answer
+        raise RuntimeError(f"{self.peer}: ended with {self.process.wait()} at {command}")
+
+    def rss_bytes(self, which: str) -> int:
+        """`VmRSS` (now) or `VmHWM` (the most since the last reset)."""
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith(which + ":"):
+                return int(line.split()[1]) * 1024
+        raise RuntimeError(f"no {which} of process {self.process.pid}")
+
+    def forget_peak(self) -> None:
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+def work(question: str, peer: str, device: str) -> None:
+    """The loop of a worker: one JSON command a line in, one JSON answer a line out."""
+    module = importlib.import_module(f"benchmarks.{question}")
+    run = check = None
+    for line in sys.stdin:
+        command = json.loads(line)
+        try:
+            match command["do"]:
+                case "setup":
+                    run, check = module.setup(peer, command["case"], device)
+                    answer: dict[str, Any] = {}
+                case "run":
+                    assert run is not None
+                    begun = time.perf_counter()
+                    for _ in range(command["times"]):
+                        run()
+                    answer = {"seconds": (time.perf_counter() - begun) / command["times"]}
+                case "check":
+                    assert check is not None
+                    answer = {"value": float(check()), "device_bytes": device_peak_bytes(device)}
+                case _:
+                    answer = {"error": f"no command {command['do']!r}"}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), flush=True)
+
+
+def device_peak_bytes(device: str) -> int | None:
+    """What torch took from the card at most, as the process itself says; None on a CPU."""
+    if device == "cpu":
+        return None
+    import torch
+
+    return int(torch.cuda.max_memory_reserved())
+
+
+# Two libraries in turns ---------------------------------------------------------------------------
+
+
+@dataclass
+class Side:
+    """What was measured of one library."""
+
+    name: str
+    cold_s: list[float] = field(default_factory=list)
+    warm_s: list[float] = field(default_factory=list)
+    process: list[int] = field(default_factory=list)  # which process each warm sample is of
+    added_bytes: int = 0  # by cold and warm runs, above the operands
+    peak_bytes: int = 0  # of the whole process
+    device_bytes: int | None = None
+    value: float = float("nan")
+
+
+def start(question: str, side: Side, module: Any, case: dict[str, Any], device: str) -> Worker:
+    """A fresh process that has its operands and has made its first, cold run."""
+    worker = Worker(question, side.name, module.PEERS[side.name], device)
+    try:
+        worker.ask(do="setup", case=case)
+        before = worker.rss_bytes("VmRSS")
+        worker.forget_peak()
+        side.cold_s.append(worker.ask(do="run", times=1)["seconds"])
+        side.added_bytes = max(side.added_bytes, worker.rss_bytes("VmHWM") - before)
+        checked = worker.ask(do="check")
+        side.value, side.device_bytes = checked["value"], checked["device_bytes"]
+    except BaseException:
+        worker.__exit__()
+        raise
+    return worker
+
+
+def take_turns(
+    question: str, case: dict[str, Any], us: str, peer: str, device: str, n_pairs: int, n_fresh: int
+) -> tuple[Side, Side]:
+    """Both sides of one case: `n_pairs` pairs in all, spread over `n_fresh` pairs of processes.
+
+    Fresh ones, because where a process happens to get its pages can be worth several percent for
+    as long as it lives.
+    """
+    module = importlib.import_module(f"benchmarks.{question}")
+    ours, theirs = Side(us), Side(peer)
+    for round_ in range(n_fresh):
+        sides = [ours, theirs] if round_ % 2 == 0 else [theirs, ours]
+        with (
+            start(question, sides[0], module, case, device) as first,
+            start(question, sides[1], module, case, device) as second,
+        ):
+            n_here = n_pairs * (round_ + 1) // n_fresh - n_pairs * round_ // n_fresh
+            take_warm_turns([(sides[0], first), (sides[1], second)], n_here)
+    return ours, theirs
+
+
+def take_warm_turns(both: list[tuple[Side, Worker]], n_pairs: int) -> None:
+    """`n_pairs` samples of each side, in turns, each long enough for the clock."""
+    times = {}
+    before = {}
+    for side, worker in both:
+        warm_s = min(worker.ask(do="run", times=1)["seconds"] for _ in range(2))
+        times[side.name, worker] = max(1, round(LEAST_SAMPLE_S / max(warm_s, 1e-7)))
+        before[worker] = worker.rss_bytes("VmRSS")
+        worker.forget_peak()
+    for turn in range(n_pairs):
+        for side, worker in both if turn % 2 == 0 else both[::-1]:
+            answer = worker.ask(do="run", times=times[side.name, worker])
+            side.warm_s.append(answer["seconds"])
+            side.process.append(len(side.cold_s))
+    for side, worker in both:
+        peak = worker.rss_bytes("VmHWM")
+        side.peak_bytes = max(side.peak_bytes, peak)
+        side.added_bytes = max(side.added_bytes, peak - before[worker])
+
+
+def median_ratio(
+    ours: Sequence[float],
+    theirs: Sequence[float],
+    process: Sequence[int] | None = None,
+    n_resamples: int = 4000,
+) -> tuple[float, float, float]:
+    """Median of the pairs' ratios, and its 95 % bootstrap interval (seeded).
+
+    The bootstrap draws processes first and then pairs within them: pairs of one process are alike.
+
+    >>> median_ratio([1.0] * 15, [2.0] * 15)
+    (0.5, 0.5, 0.5)
+    """
+    groups: dict[int, list[float]] = {}
+    for a, b, which in zip(ours, theirs, process or [0] * len(ours), strict=True):
+        groups.setdefault(which, []).append(a / b)
+    rng = random.Random(0)
+    pools = list(groups.values())
+    medians = sorted(
+        statistics.median(
+            ratio
+            for pool in rng.choices(pools, k=len(pools))
+            for ratio in rng.choices(pool, k=len(pool))
+        )
+        for _ in range(n_resamples)
+    )
+    low, high = medians[int(0.025 * n_resamples)], medians[int(0.975 * n_resamples) - 1]
+    return statistics.median(ratio for pool in pools for ratio in pool), low, high
+
+
+def measure(
+    question: str,
+    *,
+    us: str,
+    peers: Sequence[str],
+    device: str = "cpu",
+    n_pairs: int = 16,
+    n_fresh: int = 4,
+    only: str | None = None,
+) -> Iterator[dict[str, Any]]:
+    """One record for each case and peer, as they are done."""
+    module = importlib.import_module(f"benchmarks.{question}")
+    for case in module.CASES:
+        if only and only not in case["name"]:
+            continue
+        for peer in peers:
+            yield one_record(question, case, us, peer, device, n_pairs, n_fresh)
+
+
+def one_record(
+    question: str, case: dict[str, Any], us: str, peer: str, device: str, n_pairs: int, n_fresh: int
+) -> dict[str, Any]:
+    record: dict[str, Any] = {"question": question, "case": case, "us": us, "peer": peer}
+    record |= {"device": device, "load_before": os.getloadavg()[0]}
+    try:
+        ours, theirs = take_turns(question, case, us, peer, device, n_pairs, n_fresh)
+    except RuntimeError as error:
+        return record | {"failed": str(error)} | machine()
+    scale = max(abs(ours.value), abs(theirs.value), 1e-30)
+    if not abs(ours.value - theirs.value) <= CHECK_TOLERANCE * scale:
+        record["failed"] = f"not the same work: {ours.value!r} and {theirs.value!r}"
+        return record | machine()
+    ratio, low, high = median_ratio(ours.warm_s, theirs.warm_s, ours.process)
+    record |= {"ratio": ratio, "ratio_low": low, "ratio_high": high, "n_pairs": n_pairs}
+    for role, side in (("us", ours), ("peer", theirs)):
+        record |= {
+            f"{role}_warm_s": statistics.median(side.warm_s),
+            f"{role}_spread_s": max(side.warm_s) - min(side.warm_s),
+            f"{role}_cold_s": statistics.median(side.cold_s),
+            f"{role}_added_bytes": side.added_bytes,
+            f"{role}_peak_bytes": side.peak_bytes,
+            f"{role}_device_bytes": side.device_bytes,
+        }
+    return record | {"samples": [asdict(ours), asdict(theirs)]} | machine()
+
+
+def machine() -> dict[str, Any]:
+    """Where and on what the numbers were made."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return {
+        "commit": commit.stdout.strip() or None,
+        "machine": f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores",
+        "python": platform.python_version(),
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+# What people read ---------------------------------------------------------------------------------
+
+
+def report(records: Iterable[dict[str, Any]], question: str, name: str) -> str:
+    """Write `results/<name>.jsonl` and `results/<name>.md` and give back the table."""
+    RESULTS.mkdir(exist_ok=True)
+    module = importlib.import_module(f"benchmarks.{question}")
+    done = []
+    with (RESULTS / f"{name}.jsonl").open("w") as lines:
+        for record in records:
+            lines.write(json.dumps(record) + "\n")
+            lines.flush()
+            done.append(record)
+            print(row(record), flush=True)
+    table = "\n".join([HEAD, *map(row, done)])
+    where = f"{done[0]['machine']}, Python {done[0]['python']}, {done[0]['at']}" if done else ""
+    (RESULTS / f"{name}.md").write_text(
+        f"# {module.QUESTION}\n\n{table}\n\n"
+        "Ratio: our time / the peer's, median of alternating pairs with its 95 % bootstrap\n"
+        "interval; below 1 we are faster. Cold: first call of a fresh process. MB: the most the\n"
+        "process grew above its operands, seen from outside.\n\n"
+        f"{where}; commit {done[0]['commit'] if done else None}.\n"
+    )
+    return table
+
+
+HEAD = (
+    "| case | us / peer | ratio [95 %] | warm ms, us / peer | cold ms, us / peer | "
+    "MB, us / peer |\n|---|---|---|---|---|---|"
+)
+
+
+def row(record: dict[str, Any]) -> str:
+    """One line of the table."""
+    names = f"{record['us']} / {record['peer']}"
+    if record["device"] != "cpu":
+        names += f" on {record['device']}"
+    if "failed" in record:
+        return f"| {record['case']['name']} | {names} | failed: {record['failed']} | | | |"
+    added = "device_bytes" if record["us_device_bytes"] is not None else "added_bytes"
+    cells = [
+        record["case"]["name"],
+        names,
+        f"{record['ratio']:.2f} [{record['ratio_low']:.2f}, {record['ratio_high']:.2f}]",
+        f"{record['us_warm_s'] * 1e3:.3g} / {record['peer_warm_s'] * 1e3:.3g}",
+        f"{record['us_cold_s'] * 1e3:.3g} / {record['peer_cold_s'] * 1e3:.3g}",
+        f"{record[f'us_{added}'] / 1e6:.0f} / {record[f'peer_{added}'] / 1e6:.0f}",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def main(question: str, argv: Sequence[str] | None = None) -> int:
+    """The command line that every question has."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{question}")
+    parser.add_argument("--us", default="infinitensor")
+    parser.add_argument("--peers", nargs="+")
+    parser.add_argument("--gpu", action="store_true", help="on cuda; the peer is torch there")
+    parser.add_argument("--pairs", type=int, default=16)
+    parser.add_argument("--fresh", type=int, default=4, help="processes a side")
+    parser.add_argument("--only", help="cases whose name contains this")
+    parser.add_argument("--name", help="of the files under results/")
+    args = parser.parse_args(argv)
+    device = "cuda" if args.gpu else "cpu"
+    peers = args.peers or (["torch"] if args.gpu else ["numpy", "torch"])
+    name = args.name or (f"{question}_gpu" if args.gpu else question)
+    records = measure(
+        question,
+        us=args.us,
+        peers=peers,
+        device=device,
+        n_pairs=args.pairs,
+        n_fresh=args.fresh,
+        only=args.only,
+    )
+    print(HEAD)
+    report(records, question, name)
+    return 0
+
+
+if __name__ == "__main__":
+    _, flag, *worker_arguments = sys.argv
+    assert flag == "--work", "run a question, for example python -m benchmarks.bench_core"
+    work(*worker_arguments)

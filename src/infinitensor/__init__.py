@@ -1,0 +1,103 @@
+"""InfiniTensor: NumPy programs over global tensors, cut into tiles and run where the devices are."""
+
+from __future__ import annotations
+
+import difflib as _difflib
+import sys as _sys
+import types as _types
+from typing import Any as _Any
+
+import numpy as _np
+
+from infinitensor import errors, events
+from infinitensor.api.explain import Plan, explain, plan
+from infinitensor.api.functions import PUBLIC as _PUBLIC
+from infinitensor.api.functions import seed as _seed
+from infinitensor.api.session import Session, current_session, init, shutdown
+from infinitensor.api.tensor import Tensor
+from infinitensor.config import Config, config
+from infinitensor.dtypes import (
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from infinitensor.dtypes import bool_ as bool
+from infinitensor.dtypes import bool_ as bool_
+from infinitensor.errors import (
+    DeviceOutOfMemoryError,
+    InfiniTensorError,
+    LayoutError,
+    LostTileError,
+    MemoryBudgetError,
+    SessionClosedError,
+    TaskError,
+)
+from infinitensor.ir.mesh import Mesh
+
+__version__ = "0.1.0"
+e, pi, inf, nan, newaxis = _np.e, _np.pi, _np.inf, _np.nan, None
+ndarray = Tensor
+
+
+def stats(reset: _Any = False) -> dict[str, _Any]:
+    """What this session has counted: tasks, bytes, plan hits, fall-backs, peaks.
+
+    >>> import infinitensor as it
+    >>> it.stats()["sklearn_fallbacks"]
+    0
+    """
+    return current_session().stats(reset)
+
+
+for _name, _function in _PUBLIC.items():
+    _head, _, _tail = _name.partition(".")
+    if not _tail:
+        globals()[_name] = _function
+        continue
+    _full = f"{__name__}.{_head}"
+    if _full not in _sys.modules:
+        _module = _types.ModuleType(_full, f"NumPy's `{_head}` over tensors.")
+        _sys.modules[_full] = _module
+        globals()[_head] = _module
+    setattr(_sys.modules[_full], _tail, _function)
+_sys.modules[f"{__name__}.random"].seed = _seed  # type: ignore[attr-defined]
+
+__all__ = [  # noqa: PLE0604 - names of the table
+    "Config",
+    "DeviceOutOfMemoryError",
+    "InfiniTensorError",
+    "LayoutError",
+    "LostTileError",
+    "MemoryBudgetError",
+    "Mesh",
+    "Plan",
+    "Session",
+    "SessionClosedError",
+    "TaskError",
+    "Tensor",
+    "config",
+    "errors",
+    "events",
+    "explain",
+    "init",
+    "plan",
+    "shutdown",
+    "stats",
+    *sorted({name.partition(".")[0] for name in _PUBLIC}),
+]
+
+
+def __getattr__(name: str) -> _Any:
+    near = _difflib.get_close_matches(name, [n for n in globals() if not n.startswith("_")], 3, 0.5)
+    hint = f"; the nearest are {', '.join(near)}" if near else ""
+    raise AttributeError(f"infinitensor has no {name!r}{hint}")

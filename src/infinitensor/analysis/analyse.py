@@ -1,0 +1,22 @@
+"""The analysis stage: its one public function runs the passes in order."""
+
+from __future__ import annotations
+
+from infinitensor.analysis.dependence import find_dependence
+from infinitensor.analysis.fusion import find_groups
+from infinitensor.analysis.merge import merge_equal
+from infinitensor.analysis.versions import place_versions
+from infinitensor.ir.graph import Analysed, Graph
+
+
+def analyse(graph: Graph) -> Analysed:
+    """Merge equal nodes, decide which writes go in place, group what shares an iteration space,
+    and count what depends on what.
+
+    Takes time linear in nodes and accesses (bounded by joins where many overlap).
+    """
+    graph, merged = merge_equal(graph)
+    graph, roots, shared = place_versions(graph)
+    groups = find_groups(graph, roots)
+    dependence = find_dependence(graph, groups, roots, shared)
+    return Analysed(graph, groups, roots, dependence, merged)

@@ -1,0 +1,636 @@
+"""Reading and writing through indices: what `x[...]`, `x[...] = v` and `x += v` record."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.api import views
+from infinitensor.api.record import Ref, host_view, record, record_write, stored
+from infinitensor.api.version import Version, user_site
+from infinitensor.config import config
+from infinitensor.dtypes import as_dtype
+from infinitensor.errors import LayoutError, MemoryBudgetError
+from infinitensor.ir.layout import Layout
+from infinitensor.ir.op import Spec
+from infinitensor.ir.region import cut_evenly, grid_shape, whole_box
+from infinitensor.ir.view import View, structure, take
+from infinitensor.ops.registry import TABLE
+from infinitensor.partition import canonical_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from infinitensor.api.session import Session
+    from infinitensor.api.tensor import Tensor
+
+
+def _make(session: Session, version: Version) -> Tensor:
+    from infinitensor.api.tensor import fresh
+
+    return fresh(session, version)
+
+
+def _call(name: str, *args: Any, **kwargs: Any) -> Any:
+    from infinitensor.api.functions import namespace
+
+    return getattr(namespace, name)(*args, **kwargs)
+
+
+def _is_tensor(value: Any) -> bool:
+    from infinitensor.api.tensor import Tensor
+
+    return isinstance(value, Tensor)
+
+
+# --- copies -----------------------------------------------------------------------------------
+
+
+def copied(tensor: Tensor) -> Tensor:
+    """A tensor of its own with the same values."""
+    op = TABLE["_copy"]
+    call = cached_rule(op, (Spec(tensor.shape, tensor.dtype),))
+    return _make(tensor._session, record(tensor._session, op, call, [tensor._ref()])[0])
+
+
+_calls: dict[Any, Any] = {}
+
+
+def cached_rule(op: Any, specs: tuple[Any, ...], *rest: Any) -> Any:
+    """The call of an op for specs and hashable arguments; the same object each time."""
+    key = (op.name, specs, rest)
+    call = _calls.get(key)
+    if call is None:
+        if len(_calls) > 65536:
+            _calls.clear()
+        call = _calls[key] = op.rule(*specs, *rest)
+    return call
+
+
+def cast(tensor: Tensor, dtype: np.dtype[Any], copy: bool, casting: str) -> Tensor:
+    """The values as another dtype."""
+    if not np.can_cast(tensor.dtype, dtype, casting=casting):  # type: ignore[arg-type]
+        raise TypeError(
+            f"Cannot cast array data from {tensor.dtype!r} to {dtype!r} according to the rule {casting!r}"
+        )
+    if dtype == tensor.dtype:
+        return copied(tensor) if copy else tensor
+    if tensor.dtype.kind == "c" and dtype.kind not in "cb":
+        import warnings
+
+        warnings.warn(
+            "Casting complex values to real discards the imaginary part",
+            np.exceptions.ComplexWarning,
+            stacklevel=3,
+        )
+    op = TABLE["_cast"]
+    call = cached_rule(op, (Spec(tensor.shape, tensor.dtype),), dtype)
+    return _make(tensor._session, record(tensor._session, op, call, [tensor._ref()])[0])
+
+
+def scattered(session: Session, values: np.ndarray) -> Version:
+    """A version in tiles on the session's devices, with a copy of the values."""
+    with session.lock:
+        session.check_open()
+        session.drain()
+        engine = session.engine
+        layout = canonical_layout(values.shape, engine.mesh, config.tile_elements)
+        return _into(session, values, layout)
+
+
+def _into(session: Session, values: np.ndarray, layout: Layout) -> Version:
+    engine = session.engine
+    for device in range(engine.mesh.n_devices):
+        need = layout.elements_on(device) * values.dtype.itemsize
+        if need > engine.available_bytes(device):
+            raise MemoryBudgetError(
+                "asarray",
+                need,
+                max(engine.available_bytes(device), 0),
+                engine.mesh.devices[device].name,
+                str(user_site()),
+                "let go of tensors that are no longer needed, use more devices, or give "
+                "it.init(memory=...) more",
+            )
+    version = Version(session, values.shape, values.dtype)
+    version.table = engine.store(values, layout)
+    return version
+
+
+def relayout(tensor: Tensor, pieces: tuple[int, ...]) -> Tensor:
+    """The same values in other tiles."""
+    if len(pieces) != tensor.ndim or any(p < 1 for p in pieces):
+        raise LayoutError(f"relayout{pieces}: a tensor of shape {tensor.shape} needs {tensor.ndim} counts >= 1")
+    session = tensor._session
+    cuts = tuple(
+        cut_evenly(n, max(-(-n // p), 1)) for n, p in zip(tensor.shape, pieces, strict=True)
+    )
+    n_tiles = prod(grid_shape(cuts))
+    n_devices = session.engine.mesh.n_devices
+    owners = tuple(i * n_devices // n_tiles for i in range(n_tiles))
+    with session.lock:
+        return _make(session, _into(session, tensor.numpy(), Layout(cuts, owners)))
+
+
+def read_view(tensor: Tensor) -> np.ndarray:
+    """The values of a stored tensor, from its tiles."""
+    session = tensor._session
+    version = tensor._version
+    table = version.table
+    assert table is not None
+    devices = session.engine.devices
+    view = tensor._view
+    if view is None:
+        return table.read(whole_box(version.shape), devices)
+    if 0 in view.shape:
+        return np.empty(view.shape, tensor.dtype)
+    access = structure(view)
+    if access is not None:
+        box = whole_box(view.shape)
+        hull = access.base_box(box)
+        return np.array(take(table.read(hull, devices), access, box, hull))
+    whole = Version(session, version.shape, version.dtype)
+    whole.host = table.read(whole_box(version.shape), devices)
+    return np.array(host_view(Ref(whole, view, tensor.dtype)))
+
+
+# --- views ------------------------------------------------------------------------------------
+
+
+def part(tensor: Tensor, which: str) -> Tensor:
+    """Real or imaginary part."""
+    if tensor.dtype.kind != "c":
+        if which == "real":
+            return tensor
+        return _call("zeros", tensor.shape, dtype=tensor.dtype)
+    from infinitensor.api.tensor import tensor_of
+
+    view = tensor._whole()
+    seen = View(view.base_shape, view.shape, view.offset, view.strides, which)
+    return tensor_of(tensor._cell, seen, tensor.dtype)
+
+
+def reshape(tensor: Tensor, shape: tuple[int, ...], copy: bool | None) -> Tensor:
+    """A view where NumPy's rule allows one."""
+    known = prod(n for n in shape if n != -1)
+    if -1 in shape:
+        if shape.count(-1) > 1:
+            raise ValueError("can only specify one unknown dimension")
+        if not known or tensor.size % known:
+            if tensor.size or not known:
+                raise ValueError(f"cannot reshape array of size {tensor.size} into shape {_tight(shape)}")
+        shape = tuple(tensor.size // known if n == -1 else n for n in shape)
+    if any(n < 0 for n in shape) or prod(shape) != tensor.size:
+        raise ValueError(f"cannot reshape array of size {tensor.size} into shape {_tight(shape)}")
+    if not copy:
+        view = views.reshaped(tensor._whole(), shape)
+        if view is not None:
+            return tensor._seen_as(view)
+        if copy is False:
+            raise ValueError("Unable to avoid creating a copy while reshaping.")
+    return copied(tensor).reshape(shape)
+
+
+def _tight(shape: tuple[int, ...]) -> str:
+    return "(" + ",".join(str(n) for n in shape) + ("," if len(shape) == 1 else "") + ")"
+
+
+# --- indices ----------------------------------------------------------------------------------
+
+
+def _is_basic(item: Any) -> bool:
+    if item is None or item is Ellipsis or isinstance(item, slice):
+        return True
+    if isinstance(item, bool | np.bool_):
+        return False
+    if isinstance(item, int | np.integer):
+        return True
+    if _is_tensor(item) or isinstance(item, np.ndarray):
+        return bool(item.ndim == 0 and item.dtype.kind in "iu")
+    return hasattr(item, "__index__")
+
+
+def get(tensor: Tensor, index: Any) -> Tensor:
+    """`tensor[index]`: a view for basic indices, a value for full integer ones, else a gather."""
+    items = index if isinstance(index, tuple) else (index,)
+    if all(_is_basic(item) for item in items):
+        seen = tensor._seen_as(views.basic(tensor._whole(), items))
+        full = len(items) == tensor.ndim and not seen.shape
+        if full and all(not isinstance(i, slice) and i is not Ellipsis and i is not None for i in items):
+            return copied(seen)
+        return seen
+    mask = _leading_mask(items)
+    if mask is not None:
+        return _call("_masked", tensor, mask)  # type: ignore[no-any-return]
+    seen, indices, axes, position = _advanced(tensor, items)
+    return _call("_take", seen, indices, axes, position)  # type: ignore[no-any-return]
+
+
+def _leading_mask(items: tuple[Any, ...]) -> Any:
+    """The mask of x[mask] or x[mask, ...]; None for any other index."""
+    first, rest = items[0], items[1:]
+    if any(r is not Ellipsis and r != slice(None) for r in rest if not hasattr(r, "dtype")):
+        return None
+    if any(hasattr(r, "dtype") for r in rest) or sum(r is Ellipsis for r in rest) > 1:
+        return None
+    array = _as_index(first)
+    return array if array is not None and array.dtype == np.bool_ else None
+
+
+def _as_index(item: Any) -> Any:
+    """An index array (tensor or ndarray), or None for a basic index."""
+    if _is_tensor(item):
+        return item
+    if item is None or item is Ellipsis or isinstance(item, slice):
+        return None
+    array = np.asarray(item)
+    if array.size == 0 and not isinstance(item, np.ndarray):
+        array = array.astype(np.int64)
+    return array
+
+
+def _expanded(tensor: Tensor, items: tuple[Any, ...]) -> list[Any]:
+    """Items with the ellipsis written out and masks replaced by their index arrays."""
+    out: list[Any] = []
+    for item in items:
+        array = None if _is_basic(item) else _as_index(item)
+        if array is None:
+            out.append(item)
+        elif array.dtype == np.bool_:
+            out.append(("mask", array))
+        elif array.dtype.kind not in "iu":
+            raise IndexError("arrays used as indices must be of integer (or boolean) type")
+        else:
+            out.append(("index", array))
+    used = 0
+    for item in out:
+        if isinstance(item, tuple):
+            used += item[1].ndim if item[0] == "mask" else 1
+        elif item is not None and item is not Ellipsis:
+            used += 1
+    if used > tensor.ndim:
+        raise IndexError(
+            f"too many indices for array: array is {tensor.ndim}-dimensional, but {used} were indexed"
+        )
+    n_dots = sum(item is Ellipsis for item in out)
+    if n_dots > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if not n_dots:
+        out.append(Ellipsis)
+    at = next(i for i, item in enumerate(out) if item is Ellipsis)
+    return [*out[:at], *(slice(None),) * (tensor.ndim - used), *out[at + 1 :]]
+
+
+def _advanced(tensor: Tensor, items: tuple[Any, ...]) -> tuple[Tensor, list[Any], tuple[int, ...], int]:
+    """The view that basic items give, and for `_take`: index arrays, their axes, where they go."""
+    expanded = _expanded(tensor, items)
+    base: list[Any] = []
+    arrays: list[tuple[int, Any]] = []
+    axis = 0
+    for item in expanded:
+        if isinstance(item, tuple) and item[0] == "mask":
+            mask = item[1]
+            for k, n in enumerate(mask.shape):
+                if n != tensor.shape[axis + k]:
+                    raise IndexError(
+                        f"boolean index did not match indexed array along axis {axis + k}; size of "
+                        f"axis is {tensor.shape[axis + k]} but size of corresponding boolean axis is {n}"
+                    )
+            found = mask.nonzero() if isinstance(mask, np.ndarray) and mask.ndim else _nonzero(mask)
+            for k, where in enumerate(found):
+                arrays.append((len(base), where))
+                base.append(slice(None))
+                axis += 1 if mask.ndim else 0
+                if not mask.ndim:
+                    base[-1] = None
+        elif isinstance(item, tuple):
+            arrays.append((len(base), _in_range(item[1], tensor.shape[axis], axis)))
+            base.append(slice(None))
+            axis += 1
+        elif item is None:
+            base.append(None)
+        elif isinstance(item, slice):
+            base.append(item)
+            axis += 1
+        else:
+            at = np.asarray(int(item), np.int64)
+            arrays.append((len(base), _in_range(at, tensor.shape[axis], axis)))
+            base.append(slice(None))
+            axis += 1
+    seen = tensor._seen_as(views.basic(tensor._whole(), tuple(base)))
+    places = tuple(place for place, _ in arrays)
+    shapes = [tuple(a.shape) for _, a in arrays]
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        texts = " ".join(_tight(s) for s in shapes)
+        raise IndexError(
+            f"shape mismatch: indexing arrays could not be broadcast together with shapes {texts}"
+        ) from None
+    indices = [_call("broadcast_to", _call("asarray", a), shape) for _, a in arrays]
+    indices = [i if i.dtype == np.int64 else cast(i, np.dtype(np.int64), False, "unsafe") for i in indices]
+    together = places == tuple(range(places[0], places[0] + len(places)))
+    return seen, indices, places, places[0] if together else 0
+
+
+def _nonzero(mask: Any) -> tuple[Any, ...]:
+    if not mask.ndim:
+        return (np.zeros(int(bool(mask)), np.int64),)
+    return tuple(_call("nonzero", mask))
+
+
+def _in_range(array: Any, n: int, axis: int) -> Any:
+    """Host-known indices are checked now; a tensor's when it is computed."""
+    if isinstance(array, np.ndarray) and array.size:
+        low, high = int(array.min()), int(array.max())
+        if low < -n or high >= n:
+            wrong = low if low < -n else high
+            raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {n}")
+    return array
+
+
+# --- writes -----------------------------------------------------------------------------------
+
+
+def put(tensor: Tensor, index: Any, value: Any) -> None:
+    """`tensor[index] = value`."""
+    items = index if isinstance(index, tuple) else (index,)
+    if all(_is_basic(item) for item in items):
+        write(tensor, views.basic(tensor._whole(), items), value)
+        return
+    _check_writable(tensor._whole())
+    mask = _leading_mask(items)
+    if mask is not None and _put_masked(tensor, mask, value):
+        return
+    seen, indices, axes, position = _advanced(tensor, items)
+    kept = tuple(n for axis, n in enumerate(seen.shape) if axis not in axes)
+    selection = (*kept[:position], *indices[0].shape, *kept[position:])
+    rows = _fitted(tensor, value, selection, "shape mismatch: value array of shape {} could not be "
+                   "broadcast to indexing result of shape {}")
+    changed = _call("_scatter", seen, indices, rows, axes, position, "set")
+    write(seen, seen._whole(), changed)
+
+
+def _put_masked(tensor: Tensor, mask: Any, value: Any) -> bool:
+    """x[mask] = v as x[...] = where(mask, v, x), where v does not depend on which are True."""
+    if not mask.ndim or mask.shape != tensor.shape[: mask.ndim]:
+        return False
+    shape = np.shape(value) if not _is_tensor(value) else value.shape
+    if len(shape) > tensor.ndim - mask.ndim and prod(shape) != 1:
+        return False
+    rest = tensor.shape[mask.ndim :]
+    rows = _fitted(tensor, value, rest, "shape mismatch: value array of shape {} could not be "
+                   "broadcast to indexing result of shape {}")
+    chosen = _call("asarray", mask).reshape(*mask.shape, *(1,) * len(rest))
+    write(tensor, tensor._whole(), _call("where", chosen, rows, tensor))
+    return True
+
+
+def _fitted(tensor: Tensor, value: Any, shape: tuple[int, ...], text: str) -> Any:
+    """The value as a tensor of the target's dtype, broadcast to a shape."""
+    given = value if _is_tensor(value) else _call("asarray", _host_value(value, tensor.dtype))
+    if _is_tensor(value) and value.dtype != tensor.dtype:
+        given = cast(value, tensor.dtype, False, "unsafe")
+    while given.ndim > len(shape) and given.shape[0] == 1:
+        given = given.reshape(given.shape[1:])
+    try:
+        return _call("broadcast_to", given, shape)
+    except ValueError:
+        raise ValueError(text.format(_tight(given.shape), _tight(shape))) from None
+
+
+def _host_value(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """A value from outside in the dtype of its target, with NumPy's errors for what does not fit."""
+    if isinstance(value, np.ndarray | np.generic):
+        array = np.asarray(value)
+        as_dtype(array.dtype)
+        target = np.empty(array.shape, dtype)
+        target[...] = array
+        return target
+    target = np.empty(np.shape(value), dtype)
+    target[...] = value
+    return target
+
+
+def _check_writable(view: View) -> None:
+    if view.is_broadcast:
+        raise ValueError("assignment destination is read-only")
+
+
+def write(tensor: Tensor, view: View, value: Any) -> None:
+    """Write through a view of the tensor's cell: the cell then shows the next version."""
+    _check_writable(view)
+    session = tensor._session
+    with session.lock:
+        if _is_tensor(value) and value._cell is tensor._cell:
+            if value._whole() == view:
+                return
+            if _may_meet(value._whole(), view):
+                value = copied(value)
+        if _is_tensor(value):
+            fitted = _fitted(tensor, value, view.shape, "could not broadcast input array from shape {} into shape {}")
+        else:
+            fitted = _host_value(value, tensor.dtype)
+            _check_fits(fitted.shape, view.shape)
+        if 0 in view.shape:
+            return
+        if _write_small(tensor, view, fitted):
+            return
+        _write_large(tensor, view, fitted)
+
+
+def _check_fits(given: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    shape = given
+    while len(shape) > len(wanted) and shape[0] == 1:
+        shape = shape[1:]
+    try:
+        fits = np.broadcast_shapes(shape, wanted) == wanted
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"could not broadcast input array from shape {_tight(given)} into shape {_tight(wanted)}"
+        )
+
+
+def _may_meet(a: View, b: View) -> bool:
+    """Whether two views of one base may share elements (their flat ranges overlap)."""
+    ranges = []
+    for view in (a, b):
+        if 0 in view.shape:
+            return False
+        spans = [s * (n - 1) for s, n in zip(view.strides, view.shape, strict=True)]
+        low = view.offset + sum(s for s in spans if s < 0)
+        ranges.append((low, view.offset + sum(s for s in spans if s > 0)))
+    return ranges[0][0] <= ranges[1][1] and ranges[1][0] <= ranges[0][1]
+
+
+def _write_small(tensor: Tensor, view: View, value: Any) -> bool:
+    """At once on a host value, in place if nothing waits to read it."""
+    version = tensor._version
+    if version.host is None or prod(view.shape) > config.small_elements:
+        return False
+    if _is_tensor(value):
+        if value._version.host is None:
+            return False
+        value = host_view(value._ref())
+    if version.readers or version.exported or not version.host.flags.writeable:
+        version = stored(tensor._session, np.array(version.host))
+        tensor._cell.show(version)
+    target = host_view(Ref(version, view, tensor.dtype))
+    target[...] = value
+    return True
+
+
+def _write_large(tensor: Tensor, view: View, value: Any) -> None:
+    session = tensor._session
+    site = user_site()
+    base = tensor._version
+    if _is_tensor(value) and value._session is not session:
+        value = _call("asarray", value.numpy())
+    if view.is_whole:
+        tensor._cell.show(_whole_value(session, value, view.shape))
+        return
+    if structure(view) is None:
+        _write_by_flat_index(tensor, view, value)
+        return
+    if not _is_tensor(value) and value.ndim == 0:
+        operand: Any = value[()]
+    else:
+        given = value if _is_tensor(value) else _call("asarray", value)
+        operand = _call("broadcast_to", given, view.shape)._ref()
+        if operand.view is not None and structure(operand.view) is None:
+            operand = copied(_call("broadcast_to", given, view.shape))._ref()
+    tensor._cell.show(record_write(session, base, view, operand, site))
+
+
+def _whole_value(session: Session, value: Any, shape: tuple[int, ...]) -> Version:
+    if not _is_tensor(value):
+        if value.ndim == 0:
+            return _call("full", shape, value[()], dtype=value.dtype)._version  # type: ignore[no-any-return]
+        value = _call("asarray", value)
+    return copied(_call("broadcast_to", value, shape))._version
+
+
+def _write_by_flat_index(tensor: Tensor, view: View, value: Any) -> None:
+    """A view that is no box (a diagonal, say): written by the index of each element."""
+    steps = np.ix_(*(np.arange(n) for n in view.shape)) if view.shape else ()
+    flat = sum((i * s for i, s in zip(steps, view.strides, strict=True)), np.asarray(view.offset))
+    index = np.unravel_index(np.broadcast_to(flat, view.shape), view.base_shape)
+    from infinitensor.api.tensor import tensor_of
+
+    whole = tensor_of(tensor._cell, None, tensor._version.dtype)
+    if view.part:
+        current = whole[tuple(index)]
+        current = copied(current)
+        seen = current.real if view.part == "real" else current.imag
+        seen[...] = value
+        value = current
+    put(whole, tuple(index), value)
+
+
+def replace(tensor: Tensor, value: Tensor) -> None:
+    """Every element of a tensor (a view or not) from another of its shape."""
+    write(tensor, tensor._whole(), value)
+
+
+def in_place(tensor: Tensor, name: str, other: Any) -> Tensor:
+    """`x op= y`, with NumPy's casting rule and errors."""
+    ufunc: np.ufunc = getattr(np, name)
+    _check_writable_operand(tensor)
+    ghost = np.empty(0, tensor.dtype)
+    if _is_tensor(other):
+        stand_in: Any = np.empty(0, other.dtype)
+    elif isinstance(other, bool | int | float | complex):
+        stand_in = other
+    else:
+        other = np.asarray(other)
+        stand_in = np.empty(0, other.dtype) if other.ndim else other
+    if name == "matmul":
+        result = _call(name, tensor, other)
+        if not np.can_cast(result.dtype, tensor.dtype, "same_kind"):
+            np.add(ghost, np.empty(0, result.dtype), out=ghost)
+    else:
+        with np.errstate(all="ignore"):
+            ufunc(ghost, stand_in, out=ghost)
+        result = _call(name, tensor, other)
+    if result.shape != tensor.shape:
+        raise ValueError(
+            f"non-broadcastable output operand with shape {_tight(tensor.shape)} doesn't match the "
+            f"broadcast shape {_tight(result.shape)}"
+        )
+    write(tensor, tensor._whole(), result)
+    return tensor
+
+
+def _check_writable_operand(tensor: Tensor) -> None:
+    if tensor._view is not None and tensor._view.is_broadcast:
+        raise ValueError("output array is read-only")
+
+
+class Flat:
+    """`x.flat`: the elements in C order."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+
+    def __len__(self) -> int:
+        return self._tensor.size
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._tensor.ravel())
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return copied(self._tensor.ravel()[index])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        tensor = self._tensor
+        view = views.reshaped(tensor._whole(), (tensor.size,))
+        if view is not None:
+            flat = tensor._seen_as(view)
+        else:
+            flat = copied(tensor).reshape(-1)
+        where = np.arange(tensor.size)[index]
+        given = value.numpy() if _is_tensor(value) else np.asarray(value)
+        if where.ndim and given.size and where.size != given.size:
+            given = np.resize(given.reshape(-1), where.shape)
+        flat[index] = given.reshape(where.shape) if given.size == where.size else given
+        if view is None:
+            replace(tensor, flat.reshape(tensor.shape))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self._tensor.ravel().__array__(dtype, copy)
+
+
+# --- drawing ----------------------------------------------------------------------------------
+
+_COLOURS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#9c755f")
+
+
+def drawn(tensor: Tensor, text: str) -> str:
+    """The corner of the values, and the layout: one rectangle a tile, one colour a device."""
+    layout = tensor.layout
+    head = f"Tensor {tensor.shape} {tensor.dtype}"
+    if layout is None or layout.n_tiles > 4096:
+        state = "waiting" if tensor._version.is_waiting else str(layout or "on the host")
+        return f"<div><b>{head}</b>, {state}<pre>{text}</pre></div>"
+    shape = tensor._version.shape
+    rows = shape[0] if len(shape) > 1 else 1
+    columns = shape[-1] if shape else 1
+    boxes = []
+    for index in range(layout.n_tiles):
+        box = layout.tile(index)
+        ylo, yhi = box[0] if len(box) > 1 else (0, 1)
+        xlo, xhi = box[-1] if box else (0, 1)
+        x, y = 240 * xlo / max(columns, 1), 120 * ylo / max(rows, 1)
+        w, h = 240 * (xhi - xlo) / max(columns, 1), 120 * (yhi - ylo) / max(rows, 1)
+        colour = _COLOURS[layout.owner(index) % len(_COLOURS)]
+        boxes.append(
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" fill="{colour}" stroke="white"/>'
+        )
+    svg = f'<svg width="240" height="120" role="img">{"".join(boxes)}</svg>'
+    return f"<div><b>{head}</b>, {layout}<br>{svg}<pre>{text}</pre></div>"
+
+

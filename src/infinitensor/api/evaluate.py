@@ -1,0 +1,302 @@
+"""From waiting tensors to stored ones: graph, plan (or the cached one), run, commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from infinitensor.api.version import Node, Version
+from infinitensor.config import config
+from infinitensor.ir.graph import Graph, Leaf, Operand
+from infinitensor.ir.graph import Node as GraphNode
+from infinitensor.ir.layout import HOST
+from infinitensor.ir.op import Spec
+from infinitensor.partition import canonical_layout
+from infinitensor.pipeline import Prepared, prepare
+from infinitensor.runtime import Run, TileTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy as np
+
+    from infinitensor.api.session import Session
+
+
+@dataclass(slots=True)
+class Stopped:
+    """A run that was stopped: what it was making, and how to go on."""
+
+    run: Run
+    kept: dict[int, Version]
+    nodes: list[Node]
+    used_up: list[Version]
+    inline: bool
+
+
+class Bound:
+    """The waiting part of a program, numbered: everything a plan is keyed by and bound to."""
+
+    def __init__(self, session: Session, roots: Iterable[Version]) -> None:
+        self.session = session
+        self.roots = list(roots)
+        self.nodes = waiting_nodes(self.roots)
+        self.leaves: list[Version] = []
+        self.scalars: list[Any] = []
+        self.numbers: dict[int, int] = {}
+        self.specs: list[Spec] = []
+        self.out_numbers: list[tuple[int, ...]] = []
+        self.versions: dict[int, Version] = {}
+        self._inside_reads: dict[int, int] = {}
+        parts = [self._number(node) for node in self.nodes]
+        self.kept = self._kept()
+        self.donated = [self._is_donated(version) for version in self.leaves]
+        self.tables = [stored_table(session, version) for version in self.leaves]
+        leaf_key = tuple(
+            (v.shape, v.dtype, table.layout, donated)
+            for v, table, donated in zip(self.leaves, self.tables, self.donated, strict=True)
+        )
+        self.key = (tuple(parts), leaf_key, tuple(sorted(self.kept)), config.key())
+
+    def _new(self, version: Version | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+        number = len(self.specs)
+        self.specs.append(Spec(shape, dtype))
+        if version is not None:
+            self.numbers[id(version)] = number
+            self.versions[number] = version
+        return number
+
+    def _number(self, node: Node) -> tuple[Any, ...]:
+        operands: list[Any] = []
+        for given, access in zip(node.inputs, node.accesses, strict=True):
+            if isinstance(given, Version):
+                number = self.numbers.get(id(given))
+                if number is None:
+                    number = self._new(given, given.shape, given.dtype)
+                    self.leaves.append(given)
+                self._inside_reads[number] = self._inside_reads.get(number, 0) + 1
+                operands.append((number, access))
+            else:
+                operands.append(-1)
+                self.scalars.append(given)
+        outs = tuple(
+            self._new(ref(), spec.shape, spec.dtype)
+            for ref, spec in zip(node.outs, node.call.outs, strict=True)
+        )
+        self.out_numbers.append(outs)
+        return (id(node.op), id(node.call), tuple(operands), node.region)
+
+    def _kept(self) -> dict[int, Version]:
+        """What must outlive the evaluation: asked for, shown by a tensor, or read by waiting nodes
+        outside of it."""
+        asked = {id(version) for version in self.roots}
+        kept = {}
+        for outs in self.out_numbers:
+            for number in outs:
+                version = self.versions.get(number)
+                if version is None:
+                    continue
+                outside = version.readers > self._inside_reads.get(number, 0)
+                if id(version) in asked or version.live > 0 or outside:
+                    kept[number] = version
+        return kept
+
+    def _is_donated(self, version: Version) -> bool:
+        number = self.numbers[id(version)]
+        return (
+            version.live == 0
+            and version.exported == 0
+            and version.table is not None
+            and version.readers == self._inside_reads[number]
+            and HOST not in version.table.layout.owners
+        )
+
+    def graph(self) -> Graph:
+        """The frozen graph."""
+        nodes = []
+        scalar = 0
+        for node, outs in zip(self.nodes, self.out_numbers, strict=True):
+            operands = []
+            for given, access in zip(node.inputs, node.accesses, strict=True):
+                if isinstance(given, Version):
+                    operands.append(Operand(self.numbers[id(given)], access))
+                else:
+                    operands.append(Operand(scalar=scalar))
+                    scalar += 1
+            nodes.append(
+                GraphNode(node.op, node.call, tuple(operands), outs, node.site, node.shapes, node.region)
+            )
+        leaves = tuple(
+            Leaf(self.numbers[id(v)], table.layout, donated)
+            for v, table, donated in zip(self.leaves, self.tables, self.donated, strict=True)
+        )
+        return Graph(tuple(self.specs), tuple(nodes), leaves, frozenset(self.kept))
+
+    def budgets(self) -> list[int]:
+        """What this evaluation may use: the budget less what others hold."""
+        engine = self.session.engine
+        budgets = [engine.available_bytes(d) for d in range(engine.mesh.n_devices)]
+        for table in self.tables:
+            for index, buffer in enumerate(table.buffers):
+                if buffer is not None:
+                    budgets[table.layout.owner(index)] += buffer.n_bytes
+        return budgets
+
+    def prepared(self) -> Prepared:
+        """The plan: from the cache if an equal program was planned and still fits."""
+        session = self.session
+        budgets = self.budgets()
+        found: Prepared | None = session.plans.get(self.key)
+        if found is not None and all(
+            need <= budgets[device] for device, need in found.program.peak_bytes.items()
+        ):
+            session.plans.move_to_end(self.key)
+            session.counts["plan_hits"] += 1
+            return found
+        session.counts["plan_misses"] += 1
+        made = prepare(self.graph(), session.engine.mesh, config.tile_elements, budgets)
+        session.plans[self.key] = made
+        while len(session.plans) > config.plan_cache:
+            session.plans.popitem(last=False)
+        return made
+
+
+def waiting_nodes(roots: Iterable[Version]) -> list[Node]:
+    """Nodes that must run for the roots, in recorded order. Iterative: chains may be long."""
+    found: dict[int, Node] = {}
+    stack = [version.node for version in roots if version.node is not None]
+    while stack:
+        node = stack.pop()
+        if node.seq in found:
+            continue
+        found[node.seq] = node
+        for given in node.inputs:
+            if isinstance(given, Version) and given.node is not None and given.node.seq not in found:
+                stack.append(given.node)
+    return [found[seq] for seq in sorted(found)]
+
+
+def stored_table(session: Session, version: Version) -> TileTable:
+    """The tiles of a stored version; a small host value is used where it is."""
+    if version.table is not None:
+        return version.table
+    assert version.host is not None
+    if config.small_elements == 0 and session.engine.mesh.kind != "null":
+        layout = canonical_layout(version.shape, session.engine.mesh, config.tile_elements)
+        version.table = session.engine.store(version.host, layout)
+        version.host = None
+        return version.table
+    return TileTable.of_host(version.host)
+
+
+def evaluate(session: Session, roots: Sequence[Version]) -> None:
+    """Compute the given versions, and commit every live version met on the way."""
+    if not any(version.node is not None for version in roots):
+        return
+    with session.lock:
+        session.check_open()
+        session.drain()
+        _resume(session, roots)
+        waiting = [version for version in roots if version.node is not None]
+        if not waiting:
+            return
+        bound = Bound(session, waiting)
+        prepared = bound.prepared()
+        session.counts["evaluations"] += 1
+        program = prepared.program
+        used_up = [v for v, donated in zip(bound.leaves, bound.donated, strict=True) if donated]
+        run = session.engine.start(program, bound.tables, bound.scalars)
+        for version in used_up:
+            version.table = None
+        n_points = sum(spec.n_elements for spec in bound.specs)
+        inline = n_points <= config.inline_elements
+        stopped = Stopped(run, bound.kept, bound.nodes, used_up, inline)
+        _finish(session, stopped, resumed=False)
+        session.counts["whole_ops"] += sum(node.op.whole for node in bound.nodes)
+
+
+def _finish(session: Session, stopped: Stopped, resumed: bool) -> None:
+    run = stopped.run
+    before = run.n_done
+    moved = run.moved_bytes
+    progress = config.progress if session.progress is None else session.progress
+    try:
+        session.engine.finish(run, stopped.inline, progress, resumed)
+    except BaseException:
+        for node in stopped.nodes:
+            node.stopped = stopped
+        for number, version in list(stopped.kept.items()):
+            if version.node is not None and run.is_made(number):
+                commit(session, version, run.table(number))
+        raise
+    finally:
+        session.counts["tasks"] += run.n_done - before
+        session.counts["bytes_moved"] += run.moved_bytes - moved
+    for number, version in stopped.kept.items():
+        if version.node is not None:
+            commit(session, version, run.table(number))
+    session.counts["tiles_rebuilt"] += run.rebuilt
+    for node in stopped.nodes:
+        node.stopped = None
+    run.release()
+    session.drain()
+    _forget_done(session)
+
+
+def commit(session: Session, version: Version, table: TileTable) -> None:
+    """A version is computed: it lets go of its graph."""
+    small = version.shape == () or _size(version.shape) <= config.small_elements
+    if small and config.small_elements and session.engine.mesh.kind == "cpu":
+        version.host = table.read(tuple((0, n) for n in version.shape), session.engine.devices)
+    else:
+        version.table = table
+    node = version.node
+    version.node = None
+    assert node is not None
+    session.graveyard.append(node)
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    n = 1
+    for length in shape:
+        n *= length
+    return n
+
+
+def _resume(session: Session, roots: Sequence[Version]) -> None:
+    """Finish stopped runs that the roots need."""
+    seen: set[int] = set()
+    for node in waiting_nodes(roots):
+        stopped = node.stopped
+        if stopped is not None and id(stopped) not in seen:
+            seen.add(id(stopped))
+            try:
+                _finish(session, stopped, resumed=True)
+            except Exception:
+                wanted = {id(v) for v in roots}
+                if any(id(v) in wanted and v.node is not None for v in stopped.kept.values()):
+                    raise
+                if not all(v.node is None for v in roots):
+                    raise
+
+
+def _forget_done(session: Session) -> None:
+    """Drop tape entries that are done or dead."""
+    session.tape = [
+        ref for ref in session.tape if (version := ref()) is not None and version.node is not None
+    ]
+    session.waiting_bytes = sum(
+        _size(version.shape) * version.dtype.itemsize
+        for ref in session.tape
+        if (version := ref()) is not None
+    )
+
+
+def evaluate_all(session: Session) -> None:
+    """Evaluate every live waiting tensor: too much is waiting."""
+    with session.lock:
+        session.drain()
+        live = [v for ref in session.tape if (v := ref()) is not None and v.node is not None and v.live > 0]
+        session.counts["forced_evaluations"] += 1
+        evaluate(session, live)
+        _forget_done(session)

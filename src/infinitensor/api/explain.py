@@ -1,0 +1,153 @@
+"""What would run: the plan of waiting tensors, for programs and for people."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from infinitensor.api.evaluate import Bound
+from infinitensor.errors import gib
+from infinitensor.ir.graph import Dependence
+from infinitensor.price import move_seconds
+
+if TYPE_CHECKING:
+    from infinitensor.api.tensor import Tensor
+
+NOTHING = Dependence(0, 0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plan of an evaluation that has not been run."""
+
+    n_tasks: int
+    moves: dict[tuple[str, str], int]
+    peak_bytes: dict[tuple[str, str], int]
+    est_seconds: float
+    layouts: dict[str, str]
+    dependence: Dependence
+    steps: tuple[dict[str, Any], ...]
+    plan_bytes: int
+    smaller_tiles: bool
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that cross between devices."""
+        return sum(self.moves.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data."""
+        return {
+            "n_tasks": self.n_tasks,
+            "moved_bytes": self.moved_bytes,
+            "moves": {f"{a}->{b}": n for (a, b), n in self.moves.items()},
+            "peak_bytes": {f"{d}/{t}": n for (d, t), n in self.peak_bytes.items()},
+            "est_seconds": self.est_seconds,
+            "layouts": self.layouts,
+            "steps": list(self.steps),
+            "plan_bytes": self.plan_bytes,
+            "dependence": {
+                name: getattr(self.dependence, name) for name in Dependence.__dataclass_fields__
+            },
+        }
+
+    def __str__(self) -> str:
+        if not self.n_tasks:
+            return "nothing to run: every value is stored"
+        d = self.dependence
+        lines = [
+            f"plan: {self.n_tasks} tasks in {len(self.steps)} steps, "
+            f"{gib(self.moved_bytes)} moved between devices, about {self.est_seconds:.3g} s",
+            f"dependence: {d.n_nodes} groups, {d.n_edges} edges, critical path {d.critical_path}, "
+            f"widest level {d.widest_level}, {d.versions_shared} writes in place, {d.n_joins} joins",
+            "memory: "
+            + ", ".join(f"{device} {gib(n)}" for (device, _), n in sorted(self.peak_bytes.items())),
+        ]
+        if self.smaller_tiles:
+            lines.append("tiles were made smaller to fit the budget: last bits of library kernels may differ")
+        width = max(len(step["op"]) for step in self.steps)
+        for k, step in enumerate(self.steps):
+            if k == 40:
+                lines.append(f"  … and {len(self.steps) - 40} more steps")
+                break
+            lines.append(
+                f"  {step['op']:<{width}}  {step['tasks']:>6} tasks  {step['shape']:<20} "
+                f"{step['layout']:<24} {step['site']}"
+            )
+        for (a, b), n in sorted(self.moves.items()):
+            lines.append(f"  move {a} -> {b}: {gib(n)}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def plan(*tensors: Tensor, mesh: Any = None, strategy: str = "auto") -> Plan:
+    """What computing these tensors would run: tasks, bytes moved, peak of every memory. Runs nothing.
+
+    >>> import infinitensor as it
+    >>> with it.init("cpu*2"):
+    ...     x = it.ones((1000, 1000)) + 1
+    ...     it.plan(x).moved_bytes
+    0
+    """
+    if mesh is not None:
+        raise ValueError("it.plan(mesh=...): this version plans for the session's own devices")
+    if strategy != "auto":
+        raise ValueError(f"it.plan(strategy={strategy!r}): this version has 'auto'")
+    if not tensors:
+        raise TypeError("it.plan() needs at least one tensor")
+    session = tensors[0]._session
+    with session.lock:
+        session.check_open()
+        session.drain()
+        waiting = [t._version for t in tensors if t._version.node is not None]
+        if not waiting:
+            return Plan(0, {}, {}, 0.0, {}, NOTHING, (), 0, False)
+        bound = Bound(session, waiting)
+        prepared = bound.prepared()
+    names = [device.name for device in session.engine.mesh.devices]
+
+    def name(device: int) -> str:
+        return "host" if device < 0 else names[device]
+
+    program = prepared.program
+    graph = prepared.analysed.graph
+    steps = []
+    layouts = {}
+    for group, laid in zip(prepared.analysed.groups, prepared.plan.groups, strict=True):
+        node = laid.space.last
+        value = node.outs[0]
+        ops = [graph.nodes[n].op.name for n in group.nodes]
+        layout = str(prepared.plan.layouts[value])
+        layouts[f"{len(steps)}:{node.op.name}"] = layout
+        steps.append(
+            {
+                "op": "+".join(ops) if len(ops) <= 4 else f"{ops[0]}+…+{ops[-1]} ({len(ops)})",
+                "tasks": len(laid.devices),
+                "shape": str(graph.specs[value].shape),
+                "layout": layout,
+                "site": str(node.site),
+                "whole": node.op.whole,
+            }
+        )
+    seconds = sum(f.seconds * f.n for f in program.graph.families)
+    seconds /= max(prepared.plan.mesh.workers, prepared.plan.mesh.n_devices if prepared.plan.mesh.kind == "cuda" else 1)
+    seconds += sum(move_seconds(n, prepared.plan.mesh) for n in program.moved.values())
+    return Plan(
+        program.graph.n_tasks,
+        {(name(a), name(b)): n for (a, b), n in program.moved.items()},
+        {(name(d), "device"): n for d, n in program.peak_bytes.items()},
+        seconds,
+        layouts,
+        prepared.analysed.dependence,
+        tuple(steps),
+        program.plan_bytes,
+        prepared.tile_elements != 0 and prepared.tile_elements != bound.key[-1][0],
+    )
+
+
+def explain(*tensors: Tensor) -> Plan:
+    """The plan of these tensors; print it."""
+    return plan(*tensors)

@@ -1,0 +1,625 @@
+"""The public functions: made from the op table, with those that only change views written here."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from infinitensor.api import assign, views
+from infinitensor.api.record import Ref, record
+from infinitensor.api.session import current_session
+from infinitensor.api.tensor import Tensor, fresh, from_values
+from infinitensor.api.version import Version
+from infinitensor.config import config
+from infinitensor.dtypes import as_dtype
+from infinitensor.ir.op import Spec
+from infinitensor.ops import TABLE
+from infinitensor.ops.user import map_tiles_op
+from infinitensor.partition.tiles import LEAF_ELEMENTS, floor_power
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from infinitensor.api.session import Session
+    from infinitensor.ir.op import Call, Op
+
+COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
+
+
+class Namespace:
+    """Everything callable, internal ops too: what programs over other ops get as `xp`."""
+
+    float32 = np.dtype(np.float32)
+    float64 = np.dtype(np.float64)
+    int64 = np.dtype(np.int64)
+    bool = np.dtype(np.bool_)
+    pi = np.pi
+    newaxis = None
+
+    def force(self, tensor: Tensor) -> np.ndarray:
+        """Evaluate a small tensor because a shape depends on it; counted."""
+        tensor._session.counts["forced_evaluations"] += 1
+        return tensor.numpy()
+
+    def block(self, n: int) -> int:
+        """The canonical block length of an axis of n elements: a power of two within the tile bound."""
+        bound = config.tile_elements or max(
+            LEAF_ELEMENTS, current_session().engine.mesh.devices[0].tile_elements
+        )
+        return floor_power(max(min(n, bound), 1))
+
+    def next_seed(self) -> np.int64:
+        """The key of a random op."""
+        return np.int64(current_session().next_seed())
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+namespace = Namespace()
+
+
+# --- operands ---------------------------------------------------------------------------------
+
+
+def asarray(
+    obj: Any,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+    copy: bool | None = None,
+    order: str | None = None,
+) -> Tensor:
+    """A tensor with the values of an array, a nested list or a scalar.
+
+    The values are copied: later changes of `obj` do not reach the tensor, nor the other way round.
+
+    >>> import infinitensor as it
+    >>> it.asarray([[1, 2], [3, 4]]).sum().item()
+    10
+    """
+    if isinstance(obj, Tensor):
+        if dtype is not None and as_dtype(dtype) != obj.dtype:
+            return obj.astype(dtype)
+        return assign.copied(obj) if copy else obj
+    if isinstance(obj, np.ma.MaskedArray):
+        raise TypeError(
+            "a masked array has values that are not there: fill it first, for example "
+            "it.asarray(a.filled(0))"
+        )
+    values = _to_host(obj)
+    wanted = as_dtype(values.dtype if dtype is None else dtype)
+    if dtype is not None and values.dtype.kind in "iufcb" and values.size and not hasattr(obj, "dtype"):
+        values = np.array(obj if not _holds_tensors(obj) else values, dtype=wanted)
+    return from_values(current_session(), np.array(values, dtype=wanted, order="C"))
+
+
+def array(obj: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) -> Tensor:
+    """A new tensor with the values of an array, a nested list, a scalar or a tensor."""
+    made = asarray(obj, dtype, copy=copy)
+    if made.ndim < ndmin:
+        made = made.reshape((1,) * (ndmin - made.ndim) + made.shape)
+    return made
+
+
+def _holds_tensors(obj: Any) -> bool:
+    return isinstance(obj, list | tuple) and any(isinstance(o, Tensor) or _holds_tensors(o) for o in obj)
+
+
+def _to_host(obj: Any) -> np.ndarray:
+    if _holds_tensors(obj):
+        return np.array([_to_host(o) if not isinstance(o, Tensor) else o.numpy() for o in obj])
+    if hasattr(obj, "detach") and hasattr(obj, "cpu"):
+        return np.asarray(obj.detach().cpu().numpy())
+    values = np.asarray(obj)
+    if values.dtype.kind in "OSUmMV":
+        raise TypeError(
+            f"infinitensor holds numbers: an array of dtype {values.dtype} cannot become a tensor; "
+            "convert it first, for example a.astype(float)"
+        )
+    return values
+
+
+def operand(session: Session, value: Any) -> tuple[Any, Spec]:
+    """What recording takes for a value, and its spec: tensors, Python scalars (weak), NumPy's."""
+    if isinstance(value, Tensor):
+        return value._ref(), Spec(value.shape, value.dtype)
+    kind = type(value)
+    if kind is int or kind is float or kind is complex:
+        return value, Spec((), np.result_type(kind), kind)
+    if kind is bool:
+        return np.bool_(value), Spec((), np.dtype(np.bool_))
+    if isinstance(value, np.generic):
+        return value, Spec((), as_dtype(value.dtype))
+    tensor = asarray(value)
+    return tensor._ref(), Spec(tensor.shape, tensor.dtype)
+
+
+def _session_of(values: Iterable[Any]) -> Session:
+    for value in values:
+        if isinstance(value, Tensor):
+            return value._session
+        if isinstance(value, list | tuple):
+            for one in value:
+                if isinstance(one, Tensor):
+                    return one._session
+    return current_session()
+
+
+# --- functions from the table -----------------------------------------------------------------
+
+
+_bound: dict[Any, Any] = {}
+
+
+def bound_call(op: Op, key: Any, rule: Callable[[], Call]) -> Call:
+    """The call of an op for given specs: made once, so that equal calls are one object."""
+    try:
+        found = _bound.get(key)
+    except TypeError:
+        return rule()
+    if found is None:
+        if len(_bound) > 65536:
+            _bound.clear()
+        found = _bound[key] = rule()
+    return found  # type: ignore[no-any-return]
+
+
+def public_function(op: Op) -> Callable[..., Any]:
+    """The function users call for an op of the table."""
+    if op.kind == "program":
+        made = _program_function(op)
+    elif op.kind == "elementwise":
+        made = _elementwise_function(op)
+    else:
+        made = _op_function(op)
+    made.__name__ = made.__qualname__ = op.name.rsplit(".", 1)[-1]
+    made.__doc__ = op.doc
+    made.__module__ = "infinitensor"
+    return made
+
+
+def _elementwise_function(op: Op) -> Callable[..., Any]:
+    n_args = len(op.arrays)
+    names = op.arrays
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            args = _by_name(op, names, args, kwargs)
+        if len(args) != n_args:
+            raise TypeError(f"{op.name}() takes {n_args} arguments ({', '.join(names)}), got {len(args)}")
+        session = _session_of(args)
+        found = [operand(session, arg) for arg in args]
+        specs = tuple(spec for _, spec in found)
+        call = bound_call(op, (op.name, specs), lambda: op.rule(*specs))
+        operands = [value for value, _ in found]
+        for i, spec in enumerate(specs):
+            if not isinstance(operands[i], Ref):
+                if op.name in COMPARISONS and spec.weak is int and _is_outside(operands[i], call.loop[i]):
+                    return _compare_outside(op.name, args, i)
+                operands[i] = _typed(operands[i], call.loop[i])
+        return fresh(session, record(session, op, call, operands)[0])
+
+    function.__signature__ = inspect.signature(op.rule)  # type: ignore[attr-defined]
+    return function
+
+
+def _by_name(op: Op, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    values = dict(zip(names, args, strict=False))
+    for name, value in kwargs.items():
+        if name not in names:
+            raise TypeError(f"{op.name}() got an unexpected keyword argument {name!r}")
+        if name in values:
+            raise TypeError(f"{op.name}() got multiple values for argument {name!r}")
+        values[name] = value
+    return tuple(values[name] for name in names if name in values)
+
+
+def _typed(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A scalar in the dtype it is computed in; a Python integer that does not fit is an error."""
+    if isinstance(value, np.generic):
+        return value.astype(dtype)
+    return np.array(value, dtype=dtype)[()]
+
+
+def _is_outside(value: int, dtype: np.dtype[Any]) -> bool:
+    if dtype.kind not in "iu":
+        return False
+    info = np.iinfo(dtype)
+    return not info.min <= value <= info.max
+
+
+def _compare_outside(name: str, args: tuple[Any, ...], i: int) -> Any:
+    """An integer beyond the dtype compares as an infinity would."""
+    far = np.float64(np.inf if args[i] > 0 else -np.inf)
+    changed = list(args)
+    changed[i] = far
+    return getattr(namespace, name)(*changed)
+
+
+def _op_function(op: Op) -> Callable[..., Any]:
+    signature = inspect.signature(op.rule)
+    array_names = {name.lstrip("*"): name.startswith("*") for name in op.arrays}
+    for name in array_names:
+        if name not in signature.parameters:
+            raise ValueError(f"op {op.name!r}: no parameter {name!r} in {signature}")
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{op.name}(): {error}") from None
+        session = _session_of(bound.arguments.values())
+        operands: list[Any] = []
+        given: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            if name not in array_names:
+                given[name] = value
+            elif array_names[name]:
+                found = [operand(session, one) for one in value]
+                operands += [o for o, _ in found]
+                given[name] = tuple(spec for _, spec in found)
+            else:
+                one, given[name] = operand(session, value)
+                operands.append(one)
+        positional = {
+            name: given.pop(name)
+            for name, parameter in signature.parameters.items()
+            if name in given and parameter.kind is inspect.Parameter.POSITIONAL_ONLY
+        }
+        key = (op.name, tuple(positional.items()), tuple(given.items()))
+        call = bound_call(op, key, lambda: op.rule(*positional.values(), **given))
+        if op.kind == "update":
+            versions = [updated(session, op, call, operands)]
+        else:
+            if call.loop:
+                operands = [
+                    o if isinstance(o, Ref) else _typed(o, d) for o, d in zip(operands, call.loop, strict=True)
+                ]
+            versions = record(session, op, call, operands)
+        made = [fresh(session, version) for version in versions]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return function
+
+
+def updated(session: Session, op: Op, call: Call, operands: list[Any]) -> Version:
+    """The next version of the first operand, by an op that changes tiles in place."""
+    base = operands[0]
+    if base.view is not None or base.version.node is None:
+        copy = TABLE["_copy"]
+        made = record(session, copy, assign.cached_rule(copy, (Spec(base.shape, base.dtype),)), [base])
+        base = Ref(made[0], None, base.dtype)
+    rest = [o if isinstance(o, Ref) else from_values(session, np.asarray(o))._ref() for o in operands[1:]]
+    if base.version.host is not None and all(o.version.host is not None for o in rest):
+        from infinitensor.api.record import host_view
+        from infinitensor.ir.op import At
+        from infinitensor.ir.region import whole_box
+
+        ins = [host_view(o) for o in rest]
+        boxes = (whole_box(base.shape), *(whole_box(x.shape) for x in ins))
+        kernel = op.kernel_for("cpu")
+        kernel(np, *ins, out=base.version.host, at=At(boxes[:1], boxes), **dict(call.params))
+        return base.version
+    return record(session, op, call, [base, *rest])[0]
+
+
+def _program_function(op: Op) -> Callable[..., Any]:
+    signature = inspect.signature(op.rule)
+    public = signature.replace(parameters=list(signature.parameters.values())[1:])
+    array_names = {name.lstrip("*"): name.startswith("*") for name in op.arrays}
+    rule: Callable[..., Any] = op.rule
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        try:
+            bound = public.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{op.name}(): {error}") from None
+        for name, many in array_names.items():
+            if name in bound.arguments and bound.arguments[name] is not None:
+                value = bound.arguments[name]
+                parameter = public.parameters[name]
+                if many or parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                    bound.arguments[name] = tuple(asarray(one) for one in value)
+                else:
+                    bound.arguments[name] = asarray(value)
+        return rule(namespace, *bound.args, **bound.kwargs)
+
+    function.__signature__ = public  # type: ignore[attr-defined]
+    return function
+
+
+# --- functions that change views --------------------------------------------------------------
+
+
+def _view_function(change: Callable[..., Any]) -> Callable[..., Any]:
+    """A function over the view of its first argument, by what NumPy does to strides."""
+
+    def function(x: Any, /, *args: Any, **kwargs: Any) -> Tensor:
+        tensor = asarray(x)
+        return tensor._seen_as(views.through(tensor._whole(), lambda g: change(g, *args, **kwargs)))
+
+    function.__name__ = function.__qualname__ = change.__name__
+    function.__doc__ = (
+        f"As `numpy.{change.__name__}`; a view: it costs nothing, and writes reach the original."
+    )
+    return function
+
+
+def _permuted(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    return np.transpose(x, axes)
+
+
+def broadcast_to(x: Any, /, shape: Any) -> Tensor:
+    """A read-only view in which size-1 axes are repeated to fill a shape.
+
+    >>> import infinitensor as it
+    >>> it.broadcast_to(it.asarray([1, 2]), (2, 2)).tolist()
+    [[1, 2], [1, 2]]
+    """
+    tensor = asarray(x)
+    wanted = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
+    if tensor.shape == wanted:
+        return tensor
+    return tensor._seen_as(views.through(tensor._whole(), lambda g: np.broadcast_to(g, wanted)))
+
+
+def broadcast_arrays(*arrays: Any) -> list[Tensor]:
+    """Views of all arrays with one shape."""
+    tensors = [asarray(a) for a in arrays]
+    shape = np.broadcast_shapes(*(t.shape for t in tensors))
+    return [broadcast_to(t, shape) for t in tensors]
+
+
+def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tensor:
+    """Another shape; a view where NumPy would give one.
+
+    >>> import infinitensor as it
+    >>> it.reshape(it.arange(4), (2, 2)).tolist()
+    [[0, 1], [2, 3]]
+    """
+    wanted = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    return asarray(x).reshape(wanted, copy=copy)
+
+
+def ravel(x: Any, /) -> Tensor:
+    """One axis; a view where NumPy would give one."""
+    return asarray(x).ravel()
+
+
+def copy(x: Any, /) -> Tensor:
+    """A tensor of its own with the same values."""
+    return assign.copied(asarray(x))
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
+    """The values as another dtype."""
+    return asarray(x).astype(dtype, copy=copy)
+
+
+def expand_dims(x: Any, /, axis: Any = 0) -> Tensor:
+    """New axes of length one; a view."""
+    tensor = asarray(x)
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    normal = normalize_axis_tuple(axes, tensor.ndim + len(axes))
+    rest = iter(tensor.shape)
+    shape = tuple(1 if i in normal else next(rest) for i in range(tensor.ndim + len(axes)))
+    return tensor.reshape(shape)
+
+
+def compute(*tensors: Any) -> Any:
+    """Compute tensors together, now. Returns them; errors are raised here.
+
+    >>> import infinitensor as it
+    >>> a, b = it.compute(it.ones(3).sum(), it.ones(4).sum())
+    >>> float(a) + float(b)
+    7.0
+    """
+    from infinitensor.api.evaluate import evaluate
+
+    given = [t for t in tensors if isinstance(t, Tensor)]
+    by_session: dict[int, list[Tensor]] = {}
+    for tensor in given:
+        by_session.setdefault(id(tensor._session), []).append(tensor)
+    for group in by_session.values():
+        evaluate(group[0]._session, [t._version for t in group])
+    return tensors[0] if len(tensors) == 1 else tensors
+
+
+def map_tiles(
+    fn: Callable[..., Any],
+    *tensors: Any,
+    form: str,
+    combine: str | None = None,
+    dtype: Any = None,
+    sizes: Any = None,
+    halo: Any = None,
+    with_region: bool = False,
+    scratch_bytes: int = 0,
+) -> Any:
+    """A pure function of tiles as an op: NumPy arrays in and out on CPUs, torch tensors on GPUs.
+
+    `form` names the axes, as in "nd,kd->nk"; several outputs are written "nd->n;d". Labels that only
+    inputs have are cut if `combine` ("sum", "min", "max" ...) says how partial results merge, and
+    stay whole otherwise. `sizes` gives labels that only outputs have, `halo` widens what a tile
+    reads: {"n": (1, 1)}. With `with_region` the function gets `region=`, the boxes it makes.
+
+    >>> import infinitensor as it
+    >>> x = it.arange(6.0).reshape(3, 2)
+    >>> it.map_tiles(lambda tile: tile.sum(1), x, form="nd->n").tolist()
+    [1.0, 5.0, 9.0]
+    """
+    made = [asarray(t) for t in tensors]
+    session = _session_of(made)
+    specs = tuple(Spec(t.shape, t.dtype) for t in made)
+
+    def rule() -> Any:
+        return map_tiles_op(fn, specs, form, combine, dtype, sizes, halo, with_region, scratch_bytes)
+
+    settings = (combine, str(dtype), _frozen(sizes), _frozen(halo), with_region, scratch_bytes)
+    op, call = bound_call(None, ("map_tiles", fn, specs, form, settings), rule)  # type: ignore[arg-type,misc]
+    versions = record(session, op, call, [t._ref() for t in made])
+    outs = [fresh(session, version) for version in versions]
+    return outs[0] if len(outs) == 1 else tuple(outs)
+
+
+def _frozen(mapping: Any) -> Any:
+    return None if mapping is None else tuple(sorted((k, tuple(np.atleast_1d(v))) for k, v in mapping.items()))
+
+
+def seed(value: int) -> None:
+    """Start the random streams of this session anew: the same calls give the same numbers."""
+    session = current_session()
+    session.seed = int(value)
+    session.stream = 0
+
+
+VIEWS: dict[str, Callable[..., Any]] = {
+    function.__name__: _view_function(function)
+    for function in (
+        np.transpose,
+        np.matrix_transpose,
+        np.moveaxis,
+        np.swapaxes,
+        np.rollaxis,
+        np.flip,
+        np.fliplr,
+        np.flipud,
+        np.rot90,
+        np.squeeze,
+        np.diagonal,
+    )
+}
+VIEWS["permute_dims"] = _view_function(_permuted)
+HELPERS: dict[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (
+        array,
+        asarray,
+        astype,
+        broadcast_arrays,
+        broadcast_to,
+        compute,
+        copy,
+        expand_dims,
+        map_tiles,
+        ravel,
+        reshape,
+    )
+}
+
+
+def fill_namespace() -> dict[str, Callable[..., Any]]:
+    """Every function by its full name; the internal ones too are put on `namespace`."""
+    found: dict[str, Callable[..., Any]] = {}
+    for name, op in TABLE.items():
+        found[name] = public_function(op)
+    found.update(VIEWS)
+    found.update(HELPERS)
+    for name, function in found.items():
+        setattr(namespace, name.replace(".", "_"), function)
+        head, _, tail = name.partition(".")
+        if tail:
+            if head not in namespace.__dict__:
+                setattr(namespace, head, _Sub())
+            setattr(getattr(namespace, head), tail, function)
+    return found
+
+
+class _Sub:
+    """A submodule of the namespace."""
+
+
+PUBLIC = {name: function for name, function in fill_namespace().items() if not name.startswith("_")}
+PUBLIC = {n: f for n, f in PUBLIC.items() if not n.rpartition(".")[2].startswith("_")}
+
+
+# --- operators and methods --------------------------------------------------------------------
+
+_BINARY = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "pow": "power",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "lshift": "left_shift",
+    "rshift": "right_shift",
+    "matmul": "matmul",
+}
+_COMPARE = {
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
+_UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "bitwise_not"}
+
+
+def _equip() -> None:
+    """Give Tensor its operators and methods."""
+    for short, name in _BINARY.items():
+        function = getattr(namespace, name)
+        setattr(Tensor, f"__{short}__", _forward(function))
+        setattr(Tensor, f"__r{short}__", _reflected(function))
+        setattr(Tensor, f"__i{short}__", _inplace(name))
+    for short, name in _COMPARE.items():
+        setattr(Tensor, f"__{short}__", _forward(getattr(namespace, name)))
+    for short, name in _UNARY.items():
+        function = getattr(namespace, name)
+        setattr(Tensor, f"__{short}__", lambda self, function=function: function(self))
+    Tensor.__divmod__ = lambda self, other: (self // other, self % other)  # type: ignore[attr-defined]
+    Tensor.__rdivmod__ = lambda self, other: (other // self, other % self)  # type: ignore[attr-defined]
+    for name, op in TABLE.items():
+        if op.method and name not in Tensor.__dict__:
+            setattr(Tensor, name, _method(getattr(namespace, name)))
+
+
+def _known(other: Any) -> bool:
+    return isinstance(other, Tensor | np.ndarray | np.generic | bool | int | float | complex | list | tuple)
+
+
+def _forward(function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        return function(self, other) if _known(other) else NotImplemented
+
+    method.__doc__ = function.__doc__
+    return method
+
+
+def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        return function(other, self) if _known(other) else NotImplemented
+
+    return method
+
+
+def _inplace(name: str) -> Callable[..., Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        return assign.in_place(self, name, other) if _known(other) else NotImplemented
+
+    return method
+
+
+def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return function(self, *args, **kwargs)
+
+    method.__name__ = function.__name__
+    method.__doc__ = function.__doc__
+    return method
+
+
+_equip()
+Tensor.__array_ufunc__ = None  # type: ignore[attr-defined]

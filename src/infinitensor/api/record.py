@@ -1,0 +1,249 @@
+"""Recording: a call becomes a node that waits, or, where it is small, a value at once."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.api.evaluate import evaluate_all
+from infinitensor.api.version import Node, Site, Version, user_site
+from infinitensor.config import config
+from infinitensor.errors import InfiniTensorError
+from infinitensor.ir.op import At, Spec
+from infinitensor.ir.region import whole_box
+from infinitensor.ir.view import structure, whole_view
+from infinitensor.ops.kernels import lower, lower_finish, lower_partial
+from infinitensor.ops.registry import TABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from infinitensor.api.session import Session
+    from infinitensor.ir.op import Call, Op
+    from infinitensor.ir.view import View
+
+
+class Ref:
+    """A tensor as recording sees it: a version through a view (None: all of it)."""
+
+    __slots__ = ("dtype", "shape", "version", "view")
+
+    def __init__(self, version: Version, view: View | None, dtype: np.dtype[Any]) -> None:
+        self.version = version
+        self.view = view
+        self.shape = version.shape if view is None else view.shape
+        self.dtype = dtype
+
+
+def host_view(ref: Ref) -> np.ndarray:
+    """The values of a reference to a small host value, without a copy."""
+    base = ref.version.host
+    assert base is not None
+    view = ref.view
+    if view is None:
+        return base
+    width = base.dtype.itemsize
+    if 0 in view.shape:
+        return np.empty(view.shape, ref.dtype)
+    found = np.ndarray(
+        view.shape,
+        base.dtype,
+        buffer=base,
+        offset=view.offset * width,
+        strides=tuple(s * width for s in view.strides),
+    )
+    if view.part:
+        found = found.real if view.part == "real" else found.imag
+    return found
+
+
+_small: dict[int, tuple[Call, Callable[[list[Any]], list[np.ndarray]]]] = {}
+
+
+def small_kernel(op: Op, call: Call) -> Callable[[list[Any]], list[np.ndarray]]:
+    """The op on whole NumPy arrays: the same kernels, one tile."""
+    found = _small.get(id(call))
+    if found is not None and found[0] is call:
+        return found[1]
+    shapes = [spec.shape for spec in call.outs]
+    dtypes = [spec.dtype for spec in call.outs]
+    if op.kind == "reduction":
+        partial = lower_partial(op, call, "cpu")
+        finish = lower_finish(op, call, "cpu")
+
+        def run(ins: list[Any]) -> list[np.ndarray]:
+            outs = [np.empty(s, d) for s, d in zip(shapes, dtypes, strict=True)]
+            at = At(tuple(map(whole_box, shapes)), tuple(whole_box(np.shape(x)) for x in ins))
+            finish(partial(ins, at), outs)
+            return outs
+    else:
+        kernel = lower(op, call, "cpu")
+
+        def run(ins: list[Any]) -> list[np.ndarray]:
+            outs = [np.empty(s, d) for s, d in zip(shapes, dtypes, strict=True)]
+            boxes: tuple[Any, ...] = tuple(whole_box(np.shape(x)) for x in ins)
+            if op.need is not None:
+                specs = tuple(Spec(np.shape(x), np.asarray(x).dtype) for x in ins)
+                boxes = op.need(whole_box(shapes[0]), specs, **dict(call.params))
+                ins = [
+                    None if box is None else x[tuple(slice(lo, hi) for lo, hi in box)] if box else x
+                    for x, box in zip(ins, boxes, strict=True)
+                ]
+            kernel(ins, outs, At(tuple(map(whole_box, shapes)), boxes))
+            return outs
+
+    if len(_small) > 4096:
+        _small.clear()
+    _small[id(call)] = (call, run)
+    return run
+
+
+def is_small(call: Call, operands: Sequence[Any]) -> bool:
+    """Whether a call may run at once: everything it reads is on the host, and little."""
+    limit = config.small_elements
+    if not limit:
+        return False
+    for operand in operands:
+        if isinstance(operand, Ref) and (operand.version.host is None or _n(operand.shape) > limit):
+            return False
+    return all(_n(spec.shape) <= limit for spec in call.outs) and _n(call.form.sizes) <= 16 * limit
+
+
+def _n(shape: Sequence[int]) -> int:
+    n = 1
+    for length in shape:
+        n *= length
+    return n
+
+
+def record(session: Session, op: Op, call: Call, operands: Sequence[Any]) -> list[Version]:
+    """Apply an op: operands are `Ref`s and, in their places, scalars.
+
+    Small calls on host values run now. Others wait as a node; when too much waits, the live tensors
+    are evaluated, at a program point seen before if there is one.
+    """
+    if is_small(call, operands):
+        ins = [host_view(o) if isinstance(o, Ref) else o for o in operands]
+        with np.errstate(all="ignore"):
+            outs = small_kernel(op, call)(ins)
+        return [stored(session, values) for values in outs]
+    with session.lock:
+        session.check_open()
+        if session.dropped or session.graveyard:
+            session.drain()
+        readable = [_readable(session, o) if isinstance(o, Ref) else o for o in operands]
+        site = user_site()
+        node = _node(session, op, call, readable, site)
+        return _wait(session, node, site)
+
+
+def _readable(session: Session, ref: Ref) -> Ref:
+    """A reference whose view is structured; any other is gathered first."""
+    if ref.version.session is not session:
+        ref = _from_other(session, ref)
+    if ref.view is None or structure(ref.view) is not None:
+        return ref
+    view = ref.view
+    op = TABLE["_strided"]
+    base = Ref(ref.version, None, ref.version.dtype)
+    spec = Spec(ref.version.shape, ref.version.dtype)
+    gathered = record(session, op, op.rule(spec, view.shape, view.offset, view.strides), [base])[0]
+    found = Ref(gathered, None, gathered.dtype)
+    if view.part:
+        whole = whole_view(view.shape)
+        part = type(whole)(whole.base_shape, whole.shape, 0, whole.strides, view.part)
+        found = Ref(gathered, part, ref.dtype)
+    return found
+
+
+def _from_other(session: Session, ref: Ref) -> Ref:
+    """A small value of another session is copied over; anything else stays where it is."""
+    if ref.version.host is None:
+        ref.version.session.check_open()
+        raise InfiniTensorError(
+            "a tensor of another session cannot be used here: sessions share no devices. "
+            "Take its values with .numpy()"
+        )
+    return Ref(stored(session, host_view(ref).copy()), None, ref.dtype)
+
+
+def _node(
+    session: Session, op: Op, call: Call, operands: Sequence[Any], site: Site, region: Any = None
+) -> Node:
+    inputs = []
+    accesses = []
+    shapes: list[tuple[int, ...]] = []
+    for operand in operands:
+        if isinstance(operand, Ref):
+            inputs.append(operand.version)
+            access = None if operand.view is None else structure(operand.view)
+            accesses.append(access)
+            shapes.append(operand.shape)
+            operand.version.readers += 1
+        else:
+            inputs.append(operand)
+            accesses.append(None)
+            shapes.append(np.shape(operand))
+    session.seq += 1
+    return Node(op, call, tuple(inputs), tuple(accesses), tuple(shapes), site, session.seq, region)
+
+
+def _wait(session: Session, node: Node, site: Site) -> list[Version]:
+    versions = []
+    for k, spec in enumerate(node.call.outs):
+        version = Version(session, spec.shape, spec.dtype)
+        version.node = node
+        version.out = k
+        versions.append(version)
+        session.waiting_bytes += spec.n_bytes
+    node.alive = len(versions)
+    node.outs = tuple(weakref.ref(version) for version in versions)
+    session.tape.extend(node.outs)
+    limit = config.max_recorded_nodes
+    if len(session.tape) > limit or session.waiting_bytes > config.max_recorded_bytes:
+        _cut(session, site, versions, len(session.tape) > 2 * limit)
+    return versions
+
+
+def _cut(session: Session, site: Site, fresh: list[Version], overdue: bool) -> None:
+    """Evaluate what is live, here if a loop was cut here before, or if it cannot wait longer."""
+    far = overdue or session.waiting_bytes > 2 * config.max_recorded_bytes
+    if session.cut_site is not None and session.cut_site != site.key() and not far:
+        return
+    session.cut_site = site.key()
+    for version in fresh:
+        version.live += 1
+    try:
+        evaluate_all(session)
+    finally:
+        for version in fresh:
+            version.live -= 1
+
+
+def stored(session: Session, values: np.ndarray) -> Version:
+    """A version that has its values, on the host."""
+    version = Version(session, values.shape, values.dtype)
+    version.host = values
+    return version
+
+
+WRITE = "_write"
+
+
+def record_write(session: Session, base: Version, view: View, value: Any, site: Site) -> Version:
+    """The next version of `base`, with `value` (a `Ref` of the view's shape, or a scalar) written
+    through a structured view."""
+    op = TABLE[WRITE]
+    shape = view.shape if not isinstance(value, Ref) else value.shape
+    call = op.rule(Spec(base.shape, base.dtype), Spec(shape, base.dtype))
+    with session.lock:
+        session.check_open()
+        if session.dropped or session.graveyard:
+            session.drain()
+        node = _node(
+            session, op, call, [Ref(base, None, base.dtype), value], site, structure(view)
+        )
+        node.shapes = (base.shape, view.shape)
+        return _wait(session, node, site)[0]

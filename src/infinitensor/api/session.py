@@ -1,0 +1,238 @@
+"""Sessions: the devices a program runs on, the plans it has made, what it has counted."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict, deque
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from infinitensor.config import config
+from infinitensor.engines import open_engine
+from infinitensor.errors import SessionClosedError
+
+if TYPE_CHECKING:
+    import weakref
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from infinitensor.api.version import Node, Site, Version
+    from infinitensor.engines import LocalEngine
+
+COUNTS = (
+    "bytes_loaded",
+    "bytes_evicted",
+    "bytes_moved",
+    "bytes_read",
+    "bytes_written",
+    "tasks",
+    "plan_hits",
+    "plan_misses",
+    "whole_ops",
+    "eager_fallbacks",
+    "host_fallbacks",
+    "sklearn_fallbacks",
+    "forced_evaluations",
+    "evaluations",
+    "tiles_rebuilt",
+)
+
+
+class Session:
+    """Where tensors live. Opened by `init`, or by the first evaluation; a context manager."""
+
+    def __init__(
+        self,
+        devices: str | Iterable[str] | None = None,
+        memory: str | int | None = None,
+        engine: str = "local",
+        progress: bool | None = None,
+    ) -> None:
+        self._wanted = (engine, devices or config.devices, memory or config.memory)
+        self.progress = progress
+        self.lock = threading.RLock()
+        self.graveyard: deque[Node] = deque()
+        self.dropped: deque[Version] = deque()
+        self.tape: list[weakref.ref[Version]] = []
+        self.waiting_bytes = 0
+        self.cut_site: Any = None
+        self.plans: OrderedDict[Any, Any] = OrderedDict()
+        self.counts = dict.fromkeys(COUNTS, 0)
+        self.seq = 0
+        self.seed = 0
+        self.stream = 0
+        self.pid = os.getpid()
+        self.closed = False
+        self._engine: LocalEngine | None = None
+        self._before: Any = None
+
+    @property
+    def engine(self) -> LocalEngine:
+        """The engine; opened at the first need."""
+        if self._engine is None:
+            self.check_open()
+            with self.lock:
+                if self._engine is None:
+                    self._engine = open_engine(*self._wanted, config.workers)
+        return self._engine
+
+    def check_open(self) -> None:
+        """Raise if nothing can run here any more."""
+        if self.closed:
+            raise SessionClosedError(
+                "this tensor's session has been shut down and its values are gone; "
+                "make the tensor again, or take .numpy() before it.shutdown()"
+            )
+        if self.pid != os.getpid():
+            raise SessionClosedError(
+                "this tensor belongs to the parent process: threads and devices do not survive a "
+                "fork. Make the tensor in the child, or pass .numpy() values to it"
+            )
+
+    def drain(self) -> None:
+        """Do what finalisers handed over: count down cells and readers. Holds the lock."""
+        while self.dropped or self.graveyard:
+            while self.dropped:
+                self.dropped.popleft().live -= 1
+            while self.graveyard:
+                node = self.graveyard.popleft()
+                node.alive -= 1
+                if node.alive <= 0:
+                    for version in node.inputs:
+                        if hasattr(version, "readers"):
+                            version.readers -= 1
+                    node.inputs = ()
+
+    def stats(self, reset: bool) -> dict[str, Any]:
+        """Counts so far, with the peak of each memory."""
+        with self.lock:
+            self.drain()
+            found: dict[str, Any] = dict(self.counts)
+            found["peak_bytes"] = {}
+            if self._engine is not None:
+                for ledger in self._engine.ledgers:
+                    found["peak_bytes"][ledger.device.name, "device"] = ledger.peak_bytes
+                    if reset:
+                        ledger.peak_bytes = ledger.used_bytes
+            if reset:
+                self.counts = dict.fromkeys(COUNTS, 0)
+            return found
+
+    def next_seed(self) -> int:
+        """The key of the next random op: every call has its own stream."""
+        with self.lock:
+            self.stream += 1
+            mixed = (self.seed * 0x9E3779B97F4A7C15 + self.stream * 0xD1B54A32D192ED03) & (2**64 - 1)
+            mixed ^= mixed >> 31
+            return (mixed * 0xBF58476D1CE4E5B9 & (2**64 - 1)) >> 1
+
+    def close(self) -> None:
+        """Free everything. Tensors of this session cannot be evaluated any more."""
+        with self.lock:
+            if self.closed:
+                return
+            self.closed = True
+            self.plans.clear()
+            if self._engine is not None and self.pid == os.getpid():
+                self._engine.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+        _leave(self)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "open"
+        return f"<infinitensor session, {state}, devices {self._wanted[1] or 'auto'}>"
+
+
+_current: ContextVar[Session | None] = ContextVar("infinitensor_session", default=None)
+_default: list[Session] = []
+
+
+def current_session() -> Session:
+    """The session of this context; made if there is none."""
+    session = _current.get()
+    if session is None or session.closed:
+        while _default and _default[-1].closed:
+            _default.pop()
+        if not _default:
+            _default.append(Session())
+        session = _default[-1]
+    return session
+
+
+def init(
+    devices: str | Iterable[str] | None = None,
+    *,
+    memory: str | int | None = None,
+    host_memory: str | int | None = None,
+    disk: str | int | None = None,
+    spill_dir: str | list[str] | None = None,
+    engine: str = "local",
+    progress: bool | None = None,
+    **engine_options: Any,
+) -> Session:
+    """Open a session and make it the current one.
+
+    `devices`: None (all GPUs, else the CPU), "cpu", "cuda", "cuda:1", "cpu*4" or "cuda:0*4" (virtual
+    devices with a budget each), or a list. `memory`: bytes, or a text such as "2GiB", for each
+    device; 80 % of what is free unless given. Nothing is opened before the first evaluation.
+
+    >>> import infinitensor as it
+    >>> with it.init("cpu*2", memory="256MiB"):
+    ...     float(it.arange(10).sum())
+    45.0
+    """
+    for name, given in (("host_memory", host_memory), ("disk", disk), ("spill_dir", spill_dir)):
+        if given is not None:
+            raise ValueError(
+                f"it.init({name}=...): this version keeps everything in device memory; "
+                "leave it out and give memory="
+            )
+    if engine_options:
+        raise TypeError(f"engine {engine!r} takes no option {', '.join(sorted(engine_options))}")
+    session = Session(devices, memory, engine, progress)
+    session.engine  # noqa: B018 - opens now, so that a wrong device name is an error here
+    session._before = _current.get()
+    _current.set(session)
+    _default.append(session)
+    return session
+
+
+def _leave(session: Session) -> None:
+    if _current.get() is session:
+        _current.set(session._before)
+    if session in _default:
+        _default.remove(session)
+
+
+def shutdown() -> None:
+    """Close the current session and free everything it holds."""
+    session = _current.get() or (_default[-1] if _default else None)
+    if session is not None:
+        session.close()
+        _leave(session)
+
+
+def _forget_after_fork() -> None:
+    """A child starts with no session: the parent's threads and locks are not its own."""
+    _current.set(None)
+    _default.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+def note_site(session: Session, site: Site) -> None:
+    """Remember where a long program was cut, so that a loop is cut in the same phase each time."""
+    session.cut_site = site.key()

@@ -1,0 +1,434 @@
+"""Tensor: NumPy's array over tiles. Lazy; mutable; a view shares its base's cell."""
+
+from __future__ import annotations
+
+import html
+import operator
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.api import assign, views
+from infinitensor.api.evaluate import evaluate
+from infinitensor.api.record import Ref, host_view, record, stored
+from infinitensor.api.version import Cell
+from infinitensor.config import config
+from infinitensor.dtypes import as_dtype
+from infinitensor.ir.op import Spec
+from infinitensor.ir.view import View, whole_view
+from infinitensor.ops.registry import TABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from infinitensor.api.session import Session
+    from infinitensor.api.version import Version
+    from infinitensor.ir.layout import Layout
+
+EDGE = 3
+"""Elements shown at each end of an axis by `repr`, as NumPy does."""
+
+
+class Tensor:
+    """A global array. Made by `it.asarray`, by functions and by operators, not by this class.
+
+    Everything NumPy's `ndarray` does that is in the documentation's table works here: operators,
+    methods, views, writes through views. Nothing runs until a value is needed.
+
+    >>> import infinitensor as it
+    >>> x = it.arange(6).reshape(2, 3)
+    >>> x[:, 1:] *= 10
+    >>> x.numpy().tolist()
+    [[0, 10, 20], [3, 40, 50]]
+    """
+
+    __slots__ = ("__weakref__", "_cell", "_view", "dtype", "shape")
+    __array_priority__ = 1000.0
+
+    _cell: Cell
+    _view: View | None
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    def __init__(self) -> None:
+        raise TypeError("make a tensor with it.asarray(...) or a function such as it.zeros(...)")
+
+    # inside
+
+    @property
+    def _session(self) -> Session:
+        return self._cell.session
+
+    @property
+    def _version(self) -> Version:
+        return self._cell.version
+
+    def _ref(self) -> Ref:
+        return Ref(self._cell.version, self._view, self.dtype)
+
+    def _whole(self) -> View:
+        return self._view or whole_view(self._cell.version.shape)
+
+    def _seen_as(self, view: View) -> Tensor:
+        """Another view of the same cell."""
+        return tensor_of(self._cell, view, self.dtype)
+
+    # what it is
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Elements in all."""
+        return prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return int(self.dtype.itemsize)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
+
+    @property
+    def device(self) -> str:
+        """The kind of device its session runs on."""
+        return self._session.engine.mesh.kind
+
+    @property
+    def layout(self) -> Layout | None:
+        """How the base lies across devices; None while it waits or is small on the host."""
+        table = self._version.table
+        return None if table is None else table.layout
+
+    def local_tiles(self) -> list[tuple[Any, Any]]:
+        """(box, array) of every tile in this process: NumPy on CPUs, torch on GPUs, zero-copy.
+
+        Only of a whole tensor, not of a view. From then on the tiles are never written in place.
+        """
+        if self._view is not None and not self._view.is_whole:
+            raise ValueError("local_tiles(): this is a view; take x.copy().local_tiles()")
+        self._compute()
+        version = self._version
+        version.exported += 1
+        if version.table is None:
+            return [(tuple((0, n) for n in self.shape), version.host)]
+        table = version.table
+        return [(table.layout.tile(i), array) for i, array in enumerate(table.arrays)]
+
+    def relayout(self, *pieces: int) -> Tensor:
+        """The same values cut into `pieces[i]` blocks along axis i, in blocks over the devices.
+
+        >>> import infinitensor as it
+        >>> it.ones((6, 4)).relayout(3, 1).layout.grid
+        (3, 1)
+        """
+        return assign.relayout(self, pieces)
+
+    # values
+
+    def _compute(self) -> None:
+        version = self._version
+        if version.node is not None:
+            evaluate(self._session, [version])
+
+    def numpy(self) -> np.ndarray:
+        """The values as a new NumPy array; computes what is waiting."""
+        with self._session.lock:
+            version = self._version
+            if version.node is None and version.host is not None:
+                return np.array(host_view(self._ref()))
+            self._session.check_open()
+            if self._view is not None and version.node is not None and self.size * 4 <= prod(version.shape):
+                return assign.copied(self).numpy()
+            self._compute()
+            version = self._version
+            if version.host is not None:
+                return np.array(host_view(self._ref()))
+            return assign.read_view(self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError("a tensor's values are gathered from tiles: an array of them is a copy")
+        values = self.numpy()
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def item(self, *index: int) -> Any:
+        """One element as a Python scalar."""
+        if index:
+            flat = index if len(index) > 1 else (np.unravel_index(index[0], self.shape) if self.ndim != 1 else index)
+            return self[tuple(int(i) for i in flat)].item()  # type: ignore[union-attr]
+        if self.size != 1:
+            raise ValueError("can only convert an array of size 1 to a Python scalar")
+        return self.numpy().item()
+
+    def tolist(self) -> Any:
+        """Nested lists of Python scalars."""
+        return self.numpy().tolist()
+
+    def __bool__(self) -> bool:
+        return bool(self._scalar("truth value"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int"))
+
+    def __float__(self) -> float:
+        return float(self._scalar("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
+    def __index__(self) -> int:
+        if self.ndim or self.dtype.kind not in "iu":
+            raise TypeError("only integer scalar arrays can be converted to a scalar index")
+        return int(self._scalar("index"))
+
+    def _scalar(self, what: str) -> Any:
+        if self.size != 1:
+            if what == "truth value":
+                raise ValueError(
+                    "The truth value of an array with more than one element is ambiguous. "
+                    "Use a.any() or a.all()"
+                    if self.size
+                    else "The truth value of an empty array is ambiguous. Use `array.size > 0` to "
+                    "check that an array is not empty."
+                )
+            raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+        if self.ndim and what != "truth value":
+            raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+        return self.numpy().reshape(())[()]
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    def __hash__(self) -> int:
+        raise TypeError("unhashable type: 'Tensor'")
+
+    # showing
+
+    def __repr__(self) -> str:
+        values = np.array2string(*_corner(self), separator=", ", prefix="Tensor(")  # type: ignore[call-overload]
+        return f"Tensor({values}, shape={self.shape}, dtype={self.dtype})"
+
+    def __str__(self) -> str:
+        return np.array2string(*_corner(self))  # type: ignore[call-overload,no-any-return]
+
+    def __format__(self, spec: str) -> str:
+        if self.ndim == 0:
+            return format(self.numpy()[()], spec)
+        if spec:
+            raise TypeError("unsupported format string passed to Tensor.__format__")
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return assign.drawn(self, html.escape(repr(self)))
+
+    # indexing
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return assign.get(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        assign.put(self, index, value)
+
+    # views
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802 - NumPy's name
+        """Axes reversed; a view."""
+        return self._seen_as(views.through(self._whole(), lambda g: g.T))
+
+    @property
+    def mT(self) -> Tensor:  # noqa: N802 - the Array API's name
+        """The last two axes swapped; a view."""
+        if self.ndim < 2:
+            raise ValueError("matrix transpose with ndim < 2 is undefined")
+        return self._seen_as(views.through(self._whole(), lambda g: g.swapaxes(-1, -2)))
+
+    @property
+    def real(self) -> Tensor:
+        """The real part; a view."""
+        return assign.part(self, "real")
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real[...] = value
+
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary part; a view of a complex tensor, zeros of a real one."""
+        return assign.part(self, "imag")
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        if self.dtype.kind != "c":
+            raise TypeError("array does not have imaginary part to set")
+        self.imag[...] = value
+
+    @property
+    def flat(self) -> assign.Flat:
+        """The elements in C order: iterate, index and assign."""
+        return assign.Flat(self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        assign.Flat(self)[...] = value
+
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Tensor:
+        """Another shape: a view where NumPy would give one, else a copy."""
+        if order not in ("C", "A"):
+            raise ValueError(f"reshape: order {order!r} is not supported; tensors are in C order")
+        wanted = shape[0] if len(shape) == 1 and not _is_int(shape[0]) else shape
+        return assign.reshape(self, tuple(operator.index(n) for n in wanted), copy)
+
+    def ravel(self, order: str = "C") -> Tensor:
+        """One axis: a view where NumPy would give one."""
+        return self.reshape(-1, order=order)
+
+    def flatten(self, order: str = "C") -> Tensor:
+        """One axis: always a copy."""
+        return assign.copied(self).reshape(-1, order=order)
+
+    def transpose(self, *axes: Any) -> Tensor:
+        """Axes in another order; a view."""
+        wanted = axes[0] if len(axes) == 1 and not _is_int(axes[0]) else axes
+        order = wanted or None
+        return self._seen_as(views.through(self._whole(), lambda g: g.transpose(order)))
+
+    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
+        """Two axes swapped; a view."""
+        return self._seen_as(views.through(self._whole(), lambda g: g.swapaxes(axis1, axis2)))
+
+    def squeeze(self, axis: Any = None) -> Tensor:
+        """Without axes of length one; a view."""
+        return self._seen_as(views.through(self._whole(), lambda g: g.squeeze(axis)))
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+        """A diagonal; a view (NumPy's is read-only, ours can be written)."""
+        return self._seen_as(
+            views.through(self._whole(), lambda g: g.diagonal(offset, axis1, axis2))
+        )
+
+    # copies and changes
+
+    def copy(self, order: str = "C") -> Tensor:
+        """A tensor of its own with the same values."""
+        return assign.copied(self)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return assign.copied(self)
+
+    def __reduce__(self) -> Any:
+        return (_from_pickle, (self.numpy(),))
+
+    def astype(self, dtype: Any, copy: bool = True, casting: str = "unsafe") -> Tensor:
+        """The values as another dtype."""
+        return assign.cast(self, as_dtype(dtype), copy, casting)
+
+    def fill(self, value: Any) -> None:
+        """Write one value everywhere."""
+        self[...] = value
+
+    def sort(self, axis: int = -1) -> None:
+        """Sort in place."""
+        assign.replace(self, TABLE_CALL("sort", self, axis=axis))
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
+        """The same tensor: it lives on its session's devices."""
+        if device != self.device:
+            raise ValueError(f"this session runs on {self.device!r}; open another with it.init({device!r})")
+        return self
+
+    def explain(self) -> str:
+        """The plan and the dependences of what computing this would run."""
+        from infinitensor.api.explain import plan
+
+        return str(plan(self))
+
+
+def TABLE_CALL(name: str, *args: Any, **kwargs: Any) -> Any:  # noqa: N802 - reads as a table look-up
+    """Call an op by name on tensors."""
+    from infinitensor.api.functions import namespace
+
+    return getattr(namespace, name)(*args, **kwargs)
+
+
+def tensor_of(cell: Cell, view: View | None, dtype: np.dtype[Any]) -> Tensor:
+    """A tensor that shows a cell through a view."""
+    tensor = object.__new__(Tensor)
+    tensor._cell = cell
+    if view is not None and view.is_whole:
+        view = None
+    tensor._view = view
+    tensor.shape = cell.version.shape if view is None else view.shape
+    if view is not None and view.part and dtype.kind == "c":
+        dtype = np.dtype(f"f{dtype.itemsize // 2}")
+    tensor.dtype = dtype
+    return tensor
+
+
+def fresh(session: Session, version: Version) -> Tensor:
+    """A tensor with a cell of its own."""
+    return tensor_of(Cell(session, version), None, version.dtype)
+
+
+def from_values(session: Session, values: np.ndarray) -> Tensor:
+    """A tensor of an array that nobody else can change. Large ones go into tiles at once."""
+    limit = config.small_elements
+    if values.size > limit or (limit == 0):
+        return fresh(session, assign.scattered(session, values))
+    return fresh(session, stored(session, values))
+
+
+def _from_pickle(values: np.ndarray) -> Tensor:
+    from infinitensor.api.session import current_session
+
+    return from_values(current_session(), values)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int | np.integer) or (hasattr(value, "__index__") and not hasattr(value, "__len__"))
+
+
+def _corner(tensor: Tensor) -> tuple[np.ndarray]:
+    """The values `repr` shows: of a large tensor only its corners, with the middle left out."""
+    limit = np.get_printoptions()["threshold"]
+    if tensor.size <= limit:
+        return (tensor.numpy(),)
+    seen = tensor
+    for axis, n in enumerate(tensor.shape):
+        if n > 2 * EDGE:
+            before = (slice(None),) * axis
+            ends = TABLE_CALL(
+                "concatenate",
+                [seen[(*before, slice(0, EDGE + 1))], seen[(*before, slice(n - EDGE, n))]],
+                axis=axis,
+            )
+            seen = ends
+    return (seen.numpy(),)
+
+
+def apply(name: str, tensor: Tensor, *operands: Any) -> Tensor:
+    """One op with one output, recorded on a tensor's session."""
+    op = TABLE[name]
+    specs = [Spec(tensor.shape, tensor.dtype)]
+    call = op.rule(*specs, *operands)
+    return fresh(tensor._session, record(tensor._session, op, call, [tensor._ref()])[0])

@@ -1,0 +1,160 @@
+"""What recording makes: nodes, versions and cells. Plain slotted objects: they are made on every call."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+    import numpy as np
+
+    from infinitensor.api.session import Session
+    from infinitensor.ir.op import Call, Op
+    from infinitensor.ir.view import Access
+    from infinitensor.runtime import TileTable
+
+_PACKAGE = __name__.rsplit(".", 2)[0] + "."
+
+
+class Site:
+    """A place in the user's program; its text is made only when somebody reads it."""
+
+    __slots__ = ("code", "lasti")
+
+    def __init__(self, code: CodeType, lasti: int) -> None:
+        self.code = code
+        self.lasti = lasti
+
+    def __str__(self) -> str:
+        line = self.code.co_firstlineno
+        for start, end, number in self.code.co_lines():
+            if start <= self.lasti < end and number is not None:
+                line = number
+        return f"{self.code.co_filename}:{line}"
+
+    def key(self) -> tuple[CodeType, int]:
+        """The program point."""
+        return (self.code, self.lasti)
+
+
+def user_site() -> Site:
+    """The innermost call that is not ours."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not name.startswith(_PACKAGE) and name != _PACKAGE[:-1]:
+            return Site(frame.f_code, frame.f_lasti)
+        if frame.f_back is None:
+            return Site(frame.f_code, frame.f_lasti)
+        frame = frame.f_back
+    raise AssertionError
+
+
+class Node:
+    """One recorded call. `inputs` holds versions and, in their places, scalars."""
+
+    __slots__ = (
+        "accesses",
+        "alive",
+        "call",
+        "inputs",
+        "op",
+        "outs",
+        "region",
+        "seq",
+        "shapes",
+        "site",
+        "stopped",
+    )
+
+    def __init__(
+        self,
+        op: Op,
+        call: Call,
+        inputs: tuple[Any, ...],
+        accesses: tuple[Access | None, ...],
+        shapes: tuple[tuple[int, ...], ...],
+        site: Site,
+        seq: int,
+        region: Access | None = None,
+    ) -> None:
+        self.op = op
+        self.call = call
+        self.inputs = inputs
+        self.accesses = accesses
+        self.shapes = shapes
+        self.site = site
+        self.seq = seq
+        self.region = region
+        self.outs: tuple[weakref.ref[Version], ...] = ()
+        self.alive = 0
+        self.stopped: Any = None
+
+
+class Version:
+    """One value of a tensor: waiting (`node`), small on the host (`host`), or in tiles (`table`).
+
+    The one mutable thing of a graph. `live` counts the cells that show it, `readers` the waiting
+    nodes that will read it, `exported` the views given out of its memory: by these, and never by
+    reference counts, it is decided what may be overwritten.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "dtype",
+        "exported",
+        "host",
+        "live",
+        "node",
+        "out",
+        "readers",
+        "session",
+        "shape",
+        "table",
+    )
+
+    def __init__(self, session: Session, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.session = session
+        self.shape = shape
+        self.dtype = dtype
+        self.node: Node | None = None
+        self.out = 0
+        self.host: np.ndarray | None = None
+        self.table: TileTable | None = None
+        self.live = 0
+        self.readers = 0
+        self.exported = 0
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has no values yet."""
+        return self.node is not None
+
+    def __del__(self) -> None:
+        # only hand over: what follows is done by the session, under its lock, without recursion
+        if self.node is not None:
+            self.session.graveyard.append(self.node)
+            self.node = None
+
+
+class Cell:
+    """The variable behind a tensor and its views: it shows one version after another."""
+
+    __slots__ = ("session", "version")
+
+    def __init__(self, session: Session, version: Version) -> None:
+        self.session = session
+        self.version = version
+        version.live += 1
+
+    def show(self, version: Version) -> None:
+        """Show the next version."""
+        version.live += 1
+        self.version.live -= 1
+        self.version = version
+
+    def __del__(self) -> None:
+        self.session.dropped.append(self.version)

@@ -1,0 +1,42 @@
+"""Views of views: NumPy itself says what an index, a transpose or a reshape does to strides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from infinitensor.ir.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_byte = np.zeros(1, np.int8)
+
+
+def through(view: View, change: Callable[[np.ndarray], np.ndarray]) -> View:
+    """The view that `change` makes of a view, by letting NumPy change an array with its strides.
+
+    The array has one-byte elements and is never read, so strides count elements and the change of
+    its address is the change of the offset.
+    """
+    ghost = as_strided(_byte, view.shape, view.strides)
+    seen = change(ghost)
+    offset = seen.__array_interface__["data"][0] - ghost.__array_interface__["data"][0]
+    if 0 in seen.shape:
+        offset = 0
+    return View(view.base_shape, seen.shape, view.offset + offset, seen.strides, view.part)
+
+
+def basic(view: View, index: Any) -> View:
+    """What a basic index (integers, slices, None, ...) of a view sees; NumPy's errors."""
+    return through(view, lambda ghost: ghost[index if isinstance(index, tuple) else (index,)])
+
+
+def reshaped(view: View, shape: tuple[int, ...]) -> View | None:
+    """The reshape of a view, or None where NumPy would copy."""
+    try:
+        return through(view, lambda ghost: ghost.reshape(shape, copy=False))
+    except ValueError:
+        return None

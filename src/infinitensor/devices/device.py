@@ -1,0 +1,274 @@
+"""Devices: memory and arrays of one place where kernels run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from infinitensor.dtypes import to_torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Device(Protocol):
+    """What the runtime asks of a device."""
+
+    kind: str
+    name: str
+
+    def allocate(self, n_bytes: int) -> Any:
+        """A block of memory."""
+
+    def release(self) -> None:
+        """Hand cached memory back to the system."""
+
+    def array(self, block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """An array at the start of a block."""
+
+    def to_host(self, array: Any) -> np.ndarray:
+        """The values as a NumPy array (on a CPU: the same memory)."""
+
+    def from_host(self, array: Any, values: np.ndarray) -> None:
+        """Write values into an array."""
+
+    def running(self) -> Any:
+        """Context in which kernels of this device are started."""
+
+    def synchronize(self) -> None:
+        """Wait until everything started here is done."""
+
+    def free_bytes(self) -> int:
+        """Memory that is free now."""
+
+
+class CpuDevice:
+    """Host memory and cores. Tiles are NumPy arrays over blocks that torch allocated."""
+
+    kind = "cpu"
+
+    def __init__(self, number: int) -> None:
+        self.name = f"cpu:{number}"
+
+    def allocate(self, n_bytes: int) -> Any:
+        """A block from torch's allocator (64-byte aligned), as bytes."""
+        import torch
+
+        return torch.empty(n_bytes, dtype=torch.uint8).numpy()
+
+    def release(self) -> None:
+        """Nothing is cached."""
+
+    def array(self, block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """A view of the block."""
+        return block[: prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+
+    def to_host(self, array: Any) -> np.ndarray:
+        """The array itself."""
+        return np.asarray(array)
+
+    def from_host(self, array: Any, values: np.ndarray) -> None:
+        """Copy."""
+        array[...] = values
+
+    def running(self) -> Any:
+        """Nothing to set up."""
+        return contextlib.nullcontext()
+
+    def synchronize(self) -> None:
+        """Kernels are done when they return."""
+
+    def free_bytes(self) -> int:
+        """What the machine, or this process's control group, has left."""
+        return host_free_bytes()
+
+
+class CudaDevice:
+    """A GPU, or a part of one with its own budget (virtual devices share it and its stream)."""
+
+    kind = "cuda"
+
+    def __init__(self, number: int, gpu: int) -> None:
+        import torch
+
+        self.name = f"cuda:{gpu}" if number == 0 else f"cuda:{gpu}#{number}"
+        self.gpu = torch.device("cuda", gpu)
+        self._stream = _stream_of(gpu)
+
+    def allocate(self, n_bytes: int) -> Any:
+        """A block from torch's allocator."""
+        import torch
+
+        with torch.cuda.stream(self._stream):
+            return torch.empty(n_bytes, dtype=torch.uint8, device=self.gpu)
+
+    def release(self) -> None:
+        """Empty torch's cache."""
+        import torch
+
+        torch.cuda.empty_cache()
+
+    def array(self, block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """A view of the block."""
+        n_bytes = prod(shape) * dtype.itemsize
+        return block[:n_bytes].view(to_torch(dtype)).reshape(shape)
+
+    def to_host(self, array: Any) -> np.ndarray:
+        """A copy on the host."""
+        self.synchronize()
+        values: np.ndarray = array.cpu().numpy()
+        return values
+
+    def from_host(self, array: Any, values: np.ndarray) -> None:
+        """Copy to the GPU, in order with its kernels."""
+        import torch
+
+        with torch.cuda.stream(self._stream):
+            array.copy_(torch.from_numpy(np.array(values, order="C")).reshape(tuple(array.shape)))
+
+    def running(self) -> Any:
+        """Kernels start on our own stream."""
+        import torch
+
+        return torch.cuda.stream(self._stream)
+
+    def synchronize(self) -> None:
+        """Wait for our stream."""
+        self._stream.synchronize()
+
+    def free_bytes(self) -> int:
+        """What the driver says is free, and what torch has cached."""
+        import torch
+
+        free, _ = torch.cuda.mem_get_info(self.gpu)
+        cached = torch.cuda.memory_reserved(self.gpu) - torch.cuda.memory_allocated(self.gpu)
+        return int(free) + int(cached)
+
+
+class NullDevice:
+    """Everything but the arithmetic: plans run, bytes are counted, values do not exist."""
+
+    kind = "null"
+
+    def __init__(self, number: int) -> None:
+        self.name = f"null:{number}"
+
+    def allocate(self, n_bytes: int) -> Any:
+        """No memory."""
+        return None
+
+    def release(self) -> None:
+        """Nothing to release."""
+
+    def array(self, block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """No array."""
+        return None
+
+    def to_host(self, array: Any) -> np.ndarray:
+        """There are no values to give."""
+        raise ValueError("the null device runs plans without arithmetic: it holds no values")
+
+    def from_host(self, array: Any, values: np.ndarray) -> None:
+        """Values are dropped."""
+
+    def running(self) -> Any:
+        """Nothing to set up."""
+        return contextlib.nullcontext()
+
+    def synchronize(self) -> None:
+        """Nothing is running."""
+
+    def free_bytes(self) -> int:
+        """As much as anyone could want."""
+        return 1 << 50
+
+
+_streams: dict[int, Any] = {}
+
+
+def _stream_of(gpu: int) -> Any:
+    """Our one stream on a GPU: what runs on it runs in the order it was started."""
+    import torch
+
+    if gpu not in _streams:
+        _streams[gpu] = torch.cuda.Stream(device=gpu)
+    return _streams[gpu]
+
+
+def host_free_bytes() -> int:
+    """Host memory this process may still take: the machine's, or its control group's if less.
+
+    >>> host_free_bytes() > 0
+    True
+    """
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        found = re.search(r"MemAvailable:\s+(\d+)", meminfo.read_text())
+        if found:
+            free = int(found.group(1)) * 1024
+    for limit_file, used_file in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ):
+        try:
+            limit = int(Path(limit_file).read_text())
+            used = int(Path(used_file).read_text())
+        except (OSError, ValueError):
+            continue
+        free = min(free, max(limit - used, 0))
+    return free
+
+
+def parse_devices(text: str | Iterable[str] | None) -> list[tuple[str, int]]:
+    """(kind, gpu) of each device that a text or list of texts names.
+
+    >>> parse_devices("cpu*2"), parse_devices(["null", "null"])
+    ([('cpu', 0), ('cpu', 0)], [('null', 0), ('null', 0)])
+    """
+    if text is None or text == "":
+        import torch
+
+        n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        return [("cuda", gpu) for gpu in range(n_gpus)] or [("cpu", 0)]
+    parts = text.split(",") if isinstance(text, str) else list(text)
+    found: list[tuple[str, int]] = []
+    for part in parts:
+        match = re.fullmatch(r"\s*(cpu|cuda|null)(?::(\d+))?(?:\*(\d+))?\s*", part)
+        if match is None:
+            raise ValueError(
+                f"{part!r} names no device; write 'cpu', 'cuda', 'cuda:1', 'cpu*4' or 'cuda:0*4'"
+            )
+        kind, gpu, times = match.group(1), match.group(2), int(match.group(3) or 1)
+        if times < 1:
+            raise ValueError(f"{part!r} asks for no device at all")
+        if kind == "cuda" and gpu is None:
+            import torch
+
+            found += [("cuda", g) for g in range(torch.cuda.device_count())] * times
+        else:
+            found += [(kind, int(gpu or 0))] * times
+    if len({kind for kind, _ in found}) != 1:
+        raise ValueError(f"{text!r}: devices of one session are of one kind")
+    return found
+
+
+def open_devices(text: str | Iterable[str] | None) -> list[Device]:
+    """The devices a text names."""
+    devices: list[Device] = []
+    seen: dict[int, int] = {}
+    for number, (kind, gpu) in enumerate(parse_devices(text)):
+        if kind == "cuda":
+            devices.append(CudaDevice(seen.get(gpu, 0), gpu))
+            seen[gpu] = seen.get(gpu, 0) + 1
+        elif kind == "cpu":
+            devices.append(CpuDevice(number))
+        else:
+            devices.append(NullDevice(number))
+    return devices

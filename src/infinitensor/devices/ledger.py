@@ -1,0 +1,88 @@
+"""One ledger owns a device's memory: it takes slabs from the device once and hands them out again."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from infinitensor import events
+from infinitensor.errors import DeviceOutOfMemoryError, gib
+
+if TYPE_CHECKING:
+    from infinitensor.devices.device import Device
+
+
+class Buffer:
+    """A slab in use. It goes back to its ledger when nothing holds it any more."""
+
+    __slots__ = ("block", "ledger", "n_bytes")
+
+    def __init__(self, block: Any, ledger: Ledger, n_bytes: int) -> None:
+        self.block = block
+        self.ledger = ledger
+        self.n_bytes = n_bytes
+
+    def __del__(self) -> None:
+        self.ledger.give(self.block, self.n_bytes)
+
+
+class Ledger:
+    """Bytes in use, bytes at rest, and the peak, of one device.
+
+    A slab given back rests here and is handed out again for the same size; slabs at rest are
+    returned to the device when the budget is needed for other sizes.
+    """
+
+    def __init__(self, device: Device, budget_bytes: int) -> None:
+        self.device = device
+        self.budget_bytes = budget_bytes
+        self.used_bytes = 0
+        self.resting_bytes = 0
+        self.peak_bytes = 0
+        self._resting: dict[int, list[Any]] = {}
+        # re-entrant: a buffer may be collected, and given back, while another is taken
+        self._lock = threading.RLock()
+
+    def take(self, n_bytes: int) -> Buffer:
+        """A buffer of a slab size; `DeviceOutOfMemoryError` if the device has no such memory left."""
+        events.emit("allocate", device=self.device.name, n_bytes=n_bytes)
+        with self._lock:
+            held = self._resting.get(n_bytes)
+            if held:
+                block = held.pop()
+                self.resting_bytes -= n_bytes
+            else:
+                if self.used_bytes + self.resting_bytes + n_bytes > self.budget_bytes:
+                    self.trim()
+                block = self._from_device(n_bytes)
+            self.used_bytes += n_bytes
+            self.peak_bytes = max(self.peak_bytes, self.used_bytes)
+        return Buffer(block, self, n_bytes)
+
+    def _from_device(self, n_bytes: int) -> Any:
+        try:
+            return self.device.allocate(n_bytes)
+        except (MemoryError, RuntimeError) as error:
+            self.trim()
+            try:
+                return self.device.allocate(n_bytes)
+            except (MemoryError, RuntimeError):
+                raise DeviceOutOfMemoryError(
+                    f"{self.device.name} has no {gib(n_bytes)} left although the budget of "
+                    f"{gib(self.budget_bytes)} allows it ({gib(self.used_bytes)} in use); "
+                    "something else uses this memory: give a smaller memory= to it.init"
+                ) from error
+
+    def give(self, block: Any, n_bytes: int) -> None:
+        """Take a slab back."""
+        with self._lock:
+            self.used_bytes -= n_bytes
+            self.resting_bytes += n_bytes
+            self._resting.setdefault(n_bytes, []).append(block)
+
+    def trim(self) -> None:
+        """Return the slabs at rest to the device."""
+        with self._lock:
+            self._resting.clear()
+            self.resting_bytes = 0
+            self.device.release()

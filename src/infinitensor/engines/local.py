@@ -1,0 +1,146 @@
+"""The local engine: the devices of this process, their ledgers and its worker threads."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from infinitensor import events
+from infinitensor.config import parse_bytes
+from infinitensor.devices import Ledger, open_devices
+from infinitensor.ir.mesh import Mesh, preset
+from infinitensor.runtime import Run, TileTable, Workers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import numpy as np
+
+    from infinitensor.ir.layout import Layout
+    from infinitensor.ir.tasks import Program
+
+
+class Engine(Protocol):
+    """What the pipeline asks of an engine."""
+
+    mesh: Mesh
+
+    def start(self, program: Program, leaves: Sequence[TileTable], scalars: Sequence[Any]) -> Run:
+        """A run, not yet begun."""
+
+    def finish(self, run: Run, inline: bool, progress: bool, resumed: bool = False) -> None:
+        """Begin or resume a run and wait for its end; raise what stopped it."""
+
+    def store(self, values: np.ndarray, layout: Layout) -> TileTable:
+        """Put values from outside into tiles."""
+
+    def available_bytes(self, device: int) -> int:
+        """Budget of a device that nothing holds."""
+
+    def close(self) -> None:
+        """Free everything."""
+
+
+class LocalEngine:
+    """All devices in this process; no ports, no child processes."""
+
+    def __init__(
+        self, devices: str | Iterable[str] | None, memory: str | int | None, workers: int
+    ) -> None:
+        self.devices = open_devices(devices)
+        kind = self.devices[0].kind
+        n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        n_workers = workers or int(n_cores or 1)
+        if memory is None or memory == "":
+            shared = len(self.devices) if kind != "cuda" else self._sharing()
+            budget = int(0.8 * self.devices[0].free_bytes()) // max(shared, 1)
+        else:
+            budget = parse_bytes(memory)
+        if budget <= 0:
+            raise ValueError(f"memory={memory!r}: a device needs some memory")
+        self.ledgers = [Ledger(device, budget) for device in self.devices]
+        self.n_workers = n_workers if kind == "cpu" else 1
+        self.mesh = preset(kind, len(self.devices), budget, self.n_workers)
+        self._workers = Workers(self.n_workers) if self.n_workers > 1 else None
+
+    def _sharing(self) -> int:
+        """Virtual devices on the GPU that most of them share."""
+        gpus = [device.name.split("#")[0] for device in self.devices]
+        return max(gpus.count(gpu) for gpu in gpus)
+
+    def start(self, program: Program, leaves: Sequence[TileTable], scalars: Sequence[Any]) -> Run:
+        """A run, not yet begun."""
+        return Run(program, leaves, scalars, self.devices, self.ledgers)
+
+    def finish(self, run: Run, inline: bool, progress: bool, resumed: bool = False) -> None:
+        """Begin or resume a run; Ctrl-C stops it between tasks and leaves it resumable."""
+        events.emit("run_start", run=run)
+        restore = _catch_interrupts(run)
+        workers = None if inline else self._workers
+        try:
+            run.go(workers, _progress_line(run) if progress else _nothing, resumed)
+        finally:
+            restore()
+            events.emit("run_end", run=run)
+
+    def store(self, values: np.ndarray, layout: Layout) -> TileTable:
+        """Put values from outside into tiles."""
+        return TileTable.scatter(values, layout, self.devices, self.ledgers)
+
+    def available_bytes(self, device: int) -> int:
+        """Budget of a device that nothing holds."""
+        ledger = self.ledgers[device]
+        return ledger.budget_bytes - ledger.used_bytes
+
+    def close(self) -> None:
+        """End the threads, return the memory."""
+        if self._workers is not None:
+            self._workers.close()
+        for ledger in self.ledgers:
+            ledger.trim()
+
+
+def open_engine(
+    engine: str, devices: str | Iterable[str] | None, memory: str | int | None, workers: int
+) -> LocalEngine:
+    """The engine of a name."""
+    if engine != "local":
+        raise ValueError(f"no engine {engine!r}; this version has 'local'")
+    return LocalEngine(devices, memory, workers)
+
+
+def _catch_interrupts(run: Run) -> Callable[[], None]:
+    """Turn Ctrl-C into `run.stop()` while a run is on, so that no tile is left torn."""
+    if threading.current_thread() is not threading.main_thread():
+        return lambda: None
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:
+        return lambda: None
+    signal.signal(signal.SIGINT, lambda number, frame: run.stop())
+    return lambda: signal.signal(signal.SIGINT, before) and None
+
+
+def _nothing() -> None:
+    """No progress to show."""
+
+
+def _progress_line(run: Run) -> Callable[[], None]:
+    """A line on a terminal that shows how far a run is, once it has taken half a second."""
+    if not sys.stderr.isatty():
+        return _nothing
+    started = time.perf_counter()
+
+    def tick() -> None:
+        taken = time.perf_counter() - started
+        if run.n_done >= run.n_tasks or run.stopping:
+            sys.stderr.write("\r" + " " * 72 + "\r")
+        elif taken > 0.5:
+            bar = "█" * int(24 * run.n_done / run.n_tasks)
+            sys.stderr.write(f"\r  {bar:·<24} {run.n_done}/{run.n_tasks} tasks  {taken:.1f} s")
+        sys.stderr.flush()
+
+    return tick

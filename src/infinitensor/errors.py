@@ -1,0 +1,71 @@
+"""What can go wrong, as types. Every message says what, where, by how much, and what to do."""
+
+from __future__ import annotations
+
+
+def gib(n_bytes: int) -> str:
+    """A byte count for people.
+
+    >>> gib(3 << 30)
+    '3.0 GiB'
+    """
+    amount = float(n_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if amount < 1024 or unit == "TiB":
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    raise AssertionError
+
+
+class InfiniTensorError(Exception):
+    """Base of every error this library defines."""
+
+
+class MemoryBudgetError(InfiniTensorError, MemoryError):
+    """A plan needs more memory than it may use; raised before anything runs."""
+
+    def __init__(
+        self, op: str, need_bytes: int, limit_bytes: int, device: str, built_at: str, remedy: str
+    ) -> None:
+        self.op = op
+        self.need_bytes = need_bytes
+        self.limit_bytes = limit_bytes
+        self.device = device
+        self.built_at = built_at
+        super().__init__(
+            f"{op!r} does not fit on {device}: it needs {gib(need_bytes)} "
+            f"({need_bytes} bytes), the budget is {gib(limit_bytes)} ({limit_bytes} bytes).\n"
+            f"  built at: {built_at}\n  remedy:   {remedy}"
+        )
+
+
+class DeviceOutOfMemoryError(InfiniTensorError, MemoryError):
+    """A device refused an allocation that the budget allowed."""
+
+
+class TaskError(InfiniTensorError):
+    """A task failed for a reason that is not the user's own exception."""
+
+
+class LostTileError(InfiniTensorError):
+    """A tile is gone and what it was made from is gone too."""
+
+
+class SessionClosedError(InfiniTensorError):
+    """A tensor needs a session that has been shut down, or that belongs to another process."""
+
+
+class LayoutError(InfiniTensorError, ValueError):
+    """A layout that does not fit the tensor or the devices."""
+
+
+class DoesNotFit(Exception):  # noqa: N818 - a message between stages, not an error of the user's
+    """The memory stage tells the pipeline which task needs how much."""
+
+    def __init__(self, op: str, need_bytes: int, limit_bytes: int, device: int, site: object) -> None:
+        super().__init__(op)
+        self.op = op
+        self.need_bytes = need_bytes
+        self.limit_bytes = limit_bytes
+        self.device = device
+        self.site = site

@@ -1,0 +1,64 @@
+"""Hooks: where tests inject faults and where progress is watched.
+
+A hook is a callable that gets keyword arguments; what it raises is raised at that place. With no
+hook on a name, `emit` is one dictionary look-up.
+
+>>> seen = []
+>>> with on("task_start", lambda **what: seen.append(what["op"])):
+...     emit("task_start", op="add")
+>>> emit("task_start", op="mul")
+>>> seen
+['add']
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+NAMES = ("allocate", "task_start", "tile_commit", "run_start", "run_end")
+hooks: dict[str, list[Callable[..., Any]]] = {}
+
+
+class Hook:
+    """A registered callback; a context manager that takes itself off again."""
+
+    def __init__(self, name: str, callback: Callable[..., Any]) -> None:
+        self.name = name
+        self.callback = callback
+
+    def off(self) -> None:
+        """Take the callback off; does nothing the second time."""
+        remaining = [hook for hook in hooks.get(self.name, ()) if hook is not self.callback]
+        if remaining:
+            hooks[self.name] = remaining
+        else:
+            hooks.pop(self.name, None)
+
+    def __enter__(self) -> Hook:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.off()
+
+
+def on(name: str, callback: Callable[..., Any]) -> Hook:
+    """Call `callback(**what)` whenever `name` happens, until the returned hook is taken off."""
+    if name not in NAMES:
+        raise ValueError(f"no event {name!r}; events are {', '.join(NAMES)}")
+    hooks[name] = [*hooks.get(name, ()), callback]
+    return Hook(name, callback)
+
+
+def emit(name: str, **what: Any) -> None:
+    """Tell every hook on `name`."""
+    for callback in hooks.get(name, ()):
+        callback(**what)

@@ -1,0 +1,1 @@
+"""The languages between the stages: frozen dataclasses, nothing that runs."""

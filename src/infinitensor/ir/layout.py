@@ -1,0 +1,97 @@
+"""Layouts: how one tensor lies across devices, and in what tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from infinitensor.ir.region import box_size, boxes_of, grid_shape, tile_box, tiles_over
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from infinitensor.ir.region import Box, Cuts
+
+HOST = -1
+"""The owner of tiles that lie in host memory, beside the devices."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Tiles by cut points, uneven if need be, each owned by one device.
+
+    `owners[i]` is the device of tile i in C order; a shorter tuple is one owner for all.
+    """
+
+    cuts: Cuts
+    owners: tuple[int, ...]
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.cuts, self.owners))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Layout) or self._hash != other._hash:
+            return False
+        return self.cuts == other.cuts and self.owners == other.owners
+
+    @cached_property
+    def grid(self) -> tuple[int, ...]:
+        """Tiles along each axis."""
+        return grid_shape(self.cuts)
+
+    @cached_property
+    def n_tiles(self) -> int:
+        """Tiles in all."""
+        return prod(self.grid)
+
+    @cached_property
+    def owner_array(self) -> np.ndarray:
+        """Owner of each tile."""
+        if len(self.owners) == 1:
+            return np.full(self.n_tiles, self.owners[0], np.int16)
+        return np.asarray(self.owners, np.int16)
+
+    def tile(self, index: int) -> Box:
+        """The box of a tile."""
+        return tile_box(self.cuts, index)
+
+    def owner(self, index: int) -> int:
+        """The device of a tile."""
+        return self.owners[0] if len(self.owners) == 1 else self.owners[index]
+
+    def box(self, device: int) -> Box | None:
+        """The hull of what a device holds; None if it holds nothing."""
+        held = [b for i, b in enumerate(boxes_of(self.cuts)) if self.owner(i) == device]
+        if not held:
+            return None
+        return tuple((min(b[a][0] for b in held), max(b[a][1] for b in held)) for a in range(len(self.cuts)))
+
+    def overlaps(self, region: Box) -> Iterator[tuple[int, Box]]:
+        """Tiles that share elements with a region, with their boxes."""
+        for index in tiles_over(self.cuts, region):
+            yield index, self.tile(index)
+
+    def elements_on(self, device: int) -> int:
+        """Elements a device holds."""
+        return sum(box_size(b) for i, b in enumerate(boxes_of(self.cuts)) if self.owner(i) == device)
+
+    def __str__(self) -> str:
+        pieces = "×".join(str(n) for n in self.grid) or "1"
+        devices = sorted(set(self.owners))
+        names = ",".join("host" if d == HOST else str(d) for d in devices)
+        return f"{pieces} tile{'s' if self.n_tiles != 1 else ''} on {names}"
+
+
+def single(shape: tuple[int, ...], owner: int) -> Layout:
+    """One tile on one device."""
+    return Layout(tuple((0, n) for n in shape), (owner,))

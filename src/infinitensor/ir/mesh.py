@@ -1,0 +1,72 @@
+"""Mesh: devices, memories, rates and links as numbers. Planning needs nothing else of a machine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRates:
+    """One device for the planner; presets until a machine is measured."""
+
+    kind: str
+    name: str
+    memory_bytes: int
+    flops: float
+    bytes_per_s: float
+    launch_s: float
+    tile_elements: int
+
+
+PRESETS: dict[str, tuple[float, float, float, int]] = {
+    # kind: flop/s, memory bytes/s, seconds a launch, tile elements
+    "cpu": (1.0e11, 1.0e10, 5e-6, 1 << 18),
+    "cuda": (5.0e13, 4.0e12, 8e-6, 1 << 27),
+    "null": (1.0e11, 1.0e10, 5e-6, 1 << 18),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mesh:
+    """All devices and the rate of the link between any two of them."""
+
+    devices: tuple[DeviceRates, ...]
+    link_bytes_per_s: float = 1.0e10
+    workers: int = 1
+
+    @property
+    def n_devices(self) -> int:
+        """How many devices."""
+        return len(self.devices)
+
+    @property
+    def kind(self) -> str:
+        """What kind the devices are (all alike)."""
+        return self.devices[0].kind
+
+    def to_json(self) -> str:
+        """The mesh as text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Mesh:
+        """The mesh a text describes.
+
+        >>> mesh = preset("cpu", 2, 1 << 30, 2)
+        >>> Mesh.from_json(mesh.to_json()) == mesh
+        True
+        """
+        fields = json.loads(text)
+        fields["devices"] = tuple(DeviceRates(**device) for device in fields["devices"])
+        return cls(**fields)
+
+
+def preset(kind: str, n: int, memory_bytes: int, workers: int) -> Mesh:
+    """A mesh of `n` devices of one kind with preset rates."""
+    flops, rate, launch_s, tile_elements = PRESETS[kind]
+    devices = tuple(
+        DeviceRates(kind, f"{kind}:{i}", memory_bytes, flops, rate, launch_s, tile_elements)
+        for i in range(n)
+    )
+    return Mesh(devices, workers=workers)

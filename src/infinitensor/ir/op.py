@@ -1,0 +1,176 @@
+"""What an op is: one table entry from which the function, the cuts, the tasks and the tests follow.
+
+An op never knows devices, tiles or tensors. It says, for shapes and parameters, which *labels* its
+axes have (`AxisForm`), and how to compute one tile from tiles. Everything else is derived.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+
+    from infinitensor.ir.region import Box
+
+Labels: TypeAlias = tuple[int | None, ...]
+Params: TypeAlias = tuple[tuple[str, Any], ...]
+Kind: TypeAlias = Literal[
+    "elementwise", "creation", "mapped", "gather", "reduction", "contraction", "update", "program"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is known of an operand before it has values; `weak` is set for a Python scalar."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    weak: type | None = None
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def n_elements(self) -> int:
+        """Elements in all."""
+        return prod(self.shape)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes in all."""
+        return prod(self.shape) * int(self.dtype.itemsize)
+
+
+@dataclass(frozen=True, slots=True)
+class AxisForm:
+    """Extended einsum: which label each axis of each operand has.
+
+    A label is a number into `sizes`. `None` on an input axis: always index 0 (broadcast of a size-1
+    axis); on an output axis: a new axis of size 1. Labels in no output are contracted; cutting one
+    needs the op's `combine`. `uncut` labels are never cut. `halo` widens what a tile of an input
+    reads: per input, per axis, (before, after), clipped at the borders.
+    """
+
+    sizes: tuple[int, ...]
+    inputs: tuple[Labels, ...]
+    outputs: tuple[Labels, ...]
+    uncut: frozenset[int] = frozenset()
+    halo: tuple[tuple[tuple[int, int], ...], ...] = ()
+
+    @property
+    def contracted(self) -> tuple[int, ...]:
+        """Labels that no output has."""
+        kept = {label for labels in self.outputs for label in labels}
+        return tuple(label for label in range(len(self.sizes)) if label not in kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An op applied to specs: what its rule returns and all later stages ask for."""
+
+    form: AxisForm
+    outs: tuple[Spec, ...]
+    params: Params = ()
+    loop: tuple[np.dtype[Any], ...] = ()
+    """The dtype each input is computed in; empty: its own."""
+    parts: tuple[np.dtype[Any], ...] = ()
+    """Reductions: the dtypes of the partial results; empty: those of the outputs."""
+    tail: tuple[int, ...] = ()
+    """Axes that partial results have behind the kept labels (top-k has one)."""
+
+
+def call(form: AxisForm, *outs: Spec, **params: Any) -> Call:
+    """A `Call` with parameters by name (hashable values: they are part of the plan key)."""
+    return Call(form, outs, tuple(params.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Where a task's tiles lie, for kernels that need to know (`located=True`)."""
+
+    outputs: tuple[Box, ...]
+    inputs: tuple[Box | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Combine:
+    """How partial results of two neighbouring pieces become one.
+
+    `merge(xp, a, b)` takes and returns tuples of partial arrays; `a` lies before `b`. `exact` says
+    that association changes no bits (min, any, top-k ...), else pieces are merged in a fixed tree.
+    """
+
+    name: str
+    merge: Callable[[Any, tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]]
+    exact: bool
+
+
+Rule: TypeAlias = "Callable[..., Call]"
+Kernel: TypeAlias = "Callable[..., Any]"
+Need: TypeAlias = "Callable[..., tuple[Box | None, ...]]"
+
+
+def no_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    """The default: a kernel that writes straight into `out`."""
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One line of the table.
+
+    kind         rule and kernel
+    elementwise  rule(*specs); `expression(e, *args)` over the scalar vocabulary is the kernel
+    creation     rule(...); kernel(xp, *scalars, out, at, **params)
+    mapped       rule(*specs, ...); kernel(xp, *tiles, out, **params) on tiles cut by the form
+    gather       as mapped, but `need(box, specs, **params)` says which box of each input the
+                 output box `box` is made from (None: nothing of it)
+    reduction    kernel(xp, *tiles, axes, **params) -> tuple of partial arrays, contracted axes gone;
+                 `combine` merges two such tuples; finish(xp, *parts, out, **params)
+    contraction  kernel(xp, *tiles, out, **params); partial results are added
+    update       changes its first input: kernel(xp, *tiles, out, at, **params) gets a tile of it as
+                 `out` (it is not among `tiles`) and changes that in place; `need(box, specs,
+                 **params)` gives a box of every input for the tile with box `box` (None in all of
+                 them: tile untouched)
+    program      program(xp, *args): other ops, called on `xp`
+    """
+
+    name: str
+    kind: Kind
+    rule: Rule
+    arrays: tuple[str, ...]
+    """Names of the parameters that take tensors; `*xs` takes a sequence of them."""
+    doc: str
+    kernel: Kernel | None = None
+    kernels: dict[str, Kernel] = field(default_factory=dict)
+    """Kernels for one kind of device ("cpu", "cuda"), where the common one is not the best."""
+    expression: Any = None
+    combine: Combine | None = None
+    finish: Kernel | None = None
+    need: Need | None = None
+    located: bool = False
+    scratch_bytes: Callable[..., int] = no_scratch
+    cost: float = 1.0
+    """Floating-point operations for each point of the label space."""
+    whole: bool = False
+    random: bool = False
+    """Never merged with an equal call."""
+    method: bool = False
+    cases: Callable[..., Any] | None = None
+    """cases(rng) -> [(args, kwargs)]: small inputs for the tests; None: made from the kind."""
+    oracle: Callable[..., Any] | None = None
+    """The same function over NumPy arrays; None: NumPy's function of that name."""
+    same: Literal["equal", "close"] = "close"
+
+    def kernel_for(self, device_kind: str) -> Kernel:
+        """The tile kernel on this kind of device."""
+        kernel = self.kernels.get(device_kind, self.kernel)
+        assert kernel is not None, self.name
+        return kernel

@@ -1,0 +1,76 @@
+"""Plan: how every label of every group is cut, where each piece runs, and where tensors lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from infinitensor.ir.graph import Analysed
+    from infinitensor.ir.layout import Layout
+    from infinitensor.ir.mesh import Mesh
+    from infinitensor.ir.region import Cuts
+    from infinitensor.ir.space import Space
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """One group: the borders of its labels (C order of pieces = order of tasks), a device a task.
+
+    An update has a task for each tile of its base that it may change: `tiles` numbers them.
+    """
+
+    space: Space
+    cuts: Cuts
+    devices: np.ndarray
+    leaves: tuple[tuple[int, int], ...] = ()
+    """(axis of the input, leaf length), outermost first: what fixes the order of rounding."""
+    tiles: np.ndarray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Layouts and places of everything in an analysed graph."""
+
+    analysed: Analysed
+    mesh: Mesh
+    groups: tuple[GroupPlan, ...]
+    layouts: dict[int, Layout]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """A box of a value brought together in one buffer on one device, from the tiles that hold it."""
+
+    value: int
+    box: Any
+    device: int
+    tiles: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How one operand of one group reaches its tasks.
+
+    `tiles[i]`: the tile of the value that task i reads in place, or -1; `fetches[i]`: the number of
+    the fetch it reads instead, or -1 (both -1: it reads nothing). `boxes` is the view box of each
+    task (task, axis, lo/hi); None for scalars.
+    """
+
+    tiles: np.ndarray
+    fetches: np.ndarray
+    boxes: np.ndarray | None
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """All routes (per group, per external operand) and fetches, with what they move."""
+
+    routes: tuple[tuple[Route | None, ...], ...]
+    fetches: tuple[Fetch, ...]
+    moved: dict[tuple[int, int], int]
+    """(from device, to device) -> bytes."""
+    writes: dict[int, np.ndarray]
+    """Plain writes: per group the view box that falls into each of its tiles."""

@@ -1,0 +1,136 @@
+"""TaskGraph and Program: families of tasks as columns, and the buffers they run in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from infinitensor.ir.layout import Layout
+    from infinitensor.ir.view import Access
+
+COMPUTE, LOAD, EVICT, PEER = range(4)
+LANES = ("compute", "load", "evict", "peer")
+
+
+@dataclass(frozen=True, slots=True)
+class TileSet:
+    """Tiles of one value, of its partial results, or of fetched regions: consecutive numbers.
+
+    `boxes` (tile, axis, lo/hi) says where each lies in its tensor.
+    """
+
+    first: int
+    dtype: np.dtype[Any]
+    boxes: np.ndarray
+    devices: np.ndarray
+    value: int
+    leaf: int = -1
+    """The leaf whose tiles these are, or -1."""
+
+    @property
+    def n(self) -> int:
+        """How many tiles."""
+        return len(self.devices)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One operand of a family: the tile each task reads, and which part of it.
+
+    `tiles[i]` -1: the task gets None. `boxes` None: the whole tile. `scalar` >= 0: the scalar bound
+    to that slot instead.
+    """
+
+    tiles: np.ndarray
+    boxes: np.ndarray | None = None
+    access: Access | None = None
+    scalar: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Tasks of one kind: an op over an index grid.
+
+    `run(ins, outs, i)` is the kernel of task i. Tasks with a varying number of inputs (fetches,
+    combines) have them in `many` as (borders, tiles).
+    """
+
+    first: int
+    op: str
+    site: Any
+    lane: int
+    devices: np.ndarray
+    run: Callable[[list[Any], list[Any], int], None]
+    reads: tuple[Column, ...]
+    writes: tuple[np.ndarray, ...]
+    many: tuple[np.ndarray, np.ndarray] | None = None
+    scratch_bytes: int = 0
+    in_place: bool = False
+    """Whether an output may take the buffer of an input of the same size."""
+    updates: bool = False
+    """Whether the outputs are tiles that hold the version before."""
+    seconds: float = 0.0
+    values: tuple[int, ...] = ()
+    """What the tasks make, for errors and recovery: values finished by this family."""
+
+    @property
+    def n(self) -> int:
+        """How many tasks."""
+        return len(self.devices)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskGraph:
+    """Families in a legal order, with their dependences as (source, target) columns."""
+
+    families: tuple[Family, ...]
+    tiles: tuple[TileSet, ...]
+    sources: np.ndarray
+    targets: np.ndarray
+    n_tasks: int
+    n_tiles: int
+    held: dict[int, tuple[int, Layout]]
+    """Kept value -> (number of its first tile, layout)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Tasks with buffers and a proof: `peak_bytes` per device is reached before anything runs.
+
+    `slots[t]` is the buffer of tile t; a slot used again makes its new writer wait for all users of
+    the tile before. Successors of task t: `after[borders[t]:borders[t + 1]]`.
+    """
+
+    graph: TaskGraph
+    slots: np.ndarray
+    slot_bytes: np.ndarray
+    slot_devices: np.ndarray
+    slot_leaves: dict[int, tuple[int, int]]
+    """Slot -> (leaf, tile of it) where the buffer comes with a leaf."""
+    borders: np.ndarray
+    after: np.ndarray
+    waits: np.ndarray
+    peak_bytes: dict[int, int]
+    last_use: np.ndarray
+    producers: np.ndarray
+    moved: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    @property
+    def plan_bytes(self) -> int:
+        """Bytes the columns take."""
+        columns = [self.slots, self.borders, self.after, self.waits, self.last_use, self.producers]
+        columns += [self.slot_bytes, self.slot_devices]
+        for tiles in self.graph.tiles:
+            columns += [tiles.boxes, tiles.devices]
+        for family in self.graph.families:
+            columns += [family.devices, *family.writes]
+            for column in family.reads:
+                columns.append(column.tiles)
+                if column.boxes is not None:
+                    columns.append(column.boxes)
+        return sum(int(column.nbytes) for column in columns)

@@ -1,0 +1,164 @@
+"""Views: (offset, shape, strides) over the logical C-order base, and what they touch.
+
+The base of a tensor is always thought of in C order, whatever its tiles look like, so a view's
+strides never leak from a kernel's result. A view in which each axis walks along one base axis is
+*structured*: its regions are boxes with steps. Any other view (diagonal, merged axes) is read by the
+`_strided` op and written by flat index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from infinitensor.ir.region import Box
+
+
+@lru_cache(maxsize=4096)
+def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides, in elements, of a C-order array of this shape."""
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * max(shape[axis + 1], 1)
+    return tuple(strides)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Elements of a base: `offset + sum(index * strides)` in its C order; `part` of complex numbers."""
+
+    base_shape: tuple[int, ...]
+    shape: tuple[int, ...]
+    offset: int
+    strides: tuple[int, ...]
+    part: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this is the base itself, axis for axis."""
+        return self.shape == self.base_shape and self.strides == c_strides(self.shape) and not self.part
+
+    @property
+    def is_broadcast(self) -> bool:
+        """Whether several indices name one element; such a view is read-only."""
+        return any(s == 0 and n > 1 for n, s in zip(self.shape, self.strides, strict=True))
+
+
+def whole_view(shape: tuple[int, ...]) -> View:
+    """The view that is its base."""
+    return View(shape, shape, 0, c_strides(shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A structured view: where each view axis walks.
+
+    `axes[v]` is (base axis, start, step), or None for an axis that stays at one element (size 1, or
+    broadcast). `fixed[b]` is the coordinate on a base axis that no view axis walks, else -1.
+    """
+
+    axes: tuple[tuple[int, int, int] | None, ...]
+    fixed: tuple[int, ...]
+    part: str = ""
+
+    def base_region(self, box: Box) -> tuple[tuple[int, int, int], ...]:
+        """The base elements a box of the view names: (first, end, step) per base axis."""
+        region = [(at, at + 1, 1) for at in self.fixed]
+        for axis, (lo, hi) in zip(self.axes, box, strict=True):
+            if axis is not None:
+                base, start, step = axis
+                ends = (start + step * lo, start + step * (hi - 1))
+                region[base] = (min(ends), max(ends) + 1, abs(step))
+        return tuple(region)
+
+    def base_box(self, box: Box) -> Box:
+        """The hull of `base_region`."""
+        return tuple((lo, hi) for lo, hi, _ in self.base_region(box))
+
+
+@lru_cache(maxsize=65536)
+def structure(view: View) -> Access | None:
+    """The view's axis map, or None if it has none.
+
+    >>> structure(View((4, 6), (3, 4), 23, (-1, -6))).axes
+    ((1, 5, -1), (0, 3, -1))
+    >>> structure(View((4, 4), (4,), 0, (5,))) is None     # a diagonal
+    True
+    """
+    base_strides = c_strides(view.base_shape)
+    if prod(view.shape) == 0:
+        return Access((None,) * len(view.shape), (0,) * len(view.base_shape), view.part)
+    coords = [
+        (view.offset // stride) % n for stride, n in zip(base_strides, view.base_shape, strict=True)
+    ]
+    fixed = list(coords)
+    axes: list[tuple[int, int, int] | None] = []
+    for n, stride in zip(view.shape, view.strides, strict=True):
+        if n == 1 or stride == 0:
+            axes.append(None)
+            continue
+        for base, base_stride in enumerate(base_strides):
+            step, rest = divmod(stride, base_stride)
+            last = coords[base] + step * (n - 1)
+            if view.base_shape[base] > 1 and not rest and 0 <= last < view.base_shape[base]:
+                break
+        else:
+            return None
+        if fixed[base] < 0:
+            return None
+        fixed[base] = -1
+        axes.append((base, coords[base], step))
+    return Access(tuple(axes), tuple(fixed), view.part)
+
+
+def take(array: Any, access: Access, box: Box, origin: Box) -> Any:
+    """The part of a base tile that a box of the view names, with the view's axes, without copying.
+
+    `origin` is where the tile lies in the base. On torch a negative step is a flip, which copies.
+    """
+    index: list[Any] = [at - lo for at, (lo, _) in zip(access.fixed, origin, strict=True)]
+    flips = []
+    order = []
+    torch_like = not hasattr(array, "__array_interface__")
+    for v, (axis, (lo, hi)) in enumerate(zip(access.axes, box, strict=True)):
+        if axis is None:
+            continue
+        base, start, step = axis
+        first = start + step * lo - origin[base][0]
+        last = start + step * (hi - 1) - origin[base][0]
+        order.append(base)
+        if hi <= lo:
+            index[base] = slice(0, 0)
+        elif step > 0:
+            index[base] = slice(first, last + 1, step)
+        elif torch_like:
+            index[base] = slice(last, first + 1, -step)
+            flips.append(v)
+        else:
+            index[base] = slice(first, last - 1 if last > 0 else None, step)
+    picked = array[tuple(index)] if index else array
+    walked = sorted(order)
+    perm = [walked.index(base) for base in order]
+    if perm != sorted(perm):
+        picked = picked.transpose(perm) if not torch_like else picked.permute(perm)
+    if len(order) < len(access.axes):
+        picked = picked[tuple(slice(None) if axis is not None else None for axis in access.axes)]
+        if any(axis is None and hi - lo != 1 for axis, (lo, hi) in zip(access.axes, box, strict=True)):
+            picked = broadcast(picked, tuple(hi - lo for lo, hi in box))
+    if flips:
+        picked = picked.flip(flips)
+    if access.part:
+        picked = picked.real if access.part == "real" else picked.imag
+    return picked
+
+
+def broadcast(array: Any, shape: tuple[int, ...]) -> Any:
+    """A read-only broadcast of a NumPy or torch array."""
+    if hasattr(array, "__array_interface__"):
+        import numpy as np
+
+        return np.broadcast_to(array, shape)
+    return array.expand(shape)

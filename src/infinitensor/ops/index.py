@@ -1,0 +1,773 @@
+"""Reading and writing by index arrays and masks."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import accumulate
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from infinitensor.dtypes import bool_, int64
+from infinitensor.ir.op import AxisForm, Call, Spec, call
+from infinitensor.ops.bridge import as_signed
+from infinitensor.ops.gather import c_strides, gather_form, is_empty
+from infinitensor.ops.registry import op, program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infinitensor.ir.op import At
+    from infinitensor.ir.region import Box
+
+
+def checked_index(xp: Any, index: Any, n: int, axis: int) -> Any:
+    """Non-negative indices into an axis of `n`; one outside is NumPy's IndexError.
+
+    On CUDA this waits for the device: an error must not be lost.
+    """
+    if not prod(index.shape):
+        return index
+    low, high = int(index.min()), int(index.max())
+    if low < -n or high >= n:
+        wrong = low if low < -n else high
+        raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {n}")
+    return xp.where(index < 0, index + n, index) if low < 0 else index
+
+
+def selected_shape(
+    shape: tuple[int, ...], axes: tuple[int, ...], position: int, broadcast: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The shape of x[..., i, ...]: axes kept whole, the index's axes among them."""
+    kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
+    return (*kept[:position], *broadcast, *kept[position:])
+
+
+def _check_selection(name: str, x: Spec, indices: Sequence[Spec], axes: Any) -> None:
+    if len(indices) != len(axes) or not axes:
+        raise ValueError(f"{name}: {len(indices)} index arrays for the axes {axes}")
+    for spec in indices:
+        if spec.dtype.kind not in "iu":
+            raise IndexError("arrays used as indices must be of integer (or boolean) type")
+        if spec.shape != indices[0].shape:
+            raise IndexError(
+                f"{name}: shape mismatch: indexing arrays could not be broadcast together with "
+                f"shapes {' '.join(str(i.shape) for i in indices)}"
+            )
+
+
+def _take_need(
+    box: Box, specs: Sequence[Spec], *, axes: tuple[int, ...], position: int
+) -> tuple[Box | None, ...]:
+    if is_empty(box):
+        return (None,) * len(specs)
+    x, ndim = specs[0], specs[1].ndim
+    kept = iter((*box[:position], *box[position + ndim :]))
+    source = tuple((0, n) if axis in axes else next(kept) for axis, n in enumerate(x.shape))
+    return (source, *(box[position : position + ndim],) * len(axes))
+
+
+def _take_kernel(
+    xp: Any, x: Any, *index: Any, out: Any, at: At, axes: tuple[int, ...], position: int
+) -> None:
+    if x is None:
+        return
+    index = tuple(
+        checked_index(xp, i, x.shape[axis], axis) for i, axis in zip(index, axes, strict=True)
+    )
+    if xp is np and axes == (position,) and x.flags.c_contiguous:  # else `take` copies x
+        if x.size:  # NumPy refuses to take from an empty axis, even nothing
+            np.take(x, index[0], axis=position, out=out, mode="clip")
+        return
+    if xp is not np:
+        x, out = as_signed(x), as_signed(out)
+    front = xp.moveaxis(x, axes, tuple(range(len(axes))))
+    ndim = index[0].ndim
+    chosen = front[index]
+    where = tuple(range(position, position + ndim))
+    out[...] = xp.moveaxis(chosen, tuple(range(ndim)), where) if ndim else chosen
+
+
+def _take_oracle(x: Any, indices: Any, axes: Any, position: int) -> Any:
+    front = np.moveaxis(x, axes, range(len(axes)))[tuple(indices)]
+    ndim = indices[0].ndim
+    return np.moveaxis(front, range(ndim), range(position, position + ndim))
+
+
+def _take_cases(rng: Any) -> list[Any]:
+    x = rng.standard_normal((4, 5, 6))
+    return [
+        ((x, [rng.integers(-4, 4, 9)], (0,), 0), {}),
+        ((x, [rng.integers(0, 5, (2, 3))], (1,), 1), {}),
+        ((x, [rng.integers(0, 4, 3), rng.integers(0, 6, 3)], (0, 2), 0), {}),
+        ((x, [rng.integers(0, 5, 3), rng.integers(0, 6, 3)], (1, 2), 1), {}),
+        ((x, [np.int64(2)], (1,), 0), {}),
+        ((x, [np.zeros(0, np.int64)], (1,), 1), {}),
+    ]
+
+
+@op(
+    "_take",
+    "gather",
+    "x *indices",
+    kernel=_take_kernel,
+    need=_take_need,
+    scratch_bytes=lambda ins, outs, params: (
+        32 * sum(spec.n_elements for spec in ins[1:]) + 2 * outs[0].n_bytes + 64
+    ),
+    cases=_take_cases,
+    oracle=_take_oracle,
+    same="equal",
+)
+def _take(x: Spec, indices: Sequence[Spec], axes: tuple[int, ...], position: int) -> Call:
+    """Advanced indexing: index arrays of one shape over `axes`, every other axis whole.
+
+    The index's own axes start at `position` of the output. Reads whole indexed axes.
+    """
+    _check_selection("take", x, indices, axes)
+    shape = selected_shape(x.shape, axes, position, indices[0].shape)
+    form = gather_form((x, *indices), shape)
+    return call(form, Spec(shape, x.dtype), axes=tuple(axes), position=position)
+
+
+# --- writes -----------------------------------------------------------------------------------
+
+
+def _scatter_need(
+    box: Box, specs: Sequence[Spec], *, axes: tuple[int, ...], position: int, **_: Any
+) -> tuple[Box | None, ...]:
+    """The tile, every index, and of the value whole index axes and the tile's box on the others."""
+    value, ndim = specs[-1], specs[-2].ndim
+    if is_empty(box) or not value.n_elements:
+        return (None,) * len(specs)
+    kept = [span for axis, span in enumerate(box) if axis not in axes]
+    index = tuple((0, n) for n in value.shape[position : position + ndim])
+    return (box, *(index,) * len(axes), (*kept[:position], *index, *kept[position:]))
+
+
+def _scatter_kernel(
+    xp: Any,
+    *tiles: Any,
+    out: Any,
+    at: At,
+    axes: tuple[int, ...],
+    position: int,
+    mode: str,
+    sizes: tuple[int, ...],
+) -> None:
+    """Applies, in the order of the index, the entries that fall into the tile."""
+    *index, value = tiles[-len(axes) - 1 :]
+    if value is None:
+        return
+    ndim = index[0].ndim
+    inside: Any = None
+    local = []
+    for i, axis, n in zip(index, axes, sizes, strict=True):
+        lo, hi = at.outputs[0][axis]
+        flat = checked_index(xp, i.reshape(-1), n, axis)
+        within = (flat >= lo) & (flat < hi)
+        inside = within if inside is None else inside & within
+        local.append(flat - lo)
+    rows = xp.moveaxis(value, tuple(range(position, position + ndim)), tuple(range(ndim)))
+    rows = rows.reshape(len(local[0]), *rows.shape[ndim:])
+    target = xp.moveaxis(out, axes, tuple(range(len(axes))))
+    write = _write_numpy if xp is np else _write_torch
+    write(target, tuple(i[inside] for i in local), rows[inside], mode)
+
+
+def _write_numpy(target: Any, index: tuple[Any, ...], rows: Any, mode: str) -> None:
+    if mode == "add":
+        np.add.at(target, index, rows.astype(target.dtype, copy=False))
+    else:
+        target[index] = rows
+
+
+def _write_torch(target: Any, index: tuple[Any, ...], rows: Any, mode: str) -> None:
+    """torch leaves open which of two equal indices wins: sort, keep the last of each.
+
+    Its accumulating put sorts by index itself and adds in that order, so it repeats bit for bit on
+    CUDA; on the CPU it adds one after another.
+    """
+    import torch
+
+    rows = as_signed(rows.to(target.dtype))
+    target = as_signed(target)
+    if mode == "add":
+        target.index_put_(index, rows, accumulate=True)
+        return
+    key = torch.zeros_like(index[0])
+    for i, n in zip(index, target.shape, strict=False):
+        key = key * n + i
+    key, order = torch.sort(key, stable=True)
+    last = torch.ones_like(key, dtype=torch.bool)
+    last[:-1] = key[1:] != key[:-1]
+    order = order[last]
+    target.index_put_(tuple(i[order] for i in index), rows[order])
+
+
+def _scatter_oracle(
+    base: Any, indices: Any, value: Any, axes: Any, position: int, mode: str = "set"
+) -> Any:
+    result = base.copy()
+    ndim = indices[0].ndim
+    front = np.moveaxis(result, axes, range(len(axes)))
+    rows = np.moveaxis(value, range(position, position + ndim), range(ndim))
+    if mode == "add":
+        np.add.at(front, tuple(indices), rows.astype(base.dtype))
+    else:
+        front[tuple(indices)] = rows
+    return result
+
+
+def _scatter_cases(rng: Any) -> list[Any]:
+    x = rng.integers(0, 9, (4, 5, 6))
+    return [
+        (
+            (
+                x,
+                [rng.integers(0, n, (2, 3)) for axis, n in enumerate(x.shape) if axis in axes],
+                rng.integers(0, 9, shape),
+                axes,
+                position,
+                mode,
+            ),
+            {},
+        )
+        for mode in ("set", "add")
+        for axes, position, shape in (
+            ((0,), 0, (2, 3, 5, 6)),
+            ((1,), 1, (4, 2, 3, 6)),
+            ((0, 2), 0, (2, 3, 5)),
+            ((0, 1, 2), 0, (2, 3)),
+        )
+    ]
+
+
+@op(
+    "_scatter",
+    "update",
+    "base *indices value",
+    kernel=_scatter_kernel,
+    need=_scatter_need,
+    located=True,
+    scratch_bytes=lambda ins, outs, params: (
+        6 * sum(spec.n_bytes + spec.n_elements for spec in ins[-1 - len(params["axes"]) : -1])
+        + 3 * ins[-1].n_elements * max(ins[-1].dtype.itemsize, outs[0].dtype.itemsize)
+        + 256
+    ),
+    cases=_scatter_cases,
+    oracle=_scatter_oracle,
+)
+def _scatter(
+    base: Spec,
+    indices: Sequence[Spec],
+    value: Spec,
+    axes: tuple[int, ...],
+    position: int,
+    mode: str = "set",
+) -> Call:
+    """The base with base[..., i, ...] = value, or += for `mode="add"` (every entry counts).
+
+    `value` has the selection's shape (as `_take` would give it). Of equal indices the last one in
+    C order wins; added entries are added in that order within a tile.
+    """
+    _check_selection("scatter", base, indices, axes)
+    selection = selected_shape(base.shape, axes, position, indices[0].shape)
+    if value.shape != selection:
+        raise ValueError(
+            f"shape mismatch: value array of shape {value.shape} could not be broadcast to "
+            f"indexing result of shape {selection}"
+        )
+    form = gather_form((base, *indices, value), base.shape)
+    return call(
+        form,
+        Spec(base.shape, base.dtype),
+        axes=tuple(axes),
+        position=position,
+        mode=mode,
+        sizes=tuple(base.shape[axis] for axis in axes),
+    )
+
+
+# --- public reads and writes ------------------------------------------------------------------
+
+
+def _integers(name: str, indices: Any) -> None:
+    if indices.dtype.kind not in "iub":
+        raise TypeError(
+            f"{name}: Cannot cast array data from {indices.dtype!r} to dtype('int64') "
+            "according to the rule 'safe'"
+        )
+
+
+def _in_mode(xp: Any, indices: Any, n: int, mode: str) -> Any:
+    """Indices after NumPy's `mode`; "raise" leaves them to the kernel's check."""
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    if indices.dtype != int64:
+        indices = indices.astype(int64)
+    if mode == "wrap":
+        return xp.remainder(indices, n)
+    return xp.clip(indices, 0, n - 1) if mode == "clip" else indices
+
+
+@program(
+    "take",
+    "a indices",
+    cases=lambda rng: [
+        ((x, i), {"axis": axis, "mode": mode})
+        for x in (rng.standard_normal((4, 5)),)
+        for i in (rng.integers(-4, 4, (2, 3)), np.int64(3), rng.integers(0, 4, 0))
+        for axis, mode in ((None, "raise"), (0, "raise"), (1, "wrap"), (-1, "clip"))
+    ],
+    same="equal",
+)
+def take(xp: Any, a: Any, indices: Any, axis: int | None = None, *, mode: str = "raise") -> Any:
+    """The elements at the given indices of an axis, or of the flattened array.
+
+    An index out of range raises when the result is computed (`mode="raise"`), or is wrapped or
+    clipped. Each tile of the result reads the whole axis.
+
+    >>> import infinitensor as it
+    >>> it.take(it.arange(10, 15), it.asarray([3, 0, -1])).numpy().tolist()
+    [13, 10, 14]
+    """
+    _integers("take", indices)
+    if axis is None:
+        a, axis = a.reshape(-1), 0
+    axis = normalize_axis_index(axis, len(a.shape), "take")
+    n = a.shape[axis]
+    if not n and prod(indices.shape):
+        raise IndexError("cannot do a non-empty take from an empty axes.")
+    index = _in_mode(xp, indices, max(n, 1), mode)
+    return xp._take(a, [index], (axis,), axis)
+
+
+def _along_kernel(xp: Any, x: Any, index: Any, out: Any, axis: int, n: int) -> None:
+    index = checked_index(xp, index, n, axis)
+    if xp is np:
+        out[...] = np.take_along_axis(x, index, axis)
+    else:
+        as_signed(out)[...] = xp.take_along_dim(as_signed(x), index, axis)
+
+
+@op(
+    "_take_along",
+    "mapped",
+    "x indices",
+    kernel=_along_kernel,
+    scratch_bytes=lambda ins, outs, params: (
+        32 * ins[1].n_elements + outs[0].n_bytes + 8 * sum(outs[0].shape) + 64
+    ),
+    cases=lambda rng: [
+        ((rng.standard_normal((4, 5)), rng.integers(-5, 5, (4, 2)), 1), {}),
+        ((rng.standard_normal((4, 5)), rng.integers(0, 4, (7, 5)), 0), {}),
+        ((rng.standard_normal((4, 5)), rng.integers(0, 4, (7, 1)), 0), {}),
+    ],
+    oracle=np.take_along_axis,
+    same="equal",
+)
+def _take_along(x: Spec, indices: Spec, axis: int) -> Call:
+    """`take_along_axis` with an axis that is given."""
+    if indices.ndim != x.ndim:
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    if indices.dtype.kind not in "iu":
+        raise IndexError("`indices` must be an integer array")
+    try:
+        others = np.broadcast_shapes(
+            (*x.shape[:axis], *x.shape[axis + 1 :]),
+            (*indices.shape[:axis], *indices.shape[axis + 1 :]),
+        )
+    except ValueError:
+        raise IndexError(
+            "take_along_axis: shape mismatch: indexing arrays could not be broadcast together: "
+            f"x has shape {x.shape}, the indices {indices.shape}, axis {axis}"
+        ) from None
+    shape = (*others[:axis], indices.shape[axis], *others[axis:])
+    ndim = len(shape)
+    labels = []
+    for spec in (x, indices):
+        labels.append(
+            tuple(None if n == 1 and shape[a] != 1 else a for a, n in enumerate(spec.shape))
+        )
+    source = tuple(ndim if a == axis else label for a, label in enumerate(labels[0]))
+    index = tuple(axis if a == axis else label for a, label in enumerate(labels[1]))
+    form = AxisForm(
+        (*shape, x.shape[axis]), (source, index), (tuple(range(ndim)),), frozenset((ndim,))
+    )
+    return call(form, Spec(shape, x.dtype), axis=axis, n=x.shape[axis])
+
+
+@program(
+    "take_along_axis",
+    "arr indices",
+    cases=lambda rng: [
+        ((rng.standard_normal((4, 5)), rng.integers(-5, 5, (4, 2)), 1), {}),
+        ((rng.standard_normal((4, 5)), rng.integers(0, 4, (1, 5)), 0), {}),
+        ((rng.standard_normal((4, 5)), rng.integers(0, 20, 6), None), {}),
+    ],
+    same="equal",
+)
+def take_along_axis(xp: Any, arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    """For each line along the axis the elements at that line's indices, as `argsort` gives them.
+
+    The axis is not cut, the others are.
+
+    >>> import infinitensor as it
+    >>> x = it.asarray([[3, 1, 2]])
+    >>> it.take_along_axis(x, it.argsort(x, axis=1), axis=1).numpy().tolist()
+    [[1, 2, 3]]
+    """
+    if axis is None:
+        if len(indices.shape) != 1:
+            raise ValueError("when axis=None, `indices` must have a single dimension.")
+        arr, axis = arr.reshape(-1), 0
+    axis = normalize_axis_index(axis, len(arr.shape), "take_along_axis")
+    return xp._take_along(arr, indices, axis)
+
+
+@program("put", "a ind v", cases=lambda rng: [])
+def put(xp: Any, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    """Writes values at flat indices of the array, in place; values repeat where there are fewer.
+
+    An index out of range raises when the array is computed, or is wrapped or clipped by `mode`.
+
+    >>> import infinitensor as it
+    >>> x = it.zeros(4)
+    >>> it.put(x, it.asarray([1, -1]), it.asarray([5.0, 7.0]))
+    >>> x.numpy().tolist()
+    [0.0, 5.0, 0.0, 7.0]
+    """
+    _integers("put", ind)
+    n = prod(a.shape)
+    flat = _in_mode(xp, ind.reshape(-1), max(n, 1), mode)
+    count, given = flat.shape[0], prod(v.shape)
+    if not count or not given:
+        return
+    values = v.reshape(-1)
+    if given > count:
+        values = values[:count]
+    elif 1 < given < count:
+        values = xp.tile(values, -(-count // given))[:count]
+    if len(a.shape) == 1:
+        a[flat] = values
+    elif not len(a.shape):
+        a.reshape(1)[flat] = values
+    else:
+        # What is out of range is so on the first axis too, where the check finds it.
+        flat = xp.where(flat < 0, xp.where(flat < -n, n, flat + n), flat)
+        borders = c_strides(a.shape)
+        first = xp.floor_divide(flat, borders[0])
+        rest = [
+            xp.remainder(xp.floor_divide(flat, border), size)
+            for border, size in zip(borders[1:], a.shape[1:], strict=True)
+        ]
+        a[(first, *rest)] = values
+
+
+def _scatter_add_oracle(x: Any, indices: Any, values: Any, axis: int = 0) -> Any:
+    result = x.copy()
+    shape = selected_shape(x.shape, (axis,), axis, indices.shape)
+    rows = np.broadcast_to(values, shape).astype(x.dtype)
+    np.add.at(result, (*(slice(None),) * axis, indices), rows)
+    return result
+
+
+@program(
+    "scatter_add",
+    "x indices values",
+    cases=lambda rng: [
+        ((rng.standard_normal((4, 5)), rng.integers(0, 4, 9), rng.standard_normal((9, 5))), {}),
+        ((rng.integers(0, 9, (4, 5)), rng.integers(-5, 5, 9), 1), {"axis": 1}),
+    ],
+    oracle=_scatter_add_oracle,
+)
+def scatter_add(xp: Any, x: Any, indices: Any, values: Any, axis: int = 0) -> Any:
+    """x with each value added at its index of the axis; equal indices add up.
+
+    `values` broadcasts to the shape of `it.take(x, indices, axis)`. Entries are added in the order
+    of the indices, so the same call gives the same bits. Each tile of x reads all indices.
+
+    >>> import infinitensor as it
+    >>> it.scatter_add(it.zeros(3), it.asarray([0, 2, 0]), 1.0).numpy().tolist()
+    [2.0, 0.0, 1.0]
+    """
+    _integers("scatter_add", indices)
+    axis = normalize_axis_index(axis, len(x.shape), "scatter_add")
+    kinds = "buifc"  # an integer may be added to any integer, as a Python one may
+    if max(kinds.index(values.dtype.kind), 2) > max(kinds.index(x.dtype.kind), 2):
+        raise TypeError(
+            f"Cannot cast ufunc 'add' output from {values.dtype!r} to {x.dtype!r} "
+            "with casting rule 'same_kind'"
+        )
+    if indices.dtype != int64:
+        indices = indices.astype(int64)
+    shape = selected_shape(tuple(x.shape), (axis,), axis, tuple(indices.shape))
+    rows = xp.broadcast_to(values, shape)
+    return xp._scatter(x, [indices], rows, (axis,), axis, "add")
+
+
+# --- masks: a count pass makes the shape known, a fill pass the values ------------------------
+
+
+@lru_cache(maxsize=1024)
+def _prefix(counts: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Entries before each block, the total last."""
+    return np.fromiter(accumulate(counts, initial=0), np.int64, len(counts) + 1)
+
+
+def _block_rows(lo: int, hi: int, counts: tuple[int, ...], block: int, n: int) -> tuple[int, int]:
+    """The leading rows whose blocks hold the entries lo..hi."""
+    prefix = _prefix(counts)
+    first = int(np.searchsorted(prefix, lo, side="right")) - 1
+    last = int(np.searchsorted(prefix, hi, side="left"))
+    return first * block, min(last * block, n)
+
+
+def _mask_need(
+    box: Box, specs: Sequence[Spec], *, counts: tuple[int, ...], block: int
+) -> tuple[Box | None, ...]:
+    mask = specs[1]
+    if is_empty(box):
+        return (None, None)
+    rows = _block_rows(*box[0], counts, block, mask.shape[0])
+    inner = tuple((0, n) for n in mask.shape[1:])
+    return ((rows, *inner, *box[1:]), (rows, *inner))
+
+
+def _mask_kernel(
+    xp: Any, x: Any, mask: Any, out: Any, at: At, counts: tuple[int, ...], block: int
+) -> None:
+    source = at.inputs[1]
+    if mask is None or source is None:
+        return
+    lo, hi = at.outputs[0][0]
+    before = int(_prefix(counts)[source[0][0] // block])
+    index = xp.nonzero(mask) if xp is np else xp.nonzero(mask, as_tuple=True)
+    part = tuple(i[lo - before : hi - before] for i in index)
+    if xp is np:
+        out[...] = x[part]
+    else:
+        as_signed(out)[...] = as_signed(x)[part]
+
+
+def _blocks(mask: Any, block: int) -> tuple[int, ...]:
+    return tuple(int(np.count_nonzero(mask[i : i + block])) for i in range(0, mask.shape[0], block))
+
+
+def _mask_cases(rng: Any) -> list[Any]:
+    cases: list[Any] = []
+    for shape, n_mask, block in (((9,), 1, 2), ((7, 3), 1, 4), ((6, 4, 2), 2, 2), ((5, 3), 2, 1)):
+        x, mask = rng.standard_normal(shape), rng.random(shape[:n_mask]) < 0.4
+        cases.append(((x, mask, _blocks(mask, block), block), {}))
+    none = np.zeros(5, bool)
+    return [*cases, ((rng.standard_normal(5), none, _blocks(none, 2), 2), {})]
+
+
+@op(
+    "_mask_select",
+    "gather",
+    "x mask",
+    kernel=_mask_kernel,
+    need=_mask_need,
+    scratch_bytes=lambda ins, outs, params: (
+        (8 * ins[1].ndim + 1) * ins[1].n_elements + outs[0].n_bytes + 64
+    ),
+    cases=_mask_cases,
+    oracle=lambda x, mask, counts, block: x[mask],
+    same="equal",
+)
+def _mask_select(x: Spec, mask: Spec, counts: tuple[int, ...], block: int) -> Call:
+    """x[mask]; `counts` says how many entries each block of `block` leading rows holds."""
+    shape = (sum(counts), *x.shape[mask.ndim :])
+    form = gather_form((x, mask), shape)
+    return call(form, Spec(shape, x.dtype), counts=tuple(counts), block=block)
+
+
+def _where_need(
+    box: Box, specs: Sequence[Spec], *, counts: tuple[int, ...], block: int
+) -> tuple[Box | None, ...]:
+    if is_empty(box):
+        return (None,)
+    mask = specs[0]
+    rows = _block_rows(*box[0], counts, block, mask.shape[0])
+    return ((rows, *((0, n) for n in mask.shape[1:])),)
+
+
+def _where_kernel(
+    xp: Any, mask: Any, out: Any, at: At, counts: tuple[int, ...], block: int
+) -> None:
+    source = at.inputs[0]
+    if mask is None or source is None:
+        return
+    first = source[0][0]
+    lo, hi = at.outputs[0][0]
+    before = int(_prefix(counts)[first // block])
+    index = xp.nonzero(mask) if xp is np else xp.nonzero(mask, as_tuple=True)
+    outs = out if isinstance(out, tuple) else (out,)
+    for axis, (i, target) in enumerate(zip(index, outs, strict=True)):
+        target[...] = i[lo - before : hi - before]
+        if axis == 0:
+            target += first
+
+
+@op(
+    "_nonzero_fill",
+    "gather",
+    "mask",
+    kernel=_where_kernel,
+    need=_where_need,
+    scratch_bytes=lambda ins, outs, params: (8 * ins[0].ndim + 1) * ins[0].n_elements + 64,
+    cases=lambda rng: [
+        ((mask, counts, block), {}) for (_, mask, counts, block), _ in _mask_cases(rng)
+    ],
+    oracle=lambda mask, counts, block: mask.nonzero() if mask.ndim > 1 else mask.nonzero()[0],
+    same="equal",
+)
+def _nonzero_fill(mask: Spec, counts: tuple[int, ...], block: int) -> Call:
+    """The indices of the entries of a mask, an output for each axis; `counts` as above."""
+    shape = (sum(counts),)
+    form = gather_form((mask,), shape, mask.ndim)
+    return call(form, *(Spec(shape, int64),) * mask.ndim, counts=tuple(counts), block=block)
+
+
+def count_pass(xp: Any, mask: Any) -> tuple[tuple[int, ...], int]:
+    """How many entries each block of leading rows holds, computed now, and the block's rows."""
+    n, width = mask.shape[0], prod(mask.shape[1:])
+    if not n or not width:
+        return ((0,), max(n, 1))
+    fit = max(xp.block(n * width) // width, 1)
+    block = n if fit >= n else 1 << (fit.bit_length() - 1)
+    n_blocks = -(-n // block)
+    padded = mask.reshape(n, width)
+    if n_blocks * block != n:
+        padded = xp._pad(padded, False, ((0, n_blocks * block - n), (0, 0)))
+    counts = xp.count_nonzero(padded.reshape(n_blocks, block * width), axis=1)
+    return tuple(np.asarray(xp.force(counts)).tolist()), block
+
+
+def as_mask(x: Any) -> Any:
+    """What counts as true."""
+    return x if x.dtype == bool_ else x != 0
+
+
+@program(
+    "_masked",
+    "x mask",
+    cases=lambda rng: [
+        ((rng.standard_normal((7, 3)), rng.random((7, 3)) < 0.5), {}),
+        ((rng.standard_normal((7, 3)), rng.random(7) < 0.5), {}),
+        ((rng.standard_normal((7, 3)), np.bool_(True)), {}),
+        ((rng.standard_normal((0, 3)), np.zeros((0, 3), bool)), {}),
+    ],
+    oracle=lambda x, mask: x[mask],
+    same="equal",
+)
+def _masked(xp: Any, x: Any, mask: Any) -> Any:
+    """x[mask]: the mask covers the leading axes of x. Counts first, so the mask is computed now."""
+    if not len(mask.shape):
+        x, mask = x.reshape(1, *x.shape), mask.reshape(1)
+    for axis, (n, wanted) in enumerate(zip(mask.shape, x.shape, strict=False)):
+        if n != wanted:
+            raise IndexError(
+                "boolean index did not match indexed array along axis "
+                f"{axis}; size of axis is {wanted} but size of corresponding boolean axis is {n}"
+            )
+    if len(mask.shape) > len(x.shape):
+        raise IndexError(
+            f"too many indices for array: array is {len(x.shape)}-dimensional, "
+            f"but {len(mask.shape)} were indexed"
+        )
+    counts, block = count_pass(xp, mask)
+    return xp._mask_select(x, mask, counts, block)
+
+
+def _sparse_cases(rng: Any) -> list[Any]:
+    return [((rng.integers(0, 2, shape),), {}) for shape in ((9,), (4, 5), (3, 2, 2), (0,), (2, 0))]
+
+
+@program("nonzero", "a", cases=_sparse_cases, same="equal")
+def nonzero(xp: Any, a: Any) -> tuple[Any, ...]:
+    """The indices of the elements that are not zero, one array for each axis, in C order.
+
+    The number of them is a shape: the array is computed and counted now, its values are filled in
+    when needed.
+
+    >>> import infinitensor as it
+    >>> it.nonzero(it.asarray([0, 3, 0, 4]))[0].numpy().tolist()
+    [1, 3]
+    """
+    if not len(a.shape):
+        raise ValueError(
+            "Calling nonzero on 0d arrays is not allowed. "
+            "Use np.atleast_1d(scalar).nonzero() instead."
+        )
+    mask = as_mask(a)
+    found = xp._nonzero_fill(mask, *count_pass(xp, mask))
+    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+
+@program("flatnonzero", "a", cases=_sparse_cases, same="equal")
+def flatnonzero(xp: Any, a: Any) -> Any:
+    """The flat indices of the elements that are not zero.
+
+    >>> import infinitensor as it
+    >>> it.flatnonzero(it.asarray([[0, 3], [0, 4]])).numpy().tolist()
+    [1, 3]
+    """
+    return xp.nonzero(a.reshape(-1))[0]
+
+
+@program("argwhere", "a", cases=_sparse_cases, same="equal")
+def argwhere(xp: Any, a: Any) -> Any:
+    """The indices of the elements that are not zero, one row for each.
+
+    >>> import infinitensor as it
+    >>> it.argwhere(it.asarray([[0, 3], [0, 4]])).numpy().tolist()
+    [[0, 1], [1, 1]]
+    """
+    if not len(a.shape):
+        return xp.argwhere(a.reshape(1))[:, :0]
+    return xp.stack(xp.nonzero(a), axis=1)
+
+
+@program(
+    "compress",
+    "condition a",
+    method=False,
+    cases=lambda rng: [
+        ((rng.random(3) < 0.5, rng.standard_normal((4, 5))), {"axis": axis})
+        for axis in (None, 0, 1)
+    ],
+    same="equal",
+)
+def compress(xp: Any, condition: Any, a: Any, axis: int | None = None) -> Any:
+    """The slices along an axis where the condition holds; it may be shorter than the axis.
+
+    The condition is computed and counted now.
+
+    >>> import infinitensor as it
+    >>> it.compress(it.asarray([True, False, True]), it.arange(3)).numpy().tolist()
+    [0, 2]
+    """
+    if len(condition.shape) != 1:
+        raise ValueError("condition must be a 1-d array")
+    return xp.take(a, xp.flatnonzero(condition), axis)
+
+
+@program(
+    "extract",
+    "condition arr",
+    cases=lambda rng: [((rng.random((4, 5)) < 0.5, rng.standard_normal((4, 5))), {})],
+    same="equal",
+)
+def extract(xp: Any, condition: Any, arr: Any) -> Any:
+    """The elements where the condition holds, in C order.
+
+    >>> import infinitensor as it
+    >>> it.extract(it.asarray([True, False, True]), it.arange(3)).numpy().tolist()
+    [0, 2]
+    """
+    return xp._masked(arr.reshape(-1), as_mask(condition).reshape(-1))

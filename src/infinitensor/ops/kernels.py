@@ -1,0 +1,171 @@
+"""From a table entry to callables on tiles: `run(ins, outs, at)`, the same for every kind of op.
+
+On a CPU tiles are NumPy arrays and `xp` is numpy; on CUDA they are torch tensors and `xp` is torch.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.dtypes import to_torch
+from infinitensor.ir.op import Spec
+from infinitensor.ops.scalar import Arg, Term, evaluate, n_inner
+from infinitensor.ops.words import WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from infinitensor.ir.op import At, Call, Op
+
+    Run = Callable[[Sequence[Any], Sequence[Any], At | None], None]
+
+
+def namespace(device_kind: str) -> Any:
+    """The array module that kernels on this kind of device get as `xp`."""
+    if device_kind == "cpu":
+        return np
+    import torch
+
+    return torch
+
+
+def lower(op: Op, call: Call, device_kind: str) -> Run:
+    """The kernel of an op that writes its outputs directly."""
+    if op.kind == "elementwise":
+        return _lower_elementwise(op, call, device_kind)
+    xp = namespace(device_kind)
+    kernel = op.kernel_for(device_kind)
+    params = dict(call.params)
+    single = len(call.outs) == 1
+    located = op.located or op.kind in ("creation", "gather")
+
+    def run(ins: Sequence[Any], outs: Sequence[Any], at: At | None) -> None:
+        out = outs[0] if single else tuple(outs)
+        if located:
+            kernel(xp, *ins, out=out, at=at, **params)
+        else:
+            kernel(xp, *ins, out=out, **params)
+
+    return run
+
+
+def _lower_elementwise(op: Op, call: Call, device_kind: str) -> Run:
+    words = WORDS[device_kind]
+    tree = op.expression
+    assert isinstance(tree, Term)
+    if device_kind != "cpu":
+        loop = tuple(to_torch(dtype) for dtype in call.loop)
+
+        def run_torch(ins: Sequence[Any], outs: Sequence[Any], at: At | None) -> None:
+            import torch
+
+            args = tuple(
+                x.to(dtype) if isinstance(x, torch.Tensor) else torch.as_tensor(x, dtype=dtype)
+                for x, dtype in zip(ins, loop, strict=True)
+            )
+            evaluate(tree, words, args, outs[0])
+
+        return run_torch
+    if tree.args == tuple(Arg(i) for i in range(len(tree.args))):
+        word = words[tree.word]
+
+        def run_word(ins: Sequence[Any], outs: Sequence[Any], at: At | None) -> None:
+            word(*ins, out=outs[0])
+
+        return run_word
+
+    def run_tree(ins: Sequence[Any], outs: Sequence[Any], at: At | None) -> None:
+        evaluate(tree, words, tuple(ins), outs[0])
+
+    return run_tree
+
+
+def lower_partial(
+    op: Op, call: Call, device_kind: str, leaves: tuple[tuple[int, int], ...] = ()
+) -> Callable[[Sequence[Any], At | None], tuple[Any, ...]]:
+    """The first half of a reduction: tiles to partial results, contracted axes gone.
+
+    `leaves` gives (axis, leaf length), outermost first. A tile is reduced leaf by leaf and leaves
+    are merged in a tree by index, the innermost axis first, so that the result does not depend on
+    how many leaves a tile holds. Empty: association changes nothing.
+    """
+    xp = namespace(device_kind)
+    kernel = op.kernel_for(device_kind)
+    params = dict(call.params)
+    labels = call.form.inputs[0]
+    contracted = call.form.contracted
+    axes = tuple(axis for axis, label in enumerate(labels) if label in contracted)
+
+    def run(ins: Sequence[Any], at: At | None) -> tuple[Any, ...]:
+        located = {"at": at} if op.located else {}
+        if not leaves:
+            return tuple(kernel(xp, *ins, axes=axes, **located, **params))
+        return by_leaf(ins[0], 0)
+
+    def by_leaf(tile: Any, depth: int) -> tuple[Any, ...]:
+        if depth == len(leaves):
+            return tuple(kernel(xp, tile, axes=axes, **params))
+        axis, leaf = leaves[depth]
+        n = tile.shape[axis]
+        if n <= leaf:
+            return by_leaf(tile, depth + 1)
+        before = (slice(None),) * axis
+        pieces = [
+            by_leaf(tile[(*before, slice(at, min(at + leaf, n)))], depth + 1)
+            for at in range(0, n, leaf)
+        ]
+        return merge_tree(op, xp, pieces)
+
+    return run
+
+
+def merge_tree(op: Op, xp: Any, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Neighbours merged pairwise until one is left: the order is fixed by the index."""
+    combine = op.combine
+    assert combine is not None
+    level = list(parts)
+    while len(level) > 1:
+        merged = [combine.merge(xp, a, b) for a, b in zip(level[::2], level[1::2], strict=False)]
+        if len(level) % 2:
+            merged.append(level[-1])
+        level = merged
+    return level[0]
+
+
+def lower_finish(
+    op: Op, call: Call, device_kind: str
+) -> Callable[[Sequence[Any], Sequence[Any]], None]:
+    """The second half of a reduction: merged partial results into the outputs.
+
+    Partial results have the kept labels' axes (then `tail`); outputs may have size-1 axes besides.
+    """
+    xp = namespace(device_kind)
+    params = dict(call.params)
+    finish = op.finish
+    single = len(call.outs) == 1
+
+    def run(parts: Sequence[Any], outs: Sequence[Any]) -> None:
+        if finish is None:
+            for part, out in zip(parts, outs, strict=True):
+                out[...] = part.reshape(out.shape)
+            return
+        n_tail = len(call.tail)
+        kept = tuple(parts[0].shape)
+        targets = tuple(
+            out.reshape(kept) if n_tail or len(out.shape) != len(kept) else out for out in outs
+        )
+        finish(xp, *parts, out=targets[0] if single else targets, **params)
+
+    return run
+
+
+def scratch_bytes(op: Op, call: Call, ins: Sequence[Spec], outs: Sequence[Spec]) -> int:
+    """What one task of this op may allocate besides its tiles, from the shapes of the tiles."""
+    declared = op.scratch_bytes(ins, outs, dict(call.params))
+    if op.kind == "elementwise":
+        widest = max((spec.dtype.itemsize for spec in (*ins, *outs)), default=8)
+        declared += n_inner(op.expression) * prod(outs[0].shape) * max(widest, 8)
+    return declared

@@ -1,0 +1,771 @@
+"""Sorting, searching in what is sorted, and the distinct values.
+
+An axis within a block is sorted by one kernel. A longer one is sorted in runs of a block, and each
+piece of the result is then merged from the parts of the runs that belong to its ranks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from infinitensor.dtypes import int64, to_torch
+from infinitensor.ir.op import AxisForm, Call, Spec, call
+from infinitensor.ops.bridge import as_signed
+from infinitensor.ops.gather import along, gather_form, is_empty
+from infinitensor.ops.index import count_pass
+from infinitensor.ops.registry import op, program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from infinitensor.ir.op import At
+    from infinitensor.ir.region import Box
+
+
+# --- what one kernel sorts --------------------------------------------------------------------
+
+
+def torch_keys(x: Any) -> tuple[Any, ...]:
+    """Tensors that torch sorts, most significant first, whose order is NumPy's order of x."""
+    import torch
+
+    if x.is_complex():
+        # NumPy puts numbers with NaN parts last: imaginary, then real, then both.
+        real, imag = x.real, x.imag
+        broken = real.isnan().to(torch.int8) * 2 + imag.isnan().to(torch.int8)
+        return broken, real, imag
+    signed = as_signed(x)
+    if signed is not x:
+        return (signed ^ torch.iinfo(signed.dtype).min,)  # unsigned order with signed compares
+    return (x,)
+
+
+def torch_argsort(x: Any, axis: int) -> Any:
+    """Stable argsort on CUDA, for every dtype."""
+    *more, last = torch_keys(x)
+    order = last.sort(dim=axis, stable=True).indices
+    for key in reversed(more):
+        again = key.take_along_dim(order, axis).sort(dim=axis, stable=True).indices
+        order = order.take_along_dim(again, axis)
+    return order
+
+
+def torch_sort(x: Any, axis: int) -> Any:
+    """The sorted values on CUDA, for every dtype."""
+    if not x.is_complex() and as_signed(x) is x:
+        return x.sort(dim=axis, stable=True).values
+    return as_signed(x).take_along_dim(torch_argsort(x, axis), axis).view(x.dtype)
+
+
+def sorted_values(xp: Any, x: Any, axis: int) -> Any:
+    """Equal values cannot be told apart (but for the sign of zero), so the fastest sort will do."""
+    return np.sort(x, axis=axis) if xp is np else torch_sort(x, axis)
+
+
+def sorted_order(xp: Any, x: Any, axis: int) -> Any:
+    """Where each value of the sorted line comes from, equal ones in their order."""
+    return np.argsort(x, axis=axis, kind="stable") if xp is np else torch_argsort(x, axis)
+
+
+def _sort_kernel(xp: Any, x: Any, out: Any, axis: int) -> None:
+    if xp is np:
+        out[...] = x
+        out.sort(axis=axis)
+    else:
+        out[...] = torch_sort(x, axis)
+
+
+def _argsort_kernel(xp: Any, x: Any, out: Any, axis: int) -> None:
+    out[...] = sorted_order(xp, x, axis)
+
+
+def _sort_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    """Sorted copy, order and keys, with the copies that a sort along another axis makes."""
+    return 3 * ins[0].n_bytes + 40 * ins[0].n_elements
+
+
+def _line_form(x: Spec, axis: int) -> AxisForm:
+    labels = tuple(range(x.ndim))
+    return AxisForm(x.shape, (labels,), (labels,), frozenset((axis,)))
+
+
+def _lines(rng: Any) -> list[Any]:
+    x = rng.integers(0, 5, (4, 6))
+    holes = np.where(x == 2, np.nan, x)
+    return [((x, 1), {}), ((holes, 0), {}), ((x.astype("u8"), 1), {}), ((holes + 1j * x, 1), {})]
+
+
+@op(
+    "_sort_axis",
+    "mapped",
+    "x",
+    kernel=_sort_kernel,
+    scratch_bytes=_sort_scratch,
+    cost=20.0,
+    cases=_lines,
+    oracle=np.sort,
+    same="equal",
+)
+def _sort_axis(x: Spec, axis: int) -> Call:
+    """Sorted along an axis that is not cut."""
+    return call(_line_form(x, axis), Spec(x.shape, x.dtype), axis=axis)
+
+
+@op(
+    "_argsort_axis",
+    "mapped",
+    "x",
+    kernel=_argsort_kernel,
+    scratch_bytes=_sort_scratch,
+    cost=40.0,
+    cases=_lines,
+    oracle=lambda x, axis: np.argsort(x, axis, kind="stable"),
+    same="equal",
+)
+def _argsort_axis(x: Spec, axis: int) -> Call:
+    """The stable order along an axis that is not cut."""
+    return call(_line_form(x, axis), Spec(x.shape, int64), axis=axis)
+
+
+# --- runs -------------------------------------------------------------------------------------
+
+
+def run_hull(span: tuple[int, int], run: int, n: int) -> tuple[int, int]:
+    """The whole runs that hold a range of an axis.
+
+    >>> run_hull((5, 7), 4, 10)
+    (4, 8)
+    """
+    lo, hi = span
+    return lo // run * run, min(-(-hi // run) * run, n)
+
+
+def _runs_need(box: Box, specs: Sequence[Spec], *, axis: int, run: int) -> tuple[Box | None, ...]:
+    if is_empty(box):
+        return (None,)
+    hull = run_hull(box[axis], run, specs[0].shape[axis])
+    return ((*box[:axis], hull, *box[axis + 1 :]),)
+
+
+def pieces(
+    target: tuple[int, int], source: tuple[int, int], run: int
+) -> Iterator[tuple[slice, slice, slice]]:
+    """For each run in `source`: it there, its part that lies in `target`, and where in `target`."""
+    for start in range(source[0], source[1], run):
+        stop = min(start + run, source[1])
+        lo, hi = max(start, target[0]), min(stop, target[1])
+        yield (
+            slice(start - source[0], stop - source[0]),
+            slice(lo - start, hi - start),
+            slice(lo - target[0], hi - target[0]),
+        )
+
+
+def _sort_runs_kernel(xp: Any, x: Any, out: Any, at: At, axis: int, run: int) -> None:
+    source = at.inputs[0]
+    if x is None or source is None:
+        return
+    for whole, part, where in pieces(at.outputs[0][axis], source[axis], run):
+        values = sorted_values(xp, x[along(axis, whole)], axis)
+        out[along(axis, where)] = values[along(axis, part)]
+
+
+def _argsort_runs_kernel(xp: Any, x: Any, out: Any, at: At, axis: int, run: int) -> None:
+    source = at.inputs[0]
+    if x is None or source is None:
+        return
+    values, index = out
+    for whole, part, where in pieces(at.outputs[0][axis], source[axis], run):
+        line = x[along(axis, whole)]
+        order = sorted_order(xp, line, axis)[along(axis, part)]
+        if xp is np:
+            values[along(axis, where)] = np.take_along_axis(line, order, axis)
+        else:
+            chosen = as_signed(line).take_along_dim(order, axis)
+            as_signed(values)[along(axis, where)] = chosen
+        index[along(axis, where)] = order + (source[axis][0] + whole.start)
+
+
+def _runs_cases(rng: Any) -> list[Any]:
+    return [((*args, 4), kwargs) for args, kwargs in _lines(rng)]
+
+
+def _by_runs(f: Callable[..., Any]) -> Callable[..., Any]:
+    def oracle(x: Any, axis: int, run: int) -> Any:
+        runs = np.split(x, range(run, x.shape[axis], run), axis)
+        return np.concatenate([f(r, axis=axis, kind="stable") for r in runs], axis)
+
+    return oracle
+
+
+@op(
+    "_sort_runs",
+    "gather",
+    "x",
+    kernel=_sort_runs_kernel,
+    need=_runs_need,
+    scratch_bytes=_sort_scratch,
+    cost=20.0,
+    cases=_runs_cases,
+    oracle=_by_runs(np.sort),
+    same="equal",
+)
+def _sort_runs(x: Spec, axis: int, run: int) -> Call:
+    """Each run of `run` elements along the axis sorted for itself."""
+    return call(gather_form((x,), x.shape), Spec(x.shape, x.dtype), axis=axis, run=run)
+
+
+def _argsort_runs_oracle(x: Any, axis: int, run: int) -> Any:
+    shape = [1] * x.ndim
+    shape[axis] = -1
+    first = (np.arange(x.shape[axis]) // run * run).reshape(shape)
+    order = _by_runs(np.argsort)(x, axis, run) + first
+    return np.take_along_axis(x, order, axis), order
+
+
+@op(
+    "_argsort_runs",
+    "gather",
+    "x",
+    kernel=_argsort_runs_kernel,
+    need=_runs_need,
+    scratch_bytes=_sort_scratch,
+    cost=40.0,
+    cases=_runs_cases,
+    oracle=_argsort_runs_oracle,
+    same="equal",
+)
+def _argsort_runs(x: Spec, axis: int, run: int) -> Call:
+    """Each run sorted for itself: the values, and where they come from."""
+    outs = (Spec(x.shape, x.dtype), Spec(x.shape, int64))
+    return call(gather_form((x,), x.shape, 2), *outs, axis=axis, run=run)
+
+
+# --- merging ----------------------------------------------------------------------------------
+
+
+def split_positions(line: np.ndarray[Any, Any], run: int, rank: int) -> np.ndarray[Any, Any]:
+    """How many elements of each sorted run are among the `rank` first of all.
+
+    Equal elements go by run, then by position, so the split is exact and stable; NaN is last. Each
+    round drops at least a quarter of what is undecided: a weighted median of the runs' middles.
+
+    >>> split_positions(np.array([1, 4, 9, 2, 4, 5]), 3, 3).tolist()
+    [2, 1]
+    """
+    starts = np.arange(0, len(line), run)
+    lo = np.zeros(len(starts), np.int64)
+    hi = np.minimum(run, len(line) - starts)
+    while True:
+        left = hi - lo
+        if not left.any():
+            return lo
+        open_runs = np.flatnonzero(left)
+        middle = (lo + left // 2)[open_runs]
+        values = line[starts[open_runs] + middle]
+        order = np.argsort(values, kind="stable")
+        weight = np.cumsum(left[open_runs][order])
+        pick = order[np.searchsorted(weight, (weight[-1] + 1) // 2)]
+        pivot_run, pivot = open_runs[pick], values[pick]
+        below = lo.copy()
+        for i in open_runs:
+            part = line[starts[i] + lo[i] : starts[i] + hi[i]]
+            if i == pivot_run:
+                below[i] = middle[pick]
+            else:
+                found = np.searchsorted(part, pivot, "right" if i < pivot_run else "left")
+                below[i] = lo[i] + found
+        if below.sum() >= rank:  # the pivot itself has that rank: it is not among the first
+            hi = below
+        else:
+            lo = below
+            lo[pivot_run] += 1
+
+
+def _merge_need(box: Box, specs: Sequence[Spec], *, axis: int, run: int) -> tuple[Box | None, ...]:
+    if is_empty(box):
+        return (None,) * len(specs)
+    line = (*box[:axis], (0, specs[0].shape[axis]), *box[axis + 1 :])
+    return (line,) * len(specs)
+
+
+def _segments(line: np.ndarray[Any, Any], run: int, span: tuple[int, int]) -> np.ndarray[Any, Any]:
+    """Positions in the runs of the elements with ranks in `span`, run by run."""
+    first, last = (split_positions(line, run, rank) for rank in span)
+    starts = np.arange(0, len(line), run)
+    return np.concatenate(
+        [np.arange(s + a, s + b) for s, a, b in zip(starts, first, last, strict=True)]
+    )
+
+
+def _merge_kernel(xp: Any, values: Any, *index: Any, out: Any, at: At, axis: int, run: int) -> None:
+    """Merges only the parts of the runs that fall into the tile's ranks, line by line."""
+    if values is None:
+        return
+    lines, targets = np.moveaxis(values, axis, -1), np.moveaxis(out, axis, -1)
+    carried = np.moveaxis(index[0], axis, -1) if index else lines
+    for lane in np.ndindex(lines.shape[:-1]):
+        line = lines[lane]
+        found = _segments(line, run, at.outputs[0][axis])
+        if index:
+            order = np.argsort(line[found], kind="stable")
+            targets[lane] = carried[lane][found[order]]
+        else:
+            targets[lane] = np.sort(line[found])
+
+
+def _merge_torch(xp: Any, values: Any, *index: Any, out: Any, at: At, axis: int, run: int) -> None:
+    """CUDA tiles are large and its sort is fast: the whole line is sorted and the ranks cut out."""
+    if values is None:
+        return
+    span = along(axis, slice(*at.outputs[0][axis]))
+    if index:
+        out[...] = index[0].take_along_dim(torch_argsort(values, axis)[span], axis)
+    else:
+        out[...] = torch_sort(values, axis)[span]
+
+
+def _merge_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    return 4 * ins[0].n_bytes + 48 * ins[0].n_elements + 1024
+
+
+def _merge_cases(rng: Any) -> list[Any]:
+    return [((_by_runs(np.sort)(*args), *args[1:]), kwargs) for args, kwargs in _runs_cases(rng)]
+
+
+_MERGE: dict[str, Any] = {
+    "kernel": _merge_kernel,
+    "kernels": {"cuda": _merge_torch},
+    "need": _merge_need,
+    "scratch_bytes": _merge_scratch,
+    "same": "equal",
+}
+
+
+@op(
+    "_merge_runs",
+    "gather",
+    "runs",
+    cases=_merge_cases,
+    oracle=lambda x, axis, run: np.sort(x, axis),
+    **_MERGE,
+)
+def _merge_runs(runs: Spec, axis: int, run: int) -> Call:
+    """The sorted line from its sorted runs; each tile reads the whole line."""
+    form = gather_form((runs,), runs.shape)
+    return call(form, Spec(runs.shape, runs.dtype), axis=axis, run=run)
+
+
+def _merge_index_cases(rng: Any) -> list[Any]:
+    return [
+        ((*_argsort_runs_oracle(*args), *args[1:]), kwargs) for args, kwargs in _runs_cases(rng)
+    ]
+
+
+def _merge_index_oracle(x: Any, i: Any, axis: int, run: int) -> Any:
+    return np.take_along_axis(i, np.argsort(x, axis, kind="stable"), axis)
+
+
+@op(
+    "_merge_index_runs",
+    "gather",
+    "runs index",
+    cases=_merge_index_cases,
+    oracle=_merge_index_oracle,
+    **_MERGE,
+)
+def _merge_index_runs(runs: Spec, index: Spec, axis: int, run: int) -> Call:
+    """The stable order of a line from its sorted runs and where their values come from."""
+    form = gather_form((runs, index), runs.shape)
+    return call(form, Spec(runs.shape, int64), axis=axis, run=run)
+
+
+# --- public -----------------------------------------------------------------------------------
+
+
+def _orders(rng: Any) -> list[Any]:
+    x = rng.integers(0, 20, (5, 9))
+    holes = np.where(x == 2, np.nan, x)
+    return [
+        ((rng.standard_normal(50),), {}),
+        ((holes,), {"axis": 0}),
+        ((x,), {"axis": None}),
+        ((holes,), {}),
+        ((x.astype("u2"),), {"axis": -1}),
+        ((np.zeros((3, 0)),), {}),
+    ]
+
+
+def _kind(name: str, kind: str | None, stable: bool | None) -> None:
+    if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
+        raise ValueError(f"{name}: sort kind must be one of 'quick', 'heap', or 'stable'")
+    if kind is not None and stable is not None:
+        raise ValueError("`kind` and keyword parameters can't be provided at the same time.")
+
+
+@program("sort", "a", cases=_orders, same="equal", method=False)
+def sort(
+    xp: Any,
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,
+    *,
+    descending: bool = False,
+    stable: bool | None = None,
+) -> Any:
+    """The values in rising order along an axis, NaN last; `descending=True` turns the order round.
+
+    An axis within a block is sorted in one go. A longer one is sorted in runs and merged: two
+    passes, and a piece of the result reads the whole axis of the runs.
+
+    >>> import infinitensor as it
+    >>> it.sort(it.asarray([3, 1, 2])).numpy().tolist()
+    [1, 2, 3]
+    """
+    _kind("sort", kind, stable)
+    if axis is None:
+        a, axis = a.reshape(-1), 0
+    axis = normalize_axis_index(axis, len(a.shape), "sort")
+    n = a.shape[axis]
+    run = xp.block(n)
+    if n <= run:
+        result = xp._sort_axis(a, axis)
+    else:
+        result = xp._merge_runs(xp._sort_runs(a, axis, run), axis, run)
+    return xp._copy(result[along(axis, slice(None, None, -1))]) if descending else result
+
+
+@program(
+    "argsort",
+    "a",
+    cases=_orders,
+    same="equal",
+    oracle=lambda a, axis=-1: np.argsort(a, axis, kind="stable"),
+)
+def argsort(
+    xp: Any,
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,
+    *,
+    descending: bool = False,
+    stable: bool | None = None,
+) -> Any:
+    """The indices that sort an axis; equal values keep their order, always.
+
+    Costs what `sort` costs, with an index carried beside each value.
+
+    >>> import infinitensor as it
+    >>> it.argsort(it.asarray([3, 1, 2])).numpy().tolist()
+    [1, 2, 0]
+    """
+    _kind("argsort", kind, stable)
+    if axis is None:
+        a, axis = a.reshape(-1), 0
+    if not len(a.shape):
+        normalize_axis_index(axis, 1, "argsort")  # NumPy takes 0-d arrays here as one element
+        return xp.argsort(a.reshape(1), 0)
+    axis = normalize_axis_index(axis, len(a.shape), "argsort")
+    backwards = along(axis, slice(None, None, -1))
+    x = a[backwards] if descending else a
+    n = x.shape[axis]
+    run = xp.block(n)
+    if n <= run:
+        order = xp._argsort_axis(x, axis)
+    else:
+        values, index = xp._argsort_runs(x, axis, run)
+        order = xp._merge_index_runs(values, index, axis, run)
+    return (n - 1) - order[backwards] if descending else order
+
+
+def _first_of_each(xp: Any, values: Any, *, equal_nan: bool) -> Any:
+    """The mask of the values, sorted, that differ from the one before."""
+    before, after = values[:-1], values[1:]
+    differs = after != before
+    if equal_nan and values.dtype.kind in "fc":
+        differs = differs & ((after == after) | (before == before))
+    first = xp.ones((min(values.shape[0], 1),), dtype=bool)
+    return xp._concatenate([first, differs], 0)
+
+
+class Distinct(NamedTuple):
+    """What can be said of the distinct values; None where nobody asked."""
+
+    values: Any
+    indices: Any = None
+    inverse: Any = None
+    counts: Any = None
+
+
+def _distinct(
+    xp: Any,
+    x: Any,
+    *,
+    equal_nan: bool,
+    index: bool = False,
+    inverse: bool = False,
+    counts: bool = False,
+) -> Distinct:
+    flat = x.reshape(-1)
+    n = flat.shape[0]
+    order = xp.argsort(flat) if index or inverse else None
+    values = xp.sort(flat) if order is None else xp._take(flat, [order], (0,), 0)
+    first = _first_of_each(xp, values, equal_nan=equal_nan)
+    blocks = count_pass(xp, first)
+    back = None
+    if inverse:
+        rank = xp.cumsum(first) - 1
+        back = xp._scatter(xp.zeros((n,), dtype=int64), [order], rank, (0,), 0, "set")
+        back = back.reshape(x.shape)
+    spans = None
+    if counts:
+        starts = xp._nonzero_fill(first, *blocks)
+        spans = xp._concatenate([starts[1:], xp.full((min(n, 1),), n)], 0) - starts
+    return Distinct(
+        xp._mask_select(values, first, *blocks),
+        xp._mask_select(order, first, *blocks) if index else None,
+        back,
+        spans,
+    )
+
+
+def _repeated(rng: Any) -> list[Any]:
+    x = rng.integers(0, 5, (4, 6))
+    return [((x,), {}), ((np.where(x == 2, np.nan, x),), {}), ((np.zeros(0),), {}), ((x > 2,), {})]
+
+
+def _repeated_with_parts(rng: Any) -> list[Any]:
+    asked = {"return_index": True, "return_inverse": True, "return_counts": True}
+    parts = [{name: True} for name in asked]
+    return [
+        *_repeated(rng),
+        *((args, kwargs) for args, _ in _repeated(rng) for kwargs in (asked, *parts)),
+    ]
+
+
+@program("unique", "ar", cases=_repeated_with_parts, same="equal")
+def unique(
+    xp: Any,
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    *,
+    equal_nan: bool = True,
+) -> Any:
+    """The distinct values, sorted; all NaNs are one unless `equal_nan=False`.
+
+    On request also where each is found first, which one each element is, and how often each
+    occurs. How many there are is a shape: the array is sorted and counted now.
+
+    >>> import infinitensor as it
+    >>> it.unique(it.asarray([3, 1, 3, 2])).numpy().tolist()
+    [1, 2, 3]
+    """
+    found = _distinct(
+        xp,
+        ar,
+        equal_nan=equal_nan,
+        index=return_index,
+        inverse=return_inverse,
+        counts=return_counts,
+    )
+    given = tuple(part for part in found if part is not None)
+    return given[0] if len(given) == 1 else given
+
+
+@program(
+    "unique_values",
+    "x",
+    cases=_repeated,
+    same="equal",
+    oracle=lambda x: np.sort(np.unique_values(x)),
+)
+def unique_values(xp: Any, x: Any) -> Any:
+    """The distinct values, sorted; each NaN counts for itself (Array API).
+
+    >>> import infinitensor as it
+    >>> it.unique_values(it.asarray([3, 1, 3, 2])).numpy().tolist()
+    [1, 2, 3]
+    """
+    return _distinct(xp, x, equal_nan=False).values
+
+
+class UniqueCountsResult(NamedTuple):
+    """What `unique_counts` returns."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverseResult(NamedTuple):
+    """What `unique_inverse` returns."""
+
+    values: Any
+    inverse_indices: Any
+
+
+class UniqueAllResult(NamedTuple):
+    """What `unique_all` returns."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+@program("unique_counts", "x", cases=_repeated, same="equal")
+def unique_counts(xp: Any, x: Any) -> UniqueCountsResult:
+    """The distinct values and how often each occurs (Array API).
+
+    >>> import infinitensor as it
+    >>> it.unique_counts(it.asarray([3, 1, 3, 2])).counts.numpy().tolist()
+    [1, 1, 2]
+    """
+    found = _distinct(xp, x, equal_nan=False, counts=True)
+    return UniqueCountsResult(found.values, found.counts)
+
+
+@program(  # NumPy numbers NaNs in no order
+    "unique_inverse", "x", cases=lambda rng: _repeated(rng)[::2], same="equal"
+)
+def unique_inverse(xp: Any, x: Any) -> UniqueInverseResult:
+    """The distinct values and which one each element is (Array API).
+
+    >>> import infinitensor as it
+    >>> it.unique_inverse(it.asarray([3, 1, 3, 2])).inverse_indices.numpy().tolist()
+    [2, 0, 2, 1]
+    """
+    found = _distinct(xp, x, equal_nan=False, inverse=True)
+    return UniqueInverseResult(found.values, found.inverse)
+
+
+@program("unique_all", "x", cases=_repeated, same="equal")
+def unique_all(xp: Any, x: Any) -> UniqueAllResult:
+    """The distinct values with first indices, inverse and counts (Array API).
+
+    >>> import infinitensor as it
+    >>> it.unique_all(it.asarray([3, 1, 3, 2])).indices.numpy().tolist()
+    [1, 3, 0]
+    """
+    found = _distinct(xp, x, equal_nan=False, index=True, inverse=True, counts=True)
+    return UniqueAllResult(*found)
+
+
+# --- searching --------------------------------------------------------------------------------
+
+
+def _search_kernel(xp: Any, a: Any, v: Any, out: Any, side: Literal["left", "right"]) -> None:
+    out[...] = np.searchsorted(a, v, side=side)
+
+
+def _search_torch(xp: Any, a: Any, v: Any, out: Any, side: str) -> None:
+    import torch
+
+    v = torch.as_tensor(v, device=a.device)
+    common = to_torch(np.promote_types(_numpy_dtype(a), _numpy_dtype(v)))
+    a, v = a.to(common), v.to(common)
+    if a.is_complex():
+        out[...] = _search_by_sorting(a, v.reshape(-1), side).reshape(v.shape)
+        return
+    n_nan: Any = 0
+    if a.is_floating_point():
+        n_nan = a.isnan().sum()
+        a = torch.where(a.isnan(), torch.inf, a)  # torch's bisection needs an order
+    else:
+        (a,), (v,) = torch_keys(a), torch_keys(v)
+    if a.dtype is torch.bool:
+        a, v = a.to(torch.int8), v.to(torch.int8)
+    found = torch.searchsorted(a.contiguous(), v.contiguous(), side=side)
+    if a.is_floating_point():
+        n_numbers = a.shape[0] - n_nan
+        found = torch.minimum(found, n_numbers)
+        found = torch.where(v.isnan(), n_numbers if side == "left" else a.shape[0], found)
+    out[...] = found
+
+
+def _search_by_sorting(a: Any, v: Any, side: str) -> Any:
+    """Ranks from a stable sort of both together: what comes first in it counts as smaller."""
+    import torch
+
+    left = side == "left"
+    order = torch_argsort(torch.cat((v, a) if left else (a, v)), 0)
+    of_v = order < v.shape[0] if left else order >= a.shape[0]
+    rank = torch.cumsum(~of_v, 0)
+    found = torch.empty(v.shape, dtype=torch.int64, device=v.device)
+    found[order[of_v] - (0 if left else a.shape[0])] = rank[of_v]
+    return found
+
+
+def _numpy_dtype(x: Any) -> np.dtype[Any]:
+    return np.dtype(str(x.dtype).removeprefix("torch."))
+
+
+def _search_cases(rng: Any) -> list[Any]:
+    a = np.sort(rng.integers(0, 9, 12))
+    holes = np.array([1.0, 2.0, 2.0, np.inf, np.nan, np.nan])
+    return [
+        (args, {"side": side})
+        for side in ("left", "right")
+        for args in (
+            (a, rng.integers(-2, 12, (3, 4))),
+            (a, 4),
+            (holes, np.array([2.0, np.inf, np.nan, 0.0])),
+            (a.astype("f4"), rng.standard_normal(5)),
+            (np.zeros(0), np.ones(3)),
+        )
+    ]
+
+
+@op(
+    "_searchsorted",
+    "mapped",
+    "a v",
+    kernel=_search_kernel,
+    kernels={"cuda": _search_torch},
+    scratch_bytes=lambda ins, outs, params: (
+        48 * (ins[0].n_elements + ins[1].n_elements) + 16 * outs[0].n_elements
+    ),
+    cost=20.0,
+    cases=_search_cases,
+    oracle=np.searchsorted,
+    same="equal",
+)
+def _searchsorted(a: Spec, v: Spec, side: str = "left") -> Call:
+    """`searchsorted` without a sorter."""
+    if a.ndim != 1:
+        wrong = "deep" if a.ndim else "small depth"
+        raise ValueError(f"searchsorted: object too {wrong} for desired array (a has {a.shape})")
+    if side not in ("left", "right"):
+        raise ValueError(f"search side must be 'left' or 'right' (got {side!r})")
+    labels = tuple(range(v.ndim))
+    form = AxisForm((*v.shape, *a.shape), ((v.ndim,), labels), (labels,), frozenset((v.ndim,)))
+    return call(form, Spec(v.shape, int64), side=side)
+
+
+@program(
+    "searchsorted",
+    "a v sorter",
+    cases=lambda rng: [
+        *_search_cases(rng),
+        ((np.array([3, 1, 2]), np.array([2, 3])), {"sorter": np.array([1, 2, 0])}),
+    ],
+    same="equal",
+)
+def searchsorted(xp: Any, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    """Where values would be inserted into a sorted array to keep it sorted.
+
+    The values are cut, the sorted array is not.
+
+    >>> import infinitensor as it
+    >>> it.searchsorted(it.asarray([1, 3, 5]), it.asarray([0, 3, 9])).numpy().tolist()
+    [0, 1, 3]
+    """
+    if sorter is not None:
+        if len(sorter.shape) != 1 or tuple(sorter.shape) != tuple(a.shape):
+            raise ValueError("sorter.size must equal len(a)")
+        a = xp.take(a, sorter, 0)
+    return xp._searchsorted(a, v, side)

@@ -1,0 +1,534 @@
+"""What each word of the scalar vocabulary does: NumPy's functions, and torch forms that agree.
+
+torch has no arithmetic for uint16/32/64, leaves integer division by zero and wide shifts undefined
+and does not order complex numbers; the second half of this file makes up for that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Word: TypeAlias = "Callable[..., Any]"
+
+_UFUNCS = """
+absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_count
+bitwise_or bitwise_xor cbrt ceil conjugate copysign cos cosh deg2rad divide equal exp exp2
+expm1 fabs float_power floor floor_divide fmax fmin fmod gcd greater greater_equal heaviside
+hypot invert isfinite isinf isnan lcm left_shift less less_equal log log10 log1p log2
+logaddexp logaddexp2 logical_and logical_not logical_or logical_xor maximum minimum multiply
+negative nextafter not_equal positive power rad2deg reciprocal remainder right_shift rint
+sign signbit sin sinh sqrt square subtract tan tanh trunc
+"""
+
+
+def _cpu_where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
+    mask = np.asarray(condition, dtype=bool)
+    if out is None:
+        return np.where(mask, x, y)
+    if np.may_share_memory(out, mask):
+        mask = mask.copy()
+    if np.may_share_memory(out, x):  # the branch that is overwritten goes in first
+        x, y, mask = y, x, ~mask
+    np.copyto(out, y)
+    np.copyto(out, x, where=mask)
+    return out
+
+
+def _cpu_cast(x: Any, out: Any) -> Any:
+    source = x.real if np.iscomplexobj(x) and out.dtype.kind != "c" and out.dtype != bool else x
+    np.copyto(out, source, casting="unsafe")
+    return out
+
+
+def _cpu_part(name: str) -> Word:
+    def part(x: Any, out: Any = None) -> Any:
+        found = getattr(np.asarray(x), name)
+        if out is None:
+            return found
+        out[...] = found
+        return out
+
+    return part
+
+
+_CPU: dict[str, Word] = {
+    **{name: getattr(np, name) for name in _UFUNCS.split()},
+    "where": _cpu_where,
+    "clip": np.clip,
+    "cast": _cpu_cast,
+    "real": _cpu_part("real"),
+    "imag": _cpu_part("imag"),
+}
+
+
+# --- torch ------------------------------------------------------------------------------------
+# Every form is word(*tensors, out=None). Results that torch cannot write into `out` are copied.
+
+
+def _put(result: Any, out: Any) -> Any:
+    return result if out is None else out.copy_(result)
+
+
+def _torch() -> Any:
+    import torch
+
+    return torch
+
+
+def _is_wide(x: Any) -> bool:
+    """Whether torch stores but does not compute this dtype."""
+    torch = _torch()
+    return x.dtype in (torch.uint16, torch.uint32, torch.uint64)
+
+
+def _ring(x: Any) -> Any:
+    """An int64 tensor with the same low bits: enough for sums, products and bit operations."""
+    torch = _torch()
+    return x.view(torch.int64) if x.dtype == torch.uint64 else x.to(torch.int64)
+
+
+def _flip(x: Any) -> Any:
+    """A uint64's bits with the top one flipped: signed order is then the unsigned order."""
+    return _ring(x) ^ -(2**63)
+
+
+def _is_integer(x: Any) -> bool:
+    return not x.dtype.is_floating_point and not x.dtype.is_complex
+
+
+def native(name: str) -> Word:
+    """torch's function of this name, which takes `out`."""
+
+    def word(*args: Any, out: Any = None) -> Any:
+        return getattr(_torch(), name)(*args, out=out)
+
+    return word
+
+
+def _predicate(name: str) -> Word:
+    """As `native`, for the few that take no `out`."""
+
+    def word(x: Any, out: Any = None) -> Any:
+        return _put(getattr(_torch(), name)(x), out)
+
+    return word
+
+
+def _ring_word(name: str) -> Word:
+    def word(*args: Any, out: Any = None) -> Any:
+        fn = getattr(_torch(), name)
+        if not _is_wide(args[0]):
+            return fn(*args, out=out)
+        result = fn(*(_ring(x) for x in args))
+        return result.to(args[0].dtype) if out is None else out.copy_(result)
+
+    return word
+
+
+def _sum_word(name: str) -> Word:
+    """add and subtract: torch scales a complex operand by 1, which turns inf into inf + nan j."""
+    plain = _ring_word(name)
+
+    def word(a: Any, b: Any, out: Any = None) -> Any:
+        if not a.dtype.is_complex:
+            return plain(a, b, out=out)
+        torch = _torch()
+        made = getattr(torch, name)(*(torch.view_as_real(x.resolve_conj()) for x in (a, b)))
+        return _put(torch.view_as_complex(made), out)
+
+    return word
+
+
+def _step(name: str) -> Word:
+    """Rounding: integers and booleans are round already."""
+
+    def word(x: Any, out: Any = None) -> Any:
+        return _put(x, out) if _is_integer(x) else getattr(_torch(), name)(x, out=out)
+
+    return word
+
+
+def _mixed(a: Any, b: Any) -> bool:
+    """Whether torch would compare wrongly: it wraps a 0-d operand into the other's dtype."""
+    return _is_wide(a) or _is_wide(b) or a.dtype != b.dtype
+
+
+def _less(a: Any, b: Any, or_equal: bool) -> Any:
+    torch = _torch()
+    if a.dtype.is_complex:
+        near = a.imag <= b.imag if or_equal else a.imag < b.imag
+        known = ~(torch.isnan(a.imag) | torch.isnan(b.imag))
+        return ((a.real < b.real) & known) | ((a.real == b.real) & near)
+    if torch.uint64 in (a.dtype, b.dtype):
+        sign_a, sign_b = _sign_key(a), _sign_key(b)
+        fa, fb = _flip(a), _flip(b)
+        return (sign_a < sign_b) | ((sign_a == sign_b) & (fa <= fb if or_equal else fa < fb))
+    if _mixed(a, b):
+        a, b = _ring(a), _ring(b)
+    return a <= b if or_equal else a < b
+
+
+def _sign_key(x: Any) -> Any:
+    """-1 for negative integers, else 0; uint64 values have none that are negative."""
+    torch = _torch()
+    if x.dtype == torch.uint64:
+        return torch.zeros_like(x, dtype=torch.int64)
+    return -(_ring(x) < 0).to(torch.int64)
+
+
+def _equal(a: Any, b: Any, out: Any = None) -> Any:
+    if _mixed(a, b):
+        return _put((_ring(a) == _ring(b)) & (_sign_key(a) == _sign_key(b)), out)
+    return _torch().eq(a, b, out=out)
+
+
+def _comparison(name: str, swap: bool, or_equal: bool) -> Word:
+    def word(a: Any, b: Any, out: Any = None) -> Any:
+        if a.dtype.is_complex or _mixed(a, b):
+            return _put(_less(b, a, or_equal) if swap else _less(a, b, or_equal), out)
+        return getattr(_torch(), name)(a, b, out=out)
+
+    return word
+
+
+def _not_equal(a: Any, b: Any, out: Any = None) -> Any:
+    return _put(~_equal(a, b), out)
+
+
+def _extreme(name: str, largest: bool, skip_nan: bool) -> Word:
+    def word(a: Any, b: Any, out: Any = None) -> Any:
+        torch = _torch()
+        if not (a.dtype.is_complex or _is_wide(a)):
+            return getattr(torch, name)(a, b, out=out)
+        first = ~_less(a, b, or_equal=False) if largest else ~_less(b, a, or_equal=False)
+        if a.dtype.is_complex:
+            first = first & ~torch.isnan(b) | (torch.isnan(b) if skip_nan else torch.isnan(a))
+            if skip_nan:
+                first = first & ~(torch.isnan(a) & ~torch.isnan(b))
+        return torch.where(first, a, b, out=out)
+
+    return word
+
+
+def _divide_unsigned(a: Any, b: Any) -> Any:
+    """Quotient of uint64 bit patterns held as int64; `b` is not zero."""
+    half = ((a >> 1) & (2**63 - 1)).div(b.clamp(min=1), rounding_mode="floor") << 1
+    rest = a - half * b
+    small = half + ((rest ^ -(2**63)) >= (b ^ -(2**63))).to(a.dtype)
+    return _torch().where(b < 0, ((a ^ -(2**63)) >= (b ^ -(2**63))).to(a.dtype), small)
+
+
+def _quotient(a: Any, b: Any) -> tuple[Any, Any, Any]:
+    """(floor quotient, a, b) of integers in a dtype torch can compute; x // 0 is 0 as in NumPy."""
+    torch = _torch()
+    unsigned64 = a.dtype == torch.uint64
+    if _is_wide(a):
+        a, b = _ring(a), _ring(b)
+    zero = b == 0
+    if unsigned64:
+        quotient = _divide_unsigned(a, torch.where(zero, 1, b))
+    elif a.dtype in (torch.uint8, torch.bool):
+        quotient = torch.where(zero, 1, b)
+        quotient = a.div(quotient, rounding_mode="floor")
+    else:  # min // -1 traps on some machines and wraps in NumPy
+        quotient = a.div(torch.where(zero | (b == -1), 1, b), rounding_mode="floor")
+        quotient = torch.where(b == -1, -a, quotient)
+    return torch.where(zero, 0, quotient), a, b
+
+
+def _floor_divide(a: Any, b: Any, out: Any = None) -> Any:
+    if _is_integer(a):
+        return _put(_quotient(a, b)[0], out)
+    return _torch().floor_divide(a, b, out=out)
+
+
+def _remainder(a: Any, b: Any, out: Any = None) -> Any:
+    torch = _torch()
+    if _is_integer(a):
+        quotient, a, b = _quotient(a, b)
+        return _put(torch.where(b == 0, 0, a - quotient * b), out)
+    return torch.remainder(a, b, out=out)
+
+
+def _fmod(a: Any, b: Any, out: Any = None) -> Any:
+    torch = _torch()
+    if not _is_integer(a):
+        return torch.fmod(a, b, out=out)
+    rest = _remainder(a, b)
+    if a.dtype.is_signed:
+        rest = torch.where((rest != 0) & ((a < 0) != (b < 0)), rest - b, rest)
+    return _put(rest, out)
+
+
+def _power(a: Any, b: Any, out: Any = None) -> Any:
+    torch = _torch()
+    if _is_integer(a):
+        if b.dtype.is_signed and bool((b < 0).any()):
+            raise ValueError("Integers to negative integer powers are not allowed.")
+        if a.dtype == torch.uint64:  # the exponent is halved, so that it is not negative as int64
+            x, half = _ring(a), (_ring(b) >> 1) & (2**63 - 1)
+            root = torch.pow(x, half)
+            return _put(root * root * torch.where((_ring(b) & 1) != 0, x, 1), out)
+        if _is_wide(a):
+            return _put(torch.pow(_ring(a), _ring(b)), out)
+    return torch.pow(a, b, out=out) if not a.dtype.is_complex else _put(_complex_power(a, b), out)
+
+
+def _complex_power(a: Any, b: Any) -> Any:
+    """torch gives NaN for a base of 0; NumPy knows x**0 and 0**x."""
+    torch = _torch()
+    result = torch.where((a == 0) & (b.real > 0) & (b.imag == 0), 0, torch.pow(a, b))
+    return torch.where(b == 0, 1, torch.where(b == 1, a, result))
+
+
+def _shift(left: bool) -> Word:
+    def word(a: Any, b: Any, out: Any = None) -> Any:
+        torch = _torch()
+        bits = 8 * a.dtype.itemsize
+        unsigned64 = a.dtype == torch.uint64
+        if _is_wide(a):
+            a, b = _ring(a), _ring(b)
+        far = (b < 0) | (b >= bits)
+        near = torch.where(far, bits - 1, b)
+        if left:
+            return _put(torch.where(far, 0, a << near), out)
+        if not unsigned64:
+            beyond = torch.where(a < 0, -1, 0) if a.dtype.is_signed else 0
+            return _put(torch.where(far, beyond, a >> near), out)
+        logical = (a >> near) & ~((torch.full_like(a, -1) << (bits - 1 - near)) << 1)
+        return _put(torch.where(far, 0, logical), out)
+
+    return word
+
+
+def _logical(name: str) -> Word:
+    def word(*args: Any, out: Any = None) -> Any:
+        return getattr(_torch(), name)(*(x != 0 for x in args), out=out)
+
+    return word
+
+
+def _absolute(x: Any, out: Any = None) -> Any:
+    torch = _torch()
+    return _put(x, out) if not x.dtype.is_signed else torch.abs(x, out=out)
+
+
+def _sign(x: Any, out: Any = None) -> Any:
+    torch = _torch()
+    if not x.dtype.is_signed:
+        return _put((x != 0).to(x.dtype), out)
+    if x.dtype.is_complex:
+        size = torch.abs(x)
+        return _put(torch.where(torch.isfinite(size), torch.sgn(x), _sign_of_infinite(x)), out)
+    return _put(torch.where(torch.isnan(x), x, torch.sign(x)), out)
+
+
+def _sign_of_infinite(x: Any) -> Any:
+    """NumPy: an infinite part alone counts; two of them, or a NaN, have no sign."""
+    torch = _torch()
+    real, imag = torch.isinf(x.real), torch.isinf(x.imag)
+    nan = torch.isnan(x.real) | torch.isnan(x.imag) | (real & imag)
+    part = torch.complex(
+        torch.where(real, torch.sign(x.real), 0.0).to(x.real.dtype),
+        torch.where(imag, torch.sign(x.imag), 0.0).to(x.real.dtype),
+    )
+    return torch.where(nan, torch.full_like(x, complex("nan+nanj")), part)
+
+
+def _reciprocal(x: Any, out: Any = None) -> Any:
+    torch = _torch()
+    if _is_integer(x):
+        return _put((1.0 / x.to(torch.float64)).to(torch.int64), out)
+    return torch.reciprocal(x, out=out)
+
+
+def _cbrt(x: Any, out: Any = None) -> Any:
+    """A power and one Newton step: the power alone is off by several last places."""
+    torch = _torch()
+    wide = x if x.dtype == torch.float64 else x.to(torch.float64)
+    root = torch.copysign(torch.abs(wide) ** (1 / 3), wide)
+    better = root - (root - wide / (root * root)) / 3
+    return _put(torch.where(torch.isfinite(better) & (root != 0), better, root).to(x.dtype), out)
+
+
+def _nextafter(a: Any, b: Any, out: Any = None) -> Any:
+    torch = _torch()
+    if a.dtype != torch.float16:
+        return torch.nextafter(a, b, out=out)
+    a, b = torch.broadcast_tensors(a, b)
+    bits = a.contiguous().view(torch.int16)
+    away = (b > a) == (a > 0)
+    moved = torch.where(
+        a == 0, torch.where(b > 0, 1, -32767), torch.where(away, bits + 1, bits - 1)
+    )
+    result = torch.where(a == b, b, moved.to(torch.int16).view(torch.float16))
+    return _put(torch.where(torch.isnan(a) | torch.isnan(b), torch.nan, result), out)
+
+
+def _in_float32(name: str) -> Word:
+    """For functions torch lacks in float16 on some devices."""
+
+    def word(*args: Any, out: Any = None) -> Any:
+        torch = _torch()
+        fn = getattr(torch, name)
+        if args[0].dtype != torch.float16:
+            return fn(*args, out=out)
+        return _put(fn(*(x.to(torch.float32) for x in args)).to(torch.float16), out)
+
+    return word
+
+
+def _divisor(a: Any, b: Any) -> Any:
+    """Euclid's algorithm for uint64, which torch.gcd lacks; integers of other dtypes as int64."""
+    torch = _torch()
+    if a.dtype != torch.uint64:
+        return torch.gcd(_ring(a), _ring(b)).abs()
+    a, b = torch.broadcast_tensors(a, b)
+    while bool((_ring(b) != 0).any()):
+        rest = _remainder(a, b).view(torch.uint64)
+        done = _ring(b) == 0
+        a, b = torch.where(done, a, b), torch.where(done, b, rest)
+    return _ring(a)
+
+
+def _gcd(a: Any, b: Any, out: Any = None) -> Any:
+    return _put(_divisor(a, b), out)
+
+
+def _lcm(a: Any, b: Any, out: Any = None) -> Any:
+    torch = _torch()
+    divisor = _divisor(a, b)
+    if a.dtype == torch.uint64:
+        return _put(_ring(_quotient(a, divisor.view(torch.uint64))[0]) * _ring(b), out)
+    size_a, size_b = _ring(a).abs(), _ring(b).abs()
+    return _put(_quotient(size_a, divisor)[0] * size_b, out)
+
+
+def _heaviside(a: Any, b: Any, out: Any = None) -> Any:
+    torch = _torch()
+    result = torch.where(a < 0, 0, torch.where(a > 0, 1, b))
+    return _put(torch.where(torch.isnan(a), a, result), out)
+
+
+def _rint(x: Any, out: Any = None) -> Any:
+    torch = _torch()
+    if not x.dtype.is_complex:
+        return torch.round(x, out=out)
+    return _put(torch.complex(torch.round(x.real), torch.round(x.imag)), out)
+
+
+def _log2(x: Any, out: Any = None) -> Any:
+    """Complex: torch divides by a complex log(2), which turns inf into nan."""
+    torch = _torch()
+    if not x.dtype.is_complex:
+        return torch.log2(x, out=out)
+    scaled = torch.view_as_real(torch.log(x)) * np.log2(np.e)
+    return _put(torch.view_as_complex(scaled), out)
+
+
+def _bitwise_count(x: Any, out: Any = None) -> Any:
+    """Ones of |x|: sums of neighbouring bit groups of 1, 2, 4 ... bits."""
+    torch = _torch()
+    n = _ring(x)
+    n = n.abs() if x.dtype.is_signed else n
+    n = n - ((n >> 1) & 0x5555555555555555)
+    n = (n & 0x3333333333333333) + ((n >> 2) & 0x3333333333333333)
+    n = (n + (n >> 4)) & 0x0F0F0F0F0F0F0F0F
+    return _put(((n * 0x0101010101010101) >> 56).to(torch.uint8), out)
+
+
+def _where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
+    torch = _torch()
+    return torch.where(condition.to(torch.bool), x, y, out=out)
+
+
+def _clip(x: Any, low: Any, high: Any, out: Any = None) -> Any:
+    return _CUDA["minimum"](_CUDA["maximum"](x, low), high, out=out)
+
+
+def _cast(x: Any, out: Any) -> Any:
+    torch = _torch()
+    if x.dtype.is_complex and not out.dtype.is_complex and out.dtype != torch.bool:
+        x = x.real
+    return out.copy_(x)
+
+
+def _real(x: Any, out: Any = None) -> Any:
+    return _put(x.real if x.dtype.is_complex else x, out)
+
+
+def _imag(x: Any, out: Any = None) -> Any:
+    torch = _torch()
+    return _put(x.imag if x.dtype.is_complex else torch.zeros_like(x), out)
+
+
+def _conjugate(x: Any, out: Any = None) -> Any:
+    return _torch().conj_physical(x, out=out) if x.dtype.is_complex else _put(x, out)
+
+
+def _positive(x: Any, out: Any = None) -> Any:
+    return _put(x, out)
+
+
+_NATIVE = """
+arccos arccosh arcsin arcsinh arctan arctanh cos cosh deg2rad divide exp exp2 expm1 log
+log10 log1p rad2deg signbit sin sinh sqrt tan tanh
+"""
+_RING = "multiply bitwise_and bitwise_or bitwise_xor negative square"
+_CUDA: dict[str, Word] = {
+    **{name: native(name) for name in _NATIVE.split()},
+    **{name: _ring_word(name) for name in _RING.split()},
+    **{name: _step(name) for name in ("ceil", "floor", "trunc")},
+    **{name: _predicate(name) for name in ("isfinite", "isinf", "isnan")},
+    **{f"logical_{name}": _logical(f"logical_{name}") for name in ("and", "not", "or", "xor")},
+    **{
+        name: _in_float32(name)
+        for name in ["arctan2", "copysign", "hypot", "logaddexp", "logaddexp2"]
+    },
+    "absolute": _absolute,
+    "bitwise_count": _bitwise_count,
+    "cast": _cast,
+    "cbrt": _cbrt,
+    "clip": _clip,
+    "conjugate": _conjugate,
+    "equal": _equal,
+    "fabs": native("abs"),
+    "float_power": _power,
+    "floor_divide": _floor_divide,
+    "fmax": _extreme("fmax", largest=True, skip_nan=True),
+    "fmin": _extreme("fmin", largest=False, skip_nan=True),
+    "fmod": _fmod,
+    "gcd": _gcd,
+    "greater": _comparison("gt", swap=True, or_equal=False),
+    "greater_equal": _comparison("ge", swap=True, or_equal=True),
+    "imag": _imag,
+    "invert": _ring_word("bitwise_not"),
+    "lcm": _lcm,
+    "left_shift": _shift(left=True),
+    "less": _comparison("lt", swap=False, or_equal=False),
+    "less_equal": _comparison("le", swap=False, or_equal=True),
+    "maximum": _extreme("maximum", largest=True, skip_nan=False),
+    "minimum": _extreme("minimum", largest=False, skip_nan=False),
+    "nextafter": _nextafter,
+    "not_equal": _not_equal,
+    "positive": _positive,
+    "power": _power,
+    "real": _real,
+    "reciprocal": _reciprocal,
+    "remainder": _remainder,
+    "right_shift": _shift(left=False),
+    "rint": _rint,
+    "heaviside": _heaviside,
+    "log2": _log2,
+    "add": _sum_word("add"),
+    "subtract": _sum_word("subtract"),
+    "sign": _sign,
+    "where": _where,
+}
+
+WORDS: dict[str, dict[str, Word]] = {"cpu": _CPU, "cuda": _CUDA}

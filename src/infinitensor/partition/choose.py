@@ -1,0 +1,316 @@
+"""Cut every group and give every piece a device.
+
+A group is cut as its largest operand lies, so that data stays where it is; where nothing lies in
+pieces yet, by the canonical tile shape, in blocks over the devices. Reductions that round are cut on
+their canonical grid only.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from infinitensor.ir.layout import HOST, Layout
+from infinitensor.ir.plan import GroupPlan, Plan
+from infinitensor.ir.region import cut_evenly, grid_shape, tiles_over, whole_box
+from infinitensor.ir.space import Space, points, space_of
+from infinitensor.partition.tiles import LEAF_ELEMENTS, bound_for, halve_until, tile_shape
+
+if TYPE_CHECKING:
+    from infinitensor.ir.graph import Analysed
+    from infinitensor.ir.mesh import Mesh
+    from infinitensor.ir.op import Labels
+    from infinitensor.ir.region import Cuts
+    from infinitensor.ir.space import Read
+
+GEMM_TILES = 8
+"""A contraction's tiles may be this much larger than others: their work grows faster than bytes."""
+
+
+def choose(analysed: Analysed, mesh: Mesh, tile_elements: int) -> Plan:
+    """Cuts and devices of every group, layouts of every value. Pure; linear in tasks."""
+    graph = analysed.graph
+    roots = analysed.roots
+    layouts = {leaf.value: leaf.layout for leaf in graph.leaves}
+    leaving = leaving_values(analysed)
+    plans = []
+    for group in analysed.groups:
+        space = space_of(graph, group, leaving)
+        if space.last.op.kind == "update":
+            layout = layouts[roots[space.last.outs[0]]]
+            plan = plan_update(space, layout, graph.specs[roots[space.last.outs[0]]].shape)
+            layouts[space.last.outs[0]] = layout
+        else:
+            lies = {read: layouts[roots[read.operand.value]] for read in space.reads}
+            shapes = {read: graph.specs[roots[read.operand.value]].shape for read in space.reads}
+            plan = plan_group(space, lies, shapes, mesh, tile_elements)
+            for value, labels in space.outs:
+                layouts[value] = layout_of(plan, labels)
+        plans.append(plan)
+    return Plan(analysed, mesh, tuple(plans), layouts)
+
+
+def leaving_values(analysed: Analysed) -> frozenset[int]:
+    """Values that some other group reads, or that must be kept."""
+    graph = analysed.graph
+    leaving = set(graph.kept)
+    group_of = {n: g for g, group in enumerate(analysed.groups) for n in group.nodes}
+    made_in = {v: group_of[n] for n, node in enumerate(graph.nodes) for v in node.outs}
+    for n, node in enumerate(graph.nodes):
+        for operand in node.operands:
+            if operand.value >= 0 and made_in.get(operand.value, -1) != group_of[n]:
+                leaving.add(operand.value)
+    return frozenset(leaving)
+
+
+def canonical_layout(shape: tuple[int, ...], mesh: Mesh, tile_elements: int) -> Layout:
+    """Where a tensor that comes from outside is put: canonical tiles, in blocks over the devices."""
+    bound = bound_for(
+        prod(shape), mesh.devices[0].tile_elements, tile_elements, _n_parts(mesh)
+    )
+    tile = tile_shape(shape, bound)
+    cuts = tuple(cut_evenly(n, step) for n, step in zip(shape, tile, strict=True))
+    n_tiles = prod(grid_shape(cuts))
+    return Layout(cuts, tuple(blocks(n_tiles, mesh.n_devices).tolist()))
+
+
+def blocks(n: int, n_devices: int) -> np.ndarray:
+    """Device of each of n pieces: contiguous blocks, as even as can be."""
+    return (np.arange(n, dtype=np.int64) * n_devices // max(n, 1)).astype(np.int16)
+
+
+def _n_parts(mesh: Mesh) -> int:
+    """Pieces wanted at least: one for each worker on CPUs (twice, for balance), else each device."""
+    return max(mesh.n_devices, 2 * mesh.workers) if mesh.kind != "cuda" else mesh.n_devices
+
+
+def plan_update(space: Space, layout: Layout, shape: tuple[int, ...]) -> GroupPlan:
+    """A task for each tile of the base that the write may touch, where that tile is."""
+    node = space.last
+    box = whole_box(shape)
+    if node.region is not None:
+        seen = whole_box(node.shapes[1])
+        box = node.region.base_box(seen) if all(hi > lo for lo, hi in seen) else ((0, 0),) * len(shape)
+    tiles = np.asarray(tiles_over(layout.cuts, box), np.int32)
+    return GroupPlan(space, layout.cuts, layout.owner_array[tiles], tiles=tiles)
+
+
+def plan_group(
+    space: Space,
+    lies: dict[Read, Layout],
+    shapes: dict[Read, tuple[int, ...]],
+    mesh: Mesh,
+    tile_elements: int,
+) -> GroupPlan:
+    """Cuts and devices of one group that is no update."""
+    by_size = sorted(space.reads, key=lambda r: -prod(r.shape))
+    if space.last.op.need is not None:
+        by_size = []
+    n_points = points(space)
+    bound = bound_for(n_points, mesh.devices[0].tile_elements, tile_elements, _n_parts(mesh))
+    if space.last.op.kind == "contraction":
+        cuts = cut_contraction(space, by_size, lies, bound, mesh, tile_elements)
+        leaves: tuple[tuple[int, int], ...] = ()
+    else:
+        cuts, leaves = cut_mapped(space, by_size, lies, shapes, bound)
+    return GroupPlan(space, cuts, place(cuts, by_size, lies, mesh), leaves)
+
+
+def cut_mapped(
+    space: Space,
+    by_size: list[Read],
+    lies: dict[Read, Layout],
+    shapes: dict[Read, tuple[int, ...]],
+    bound: int,
+) -> tuple[Cuts, tuple[tuple[int, int], ...]]:
+    """Cuts of a group whose work is one pass over its space, and its leaves if it rounds."""
+    op = space.last.op
+    rounds = op.combine is not None and not op.combine.exact
+    steps = canonical_steps(space, by_size, shapes, bound)
+    leaves: tuple[tuple[int, int], ...] = ()
+    if rounds and by_size:
+        lead = by_size[0]
+        leaf = canonical_steps(space, by_size, shapes, min(bound, LEAF_ELEMENTS))
+        axes = [a for a, label in enumerate(lead.labels) if label in space.contracted]
+        axes.sort(key=lambda a: _base_axis(lead, a))
+        leaves = tuple((a, leaf[lead.labels[a]]) for a in axes)  # type: ignore[index]
+    cuts = []
+    for label, size in enumerate(space.sizes):
+        if label in space.uncut:
+            cuts.append((0, size))
+            continue
+        lying = None
+        if not (rounds and label in space.contracted):
+            lying = first_lying(by_size, label, lies)
+        if lying is None:
+            cuts.append(cut_evenly(size, steps[label]))
+        elif max(np.diff(lying)) > 2 * steps[label]:
+            cuts.append(tuple(sorted({*lying, *cut_evenly(size, steps[label])})))
+        else:
+            cuts.append(lying)
+    return tuple(cuts), leaves
+
+
+def canonical_steps(
+    space: Space, by_size: list[Read], shapes: dict[Read, tuple[int, ...]], bound: int
+) -> list[int]:
+    """Piece length of each label by the canonical tile of the largest operand (in the order its base
+    lies) or, where nothing is read, of the output."""
+    steps = [max(n, 1) for n in space.sizes]
+    if by_size and prod(by_size[0].shape) >= prod(space.sizes):
+        lead = by_size[0]
+        order = sorted(range(len(lead.shape)), key=lambda a: (_base_axis(lead, a), a))
+        labels = [lead.labels[a] for a in order if lead.labels[a] is not None]
+    else:
+        labels = list(space.outs[0][1]) if not space.contracted else list(range(len(space.sizes)))
+        labels = [label for label in labels if label is not None]
+    free = [label for label in labels if label not in space.uncut]
+    whole = prod(max(space.sizes[label], 1) for label in range(len(steps)) if label in space.uncut)
+    tile = tile_shape(tuple(space.sizes[label] for label in free), max(bound // max(whole, 1), 1))  # type: ignore[index]
+    for label, step in zip(free, tile, strict=True):
+        steps[label] = step  # type: ignore[index]
+    return steps
+
+
+def _base_axis(read: Read, axis: int) -> int:
+    access = read.operand.access
+    if access is None:
+        return axis
+    walked = access.axes[axis]
+    return -1 if walked is None else walked[0]
+
+
+def first_lying(
+    by_size: list[Read], label: int, lies: dict[Read, Layout]
+) -> tuple[int, ...] | None:
+    """How the largest operand that lies in pieces along a label is cut there."""
+    for read in by_size:
+        borders = lying_borders(read, label, lies[read])
+        if borders is not None:
+            return borders
+    return None
+
+
+def lying_borders(read: Read, label: int, layout: Layout) -> tuple[int, ...] | None:
+    """The borders a label gets if it is cut as this operand lies; None if that cuts nothing."""
+    if label not in read.labels:
+        return None
+    axis = read.labels.index(label)
+    n = read.shape[axis]
+    access = read.operand.access
+    if access is None:
+        borders = layout.cuts[axis]
+    else:
+        walked = access.axes[axis]
+        if walked is None:
+            return None
+        base, start, step = walked
+        inner = layout.cuts[base][1:-1]
+        if step > 0:
+            at = (-(-(c - start) // step) for c in inner)
+        else:
+            at = ((start - c) // -step + 1 for c in inner)
+        borders = tuple(sorted({0, n, *(min(max(b, 0), n) for b in at)}))
+    return borders if len(borders) > 2 else None
+
+
+def cut_contraction(
+    space: Space,
+    by_size: list[Read],
+    lies: dict[Read, Layout],
+    bound: int,
+    mesh: Mesh,
+    tile_elements: int,
+) -> Cuts:
+    """Cuts of a contraction: as its operands lie, then halved until every tile is within the bound
+    and there is a piece for every worker."""
+    lying = {}
+    for label in range(len(space.sizes)):
+        borders = first_lying(by_size, label, lies) if label not in space.uncut else None
+        if borders is not None:
+            lying[label] = borders
+    lengths = [max(n, 1) for n in space.sizes]
+    for label, borders in lying.items():
+        lengths[label] = int(max(np.diff(borders)))
+    limit = tile_elements or min(bound * GEMM_TILES, mesh.devices[0].tile_elements * GEMM_TILES)
+    volumes = [tuple(label for label in r.labels if label is not None) for r in by_size]
+    volumes += [tuple(label for label in labels if label is not None) for _, labels in space.outs]
+    free = [label for label in range(len(lengths)) if label not in space.uncut]
+    halve_until(lengths, volumes, limit, free)
+    kept = [label for label in free if label not in space.contracted]
+    while kept and _pieces(space.sizes, lengths) < _n_parts(mesh):
+        label = max(kept, key=lambda c: (lengths[c], -c))
+        smaller = lengths.copy()
+        smaller[label] //= 2
+        if min(prod(smaller[c] for c in v) for v in volumes) < LEAF_ELEMENTS // 4:
+            break
+        lengths = smaller
+    cuts = []
+    for label, size in enumerate(space.sizes):
+        given = lying.get(label)
+        if given is not None and max(np.diff(given)) <= lengths[label]:
+            cuts.append(given)
+        else:
+            cuts.append(cut_evenly(size, lengths[label]))
+    return tuple(cuts)
+
+
+def _pieces(sizes: tuple[int, ...], lengths: list[int]) -> int:
+    return prod(-(-n // step) for n, step in zip(sizes, lengths, strict=True))
+
+
+def place(cuts: Cuts, by_size: list[Read], lies: dict[Read, Layout], mesh: Mesh) -> np.ndarray:
+    """A device for each piece: where the largest operand that lies in pieces is, else blocks."""
+    grid = grid_shape(cuts)
+    n = prod(grid)
+    if mesh.n_devices == 1:
+        return np.zeros(n, np.int16)
+    for read in by_size:
+        layout = lies[read]
+        if HOST in layout.owners or (layout.n_tiles == 1 and n > 1) or not all(read.shape):
+            continue
+        flat = np.zeros((1,) * len(grid), np.int64)
+        for base, borders in enumerate(layout.cuts):
+            axis, start, step = _walk(read, base)
+            if axis is None or read.labels[axis] is None:
+                tile = np.searchsorted(borders, [start], side="right") - 1
+                label = None
+            else:
+                label = read.labels[axis]
+                lows = np.asarray(cuts[label][:-1], np.int64)  # type: ignore[index]
+                tile = np.searchsorted(borders, start + step * lows, side="right") - 1
+            tile = np.clip(tile, 0, len(borders) - 2)
+            shape = [1] * len(grid)
+            if label is not None:
+                shape[label] = len(tile)
+            flat = flat * (len(borders) - 1) + tile.reshape(shape)
+        devices = layout.owner_array[np.broadcast_to(flat, grid).reshape(-1)]
+        return devices.astype(np.int16)
+    return blocks(n, mesh.n_devices)
+
+
+def _walk(read: Read, base: int) -> tuple[int | None, int, int]:
+    """Which axis of the operand walks along a base axis, from where, by what step."""
+    access = read.operand.access
+    if access is None:
+        return base, 0, 1
+    for axis, walked in enumerate(access.axes):
+        if walked is not None and walked[0] == base:
+            return axis, walked[1], walked[2]
+    return None, access.fixed[base], 1
+
+
+def layout_of(plan: GroupPlan, labels: Labels) -> Layout:
+    """The layout of an output: its labels' cuts; a tile is where the first piece that makes it is."""
+    cuts = tuple((0, 1) if label is None else plan.cuts[label] for label in labels)
+    grid = grid_shape(plan.cuts)
+    devices = plan.devices.reshape(grid)
+    kept = [label for label in labels if label is not None]
+    first = devices[tuple(slice(None) if i in kept else 0 for i in range(len(grid)))]
+    order = sorted(kept)
+    owners = first.transpose([order.index(label) for label in kept]).reshape(-1)
+    if len(owners) and (owners == owners[0]).all():
+        return Layout(cuts, (int(owners[0]),))
+    return Layout(cuts, tuple(owners.tolist()))

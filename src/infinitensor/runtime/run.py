@@ -1,0 +1,360 @@
+"""One run of a Program: what is ready runs, what is done is remembered.
+
+A run that stops (Ctrl-C, an error in a task) keeps its state: tiles that are done stay done, and
+`go` may be called again to finish the rest. A task that raised runs again then.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+import time
+from array import array as int_array
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor import events
+from infinitensor.errors import LostTileError
+from infinitensor.ir.tasks import PEER
+from infinitensor.ir.view import take
+from infinitensor.runtime.table import TileTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from infinitensor.devices import Buffer, Device, Ledger
+    from infinitensor.ir.region import Box
+    from infinitensor.ir.tasks import Family, Program
+    from infinitensor.runtime.workers import Workers
+
+WINDOW = 4
+"""Ready tasks a worker takes at a time."""
+
+
+class Run:
+    """A Program bound to leaves, scalars and devices."""
+
+    def __init__(
+        self,
+        program: Program,
+        leaves: Sequence[TileTable],
+        scalars: Sequence[Any],
+        devices: Sequence[Device],
+        ledgers: Sequence[Ledger],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.program = program
+        self.leaves = list(leaves)
+        self.scalars = scalars
+        self.devices = devices
+        self.ledgers = ledgers
+        self.clock = clock
+        graph = program.graph
+        self.n_tasks = graph.n_tasks
+        self.n_done = 0
+        self.done = bytearray(graph.n_tasks)
+        self.moved_bytes = 0
+        self.rebuilt = 0
+        self.started_at = clock()
+        self.failure: BaseException | None = None
+        self.stopping = False
+        self._waits = int_array("i", program.waits.astype(np.int32).tobytes())
+        self._firsts = [family.first for family in graph.families]
+        self._set_firsts = [tiles.first for tiles in graph.tiles]
+        self._buffers: list[Buffer | None] = [None] * len(program.slot_bytes)
+        self._slot_tile: list[int] = [-1] * len(program.slot_bytes)
+        self._arrays: dict[int, Any] = {}
+        self._lost: set[int] = set()
+        self._ready: list[int] = np.flatnonzero(program.waits == 0).tolist()
+        self._running = 0
+        self._failed: list[int] = []
+        self._past_failures = False
+        self._lock = threading.Condition(threading.Lock())
+        self._is_null = devices[0].kind == "null"
+        self._bind_leaves()
+
+    def _bind_leaves(self) -> None:
+        graph = self.program.graph
+        for slot, (leaf, k) in self.program.slot_leaves.items():
+            self._buffers[slot] = self.leaves[leaf].buffers[k]
+        for tiles in graph.tiles:
+            if tiles.leaf >= 0:
+                table = self.leaves[tiles.leaf]
+                for k in range(tiles.n):
+                    self._arrays[tiles.first + k] = table.arrays[k]
+                    slot = int(self.program.slots[tiles.first + k])
+                    if slot >= 0:
+                        self._slot_tile[slot] = tiles.first + k
+
+    # the loop
+
+    def go(self, workers: Workers | None, tick: Callable[[], None], resumed: bool = False) -> None:
+        """Run until all is done or something stops it; then raise what stopped it.
+
+        A resumed run goes on past a task that raises, so that whatever does not depend on it is
+        made.
+        """
+        self.failure = None
+        self.stopping = False
+        self._past_failures = resumed
+        self._ready += self._failed
+        self._failed = []
+        assert self._ready or self.n_done == self.n_tasks, "tasks that can never start"
+        heapq.heapify(self._ready)
+        if workers is None:
+            with np.errstate(all="ignore"):
+                self.work()
+        else:
+            workers.run(self.work, tick)
+        for device in self.devices:
+            device.synchronize()
+        if self.failure is not None:
+            raise self.failure
+
+    def work(self) -> None:
+        """Take ready tasks and run them, until there is nothing left to start."""
+        ready = self._ready
+        lock = self._lock
+        while True:
+            with lock:
+                while not ready and self._running and not self.stopping:
+                    lock.wait()
+                if self.stopping or not ready:
+                    lock.notify_all()
+                    return
+                n = min(WINDOW, 1 + len(ready) // 8)
+                tasks = [heapq.heappop(ready) for _ in range(n)]
+                self._running += n
+            for k, task in enumerate(tasks):
+                if self.stopping:
+                    self._put_back(tasks[k:])
+                    break
+                try:
+                    self.run_task(task)
+                except BaseException as error:  # noqa: BLE001 - kept, and raised by `go`
+                    self._fail(task, error)
+                else:
+                    self._finish(task)
+
+    def _put_back(self, tasks: list[int]) -> None:
+        with self._lock:
+            self._running -= len(tasks)
+            for task in tasks:
+                heapq.heappush(self._ready, task)
+            self._lock.notify_all()
+
+    def _finish(self, task: int) -> None:
+        program = self.program
+        after = program.after[program.borders[task] : program.borders[task + 1]].tolist()
+        with self._lock:
+            self._running -= 1
+            self.done[task] = 1
+            self.n_done += 1
+            n_new = 0
+            for successor in after:
+                self._waits[successor] -= 1
+                if not self._waits[successor]:
+                    heapq.heappush(self._ready, successor)
+                    n_new += 1
+            if n_new > 1 or not self._running:
+                self._lock.notify_all()
+
+    def _fail(self, task: int, error: BaseException) -> None:
+        with self._lock:
+            self._running -= 1
+            self._failed.append(task)
+            if self.failure is None:
+                self.failure = error
+            if not self._past_failures or not isinstance(error, Exception):
+                self.stopping = True
+            self._lock.notify_all()
+
+    def stop(self) -> None:
+        """Start no more tasks; those that run finish (safe in a signal handler: takes no lock)."""
+        self.stopping = True
+        if self.failure is None:
+            self.failure = KeyboardInterrupt()
+
+    # one task
+
+    def family_of(self, task: int) -> tuple[Family, int]:
+        """The family of a task and its place in it."""
+        family = self.program.graph.families[bisect_right(self._firsts, task) - 1]
+        return family, task - family.first
+
+    def run_task(self, task: int) -> None:
+        """Run one task now, in this thread."""
+        family, i = self.family_of(task)
+        device = int(family.devices[i])
+        hooked = bool(events.hooks)
+        if hooked:
+            events.emit(
+                "task_start", op=family.op, tile=i, device=self.devices[device].name, run=self
+            )
+        try:
+            ins = self._inputs(family, i)
+            outs = [self._output(int(writes[i]), family.updates) for writes in family.writes]
+            if not self._is_null:
+                with self.devices[device].running():
+                    family.run(ins, outs, i)
+        except Exception as error:
+            self.explain_failure(error, family, i)
+            raise
+        if family.lane == PEER:
+            self._count_move(family, i, device)
+        if hooked:
+            for writes in family.writes:
+                events.emit(
+                    "tile_commit",
+                    op=family.op,
+                    tile=int(writes[i]),
+                    device=self.devices[device].name,
+                    run=self,
+                )
+
+    def explain_failure(self, error: BaseException, family: Family, i: int) -> None:
+        """Add where it happened to an error, once."""
+        notes = getattr(error, "__notes__", ())
+        if not any("infinitensor: in" in note for note in notes):
+            where = "" if family.site is None else f", recorded at {family.site}"
+            boxes = [self.box_of(int(writes[i])) for writes in family.writes[:1]]
+            region = f" for region {boxes[0]}" if boxes else ""
+            error.add_note(f"infinitensor: in {family.op!r}, tile {i}{region}{where}")
+
+    def box_of(self, tile: int) -> Box:
+        """Where a tile lies."""
+        tiles = self.program.graph.tiles[bisect_right(self._set_firsts, tile) - 1]
+        return tuple((int(lo), int(hi)) for lo, hi in tiles.boxes[tile - tiles.first])
+
+    def _count_move(self, family: Family, i: int, device: int) -> None:
+        assert family.many is not None
+        borders, sources = family.many
+        target = self.box_of(int(family.writes[0][i]))
+        from infinitensor.ir.region import box_size, overlap
+
+        for tile in sources[borders[i] : borders[i + 1]].tolist():
+            tiles = self.program.graph.tiles[bisect_right(self._set_firsts, tile) - 1]
+            if int(tiles.devices[tile - tiles.first]) != device:
+                common = overlap(self.box_of(tile), target)
+                if common is not None:
+                    with self._lock:
+                        self.moved_bytes += box_size(common) * tiles.dtype.itemsize
+
+    def _inputs(self, family: Family, i: int) -> list[Any]:
+        if family.many is not None:
+            borders, sources = family.many
+            return [self._array(t) for t in sources[borders[i] : borders[i + 1]].tolist()]
+        ins: list[Any] = []
+        for column in family.reads:
+            if column.scalar >= 0:
+                ins.append(self.scalars[column.scalar])
+                continue
+            tile = int(column.tiles[i])
+            if tile < 0:
+                ins.append(None)
+                continue
+            values = self._array(tile)
+            if column.boxes is None or self._is_null:
+                ins.append(values)
+                continue
+            box = tuple(map(tuple, column.boxes[i].tolist()))
+            origin = self.box_of(tile)
+            if column.access is not None:
+                ins.append(take(values, column.access, box, origin))  # type: ignore[arg-type]
+            else:
+                ins.append(
+                    values[tuple(slice(lo - at, hi - at) for (lo, hi), (at, _) in zip(box, origin, strict=True))]  # type: ignore[misc]
+                )
+        return ins
+
+    def _array(self, tile: int) -> Any:
+        if tile in self._lost:
+            self._rebuild(tile)
+        return self._arrays[tile]
+
+    def _output(self, tile: int, updates: bool) -> Any:
+        if updates:
+            return self._array(tile)
+        tiles = self.program.graph.tiles[bisect_right(self._set_firsts, tile) - 1]
+        slot = int(self.program.slots[tile])
+        device = int(tiles.devices[tile - tiles.first])
+        buffer = self._buffers[slot]
+        if buffer is None:
+            buffer = self._buffers[slot] = self.ledgers[device].take(int(self.program.slot_bytes[slot]))
+        before = self._slot_tile[slot]
+        if before >= 0 and before != tile:
+            self._arrays.pop(before, None)
+        self._slot_tile[slot] = tile
+        shape = tuple((tiles.boxes[tile - tiles.first, :, 1] - tiles.boxes[tile - tiles.first, :, 0]).tolist())
+        values = self.devices[device].array(buffer.block, shape, tiles.dtype)
+        self._arrays[tile] = values
+        return values
+
+    # losing and rebuilding tiles
+
+    def drop(self, tile: int) -> None:
+        """Lose a tile, as a fault would; its next reader has it made again."""
+        self._lost.add(tile)
+
+    def _rebuild(self, tile: int) -> None:
+        """Make a lost tile again from what it was made from, if that is still there."""
+        producer = int(self.program.producers[tile])
+        slot = int(self.program.slots[tile])
+        if producer < 0 or slot < 0:
+            raise LostTileError(f"tile {tile} is lost and was not made by this evaluation")
+        family, i = self.family_of(producer)
+        needed = [int(c.tiles[i]) for c in family.reads if c.scalar < 0 and c.tiles[i] >= 0]
+        if family.many is not None:
+            borders, sources = family.many
+            needed += sources[borders[i] : borders[i + 1]].tolist()
+        for source in needed:
+            kept_in = int(self.program.slots[source])
+            if kept_in >= 0 and self._slot_tile[kept_in] != source:
+                raise LostTileError(
+                    f"a tile of {family.op!r} (recorded at {family.site}) is lost and cannot be made "
+                    "again: the buffer of what it was made from has been used since"
+                )
+        self._lost.discard(tile)
+        self.rebuilt += 1
+        self.run_task(producer)
+
+    # results
+
+    def is_made(self, value: int) -> bool:
+        """Whether every task that makes a value is done."""
+        return all(
+            all(self.done[family.first : family.first + family.n])
+            for family in self.program.graph.families
+            if value in family.values
+        )
+
+    def is_finished(self) -> bool:
+        """Whether every task is done."""
+        return self.n_done == self.n_tasks
+
+    def table(self, value: int) -> TileTable:
+        """The stored tiles of a kept value; they leave the run with it."""
+        first, layout = self.program.graph.held[value]
+        tiles = self.program.graph.tiles[bisect_right(self._set_firsts, first) - 1]
+        arrays = []
+        buffers: list[Buffer | None] = []
+        for k in range(layout.n_tiles):
+            if first + k in self._lost:
+                self._rebuild(first + k)
+            arrays.append(self._arrays[first + k])
+            slot = int(self.program.slots[first + k])
+            if slot >= 0:
+                buffers.append(self._buffers[slot])
+            else:
+                buffers.append(self.leaves[tiles.leaf].buffers[k])
+        return TileTable(layout, tiles.dtype, buffers, arrays)
+
+    def release(self) -> None:
+        """Let go of every buffer this run holds."""
+        self._buffers = []
+        self._arrays = {}
+        self.leaves = []
+
+

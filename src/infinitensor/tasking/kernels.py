@@ -1,0 +1,182 @@
+"""Group kernels: the nodes of a group run one after another on one tile, between in scratch."""
+
+from __future__ import annotations
+
+import threading
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.dtypes import to_torch
+from infinitensor.ir.op import At, Spec
+from infinitensor.ops.kernels import lower, lower_finish, lower_partial, scratch_bytes
+from infinitensor.ops.words import WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from infinitensor.ir.graph import Graph, Group, Node
+    from infinitensor.ir.plan import GroupPlan
+
+_lane = threading.local()
+
+
+def scratch(register: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """This thread's scratch array of a register: the same memory again and again, so it stays in
+    cache and faults no pages."""
+    held: dict[int, np.ndarray] = _lane.__dict__.setdefault("registers", {})
+    n_bytes = prod(shape) * dtype.itemsize
+    block = held.get(register)
+    if block is None or block.nbytes < n_bytes:
+        block = held[register] = np.empty(max(n_bytes, 64), np.uint8)
+    return block[:n_bytes].view(dtype).reshape(shape)
+
+
+def free_scratch() -> None:
+    """Give this thread's scratch back."""
+    _lane.__dict__.pop("registers", None)
+
+
+class Step:
+    """One node of a group: where its operands come from and where its result goes."""
+
+    __slots__ = ("dtype", "out", "register", "run", "sources")
+
+    def __init__(self, run: Any, sources: list[tuple[str, int]], dtype: np.dtype[Any]) -> None:
+        self.run = run
+        self.sources = sources
+        self.dtype = dtype
+        self.out = -1
+        self.register = -1
+
+
+def group_inputs(graph: Graph, group: Group) -> list[tuple[int, int]]:
+    """(node, operand) of each external operand, in the order the group's kernel takes them."""
+    inside = {value for n in group.nodes for value in graph.nodes[n].outs}
+    return [
+        (n, i)
+        for n in group.nodes
+        for i, operand in enumerate(graph.nodes[n].operands)
+        if operand.value not in inside
+    ]
+
+
+def fused_kernel(
+    graph: Graph, group: Group, plan: GroupPlan, device_kind: str, parts_out: bool
+) -> tuple[Callable[[list[Any], list[Any], int], None], int]:
+    """The kernel of a group of several nodes, and how many registers it uses."""
+    steps, final, final_source = _steps(graph, group, plan, device_kind, parts_out)
+    n_extra = len(plan.space.outs) - len(plan.space.last.outs)
+    n_registers = _give_registers(steps, final is not None)
+    on_cpu = device_kind == "cpu"
+    torch = None if on_cpu else __import__("torch")
+
+    def run(ins: list[Any], outs: list[Any], i: int) -> None:
+        made: list[Any] = []
+        shape = tuple(np.broadcast_shapes(*(np.shape(x) for x in ins)))
+        for step in steps:
+            args = [ins[k] if where == "in" else made[k] for where, k in step.sources]
+            if step.out >= 0:
+                target = outs[step.out]
+            elif torch is not None:
+                target = torch.empty(shape, dtype=to_torch(step.dtype), device=outs[0].device)
+            else:
+                target = scratch(step.register, shape, step.dtype)
+            step.run(args, [target], None)
+            made.append(target)
+        if final is not None:
+            where, k = final_source[0]
+            final(ins[k] if where == "in" else made[k], outs[n_extra:])
+
+    return run, n_registers
+
+
+def _steps(
+    graph: Graph, group: Group, plan: GroupPlan, device_kind: str, parts_out: bool
+) -> tuple[list[Step], Any, list[tuple[str, int]]]:
+    where: dict[int, tuple[str, int]] = {}
+    steps: list[Step] = []
+    out_of = {value: k for k, (value, _) in enumerate(plan.space.outs)}
+    at = 0
+    final = None
+    final_source: list[tuple[str, int]] = []
+    for n in group.nodes:
+        node = graph.nodes[n]
+        sources = []
+        for operand in node.operands:
+            if operand.value in where:
+                sources.append(where[operand.value])
+            else:
+                sources.append(("in", at))
+                at += 1
+        if node.op.kind == "reduction":
+            final = reduce_kernel(node, plan, device_kind, parts_out)
+            final_source = sources
+            continue
+        step = Step(lower(node.op, node.call, device_kind), sources, node.call.outs[0].dtype)
+        step.out = out_of.get(node.outs[0], -1)
+        where[node.outs[0]] = ("step", len(steps))
+        steps.append(step)
+    return steps, final, final_source
+
+
+def reduce_kernel(node: Node, plan: GroupPlan, device_kind: str, parts_out: bool) -> Any:
+    """`run(tile, outs)`: reduce a tile into partial results or, if it is all there is, the result."""
+    partial = lower_partial(node.op, node.call, device_kind, plan.leaves)
+    finish = lower_finish(node.op, node.call, device_kind)
+
+    def run(tile: Any, outs: Sequence[Any]) -> None:
+        parts = partial([tile], None)
+        if parts_out:
+            for part, out in zip(parts, outs, strict=True):
+                out[...] = part
+        else:
+            finish(parts, outs)
+
+    return run
+
+
+def _give_registers(steps: list[Step], last_stays: bool) -> int:
+    """Scratch registers by liveness; two steps share one when the first is dead by then."""
+    last_use = {}
+    for i, step in enumerate(steps):
+        for where, k in step.sources:
+            if where == "step":
+                last_use[k] = i
+    if last_stays:
+        last_use[len(steps) - 1] = len(steps)
+    free: list[int] = []
+    n = 0
+    for i, step in enumerate(steps):
+        if step.out < 0:
+            if free:
+                step.register = free.pop()
+            else:
+                step.register = n
+                n += 1
+        for k in {k for where, k in step.sources if where == "step"}:
+            if last_use[k] == i and steps[k].register >= 0:
+                free.append(steps[k].register)
+    return n
+
+
+def may_reuse(graph: Graph, group: Group, device_kind: str) -> bool:
+    """Whether the group's one output may take the buffer of an input: NumPy ufuncs allow exact
+    aliasing, other kernels promise nothing."""
+    if device_kind != "cpu":
+        return False
+    last = graph.nodes[group.nodes[-1]]
+    if any(graph.nodes[n].op.kind != "elementwise" for n in group.nodes):
+        return False
+    return isinstance(WORDS["cpu"].get(last.op.expression.word), np.ufunc)
+
+
+def tile_scratch(node: Node, ins: Sequence[Spec], outs: Sequence[Spec]) -> int:
+    """Declared scratch of one task of a node."""
+    return scratch_bytes(node.op, node.call, ins, outs)
+
+
+def located(outputs: Sequence[Any], inputs: Sequence[Any]) -> At:
+    """Where a task's tiles lie."""
+    return At(tuple(outputs), tuple(inputs))

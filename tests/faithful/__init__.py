@@ -1,0 +1,1 @@
+"""Random programs give what NumPy gives."""

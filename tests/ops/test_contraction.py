@@ -1,0 +1,143 @@
+"""Products: NumPy's rank rules, dtypes and errors; contracted labels cut and added."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.ops.table_xp import WHOLE, TableXp
+
+from infinitensor.dtypes import ALL
+from infinitensor.ir.op import Spec
+from infinitensor.ops import TABLE
+from infinitensor.ops.contraction import contraction_path, parse_subscripts, torch_view
+
+STEPS = (1, 2, 7, WHOLE)
+DEVICES = ("cpu", "cuda")
+NAMES = ("matmul", "_einsum", "einsum", "tensordot", "dot", "inner", "outer", "vdot", "vecdot")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_case_is_numpys(name: str, device: str) -> None:
+    op = TABLE[name]
+    assert op.cases is not None
+    for args, kwargs in op.cases(np.random.default_rng(0)):
+        want = np.asarray((op.oracle or getattr(np, name))(*args, **kwargs))
+        for step in STEPS:
+            got = np.asarray(TableXp(step, device).call(name, *args, **kwargs))
+            assert (got.shape, got.dtype) == (want.shape, want.dtype)
+            tolerance = 1e-5 if want.dtype == np.float32 else 1e-12
+            np.testing.assert_allclose(got, want, tolerance, tolerance, err_msg=str(args[0]))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_matmul_of_every_dtype(dtype: np.dtype[Any], device: str) -> None:
+    rng = np.random.default_rng(0)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        x, y = (rng.integers(info.min, info.max, s, dtype, True) for s in ((5, 9), (9, 4)))
+    else:
+        x, y = (rng.normal(size=s).astype(dtype) for s in ((5, 9), (9, 4)))
+    want = x @ y
+    for step in (4, WHOLE):
+        got = TableXp(step, device).call("matmul", x, y)
+        assert got.dtype == dtype
+        if dtype.kind in "iub":
+            np.testing.assert_array_equal(got, want)
+        else:
+            tolerance = {2: 2e-2, 4: 1e-5}.get(dtype.itemsize, 1e-6)
+            np.testing.assert_allclose(got, want, tolerance, tolerance)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [((2, 3), (4, 2)), ((3,), (2, 2)), ((), (3,)), ((2, 3, 4), (3, 4, 5)), ((2, 2), ())]
+)
+def test_shapes_that_do_not_fit_raise_and_are_named(a: Any, b: Any) -> None:
+    f8 = np.dtype(float)
+    with pytest.raises(
+        ValueError, match="matmul: .*" + str(a).replace("(", r"\(").replace(")", r"\)")
+    ):
+        TABLE["matmul"].rule(Spec(a, f8), Spec(b, f8))
+
+
+@pytest.mark.parametrize(
+    "subscripts",
+    ["ij,jk->ik", "ij,jk", "ij,ij", "ij,kl->", "i...,i...->...", "...,...", "ij,j->", "ij,ji->ij"],
+)
+@pytest.mark.parametrize("step", [1, 2, WHOLE])
+def test_einsum_reads_subscripts_as_numpy_does(subscripts: str, step: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4, 4))
+    y = rng.normal(size=4) if subscripts == "ij,j->" else rng.normal(size=(4, 4))
+    got = TableXp(step).call("einsum", subscripts, x, y)
+    np.testing.assert_allclose(got, np.einsum(subscripts, x, y), 1e-12, 1e-12)
+
+
+def test_einsum_stretches_axes_of_size_1() -> None:
+    x, y = np.arange(6.0).reshape(2, 3), np.arange(2.0).reshape(2, 1)
+    for text in ("ij,ij->ij", "ij,ij->i", "ij,ij->"):
+        np.testing.assert_allclose(TableXp(1).call("einsum", text, x, y), np.einsum(text, x, y))
+
+
+def test_einsum_takes_label_lists_and_repeated_labels() -> None:
+    x = np.arange(27.0).reshape(3, 3, 3)
+    np.testing.assert_allclose(
+        TableXp(2).call("einsum", x[0], [0, 1], x[1], [1, 2], [0, 2]), x[0] @ x[1]
+    )
+    for text in ("iii->i", "iij->j", "iij", "iji->ij"):
+        np.testing.assert_allclose(TableXp(2).call("einsum", text, x), np.einsum(text, x))
+
+
+def test_einsum_of_four_operands_works_without_opt_einsum(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    args = [rng.normal(size=s) for s in ((3, 4), (4, 5), (5, 6), (6, 2))]
+    text = "ab,bc,cd,de->ae"
+    for missing in (False, True):
+        if missing:
+            monkeypatch.setitem(sys.modules, "opt_einsum", None)
+        path = contraction_path(
+            ["ab", "bc", "cd", "de"], "ae", dict(zip("abcde", (3, 4, 5, 6, 2), strict=True))
+        )
+        assert sum(len(step) - 1 for step in path) == 3
+        np.testing.assert_allclose(TableXp(2).call("einsum", text, *args), np.einsum(text, *args))
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "ndims", "match"),
+    [
+        ("ij,jk", [2], "names 2 operands"),
+        ("i!->i", [1], "no list of labels"),
+        ("ij->k", [2], "in no operand"),
+        ("ij->ii", [2], "twice"),
+        ("...ijk", [2], "more axes"),
+    ],
+)
+def test_bad_subscripts_are_explained(subscripts: str, ndims: list[int], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        parse_subscripts(subscripts, ndims)
+
+
+def test_bad_sizes_name_the_label() -> None:
+    with pytest.raises(ValueError, match="label 'j' has size 3 in one operand and 4"):
+        TableXp().call("einsum", "ij,jk", np.ones((2, 3)), np.ones((4, 2)))
+    with pytest.raises(ValueError, match="name 2 axes"):
+        TableXp().call("einsum", "ij->", np.ones(3))
+
+
+def test_dot_says_which_axes_are_not_aligned() -> None:
+    with pytest.raises(
+        ValueError, match=r"shapes \(2, 3\) and \(4,\) not aligned: 3 \(dim 1\) != 4"
+    ):
+        TableXp().call("dot", np.ones((2, 3)), np.ones(4))
+
+
+def test_read_only_and_reversed_tiles_need_no_warning() -> None:
+    x = np.arange(12.0).reshape(3, 4)[::-1, ::-1]
+    y = np.arange(8.0).reshape(4, 2)
+    y.flags.writeable = False
+    np.testing.assert_allclose(TableXp(2).call("matmul", x, y), x @ y)
+    assert torch_view(y).data_ptr() == y.ctypes.data

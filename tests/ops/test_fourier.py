@@ -1,0 +1,78 @@
+"""Fourier transforms: every case in pieces, on both kinds of kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.ops.programs import Cut, check_cases, ops_of
+
+from infinitensor.dtypes import ALL
+from infinitensor.ops.registry import TABLE
+
+STEPS = [1, 2, 7, 1000]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", ops_of("fourier"))
+def test_pieces_give_the_value_of_the_whole(name: str, kind: str, step: int) -> None:
+    check_cases(name, step, 4, kind)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize("word", ["fft", "ifft", "rfft", "irfft"])
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_every_dtype_gives_numpys_dtype(dtype: Any, word: str, kind: str) -> None:
+    x = np.random.default_rng(0).integers(0, 4, (3, 6)).astype(dtype)
+    if word == "rfft" and x.dtype.kind == "c":
+        with pytest.raises(TypeError, match="rfft"):
+            Cut().run("fft.rfft", (x,), {})
+        return
+    got = Cut(2, 4, kind).run(f"fft.{word}", (x,), {})
+    wanted = getattr(np.fft, word)(x)
+    assert got.dtype == wanted.dtype
+    tolerance = {2: 2e-2, 4: 1e-5}.get(x.dtype.itemsize if x.dtype.kind in "f" else 8, 1e-5)
+    np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
+
+
+def test_only_a_transform_of_the_only_axis_is_whole() -> None:
+    xp = Cut()
+    xp.run("fft.fft", (np.ones((3, 4)),), {})
+    assert xp.called == ["fft.fft", "_fft_axis"]
+    xp = Cut()
+    xp.run("fft.fft", (np.ones(4),), {})
+    assert xp.called == ["fft.fft", "_fft_whole"]
+    assert TABLE["_fft_whole"].whole
+
+
+def test_read_only_and_backward_tiles_are_read() -> None:
+    x = np.random.default_rng(0).standard_normal((4, 6))[::-1, ::-1]
+    x.setflags(write=False)
+    np.testing.assert_allclose(Cut(2).run("fft.fft", (x,), {}), np.fft.fft(x))
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (3, 0)])
+def test_empty_arrays_give_empty_or_refused_transforms(shape: Any) -> None:
+    x = np.zeros(shape)
+    if shape[1]:
+        assert Cut().run("fft.fft", (x,), {}).shape == shape
+    else:
+        with pytest.raises(ValueError, match=r"Invalid number of FFT data points \(0\)"):
+            Cut().run("fft.fft", (x,), {})
+        np.testing.assert_array_equal(Cut().run("fft.fft", (x, 3), {}), np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize(
+    ("args", "error", "text"),
+    [
+        ((np.ones(3), 0), ValueError, r"Invalid number of FFT data points \(0\)"),
+        ((np.ones(3), None, 2), IndexError, "axis 2"),
+        ((np.ones(3), None, -1, "x"), ValueError, "Invalid norm value x"),
+        ((np.array(1.0),), IndexError, "axis -1"),
+    ],
+)
+def test_bad_arguments_raise_at_the_call(args: Any, error: Any, text: str) -> None:
+    with pytest.raises(error, match=text):
+        Cut().run("fft.fft", args, {})

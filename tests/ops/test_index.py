@@ -1,0 +1,143 @@
+"""The chapter of index arrays and masks: every case in pieces, on both kinds of kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.ops.programs import Cut, check_cases, ops_of
+
+from infinitensor.dtypes import ALL
+
+STEPS = [1, 2, 7, 1000]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", ops_of("index"))
+def test_pieces_give_the_value_of_the_whole(name: str, kind: str, step: int) -> None:
+    for block in (2, 1024):
+        check_cases(name, step, block, kind)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_every_dtype_is_read_and_written(dtype: Any, kind: str) -> None:
+    x = np.arange(12).reshape(4, 3).astype(dtype)
+    i, v = np.array([3, 0, 3]), np.ones((3, 3), dtype)
+    mask = np.array([True, False, True, True])
+    xp = Cut(2, 2, kind)
+    written = x.copy()
+    written[i] = v
+    added = x.copy()
+    np.add.at(added, i, v)
+    for got, wanted in (
+        (xp.take(x, i, 0), x[i]),
+        (xp.take(x.T, i, 1), x.T[:, i]),
+        (xp._masked(x, mask), x[mask]),
+        (xp.take_along_axis(x, np.array([[2, 0]] * 4), 1), x[:, [2, 0]]),
+        (xp._scatter(x, [i], v, (0,), 0, "set"), written),
+        (xp.scatter_add(x, i, v), added),
+    ):
+        assert got.dtype == wanted.dtype
+        np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize("step", STEPS)
+def test_of_equal_indices_the_last_one_wins(kind: str, step: int) -> None:
+    i = np.array([2, 0, 2, 2, 0])
+    got = Cut(step, 4, kind)._scatter(np.zeros(4), [i], np.arange(5.0), (0,), 0, "set")
+    np.testing.assert_array_equal(got, [4, 0, 3, 0])
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize("index", [[0, 5], [-6], [-1, 7]])
+def test_an_index_out_of_range_raises_numpys_text_when_run(kind: str, index: list[int]) -> None:
+    x, i = np.zeros((2, 5)), np.array(index)
+    with pytest.raises(IndexError) as wanted:
+        x[:, i]
+    text = str(wanted.value)
+    with pytest.raises(IndexError, match=text):
+        Cut(3, 4, kind).take(x, i, 1)
+    with pytest.raises(IndexError, match=text):
+        Cut(3, 4, kind)._scatter(x, [i], np.zeros((2, len(i))), (1,), 1, "set")
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.booleans(), max_size=40),
+    st.integers(0, 3),
+    st.sampled_from(STEPS),
+    st.sampled_from([1, 2, 8, 64]),
+)
+def test_masks_of_any_pattern_select_and_find(bits: Any, width: int, step: int, block: int) -> None:
+    mask = np.array(bits, bool)
+    x = np.arange(len(bits) * width).reshape(len(bits), width)
+    xp = Cut(step, block)
+    np.testing.assert_array_equal(xp._masked(x, mask), x[mask])
+    np.testing.assert_array_equal(xp.flatnonzero(mask), np.flatnonzero(mask))
+    both = x % 3 == 0
+    np.testing.assert_array_equal(xp._masked(x, both), x[both])
+    for got, wanted in zip(xp.nonzero(both), both.nonzero(), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("shape", [(12,), (3, 4), (2, 3, 2)])
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip"])
+def test_put_writes_flat_indices_in_place(shape: Any, mode: Any) -> None:
+    x = np.arange(12.0).reshape(shape)
+    wanted = x.copy()
+    index = np.array([0, -1, 7] if mode == "raise" else [-30, -1, 40, 5])
+    np.put(wanted, index, [8.0, 9.0], mode)
+    Cut().run("put", (x, index, np.array([8.0, 9.0]), mode), {})
+    np.testing.assert_array_equal(x, wanted)
+
+
+@pytest.mark.parametrize("index", [12, -13])
+def test_put_out_of_range_raises(index: int) -> None:
+    with pytest.raises(IndexError, match="out of bounds"):
+        Cut().run("put", (np.zeros((3, 4)), np.array([index]), np.array([1.0])), {})
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "error", "text"),
+    [
+        ("take", (np.ones(3), np.ones(2)), TypeError, "according to the rule 'safe'"),
+        ("take", (np.ones(0), np.zeros(1, int)), IndexError, "non-empty take"),
+        ("take", (np.ones(3), np.zeros(1, int), 1), np.exceptions.AxisError, "axis 1"),
+        ("_masked", (np.ones(3), np.ones(2, bool)), IndexError, "size of axis is 3 but size"),
+        ("_masked", (np.ones(3), np.ones((3, 1), bool)), IndexError, "too many indices"),
+        (
+            "take_along_axis",
+            (np.ones((3, 4)), np.zeros((2, 4), int), 1),
+            IndexError,
+            "could not be broadcast together",
+        ),
+        (
+            "scatter_add",
+            (np.ones(3, int), np.zeros(1, int), np.array(1.5)),
+            TypeError,
+            "casting rule 'same_kind'",
+        ),
+        ("nonzero", (np.array(1),), ValueError, "0d arrays"),
+        ("take_along_axis", (np.ones((2, 2)), np.zeros(2, int), 0), ValueError, "same number"),
+        (
+            "_scatter",
+            (np.ones(3), [np.zeros(2, int)], np.ones(3), (0,), 0, "set"),
+            ValueError,
+            "could not be broadcast to indexing result",
+        ),
+    ],
+)
+def test_bad_arguments_raise_at_the_call(name: str, args: Any, error: Any, text: str) -> None:
+    with pytest.raises(error, match=text):
+        Cut().run(name, args, {})
+
+
+def test_take_modes_are_checked() -> None:
+    with pytest.raises(ValueError, match="clipmode must be one of"):
+        Cut().run("take", (np.ones(3), np.array([1])), {"mode": "no"})

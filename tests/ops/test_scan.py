@@ -1,0 +1,72 @@
+"""Running sums and products: every case in pieces, on both kinds of kernel, one pass and two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.ops.programs import Cut, check_cases, ops_of
+
+from infinitensor.dtypes import ALL
+
+STEPS = [1, 2, 7, 1000]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", ops_of("scan"))
+def test_pieces_give_the_value_of_the_whole(name: str, kind: str, step: int) -> None:
+    for block in (2, 8, 1024):
+        check_cases(name, step, block, kind)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize("block", [4, 64])
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_every_dtype_adds_up_in_numpys_dtype(dtype: Any, block: int, kind: str) -> None:
+    x = np.random.default_rng(0).integers(0, 4, (3, 30)).astype(dtype)
+    xp = Cut(7, block, kind)
+    for got, wanted in (
+        (xp.cumsum(x, 1), np.cumsum(x, 1)),
+        (xp.cumsum(x), np.cumsum(x)),
+        (
+            xp.cumprod(x % 3 if x.dtype.kind in "iu" else x, 0),
+            np.cumprod(x % 3 if x.dtype.kind in "iu" else x, 0),
+        ),
+        (
+            xp.cumsum(x, 1, "f8" if x.dtype.kind != "c" else "c16"),
+            np.cumsum(x, 1, "f8" if x.dtype.kind != "c" else "c16"),
+        ),
+    ):
+        assert got.dtype == wanted.dtype
+        np.testing.assert_array_equal(got, wanted)  # small integers: exact in every dtype
+
+
+def test_bits_depend_on_the_block_and_not_on_the_cut() -> None:
+    x = np.random.default_rng(0).standard_normal(1000)
+    wanted = Cut(1000, 64).cumsum(x)
+    for step in (1, 7, 64, 100):
+        assert Cut(step, 64).cumsum(x).tobytes() == wanted.tobytes()
+
+
+def test_nan_and_infinity_run_on() -> None:
+    x = np.array([1.0, np.inf, 2.0, -np.inf, 3.0, np.nan, 4.0])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(Cut(2, 2).cumsum(x), np.cumsum(x))
+        np.testing.assert_array_equal(Cut(2, 2).cumprod(x), np.cumprod(x))
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "error", "text"),
+    [
+        ("cumsum", (np.ones((2, 2)), 3), np.exceptions.AxisError, "axis 3 is out of bounds"),
+        ("cumulative_sum", (np.ones((2, 2)),), ValueError, "``axis`` argument is required"),
+        ("diff", (np.array(1.0),), ValueError, "at least one dimensional"),
+        ("diff", (np.ones(3), -1), ValueError, "non-negative but got -1"),
+        ("diff", (np.ones(3), 1, 2), np.exceptions.AxisError, "axis 2 is out of bounds"),
+    ],
+)
+def test_bad_arguments_raise_at_the_call(name: str, args: Any, error: Any, text: str) -> None:
+    with pytest.raises(error, match=text):
+        Cut().run(name, args, {})

@@ -1,0 +1,354 @@
+"""The house rules that a tool can check: import rows, size smells, no paths of a machine."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+SOURCE = REPOSITORY / "src" / "infinitensor"
+
+# A part imports itself and rows below, never a neighbour in its row, never upwards.
+ROWS: tuple[tuple[str, ...], ...] = (
+    ("accel", "cli"),
+    ("mixture", "cleaning"),
+    ("cluster",),
+    ("neighbors", "metrics", "preprocessing", "decomposition"),
+    ("api",),
+    ("pipeline",),
+    ("analysis", "partition", "redistribute", "tasking", "memory", "engines"),
+    ("runtime",),
+    ("price",),
+    ("devices", "storage"),
+    ("ops",),
+    ("ir",),
+    ("dtypes", "config", "events"),
+    ("errors",),
+)
+ROW_OF = {part: row for row, parts in enumerate(ROWS, start=1) for part in parts}
+
+# `import infinitensor` is the public face of `api`: rows above `api` may use it.
+# The file behind it, __init__.py, stands above everything and may import every part.
+FACE = "infinitensor"
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One import of ours: the part it reaches and the line it stands on."""
+
+    part: str
+    line: int
+
+
+# --- import rows ------------------------------------------------------------------------------
+
+
+def part_of(module: tuple[str, ...]) -> str:
+    """('infinitensor', 'ops', 'registry') -> 'ops'; the package itself is its face."""
+    if len(module) == 1:
+        return FACE
+    return "cli" if module[1] == "__main__" else module[1]
+
+
+def module_of(file: Path, root: Path = SOURCE) -> tuple[str, ...]:
+    """The dotted name of a source file, without a trailing __init__."""
+    names = (FACE, *file.relative_to(root).with_suffix("").parts)
+    return names[:-1] if names[-1] == "__init__" else names
+
+
+def imports_of(tree: ast.AST, package: tuple[str, ...]) -> Iterator[Import]:
+    """Every import of ours in a file of `package`: at the top, in a function, for type checking."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                for name in names:
+                    yield from _ours(tuple(name.name.split(".")), node.lineno)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                base = package[: len(package) - level + 1] if level else ()
+                origin = (*base, *(module.split(".") if module else ()))
+                for name in names:
+                    target = (*origin, name.name) if origin == (FACE,) else origin
+                    yield from _ours(target, node.lineno)
+            case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]):
+                called = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+                if called in ("import_module", "__import__"):
+                    base = package if name.startswith(".") else ()
+                    yield from _ours((*base, *name.strip(".").split(".")), node.lineno)
+            case _:
+                pass
+
+
+def _ours(module: tuple[str, ...], line: int) -> Iterator[Import]:
+    """An import of ours; a name that is no part (`from infinitensor import sum`) is the face."""
+    if module[0] == FACE:
+        part = part_of(module)
+        known = part in ROW_OF or (SOURCE / part).exists() or (SOURCE / f"{part}.py").exists()
+        yield Import(part if known else FACE, line)
+
+
+def fault(importer: str, imported: str) -> str | None:
+    """Why `importer` may not import `imported`, or None where it may."""
+    if importer in (FACE, imported):
+        return None
+    if importer not in ROW_OF:
+        return f"'{importer}' is in no import row"
+    target = "api" if imported == FACE else imported
+    if target not in ROW_OF:
+        return f"'{imported}' is in no import row"
+    if ROW_OF[target] < ROW_OF[importer]:
+        return f"'{importer}' (row {ROW_OF[importer]}) imports upwards '{imported}'"
+    if ROW_OF[target] == ROW_OF[importer]:
+        return f"'{importer}' imports '{imported}', a neighbour or the face of its own row"
+    return None
+
+
+def faults_of(source: str, module: tuple[str, ...], *, is_package: bool = False) -> list[str]:
+    """The faults of one file, as 'line N: why'."""
+    package = module if is_package else module[:-1]
+    found = (
+        (import_.line, fault(part_of(module), import_.part))
+        for import_ in imports_of(ast.parse(source), package)
+    )
+    return [f"line {line}: {why}" for line, why in found if why]
+
+
+def source_files() -> list[Path]:
+    return sorted(path for path in SOURCE.rglob("*.py*") if path.suffix in (".py", ".pyi"))
+
+
+def test_every_part_imports_only_itself_and_rows_below() -> None:
+    faults = [
+        f"{file.relative_to(REPOSITORY)} {why}"
+        for file in source_files()
+        for why in faults_of(
+            file.read_text(encoding="utf-8"),
+            module_of(file),
+            is_package=file.stem == "__init__",
+        )
+    ]
+    assert not faults, "\n" + "\n".join(faults)
+
+
+def test_every_part_has_a_row() -> None:
+    parts = {part_of(module_of(file)) for file in source_files()} - {FACE}
+    assert parts <= ROW_OF.keys(), f"no import row for {sorted(parts - ROW_OF.keys())}"
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("import infinitensor.api", "upwards"),
+        ("from infinitensor.pipeline import run", "upwards"),
+        ("from infinitensor import api", "upwards"),
+        ("from .. import api", "upwards"),
+        ("from ..api.tensor import Tensor", "upwards"),
+        ("def f():\n    from infinitensor import pipeline", "upwards"),
+        ("if TYPE_CHECKING:\n    from infinitensor.api import Tensor", "upwards"),
+        ("import importlib\nimportlib.import_module('infinitensor.api')", "upwards"),
+        ("from infinitensor.memory import allocate", "neighbour"),
+        ("import infinitensor as it", "upwards"),
+        ("from infinitensor import compute", "upwards"),
+    ],
+)
+def test_forbidden_import_is_found_in_every_form(source: str, why: str) -> None:
+    faults = faults_of(source, (FACE, "partition", "strategy"))
+    assert len(faults) == 1
+    assert why in faults[0]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import numpy",
+        "from infinitensor.partition.tile import Tile",
+        "from . import tile",
+        "from .tile import Tile",
+        "from infinitensor.ir import Graph",
+        "from infinitensor import errors",
+        "from ..errors import InfiniTensorError",
+    ],
+)
+def test_allowed_import_is_no_fault(source: str) -> None:
+    assert faults_of(source, (FACE, "partition", "strategy")) == []
+
+
+def test_estimators_may_use_the_public_face() -> None:
+    assert faults_of("import infinitensor as it", (FACE, "cluster", "kmeans")) == []
+
+
+def test_relative_import_in_an_init_is_resolved_from_its_own_package() -> None:
+    module = (FACE, "ops")
+    assert faults_of("from .registry import TABLE", module, is_package=True) == []
+    assert faults_of("from ..api import Tensor", module, is_package=True) != []
+
+
+# --- sizes: a report, not a failure -----------------------------------------------------------
+
+MOST_FUNCTION_LINES = 40
+MOST_NESTING = 3
+MOST_PARAMETERS = 6
+MOST_FILE_LINES = 500
+MOST_METHODS = 25
+MOST_FOLDER_FILES = 12
+MOST_IMPORTS_OF_OURS = 12
+MOST_REPORTED = 30
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+NESTING = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match, ast.AsyncFor, ast.AsyncWith)
+
+
+def body_lines(function: FunctionNode) -> int:
+    """Lines of the body, docstring not counted."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def nesting(node: ast.AST, *, is_elif: bool = False) -> int:
+    """The deepest stack of blocks below `node`; an elif is no deeper than its if."""
+    elifs = (
+        {id(node.orelse[0])}
+        if isinstance(node, ast.If) and len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If)
+        else set()
+    )
+    below = max(
+        (nesting(child, is_elif=id(child) in elifs) for child in ast.iter_child_nodes(node)),
+        default=0,
+    )
+    return below + (isinstance(node, NESTING) and not is_elif)
+
+
+def smells_of_function(function: FunctionNode) -> Iterator[str]:
+    arguments = function.args
+    n_parameters = len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs)
+    if (n_lines := body_lines(function)) > MOST_FUNCTION_LINES:
+        yield f"{function.name}: body of {n_lines} lines"
+    if (depth := nesting(function)) > MOST_NESTING:
+        yield f"{function.name}: nesting of {depth}"
+    if n_parameters > MOST_PARAMETERS:
+        yield f"{function.name}: {n_parameters} parameters"
+
+
+def smells_of_file(source: str, module: tuple[str, ...], *, is_package: bool) -> Iterator[str]:
+    tree = ast.parse(source)
+    if (n_lines := source.count("\n")) > MOST_FILE_LINES:
+        yield f"file of {n_lines} lines"
+    if is_package and any(isinstance(node, ast.If) for node in tree.body):
+        yield "an __init__ with an if"
+    package = module if is_package else module[:-1]
+    n_ours = len({import_.line for import_ in imports_of(tree, package)})
+    if n_ours > MOST_IMPORTS_OF_OURS and module != (FACE,):
+        yield f"{n_ours} imports of ours"
+    for node in ast.walk(tree):
+        if isinstance(node, FunctionNode):
+            yield from smells_of_function(node)
+        elif isinstance(node, ast.ClassDef):
+            n_methods = sum(isinstance(child, FunctionNode) for child in node.body)
+            if n_methods > MOST_METHODS:
+                yield f"{node.name}: {n_methods} methods"
+
+
+def test_size_smells_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [file for file in source_files() if file.suffix == ".py"]
+    smells = [
+        f"{file.relative_to(REPOSITORY)}: {smell}"
+        for file in files
+        for smell in smells_of_file(
+            file.read_text(encoding="utf-8"),
+            module_of(file),
+            is_package=file.stem == "__init__",
+        )
+    ]
+    for folder, n_files in Counter(file.parent for file in files).items():
+        if n_files > MOST_FOLDER_FILES:
+            smells.append(f"{folder.relative_to(REPOSITORY)}: {n_files} files")
+    with capsys.disabled():
+        print(f"\nsize smells, to look at twice: {len(smells)}")
+        for smell in smells[:MOST_REPORTED]:
+            print(f"  {smell}")
+        if len(smells) > MOST_REPORTED:
+            print(f"  … and {len(smells) - MOST_REPORTED} more")
+
+
+def test_smells_are_seen() -> None:
+    branches = "".join(f"    {'el' if i else ''}if x == {i}:\n        pass\n" for i in range(5))
+    deep = "    for a in x:\n     for b in a:\n      if b:\n       while b: pass\n"
+    long = "    x = 1\n" * (MOST_FUNCTION_LINES + 1)
+    source = f"def flat(x):\n{branches}def deep(x):\n{deep}def long(a, b, c, d, e, f, *, g):\n"
+    source += long
+    smells = list(smells_of_file(source, (FACE, "ir", "x"), is_package=False))
+    assert smells == ["deep: nesting of 4", "long: body of 41 lines", "long: 7 parameters"]
+
+
+# --- nothing of the machine it was written on -------------------------------------------------
+
+MACHINE_PATHS = re.compile(
+    r"(?<![\w./:~-])/(?:home|Users|root|work|opt|srv|tmp|private)/\w"  # an absolute path
+    r"|file:/{2,3}\w"  # a path as an address
+    r"|\b[A-Z]:\\{1,2}\w"  # a drive
+    r"|\.\./" + "shared"  # a folder beside the repository
+    r"|(?:extra-)?index-" + "url"  # a package index
+)
+NOT_OURS = {".git", ".venv", "build", "dist", "site"}
+
+
+def repository_files() -> list[Path]:
+    """Tracked and new files; without git, every file outside the folders that tools make."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        check=False,
+    )
+    if listed.returncode == 0:
+        names = listed.stdout.decode().split("\0")
+        return sorted(path for name in names if name and (path := REPOSITORY / name).is_file())
+    return sorted(
+        path
+        for path in REPOSITORY.rglob("*")
+        if path.is_file()
+        and not NOT_OURS.intersection(path.relative_to(REPOSITORY).parts)
+        and not any("cache" in part for part in path.relative_to(REPOSITORY).parts)
+    )
+
+
+def test_no_file_mentions_a_path_of_a_machine() -> None:
+    found = [
+        f"{file.relative_to(REPOSITORY)}:{number}: {line.strip()[:100]}"
+        for file in repository_files()
+        for number, line in enumerate(
+            file.read_text(encoding="utf-8", errors="replace").splitlines(), start=1
+        )
+        if MACHINE_PATHS.search(line)
+    ]
+    assert not found, "\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/" + "home/ada/x.npy",
+        'open("/' + 'work/main/x")',
+        "see ../" + "shared/ARCHITECTURE.md",
+        "file:" + "///wheels",
+        "pip --index-" + "url x",
+    ],
+)
+def test_path_of_a_machine_is_seen(line: str) -> None:
+    assert MACHINE_PATHS.search(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["/usr/bin/env bash", "/proc/self/status", "docs/work/plan.md", "https://a.org/home/x"]
+)
+def test_other_paths_are_no_fault(line: str) -> None:
+    assert not MACHINE_PATHS.search(line)
