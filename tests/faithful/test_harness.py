@@ -48,6 +48,7 @@ from .worlds import (
     Mismatch,
     Oracle,
     check,
+    failure,
     minimised,
     public_type,
     replay,
@@ -206,7 +207,9 @@ def test_a_failing_program_is_cut_to_its_smallest() -> None:
         )
     )
     fault = Shim("slices are copies")
-    assert len(minimised(program, fault).steps) == 3
+    found = failure(program, fault)
+    assert found is not None
+    assert len(minimised(found, fault).program.steps) == 3
     with pytest.raises(Mismatch, match=r"a is .*\n.*in\na = xp.asarray\(.*\)\nc = a\[1:\]"):
         check(program, fault)
 

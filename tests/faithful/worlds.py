@@ -106,7 +106,11 @@ class Undefined(Exception):
 
 
 class Mismatch(AssertionError):
-    """The two worlds gave different answers."""
+    """The two worlds gave different answers, at the end of the program it carries."""
+
+    def __init__(self, message: str, program: Program) -> None:
+        super().__init__(message)
+        self.program = program
 
 
 class Rounding(IntEnum):
@@ -246,7 +250,8 @@ class World:
             case InPlace(target, op, value):
                 before = self[target]
                 self.values[target] = IN_PLACE[op](before, self.operand(value))
-                assert self.values[target] is before, f"{step} rebinds its name"
+                same = self.values[target] is before
+                assert same or before.ndim == 0, f"{step} rebinds its name"
             case InPlaceAt(target, key, op, value):
                 place = self.key(key)
                 item = IN_PLACE[op](self.item(self[target][place]), self.operand(value))
@@ -367,6 +372,7 @@ class Oracle(World):
         self.group: dict[str, int] = {}
         self.rounding: dict[int, Rounding] = {}  # of a group; absent: exact
         self.export_rounding: dict[str, Rounding] = {}
+        self.scalars: set[int] = set()  # groups that NumPy begins with a scalar
 
     def made(self, step: Create | ImportThenChange) -> Any:
         if isinstance(step, ImportThenChange):
@@ -374,6 +380,7 @@ class Oracle(World):
         return np.array(create(np, step), order="C")
 
     def own(self, result: Any) -> Any:
+        self.is_scalar = isinstance(result, np.generic)
         owned = np.array(result, order="C")
         if owned.dtype.kind not in KNOWN_KINDS or owned.dtype.name == "longdouble":
             raise Undefined(owned.dtype)
@@ -382,7 +389,8 @@ class Oracle(World):
         return owned
 
     def view(self, result: Any, step: View) -> Any:
-        if isinstance(result, np.generic):
+        self.is_scalar = isinstance(result, np.generic)
+        if self.is_scalar:
             return np.array(result)
         if result.ndim > 6 or result.size > 2000:
             raise Undefined(result.shape)
@@ -406,12 +414,25 @@ class Oracle(World):
         return value.copy() if isinstance(value, np.ndarray) else value
 
     def run(self, step: Step) -> Any:
+        self.is_scalar = False
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            taints = self.checked(step)
-            found = super().run(step)
-        self.note(step, taints)
+            rounding = self.checked(step)
+            try:
+                found = super().run(step)
+            except NUMPY_ERRORS as error:
+                self.check_error(step, error)
+                raise
+        self.note(step, rounding)
         return found
+
+    def check_error(self, step: Step, error: Exception) -> None:
+        """Which of two errors comes first is not asked."""
+        if isinstance(step, Assign) and not isinstance(error, IndexError):
+            try:
+                self[step.target][self.key(step.key)]
+            except IndexError:
+                raise Undefined("two errors at once") from error
 
     # -- exactness
 
@@ -424,7 +445,7 @@ class Oracle(World):
 
     def note(self, step: Step, rounding: Rounding) -> None:
         match step:
-            case View(name, source):
+            case View(name, source) if not self.is_scalar:
                 self.group[name] = self.group[source]
             case Export(name, source):
                 self.export_rounding[name] = self.rounding_of(Var(source))
@@ -477,6 +498,10 @@ class Oracle(World):
                 | Fill(target, value)
             ):
                 check_cast(self.operand(value), self[target].dtype, self.rounding_of(value))
+                if isinstance(step, AssignFlat) and isinstance(value, Literal):
+                    self.check_flat(step, value.shape)
+                if isinstance(step, Fill) and isinstance(value, NumPyScalar):
+                    check_fill(value.get(), self[target].dtype)
                 return self.rounding_of(value)
             case SortInPlace(target, _):
                 if self[target].dtype.kind == "c" and self.rounding_of(Var(target)):
@@ -508,7 +533,9 @@ class Oracle(World):
         check_values(function, numbers)
         try:
             result = np.asarray(call())
-        except NUMPY_ERRORS:
+        except NUMPY_ERRORS as error:
+            if isinstance(error, TypeError) and not fit_together(numbers):
+                raise Undefined("two errors at once") from error
             return Rounding.NONE
         is_complex = any(x.dtype.kind == "c" for x in (*numbers, result))
         is_rounded = function in ROUNDED or (is_complex and function in ROUNDED_IF_COMPLEX)
@@ -525,11 +552,25 @@ class Oracle(World):
         floats = [x.dtype.name for x in (*numbers, result) if x.dtype.kind in "fc"]
         return max(*inexact, *(PRECISIONS.get(name, Rounding.DOUBLE) for name in floats))
 
+    def check_flat(self, step: AssignFlat, shape: tuple[int, ...]) -> None:
+        try:
+            found = self[step.target].flat[self.key_item(step.key)]
+        except NUMPY_ERRORS:
+            return
+        if np.shape(found) != shape:
+            raise Undefined("flat repeats short values")
+
     def check_in_place(self, target: str, key: Key, op: str, value: Any) -> Rounding:
         try:
             item = self[target][self.key(key)]
         except NUMPY_ERRORS:
             return Rounding.NONE
+        other = np.asarray(self.operand(value))
+        if not (self[target].flags.writeable and fit_together([item, other], np.shape(item))):
+            try:
+                IN_PLACE[op](np.zeros(1, item.dtype), np.zeros_like(other, shape=(1,)))
+            except TypeError as error:
+                raise Undefined("two errors at once") from error
         dtypes = []
 
         def call() -> Any:
@@ -538,9 +579,21 @@ class Oracle(World):
             return result
 
         rounding = self.check_function(op, (Var(target), value), call)
-        if np.ndim(item) == 0 and dtypes and not np.can_cast(dtypes[0], item.dtype, "same_kind"):
-            raise Undefined("NumPy makes another scalar, we keep the dtype")
+        if np.ndim(item) == 0 and dtypes and dtypes[0] != item.dtype:
+            raise Undefined("NumPy makes another scalar, an array keeps its dtype")
+        group = self.group[target]
+        if group in self.scalars and list(self.group.values()).count(group) > 1:
+            raise Undefined("NumPy's scalars have no views")
         return rounding
+
+
+def fit_together(arrays: list[Any], shape: tuple[int, ...] | None = None) -> bool:
+    """Whether the arrays broadcast, to the shape where one is given."""
+    try:
+        together = np.broadcast_shapes(*(np.shape(array) for array in arrays))
+    except ValueError:
+        return False
+    return shape is None or bool(together == shape)
 
 
 def magnitude(numbers: np.ndarray[Any, Any]) -> float:
@@ -575,6 +628,14 @@ def check_cast(value: Any, dtype: np.dtype[Any], rounding: Rounding) -> None:
     least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
     if not (np.isfinite(numbers) & (numbers.real > least) & (numbers.real < most)).all():
         raise Undefined("a float cast to an integer that cannot hold it")
+
+
+def check_fill(value: Any, dtype: np.dtype[Any]) -> None:
+    """`fill` takes a NumPy integer for a Python one, a write does not: not worth following."""
+    if value.dtype.kind in "ui" and dtype.kind in "ui":
+        limits = np.iinfo(dtype)
+        if not limits.min <= int(value) <= limits.max:
+            raise Undefined("a NumPy integer out of bounds")
 
 
 # --------------------------------------------------------------------------- comparison
@@ -636,7 +697,9 @@ def check_step(step: Step, oracle: Oracle, subject: Subject) -> None:
     expected = outcome(oracle, step, NUMPY_ERRORS)
     actual = outcome(subject, step, (Exception,))
     if expected.error is not None:
-        kind = public_type(expected.error)
+        kind: Any = public_type(expected.error)
+        if isinstance(step, AssignFlat) and kind is ValueError:
+            kind = (ValueError, TypeError)  # NumPy hides the TypeError of a single item
         got = "nothing" if actual.error is None else repr(actual.error)
         assert isinstance(actual.error, kind), f"raised {got}, NumPy {expected.error!r}"
         return
@@ -670,48 +733,49 @@ def check_end(program: Program, oracle: Oracle, subject: Subject) -> None:
 def replay(program: Program, it: Any) -> None:
     """Run the program in both worlds; `Mismatch` says at which step they part."""
     oracle, subject = Oracle(), Subject(it)
-    where = "at the end"
+    n_run, where = 0, "at the end"
     try:
-        for number, step in enumerate(program.steps):
-            where = f"step {number}: {step}"
+        for step in program.steps:
+            n_run, where = n_run + 1, f"step {n_run}: {step}"
             check_step(step, oracle, subject)
         where = "at the end"
         check_end(program, oracle, subject)
     except Undefined:
         raise
     except Exception as error:
-        raise Mismatch(f"{where}\n{error!r}\nin\n{program}") from error
+        run = Program(program.steps[:n_run], program.together)
+        raise Mismatch(f"{where}\n{error!r}\nin\n{run}", run) from error
 
 
-def minimised(program: Program, it: Any) -> Program:
-    """The program without every step that can go while the worlds still part."""
+def failure(program: Program, it: Any) -> Mismatch | None:
+    try:
+        replay(program, it)
+    except Mismatch as error:
+        return error
+    except Undefined:
+        return None
+    return None
 
-    def fails(candidate: Program) -> bool:
-        try:
-            replay(candidate, it)
-        except Mismatch:
-            return True
-        except Undefined:
-            return False
-        return False
 
+def minimised(found: Mismatch, it: Any) -> Mismatch:
+    """The mismatch of a program without every step that can go while the worlds still part."""
     shorter = True
     while shorter:
         shorter = False
-        for at in reversed(range(len(program.steps))):
-            steps = program.steps[:at] + program.steps[at + 1 :]
-            if fails(candidate := Program(steps, program.together)):
-                program, shorter = candidate, True
-    return program
+        for at in reversed(range(len(found.program.steps))):
+            steps = found.program.steps
+            if at >= len(steps):
+                continue
+            candidate = Program(steps[:at] + steps[at + 1 :], found.program.together)
+            smaller = failure(candidate, it)
+            if smaller is not None:
+                found, shorter = smaller, True
+    return found
 
 
 def check(program: Program, it: Any) -> None:
     """`replay`, but what is raised is about the smallest program that still fails."""
-    try:
-        replay(program, it)
-    except Mismatch as first:
-        try:
-            replay(minimised(program, it), it)
-        except Mismatch as smallest:
-            raise smallest from first.__cause__
-        raise
+    found = failure(program, it)
+    if found is not None:
+        smallest = minimised(found, it)
+        raise smallest from smallest.__cause__

@@ -56,7 +56,8 @@ def run(
     op: Op, call: Call, arrays: Sequence[Any], step: int, device: str = "cpu"
 ) -> tuple[Any, ...]:
     """Outputs of an op computed in pieces of `step` along every label that may be cut."""
-    given = [_to_device(a, device) for a in arrays]
+    scalars = op.kind in ("creation", "elementwise")  # these get NumPy scalars as they are
+    given = [a if scalars and np.ndim(a) == 0 else _to_device(a, device) for a in arrays]
     outs = tuple(_empty(spec.shape, spec.dtype, device) for spec in call.outs)
     borders = [tuple(pairwise(axis)) for axis in legal_cuts(op, call, step)]
     with np.errstate(all="ignore"):

@@ -25,7 +25,9 @@ def test_pieces_give_the_value_of_the_whole(name: str, kind: str, step: int) -> 
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
-@pytest.mark.parametrize("shape", [(40, 3), (41, 3), (7, 3), (100, 1), (5, 5), (4, 9), (9, 0), (0, 3)])
+@pytest.mark.parametrize(
+    "shape", [(40, 3), (41, 3), (7, 3), (100, 1), (5, 5), (4, 9), (9, 0), (0, 3)]
+)
 def test_tall_qr_gives_orthonormal_factors_of_the_matrix(shape: Any, dtype: str) -> None:
     rng = np.random.default_rng(0)
     a = rng.standard_normal(shape).astype(dtype)

@@ -11,6 +11,7 @@ from tests.ops.table_xp import WHOLE, TableXp
 from infinitensor.dtypes import ALL
 from infinitensor.ir.op import Spec
 from infinitensor.ops import TABLE
+from infinitensor.ops.kernels import lower_partial, merge_tree
 
 STEPS = (1, 2, 7, WHOLE)
 DEVICES = ("cpu", "cuda")
@@ -188,3 +189,16 @@ def test_reversed_views_are_reduced() -> None:
         got = TableXp(2).call(name, x, *((2,) if name == "topk" else ()))
         want = TABLE["topk"].oracle(x, 2) if name == "topk" else getattr(np, name)(x)  # type: ignore[misc]
         np.testing.assert_allclose(got, want)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "logsumexp"])
+def test_leaves_fix_the_bits_whatever_a_tile_holds(name: str) -> None:
+    op = TABLE[name]
+    x = np.random.default_rng(0).normal(size=(16, 3))
+    call = op.rule(Spec(x.shape, x.dtype), axis=0)
+    partial = lower_partial(op, call, "cpu", ((0, 2),))
+    whole = partial([x], None)
+    for n in (2, 4, 8):
+        merged = merge_tree(op, np, [partial([x[i : i + n]], None) for i in range(0, 16, n)])
+        for one, other in zip(merged, whole, strict=True):
+            np.testing.assert_array_equal(one, other)

@@ -20,7 +20,7 @@ ELEMENTWISE = sorted(
     name for name, op in TABLE.items() if op.kind == "elementwise" and not name.startswith("_")
 )
 # torch and NumPy disagree on complex numbers with infinite parts here, and on the cast of inf.
-FINITE_ONLY = {"power", "pow", "float_power", "log2"}
+FINITE_ONLY = {"power", "pow", "float_power", "log2", "cosh", "sinh"}
 
 
 def biting(dtype: np.dtype[Any], finite: bool) -> Any:

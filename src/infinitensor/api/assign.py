@@ -165,11 +165,8 @@ def part(tensor: Tensor, which: str) -> Tensor:
         if which == "real":
             return tensor
         return _call("zeros", tensor.shape, dtype=tensor.dtype)
-    from infinitensor.api.tensor import tensor_of
-
     view = tensor._whole()
-    seen = View(view.base_shape, view.shape, view.offset, view.strides, which)
-    return tensor_of(tensor._cell, seen, tensor.dtype)
+    return tensor._seen_as(View(view.base_shape, view.shape, view.offset, view.strides, which))
 
 
 def reshape(tensor: Tensor, shape: tuple[int, ...], copy: bool | None) -> Tensor:
@@ -219,7 +216,9 @@ def get(tensor: Tensor, index: Any) -> Tensor:
         seen = tensor._seen_as(views.basic(tensor._whole(), items))
         full = len(items) == tensor.ndim and not seen.shape
         if full and all(not isinstance(i, slice) and i is not Ellipsis and i is not None for i in items):
-            return copied(seen)
+            value = copied(seen)
+            value._is_value = True
+            return value
         return seen
     mask = _leading_mask(items)
     if mask is not None:
@@ -360,7 +359,7 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
     if all(_is_basic(item) for item in items):
         write(tensor, views.basic(tensor._whole(), items), value)
         return
-    _check_writable(tensor._whole())
+    _check_writable(tensor, tensor._whole())
     mask = _leading_mask(items)
     if mask is not None and _put_masked(tensor, mask, value):
         return
@@ -404,24 +403,21 @@ def _fitted(tensor: Tensor, value: Any, shape: tuple[int, ...], text: str) -> An
 def _host_value(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     """A value from outside in the dtype of its target, with NumPy's errors for what does not fit."""
     if isinstance(value, np.ndarray | np.generic):
-        array = np.asarray(value)
-        as_dtype(array.dtype)
-        target = np.empty(array.shape, dtype)
-        target[...] = array
-        return target
+        as_dtype(value.dtype)
     target = np.empty(np.shape(value), dtype)
-    target[...] = value
+    with np.errstate(all="ignore"):
+        target[...] = value
     return target
 
 
-def _check_writable(view: View) -> None:
-    if view.is_broadcast:
+def _check_writable(tensor: Tensor, view: View) -> None:
+    if tensor._frozen or view.is_broadcast:
         raise ValueError("assignment destination is read-only")
 
 
 def write(tensor: Tensor, view: View, value: Any) -> None:
     """Write through a view of the tensor's cell: the cell then shows the next version."""
-    _check_writable(view)
+    _check_writable(tensor, view)
     session = tensor._session
     with session.lock:
         if _is_tensor(value) and value._cell is tensor._cell:
@@ -480,7 +476,8 @@ def _write_small(tensor: Tensor, view: View, value: Any) -> bool:
         version = stored(tensor._session, np.array(version.host))
         tensor._cell.show(version)
     target = host_view(Ref(version, view, tensor.dtype))
-    target[...] = value
+    with np.errstate(all="ignore"):
+        target[...] = value
     return True
 
 
@@ -553,8 +550,13 @@ def in_place(tensor: Tensor, name: str, other: Any) -> Tensor:
         if not np.can_cast(result.dtype, tensor.dtype, "same_kind"):
             np.add(ghost, np.empty(0, result.dtype), out=ghost)
     else:
-        with np.errstate(all="ignore"):
-            ufunc(ghost, stand_in, out=ghost)
+        try:
+            with np.errstate(all="ignore"):
+                ufunc(ghost, stand_in, out=ghost)
+        except np._core._exceptions._UFuncOutputCastingError:
+            if tensor._is_value:  # a scalar in NumPy: `x[0] += 1.5` computes, then writes with a cast
+                return _call(name, tensor, other)  # type: ignore[no-any-return]
+            raise
         result = _call(name, tensor, other)
     if result.shape != tensor.shape:
         raise ValueError(
@@ -566,7 +568,7 @@ def in_place(tensor: Tensor, name: str, other: Any) -> Tensor:
 
 
 def _check_writable_operand(tensor: Tensor) -> None:
-    if tensor._view is not None and tensor._view.is_broadcast:
+    if tensor._frozen:
         raise ValueError("output array is read-only")
 
 
@@ -587,16 +589,23 @@ class Flat:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         tensor = self._tensor
+        if tensor._frozen:
+            raise ValueError("underlying array is read-only")
         view = views.reshaped(tensor._whole(), (tensor.size,))
-        if view is not None:
-            flat = tensor._seen_as(view)
-        else:
-            flat = copied(tensor).reshape(-1)
+        flat = tensor._seen_as(view) if view is not None else copied(tensor).reshape(-1)
         where = np.arange(tensor.size)[index]
-        given = value.numpy() if _is_tensor(value) else np.asarray(value)
-        if where.ndim and given.size and where.size != given.size:
-            given = np.resize(given.reshape(-1), where.shape)
-        flat[index] = given.reshape(where.shape) if given.size == where.size else given
+        given = value.numpy() if _is_tensor(value) else value
+        if np.ndim(given) and where.ndim:
+            # fewer values than places repeat, as NumPy's flat does
+            given = np.resize(np.reshape(given, -1), where.shape)
+        elif np.size(given) == 1 and np.ndim(given):
+            given = np.reshape(given, ())
+        try:
+            flat[index] = given
+        except TypeError as error:
+            if where.ndim:
+                raise
+            raise ValueError("Error setting single item of array.") from error
         if view is None:
             replace(tensor, flat.reshape(tensor.shape))
 

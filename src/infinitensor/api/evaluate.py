@@ -37,8 +37,9 @@ class Stopped:
 class Bound:
     """The waiting part of a program, numbered: everything a plan is keyed by and bound to."""
 
-    def __init__(self, session: Session, roots: Iterable[Version]) -> None:
+    def __init__(self, session: Session, roots: Iterable[Version], peek: bool = False) -> None:
         self.session = session
+        self.peek = peek
         self.roots = list(roots)
         self.nodes = waiting_nodes(self.roots)
         self.leaves: list[Version] = []
@@ -96,15 +97,16 @@ class Bound:
                 version = self.versions.get(number)
                 if version is None:
                     continue
-                outside = version.readers > self._inside_reads.get(number, 0)
-                if id(version) in asked or version.live > 0 or outside:
+                lasts = version.live > 0 or version.readers > self._inside_reads.get(number, 0)
+                if id(version) in asked or (lasts and not self.peek):
                     kept[number] = version
         return kept
 
     def _is_donated(self, version: Version) -> bool:
         number = self.numbers[id(version)]
         return (
-            version.live == 0
+            not self.peek
+            and version.live == 0
             and version.exported == 0
             and version.table is not None
             and version.readers == self._inside_reads[number]
@@ -189,8 +191,11 @@ def stored_table(session: Session, version: Version) -> TileTable:
     return TileTable.of_host(version.host)
 
 
-def evaluate(session: Session, roots: Sequence[Version]) -> None:
-    """Compute the given versions, and commit every live version met on the way."""
+def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> None:
+    """Compute the given versions, and commit every live version met on the way.
+
+    `peek` computes and commits nothing but the roots, and only the tiles these need.
+    """
     if not any(version.node is not None for version in roots):
         return
     with session.lock:
@@ -200,7 +205,7 @@ def evaluate(session: Session, roots: Sequence[Version]) -> None:
         waiting = [version for version in roots if version.node is not None]
         if not waiting:
             return
-        bound = Bound(session, waiting)
+        bound = Bound(session, waiting, peek)
         prepared = bound.prepared()
         session.counts["evaluations"] += 1
         program = prepared.program

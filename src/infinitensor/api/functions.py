@@ -364,9 +364,9 @@ def broadcast_to(x: Any, /, shape: Any) -> Tensor:
     """
     tensor = asarray(x)
     wanted = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
-    if tensor.shape == wanted:
-        return tensor
-    return tensor._seen_as(views.through(tensor._whole(), lambda g: np.broadcast_to(g, wanted)))
+    seen = tensor._seen_as(views.through(tensor._whole(), lambda g: np.broadcast_to(g, wanted)))
+    seen._frozen = True
+    return seen
 
 
 def broadcast_arrays(*arrays: Any) -> list[Tensor]:
@@ -410,6 +410,11 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Tensor:
     rest = iter(tensor.shape)
     shape = tuple(1 if i in normal else next(rest) for i in range(tensor.ndim + len(axes)))
     return tensor.reshape(shape)
+
+
+def from_dlpack(x: Any, /) -> Tensor:
+    """A tensor with a copy of the values of any array that speaks DLPack."""
+    return asarray(_to_host(x) if hasattr(x, "detach") else np.from_dlpack(x))
 
 
 def compute(*tensors: Any) -> Any:
@@ -507,6 +512,7 @@ HELPERS: dict[str, Callable[..., Any]] = {
         compute,
         copy,
         expand_dims,
+        from_dlpack,
         map_tiles,
         ravel,
         reshape,

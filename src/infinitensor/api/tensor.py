@@ -11,13 +11,11 @@ import numpy as np
 
 from infinitensor.api import assign, views
 from infinitensor.api.evaluate import evaluate
-from infinitensor.api.record import Ref, host_view, record, stored
+from infinitensor.api.record import Ref, host_view, stored
 from infinitensor.api.version import Cell
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype
-from infinitensor.ir.op import Spec
 from infinitensor.ir.view import View, whole_view
-from infinitensor.ops.registry import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,13 +41,15 @@ class Tensor:
     [[0, 10, 20], [3, 40, 50]]
     """
 
-    __slots__ = ("__weakref__", "_cell", "_view", "dtype", "shape")
+    __slots__ = ("__weakref__", "_cell", "_dtype", "_frozen", "_is_value", "_shape", "_view")
     __array_priority__ = 1000.0
 
     _cell: Cell
     _view: View | None
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
+    _dtype: np.dtype[Any]
+    _shape: tuple[int, ...]
+    _frozen: bool
+    _is_value: bool
 
     def __init__(self) -> None:
         raise TypeError("make a tensor with it.asarray(...) or a function such as it.zeros(...)")
@@ -71,10 +71,22 @@ class Tensor:
         return self._view or whole_view(self._cell.version.shape)
 
     def _seen_as(self, view: View) -> Tensor:
-        """Another view of the same cell."""
-        return tensor_of(self._cell, view, self.dtype)
+        """Another view of the same cell; what cannot be written stays so."""
+        seen = tensor_of(self._cell, view, self._cell.version.dtype)
+        seen._frozen = self._frozen or view.is_broadcast
+        return seen
 
     # what it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+        return self._shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of an element."""
+        return self._dtype
 
     @property
     def ndim(self) -> int:
@@ -202,6 +214,8 @@ class Tensor:
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
         if self.ndim and what != "truth value":
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+        if self.dtype.kind == "c" and what in ("int", "float"):
+            raise TypeError(f"a complex number is no {what}: take .real or .imag first")
         return self.numpy().reshape(())[()]
 
     def __len__(self) -> int:
@@ -223,11 +237,11 @@ class Tensor:
     # showing
 
     def __repr__(self) -> str:
-        values = np.array2string(*_corner(self), separator=", ", prefix="Tensor(")  # type: ignore[call-overload]
+        values = _shown(self, separator=", ", prefix="Tensor(")
         return f"Tensor({values}, shape={self.shape}, dtype={self.dtype})"
 
     def __str__(self) -> str:
-        return np.array2string(*_corner(self))  # type: ignore[call-overload,no-any-return]
+        return _shown(self)
 
     def __format__(self, spec: str) -> str:
         if self.ndim == 0:
@@ -268,6 +282,8 @@ class Tensor:
 
     @real.setter
     def real(self, value: Any) -> None:
+        if self.dtype.kind != "c" and not isinstance(value, Tensor):
+            value = np.asarray(value).real
         self.real[...] = value
 
     @property
@@ -357,6 +373,19 @@ class Tensor:
             raise ValueError(f"this session runs on {self.device!r}; open another with it.init({device!r})")
         return self
 
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __getattr__(self, name: str) -> Any:
+        import difflib
+
+        near = difflib.get_close_matches(name, dir(type(self)), 3, 0.5)
+        hint = f"; the nearest are {', '.join(near)}" if near else ""
+        raise AttributeError(f"a Tensor has no {name!r}{hint}")
+
     def explain(self) -> str:
         """The plan and the dependences of what computing this would run."""
         from infinitensor.api.explain import plan
@@ -378,10 +407,12 @@ def tensor_of(cell: Cell, view: View | None, dtype: np.dtype[Any]) -> Tensor:
     if view is not None and view.is_whole:
         view = None
     tensor._view = view
-    tensor.shape = cell.version.shape if view is None else view.shape
+    tensor._shape = cell.version.shape if view is None else view.shape
+    tensor._frozen = False
+    tensor._is_value = False
     if view is not None and view.part and dtype.kind == "c":
         dtype = np.dtype(f"f{dtype.itemsize // 2}")
-    tensor.dtype = dtype
+    tensor._dtype = dtype
     return tensor
 
 
@@ -408,27 +439,18 @@ def _is_int(value: Any) -> bool:
     return isinstance(value, int | np.integer) or (hasattr(value, "__index__") and not hasattr(value, "__len__"))
 
 
-def _corner(tensor: Tensor) -> tuple[np.ndarray]:
-    """The values `repr` shows: of a large tensor only its corners, with the middle left out."""
+def _shown(tensor: Tensor, **options: Any) -> str:
+    """The text of the values. Of a large tensor only the corners that are shown are computed, and
+    the tensor itself stays as it is."""
     limit = np.get_printoptions()["threshold"]
     if tensor.size <= limit:
-        return (tensor.numpy(),)
+        return np.array2string(tensor.numpy(), **options)
     seen = tensor
     for axis, n in enumerate(tensor.shape):
         if n > 2 * EDGE:
             before = (slice(None),) * axis
-            ends = TABLE_CALL(
-                "concatenate",
-                [seen[(*before, slice(0, EDGE + 1))], seen[(*before, slice(n - EDGE, n))]],
-                axis=axis,
-            )
-            seen = ends
-    return (seen.numpy(),)
-
-
-def apply(name: str, tensor: Tensor, *operands: Any) -> Tensor:
-    """One op with one output, recorded on a tensor's session."""
-    op = TABLE[name]
-    specs = [Spec(tensor.shape, tensor.dtype)]
-    call = op.rule(*specs, *operands)
-    return fresh(tensor._session, record(tensor._session, op, call, [tensor._ref()])[0])
+            ends = [seen[(*before, slice(0, EDGE + 1))], seen[(*before, slice(n - EDGE, n))]]
+            seen = TABLE_CALL("concatenate", ends, axis=axis)
+    if seen._version.node is not None:
+        evaluate(seen._session, [seen._version], peek=True)
+    return np.array2string(seen.numpy(), threshold=0, edgeitems=EDGE, **options)

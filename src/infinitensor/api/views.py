@@ -31,7 +31,10 @@ def through(view: View, change: Callable[[np.ndarray], np.ndarray]) -> View:
 
 def basic(view: View, index: Any) -> View:
     """What a basic index (integers, slices, None, ...) of a view sees; NumPy's errors."""
-    return through(view, lambda ghost: ghost[index if isinstance(index, tuple) else (index,)])
+    items = index if isinstance(index, tuple) else (index,)
+    if not any(item is Ellipsis for item in items):
+        items = (*items, Ellipsis)  # else NumPy gives a scalar, not a view, for a full index
+    return through(view, lambda ghost: ghost[items])
 
 
 def reshaped(view: View, shape: tuple[int, ...]) -> View | None:

@@ -95,3 +95,22 @@ def tiles_over(cuts: Cuts, box: Box) -> list[int]:
         n = len(axis) - 1
         flat = [f * n + i for f in flat for i in range(first, last)]
     return flat
+
+
+def piece_boxes(cuts: Cuts, labels: Sequence[int | None], tail: tuple[int, ...]) -> np.ndarray:
+    """The box that each piece of the grid of `cuts` has over some of its labels, then a tail."""
+    grid = grid_shape(cuts)
+    n = prod(grid)
+    boxes = np.empty((*grid, len(labels) + len(tail), 2), np.int64)
+    for axis, label in enumerate(labels):
+        if label is None:
+            boxes[..., axis, :] = (0, 1)
+            continue
+        shape = [1] * len(grid)
+        shape[label] = grid[label]
+        borders = np.asarray(cuts[label], np.int64)
+        boxes[..., axis, 0] = borders[:-1].reshape(shape)
+        boxes[..., axis, 1] = borders[1:].reshape(shape)
+    for k, length in enumerate(tail):
+        boxes[..., len(labels) + k, :] = (0, length)
+    return boxes.reshape(n, len(labels) + len(tail), 2)

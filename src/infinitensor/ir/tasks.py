@@ -118,6 +118,8 @@ class Program:
     peak_bytes: dict[int, int]
     last_use: np.ndarray
     producers: np.ndarray
+    needed: np.ndarray
+    """Tasks that run; the others make nothing that is kept."""
     moved: dict[tuple[int, int], int] = field(default_factory=dict)
 
     @property

@@ -119,6 +119,9 @@ def take(array: Any, access: Access, box: Box, origin: Box) -> Any:
 
     `origin` is where the tile lies in the base. On torch a negative step is a flip, which copies.
     """
+    if any(hi <= lo for lo, hi in box):
+        nothing = empty_like(array, box)
+        return nothing if not access.part else getattr(nothing, access.part)
     index: list[Any] = [at - lo for at, (lo, _) in zip(access.fixed, origin, strict=True)]
     flips = []
     order = []
@@ -130,9 +133,7 @@ def take(array: Any, access: Access, box: Box, origin: Box) -> Any:
         first = start + step * lo - origin[base][0]
         last = start + step * (hi - 1) - origin[base][0]
         order.append(base)
-        if hi <= lo:
-            index[base] = slice(0, 0)
-        elif step > 0:
+        if step > 0:
             index[base] = slice(first, last + 1, step)
         elif torch_like:
             index[base] = slice(last, first + 1, -step)
@@ -153,6 +154,11 @@ def take(array: Any, access: Access, box: Box, origin: Box) -> Any:
     if access.part:
         picked = picked.real if access.part == "real" else picked.imag
     return picked
+
+
+def empty_like(array: Any, box: Box) -> Any:
+    """An array of no elements with a box's shape: of whatever tile, for there is none that holds it."""
+    return array.reshape(-1)[:0].reshape(tuple(hi - lo for lo, hi in box))
 
 
 def broadcast(array: Any, shape: tuple[int, ...]) -> Any:

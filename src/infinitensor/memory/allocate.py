@@ -69,7 +69,31 @@ class _Allocation:
             self.devices[span] = tiles.devices
             if tiles.leaf >= 0:
                 self.enter_leaf(tiles, donated[tiles.leaf])
+        self.needed = self.find_needed()
         self.find_uses()
+
+    def find_needed(self) -> np.ndarray:
+        """Tasks that some kept tile is made from; the others never run (a slice of a large result
+        needs only the tiles it touches)."""
+        needed = np.ones(self.graph.n_tasks, np.bool_)
+        wanted = np.zeros(self.graph.n_tiles, np.bool_)
+        for first, layout in self.graph.held.values():
+            wanted[first : first + layout.n_tiles] = True
+        for family in reversed(self.graph.families):
+            if not family.writes:
+                continue
+            mine = np.zeros(family.n, np.bool_)
+            for writes in family.writes:
+                mine |= wanted[writes]
+            needed[family.first : family.first + family.n] = mine
+            for column in family.reads:
+                if column.scalar < 0:
+                    tiles = column.tiles[mine]
+                    wanted[tiles[tiles >= 0]] = True
+            if family.many is not None:
+                borders, sources = family.many
+                wanted[sources[np.repeat(mine, np.diff(borders))]] = True
+        return needed
 
     def enter_leaf(self, tiles: object, donated: bool) -> None:
         first, n, leaf = tiles.first, tiles.n, tiles.leaf  # type: ignore[attr-defined]
@@ -105,6 +129,9 @@ class _Allocation:
                 tiles.append(sources)
         all_tasks = np.concatenate(tasks) if tasks else np.zeros(0, np.int64)
         all_tiles = np.concatenate(tiles) if tiles else np.zeros(0, np.int32)
+        if not self.needed.all():
+            used = self.needed[all_tasks]
+            all_tasks, all_tiles = all_tasks[used], all_tiles[used]
         self.last_use = np.full(self.graph.n_tiles, -1, np.int64)
         np.maximum.at(self.last_use, all_tiles, all_tasks)
         order = np.argsort(all_tiles, kind="stable")
@@ -135,6 +162,9 @@ class _Allocation:
                 self.refuse(family, device, 0)
         sources = np.concatenate([self.graph.sources, np.asarray(self.extra_sources, np.int64)])
         targets = np.concatenate([self.graph.targets, np.asarray(self.extra_targets, np.int64)])
+        if not self.needed.all():
+            real = self.needed[sources] & self.needed[targets]
+            sources, targets = sources[real], targets[real]
         order = np.argsort(sources, kind="stable")
         waits = np.bincount(targets, minlength=self.graph.n_tasks).astype(np.int32)
         borders = np.searchsorted(sources[order], np.arange(self.graph.n_tasks + 1)).astype(np.int64)
@@ -150,6 +180,7 @@ class _Allocation:
             {d: used + self.scratch[d] for d, used in enumerate(self.used)},
             self.last_use,
             self.producers,
+            self.needed,
             moved,
         )
 
@@ -169,6 +200,8 @@ class _Allocation:
             return
         for i in range(n):
             task = family.first + i
+            if not self.needed[task]:
+                continue
             for writes in fresh:
                 tile = int(writes[i])
                 if self.slots[tile] < 0:

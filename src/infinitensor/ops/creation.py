@@ -147,7 +147,7 @@ def full(xp: Any, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     kind = as_dtype(given if dtype is None else dtype)
     if np.ndim(fill_value) == 0:
         return xp._full(fill_value, sizes, kind)
-    return xp._cast(xp.broadcast_to(xp.asarray(fill_value), sizes), kind)
+    return xp.broadcast_to(xp.asarray(fill_value), sizes).astype(kind)
 
 
 def _like(a: Any, dtype: Any, shape: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -435,7 +435,7 @@ def _linspace_of_arrays(
 ) -> tuple[Any, Any]:
     start, stop = xp.asarray(start), xp.asarray(stop)
     loop = np.result_type(start.dtype, stop.dtype, 0.0)
-    start, stop = xp.broadcast_arrays(xp._cast(start, loop), xp._cast(stop, loop))
+    start, stop = xp.broadcast_arrays(start.astype(loop), stop.astype(loop))
     delta = stop - start
     i = xp.arange(0, num, dtype=loop).reshape((num,) + (1,) * len(delta.shape))
     if div > 0:
@@ -449,7 +449,7 @@ def _linspace_of_arrays(
     if dtype is None:
         return y, step
     kind = as_dtype(dtype)
-    return xp._cast(xp.floor(y) if kind.kind in "iu" else y, kind), step
+    return (xp.floor(y) if kind.kind in "iu" else y).astype(kind), step
 
 
 # --- diagonals and triangles ------------------------------------------------------------------
@@ -508,7 +508,7 @@ def _triangle_kernel(xp: Any, m: Any, out: Any, at: At, k: int, lower: bool) -> 
     drop = columns > rows + k if lower else columns < rows + k
     out[...] = m
     if xp is np:
-        np.copyto(out, 0, where=drop)
+        np.copyto(out, out.dtype.type(0), where=drop)
     else:
         out.masked_fill_(drop, 0)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from infinitensor.dtypes import as_dtype
-from infinitensor.ir.op import AxisForm, Call, Op, Spec, call
+from infinitensor.ir.op import AxisForm, Call, Op, Spec
 from infinitensor.ops.registry import add, broadcast_form, elementwise, op, program, resolve_loop
 from infinitensor.ops.scalar import trace
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _BOOL = np.dtype(bool)
 _INT64 = np.dtype(np.int64)
+_UINT64 = np.dtype(np.uint64)
 
 
 def promoted(*specs: Spec) -> np.dtype[Any]:
@@ -28,11 +30,13 @@ def promoted(*specs: Spec) -> np.dtype[Any]:
 
 
 def _comparing(ufunc: np.ufunc) -> Callable[..., Dtypes]:
-    """A Python int need not fit the other's dtype: it is compared as an int64."""
+    """A Python int need not fit the other's dtype: it is compared in 64 bits."""
 
     def resolve(x: Spec, y: Spec) -> Dtypes:
         specs = tuple(
-            Spec(s.shape, _INT64) if s.weak is int and other.dtype.kind in "iu" else s
+            Spec(s.shape, _UINT64 if other.dtype == _UINT64 else _INT64)
+            if s.weak is int and other.dtype.kind in "iu"
+            else s
             for s, other in ((x, y), (y, x))
         )
         if specs == (x, y):
@@ -234,7 +238,7 @@ def _where_cases(rng: np.random.Generator) -> list[Any]:
     ]
 
 
-@program("where", "condition x y", cases=_where_cases, same="equal")
+@program("where", "condition", cases=_where_cases, same="equal")
 def where(xp: Any, condition: Any, x: Any = None, y: Any = None) -> Any:
     """x where the condition holds and y elsewhere, broadcast together; reads each once.
 
@@ -335,7 +339,8 @@ def round_(a: Spec, decimals: int = 0) -> Call:
     dtype = np.dtype(np.float16) if a.dtype.kind == "b" else a.dtype
     labels = tuple(range(a.ndim))
     form = AxisForm(a.shape, (labels,), (labels,))
-    return call(form, Spec(a.shape, dtype), decimals=int(decimals))
+    params = (("decimals", operator.index(decimals)),)
+    return Call(form, (Spec(a.shape, dtype),), params, (a.dtype,))
 
 
 def _round_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
@@ -356,7 +361,7 @@ for _name in ("round", "around"):
 
 @program(
     "divmod",
-    "x1 x2",
+    "",
     cases=lambda rng: [((rng.integers(-9, 9, (4, 5)), rng.integers(-3, 4, (5,))), {})],
 )
 def divmod_(xp: Any, x1: Any, x2: Any) -> tuple[Any, Any]:

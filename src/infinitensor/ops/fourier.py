@@ -50,9 +50,19 @@ def _transform(xp: Any, x: Any, out: Any, word: str, axis: int, n: int, norm: st
 
 def _fft_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     """Input copies (cast, padded to n), the result, and the plan's own work space."""
-    longest = max(ins[0].n_elements, outs[0].n_elements, 1)
+    longest = max(ins[0].n_elements, outs[0].n_elements)
+    single = _computed_in(params["word"], ins[0].dtype)[0] in (float32, complex64)
     n: int = params["n"]
-    return 16 * (6 * longest + 8 * n)
+    work = 4 * n if _is_smooth(n) else 16 * n  # a large prime factor: a convolution of twice n
+    return (8 if single else 16) * (3 * longest + work) + 1024
+
+
+def _is_smooth(n: int) -> bool:
+    """Whether n has only the small prime factors that a transform is split by."""
+    for prime in (2, 3, 5, 7, 11, 13):
+        while n % prime == 0:
+            n //= prime
+    return n == 1
 
 
 def _fft_spec(x: Spec, word: str, axis: int, n: int) -> tuple[AxisForm, Spec]:

@@ -56,9 +56,9 @@ def _tensors(xp: Any, out: Any, *tiles: Any) -> tuple[Any, ...]:
 
 def _matrix_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     """Inputs cast and copied to LAPACK's order, results in its order, and its work space."""
-    numbers = sum(spec.n_elements for spec in (*ins, *outs))
-    longest = max((max(spec.shape, default=1) for spec in (*ins, *outs)), default=1)
-    return 16 * (3 * numbers + 130 * longest)
+    numbers = 2 * sum(spec.n_elements for spec in (*ins, *outs))
+    longest = max(max(spec.shape, default=1) for spec in (*ins, *outs))
+    return int(outs[0].dtype.itemsize) * (numbers + 130 * longest)
 
 
 def _batched(ndim: int) -> tuple[int, ...]:

@@ -83,8 +83,9 @@ def _argsort_kernel(xp: Any, x: Any, out: Any, axis: int) -> None:
 
 
 def _sort_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    """Sorted copy, order and keys, with the copies that a sort along another axis makes."""
-    return 3 * ins[0].n_bytes + 40 * ins[0].n_elements
+    """Sorted copy and order, both twice in a radix sort; keys where torch cannot sort the dtype."""
+    keyed = ins[0].n_bytes + 24 * ins[0].n_elements if ins[0].dtype.kind in "uc" else 0
+    return 2 * ins[0].n_bytes + 24 * ins[0].n_elements + keyed + 1024
 
 
 def _line_form(x: Spec, axis: int) -> AxisForm:

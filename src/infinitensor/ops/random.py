@@ -32,8 +32,6 @@ def _signed(n: int) -> int:
 _WEYL = _signed(0x9E3779B97F4A7C15)
 _FIRST = _signed(0xBF58476D1CE4E5B9)
 _SECOND = _signed(0x94D049BB133111EB)
-_STREAMS = 4
-"""64-bit words that one element may use."""
 
 
 def _mixed(n: int) -> int:
@@ -45,7 +43,17 @@ def _mixed(n: int) -> int:
 
 
 def _mix(z: Any) -> Any:
-    """The same on an int64 array, in place; right shifts are made logical by a mask."""
+    """The same on an int64 array, in place."""
+    if isinstance(z, np.ndarray):
+        words = z.view(np.uint64)
+        shifted = np.empty_like(words)
+        for shift, factor in ((30, _FIRST), (27, _SECOND), (31, None)):
+            np.right_shift(words, np.uint64(shift), out=shifted)
+            words ^= shifted
+            if factor is not None:
+                z *= factor
+        return z
+    # torch shifts int64 only, and arithmetically: a mask makes the shift logical.
     for shift, factor in ((30, _FIRST), (27, _SECOND), (31, None)):
         z ^= (z >> shift) & (2 ** (64 - shift) - 1)
         if factor is not None:
@@ -78,7 +86,7 @@ def _bits(xp: Any, seed: Any, out: Any, at: At, shape: tuple[int, ...], stream: 
     return _mix(z)
 
 
-def _unit(xp: Any, bits: Any, n_bits: int, dtype: Any) -> Any:
+def _unit(xp: Any, bits: Any, n_bits: int) -> Any:
     """n_bits of each word as a fraction in [0, 1)."""
     top = (bits >> (64 - n_bits)) & (2**n_bits - 1)
     wide = top.astype(np.float64) if xp is np else top.to(xp.float64)
@@ -113,7 +121,7 @@ def _random_bits(seed: Spec, shape: Any) -> Call:
 def _uniform_kernel(
     xp: Any, seed: Any, low: Any, high: Any, out: Any, at: At, shape: tuple[int, ...], n_bits: int
 ) -> None:
-    unit = _unit(xp, _bits(xp, seed, out, at, shape), n_bits, out.dtype)
+    unit = _unit(xp, _bits(xp, seed, out, at, shape), n_bits)
     unit *= float(high) - float(low)
     unit += float(low)
     out[...] = unit
@@ -141,7 +149,7 @@ def _normal_kernel(
     xp: Any, seed: Any, loc: Any, scale: Any, out: Any, at: At, shape: tuple[int, ...]
 ) -> None:
     """By the inverse distribution function; 52 bits and a half keep the argument inside (0, 1)."""
-    unit = _unit(xp, _bits(xp, seed, out, at, shape), 52, np.float64)
+    unit = _unit(xp, _bits(xp, seed, out, at, shape), 52)
     unit += 2.0**-53
     if xp is np:
         from scipy.special import ndtri

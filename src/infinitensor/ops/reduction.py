@@ -94,7 +94,7 @@ def _reduce(
 ) -> Call:
     form = reduce_form(x.shape, axes, bool(keepdims))
     shape = tuple(1 if label is None else x.shape[label] for label in form.outputs[0])
-    return Call(form, (Spec(shape, made),), tuple(params.items()), (), parts)
+    return Call(form, (Spec(shape, made),), tuple(params.items()), (x.dtype,), parts)
 
 
 def sum_dtype(x: Spec, dtype: Any) -> Dtype:
@@ -617,20 +617,25 @@ def _cuda_arg(xp: Any, rows: Any, largest: bool) -> Any:
     return xp.argmax(hit.to(xp.int8), -1)
 
 
+def _numpy_arg(rows: Any, largest: bool) -> Any:
+    return np.asarray((np.argmax if largest else np.argmin)(rows, axis=-1))
+
+
 def _arg_kernel(
     xp: Any, x: Any, axes: Any, at: At, shape: tuple[int, ...], largest: bool
 ) -> tuple[Any, Any]:
     """(best value, its index): along the one axis, or in C order over all of them."""
     box = at.inputs[0]
     assert box is not None
-    if xp is np:
-        kept = [i for i in range(x.ndim) if i not in axes]
-        rows = x.transpose(*kept, *axes).reshape(*(x.shape[i] for i in kept), -1)
-        local = np.asarray((np.argmax if largest else np.argmin)(rows, axis=-1))
-    else:
-        rows = _rows(x, axes)
-        local = _cuda_arg(xp, rows, largest)
-    value = _taken(xp, rows, local[..., None])[..., 0]
+    if xp is np and len(axes) == 1:
+        best = np.argmax if largest else np.argmin
+        found = np.asarray(best(x, axis=axes[0], keepdims=True))
+        value = np.take_along_axis(x, found, axes[0]).squeeze(axes[0])
+        local = found.squeeze(axes[0])
+    else:  # all axes, in C order; torch takes one axis in this form too
+        rows = np.asarray(x).reshape(-1) if xp is np else _rows(x, axes)
+        local = _numpy_arg(rows, largest) if xp is np else _cuda_arg(xp, rows, largest)
+        value = _taken(xp, rows, local[..., None])[..., 0]
     where, stride = 0, 1
     for axis in reversed(axes):
         n = max(x.shape[axis], 1)
@@ -650,7 +655,7 @@ def _merge_arg(largest: bool) -> Callable[..., tuple[Any, Any]]:
         beats = words["greater" if largest else "less"](value_b, value_a)
         same = words["equal"](value_a, value_b) | (nan_a & nan_b)
         take = ((beats & ~nan_a) | (nan_b & ~nan_a)) | (same & (at_b < at_a))
-        return xp.where(take, value_b, value_a), xp.where(take, at_b, at_a)
+        return words["where"](take, value_b, value_a), xp.where(take, at_b, at_a)
 
     return merge
 

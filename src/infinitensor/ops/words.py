@@ -101,6 +101,22 @@ def _is_integer(x: Any) -> bool:
     return not x.dtype.is_floating_point and not x.dtype.is_complex
 
 
+def _together(*args: Any) -> tuple[Any, ...]:
+    """All on one device: scalars come as CPU tensors, which only 0-d ones may stay."""
+    device = next((x.device for x in args if x.device.type != "cpu"), args[0].device)
+    return tuple(x.to(device) for x in args)
+
+
+def _select(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
+    """torch.where, which CUDA lacks for wide unsigned integers: signed ones have the same bits."""
+    torch = _torch()
+    if not _is_wide(x):
+        return torch.where(condition, x, y, out=out)
+    signed = {2: torch.int16, 4: torch.int32, 8: torch.int64}[x.dtype.itemsize]
+    made = torch.where(condition, x.view(signed), y.view(signed))
+    return _put(made.view(x.dtype), out)
+
+
 def native(name: str) -> Word:
     """torch's function of this name, which takes `out`."""
 
@@ -138,7 +154,9 @@ def _sum_word(name: str) -> Word:
         if not a.dtype.is_complex:
             return plain(a, b, out=out)
         torch = _torch()
-        made = getattr(torch, name)(*(torch.view_as_real(x.resolve_conj()) for x in (a, b)))
+        made = getattr(torch, name)(
+            *(torch.view_as_real(x.resolve_conj()) for x in _together(a, b))
+        )
         return _put(torch.view_as_complex(made), out)
 
     return word
@@ -210,7 +228,7 @@ def _extreme(name: str, largest: bool, skip_nan: bool) -> Word:
             first = first & ~torch.isnan(b) | (torch.isnan(b) if skip_nan else torch.isnan(a))
             if skip_nan:
                 first = first & ~(torch.isnan(a) & ~torch.isnan(b))
-        return torch.where(first, a, b, out=out)
+        return _select(first, a, b, out=out)
 
     return word
 
@@ -360,7 +378,7 @@ def _nextafter(a: Any, b: Any, out: Any = None) -> Any:
     torch = _torch()
     if a.dtype != torch.float16:
         return torch.nextafter(a, b, out=out)
-    a, b = torch.broadcast_tensors(a, b)
+    a, b = torch.broadcast_tensors(*_together(a, b))
     bits = a.contiguous().view(torch.int16)
     away = (b > a) == (a > 0)
     moved = torch.where(
@@ -388,11 +406,11 @@ def _divisor(a: Any, b: Any) -> Any:
     torch = _torch()
     if a.dtype != torch.uint64:
         return torch.gcd(_ring(a), _ring(b)).abs()
-    a, b = torch.broadcast_tensors(a, b)
+    a, b = torch.broadcast_tensors(*_together(a, b))
     while bool((_ring(b) != 0).any()):
         rest = _remainder(a, b).view(torch.uint64)
         done = _ring(b) == 0
-        a, b = torch.where(done, a, b), torch.where(done, b, rest)
+        a, b = _select(done, a, b), _select(done, b, rest)
     return _ring(a)
 
 
@@ -444,7 +462,7 @@ def _bitwise_count(x: Any, out: Any = None) -> Any:
 
 def _where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
     torch = _torch()
-    return torch.where(condition.to(torch.bool), x, y, out=out)
+    return _select(condition.to(torch.bool), x, y, out=out)
 
 
 def _clip(x: Any, low: Any, high: Any, out: Any = None) -> Any:

@@ -17,8 +17,9 @@ import numpy as np
 
 from infinitensor import events
 from infinitensor.errors import LostTileError
+from infinitensor.ir.region import box_size, overlap, relative
 from infinitensor.ir.tasks import PEER
-from infinitensor.ir.view import take
+from infinitensor.ir.view import empty_like, take
 from infinitensor.runtime.table import TileTable
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Run:
         self.ledgers = ledgers
         self.clock = clock
         graph = program.graph
-        self.n_tasks = graph.n_tasks
+        self.n_tasks = int(np.count_nonzero(program.needed))
         self.n_done = 0
         self.done = bytearray(graph.n_tasks)
         self.moved_bytes = 0
@@ -67,7 +68,7 @@ class Run:
         self._slot_tile: list[int] = [-1] * len(program.slot_bytes)
         self._arrays: dict[int, Any] = {}
         self._lost: set[int] = set()
-        self._ready: list[int] = np.flatnonzero(program.waits == 0).tolist()
+        self._ready: list[int] = np.flatnonzero((program.waits == 0) & program.needed).tolist()
         self._running = 0
         self._failed: list[int] = []
         self._past_failures = False
@@ -232,8 +233,6 @@ class Run:
         assert family.many is not None
         borders, sources = family.many
         target = self.box_of(int(family.writes[0][i]))
-        from infinitensor.ir.region import box_size, overlap
-
         for tile in sources[borders[i] : borders[i + 1]].tolist():
             tiles = self.program.graph.tiles[bisect_right(self._set_firsts, tile) - 1]
             if int(tiles.devices[tile - tiles.first]) != device:
@@ -263,10 +262,10 @@ class Run:
             origin = self.box_of(tile)
             if column.access is not None:
                 ins.append(take(values, column.access, box, origin))  # type: ignore[arg-type]
+            elif any(hi <= lo for lo, hi in box):  # type: ignore[misc]
+                ins.append(empty_like(values, box))  # type: ignore[arg-type]
             else:
-                ins.append(
-                    values[tuple(slice(lo - at, hi - at) for (lo, hi), (at, _) in zip(box, origin, strict=True))]  # type: ignore[misc]
-                )
+                ins.append(values[relative(box, origin)])  # type: ignore[arg-type]
         return ins
 
     def _array(self, tile: int) -> Any:
@@ -325,9 +324,9 @@ class Run:
     def is_made(self, value: int) -> bool:
         """Whether every task that makes a value is done."""
         return all(
-            all(self.done[family.first : family.first + family.n])
-            for family in self.program.graph.families
-            if value in family.values
+            all(self.done[t] or not self.program.needed[t] for t in range(f.first, f.first + f.n))
+            for f in self.program.graph.families
+            if value in f.values
         )
 
     def is_finished(self) -> bool:

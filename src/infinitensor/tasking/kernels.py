@@ -10,6 +10,7 @@ import numpy as np
 
 from infinitensor.dtypes import to_torch
 from infinitensor.ir.op import At, Spec
+from infinitensor.ir.region import piece_boxes
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial, scratch_bytes
 from infinitensor.ops.words import WORDS
 
@@ -87,7 +88,7 @@ def fused_kernel(
             made.append(target)
         if final is not None:
             where, k = final_source[0]
-            final(ins[k] if where == "in" else made[k], outs[n_extra:])
+            final(ins[k] if where == "in" else made[k], outs[n_extra:], i)
 
     return run, n_registers
 
@@ -122,12 +123,16 @@ def _steps(
 
 
 def reduce_kernel(node: Node, plan: GroupPlan, device_kind: str, parts_out: bool) -> Any:
-    """`run(tile, outs)`: reduce a tile into partial results or, if it is all there is, the result."""
+    """`run(tile, outs, i)`: reduce a tile into partial results or, if it is all there is, the result."""
     partial = lower_partial(node.op, node.call, device_kind, plan.leaves)
     finish = lower_finish(node.op, node.call, device_kind)
+    boxes = piece_boxes(plan.cuts, node.call.form.inputs[0], ()) if node.op.located else None
 
-    def run(tile: Any, outs: Sequence[Any]) -> None:
-        parts = partial([tile], None)
+    def run(tile: Any, outs: Sequence[Any], i: int) -> None:
+        at = None
+        if boxes is not None:
+            at = At((), (tuple((lo, hi) for lo, hi in boxes[i].tolist()),))
+        parts = partial([tile], at)
         if parts_out:
             for part, out in zip(parts, outs, strict=True):
                 out[...] = part
@@ -175,8 +180,3 @@ def may_reuse(graph: Graph, group: Group, device_kind: str) -> bool:
 def tile_scratch(node: Node, ins: Sequence[Spec], outs: Sequence[Spec]) -> int:
     """Declared scratch of one task of a node."""
     return scratch_bytes(node.op, node.call, ins, outs)
-
-
-def located(outputs: Sequence[Any], inputs: Sequence[Any]) -> At:
-    """Where a task's tiles lie."""
-    return At(tuple(outputs), tuple(inputs))

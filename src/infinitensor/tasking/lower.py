@@ -9,7 +9,7 @@ import numpy as np
 
 from infinitensor.ir.layout import HOST
 from infinitensor.ir.op import At, Spec
-from infinitensor.ir.region import grid_shape, overlap, relative
+from infinitensor.ir.region import grid_shape, overlap, piece_boxes, relative
 from infinitensor.ir.tasks import COMPUTE, LOAD, PEER, Column, Family, TaskGraph, TileSet
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial, merge_tree, namespace
 from infinitensor.price import kernel_seconds
@@ -224,7 +224,7 @@ class _Lowering:
             run=run,
             reads=tuple(columns),
             writes=writes,
-            scratch_bytes=self.scratch(group, plan, n_registers),
+            scratch_bytes=self.scratch(group, plan, columns, n_registers),
             in_place=len(sets) == 1 and may_reuse(self.graph, group, self.kind),
             seconds=self.seconds(plan),
             values=tuple(value for value, _ in plan.space.outs),
@@ -272,7 +272,7 @@ class _Lowering:
         order: Sequence[np.ndarray],
         parts_out: bool,
     ) -> Any:
-        if node.op.located or len(columns) > 1:
+        if len(columns) > 1:
             partial = lower_partial(node.op, node.call, self.kind, plan.leaves if len(columns) == 1 else ())
             finish = lower_finish(node.op, node.call, self.kind)
             where = self.locator(columns, sets if not parts_out else (), order)
@@ -287,7 +287,7 @@ class _Lowering:
 
             return run
         reduce = reduce_kernel(node, plan, self.kind, parts_out)
-        return lambda ins, outs, i: reduce(ins[0], outs)
+        return lambda ins, outs, i: reduce(ins[0], outs, i)
 
     def lower_contracted(self, group: Group, plan: GroupPlan, routes: dict[Any, Route]) -> None:
         """Partial results for each piece, then a tree of combines into the output tiles."""
@@ -326,7 +326,7 @@ class _Lowering:
             run=run,
             reads=tuple(columns),
             writes=tuple(writes),
-            scratch_bytes=self.scratch(group, plan, n_registers),
+            scratch_bytes=self.scratch(group, plan, columns, n_registers),
             seconds=self.seconds(plan),
         )
         self.edges.of_columns(family)
@@ -534,7 +534,9 @@ class _Lowering:
 
     # prices and look-ups
 
-    def scratch(self, group: Group, plan: GroupPlan, n_registers: int) -> int:
+    def scratch(
+        self, group: Group, plan: GroupPlan, columns: Sequence[Column], n_registers: int
+    ) -> int:
         lengths = [max((int(b - a) for a, b in zip(c[:-1], c[1:], strict=True)), default=0) for c in plan.cuts]
         widest = 0
         for n in group.nodes:
@@ -550,9 +552,7 @@ class _Lowering:
                     for labels, spec in zip(form.outputs, node.call.outs, strict=True)
                 )
             elif node.op.need is not None:
-                ins = tuple(
-                    Spec(shape, self.operand_dtype(o)) for shape, o in zip(node.shapes, node.operands, strict=True)
-                )
+                ins = self.needed_specs(node, columns)
                 outs = tuple(
                     Spec(tuple(1 if k is None else lengths[k] for k in labels), spec.dtype)
                     for labels, spec in zip(form.outputs, node.call.outs, strict=True)
@@ -563,6 +563,17 @@ class _Lowering:
             widest = max(widest, tile_scratch(node, ins, outs))
         return widest + n_registers * prod(lengths) * 16
 
+    def needed_specs(self, node: Node, columns: Sequence[Column]) -> tuple[Spec, ...]:
+        """The largest box that any task gets of each operand."""
+        specs = []
+        operands = node.operands[len(node.operands) - len(columns) :]
+        for operand, column in zip(operands, columns, strict=True):
+            shape: tuple[int, ...] = ()
+            if column.boxes is not None and len(column.boxes):
+                shape = tuple((column.boxes[:, :, 1] - column.boxes[:, :, 0]).max(axis=0).tolist())
+            specs.append(Spec(shape, self.operand_dtype(operand)))
+        return tuple(specs)
+
     def operand_dtype(self, operand: Any) -> np.dtype[Any]:
         if operand.value < 0:
             return np.dtype(np.float64)
@@ -571,9 +582,7 @@ class _Lowering:
     def update_scratch(self, node: Node, columns: list[Column], tiles: TileSet) -> int:
         if node.region is not None:
             return 0
-        ins = tuple(
-            Spec(shape, self.operand_dtype(o)) for shape, o in zip(node.shapes, node.operands, strict=True)
-        )
+        ins = (Spec((0,), tiles.dtype), *self.needed_specs(node, columns))
         largest = max((tuple(int(hi - lo) for lo, hi in b) for b in tiles.boxes.tolist()), key=prod, default=())
         return tile_scratch(node, ins, (Spec(largest, tiles.dtype),))
 
@@ -618,25 +627,6 @@ def copy_into(out: Any, value: Any) -> None:
 def boxes_array(cuts: Any) -> np.ndarray:
     """Every tile's box as an array (tile, axis, lo/hi)."""
     return piece_boxes(cuts, tuple(range(len(cuts))), ())
-
-
-def piece_boxes(cuts: Any, labels: Any, tail: tuple[int, ...]) -> np.ndarray:
-    """The box that each piece of the grid of `cuts` has over some of its labels, then a tail."""
-    grid = grid_shape(cuts)
-    n = prod(grid)
-    boxes = np.empty((*grid, len(labels) + len(tail), 2), np.int64)
-    for axis, label in enumerate(labels):
-        if label is None:
-            boxes[..., axis, :] = (0, 1)
-            continue
-        shape = [1] * len(grid)
-        shape[label] = grid[label]
-        borders = np.asarray(cuts[label], np.int64)
-        boxes[..., axis, 0] = borders[:-1].reshape(shape)
-        boxes[..., axis, 1] = borders[1:].reshape(shape)
-    for k, length in enumerate(tail):
-        boxes[..., len(labels) + k, :] = (0, length)
-    return boxes.reshape(n, len(labels) + len(tail), 2)
 
 
 def piece_to_tile(plan: GroupPlan, labels: Labels) -> np.ndarray:

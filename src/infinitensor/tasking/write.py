@@ -35,8 +35,8 @@ def put(array: Any, access: Access, box: Box, origin: Box, value: Any) -> None:
     if np.ndim(value):
         if flips:
             value = np.flip(value, flips) if isinstance(value, np.ndarray) else value.flip(flips)
-        walked_axes = [v for v, walked in enumerate(access.axes) if walked is not None]
         value = value[tuple(slice(None) if walked is not None else 0 for walked in access.axes)]
-        rank = np.argsort([order[k] for k in range(len(walked_axes))], kind="stable").tolist()
-        value = value.transpose(rank) if isinstance(value, np.ndarray) else value.permute(rank)
+        if order:
+            rank = np.argsort(order, kind="stable").tolist()
+            value = value.transpose(rank) if isinstance(value, np.ndarray) else value.permute(rank)
     target[tuple(index)] = value
