@@ -62,7 +62,9 @@ class LayoutError(InfiniTensorError, ValueError):
 class DoesNotFit(Exception):  # noqa: N818 - a message between stages, not an error of the user's
     """The memory stage tells the pipeline which task needs how much."""
 
-    def __init__(self, op: str, need_bytes: int, limit_bytes: int, device: int, site: object) -> None:
+    def __init__(
+        self, op: str, need_bytes: int, limit_bytes: int, device: int, site: object
+    ) -> None:
         super().__init__(op)
         self.op = op
         self.need_bytes = need_bytes

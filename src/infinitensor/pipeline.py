@@ -56,7 +56,9 @@ def prepare(graph: Graph, mesh: Mesh, tile_elements: int, budgets: Sequence[int]
         except DoesNotFit as misfit:
             if smallest is None or misfit.need_bytes < smallest.need_bytes:
                 smallest = misfit
-            largest = max((t.boxes[:, :, 1] - t.boxes[:, :, 0]).prod(axis=1).max() for t in tasks.tiles)
+            largest = max(
+                (t.boxes[:, :, 1] - t.boxes[:, :, 0]).prod(axis=1).max() for t in tasks.tiles
+            )
             bound = int(min(bound or largest, largest)) // 4
             if bound < 1:
                 break

@@ -373,6 +373,7 @@ class Oracle(World):
         self.rounding: dict[int, Rounding] = {}  # of a group; absent: exact
         self.export_rounding: dict[str, Rounding] = {}
         self.scalars: set[int] = set()  # groups that NumPy begins with a scalar
+        self.is_scalar = False
 
     def made(self, step: Create | ImportThenChange) -> Any:
         if isinstance(step, ImportThenChange):
@@ -457,8 +458,14 @@ class Oracle(World):
                 | Operate(name)
                 | Call(name)
                 | Copy(name)
+                | View(name)
             ):
+                if isinstance(step, View):
+                    rounding = self.rounding_of(Var(step.source))
                 self.group[name] = max(self.group.values(), default=0) + 1
+                self.scalars.discard(self.group[name])
+                if self.is_scalar:
+                    self.scalars.add(self.group[name])
                 is_float = self[name].dtype.kind in "fc"
                 self.rounding[self.group[name]] = rounding if is_float else Rounding.NONE
             case Drop(name):
@@ -699,7 +706,7 @@ def check_step(step: Step, oracle: Oracle, subject: Subject) -> None:
     if expected.error is not None:
         kind: Any = public_type(expected.error)
         if isinstance(step, AssignFlat) and kind is ValueError:
-            kind = (ValueError, TypeError)  # NumPy hides the TypeError of a single item
+            kind = NUMPY_ERRORS  # NumPy hides the error of a single item
         got = "nothing" if actual.error is None else repr(actual.error)
         assert isinstance(actual.error, kind), f"raised {got}, NumPy {expected.error!r}"
         return

@@ -164,6 +164,7 @@ def ours_alive() -> list[str]:
 @pytest.mark.parametrize("event", ["task_start", "tile_commit"])
 def test_a_fault_in_any_task_is_raised_once_and_leaves_the_session_usable(event: str) -> None:
     rng = logged_rng("fault", event)
+    it.config.tile_elements = 500
     names = sample(list(PROGRAMS), 6, "fault", event)
     wrong = []
     for name in names:
@@ -209,6 +210,7 @@ def count(event: str, tensor: it.Tensor) -> int:
 
 
 def test_an_allocation_that_fails_is_retried_or_a_typed_error_and_nothing_stays_taken() -> None:
+    it.config.tile_elements = 2000
     x = np.arange(40_000.0).reshape(400, 100)
 
     def build() -> it.Tensor:
@@ -290,24 +292,53 @@ def test_some_tiles_of_random_numbers_really_were_dropped_and_counted() -> None:
 
 
 @pytest.mark.parametrize("name", sample(list(PROGRAMS), 10, "dropped tiles"))
-def test_any_lost_tile_is_made_again_bit_for_bit(name: str) -> None:
+def test_any_lost_tile_is_made_again_from_stored_leaves_bit_for_bit(name: str) -> None:
+    it.config.tile_elements = 500
     program = PROGRAMS[name]
     rng = logged_rng("dropped tiles", name)
+    leaves = [it.asarray(array) for array in program.arrays(rng)]  # held: they stay stored
+
+    def bits() -> bytes:
+        return np.asarray(program.run(it, *leaves)).tobytes()
+
+    wanted, n_tiles = bits(), tiles_committed(bits)
+    lost = []
+    for at in sorted({0, n_tiles - 1, *rng.integers(0, n_tiles, 4).tolist()}):
+        drop = Dropper(lambda index, op, at=at: index == at)  # type: ignore[misc]
+        with events.on("tile_commit", drop):
+            try:
+                assert bits() == wanted, f"wrong after the loss of {drop.dropped}"
+            except it.LostTileError as error:
+                lost.append(f"tile {at} of {n_tiles}, {drop.dropped}: {error}")
+    assert lost == []
+
+
+@pytest.mark.parametrize("name", sample(list(PROGRAMS), 10, "dropped for good"))
+def test_a_lost_tile_whose_sources_are_gone_is_an_error_or_right_but_never_wrong(name: str) -> None:
+    it.config.tile_elements = 500
+    program = PROGRAMS[name]
+    rng = logged_rng("dropped for good", name)
     arrays = program.arrays(rng)
 
     def bits() -> bytes:
         return np.asarray(program.run(it, *map(it.asarray, arrays))).tobytes()
 
-    wanted = bits()
+    wanted, n_tiles = bits(), tiles_committed(bits)
+    for at in sorted({0, n_tiles - 1, *rng.integers(0, n_tiles, 4).tolist()}):
+        drop = Dropper(lambda index, op, at=at: index in (at, at + 3))  # type: ignore[misc]
+        with events.on("tile_commit", drop):
+            try:
+                assert bits() == wanted, f"wrong after the loss of {drop.dropped}"
+            except it.LostTileError as error:
+                assert "lost" in str(error)
+        assert bits() == wanted, "the next compute"
+
+
+def tiles_committed(evaluate: Callable[[], object]) -> int:
     watch = Dropper(lambda index, op: False)
     with events.on("tile_commit", watch):
-        bits()
-    for _ in range(4):
-        at = int(rng.integers(0, watch.n_seen))
-        with events.on("tile_commit", Dropper(lambda index, op, at=at: index == at)):
-            assert bits() == wanted, f"tile {at} of {watch.n_seen}"
-    with events.on("tile_commit", Dropper(lambda index, op: index % 5 == 2)):
-        assert bits() == wanted, "every fifth tile"
+        evaluate()
+    return watch.n_seen
 
 
 def test_tiles_lost_every_time_they_are_made_end_in_the_value_or_an_error_not_in_a_loop() -> None:

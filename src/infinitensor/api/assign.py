@@ -122,7 +122,9 @@ def _into(session: Session, values: np.ndarray, layout: Layout) -> Version:
 def relayout(tensor: Tensor, pieces: tuple[int, ...]) -> Tensor:
     """The same values in other tiles."""
     if len(pieces) != tensor.ndim or any(p < 1 for p in pieces):
-        raise LayoutError(f"relayout{pieces}: a tensor of shape {tensor.shape} needs {tensor.ndim} counts >= 1")
+        raise LayoutError(
+            f"relayout{pieces}: a tensor of shape {tensor.shape} needs {tensor.ndim} counts >= 1"
+        )
     session = tensor._session
     cuts = tuple(
         cut_evenly(n, max(-(-n // p), 1)) for n, p in zip(tensor.shape, pieces, strict=True)
@@ -177,7 +179,9 @@ def reshape(tensor: Tensor, shape: tuple[int, ...], copy: bool | None) -> Tensor
             raise ValueError("can only specify one unknown dimension")
         if not known or tensor.size % known:
             if tensor.size or not known:
-                raise ValueError(f"cannot reshape array of size {tensor.size} into shape {_tight(shape)}")
+                raise ValueError(
+                    f"cannot reshape array of size {tensor.size} into shape {_tight(shape)}"
+                )
         shape = tuple(tensor.size // known if n == -1 else n for n in shape)
     if any(n < 0 for n in shape) or prod(shape) != tensor.size:
         raise ValueError(f"cannot reshape array of size {tensor.size} into shape {_tight(shape)}")
@@ -215,7 +219,9 @@ def get(tensor: Tensor, index: Any) -> Tensor:
     if all(_is_basic(item) for item in items):
         seen = tensor._seen_as(views.basic(tensor._whole(), items))
         full = len(items) == tensor.ndim and not seen.shape
-        if full and all(not isinstance(i, slice) and i is not Ellipsis and i is not None for i in items):
+        if full and all(
+            not isinstance(i, slice) and i is not Ellipsis and i is not None for i in items
+        ):
             value = copied(seen)
             value._is_value = True
             return value
@@ -282,7 +288,9 @@ def _expanded(tensor: Tensor, items: tuple[Any, ...]) -> list[Any]:
     return [*out[:at], *(slice(None),) * (tensor.ndim - used), *out[at + 1 :]]
 
 
-def _advanced(tensor: Tensor, items: tuple[Any, ...]) -> tuple[Tensor, list[Any], tuple[int, ...], int]:
+def _advanced(
+    tensor: Tensor, items: tuple[Any, ...]
+) -> tuple[Tensor, list[Any], tuple[int, ...], int]:
     """The view that basic items give, and for `_take`: index arrays, their axes, where they go."""
     expanded = _expanded(tensor, items)
     base: list[Any] = []
@@ -329,7 +337,9 @@ def _advanced(tensor: Tensor, items: tuple[Any, ...]) -> tuple[Tensor, list[Any]
             f"shape mismatch: indexing arrays could not be broadcast together with shapes {texts}"
         ) from None
     indices = [_call("broadcast_to", _call("asarray", a), shape) for _, a in arrays]
-    indices = [i if i.dtype == np.int64 else cast(i, np.dtype(np.int64), False, "unsafe") for i in indices]
+    indices = [
+        i if i.dtype == np.int64 else cast(i, np.dtype(np.int64), False, "unsafe") for i in indices
+    ]
     together = places == tuple(range(places[0], places[0] + len(places)))
     return seen, indices, places, places[0] if together else 0
 
@@ -361,13 +371,23 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
         return
     _check_writable(tensor, tensor._whole())
     mask = _leading_mask(items)
+    if mask is not None and len(items) == 1 and mask.shape == tensor.shape and np.ndim(value) > 1:
+        raise TypeError(
+            "NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, input has "
+            f"{np.ndim(value)} dimensions"
+        )
     if mask is not None and _put_masked(tensor, mask, value):
         return
     seen, indices, axes, position = _advanced(tensor, items)
     kept = tuple(n for axis, n in enumerate(seen.shape) if axis not in axes)
     selection = (*kept[:position], *indices[0].shape, *kept[position:])
-    rows = _fitted(tensor, value, selection, "shape mismatch: value array of shape {} could not be "
-                   "broadcast to indexing result of shape {}")
+    rows = _fitted(
+        tensor,
+        value,
+        selection,
+        "shape mismatch: value array of shape {} could not be "
+        "broadcast to indexing result of shape {}",
+    )
     changed = _call("_scatter", seen, indices, rows, axes, position, "set")
     write(seen, seen._whole(), changed)
 
@@ -380,8 +400,13 @@ def _put_masked(tensor: Tensor, mask: Any, value: Any) -> bool:
     if len(shape) > tensor.ndim - mask.ndim and prod(shape) != 1:
         return False
     rest = tensor.shape[mask.ndim :]
-    rows = _fitted(tensor, value, rest, "shape mismatch: value array of shape {} could not be "
-                   "broadcast to indexing result of shape {}")
+    rows = _fitted(
+        tensor,
+        value,
+        rest,
+        "shape mismatch: value array of shape {} could not be "
+        "broadcast to indexing result of shape {}",
+    )
     chosen = _call("asarray", mask).reshape(*mask.shape, *(1,) * len(rest))
     write(tensor, tensor._whole(), _call("where", chosen, rows, tensor))
     return True
@@ -426,7 +451,12 @@ def write(tensor: Tensor, view: View, value: Any) -> None:
             if _may_meet(value._whole(), view):
                 value = copied(value)
         if _is_tensor(value):
-            fitted = _fitted(tensor, value, view.shape, "could not broadcast input array from shape {} into shape {}")
+            fitted = _fitted(
+                tensor,
+                value,
+                view.shape,
+                "could not broadcast input array from shape {} into shape {}",
+            )
         else:
             fitted = _host_value(value, tensor.dtype)
             _check_fits(fitted.shape, view.shape)
@@ -554,7 +584,9 @@ def in_place(tensor: Tensor, name: str, other: Any) -> Tensor:
             with np.errstate(all="ignore"):
                 ufunc(ghost, stand_in, out=ghost)
         except np._core._exceptions._UFuncOutputCastingError:
-            if tensor._is_value:  # a scalar in NumPy: `x[0] += 1.5` computes, then writes with a cast
+            if (
+                tensor._is_value
+            ):  # a scalar in NumPy: `x[0] += 1.5` computes, then writes with a cast
                 return _call(name, tensor, other)  # type: ignore[no-any-return]
             raise
         result = _call(name, tensor, other)
@@ -591,21 +623,22 @@ class Flat:
         tensor = self._tensor
         if tensor._frozen:
             raise ValueError("underlying array is read-only")
+        given = value.numpy() if _is_tensor(value) else value
+        try:
+            given = _host_value(given, tensor.dtype)
+        except TypeError as error:
+            if not isinstance(index, int | np.integer):
+                raise
+            raise ValueError("Error setting single item of array.") from error
         view = views.reshaped(tensor._whole(), (tensor.size,))
         flat = tensor._seen_as(view) if view is not None else copied(tensor).reshape(-1)
         where = np.arange(tensor.size)[index]
-        given = value.numpy() if _is_tensor(value) else value
-        if np.ndim(given) and where.ndim:
+        if given.ndim and where.ndim:
             # fewer values than places repeat, as NumPy's flat does
-            given = np.resize(np.reshape(given, -1), where.shape)
-        elif np.size(given) == 1 and np.ndim(given):
-            given = np.reshape(given, ())
-        try:
-            flat[index] = given
-        except TypeError as error:
-            if where.ndim:
-                raise
-            raise ValueError("Error setting single item of array.") from error
+            given = np.resize(given.reshape(-1), where.shape)
+        elif given.size == 1:
+            given = given.reshape(())
+        flat[index] = given
         if view is None:
             replace(tensor, flat.reshape(tensor.shape))
 
@@ -641,5 +674,3 @@ def drawn(tensor: Tensor, text: str) -> str:
         )
     svg = f'<svg width="240" height="120" role="img">{"".join(boxes)}</svg>'
     return f"<div><b>{head}</b>, {layout}<br>{svg}<pre>{text}</pre></div>"
-
-

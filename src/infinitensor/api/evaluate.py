@@ -126,7 +126,9 @@ class Bound:
                     operands.append(Operand(scalar=scalar))
                     scalar += 1
             nodes.append(
-                GraphNode(node.op, node.call, tuple(operands), outs, node.site, node.shapes, node.region)
+                GraphNode(
+                    node.op, node.call, tuple(operands), outs, node.site, node.shapes, node.region
+                )
             )
         leaves = tuple(
             Leaf(self.numbers[id(v)], table.layout, donated)
@@ -173,7 +175,11 @@ def waiting_nodes(roots: Iterable[Version]) -> list[Node]:
             continue
         found[node.seq] = node
         for given in node.inputs:
-            if isinstance(given, Version) and given.node is not None and given.node.seq not in found:
+            if (
+                isinstance(given, Version)
+                and given.node is not None
+                and given.node.seq not in found
+            ):
                 stack.append(given.node)
     return [found[seq] for seq in sorted(found)]
 
@@ -301,7 +307,11 @@ def evaluate_all(session: Session) -> None:
     """Evaluate every live waiting tensor: too much is waiting."""
     with session.lock:
         session.drain()
-        live = [v for ref in session.tape if (v := ref()) is not None and v.node is not None and v.live > 0]
+        live = [
+            v
+            for ref in session.tape
+            if (v := ref()) is not None and v.node is not None and v.live > 0
+        ]
         session.counts["forced_evaluations"] += 1
         evaluate(session, live)
         _forget_done(session)

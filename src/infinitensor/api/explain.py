@@ -65,7 +65,9 @@ class Plan:
             + ", ".join(f"{device} {gib(n)}" for (device, _), n in sorted(self.peak_bytes.items())),
         ]
         if self.smaller_tiles:
-            lines.append("tiles were made smaller to fit the budget: last bits of library kernels may differ")
+            lines.append(
+                "tiles were made smaller to fit the budget: last bits of library kernels may differ"
+            )
         width = max(len(step["op"]) for step in self.steps)
         for k, step in enumerate(self.steps):
             if k == 40:
@@ -133,7 +135,10 @@ def plan(*tensors: Tensor, mesh: Any = None, strategy: str = "auto") -> Plan:
             }
         )
     seconds = sum(f.seconds * f.n for f in program.graph.families)
-    seconds /= max(prepared.plan.mesh.workers, prepared.plan.mesh.n_devices if prepared.plan.mesh.kind == "cuda" else 1)
+    seconds /= max(
+        prepared.plan.mesh.workers,
+        prepared.plan.mesh.n_devices if prepared.plan.mesh.kind == "cuda" else 1,
+    )
     seconds += sum(move_seconds(n, prepared.plan.mesh) for n in program.moved.values())
     return Plan(
         program.graph.n_tasks,

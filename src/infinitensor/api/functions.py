@@ -19,7 +19,7 @@ from infinitensor.dtypes import as_dtype
 from infinitensor.ir.op import Spec
 from infinitensor.ops import TABLE
 from infinitensor.ops.user import map_tiles_op
-from infinitensor.partition.tiles import LEAF_ELEMENTS, floor_power
+from infinitensor.partition.tiles import floor_power
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,9 +47,7 @@ class Namespace:
 
     def block(self, n: int) -> int:
         """The canonical block length of an axis of n elements: a power of two within the tile bound."""
-        bound = config.tile_elements or max(
-            LEAF_ELEMENTS, current_session().engine.mesh.devices[0].tile_elements
-        )
+        bound = config.tile_elements or current_session().engine.mesh.devices[0].tile_elements
         return floor_power(max(min(n, bound), 1))
 
     def next_seed(self) -> np.int64:
@@ -93,7 +91,12 @@ def asarray(
         )
     values = _to_host(obj)
     wanted = as_dtype(values.dtype if dtype is None else dtype)
-    if dtype is not None and values.dtype.kind in "iufcb" and values.size and not hasattr(obj, "dtype"):
+    if (
+        dtype is not None
+        and values.dtype.kind in "iufcb"
+        and values.size
+        and not hasattr(obj, "dtype")
+    ):
         values = np.array(obj if not _holds_tensors(obj) else values, dtype=wanted)
     return from_values(current_session(), np.array(values, dtype=wanted, order="C"))
 
@@ -107,7 +110,9 @@ def array(obj: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) -> 
 
 
 def _holds_tensors(obj: Any) -> bool:
-    return isinstance(obj, list | tuple) and any(isinstance(o, Tensor) or _holds_tensors(o) for o in obj)
+    return isinstance(obj, list | tuple) and any(
+        isinstance(o, Tensor) or _holds_tensors(o) for o in obj
+    )
 
 
 def _to_host(obj: Any) -> np.ndarray:
@@ -191,7 +196,9 @@ def _elementwise_function(op: Op) -> Callable[..., Any]:
         if kwargs:
             args = _by_name(op, names, args, kwargs)
         if len(args) != n_args:
-            raise TypeError(f"{op.name}() takes {n_args} arguments ({', '.join(names)}), got {len(args)}")
+            raise TypeError(
+                f"{op.name}() takes {n_args} arguments ({', '.join(names)}), got {len(args)}"
+            )
         session = _session_of(args)
         found = [operand(session, arg) for arg in args]
         specs = tuple(spec for _, spec in found)
@@ -199,16 +206,22 @@ def _elementwise_function(op: Op) -> Callable[..., Any]:
         operands = [value for value, _ in found]
         for i, spec in enumerate(specs):
             if not isinstance(operands[i], Ref):
-                if op.name in COMPARISONS and spec.weak is int and _is_outside(operands[i], call.loop[i]):
+                if (
+                    op.name in COMPARISONS
+                    and spec.weak is int
+                    and _is_outside(operands[i], call.loop[i])
+                ):
                     return _compare_outside(op.name, args, i)
-                operands[i] = _typed(operands[i], call.loop[i])
+                operands[i] = _typed(operands[i], call.loop[i], wraps=op.name == "_where")
         return fresh(session, record(session, op, call, operands)[0])
 
     function.__signature__ = inspect.signature(op.rule)  # type: ignore[attr-defined]
     return function
 
 
-def _by_name(op: Op, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def _by_name(
+    op: Op, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
     values = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:
@@ -219,10 +232,11 @@ def _by_name(op: Op, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict
     return tuple(values[name] for name in names if name in values)
 
 
-def _typed(value: Any, dtype: np.dtype[Any]) -> Any:
-    """A scalar in the dtype it is computed in; a Python integer that does not fit is an error."""
-    if isinstance(value, np.generic):
-        return value.astype(dtype)
+def _typed(value: Any, dtype: np.dtype[Any], wraps: bool = False) -> Any:
+    """A scalar in the dtype it is computed in; a Python integer that does not fit is an error, but
+    wraps in `where`, as in NumPy."""
+    if isinstance(value, np.generic) or wraps:
+        return np.asarray(value).astype(dtype)[()]
     return np.array(value, dtype=dtype)[()]
 
 
@@ -264,6 +278,8 @@ def _op_function(op: Op) -> Callable[..., Any]:
                 operands += [o for o, _ in found]
                 given[name] = tuple(spec for _, spec in found)
             else:
+                if op.kind in ("reduction", "contraction", "mapped"):
+                    value = asarray(value)  # their kernels take arrays only
                 one, given[name] = operand(session, value)
                 operands.append(one)
         positional = {
@@ -278,7 +294,8 @@ def _op_function(op: Op) -> Callable[..., Any]:
         else:
             if call.loop:
                 operands = [
-                    o if isinstance(o, Ref) else _typed(o, d) for o, d in zip(operands, call.loop, strict=True)
+                    o if isinstance(o, Ref) else _typed(o, d)
+                    for o, d in zip(operands, call.loop, strict=True)
                 ]
             versions = record(session, op, call, operands)
         made = [fresh(session, version) for version in versions]
@@ -293,9 +310,14 @@ def updated(session: Session, op: Op, call: Call, operands: list[Any]) -> Versio
     base = operands[0]
     if base.view is not None or base.version.node is None:
         copy = TABLE["_copy"]
-        made = record(session, copy, assign.cached_rule(copy, (Spec(base.shape, base.dtype),)), [base])
+        made = record(
+            session, copy, assign.cached_rule(copy, (Spec(base.shape, base.dtype),)), [base]
+        )
         base = Ref(made[0], None, base.dtype)
-    rest = [o if isinstance(o, Ref) else from_values(session, np.asarray(o))._ref() for o in operands[1:]]
+    rest = [
+        o if isinstance(o, Ref) else from_values(session, np.asarray(o))._ref()
+        for o in operands[1:]
+    ]
     if base.version.host is not None and all(o.version.host is not None for o in rest):
         from infinitensor.api.record import host_view
         from infinitensor.ir.op import At
@@ -464,7 +486,9 @@ def map_tiles(
     specs = tuple(Spec(t.shape, t.dtype) for t in made)
 
     def rule() -> Any:
-        return map_tiles_op(fn, specs, form, combine, dtype, sizes, halo, with_region, scratch_bytes)
+        return map_tiles_op(
+            fn, specs, form, combine, dtype, sizes, halo, with_region, scratch_bytes
+        )
 
     settings = (combine, str(dtype), _frozen(sizes), _frozen(halo), with_region, scratch_bytes)
     op, call = bound_call(None, ("map_tiles", fn, specs, form, settings), rule)  # type: ignore[arg-type,misc]
@@ -474,7 +498,11 @@ def map_tiles(
 
 
 def _frozen(mapping: Any) -> Any:
-    return None if mapping is None else tuple(sorted((k, tuple(np.atleast_1d(v))) for k, v in mapping.items()))
+    return (
+        None
+        if mapping is None
+        else tuple(sorted((k, tuple(np.atleast_1d(v))) for k, v in mapping.items()))
+    )
 
 
 def seed(value: int) -> None:
@@ -585,6 +613,8 @@ def _equip() -> None:
     for short, name in _UNARY.items():
         function = getattr(namespace, name)
         setattr(Tensor, f"__{short}__", lambda self, function=function: function(self))
+    power = getattr(namespace, "power")  # noqa: B009 - set by name
+    Tensor.__pow__ = lambda self, other: _power(power, self, other)  # type: ignore[attr-defined]
     Tensor.__divmod__ = lambda self, other: (self // other, self % other)  # type: ignore[attr-defined]
     Tensor.__rdivmod__ = lambda self, other: (other // self, other % self)  # type: ignore[attr-defined]
     for name, op in TABLE.items():
@@ -592,8 +622,17 @@ def _equip() -> None:
             setattr(Tensor, name, _method(getattr(namespace, name)))
 
 
+def _power(power: Callable[..., Any], base: Tensor, exponent: Any) -> Any:
+    """NumPy's operator squares for an exponent of 2, which for bool gives another dtype."""
+    if type(exponent) is int and exponent == 2 and base.dtype == np.bool_:
+        return namespace.square(base)
+    return power(base, exponent) if _known(exponent) else NotImplemented
+
+
 def _known(other: Any) -> bool:
-    return isinstance(other, Tensor | np.ndarray | np.generic | bool | int | float | complex | list | tuple)
+    return isinstance(
+        other, Tensor | np.ndarray | np.generic | bool | int | float | complex | list | tuple
+    )
 
 
 def _forward(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -242,8 +242,6 @@ def record_write(session: Session, base: Version, view: View, value: Any, site: 
         session.check_open()
         if session.dropped or session.graveyard:
             session.drain()
-        node = _node(
-            session, op, call, [Ref(base, None, base.dtype), value], site, structure(view)
-        )
+        node = _node(session, op, call, [Ref(base, None, base.dtype), value], site, structure(view))
         node.shapes = (base.shape, view.shape)
         return _wait(session, node, site)[0]

@@ -123,7 +123,9 @@ class Session:
         """The key of the next random op: every call has its own stream."""
         with self.lock:
             self.stream += 1
-            mixed = (self.seed * 0x9E3779B97F4A7C15 + self.stream * 0xD1B54A32D192ED03) & (2**64 - 1)
+            mixed = (self.seed * 0x9E3779B97F4A7C15 + self.stream * 0xD1B54A32D192ED03) & (
+                2**64 - 1
+            )
             mixed ^= mixed >> 31
             return (mixed * 0xBF58476D1CE4E5B9 & (2**64 - 1)) >> 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import operator
+import warnings
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from infinitensor.api.record import Ref, host_view, stored
 from infinitensor.api.version import Cell
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype
-from infinitensor.ir.view import View, whole_view
+from infinitensor.ir.view import View, c_strides, whole_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,7 +158,11 @@ class Tensor:
             if version.node is None and version.host is not None:
                 return np.array(host_view(self._ref()))
             self._session.check_open()
-            if self._view is not None and version.node is not None and self.size * 4 <= prod(version.shape):
+            if (
+                self._view is not None
+                and version.node is not None
+                and self.size * 4 <= prod(version.shape)
+            ):
                 return assign.copied(self).numpy()
             self._compute()
             version = self._version
@@ -167,14 +172,20 @@ class Tensor:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
-            raise ValueError("a tensor's values are gathered from tiles: an array of them is a copy")
+            raise ValueError(
+                "a tensor's values are gathered from tiles: an array of them is a copy"
+            )
         values = self.numpy()
         return values if dtype is None else values.astype(dtype, copy=False)
 
     def item(self, *index: int) -> Any:
         """One element as a Python scalar."""
         if index:
-            flat = index if len(index) > 1 else (np.unravel_index(index[0], self.shape) if self.ndim != 1 else index)
+            flat = (
+                index
+                if len(index) > 1
+                else (np.unravel_index(index[0], self.shape) if self.ndim != 1 else index)
+            )
             return self[tuple(int(i) for i in flat)].item()  # type: ignore[union-attr]
         if self.size != 1:
             raise ValueError("can only convert an array of size 1 to a Python scalar")
@@ -283,7 +294,9 @@ class Tensor:
     @real.setter
     def real(self, value: Any) -> None:
         if self.dtype.kind != "c" and not isinstance(value, Tensor):
-            value = np.asarray(value).real
+            with warnings.catch_warnings():  # here NumPy drops an imaginary part without a word
+                warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+                value = np.asarray(value).astype(self.dtype)
         self.real[...] = value
 
     @property
@@ -314,8 +327,12 @@ class Tensor:
         return assign.reshape(self, tuple(operator.index(n) for n in wanted), copy)
 
     def ravel(self, order: str = "C") -> Tensor:
-        """One axis: a view where NumPy would give one."""
-        return self.reshape(-1, order=order)
+        """One axis: a view of a contiguous tensor, else a copy."""
+        view = self._whole()
+        steps = zip(view.shape, view.strides, c_strides(view.shape), strict=True)
+        if all(n == 1 or ours == dense for n, ours, dense in steps) and not view.part:
+            return self.reshape(-1, order=order)
+        return self.flatten(order)
 
     def flatten(self, order: str = "C") -> Tensor:
         """One axis: always a copy."""
@@ -370,7 +387,9 @@ class Tensor:
     def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
         """The same tensor: it lives on its session's devices."""
         if device != self.device:
-            raise ValueError(f"this session runs on {self.device!r}; open another with it.init({device!r})")
+            raise ValueError(
+                f"this session runs on {self.device!r}; open another with it.init({device!r})"
+            )
         return self
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -436,7 +455,9 @@ def _from_pickle(values: np.ndarray) -> Tensor:
 
 
 def _is_int(value: Any) -> bool:
-    return isinstance(value, int | np.integer) or (hasattr(value, "__index__") and not hasattr(value, "__len__"))
+    return isinstance(value, int | np.integer) or (
+        hasattr(value, "__index__") and not hasattr(value, "__len__")
+    )
 
 
 def _shown(tensor: Tensor, **options: Any) -> str:

@@ -53,7 +53,9 @@ class LocalEngine:
     ) -> None:
         self.devices = open_devices(devices)
         kind = self.devices[0].kind
-        n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        n_cores = (
+            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        )
         n_workers = workers or int(n_cores or 1)
         if memory is None or memory == "":
             shared = len(self.devices) if kind != "cuda" else self._sharing()

@@ -74,7 +74,9 @@ class Layout:
         held = [b for i, b in enumerate(boxes_of(self.cuts)) if self.owner(i) == device]
         if not held:
             return None
-        return tuple((min(b[a][0] for b in held), max(b[a][1] for b in held)) for a in range(len(self.cuts)))
+        return tuple(
+            (min(b[a][0] for b in held), max(b[a][1] for b in held)) for a in range(len(self.cuts))
+        )
 
     def overlaps(self, region: Box) -> Iterator[tuple[int, Box]]:
         """Tiles that share elements with a region, with their boxes."""
@@ -83,7 +85,9 @@ class Layout:
 
     def elements_on(self, device: int) -> int:
         """Elements a device holds."""
-        return sum(box_size(b) for i, b in enumerate(boxes_of(self.cuts)) if self.owner(i) == device)
+        return sum(
+            box_size(b) for i, b in enumerate(boxes_of(self.cuts)) if self.owner(i) == device
+        )
 
     def __str__(self) -> str:
         pieces = "×".join(str(n) for n in self.grid) or "1"

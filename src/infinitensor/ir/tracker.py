@@ -85,8 +85,13 @@ class Tracker:
         wrote = False
         for entry in found:
             region, writes, _ = self._entries[entry]
-            hull = region if hull is None else tuple(
-                (min(a, b), max(c, d), 1) for (a, c, _), (b, d, _) in zip(hull, region, strict=True)
+            hull = (
+                region
+                if hull is None
+                else tuple(
+                    (min(a, b), max(c, d), 1)
+                    for (a, c, _), (b, d, _) in zip(hull, region, strict=True)
+                )
             )
             wrote = wrote or writes
             self._drop(entry)

@@ -39,7 +39,11 @@ class View:
     @property
     def is_whole(self) -> bool:
         """Whether this is the base itself, axis for axis."""
-        return self.shape == self.base_shape and self.strides == c_strides(self.shape) and not self.part
+        return (
+            self.shape == self.base_shape
+            and self.strides == c_strides(self.shape)
+            and not self.part
+        )
 
     @property
     def is_broadcast(self) -> bool:
@@ -147,7 +151,9 @@ def take(array: Any, access: Access, box: Box, origin: Box) -> Any:
         picked = picked.transpose(perm) if not torch_like else picked.permute(perm)
     if len(order) < len(access.axes):
         picked = picked[tuple(slice(None) if axis is not None else None for axis in access.axes)]
-        if any(axis is None and hi - lo != 1 for axis, (lo, hi) in zip(access.axes, box, strict=True)):
+        if any(
+            axis is None and hi - lo != 1 for axis, (lo, hi) in zip(access.axes, box, strict=True)
+        ):
             picked = broadcast(picked, tuple(hi - lo for lo, hi in box))
     if flips:
         picked = picked.flip(flips)

@@ -167,7 +167,9 @@ class _Allocation:
             sources, targets = sources[real], targets[real]
         order = np.argsort(sources, kind="stable")
         waits = np.bincount(targets, minlength=self.graph.n_tasks).astype(np.int32)
-        borders = np.searchsorted(sources[order], np.arange(self.graph.n_tasks + 1)).astype(np.int64)
+        borders = np.searchsorted(sources[order], np.arange(self.graph.n_tasks + 1)).astype(
+            np.int64
+        )
         return Program(
             self.graph,
             self.slots,
@@ -264,7 +266,9 @@ class _Allocation:
                 continue
             if self.tile_bytes[tile] != n_bytes or self.devices[tile] != device:
                 continue
-            if any(c.boxes is not None and c.tiles[i] == tile for c in family.reads if c.scalar < 0):
+            if any(
+                c.boxes is not None and c.tiles[i] == tile for c in family.reads if c.scalar < 0
+            ):
                 continue
             self.wait_for_users(tile, task)
             self.last_use[tile] = task - 1

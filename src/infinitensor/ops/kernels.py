@@ -162,10 +162,17 @@ def lower_finish(
     return run
 
 
-def scratch_bytes(op: Op, call: Call, ins: Sequence[Spec], outs: Sequence[Spec]) -> int:
+def scratch_bytes(
+    op: Op, call: Call, ins: Sequence[Spec], outs: Sequence[Spec], device_kind: str = "cpu"
+) -> int:
     """What one task of this op may allocate besides its tiles, from the shapes of the tiles."""
     declared = op.scratch_bytes(ins, outs, dict(call.params))
     if op.kind == "elementwise":
         widest = max((spec.dtype.itemsize for spec in (*ins, *outs)), default=8)
-        declared += n_inner(op.expression) * prod(outs[0].shape) * max(widest, 8)
+        n_arrays = n_inner(op.expression)
+        if (
+            device_kind != "cpu"
+        ):  # operands are cast first, and words are made of several torch calls
+            n_arrays += len(ins) + 4
+        declared += n_arrays * prod(outs[0].shape) * max(widest, 8)
     return declared

@@ -613,7 +613,7 @@ def _vector_norm(xp: Any, x: Any, ord_: Any, axis: Any, keepdims: bool) -> Any:
     if ord_ in (np.inf, -np.inf):
         return (xp.max if ord_ > 0 else xp.min)(xp.abs(x), **along)
     if ord_ == 0:
-        return xp.sum((x != 0).astype(x.dtype), **along)
+        return xp.sum((x != 0).astype(np.dtype(x.dtype).char.lower()), **along)
     if ord_ == 1:
         return xp.sum(xp.abs(x), **along)
     if ord_ is None or ord_ == 2:

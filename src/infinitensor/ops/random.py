@@ -89,7 +89,7 @@ def _bits(xp: Any, seed: Any, out: Any, at: At, shape: tuple[int, ...], stream: 
 def _unit(xp: Any, bits: Any, n_bits: int) -> Any:
     """n_bits of each word as a fraction in [0, 1)."""
     top = (bits >> (64 - n_bits)) & (2**n_bits - 1)
-    wide = top.astype(np.float64) if xp is np else top.to(xp.float64)
+    wide = np.asarray(top, np.float64) if xp is np else top.to(xp.float64)
     wide *= 2.0**-n_bits
     return wide
 

@@ -67,9 +67,7 @@ def leaving_values(analysed: Analysed) -> frozenset[int]:
 
 def canonical_layout(shape: tuple[int, ...], mesh: Mesh, tile_elements: int) -> Layout:
     """Where a tensor that comes from outside is put: canonical tiles, in blocks over the devices."""
-    bound = bound_for(
-        prod(shape), mesh.devices[0].tile_elements, tile_elements, _n_parts(mesh)
-    )
+    bound = _bound(prod(shape), mesh, tile_elements)
     tile = tile_shape(shape, bound)
     cuts = tuple(cut_evenly(n, step) for n, step in zip(shape, tile, strict=True))
     n_tiles = prod(grid_shape(cuts))
@@ -79,6 +77,11 @@ def canonical_layout(shape: tuple[int, ...], mesh: Mesh, tile_elements: int) -> 
 def blocks(n: int, n_devices: int) -> np.ndarray:
     """Device of each of n pieces: contiguous blocks, as even as can be."""
     return (np.arange(n, dtype=np.int64) * n_devices // max(n, 1)).astype(np.int16)
+
+
+def _bound(n_elements: int, mesh: Mesh, tile_elements: int) -> int:
+    default = mesh.devices[0].tile_elements
+    return bound_for(n_elements, default, tile_elements, _n_parts(mesh), LEAF_ELEMENTS[mesh.kind])
 
 
 def _n_parts(mesh: Mesh) -> int:
@@ -92,7 +95,11 @@ def plan_update(space: Space, layout: Layout, shape: tuple[int, ...]) -> GroupPl
     box = whole_box(shape)
     if node.region is not None:
         seen = whole_box(node.shapes[1])
-        box = node.region.base_box(seen) if all(hi > lo for lo, hi in seen) else ((0, 0),) * len(shape)
+        box = (
+            node.region.base_box(seen)
+            if all(hi > lo for lo, hi in seen)
+            else ((0, 0),) * len(shape)
+        )
     tiles = np.asarray(tiles_over(layout.cuts, box), np.int32)
     return GroupPlan(space, layout.cuts, layout.owner_array[tiles], tiles=tiles)
 
@@ -109,12 +116,12 @@ def plan_group(
     if space.last.op.need is not None:
         by_size = []
     n_points = points(space)
-    bound = bound_for(n_points, mesh.devices[0].tile_elements, tile_elements, _n_parts(mesh))
+    bound = _bound(n_points, mesh, tile_elements)
     if space.last.op.kind == "contraction":
         cuts = cut_contraction(space, by_size, lies, bound, mesh, tile_elements)
         leaves: tuple[tuple[int, int], ...] = ()
     else:
-        cuts, leaves = cut_mapped(space, by_size, lies, shapes, bound)
+        cuts, leaves = cut_mapped(space, by_size, lies, shapes, bound, LEAF_ELEMENTS[mesh.kind])
     return GroupPlan(space, cuts, place(cuts, by_size, lies, mesh), leaves)
 
 
@@ -124,6 +131,7 @@ def cut_mapped(
     lies: dict[Read, Layout],
     shapes: dict[Read, tuple[int, ...]],
     bound: int,
+    leaf_elements: int,
 ) -> tuple[Cuts, tuple[tuple[int, int], ...]]:
     """Cuts of a group whose work is one pass over its space, and its leaves if it rounds."""
     op = space.last.op
@@ -132,7 +140,7 @@ def cut_mapped(
     leaves: tuple[tuple[int, int], ...] = ()
     if rounds and by_size:
         lead = by_size[0]
-        leaf = canonical_steps(space, by_size, shapes, min(bound, LEAF_ELEMENTS))
+        leaf = canonical_steps(space, by_size, shapes, min(bound, leaf_elements))
         axes = [a for a, label in enumerate(lead.labels) if label in space.contracted]
         axes.sort(key=lambda a: _base_axis(lead, a))
         leaves = tuple((a, leaf[lead.labels[a]]) for a in axes)  # type: ignore[index]
@@ -244,7 +252,7 @@ def cut_contraction(
         label = max(kept, key=lambda c: (lengths[c], -c))
         smaller = lengths.copy()
         smaller[label] //= 2
-        if min(prod(smaller[c] for c in v) for v in volumes) < LEAF_ELEMENTS // 4:
+        if min(prod(smaller[c] for c in v) for v in volumes) < LEAF_ELEMENTS[mesh.kind] // 4:
             break
         lengths = smaller
     cuts = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import prod
 
-LEAF_ELEMENTS = 1 << 17
+LEAF_ELEMENTS = {"cpu": 1 << 17, "null": 1 << 17, "cuda": 1 << 26}
 """Reductions round in leaves of this many elements; larger tiles are unions of leaves."""
 
 
@@ -37,16 +37,18 @@ def tile_shape(shape: tuple[int, ...], bound: int) -> tuple[int, ...]:
     return tuple(tile)
 
 
-def bound_for(n_elements: int, default: int, given: int, n_parts: int) -> int:
+def bound_for(n_elements: int, default: int, given: int, n_parts: int, leaf: int) -> int:
     """The tile bound of an op over `n_elements`: what the user gave, or the device's default, less
-    where there would be too few tiles for every device and worker to have one."""
+    (but never less than a leaf) where there would be too few tiles for every device and worker."""
     if given:
         return given
     share = max(n_elements // max(n_parts, 1), 1)
-    return max(LEAF_ELEMENTS, min(default, floor_power(share)))
+    return max(leaf, min(default, floor_power(share)))
 
 
-def halve_until(lengths: list[int], volumes: list[tuple[int, ...]], bound: int, free: list[int]) -> None:
+def halve_until(
+    lengths: list[int], volumes: list[tuple[int, ...]], bound: int, free: list[int]
+) -> None:
     """Shorten the longest label of the largest volume until each volume is within `bound`.
 
     `volumes` lists the labels of each operand; only labels in `free` are shortened. In place.

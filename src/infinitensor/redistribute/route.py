@@ -90,7 +90,11 @@ class _Router:
                 boxes = [need[read.place] for need in needs]
                 found.append(self._one_by_one(group, read, layout, boxes))
             elif written is not None:
-                found.append(self._one_by_one(group, read, layout, [tuple(map(tuple, b)) for b in written.tolist()]))
+                found.append(
+                    self._one_by_one(
+                        group, read, layout, [tuple(map(tuple, b)) for b in written.tolist()]
+                    )
+                )
             else:
                 found.append(self._by_form(group, read, layout))
         return found
@@ -121,7 +125,9 @@ class _Router:
                 continue
             seen[i] = np.asarray(box, np.int64).reshape(-1, 2)
             base = self._base_box(read, box)
-            tiles[i], fetches[i] = self._reach(read.operand.value, layout, base, int(group.devices[i]))
+            tiles[i], fetches[i] = self._reach(
+                read.operand.value, layout, base, int(group.devices[i])
+            )
         return Route(tiles, fetches, seen)
 
     def _base_box(self, read: Read, box: Box) -> Box:
@@ -174,7 +180,9 @@ class _Router:
         for base, borders in enumerate(layout.cuts):
             axis, lows, highs = self._base_range(read, base, per_axis)
             first = np.clip(np.searchsorted(borders, lows, side="right") - 1, 0, len(borders) - 2)
-            last = np.clip(np.searchsorted(borders, highs, side="left") - 1, first, len(borders) - 2)
+            last = np.clip(
+                np.searchsorted(borders, highs, side="left") - 1, first, len(borders) - 2
+            )
             shape = [1] * len(grid)
             label = None if axis is None else read.labels[axis]
             if label is not None:

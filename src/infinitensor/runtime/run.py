@@ -281,12 +281,16 @@ class Run:
         device = int(tiles.devices[tile - tiles.first])
         buffer = self._buffers[slot]
         if buffer is None:
-            buffer = self._buffers[slot] = self.ledgers[device].take(int(self.program.slot_bytes[slot]))
+            buffer = self._buffers[slot] = self.ledgers[device].take(
+                int(self.program.slot_bytes[slot])
+            )
         before = self._slot_tile[slot]
         if before >= 0 and before != tile:
             self._arrays.pop(before, None)
         self._slot_tile[slot] = tile
-        shape = tuple((tiles.boxes[tile - tiles.first, :, 1] - tiles.boxes[tile - tiles.first, :, 0]).tolist())
+        shape = tuple(
+            (tiles.boxes[tile - tiles.first, :, 1] - tiles.boxes[tile - tiles.first, :, 0]).tolist()
+        )
         values = self.devices[device].array(buffer.block, shape, tiles.dtype)
         self._arrays[tile] = values
         return values
@@ -355,5 +359,3 @@ class Run:
         self._buffers = []
         self._arrays = {}
         self.leaves = []
-
-

@@ -37,7 +37,11 @@ class TileTable:
 
     @classmethod
     def scatter(
-        cls, values: np.ndarray, layout: Layout, devices: Sequence[Device], ledgers: Sequence[Ledger]
+        cls,
+        values: np.ndarray,
+        layout: Layout,
+        devices: Sequence[Device],
+        ledgers: Sequence[Ledger],
     ) -> TileTable:
         """Copy a NumPy array into tiles on the devices."""
         from infinitensor.ir.slab import slab_bytes

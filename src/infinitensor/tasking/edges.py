@@ -73,7 +73,8 @@ class Edges:
             return
         some = int(column.tiles[used][0])
         if not any(self.tracked) or not (
-            self.is_tracked(some) or any(self.is_tracked(int(t)) for t in np.unique(column.tiles[used]))
+            self.is_tracked(some)
+            or any(self.is_tracked(int(t)) for t in np.unique(column.tiles[used]))
         ):
             tiles = column.tiles if used.all() else column.tiles[used]
             self.add(self.producers[tiles], tasks if used.all() else tasks[used])
@@ -199,5 +200,3 @@ class Edges:
 
 def nothing(ins: list[Any], outs: list[Any], i: int) -> None:
     """The kernel of a join."""
-
-

@@ -177,6 +177,6 @@ def may_reuse(graph: Graph, group: Group, device_kind: str) -> bool:
     return isinstance(WORDS["cpu"].get(last.op.expression.word), np.ufunc)
 
 
-def tile_scratch(node: Node, ins: Sequence[Spec], outs: Sequence[Spec]) -> int:
+def tile_scratch(node: Node, ins: Sequence[Spec], outs: Sequence[Spec], device_kind: str) -> int:
     """Declared scratch of one task of a node."""
-    return scratch_bytes(node.op, node.call, ins, outs)
+    return scratch_bytes(node.op, node.call, ins, outs, device_kind)

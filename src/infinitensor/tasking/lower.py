@@ -59,7 +59,9 @@ class _Lowering:
     def result(self) -> TaskGraph:
         for number, leaf in enumerate(self.graph.leaves):
             self.new_tiles(leaf.value, leaf.layout, self.graph.specs[leaf.value].dtype, number)
-        for g, (group, plan) in enumerate(zip(self.plan.analysed.groups, self.plan.groups, strict=True)):
+        for g, (group, plan) in enumerate(
+            zip(self.plan.analysed.groups, self.plan.groups, strict=True)
+        ):
             self.lower_group(g, group, plan)
         held = {}
         for value in sorted(self.graph.kept):
@@ -67,18 +69,31 @@ class _Lowering:
             held[value] = (self.set_of[root].first, self.plan.layouts[root])
         sources, targets = self.edges.columns()
         return TaskGraph(
-            tuple(self.families), tuple(self.tiles), sources, targets, self.n_tasks, self.n_tiles, held
+            tuple(self.families),
+            tuple(self.tiles),
+            sources,
+            targets,
+            self.n_tasks,
+            self.n_tiles,
+            held,
         )
 
     # tiles
 
-    def new_tiles(self, value: int, layout: Layout, dtype: np.dtype[Any], leaf: int = -1) -> TileSet:
+    def new_tiles(
+        self, value: int, layout: Layout, dtype: np.dtype[Any], leaf: int = -1
+    ) -> TileSet:
         tiles = self.add_tiles(boxes_array(layout.cuts), layout.owner_array, dtype, value, leaf)
         self.set_of[value] = tiles
         return tiles
 
     def add_tiles(
-        self, boxes: np.ndarray, devices: np.ndarray, dtype: np.dtype[Any], value: int, leaf: int = -1
+        self,
+        boxes: np.ndarray,
+        devices: np.ndarray,
+        dtype: np.dtype[Any],
+        value: int,
+        leaf: int = -1,
     ) -> TileSet:
         tiles = TileSet(self.n_tiles, dtype, boxes, devices, value, leaf)
         self.n_tiles += tiles.n
@@ -158,7 +173,10 @@ class _Lowering:
             target = self.add_tiles(boxes, devices, dtype, -1)
             borders = np.cumsum([0, *(len(f.tiles) for f in fetches)]).astype(np.int64)
             sources = np.concatenate(
-                [np.asarray(f.tiles, np.int32) + self.set_of[self.roots[f.value]].first for f in fetches]
+                [
+                    np.asarray(f.tiles, np.int32) + self.set_of[self.roots[f.value]].first
+                    for f in fetches
+                ]
             )
             self.gather_family(target, borders, sources, node)
             for k, number in enumerate(numbers):
@@ -170,7 +188,9 @@ class _Lowering:
         """Tasks that bring regions together from tiles."""
         box_of = self.box_of
         targets = target.boxes
-        parts = [[box_of(int(t)) for t in sources[borders[i] : borders[i + 1]]] for i in range(target.n)]
+        parts = [
+            [box_of(int(t)) for t in sources[borders[i] : borders[i + 1]]] for i in range(target.n)
+        ]
 
         def run(ins: list[Any], outs: list[Any], i: int) -> None:
             box = tuple(map(tuple, targets[i].tolist()))
@@ -213,7 +233,10 @@ class _Lowering:
         if len(group.nodes) > 1:
             run, n_registers = fused_kernel(self.graph, group, plan, self.kind, parts_out=False)
         elif node.op.kind == "reduction":
-            run, n_registers = self.reduction_run(node, plan, columns, sets, order, parts_out=False), 0
+            run, n_registers = (
+                self.reduction_run(node, plan, columns, sets, order, parts_out=False),
+                0,
+            )
         else:
             run, n_registers = self.single_run(node, columns, sets, order), 0
         family = self.add_family(
@@ -232,10 +255,16 @@ class _Lowering:
         self.edges.of_columns(family)
 
     def single_run(
-        self, node: Node, columns: Sequence[Column], sets: Sequence[TileSet], order: Sequence[np.ndarray]
+        self,
+        node: Node,
+        columns: Sequence[Column],
+        sets: Sequence[TileSet],
+        order: Sequence[np.ndarray],
     ) -> Any:
         kernel = lower(node.op, node.call, self.kind)
-        if node.op.kind == "elementwise" or not (node.op.located or node.op.kind in ("creation", "gather")):
+        if node.op.kind == "elementwise" or not (
+            node.op.located or node.op.kind in ("creation", "gather")
+        ):
             return lambda ins, outs, i: kernel(ins, outs, None)
         where = self.locator(columns, sets, order)
         return lambda ins, outs, i: kernel(ins, outs, where(i))
@@ -273,9 +302,11 @@ class _Lowering:
         parts_out: bool,
     ) -> Any:
         if len(columns) > 1:
-            partial = lower_partial(node.op, node.call, self.kind, plan.leaves if len(columns) == 1 else ())
+            partial = lower_partial(
+                node.op, node.call, self.kind, plan.leaves if len(columns) == 1 else ()
+            )
             finish = lower_finish(node.op, node.call, self.kind)
-            where = self.locator(columns, sets if not parts_out else (), order)
+            where = self.locator(columns, *((), ()) if parts_out else (sets, order))
 
             def run(ins: list[Any], outs: list[Any], i: int) -> None:
                 parts = partial(ins, where(i))
@@ -295,13 +326,18 @@ class _Lowering:
         columns = self.columns(group, plan, routes)
         form = node.call.form
         dtypes = node.call.parts or tuple(spec.dtype for spec in node.call.outs)
-        if node.op.kind == "reduction":
-            kept: Labels = tuple(k for k in form.inputs[0] if k is not None and k not in form.contracted)
-            tail = node.call.tail
-        else:
-            kept, tail = form.outputs[0], ()
-        boxes = piece_boxes(plan.cuts, kept, tail)
-        sets = [self.add_tiles(boxes, plan.devices, dtype, -1) for dtype in dtypes]
+        sets = []
+        for part, dtype in enumerate(dtypes):
+            if node.op.kind == "contraction":
+                kept: Labels = form.outputs[0]
+            elif node.op.finish is None:
+                kept = tuple(k for k in form.outputs[part] if k is not None)
+            else:
+                kept = tuple(
+                    k for k in form.inputs[0] if k is not None and k not in form.contracted
+                )
+            boxes = piece_boxes(plan.cuts, kept, node.call.tail)
+            sets.append(self.add_tiles(boxes, plan.devices, dtype, -1))
         identity = np.arange(len(plan.devices), dtype=np.int32)
         extra = [
             self.new_tiles(value, self.plan.layouts[value], self.graph.specs[value].dtype)
@@ -315,7 +351,10 @@ class _Lowering:
         if len(group.nodes) > 1:
             run, n_registers = self.fused_partial(group, plan, len(sets))
         elif node.op.kind == "reduction":
-            run, n_registers = self.reduction_run(node, plan, columns, sets, [identity], parts_out=True), 0
+            run, n_registers = (
+                self.reduction_run(node, plan, columns, sets, [identity], parts_out=True),
+                0,
+            )
         else:
             run, n_registers = self.single_run(node, columns, sets, [identity]), 0
         family = self.add_family(
@@ -341,7 +380,9 @@ class _Lowering:
         run, n_registers = fused_kernel(self.graph, group, plan, self.kind, parts_out=True)
         return (lambda ins, outs, i: run(ins, [*outs[n_parts:], *outs[:n_parts]], i)), n_registers
 
-    def combine(self, node: Node, plan: GroupPlan, sets: list[TileSet], outs: list[TileSet]) -> None:
+    def combine(
+        self, node: Node, plan: GroupPlan, sets: list[TileSet], outs: list[TileSet]
+    ) -> None:
         """Merge partial results along the contracted labels, innermost first, in a tree by index."""
         form = node.call.form
         contracted = [a for a in self.contracted_order(node, plan) if len(plan.cuts[a]) > 2]
@@ -357,7 +398,9 @@ class _Lowering:
                 current = [level[..., 0] for level in current]
                 continue
             last = n <= RADIX and current[0].ndim == 2
-            current = self.combine_level(node, plan, sets, current, outs if last else None, out_tiles)
+            current = self.combine_level(
+                node, plan, sets, current, outs if last else None, out_tiles
+            )
             if last:
                 return
 
@@ -396,12 +439,10 @@ class _Lowering:
         borders = np.zeros(n_tasks + 1, np.int64)
         sources: list[np.ndarray] = []
         devices = np.zeros(n_tasks, np.int16)
-        template = np.zeros(n_tasks, np.int64)
         for t in range(n_tasks):
             row, k = divmod(t, n_next)
             span = slice(k * RADIX, min((k + 1) * RADIX, n))
             members = np.stack([level[row, span] for level in rows], axis=1)
-            template[t] = members[0, 0] - sets[0].first if current[0].ndim else 0
             if outs is not None:
                 devices[t] = self.device_of(out_tiles[0][row : row + 1])[0]
             else:
@@ -412,7 +453,11 @@ class _Lowering:
         n_parts = len(sets)
         xp = namespace(self.kind)
         op, call = node.op, node.call
-        finish = lower_finish(op, call, self.kind) if outs is not None and op.kind == "reduction" else None
+        finish = (
+            lower_finish(op, call, self.kind)
+            if outs is not None and op.kind == "reduction"
+            else None
+        )
 
         def run(ins: list[Any], targets: list[Any], i: int) -> None:
             pieces = [tuple(ins[k : k + n_parts]) for k in range(0, len(ins), n_parts)]
@@ -427,7 +472,10 @@ class _Lowering:
             writes = tuple(out_tiles)
             next_level: list[np.ndarray] = []
         else:
-            first_boxes = [self.boxes_of_tiles(level.reshape(-1, n)[:, ::RADIX].reshape(-1)) for level in current]
+            first_boxes = [
+                self.boxes_of_tiles(level.reshape(-1, n)[:, ::RADIX].reshape(-1))
+                for level in current
+            ]
             fresh = [
                 self.add_tiles(boxes, devices, tiles.dtype, -1)
                 for boxes, tiles in zip(first_boxes, sets, strict=True)
@@ -437,7 +485,10 @@ class _Lowering:
             shape = (*current[0].shape[:-1], n_next)
             next_level = [(identity + tiles.first).reshape(shape) for tiles in fresh]
         biggest = max(
-            (prod(int(hi - lo) for lo, hi in self.box_of(int(s[0]))) * sets[0].dtype.itemsize for s in sources[:1]),
+            (
+                prod(int(hi - lo) for lo, hi in self.box_of(int(s[0]))) * sets[0].dtype.itemsize
+                for s in sources[:1]
+            ),
             default=0,
         )
         family = self.add_family(
@@ -518,7 +569,9 @@ class _Lowering:
 
         return run
 
-    def update_run(self, node: Node, columns: list[Column], tiles: TileSet, which: np.ndarray) -> Any:
+    def update_run(
+        self, node: Node, columns: list[Column], tiles: TileSet, which: np.ndarray
+    ) -> Any:
         kernel = node.op.kernel_for(self.kind)
         xp = namespace(self.kind)
         params = dict(node.call.params)
@@ -537,14 +590,19 @@ class _Lowering:
     def scratch(
         self, group: Group, plan: GroupPlan, columns: Sequence[Column], n_registers: int
     ) -> int:
-        lengths = [max((int(b - a) for a, b in zip(c[:-1], c[1:], strict=True)), default=0) for c in plan.cuts]
+        lengths = [
+            max((int(b - a) for a, b in zip(c[:-1], c[1:], strict=True)), default=0)
+            for c in plan.cuts
+        ]
         widest = 0
         for n in group.nodes:
             node = self.graph.nodes[n]
             form = node.call.form
             if node is plan.space.last and node.op.need is None:
                 ins = tuple(
-                    Spec(tuple(1 if k is None else lengths[k] for k in labels), self.operand_dtype(o))
+                    Spec(
+                        tuple(1 if k is None else lengths[k] for k in labels), self.operand_dtype(o)
+                    )
                     for labels, o in zip(form.inputs, node.operands, strict=True)
                 )
                 outs = tuple(
@@ -560,7 +618,7 @@ class _Lowering:
             else:
                 ins = (Spec((prod(lengths),), node.call.outs[0].dtype),) * len(node.operands)
                 outs = (Spec((prod(lengths),), node.call.outs[0].dtype),)
-            widest = max(widest, tile_scratch(node, ins, outs))
+            widest = max(widest, tile_scratch(node, ins, outs, self.kind))
         return widest + n_registers * prod(lengths) * 16
 
     def needed_specs(self, node: Node, columns: Sequence[Column]) -> tuple[Spec, ...]:
@@ -583,11 +641,18 @@ class _Lowering:
         if node.region is not None:
             return 0
         ins = (Spec((0,), tiles.dtype), *self.needed_specs(node, columns))
-        largest = max((tuple(int(hi - lo) for lo, hi in b) for b in tiles.boxes.tolist()), key=prod, default=())
-        return tile_scratch(node, ins, (Spec(largest, tiles.dtype),))
+        largest = max(
+            (tuple(int(hi - lo) for lo, hi in b) for b in tiles.boxes.tolist()),
+            key=prod,
+            default=(),
+        )
+        return tile_scratch(node, ins, (Spec(largest, tiles.dtype),), self.kind)
 
     def seconds(self, plan: GroupPlan) -> float:
-        lengths = [max((int(b - a) for a, b in zip(c[:-1], c[1:], strict=True)), default=0) for c in plan.cuts]
+        lengths = [
+            max((int(b - a) for a, b in zip(c[:-1], c[1:], strict=True)), default=0)
+            for c in plan.cuts
+        ]
         return kernel_seconds(plan.space.last.op.cost, prod(lengths), self.plan.mesh)
 
     def set_with(self, tile: int) -> TileSet:
@@ -609,7 +674,9 @@ class _Lowering:
         first = self.set_with(int(tiles[0]))
         if len(tiles) == 1 or (tiles.min() >= first.first and tiles.max() < first.first + first.n):
             return first.devices[tiles - first.first]
-        return np.asarray([self.device_of(tiles[k : k + 1])[0] for k in range(len(tiles))], np.int16)
+        return np.asarray(
+            [self.device_of(tiles[k : k + 1])[0] for k in range(len(tiles))], np.int16
+        )
 
 
 def copy_into(out: Any, value: Any) -> None:
@@ -640,5 +707,3 @@ def piece_to_tile(plan: GroupPlan, labels: Labels) -> np.ndarray:
         shape[label] = grid[label]
         flat = flat * grid[label] + np.arange(grid[label]).reshape(shape)
     return np.broadcast_to(flat, grid).reshape(-1)
-
-
