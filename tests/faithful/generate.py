@@ -185,12 +185,12 @@ class Generator:
             items.insert(self.integer(0, len(items)), Whole("None"))
         return tuple(items)
 
-    def index_array(self, size: int, shape: Shape) -> IndexArray:
+    def index_array(self, size: int, shape: Shape, *, may_miss: bool = True) -> IndexArray:
         n = int(np.prod(shape, dtype=int))
         if size == 0 and n:
             raise Undefined("an index into nothing")
         values = tuple(self.integer(-size, size - 1) for _ in range(n))
-        if n and self.one_in(25):
+        if n and may_miss and self.one_in(25):
             values = (size, *values[1:])
         return IndexArray(shape, values, is_list=len(shape) == 1 and n > 0 and self.one_in(3))
 
@@ -221,7 +221,8 @@ class Generator:
                 case 0:
                     items[second] = self.index_array(shape[second], arrays)
                 case 1:
-                    items[second] = self.index_array(shape[second], (1,))
+                    may_miss = arrays != (0,)  # NumPy checks no index that selects nothing
+                    items[second] = self.index_array(shape[second], (1,), may_miss=may_miss)
                 case _ if shape[second]:
                     items[second] = self.integer(-shape[second], shape[second] - 1)
         items = items[: first + 1] if self.one_in(3) else items
@@ -394,10 +395,16 @@ class Generator:
             key = (*lead, written)
         if view.name == target or not self.emit(view):
             return
-        if self.one_in(3):
-            self.emit(InPlaceAt(target, key, self.pick(("+", "-", "*")), Var(view.name)))
-        else:
-            self.emit(Assign(target, key, Var(view.name)))
+        op = self.pick(("+", "-", "*", "|", "^"))
+        match self.integer(0, 3):
+            case 0:
+                self.emit(InPlaceAt(target, key, op, Var(view.name)))
+            case 1 if self.array(view.name).shape == array.shape:
+                self.emit(InPlace(target, op, Var(view.name)))
+            case 2 if self.array(view.name).shape == array.shape:
+                self.emit(Operate(self.new_name(), op, Var(target), Var(view.name)))
+            case _:
+                self.emit(Assign(target, key, Var(view.name)))
 
     def assign_flat(self) -> None:
         target = self.source()
@@ -624,7 +631,7 @@ WEIGHTS: dict[Callable[[Generator], None], int] = {
     Generator.gather: 3,
     Generator.read_flat: 1,
     Generator.assign: 10,
-    Generator.assign_overlapping: 4,
+    Generator.assign_overlapping: 5,
     Generator.assign_flat: 2,
     Generator.assign_part: 2,
     Generator.fill: 1,

@@ -505,6 +505,8 @@ class Oracle(World):
                 | Fill(target, value)
             ):
                 check_cast(self.operand(value), self[target].dtype, self.rounding_of(value))
+                if isinstance(step, AssignPart) and np.iscomplexobj(self.operand(value)):
+                    raise Undefined("a complex number as the part of one")
                 if isinstance(step, AssignFlat) and isinstance(value, Literal):
                     self.check_flat(step, value.shape)
                 if isinstance(step, Fill) and isinstance(value, NumPyScalar):

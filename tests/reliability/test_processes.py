@@ -114,7 +114,9 @@ busy.start()
 said = []
 def fork_often():
     for i in range(12):
-        said.append(in_child(lambda: float(it.sum(x + 1))))
+        said.append(in_child(lambda: float(it.sum(x + 1)), limit_s=12))
+        if said[-1] in ("hangs", "died"):
+            return
 forker = threading.Thread(target=fork_often)
 forker.start()
 forker.join()

@@ -300,6 +300,8 @@ def _forget_done(session: Session) -> None:
         _size(version.shape) * version.dtype.itemsize
         for ref in session.tape
         if (version := ref()) is not None
+        and version.node is not None
+        and version.node.op.kind != "update"
     )
 
 

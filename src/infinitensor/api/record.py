@@ -197,7 +197,8 @@ def _wait(session: Session, node: Node, site: Site) -> list[Version]:
         version.node = node
         version.out = k
         versions.append(version)
-        session.waiting_bytes += spec.n_bytes
+        if node.op.kind != "update":  # goes in place: it holds no more than its base
+            session.waiting_bytes += spec.n_bytes
     node.alive = len(versions)
     node.outs = tuple(weakref.ref(version) for version in versions)
     session.tape.extend(node.outs)

@@ -28,6 +28,8 @@ class GroupPlan:
     leaves: tuple[tuple[int, int], ...] = ()
     """(axis of the input, leaf length), outermost first: what fixes the order of rounding."""
     tiles: np.ndarray | None = None
+    kin: Any = None
+    """What the cuts were chosen from: groups of equal kin are cut, reached and lowered alike."""
 
 
 @dataclass(frozen=True, slots=True)

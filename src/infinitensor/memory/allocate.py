@@ -192,7 +192,8 @@ class _Allocation:
         own = np.arange(family.first, family.first + n, dtype=np.int64)
         touched = [c.tiles for c in family.reads if c.scalar < 0]
         touched += list(family.writes)
-        frees = any((self.last_use[t] == own).any() for t in touched if len(t))
+        # few tasks: looking whether they can be treated at once costs more than they do
+        frees = n < 8 or any((self.last_use[t] == own).any() for t in touched if len(t))
         if family.many is not None:
             frees = True
         fresh = [w for w in family.writes if not family.updates]

@@ -47,10 +47,10 @@ def _cpu_cast(x: Any, out: Any) -> Any:
 
 def _cpu_part(name: str) -> Word:
     def part(x: Any, out: Any = None) -> Any:
-        found = getattr(np.asarray(x), name)
+        x = np.asarray(x)
         if out is None:
-            return found
-        out[...] = found
+            return getattr(x, name)
+        out[...] = getattr(x, name) if name == "real" or x.dtype.kind == "c" else 0
         return out
 
     return part

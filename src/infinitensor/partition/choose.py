@@ -7,8 +7,9 @@ their canonical grid only.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +37,7 @@ def choose(analysed: Analysed, mesh: Mesh, tile_elements: int) -> Plan:
     layouts = {leaf.value: leaf.layout for leaf in graph.leaves}
     leaving = leaving_values(analysed)
     plans = []
+    alike: dict[Any, tuple[GroupPlan, list[Layout]]] = {}
     for group in analysed.groups:
         space = space_of(graph, group, leaving)
         if space.last.op.kind == "update":
@@ -43,13 +45,31 @@ def choose(analysed: Analysed, mesh: Mesh, tile_elements: int) -> Plan:
             plan = plan_update(space, layout, graph.specs[roots[space.last.outs[0]]].shape)
             layouts[space.last.outs[0]] = layout
         else:
-            lies = {read: layouts[roots[read.operand.value]] for read in space.reads}
-            shapes = {read: graph.specs[roots[read.operand.value]].shape for read in space.reads}
-            plan = plan_group(space, lies, shapes, mesh, tile_elements)
-            for value, labels in space.outs:
-                layouts[value] = layout_of(plan, labels)
+            kin = kin_of(space, layouts, roots) if len(group.nodes) == 1 else None
+            known = alike.get(kin) if kin is not None else None
+            if known is None:
+                lies = {read: layouts[roots[read.operand.value]] for read in space.reads}
+                shapes = {read: graph.specs[roots[read.operand.value]].shape for read in space.reads}
+                plan = plan_group(space, lies, shapes, mesh, tile_elements)
+                made = [layout_of(plan, labels) for _, labels in space.outs]
+                if kin is not None:
+                    plan = replace(plan, kin=kin)
+                    alike[kin] = (plan, made)
+            else:
+                plan, made = replace(known[0], space=space), known[1]
+            for (value, _), layout in zip(space.outs, made, strict=True):
+                layouts[value] = layout
         plans.append(plan)
     return Plan(analysed, mesh, tuple(plans), layouts)
+
+
+def kin_of(space: Space, layouts: dict[int, Layout], roots: tuple[int, ...]) -> Any:
+    """All that the plan of a group of one node depends on, but for which values it reads."""
+    node = space.last
+    operands = tuple(
+        None if o.value < 0 else (layouts[roots[o.value]], o.access) for o in node.operands
+    )
+    return (id(node.op), id(node.call), operands, node.shapes, len(space.outs))
 
 
 def leaving_values(analysed: Analysed) -> frozenset[int]:

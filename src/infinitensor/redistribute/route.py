@@ -31,10 +31,16 @@ def route(plan: Plan) -> Moves:
     router = _Router(plan)
     routes = []
     writes: dict[int, np.ndarray] = {}
+    alike: dict[Any, tuple[Route, ...]] = {}
     for g, group in enumerate(plan.groups):
         if group.tiles is not None and group.space.last.region is not None:
             writes[g] = write_boxes(group)
-        routes.append(tuple(router.routes(group, writes.get(g))))
+        found = alike.get(group.kin) if group.kin is not None else None
+        if found is None:
+            found = tuple(router.routes(group, writes.get(g)))
+            if group.kin is not None and all((r.fetches < 0).all() for r in found):
+                alike[group.kin] = found
+        routes.append(found)
     return Moves(tuple(routes), tuple(router.fetches), router.moved, writes)
 
 

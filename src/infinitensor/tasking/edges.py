@@ -28,6 +28,7 @@ class Edges:
         self.sets: list[TileSet] = []
         self.trackers: dict[int, Tracker] = {}
         self.tracked: list[bool] = []
+        self.n_tracked = 0
 
     def new_tiles(self, tiles: TileSet) -> None:
         """Make room for the producers of new tiles."""
@@ -37,7 +38,9 @@ class Edges:
             self.producers = grown
         self.firsts.append(tiles.first)
         self.sets.append(tiles)
-        self.tracked.append(tiles.value in self.written)
+        tracked = tiles.value in self.written
+        self.tracked.append(tracked)
+        self.n_tracked += tracked
 
     def set_with(self, tile: int) -> TileSet:
         """The tile set a tile belongs to."""
@@ -71,10 +74,8 @@ class Edges:
         used = column.tiles >= 0
         if not used.any():
             return
-        some = int(column.tiles[used][0])
-        if not any(self.tracked) or not (
-            self.is_tracked(some)
-            or any(self.is_tracked(int(t)) for t in np.unique(column.tiles[used]))
+        if not self.n_tracked or not any(
+            self.is_tracked(int(t)) for t in np.unique(column.tiles[used])
         ):
             tiles = column.tiles if used.all() else column.tiles[used]
             self.add(self.producers[tiles], tasks if used.all() else tasks[used])
@@ -165,7 +166,7 @@ class Edges:
         tasks = np.repeat(
             np.arange(family.first, family.first + family.n, dtype=np.int64), np.diff(borders)
         )
-        if any(self.tracked) and any(self.is_tracked(int(t)) for t in np.unique(sources)):
+        if self.n_tracked and any(self.is_tracked(int(t)) for t in np.unique(sources)):
             for tile, task in zip(sources.tolist(), tasks.tolist(), strict=True):
                 region = None
                 if boxes is not None:

@@ -53,6 +53,8 @@ class _Lowering:
         self.n_tiles = 0
         self.set_of: dict[int, TileSet] = {}
         self.fetched: dict[int, int] = {}
+        self.alike: dict[Any, tuple[Family, list[np.ndarray]]] = {}
+        self.boxes_by_layout: dict[Layout, np.ndarray] = {}
         written = {self.roots[n.outs[0]] for n in self.graph.nodes if n.op.kind == "update"}
         self.edges = Edges(self, written)
 
@@ -83,7 +85,10 @@ class _Lowering:
     def new_tiles(
         self, value: int, layout: Layout, dtype: np.dtype[Any], leaf: int = -1
     ) -> TileSet:
-        tiles = self.add_tiles(boxes_array(layout.cuts), layout.owner_array, dtype, value, leaf)
+        boxes = self.boxes_by_layout.get(layout)
+        if boxes is None:
+            boxes = self.boxes_by_layout[layout] = boxes_array(layout.cuts)
+        tiles = self.add_tiles(boxes, layout.owner_array, dtype, value, leaf)
         self.set_of[value] = tiles
         return tiles
 
@@ -226,6 +231,10 @@ class _Lowering:
             self.new_tiles(value, self.plan.layouts[value], self.graph.specs[value].dtype)
             for value, _ in plan.space.outs
         ]
+        known = self.alike.get(plan.kin) if plan.kin is not None else None
+        if known is not None:
+            self.lower_alike(node, plan, columns, sets, known)
+            return
         order = [piece_to_tile(plan, labels) for _, labels in plan.space.outs]
         writes = tuple(
             (tiles.first + index).astype(np.int32) for tiles, index in zip(sets, order, strict=True)
@@ -250,6 +259,37 @@ class _Lowering:
             scratch_bytes=self.scratch(group, plan, columns, n_registers),
             in_place=len(sets) == 1 and may_reuse(self.graph, group, self.kind),
             seconds=self.seconds(plan),
+            values=tuple(value for value, _ in plan.space.outs),
+        )
+        self.edges.of_columns(family)
+        if plan.kin is not None and node.op.kind == "elementwise":
+            self.alike[plan.kin] = (family, order)
+
+    def lower_alike(
+        self,
+        node: Node,
+        plan: GroupPlan,
+        columns: list[Column],
+        sets: list[TileSet],
+        known: tuple[Family, list[np.ndarray]],
+    ) -> None:
+        """As a group of equal kin before: another family of the same kernel."""
+        before, order = known
+        writes = tuple(
+            (tiles.first + index).astype(np.int32)
+            for tiles, index in zip(sets, order, strict=True)
+        )
+        family = self.add_family(
+            op=before.op,
+            site=node.site,
+            lane=before.lane,
+            devices=before.devices,
+            run=before.run,
+            reads=tuple(columns),
+            writes=writes,
+            scratch_bytes=before.scratch_bytes,
+            in_place=before.in_place,
+            seconds=before.seconds,
             values=tuple(value for value, _ in plan.space.outs),
         )
         self.edges.of_columns(family)

@@ -1,0 +1,181 @@
+"""Programs that random ones were cut down to when they failed: none may come back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import infinitensor as it
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = [
+    pytest.mark.local,
+    pytest.mark.usefixtures("settings_name"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # NumPy's; ours come as errors below
+]
+
+
+def reversed_onto_itself(xp: Any) -> Any:
+    b = xp.asarray(np.array([1.0, 2.0, 4.0])) + 0
+    b += b[::-1]
+    return b
+
+
+def reversed_slice_onto_itself(xp: Any) -> Any:
+    b = xp.asarray(np.arange(22)) == 2
+    b[::-1] |= b
+    return b
+
+
+def shifted_onto_itself(xp: Any) -> Any:
+    b = xp.asarray(np.arange(9.0)) * 2
+    b[1:] += b[:-1]
+    return b
+
+
+def transposed_onto_itself(xp: Any) -> Any:
+    b = xp.asarray(np.arange(9.0).reshape(3, 3)) * 2
+    b -= b.T
+    return b
+
+
+def sum_of_an_outer_product(xp: Any) -> Any:
+    return xp.sum(xp.outer(xp.full((4,), -8.0), xp.asarray(np.array([-3, 1], np.int32))))
+
+
+def ravel_of_a_reversed_column(xp: Any) -> Any:
+    a = xp.asarray(np.arange(4).reshape(4, 1))
+    flat = a[::-1].ravel()
+    flat[...] = 7
+    return a
+
+
+def ravel_of_a_broadcast_view(xp: Any) -> Any:
+    a = xp.asarray(np.array(-2, np.int8))
+    flat = xp.broadcast_to(a[None], (1, 4)).ravel()
+    a[...] = 5
+    return flat
+
+
+def reshape_of_a_reversed_column(xp: Any) -> Any:
+    a = xp.asarray(np.arange(4).reshape(4, 1))
+    a[::-1].reshape(4)[0] = 7
+    return a
+
+
+def zero_d_written_with_a_new_axis(xp: Any) -> Any:
+    a = xp.asarray(np.array(5))
+    a[None] = a + 1
+    return a
+
+
+def flat_of_nothing(xp: Any) -> Any:
+    return xp.ones((0, 4), dtype=np.dtype("complex128")).flat[:]
+
+
+def flat_element_written(xp: Any) -> Any:
+    a = xp.asarray(np.array([0, 3], np.uint8))
+    a.flat[1] = 7
+    return a
+
+
+def numpy_scalar_that_wraps_written_to_nothing(xp: Any) -> Any:
+    a = xp.ones((5, 0, 3), dtype=np.dtype("int8"))
+    a.flat[::3] = np.int32(2**31 - 1)
+    return a
+
+
+def small_power_of_booleans(xp: Any) -> Any:
+    return xp.zeros((5, 3), dtype=np.dtype("bool")) ** 2
+
+
+def argmin_beside_an_empty_axis(xp: Any) -> Any:
+    return xp.zeros((4, 0, 3), dtype=np.dtype("bool")).argmin(axis=2)
+
+
+def triangle_of_booleans(xp: Any) -> Any:
+    return xp.tril(xp.full((4, 3, 3), True, dtype=np.dtype("bool")), k=1)
+
+
+def matmul_with_no_columns(xp: Any) -> Any:
+    return xp.arange(29) @ np.zeros((29, 0), np.int32)
+
+
+def gather_written_through_a_transpose(xp: Any) -> Any:
+    a = xp.zeros((6, 3), dtype=np.dtype("uint8"))
+    a.T[np.array([[1, -1], [2, -2]]), ::2] += np.array(11, np.uint8)
+    return a
+
+
+def whole_numbers_too_large_for_half(xp: Any) -> Any:
+    b = xp.acos(xp.asarray(np.array([False, True])))
+    b[np.array([1])] = np.array([2**31 - 1], np.int32)
+    return b
+
+
+def einsum_with_no_columns(xp: Any) -> Any:
+    return xp.einsum("ij,jk->ik", xp.zeros((2, 1)), xp.asarray(np.zeros((1, 0), bool)))
+
+
+FOUND: list[Callable[[Any], Any]] = [
+    reversed_onto_itself,
+    reversed_slice_onto_itself,
+    shifted_onto_itself,
+    transposed_onto_itself,
+    sum_of_an_outer_product,
+    ravel_of_a_reversed_column,
+    ravel_of_a_broadcast_view,
+    reshape_of_a_reversed_column,
+    zero_d_written_with_a_new_axis,
+    flat_of_nothing,
+    flat_element_written,
+    numpy_scalar_that_wraps_written_to_nothing,
+    small_power_of_booleans,
+    argmin_beside_an_empty_axis,
+    triangle_of_booleans,
+    matmul_with_no_columns,
+    gather_written_through_a_transpose,
+    whole_numbers_too_large_for_half,
+    einsum_with_no_columns,
+]
+
+
+@pytest.mark.parametrize("program", FOUND, ids=lambda program: program.__name__)
+def test_a_program_that_once_failed(program: Callable[[Any], Any]) -> None:
+    expected, actual = np.asarray(program(np)), program(it)
+    assert isinstance(actual, it.Tensor)
+    found = actual.numpy()
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_minimum_over_an_empty_axis_is_an_error_at_the_call() -> None:
+    empty = it.zeros((3, 1, 0), dtype=np.dtype("complex128"))
+    with pytest.raises(ValueError, match=r"zero-size"):
+        empty.min(axis=(0, -1))
+
+
+def test_an_index_out_of_bounds_is_an_error_at_the_call() -> None:
+    t = it.ones((2, 1, 2))
+    with pytest.raises(IndexError, match=r"out of bounds"):
+        it.take_along_axis(t, np.array([[[2, 0, 1]]]), axis=-1)
+    with pytest.raises(IndexError, match=r"out of bounds"):
+        it.take(t, np.array([2]), axis=0)
+
+
+def test_a_broadcast_view_of_the_same_elements_is_read_only_too() -> None:
+    b = it.broadcast_to(it.asarray(np.array([1, 2], np.int8)), (1, 2))
+    with pytest.raises(ValueError, match=r"read-only"):
+        b <<= 2
+
+
+def test_a_complex_number_is_not_written_into_reals() -> None:
+    t = it.asarray(np.array([1.0, 2.0], np.float32))
+    with pytest.raises((TypeError, ValueError), match=r"(?i)complex|setting"):
+        t.flat[-2] = 1j
+    with pytest.raises(TypeError, match=r"complex"):
+        t[0] = 1j

@@ -1,0 +1,220 @@
+"""What a CPU kernel allocates for a tile of about 1e5 elements, measured, is within what its op declares.
+
+NumPy's arrays are traced by tracemalloc, torch's by its profiler; work space that LAPACK, MKL and
+oneDNN take for themselves is seen by neither. The moving chapters (gather, index, order, scan) are
+measured in `tests/ops/test_scratch.py`; the last test says that nothing is left out.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, simplefilter
+
+import numpy as np
+import pytest
+from tests.ops import test_scratch as moving
+from tests.ops.rows import RANDOM
+from tests.ops.table_xp import bind, spec_of
+
+from infinitensor.ir.op import At, Spec
+from infinitensor.ir.region import whole_box
+from infinitensor.ops import TABLE
+from infinitensor.ops.kernels import lower, lower_finish, lower_partial, scratch_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from infinitensor.ir.op import Call, Op
+
+SLACK_BYTES = 64 << 10  # Python's own objects
+BUFFERED_ELEMENTS = 8192  # NumPy's iterator copies operands of other dtypes or orders in such pieces
+SHAPE = (400, 250)
+REGION_ONLY = {"_write": "it has no kernel: the region of the node is copied by tasking/write.py"}
+"""Ops that have nothing to measure."""
+
+# Operand dtypes of elementwise ops: those that run without a cast, and those that need one.
+KINDS = ("float64", "float32", "float16", "int64", "uint8", "bool", "complex128")
+MIXED = (("float32", "float64"), ("int8", "float32"), ("uint64", "int64"), ("float32", "complex128"))
+
+
+# --- measuring --------------------------------------------------------------------------------
+
+
+def numpy_peak(run: Callable[[], Any]) -> int:
+    """The most bytes traced at once while it runs; caches and imports are not scratch."""
+    run()
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def torch_peak(run: Callable[[], Any]) -> int:
+    """The most bytes that torch's CPU allocator has handed out at once while it runs."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with catch_warnings():
+        simplefilter("ignore")
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
+            run()
+    events = [e for e in found.profiler.kineto_results.events() if e.name() == "[memory]"]  # type: ignore[union-attr]
+    held = np.cumsum([0, *(e.nbytes() for e in sorted(events, key=lambda e: e.start_ns()))])
+    return int(held.max())
+
+
+def assert_within(op: Op, call: Call, ins: list[Any], measure: Any, outs: list[Any] | None = None) -> None:
+    """Both measures together are at most what the op declares for these tiles."""
+    run, made = kernel(op, call, ins, outs)
+    with np.errstate(all="ignore"), catch_warnings():
+        simplefilter("ignore")
+        measured = sum(peak(run) for peak in measure)
+    declared = scratch_bytes(op, call, tuple(spec_of(x) for x in ins), tuple(spec_of(x) for x in made))
+    allowed = declared + SLACK_BYTES + buffered_bytes(op, call, ins, made)
+    assert measured <= allowed, f"{measured} bytes measured, {declared} declared"
+
+
+def buffered_bytes(op: Op, call: Call, ins: list[Any], outs: list[Any]) -> int:
+    """What NumPy's iterator holds of the operands at once: a constant, whatever the tile."""
+    if op.kind not in ("elementwise", "reduction"):
+        return 0
+    kinds = [*call.loop, *(np.asarray(x).dtype for x in (*ins, *outs))]
+    widest = max(kind.itemsize for kind in kinds)
+    return (len(ins) + len(outs)) * widest * BUFFERED_ELEMENTS
+
+
+def kernel(op: Op, call: Call, ins: list[Any], outs: list[Any] | None) -> tuple[Callable[[], None], list[Any]]:
+    """The lowered kernel of one tile, bound to its operands and outputs."""
+    made = outs or [np.zeros(spec.shape, spec.dtype) for spec in call.outs]
+    at = At(tuple(whole_box(o.shape) for o in made), tuple(whole_box(np.shape(x)) for x in ins))
+    if op.kind == "reduction":
+        partial, finish = lower_partial(op, call, "cpu"), lower_finish(op, call, "cpu")
+        return lambda: finish(partial(ins, at), made), made
+    run = lower(op, call, "cpu")
+    return lambda: run(ins, made, at), made
+
+
+def values(dtype: str, shape: tuple[int, ...] = SHAPE) -> Any:
+    """Positive numbers, so that every op is defined."""
+    numbers = np.random.default_rng(0).integers(1, 6, shape)
+    return numbers.astype(dtype)
+
+
+# --- elementwise ------------------------------------------------------------------------------
+
+ELEMENTWISE = sorted(n for n, op in TABLE.items() if op.kind == "elementwise" and n != "_cast")
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_elementwise_kernels_allocate_what_they_declare(name: str) -> None:
+    op = TABLE[name]
+    n = len(op.arrays)
+    measured = 0
+    pairs = [(kind,) * n for kind in KINDS] + ([(a, *(b,) * (n - 1)) for a, b in MIXED] if n > 1 else [])
+    for kinds in pairs:
+        ins = [values(kind) for kind in kinds]
+        try:
+            call, _ = bind(op, ins, {})
+        except TypeError:
+            continue  # no loop for these dtypes
+        assert_within(op, call, ins, (numpy_peak,))
+        assert_within(op, call, [x.T for x in ins], (numpy_peak,), [np.zeros(SHAPE[::-1], call.outs[0].dtype)])
+        measured += 1
+    assert measured
+
+
+@pytest.mark.parametrize("source", KINDS)
+def test_a_cast_allocates_nothing(source: str) -> None:
+    op = TABLE["_cast"]
+    for target in KINDS:
+        call, ins = bind(op, (values(source), target), {})
+        assert_within(op, call, ins, (numpy_peak,))
+
+
+# --- reductions -------------------------------------------------------------------------------
+
+REDUCTIONS = sorted(n for n, op in TABLE.items() if op.kind == "reduction" and "topk" not in n)
+
+
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_allocate_what_they_declare(name: str, axis: int | None) -> None:
+    op = TABLE[name]
+    for kind in KINDS:
+        try:
+            call, ins = bind(op, (values(kind),), {"axis": axis})
+        except TypeError:
+            assert name == "logsumexp"
+            continue
+        assert_within(op, call, ins, (numpy_peak,))
+        call, ins = bind(op, (values(kind, SHAPE[::-1]).T,), {"axis": axis})
+        assert_within(op, call, ins, (numpy_peak,))
+
+
+# --- everything else --------------------------------------------------------------------------
+
+
+def large(rng: np.random.Generator) -> dict[str, list[Any]]:
+    """Arguments of tiles of about 1e5 elements."""
+    x = rng.standard_normal(SHAPE)
+    square = rng.standard_normal((250, 250)) + 250 * np.eye(250)
+    batch = rng.standard_normal((10, 100, 100)) + 100 * np.eye(100)
+    numbers = rng.standard_normal((1 << 17) - 1)
+    y = x + 1j * x[::-1]
+    made: dict[str, list[Any]] = {
+        "zeros": [(SHAPE,), (SHAPE, np.int8)],
+        "ones": [(SHAPE,), (SHAPE, np.complex64)],
+        "empty": [(SHAPE,)],
+        "_full": [(2.5, SHAPE, np.dtype(np.float32))],
+        "_arange": [(np.float32(0.1), np.float32(0.4), 100_000, np.dtype(np.float32))],
+        "_linspace": [(0.0, 0.25, 2.0, 2.0, 100_001, 100_000, True, np.dtype(float), np.dtype(k)) for k in "fd"],
+        "eye": [(400, 250), (400, 250, -3, np.int8)],
+        "tril": [(x, -3), (x.T, 4), (x.astype(np.int8),)],
+        "triu": [(x, -3), (x.T, 4), (x.astype(np.int8),)],
+        "round": [(x, 2), (x.T, 0), (x.astype(np.float32), -1), (values("int64"), -1), (y, 1)],
+        "_topk_largest": [(x, 10), (x.astype(np.float32), 250), (values("uint8"), 3)],
+        "matmul": [(x, x.T), (x.astype("f4"), x[0].astype("f4")), (values("int64"), values("int16").T)],
+        "_einsum": [(x, x, "nd", "kd", "kn"), (values("int64"), values("int64"), "ij", "ij", "j")],
+        "_fft_axis": [(x, "fft", 0, 400, "ortho"), (y, "irfft", 1, 300, "forward"), (x.astype("f4"), "rfft", 1, 251, "ortho")],
+        "_fft_whole": [(numbers, "fft", 0, len(numbers), "backward"), (numbers[:-1], "rfft", 0, 1 << 16, "ortho")],
+        "_qr_batch": [(x, "reduced"), (x.T, "reduced"), (batch.astype("f4"), "r"), (x, "complete")],
+        "_trsm_block": [(square, x.T), (square.T, x.T.astype("f4")), (square, x.T * 1j)],
+        "_cholesky_block": [(square @ square.T,), ((square @ square.T).astype("f4"),)],
+        "_solve_batch": [(batch, batch[:, :, :7]), (batch.astype("f4"), batch[0, :, :2].astype("f4"))],
+        "_solve_whole": [(square, x.T), (square.astype("c8"), x.T)],
+        "_inv_batch": [(batch,), (batch.astype("i4"),)],
+        "_inv_whole": [(square,), (square.astype("f4").T,)],
+        "_det_batch": [(batch,), (batch.astype("i4"),)],
+        "_det_whole": [(square,), (square.astype("f4").T,)],
+        "_random_bits": [(np.int64(3), SHAPE)],
+        "_random_uniform": [(np.int64(3), 0.0, 1.0, SHAPE, kind) for kind in (np.float64, np.float32)],
+        "_random_normal": [(np.int64(3), 0.0, 1.0, SHAPE, kind) for kind in (np.float64, np.float32)],
+        "_random_integers": [(np.int64(3), np.int64(-4), np.uint64(9), SHAPE, kind) for kind in (np.int64, np.uint8)],
+    }  # fmt: skip
+    made["around"], made["_topk_smallest"] = made["round"], made["_topk_largest"]
+    return made
+
+
+CASES = [
+    pytest.param(name, k, id=f"{name}-{k}")
+    for name, cases in large(np.random.default_rng(0)).items()
+    for k in range(len(cases))
+]
+
+
+@pytest.mark.parametrize(("name", "k"), CASES)
+def test_kernels_allocate_what_they_declare(name: str, k: int) -> None:
+    op = TABLE[name]
+    call, ins = bind(op, large(np.random.default_rng(0))[name][k], {})
+    assert_within(op, call, ins, (numpy_peak, torch_peak))
+
+
+def test_every_kernel_is_measured() -> None:
+    kernels = {name for name, op in TABLE.items() if op.kind != "program"}
+    measured = {*ELEMENTWISE, "_cast", *REDUCTIONS, *large(np.random.default_rng(0))}
+    measured |= set(moving._large(np.random.default_rng(0)))
+    assert kernels - measured - set(REGION_ONLY) == set()
+    assert set(RANDOM) <= set(TABLE)
+    assert isinstance(Spec((), np.dtype(float)).n_bytes, int)
