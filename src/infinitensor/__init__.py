@@ -1,4 +1,4 @@
-"""InfiniTensor: NumPy programs over global tensors, cut into tiles and run where the devices are."""
+"""InfiniTensor: NumPy programs over global tensors, cut into tiles and run on every device."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from infinitensor.api.functions import seed as _seed
 from infinitensor.api.session import Session, current_session, init, shutdown
 from infinitensor.api.tensor import Tensor
 from infinitensor.config import Config, config
+from infinitensor.dtypes import bool_ as bool
+from infinitensor.dtypes import bool_ as bool_
 from infinitensor.dtypes import (
     complex64,
     complex128,
@@ -31,8 +33,6 @@ from infinitensor.dtypes import (
     uint32,
     uint64,
 )
-from infinitensor.dtypes import bool_ as bool
-from infinitensor.dtypes import bool_ as bool_
 from infinitensor.errors import (
     DeviceOutOfMemoryError,
     InfiniTensorError,
@@ -72,7 +72,7 @@ for _name, _function in _PUBLIC.items():
     setattr(_sys.modules[_full], _tail, _function)
 _sys.modules[f"{__name__}.random"].seed = _seed  # type: ignore[attr-defined]
 
-__all__ = [  # noqa: PLE0604 - names of the table
+__all__ = [
     "Config",
     "DeviceOutOfMemoryError",
     "InfiniTensorError",
@@ -85,14 +85,29 @@ __all__ = [  # noqa: PLE0604 - names of the table
     "SessionClosedError",
     "TaskError",
     "Tensor",
+    "bool",
+    "bool_",
+    "complex64",
+    "complex128",
     "config",
     "errors",
     "events",
     "explain",
+    "float16",
+    "float32",
+    "float64",
     "init",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
     "plan",
     "shutdown",
     "stats",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
     *sorted({name.partition(".")[0] for name in _PUBLIC}),
 ]
 

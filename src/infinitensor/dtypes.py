@@ -32,9 +32,9 @@ def as_dtype(name: Any) -> np.dtype[Any]:
     >>> as_dtype("f4"), as_dtype(float)
     (dtype('float32'), dtype('float64'))
     """
-    dtype = np.dtype(name)
+    dtype: np.dtype[Any] = np.dtype(name)
     if dtype not in _KNOWN:
-        swapped = dtype.newbyteorder("=")
+        swapped: np.dtype[Any] = dtype.newbyteorder("=")
         if swapped in _KNOWN:
             return swapped
         raise TypeError(

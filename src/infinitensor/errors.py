@@ -59,7 +59,7 @@ class LayoutError(InfiniTensorError, ValueError):
     """A layout that does not fit the tensor or the devices."""
 
 
-class DoesNotFit(Exception):  # noqa: N818 - a message between stages, not an error of the user's
+class DoesNotFit(Exception):
     """The memory stage tells the pipeline which task needs how much."""
 
     def __init__(

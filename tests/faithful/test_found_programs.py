@@ -25,6 +25,16 @@ def reversed_onto_itself(xp: Any) -> Any:
     return b
 
 
+def minus_its_reverse(xp: Any) -> Any:
+    b = xp.asarray(np.array([1.0, 2.0, 4.0])) * 2
+    return b - b[::-1]
+
+
+def minus_its_transpose(xp: Any) -> Any:
+    b = xp.asarray(np.arange(9.0).reshape(3, 3)) * 2
+    return b - b.T
+
+
 def reversed_slice_onto_itself(xp: Any) -> Any:
     b = xp.asarray(np.arange(22)) == 2
     b[::-1] |= b
@@ -122,6 +132,8 @@ def einsum_with_no_columns(xp: Any) -> Any:
 
 
 FOUND: list[Callable[[Any], Any]] = [
+    minus_its_reverse,
+    minus_its_transpose,
     reversed_onto_itself,
     reversed_slice_onto_itself,
     shifted_onto_itself,

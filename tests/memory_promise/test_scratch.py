@@ -1,4 +1,4 @@
-"""What a CPU kernel allocates for a tile of about 1e5 elements, measured, is within what its op declares.
+"""What a CPU kernel allocates for a tile of about 1e5 elements is within what its op declares.
 
 NumPy's arrays are traced by tracemalloc, torch's by its profiler; work space that LAPACK, MKL and
 oneDNN take for themselves is seen by neither. The moving chapters (gather, index, order, scan) are
@@ -17,6 +17,7 @@ from tests.ops import test_scratch as moving
 from tests.ops.rows import RANDOM
 from tests.ops.table_xp import bind, spec_of
 
+from infinitensor.dtypes import to_torch
 from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import whole_box
 from infinitensor.ops import TABLE
@@ -28,14 +29,19 @@ if TYPE_CHECKING:
     from infinitensor.ir.op import Call, Op
 
 SLACK_BYTES = 64 << 10  # Python's own objects
-BUFFERED_ELEMENTS = 8192  # NumPy's iterator copies operands of other dtypes or orders in such pieces
+BUFFERED_ELEMENTS = 8192  # NumPy's iterator copies operands of other dtypes or orders in pieces
 SHAPE = (400, 250)
 REGION_ONLY = {"_write": "it has no kernel: the region of the node is copied by tasking/write.py"}
 """Ops that have nothing to measure."""
 
 # Operand dtypes of elementwise ops: those that run without a cast, and those that need one.
 KINDS = ("float64", "float32", "float16", "int64", "uint8", "bool", "complex128")
-MIXED = (("float32", "float64"), ("int8", "float32"), ("uint64", "int64"), ("float32", "complex128"))
+MIXED = (
+    ("float32", "float64"),
+    ("int8", "float32"),
+    ("uint64", "int64"),
+    ("float32", "complex128"),
+)
 
 
 # --- measuring --------------------------------------------------------------------------------
@@ -60,18 +66,22 @@ def torch_peak(run: Callable[[], Any]) -> int:
         simplefilter("ignore")
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
             run()
-    events = [e for e in found.profiler.kineto_results.events() if e.name() == "[memory]"]  # type: ignore[union-attr]
+    events = [e for e in found.profiler.kineto_results.events() if e.name() == "[memory]"]
     held = np.cumsum([0, *(e.nbytes() for e in sorted(events, key=lambda e: e.start_ns()))])
     return int(held.max())
 
 
-def assert_within(op: Op, call: Call, ins: list[Any], measure: Any, outs: list[Any] | None = None) -> None:
+def assert_within(
+    op: Op, call: Call, ins: list[Any], measure: Any, outs: list[Any] | None = None
+) -> None:
     """Both measures together are at most what the op declares for these tiles."""
     run, made = kernel(op, call, ins, outs)
     with np.errstate(all="ignore"), catch_warnings():
         simplefilter("ignore")
         measured = sum(peak(run) for peak in measure)
-    declared = scratch_bytes(op, call, tuple(spec_of(x) for x in ins), tuple(spec_of(x) for x in made))
+    declared = scratch_bytes(
+        op, call, tuple(spec_of(x) for x in ins), tuple(spec_of(x) for x in made)
+    )
     allowed = declared + SLACK_BYTES + buffered_bytes(op, call, ins, made)
     assert measured <= allowed, f"{measured} bytes measured, {declared} declared"
 
@@ -85,7 +95,9 @@ def buffered_bytes(op: Op, call: Call, ins: list[Any], outs: list[Any]) -> int:
     return (len(ins) + len(outs)) * widest * BUFFERED_ELEMENTS
 
 
-def kernel(op: Op, call: Call, ins: list[Any], outs: list[Any] | None) -> tuple[Callable[[], None], list[Any]]:
+def kernel(
+    op: Op, call: Call, ins: list[Any], outs: list[Any] | None
+) -> tuple[Callable[[], None], list[Any]]:
     """The lowered kernel of one tile, bound to its operands and outputs."""
     made = outs or [np.zeros(spec.shape, spec.dtype) for spec in call.outs]
     at = At(tuple(whole_box(o.shape) for o in made), tuple(whole_box(np.shape(x)) for x in ins))
@@ -112,7 +124,9 @@ def test_elementwise_kernels_allocate_what_they_declare(name: str) -> None:
     op = TABLE[name]
     n = len(op.arrays)
     measured = 0
-    pairs = [(kind,) * n for kind in KINDS] + ([(a, *(b,) * (n - 1)) for a, b in MIXED] if n > 1 else [])
+    pairs = [(kind,) * n for kind in KINDS] + (
+        [(a, *(b,) * (n - 1)) for a, b in MIXED] if n > 1 else []
+    )
     for kinds in pairs:
         ins = [values(kind) for kind in kinds]
         try:
@@ -120,7 +134,9 @@ def test_elementwise_kernels_allocate_what_they_declare(name: str) -> None:
         except TypeError:
             continue  # no loop for these dtypes
         assert_within(op, call, ins, (numpy_peak,))
-        assert_within(op, call, [x.T for x in ins], (numpy_peak,), [np.zeros(SHAPE[::-1], call.outs[0].dtype)])
+        assert_within(
+            op, call, [x.T for x in ins], (numpy_peak,), [np.zeros(SHAPE[::-1], call.outs[0].dtype)]
+        )
         measured += 1
     assert measured
 
@@ -169,29 +185,52 @@ def large(rng: np.random.Generator) -> dict[str, list[Any]]:
         "empty": [(SHAPE,)],
         "_full": [(2.5, SHAPE, np.dtype(np.float32))],
         "_arange": [(np.float32(0.1), np.float32(0.4), 100_000, np.dtype(np.float32))],
-        "_linspace": [(0.0, 0.25, 2.0, 2.0, 100_001, 100_000, True, np.dtype(float), np.dtype(k)) for k in "fd"],
+        "_linspace": [
+            (0.0, 0.25, 2.0, 2.0, 100_001, 100_000, True, np.dtype(float), np.dtype(k))
+            for k in "fd"
+        ],
         "eye": [(400, 250), (400, 250, -3, np.int8)],
         "tril": [(x, -3), (x.T, 4), (x.astype(np.int8),)],
         "triu": [(x, -3), (x.T, 4), (x.astype(np.int8),)],
         "round": [(x, 2), (x.T, 0), (x.astype(np.float32), -1), (values("int64"), -1), (y, 1)],
         "_topk_largest": [(x, 10), (x.astype(np.float32), 250), (values("uint8"), 3)],
-        "matmul": [(x, x.T), (x.astype("f4"), x[0].astype("f4")), (values("int64"), values("int16").T)],
+        "matmul": [
+            (x, x.T),
+            (x.astype("f4"), x[0].astype("f4")),
+            (values("int64"), values("int16").T),
+        ],
         "_einsum": [(x, x, "nd", "kd", "kn"), (values("int64"), values("int64"), "ij", "ij", "j")],
-        "_fft_axis": [(x, "fft", 0, 400, "ortho"), (y, "irfft", 1, 300, "forward"), (x.astype("f4"), "rfft", 1, 251, "ortho")],
-        "_fft_whole": [(numbers, "fft", 0, len(numbers), "backward"), (numbers[:-1], "rfft", 0, 1 << 16, "ortho")],
+        "_fft_axis": [
+            (x, "fft", 0, 400, "ortho"),
+            (y, "irfft", 1, 300, "forward"),
+            (x.astype("f4"), "rfft", 1, 251, "ortho"),
+        ],
+        "_fft_whole": [
+            (numbers, "fft", 0, len(numbers), "backward"),
+            (numbers[:-1], "rfft", 0, 1 << 16, "ortho"),
+        ],
         "_qr_batch": [(x, "reduced"), (x.T, "reduced"), (batch.astype("f4"), "r"), (x, "complete")],
         "_trsm_block": [(square, x.T), (square.T, x.T.astype("f4")), (square, x.T * 1j)],
         "_cholesky_block": [(square @ square.T,), ((square @ square.T).astype("f4"),)],
-        "_solve_batch": [(batch, batch[:, :, :7]), (batch.astype("f4"), batch[0, :, :2].astype("f4"))],
+        "_solve_batch": [
+            (batch, batch[:, :, :7]),
+            (batch.astype("f4"), batch[0, :, :2].astype("f4")),
+        ],
         "_solve_whole": [(square, x.T), (square.astype("c8"), x.T)],
         "_inv_batch": [(batch,), (batch.astype("i4"),)],
         "_inv_whole": [(square,), (square.astype("f4").T,)],
         "_det_batch": [(batch,), (batch.astype("i4"),)],
         "_det_whole": [(square,), (square.astype("f4").T,)],
         "_random_bits": [(np.int64(3), SHAPE)],
-        "_random_uniform": [(np.int64(3), 0.0, 1.0, SHAPE, kind) for kind in (np.float64, np.float32)],
-        "_random_normal": [(np.int64(3), 0.0, 1.0, SHAPE, kind) for kind in (np.float64, np.float32)],
-        "_random_integers": [(np.int64(3), np.int64(-4), np.uint64(9), SHAPE, kind) for kind in (np.int64, np.uint8)],
+        "_random_uniform": [
+            (np.int64(3), 0.0, 1.0, SHAPE, kind) for kind in (np.float64, np.float32)
+        ],
+        "_random_normal": [
+            (np.int64(3), 0.0, 1.0, SHAPE, kind) for kind in (np.float64, np.float32)
+        ],
+        "_random_integers": [
+            (np.int64(3), np.int64(-4), np.uint64(9), SHAPE, kind) for kind in (np.int64, np.uint8)
+        ],
     }  # fmt: skip
     made["around"], made["_topk_smallest"] = made["round"], made["_topk_largest"]
     return made
@@ -218,3 +257,108 @@ def test_every_kernel_is_measured() -> None:
     assert kernels - measured - set(REGION_ONLY) == set()
     assert set(RANDOM) <= set(TABLE)
     assert isinstance(Spec((), np.dtype(float)).n_bytes, int)
+
+
+# --- on a GPU ---------------------------------------------------------------------------------
+
+GPU_SLACK_BYTES = 64 << 10  # the allocator rounds each block up to 512 bytes
+
+
+def cuda_peak(run: Callable[[], Any]) -> int:
+    """The most bytes that torch's CUDA allocator has handed out at once while it runs."""
+    import torch
+
+    run()  # libraries take their own work space at the first call and keep it
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    run()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def on_gpu(op: Op, value: Any) -> Any:
+    import torch
+
+    if value is None or (np.ndim(value) == 0 and op.kind in ("creation", "elementwise")):
+        return value
+    return torch.from_numpy(np.array(value)).to("cuda")
+
+
+def over_on_gpu(op: Op, args: Any, kwargs: dict[str, Any]) -> str:
+    """How the torch form of a kernel is over what it declares; nothing where it is within."""
+    import torch
+
+    call, tensors = bind(op, args, kwargs)
+    boxes: Any = tuple(whole_box(np.shape(t)) for t in tensors)
+    if op.need is not None:
+        specs = tuple(Spec(np.shape(t), np.asarray(t).dtype) for t in tensors)
+        boxes = op.need(whole_box(call.outs[0].shape), specs, **dict(call.params))
+    parts = [
+        None if box is None else np.asarray(t)[tuple(slice(*span) for span in box)]
+        for t, box in zip(tensors, boxes, strict=True)
+    ]
+    tiles = tuple(
+        Spec(() if p is None else p.shape, np.asarray(t).dtype)
+        for p, t in zip(parts, tensors, strict=True)
+    )
+    ins = [on_gpu(op, p) for p in parts]
+    outs = [torch.zeros(s.shape, dtype=to_torch(s.dtype), device="cuda") for s in call.outs]
+    at = At(tuple(whole_box(spec.shape) for spec in call.outs), boxes)
+    if op.kind == "reduction":
+        partial, finish = lower_partial(op, call, "cuda"), lower_finish(op, call, "cuda")
+        measured = cuda_peak(lambda: finish(partial(ins, at), outs))
+    else:
+        kernel = lower(op, call, "cuda")
+        used = ins[1:] if op.kind == "update" else ins
+        measured = cuda_peak(lambda: kernel(used, outs, at))
+    declared = scratch_bytes(op, call, tiles, call.outs, "cuda")
+    if measured <= declared + GPU_SLACK_BYTES:
+        return ""
+    return f"{described(args)}: {measured} bytes measured, {declared} declared"
+
+
+def described(args: Any) -> str:
+    return ", ".join(
+        f"{a.dtype}{list(a.shape)}" if isinstance(a, np.ndarray) else str(a)[:40] for a in args
+    )
+
+
+def gpu_cases(name: str) -> list[tuple[Any, dict[str, Any]]]:
+    """Arguments of tiles of about 1e5 elements, for every op."""
+    op = TABLE[name]
+    rng = np.random.default_rng(0)
+    if name == "_cast":
+        return [((values(a), b), {}) for a in KINDS for b in KINDS]
+    if op.kind == "elementwise":
+        n = len(op.arrays)
+        kinds = [(kind,) * n for kind in KINDS]
+        kinds += [(a, *(b,) * (n - 1)) for a, b in MIXED] if n > 1 else []
+        return [(tuple(values(kind) for kind in some), {}) for some in kinds]
+    if name in REDUCTIONS:
+        return [((values(kind),), {"axis": axis}) for kind in KINDS for axis in (0, 1, None)]
+    given = large(rng).get(name) or moving._large(rng)[name]
+    if name == "_scatter":
+        given[1] = (given[1][0], [given[1][1][0][:300]], *given[1][2:])
+    return [(args, {}) for args in given]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "name",
+    sorted(n for n, op in TABLE.items() if op.kind != "program" and n not in REGION_ONLY),
+)
+def test_on_a_gpu_kernels_allocate_what_they_declare(name: str) -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    found = []
+    for args, kwargs in gpu_cases(name):
+        try:
+            bind(TABLE[name], args, kwargs)
+        except TypeError:
+            continue  # no loop for these dtypes
+        found.append(over_on_gpu(TABLE[name], args, kwargs))
+    assert found
+    assert not any(found), "\n".join(filter(None, found))

@@ -31,7 +31,9 @@ def pairwise_rows(factors: Mapping[str, Sequence[Any]], seed: int) -> Iterator[d
     order = sorted(left)
     rng.shuffle(order)
     if len(names) < 2:
-        yield from ({name: level} for name, some in zip(names, levels, strict=True) for level in some)
+        yield from (
+            {name: level} for name, some in zip(names, levels, strict=True) for level in some
+        )
         return
     while left:
         while order[-1] not in left:

@@ -1,4 +1,4 @@
-"""The oracle of cutting: runs one op tile by tile, serially, in plain NumPy, straight from its entry.
+"""The oracle of cutting: runs an op tile by tile, serially, in plain NumPy, from its entry.
 
 It shares no code with the pipeline, so both can be held against it and against NumPy.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def legal_cuts(op: Op, call: Call, step: int) -> tuple[tuple[int, ...], ...]:
-    """Borders per label, pieces of `step`; uncut labels, and contracted ones without a combine, stay whole."""
+    """Borders by `step`; uncut labels, and contracted ones without a combine, stay whole."""
     borders = []
     for label, size in enumerate(call.form.sizes):
         whole = label in call.form.uncut or (
@@ -47,7 +47,9 @@ def run_cut(name: str, arrays: Sequence[Any], call: Call, step: int) -> tuple[np
 
 
 def _box(labels: Any, piece: Any, shape: Sequence[int]) -> Any:
-    return tuple((0, n) if label is None else piece[label] for label, n in zip(labels, shape, strict=True))
+    return tuple(
+        (0, n) if label is None else piece[label] for label, n in zip(labels, shape, strict=True)
+    )
 
 
 def _cut(array: Any, box: Any) -> Any:
@@ -71,11 +73,16 @@ def _inputs(op: Op, call: Call, arrays: Sequence[Any], piece: Any, out_box: Any)
 def _widen(box: Any, halo: Any, i: int, shape: Sequence[int]) -> Any:
     if not halo or not halo[i]:
         return box
-    return tuple((max(lo - b, 0), min(hi + a, n)) for (lo, hi), (b, a), n in zip(box, halo[i], shape, strict=True))
+    return tuple(
+        (max(lo - b, 0), min(hi + a, n))
+        for (lo, hi), (b, a), n in zip(box, halo[i], shape, strict=True)
+    )
 
 
 def _run_tile(op: Op, call: Call, arrays: Any, outs: Any, piece: Any) -> None:
-    boxes = [_box(labels, piece, out.shape) for labels, out in zip(call.form.outputs, outs, strict=True)]
+    boxes = [
+        _box(labels, piece, out.shape) for labels, out in zip(call.form.outputs, outs, strict=True)
+    ]
     ins, in_boxes = _inputs(op, call, arrays, piece, boxes[0])
     tiles = [np.empty_like(_cut(out, box)) for out, box in zip(outs, boxes, strict=True)]
     lower(op, call, "cpu")(ins, tiles, At(tuple(boxes), tuple(in_boxes)))
@@ -85,13 +92,21 @@ def _run_tile(op: Op, call: Call, arrays: Any, outs: Any, piece: Any) -> None:
 
 def _run_contracted(op: Op, call: Call, arrays: Any, outs: Any, borders: Any) -> None:
     contracted = call.form.contracted
-    kept = [tuple(pairwise(axis)) if i not in contracted else ((0, 0),) for i, axis in enumerate(borders)]
-    cut = [tuple(pairwise(axis)) if i in contracted else ((0, 0),) for i, axis in enumerate(borders)]
+    kept = [
+        tuple(pairwise(axis)) if i not in contracted else ((0, 0),)
+        for i, axis in enumerate(borders)
+    ]
+    cut = [
+        tuple(pairwise(axis)) if i in contracted else ((0, 0),) for i, axis in enumerate(borders)
+    ]
     for keep in product(*kept):
         parts = []
         for lost in product(*cut):
             piece = tuple(lost[i] if i in contracted else keep[i] for i in range(len(borders)))
-            boxes = [_box(labels, piece, out.shape) for labels, out in zip(call.form.outputs, outs, strict=True)]
+            boxes = [
+                _box(labels, piece, out.shape)
+                for labels, out in zip(call.form.outputs, outs, strict=True)
+            ]
             ins, in_boxes = _inputs(op, call, arrays, piece, boxes[0])
             at = At(tuple(boxes), tuple(in_boxes))
             if op.kind == "reduction":

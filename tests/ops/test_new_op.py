@@ -34,7 +34,7 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(folder: Path, *arguments: str) -> str:
     """What Python prints with the copy in place of the package."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         [sys.executable, *arguments],
         cwd=REPOSITORY,
         env=environment,

@@ -42,7 +42,7 @@ def assert_same(ours: Any, numpys: Any, *, signs: bool = False, say: str = "") -
 
 # B1: special values in one tile -----------------------------------------------------------------
 
-SPECIALS = {
+SPECIALS: dict[str, list[Any] | str] = {
     "nan": [np.nan],
     "two nans": [np.nan, 1.0, np.nan],
     "inf": [np.inf],
@@ -81,7 +81,8 @@ class Placed(NamedTuple):
         return flat.reshape(self.shape)
 
     def tensor(self) -> it.Tensor:
-        return it.asarray(self.values())
+        made: it.Tensor = it.asarray(self.values())
+        return made
 
 
 def placements(axes: dict[int, list[Any]]) -> list[Placed]:
@@ -96,9 +97,9 @@ def placements(axes: dict[int, list[Any]]) -> list[Placed]:
     ]
 
 
-ANY_AXES = {1: [None, 0], 2: [None, 0, 1, (0, 1)], 3: [None, 1, -1, (0, 2)]}
-ONE_AXIS = {1: [None, 0], 2: [None, 0, 1], 3: [None, 0, -1]}
-GIVEN_AXIS = {1: [0], 2: [0, 1], 3: [0, 1, -1]}
+ANY_AXES: dict[int, list[Any]] = {1: [None, 0], 2: [None, 0, 1, (0, 1)], 3: [None, 1, -1, (0, 2)]}
+ONE_AXIS: dict[int, list[Any]] = {1: [None, 0], 2: [None, 0, 1], 3: [None, 0, -1]}
+GIVEN_AXIS: dict[int, list[Any]] = {1: [0], 2: [0, 1], 3: [0, 1, -1]}
 
 REDUCTIONS = ["sum", "prod", "min", "max", "mean", "var", "std", "any", "all", "count_nonzero"]
 ARG_REDUCTIONS = ["argmin", "argmax"]

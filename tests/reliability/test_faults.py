@@ -215,7 +215,8 @@ def test_an_allocation_that_fails_is_retried_or_a_typed_error_and_nothing_stays_
     x = np.arange(40_000.0).reshape(400, 100)
 
     def build() -> it.Tensor:
-        return (it.asarray(x) * 2 + 1).T @ it.asarray(x)
+        made: it.Tensor = (it.asarray(x) * 2 + 1).T @ it.asarray(x)
+        return made
 
     wanted = build().numpy()
     n_allocations = count("allocate", build())

@@ -28,19 +28,19 @@ N_MOMENTS = 20 if WHOLE else 8
 
 SCRIPT = """
 it.config.small_elements = 0
-it.config.tile_elements = 1 << 15
+it.config.tile_elements = 1 << 14
 session = it.init(devices="cpu*3")
 rng = np.random.default_rng(5)
-source = rng.normal(size=(1200, 900))
+source = rng.normal(size=(600, 300))
 
 def program():
     x = it.asarray(source)
     x[1:] = x[:-1] * 0.5
     y = (x - x.mean(axis=0)) / x.std(axis=0)
     for _ in range(4):
-        y = it.tanh(y @ (y.T @ y) / 900) + y
+        y = it.tanh(y @ (y.T @ y) / 600) + y
         y[::3] += 1
-    return y, it.sort(y, axis=0)
+    return y, it.cumsum(y, axis=0)
 
 def bits():
     y, z = program()

@@ -104,12 +104,12 @@ def test_a_graph_of_100_000_independent_nodes_is_built_planned_and_run(
     script = f"LIMITS_OFF = {limits == 'off'}\n" + WIDE
     outcome = child.run(script, limit_s=240)
     assert outcome["right"]
+    holds_bar(f"L1 RSS, limits {limits}", outcome["rss"] / MB, 500.0, "MB", slack=1.0)
     if limits == "off":  # else the build already evaluates, at the limit on waiting calls
         holds_bar("L1 build of 1e5 nodes", outcome["build_s"], 3.0)
         holds_bar("L1 plan of 1e5 nodes", outcome["plan_s"], 10.0)
     elapsed = outcome["build_s"] + outcome["plan_s"] + outcome["compute_s"]
     holds_bar(f"L1 per node, limits {limits}", elapsed / 1e5 * 1e6, 100.0, "us")
-    holds_bar(f"L1 RSS, limits {limits}", outcome["rss"] / MB, 500.0, "MB", slack=1.0)
 
 
 # L2: a deep graph ---------------------------------------------------------------------------------
@@ -196,10 +196,10 @@ reply(plan_s=t1 - t0, plan_bytes=plan.plan_bytes, n_tasks=plan.n_tasks,
       first_s=first[0] - t2, compute_s=t3 - t2, right=bool((y.numpy() == 3).all()),
       rss=peak_rss_bytes())
 """
-N_TILES = 1_000_000
+N_TILES = 1_000_000 if WHOLE else 100_000
 
 
-def test_a_million_tiles_are_planned_in_little_memory_and_started_soon(
+def test_very_many_tiles_are_planned_in_little_memory_and_started_soon(
     holds_bar: HoldsBar,
 ) -> None:
     outcome = child.run(f"N_TILES = {N_TILES}\n" + TILES, limit_s=280)
@@ -250,7 +250,8 @@ def test_a_result_larger_than_all_memory_is_refused_before_any_work() -> None:
             it.compute(result)
         assert refusal.value.need_bytes > refusal.value.limit_bytes
         assert happened == []
-        assert float(it.sum(result)) == 4096 * 1024 * 2.0  # the sum alone fits
+        del result  # a tensor the user still holds would have to be stored
+        assert float(it.sum(it.ones((4096, 1024)) * 2)) == 4096 * 1024 * 2.0  # the sum alone fits
 
 
 def test_a_program_that_fits_only_in_smaller_tiles_is_run_in_smaller_tiles() -> None:

@@ -1,4 +1,4 @@
-"""Graph -> Analysed: what is equal, what goes in place, what runs together, what depends on what."""
+"""Graph -> Analysed: what is equal, goes in place, runs together, and depends on what."""
 
 from infinitensor.analysis.analyse import analyse
 

@@ -89,7 +89,7 @@ def _tracker(
 
 
 def region_of(operand: Operand, shape: tuple[int, ...], node: Node) -> Region | None:
-    """What an operand reads of its root (the hull for ops that choose by value); None if nothing."""
+    """What an operand reads of its root (the hull where values choose); None if nothing."""
     if 0 in shape:
         return None
     if operand.access is None:

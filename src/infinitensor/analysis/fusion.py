@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from infinitensor.ir.graph import Graph, Group
@@ -88,11 +89,20 @@ def _joins(
         if roots[node.outs[0]] in writes:
             return False
         for reader in readers.get(node.outs[0], ()):
-            if reader <= i and group_of.get(reader) not in (i, group_of[p]):
+            inside = group_of.get(reader) in (i, group_of[p])
+            if reader <= i and not inside:
+                return False
+            # inside a group a value is the tile at hand: a view of it needs the whole value
+            if inside and any(
+                o.value == node.outs[0] and o.access is not None
+                for o in graph.nodes[reader].operands
+            ):
                 return False
         for operand in node.operands:
             if operand.value >= 0:
-                between = writes.get(roots[operand.value], ())
-                if any(q < w <= i for w in between):
-                    return False
+                between = writes.get(roots[operand.value])
+                if between is not None:
+                    k = bisect_right(between, q)
+                    if k < len(between) and between[k] <= i:
+                        return False
     return True

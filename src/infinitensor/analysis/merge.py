@@ -1,4 +1,4 @@
-"""Common subexpressions: a node equal to an earlier one is dropped and its readers read that one."""
+"""Common subexpressions: a node equal to an earlier one is dropped; its readers read that one."""
 
 from __future__ import annotations
 

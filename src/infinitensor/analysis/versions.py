@@ -1,4 +1,4 @@
-"""Versions: which value's tiles hold each version of a written tensor, and which writes must copy."""
+"""Versions: whose tiles hold each version of a written tensor, and which writes must copy."""
 
 from __future__ import annotations
 

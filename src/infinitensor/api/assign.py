@@ -6,6 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy._core._exceptions import _UFuncOutputCastingError
 
 from infinitensor.api import views
 from infinitensor.api.record import Ref, host_view, record, record_write, stored
@@ -73,7 +74,8 @@ def cast(tensor: Tensor, dtype: np.dtype[Any], copy: bool, casting: str) -> Tens
     """The values as another dtype."""
     if not np.can_cast(tensor.dtype, dtype, casting=casting):  # type: ignore[arg-type]
         raise TypeError(
-            f"Cannot cast array data from {tensor.dtype!r} to {dtype!r} according to the rule {casting!r}"
+            f"Cannot cast array data from {tensor.dtype!r} to {dtype!r} "
+            f"according to the rule {casting!r}"
         )
     if dtype == tensor.dtype:
         return copied(tensor) if copy else tensor
@@ -166,7 +168,8 @@ def part(tensor: Tensor, which: str) -> Tensor:
     if tensor.dtype.kind != "c":
         if which == "real":
             return tensor
-        return _call("zeros", tensor.shape, dtype=tensor.dtype)
+        zeros: Tensor = _call("zeros", tensor.shape, dtype=tensor.dtype)
+        return zeros
     view = tensor._whole()
     return tensor._seen_as(View(view.base_shape, view.shape, view.offset, view.strides, which))
 
@@ -177,11 +180,10 @@ def reshape(tensor: Tensor, shape: tuple[int, ...], copy: bool | None) -> Tensor
     if -1 in shape:
         if shape.count(-1) > 1:
             raise ValueError("can only specify one unknown dimension")
-        if not known or tensor.size % known:
-            if tensor.size or not known:
-                raise ValueError(
-                    f"cannot reshape array of size {tensor.size} into shape {_tight(shape)}"
-                )
+        if (not known or tensor.size % known) and (tensor.size or not known):
+            raise ValueError(
+                f"cannot reshape array of size {tensor.size} into shape {_tight(shape)}"
+            )
         shape = tuple(tensor.size // known if n == -1 else n for n in shape)
     if any(n < 0 for n in shape) or prod(shape) != tensor.size:
         raise ValueError(f"cannot reshape array of size {tensor.size} into shape {_tight(shape)}")
@@ -277,7 +279,8 @@ def _expanded(tensor: Tensor, items: tuple[Any, ...]) -> list[Any]:
             used += 1
     if used > tensor.ndim:
         raise IndexError(
-            f"too many indices for array: array is {tensor.ndim}-dimensional, but {used} were indexed"
+            f"too many indices for array: array is {tensor.ndim}-dimensional, "
+            f"but {used} were indexed"
         )
     n_dots = sum(item is Ellipsis for item in out)
     if n_dots > 1:
@@ -303,10 +306,11 @@ def _advanced(
                 if n != tensor.shape[axis + k]:
                     raise IndexError(
                         f"boolean index did not match indexed array along axis {axis + k}; size of "
-                        f"axis is {tensor.shape[axis + k]} but size of corresponding boolean axis is {n}"
+                        f"axis is {tensor.shape[axis + k]} but size of corresponding boolean "
+                        f"axis is {n}"
                     )
             found = mask.nonzero() if isinstance(mask, np.ndarray) and mask.ndim else _nonzero(mask)
-            for k, where in enumerate(found):
+            for where in found:
                 arrays.append((len(base), where))
                 base.append(slice(None))
                 axis += 1 if mask.ndim else 0
@@ -373,8 +377,8 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
     mask = _leading_mask(items)
     if mask is not None and len(items) == 1 and mask.shape == tensor.shape and np.ndim(value) > 1:
         raise TypeError(
-            "NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, input has "
-            f"{np.ndim(value)} dimensions"
+            "NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, "
+            f"input has {np.ndim(value)} dimensions"
         )
     if mask is not None and _put_masked(tensor, mask, value):
         return
@@ -414,6 +418,8 @@ def _put_masked(tensor: Tensor, mask: Any, value: Any) -> bool:
 
 def _fitted(tensor: Tensor, value: Any, shape: tuple[int, ...], text: str) -> Any:
     """The value as a tensor of the target's dtype, broadcast to a shape."""
+    if isinstance(value, np.generic):
+        value = np.asarray(value)  # by index arrays and masks NumPy's scalars wrap, as arrays do
     given = value if _is_tensor(value) else _call("asarray", _host_value(value, tensor.dtype))
     if _is_tensor(value) and value.dtype != tensor.dtype:
         given = cast(value, tensor.dtype, False, "unsafe")
@@ -426,7 +432,7 @@ def _fitted(tensor: Tensor, value: Any, shape: tuple[int, ...], text: str) -> An
 
 
 def _host_value(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
-    """A value from outside in the dtype of its target, with NumPy's errors for what does not fit."""
+    """A value from outside in its target's dtype, with NumPy's errors for what does not fit."""
     if isinstance(value, np.ndarray | np.generic):
         as_dtype(value.dtype)
     target = np.empty(np.shape(value), dtype)
@@ -477,7 +483,8 @@ def _check_fits(given: tuple[int, ...], wanted: tuple[int, ...]) -> None:
         fits = False
     if not fits:
         raise ValueError(
-            f"could not broadcast input array from shape {_tight(given)} into shape {_tight(wanted)}"
+            f"could not broadcast input array from shape {_tight(given)} "
+            f"into shape {_tight(wanted)}"
         )
 
 
@@ -583,7 +590,7 @@ def in_place(tensor: Tensor, name: str, other: Any) -> Tensor:
         try:
             with np.errstate(all="ignore"):
                 ufunc(ghost, stand_in, out=ghost)
-        except np._core._exceptions._UFuncOutputCastingError:
+        except _UFuncOutputCastingError:
             if (
                 tensor._is_value
             ):  # a scalar in NumPy: `x[0] += 1.5` computes, then writes with a cast
@@ -624,6 +631,8 @@ class Flat:
         if tensor._frozen:
             raise ValueError("underlying array is read-only")
         given = value.numpy() if _is_tensor(value) else value
+        if isinstance(given, np.generic):
+            given = np.asarray(given)
         try:
             given = _host_value(given, tensor.dtype)
         except TypeError as error:
@@ -670,7 +679,8 @@ def drawn(tensor: Tensor, text: str) -> str:
         w, h = 240 * (xhi - xlo) / max(columns, 1), 120 * (yhi - ylo) / max(rows, 1)
         colour = _COLOURS[layout.owner(index) % len(_COLOURS)]
         boxes.append(
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" fill="{colour}" stroke="white"/>'
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" '
+            f'fill="{colour}" stroke="white"/>'
         )
     svg = f'<svg width="240" height="120" role="img">{"".join(boxes)}</svg>'
     return f"<div><b>{head}</b>, {layout}<br>{svg}<pre>{text}</pre></div>"

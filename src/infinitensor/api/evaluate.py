@@ -88,8 +88,10 @@ class Bound:
         return (id(node.op), id(node.call), tuple(operands), node.region)
 
     def _kept(self) -> dict[int, Version]:
-        """What must outlive the evaluation: asked for, shown by a tensor, or read by waiting nodes
-        outside of it."""
+        """What must outlive the evaluation.
+
+        That is what was asked for, what a tensor shows, and what waiting nodes outside of it read.
+        """
         asked = {id(version) for version in self.roots}
         kept = {}
         for outs in self.out_numbers:

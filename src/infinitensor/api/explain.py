@@ -45,7 +45,7 @@ class Plan:
             "peak_bytes": {f"{d}/{t}": n for (d, t), n in self.peak_bytes.items()},
             "est_seconds": self.est_seconds,
             "layouts": self.layouts,
-            "steps": list(self.steps),
+            "steps": [{**step, "site": str(step["site"])} for step in self.steps],
             "plan_bytes": self.plan_bytes,
             "dependence": {
                 name: getattr(self.dependence, name) for name in Dependence.__dataclass_fields__
@@ -60,7 +60,8 @@ class Plan:
             f"plan: {self.n_tasks} tasks in {len(self.steps)} steps, "
             f"{gib(self.moved_bytes)} moved between devices, about {self.est_seconds:.3g} s",
             f"dependence: {d.n_nodes} groups, {d.n_edges} edges, critical path {d.critical_path}, "
-            f"widest level {d.widest_level}, {d.versions_shared} writes in place, {d.n_joins} joins",
+            f"widest level {d.widest_level}, {d.versions_shared} writes in place, "
+            f"{d.n_joins} joins",
             "memory: "
             + ", ".join(f"{device} {gib(n)}" for (device, _), n in sorted(self.peak_bytes.items())),
         ]
@@ -86,7 +87,7 @@ class Plan:
 
 
 def plan(*tensors: Tensor, mesh: Any = None, strategy: str = "auto") -> Plan:
-    """What computing these tensors would run: tasks, bytes moved, peak of every memory. Runs nothing.
+    """What computing these tensors would run: tasks, bytes moved, memory peaks. Runs nothing.
 
     >>> import infinitensor as it
     >>> with it.init("cpu*2"):
@@ -116,7 +117,7 @@ def plan(*tensors: Tensor, mesh: Any = None, strategy: str = "auto") -> Plan:
 
     program = prepared.program
     graph = prepared.analysed.graph
-    steps = []
+    steps: list[dict[str, Any]] = []
     layouts = {}
     for group, laid in zip(prepared.analysed.groups, prepared.plan.groups, strict=True):
         node = laid.space.last
@@ -130,7 +131,7 @@ def plan(*tensors: Tensor, mesh: Any = None, strategy: str = "auto") -> Plan:
                 "tasks": len(laid.devices),
                 "shape": str(graph.specs[value].shape),
                 "layout": layout,
-                "site": str(node.site),
+                "site": node.site,
                 "whole": node.op.whole,
             }
         )

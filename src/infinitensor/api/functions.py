@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+import operator
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
@@ -13,20 +14,21 @@ from infinitensor.api import assign, views
 from infinitensor.api.record import Ref, record
 from infinitensor.api.session import current_session
 from infinitensor.api.tensor import Tensor, fresh, from_values
-from infinitensor.api.version import Version
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype
 from infinitensor.ir.op import Spec
 from infinitensor.ops import TABLE
 from infinitensor.ops.user import map_tiles_op
-from infinitensor.partition.tiles import floor_power
+from infinitensor.partition.tiles import LEAF_ELEMENTS, floor_power
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from infinitensor.api.session import Session
+    from infinitensor.api.version import Version
     from infinitensor.ir.op import Call, Op
 
+MAX_AXES = 64
 COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
 
 
@@ -46,8 +48,9 @@ class Namespace:
         return tensor.numpy()
 
     def block(self, n: int) -> int:
-        """The canonical block length of an axis of n elements: a power of two within the tile bound."""
-        bound = config.tile_elements or current_session().engine.mesh.devices[0].tile_elements
+        """The canonical block length of an axis of n elements: a power of two in the tile bound."""
+        leaf = LEAF_ELEMENTS[current_session().engine.mesh.kind]
+        bound = min(config.tile_elements or leaf, leaf)
         return floor_power(max(min(n, bound), 1))
 
     def next_seed(self) -> np.int64:
@@ -119,6 +122,8 @@ def _to_host(obj: Any) -> np.ndarray:
     if _holds_tensors(obj):
         return np.array([_to_host(o) if not isinstance(o, Tensor) else o.numpy() for o in obj])
     if hasattr(obj, "detach") and hasattr(obj, "cpu"):
+        if str(obj.device) == "meta":
+            raise TypeError("a torch tensor on the meta device has no values to make a tensor of")
         return np.asarray(obj.detach().cpu().numpy())
     values = np.asarray(obj)
     if values.dtype.kind in "OSUmMV":
@@ -159,19 +164,32 @@ def _session_of(values: Iterable[Any]) -> Session:
 
 
 _bound: dict[Any, Any] = {}
+Made = TypeVar("Made")
 
 
-def bound_call(op: Op, key: Any, rule: Callable[[], Call]) -> Call:
+def bound_call(op: Op | None, key: Any, rule: Callable[[], Made]) -> Made:
     """The call of an op for given specs: made once, so that equal calls are one object."""
     try:
-        found = _bound.get(key)
+        found: Made | None = _bound.get(key)
     except TypeError:
         return rule()
     if found is None:
         if len(_bound) > 65536:
             _bound.clear()
         found = _bound[key] = rule()
-    return found  # type: ignore[no-any-return]
+        if op is not None:
+            for spec in found.outs:
+                check_shape(op.name, spec.shape, spec.dtype)
+    return found
+
+
+def check_shape(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Refuse what no memory could name; anything else may exist as long as it is not computed."""
+    if len(shape) > MAX_AXES:
+        raise ValueError(f"{name}: {len(shape)} axes; the most is {MAX_AXES}")
+    n_bytes = prod(shape) * dtype.itemsize
+    if max(shape, default=0) >= 1 << 62 or n_bytes >= 1 << 62:
+        raise ValueError(f"{name}: array is too big: shape {shape} would take {n_bytes} bytes")
 
 
 def public_function(op: Op) -> Callable[..., Any]:
@@ -233,8 +251,10 @@ def _by_name(
 
 
 def _typed(value: Any, dtype: np.dtype[Any], wraps: bool = False) -> Any:
-    """A scalar in the dtype it is computed in; a Python integer that does not fit is an error, but
-    wraps in `where`, as in NumPy."""
+    """A scalar in the dtype it is computed in.
+
+    A Python integer that does not fit is an error, but wraps in `where`, as in NumPy.
+    """
     if isinstance(value, np.generic) or wraps:
         return np.asarray(value).astype(dtype)[()]
     return np.array(value, dtype=dtype)[()]
@@ -307,7 +327,7 @@ def _op_function(op: Op) -> Callable[..., Any]:
 
 def updated(session: Session, op: Op, call: Call, operands: list[Any]) -> Version:
     """The next version of the first operand, by an op that changes tiles in place."""
-    base = operands[0]
+    base: Ref = operands[0]
     if base.view is not None or base.version.node is None:
         copy = TABLE["_copy"]
         made = record(
@@ -385,7 +405,8 @@ def broadcast_to(x: Any, /, shape: Any) -> Tensor:
     [[1, 2], [1, 2]]
     """
     tensor = asarray(x)
-    wanted = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
+    wanted = (shape,) if isinstance(shape, int) else tuple(operator.index(n) for n in shape)
+    check_shape("broadcast_to", wanted, tensor.dtype)
     seen = tensor._seen_as(views.through(tensor._whole(), lambda g: np.broadcast_to(g, wanted)))
     seen._frozen = True
     return seen
@@ -471,9 +492,9 @@ def map_tiles(
 ) -> Any:
     """A pure function of tiles as an op: NumPy arrays in and out on CPUs, torch tensors on GPUs.
 
-    `form` names the axes, as in "nd,kd->nk"; several outputs are written "nd->n;d". Labels that only
-    inputs have are cut if `combine` ("sum", "min", "max" ...) says how partial results merge, and
-    stay whole otherwise. `sizes` gives labels that only outputs have, `halo` widens what a tile
+    `form` names the axes, as in "nd,kd->nk"; several outputs are written "nd->n;d". Labels that
+    only inputs have are cut if `combine` ("sum", "min", "max" ...) says how partial results merge,
+    and stay whole otherwise. `sizes` gives labels that only outputs have, `halo` widens what a tile
     reads: {"n": (1, 1)}. With `with_region` the function gets `region=`, the boxes it makes.
 
     >>> import infinitensor as it
@@ -491,7 +512,7 @@ def map_tiles(
         )
 
     settings = (combine, str(dtype), _frozen(sizes), _frozen(halo), with_region, scratch_bytes)
-    op, call = bound_call(None, ("map_tiles", fn, specs, form, settings), rule)  # type: ignore[arg-type,misc]
+    op, call = bound_call(None, ("map_tiles", fn, specs, form, settings), rule)
     versions = record(session, op, call, [t._ref() for t in made])
     outs = [fresh(session, version) for version in versions]
     return outs[0] if len(outs) == 1 else tuple(outs)
@@ -614,9 +635,10 @@ def _equip() -> None:
         function = getattr(namespace, name)
         setattr(Tensor, f"__{short}__", lambda self, function=function: function(self))
     power = getattr(namespace, "power")  # noqa: B009 - set by name
-    Tensor.__pow__ = lambda self, other: _power(power, self, other)  # type: ignore[attr-defined]
-    Tensor.__divmod__ = lambda self, other: (self // other, self % other)  # type: ignore[attr-defined]
-    Tensor.__rdivmod__ = lambda self, other: (other // self, other % self)  # type: ignore[attr-defined]
+    operators: Any = Tensor
+    operators.__pow__ = lambda self, other: _power(power, self, other)
+    operators.__divmod__ = lambda self, other: (self // other, self % other)
+    operators.__rdivmod__ = lambda self, other: (other // self, other % self)
     for name, op in TABLE.items():
         if op.method and name not in Tensor.__dict__:
             setattr(Tensor, name, _method(getattr(namespace, name)))

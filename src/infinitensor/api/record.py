@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from infinitensor.ir.view import View
 
 
+FEW = 32
+"""Waiting calls below which their bytes start no evaluation: a few large ones may still be fused."""
+
+
 class Ref:
     """A tensor as recording sees it: a version through a view (None: all of it)."""
 
@@ -203,7 +207,8 @@ def _wait(session: Session, node: Node, site: Site) -> list[Version]:
     node.outs = tuple(weakref.ref(version) for version in versions)
     session.tape.extend(node.outs)
     limit = config.max_recorded_nodes
-    if len(session.tape) > limit or session.waiting_bytes > config.max_recorded_bytes:
+    heavy = session.waiting_bytes > config.max_recorded_bytes and len(session.tape) >= FEW
+    if len(session.tape) > limit or heavy:
         _cut(session, site, versions, len(session.tape) > 2 * limit)
     return versions
 
@@ -234,8 +239,10 @@ WRITE = "_write"
 
 
 def record_write(session: Session, base: Version, view: View, value: Any, site: Site) -> Version:
-    """The next version of `base`, with `value` (a `Ref` of the view's shape, or a scalar) written
-    through a structured view."""
+    """The next version of `base`, with `value` written through a structured view.
+
+    `value` is a `Ref` of the view's shape, or a scalar.
+    """
     op = TABLE[WRITE]
     shape = view.shape if not isinstance(value, Ref) else value.shape
     call = op.rule(Spec(base.shape, base.dtype), Spec(shape, base.dtype))

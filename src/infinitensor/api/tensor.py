@@ -186,7 +186,7 @@ class Tensor:
                 if len(index) > 1
                 else (np.unravel_index(index[0], self.shape) if self.ndim != 1 else index)
             )
-            return self[tuple(int(i) for i in flat)].item()  # type: ignore[union-attr]
+            return self[tuple(int(i) for i in flat)].item()
         if self.size != 1:
             raise ValueError("can only convert an array of size 1 to a Python scalar")
         return self.numpy().item()
@@ -275,12 +275,12 @@ class Tensor:
     # views
 
     @property
-    def T(self) -> Tensor:  # noqa: N802 - NumPy's name
+    def T(self) -> Tensor:
         """Axes reversed; a view."""
         return self._seen_as(views.through(self._whole(), lambda g: g.T))
 
     @property
-    def mT(self) -> Tensor:  # noqa: N802 - the Array API's name
+    def mT(self) -> Tensor:
         """The last two axes swapped; a view."""
         if self.ndim < 2:
             raise ValueError("matrix transpose with ndim < 2 is undefined")
@@ -412,7 +412,7 @@ class Tensor:
         return str(plan(self))
 
 
-def TABLE_CALL(name: str, *args: Any, **kwargs: Any) -> Any:  # noqa: N802 - reads as a table look-up
+def TABLE_CALL(name: str, *args: Any, **kwargs: Any) -> Any:
     """Call an op by name on tensors."""
     from infinitensor.api.functions import namespace
 
@@ -461,8 +461,11 @@ def _is_int(value: Any) -> bool:
 
 
 def _shown(tensor: Tensor, **options: Any) -> str:
-    """The text of the values. Of a large tensor only the corners that are shown are computed, and
-    the tensor itself stays as it is."""
+    """The text of the values.
+
+    Of a large tensor only the corners that are shown are computed, and the tensor itself stays as
+    it is.
+    """
     limit = np.get_printoptions()["threshold"]
     if tensor.size <= limit:
         return np.array2string(tensor.numpy(), **options)

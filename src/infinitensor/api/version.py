@@ -1,12 +1,12 @@
-"""What recording makes: nodes, versions and cells. Plain slotted objects: they are made on every call."""
+"""What recording makes: nodes, versions and cells. Plain slotted objects, made on every call."""
 
 from __future__ import annotations
 
 import sys
-import weakref
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import weakref
     from types import CodeType
 
     import numpy as np

@@ -197,7 +197,8 @@ def _stream_of(gpu: int) -> Any:
     import torch
 
     if gpu not in _streams:
-        _streams[gpu] = torch.cuda.Stream(device=gpu)
+        make: Any = torch.cuda.Stream
+        _streams[gpu] = make(device=gpu)
     return _streams[gpu]
 
 

@@ -1,4 +1,4 @@
-"""One ledger owns a device's memory: it takes slabs from the device once and hands them out again."""
+"""One ledger owns a device's memory: it takes slabs from it once and hands them out again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Ledger:
         self._lock = threading.RLock()
 
     def take(self, n_bytes: int) -> Buffer:
-        """A buffer of a slab size; `DeviceOutOfMemoryError` if the device has no such memory left."""
+        """A buffer of a slab size; `DeviceOutOfMemoryError` if the device has no memory left."""
         events.emit("allocate", device=self.device.name, n_bytes=n_bytes)
         with self._lock:
             held = self._resting.get(n_bytes)

@@ -123,7 +123,11 @@ def _catch_interrupts(run: Run) -> Callable[[], None]:
     if before is not signal.default_int_handler:
         return lambda: None
     signal.signal(signal.SIGINT, lambda number, frame: run.stop())
-    return lambda: signal.signal(signal.SIGINT, before) and None
+
+    def restore() -> None:
+        signal.signal(signal.SIGINT, before)
+
+    return restore
 
 
 def _nothing() -> None:

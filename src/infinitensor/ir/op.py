@@ -132,7 +132,7 @@ class Op:
     mapped       rule(*specs, ...); kernel(xp, *tiles, out, **params) on tiles cut by the form
     gather       as mapped, but `need(box, specs, **params)` says which box of each input the
                  output box `box` is made from (None: nothing of it)
-    reduction    kernel(xp, *tiles, axes, **params) -> tuple of partial arrays, contracted axes gone;
+    reduction    kernel(xp, *tiles, axes, **params) -> partial arrays without the contracted axes;
                  `combine` merges two such tuples; finish(xp, *parts, out, **params)
     contraction  kernel(xp, *tiles, out, **params); partial results are added
     update       changes its first input: kernel(xp, *tiles, out, at, **params) gets a tile of it as

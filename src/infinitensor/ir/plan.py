@@ -44,7 +44,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """A box of a value brought together in one buffer on one device, from the tiles that hold it."""
+    """A box of a value brought together in one buffer on one device, from its tiles."""
 
     value: int
     box: Any
@@ -70,7 +70,7 @@ class Route:
 class Moves:
     """All routes (per group, per external operand) and fetches, with what they move."""
 
-    routes: tuple[tuple[Route | None, ...], ...]
+    routes: tuple[tuple[Route, ...], ...]
     fetches: tuple[Fetch, ...]
     moved: dict[tuple[int, int], int]
     """(from device, to device) -> bytes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from itertools import pairwise, product
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
@@ -90,8 +91,8 @@ def tiles_over(cuts: Cuts, box: Box) -> list[int]:
     for axis, (lo, hi) in zip(cuts, box, strict=True):
         if lo >= hi:
             return []
-        first = int(np.searchsorted(axis, lo, side="right")) - 1
-        last = int(np.searchsorted(axis, hi, side="left"))
+        first = bisect_right(axis, lo) - 1
+        last = bisect_left(axis, hi)
         n = len(axis) - 1
         flat = [f * n + i for f in flat for i in range(first, last)]
     return flat

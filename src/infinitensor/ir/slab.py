@@ -1,4 +1,4 @@
-"""Slab sizes: tile buffers come in classes, so that a freed one fits the next tile of about its size."""
+"""Slab sizes: tile buffers come in classes, so that a freed one fits the next tile of its size."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Read:
     shape: tuple[int, ...]
     halo: tuple[tuple[int, int], ...] = ()
     place: int = -1
-    """Which operand of its node it is; -1 in groups of elementwise nodes, where equal reads are one."""
+    """Which operand of its node it is; -1 in elementwise groups, where equal reads are one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Who must wait for whom on one piece of memory: reads and writes of boxes with steps, in order.
 
-An access depends on the visible accesses it overlaps: a read on writes, a write on both. Writes that
-a later write hides are dropped, a whole write starts a new epoch, and where more than `MANY` accesses
-overlap one, a *join* stands for them, so edges stay bounded at the price of precision.
+An access depends on the visible accesses it overlaps: a read on writes, a write on both. Writes
+that a later write hides are dropped, a whole write starts a new epoch, and where more than `MANY`
+accesses overlap one, a *join* stands for them, so edges stay bounded at the price of precision.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The base of a tensor is always thought of in C order, whatever its tiles look like, so a view's
 strides never leak from a kernel's result. A view in which each axis walks along one base axis is
-*structured*: its regions are boxes with steps. Any other view (diagonal, merged axes) is read by the
-`_strided` op and written by flat index.
+*structured*: its regions are boxes with steps. Any other view (diagonal, merged axes) is read by
+the `_strided` op and written by flat index.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Elements of a base: `offset + sum(index * strides)` in its C order; `part` of complex numbers."""
+    """Elements of a base: `offset + sum(index * strides)` in C order; `part` of complex ones."""
 
     base_shape: tuple[int, ...]
     shape: tuple[int, ...]
@@ -81,6 +81,23 @@ class Access:
     def base_box(self, box: Box) -> Box:
         """The hull of `base_region`."""
         return tuple((lo, hi) for lo, hi, _ in self.base_region(box))
+
+
+    def view_box(self, tile: Box, shape: tuple[int, ...]) -> Box:
+        """The box of the view (of this shape) that falls into a base tile; maybe an empty one."""
+        box = []
+        for walked, n in zip(self.axes, shape, strict=True):
+            lo, hi = 0, n
+            if walked is not None:
+                base, start, step = walked
+                first, end = tile[base]
+                if step > 0:
+                    lo, hi = -(-(first - start) // step), -(-(end - start) // step)
+                else:
+                    lo, hi = (start - end) // -step + 1, (start - first) // -step + 1
+            lo = min(max(lo, 0), n)
+            box.append((lo, max(min(hi, n), lo)))
+        return tuple(box)
 
 
 @lru_cache(maxsize=65536)
@@ -163,7 +180,7 @@ def take(array: Any, access: Access, box: Box, origin: Box) -> Any:
 
 
 def empty_like(array: Any, box: Box) -> Any:
-    """An array of no elements with a box's shape: of whatever tile, for there is none that holds it."""
+    """An array of no elements with a box's shape: of any tile, for none holds it."""
     return array.reshape(-1)[:0].reshape(tuple(hi - lo for lo, hi in box))
 
 

@@ -1,9 +1,10 @@
 """Static buffers: every tile gets a slot before anything runs.
 
 Tasks are walked in their serial order. A tile that no later task uses gives its slot back; a tile
-that takes a used slot makes its writer wait for all users of the tile before (a memory edge), so the
-peak holds in whatever order events come. A slot is left to rest for a few tasks before it is used
-again, unless the budget asks for it, so that memory edges do not hold up what runs in parallel.
+that takes a used slot makes its writer wait for all users of the tile before (a memory edge), so
+the peak holds in whatever order events come. A slot is left to rest for a few tasks before it is
+used again, unless the budget asks for it, so that memory edges do not hold up what runs in
+parallel.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class _Allocation:
         n = graph.n_tiles
         self.slots = np.full(n, -1, np.int32)
         self.tile_bytes = np.zeros(n, np.int64)
+        self.n_elements = np.zeros(n, np.int64)
+        self.itemsizes = np.zeros(n, np.int8)
         self.devices = np.zeros(n, np.int16)
         self.producers = np.full(n, -1, np.int64)
         self.slot_bytes: list[int] = []
@@ -66,9 +69,15 @@ class _Allocation:
             lengths = tiles.boxes[:, :, 1] - tiles.boxes[:, :, 0]
             elements = lengths.prod(axis=1) if lengths.shape[1] else np.ones(tiles.n, np.int64)
             self.tile_bytes[span] = slab_bytes(elements * tiles.dtype.itemsize)
+            self.n_elements[span] = elements
+            self.itemsizes[span] = tiles.dtype.itemsize
             self.devices[span] = tiles.devices
             if tiles.leaf >= 0:
                 self.enter_leaf(tiles, donated[tiles.leaf])
+        self.updated = np.zeros(n, np.bool_)
+        for family in graph.families:
+            if family.updates:
+                self.updated[family.writes[0]] = True
         self.needed = self.find_needed()
         self.find_uses()
 
@@ -183,6 +192,7 @@ class _Allocation:
             self.last_use,
             self.producers,
             self.needed,
+            self.updated,
             moved,
         )
 
@@ -227,7 +237,7 @@ class _Allocation:
         device = int(self.devices[tile])
         n_bytes = int(self.tile_bytes[tile])
         if family.in_place:
-            slot = self.in_place(family, i, task, n_bytes, device)
+            slot = self.in_place(family, i, task, tile)
             if slot >= 0:
                 return slot
         resting = self.free.get((device, n_bytes))
@@ -257,15 +267,19 @@ class _Allocation:
                 self.extra_sources.append(user)
                 self.extra_targets.append(task)
 
-    def in_place(self, family: Family, i: int, task: int, n_bytes: int, device: int) -> int:
-        """The slot of an input that dies here and has the output's size, or -1."""
+    def in_place(self, family: Family, i: int, task: int, out: int) -> int:
+        """The slot of an input that dies here and has the output's elements, or -1."""
         for column in family.reads:
             if column.scalar >= 0 or column.boxes is not None:
                 continue
             tile = int(column.tiles[i])
             if tile < 0 or self.external[tile] or self.last_use[tile] != task:
                 continue
-            if self.tile_bytes[tile] != n_bytes or self.devices[tile] != device:
+            if self.n_elements[tile] != self.n_elements[out]:
+                continue
+            if self.itemsizes[tile] != self.itemsizes[out]:
+                continue
+            if self.devices[tile] != self.devices[out]:
                 continue
             if any(
                 c.boxes is not None and c.tiles[i] == tile for c in family.reads if c.scalar < 0

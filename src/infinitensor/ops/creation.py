@@ -146,6 +146,8 @@ def full(xp: Any, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     given = fill_value.dtype if hasattr(fill_value, "dtype") else np.asarray(fill_value).dtype
     kind = as_dtype(given if dtype is None else dtype)
     if np.ndim(fill_value) == 0:
+        if not hasattr(fill_value, "numpy"):  # a Python integer that does not fit is an error now
+            fill_value = np.array(fill_value, dtype=kind)[()]
         return xp._full(fill_value, sizes, kind)
     return xp.broadcast_to(xp.asarray(fill_value), sizes).astype(kind)
 

@@ -66,10 +66,10 @@ def _unary(names: str, word: str, doc: str) -> None:
         elementwise(name, lambda e, x: getattr(e, word)(x), doc, dtype=resolve)
 
 
-def _binary(names: str, word: str, doc: str, dtype: Any = None) -> None:
+def _binary(names: str, word: str, doc: str, dtype: Any = None, **entry: Any) -> None:
     resolve = getattr(np, word) if dtype is None else dtype
     for name in names.split():
-        elementwise(name, lambda e, x1, x2: getattr(e, word)(x1, x2), doc, dtype=resolve)
+        elementwise(name, lambda e, x1, x2: getattr(e, word)(x1, x2), doc, dtype=resolve, **entry)
 
 
 # --- arithmetic -------------------------------------------------------------------------------
@@ -93,7 +93,12 @@ _binary("copysign", "copysign", "The size of x1 with the sign of x2.")
 _binary("nextafter", "nextafter", "The next floating-point number after x1 towards x2.")
 _binary("heaviside", "heaviside", "0 where x1 < 0, x2 where x1 is 0, 1 above.")
 _binary("gcd", "gcd", "The greatest common divisor of |x1| and |x2|.")
-_binary("lcm", "lcm", "The lowest common multiple of |x1| and |x2|.")
+_binary(
+    "lcm",
+    "lcm",
+    "The lowest common multiple of |x1| and |x2|.",
+    scratch_bytes=lambda ins, outs, params: 8 * outs[0].n_elements,  # torch: one array more
+)
 _binary("maximum", "maximum", "The larger of the two; NaN where either is NaN.")
 _binary("minimum", "minimum", "The smaller of the two; NaN where either is NaN.")
 _binary("fmax", "fmax", "The larger of the two; a NaN gives way to a number.")
@@ -344,7 +349,7 @@ def round_(a: Spec, decimals: int = 0) -> Call:
 
 
 def _round_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    return 2 * 8 * outs[0].n_elements if params["decimals"] else 0
+    return 3 * 8 * outs[0].n_elements if params["decimals"] else 0
 
 
 for _name in ("round", "around"):

@@ -173,8 +173,11 @@ def _scatter_kernel(
     rows = xp.moveaxis(value, tuple(range(position, position + ndim)), tuple(range(ndim)))
     rows = rows.reshape(len(local[0]), *rows.shape[ndim:])
     target = xp.moveaxis(out, axes, tuple(range(len(axes))))
-    write = _write_numpy if xp is np else _write_torch
-    write(target, tuple(i[inside] for i in local), rows[inside], mode)
+    where = tuple(i[inside] for i in local)
+    if xp is np:
+        _write_numpy(target, where, rows[inside], mode)
+    else:
+        _write_torch(as_signed(target), where, as_signed(rows.to(out.dtype))[inside], mode)
 
 
 def _write_numpy(target: Any, index: tuple[Any, ...], rows: Any, mode: str) -> None:
@@ -192,8 +195,6 @@ def _write_torch(target: Any, index: tuple[Any, ...], rows: Any, mode: str) -> N
     """
     import torch
 
-    rows = as_signed(rows.to(target.dtype))
-    target = as_signed(target)
     if mode == "add":
         target.index_put_(index, rows, accumulate=True)
         return
@@ -253,7 +254,7 @@ def _scatter_cases(rng: Any) -> list[Any]:
     need=_scatter_need,
     located=True,
     scratch_bytes=lambda ins, outs, params: (
-        6 * sum(spec.n_bytes + spec.n_elements for spec in ins[-1 - len(params["axes"]) : -1])
+        7 * sum(spec.n_bytes + spec.n_elements for spec in ins[-1 - len(params["axes"]) : -1])
         + 3 * ins[-1].n_elements * max(ins[-1].dtype.itemsize, outs[0].dtype.itemsize)
         + 256
     ),

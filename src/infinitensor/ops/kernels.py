@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.dtypes import to_torch
-from infinitensor.ir.op import Spec
 from infinitensor.ops.scalar import Arg, Term, evaluate, n_inner
 from infinitensor.ops.words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from infinitensor.ir.op import At, Call, Op
+    from infinitensor.ir.op import At, Call, Op, Spec
 
     Run = Callable[[Sequence[Any], Sequence[Any], At | None], None]
 
@@ -62,8 +61,11 @@ def _lower_elementwise(op: Op, call: Call, device_kind: str) -> Run:
         def run_torch(ins: Sequence[Any], outs: Sequence[Any], at: At | None) -> None:
             import torch
 
+            device = outs[0].device
             args = tuple(
-                x.to(dtype) if isinstance(x, torch.Tensor) else torch.as_tensor(x, dtype=dtype)
+                x.to(dtype)
+                if isinstance(x, torch.Tensor)
+                else torch.from_numpy(np.array(x)).to(device, dtype)  # takes uint64 too
                 for x, dtype in zip(ins, loop, strict=True)
             )
             evaluate(tree, words, args, outs[0])
@@ -78,7 +80,8 @@ def _lower_elementwise(op: Op, call: Call, device_kind: str) -> Run:
         return run_word
 
     def run_tree(ins: Sequence[Any], outs: Sequence[Any], at: At | None) -> None:
-        evaluate(tree, words, tuple(ins), outs[0])
+        args = tuple(np.asarray(x).astype(d, copy=False) for x, d in zip(ins, call.loop, strict=True))
+        evaluate(tree, words, args, outs[0])
 
     return run_tree
 
@@ -170,6 +173,8 @@ def scratch_bytes(
     if op.kind == "elementwise":
         widest = max((spec.dtype.itemsize for spec in (*ins, *outs)), default=8)
         n_arrays = n_inner(op.expression)
+        if n_arrays:  # operands are cast to the loop's dtypes first
+            n_arrays += len(ins)
         if (
             device_kind != "cpu"
         ):  # operands are cast first, and words are made of several torch calls

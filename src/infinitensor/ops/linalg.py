@@ -107,7 +107,7 @@ def _tall(rng: Any) -> list[Any]:
     cost=10.0,
     cases=_tall,
     oracle=lambda a, mode="reduced": np.linalg.qr(a, mode),
-    **_MATRIX,
+    scratch_bytes=lambda ins, outs, params: 2 * _matrix_scratch(ins, outs, params),
 )
 def _qr_batch(a: Spec, mode: str = "reduced") -> Call:
     """QR of matrices that are not cut; the axes in front of them are."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from infinitensor.dtypes import as_dtype, to_torch
 from infinitensor.ir.op import AxisForm, Call, Combine, Spec
+from infinitensor.ops.bridge import as_signed
 from infinitensor.ops.registry import op, program
 from infinitensor.ops.words import WORDS
 
@@ -169,22 +170,20 @@ def _cuda_sum(xp: Any, x: Any, axes: Any, dtype: Dtype, **params: Any) -> tuple[
     x = to_dtype(xp, x, dtype)
     if not axes:
         return (x,)
-    if dtype == np.uint64:
-        return (xp.sum(x.view(xp.int64), axes).view(xp.uint64),)
     if dtype.kind == "b":
         return (_rows(x, axes).any(-1),)
-    return (xp.sum(x, axes, dtype=x.dtype),)
+    signed = as_signed(x)
+    return (xp.sum(signed, axes, dtype=signed.dtype).view(x.dtype),)
 
 
 def _cuda_prod(xp: Any, x: Any, axes: Any, dtype: Dtype, **params: Any) -> tuple[Any]:
     x = to_dtype(xp, x, dtype)
     if not axes:
         return (x,)
-    if dtype == np.uint64:
-        return (xp.prod(_rows(x.view(xp.int64), axes), -1).view(xp.uint64),)
     if dtype.kind == "b":
         return (_rows(x, axes).all(-1),)
-    return (xp.prod(_rows(x, axes), -1, dtype=x.dtype),)
+    signed = as_signed(x)
+    return (xp.prod(_rows(signed, axes), -1, dtype=signed.dtype).view(x.dtype),)
 
 
 # NumPy reduces in small buffers. torch may copy a tile into another dtype, or into another order
@@ -414,7 +413,9 @@ def _count_kernel(xp: Any, x: Any, axes: Any) -> tuple[Any]:
     _X,
     kernel=_count_kernel,
     combine=plain_combine("sum", exact=True),
-    scratch_bytes=_truth_scratch,
+    scratch_bytes=lambda ins, outs, params: (
+        8 * ins[0].n_elements + _truth_scratch(ins, outs, params)
+    ),
     cases=_cases(),
     same="equal",
 )
@@ -479,12 +480,10 @@ def _moments_kernel(xp: Any, x: Any, axes: Any, dtype: Dtype, **params: Any) -> 
         m2 = np.add.reduce(away, axis=axes)
         return count, np.asarray(mean).reshape(kept), np.asarray(m2)
     count = xp.full(kept, n, dtype=xp.int64, device=x.device)
-    if not axes:
-        return count, x, xp.zeros_like(x.real if dtype.kind == "c" else x)
-    mean = xp.sum(x, axes, keepdim=True) / max(n, 1)
+    mean = xp.sum(x, axes, keepdim=True) / max(n, 1) if axes else x
     away = x - mean
     away = away.real**2 + away.imag**2 if dtype.kind == "c" else away.mul_(away)
-    return count, mean.reshape(kept), xp.sum(away, axes)
+    return count, mean.reshape(kept), xp.sum(away, axes) if axes else away
 
 
 def _merge_moments(xp: Any, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -774,7 +773,8 @@ def _logsumexp_oracle(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     if a.dtype.kind == "c":
         raise TypeError("logsumexp: needs real numbers")
     kind = np.dtype(np.float64) if a.dtype.kind in "biu" else a.dtype
-    found = np.logaddexp.reduce(a.astype(wide(kind)), axis=axis, keepdims=keepdims)
+    reduce: Any = np.logaddexp.reduce
+    found = reduce(a.astype(wide(kind)), axis=axis, keepdims=keepdims)
     return np.asarray(found, kind)
 
 

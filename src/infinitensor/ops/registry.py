@@ -74,8 +74,8 @@ def elementwise(
     """An elementwise op in one line.
 
     `expression(e, x, y)` is written over the scalar vocabulary `e` (`ops/scalar.py`). `dtype` gives
-    the loop dtypes and the output's: NumPy's ufunc of that name unless told otherwise, or a function
-    of the specs that returns (*inputs, output).
+    the loop dtypes and the output's: NumPy's ufunc of that name unless told otherwise, or a
+    function of the specs that returns (*inputs, output).
 
     >>> from infinitensor.ops.registry import TABLE
     >>> TABLE["hypot"].kind

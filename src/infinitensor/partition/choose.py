@@ -1,8 +1,8 @@
 """Cut every group and give every piece a device.
 
 A group is cut as its largest operand lies, so that data stays where it is; where nothing lies in
-pieces yet, by the canonical tile shape, in blocks over the devices. Reductions that round are cut on
-their canonical grid only.
+pieces yet, by the canonical tile shape, in blocks over the devices. Reductions that round are cut
+on their canonical grid only.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def choose(analysed: Analysed, mesh: Mesh, tile_elements: int) -> Plan:
             known = alike.get(kin) if kin is not None else None
             if known is None:
                 lies = {read: layouts[roots[read.operand.value]] for read in space.reads}
-                shapes = {read: graph.specs[roots[read.operand.value]].shape for read in space.reads}
+                shapes = {
+                    read: graph.specs[roots[read.operand.value]].shape for read in space.reads
+                }
                 plan = plan_group(space, lies, shapes, mesh, tile_elements)
                 made = [layout_of(plan, labels) for _, labels in space.outs]
                 if kin is not None:
@@ -86,7 +88,7 @@ def leaving_values(analysed: Analysed) -> frozenset[int]:
 
 
 def canonical_layout(shape: tuple[int, ...], mesh: Mesh, tile_elements: int) -> Layout:
-    """Where a tensor that comes from outside is put: canonical tiles, in blocks over the devices."""
+    """Where a tensor from outside is put: canonical tiles, in blocks over the devices."""
     bound = _bound(prod(shape), mesh, tile_elements)
     tile = tile_shape(shape, bound)
     cuts = tuple(cut_evenly(n, step) for n, step in zip(shape, tile, strict=True))
@@ -105,22 +107,27 @@ def _bound(n_elements: int, mesh: Mesh, tile_elements: int) -> int:
 
 
 def _n_parts(mesh: Mesh) -> int:
-    """Pieces wanted at least: one for each worker on CPUs (twice, for balance), else each device."""
+    """Pieces wanted at least: two for each worker on CPUs (for balance), else one a device."""
     return max(mesh.n_devices, 2 * mesh.workers) if mesh.kind != "cuda" else mesh.n_devices
 
 
 def plan_update(space: Space, layout: Layout, shape: tuple[int, ...]) -> GroupPlan:
     """A task for each tile of the base that the write may touch, where that tile is."""
     node = space.last
-    box = whole_box(shape)
-    if node.region is not None:
-        seen = whole_box(node.shapes[1])
-        box = (
-            node.region.base_box(seen)
-            if all(hi > lo for lo, hi in seen)
-            else ((0, 0),) * len(shape)
-        )
-    tiles = np.asarray(tiles_over(layout.cuts, box), np.int32)
+    region = node.region
+    if region is None:
+        found = list(range(layout.n_tiles))
+    elif 0 in node.shapes[1]:
+        found = []
+    else:
+        over = tiles_over(layout.cuts, region.base_box(whole_box(node.shapes[1])))
+        # a write with steps may pass over a tile
+        found = [
+            t
+            for t in over
+            if all(hi > lo for lo, hi in region.view_box(layout.tile(t), node.shapes[1]))
+        ]
+    tiles = np.asarray(found, np.int32)
     return GroupPlan(space, layout.cuts, layout.owner_array[tiles], tiles=tiles)
 
 
@@ -158,13 +165,14 @@ def cut_mapped(
     rounds = op.combine is not None and not op.combine.exact
     steps = canonical_steps(space, by_size, shapes, bound)
     leaves: tuple[tuple[int, int], ...] = ()
-    if rounds and by_size:
-        lead = by_size[0]
+    labels = space.last.call.form.inputs
+    if rounds and len(labels) == 1:
         leaf = canonical_steps(space, by_size, shapes, min(bound, leaf_elements))
-        axes = [a for a, label in enumerate(lead.labels) if label in space.contracted]
-        axes.sort(key=lambda a: _base_axis(lead, a))
-        leaves = tuple((a, leaf[lead.labels[a]]) for a in axes)  # type: ignore[index]
-    cuts = []
+        axes = [a for a, label in enumerate(labels[0]) if label in space.contracted]
+        if len(space.reads) == 1 and space.reads[0].labels == labels[0]:
+            axes.sort(key=lambda a: _base_axis(space.reads[0], a))
+        leaves = tuple((a, leaf[label]) for a in axes if (label := labels[0][a]) is not None)
+    cuts: list[tuple[int, ...]] = []
     for label, size in enumerate(space.sizes):
         if label in space.uncut:
             cuts.append((0, size))
@@ -184,8 +192,10 @@ def cut_mapped(
 def canonical_steps(
     space: Space, by_size: list[Read], shapes: dict[Read, tuple[int, ...]], bound: int
 ) -> list[int]:
-    """Piece length of each label by the canonical tile of the largest operand (in the order its base
-    lies) or, where nothing is read, of the output."""
+    """Piece length of each label by the canonical tile of the largest operand.
+
+    Axes come in the order its base lies; where nothing is read, it is the output's tile.
+    """
     steps = [max(n, 1) for n in space.sizes]
     if by_size and prod(by_size[0].shape) >= prod(space.sizes):
         lead = by_size[0]
@@ -331,7 +341,7 @@ def _walk(read: Read, base: int) -> tuple[int | None, int, int]:
 
 
 def layout_of(plan: GroupPlan, labels: Labels) -> Layout:
-    """The layout of an output: its labels' cuts; a tile is where the first piece that makes it is."""
+    """The layout of an output: its labels' cuts; a tile is where the first piece of it is made."""
     cuts = tuple((0, 1) if label is None else plan.cuts[label] for label in labels)
     grid = grid_shape(plan.cuts)
     devices = plan.devices.reshape(grid)

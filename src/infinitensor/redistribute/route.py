@@ -7,7 +7,7 @@ it; bytes that cross devices are counted.
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def route(plan: Plan) -> Moves:
-    """Routes of every operand of every group. Linear in tasks; vectorised where tiles are aligned."""
+    """Routes of every operand of every group. Linear in tasks; vectorised on aligned tiles."""
     router = _Router(plan)
     routes = []
     writes: dict[int, np.ndarray] = {}
@@ -53,23 +53,12 @@ def write_boxes(group: GroupPlan) -> np.ndarray:
     shape = node.shapes[1]
     boxes = np.zeros((len(group.tiles), len(shape), 2), np.int64)
     for i, index in enumerate(group.tiles):
-        tile = tile_box(group.cuts, int(index))
-        for axis, (walked, n) in enumerate(zip(region.axes, shape, strict=True)):
-            lo, hi = 0, n
-            if walked is not None:
-                base, start, step = walked
-                tlo, thi = tile[base]
-                if step > 0:
-                    lo, hi = -(-(tlo - start) // step), -(-(thi - start) // step)
-                else:
-                    lo, hi = (start - thi) // -step + 1, (start - tlo) // -step + 1
-            lo = min(max(lo, 0), n)
-            boxes[i, axis] = (lo, max(min(hi, n), lo))
+        boxes[i] = np.reshape(region.view_box(tile_box(group.cuts, int(index)), shape), (-1, 2))
     return boxes
 
 
 class _Router:
-    """Collects fetches while routes are made: the same region on the same device is fetched once."""
+    """Collects fetches while routes are made: a region is fetched once to each device."""
 
     def __init__(self, plan: Plan) -> None:
         self.graph: Graph = plan.analysed.graph
@@ -117,7 +106,7 @@ class _Router:
             boxes = [tile_box(group.cuts, int(t)) for t in group.tiles]
         else:
             labels = group.space.outs[0][1]
-            pieces = product(*(tuple(zip(axis[:-1], axis[1:], strict=True)) for axis in group.cuts))
+            pieces = product(*(tuple(pairwise(axis)) for axis in group.cuts))
             boxes = [tuple((0, 1) if k is None else piece[k] for k in labels) for piece in pieces]
         return [node.op.need(box, specs, **params) for box in boxes]
 

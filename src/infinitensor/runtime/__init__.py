@@ -1,4 +1,4 @@
-"""Program -> tiles: event-driven, in windows of ready tasks, with a directory of what lies where."""
+"""Program -> tiles: event-driven, in windows of ready tasks, with a table of what lies where."""
 
 from infinitensor.runtime.run import Run
 from infinitensor.runtime.table import TileTable

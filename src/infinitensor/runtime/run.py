@@ -18,6 +18,7 @@ import numpy as np
 from infinitensor import events
 from infinitensor.errors import LostTileError
 from infinitensor.ir.region import box_size, overlap, relative
+from infinitensor.ir.slab import slab_bytes
 from infinitensor.ir.tasks import PEER
 from infinitensor.ir.view import empty_like, take
 from infinitensor.runtime.table import TileTable
@@ -68,6 +69,7 @@ class Run:
         self._slot_tile: list[int] = [-1] * len(program.slot_bytes)
         self._arrays: dict[int, Any] = {}
         self._lost: set[int] = set()
+        self._spare: list[Buffer] = []
         self._ready: list[int] = np.flatnonzero((program.waits == 0) & program.needed).tolist()
         self._running = 0
         self._failed: list[int] = []
@@ -134,10 +136,12 @@ class Run:
                     break
                 try:
                     self.run_task(task)
-                except BaseException as error:  # noqa: BLE001 - kept, and raised by `go`
+                except BaseException as error:
                     self._fail(task, error)
-                else:
-                    self._finish(task)
+                    continue
+                self._finish(task)
+                if events.hooks:
+                    self._tell_commit(task)
 
     def _put_back(self, tasks: list[int]) -> None:
         with self._lock:
@@ -189,31 +193,39 @@ class Run:
         """Run one task now, in this thread."""
         family, i = self.family_of(task)
         device = int(family.devices[i])
-        hooked = bool(events.hooks)
-        if hooked:
+        if events.hooks:
             events.emit(
                 "task_start", op=family.op, tile=i, device=self.devices[device].name, run=self
             )
         try:
-            ins = self._inputs(family, i)
-            outs = [self._output(int(writes[i]), family.updates) for writes in family.writes]
-            if not self._is_null:
-                with self.devices[device].running():
+            # A flipped view is a kernel too: it belongs on our stream.
+            with self.devices[device].running():
+                ins = self._inputs(family, i)
+                outs = [self._output(int(writes[i]), family.updates) for writes in family.writes]
+                if not self._is_null:
                     family.run(ins, outs, i)
         except Exception as error:
             self.explain_failure(error, family, i)
             raise
         if family.lane == PEER:
             self._count_move(family, i, device)
-        if hooked:
+
+    def _tell_commit(self, task: int) -> None:
+        """Tell hooks that the tiles of a task are there.
+
+        What a hook raises stops the run, but the task is done: it may have changed its inputs and
+        must not run twice.
+        """
+        family, i = self.family_of(task)
+        name = self.devices[int(family.devices[i])].name
+        try:
             for writes in family.writes:
-                events.emit(
-                    "tile_commit",
-                    op=family.op,
-                    tile=int(writes[i]),
-                    device=self.devices[device].name,
-                    run=self,
-                )
+                events.emit("tile_commit", op=family.op, tile=int(writes[i]), device=name, run=self)
+        except BaseException as error:  # noqa: BLE001 - kept, and raised by `go`
+            with self._lock:
+                self.failure = self.failure or error
+                self.stopping = True
+                self._lock.notify_all()
 
     def explain_failure(self, error: BaseException, family: Family, i: int) -> None:
         """Add where it happened to an error, once."""
@@ -241,10 +253,13 @@ class Run:
                     with self._lock:
                         self.moved_bytes += box_size(common) * tiles.dtype.itemsize
 
-    def _inputs(self, family: Family, i: int) -> list[Any]:
+    def _inputs(
+        self, family: Family, i: int, array: Callable[[int], Any] | None = None
+    ) -> list[Any]:
+        array = array or self._array
         if family.many is not None:
             borders, sources = family.many
-            return [self._array(t) for t in sources[borders[i] : borders[i + 1]].tolist()]
+            return [array(t) for t in sources[borders[i] : borders[i + 1]].tolist()]
         ins: list[Any] = []
         for column in family.reads:
             if column.scalar >= 0:
@@ -254,18 +269,18 @@ class Run:
             if tile < 0:
                 ins.append(None)
                 continue
-            values = self._array(tile)
+            values = array(tile)
             if column.boxes is None or self._is_null:
                 ins.append(values)
                 continue
             box = tuple(map(tuple, column.boxes[i].tolist()))
             origin = self.box_of(tile)
             if column.access is not None:
-                ins.append(take(values, column.access, box, origin))  # type: ignore[arg-type]
-            elif any(hi <= lo for lo, hi in box):  # type: ignore[misc]
-                ins.append(empty_like(values, box))  # type: ignore[arg-type]
+                ins.append(take(values, column.access, box, origin))
+            elif any(hi <= lo for lo, hi in box):
+                ins.append(empty_like(values, box))
             else:
-                ins.append(values[relative(box, origin)])  # type: ignore[arg-type]
+                ins.append(values[relative(box, origin)])
         return ins
 
     def _array(self, tile: int) -> Any:
@@ -302,26 +317,52 @@ class Run:
         self._lost.add(tile)
 
     def _rebuild(self, tile: int) -> None:
-        """Make a lost tile again from what it was made from, if that is still there."""
-        producer = int(self.program.producers[tile])
+        """Make a lost tile again, from the nearest tiles that are still there."""
+        with self._lock:
+            self._lost.discard(tile)
+            self.rebuilt += 1
+        self._arrays[tile] = self._made_again(tile, {})
+
+    def _made_again(self, tile: int, made: dict[int, Any]) -> Any:
+        """The values of a tile, in memory of their own where its slot holds something else by now."""
+        if tile in made:
+            return made[tile]
         slot = int(self.program.slots[tile])
-        if producer < 0 or slot < 0:
-            raise LostTileError(f"tile {tile} is lost and was not made by this evaluation")
+        producer = int(self.program.producers[tile])
+        kept = slot < 0 or self._slot_tile[slot] == tile
+        if kept and tile in self._arrays and tile not in self._lost:
+            if made:
+                return self._arrays[tile]
+        elif producer < 0:
+            raise LostTileError(f"tile {tile} is lost: it was stored, and nothing here makes it")
+        if producer < 0:
+            return self._arrays[tile]
         family, i = self.family_of(producer)
-        needed = [int(c.tiles[i]) for c in family.reads if c.scalar < 0 and c.tiles[i] >= 0]
-        if family.many is not None:
-            borders, sources = family.many
-            needed += sources[borders[i] : borders[i + 1]].tolist()
-        for source in needed:
-            kept_in = int(self.program.slots[source])
-            if kept_in >= 0 and self._slot_tile[kept_in] != source:
-                raise LostTileError(
-                    f"a tile of {family.op!r} (recorded at {family.site}) is lost and cannot be made "
-                    "again: the buffer of what it was made from has been used since"
-                )
-        self._lost.discard(tile)
-        self.rebuilt += 1
-        self.run_task(producer)
+        if self.program.updated[tile]:
+            raise LostTileError(
+                f"a tile of {family.op!r} (recorded at {family.site}) is lost and cannot be made "
+                "again: it was written to in place, and what was written over is gone"
+            )
+        made[tile] = None
+        ins = self._inputs(family, i, lambda source: self._made_again(source, made))
+        outs = [self._private(int(writes[i])) for writes in family.writes]
+        device = self.devices[int(family.devices[i])]
+        with device.running():
+            family.run(ins, outs, i)
+        for writes, values in zip(family.writes, outs, strict=True):
+            made[int(writes[i])] = values
+        return made[tile]
+
+    def _private(self, tile: int) -> Any:
+        """Memory for a tile beside the slots; it counts in the ledger while it is held."""
+        tiles = self.program.graph.tiles[bisect_right(self._set_firsts, tile) - 1]
+        device = int(tiles.devices[tile - tiles.first])
+        box = tiles.boxes[tile - tiles.first]
+        shape = tuple((box[:, 1] - box[:, 0]).tolist())
+        n_bytes = int(slab_bytes(int(np.prod(shape, dtype=np.int64)) * tiles.dtype.itemsize))
+        buffer = self.ledgers[device].take(n_bytes)
+        self._spare.append(buffer)
+        return self.devices[device].array(buffer.block, shape, tiles.dtype)
 
     # results
 
@@ -357,5 +398,6 @@ class Run:
     def release(self) -> None:
         """Let go of every buffer this run holds."""
         self._buffers = []
+        self._spare = []
         self._arrays = {}
         self.leaves = []

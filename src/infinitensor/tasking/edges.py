@@ -1,4 +1,4 @@
-"""Edges between tasks: by tile where a tile is written once, by region where it is written to again."""
+"""Edges between tasks: by tile where it is written once, by region where it is written to again."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ class Edges:
         if column.boxes is None:
             return None
         box = tuple(map(tuple, column.boxes[i].tolist()))
-        if any(hi <= lo for lo, hi in box):  # type: ignore[misc]
+        if any(hi <= lo for lo, hi in box):
             return ()
         if column.access is None:
-            return tuple((lo, hi, 1) for lo, hi in box)  # type: ignore[misc]
-        return column.access.base_region(box)  # type: ignore[arg-type]
+            return tuple((lo, hi, 1) for lo, hi in box)
+        return column.access.base_region(box)
 
     def read_one(self, tile: int, task: int, region: Any) -> None:
         """One task reads a region of one tile."""
@@ -160,7 +160,7 @@ class Edges:
             self.producers[tiles] = tasks
 
     def of_many(self, family: Family, boxes: np.ndarray | None) -> None:
-        """Edges of a family with a varying number of inputs; `boxes` is what a task reads of them."""
+        """Edges of a family with a varying number of inputs; `boxes`: what a task reads of them."""
         assert family.many is not None
         borders, sources = family.many
         tasks = np.repeat(
@@ -187,7 +187,7 @@ class Edges:
                 box = tuple(map(tuple, written[i].tolist()))
                 if any(hi <= lo for lo, hi in box):
                     continue
-                region = node.region.base_region(box)  # type: ignore[arg-type]
+                region = node.region.base_region(box)
             inside = self.inside(tile, region)
             if inside is not None:
                 self.link(self.tracker(tile).write(int(tasks[i]), inside), int(tasks[i]))

@@ -123,7 +123,7 @@ def _steps(
 
 
 def reduce_kernel(node: Node, plan: GroupPlan, device_kind: str, parts_out: bool) -> Any:
-    """`run(tile, outs, i)`: reduce a tile into partial results or, if it is all there is, the result."""
+    """`run(tile, outs, i)`: reduce a tile into partial results or, if it is all, the result."""
     partial = lower_partial(node.op, node.call, device_kind, plan.leaves)
     finish = lower_finish(node.op, node.call, device_kind)
     boxes = piece_boxes(plan.cuts, node.call.form.inputs[0], ()) if node.op.located else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from infinitensor.tasking.write import put
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from infinitensor.ir.graph import Group, Node
+    from infinitensor.ir.graph import Group, Node, Operand
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.op import Labels
     from infinitensor.ir.plan import GroupPlan, Moves, Plan, Route
@@ -36,7 +37,7 @@ RADIX = 8
 
 
 def lower_plan(plan: Plan, moves: Moves) -> TaskGraph:
-    """Families in the order of groups; edges by tile, and by region on tiles that are written to."""
+    """Families in the order of groups; edges by tile, and by region on tiles written to."""
     return _Lowering(plan, moves).result()
 
 
@@ -201,11 +202,11 @@ class _Lowering:
             box = tuple(map(tuple, targets[i].tolist()))
             out = outs[0]
             for tile, where in zip(ins, parts[i], strict=True):
-                common = overlap(where, box)  # type: ignore[arg-type]
+                common = overlap(where, box)
                 if common is None:
                     continue
                 piece = tile[relative(common, where)]
-                spot = out[relative(common, box)] if common else out  # type: ignore[arg-type]
+                spot = out[relative(common, box)] if common else out
                 copy_into(spot, piece)
 
         owners = self.device_of(sources)
@@ -276,8 +277,7 @@ class _Lowering:
         """As a group of equal kin before: another family of the same kernel."""
         before, order = known
         writes = tuple(
-            (tiles.first + index).astype(np.int32)
-            for tiles, index in zip(sets, order, strict=True)
+            (tiles.first + index).astype(np.int32) for tiles, index in zip(sets, order, strict=True)
         )
         family = self.add_family(
             op=before.op,
@@ -319,7 +319,7 @@ class _Lowering:
                 tuple(map(tuple, tiles.boxes[index[i]].tolist()))
                 for tiles, index in zip(sets, order, strict=True)
             )
-            return At(outputs, tuple(self.seen_box(column, i) for column in columns))  # type: ignore[arg-type]
+            return At(outputs, tuple(self.seen_box(column, i) for column in columns))
 
         return at
 
@@ -423,7 +423,7 @@ class _Lowering:
     def combine(
         self, node: Node, plan: GroupPlan, sets: list[TileSet], outs: list[TileSet]
     ) -> None:
-        """Merge partial results along the contracted labels, innermost first, in a tree by index."""
+        """Merge partial results along contracted labels, innermost first, in a tree by index."""
         form = node.call.form
         contracted = [a for a in self.contracted_order(node, plan) if len(plan.cuts[a]) > 2]
         grid = grid_shape(plan.cuts)
@@ -604,8 +604,8 @@ class _Lowering:
         def run(ins: list[Any], outs: list[Any], i: int) -> None:
             box = tuple(map(tuple, written[i].tolist()))
             origin = tuple(map(tuple, tiles.boxes[which[i]].tolist()))
-            if all(hi > lo for lo, hi in box):  # type: ignore[misc]
-                put(outs[0], region, box, origin, ins[0])  # type: ignore[arg-type]
+            if all(hi > lo for lo, hi in box):
+                put(outs[0], region, box, origin, ins[0])
 
         return run
 
@@ -621,7 +621,7 @@ class _Lowering:
                 return
             origin = tuple(map(tuple, tiles.boxes[which[i]].tolist()))
             boxes = (origin, *(self.seen_box(column, i) for column in columns))
-            kernel(xp, *ins, out=outs[0], at=At((origin,), boxes), **params)  # type: ignore[arg-type]
+            kernel(xp, *ins, out=outs[0], at=At((origin,), boxes), **params)
 
         return run
 
@@ -630,10 +630,7 @@ class _Lowering:
     def scratch(
         self, group: Group, plan: GroupPlan, columns: Sequence[Column], n_registers: int
     ) -> int:
-        lengths = [
-            max((int(b - a) for a, b in zip(c[:-1], c[1:], strict=True)), default=0)
-            for c in plan.cuts
-        ]
+        lengths = [max((int(b - a) for a, b in pairwise(c)), default=0) for c in plan.cuts]
         widest = 0
         for n in group.nodes:
             node = self.graph.nodes[n]
@@ -672,7 +669,7 @@ class _Lowering:
             specs.append(Spec(shape, self.operand_dtype(operand)))
         return tuple(specs)
 
-    def operand_dtype(self, operand: Any) -> np.dtype[Any]:
+    def operand_dtype(self, operand: Operand) -> np.dtype[Any]:
         if operand.value < 0:
             return np.dtype(np.float64)
         return self.graph.specs[operand.value].dtype
@@ -689,10 +686,7 @@ class _Lowering:
         return tile_scratch(node, ins, (Spec(largest, tiles.dtype),), self.kind)
 
     def seconds(self, plan: GroupPlan) -> float:
-        lengths = [
-            max((int(b - a) for a, b in zip(c[:-1], c[1:], strict=True)), default=0)
-            for c in plan.cuts
-        ]
+        lengths = [max((int(b - a) for a, b in pairwise(c)), default=0) for c in plan.cuts]
         return kernel_seconds(plan.space.last.op.cost, prod(lengths), self.plan.mesh)
 
     def set_with(self, tile: int) -> TileSet:
@@ -705,7 +699,8 @@ class _Lowering:
     def boxes_of_tiles(self, tiles: np.ndarray) -> np.ndarray:
         first = self.set_with(int(tiles[0]))
         if tiles[-1] < first.first + first.n and tiles.min() >= first.first:
-            return first.boxes[tiles - first.first]
+            boxes: np.ndarray = first.boxes[tiles - first.first]
+            return boxes
         return np.asarray([self.box_of(int(t)) for t in tiles], np.int64)
 
     def device_of(self, tiles: np.ndarray) -> np.ndarray:
@@ -713,7 +708,8 @@ class _Lowering:
             return np.zeros(0, np.int16)
         first = self.set_with(int(tiles[0]))
         if len(tiles) == 1 or (tiles.min() >= first.first and tiles.max() < first.first + first.n):
-            return first.devices[tiles - first.first]
+            devices: np.ndarray = first.devices[tiles - first.first]
+            return devices
         return np.asarray(
             [self.device_of(tiles[k : k + 1])[0] for k in range(len(tiles))], np.int16
         )

@@ -34,9 +34,13 @@ def put(array: Any, access: Access, box: Box, origin: Box, value: Any) -> None:
         target = array.real if access.part == "real" else array.imag
     if np.ndim(value):
         if flips:
-            value = np.flip(value, flips) if isinstance(value, np.ndarray) else value.flip(flips)
+            value = (
+                np.flip(value, tuple(flips)) if isinstance(value, np.ndarray) else value.flip(flips)
+            )
         value = value[tuple(slice(None) if walked is not None else 0 for walked in access.axes)]
         if order:
             rank = np.argsort(order, kind="stable").tolist()
             value = value.transpose(rank) if isinstance(value, np.ndarray) else value.permute(rank)
+    elif isinstance(value, np.generic) and not isinstance(array, np.ndarray):
+        value = value.item()
     target[tuple(index)] = value
