@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from infinitensor.analysis import analyse
 from infinitensor.errors import DoesNotFit, MemoryBudgetError
+from infinitensor.ir.region import box_size
 from infinitensor.memory import allocate
 from infinitensor.partition import choose
 from infinitensor.redistribute import route
@@ -36,6 +37,38 @@ class Prepared:
     """The tile bound that fitted; 0: the devices' own."""
 
 
+def refuse_impossible(analysed: Analysed, mesh: Mesh, budgets: Sequence[int]) -> None:
+    """Say at once that a value which must be stored, or the part of it that is read, is larger
+    than all memories together.
+
+    (A plan of its tiles could be larger than memory itself.)
+    """
+    graph = analysed.graph
+    total = sum(budgets)
+    for group in analysed.groups:
+        node = graph.nodes[group.nodes[-1]]
+        for value in node.outs:
+            need = graph.specs[value].n_bytes
+            if need > total and value in analysed.needed:
+                need = box_size(analysed.needed[value]) * graph.specs[value].dtype.itemsize
+            if need > total:
+                misfit = DoesNotFit(node.op.name, need, max(budgets), 0, node.site)
+                raise misfit_error(misfit, mesh)
+
+
+def misfit_error(misfit: DoesNotFit, mesh: Mesh) -> MemoryBudgetError:
+    """What the user sees of a graph that does not fit."""
+    return MemoryBudgetError(
+        misfit.op,
+        misfit.need_bytes,
+        misfit.limit_bytes,
+        mesh.devices[misfit.device].name,
+        str(misfit.site),
+        f"give it.init(memory=...) at least {misfit.need_bytes} bytes a device, use more devices "
+        f"(now {mesh.n_devices}), a smaller dtype, or let go of tensors that are no longer needed",
+    )
+
+
 def prepare(graph: Graph, mesh: Mesh, tile_elements: int, budgets: Sequence[int]) -> Prepared:
     """Plan a graph into a Program that fits the budgets.
 
@@ -43,6 +76,7 @@ def prepare(graph: Graph, mesh: Mesh, tile_elements: int, budgets: Sequence[int]
     `MemoryBudgetError` names the op, the need and the line. Nothing has run by then.
     """
     analysed = analyse(graph)
+    refuse_impossible(analysed, mesh, budgets)
     donated = [leaf.donated for leaf in graph.leaves]
     bound = tile_elements
     smallest: DoesNotFit | None = None
@@ -65,12 +99,4 @@ def prepare(graph: Graph, mesh: Mesh, tile_elements: int, budgets: Sequence[int]
             continue
         return Prepared(analysed, plan, moves, program, bound)
     assert smallest is not None
-    raise MemoryBudgetError(
-        smallest.op,
-        smallest.need_bytes,
-        smallest.limit_bytes,
-        mesh.devices[smallest.device].name,
-        str(smallest.site),
-        f"give it.init(memory=...) at least {smallest.need_bytes} bytes a device, use more devices "
-        f"(now {mesh.n_devices}), a smaller dtype, or let go of tensors that are no longer needed",
-    ) from None
+    raise misfit_error(smallest, mesh) from None

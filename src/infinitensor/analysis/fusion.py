@@ -17,7 +17,7 @@ LONGEST = 32
 def find_groups(graph: Graph, roots: tuple[int, ...]) -> tuple[Group, ...]:
     """Groups in the order of their last nodes, which is a legal order to run them in.
 
-    An elementwise node joins the group of the elementwise node or reduction that reads its result
+    An elementwise node or a creation joins the group of the elementwise node or reduction that reads its result
     whole, if every other reader is in that group too or comes later, and if no write in between
     changes what it reads.
     """
@@ -84,7 +84,7 @@ def _joins(
         return False
     for q in other:
         node = graph.nodes[q]
-        if node.op.kind != "elementwise" or node.call.outs[0].shape != space:
+        if node.op.kind not in ("elementwise", "creation") or node.call.outs[0].shape != space:
             return False
         if roots[node.outs[0]] in writes:
             return False

@@ -94,7 +94,7 @@ def cast(tensor: Tensor, dtype: np.dtype[Any], copy: bool, casting: str) -> Tens
 
 def scattered(session: Session, values: np.ndarray) -> Version:
     """A version in tiles on the session's devices, with a copy of the values."""
-    with session.lock:
+    with session.guard():
         session.check_open()
         session.drain()
         engine = session.engine
@@ -134,7 +134,7 @@ def relayout(tensor: Tensor, pieces: tuple[int, ...]) -> Tensor:
     n_tiles = prod(grid_shape(cuts))
     n_devices = session.engine.mesh.n_devices
     owners = tuple(i * n_devices // n_tiles for i in range(n_tiles))
-    with session.lock:
+    with session.guard():
         return _make(session, _into(session, tensor.numpy(), Layout(cuts, owners)))
 
 
@@ -450,7 +450,7 @@ def write(tensor: Tensor, view: View, value: Any) -> None:
     """Write through a view of the tensor's cell: the cell then shows the next version."""
     _check_writable(tensor, view)
     session = tensor._session
-    with session.lock:
+    with session.guard():
         if _is_tensor(value) and value._cell is tensor._cell:
             if value._whole() == view:
                 return

@@ -40,6 +40,7 @@ class Bound:
     def __init__(self, session: Session, roots: Iterable[Version], peek: bool = False) -> None:
         self.session = session
         self.peek = peek
+        self.spares_leaves = peek
         self.roots = list(roots)
         self.nodes = waiting_nodes(self.roots)
         self.leaves: list[Version] = []
@@ -92,6 +93,8 @@ class Bound:
 
         That is what was asked for, what a tensor shows, and what waiting nodes outside of it read.
         """
+        engine = self.session.engine
+        room = sum(ledger.budget_bytes for ledger in engine.ledgers)
         asked = {id(version) for version in self.roots}
         kept = {}
         for outs in self.out_numbers:
@@ -100,14 +103,19 @@ class Bound:
                 if version is None:
                     continue
                 lasts = version.live > 0 or version.readers > self._inside_reads.get(number, 0)
-                if id(version) in asked or (lasts and not self.peek):
+                if id(version) in asked:
                     kept[number] = version
+                elif lasts and not self.peek:
+                    if self.specs[number].n_bytes <= room:
+                        kept[number] = version
+                    else:  # it stays a recipe, and what it is made from stays too
+                        self.spares_leaves = True
         return kept
 
     def _is_donated(self, version: Version) -> bool:
         number = self.numbers[id(version)]
         return (
-            not self.peek
+            not self.spares_leaves
             and version.live == 0
             and version.exported == 0
             and version.table is not None
@@ -206,7 +214,7 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
     """
     if not any(version.node is not None for version in roots):
         return
-    with session.lock:
+    with session.guard():
         session.check_open()
         session.drain()
         _resume(session, roots)
@@ -309,7 +317,7 @@ def _forget_done(session: Session) -> None:
 
 def evaluate_all(session: Session) -> None:
     """Evaluate every live waiting tensor: too much is waiting."""
-    with session.lock:
+    with session.guard():
         session.drain()
         live = [
             v

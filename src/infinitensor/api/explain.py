@@ -102,7 +102,7 @@ def plan(*tensors: Tensor, mesh: Any = None, strategy: str = "auto") -> Plan:
     if not tensors:
         raise TypeError("it.plan() needs at least one tensor")
     session = tensors[0]._session
-    with session.lock:
+    with session.guard():
         session.check_open()
         session.drain()
         waiting = [t._version for t in tensors if t._version.node is not None]

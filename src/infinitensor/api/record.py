@@ -133,7 +133,7 @@ def record(session: Session, op: Op, call: Call, operands: Sequence[Any]) -> lis
         with np.errstate(all="ignore"):
             outs = small_kernel(op, call)(ins)
         return [stored(session, values) for values in outs]
-    with session.lock:
+    with session.guard():
         session.check_open()
         if session.dropped or session.graveyard:
             session.drain()
@@ -246,7 +246,7 @@ def record_write(session: Session, base: Version, view: View, value: Any, site: 
     op = TABLE[WRITE]
     shape = view.shape if not isinstance(value, Ref) else value.shape
     call = op.rule(Spec(base.shape, base.dtype), Spec(shape, base.dtype))
-    with session.lock:
+    with session.guard():
         session.check_open()
         if session.dropped or session.graveyard:
             session.drain()

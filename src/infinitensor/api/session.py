@@ -77,6 +77,12 @@ class Session:
                     self._engine = open_engine(*self._wanted, config.workers)
         return self._engine
 
+    def guard(self) -> threading.RLock:
+        """The lock, unless it belongs to another process: there nobody would ever release it."""
+        if self.pid != os.getpid():
+            self.check_open()
+        return self.lock
+
     def check_open(self) -> None:
         """Raise if nothing can run here any more."""
         if self.closed:

@@ -153,7 +153,7 @@ class Tensor:
 
     def numpy(self) -> np.ndarray:
         """The values as a new NumPy array; computes what is waiting."""
-        with self._session.lock:
+        with self._session.guard():
             version = self._version
             if version.node is None and version.host is not None:
                 return np.array(host_view(self._ref()))
@@ -469,12 +469,15 @@ def _shown(tensor: Tensor, **options: Any) -> str:
     limit = np.get_printoptions()["threshold"]
     if tensor.size <= limit:
         return np.array2string(tensor.numpy(), **options)
-    seen = tensor
-    for axis, n in enumerate(tensor.shape):
-        if n > 2 * EDGE:
-            before = (slice(None),) * axis
-            ends = [seen[(*before, slice(0, EDGE + 1))], seen[(*before, slice(n - EDGE, n))]]
-            seen = TABLE_CALL("concatenate", ends, axis=axis)
-    if seen._version.node is not None:
-        evaluate(seen._session, [seen._version], peek=True)
-    return np.array2string(seen.numpy(), threshold=0, edgeitems=EDGE, **options)
+    ends = [
+        (slice(0, EDGE + 1), slice(n - EDGE, n)) if n > 2 * EDGE else (slice(None),)
+        for n in tensor.shape
+    ]
+    corners = np.empty(tuple(len(pair) for pair in ends), object)
+    for at in np.ndindex(corners.shape):
+        piece = assign.copied(tensor[tuple(pair[k] for pair, k in zip(ends, at, strict=True))])
+        if piece._version.node is not None:
+            evaluate(piece._session, [piece._version], peek=True)
+        corners[at] = piece.numpy()
+    seen = np.block(corners.tolist())
+    return np.array2string(seen, threshold=0, edgeitems=EDGE, **options)

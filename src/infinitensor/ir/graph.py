@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.op import Call, Op, Spec
+    from infinitensor.ir.region import Box
     from infinitensor.ir.view import Access
 
 
@@ -91,3 +92,5 @@ class Analysed:
     dependence: Dependence
     merged: dict[int, int] = field(default_factory=dict)
     """Values that turned out to be equal to earlier ones."""
+    needed: dict[int, Box] = field(default_factory=dict)
+    """Values of which only a part is read, with the box that is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.graph import Analysed
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.mesh import Mesh
-    from infinitensor.ir.region import Cuts
+    from infinitensor.ir.region import Box, Cuts
     from infinitensor.ir.space import Space
 
 
@@ -28,8 +29,19 @@ class GroupPlan:
     leaves: tuple[tuple[int, int], ...] = ()
     """(axis of the input, leaf length), outermost first: what fixes the order of rounding."""
     tiles: np.ndarray | None = None
+    part: Box | None = None
+    """The part of the space that is needed; pieces around it are never made."""
     kin: Any = None
     """What the cuts were chosen from: groups of equal kin are cut, reached and lowered alike."""
+
+
+    def longest(self) -> list[int]:
+        """The longest piece of each label, among those that are made."""
+        part = self.part or tuple((0, borders[-1]) for borders in self.cuts)
+        return [
+            max((b - a for a, b in pairwise(borders) if lo <= a and b <= hi), default=0)
+            for borders, (lo, hi) in zip(self.cuts, part, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)

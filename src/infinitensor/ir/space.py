@@ -54,7 +54,7 @@ def space_of(graph: Graph, group: Group, leaving: frozenset[int]) -> Space:
             if rename is not None:
                 labels = tuple(None if label is None else rename[label] for label in labels)
             halo = own.halo[i] if own.halo else ()
-            place = -1 if node.op.kind == "elementwise" else i
+            place = -1 if node.op.kind in ("elementwise", "creation") else i
             reads[Read(operand, labels, node.shapes[i], halo, place)] = None
         for value, labels in zip(node.outs, own.outputs, strict=True):
             if value in leaving or node is last:

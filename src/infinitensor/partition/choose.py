@@ -8,6 +8,7 @@ on their canonical grid only.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
     from infinitensor.ir.graph import Analysed
     from infinitensor.ir.mesh import Mesh
     from infinitensor.ir.op import Labels
-    from infinitensor.ir.region import Cuts
+    from infinitensor.ir.region import Box, Cuts
     from infinitensor.ir.space import Read
 
+MANY_USES = 128
+"""Uses of an element from which a contraction gains by larger pieces than its operands lie in."""
 GEMM_TILES = 8
 """A contraction's tiles may be this much larger than others: their work grows faster than bytes."""
 
@@ -45,14 +48,15 @@ def choose(analysed: Analysed, mesh: Mesh, tile_elements: int) -> Plan:
             plan = plan_update(space, layout, graph.specs[roots[space.last.outs[0]]].shape)
             layouts[space.last.outs[0]] = layout
         else:
-            kin = kin_of(space, layouts, roots) if len(group.nodes) == 1 else None
+            part = needed_part(space, analysed.needed)
+            kin = kin_of(space, layouts, roots, part) if len(group.nodes) == 1 else None
             known = alike.get(kin) if kin is not None else None
             if known is None:
                 lies = {read: layouts[roots[read.operand.value]] for read in space.reads}
                 shapes = {
                     read: graph.specs[roots[read.operand.value]].shape for read in space.reads
                 }
-                plan = plan_group(space, lies, shapes, mesh, tile_elements)
+                plan = plan_group(space, lies, shapes, mesh, tile_elements, part)
                 made = [layout_of(plan, labels) for _, labels in space.outs]
                 if kin is not None:
                     plan = replace(plan, kin=kin)
@@ -65,13 +69,22 @@ def choose(analysed: Analysed, mesh: Mesh, tile_elements: int) -> Plan:
     return Plan(analysed, mesh, tuple(plans), layouts)
 
 
-def kin_of(space: Space, layouts: dict[int, Layout], roots: tuple[int, ...]) -> Any:
+def needed_part(space: Space, needed: dict[int, Box]) -> Box | None:
+    """The part of an elementwise or creating group's space that is needed; None: all of it."""
+    if space.last.op.kind not in ("elementwise", "creation") or len(space.outs) != 1:
+        return None
+    return needed.get(space.outs[0][0])
+
+
+def kin_of(
+    space: Space, layouts: dict[int, Layout], roots: tuple[int, ...], part: Box | None
+) -> Any:
     """All that the plan of a group of one node depends on, but for which values it reads."""
     node = space.last
     operands = tuple(
         None if o.value < 0 else (layouts[roots[o.value]], o.access) for o in node.operands
     )
-    return (id(node.op), id(node.call), operands, node.shapes, len(space.outs))
+    return (id(node.op), id(node.call), operands, node.shapes, len(space.outs), part)
 
 
 def leaving_values(analysed: Analysed) -> frozenset[int]:
@@ -137,8 +150,26 @@ def plan_group(
     shapes: dict[Read, tuple[int, ...]],
     mesh: Mesh,
     tile_elements: int,
+    part: Box | None,
 ) -> GroupPlan:
-    """Cuts and devices of one group that is no update."""
+    """Cuts and devices of one group that is no update.
+
+    Where only a part is needed, what lies around it is left in pieces as large as they come: they
+    are never made.
+    """
+    if part is not None:
+        inner = replace(space, sizes=tuple(hi - lo for lo, hi in part))
+        cuts = tuple(
+            cut_around(lo, hi, size, step)
+            for (lo, hi), size, step in zip(
+                part,
+                space.sizes,
+                tile_shape(inner.sizes, _bound(points(inner), mesh, tile_elements)),
+                strict=True,
+            )
+        )
+        by_size = sorted(space.reads, key=lambda r: -prod(r.shape))
+        return GroupPlan(space, cuts, place(cuts, by_size, lies, mesh), part=part)
     by_size = sorted(space.reads, key=lambda r: -prod(r.shape))
     if space.last.op.need is not None:
         by_size = []
@@ -220,6 +251,15 @@ def _base_axis(read: Read, axis: int) -> int:
     return -1 if walked is None else walked[0]
 
 
+def cut_around(lo: int, hi: int, size: int, step: int) -> tuple[int, ...]:
+    """Borders of pieces of `step` from lo to hi, with one piece before and one behind.
+
+    >>> cut_around(2, 5, 9, 2)
+    (0, 2, 4, 5, 9)
+    """
+    return tuple(sorted({0, size, *range(lo, hi, step), hi})) if size else (0, 0)
+
+
 def first_lying(
     by_size: list[Read], label: int, lies: dict[Read, Layout]
 ) -> tuple[int, ...] | None:
@@ -264,20 +304,13 @@ def cut_contraction(
 ) -> Cuts:
     """Cuts of a contraction: as its operands lie, then halved until every tile is within the bound
     and there is a piece for every worker."""
-    lying = {}
-    for label in range(len(space.sizes)):
-        borders = first_lying(by_size, label, lies) if label not in space.uncut else None
-        if borders is not None:
-            lying[label] = borders
     lengths = [max(n, 1) for n in space.sizes]
-    for label, borders in lying.items():
-        lengths[label] = int(max(np.diff(borders)))
     limit = tile_elements or min(bound * GEMM_TILES, mesh.devices[0].tile_elements * GEMM_TILES)
     volumes = [tuple(label for label in r.labels if label is not None) for r in by_size]
     volumes += [tuple(label for label in labels if label is not None) for _, labels in space.outs]
     free = [label for label in range(len(lengths)) if label not in space.uncut]
-    halve_until(lengths, volumes, limit, free)
     kept = [label for label in free if label not in space.contracted]
+    halve_until(lengths, volumes, limit, kept, free)
     while kept and _pieces(space.sizes, lengths) < _n_parts(mesh):
         label = max(kept, key=lambda c: (lengths[c], -c))
         smaller = lengths.copy()
@@ -287,12 +320,36 @@ def cut_contraction(
         lengths = smaller
     cuts = []
     for label, size in enumerate(space.sizes):
-        given = lying.get(label)
-        if given is not None and max(np.diff(given)) <= lengths[label]:
-            cuts.append(given)
-        else:
-            cuts.append(cut_evenly(size, lengths[label]))
+        borders = None
+        if label not in space.uncut:
+            borders = lying_within(space, by_size, label, lies, lengths[label])
+        cuts.append(borders or cut_evenly(size, lengths[label]))
     return tuple(cuts)
+
+
+def lying_within(
+    space: Space, by_size: list[Read], label: int, lies: dict[Read, Layout], length: int
+) -> tuple[int, ...] | None:
+    """The borders of the operand that lies in pieces along a label, if its pieces are within a length.
+
+    Where each element is used many times, neighbouring pieces are taken together up to the length:
+    bringing them together costs less than small products.
+    """
+    for read in by_size:
+        borders = lying_borders(read, label, lies[read])
+        if borders is None:
+            continue
+        if max(np.diff(borders)) > length:
+            return None
+        uses = prod(n for k, n in enumerate(space.sizes) if k not in read.labels)
+        if uses < MANY_USES:
+            return borders
+        taken = [0]
+        for before, border in pairwise(borders):
+            if border - taken[-1] > length:
+                taken.append(before)
+        return (*taken, borders[-1])
+    return None
 
 
 def _pieces(sizes: tuple[int, ...], lengths: list[int]) -> int:

@@ -9,6 +9,10 @@ LEAF_ELEMENTS = {"cpu": 1 << 17, "null": 1 << 17, "cuda": 1 << 26}
 """Reductions round in leaves of this many elements; larger tiles are unions of leaves."""
 
 
+SHORT = 512
+"""Length to which a contraction's kept labels are cut before its contracted ones are."""
+
+
 def floor_power(n: int) -> int:
     """The largest power of two that is at most n (n >= 1)."""
     return 1 << (n.bit_length() - 1)
@@ -47,7 +51,11 @@ def bound_for(n_elements: int, default: int, given: int, n_parts: int, leaf: int
 
 
 def halve_until(
-    lengths: list[int], volumes: list[tuple[int, ...]], bound: int, free: list[int]
+    lengths: list[int],
+    volumes: list[tuple[int, ...]],
+    bound: int,
+    first: list[int],
+    free: list[int],
 ) -> None:
     """Shorten the longest label of the largest volume until each volume is within `bound`.
 
@@ -58,7 +66,8 @@ def halve_until(
         if not over:
             return
         widest = max(over, key=lambda v: prod(lengths[label] for label in v))
-        choices = [label for label in widest if label in free and lengths[label] > 1]
+        choices = [label for label in widest if label in first and lengths[label] > SHORT]
+        choices = choices or [label for label in widest if label in free and lengths[label] > 1]
         if not choices:
             volumes = [v for v in volumes if v is not widest]
             continue

@@ -221,7 +221,7 @@ class Run:
         try:
             for writes in family.writes:
                 events.emit("tile_commit", op=family.op, tile=int(writes[i]), device=name, run=self)
-        except BaseException as error:  # noqa: BLE001 - kept, and raised by `go`
+        except BaseException as error:
             with self._lock:
                 self.failure = self.failure or error
                 self.stopping = True
@@ -338,7 +338,7 @@ class Run:
         if producer < 0:
             return self._arrays[tile]
         family, i = self.family_of(producer)
-        if self.program.updated[tile]:
+        if self.program.updated[tile] and self._was_updated(tile):
             raise LostTileError(
                 f"a tile of {family.op!r} (recorded at {family.site}) is lost and cannot be made "
                 "again: it was written to in place, and what was written over is gone"
@@ -352,6 +352,15 @@ class Run:
         for writes, values in zip(family.writes, outs, strict=True):
             made[int(writes[i])] = values
         return made[tile]
+
+    def _was_updated(self, tile: int) -> bool:
+        """Whether a write into a tile has been done."""
+        return any(
+            self.done[family.first + i]
+            for family in self.program.graph.families
+            if family.updates
+            for i in np.flatnonzero(family.writes[0] == tile).tolist()
+        )
 
     def _private(self, tile: int) -> Any:
         """Memory for a tile beside the slots; it counts in the ledger while it is held."""

@@ -42,7 +42,7 @@ def free_scratch() -> None:
 class Step:
     """One node of a group: where its operands come from and where its result goes."""
 
-    __slots__ = ("dtype", "out", "register", "run", "sources")
+    __slots__ = ("dtype", "located", "out", "register", "run", "sources")
 
     def __init__(self, run: Any, sources: list[tuple[str, int]], dtype: np.dtype[Any]) -> None:
         self.run = run
@@ -50,6 +50,7 @@ class Step:
         self.dtype = dtype
         self.out = -1
         self.register = -1
+        self.located = False
 
 
 def group_inputs(graph: Graph, group: Group) -> list[tuple[int, int]]:
@@ -69,13 +70,16 @@ def fused_kernel(
     """The kernel of a group of several nodes, and how many registers it uses."""
     steps, final, final_source = _steps(graph, group, plan, device_kind, parts_out)
     n_extra = len(plan.space.outs) - len(plan.space.last.outs)
+    last = plan.space.last.call.form
+    boxes = piece_boxes(plan.cuts, last.inputs[0] if final is not None else last.outputs[0], ())
     n_registers = _give_registers(steps, final is not None)
     on_cpu = device_kind == "cpu"
     torch = None if on_cpu else __import__("torch")
 
     def run(ins: list[Any], outs: list[Any], i: int) -> None:
         made: list[Any] = []
-        shape = tuple(np.broadcast_shapes(*(np.shape(x) for x in ins)))
+        box = tuple((lo, hi) for lo, hi in boxes[i].tolist())
+        shape = tuple(hi - lo for lo, hi in box)
         for step in steps:
             args = [ins[k] if where == "in" else made[k] for where, k in step.sources]
             if step.out >= 0:
@@ -84,7 +88,7 @@ def fused_kernel(
                 target = torch.empty(shape, dtype=to_torch(step.dtype), device=outs[0].device)
             else:
                 target = scratch(step.register, shape, step.dtype)
-            step.run(args, [target], None)
+            step.run(args, [target], At((box,), ()) if step.located else None)
             made.append(target)
         if final is not None:
             where, k = final_source[0]
@@ -116,6 +120,7 @@ def _steps(
             final_source = sources
             continue
         step = Step(lower(node.op, node.call, device_kind), sources, node.call.outs[0].dtype)
+        step.located = node.op.kind == "creation"
         step.out = out_of.get(node.outs[0], -1)
         where[node.outs[0]] = ("step", len(steps))
         steps.append(step)

@@ -145,7 +145,7 @@ class _Lowering:
             if node is not last and last.op.kind != "elementwise":
                 rename = last.call.form.inputs[0]
                 labels = tuple(None if label is None else rename[label] for label in labels)
-            place = -1 if node.op.kind == "elementwise" else i
+            place = -1 if node.op.kind in ("elementwise", "creation") else i
             read = by_key[operand, labels, node.shapes[i], place]
             columns.append(self.column(read.operand, routes[read]))
         return columns
