@@ -38,8 +38,7 @@ class Prepared:
 
 
 def refuse_impossible(analysed: Analysed, mesh: Mesh, budgets: Sequence[int]) -> None:
-    """Say at once that a value which must be stored, or the part of it that is read, is larger
-    than all memories together.
+    """Refuse at once a value that, as far as it is needed, is larger than all memories together.
 
     (A plan of its tiles could be larger than memory itself.)
     """

@@ -17,9 +17,9 @@ LONGEST = 32
 def find_groups(graph: Graph, roots: tuple[int, ...]) -> tuple[Group, ...]:
     """Groups in the order of their last nodes, which is a legal order to run them in.
 
-    An elementwise node or a creation joins the group of the elementwise node or reduction that reads its result
-    whole, if every other reader is in that group too or comes later, and if no write in between
-    changes what it reads.
+    An elementwise node or a creation joins the group of the elementwise node or reduction that
+    reads its result whole, if every other reader is in that group too or comes later, and if no
+    write in between changes what it reads.
     """
     producer: dict[int, int] = {}
     readers: dict[int, list[int]] = {}

@@ -1,6 +1,6 @@
 """Slice push-down: how much of each value anybody reads.
 
-A value that is kept is needed whole. Any other is needed in the hull of what its readers read of it;
+A value that is kept is needed whole. Any other is needed in the hull of what its readers read;
 elementwise nodes and creations pass their own need on, other ops need their operands whole.
 """
 
@@ -47,9 +47,7 @@ def _read_box(graph: Graph, node: Node, i: int, out: Box | None) -> Box | None:
     seen = whole_box(shape)
     if out is not None and node.op.kind == "elementwise":
         labels = node.call.form.inputs[i]
-        seen = tuple(
-            (0, n) if k is None else out[k] for k, n in zip(labels, shape, strict=True)
-        )
+        seen = tuple((0, n) if k is None else out[k] for k, n in zip(labels, shape, strict=True))
     elif operand.access is None:
         return None
     if operand.access is None:

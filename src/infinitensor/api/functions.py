@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
@@ -178,7 +178,7 @@ def bound_call(op: Op | None, key: Any, rule: Callable[[], Made]) -> Made:
             _bound.clear()
         found = _bound[key] = rule()
         if op is not None:
-            for spec in found.outs:
+            for spec in cast("Call", found).outs:
                 check_shape(op.name, spec.shape, spec.dtype)
     return found
 

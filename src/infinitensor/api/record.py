@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 FEW = 32
-"""Waiting calls below which their bytes start no evaluation: a few large ones may still be fused."""
+"""Waiting calls below which their bytes start no evaluation: they may still be fused."""
 
 
 class Ref:

@@ -34,7 +34,6 @@ class GroupPlan:
     kin: Any = None
     """What the cuts were chosen from: groups of equal kin are cut, reached and lowered alike."""
 
-
     def longest(self) -> list[int]:
         """The longest piece of each label, among those that are made."""
         part = self.part or tuple((0, borders[-1]) for borders in self.cuts)

@@ -82,7 +82,6 @@ class Access:
         """The hull of `base_region`."""
         return tuple((lo, hi) for lo, hi, _ in self.base_region(box))
 
-
     def view_box(self, tile: Box, shape: tuple[int, ...]) -> Box:
         """The box of the view (of this shape) that falls into a base tile; maybe an empty one."""
         box = []

@@ -80,8 +80,8 @@ def _lower_elementwise(op: Op, call: Call, device_kind: str) -> Run:
         return run_word
 
     def run_tree(ins: Sequence[Any], outs: Sequence[Any], at: At | None) -> None:
-        args = tuple(np.asarray(x).astype(d, copy=False) for x, d in zip(ins, call.loop, strict=True))
-        evaluate(tree, words, args, outs[0])
+        args = [np.asarray(x).astype(d, copy=False) for x, d in zip(ins, call.loop, strict=True)]
+        evaluate(tree, words, tuple(args), outs[0])
 
     return run_tree
 

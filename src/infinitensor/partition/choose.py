@@ -330,7 +330,7 @@ def cut_contraction(
 def lying_within(
     space: Space, by_size: list[Read], label: int, lies: dict[Read, Layout], length: int
 ) -> tuple[int, ...] | None:
-    """The borders of the operand that lies in pieces along a label, if its pieces are within a length.
+    """The borders of the operand that lies in pieces along a label, if these are within a length.
 
     Where each element is used many times, neighbouring pieces are taken together up to the length:
     bringing them together costs less than small products.

@@ -324,7 +324,7 @@ class Run:
         self._arrays[tile] = self._made_again(tile, {})
 
     def _made_again(self, tile: int, made: dict[int, Any]) -> Any:
-        """The values of a tile, in memory of their own where its slot holds something else by now."""
+        """The values of a tile, in memory of their own if its slot holds something else by now."""
         if tile in made:
             return made[tile]
         slot = int(self.program.slots[tile])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -630,7 +629,7 @@ class _Lowering:
     def scratch(
         self, group: Group, plan: GroupPlan, columns: Sequence[Column], n_registers: int
     ) -> int:
-        lengths = [max((int(b - a) for a, b in pairwise(c)), default=0) for c in plan.cuts]
+        lengths = plan.longest()
         widest = 0
         for n in group.nodes:
             node = self.graph.nodes[n]
@@ -686,7 +685,7 @@ class _Lowering:
         return tile_scratch(node, ins, (Spec(largest, tiles.dtype),), self.kind)
 
     def seconds(self, plan: GroupPlan) -> float:
-        lengths = [max((int(b - a) for a, b in pairwise(c)), default=0) for c in plan.cuts]
+        lengths = plan.longest()
         return kernel_seconds(plan.space.last.op.cost, prod(lengths), self.plan.mesh)
 
     def set_with(self, tile: int) -> TileSet:
