@@ -3,6 +3,7 @@
 A hook is a callable that gets keyword arguments; what it raises is raised at that place. With no
 hook on a name, `emit` is one dictionary look-up.
 
+>>> from infinitensor.events import emit, on
 >>> seen = []
 >>> with on("task_start", lambda **what: seen.append(what["op"])):
 ...     emit("task_start", op="add")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from infinitensor.analysis import analyse
@@ -89,10 +90,8 @@ def prepare(graph: Graph, mesh: Mesh, tile_elements: int, budgets: Sequence[int]
         except DoesNotFit as misfit:
             if smallest is None or misfit.need_bytes < smallest.need_bytes:
                 smallest = misfit
-            largest = max(
-                (t.boxes[:, :, 1] - t.boxes[:, :, 0]).prod(axis=1).max() for t in tasks.tiles
-            )
-            bound = int(min(bound or largest, largest)) // 4
+            largest = max(prod(group.longest()) for group in plan.groups)
+            bound = min(bound or largest, largest) // 4
             if bound < 1:
                 break
             continue

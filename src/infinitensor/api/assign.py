@@ -317,7 +317,7 @@ def _advanced(
                 if not mask.ndim:
                     base[-1] = None
         elif isinstance(item, tuple):
-            arrays.append((len(base), _in_range(item[1], tensor.shape[axis], axis)))
+            arrays.append((len(base), check_range(item[1], tensor.shape[axis], axis)))
             base.append(slice(None))
             axis += 1
         elif item is None:
@@ -327,7 +327,7 @@ def _advanced(
             axis += 1
         else:
             at = np.asarray(int(item), np.int64)
-            arrays.append((len(base), _in_range(at, tensor.shape[axis], axis)))
+            arrays.append((len(base), check_range(at, tensor.shape[axis], axis)))
             base.append(slice(None))
             axis += 1
     seen = tensor._seen_as(views.basic(tensor._whole(), tuple(base)))
@@ -354,9 +354,9 @@ def _nonzero(mask: Any) -> tuple[Any, ...]:
     return tuple(_call("nonzero", mask))
 
 
-def _in_range(array: Any, n: int, axis: int) -> Any:
+def check_range(array: Any, n: int, axis: int) -> Any:
     """Host-known indices are checked now; a tensor's when it is computed."""
-    if isinstance(array, np.ndarray) and array.size:
+    if isinstance(array, np.ndarray) and array.size and array.dtype.kind in "iu":
         low, high = int(array.min()), int(array.max())
         if low < -n or high >= n:
             wrong = low if low < -n else high

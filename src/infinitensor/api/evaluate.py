@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from infinitensor.api.session import Session
 
 
+SMALL_TILE = 1 << 13
+"""Elements of a task, on average, below which workers do not help."""
+
+
 @dataclass(slots=True)
 class Stopped:
     """A run that was stopped: what it was making, and how to go on."""
@@ -230,7 +234,9 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
         for version in used_up:
             version.table = None
         n_points = sum(spec.n_elements for spec in bound.specs)
-        inline = n_points <= config.inline_elements
+        # small tiles are bound by Python's lock: there a second thread only gets in the way
+        limit = config.inline_elements
+        inline = limit > 0 and (n_points <= limit or n_points < SMALL_TILE * run.n_tasks)
         stopped = Stopped(run, bound.kept, bound.nodes, used_up, inline)
         _finish(session, stopped, resumed=False)
         session.counts["whole_ops"] += sum(node.op.whole for node in bound.nodes)

@@ -174,12 +174,13 @@ def bound_call(op: Op | None, key: Any, rule: Callable[[], Made]) -> Made:
     except TypeError:
         return rule()
     if found is None:
-        if len(_bound) > 65536:
-            _bound.clear()
-        found = _bound[key] = rule()
+        found = rule()
         if op is not None:
             for spec in cast("Call", found).outs:
                 check_shape(op.name, spec.shape, spec.dtype)
+        if len(_bound) > 65536:
+            _bound.clear()
+        _bound[key] = found
     return found
 
 
@@ -574,6 +575,8 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
     for name, op in TABLE.items():
         found[name] = public_function(op)
+    for name in INDEXED:
+        found[name] = _index_checked(found[name])
     found.update(VIEWS)
     found.update(HELPERS)
     for name, function in found.items():
@@ -584,6 +587,37 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
                 setattr(namespace, head, _Sub())
             setattr(getattr(namespace, head), tail, function)
     return found
+
+
+INDEXED = ("take", "take_along_axis", "put")
+"""Functions of an array and indices, in this order, whose indices are checked at the call."""
+
+
+def _index_checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, with indices that are known on the host checked at the call."""
+    signature = inspect.signature(function)
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            given = signature.bind(*args, **kwargs)
+        except TypeError:
+            return function(*args, **kwargs)
+        given.apply_defaults()
+        first, index = list(given.arguments.values())[:2]
+        if not isinstance(index, Tensor) and given.arguments.get("mode", "raise") == "raise":
+            shape = np.shape(first)
+            axis = given.arguments.get("axis")
+            along = index if axis is not None or not np.ndim(index) else np.reshape(index, -1)
+            if axis is None:
+                assign.check_range(np.asarray(along), prod(shape), 0)
+            elif -len(shape) <= axis < len(shape):
+                assign.check_range(np.asarray(along), shape[axis], axis % len(shape))
+        return function(*args, **kwargs)
+
+    checked.__signature__ = signature  # type: ignore[attr-defined]
+    for name in ("__name__", "__qualname__", "__doc__", "__module__"):
+        setattr(checked, name, getattr(function, name))
+    return checked
 
 
 class _Sub:

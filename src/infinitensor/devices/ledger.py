@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from infinitensor.devices.device import Device
 
 
+BLOCK_BYTES = 1 << 18
+"""Slabs smaller than this are carved from blocks of about this size."""
+
+
 class Buffer:
     """A slab in use. It goes back to its ledger when nothing holds it any more."""
 
@@ -54,10 +58,23 @@ class Ledger:
             else:
                 if self.used_bytes + self.resting_bytes + n_bytes > self.budget_bytes:
                     self.trim()
-                block = self._from_device(n_bytes)
+                block = self._carved(n_bytes)
             self.used_bytes += n_bytes
             self.peak_bytes = max(self.peak_bytes, self.used_bytes)
         return Buffer(block, self, n_bytes)
+
+    def _carved(self, n_bytes: int) -> Any:
+        """A new slab. Small ones are carved from a larger block, so that asking the device, which
+        costs more than a small kernel, is rare; the others of that block rest here."""
+        room = self.budget_bytes - self.used_bytes - self.resting_bytes
+        n = min(BLOCK_BYTES, max(room, 0)) // n_bytes
+        if n < 2 or self.device.kind == "null":
+            return self._from_device(n_bytes)
+        block = self._from_device(n * n_bytes)
+        rest = [block[k * n_bytes : (k + 1) * n_bytes] for k in range(1, n)]
+        self._resting.setdefault(n_bytes, []).extend(rest)
+        self.resting_bytes += (n - 1) * n_bytes
+        return block[:n_bytes]
 
     def _from_device(self, n_bytes: int) -> Any:
         try:

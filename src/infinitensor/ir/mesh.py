@@ -53,6 +53,7 @@ class Mesh:
     def from_json(cls, text: str) -> Mesh:
         """The mesh a text describes.
 
+        >>> from infinitensor.ir.mesh import Mesh, preset
         >>> mesh = preset("cpu", 2, 1 << 30, 2)
         >>> Mesh.from_json(mesh.to_json()) == mesh
         True

@@ -386,7 +386,7 @@ _truth(
     """True where a value over the axes is not zero.
 
     >>> import infinitensor as it
-    >>> bool(it.any(it.asarray([0, 2])))
+    >>> it.any(it.asarray([0, 2])).item()
     True
     """,
 )
@@ -395,7 +395,7 @@ _truth(
     """True where no value over the axes is zero.
 
     >>> import infinitensor as it
-    >>> bool(it.all(it.asarray([0, 2])))
+    >>> it.all(it.asarray([0, 2])).item()
     False
     """,
 )

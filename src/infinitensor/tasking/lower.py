@@ -655,7 +655,10 @@ class _Lowering:
                 ins = (Spec((prod(lengths),), node.call.outs[0].dtype),) * len(node.operands)
                 outs = (Spec((prod(lengths),), node.call.outs[0].dtype),)
             widest = max(widest, tile_scratch(node, ins, outs, self.kind))
-        return widest + n_registers * prod(lengths) * 16
+        wide = max(
+            spec.dtype.itemsize for n in group.nodes for spec in self.graph.nodes[n].call.outs
+        )
+        return widest + n_registers * prod(lengths) * wide
 
     def needed_specs(self, node: Node, columns: Sequence[Column]) -> tuple[Spec, ...]:
         """The largest box that any task gets of each operand."""
