@@ -40,11 +40,11 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow and not gpu and not remote" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 -m "not slow and not gpu and not remote" $(PYTEST_ARGS)
 	@$(BIN)/python tools/whole_ops.py
 
 test-all: lint
-	INFINITENSOR_TEST_ALL=1 $(BIN)/python -m pytest -m "not gpu and not remote" \
+	INFINITENSOR_TEST_ALL=1 $(BIN)/python -m pytest -n 2 -m "not gpu and not remote" \
 	    --timeout=1800 -o faulthandler_timeout=1900 $(PYTEST_ARGS)
 	@$(BIN)/python tools/whole_ops.py
 

@@ -29,6 +29,7 @@ N_MOMENTS = 20 if WHOLE else 8
 SCRIPT = """
 it.config.small_elements = 0
 it.config.tile_elements = 1 << 14
+it.config.inline_elements = 0  # always the worker threads
 session = it.init(devices="cpu*3")
 rng = np.random.default_rng(5)
 source = rng.normal(size=(600, 300))

@@ -103,6 +103,8 @@ class Edges:
         inside = self.inside(tile, region)
         if inside is not None:
             self.link(self.tracker(tile).read(task, inside), task)
+        elif self.producers[tile] >= 0:  # no element is read, but the tile has to be there
+            self.link([int(self.producers[tile])], task)
 
     def inside(self, tile: int, region: Any) -> Any:
         """The part of a region that lies in a tile; None if no element does."""
@@ -191,6 +193,8 @@ class Edges:
             inside = self.inside(tile, region)
             if inside is not None:
                 self.link(self.tracker(tile).write(int(tasks[i]), inside), int(tasks[i]))
+            elif self.producers[tile] >= 0:
+                self.link([int(self.producers[tile])], int(tasks[i]))
 
     def columns(self) -> tuple[np.ndarray, np.ndarray]:
         """All edges."""
