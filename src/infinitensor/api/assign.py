@@ -9,7 +9,7 @@ import numpy as np
 from numpy._core._exceptions import _UFuncOutputCastingError
 
 from infinitensor.api import views
-from infinitensor.api.record import Ref, host_view, record, record_write, stored
+from infinitensor.api.record import Ref, cached_rule, host_view, record, record_write, stored
 from infinitensor.api.version import Version, user_site
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype
@@ -54,20 +54,6 @@ def copied(tensor: Tensor) -> Tensor:
     op = TABLE["_copy"]
     call = cached_rule(op, (Spec(tensor.shape, tensor.dtype),))
     return _make(tensor._session, record(tensor._session, op, call, [tensor._ref()])[0])
-
-
-_calls: dict[Any, Any] = {}
-
-
-def cached_rule(op: Any, specs: tuple[Any, ...], *rest: Any) -> Any:
-    """The call of an op for specs and hashable arguments; the same object each time."""
-    key = (op.name, specs, rest)
-    call = _calls.get(key)
-    if call is None:
-        if len(_calls) > 65536:
-            _calls.clear()
-        call = _calls[key] = op.rule(*specs, *rest)
-    return call
 
 
 def cast(tensor: Tensor, dtype: np.dtype[Any], copy: bool, casting: str) -> Tensor:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from infinitensor.api import assign, views
-from infinitensor.api.record import Ref, record
+from infinitensor.api.record import Ref, cached_rule, record
 from infinitensor.api.session import current_session
 from infinitensor.api.tensor import Tensor, fresh, from_values
 from infinitensor.config import config
@@ -331,9 +331,7 @@ def updated(session: Session, op: Op, call: Call, operands: list[Any]) -> Versio
     base: Ref = operands[0]
     if base.view is not None or base.version.node is None:
         copy = TABLE["_copy"]
-        made = record(
-            session, copy, assign.cached_rule(copy, (Spec(base.shape, base.dtype),)), [base]
-        )
+        made = record(session, copy, cached_rule(copy, (Spec(base.shape, base.dtype),)), [base])
         base = Ref(made[0], None, base.dtype)
     rest = [
         o if isinstance(o, Ref) else from_values(session, np.asarray(o))._ref()
@@ -679,9 +677,13 @@ def _equip() -> None:
 
 
 def _power(power: Callable[..., Any], base: Tensor, exponent: Any) -> Any:
-    """NumPy's operator squares for an exponent of 2, which for bool gives another dtype."""
-    if type(exponent) is int and exponent == 2 and base.dtype == np.bool_:
+    """NumPy's operator squares and takes roots where the exponent says so: faster than a power,
+    and for bool another dtype."""
+    kind = type(exponent)
+    if (kind is int or (kind is float and base.dtype.kind in "fc")) and exponent == 2:
         return namespace.square(base)
+    if kind is float and base.dtype.kind in "fc" and exponent == 0.5:
+        return namespace.sqrt(base)
     return power(base, exponent) if _known(exponent) else NotImplemented
 
 

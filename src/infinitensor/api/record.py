@@ -41,6 +41,20 @@ class Ref:
         self.dtype = dtype
 
 
+_calls: dict[Any, Any] = {}
+
+
+def cached_rule(op: Any, specs: tuple[Any, ...], *rest: Any) -> Any:
+    """The call of an op for specs and hashable arguments; the same object each time."""
+    key = (op.name, specs, rest)
+    call = _calls.get(key)
+    if call is None:
+        if len(_calls) > 65536:
+            _calls.clear()
+        call = _calls[key] = op.rule(*specs, *rest)
+    return call
+
+
 def host_view(ref: Ref) -> np.ndarray:
     """The values of a reference to a small host value, without a copy."""
     base = ref.version.host
@@ -153,7 +167,8 @@ def _readable(session: Session, ref: Ref) -> Ref:
     op = TABLE["_strided"]
     base = Ref(ref.version, None, ref.version.dtype)
     spec = Spec(ref.version.shape, ref.version.dtype)
-    gathered = record(session, op, op.rule(spec, view.shape, view.offset, view.strides), [base])[0]
+    call = cached_rule(op, (spec,), view.shape, view.offset, view.strides)
+    gathered = record(session, op, call, [base])[0]
     found = Ref(gathered, None, gathered.dtype)
     if view.part:
         whole = whole_view(view.shape)
@@ -245,7 +260,7 @@ def record_write(session: Session, base: Version, view: View, value: Any, site: 
     """
     op = TABLE[WRITE]
     shape = view.shape if not isinstance(value, Ref) else value.shape
-    call = op.rule(Spec(base.shape, base.dtype), Spec(shape, base.dtype))
+    call = cached_rule(op, (Spec(base.shape, base.dtype), Spec(shape, base.dtype)))
     with session.guard():
         session.check_open()
         if session.dropped or session.graveyard:

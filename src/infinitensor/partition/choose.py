@@ -263,12 +263,18 @@ def cut_around(lo: int, hi: int, size: int, step: int) -> tuple[int, ...]:
 def first_lying(
     by_size: list[Read], label: int, lies: dict[Read, Layout]
 ) -> tuple[int, ...] | None:
-    """How the largest operand that lies in pieces along a label is cut there."""
+    """The cut along a label that most of the large operands lie in; of equals the largest one's.
+
+    (The reads of a stencil are shifted against each other: the cut of the middle ones moves least.)
+    """
+    votes: dict[tuple[int, ...], int] = {}
     for read in by_size:
+        if 2 * prod(read.shape) < prod(by_size[0].shape) and votes:
+            break
         borders = lying_borders(read, label, lies[read])
         if borders is not None:
-            return borders
-    return None
+            votes[borders] = votes.get(borders, 0) + 1
+    return max(votes, key=lambda borders: votes[borders]) if votes else None
 
 
 def lying_borders(read: Read, label: int, layout: Layout) -> tuple[int, ...] | None:
@@ -323,7 +329,8 @@ def cut_contraction(
         borders = None
         if label not in space.uncut:
             borders = lying_within(space, by_size, label, lies, lengths[label])
-        cuts.append(borders or cut_evenly(size, lengths[label]))
+        n_pieces = -(-size // lengths[label]) or 1
+        cuts.append(borders or cut_evenly(size, max(-(-size // n_pieces), 1)))
     return tuple(cuts)
 
 

@@ -1,0 +1,39 @@
+"""Strict sessions for tests: everything is recorded, planned and cut, and settings are put back."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import infinitensor as it
+from infinitensor.api.evaluate import Bound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from infinitensor.pipeline import Prepared
+
+
+@contextmanager
+def strict(
+    devices: str, tile_elements: int = 7, memory: str | int | None = None, **given: Any
+) -> Iterator[it.Session]:
+    """A session in which no op is too small to be planned; two workers, whatever the machine."""
+    before = {field.name: getattr(it.config, field.name) for field in fields(it.config)}
+    wanted = {"small_elements": 0, "tile_elements": tile_elements, "workers": 2, **given}
+    for name, value in wanted.items():
+        setattr(it.config, name, value)
+    try:
+        with it.init(devices, memory=memory) as session:
+            yield session
+    finally:
+        for name, value in before.items():
+            setattr(it.config, name, value)
+
+
+def prepared(session: it.Session, *tensors: Any) -> Prepared:
+    """What every stage says of some waiting tensors; nothing runs."""
+    with session.guard():
+        session.drain()
+        return Bound(session, [tensor._version for tensor in tensors]).prepared()

@@ -1,0 +1,100 @@
+"""Cuts cover every label once; pieces are shared out in even blocks."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+import infinitensor as it
+from infinitensor.ir.layout import HOST
+from infinitensor.ir.mesh import preset
+from infinitensor.ir.region import grid_shape
+from infinitensor.partition import canonical_layout
+from infinitensor.partition.choose import blocks, cut_around
+from tests.ir.budget import examples
+from tests.ir.sessions import prepared, strict
+from tests.tasking.programs import recorded
+
+
+@given(st.integers(0, 500), st.integers(1, 9))
+@examples(100)
+def test_blocks_are_contiguous_and_as_even_as_can_be(n: int, n_devices: int) -> None:
+    devices = blocks(n, n_devices)
+    assert len(devices) == n
+    assert (np.diff(devices) >= 0).all()
+    counts = np.bincount(devices, minlength=n_devices)
+    assert len(counts) == n_devices
+    assert counts.max() - counts.min() <= 1
+
+
+@given(st.data(), st.integers(0, 60), st.integers(1, 20))
+@examples(150)
+def test_cuts_around_a_part_end_at_its_borders(data: Any, size: int, step: int) -> None:
+    lo = data.draw(st.integers(0, size))
+    hi = data.draw(st.integers(lo, size))
+    cuts = cut_around(lo, hi, size, step)
+    assert (cuts[0], cuts[-1]) == (0, size)
+    if not size:
+        return
+    assert all(a < b for a, b in pairwise(cuts))
+    assert hi in cuts
+    if lo < hi:
+        assert lo in cuts
+        assert all(b - a <= step for a, b in pairwise(cuts) if lo <= a and b <= hi)
+        assert sum(a < lo for a, _ in pairwise(cuts)) <= 1
+        assert sum(b > hi for _, b in pairwise(cuts)) <= 1
+
+
+@given(st.lists(st.integers(0, 40), max_size=3).map(tuple), st.integers(1, 50), st.integers(1, 4))
+@examples(100)
+def test_what_comes_from_outside_is_spread_over_all_devices(
+    shape: tuple[int, ...], bound: int, n_devices: int
+) -> None:
+    layout = canonical_layout(shape, preset("cpu", n_devices, 1 << 30, 2), bound)
+    assert [cuts[-1] for cuts in layout.cuts] == list(shape)
+    counts = np.bincount(layout.owner_array, minlength=n_devices)
+    assert counts.max() - counts.min() <= 1
+    assert sum(layout.elements_on(d) for d in range(n_devices)) == prod(shape)
+
+
+@given(st.integers(0, 1 << 30), st.sampled_from([1, 7, 50]))
+@examples(40)
+def test_every_cut_covers_its_label_once(seed: int, tile_elements: int) -> None:
+    with strict("null*3", tile_elements) as session:
+        found = prepared(session, *recorded(seed))
+    for group in found.plan.groups:
+        for label, cuts in enumerate(group.cuts):
+            if group.tiles is None:
+                assert cuts[-1] == group.space.sizes[label]
+            assert cuts[0] == 0
+            assert cuts == (0, 0) or all(a < b for a, b in pairwise(cuts))
+        n_pieces = prod(grid_shape(group.cuts)) if group.tiles is None else len(group.tiles)
+        assert len(group.devices) == n_pieces
+        assert all(0 <= d < 3 for d in group.devices.tolist())
+    graph = found.analysed.graph
+    for value, layout in found.plan.layouts.items():
+        assert tuple(cuts[-1] for cuts in layout.cuts) == graph.specs[value].shape
+        assert len(layout.owner_array) == layout.n_tiles
+        assert set(layout.owners) <= {HOST, 0, 1, 2}
+
+
+def test_a_group_stays_where_its_largest_operand_lies() -> None:
+    with strict("cpu*3", 20) as session:
+        x = it.asarray(np.ones((30, 10)))
+        found = prepared(session, x * 2 + 1)
+    (group,) = found.plan.groups
+    (leaf,) = found.analysed.graph.leaves
+    assert group.cuts == leaf.layout.cuts
+    np.testing.assert_array_equal(group.devices, leaf.layout.owner_array)
+    assert found.moves.moved == {}
+
+
+def test_only_the_needed_part_is_cut_small() -> None:
+    with strict("null*2", 100) as session:
+        found = prepared(session, (it.ones((1000, 100)) * 3)[500:502] + 1)
+    assert found.program.graph.n_tasks <= 10
