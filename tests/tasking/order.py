@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from infinitensor.ir.tasks import Family, Program
+    from infinitensor.ir.region import Box
+    from infinitensor.ir.tasks import Family, Program, TileSet
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,12 @@ def ordered(above: list[int], a: int, b: int) -> bool:
     return a == b or bool(above[a] >> b & 1 or above[b] >> a & 1)
 
 
-def box_of(program: Program, tile: int) -> Any:
+def set_of(program: Program, tile: int) -> TileSet:
+    """The tile set a tile belongs to."""
+    return next(t for t in program.graph.tiles if t.first <= tile < t.first + t.n)
+
+
+def box_of(program: Program, tile: int) -> Box:
     """Where a tile lies in its tensor."""
-    for tiles in program.graph.tiles:
-        if tiles.first <= tile < tiles.first + tiles.n:
-            return tuple((int(lo), int(hi)) for lo, hi in tiles.boxes[tile - tiles.first])
-    raise AssertionError
+    tiles = set_of(program, tile)
+    return tuple((int(lo), int(hi)) for lo, hi in tiles.boxes[tile - tiles.first])

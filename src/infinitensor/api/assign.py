@@ -617,12 +617,13 @@ class Flat:
         if tensor._frozen:
             raise ValueError("underlying array is read-only")
         given = value.numpy() if _is_tensor(value) else value
-        if isinstance(given, np.generic):
+        single = isinstance(index, int | np.integer)
+        if isinstance(given, np.generic) and not single:
             given = np.asarray(given)
         try:
             given = _host_value(given, tensor.dtype)
-        except TypeError as error:
-            if not isinstance(index, int | np.integer):
+        except (TypeError, OverflowError) as error:
+            if not single:
                 raise
             raise ValueError("Error setting single item of array.") from error
         view = views.reshaped(tensor._whole(), (tensor.size,))

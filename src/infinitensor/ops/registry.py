@@ -85,7 +85,14 @@ def elementwise(
     resolve = dtype if dtype is not None else getattr(np, name)
 
     def rule(*specs: Spec) -> Call:
-        shape = np.broadcast_shapes(*(spec.shape for spec in specs))
+        try:
+            shape = np.broadcast_shapes(*(spec.shape for spec in specs))
+        except ValueError:
+            shapes = " ".join(str(spec.shape).replace(" ", "") for spec in specs)
+            raise ValueError(
+                f"{name}: operands could not be broadcast together with shapes {shapes}; sizes must "
+                "be equal or 1, counted from the last axis"
+            ) from None
         loop = resolve_loop(resolve, specs)
         return Call(broadcast_form(specs, shape), (Spec(shape, loop[-1]),), (), loop[:-1])
 

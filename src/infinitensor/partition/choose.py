@@ -84,7 +84,8 @@ def kin_of(
     operands = tuple(
         None if o.value < 0 else (layouts[roots[o.value]], o.access) for o in node.operands
     )
-    return (id(node.op), id(node.call), operands, node.shapes, len(space.outs), part)
+    same = tuple(node.operands.index(o) for o in node.operands)  # x * x reads once, x * y twice
+    return (id(node.op), id(node.call), operands, same, node.shapes, len(space.outs), part)
 
 
 def leaving_values(analysed: Analysed) -> frozenset[int]:

@@ -1,0 +1,172 @@
+"""What every device must do, and how devices are named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+
+import infinitensor as it
+from infinitensor.devices import Device, open_devices
+from infinitensor.devices.device import host_free_bytes, parse_devices
+from tests.ir.sessions import strict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+DTYPES = ["bool", "int8", "uint8", "int32", "int64", "float32", "float64", "complex128"]
+
+
+class DeviceTests:
+    """A device inherits these; `text` names it."""
+
+    text = ""
+    holds_values = True
+
+    @pytest.fixture
+    def device(self) -> Device:
+        (found,) = open_devices(self.text)
+        return found
+
+    def test_it_is_of_the_kind_it_was_named(self, device: Device) -> None:
+        kind = self.text.partition(":")[0]
+        assert device.kind == kind
+        assert device.name.startswith(kind + ":")
+
+    @pytest.mark.parametrize("dtype", DTYPES)
+    @pytest.mark.parametrize("shape", [(), (5,), (3, 4), (0, 3)], ids=str)
+    def test_values_survive_the_way_there_and_back(
+        self, device: Device, shape: tuple[int, ...], dtype: str
+    ) -> None:
+        values = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+        block = device.allocate(max(values.nbytes, 64) + 64)
+        array = device.array(block, shape, values.dtype)
+        device.from_host(array, values)
+        device.synchronize()
+        if not self.holds_values:
+            with pytest.raises(ValueError, match="holds no values"):
+                device.to_host(array)
+            return
+        found = device.to_host(array)
+        assert found.dtype == values.dtype
+        np.testing.assert_array_equal(found, values)
+
+    def test_turned_values_are_stored_in_order(self, device: Device) -> None:
+        values = np.arange(12.0).reshape(3, 4)[::-1].T
+        array = device.array(device.allocate(128), (4, 3), values.dtype)
+        device.from_host(array, values)
+        if self.holds_values:
+            np.testing.assert_array_equal(device.to_host(array), values)
+
+    def test_kernels_start_in_its_context(self, device: Device) -> None:
+        with device.running():
+            pass
+        device.synchronize()
+        device.release()
+
+    def test_it_has_memory(self, device: Device) -> None:
+        assert device.free_bytes() > 0
+
+    def test_virtual_devices_have_names_of_their_own(self) -> None:
+        names = [device.name for device in open_devices(self.text + "*3")]
+        assert len(set(names)) == 3
+
+    def test_a_plan_runs_on_it(self) -> None:
+        with strict(self.text + "*2", 7):
+            x = it.asarray(np.arange(24.0).reshape(4, 6))
+            y = x @ x.T + it.sum(x, axis=1)
+            if self.holds_values:
+                wanted = np.arange(24.0).reshape(4, 6)
+                np.testing.assert_array_equal(y.numpy(), wanted @ wanted.T + wanted.sum(1))
+            else:
+                it.compute(y)
+            assert it.stats()["tasks"] > 0
+            assert len(it.stats()["peak_bytes"]) == 2
+
+
+@pytest.mark.local
+class TestCpu(DeviceTests):
+    text = "cpu"
+
+    def test_a_block_is_aligned_and_an_array_is_a_view_of_it(self) -> None:
+        (device,) = open_devices("cpu")
+        block = device.allocate(256)
+        assert block.ctypes.data % 64 == 0
+        array = device.array(block, (4, 8), np.dtype(np.float64))
+        assert np.shares_memory(array, block)
+        assert np.shares_memory(device.to_host(array), block)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+class TestCuda(DeviceTests):
+    text = "cuda:0"
+
+
+class TestNull(DeviceTests):
+    text = "null"
+    holds_values = False
+
+
+def test_null_counts_everything_and_gives_no_values() -> None:
+    with strict("null*3", 7):
+        x = it.ones((9, 6))
+        y = (x * 2) @ x.T
+        planned = it.plan(y)
+        it.compute(y)
+        assert it.stats()["tasks"] == planned.n_tasks
+        with pytest.raises(ValueError, match="holds no values"):
+            y.numpy()
+        with pytest.raises(ValueError, match="holds no values"):
+            float(it.sum(x))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("cpu", [("cpu", 0)]),
+        ("cpu*4", [("cpu", 0)] * 4),
+        (" cpu , cpu*2 ", [("cpu", 0)] * 3),
+        (["null", "null*2"], [("null", 0)] * 3),
+        ("cuda:1", [("cuda", 1)]),
+        ("cuda:0*4", [("cuda", 0)] * 4),
+        ("cuda:0,cuda:3", [("cuda", 0), ("cuda", 3)]),
+    ],
+    ids=str,
+)
+def test_texts_name_devices(text: str | list[str], wanted: list[tuple[str, int]]) -> None:
+    assert parse_devices(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("gpu", "'gpu' names no device; write 'cpu'"),
+        ("cpu*x", r"'cpu\*x' names no device"),
+        ("cpu:", "names no device"),
+        ("cpu*-1", "names no device"),
+        ("cpu*0", r"'cpu\*0' asks for no device at all"),
+        ("cpu,null", "devices of one session are of one kind"),
+        (["cpu", ""], "'' names no device"),
+        ("cpu,", "'' names no device"),
+    ],
+    ids=str,
+)
+def test_texts_that_name_none_say_what_to_write(text: Iterable[str], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        parse_devices(text)
+
+
+def test_nothing_named_means_all_gpus_or_the_cpu() -> None:
+    found: Any = parse_devices(None)
+    assert found == parse_devices("")
+    n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    assert found == ([("cuda", k) for k in range(n_gpus)] or [("cpu", 0)])
+
+
+def test_free_host_memory_is_less_than_the_machine_has() -> None:
+    import os
+
+    assert 0 < host_free_bytes() <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
