@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.ir.budget import examples
+from tests.ir.sessions import strict
+from tests.tasking.programs import recorded
 
 import infinitensor as it
 from infinitensor.analysis import analyse
 from infinitensor.api.evaluate import Bound
-from infinitensor.ir.graph import Analysed
 from infinitensor.ir.region import box_size, whole_box
-from tests.ir.budget import examples
-from tests.ir.sessions import strict
-from tests.tasking.programs import recorded
+
+if TYPE_CHECKING:
+    from infinitensor.ir.graph import Analysed
 
 
 def analysed(session: it.Session, *tensors: it.Tensor) -> Analysed:
@@ -22,7 +26,7 @@ def analysed(session: it.Session, *tensors: it.Tensor) -> Analysed:
     return analyse(Bound(session, [tensor._version for tensor in tensors]).graph())
 
 
-def leaf() -> it.Tensor:
+def leaf() -> Any:
     return it.asarray(np.ones((20, 10)))
 
 

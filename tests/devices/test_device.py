@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
+from tests.ir.sessions import strict
 
 import infinitensor as it
 from infinitensor.devices import Device, open_devices
 from infinitensor.devices.device import host_free_bytes, parse_devices
-from tests.ir.sessions import strict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

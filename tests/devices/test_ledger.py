@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.ir.budget import examples
 
 from infinitensor import events
 from infinitensor.devices import Buffer, Ledger, open_devices
 from infinitensor.devices.ledger import BLOCK_BYTES
 from infinitensor.errors import DeviceOutOfMemoryError
 from infinitensor.ir.slab import slab_bytes
-from tests.ir.budget import examples
 
 
 class Recorder:

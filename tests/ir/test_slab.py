@@ -15,7 +15,7 @@ counts = st.integers(0, 1 << 45) | st.integers(0, 5000) | near_powers
 
 
 @given(counts)
-@examples(500)
+@examples(200)
 def test_a_slab_holds_its_tile_and_wastes_an_eighth_at_most(n: int) -> None:
     slab = int(slab_bytes(n))
     assert n <= slab <= 1.125 * n + 64
@@ -24,7 +24,7 @@ def test_a_slab_holds_its_tile_and_wastes_an_eighth_at_most(n: int) -> None:
 
 
 @given(counts, counts)
-@examples(500)
+@examples(200)
 def test_more_bytes_never_take_a_smaller_slab(a: int, b: int) -> None:
     assert int(slab_bytes(min(a, b))) <= int(slab_bytes(max(a, b)))
 

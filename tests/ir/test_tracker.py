@@ -145,8 +145,10 @@ def test_reads_do_not_wait_for_reads() -> None:
     assert edges.tracker.write(50, ((0, 1, 1),))
 
 
-@given(st.sampled_from([(12,), (7, 9)]).flatmap(lambda s: st.tuples(regions(s, 12), regions(s, 12))))
-@examples(300)
+@given(
+    st.sampled_from([(12,), (7, 9)]).flatmap(lambda s: st.tuples(regions(s, 12), regions(s, 12)))
+)
+@examples(150)
 def test_regions_that_share_an_element_meet(pair: tuple[Region, Region]) -> None:
     a, b = pair
     shares = bool(elements(a) & elements(b))
@@ -156,8 +158,10 @@ def test_regions_that_share_an_element_meet(pair: tuple[Region, Region]) -> None
         assert meet(a, b) == shares
 
 
-@given(st.sampled_from([(12,), (7, 9)]).flatmap(lambda s: st.tuples(regions(s, 12), regions(s, 12))))
-@examples(300)
+@given(
+    st.sampled_from([(12,), (7, 9)]).flatmap(lambda s: st.tuples(regions(s, 12), regions(s, 12)))
+)
+@examples(150)
 def test_what_is_hidden_lies_inside(pair: tuple[Region, Region]) -> None:
     outer, inner = pair
     if hides(outer, inner):

@@ -66,13 +66,14 @@ def structured(base: Array, array: Array) -> tuple[View, Access]:
 
 
 @given(walked())
-@examples(300)
+@examples(120)
 def test_slices_transposes_and_broadcasts_are_structured(case: tuple[Array, Array]) -> None:
     base, wanted = case
     view, access = structured(base, wanted)
     found = take(base, access, whole_box(view.shape), whole_box(base.shape))
     np.testing.assert_array_equal(found, wanted)
-    assert found.size <= 1 or np.shares_memory(found, base)
+    walks = any(axis is not None for axis in access.axes)
+    assert not found.size or not walks or np.shares_memory(found, base)
     strided = np.lib.stride_tricks.as_strided(
         base.reshape(-1)[view.offset :], view.shape, [s * base.itemsize for s in view.strides]
     )
@@ -83,7 +84,7 @@ def test_slices_transposes_and_broadcasts_are_structured(case: tuple[Array, Arra
 
 
 @given(walked())
-@examples(150)
+@examples(80)
 def test_torch_tiles_give_what_numpy_tiles_give(case: tuple[Array, Array]) -> None:
     base, wanted = case
     _, access = structured(base, wanted)
@@ -93,7 +94,7 @@ def test_torch_tiles_give_what_numpy_tiles_give(case: tuple[Array, Array]) -> No
 
 
 @given(walked(), st.data())
-@examples(300)
+@examples(120)
 def test_a_box_of_a_view_names_exactly_its_base_region(
     case: tuple[Array, Array], data: st.DataObject
 ) -> None:
@@ -118,7 +119,7 @@ def test_a_box_of_a_view_names_exactly_its_base_region(
 
 
 @given(walked(), st.integers(1, 4))
-@examples(300)
+@examples(120)
 def test_tiles_of_the_base_share_out_the_view(case: tuple[Array, Array], step: int) -> None:
     base, array = case
     if not array.size:
@@ -127,7 +128,9 @@ def test_tiles_of_the_base_share_out_the_view(case: tuple[Array, Array], step: i
     cuts = tuple(cut_evenly(n, step) for n in base.shape)
     seen = 0
     for tile in boxes_of(cuts):
-        if not all(at < 0 or lo <= at < hi for at, (lo, hi) in zip(access.fixed, tile, strict=True)):
+        if not all(
+            at < 0 or lo <= at < hi for at, (lo, hi) in zip(access.fixed, tile, strict=True)
+        ):
             continue
         box = access.view_box(tile, array.shape)
         seen += box_size(box)

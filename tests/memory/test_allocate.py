@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import infinitensor as it
-from infinitensor.errors import DoesNotFit
-from infinitensor.memory import allocate
 from tests.ir.budget import examples
 from tests.ir.sessions import prepared, strict
 from tests.tasking.programs import recorded
 
+import infinitensor as it
+from infinitensor.errors import DoesNotFit
+from infinitensor.memory import allocate
 
-def chain(n_steps: int = 6) -> it.Tensor:
+
+def chain(n_steps: int = 6) -> Any:
     x = it.ones((64, 16))
     for _ in range(n_steps):
         x = it.cumsum(x, axis=1)
@@ -46,7 +47,7 @@ def test_the_memory_stage_says_which_device_and_task() -> None:
     with strict("null*2", 64) as session:
         found = prepared(session, chain())
     tasks = found.program.graph
-    with pytest.raises(DoesNotFit, match="cumsum|_scan|ones|creat|full") as caught:
+    with pytest.raises(DoesNotFit, match=r"cumsum|_scan|ones|creat|full") as caught:
         allocate(tasks, [1 << 40, 1000], [], 1, {})
     assert caught.value.device == 1
     assert caught.value.limit_bytes == 1000 < caught.value.need_bytes
@@ -68,7 +69,7 @@ def test_the_planned_peak_is_enough_and_a_byte_less_is_not_the_same_plan() -> No
 
 
 def test_smaller_tiles_are_tried_before_a_program_is_refused() -> None:
-    def record() -> it.Tensor:
+    def record() -> Any:
         return it.sum(it.ones((256, 64)) * it.arange(64.0), axis=0)
 
     with strict("null", 0) as session:
@@ -147,7 +148,7 @@ def expect_refusal() -> None:
 
 
 def test_what_others_hold_is_not_there_to_be_used() -> None:
-    with strict("cpu", 0, memory="1MiB"):
+    with strict("cpu", 10_000, memory="1MiB"):
         x = it.ones((300, 300)) + 1
         it.compute(x)
         expect_refusal()

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.ir.budget import examples
+from tests.ir.sessions import prepared, strict
+from tests.tasking.programs import recorded
 
 import infinitensor as it
 from infinitensor.ir.layout import HOST
@@ -16,9 +19,6 @@ from infinitensor.ir.mesh import preset
 from infinitensor.ir.region import grid_shape
 from infinitensor.partition import canonical_layout
 from infinitensor.partition.choose import blocks, cut_around
-from tests.ir.budget import examples
-from tests.ir.sessions import prepared, strict
-from tests.tasking.programs import recorded
 
 
 @given(st.integers(0, 500), st.integers(1, 9))

@@ -7,13 +7,13 @@ from collections import Counter
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.ir.budget import examples
+from tests.ir.sessions import prepared, strict
+from tests.tasking.programs import recorded
 
 import infinitensor as it
 from infinitensor.ir.layout import HOST
 from infinitensor.ir.region import box_size, overlap, tiles_over
-from tests.ir.budget import examples
-from tests.ir.sessions import prepared, strict
-from tests.tasking.programs import recorded
 
 
 @given(st.integers(0, 1 << 30), st.sampled_from([3, 7, 20]))

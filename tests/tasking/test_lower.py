@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.ir.budget import examples
+from tests.ir.sessions import prepared, strict
 
 import infinitensor as it
 from infinitensor.ir.region import box_size, overlap
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.ir.tasks import PEER
-from tests.ir.budget import examples
-from tests.ir.sessions import prepared, strict
 
 from .order import ancestors, box_of, ordered, set_of, touches
 from .programs import recorded
@@ -87,7 +87,9 @@ def check_slots(found: Prepared) -> None:
     for mine in users.values():
         for (a, tile_a), (b, tile_b) in combinations(mine, 2):
             assert tile_a == tile_b or ordered(above, a, b)
-    held = {first + k for first, layout in program.graph.held.values() for k in range(layout.n_tiles)}
+    held = {
+        first + k for first, layout in program.graph.held.values() for k in range(layout.n_tiles)
+    }
     slots = [int(program.slots[tile]) for tile in held if program.slots[tile] >= 0]
     assert len(slots) == len(set(slots)), "two kept tiles in one buffer"
     for tile in held:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy._core._exceptions import _UFuncOutputCastingError
@@ -16,16 +17,19 @@ from infinitensor.dtypes import as_dtype
 from infinitensor.errors import LayoutError, MemoryBudgetError
 from infinitensor.ir.layout import Layout
 from infinitensor.ir.op import Spec
-from infinitensor.ir.region import cut_evenly, grid_shape, whole_box
+from infinitensor.ir.region import grid_shape, whole_box
 from infinitensor.ir.view import View, structure, take
 from infinitensor.ops.registry import TABLE
 from infinitensor.partition import canonical_layout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from infinitensor.api.session import Session
     from infinitensor.api.tensor import Tensor
+
+
+Made = TypeVar("Made")
 
 
 def _make(session: Session, version: Version) -> Tensor:
@@ -46,9 +50,21 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, Tensor)
 
 
+def guarded(function: Callable[..., Made]) -> Callable[..., Made]:
+    """A function of a tensor, under the lock of the tensor's session."""
+
+    @functools.wraps(function)
+    def locked(tensor: Tensor, *args: Any, **kwargs: Any) -> Made:
+        with tensor._session.guard():
+            return function(tensor, *args, **kwargs)
+
+    return locked
+
+
 # --- copies -----------------------------------------------------------------------------------
 
 
+@guarded
 def copied(tensor: Tensor) -> Tensor:
     """A tensor of its own with the same values."""
     op = TABLE["_copy"]
@@ -56,6 +72,7 @@ def copied(tensor: Tensor) -> Tensor:
     return _make(tensor._session, record(tensor._session, op, call, [tensor._ref()])[0])
 
 
+@guarded
 def cast(tensor: Tensor, dtype: np.dtype[Any], copy: bool, casting: str) -> Tensor:
     """The values as another dtype."""
     if not np.can_cast(tensor.dtype, dtype, casting=casting):  # type: ignore[arg-type]
@@ -103,7 +120,7 @@ def _into(session: Session, values: np.ndarray, layout: Layout) -> Version:
                 "it.init(memory=...) more",
             )
     version = Version(session, values.shape, values.dtype)
-    version.table = engine.store(values, layout)
+    session.keep(version, engine.store(values, layout))
     return version
 
 
@@ -115,7 +132,7 @@ def relayout(tensor: Tensor, pieces: tuple[int, ...]) -> Tensor:
         )
     session = tensor._session
     cuts = tuple(
-        cut_evenly(n, max(-(-n // p), 1)) for n, p in zip(tensor.shape, pieces, strict=True)
+        tuple(n * k // p for k in range(p + 1)) for n, p in zip(tensor.shape, pieces, strict=True)
     )
     n_tiles = prod(grid_shape(cuts))
     n_devices = session.engine.mesh.n_devices
@@ -201,6 +218,7 @@ def _is_basic(item: Any) -> bool:
     return hasattr(item, "__index__")
 
 
+@guarded
 def get(tensor: Tensor, index: Any) -> Tensor:
     """`tensor[index]`: a view for basic indices, a value for full integer ones, else a gather."""
     items = index if isinstance(index, tuple) else (index,)
@@ -353,6 +371,7 @@ def check_range(array: Any, n: int, axis: int) -> Any:
 # --- writes -----------------------------------------------------------------------------------
 
 
+@guarded
 def put(tensor: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`."""
     items = index if isinstance(index, tuple) else (index,)
@@ -556,6 +575,7 @@ def replace(tensor: Tensor, value: Tensor) -> None:
     write(tensor, tensor._whole(), value)
 
 
+@guarded
 def in_place(tensor: Tensor, name: str, other: Any) -> Tensor:
     """`x op= y`, with NumPy's casting rule and errors."""
     ufunc: np.ufunc = getattr(np, name)

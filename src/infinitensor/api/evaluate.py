@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -205,9 +206,10 @@ def stored_table(session: Session, version: Version) -> TileTable:
     assert version.host is not None
     if config.small_elements == 0 and session.engine.mesh.kind != "null":
         layout = canonical_layout(version.shape, session.engine.mesh, config.tile_elements)
-        version.table = session.engine.store(version.host, layout)
+        table = session.engine.store(version.host, layout)
+        session.keep(version, table)
         version.host = None
-        return version.table
+        return table
     return TileTable.of_host(version.host)
 
 
@@ -276,7 +278,7 @@ def commit(session: Session, version: Version, table: TileTable) -> None:
     if small and config.small_elements and session.engine.mesh.kind == "cpu":
         version.host = table.read(tuple((0, n) for n in version.shape), session.engine.devices)
     else:
-        version.table = table
+        session.keep(version, table)
     node = version.node
     version.node = None
     assert node is not None
@@ -297,6 +299,14 @@ def _resume(session: Session, roots: Sequence[Version]) -> None:
         stopped = node.stopped
         if stopped is not None and id(stopped) not in seen:
             seen.add(id(stopped))
+            asked = {id(v) for v in roots}
+            stopped.run.abandon(
+                [
+                    number
+                    for number, v in stopped.kept.items()
+                    if v.live > 0 or v.readers > 0 or id(v) in asked
+                ]
+            )
             try:
                 _finish(session, stopped, resumed=True)
             except Exception:
@@ -331,5 +341,12 @@ def evaluate_all(session: Session) -> None:
             if (v := ref()) is not None and v.node is not None and v.live > 0
         ]
         session.counts["forced_evaluations"] += 1
-        evaluate(session, live)
+        # what fails raises where it is asked for, not in the middle of something else
+        live = [v for v in live if v.node is not None and v.node.stopped is None]
+        try:
+            evaluate(session, live)
+        except Exception:
+            for version in live:
+                with contextlib.suppress(Exception):
+                    evaluate(session, [version])
         _forget_done(session)

@@ -6,8 +6,8 @@ import html
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.api.evaluate import Bound
-from infinitensor.errors import gib
+from infinitensor.api.evaluate import Bound, waiting_nodes
+from infinitensor.errors import InfiniTensorError, gib
 from infinitensor.ir.graph import Dependence
 from infinitensor.price import move_seconds
 
@@ -108,6 +108,11 @@ def plan(*tensors: Tensor, mesh: Any = None, strategy: str = "auto") -> Plan:
         waiting = [t._version for t in tensors if t._version.node is not None]
         if not waiting:
             return Plan(0, {}, {}, 0.0, {}, NOTHING, (), 0, False)
+        if any(node.stopped is not None for node in waiting_nodes(waiting)):
+            raise InfiniTensorError(
+                "an evaluation of this was stopped and goes on at the next compute: there is no "
+                "plan to make before that"
+            )
         bound = Bound(session, waiting)
         prepared = bound.prepared()
     names = [device.name for device in session.engine.mesh.devices]

@@ -201,10 +201,25 @@ def public_function(op: Op) -> Callable[..., Any]:
         made = _elementwise_function(op)
     else:
         made = _op_function(op)
+    made = _locked(made)
     made.__name__ = made.__qualname__ = op.name.rsplit(".", 1)[-1]
     made.__doc__ = op.doc
     made.__module__ = "infinitensor"
     return made
+
+
+def _locked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function under the session's lock.
+
+    Between looking at an operand and recording that it is read, no other thread may use it up.
+    """
+
+    def locked(*args: Any, **kwargs: Any) -> Any:
+        with _session_of((*args, *kwargs.values())).guard():
+            return function(*args, **kwargs)
+
+    locked.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return locked
 
 
 def _elementwise_function(op: Op) -> Callable[..., Any]:
@@ -677,8 +692,7 @@ def _equip() -> None:
 
 
 def _power(power: Callable[..., Any], base: Tensor, exponent: Any) -> Any:
-    """NumPy's operator squares and takes roots where the exponent says so: faster than a power,
-    and for bool another dtype."""
+    """As NumPy's operator: a square or a root where the exponent says so."""
     kind = type(exponent)
     if (kind is int or (kind is float and base.dtype.kind in "fc")) and exponent == 2:
         return namespace.square(base)

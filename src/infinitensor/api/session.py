@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections import OrderedDict, deque
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.config import config
 from infinitensor.engines import open_engine
-from infinitensor.errors import SessionClosedError
+from infinitensor.errors import InfiniTensorError, SessionClosedError
+from infinitensor.runtime import lane
 
 if TYPE_CHECKING:
-    import weakref
     from collections.abc import Iterable
     from types import TracebackType
 
     from infinitensor.api.version import Node, Site, Version
     from infinitensor.engines import LocalEngine
+    from infinitensor.runtime import TileTable
 
 COUNTS = (
     "bytes_loaded",
@@ -55,6 +57,7 @@ class Session:
         self.graveyard: deque[Node] = deque()
         self.dropped: deque[Version] = deque()
         self.tape: list[weakref.ref[Version]] = []
+        self.stored: set[weakref.ref[Version]] = set()
         self.waiting_bytes = 0
         self.cut_site: Any = None
         self.plans: OrderedDict[Any, Any] = OrderedDict()
@@ -81,6 +84,11 @@ class Session:
         """The lock, unless it belongs to another process: there nobody would ever release it."""
         if self.pid != os.getpid():
             self.check_open()
+        if getattr(lane, "in_task", False):
+            raise InfiniTensorError(
+                "a function given to map_tiles uses a tensor it has captured: while a task runs no "
+                "tensor can be computed. Pass the tensor as an operand, or its .numpy() values"
+            )
         return self.lock
 
     def check_open(self) -> None:
@@ -102,13 +110,21 @@ class Session:
             while self.dropped:
                 self.dropped.popleft().live -= 1
             while self.graveyard:
-                node = self.graveyard.popleft()
+                node: Node | None = self.graveyard.popleft()
+                assert node is not None
                 node.alive -= 1
                 if node.alive <= 0:
                     for version in node.inputs:
                         if hasattr(version, "readers"):
                             version.readers -= 1
+                    version = None
                     node.inputs = ()
+                node = None  # else the last of each round would live on until the next
+
+    def keep(self, version: Version, table: TileTable) -> None:
+        """Store a version in tiles; they go when it dies or the session ends."""
+        version.table = table
+        self.stored.add(weakref.ref(version, self.stored.discard))
 
     def stats(self, reset: bool) -> dict[str, Any]:
         """Counts so far, with the peak of each memory."""
@@ -142,6 +158,11 @@ class Session:
                 return
             self.closed = True
             self.plans.clear()
+            for ref in self.stored:
+                version = ref()
+                if version is not None:
+                    version.table = None
+            self.stored.clear()
             if self._engine is not None and self.pid == os.getpid():
                 self._engine.close()
 

@@ -185,6 +185,9 @@ class Tensor:
         if version.table is None:
             return [(tuple((0, n) for n in self.shape), version.host)]
         table = version.table
+        for buffer in table.buffers:
+            if buffer is not None:
+                buffer.exported = True
         return [(table.layout.tile(i), array) for i, array in enumerate(table.arrays)]
 
     def relayout(self, *pieces: int) -> Tensor:

@@ -19,15 +19,17 @@ BLOCK_BYTES = 1 << 18
 class Buffer:
     """A slab in use. It goes back to its ledger when nothing holds it any more."""
 
-    __slots__ = ("block", "ledger", "n_bytes")
+    __slots__ = ("block", "exported", "ledger", "n_bytes")
 
     def __init__(self, block: Any, ledger: Ledger, n_bytes: int) -> None:
         self.block = block
         self.ledger = ledger
         self.n_bytes = n_bytes
+        self.exported = False
+        """Whether arrays of it were given out: then its memory is theirs, and is not used again."""
 
     def __del__(self) -> None:
-        self.ledger.give(self.block, self.n_bytes)
+        self.ledger.give(self.block, self.n_bytes, rests=not self.exported)
 
 
 class Ledger:
@@ -66,9 +68,9 @@ class Ledger:
     def _carved(self, n_bytes: int) -> Any:
         """A new slab. Small ones are carved from a larger block, so that asking the device, which
         costs more than a small kernel, is rare; the others of that block rest here."""
-        room = self.budget_bytes - self.used_bytes - self.resting_bytes
+        room = (self.budget_bytes - self.used_bytes - self.resting_bytes) // 2
         n = min(BLOCK_BYTES, max(room, 0)) // n_bytes
-        if n < 2 or self.device.kind == "null":
+        if n < 2 or self.device.kind != "cpu":
             return self._from_device(n_bytes)
         block = self._from_device(n * n_bytes)
         rest = [block[k * n_bytes : (k + 1) * n_bytes] for k in range(1, n)]
@@ -90,10 +92,12 @@ class Ledger:
                     "something else uses this memory: give a smaller memory= to it.init"
                 ) from error
 
-    def give(self, block: Any, n_bytes: int) -> None:
-        """Take a slab back."""
+    def give(self, block: Any, n_bytes: int, rests: bool = True) -> None:
+        """Take a slab back; one that does not rest goes when nobody looks at it any more."""
         with self._lock:
             self.used_bytes -= n_bytes
+            if not rests:
+                return
             self.resting_bytes += n_bytes
             self._resting.setdefault(n_bytes, []).append(block)
 

@@ -90,8 +90,8 @@ def elementwise(
         except ValueError:
             shapes = " ".join(str(spec.shape).replace(" ", "") for spec in specs)
             raise ValueError(
-                f"{name}: operands could not be broadcast together with shapes {shapes}; sizes must "
-                "be equal or 1, counted from the last axis"
+                f"{name}: operands could not be broadcast together with shapes {shapes}; "
+                "sizes must be equal or 1, counted from the last axis"
             ) from None
         loop = resolve_loop(resolve, specs)
         return Call(broadcast_form(specs, shape), (Spec(shape, loop[-1]),), (), loop[:-1])

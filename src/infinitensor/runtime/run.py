@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from infinitensor.ir.tasks import Family, Program
     from infinitensor.runtime.workers import Workers
 
+lane = threading.local()
+"""What a thread is doing: `in_task` while it runs a kernel."""
 WINDOW = 4
 """Ready tasks a worker takes at a time."""
 
@@ -113,8 +115,13 @@ class Run:
             workers.run(self.work, tick)
         for device in self.devices:
             device.synchronize()
-        if self.failure is not None:
-            raise self.failure
+        # an error held here would hold the frames, and so the tensors, of whoever asked
+        failure, self.failure = self.failure, None
+        try:
+            if failure is not None:
+                raise failure
+        finally:
+            del failure
 
     def work(self) -> None:
         """Take ready tasks and run them, until there is nothing left to start."""
@@ -197,6 +204,7 @@ class Run:
             events.emit(
                 "task_start", op=family.op, tile=i, device=self.devices[device].name, run=self
             )
+        lane.in_task = True
         try:
             # A flipped view is a kernel too: it belongs on our stream.
             with self.devices[device].running():
@@ -207,6 +215,8 @@ class Run:
         except Exception as error:
             self.explain_failure(error, family, i)
             raise
+        finally:
+            lane.in_task = False
         if family.lane == PEER:
             self._count_move(family, i, device)
 
@@ -376,12 +386,51 @@ class Run:
     # results
 
     def is_made(self, value: int) -> bool:
-        """Whether every task that makes a value is done."""
-        return all(
-            all(self.done[t] or not self.program.needed[t] for t in range(f.first, f.first + f.n))
-            for f in self.program.graph.families
-            if value in f.values
-        )
+        """Whether every task that writes tiles of a kept value or its earlier versions is done."""
+        first, layout = self.program.graph.held[value]
+        for family in self.program.graph.families:
+            for writes in family.writes:
+                for i in np.flatnonzero((writes >= first) & (writes < first + layout.n_tiles)):
+                    task = family.first + int(i)
+                    if not self.done[task] and self.program.needed[task]:
+                        return False
+        return True
+
+    def abandon(self, wanted: Sequence[int]) -> None:
+        """Make only these values from now on: tasks that nothing else needs count as done.
+
+        So a task that keeps failing stops nobody once its result is not wanted any more.
+        """
+        graph = self.program.graph
+        tiles = np.zeros(graph.n_tiles, np.bool_)
+        for value in wanted:
+            first, layout = graph.held[value]
+            tiles[first : first + layout.n_tiles] = True
+        for family in reversed(graph.families):
+            if not family.writes:
+                continue
+            for i in range(family.n):
+                task = family.first + i
+                if any(tiles[int(writes[i])] for writes in family.writes):
+                    for source in self._sources(family, i):
+                        tiles[source] = True
+                elif self.program.needed[task] and not self.done[task]:
+                    self._skip(task)
+
+    def _sources(self, family: Family, i: int) -> list[int]:
+        found = [int(c.tiles[i]) for c in family.reads if c.scalar < 0 and c.tiles[i] >= 0]
+        if family.many is not None:
+            borders, sources = family.many
+            found += sources[borders[i] : borders[i + 1]].tolist()
+        return found
+
+    def _skip(self, task: int) -> None:
+        if task in self._ready:
+            self._ready.remove(task)
+        if task in self._failed:
+            self._failed.remove(task)
+        self._running += 1
+        self._finish(task)
 
     def is_finished(self) -> bool:
         """Whether every task is done."""

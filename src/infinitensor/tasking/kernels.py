@@ -179,7 +179,9 @@ def may_reuse(graph: Graph, group: Group, device_kind: str) -> bool:
     last = graph.nodes[group.nodes[-1]]
     if any(graph.nodes[n].op.kind != "elementwise" for n in group.nodes):
         return False
-    return isinstance(WORDS["cpu"].get(last.op.expression.word), np.ufunc)
+    # an integer power may raise, and a task that raised must find its operands again
+    word = last.op.expression.word
+    return word != "power" and isinstance(WORDS["cpu"].get(word), np.ufunc)
 
 
 def tile_scratch(node: Node, ins: Sequence[Spec], outs: Sequence[Spec], device_kind: str) -> int:

@@ -1,0 +1,115 @@
+"""What every engine must do; the local one inherits it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from tests.ir.sessions import prepared, strict
+
+import infinitensor as it
+from infinitensor import events
+from infinitensor.engines import Engine, LocalEngine, open_engine
+from infinitensor.partition import canonical_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WHOLE = ((0, 10), (0, 6))
+
+
+class EngineTests:
+    """An engine inherits these; `name` opens it."""
+
+    name = ""
+
+    @pytest.fixture
+    def engine(self) -> Iterator[LocalEngine]:
+        engine = open_engine(self.name, "cpu*3", "1MiB", 2)
+        yield engine
+        engine.close()
+
+    def test_it_has_a_mesh_of_its_devices(self, engine: Engine) -> None:
+        assert engine.mesh.n_devices == 3
+        assert engine.mesh.kind == "cpu"
+        assert [device.memory_bytes for device in engine.mesh.devices] == [1 << 20] * 3
+
+    def test_what_is_stored_counts_until_it_is_let_go(self, engine: Engine) -> None:
+        before = [engine.available_bytes(d) for d in range(3)]
+        assert before == [1 << 20] * 3
+        table = engine.store(np.ones((10, 6)), canonical_layout((10, 6), engine.mesh, 7))
+        held = [b - engine.available_bytes(d) for d, b in enumerate(before)]
+        assert sum(held) == table.n_bytes
+        assert min(held) > 0
+        del table
+        assert [engine.available_bytes(d) for d in range(3)] == before
+
+    @pytest.mark.parametrize("inline", [True, False])
+    def test_it_runs_a_program_and_tells_when(self, inline: bool) -> None:
+        told: list[str] = []
+        with strict("cpu*3", 7) as session:
+            x = it.ones((10, 6)) * 3
+            program = prepared(session, x).program
+            engine = session.engine
+            run = engine.start(program, [], [3])
+            with (
+                events.on("run_start", lambda **what: told.append("start")),
+                events.on("run_end", lambda **what: told.append("end")),
+            ):
+                engine.finish(run, inline, False)
+            (number,) = program.graph.held
+            found = run.table(number).read(WHOLE, engine.devices)
+            np.testing.assert_array_equal(found, np.full((10, 6), 3.0))
+        assert told == ["start", "end"]
+
+    def test_ctrl_c_stops_between_tasks_and_the_handler_is_put_back(self) -> None:
+        import signal
+
+        before = signal.getsignal(signal.SIGINT)
+        with strict("cpu*3", 7):
+            x = it.cumsum(it.ones((10, 6)), axis=0)
+
+            def interrupt(**what: object) -> None:
+                signal.raise_signal(signal.SIGINT)
+
+            with events.on("task_start", interrupt), pytest.raises(KeyboardInterrupt):
+                it.compute(x)
+            assert signal.getsignal(signal.SIGINT) is before
+            np.testing.assert_array_equal(x.numpy(), np.cumsum(np.ones((10, 6)), axis=0))
+
+    def test_closing_twice_is_closing_once(self, engine: LocalEngine) -> None:
+        engine.close()
+        engine.close()
+        assert all(ledger.resting_bytes == 0 for ledger in engine.ledgers)
+
+
+@pytest.mark.local
+class TestLocal(EngineTests):
+    name = "local"
+
+    def test_null_devices_need_no_workers(self) -> None:
+        engine = LocalEngine("null*2", None, 4)
+        assert engine.mesh.workers == 1
+        assert engine.mesh.n_devices == 2
+
+    def test_devices_share_what_is_free(self) -> None:
+        engine = LocalEngine("cpu*4", None, 1)
+        free = engine.devices[0].free_bytes()
+        assert sum(d.memory_bytes for d in engine.mesh.devices) <= free
+
+
+def test_an_unknown_engine_is_named() -> None:
+    with pytest.raises(ValueError, match="no engine 'remote'; this version has 'local'"):
+        open_engine("remote", "cpu", None, 1)
+
+
+@pytest.mark.parametrize("memory", [0, -5, "0GiB"])
+def test_a_device_without_memory_is_refused(memory: str | int) -> None:
+    with pytest.raises(ValueError, match="a device needs some memory"):
+        LocalEngine("cpu", memory, 1)
+
+
+def test_a_memory_in_no_known_unit_is_refused() -> None:
+    with pytest.raises(ValueError, match="is no byte count; write for example '2GiB'"):
+        LocalEngine("cpu", "2 kk", 1)

@@ -1,0 +1,77 @@
+"""Worker threads: every one runs the job, and they end when told to."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+
+from infinitensor.runtime import Workers
+
+
+def no_tick() -> None:
+    """Nothing to watch."""
+
+
+def test_every_worker_runs_the_job_each_time() -> None:
+    workers = Workers(3)
+    ran: list[str] = []
+    lock = threading.Lock()
+
+    def job() -> None:
+        with lock:
+            ran.append(threading.current_thread().name)
+
+    try:
+        for n in range(1, 20):
+            workers.run(job, no_tick)
+            assert len(ran) == 3 * n
+        assert set(ran) == {f"infinitensor-{k}" for k in range(3)}
+    finally:
+        workers.close()
+
+
+def test_threads_start_at_the_first_run_and_end_at_close() -> None:
+    before = threading.active_count()
+    workers = Workers(2)
+    assert threading.active_count() == before
+    workers.run(no_tick, no_tick)
+    assert threading.active_count() == before + 2
+    workers.close()
+    assert threading.active_count() == before
+    workers.close()
+
+
+def test_workers_leave_the_users_number_of_threads() -> None:
+    n_user = torch.get_num_threads()
+    workers = Workers(2)
+    try:
+        workers.run(no_tick, no_tick)
+    finally:
+        workers.close()
+    assert torch.get_num_threads() == n_user
+
+
+def test_a_long_job_is_watched_from_the_calling_thread() -> None:
+    workers = Workers(1)
+    seen: list[str] = []
+    done = threading.Event()
+
+    def tick() -> None:
+        seen.append(threading.current_thread().name)
+        done.set()
+
+    def wait() -> None:
+        done.wait(5)
+
+    try:
+        workers.run(wait, tick)
+    finally:
+        workers.close()
+    assert set(seen) == {threading.current_thread().name}
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_the_number_of_workers_is_what_was_asked(n: int) -> None:
+    assert Workers(n).n == n
