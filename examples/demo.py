@@ -3,7 +3,7 @@
 The program standardises a table of measurements, finds its principal axes by power iteration and
 its groups by k-means. It is written once, over a module `xp` that is NumPy or InfiniTensor.
 
-    python examples/demo.py                 # about 3 million rows, one to two minutes
+    python examples/demo.py                 # about 3 million rows, about a minute
     python examples/demo.py --rows 100000   # a quick look
     python examples/demo.py --numpy-only    # the reference alone
 """
@@ -148,7 +148,7 @@ def run_infinitensor(table, devices: str):
 def peaks(peak_bytes):
     """(place, bytes) pairs of the `peak_bytes` counter."""
     if isinstance(peak_bytes, Mapping):
-        return [(str(where), n_bytes) for where, n_bytes in peak_bytes.items()]
+        return [("/".join(where), n_bytes) for where, n_bytes in peak_bytes.items()]
     return [("all memories", peak_bytes)]
 
 

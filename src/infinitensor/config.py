@@ -75,6 +75,6 @@ def parse_bytes(text: str | int) -> int:
     bare = text.strip().lower()
     number = bare.rstrip("kmgtib ")
     unit = bare[len(number) :].strip() or "b"
-    if unit not in units:
+    if unit not in units or not number.replace(".", "", 1).isdigit():
         raise ValueError(f"{text!r} is no byte count; write for example '2GiB' or 2147483648")
     return int(float(number) * units[unit])

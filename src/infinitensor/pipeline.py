@@ -89,7 +89,7 @@ def prepare(graph: Graph, mesh: Mesh, tile_elements: int, budgets: Sequence[int]
             program = allocate(tasks, budgets, donated, n_concurrent, moves.moved)
         except DoesNotFit as misfit:
             if smallest is None or misfit.need_bytes < smallest.need_bytes:
-                smallest = misfit
+                smallest = misfit.with_traceback(None)  # it would hold the tensors of this graph
             largest = max(prod(group.longest()) for group in plan.groups)
             bound = min(bound or largest, largest) // 4
             if bound < 1:

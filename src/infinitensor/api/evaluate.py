@@ -262,7 +262,7 @@ def _finish(session: Session, stopped: Stopped, resumed: bool) -> None:
         session.counts["tasks"] += run.n_done - before
         session.counts["bytes_moved"] += run.moved_bytes - moved
     for number, version in stopped.kept.items():
-        if version.node is not None:
+        if version.node is not None and number not in run.abandoned:
             commit(session, version, run.table(number))
     session.counts["tiles_rebuilt"] += run.rebuilt
     for node in stopped.nodes:

@@ -75,6 +75,7 @@ class Run:
         self._ready: list[int] = np.flatnonzero((program.waits == 0) & program.needed).tolist()
         self._running = 0
         self._failed: list[int] = []
+        self.abandoned: set[int] = set()
         self._past_failures = False
         self._lock = threading.Condition(threading.Lock())
         self._is_null = devices[0].kind == "null"
@@ -402,6 +403,7 @@ class Run:
         So a task that keeps failing stops nobody once its result is not wanted any more.
         """
         graph = self.program.graph
+        self.abandoned |= set(graph.held) - set(wanted)
         tiles = np.zeros(graph.n_tiles, np.bool_)
         for value in wanted:
             first, layout = graph.held[value]

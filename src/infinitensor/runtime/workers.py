@@ -53,6 +53,7 @@ class Workers:
     def _loop(self) -> None:
         import torch
 
+        torch.get_num_threads()  # torch sets a new thread up at its first question, then we may
         torch.set_num_threads(1)
         seen = 0
         with np.errstate(all="ignore"):
