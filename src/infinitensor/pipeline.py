@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from infinitensor.ir.plan import Moves, Plan
     from infinitensor.ir.tasks import Program
 
+SMALLEST_TILE = 4096
+"""Tiles are not made smaller than this to fit a budget."""
 ROUNDS = 8
 """How often smaller tiles are tried before a graph is said not to fit."""
 
@@ -52,7 +54,8 @@ def refuse_impossible(analysed: Analysed, mesh: Mesh, budgets: Sequence[int]) ->
             if need > total and value in analysed.needed:
                 need = box_size(analysed.needed[value]) * graph.specs[value].dtype.itemsize
             if need > total:
-                misfit = DoesNotFit(node.op.name, need, max(budgets), 0, node.site)
+                share = -(-need // len(budgets))
+                misfit = DoesNotFit(node.op.name, share, max(budgets), 0, node.site)
                 raise misfit_error(misfit, mesh)
 
 
@@ -92,8 +95,8 @@ def prepare(graph: Graph, mesh: Mesh, tile_elements: int, budgets: Sequence[int]
                 smallest = misfit.with_traceback(None)  # it would hold the tensors of this graph
             largest = max(prod(group.longest()) for group in plan.groups)
             bound = min(bound or largest, largest) // 4
-            if bound < 1:
-                break
+            if bound < min(SMALLEST_TILE, tile_elements or SMALLEST_TILE):
+                break  # more tasks than anyone would wait for
             continue
         return Prepared(analysed, plan, moves, program, bound)
     assert smallest is not None

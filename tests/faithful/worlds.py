@@ -554,8 +554,9 @@ class Oracle(World):
             return Rounding.NONE
         if is_complex and function in ORDERED:
             raise Undefined("an order of rounded complex numbers")
-        if function == "einsum" and not all(np.isfinite(x).all() for x in numbers):
-            raise Undefined("sums of infinities of both signs depend on the order of summing")
+        is_contraction = function in ("einsum", "matmul", "@", "tensordot", "vecdot", "dot")
+        if is_contraction and not all(np.isfinite(x).all() for x in numbers):
+            raise Undefined("libraries differ in products and sums of infinities")
         if is_complex and is_rounded and not all(np.isfinite(x).all() for x in (*numbers, result)):
             raise Undefined("libraries differ in the other part of a complex infinity")
         if any(magnitude(x) > CAP for x in (*numbers, result)):

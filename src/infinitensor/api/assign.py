@@ -302,6 +302,7 @@ def _advanced(
     expanded = _expanded(tensor, items)
     base: list[Any] = []
     arrays: list[tuple[int, Any]] = []
+    checks: list[tuple[Any, int, int]] = []
     axis = 0
     for item in expanded:
         if isinstance(item, tuple) and item[0] == "mask":
@@ -321,7 +322,8 @@ def _advanced(
                 if not mask.ndim:
                     base[-1] = None
         elif isinstance(item, tuple):
-            arrays.append((len(base), check_range(item[1], tensor.shape[axis], axis)))
+            arrays.append((len(base), item[1]))
+            checks.append((item[1], tensor.shape[axis], axis))
             base.append(slice(None))
             axis += 1
         elif item is None:
@@ -331,7 +333,8 @@ def _advanced(
             axis += 1
         else:
             at = np.asarray(int(item), np.int64)
-            arrays.append((len(base), check_range(at, tensor.shape[axis], axis)))
+            arrays.append((len(base), at))
+            checks.append((at, tensor.shape[axis], axis))
             base.append(slice(None))
             axis += 1
     seen = tensor._seen_as(views.basic(tensor._whole(), tuple(base)))
@@ -344,6 +347,9 @@ def _advanced(
         raise IndexError(
             f"shape mismatch: indexing arrays could not be broadcast together with shapes {texts}"
         ) from None
+    if prod(n for axis, n in enumerate(seen.shape) if axis not in places):
+        for array, n, axis in checks:  # NumPy lets any index pass where nothing is selected
+            check_range(array, n, axis)
     indices = [_call("broadcast_to", _call("asarray", a), shape) for _, a in arrays]
     indices = [
         i if i.dtype == np.int64 else cast(i, np.dtype(np.int64), False, "unsafe") for i in indices
