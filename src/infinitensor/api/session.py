@@ -214,7 +214,7 @@ def init(
 
     `devices`: None (all GPUs, else the CPU), "cpu", "cuda", "cuda:1", "cpu*4" or "cuda:0*4"
     (virtual devices with a budget each), or a list. `memory`: bytes, or a text such as "2GiB", for
-    each device; 80 % of what is free unless given. Without a call of `init` the first evaluation opens one.
+    each device; 80 % of what is free unless given. Without `init` the first evaluation opens one.
 
     >>> import infinitensor as it
     >>> with it.init("cpu*2", memory="256MiB"):
