@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from infinitensor.config import config
 from infinitensor.engines import open_engine
 from infinitensor.errors import InfiniTensorError, SessionClosedError
+from infinitensor.ir import mesh
 from infinitensor.runtime import lane
 
 if TYPE_CHECKING:
@@ -235,6 +236,9 @@ def init(
     _current.set(session)
     _default.append(session)
     return session
+
+
+mesh._current[0] = lambda: current_session().engine.mesh
 
 
 def _leave(session: Session) -> None:

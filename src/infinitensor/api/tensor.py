@@ -416,7 +416,9 @@ class Tensor:
     # copies and changes
 
     def copy(self, order: str = "C") -> Tensor:
-        """A tensor of its own with the same values."""
+        """A tensor of its own with the same values, in C order as all tensors are."""
+        if order not in ("C", "K", "A"):
+            raise ValueError(f"copy: order {order!r} is not supported; tensors are in C order")
         return assign.copied(self)
 
     __copy__ = copy

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,17 @@ class Mesh:
         """What kind the devices are (all alike)."""
         return self.devices[0].kind
 
+    @staticmethod
+    def current() -> Mesh:
+        """The mesh of the current session: preset rates, its own memories and workers.
+
+        >>> import infinitensor as it
+        >>> with it.init("cpu*2", memory="1GiB"):
+        ...     it.Mesh.current().n_devices
+        2
+        """
+        return _current[0]()
+
     def to_json(self) -> str:
         """The mesh as text."""
         return json.dumps(asdict(self))
@@ -61,6 +76,14 @@ class Mesh:
         fields = json.loads(text)
         fields["devices"] = tuple(DeviceRates(**device) for device in fields["devices"])
         return cls(**fields)
+
+
+def _no_session() -> Mesh:
+    raise LookupError("there is no session yet: call it.init() or compute something")
+
+
+_current: list[Callable[[], Mesh]] = [_no_session]
+"""Who knows the current mesh: the api puts itself here, because a mesh knows no session."""
 
 
 def preset(kind: str, n: int, memory_bytes: int, workers: int) -> Mesh:

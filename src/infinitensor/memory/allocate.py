@@ -9,6 +9,7 @@ parallel.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,14 @@ import numpy as np
 
 from infinitensor.errors import DoesNotFit
 from infinitensor.ir.layout import HOST
+from infinitensor.ir.region import box_size, overlap
 from infinitensor.ir.slab import slab_bytes
-from infinitensor.ir.tasks import Program, TaskGraph
+from infinitensor.ir.tasks import COMPUTE, Program, TaskGraph
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from infinitensor.ir.region import Box
     from infinitensor.ir.tasks import Family
 
 FOREVER = np.iinfo(np.int64).max
@@ -193,8 +196,33 @@ class _Allocation:
             self.producers,
             self.needed,
             self.updated,
-            moved,
+            moved if self.needed.all() else self.moved_by_needed(),
         )
+
+    def moved_by_needed(self) -> dict[tuple[int, int], int]:
+        """Bytes that cross devices in the moves that are really made."""
+        firsts = [tiles.first for tiles in self.graph.tiles]
+
+        def box_of(tile: int) -> Box:
+            tiles = self.graph.tiles[bisect_right(firsts, tile) - 1]
+            return tuple((lo, hi) for lo, hi in tiles.boxes[tile - tiles.first].tolist())
+
+        moved: dict[tuple[int, int], int] = {}
+        for family in self.graph.families:
+            if family.many is None or family.lane == COMPUTE:
+                continue
+            borders, sources = family.many
+            for i in range(family.n):
+                if not self.needed[family.first + i]:
+                    continue
+                target = int(family.writes[0][i])
+                for source in sources[borders[i] : borders[i + 1]].tolist():
+                    way = (int(self.devices[source]), int(self.devices[target]))
+                    common = overlap(box_of(source), box_of(target))
+                    if way[0] != way[1] and common is not None:
+                        n_bytes = box_size(common) * int(self.itemsizes[source])
+                        moved[way] = moved.get(way, 0) + n_bytes
+        return moved
 
     def walk(self, family: Family) -> None:
         """Slots for what a family makes, slots back from what it uses last."""
