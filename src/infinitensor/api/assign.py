@@ -38,7 +38,8 @@ def _make(session: Session, version: Version) -> Tensor:
     return fresh(session, version)
 
 
-def _call(name: str, *args: Any, **kwargs: Any) -> Any:
+def call_op(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Call a function of the table, internal ones too, by its name."""
     from infinitensor.api.functions import namespace
 
     return getattr(namespace, name)(*args, **kwargs)
@@ -171,7 +172,7 @@ def part(tensor: Tensor, which: str) -> Tensor:
     if tensor.dtype.kind != "c":
         if which == "real":
             return tensor
-        zeros: Tensor = _call("zeros", tensor.shape, dtype=tensor.dtype)
+        zeros: Tensor = call_op("zeros", tensor.shape, dtype=tensor.dtype)
         return zeros
     view = tensor._whole()
     return tensor._seen_as(View(view.base_shape, view.shape, view.offset, view.strides, which))
@@ -234,9 +235,9 @@ def get(tensor: Tensor, index: Any) -> Tensor:
         return seen
     mask = _leading_mask(items)
     if mask is not None:
-        return _call("_masked", tensor, mask)  # type: ignore[no-any-return]
+        return call_op("_masked", tensor, mask)  # type: ignore[no-any-return]
     seen, indices, axes, position = _advanced(tensor, items)
-    return _call("_take", seen, indices, axes, position)  # type: ignore[no-any-return]
+    return call_op("_take", seen, indices, axes, position)  # type: ignore[no-any-return]
 
 
 def _leading_mask(items: tuple[Any, ...]) -> Any:
@@ -350,7 +351,7 @@ def _advanced(
     if prod(n for axis, n in enumerate(seen.shape) if axis not in places):
         for array, n, axis in checks:  # NumPy lets any index pass where nothing is selected
             check_range(array, n, axis)
-    indices = [_call("broadcast_to", _call("asarray", a), shape) for _, a in arrays]
+    indices = [call_op("broadcast_to", call_op("asarray", a), shape) for _, a in arrays]
     indices = [
         i if i.dtype == np.int64 else cast(i, np.dtype(np.int64), False, "unsafe") for i in indices
     ]
@@ -361,7 +362,7 @@ def _advanced(
 def _nonzero(mask: Any) -> tuple[Any, ...]:
     if not mask.ndim:
         return (np.zeros(int(bool(mask)), np.int64),)
-    return tuple(_call("nonzero", mask))
+    return tuple(call_op("nonzero", mask))
 
 
 def check_range(array: Any, n: int, axis: int) -> Any:
@@ -403,7 +404,7 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
         "shape mismatch: value array of shape {} could not be "
         "broadcast to indexing result of shape {}",
     )
-    changed = _call("_scatter", seen, indices, rows, axes, position, "set")
+    changed = call_op("_scatter", seen, indices, rows, axes, position, "set")
     write(seen, seen._whole(), changed)
 
 
@@ -422,8 +423,8 @@ def _put_masked(tensor: Tensor, mask: Any, value: Any) -> bool:
         "shape mismatch: value array of shape {} could not be "
         "broadcast to indexing result of shape {}",
     )
-    chosen = _call("asarray", mask).reshape(*mask.shape, *(1,) * len(rest))
-    write(tensor, tensor._whole(), _call("where", chosen, rows, tensor))
+    chosen = call_op("asarray", mask).reshape(*mask.shape, *(1,) * len(rest))
+    write(tensor, tensor._whole(), call_op("where", chosen, rows, tensor))
     return True
 
 
@@ -431,13 +432,13 @@ def _fitted(tensor: Tensor, value: Any, shape: tuple[int, ...], text: str) -> An
     """The value as a tensor of the target's dtype, broadcast to a shape."""
     if isinstance(value, np.generic):
         value = np.asarray(value)  # by index arrays and masks NumPy's scalars wrap, as arrays do
-    given = value if _is_tensor(value) else _call("asarray", _host_value(value, tensor.dtype))
+    given = value if _is_tensor(value) else call_op("asarray", _host_value(value, tensor.dtype))
     if _is_tensor(value) and value.dtype != tensor.dtype:
         given = cast(value, tensor.dtype, False, "unsafe")
     while given.ndim > len(shape) and given.shape[0] == 1:
         given = given.reshape(given.shape[1:])
     try:
-        return _call("broadcast_to", given, shape)
+        return call_op("broadcast_to", given, shape)
     except ValueError:
         raise ValueError(text.format(_tight(given.shape), _tight(shape))) from None
 
@@ -534,7 +535,7 @@ def _write_large(tensor: Tensor, view: View, value: Any) -> None:
     site = user_site()
     base = tensor._version
     if _is_tensor(value) and value._session is not session:
-        value = _call("asarray", value.numpy())
+        value = call_op("asarray", value.numpy())
     if view.is_whole:
         tensor._cell.show(_whole_value(session, value, view.shape))
         return
@@ -544,19 +545,19 @@ def _write_large(tensor: Tensor, view: View, value: Any) -> None:
     if not _is_tensor(value) and value.ndim == 0:
         operand: Any = value[()]
     else:
-        given = value if _is_tensor(value) else _call("asarray", value)
-        operand = _call("broadcast_to", given, view.shape)._ref()
+        given = value if _is_tensor(value) else call_op("asarray", value)
+        operand = call_op("broadcast_to", given, view.shape)._ref()
         if operand.view is not None and structure(operand.view) is None:
-            operand = copied(_call("broadcast_to", given, view.shape))._ref()
+            operand = copied(call_op("broadcast_to", given, view.shape))._ref()
     tensor._cell.show(record_write(session, base, view, operand, site))
 
 
 def _whole_value(session: Session, value: Any, shape: tuple[int, ...]) -> Version:
     if not _is_tensor(value):
         if value.ndim == 0:
-            return _call("full", shape, value[()], dtype=value.dtype)._version  # type: ignore[no-any-return]
-        value = _call("asarray", value)
-    return copied(_call("broadcast_to", value, shape))._version
+            return call_op("full", shape, value[()], dtype=value.dtype)._version  # type: ignore[no-any-return]
+        value = call_op("asarray", value)
+    return copied(call_op("broadcast_to", value, shape))._version
 
 
 def _write_by_flat_index(tensor: Tensor, view: View, value: Any) -> None:
@@ -595,7 +596,7 @@ def in_place(tensor: Tensor, name: str, other: Any) -> Tensor:
         other = np.asarray(other)
         stand_in = np.empty(0, other.dtype) if other.ndim else other
     if name == "matmul":
-        result = _call(name, tensor, other)
+        result = call_op(name, tensor, other)
         if not np.can_cast(result.dtype, tensor.dtype, "same_kind"):
             np.add(ghost, np.empty(0, result.dtype), out=ghost)
     else:
@@ -606,9 +607,9 @@ def in_place(tensor: Tensor, name: str, other: Any) -> Tensor:
             if (
                 tensor._is_value
             ):  # a scalar in NumPy: `x[0] += 1.5` computes, then writes with a cast
-                return _call(name, tensor, other)  # type: ignore[no-any-return]
+                return call_op(name, tensor, other)  # type: ignore[no-any-return]
             raise
-        result = _call(name, tensor, other)
+        result = call_op(name, tensor, other)
     if result.shape != tensor.shape:
         raise ValueError(
             f"non-broadcastable output operand with shape {_tight(tensor.shape)} doesn't match the "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.version import Node, Version
@@ -274,7 +275,7 @@ def _finish(session: Session, stopped: Stopped, resumed: bool) -> None:
 
 def commit(session: Session, version: Version, table: TileTable) -> None:
     """A version is computed: it lets go of its graph."""
-    small = version.shape == () or _size(version.shape) <= config.small_elements
+    small = version.shape == () or prod(version.shape) <= config.small_elements
     if small and config.small_elements and session.engine.mesh.kind == "cpu":
         version.host = table.read(tuple((0, n) for n in version.shape), session.engine.devices)
     else:
@@ -283,13 +284,6 @@ def commit(session: Session, version: Version, table: TileTable) -> None:
     version.node = None
     assert node is not None
     session.graveyard.append(node)
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    n = 1
-    for length in shape:
-        n *= length
-    return n
 
 
 def _resume(session: Session, roots: Sequence[Version]) -> None:
@@ -323,7 +317,7 @@ def _forget_done(session: Session) -> None:
         ref for ref in session.tape if (version := ref()) is not None and version.node is not None
     ]
     session.waiting_bytes = sum(
-        _size(version.shape) * version.dtype.itemsize
+        prod(version.shape) * version.dtype.itemsize
         for ref in session.tape
         if (version := ref()) is not None
         and version.node is not None

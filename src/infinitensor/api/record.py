@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,16 +125,13 @@ def is_small(call: Call, operands: Sequence[Any]) -> bool:
     if not limit:
         return False
     for operand in operands:
-        if isinstance(operand, Ref) and (operand.version.host is None or _n(operand.shape) > limit):
+        if isinstance(operand, Ref) and (
+            operand.version.host is None or prod(operand.shape) > limit
+        ):
             return False
-    return all(_n(spec.shape) <= limit for spec in call.outs) and _n(call.form.sizes) <= 16 * limit
-
-
-def _n(shape: Sequence[int]) -> int:
-    n = 1
-    for length in shape:
-        n *= length
-    return n
+    return (
+        all(prod(spec.shape) <= limit for spec in call.outs) and prod(call.form.sizes) <= 16 * limit
+    )
 
 
 def record(session: Session, op: Op, call: Call, operands: Sequence[Any]) -> list[Version]:

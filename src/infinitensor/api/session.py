@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
-    from infinitensor.api.version import Node, Site, Version
+    from infinitensor.api.version import Node, Version
     from infinitensor.engines import LocalEngine
     from infinitensor.runtime import TileTable
 
@@ -264,8 +264,3 @@ def _forget_after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_after_fork)
-
-
-def note_site(session: Session, site: Site) -> None:
-    """Remember where a long program was cut, so that a loop is cut in the same phase each time."""
-    session.cut_site = site.key()

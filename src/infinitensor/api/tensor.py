@@ -439,7 +439,7 @@ class Tensor:
 
     def sort(self, axis: int = -1) -> None:
         """Sort in place."""
-        assign.replace(self, TABLE_CALL("sort", self, axis=axis))
+        assign.replace(self, assign.call_op("sort", self, axis=axis))
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
         """The same tensor: it lives on its session's devices."""
@@ -467,13 +467,6 @@ class Tensor:
         from infinitensor.api.explain import plan
 
         return str(plan(self))
-
-
-def TABLE_CALL(name: str, *args: Any, **kwargs: Any) -> Any:
-    """Call an op by name on tensors."""
-    from infinitensor.api.functions import namespace
-
-    return getattr(namespace, name)(*args, **kwargs)
 
 
 def tensor_of(cell: Cell, view: View | None, dtype: np.dtype[Any]) -> Tensor:

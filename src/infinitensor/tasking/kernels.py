@@ -34,11 +34,6 @@ def scratch(register: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.n
     return block[:n_bytes].view(dtype).reshape(shape)
 
 
-def free_scratch() -> None:
-    """Give this thread's scratch back."""
-    _lane.__dict__.pop("registers", None)
-
-
 class Step:
     """One node of a group: where its operands come from and where its result goes."""
 
