@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from typing import Any
 
@@ -59,6 +60,34 @@ def test_a_failure_that_nobody_wants_any_more_stops_nobody() -> None:
         it.compute(x, wrong)
     del wrong
     np.testing.assert_array_equal(x.numpy(), np.ones(N))
+
+
+@pytest.mark.parametrize("inline_elements", [0, 1 << 40])
+@pytest.mark.parametrize("n_tries", [1, 3])
+def test_a_failed_run_is_freed_by_reference_counting(inline_elements: int, n_tries: int) -> None:
+    it.config.inline_elements = inline_elements
+    with it.init("cpu*2") as session:
+
+        def used_bytes() -> int:
+            it.stats()
+            return sum(ledger.used_bytes for ledger in session.engine.ledgers)
+
+        x = it.asarray(np.zeros(N))
+        it.compute(x + 1)
+        before = used_bytes()
+        gc.collect()
+        gc.disable()
+        try:
+            y = (x + 1) * 2
+            wrong = it.map_tiles(boom, y - 1, form="n->n")
+            for _ in range(n_tries):
+                with pytest.raises(RuntimeError, match="no such tile"):
+                    it.compute(wrong, y.sum())
+            assert used_bytes() > before
+            del y, wrong
+            assert used_bytes() == before
+        finally:
+            gc.enable()
 
 
 @pytest.mark.timeout(60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -31,13 +32,20 @@ SMALL_TILE = 1 << 13
 
 @dataclass(slots=True)
 class Stopped:
-    """A run that was stopped: what it was making, and how to go on."""
+    """A run that was stopped: what it was making, and how to go on.
 
-    run: Run
-    kept: dict[int, Version]
-    nodes: list[Node]
-    used_up: list[Version]
+    Its nodes hold it and it holds none of them, so it goes with the last tensor that needs it.
+    """
+
+    run: Run | None
+    """None once it is finished."""
+    kept: dict[int, weakref.ref[Version]]
     inline: bool
+
+    def wanted(self) -> list[tuple[int, Version]]:
+        """What it was making and somebody still waits for."""
+        found = [(number, ref()) for number, ref in self.kept.items()]
+        return [(number, v) for number, v in found if v is not None and v.node is not None]
 
 
 class Bound:
@@ -232,42 +240,43 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
         prepared = bound.prepared()
         session.counts["evaluations"] += 1
         program = prepared.program
-        used_up = [v for v, donated in zip(bound.leaves, bound.donated, strict=True) if donated]
         run = session.engine.start(program, bound.tables, bound.scalars)
-        for version in used_up:
-            version.table = None
+        for version, donated in zip(bound.leaves, bound.donated, strict=True):
+            if donated:
+                version.table = None
         n_points = sum(spec.n_elements for spec in bound.specs)
         # small tiles are bound by Python's lock: there a second thread only gets in the way
         limit = config.inline_elements
         inline = limit > 0 and (n_points <= limit or n_points < SMALL_TILE * run.n_tasks)
-        stopped = Stopped(run, bound.kept, bound.nodes, used_up, inline)
-        _finish(session, stopped, resumed=False)
+        kept = {number: weakref.ref(version) for number, version in bound.kept.items()}
+        _finish(session, Stopped(run, kept, inline), bound.nodes)
         session.counts["whole_ops"] += sum(node.op.whole for node in bound.nodes)
 
 
-def _finish(session: Session, stopped: Stopped, resumed: bool) -> None:
+def _finish(session: Session, stopped: Stopped, nodes: Sequence[Node] = ()) -> None:
+    """Run to the end and commit; what stops it is remembered by its nodes, given the first time."""
     run = stopped.run
+    assert run is not None
     before = run.n_done
     moved = run.moved_bytes
     progress = config.progress if session.progress is None else session.progress
     try:
-        session.engine.finish(run, stopped.inline, progress, resumed)
+        session.engine.finish(run, stopped.inline, progress, resumed=not nodes)
     except BaseException:
-        for node in stopped.nodes:
+        for node in nodes:
             node.stopped = stopped
-        for number, version in list(stopped.kept.items()):
-            if version.node is not None and run.is_made(number):
+        for number, version in stopped.wanted():
+            if run.is_made(number):
                 commit(session, version, run.table(number))
         raise
     finally:
         session.counts["tasks"] += run.n_done - before
         session.counts["bytes_moved"] += run.moved_bytes - moved
-    for number, version in stopped.kept.items():
-        if version.node is not None and number not in run.abandoned:
+    for number, version in stopped.wanted():
+        if number not in run.abandoned:
             commit(session, version, run.table(number))
     session.counts["tiles_rebuilt"] += run.rebuilt
-    for node in stopped.nodes:
-        node.stopped = None
+    stopped.run = None
     run.release()
     session.drain()
     _forget_done(session)
@@ -288,27 +297,19 @@ def commit(session: Session, version: Version, table: TileTable) -> None:
 
 def _resume(session: Session, roots: Sequence[Version]) -> None:
     """Finish stopped runs that the roots need."""
-    seen: set[int] = set()
+    asked = {id(version) for version in roots}
     for node in waiting_nodes(roots):
         stopped = node.stopped
-        if stopped is not None and id(stopped) not in seen:
-            seen.add(id(stopped))
-            asked = {id(v) for v in roots}
-            stopped.run.abandon(
-                [
-                    number
-                    for number, v in stopped.kept.items()
-                    if v.live > 0 or v.readers > 0 or id(v) in asked
-                ]
-            )
-            try:
-                _finish(session, stopped, resumed=True)
-            except Exception:
-                wanted = {id(v) for v in roots}
-                if any(id(v) in wanted and v.node is not None for v in stopped.kept.values()):
-                    raise
-                if not all(v.node is None for v in roots):
-                    raise
+        if not node.is_stopped or all(version.node is None for version in roots):
+            continue
+        stopped.run.abandon(
+            [n for n, v in stopped.wanted() if v.live > 0 or v.readers > 0 or id(v) in asked]
+        )
+        try:
+            _finish(session, stopped)
+        except Exception:
+            if any(version.node is not None for version in roots):
+                raise
 
 
 def _forget_done(session: Session) -> None:
@@ -336,7 +337,7 @@ def evaluate_all(session: Session) -> None:
         ]
         session.counts["forced_evaluations"] += 1
         # what fails raises where it is asked for, not in the middle of something else
-        live = [v for v in live if v.node is not None and v.node.stopped is None]
+        live = [v for v in live if v.node is not None and not v.node.is_stopped]
         try:
             evaluate(session, live)
         except Exception:

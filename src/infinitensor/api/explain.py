@@ -108,7 +108,7 @@ def plan(*tensors: Tensor, mesh: Any = None, strategy: str = "auto") -> Plan:
         waiting = [t._version for t in tensors if t._version.node is not None]
         if not waiting:
             return Plan(0, {}, {}, 0.0, {}, NOTHING, (), 0, False)
-        if any(node.stopped is not None for node in waiting_nodes(waiting)):
+        if any(node.is_stopped for node in waiting_nodes(waiting)):
             raise InfiniTensorError(
                 "an evaluation of this was stopped and goes on at the next compute: there is no "
                 "plan to make before that"

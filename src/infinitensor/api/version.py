@@ -93,6 +93,11 @@ class Node:
         self.alive = 0
         self.stopped: Any = None
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a run that was to make it was stopped and is not finished."""
+        return self.stopped is not None and self.stopped.run is not None
+
 
 class Version:
     """One value of a tensor: waiting (`node`), small on the host (`host`), or in tiles (`table`).

@@ -69,6 +69,7 @@ class Workers:
                     if job is not None:
                         job()
                 finally:
+                    job = None  # else this thread would hold the run until the next one
                     with self._wake:
                         self._busy -= 1
                         self._wake.notify_all()
