@@ -11,7 +11,7 @@ from tests.ir.sessions import strict
 
 import infinitensor as it
 from infinitensor.devices import Device, open_devices
-from infinitensor.devices.device import host_free_bytes, parse_devices
+from infinitensor.devices.device import SMALL_BYTES, host_free_bytes, parse_devices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,6 +66,17 @@ class DeviceTests:
         device.synchronize()
         device.release()
 
+    def test_a_watched_block_is_gone_with_the_last_array_of_it(self, device: Device) -> None:
+        block = device.allocate(1 << 16)
+        array = device.array(block, (4, 3), np.dtype(np.float32))
+        gone = device.watch(block)
+        del block
+        assert gone() is (array is None)
+        array = array if array is None else array[1:].reshape(-1)
+        assert gone() is (array is None)
+        del array
+        assert gone()
+
     def test_it_has_memory(self, device: Device) -> None:
         assert device.free_bytes() > 0
 
@@ -90,10 +101,12 @@ class DeviceTests:
 class TestCpu(DeviceTests):
     text = "cpu"
 
-    def test_a_block_is_aligned_and_an_array_is_a_view_of_it(self) -> None:
+    @pytest.mark.parametrize("n_bytes", [256, SMALL_BYTES, 1 << 20])
+    def test_a_large_block_is_aligned_and_an_array_is_a_view_of_it(self, n_bytes: int) -> None:
         (device,) = open_devices("cpu")
-        block = device.allocate(256)
-        assert block.ctypes.data % 64 == 0
+        block = device.allocate(n_bytes)
+        assert block.nbytes == n_bytes
+        assert block.ctypes.data % (16 if n_bytes < SMALL_BYTES else 64) == 0
         array = device.array(block, (4, 8), np.dtype(np.float64))
         assert np.shares_memory(array, block)
         assert np.shares_memory(device.to_host(array), block)

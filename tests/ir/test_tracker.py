@@ -149,13 +149,20 @@ def test_reads_do_not_wait_for_reads() -> None:
     st.sampled_from([(12,), (7, 9)]).flatmap(lambda s: st.tuples(regions(s, 12), regions(s, 12)))
 )
 @examples(150)
-def test_regions_that_share_an_element_meet(pair: tuple[Region, Region]) -> None:
+def test_regions_meet_exactly_where_they_share_an_element(pair: tuple[Region, Region]) -> None:
     a, b = pair
-    shares = bool(elements(a) & elements(b))
-    assert meet(a, b) or not shares
-    assert meet(a, b) == meet(b, a)
-    if all(p[2] == q[2] for p, q in zip(a, b, strict=True)):
-        assert meet(a, b) == shares
+    assert meet(a, b) == meet(b, a) == bool(elements(a) & elements(b))
+
+
+def test_spans_of_all_steps_meet_exactly_where_they_share_an_element() -> None:
+    all_spans = [
+        (first, first + (n - 1) * step + 1, step)
+        for step in (1, 2, 3, 4, 6)
+        for first in (0, 1, 2, 5)
+        for n in (1, 2, 3, 5)
+    ]
+    for a, b in product(all_spans, repeat=2):
+        assert meet((a,), (b,)) == bool({*range(*a)} & {*range(*b)}), (a, b)
 
 
 @given(

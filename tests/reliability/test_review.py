@@ -45,6 +45,24 @@ def test_exported_tiles_keep_their_values() -> None:
         np.testing.assert_array_equal(array, values)
 
 
+def test_exported_tiles_count_until_nobody_has_them() -> None:
+    with it.init("cpu*2", memory="64MiB") as session:
+        ledgers = session.engine.ledgers
+        x = it.asarray(np.arange(1e6)) + 1
+        tiles = x.local_tiles()
+        used = [ledger.used_bytes for ledger in ledgers]
+        assert sum(used) >= 8 * N
+        del x
+        it.stats()
+        assert [ledger.used_bytes for ledger in ledgers] == used
+        part = tiles[0][1][5:9]
+        n_bytes = tiles[0][1].nbytes
+        del tiles
+        assert sum(ledger.used_bytes for ledger in ledgers) == n_bytes
+        del part
+        assert sum(ledger.used_bytes for ledger in ledgers) == 0
+
+
 def test_a_task_that_raised_raises_again() -> None:
     bad = it.asarray(np.arange(N)) ** it.asarray(np.full(N, -1))
     for _ in range(2):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import weakref
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,7 +15,10 @@ import numpy as np
 from infinitensor.dtypes import to_torch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+SMALL_BYTES = 1 << 14
+"""Smaller blocks come from NumPy: torch takes ten times as long, longer than a small kernel."""
 
 
 class Device(Protocol):
@@ -28,6 +32,9 @@ class Device(Protocol):
 
     def release(self) -> None:
         """Hand cached memory back to the system."""
+
+    def watch(self, block: Any) -> Callable[[], bool]:
+        """A question that keeps nothing alive: have the block and all arrays of it gone?"""
 
     def array(self, block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """An array at the start of a block."""
@@ -57,13 +64,20 @@ class CpuDevice:
         self.name = f"cpu:{number}"
 
     def allocate(self, n_bytes: int) -> Any:
-        """A block from torch's allocator (64-byte aligned), as bytes."""
+        """Bytes; a large block comes from torch, which aligns it to cache lines."""
+        if n_bytes < SMALL_BYTES:
+            return np.empty(n_bytes, np.uint8)
         import torch
 
         return torch.empty(n_bytes, dtype=torch.uint8).numpy()
 
     def release(self) -> None:
         """Nothing is cached."""
+
+    def watch(self, block: Any) -> Callable[[], bool]:
+        """Every view of a NumPy array holds the array."""
+        seen = weakref.ref(block)
+        return lambda: seen() is None
 
     def array(self, block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """A view of the block."""
@@ -113,6 +127,14 @@ class CudaDevice:
         import torch
 
         torch.cuda.empty_cache()
+
+    def watch(self, block: Any) -> Callable[[], bool]:
+        """Views of a torch tensor share its storage."""
+        from torch.multiprocessing import reductions
+
+        weak: Any = reductions.StorageWeakRef
+        seen = weak(block.untyped_storage())
+        return lambda: bool(seen.expired())
 
     def array(self, block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """A view of the block."""
@@ -165,6 +187,10 @@ class NullDevice:
 
     def release(self) -> None:
         """Nothing to release."""
+
+    def watch(self, block: Any) -> Callable[[], bool]:
+        """There is nothing to look at."""
+        return lambda: True
 
     def array(self, block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """No array."""

@@ -9,11 +9,9 @@ from infinitensor import events
 from infinitensor.errors import DeviceOutOfMemoryError, gib
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from infinitensor.devices.device import Device
-
-
-BLOCK_BYTES = 1 << 18
-"""Slabs smaller than this are carved from blocks of about this size."""
 
 
 class Buffer:
@@ -29,25 +27,39 @@ class Buffer:
         """Whether arrays of it were given out: then its memory is theirs, and is not used again."""
 
     def __del__(self) -> None:
-        self.ledger.give(self.block, self.n_bytes, rests=not self.exported)
+        self.ledger.give(self.block, self.n_bytes, self.exported)
 
 
 class Ledger:
     """Bytes in use, bytes at rest, and the peak, of one device.
 
     A slab given back rests here and is handed out again for the same size; slabs at rest are
-    returned to the device when the budget is needed for other sizes.
+    returned to the device when the budget is needed for other sizes. So used and resting bytes
+    are together exactly what is held from the device, and within the budget wherever the bytes in
+    use are. (Each slab is a block of the device's own: slabs carved from a common block would pin
+    all of it.)
     """
 
     def __init__(self, device: Device, budget_bytes: int) -> None:
         self.device = device
         self.budget_bytes = budget_bytes
-        self.used_bytes = 0
         self.resting_bytes = 0
         self.peak_bytes = 0
+        self._used_bytes = 0
         self._resting: dict[int, list[Any]] = {}
+        self._lent: list[tuple[Callable[[], bool], int]] = []
         # re-entrant: a buffer may be collected, and given back, while another is taken
         self._lock = threading.RLock()
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of buffers, and of buffers that are gone but whose arrays somebody still has."""
+        with self._lock:
+            if self._lent:
+                seen = [(gone, n_bytes) for gone, n_bytes in self._lent if not gone()]
+                self._used_bytes -= sum(n for _, n in self._lent) - sum(n for _, n in seen)
+                self._lent = seen
+            return self._used_bytes
 
     def take(self, n_bytes: int) -> Buffer:
         """A buffer of a slab size; `DeviceOutOfMemoryError` if the device has no memory left."""
@@ -60,23 +72,10 @@ class Ledger:
             else:
                 if self.used_bytes + self.resting_bytes + n_bytes > self.budget_bytes:
                     self.trim()
-                block = self._carved(n_bytes)
-            self.used_bytes += n_bytes
+                block = self._from_device(n_bytes)
+            self._used_bytes += n_bytes
             self.peak_bytes = max(self.peak_bytes, self.used_bytes)
         return Buffer(block, self, n_bytes)
-
-    def _carved(self, n_bytes: int) -> Any:
-        """A new slab. Small ones are carved from a larger block, so that asking the device, which
-        costs more than a small kernel, is rare; the others of that block rest here."""
-        room = (self.budget_bytes - self.used_bytes - self.resting_bytes) // 2
-        n = min(BLOCK_BYTES, max(room, 0)) // n_bytes
-        if n < 2 or self.device.kind != "cpu":
-            return self._from_device(n_bytes)
-        block = self._from_device(n * n_bytes)
-        rest = [block[k * n_bytes : (k + 1) * n_bytes] for k in range(1, n)]
-        self._resting.setdefault(n_bytes, []).extend(rest)
-        self.resting_bytes += (n - 1) * n_bytes
-        return block[:n_bytes]
 
     def _from_device(self, n_bytes: int) -> Any:
         try:
@@ -92,12 +91,13 @@ class Ledger:
                     "something else uses this memory: give a smaller memory= to it.init"
                 ) from error
 
-    def give(self, block: Any, n_bytes: int, rests: bool = True) -> None:
-        """Take a slab back; one that does not rest goes when nobody looks at it any more."""
+    def give(self, block: Any, n_bytes: int, exported: bool = False) -> None:
+        """Take a slab back; an exported one is in use until nobody looks at it any more."""
         with self._lock:
-            self.used_bytes -= n_bytes
-            if not rests:
+            if exported:
+                self._lent.append((self.device.watch(block), n_bytes))
                 return
+            self._used_bytes -= n_bytes
             self.resting_bytes += n_bytes
             self._resting.setdefault(n_bytes, []).append(block)
 

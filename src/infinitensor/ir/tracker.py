@@ -20,17 +20,32 @@ _MANY_CELLS = 64
 
 
 def meet(a: Region, b: Region) -> bool:
-    """Whether two regions share an element (for steps: exact by the lattice test on each axis).
+    """Whether two regions share an element: exact, since they do where they do on every axis.
 
     >>> meet(((0, 9, 2),), ((1, 9, 2),)), meet(((0, 9, 2),), ((3, 9, 3),))
     (False, True)
+    >>> meet(((0, 5, 4),), ((3, 7, 3),))
+    False
     """
     for (alo, ahi, astep), (blo, bhi, bstep) in zip(a, b, strict=True):
         if alo >= bhi or blo >= ahi:
             return False
-        if (astep > 1 or bstep > 1) and (alo - blo) % gcd(astep, bstep):
+        if (astep > 1 or bstep > 1) and not _steps_meet(alo, astep, blo, bstep, min(ahi, bhi)):
             return False
     return True
+
+
+def _steps_meet(alo: int, astep: int, blo: int, bstep: int, end: int) -> bool:
+    """Whether alo, alo + astep … and blo, blo + bstep … have a common element before `end`."""
+    common = gcd(astep, bstep)
+    apart, rest = divmod(blo - alo, common)
+    if rest:
+        return False
+    period = bstep // common
+    first = alo + astep * (apart * pow(astep // common, -1, period) % period)
+    if first < blo:  # common elements come every astep * period
+        first += -((first - blo) // (astep * period)) * astep * period
+    return first < end
 
 
 def hides(outer: Region, inner: Region) -> bool:
