@@ -10,7 +10,8 @@ import numpy as np
 from numpy._core._exceptions import _UFuncOutputCastingError
 
 from infinitensor.api import views
-from infinitensor.api.record import Ref, cached_rule, host_view, record, record_write, stored
+from infinitensor.api.record import Ref, host_view, record, record_write, stored
+from infinitensor.api.rule import cached_rule
 from infinitensor.api.version import Version, user_site
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from infinitensor.api.rule import cached_rule
 from infinitensor.api.version import Node, Version
+from infinitensor.api.window import Hulls, part_of, shifted
 from infinitensor.config import config
 from infinitensor.ir.graph import Graph, Leaf, Operand
 from infinitensor.ir.graph import Node as GraphNode
 from infinitensor.ir.layout import HOST
 from infinitensor.ir.op import Spec
+from infinitensor.ir.region import box_shape
+from infinitensor.ir.slab import slab_bytes
 from infinitensor.partition import canonical_layout
 from infinitensor.pipeline import Prepared, prepare
 from infinitensor.runtime import Run, TileTable
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from infinitensor.api.session import Session
+    from infinitensor.ir.region import Box
 
 
 SMALL_TILE = 1 << 13
@@ -41,6 +46,14 @@ class Stopped:
     """None once it is finished."""
     kept: dict[int, weakref.ref[Version]]
     inline: bool
+    whole: dict[int, TileTable]
+    """Versions of which only a window was written: all of their tiles."""
+
+    def table(self, number: int) -> TileTable:
+        """The tiles of a kept value."""
+        whole = self.whole.get(number)
+        assert self.run is not None
+        return self.run.table(number) if whole is None else whole
 
     def wanted(self) -> list[tuple[int, Version]]:
         """What it was making and somebody still waits for."""
@@ -64,15 +77,20 @@ class Bound:
         self.out_numbers: list[tuple[int, ...]] = []
         self.versions: dict[int, Version] = {}
         self._inside_reads: dict[int, int] = {}
-        parts = [self._number(node) for node in self.nodes]
+        self._hulls = Hulls()
+        self.calls = [node.call for node in self.nodes]
+        self.parts = [self._number(node) for node in self.nodes]
         self.kept = self._kept()
         self.donated = [self._is_donated(version) for version in self.leaves]
         self.tables = [stored_table(session, version) for version in self.leaves]
+        self.whole: dict[int, TileTable] = {}
+        self._look_through_windows()
         leaf_key = tuple(
-            (v.shape, v.dtype, table.layout, donated)
+            (self.specs[self.numbers[id(v)]], table.layout, donated)
             for v, table, donated in zip(self.leaves, self.tables, self.donated, strict=True)
         )
-        self.key = (tuple(parts), leaf_key, tuple(sorted(self.kept)), config.key())
+        calls = tuple(map(id, self.calls))
+        self.key = (calls, tuple(self.parts), leaf_key, tuple(sorted(self.kept)), config.key())
 
     def _new(self, version: Version | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
         number = len(self.specs)
@@ -90,6 +108,7 @@ class Bound:
                 if number is None:
                     number = self._new(given, given.shape, given.dtype)
                     self.leaves.append(given)
+                    self._hulls.leaf(number)
                 self._inside_reads[number] = self._inside_reads.get(number, 0) + 1
                 operands.append((number, access))
             else:
@@ -100,7 +119,48 @@ class Bound:
             for ref, spec in zip(node.outs, node.call.outs, strict=True)
         )
         self.out_numbers.append(outs)
-        return (id(node.op), id(node.call), tuple(operands), node.region)
+        self._hulls.node(node, tuple(operands), outs)
+        return (id(node.op), tuple(operands), node.region)
+
+    def _look_through_windows(self) -> None:
+        """Let the part of a leaf that is touched stand for it, and for its next versions."""
+        numbers = [self.numbers[id(v)] for v in self.leaves]
+        used_up = {n for n, donated in zip(numbers, self.donated, strict=True) if donated}
+        shapes = {n: v.shape for n, v in zip(numbers, self.leaves, strict=True)}
+        windows = self._hulls.windows(shapes, used_up, set(self.kept))
+        if not windows:
+            return
+        roots = self._hulls.roots
+        for k, number in enumerate(numbers):
+            if number in windows:
+                table = self.tables[k]
+                chain = self._hulls.chains.get(number)
+                if chain:
+                    self.whole[chain[-1]] = table
+                self.donated[k] = bool(chain)
+                self.tables[k] = part_of(table, windows[number])
+        for number, spec in enumerate(self.specs):
+            box = windows.get(roots.get(number, number))
+            if box is not None:
+                self.specs[number] = Spec(box_shape(box), spec.dtype)
+        for k, part in enumerate(self.parts):
+            self.parts[k] = self._seen_through(k, part, windows)
+
+    def _seen_through(self, k: int, part: tuple[Any, ...], windows: dict[int, Box]) -> Any:
+        op, operands, region = part
+        roots = self._hulls.roots
+        boxes = [None if o == -1 else windows.get(roots.get(o[0], o[0])) for o in operands]
+        if not any(boxes):
+            return part
+        operands = tuple(
+            operand if box is None or operand[1] is None else (operand[0], shifted(operand[1], box))
+            for operand, box in zip(operands, boxes, strict=True)
+        )
+        if region is not None and boxes[0] is not None:
+            base, value = self.specs[operands[0][0]], self.nodes[k].shapes[1]
+            self.calls[k] = cached_rule(self.nodes[k].op, (base, Spec(value, base.dtype)))
+            region = shifted(region, boxes[0])
+        return (op, operands, region)
 
     def _kept(self) -> dict[int, Version]:
         """What must outlive the evaluation.
@@ -141,19 +201,21 @@ class Bound:
         """The frozen graph."""
         nodes = []
         scalar = 0
-        for node, outs in zip(self.nodes, self.out_numbers, strict=True):
+        for node, call, part, outs in zip(
+            self.nodes, self.calls, self.parts, self.out_numbers, strict=True
+        ):
+            _, given, region = part
             operands = []
-            for given, access in zip(node.inputs, node.accesses, strict=True):
-                if isinstance(given, Version):
-                    operands.append(Operand(self.numbers[id(given)], access))
-                else:
+            for operand in given:
+                if operand == -1:
                     operands.append(Operand(scalar=scalar))
                     scalar += 1
-            nodes.append(
-                GraphNode(
-                    node.op, node.call, tuple(operands), outs, node.site, node.shapes, node.region
-                )
-            )
+                else:
+                    operands.append(Operand(*operand))
+            shapes = node.shapes
+            if region is not None:
+                shapes = (call.outs[0].shape, *shapes[1:])
+            nodes.append(GraphNode(node.op, call, tuple(operands), outs, node.site, shapes, region))
         leaves = tuple(
             Leaf(self.numbers[id(v)], table.layout, donated)
             for v, table, donated in zip(self.leaves, self.tables, self.donated, strict=True)
@@ -165,9 +227,10 @@ class Bound:
         engine = self.session.engine
         budgets = [engine.available_bytes(d) for d in range(engine.mesh.n_devices)]
         for table in self.tables:
-            for index, buffer in enumerate(table.buffers):
-                if buffer is not None:
-                    budgets[table.layout.owner(index)] += buffer.n_bytes
+            for index, (buffer, array) in enumerate(zip(table.buffers, table.arrays, strict=True)):
+                if buffer is not None:  # of a window, only what lies in it
+                    n_bytes = buffer.n_bytes if array is None else int(slab_bytes(array.nbytes))
+                    budgets[table.layout.owner(index)] += min(n_bytes, buffer.n_bytes)
         return budgets
 
     def prepared(self) -> Prepared:
@@ -249,7 +312,7 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
         limit = config.inline_elements
         inline = limit > 0 and (n_points <= limit or n_points < SMALL_TILE * run.n_tasks)
         kept = {number: weakref.ref(version) for number, version in bound.kept.items()}
-        _finish(session, Stopped(run, kept, inline), bound.nodes)
+        _finish(session, Stopped(run, kept, inline, bound.whole), bound.nodes)
         session.counts["whole_ops"] += sum(node.op.whole for node in bound.nodes)
 
 
@@ -267,14 +330,14 @@ def _finish(session: Session, stopped: Stopped, nodes: Sequence[Node] = ()) -> N
             node.stopped = stopped
         for number, version in stopped.wanted():
             if run.is_made(number):
-                commit(session, version, run.table(number))
+                commit(session, version, stopped.table(number))
         raise
     finally:
         session.counts["tasks"] += run.n_done - before
         session.counts["bytes_moved"] += run.moved_bytes - moved
     for number, version in stopped.wanted():
         if number not in run.abandoned:
-            commit(session, version, run.table(number))
+            commit(session, version, stopped.table(number))
     session.counts["tiles_rebuilt"] += run.rebuilt
     stopped.run = None
     run.release()

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from infinitensor.api import assign, views
-from infinitensor.api.record import Ref, cached_rule, record
+from infinitensor.api.record import Ref, record
+from infinitensor.api.rule import cached_rule
 from infinitensor.api.session import current_session
 from infinitensor.api.tensor import Tensor, fresh, from_values
 from infinitensor.config import config

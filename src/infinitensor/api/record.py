@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api.evaluate import evaluate_all
+from infinitensor.api.rule import cached_rule
 from infinitensor.api.version import Node, Site, Version, user_site
 from infinitensor.config import config
 from infinitensor.errors import InfiniTensorError
@@ -40,20 +41,6 @@ class Ref:
         self.view = view
         self.shape = version.shape if view is None else view.shape
         self.dtype = dtype
-
-
-_calls: dict[Any, Any] = {}
-
-
-def cached_rule(op: Any, specs: tuple[Any, ...], *rest: Any) -> Any:
-    """The call of an op for specs and hashable arguments; the same object each time."""
-    key = (op.name, specs, rest)
-    call = _calls.get(key)
-    if call is None:
-        if len(_calls) > 65536:
-            _calls.clear()
-        call = _calls[key] = op.rule(*specs, *rest)
-    return call
 
 
 def host_view(ref: Ref) -> np.ndarray:
