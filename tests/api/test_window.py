@@ -133,4 +133,4 @@ def test_a_loop_cut_by_the_limit_on_waiting_calls_is_planned_once(session: Any) 
         a[i] = a[i - 1] + 1
     np.testing.assert_array_equal(x.numpy(), a)
     if len(session.engine.devices) == 1:
-        assert n_plans <= 3
+        assert n_plans <= 4  # the first, the second, all others, the rest
