@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ import infinitensor as it
 from infinitensor import events
 from infinitensor.engines import Engine, LocalEngine, open_engine
 from infinitensor.partition import canonical_layout
+from infinitensor.runtime import Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +63,21 @@ class EngineTests:
             found = run.table(number).read(WHOLE, engine.devices)
             np.testing.assert_array_equal(found, np.full((10, 6), 3.0))
         assert told == ["start", "end"]
+
+    def test_ctrl_c_after_the_last_task_is_not_lost(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with strict("cpu*3", 7):
+            x = it.ones((10, 6)) * 3
+            go = Run.go
+
+            def go_then_interrupt(run: Run, *args: Any, **kwargs: Any) -> None:
+                go(run, *args, **kwargs)
+                run.stop()
+
+            monkeypatch.setattr(Run, "go", go_then_interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                it.compute(x)
+            monkeypatch.setattr(Run, "go", go)
+            np.testing.assert_array_equal(x.numpy(), np.full((10, 6), 3.0))
 
     def test_ctrl_c_stops_between_tasks_and_the_handler_is_put_back(self) -> None:
         import signal

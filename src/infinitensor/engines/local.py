@@ -88,6 +88,10 @@ class LocalEngine:
         finally:
             restore()
             events.emit("run_end", run=run)
+        # a Ctrl-C that came after the last task stopped nothing: whoever asked must still hear of it
+        late, run.failure = run.failure, None
+        if late is not None:
+            raise late
 
     def store(self, values: np.ndarray, layout: Layout) -> TileTable:
         """Put values from outside into tiles."""
