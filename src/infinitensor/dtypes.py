@@ -55,3 +55,21 @@ def to_torch(dtype: np.dtype[Any]) -> torch.dtype:
         for ours in ALL:
             _TORCH[ours] = getattr(torch, ours.name)
     return _TORCH[dtype]
+
+
+def dtype_of(values: Any) -> np.dtype[Any]:
+    """The dtype of a NumPy array or a torch tensor; a TypeError if we do not hold it.
+
+    >>> import torch
+    >>> dtype_of(torch.ones(2)), dtype_of(np.ones(2))
+    (dtype('float32'), dtype('float64'))
+    """
+    if isinstance(values, np.ndarray):
+        return as_dtype(values.dtype)
+    name = str(values.dtype).removeprefix("torch.")
+    found = {ours.name: ours for ours in ALL}.get(name)
+    if found is None:
+        raise TypeError(
+            f"infinitensor holds no {name} values; convert them first, for example x.float()"
+        )
+    return found

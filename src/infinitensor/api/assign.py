@@ -14,7 +14,7 @@ from infinitensor.api.record import Ref, host_view, record, record_write, stored
 from infinitensor.api.rule import cached_rule
 from infinitensor.api.version import Version, user_site
 from infinitensor.config import config
-from infinitensor.dtypes import as_dtype
+from infinitensor.dtypes import as_dtype, dtype_of
 from infinitensor.errors import LayoutError, MemoryBudgetError
 from infinitensor.ir.layout import Layout
 from infinitensor.ir.op import Spec
@@ -97,20 +97,21 @@ def cast(tensor: Tensor, dtype: np.dtype[Any], copy: bool, casting: str) -> Tens
     return _make(tensor._session, record(tensor._session, op, call, [tensor._ref()])[0])
 
 
-def scattered(session: Session, values: np.ndarray) -> Version:
-    """A version in tiles on the session's devices, with a copy of the values."""
+def scattered(session: Session, values: Any) -> Version:
+    """A version in tiles on the session's devices, with a copy of the values (NumPy or torch)."""
     with session.guard():
         session.check_open()
         session.drain()
         engine = session.engine
-        layout = canonical_layout(values.shape, engine.mesh, config.tile_elements)
+        layout = canonical_layout(tuple(values.shape), engine.mesh, config.tile_elements)
         return _into(session, values, layout)
 
 
-def _into(session: Session, values: np.ndarray, layout: Layout) -> Version:
+def _into(session: Session, values: Any, layout: Layout) -> Version:
     engine = session.engine
+    dtype = dtype_of(values)
     for device in range(engine.mesh.n_devices):
-        need = layout.elements_on(device) * values.dtype.itemsize
+        need = layout.elements_on(device) * dtype.itemsize
         if need > engine.available_bytes(device):
             raise MemoryBudgetError(
                 "asarray",
@@ -121,7 +122,7 @@ def _into(session: Session, values: np.ndarray, layout: Layout) -> Version:
                 "let go of tensors that are no longer needed, use more devices, or give "
                 "it.init(memory=...) more",
             )
-    version = Version(session, values.shape, values.dtype)
+    version = Version(session, tuple(values.shape), dtype)
     session.keep(version, engine.store(values, layout))
     return version
 

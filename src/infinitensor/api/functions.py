@@ -11,7 +11,9 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from infinitensor.api import assign, views
-from infinitensor.api.record import Ref, record
+from infinitensor.api.export import CPU
+from infinitensor.api.foreign import borrowed, checked_torch, holds_tensors, is_torch, to_host
+from infinitensor.api.record import Ref, record, stored
 from infinitensor.api.rule import cached_rule
 from infinitensor.api.session import current_session
 from infinitensor.api.tensor import Tensor, fresh, from_values
@@ -79,6 +81,7 @@ def asarray(
     """A tensor with the values of an array, a nested list or a scalar.
 
     The values are copied: later changes of `obj` do not reach the tensor, nor the other way round.
+    With `copy=False` they are read where they are, and must not change from then on.
 
     >>> import infinitensor as it
     >>> it.asarray([[1, 2], [3, 4]]).sum().item()
@@ -93,7 +96,11 @@ def asarray(
             "a masked array has values that are not there: fill it first, for example "
             "it.asarray(a.filled(0))"
         )
-    values = _to_host(obj)
+    session = current_session()
+    if copy is not False and is_torch(obj) and obj.is_cuda and session.engine.mesh.kind == "cuda":
+        made = fresh(session, assign.scattered(session, checked_torch(obj)))
+        return made if dtype is None else made.astype(dtype, copy=False)
+    values = to_host(obj)
     wanted = as_dtype(values.dtype if dtype is None else dtype)
     if (
         dtype is not None
@@ -101,38 +108,18 @@ def asarray(
         and values.size
         and not hasattr(obj, "dtype")
     ):
-        values = np.array(obj if not _holds_tensors(obj) else values, dtype=wanted)
-    return from_values(current_session(), np.array(values, dtype=wanted, order="C"))
+        values = np.array(obj if not holds_tensors(obj) else values, dtype=wanted)
+    if copy is False:
+        return fresh(session, stored(session, borrowed(obj, values, wanted)))
+    return from_values(session, np.array(values, dtype=wanted, order="C"))
 
 
-def array(obj: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) -> Tensor:
+def array(obj: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0) -> Tensor:
     """A new tensor with the values of an array, a nested list, a scalar or a tensor."""
     made = asarray(obj, dtype, copy=copy)
     if made.ndim < ndmin:
         made = made.reshape((1,) * (ndmin - made.ndim) + made.shape)
     return made
-
-
-def _holds_tensors(obj: Any) -> bool:
-    return isinstance(obj, list | tuple) and any(
-        isinstance(o, Tensor) or _holds_tensors(o) for o in obj
-    )
-
-
-def _to_host(obj: Any) -> np.ndarray:
-    if _holds_tensors(obj):
-        return np.array([_to_host(o) if not isinstance(o, Tensor) else o.numpy() for o in obj])
-    if hasattr(obj, "detach") and hasattr(obj, "cpu"):
-        if str(obj.device) == "meta":
-            raise TypeError("a torch tensor on the meta device has no values to make a tensor of")
-        return np.asarray(obj.detach().cpu().numpy())
-    values = np.asarray(obj)
-    if values.dtype.kind in "OSUmMV":
-        raise TypeError(
-            f"infinitensor holds numbers: an array of dtype {values.dtype} cannot become a tensor; "
-            "convert it first, for example a.astype(float)"
-        )
-    return values
 
 
 def operand(session: Session, value: Any) -> tuple[Any, Spec]:
@@ -470,9 +457,24 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Tensor:
     return tensor.reshape(shape)
 
 
-def from_dlpack(x: Any, /) -> Tensor:
-    """A tensor with a copy of the values of any array that speaks DLPack."""
-    return asarray(_to_host(x) if hasattr(x, "detach") else np.from_dlpack(x))
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor with the values of any array that speaks DLPack.
+
+    They are copied into tiles; with `copy=False` memory of the host is read where it is, and must
+    not change from then on.
+
+    >>> import infinitensor as it
+    >>> it.from_dlpack(np.arange(3)).tolist()
+    [0, 1, 2]
+    """
+    if isinstance(x, Tensor) or is_torch(x):
+        return asarray(x, device=device, copy=copy)
+    kind, _ = x.__dlpack_device__()
+    if kind != CPU:
+        import torch
+
+        return asarray(torch.utils.dlpack.from_dlpack(x), device=device, copy=copy)
+    return asarray(np.from_dlpack(x), device=device, copy=copy)
 
 
 def compute(*tensors: Any) -> Any:
@@ -740,4 +742,3 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _equip()
-Tensor.__array_ufunc__ = None  # type: ignore[attr-defined]

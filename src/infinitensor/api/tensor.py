@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api import assign, views
+from infinitensor.api import assign, export, views
 from infinitensor.api.evaluate import evaluate
 from infinitensor.api.record import Ref, host_view, stored
 from infinitensor.api.version import Cell
@@ -42,7 +42,16 @@ class Tensor:
     [[0, 10, 20], [3, 40, 50]]
     """
 
-    __slots__ = ("__weakref__", "_cell", "_dtype", "_frozen", "_is_value", "_shape", "_view")
+    __slots__ = (
+        "__weakref__",
+        "_cell",
+        "_dtype",
+        "_frozen",
+        "_is_value",
+        "_lent",
+        "_shape",
+        "_view",
+    )
     __array_priority__ = 1000.0
 
     _cell: Cell
@@ -51,6 +60,7 @@ class Tensor:
     _shape: tuple[int, ...]
     _frozen: bool
     _is_value: bool
+    _lent: tuple[Any, ...]
 
     def __init__(self) -> None:
         raise TypeError("make a tensor with it.asarray(...) or a function such as it.zeros(...)")
@@ -175,20 +185,14 @@ class Tensor:
     def local_tiles(self) -> list[tuple[Any, Any]]:
         """(box, array) of every tile in this process: NumPy on CPUs, torch on GPUs, zero-copy.
 
-        Only of a whole tensor, not of a view. From then on the tiles are never written in place.
+        Only of a whole tensor, not of a view. While an array lives its tile is not written: a write
+        to the tensor goes to a copy.
+
+        >>> import infinitensor as it
+        >>> [(box, tile.tolist()) for box, tile in it.arange(3).local_tiles()]
+        [(((0, 3),), [0, 1, 2])]
         """
-        if self._view is not None and not self._view.is_whole:
-            raise ValueError("local_tiles(): this is a view; take x.copy().local_tiles()")
-        self._compute()
-        version = self._version
-        version.exported += 1
-        if version.table is None:
-            return [(tuple((0, n) for n in self.shape), version.host)]
-        table = version.table
-        for buffer in table.buffers:
-            if buffer is not None:
-                buffer.exported = True
-        return [(table.layout.tile(i), array) for i, array in enumerate(table.arrays)]
+        return export.tiles(self)
 
     def relayout(self, *pieces: int) -> Tensor:
         """The same values cut into `pieces[i]` blocks along axis i, in blocks over the devices.
@@ -226,12 +230,7 @@ class Tensor:
             return assign.read_view(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        if copy is False:
-            raise ValueError(
-                "a tensor's values are gathered from tiles: an array of them is a copy"
-            )
-        values = self.numpy()
-        return values if dtype is None else values.astype(dtype, copy=False)
+        return export.array(self, dtype, copy)
 
     def item(self, *index: int) -> Any:
         """One element as a Python scalar."""
@@ -449,11 +448,45 @@ class Tensor:
             )
         return self
 
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.numpy().__dlpack__(**options)
+    # other libraries
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **given: Any) -> Any:
+        from infinitensor.api.dispatch import array_ufunc
+
+        return array_ufunc(ufunc, method, inputs, given)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, given: Any) -> Any:
+        from infinitensor.api.dispatch import array_function
+
+        return array_function(function, types, args, given)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        return export.dlpack(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
+        return export.dlpack_device(self)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return export.cuda_interface(self)
+
+    def torch(self) -> Any:
+        """The values as a torch tensor: over our memory if they are one tile, else a copy.
+
+        torch cannot mark memory as read-only: take `.clone()` before you write to it.
+
+        >>> import infinitensor as it
+        >>> it.arange(3).torch()
+        tensor([0, 1, 2])
+        """
+        return export.torch_tensor(self)
 
     def __getattr__(self, name: str) -> Any:
         import difflib
@@ -479,6 +512,7 @@ def tensor_of(cell: Cell, view: View | None, dtype: np.dtype[Any]) -> Tensor:
     tensor._shape = cell.version.shape if view is None else view.shape
     tensor._frozen = False
     tensor._is_value = False
+    tensor._lent = ()
     if view is not None and view.part and dtype.kind == "c":
         dtype = np.dtype(f"f{dtype.itemsize // 2}")
     tensor._dtype = dtype

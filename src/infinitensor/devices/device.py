@@ -42,8 +42,8 @@ class Device(Protocol):
     def to_host(self, array: Any) -> np.ndarray:
         """The values as a NumPy array (on a CPU: the same memory)."""
 
-    def from_host(self, array: Any, values: np.ndarray) -> None:
-        """Write values into an array."""
+    def from_host(self, array: Any, values: Any) -> None:
+        """Write values (NumPy's; on a GPU torch's too) into an array."""
 
     def running(self) -> Any:
         """Context in which kernels of this device are started."""
@@ -87,7 +87,7 @@ class CpuDevice:
         """The array itself."""
         return np.asarray(array)
 
-    def from_host(self, array: Any, values: np.ndarray) -> None:
+    def from_host(self, array: Any, values: Any) -> None:
         """Copy."""
         array[...] = values
 
@@ -147,10 +147,16 @@ class CudaDevice:
         values: np.ndarray = array.cpu().numpy()
         return values
 
-    def from_host(self, array: Any, values: np.ndarray) -> None:
-        """Copy to the GPU, in order with its kernels."""
+    def from_host(self, array: Any, values: Any) -> None:
+        """Copy to the GPU, in order with its kernels; from a GPU after what makes the values."""
         import torch
 
+        if not isinstance(values, np.ndarray):
+            self._stream.wait_stream(torch.cuda.current_stream(values.device))
+            with torch.cuda.stream(self._stream):
+                array.copy_(values)
+            self._stream.synchronize()  # then the user may change or drop them
+            return
         with torch.cuda.stream(self._stream):
             array.copy_(torch.from_numpy(np.array(values, order="C")).reshape(tuple(array.shape)))
 
@@ -200,7 +206,7 @@ class NullDevice:
         """There are no values to give."""
         raise ValueError("the null device runs plans without arithmetic: it holds no values")
 
-    def from_host(self, array: Any, values: np.ndarray) -> None:
+    def from_host(self, array: Any, values: Any) -> None:
         """Values are dropped."""
 
     def running(self) -> Any:

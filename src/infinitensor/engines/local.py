@@ -18,8 +18,6 @@ from infinitensor.runtime import Run, TileTable, Workers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    import numpy as np
-
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.tasks import Program
 
@@ -35,8 +33,8 @@ class Engine(Protocol):
     def finish(self, run: Run, inline: bool, progress: bool, resumed: bool = False) -> None:
         """Begin or resume a run and wait for its end; raise what stopped it."""
 
-    def store(self, values: np.ndarray, layout: Layout) -> TileTable:
-        """Put values from outside into tiles."""
+    def store(self, values: Any, layout: Layout) -> TileTable:
+        """Put values from outside, NumPy's or torch's, into tiles."""
 
     def available_bytes(self, device: int) -> int:
         """Budget of a device that nothing holds."""
@@ -93,8 +91,8 @@ class LocalEngine:
         if late is not None:
             raise late
 
-    def store(self, values: np.ndarray, layout: Layout) -> TileTable:
-        """Put values from outside into tiles."""
+    def store(self, values: Any, layout: Layout) -> TileTable:
+        """Put values from outside, NumPy's or torch's, into tiles."""
         return TileTable.scatter(values, layout, self.devices, self.ledgers)
 
     def available_bytes(self, device: int) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.dtypes import dtype_of
 from infinitensor.ir.layout import HOST, single
 from infinitensor.ir.region import box_shape, overlap, relative
 
@@ -38,27 +39,28 @@ class TileTable:
     @classmethod
     def scatter(
         cls,
-        values: np.ndarray,
+        values: Any,
         layout: Layout,
         devices: Sequence[Device],
         ledgers: Sequence[Ledger],
     ) -> TileTable:
-        """Copy a NumPy array into tiles on the devices."""
+        """Copy a NumPy array, or a torch tensor on a GPU, into tiles on the devices."""
         from infinitensor.ir.slab import slab_bytes
 
+        dtype = dtype_of(values)
         buffers: list[Buffer | None] = []
         arrays = []
         for index in range(layout.n_tiles):
             box = layout.tile(index)
             owner = layout.owner(index)
             shape = box_shape(box)
-            n_bytes = int(slab_bytes(int(np.prod(shape, dtype=np.int64)) * values.dtype.itemsize))
+            n_bytes = int(slab_bytes(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize))
             buffer = ledgers[owner].take(n_bytes)
-            array = devices[owner].array(buffer.block, shape, values.dtype)
+            array = devices[owner].array(buffer.block, shape, dtype)
             devices[owner].from_host(array, values[tuple(slice(lo, hi) for lo, hi in box)])
             buffers.append(buffer)
             arrays.append(array)
-        return cls(layout, values.dtype, buffers, arrays)
+        return cls(layout, dtype, buffers, arrays)
 
     def read(self, box: Box, devices: Sequence[Device]) -> np.ndarray:
         """The values of a box as a new NumPy array."""

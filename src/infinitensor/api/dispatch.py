@@ -1,0 +1,90 @@
+"""NumPy's functions called on tensors: ours of the same name runs, or an error says what to do.
+
+Nothing here copies a tensor to the host behind the user's back.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.api.tensor import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+MIXES = (Tensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
+"""What may stand beside a tensor in a call."""
+
+
+@functools.cache
+def counterparts() -> dict[Any, Callable[..., Any]]:
+    """Our function for each of NumPy's, by its name; so the other names of a ufunc are found."""
+    from infinitensor.api.functions import PUBLIC
+
+    found = {}
+    for name, function in PUBLIC.items():
+        try:
+            theirs = operator.attrgetter(name)(np)
+        except AttributeError:  # only ours has this name
+            continue
+        if theirs not in found or name.endswith(theirs.__name__):
+            found[theirs] = function
+    return found
+
+
+def counterpart(function: Any, name: str) -> Callable[..., Any]:
+    """Our function for one of NumPy's; a TypeError that says what to do if there is none."""
+    found = counterparts().get(function)
+    if found is None:
+        raise TypeError(
+            f"{name} does not run on tensors, and tensors are not copied to the host behind your "
+            f"back. Call it on NumPy arrays ({name}(np.asarray(x), ...)), tile by tile "
+            "(it.map_tiles), or write it with the functions of infinitensor"
+        )
+    return found
+
+
+def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], given: Any) -> Any:
+    """`np.add(x, y)`, `np.add.reduce(x)` and so on, where an operand or `out` is a tensor."""
+    outs = given.pop("out", ())
+    if not all(isinstance(value, MIXES) or np.isscalar(value) for value in inputs):
+        return NotImplemented  # the other operand knows us, or nobody does
+    name = f"np.{ufunc.__name__}"
+    for out in outs:
+        if isinstance(out, np.ndarray):
+            raise TypeError(
+                f"{name}(..., out=): out is a NumPy array but an operand is a tensor; give a "
+                "tensor as out, or copy the result: out[...] = np.asarray(result)"
+            )
+        if out is not None and not isinstance(out, Tensor):
+            return NotImplemented
+    if outs:
+        given["out"] = outs[0] if len(outs) == 1 else outs
+    function = counterpart(ufunc, name)
+    if method != "__call__":
+        bound = getattr(function, method, None)
+        if bound is None:
+            raise TypeError(
+                f"{name}.{method} does not run on tensors; call it on NumPy arrays: "
+                f"{name}.{method}(np.asarray(x), ...)"
+            )
+        function = bound
+    return function(*inputs, **given)
+
+
+def array_function(function: Any, types: Iterable[type], args: Any, given: Any) -> Any:
+    """`np.concatenate([x, y])`, `np.linalg.qr(x)` and so on, where an argument is a tensor."""
+    if not all(issubclass(kind, Tensor | np.ndarray) for kind in types):
+        return NotImplemented
+    module = getattr(function, "__module__", "numpy").replace("numpy", "np", 1)
+    name = f"{module}.{getattr(function, '__name__', function)}"
+    if isinstance(given.get("out"), np.ndarray):
+        raise TypeError(
+            f"{name}(..., out=): out is a NumPy array but an argument is a tensor; give a tensor "
+            "as out, or copy the result: out[...] = np.asarray(result)"
+        )
+    return counterpart(function, name)(*args, **given)

@@ -1,0 +1,1 @@
+"""Other libraries, one file each."""

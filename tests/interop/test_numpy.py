@@ -1,0 +1,143 @@
+"""NumPy's functions on tensors: ours run, or an error says what to do; nothing goes to the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import infinitensor as it
+
+pytestmark = [pytest.mark.local, pytest.mark.usefixtures("strict_or_default")]
+
+X = np.arange(12.0).reshape(3, 4) - 5
+
+CALLS: dict[str, Any] = {
+    "a ufunc": lambda x: np.sin(x),
+    "a ufunc with a scalar": lambda x: np.multiply(x, 2),
+    "another name of a ufunc": lambda x: np.abs(x) + np.true_divide(x, 3),
+    "an array on the left": lambda x: np.ones(4) - x,
+    "a NumPy scalar on the left": lambda x: np.float64(3) * x,
+    "an array compared": lambda x: X.__gt__(x * 2),
+    "an array times a matrix": lambda x: X.T @ x,
+    "a reduction": lambda x: np.sum(x, axis=1),
+    "a mean by keyword": lambda x: np.mean(x, axis=0, keepdims=True),
+    "a list of arrays": lambda x: np.concatenate([x, X], axis=1),
+    "a submodule": lambda x: np.linalg.norm(x, axis=0),
+    "a transform": lambda x: np.fft.ifft(np.fft.fft(x)).real,
+    "an einsum": lambda x: np.einsum("ij,ij->i", x, x),
+    "where": lambda x: np.where(x > 0, x, 0),
+    "a sort": lambda x: np.sort(x, axis=0),
+    "zeros like it": lambda x: np.zeros_like(x),
+    "a view": lambda x: np.transpose(x),
+    "made like it": lambda x: np.asarray([1.0, 2.0], like=x),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_function_of_numpys_runs_ours(name: str) -> None:
+    found = CALLS[name](it.asarray(X))
+    assert isinstance(found, it.Tensor)
+    expected = CALLS[name](X)
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12, atol=1e-14)
+
+
+def test_a_call_on_a_waiting_tensor_computes_nothing() -> None:
+    x = it.asarray(np.zeros((300, 400)))
+    it.stats(reset=True)
+    made = np.sum(np.exp(x) + np.ones(400), axis=0)
+    assert (made.shape, it.stats()["tasks"]) == ((400,), 0)
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "a function": (lambda x: np.busday_count(x, x), r"np\.busday_count does not run on tensors.*"),
+    "a ufunc": (lambda x: np.isnat(x), r"np\.isnat does not run on tensors.*np\.asarray\(x\)"),
+    "a ufunc's out": (
+        lambda x: np.add(x, 1, out=np.zeros((3, 4))),
+        r"out is a NumPy array.*out\[\.\.\.\] = np\.asarray",
+    ),
+    "a function's out": (
+        lambda x: np.sum(x, out=np.zeros(())),
+        r"np\.sum\(\.\.\., out=\): out is a NumPy array",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_run_says_what_to_do(name: str) -> None:
+    call, text = REFUSED[name]
+    with pytest.raises(TypeError, match=text):
+        call(it.asarray(X))
+
+
+def test_an_array_is_not_changed_in_place_by_a_tensor() -> None:
+    target = X.copy()
+    with pytest.raises(TypeError, match=r"np\.add.*copy the result"):
+        target += it.asarray(X)
+    np.testing.assert_array_equal(target, X)
+
+
+def test_nothing_is_counted_as_a_host_fallback() -> None:
+    it.stats(reset=True)
+    np.add(np.ones(4), it.asarray(X)).numpy()
+    assert it.stats()["host_fallbacks"] == 0
+
+
+def test_a_foreign_operand_that_knows_tensors_is_asked() -> None:
+    class Other:
+        __array_ufunc__ = None
+
+        def __radd__(self, other: Any) -> str:
+            return "asked"
+
+    assert it.asarray(X) + Other() == "asked"
+    with pytest.raises(TypeError, match=r"(?i)support"):
+        np.add(it.asarray(X), Other())  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("dtype", [None, np.float32, complex])
+@pytest.mark.parametrize("copy", [None, True])
+def test_an_array_of_a_tensor_is_a_copy(dtype: Any, copy: bool | None) -> None:
+    x = it.asarray(X)
+    made = np.array(x, dtype=dtype, copy=copy)
+    made[0, 0] = 99
+    assert float(x[0, 0]) == -5
+    assert made.dtype == (dtype or np.float64)
+
+
+def test_an_array_that_may_not_be_a_copy_looks_at_the_tile_or_is_refused() -> None:
+    with it.init("cpu"):
+        before = (it.config.small_elements, it.config.tile_elements)
+        it.config.small_elements, it.config.tile_elements = 0, 1 << 20
+        try:
+            x = it.asarray(X) + 1
+            seen = np.asarray(x, copy=False)
+            assert not seen.flags.writeable
+            with pytest.raises(ValueError, match="float32 are a copy"):
+                np.asarray(x, dtype=np.float32, copy=False)
+            it.config.tile_elements = 7
+            with pytest.raises(ValueError, match=r"not lie in one piece.*local_tiles"):
+                np.asarray(it.asarray(X) + 1, copy=False)
+        finally:
+            it.config.small_elements, it.config.tile_elements = before
+        x += 1
+        x.numpy()
+        np.testing.assert_array_equal(seen, X + 1)
+
+
+@pytest.mark.parametrize("size", [24, 100_000])
+def test_an_array_can_be_borrowed(size: int) -> None:
+    source = np.arange(float(size))
+    x = it.asarray(source, copy=False)
+    assert float((x + 1).sum()) == source.sum() + size
+    x[0] = 5
+    x += 1
+    assert (float(x[0]), source[0]) == (6.0, 0.0)
+
+
+@pytest.mark.parametrize("source", [[1, 2], 3.0, X.T, X[:, ::-1]])
+def test_what_cannot_be_borrowed_is_refused(source: Any) -> None:
+    with pytest.raises(ValueError, match=r"copy=False.*leave copy= out"):
+        it.asarray(source, copy=False)
