@@ -86,7 +86,7 @@ class LocalEngine:
         finally:
             restore()
             events.emit("run_end", run=run)
-        # a Ctrl-C that came after the last task stopped nothing: whoever asked must still hear of it
+        # a Ctrl-C after the last task stopped nothing: whoever asked must still hear of it
         late, run.failure = run.failure, None
         if late is not None:
             raise late
