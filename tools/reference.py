@@ -78,6 +78,7 @@ STATS = {
     ),
     "evaluations": "Evaluations that ran a plan.",
     "tiles_rebuilt": "Lost tiles that were made again.",
+    "small_calls": "Calls on few elements that ran at once, on host values.",
     "bytes_loaded": "0 in this version: nothing is spilled.",
     "bytes_evicted": "0 in this version: nothing is spilled.",
     "bytes_read": "0 in this version: there are no files.",

@@ -129,6 +129,7 @@ def record(session: Session, op: Op, call: Call, operands: Sequence[Any]) -> lis
     """
     if is_small(call, operands):
         ins = [host_view(o) if isinstance(o, Ref) else o for o in operands]
+        session.counts["small_calls"] += 1
         with np.errstate(all="ignore"):
             outs = small_kernel(op, call)(ins)
         return [stored(session, values) for values in outs]

@@ -39,6 +39,7 @@ COUNTS = (
     "forced_evaluations",
     "evaluations",
     "tiles_rebuilt",
+    "small_calls",
 )
 
 

@@ -30,7 +30,9 @@ EDGE = 3
 
 
 class Tensor:
-    """A global array. Made by `it.asarray`, by functions and by operators, not by this class.
+    """A global array. Made by `it.asarray`, by functions and by operators.
+
+    Called, as `numpy.ndarray` is, it makes one with no values yet: `it.empty` is the better name.
 
     Everything NumPy's `ndarray` does that is in the documentation's table works here: operators,
     methods, views, writes through views. Nothing runs until a value is needed.
@@ -62,8 +64,10 @@ class Tensor:
     _is_value: bool
     _lent: tuple[Any, ...]
 
-    def __init__(self) -> None:
-        raise TypeError("make a tensor with it.asarray(...) or a function such as it.zeros(...)")
+    def __init__(self, shape: Any, dtype: Any = float) -> None:
+        made = assign.call_op("empty", shape, dtype=dtype)
+        for name in ("_cell", "_view", "_dtype", "_shape", "_frozen", "_is_value"):
+            setattr(self, name, getattr(made, name))
 
     if TYPE_CHECKING:  # operators and methods come from the op table; this is for type checkers
 
@@ -143,8 +147,22 @@ class Tensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths of the axes."""
+        """Lengths of the axes; may be set where NumPy would need no copy."""
         return self._shape
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        wanted = (shape,) if _is_int(shape) else tuple(shape)
+        try:
+            seen = assign.reshape(self, tuple(operator.index(n) for n in wanted), copy=False)
+        except ValueError as error:
+            if "copy" not in str(error):
+                raise
+            raise AttributeError(
+                "Incompatible shape for in-place modification. Use `.reshape()` to make a copy "
+                "with the desired shape."
+            ) from None
+        self._view, self._shape = seen._view, seen._shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
