@@ -23,6 +23,7 @@ import infinitensor as it
 from infinitensor import errors, events
 from infinitensor.api.functions import HELPERS, PUBLIC, VIEWS
 from infinitensor.api.session import COUNTS
+from infinitensor.api.standard import QUESTIONS
 from infinitensor.ops import TABLE
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ KINDS = """\
 | update | changes tiles in place, or a copy of them where the old version lives on |
 | program | calls of other ops; after the colon, the kinds of those it calls by name |
 | view | nothing: another way to look at the same cell |
+| question | nothing: the answer follows from dtypes and shapes |
 | conversion | values from outside are copied into tiles, or onto the host if they are few |
 | user's kernel | the given function on tiles, cut as `form` allows |"""
 
@@ -139,22 +141,12 @@ class _Name:
         return self.name
 
 
-def signature_of(name: str, function: Callable[..., Any]) -> str:
-    """What a public function takes. A view function takes what NumPy's does, the array first."""
-    if name in VIEWS:
-        numpy_name = "transpose" if name == "permute_dims" else name
-        _, *rest = inspect.signature(getattr(np, numpy_name)).parameters.values()
-        if name == "permute_dims":
-            rest = [parameter.replace(default=inspect.Parameter.empty) for parameter in rest]
-        first = inspect.Parameter("x", inspect.Parameter.POSITIONAL_ONLY)
-        return plain(inspect.Signature([first, *rest]))
-    return plain(inspect.signature(function))
-
-
 def kind_of(name: str) -> str:
     """What kind of op a public function is."""
     if name in VIEWS:
         return "view"
+    if name in QUESTIONS:
+        return "question"
     if name in HELPERS or name == "random.seed":
         return HELPER_KINDS[name]
     kind = TABLE[name].kind
@@ -295,7 +287,7 @@ def function_rows(names: list[str]) -> Iterator[str]:
     for name in names:
         function = functions[name]
         yield row(
-            f"`{name}{signature_of(name, function)}`",
+            f"`{name}{plain(inspect.signature(function))}`",
             first_sentence(function.__doc__),
             kind_of(name),
             cut_of(name),

@@ -14,6 +14,8 @@ from infinitensor.api.explain import Plan, explain, plan
 from infinitensor.api.functions import PUBLIC as _PUBLIC
 from infinitensor.api.functions import seed as _seed
 from infinitensor.api.session import Session, current_session, init, shutdown
+from infinitensor.api.standard import VERSION as _ARRAY_API
+from infinitensor.api.standard import __array_namespace_info__ as __array_namespace_info__
 from infinitensor.api.tensor import Tensor
 from infinitensor.config import Config, config
 from infinitensor.dtypes import bool_ as bool
@@ -45,6 +47,7 @@ from infinitensor.errors import (
 from infinitensor.ir.mesh import Mesh
 
 __version__ = "0.1.0"
+__array_api_version__ = _ARRAY_API
 e, pi, inf, nan, newaxis = _np.e, _np.pi, _np.inf, _np.nan, None
 ndarray = Tensor
 

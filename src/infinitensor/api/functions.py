@@ -16,6 +16,13 @@ from infinitensor.api.foreign import borrowed, checked_torch, holds_tensors, is_
 from infinitensor.api.record import Ref, record, stored
 from infinitensor.api.rule import cached_rule
 from infinitensor.api.session import current_session
+from infinitensor.api.standard import (
+    MADE_ON_A_DEVICE,
+    MAX_AXES,
+    QUESTIONS,
+    check_device,
+    with_device,
+)
 from infinitensor.api.tensor import Tensor, fresh, from_values
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype
@@ -31,7 +38,6 @@ if TYPE_CHECKING:
     from infinitensor.api.version import Version
     from infinitensor.ir.op import Call, Op
 
-MAX_AXES = 64
 COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
 
 
@@ -87,6 +93,7 @@ def asarray(
     >>> it.asarray([[1, 2], [3, 4]]).sum().item()
     10
     """
+    check_device(device)
     if isinstance(obj, Tensor):
         if dtype is not None and as_dtype(dtype) != obj.dtype:
             return obj.astype(dtype)
@@ -388,6 +395,9 @@ def _view_function(change: Callable[..., Any]) -> Callable[..., Any]:
         tensor = asarray(x)
         return tensor._seen_as(views.through(tensor._whole(), lambda g: change(g, *args, **kwargs)))
 
+    _, *rest = inspect.signature(change).parameters.values()
+    first = inspect.Parameter("x", inspect.Parameter.POSITIONAL_ONLY)
+    function.__signature__ = inspect.Signature([first, *rest])  # type: ignore[attr-defined]
     function.__name__ = function.__qualname__ = change.__name__
     function.__doc__ = (
         f"As `numpy.{change.__name__}`; a view: it costs nothing, and writes reach the original."
@@ -414,11 +424,11 @@ def broadcast_to(x: Any, /, shape: Any) -> Tensor:
     return seen
 
 
-def broadcast_arrays(*arrays: Any) -> list[Tensor]:
+def broadcast_arrays(*arrays: Any) -> tuple[Tensor, ...]:
     """Views of all arrays with one shape."""
     tensors = [asarray(a) for a in arrays]
     shape = np.broadcast_shapes(*(t.shape for t in tensors))
-    return [broadcast_to(t, shape) for t in tensors]
+    return tuple(broadcast_to(t, shape) for t in tensors)
 
 
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tensor:
@@ -444,6 +454,7 @@ def copy(x: Any, /) -> Tensor:
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
     """The values as another dtype."""
+    check_device(device)
     return asarray(x).astype(dtype, copy=copy)
 
 
@@ -593,8 +604,12 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
         found[name] = public_function(op)
     for name in INDEXED:
         found[name] = _index_checked(found[name])
+    for name in MADE_ON_A_DEVICE:
+        if name in found:
+            found[name] = with_device(found[name])
     found.update(VIEWS)
     found.update(HELPERS)
+    found.update(QUESTIONS)
     for name, function in found.items():
         setattr(namespace, name.replace(".", "_"), function)
         head, _, tail = name.partition(".")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib
 import operator
 import warnings
 from math import prod
@@ -13,6 +14,7 @@ import numpy as np
 from infinitensor.api import assign, export, views
 from infinitensor.api.evaluate import evaluate
 from infinitensor.api.record import Ref, host_view, stored
+from infinitensor.api.standard import check_version
 from infinitensor.api.version import Cell
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype
@@ -457,6 +459,10 @@ class Tensor:
     def sort(self, axis: int = -1) -> None:
         """Sort in place."""
         assign.replace(self, assign.call_op("sort", self, axis=axis))
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        check_version(api_version)
+        return importlib.import_module(__name__.partition(".")[0])
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
         """The same tensor: it lives on its session's devices."""

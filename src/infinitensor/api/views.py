@@ -23,6 +23,8 @@ def through(view: View, change: Callable[[np.ndarray], np.ndarray]) -> View:
     """
     ghost = as_strided(_byte, view.shape, view.strides)
     seen = change(ghost)
+    if isinstance(seen, np.generic):
+        seen = ghost  # what NumPy makes of a 0-d array that it leaves as it is
     offset = seen.__array_interface__["data"][0] - ghost.__array_interface__["data"][0]
     if 0 in seen.shape:
         offset = 0

@@ -454,6 +454,48 @@ def _linspace_of_arrays(
     return (xp.floor(y) if kind.kind in "iu" else y).astype(kind), step
 
 
+# --- grids ------------------------------------------------------------------------------------
+
+
+def _meshgrid_cases(rng: np.random.Generator) -> list[Any]:
+    x, y, z = rng.normal(size=3), np.arange(4), np.zeros(2, np.int8)
+    return [
+        ((x, y), {}),
+        ((x, y, z), {"indexing": "ij"}),
+        ((x, y, z), {"sparse": True}),
+        ((x, 2.5), {"copy": False}),
+        ((x,), {}),
+        ((), {}),
+        ((x, np.zeros(0)), {}),
+    ]
+
+
+@program("meshgrid", "*xi", cases=_meshgrid_cases, same="equal")
+def meshgrid(
+    xp: Any, *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> tuple[Any, ...]:
+    """The coordinates of a grid, one array for each axis.
+
+    With "xy" the first two axes change places. Views where `copy` is False; `sparse` leaves out the
+    broadcast.
+
+    >>> import infinitensor as it
+    >>> [part.numpy().tolist() for part in it.meshgrid([1, 2], [3, 4])]
+    [[[1, 2], [1, 2]], [[3, 3], [4, 4]]]
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError("meshgrid: valid values for `indexing` are 'xy' and 'ij'")
+    axes = list(range(len(xi)))
+    if indexing == "xy":
+        axes[:2] = axes[1::-1]
+    lines = [
+        xp.reshape(x, tuple(-1 if i == axis else 1 for i in range(len(xi))))
+        for x, axis in zip(xi, axes, strict=True)
+    ]
+    grids = lines if sparse else xp.broadcast_arrays(*lines)
+    return tuple(grid.copy() if copy else grid for grid in grids)
+
+
 # --- diagonals and triangles ------------------------------------------------------------------
 
 

@@ -59,11 +59,11 @@ def _real_part(x: Spec) -> Dtypes:
     return (x.dtype, np.empty(0, x.dtype).real.dtype)
 
 
-def _unary(names: str, word: str, doc: str) -> None:
+def _unary(names: str, word: str, doc: str, **entry: Any) -> None:
     """The same op under each of its names (NumPy's and the Array API's)."""
     resolve = getattr(np, word)
     for name in names.split():
-        elementwise(name, lambda e, x: getattr(e, word)(x), doc, dtype=resolve)
+        elementwise(name, lambda e, x: getattr(e, word)(x), doc, dtype=resolve, **entry)
 
 
 def _binary(names: str, word: str, doc: str, dtype: Any = None, **entry: Any) -> None:
@@ -124,7 +124,14 @@ _unary("rint", "rint", "The nearest integer, halves to even.")
 
 _unary("exp", "exp", "e ** x.")
 _unary("exp2", "exp2", "2 ** x.")
-_unary("expm1", "expm1", "exp(x) - 1, exact for small x.")
+_unary(
+    "expm1",
+    "expm1",
+    "exp(x) - 1, exact for small x.",
+    scratch_bytes=lambda ins, outs, params: (
+        outs[0].n_elements + 3 * outs[0].n_bytes if outs[0].dtype.kind == "c" else 0
+    ),
+)
 _unary("log", "log", "The natural logarithm.")
 _unary("log2", "log2", "The logarithm to base 2.")
 _unary("log10", "log10", "The logarithm to base 10.")
@@ -275,7 +282,7 @@ def _clip_cases(rng: np.random.Generator) -> list[Any]:
 
 @program("clip", "a", cases=_clip_cases, same="equal")
 def clip(
-    xp: Any, a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
+    xp: Any, a: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None
 ) -> Any:
     """The values of a, but none below `min` and none above `max`; None is no bound.
 

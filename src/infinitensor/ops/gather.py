@@ -890,6 +890,25 @@ def split(xp: Any, ary: Any, indices_or_sections: Any, axis: int = 0) -> list[An
     return _split("split", ary, indices_or_sections, axis, even=True)
 
 
+@program(
+    "unstack",
+    "x",
+    cases=lambda rng: [((rng.standard_normal((3, 2, 4)),), {"axis": axis}) for axis in (0, 1, -1)],
+    same="equal",
+)
+def unstack(xp: Any, x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """Views of the entries of an axis, which is gone in each: the inverse of `stack`.
+
+    >>> import infinitensor as it
+    >>> [part.numpy().tolist() for part in it.unstack(it.eye(2))]
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    if not x.shape:
+        raise ValueError("Input array must be at least 1-d.")
+    axis = normalize_axis_index(axis, len(x.shape), "unstack")
+    return tuple(x[along(axis, i)] for i in range(x.shape[axis]))
+
+
 @program("array_split", "ary", cases=_split_cases, same="equal")
 def array_split(xp: Any, ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """As `split`, but the pieces may differ in length by one.

@@ -770,3 +770,37 @@ def searchsorted(xp: Any, a: Any, v: Any, side: str = "left", sorter: Any = None
             raise ValueError("sorter.size must equal len(a)")
         a = xp.take(a, sorter, 0)
     return xp._searchsorted(a, v, side)
+
+
+def _isin_cases(rng: Any) -> list[Any]:
+    x = rng.integers(0, 9, (3, 5))
+    holes = np.array([1.0, np.nan, -0.0, np.inf])
+    return [
+        ((x, [2, 5, 5]), {}),
+        ((x, rng.integers(0, 9, (2, 3))), {"invert": True}),
+        ((x, 4), {}),
+        ((holes, np.array([np.nan, 0.0, np.inf])), {}),
+        ((x.astype("c8"), np.array([1, 2 + 1j])), {}),
+        ((x > 4, [True]), {}),
+        ((x, np.zeros(0)), {}),
+        ((np.zeros((0, 2)), x), {}),
+        ((np.int64(3), x), {}),
+    ]
+
+
+@program("isin", "element test_elements", cases=_isin_cases, same="equal")
+def isin(
+    xp: Any, element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False
+) -> Any:
+    """Whether each element is among the test elements; NaN is among none.
+
+    The elements are cut, the sorted test elements are not. That they are unique is no help here.
+
+    >>> import infinitensor as it
+    >>> it.isin(it.asarray([1, 2, 3]), it.asarray([3, 1])).numpy()
+    array([ True, False,  True])
+    """
+    line = xp.sort(xp.reshape(test_elements, -1))
+    after = xp.searchsorted(line, element, "right")
+    found = xp.logical_and(after > xp.searchsorted(line, element, "left"), element == element)
+    return xp.logical_not(found) if invert else found

@@ -56,8 +56,21 @@ def _cpu_part(name: str) -> Word:
     return part
 
 
+def _cpu_expm1(x: Any, out: Any = None) -> Any:
+    """NumPy's, but for complex numbers that are not finite: its formula multiplies inf by 0."""
+    if not np.iscomplexobj(x):
+        return np.expm1(x, out=out)
+    x = np.asarray(x)
+    odd = ~np.isfinite(x)
+    limits = np.exp(x[odd]) - 1  # first: `out` may be x
+    made = np.asarray(np.expm1(x, out=out))
+    made[odd] = limits
+    return made
+
+
 _CPU: dict[str, Word] = {
     **{name: getattr(np, name) for name in _UFUNCS.split()},
+    "expm1": _cpu_expm1,
     "where": _cpu_where,
     "clip": np.clip,
     "cast": _cpu_cast,

@@ -1,0 +1,220 @@
+"""What the Array API standard asks of a namespace beside its ops: dtypes, shapes and devices."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.api.session import current_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+VERSION = "2025.12"
+VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", VERSION)
+MAX_AXES = 64
+
+
+# --- dtypes and shapes ------------------------------------------------------------------------
+
+
+def _dtype_of(value: Any) -> Any:
+    """The dtype of an array; anything else as it is."""
+    return getattr(value, "dtype", value)
+
+
+def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
+    """The dtype that NumPy's promotion gives arrays, dtypes and (weak) Python scalars together.
+
+    >>> import infinitensor as it
+    >>> it.result_type(it.ones(3, dtype=it.float32), 1.5, it.int8)
+    dtype('float32')
+    """
+    return np.result_type(*map(_dtype_of, arrays_and_dtypes))
+
+
+def promote_types(type1: Any, type2: Any) -> np.dtype[Any]:
+    """The smallest dtype that both can be cast to safely."""
+    return np.promote_types(type1, type2)
+
+
+def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
+    """Whether a cast keeps the casting rule; safe: no value changes.
+
+    >>> import infinitensor as it
+    >>> it.can_cast(it.int32, it.float64), it.can_cast(it.int64, it.int32)
+    (True, False)
+    """
+    return np.can_cast(_dtype_of(from_), to, casting)
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a dtype is of a kind ("integral", "real floating" ...), or one of several.
+
+    >>> import infinitensor as it
+    >>> it.isdtype(it.uint8, ("unsigned integer", "bool"))
+    True
+    """
+    return np.isdtype(dtype, kind)
+
+
+class FloatInfo:
+    """NumPy's `finfo` of a dtype, its numbers as Python floats: they promote no tensor."""
+
+    def __init__(self, info: np.finfo[Any]) -> None:
+        self._info = info
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._info, name)
+        return float(value) if isinstance(value, np.floating) else value
+
+    def __repr__(self) -> str:
+        return repr(self._info)
+
+
+def finfo(type: Any, /) -> FloatInfo:
+    """The limits of a floating-point dtype, or of the dtype of an array.
+
+    >>> import infinitensor as it
+    >>> it.finfo(it.float32).bits, it.finfo(it.ones(3)).eps
+    (32, 2.220446049250313e-16)
+    """
+    return FloatInfo(np.finfo(_dtype_of(type)))
+
+
+def iinfo(type: Any, /) -> np.iinfo[Any]:
+    """The limits of an integer dtype, or of the dtype of an array.
+
+    >>> import infinitensor as it
+    >>> it.iinfo(it.uint16).max
+    65535
+    """
+    return np.iinfo(_dtype_of(type))
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """The shape that arrays of these shapes have together.
+
+    >>> import infinitensor as it
+    >>> it.broadcast_shapes((5, 1), (3,))
+    (5, 3)
+    """
+    return np.broadcast_shapes(*shapes)
+
+
+QUESTIONS: dict[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (
+        broadcast_shapes,
+        can_cast,
+        finfo,
+        iinfo,
+        isdtype,
+        promote_types,
+        result_type,
+    )
+}
+"""Functions of dtypes and shapes alone: they read no values and record nothing."""
+
+
+# --- devices ----------------------------------------------------------------------------------
+
+
+def default_device() -> str:
+    """The kind of device that the current session runs on."""
+    return current_session().engine.mesh.kind
+
+
+def check_device(device: Any) -> None:
+    """Refuse a device on which the current session has no tensors; None is any."""
+    if device is not None and str(device) != default_device():
+        raise ValueError(
+            f"device {str(device)!r}: this session runs on {default_device()!r}; open another with "
+            f"it.init({str(device)!r})"
+        )
+
+
+MADE_ON_A_DEVICE = (
+    "arange",
+    "empty",
+    "empty_like",
+    "eye",
+    "fft.fftfreq",
+    "fft.rfftfreq",
+    "full",
+    "full_like",
+    "linspace",
+    "ones",
+    "ones_like",
+    "zeros",
+    "zeros_like",
+)
+"""The creation functions of the standard: they take `device=`."""
+
+
+def with_device(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with a parameter `device`, which is checked; the session chooses places."""
+
+    def made(*args: Any, device: Any = None, **kwargs: Any) -> Any:
+        check_device(device)
+        return function(*args, **kwargs)
+
+    signature = inspect.signature(function)
+    last = inspect.Parameter("device", inspect.Parameter.KEYWORD_ONLY, default=None)
+    made.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*signature.parameters.values(), last]
+    )
+    for name in ("__name__", "__qualname__", "__doc__", "__module__"):
+        setattr(made, name, getattr(function, name))
+    return made
+
+
+# --- the namespace ----------------------------------------------------------------------------
+
+
+class NamespaceInfo:
+    """What this namespace can do, as the standard asks for it.
+
+    >>> import infinitensor as it
+    >>> it.__array_namespace_info__().default_dtypes()["real floating"]
+    dtype('float64')
+    """
+
+    def capabilities(self) -> dict[str, bool | int | None]:
+        """What the standard leaves open."""
+        return {
+            "boolean indexing": True,
+            "data-dependent shapes": True,
+            "max dimensions": MAX_AXES,
+        }
+
+    def default_device(self) -> str:
+        """The kind of device that the current session runs on."""
+        return default_device()
+
+    def devices(self) -> tuple[str, ...]:
+        """The kinds of devices that tensors of the current session can be on."""
+        return (default_device(),)
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
+        """The dtype of each kind that is taken when none is given: NumPy's, on every device."""
+        check_device(device)
+        return {**np.__array_namespace_info__().default_dtypes()}  # type: ignore[dict-item]
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
+        """The standard's dtypes of a kind, or of several, by their names."""
+        check_device(device)
+        return dict(np.__array_namespace_info__().dtypes(kind=kind))
+
+
+def __array_namespace_info__() -> NamespaceInfo:
+    """The inspection functions of the standard."""
+    return NamespaceInfo()
+
+
+def check_version(api_version: str | None) -> None:
+    """Refuse a version of the standard that we do not know."""
+    if api_version is not None and api_version not in VERSIONS:
+        raise ValueError(f"Array API {api_version!r}: the versions here are {', '.join(VERSIONS)}")
