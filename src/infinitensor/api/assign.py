@@ -389,11 +389,13 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
         return
     _check_writable(tensor, tensor._whole())
     mask = _leading_mask(items)
-    if mask is not None and len(items) == 1 and mask.shape == tensor.shape and np.ndim(value) > 1:
-        raise TypeError(
-            "NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, "
-            f"input has {np.ndim(value)} dimensions"
-        )
+    if mask is not None and len(items) == 1 and mask.shape == tensor.shape:
+        n_axes = len(_shape(value))
+        if n_axes > 1:
+            raise TypeError(
+                "NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, "
+                f"input has {n_axes} dimensions"
+            )
     if mask is not None and _put_masked(tensor, mask, value):
         return
     seen, indices, axes, position = _advanced(tensor, items)
@@ -414,7 +416,7 @@ def _put_masked(tensor: Tensor, mask: Any, value: Any) -> bool:
     """x[mask] = v as x[...] = where(mask, v, x), where v does not depend on which are True."""
     if not mask.ndim or mask.shape != tensor.shape[: mask.ndim]:
         return False
-    shape = np.shape(value) if not _is_tensor(value) else value.shape
+    shape = _shape(value)
     if len(shape) > tensor.ndim - mask.ndim and prod(shape) != 1:
         return False
     rest = tensor.shape[mask.ndim :]
@@ -428,6 +430,10 @@ def _put_masked(tensor: Tensor, mask: Any, value: Any) -> bool:
     chosen = call_op("asarray", mask).reshape(*mask.shape, *(1,) * len(rest))
     write(tensor, tensor._whole(), call_op("where", chosen, rows, tensor))
     return True
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return value.shape if _is_tensor(value) else np.shape(value)
 
 
 def _fitted(tensor: Tensor, value: Any, shape: tuple[int, ...], text: str) -> Any:

@@ -1,0 +1,1 @@
+"""NumPy programs, written as NumPy programs are, with `np` as a parameter."""
