@@ -11,8 +11,8 @@ import numpy as _np
 
 from infinitensor import errors, events
 from infinitensor.api.explain import Plan, explain, plan
+from infinitensor.api.functions import MEMBERS as _MEMBERS
 from infinitensor.api.functions import PUBLIC as _PUBLIC
-from infinitensor.api.functions import seed as _seed
 from infinitensor.api.session import Session, current_session, init, shutdown
 from infinitensor.api.standard import VERSION as _ARRAY_API
 from infinitensor.api.standard import __array_namespace_info__ as __array_namespace_info__
@@ -62,7 +62,7 @@ def stats(reset: _Any = False) -> dict[str, _Any]:
     return current_session().stats(reset)
 
 
-for _name, _function in _PUBLIC.items():
+for _name, _function in {**_PUBLIC, **_MEMBERS}.items():
     _head, _, _tail = _name.partition(".")
     if not _tail:
         globals()[_name] = _function
@@ -73,7 +73,6 @@ for _name, _function in _PUBLIC.items():
         _sys.modules[_full] = _module
         globals()[_head] = _module
     setattr(_sys.modules[_full], _tail, _function)
-_sys.modules[f"{__name__}.random"].seed = _seed  # type: ignore[attr-defined]
 
 __all__ = [
     "Config",

@@ -172,6 +172,9 @@ def test_reductions_allocate_what_they_declare(name: str, axis: int | None) -> N
 # --- everything else --------------------------------------------------------------------------
 
 
+GENERAL: tuple[Any, ...] = (("eig", ()), ("eigvals", ()))
+
+
 def large(rng: np.random.Generator) -> dict[str, list[Any]]:
     """Arguments of tiles of about 1e5 elements."""
     x = rng.standard_normal(SHAPE)
@@ -219,6 +222,20 @@ def large(rng: np.random.Generator) -> dict[str, list[Any]]:
         "_solve_whole": [(square, x.T), (square.astype("c8"), x.T)],
         "_inv_batch": [(batch,), (batch.astype("i4"),)],
         "_inv_whole": [(square,), (square.astype("f4").T,)],
+        "_qr_panel": [(x[:, :30],), (x[:, :16].astype("f4"),)],
+        "_expm_batch": [(batch / 100,), (batch.astype("f4") / 100,)],
+        "_expm_whole": [(square / 250,)],
+        "_slogdet_batch": [(batch,)],
+        "_slogdet_whole": [(square,)],
+        "_svd_batch": [(batch, True), (batch[:, :30].astype("f4"), False)],
+        "_svd_whole": [(x, False), (x.T, True), (square * 1j, True)],
+        "_svdvals_batch": [(batch,)],
+        "_svdvals_whole": [(x,), (square * 1j,)],
+        **{
+            f"_{word}_{part}": [(a, *more), (a.astype("f4"), *more), (a * 1j, *more)]
+            for part, a in (("batch", batch), ("whole", square))
+            for word, more in (("eigh", (True,)), ("eigvalsh", (False,)), *GENERAL)
+        },
         "_det_batch": [(batch,), (batch.astype("i4"),)],
         "_det_whole": [(square,), (square.astype("f4").T,)],
         "_random_bits": [(np.int64(3), SHAPE)],

@@ -87,7 +87,7 @@ FINITE_ON_GPU = {
 """What a run on a GPU leaves out, and why: NaN, infinities and zeros of these ops. No dtype is."""
 # Float arrays of the cases of these chapters may be of any dtype; of the others, only floating.
 ANY_DTYPE = frozenset(("gather", "index", "order", "scan", "reduction", "contraction", "fourier"))
-FLOATING_ONLY = frozenset(("linalg",))
+FLOATING_ONLY = frozenset(("factor", "linalg", "norm", "spectral"))
 
 
 def chapter(op: Op) -> str:

@@ -561,6 +561,9 @@ def seed(value: int) -> None:
     session.stream = 0
 
 
+MEMBERS: dict[str, Any] = {"linalg.LinAlgError": np.linalg.LinAlgError, "random.seed": seed}
+"""What submodules have besides the functions of the table."""
+
 VIEWS: dict[str, Callable[..., Any]] = {
     function.__name__: _view_function(function)
     for function in (

@@ -168,6 +168,8 @@ class Op:
     oracle: Callable[..., Any] | None = None
     """The same function over NumPy arrays; None: NumPy's function of that name."""
     same: Literal["equal", "close"] = "close"
+    compared: Callable[..., Any] | None = None
+    """What tests compare of a result whose definition leaves a choice (signs of vectors)."""
 
     def kernel_for(self, device_kind: str) -> Kernel:
         """The tile kernel on this kind of device."""

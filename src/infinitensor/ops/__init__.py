@@ -4,14 +4,17 @@ from infinitensor.ops import (  # noqa: F401 - chapters enter their ops when imp
     contraction,
     creation,
     elementwise,
+    factor,
     fourier,
     gather,
     index,
     linalg,
+    norm,
     order,
     random,
     reduction,
     scan,
+    spectral,
     write,
 )
 from infinitensor.ops.registry import TABLE

@@ -162,15 +162,16 @@ def matmul(x1: Spec, x2: Spec) -> Call:
     row, column, inner = n, n + 1, n + 2
     rows = x1.shape[-2] if x1.ndim > 1 else 1
     columns = x2.shape[-1] if x2.ndim > 1 else 1
-    left = (*_batch_labels(x1.shape[:-2], batch), *((row,) if x1.ndim > 1 else ()), inner)
-    right = (*_batch_labels(x2.shape[:-2], batch), inner, *((column,) if x2.ndim > 1 else ()))
+    left = (*batch_labels(x1.shape[:-2], batch), *((row,) if x1.ndim > 1 else ()), inner)
+    right = (*batch_labels(x2.shape[:-2], batch), inner, *((column,) if x2.ndim > 1 else ()))
     kept = (*range(n), *((row,) if x1.ndim > 1 else ()), *((column,) if x2.ndim > 1 else ()))
     sizes = (*batch, rows, columns, k1)
     form = _compact(sizes, (left, right), kept)
     return call(form, Spec(tuple(sizes[label] for label in kept), dtype), dtype=dtype)
 
 
-def _batch_labels(shape: tuple[int, ...], batch: tuple[int, ...]) -> Labels:
+def batch_labels(shape: tuple[int, ...], batch: tuple[int, ...]) -> Labels:
+    """Labels of the axes in front of a matrix that are broadcast to `batch`."""
     lead = len(batch) - len(shape)
     return tuple(None if n == 1 and batch[lead + i] != 1 else lead + i for i, n in enumerate(shape))
 

@@ -1,0 +1,430 @@
+"""Factorisations in blocks: QR, Cholesky and the triangular solve.
+
+Kernels work on blocks that are not cut; the programs over them cut a matrix into such blocks.
+"""
+
+from __future__ import annotations
+
+from math import isqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from infinitensor.ir.op import AxisForm, Call, Spec, call
+from infinitensor.ops.lapack import (
+    MATRIX,
+    LinAlgError,
+    adjoint,
+    block_fits,
+    check_matrix,
+    fill,
+    linalg_dtype,
+    matrix_call,
+    matrix_scratch,
+    positive_definite,
+    source_of,
+    tensors,
+)
+from infinitensor.ops.registry import op, program
+
+# --- QR ---------------------------------------------------------------------------------------
+
+
+class QRResult(NamedTuple):
+    """What `linalg.qr` returns, by NumPy's names."""
+
+    Q: Any
+    R: Any
+
+
+def _qr_compared(found: Any) -> Any:
+    """Q R, Q^H Q and the sizes in R: the signs of R's rows are free."""
+    if not isinstance(found, tuple | list):
+        return np.abs(found)
+    q, r = found
+    return q @ r, np.conj(q.swapaxes(-1, -2)) @ q, np.abs(r)
+
+
+def _qr_kernel(xp: Any, a: Any, out: Any, mode: str) -> None:
+    import torch
+
+    found = torch.linalg.qr(source_of(xp, a), mode=mode)
+    fill(xp, out, found.R if mode == "r" else tuple(found))
+
+
+def _tall(rng: Any) -> list[Any]:
+    return [
+        ((rng.standard_normal((3, 6, 4)), mode), {}) for mode in ("reduced", "r", "complete")
+    ] + [((rng.standard_normal((3, 5)).astype("f4"), "reduced"), {})]
+
+
+@op(
+    "_qr_batch",
+    "mapped",
+    "a",
+    kernel=_qr_kernel,
+    cost=10.0,
+    cases=_tall,
+    oracle=lambda a, mode="reduced": np.linalg.qr(a, mode),
+    compared=_qr_compared,
+    scratch_bytes=lambda ins, outs, params: 2 * matrix_scratch(ins, outs, params),
+)
+def _qr_batch(a: Spec, mode: str = "reduced") -> Call:
+    """QR of matrices that are not cut; the axes in front of them are."""
+    m, n = a.shape[-2:]
+    dtype = linalg_dtype(a.dtype)
+    outs = (("kn", dtype),) if mode == "r" else (("mk", dtype), ("kn", dtype))
+    k = m if mode == "complete" else min(m, n)
+    return matrix_call(a, "mn", *outs, new={"k": k}, mode=mode)
+
+
+def _panel_kernel(xp: Any, a: Any, out: Any) -> None:
+    """LAPACK's reflectors, and the triangle T that makes one product of all of them."""
+    import torch
+
+    packed, scales = torch.geqrf(source_of(xp, a))
+    width = scales.shape[0]
+    vectors = packed.tril(-1)
+    vectors.diagonal().fill_(1)
+    gram = vectors.mH @ vectors
+    triangle = torch.diag(scales)
+    for i in range(1, width):
+        triangle[:i, i] = triangle[:i, :i] @ gram[:i, i] * -scales[i]
+    fill(xp, out, (vectors, triangle, packed[:width].triu()))
+
+
+def _panel_oracle(a: Any) -> Any:
+    q, r = np.linalg.qr(a, "complete")
+    return np.eye(len(a), dtype=q.dtype) - q, np.abs(r[: a.shape[1]])
+
+
+@op(
+    "_qr_panel",
+    "mapped",
+    "a",
+    kernel=_panel_kernel,
+    cost=4.0,
+    cases=lambda rng: [((rng.standard_normal((6, 3)),), {}), ((np.zeros((4, 2), "f4"),), {})],
+    oracle=_panel_oracle,
+    compared=lambda found: (
+        found if len(found) == 2 else (found[0] @ found[1] @ np.conj(found[0].T), np.abs(found[2]))
+    ),
+    scratch_bytes=lambda ins, outs, params: 2 * matrix_scratch(ins, outs, params),
+)
+def _qr_panel(a: Spec) -> Call:
+    """V, T and R of a panel that is not cut: I - V T V^H takes it to R with zeros below."""
+    dtype = linalg_dtype(a.dtype)
+    return matrix_call(a, "mn", ("mn", dtype), ("kn", dtype), ("kn", dtype), new={"k": a.shape[1]})
+
+
+def _panels(xp: Any, a: Any, n_columns: int, *, with_q: bool) -> tuple[Any, Any]:
+    """Blocked Householder QR: panels one after another, the products cut over all devices."""
+    m, n = a.shape
+    k = min(m, n)
+    width = min(max(isqrt(xp.block(m * n)) // 4, 1), k)
+    r = xp._copy(a.astype(linalg_dtype(a.dtype)))
+    made = []
+    for start in range(0, k, width):
+        stop = min(start + width, k)
+        vectors, triangle, top = xp._qr_panel(r[start:, start:stop])
+        r[start:stop, start:stop] = top
+        r[stop:, start:stop] = 0
+        if stop < n:
+            rest = r[start:, stop:]
+            inner = xp.matmul(adjoint(xp, triangle), xp.matmul(adjoint(xp, vectors), rest))
+            r[start:, stop:] -= xp.matmul(vectors, inner)
+        made.append((start, vectors, triangle))
+    if not with_q:
+        return None, r[:k]
+    q = xp.eye(m, n_columns, dtype=r.dtype)
+    for start, vectors, triangle in reversed(made):  # columns before `start` are still the unit's
+        rest = q[start:, start:]
+        inner = xp.matmul(triangle, xp.matmul(adjoint(xp, vectors), rest))
+        q[start:, start:] -= xp.matmul(vectors, inner)
+    return q, r[:n_columns]
+
+
+def _tall_skinny(xp: Any, a: Any, *, with_q: bool) -> tuple[Any, Any]:
+    """TSQR: blocks of rows are factored side by side, their R stacked and factored again.
+
+    Each block's Q is then multiplied by its part of the second one. The rows left over are a block
+    of their own.
+    """
+    m, n = a.shape
+    rows = max(xp.block(m * n) // n, 2 * n)
+    n_blocks = m // rows
+    head = a[: n_blocks * rows].reshape(n_blocks, rows, n)
+    q_head, r_head = reduced(xp, head, with_q=with_q)
+    stacked = [r_head.reshape(n_blocks * n, n)]
+    q_rest: Any = None
+    if n_blocks * rows < m:
+        q_rest, r_rest = reduced(xp, a[n_blocks * rows :], with_q=with_q)
+        stacked.append(r_rest)
+    q_top, r = reduced(xp, xp._concatenate(stacked, 0), with_q=with_q)
+    if not with_q:
+        return None, r
+    q_blocks = xp.matmul(q_head, q_top[: n_blocks * n].reshape(n_blocks, n, n))
+    q = q_blocks.reshape(n_blocks * rows, n)
+    if q_rest is not None:
+        q = xp._concatenate([q, xp.matmul(q_rest, q_top[n_blocks * n :])], 0)
+    return q, r
+
+
+def reduced(xp: Any, a: Any, *, with_q: bool = True) -> tuple[Any, Any]:
+    """Q (None without `with_q`) and R of a matrix of any shape, or of a stack of them."""
+    m, n = a.shape[-2:]
+    if len(a.shape) > 2 or block_fits(xp, m * n):
+        return xp._qr_batch(a, "reduced") if with_q else (None, xp._qr_batch(a, "r"))
+    if m > 8 * n or (m > 2 * n and block_fits(xp, 2 * n * n)):
+        return _tall_skinny(xp, a, with_q=with_q)
+    return _panels(xp, a, min(m, n), with_q=with_q)
+
+
+@program(
+    "linalg.qr",
+    "a",
+    cases=lambda rng: [
+        ((rng.standard_normal((5, 3)),), {}),
+        ((rng.standard_normal((3, 5)).astype("f4"),), {"mode": "r"}),
+        ((rng.standard_normal((3, 5)),), {"mode": "complete"}),
+        ((rng.standard_normal((2, 5, 3)),), {}),
+        ((rng.standard_normal((5, 3)),), {"mode": "complete"}),
+        ((rng.standard_normal((30, 3)) + 1j,), {}),
+        ((np.zeros((0, 3)),), {}),
+    ],
+    oracle=np.linalg.qr,
+    compared=_qr_compared,
+)
+def qr(xp: Any, a: Any, mode: str = "reduced") -> Any:
+    """Q with orthonormal columns and upper triangular R with Q R = a.
+
+    A tall matrix is factored in blocks of rows (TSQR): two passes over it, and only R-sized pieces
+    in between; the signs of R's rows are then not LAPACK's. Others are factored in panels of
+    columns. `mode` is "reduced", "r" (only R) or "complete" (Q is square).
+
+    >>> import infinitensor as it
+    >>> q, r = it.linalg.qr(it.eye(3))
+    >>> abs((q @ r).numpy()).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    if mode not in ("reduced", "r", "complete"):
+        raise ValueError(f"Unrecognized mode '{mode}': it is 'reduced', 'r' or 'complete'")
+    check_matrix(a)
+    linalg_dtype(a.dtype)
+    m, n = a.shape[-2:]
+    if mode == "r":
+        return reduced(xp, a, with_q=False)[1]
+    if mode == "reduced" or m <= n:
+        return QRResult(*reduced(xp, a))
+    if len(a.shape) > 2 or block_fits(xp, m * m):
+        return QRResult(*xp._qr_batch(a, "complete"))
+    return QRResult(*_panels(xp, a, m, with_q=True))
+
+
+# --- triangular solve -------------------------------------------------------------------------
+
+
+def _trsm_kernel(
+    xp: Any, a: Any, b: Any, out: Any, lower: bool, trans: int, unit_diagonal: bool
+) -> None:
+    import torch
+
+    target, matrix, right = tensors(xp, out, a, b)
+    if not unit_diagonal:
+        zero = matrix.diagonal() == 0
+        if bool(zero.any()):
+            at = int(zero.nonzero()[0])
+            raise LinAlgError(f"singular matrix: resolution failed at diagonal {at}")
+    if trans:
+        matrix = matrix.mH if trans == 2 else matrix.mT
+    target.copy_(
+        torch.linalg.solve_triangular(
+            matrix, right, upper=lower == bool(trans), unitriangular=unit_diagonal
+        )
+    )
+
+
+def _triangles(rng: Any) -> list[Any]:
+    a = rng.standard_normal((5, 5)) + 5 * np.eye(5)
+    b = rng.standard_normal((5, 7))
+    c = (a + 1j * rng.standard_normal((5, 5))).astype("c8")
+    return [
+        ((a, b), {"lower": lower, "trans": trans, "unit_diagonal": unit})
+        for lower in (False, True)
+        for trans in (0, 1)
+        for unit in (False, True)
+    ] + [((c, b), {"trans": 2})]
+
+
+def _trsm_oracle(
+    a: Any, b: Any, lower: Any = False, trans: Any = 0, unit_diagonal: Any = False
+) -> Any:
+    return scipy.linalg.solve_triangular(a, b, trans, lower, unit_diagonal)
+
+
+@op(
+    "_trsm_block",
+    "mapped",
+    "a b",
+    kernel=_trsm_kernel,
+    cases=_triangles,
+    oracle=_trsm_oracle,
+    cost=2.0,
+    **MATRIX,
+)
+def _trsm_block(
+    a: Spec, b: Spec, lower: bool = False, trans: int = 0, unit_diagonal: bool = False
+) -> Call:
+    """op(a) x = b for a triangular block that is not cut; the columns of b are."""
+    n, k = b.shape
+    form = AxisForm((n, k, n), ((2, 0), (0, 1)), ((0, 1),), frozenset((0, 2)))
+    out = Spec((n, k), linalg_dtype(a.dtype, b.dtype))
+    return call(form, out, lower=lower, trans=trans, unit_diagonal=unit_diagonal)
+
+
+_TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
+
+
+def square_block(xp: Any, n: int) -> int:
+    """The side of the square blocks that a matrix of side n is worked on in."""
+    return max(isqrt(xp.block(n * n)), 1) if n else 1
+
+
+def _solve_blocks(xp: Any, a: Any, b: Any, *, lower: bool, trans: int, unit_diagonal: bool) -> Any:
+    """Substitution block by block: solve the diagonal block, take its part off the rest."""
+    n = a.shape[0]
+    side = square_block(xp, n)
+    if n <= side:
+        return xp._trsm_block(a, b, lower, trans, unit_diagonal)
+    x = xp._copy(b.astype(linalg_dtype(a.dtype, b.dtype)))
+    forwards = lower != bool(trans)
+    starts = range(0, n, side)
+    for start in starts if forwards else reversed(starts):
+        block = slice(start, min(start + side, n))
+        x[block] = xp._trsm_block(a[block, block], x[block], lower, trans, unit_diagonal)
+        rest = slice(block.stop, n) if forwards else slice(0, start)
+        if rest.start < rest.stop:
+            factor = a[block, rest].T if trans else a[rest, block]
+            if trans == 2 and np.dtype(a.dtype).kind == "c":
+                factor = xp.conj(factor)
+            x[rest] -= xp.matmul(factor, x[block])
+    return x
+
+
+@program(
+    "linalg.solve_triangular",
+    "a b",
+    cases=lambda rng: [
+        *_triangles(rng),
+        ((np.tril(rng.standard_normal((4, 4))) + 4 * np.eye(4), np.ones(4)), {"lower": True}),
+    ],
+    oracle=_trsm_oracle,
+)
+def solve_triangular(
+    xp: Any,
+    a: Any,
+    b: Any,
+    trans: int | str = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+) -> Any:
+    """x with op(a) x = b for a triangular a, as SciPy's; op is chosen by `trans` (0, "T", "C").
+
+    Blocked: the diagonal blocks one after another, the products with what lies beside them cut
+    over all devices. A zero on the diagonal raises `LinAlgError` when the result is computed.
+
+    >>> import infinitensor as it
+    >>> a = it.asarray([[2.0, 0.0], [1.0, 1.0]])
+    >>> it.linalg.solve_triangular(a, it.asarray([2.0, 3.0]), lower=True).numpy().tolist()
+    [1.0, 2.0]
+    """
+    if trans not in _TRANS:
+        raise ValueError(f"solve_triangular: trans must be 0, 1, 2, 'N', 'T' or 'C', not {trans!r}")
+    if len(a.shape) != 2 or a.shape[0] != a.shape[1]:
+        raise ValueError(f"solve_triangular: expected square matrix, got shape {tuple(a.shape)}")
+    if len(b.shape) not in (1, 2) or b.shape[0] != a.shape[0]:
+        raise ValueError(
+            f"solve_triangular: shapes of a {tuple(a.shape)} and b {tuple(b.shape)} "
+            "are incompatible"
+        )
+    columns = b if len(b.shape) == 2 else b.reshape(-1, 1)
+    found = _solve_blocks(
+        xp, a, columns, lower=bool(lower), trans=_TRANS[trans], unit_diagonal=bool(unit_diagonal)
+    )
+    return found if len(b.shape) == 2 else found.reshape(-1)
+
+
+# --- Cholesky ---------------------------------------------------------------------------------
+
+
+def _cholesky_kernel(xp: Any, a: Any, out: Any, upper: bool) -> None:
+    import torch
+
+    target, source = tensors(xp, out, a)
+    factor, wrong = torch.linalg.cholesky_ex(source, upper=upper)
+    if bool(wrong.any()):
+        raise LinAlgError("Matrix is not positive definite")
+    target.copy_(factor)
+
+
+def _definite(rng: Any) -> list[Any]:
+    a = positive_definite(rng, 6, 6)
+    return [
+        ((a,), {}),
+        ((a.astype("f4"),), {"upper": True}),
+        ((positive_definite(rng, 3, 4, 4),), {}),
+        ((a + 1j * (np.tri(6) - np.tri(6).T),), {}),
+        ((np.zeros((0, 0)),), {}),
+    ]
+
+
+@op(
+    "_cholesky_block",
+    "mapped",
+    "a",
+    kernel=_cholesky_kernel,
+    cost=2.0,
+    cases=_definite,
+    oracle=lambda a, upper=False: np.linalg.cholesky(a, upper=upper),
+    **MATRIX,
+)
+def _cholesky_block(a: Spec, upper: bool = False) -> Call:
+    """The Cholesky factors of matrices that are not cut; the axes in front of them are."""
+    labels = tuple(range(a.ndim))
+    form = AxisForm(a.shape, (labels,), (labels,), frozenset(labels[-2:]))
+    return call(form, Spec(a.shape, linalg_dtype(a.dtype)), upper=upper)
+
+
+@program("linalg.cholesky", "a", cases=_definite, oracle=np.linalg.cholesky)
+def cholesky(xp: Any, a: Any, *, upper: bool = False) -> Any:
+    """The triangular L with L L^H = a (or U with U^H U = a); only that triangle of a is read.
+
+    Blocked, right-looking: the diagonal blocks one after another, the updates of what lies below
+    cut over all devices. A matrix that is not positive definite raises `LinAlgError` when the
+    result is computed.
+
+    >>> import infinitensor as it
+    >>> it.linalg.cholesky(it.asarray([[4.0, 2.0], [2.0, 5.0]])).numpy().tolist()
+    [[2.0, 0.0], [1.0, 2.0]]
+    """
+    check_matrix(a, square=True)
+    dtype = linalg_dtype(a.dtype)
+    n = a.shape[-1]
+    side = square_block(xp, n)
+    if len(a.shape) > 2 or n <= side:
+        return xp._cholesky_block(a, bool(upper))
+    factor = xp._copy((adjoint(xp, a) if upper else a).astype(dtype))
+    for start in range(0, n, side):
+        block = slice(start, min(start + side, n))
+        below = slice(block.stop, n)
+        factor[block, block] = xp._cholesky_block(factor[block, block])
+        if block.stop < n:
+            # Rows below: X L^H = B, solved as L X^H = B^H, whose columns are cut.
+            right = adjoint(xp, factor[below, block])
+            solved = xp._trsm_block(factor[block, block], right, True)
+            panel = adjoint(xp, solved)
+            factor[below, block] = panel
+            factor[below, below] -= xp.matmul(panel, solved)
+            factor[block, below] = 0
+    return adjoint(xp, factor) if upper else factor

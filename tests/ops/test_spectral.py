@@ -1,0 +1,138 @@
+"""Singular values and eigenvalues in sessions: cut where they can be, NumPy's errors and tuples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import infinitensor as it
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture
+def strict() -> Iterator[None]:
+    before = (it.config.small_elements, it.config.tile_elements)
+    it.config.small_elements, it.config.tile_elements = 0, 64
+    try:
+        with it.init("cpu*3"):
+            yield
+    finally:
+        it.config.small_elements, it.config.tile_elements = before
+
+
+@pytest.mark.usefixtures("strict")
+def test_a_tall_matrix_has_only_its_small_factor_in_one_piece() -> None:
+    a = np.random.default_rng(0).standard_normal((100, 4))
+    u, s, vh = it.linalg.svd(it.asarray(a), full_matrices=False)
+    np.testing.assert_allclose((u * s @ vh).numpy(), a, atol=1e-12)
+    np.testing.assert_allclose((u.T @ u).numpy(), np.eye(4), atol=1e-12)
+    assert it.stats()["whole_ops"] == 1
+    steps = it.plan(it.linalg.svd(it.asarray(a), full_matrices=False).S).steps
+    assert [step["shape"] for step in steps if step["whole"]] == ["(4, 4)"]
+
+
+@pytest.mark.usefixtures("strict")
+@pytest.mark.parametrize("shape", [(17, 13), (13, 17)])
+@pytest.mark.parametrize("mode", ["reduced", "complete", "r"])
+def test_a_square_matrix_is_factored_in_panels_with_lapacks_signs(shape: Any, mode: Any) -> None:
+    a = np.random.default_rng(1).standard_normal(shape)
+    it.stats(reset=True)
+    found = it.linalg.qr(it.asarray(a), mode)
+    wanted: Any = np.linalg.qr(a, mode)
+    for one, other in zip(
+        [found] if mode == "r" else found, [wanted] if mode == "r" else wanted, strict=True
+    ):
+        np.testing.assert_allclose(one.numpy(), other, atol=1e-12)
+    assert it.stats()["whole_ops"] == 0
+
+
+@pytest.mark.usefixtures("strict")
+def test_a_stack_is_cut_and_nothing_of_it_is_whole() -> None:
+    rng = np.random.default_rng(2)
+    a = rng.standard_normal((20, 3, 3))
+    x = it.asarray(a)
+    it.stats(reset=True)
+    np.testing.assert_allclose(it.linalg.svdvals(x).numpy(), np.linalg.svdvals(a))
+    np.testing.assert_allclose(it.linalg.eigvalsh(x).numpy(), np.linalg.eigvalsh(a))
+    np.testing.assert_allclose(it.linalg.inv(x).numpy(), np.linalg.inv(a))
+    stats = it.stats()
+    assert stats["whole_ops"] == 0
+    assert stats["tasks"] >= 9
+
+
+def test_results_have_numpys_names() -> None:
+    x = it.asarray(np.diag([3.0, 1.0, 2.0]))
+    for name in ("qr", "svd", "eig", "eigh", "slogdet"):
+        ours, theirs = getattr(it.linalg, name)(x), getattr(np.linalg, name)(x.numpy())
+        assert type(ours).__name__ == type(theirs).__name__
+        assert ours._fields == theirs._fields
+
+
+_SINGULAR = np.array([np.eye(3), np.zeros((3, 3)), np.eye(3)])
+_NAN = np.full((3, 3), np.nan)
+
+
+@pytest.mark.usefixtures("strict")
+@pytest.mark.parametrize(
+    ("call", "a", "text"),
+    [
+        (lambda a: it.linalg.inv(a), _SINGULAR, "Singular matrix"),
+        (lambda a: it.linalg.inv(a[1]), _SINGULAR, "Singular matrix"),
+        (lambda a: it.linalg.solve(a, it.ones((3, 2))), _SINGULAR, "Singular matrix"),
+        (lambda a: it.linalg.matrix_power(a, -2), _SINGULAR, "Singular matrix"),
+        (lambda a: it.linalg.cholesky(a), _SINGULAR, "not positive definite"),
+        (lambda a: it.linalg.svdvals(a), _NAN, "SVD did not converge"),
+        (lambda a: it.linalg.eigvals(a), _NAN, "must not contain infs or NaNs"),
+    ],
+)
+def test_values_without_a_result_raise_when_it_is_computed(
+    call: Callable[[Any], Any], a: Any, text: str
+) -> None:
+    waiting = call(it.asarray(a))
+    with pytest.raises(it.linalg.LinAlgError, match=text):
+        waiting.numpy()
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs", "error", "text"),
+    [
+        ("svd", (np.ones(3),), {}, np.linalg.LinAlgError, "1-dimensional array given"),
+        ("eigh", (np.ones((2, 2)), "X"), {}, ValueError, "UPLO argument must be 'L' or 'U'"),
+        ("eig", (np.ones((2, 3)),), {}, np.linalg.LinAlgError, "must be square"),
+        ("pinv", (np.ones((2, 2)), 1e-3), {"rtol": 1.0}, ValueError, "can't be both set"),
+        ("matrix_rank", (np.ones((2, 2)), 1.0), {"rtol": 1.0}, ValueError, "can't be both set"),
+        ("lstsq", (np.ones((2, 2)), np.ones(3)), {}, np.linalg.LinAlgError, "Incompatible"),
+        ("lstsq", (np.ones(2), np.ones(3)), {}, np.linalg.LinAlgError, "two-dimensional"),
+        ("cond", (np.ones((0, 2)),), {}, np.linalg.LinAlgError, "not defined on empty"),
+        ("matrix_power", (np.eye(2), 1.5), {}, TypeError, "exponent must be an integer"),
+        ("multi_dot", ([np.eye(2)],), {}, ValueError, "at least two arrays"),
+        ("multi_dot", ([np.eye(2), np.eye(3), np.eye(3)],), {}, ValueError, "not aligned"),
+        ("cross", (np.ones(2), np.ones(2)), {}, ValueError, "3-dimensional vectors"),
+        ("outer", (np.ones((2, 2)), np.ones(2)), {}, ValueError, "one-dimensional"),
+        ("tensorinv", (np.ones((2, 2)), 0), {}, ValueError, "Invalid ind argument"),
+        ("tensorsolve", (np.ones((2, 3)), np.ones(2)), {}, np.linalg.LinAlgError, "requirement"),
+        ("svd", (np.eye(2, dtype="f2"),), {}, TypeError, "float16 is unsupported"),
+    ],
+)
+def test_bad_arguments_are_refused_as_numpy_refuses_them(
+    name: str, args: Any, kwargs: Any, error: Any, text: str
+) -> None:
+    with pytest.raises(error, match=r"."):
+        getattr(np.linalg, name)(*args, **kwargs)
+    with pytest.raises(error, match=text):
+        getattr(it.linalg, name)(*args, **kwargs)
+
+
+@pytest.mark.parametrize("name", sorted(np.linalg.__all__))
+def test_linalg_has_every_name_of_numpys(name: str) -> None:
+    assert hasattr(it.linalg, name)
+
+
+def test_views_of_linalg_write_through() -> None:
+    x = it.zeros((3, 3))
+    it.linalg.diagonal(x, offset=1)[:] = 2.0
+    np.testing.assert_array_equal(x.numpy(), np.diag([2.0, 2.0], 1))
