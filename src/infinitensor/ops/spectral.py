@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from infinitensor.ir.op import Call, Spec
 
-NO_VALUE = object()
+NO_VALUE: Any = np._NoValue
 """Stands for an argument that was not given where None has a meaning."""
 
 
