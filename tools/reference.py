@@ -97,6 +97,7 @@ EVENTS = {
     "tile_commit": "A task has made a tile.",
     "run_start": "A run begins or goes on.",
     "run_end": "A run ended or was stopped.",
+    "evaluated": "An evaluation is done and what it made is stored.",
 }
 """What each name that `it.events.on` takes tells."""
 

@@ -179,6 +179,26 @@ def test_an_index_out_of_bounds_is_an_error_at_the_call() -> None:
         it.take(t, np.array([2]), axis=0)
 
 
+@pytest.mark.parametrize("given", [np.asarray, it.asarray], ids=["array", "tensor"])
+@pytest.mark.parametrize("key", [slice(0, 0), slice(None, 1, -2)])
+def test_an_index_out_of_bounds_is_an_error_where_nothing_is_selected(given: Any, key: Any) -> None:
+    t = it.zeros((2, 1))
+    index = given(np.array([1, 2]))
+    with pytest.raises(IndexError, match=r"index 2 is out of bounds for axis 0 with size 2"):
+        t[index, key].numpy()
+    with pytest.raises(IndexError, match=r"index 2 is out of bounds for axis 0 with size 2"):
+        t[:, :0][index].numpy()
+    with pytest.raises(IndexError, match=r"index 2 is out of bounds for axis 0 with size 2"):
+        _written(t[:, :0], index)
+    assert t[index[:, None], it.zeros((1, 0), dtype=np.dtype("int64"))].shape == (2, 0)
+
+
+def _written(t: it.Tensor, index: Any) -> None:
+    t = t.copy()
+    t[index] = 1
+    t.numpy()
+
+
 def test_a_broadcast_view_of_the_same_elements_is_read_only_too() -> None:
     b = it.broadcast_to(it.asarray(np.array([1, 2], np.int8)), (1, 2))
     with pytest.raises(ValueError, match=r"read-only"):

@@ -21,7 +21,11 @@ from .sampling import WHOLE, logged_rng, sample
 if TYPE_CHECKING:
     from .conftest import HoldsBar
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("error")]
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("error"),
+    pytest.mark.unaudited,
+]
 
 MB = 1_000_000
 

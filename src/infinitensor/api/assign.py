@@ -350,8 +350,8 @@ def _advanced(
         raise IndexError(
             f"shape mismatch: indexing arrays could not be broadcast together with shapes {texts}"
         ) from None
-    if prod(n for axis, n in enumerate(seen.shape) if axis not in places):
-        for array, n, axis in checks:  # NumPy lets any index pass where nothing is selected
+    if prod(shape):  # NumPy lets any index pass beside one that selects nothing
+        for array, n, axis in checks:
             check_range(array, n, axis)
     indices = [call_op("broadcast_to", call_op("asarray", a), shape) for _, a in arrays]
     indices = [
@@ -409,6 +409,8 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
         "broadcast to indexing result of shape {}",
     )
     changed = call_op("_scatter", seen, indices, rows, axes, position, "set")
+    if 0 in seen.shape:
+        changed._compute()  # nothing will read it, so its index is checked now
     write(seen, seen._whole(), changed)
 
 

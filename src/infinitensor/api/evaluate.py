@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from infinitensor import events
 from infinitensor.api.rule import cached_rule
 from infinitensor.api.version import Node, Version
 from infinitensor.api.window import Hulls, part_of, shifted
@@ -297,23 +298,27 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
         session.drain()
         _resume(session, roots)
         waiting = [version for version in roots if version.node is not None]
-        if not waiting:
-            return
-        bound = Bound(session, waiting, peek)
-        prepared = bound.prepared()
-        session.counts["evaluations"] += 1
-        program = prepared.program
-        run = session.engine.start(program, bound.tables, bound.scalars)
-        for version, donated in zip(bound.leaves, bound.donated, strict=True):
-            if donated:
-                version.table = None
-        n_points = sum(spec.n_elements for spec in bound.specs)
-        # small tiles are bound by Python's lock: there a second thread only gets in the way
-        limit = config.inline_elements
-        inline = limit > 0 and (n_points <= limit or n_points < SMALL_TILE * run.n_tasks)
-        kept = {number: weakref.ref(version) for number, version in bound.kept.items()}
-        _finish(session, Stopped(run, kept, inline, bound.whole), bound.nodes)
-        session.counts["whole_ops"] += sum(node.op.whole for node in bound.nodes)
+        if waiting:
+            _run(session, waiting, peek)
+        events.emit("evaluated", session=session)
+
+
+def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
+    bound = Bound(session, waiting, peek)
+    prepared = bound.prepared()
+    session.counts["evaluations"] += 1
+    program = prepared.program
+    run = session.engine.start(program, bound.tables, bound.scalars)
+    for version, donated in zip(bound.leaves, bound.donated, strict=True):
+        if donated:
+            version.table = None
+    n_points = sum(spec.n_elements for spec in bound.specs)
+    # small tiles are bound by Python's lock: there a second thread only gets in the way
+    limit = config.inline_elements
+    inline = limit > 0 and (n_points <= limit or n_points < SMALL_TILE * run.n_tasks)
+    kept = {number: weakref.ref(version) for number, version in bound.kept.items()}
+    _finish(session, Stopped(run, kept, inline, bound.whole), bound.nodes)
+    session.counts["whole_ops"] += sum(node.op.whole for node in bound.nodes)
 
 
 def _finish(session: Session, stopped: Stopped, nodes: Sequence[Node] = ()) -> None:

@@ -59,24 +59,34 @@ def _check_selection(name: str, x: Spec, indices: Sequence[Spec], axes: Any) -> 
 
 
 def _take_need(
-    box: Box, specs: Sequence[Spec], *, axes: tuple[int, ...], position: int
+    box: Box, specs: Sequence[Spec], *, axes: tuple[int, ...], position: int, **_: Any
 ) -> tuple[Box | None, ...]:
-    if is_empty(box):
-        return (None,) * len(specs)
     x, ndim = specs[0], specs[1].ndim
+    index = box[position : position + ndim]
+    if is_empty(index):
+        return (None,) * len(specs)
+    if is_empty(box):  # nothing is read, but NumPy checks the index all the same
+        return (None, *(index,) * len(axes))
     kept = iter((*box[:position], *box[position + ndim :]))
     source = tuple((0, n) if axis in axes else next(kept) for axis, n in enumerate(x.shape))
-    return (source, *(box[position : position + ndim],) * len(axes))
+    return (source, *(index,) * len(axes))
 
 
 def _take_kernel(
-    xp: Any, x: Any, *index: Any, out: Any, at: At, axes: tuple[int, ...], position: int
+    xp: Any,
+    x: Any,
+    *index: Any,
+    out: Any,
+    at: At,
+    axes: tuple[int, ...],
+    position: int,
+    sizes: tuple[int, ...],
 ) -> None:
+    if index[0] is None:
+        return
+    index = tuple(map(checked_index, (xp,) * len(axes), index, sizes, axes))
     if x is None:
         return
-    index = tuple(
-        checked_index(xp, i, x.shape[axis], axis) for i, axis in zip(index, axes, strict=True)
-    )
     if xp is np and axes == (position,) and x.flags.c_contiguous:  # else `take` copies x
         if x.size:  # NumPy refuses to take from an empty axis, even nothing
             np.take(x, index[0], axis=position, out=out, mode="clip")
@@ -129,7 +139,8 @@ def _take(x: Spec, indices: Sequence[Spec], axes: tuple[int, ...], position: int
     _check_selection("take", x, indices, axes)
     shape = selected_shape(x.shape, axes, position, indices[0].shape)
     form = gather_form((x, *indices), shape)
-    return call(form, Spec(shape, x.dtype), axes=tuple(axes), position=position)
+    sizes = tuple(x.shape[axis] for axis in axes)
+    return call(form, Spec(shape, x.dtype), axes=tuple(axes), position=position, sizes=sizes)
 
 
 # --- writes -----------------------------------------------------------------------------------
@@ -140,10 +151,12 @@ def _scatter_need(
 ) -> tuple[Box | None, ...]:
     """The tile, every index, and of the value whole index axes and the tile's box on the others."""
     value, ndim = specs[-1], specs[-2].ndim
-    if is_empty(box) or not value.n_elements:
-        return (None,) * len(specs)
-    kept = [span for axis, span in enumerate(box) if axis not in axes]
     index = tuple((0, n) for n in value.shape[position : position + ndim])
+    if is_empty(index):
+        return (None,) * len(specs)
+    if is_empty(box):  # nothing is written, but NumPy checks the index all the same
+        return (None, *(index,) * len(axes), None)
+    kept = [span for axis, span in enumerate(box) if axis not in axes]
     return (box, *(index,) * len(axes), (*kept[:position], *index, *kept[position:]))
 
 
@@ -159,14 +172,19 @@ def _scatter_kernel(
 ) -> None:
     """Applies, in the order of the index, the entries that fall into the tile."""
     *index, value = tiles[-len(axes) - 1 :]
-    if value is None:
+    if index[0] is None:
         return
     ndim = index[0].ndim
+    flats = [
+        checked_index(xp, i.reshape(-1), n, axis)
+        for i, n, axis in zip(index, sizes, axes, strict=True)
+    ]
+    if value is None:
+        return
     inside: Any = None
     local = []
-    for i, axis, n in zip(index, axes, sizes, strict=True):
+    for flat, axis in zip(flats, axes, strict=True):
         lo, hi = at.outputs[0][axis]
-        flat = checked_index(xp, i.reshape(-1), n, axis)
         within = (flat >= lo) & (flat < hi)
         inside = within if inside is None else inside & within
         local.append(flat - lo)

@@ -148,7 +148,7 @@ class Run:
                     self._fail(task, error)
                     continue
                 self._finish(task)
-                if events.hooks:
+                if "tile_commit" in events.hooks:
                     self._tell_commit(task)
 
     def _put_back(self, tasks: list[int]) -> None:
@@ -201,7 +201,7 @@ class Run:
         """Run one task now, in this thread."""
         family, i = self.family_of(task)
         device = int(family.devices[i])
-        if events.hooks:
+        if "task_start" in events.hooks:
             events.emit(
                 "task_start", op=family.op, tile=i, device=self.devices[device].name, run=self
             )
