@@ -44,6 +44,14 @@ def test_a_function_of_numpys_runs_ours(name: str) -> None:
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12, atol=1e-14)
 
 
+def test_what_looks_at_attributes_alone_takes_tensors_and_computes_nothing() -> None:
+    x = it.ones((2, 3), dtype=np.dtype("complex64")) + 1
+    assert (np.shape(x), np.ndim(x), np.size(x)) == ((2, 3), 2, 6)
+    assert np.iscomplexobj(x)
+    assert not np.isrealobj(x)
+    assert np.size(x, 1) == 3
+
+
 def test_a_call_on_a_waiting_tensor_computes_nothing() -> None:
     x = it.asarray(np.zeros((30, 40)))
     it.stats(reset=True)

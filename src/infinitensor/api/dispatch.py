@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MIXES = (Tensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
 """What may stand beside a tensor in a call."""
+LOOKS: tuple[Any, ...] = (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj)
+"""NumPy's functions that look at attributes, never at values: they take tensors as they are."""
 
 
 @functools.cache
@@ -33,7 +35,7 @@ def counterparts() -> dict[Any, Callable[..., Any]]:
             continue
         if theirs not in found or name.endswith(theirs.__name__):
             found[theirs] = function
-    return found
+    return {look: look.__wrapped__ for look in LOOKS} | found
 
 
 def counterpart(function: Any, name: str) -> Callable[..., Any]:
