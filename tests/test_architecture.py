@@ -61,7 +61,12 @@ def part_of(module: tuple[str, ...]) -> str:
 
 
 def module_of(file: Path, root: Path = SOURCE) -> tuple[str, ...]:
-    """The dotted name of a source file, without a trailing __init__."""
+    """The dotted name of a source file, without a trailing __init__.
+
+    A stub beside the package's own is of a module that the face makes (`linalg`).
+    """
+    if file.suffix == ".pyi" and file.parent == root:
+        return (FACE,)
     names = (FACE, *file.relative_to(root).with_suffix("").parts)
     return names[:-1] if names[-1] == "__init__" else names
 

@@ -1,6 +1,6 @@
 """Write docs/reference.md: every public name, from the library itself.
 
-python tools/reference.py           # write the page
+python tools/reference.py           # write the page, and what else follows from the table
 python tools/reference.py --check   # say whether the committed page is current
 """
 
@@ -10,6 +10,7 @@ import argparse
 import ast
 import dataclasses
 import inspect
+import subprocess
 import sys
 import textwrap
 from itertools import pairwise
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
 SUBMODULES = ("fft", "linalg", "random")
+ALSO_WRITTEN = ("stubs.py",)
+"""Tools beside this one whose files follow from the table too."""
 
 SESSION = ("close", "stats")
 """What users call on a session; its other members are for the library."""
@@ -430,6 +433,8 @@ def main(argv: list[str] | None = None) -> int:
         print("docs/reference.md is not current: run python tools/reference.py", file=sys.stderr)
         return 1
     PAGE.write_text(page(), encoding="utf-8")
+    for name in ALSO_WRITTEN:
+        subprocess.run([sys.executable, Path(__file__).with_name(name)], check=True)
     return 0
 
 

@@ -34,6 +34,12 @@ def plans_for(loop: Any) -> int:
     return misses() - before
 
 
+def buffers_of(x: it.Tensor) -> list[Any]:
+    table = x._version.table
+    assert table is not None
+    return table.buffers
+
+
 def values(shape: tuple[int, ...]) -> np.ndarray:
     return np.random.default_rng(1).standard_normal(shape)
 
@@ -70,7 +76,7 @@ def test_columns_and_steps_and_both_signs_share_a_plan(session: Any) -> None:
 def test_rows_written_one_by_one_share_a_plan_and_stay_in_place(session: Any) -> None:
     a = values((60, 32))
     x = it.asarray(a)
-    held = {id(buffer) for buffer in x._version.table.buffers}
+    held = {id(buffer) for buffer in buffers_of(x)}
 
     def loop() -> None:
         for i in range(1, 60):
@@ -80,7 +86,7 @@ def test_rows_written_one_by_one_share_a_plan_and_stay_in_place(session: Any) ->
 
     assert plans_for(loop) <= 3 * classes(session)
     np.testing.assert_array_equal(x.numpy(), a)
-    assert {id(buffer) for buffer in x._version.table.buffers} == held
+    assert {id(buffer) for buffer in buffers_of(x)} == held
 
 
 def test_a_row_written_while_an_earlier_version_is_held_leaves_that_as_it_was(session: Any) -> None:

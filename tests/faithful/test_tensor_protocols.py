@@ -6,12 +6,15 @@ import copy
 import math
 import operator
 import pickle
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import infinitensor as it
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Array = np.ndarray[Any, Any]
 
@@ -156,7 +159,7 @@ def test_flat_repeats_short_values() -> None:
 def test_dtype_cannot_be_set() -> None:
     t = it.asarray(table())
     with pytest.raises(AttributeError, match=r"(?i)dtype|set"):
-        t.dtype = np.float32
+        t.dtype = np.float32  # type: ignore[misc,assignment]
 
 
 # ---------------------------------------------------------- sequence and scalars
@@ -307,7 +310,8 @@ def test_comparison_with_what_the_dtype_cannot_hold() -> None:
 
 
 def test_comparison_with_something_else_is_false() -> None:
-    assert (it.asarray(1.0) == None) is False or not bool(it.asarray(1.0) == None)  # noqa: E711
+    same: Any = it.asarray(1.0) == None  # noqa: E711
+    assert same is False or not bool(same)
     assert it.asarray([1, 2]) is not None
 
 
@@ -441,14 +445,15 @@ def test_divmod_is_both() -> None:
 @pytest.mark.parametrize("how", ["copy", "deepcopy", "method", "pickle", "array", "flatten"])
 def test_a_copy_shares_nothing(how: str) -> None:
     t = it.asarray(table())
-    made = {
+    ways: dict[str, Callable[[], Any]] = {
         "copy": lambda: copy.copy(t),
         "deepcopy": lambda: copy.deepcopy(t),
         "method": lambda: t.copy(),
         "pickle": lambda: pickle.loads(pickle.dumps(t)),
         "array": lambda: it.array(t),
         "flatten": lambda: t.flatten(),
-    }[how]()
+    }
+    made = ways[how]()
     t[...] = 0
     assert_equal(made, table().ravel() if how == "flatten" else table())
     made[0] = 5.0
@@ -647,8 +652,8 @@ def test_writing_through_a_mask_of_itself() -> None:
 def test_broadcast_views_are_read_only() -> None:
     t = it.broadcast_to(it.asarray([1.0, 2.0]), (3, 2))
     for write in (
-        lambda: operator.setitem(t, 0, 1.0),
-        lambda: operator.setitem(t[1:], ..., 1.0),
+        lambda: operator.setitem(t, 0, 1.0),  # type: ignore[call-overload]
+        lambda: operator.setitem(t[1:], ..., 1.0),  # type: ignore[call-overload]
         lambda: t.__iadd__(1.0),
         lambda: t.fill(0.0),
     ):
@@ -730,7 +735,7 @@ def test_method_dot_is_numpys() -> None:
 
 def test_method_sort_is_in_place() -> None:
     t, array = it.asarray(table()[:, ::-1]), table()[:, ::-1].copy()
-    assert t.sort() is None
+    assert t.sort() is None  # type: ignore[func-returns-value]
     array.sort()
     assert_equal(t, array)
     t[::-1].sort(0)
@@ -740,7 +745,7 @@ def test_method_sort_is_in_place() -> None:
 
 def test_method_fill_is_in_place() -> None:
     t = it.asarray(table())
-    assert t[1:].fill(3) is None
+    assert t[1:].fill(3) is None  # type: ignore[func-returns-value]
     expected = table()
     expected[1:] = 3
     assert_equal(t, expected)
@@ -821,4 +826,4 @@ def test_unknown_names_are_absent_to_hasattr() -> None:
 
 def test_a_name_of_numpys_that_we_lack_says_so() -> None:
     with pytest.raises(AttributeError, match=r"busday_count"):
-        it.busday_count  # noqa: B018
+        it.busday_count  # type: ignore[attr-defined] # noqa: B018

@@ -89,7 +89,8 @@ def test_an_array_is_not_changed_in_place_by_a_tensor() -> None:
 
 def test_nothing_is_counted_as_a_host_fallback() -> None:
     it.stats(reset=True)
-    np.add(np.ones(4), it.asarray(X)).numpy()
+    made: Any = np.add(np.ones(4), it.asarray(X))
+    made.numpy()
     assert it.stats()["host_fallbacks"] == 0
 
 

@@ -177,5 +177,7 @@ def test_shutdown_frees_what_tensors_hold() -> None:
 
 
 def test_relayout_cuts_into_as_many_pieces_as_it_says() -> None:
-    assert it.ones(9).relayout(4).layout.grid == (4,)
-    assert it.ones((6, 4)).relayout(2, 3).layout.grid == (2, 3)
+    for shape, pieces in (((9,), (4,)), ((6, 4), (2, 3))):
+        layout = it.ones(shape).relayout(*pieces).layout
+        assert layout is not None
+        assert layout.grid == pieces

@@ -23,15 +23,18 @@ from infinitensor.ir.view import View, c_strides, whole_view
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from infinitensor.api.methods import TableMethods
     from infinitensor.api.session import Session
     from infinitensor.api.version import Version
     from infinitensor.ir.layout import Layout
+else:
+    TableMethods = object  # a stub: the methods are made from the op table by `api/functions.py`
 
 EDGE = 3
 """Elements shown at each end of an axis by `repr`, as NumPy does."""
 
 
-class Tensor:
+class Tensor(TableMethods):
     """A global array. Made by `it.asarray`, by functions and by operators.
 
     Called, as `numpy.ndarray` is, it makes one with no values yet: `it.empty` is the better name.
@@ -116,6 +119,8 @@ class Tensor:
         def __le__(self, other: Any) -> Tensor: ...
         def __gt__(self, other: Any) -> Tensor: ...
         def __ge__(self, other: Any) -> Tensor: ...
+        def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]: ...
+        def __rdivmod__(self, other: Any) -> tuple[Tensor, Tensor]: ...
         def __neg__(self) -> Tensor: ...
         def __pos__(self) -> Tensor: ...
         def __abs__(self) -> Tensor: ...
@@ -512,12 +517,14 @@ class Tensor:
         """
         return export.torch_tensor(self)
 
-    def __getattr__(self, name: str) -> Any:
-        import difflib
+    if not TYPE_CHECKING:  # to a type checker a name that is not here is an error
 
-        near = difflib.get_close_matches(name, dir(type(self)), 3, 0.5)
-        hint = f"; the nearest are {', '.join(near)}" if near else ""
-        raise AttributeError(f"a Tensor has no {name!r}{hint}")
+        def __getattr__(self, name: str) -> Any:
+            import difflib
+
+            near = difflib.get_close_matches(name, dir(type(self)), 3, 0.5)
+            hint = f"; the nearest are {', '.join(near)}" if near else ""
+            raise AttributeError(f"a Tensor has no {name!r}{hint}")
 
     def explain(self) -> str:
         """The plan and the dependences of what computing this would run."""

@@ -151,7 +151,7 @@ class CudaDevice:
         """Copy to the GPU, in order with its kernels; from a GPU after what makes the values."""
         import torch
 
-        if not isinstance(values, np.ndarray):
+        if not isinstance(values, np.ndarray | np.generic):
             self._stream.wait_stream(torch.cuda.current_stream(values.device))
             with torch.cuda.stream(self._stream):
                 array.copy_(values)

@@ -1,0 +1,19 @@
+# Written by tools/stubs.py; do not edit.
+import builtins as _b
+from collections.abc import Callable as _Callable
+from collections.abc import Sequence as _Sequence
+from typing import Any, SupportsIndex, TypeAlias
+
+import numpy as _np
+import numpy.typing as _npt
+
+from infinitensor.api.tensor import Tensor
+
+_ArrayLike: TypeAlias = Tensor | _npt.ArrayLike
+_Axis: TypeAlias = SupportsIndex | _Sequence[SupportsIndex] | None
+_Shape: TypeAlias = SupportsIndex | _Sequence[SupportsIndex]
+
+def fft(a: _ArrayLike, n: _b.int | None = ..., axis: _b.int = ..., norm: _b.str | None = ...) -> Tensor: ...
+def ifft(a: _ArrayLike, n: _b.int | None = ..., axis: _b.int = ..., norm: _b.str | None = ...) -> Tensor: ...
+def irfft(a: _ArrayLike, n: _b.int | None = ..., axis: _b.int = ..., norm: _b.str | None = ...) -> Tensor: ...
+def rfft(a: _ArrayLike, n: _b.int | None = ..., axis: _b.int = ..., norm: _b.str | None = ...) -> Tensor: ...
