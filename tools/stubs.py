@@ -133,7 +133,7 @@ def kind_of_value(value: Any) -> str:
         return f"_b.{type(value).__name__}[{inner}]"
     if isinstance(value, it.Tensor):
         return "Tensor"
-    return f"_b.{type(value).__name__}" if type(value).__name__ in BUILTINS else "Any"
+    return f"_b.{type(value).__name__}" if type(value) in (bool, int, float) else "Any"
 
 
 # --- lines ------------------------------------------------------------------------------------
