@@ -211,3 +211,17 @@ def test_promotion_is_numpys() -> None:
     assert it.promote_types("i1", "u1") == it.int16
     with pytest.raises(TypeError, match="kind"):
         it.isdtype(it.float32, 3)
+
+
+def test_shapes_are_answered_without_values() -> None:
+    x = it.ones((2, 3))
+    for module in (it, np):
+        assert (module.shape(x), module.ndim(x), module.size(x)) == ((2, 3), 2, 6)
+        assert module.size(x, -1) == module.size([[1, 2, 3]], 1) == 3
+    with pytest.raises(np.exceptions.AxisError, match="axis 2 is out of bounds"):
+        it.size(x, 2)
+
+
+def test_a_tensor_fills_a_tensor() -> None:
+    filled = it.full((2, 2), it.asarray(2.5))
+    np.testing.assert_array_equal(filled, np.full((2, 2), 2.5))

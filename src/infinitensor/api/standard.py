@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from infinitensor.api.session import current_session
 
@@ -104,6 +106,28 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     return np.broadcast_shapes(*shapes)
 
 
+def shape(a: Any) -> tuple[int, ...]:
+    """The lengths of the axes of an array, a nested list or a scalar."""
+    return tuple(a.shape) if hasattr(a, "shape") else np.shape(a)
+
+
+def ndim(a: Any) -> int:
+    """The number of axes of an array, a nested list or a scalar."""
+    return len(shape(a))
+
+
+def size(a: Any, axis: Any = None) -> int:
+    """The number of elements, in all or along axes.
+
+    >>> import infinitensor as it
+    >>> it.size(it.ones((2, 3))), it.size(it.ones((2, 3)), 1)
+    (6, 3)
+    """
+    lengths = shape(a)
+    axes = range(len(lengths)) if axis is None else normalize_axis_tuple(axis, len(lengths))
+    return prod(lengths[i] for i in axes)
+
+
 QUESTIONS: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
@@ -112,8 +136,11 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
         finfo,
         iinfo,
         isdtype,
+        ndim,
         promote_types,
         result_type,
+        shape,
+        size,
     )
 }
 """Functions of dtypes and shapes alone: they read no values and record nothing."""
