@@ -37,8 +37,11 @@ from infinitensor.api.standard import can_cast as can_cast
 from infinitensor.api.standard import finfo as finfo
 from infinitensor.api.standard import iinfo as iinfo
 from infinitensor.api.standard import isdtype as isdtype
+from infinitensor.api.standard import ndim as ndim
 from infinitensor.api.standard import promote_types as promote_types
 from infinitensor.api.standard import result_type as result_type
+from infinitensor.api.standard import shape as shape
+from infinitensor.api.standard import size as size
 from infinitensor.config import Config as Config
 from infinitensor.errors import DeviceOutOfMemoryError as DeviceOutOfMemoryError
 from infinitensor.errors import InfiniTensorError as InfiniTensorError
