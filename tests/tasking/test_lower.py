@@ -109,7 +109,7 @@ def check_regions(found: Prepared) -> None:
         for tile in touch.writes:
             accesses[tile].append((touch.task, True, regions.get((touch.task, tile))))
         for column in touch.family.reads:
-            tile = int(column.tiles[touch.place]) if column.scalar < 0 else -1
+            tile = int(column.tiles[touch.place]) if not column.scalar else -1
             if tile >= 0:
                 region: Region | None = None
                 if column.boxes is not None:

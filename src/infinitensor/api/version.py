@@ -35,6 +35,12 @@ class Site:
                 line = number
         return f"{self.code.co_filename}:{line}"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Site) and self.code is other.code and self.lasti == other.lasti
+
+    def __hash__(self) -> int:
+        return hash((self.code, self.lasti))
+
     def key(self) -> tuple[CodeType, int]:
         """The program point."""
         return (self.code, self.lasti)

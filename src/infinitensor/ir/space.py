@@ -64,6 +64,18 @@ def space_of(graph: Graph, group: Group, leaving: frozenset[int]) -> Space:
     return Space(form.sizes, _uncut(last), _contracted(last), tuple(reads), tuple(outs), last)
 
 
+def space_like(known: Space, node: Node) -> Space:
+    """The space of a group of one node that differs from a known one only in its values."""
+    before = known.last.operands
+    reads = tuple(
+        Read(node.operands[before.index(r.operand)], r.labels, r.shape, r.halo, r.place)
+        for r in known.reads
+    )
+    labels = (labels for _, labels in known.outs)
+    outs = tuple(zip(node.outs, labels, strict=True))
+    return Space(known.sizes, known.uncut, known.contracted, reads, outs, node)
+
+
 def _contracted(node: Node) -> tuple[int, ...]:
     return node.call.form.contracted
 

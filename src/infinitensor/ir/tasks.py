@@ -42,14 +42,14 @@ class TileSet:
 class Column:
     """One operand of a family: the tile each task reads, and which part of it.
 
-    `tiles[i]` -1: the task gets None. `boxes` None: the whole tile. `scalar` >= 0: the scalar bound
-    to that slot instead.
+    `tiles[i]` -1: the task gets None. `boxes` None: the whole tile. `scalar`: `tiles` numbers the
+    scalars bound to the run instead.
     """
 
     tiles: np.ndarray
     boxes: np.ndarray | None = None
     access: Access | None = None
-    scalar: int = -1
+    scalar: bool = False
 
 
 @dataclass(frozen=True, slots=True)

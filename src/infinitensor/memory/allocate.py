@@ -99,7 +99,7 @@ class _Allocation:
                 mine |= wanted[writes]
             needed[family.first : family.first + family.n] = mine
             for column in family.reads:
-                if column.scalar < 0:
+                if not column.scalar:
                     tiles = column.tiles[mine]
                     wanted[tiles[tiles >= 0]] = True
             if family.many is not None:
@@ -126,7 +126,7 @@ class _Allocation:
         for family in self.graph.families:
             own = np.arange(family.first, family.first + family.n, dtype=np.int64)
             for column in family.reads:
-                if column.scalar < 0:
+                if not column.scalar:
                     real = column.tiles >= 0
                     tasks.append(own if real.all() else own[real])
                     tiles.append(column.tiles if real.all() else column.tiles[real])
@@ -228,7 +228,7 @@ class _Allocation:
         """Slots for what a family makes, slots back from what it uses last."""
         n = family.n
         own = np.arange(family.first, family.first + n, dtype=np.int64)
-        touched = [c.tiles for c in family.reads if c.scalar < 0]
+        touched = [c.tiles for c in family.reads if not c.scalar]
         touched += list(family.writes)
         # few tasks: looking whether they can be treated at once costs more than they do
         frees = n < 8 or any((self.last_use[t] == own).any() for t in touched if len(t))
@@ -298,7 +298,7 @@ class _Allocation:
     def in_place(self, family: Family, i: int, task: int, out: int) -> int:
         """The slot of an input that dies here and has the output's elements, or -1."""
         for column in family.reads:
-            if column.scalar >= 0 or column.boxes is not None:
+            if column.scalar or column.boxes is not None:
                 continue
             tile = int(column.tiles[i])
             if tile < 0 or self.external[tile] or self.last_use[tile] != task:
@@ -310,7 +310,7 @@ class _Allocation:
             if self.devices[tile] != self.devices[out]:
                 continue
             if any(
-                c.boxes is not None and c.tiles[i] == tile for c in family.reads if c.scalar < 0
+                c.boxes is not None and c.tiles[i] == tile for c in family.reads if not c.scalar
             ):
                 continue
             self.wait_for_users(tile, task)

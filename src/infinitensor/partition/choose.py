@@ -17,11 +17,11 @@ import numpy as np
 from infinitensor.ir.layout import HOST, Layout
 from infinitensor.ir.plan import GroupPlan, Plan
 from infinitensor.ir.region import cut_evenly, grid_shape, tiles_over, whole_box
-from infinitensor.ir.space import Space, points, space_of
+from infinitensor.ir.space import Space, points, space_like, space_of
 from infinitensor.partition.tiles import LEAF_ELEMENTS, bound_for, halve_until, tile_shape
 
 if TYPE_CHECKING:
-    from infinitensor.ir.graph import Analysed
+    from infinitensor.ir.graph import Analysed, Node
     from infinitensor.ir.mesh import Mesh
     from infinitensor.ir.op import Labels
     from infinitensor.ir.region import Box, Cuts
@@ -42,50 +42,58 @@ def choose(analysed: Analysed, mesh: Mesh, tile_elements: int) -> Plan:
     plans = []
     alike: dict[Any, tuple[GroupPlan, list[Layout]]] = {}
     for group in analysed.groups:
+        node = graph.nodes[group.nodes[-1]]
+        kin = None
+        if len(group.nodes) == 1 and node.op.kind != "update":
+            part = None if len(node.outs) != 1 else needed_part(node, analysed.needed)
+            kin = kin_of(node, layouts, roots, part)
+            known = alike.get(kin)
+            if known is not None:
+                plan = repeated(known[0], node)
+                for (value, _), layout in zip(plan.space.outs, known[1], strict=True):
+                    layouts[value] = layout
+                plans.append(plan)
+                continue
         space = space_of(graph, group, leaving)
         if space.last.op.kind == "update":
             layout = layouts[roots[space.last.outs[0]]]
             plan = plan_update(space, layout, graph.specs[roots[space.last.outs[0]]].shape)
             layouts[space.last.outs[0]] = layout
         else:
-            part = needed_part(space, analysed.needed)
-            kin = kin_of(space, layouts, roots, part) if len(group.nodes) == 1 else None
-            known = alike.get(kin) if kin is not None else None
-            if known is None:
-                lies = {read: layouts[roots[read.operand.value]] for read in space.reads}
-                shapes = {
-                    read: graph.specs[roots[read.operand.value]].shape for read in space.reads
-                }
-                plan = plan_group(space, lies, shapes, mesh, tile_elements, part)
-                made = [layout_of(plan, labels) for _, labels in space.outs]
-                if kin is not None:
-                    plan = replace(plan, kin=kin)
-                    alike[kin] = (plan, made)
-            else:
-                plan, made = replace(known[0], space=space), known[1]
+            part = needed_part(node, analysed.needed) if len(space.outs) == 1 else None
+            lies = {read: layouts[roots[read.operand.value]] for read in space.reads}
+            shapes = {read: graph.specs[roots[read.operand.value]].shape for read in space.reads}
+            plan = plan_group(space, lies, shapes, mesh, tile_elements, part)
+            made = [layout_of(plan, labels) for _, labels in space.outs]
+            if kin is not None:
+                plan = replace(plan, kin=kin)
+                alike[kin] = (plan, made)
             for (value, _), layout in zip(space.outs, made, strict=True):
                 layouts[value] = layout
         plans.append(plan)
     return Plan(analysed, mesh, tuple(plans), layouts)
 
 
-def needed_part(space: Space, needed: dict[int, Box]) -> Box | None:
+def needed_part(node: Node, needed: dict[int, Box]) -> Box | None:
     """The part of an elementwise or creating group's space that is needed; None: all of it."""
-    if space.last.op.kind not in ("elementwise", "creation") or len(space.outs) != 1:
-        return None
-    return needed.get(space.outs[0][0])
+    return needed.get(node.outs[0]) if node.op.kind in ("elementwise", "creation") else None
 
 
-def kin_of(
-    space: Space, layouts: dict[int, Layout], roots: tuple[int, ...], part: Box | None
-) -> Any:
+def repeated(known: GroupPlan, node: Node) -> GroupPlan:
+    """The plan of a node of equal kin, over its own values."""
+    space = space_like(known.space, node)
+    return GroupPlan(
+        space, known.cuts, known.devices, known.leaves, known.tiles, known.part, known.kin
+    )
+
+
+def kin_of(node: Node, layouts: dict[int, Layout], roots: tuple[int, ...], part: Box | None) -> Any:
     """All that the plan of a group of one node depends on, but for which values it reads."""
-    node = space.last
     operands = tuple(
         None if o.value < 0 else (layouts[roots[o.value]], o.access) for o in node.operands
     )
     same = tuple(node.operands.index(o) for o in node.operands)  # x * x reads once, x * y twice
-    return (id(node.op), id(node.call), operands, same, node.shapes, len(space.outs), part)
+    return (id(node.op), id(node.call), operands, same, node.shapes, part)
 
 
 def leaving_values(analysed: Analysed) -> frozenset[int]:

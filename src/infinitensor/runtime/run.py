@@ -273,10 +273,10 @@ class Run:
             return [array(t) for t in sources[borders[i] : borders[i + 1]].tolist()]
         ins: list[Any] = []
         for column in family.reads:
-            if column.scalar >= 0:
-                ins.append(self.scalars[column.scalar])
-                continue
             tile = int(column.tiles[i])
+            if column.scalar:
+                ins.append(self.scalars[tile])
+                continue
             if tile < 0:
                 ins.append(None)
                 continue
@@ -420,7 +420,7 @@ class Run:
                     self._skip(task)
 
     def _sources(self, family: Family, i: int) -> list[int]:
-        found = [int(c.tiles[i]) for c in family.reads if c.scalar < 0 and c.tiles[i] >= 0]
+        found = [int(c.tiles[i]) for c in family.reads if not c.scalar and c.tiles[i] >= 0]
         if family.many is not None:
             borders, sources = family.many
             found += sources[borders[i] : borders[i + 1]].tolist()

@@ -69,7 +69,7 @@ class Edges:
 
     def read_column(self, column: Column, tasks: np.ndarray) -> None:
         """A column's reads, in the order of tasks."""
-        if column.scalar >= 0:
+        if column.scalar:
             return
         used = column.tiles >= 0
         if not used.any():

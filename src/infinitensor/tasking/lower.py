@@ -13,6 +13,7 @@ from infinitensor.ir.region import grid_shape, overlap, piece_boxes, relative
 from infinitensor.ir.tasks import COMPUTE, LOAD, PEER, Column, Family, TaskGraph, TileSet
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial, merge_tree, namespace
 from infinitensor.price import kernel_seconds
+from infinitensor.tasking.batch import Batch, Pattern, reads_of
 from infinitensor.tasking.edges import Edges
 from infinitensor.tasking.kernels import (
     fused_kernel,
@@ -51,9 +52,10 @@ class _Lowering:
         self.tiles: list[TileSet] = []
         self.n_tasks = 0
         self.n_tiles = 0
-        self.set_of: dict[int, TileSet] = {}
+        self.first_of: dict[int, int] = {}
         self.fetched: dict[int, int] = {}
-        self.alike: dict[Any, tuple[Family, list[np.ndarray]]] = {}
+        self.patterns: dict[Any, Pattern] = {}
+        self.batch: Batch | None = None
         self.boxes_by_layout: dict[Layout, np.ndarray] = {}
         written = {self.roots[n.outs[0]] for n in self.graph.nodes if n.op.kind == "update"}
         self.edges = Edges(self, written)
@@ -65,10 +67,11 @@ class _Lowering:
             zip(self.plan.analysed.groups, self.plan.groups, strict=True)
         ):
             self.lower_group(g, group, plan)
+        self.end_batch()
         held = {}
         for value in sorted(self.graph.kept):
             root = self.roots[value]
-            held[value] = (self.set_of[root].first, self.plan.layouts[root])
+            held[value] = (self.first_of[root], self.plan.layouts[root])
         sources, targets = self.edges.columns()
         return TaskGraph(
             tuple(self.families),
@@ -89,7 +92,7 @@ class _Lowering:
         if boxes is None:
             boxes = self.boxes_by_layout[layout] = boxes_array(layout.cuts)
         tiles = self.add_tiles(boxes, layout.owner_array, dtype, value, leaf)
-        self.set_of[value] = tiles
+        self.first_of[value] = tiles.first
         return tiles
 
     def add_tiles(
@@ -116,6 +119,11 @@ class _Lowering:
 
     def lower_group(self, g: int, group: Group, plan: GroupPlan) -> None:
         node = plan.space.last
+        pattern = None if plan.kin is None else self.patterns.get(plan.kin)
+        if pattern is not None:
+            self.repeat(pattern, plan)
+            return
+        self.end_batch()
         reads = plan.space.reads
         routes = dict(zip(reads, self.moves.routes[g], strict=True))
         self.bring_fetches(routes.values(), node)
@@ -138,7 +146,7 @@ class _Lowering:
             node = self.graph.nodes[node_number]
             operand = node.operands[i]
             if operand.value < 0:
-                columns.append(Column(np.full(n, -1, np.int32), scalar=operand.scalar))
+                columns.append(Column(np.full(n, operand.scalar, np.int32), scalar=True))
                 continue
             labels = node.call.form.inputs[i]
             if node is not last and last.op.kind != "elementwise":
@@ -151,7 +159,7 @@ class _Lowering:
 
     def column(self, operand: Any, route: Route) -> Column:
         root = self.roots[operand.value]
-        base = self.set_of[root].first
+        base = self.first_of[root]
         tiles = np.where(route.tiles >= 0, route.tiles + base, -1).astype(np.int32)
         if (route.fetches >= 0).any():
             numbers = np.asarray([self.fetched.get(int(f), -1) for f in route.fetches], np.int32)
@@ -179,7 +187,7 @@ class _Lowering:
             borders = np.cumsum([0, *(len(f.tiles) for f in fetches)]).astype(np.int64)
             sources = np.concatenate(
                 [
-                    np.asarray(f.tiles, np.int32) + self.set_of[self.roots[f.value]].first
+                    np.asarray(f.tiles, np.int32) + self.first_of[self.roots[f.value]]
                     for f in fetches
                 ]
             )
@@ -231,10 +239,6 @@ class _Lowering:
             self.new_tiles(value, self.plan.layouts[value], self.graph.specs[value].dtype)
             for value, _ in plan.space.outs
         ]
-        known = self.alike.get(plan.kin) if plan.kin is not None else None
-        if known is not None:
-            self.lower_alike(node, plan, columns, sets, known)
-            return
         order = [piece_to_tile(plan, labels) for _, labels in plan.space.outs]
         writes = tuple(
             (tiles.first + index).astype(np.int32) for tiles, index in zip(sets, order, strict=True)
@@ -262,36 +266,50 @@ class _Lowering:
             values=tuple(value for value, _ in plan.space.outs),
         )
         self.edges.of_columns(family)
-        if plan.kin is not None and node.op.kind == "elementwise":
-            self.alike[plan.kin] = (family, order)
+        fetched = any((route.fetches >= 0).any() for route in routes.values())
+        if (
+            plan.kin is not None
+            and node.op.kind == "elementwise"
+            and len(sets) == 1
+            and not fetched
+        ):
+            tiles = sets[0]
+            bases = tuple(0 if o.value < 0 else self.first_tile(o) for o in node.operands)
+            self.patterns[plan.kin] = Pattern(
+                family, tiles.boxes, tiles.devices, tiles.dtype, order[0], bases
+            )
 
-    def lower_alike(
-        self,
-        node: Node,
-        plan: GroupPlan,
-        columns: list[Column],
-        sets: list[TileSet],
-        known: tuple[Family, list[np.ndarray]],
-    ) -> None:
-        """As a group of equal kin before: another family of the same kernel."""
-        before, order = known
-        writes = tuple(
-            (tiles.first + index).astype(np.int32) for tiles, index in zip(sets, order, strict=True)
-        )
-        family = self.add_family(
-            op=before.op,
-            site=node.site,
-            lane=before.lane,
-            devices=before.devices,
-            run=before.run,
-            reads=tuple(columns),
-            writes=writes,
-            scratch_bytes=before.scratch_bytes,
-            in_place=before.in_place,
-            seconds=before.seconds,
-            values=tuple(value for value, _ in plan.space.outs),
-        )
-        self.edges.of_columns(family)
+    def first_tile(self, operand: Operand) -> int:
+        return self.first_of[self.roots[operand.value]]
+
+    def repeat(self, pattern: Pattern, plan: GroupPlan) -> None:
+        """As a group of equal kin before: it joins those that came just before it, if it can."""
+        node = plan.space.last
+        value = node.outs[0]
+        written = value in self.edges.written
+        batch = self.batch
+        if (
+            batch is None
+            or written
+            or not batch.takes(pattern, node.site, reads_of(node.operands, self.roots))
+        ):
+            self.end_batch()
+            batch = self.batch = Batch(pattern, node.site, self.n_tiles)
+        bases = [o.scalar if o.value < 0 else self.first_tile(o) for o in node.operands]
+        self.first_of[value] = batch.add(value, bases)
+        if written:
+            self.end_batch()
+
+    def end_batch(self) -> None:
+        """The groups that were collected become one family."""
+        batch, self.batch = self.batch, None
+        if batch is None:
+            return
+        pattern, k = batch.pattern, len(batch.values)
+        boxes = pattern.boxes if k == 1 else np.tile(pattern.boxes, (k, 1, 1))
+        owners = pattern.owners if k == 1 else np.tile(pattern.owners, k)
+        self.add_tiles(boxes, owners, pattern.dtype, batch.values[0] if k == 1 else -1)
+        self.edges.of_columns(self.add_family(**batch.columns()))
 
     def single_run(
         self,
@@ -323,7 +341,7 @@ class _Lowering:
         return at
 
     def seen_box(self, column: Column, i: int) -> Any:
-        if column.scalar >= 0:
+        if column.scalar:
             return ()
         if column.tiles[i] < 0:
             return None
@@ -567,14 +585,14 @@ class _Lowering:
     def lower_update(self, g: int, node: Node, plan: GroupPlan, routes: dict[Any, Route]) -> None:
         """In place into the tiles of the version before."""
         root = self.roots[node.outs[0]]
-        tiles = self.set_of[root]
+        tiles = self.set_with(self.first_of[root])
         assert plan.tiles is not None
         targets = (tiles.first + plan.tiles).astype(np.int32)
         by_place = {read.place: route for read, route in routes.items()}
         columns = []
         for place, operand in enumerate(node.operands[1:], 1):
             if operand.value < 0:
-                columns.append(Column(np.full(len(targets), -1, np.int32), scalar=operand.scalar))
+                columns.append(Column(np.full(len(targets), operand.scalar, np.int32), scalar=True))
             else:
                 columns.append(self.column(operand, by_place[place]))
         written = self.moves.writes.get(g)
@@ -616,7 +634,7 @@ class _Lowering:
         params = dict(node.call.params)
 
         def run(ins: list[Any], outs: list[Any], i: int) -> None:
-            if columns and all(column.tiles[i] < 0 and column.scalar < 0 for column in columns):
+            if columns and all(column.tiles[i] < 0 and not column.scalar for column in columns):
                 return
             origin = tuple(map(tuple, tiles.boxes[which[i]].tolist()))
             boxes = (origin, *(self.seen_box(column, i) for column in columns))
