@@ -18,7 +18,6 @@ from infinitensor.ir.graph import Node as GraphNode
 from infinitensor.ir.layout import HOST
 from infinitensor.ir.op import Spec
 from infinitensor.ir.region import box_shape
-from infinitensor.ir.slab import slab_bytes
 from infinitensor.partition import canonical_layout
 from infinitensor.pipeline import Prepared, prepare
 from infinitensor.runtime import Run, TileTable
@@ -228,10 +227,8 @@ class Bound:
         engine = self.session.engine
         budgets = [engine.available_bytes(d) for d in range(engine.mesh.n_devices)]
         for table in self.tables:
-            for index, (buffer, array) in enumerate(zip(table.buffers, table.arrays, strict=True)):
-                if buffer is not None:  # of a window, only what lies in it
-                    n_bytes = buffer.n_bytes if array is None else int(slab_bytes(array.nbytes))
-                    budgets[table.layout.owner(index)] += min(n_bytes, buffer.n_bytes)
+            for device, n_bytes in table.device_bytes().items():
+                budgets[device] += n_bytes
         return budgets
 
     def prepared(self) -> Prepared:

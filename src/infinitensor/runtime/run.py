@@ -314,9 +314,7 @@ class Run:
         if before >= 0 and before != tile:
             self._arrays.pop(before, None)
         self._slot_tile[slot] = tile
-        shape = tuple(
-            (tiles.boxes[tile - tiles.first, :, 1] - tiles.boxes[tile - tiles.first, :, 0]).tolist()
-        )
+        shape = tuple([hi - lo for lo, hi in tiles.boxes[tile - tiles.first].tolist()])
         values = self.devices[device].array(buffer.block, shape, tiles.dtype)
         self._arrays[tile] = values
         return values

@@ -8,7 +8,8 @@ import numpy as np
 
 from infinitensor.dtypes import dtype_of
 from infinitensor.ir.layout import HOST, single
-from infinitensor.ir.region import box_shape, overlap, relative
+from infinitensor.ir.region import box_shape, box_size, overlap, relative
+from infinitensor.ir.slab import slab_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,17 +20,27 @@ if TYPE_CHECKING:
 
 
 class TileTable:
-    """Which buffer holds each tile; the one owner of those buffers."""
+    """Which buffer holds each tile; the one owner of those buffers.
 
-    __slots__ = ("arrays", "buffers", "dtype", "layout")
+    `partly`: its arrays are parts of what the buffers hold (a window of another table).
+    """
+
+    __slots__ = ("_device_bytes", "arrays", "buffers", "dtype", "layout", "partly")
 
     def __init__(
-        self, layout: Layout, dtype: np.dtype[Any], buffers: list[Buffer | None], arrays: list[Any]
+        self,
+        layout: Layout,
+        dtype: np.dtype[Any],
+        buffers: list[Buffer | None],
+        arrays: list[Any],
+        partly: bool = False,
     ) -> None:
         self.layout = layout
         self.dtype = dtype
         self.buffers = buffers
         self.arrays = arrays
+        self.partly = partly
+        self._device_bytes: dict[int, int] | None = None
 
     @classmethod
     def of_host(cls, values: np.ndarray) -> TileTable:
@@ -45,8 +56,6 @@ class TileTable:
         ledgers: Sequence[Ledger],
     ) -> TileTable:
         """Copy a NumPy array, or a torch tensor on a GPU, into tiles on the devices."""
-        from infinitensor.ir.slab import slab_bytes
-
         dtype = dtype_of(values)
         buffers: list[Buffer | None] = []
         arrays = []
@@ -75,6 +84,21 @@ class TileTable:
                 array = devices[owner].to_host(array)
             out[relative(common, box)] = array[relative(common, tile)]
         return out
+
+    def device_bytes(self) -> dict[int, int]:
+        """Bytes that its tiles take in the ledger of each device."""
+        if self._device_bytes is None:
+            found: dict[int, int] = {}
+            for index, buffer in enumerate(self.buffers):
+                if buffer is not None:
+                    n_bytes = buffer.n_bytes
+                    if self.partly:
+                        lengths = box_size(self.layout.tile(index)) * self.dtype.itemsize
+                        n_bytes = min(n_bytes, int(slab_bytes(lengths)))
+                    owner = self.layout.owner(index)
+                    found[owner] = found.get(owner, 0) + n_bytes
+            self._device_bytes = found
+        return self._device_bytes
 
     @property
     def n_bytes(self) -> int:

@@ -71,10 +71,15 @@ def fused_kernel(
     on_cpu = device_kind == "cpu"
     torch = None if on_cpu else __import__("torch")
 
+    needs_box = final is not None or any(step.located for step in steps)
+
     def run(ins: list[Any], outs: list[Any], i: int) -> None:
         made: list[Any] = []
-        box = tuple((lo, hi) for lo, hi in boxes[i].tolist())
-        shape = tuple(hi - lo for lo, hi in box)
+        if needs_box:
+            box = tuple((lo, hi) for lo, hi in boxes[i].tolist())
+            shape = tuple(hi - lo for lo, hi in box)
+        else:
+            box, shape = (), outs[-1].shape
         for step in steps:
             args = [ins[k] if where == "in" else made[k] for where, k in step.sources]
             if step.out >= 0:
