@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from infinitensor.ir.graph import Graph, Group
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 LONGEST = 32
 """Nodes in a group at most: bounds the scratch of a task."""
+JOINING = ("elementwise", "creation")
 
 
 def find_groups(graph: Graph, roots: tuple[int, ...]) -> tuple[Group, ...]:
@@ -19,41 +21,129 @@ def find_groups(graph: Graph, roots: tuple[int, ...]) -> tuple[Group, ...]:
 
     An elementwise node or a creation joins the group of the elementwise node or reduction that
     reads its result whole, if every other reader is in that group too or comes later, and if no
-    write in between changes what it reads.
+    write in between changes what it reads. Takes time linear in nodes and reads.
     """
-    producer: dict[int, int] = {}
-    readers: dict[int, list[int]] = {}
-    writes: dict[int, list[int]] = {}
-    for i, node in enumerate(graph.nodes):
-        for value in node.outs:
-            producer[value] = i
+    return _Fusion(graph, roots).groups()
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A group so far. Its members were checked as they joined; here is what may still change."""
+
+    members: list[int]
+    open: list[int]
+    """Members with readers outside of the group."""
+    makers: list[int]
+    """Nodes outside that make what members read whole: they may join."""
+    looked_into: list[int] = field(default_factory=list)
+    """Nodes outside of whose results members read a view: they may not."""
+    exposed: list[tuple[int, int]] = field(default_factory=list)
+    """(member, root) of what members read and somebody writes to."""
+
+
+class _Fusion:
+    def __init__(self, graph: Graph, roots: tuple[int, ...]) -> None:
+        self.graph = graph
+        self.roots = roots
+        self.producer: dict[int, int] = {}
+        self.readers: dict[int, list[int]] = {}
+        self.writes: dict[int, list[int]] = {}
+        self.end = list(range(len(graph.nodes)))
+        """A node of the same group, nearer to its last."""
+        self.growing: dict[int, _Growing] = {}
+        for i, node in enumerate(graph.nodes):
+            for value in node.outs:
+                self.producer[value] = i
+            for operand in node.operands:
+                if operand.value >= 0:
+                    self.readers.setdefault(operand.value, []).append(i)
+            if node.op.kind == "update":
+                self.writes.setdefault(roots[node.outs[0]], []).append(i)
+
+    def groups(self) -> tuple[Group, ...]:
+        for i, node in enumerate(self.graph.nodes):
+            self.growing[i] = self.alone(i, node)
+            if _can_end(node):
+                self.grow(i)
+        return tuple(Group(tuple(sorted(self.growing[i].members))) for i in sorted(self.growing))
+
+    def alone(self, i: int, node: Node) -> _Growing:
+        group = _Growing([i], [i], [])
         for operand in node.operands:
-            if operand.value >= 0:
-                readers.setdefault(operand.value, []).append(i)
-        if node.op.kind == "update":
-            writes.setdefault(roots[node.outs[0]], []).append(i)
-    group_of: dict[int, int] = {}
-    members: dict[int, list[int]] = {}
-    for i, node in enumerate(graph.nodes):
-        group_of[i] = i
-        members[i] = [i]
-        if not _can_end(node):
-            continue
-        changed = True
-        while changed:
-            changed = False
-            for m in list(members[i]):
-                for operand in graph.nodes[m].operands:
-                    p = producer.get(operand.value, -1)
-                    if p < 0 or group_of[p] == i or operand.access is not None:
-                        continue
-                    if _joins(graph, i, p, members, group_of, readers, roots, writes):
-                        old = group_of[p]
-                        for q in members.pop(old):
-                            group_of[q] = i
-                            members[i].append(q)
-                        changed = True
-    return tuple(Group(tuple(sorted(members[i]))) for i in sorted(members))
+            if operand.value < 0:
+                continue
+            if self.roots[operand.value] in self.writes:
+                group.exposed.append((i, self.roots[operand.value]))
+            maker = self.producer.get(operand.value)
+            if maker is not None:
+                (group.makers if operand.access is None else group.looked_into).append(maker)
+        return group
+
+    def last_of(self, n: int) -> int:
+        """The last node of the group a node is in."""
+        end = self.end
+        while end[n] != n:
+            end[n] = end[end[n]]
+            n = end[n]
+        return n
+
+    def grow(self, i: int) -> None:
+        """Let join what can, until nothing more does."""
+        group = self.growing[i]
+        refused: list[int] = []
+        while group.makers:
+            maker = self.last_of(group.makers.pop())
+            if maker == i:
+                continue
+            if not self.joins(i, maker):
+                refused.append(maker)
+                continue
+            other = self.growing.pop(maker)
+            self.end[maker] = i
+            group.members += other.members
+            group.looked_into += other.looked_into
+            group.exposed += other.exposed
+            group.open = [q for q in group.open + other.open if not self.is_closed(q, i)]
+            group.makers += other.makers + refused  # more is inside now: ask again
+            refused = []
+        group.makers = refused
+
+    def is_closed(self, q: int, i: int) -> bool:
+        """Whether all readers of a member are in the group of i."""
+        readers = self.readers.get(self.graph.nodes[q].outs[0], ())
+        return all(r <= i and self.last_of(r) == i for r in readers)
+
+    def joins(self, i: int, maker: int) -> bool:
+        """Whether the group that ends with `maker` may join the one of i."""
+        group, other = self.growing[i], self.growing[maker]
+        last, node = self.graph.nodes[i], self.graph.nodes[maker]
+        if len(other.members) + len(group.members) > LONGEST or node.op.kind not in JOINING:
+            return False
+        space = (
+            self.graph.specs[last.operands[0].value].shape
+            if last.op.kind == "reduction"
+            else last.call.outs[0].shape
+        )
+        if node.call.outs[0].shape != space or self.roots[node.outs[0]] in self.writes:
+            return False
+        for q in other.open:
+            for reader in self.readers.get(self.graph.nodes[q].outs[0], ()):
+                if reader > i:
+                    break
+                if self.last_of(reader) not in (i, maker):
+                    return False
+        # inside a group a value is the tile at hand: a view of it needs the whole value
+        if any(self.last_of(n) == maker for n in group.looked_into):
+            return False
+        if any(self.last_of(n) == i for n in other.looked_into):
+            return False
+        return not any(self.is_written_between(root, q, i) for q, root in other.exposed)
+
+    def is_written_between(self, root: int, q: int, i: int) -> bool:
+        """Whether something writes to a root after q and no later than i."""
+        between = self.writes[root]
+        k = bisect_right(between, q)
+        return k < len(between) and between[k] <= i
 
 
 def _can_end(node: Node) -> bool:
@@ -61,48 +151,3 @@ def _can_end(node: Node) -> bool:
         return True
     labels = node.call.form.inputs
     return node.op.kind == "reduction" and len(labels) == 1 and None not in labels[0]
-
-
-def _joins(
-    graph: Graph,
-    i: int,
-    p: int,
-    members: dict[int, list[int]],
-    group_of: dict[int, int],
-    readers: dict[int, list[int]],
-    roots: tuple[int, ...],
-    writes: dict[int, list[int]],
-) -> bool:
-    other = members[group_of[p]]
-    last = graph.nodes[i]
-    space = (
-        graph.specs[last.operands[0].value].shape
-        if last.op.kind == "reduction"
-        else last.call.outs[0].shape
-    )
-    if len(other) + len(members[i]) > LONGEST or group_of[p] != max(other):
-        return False
-    for q in other:
-        node = graph.nodes[q]
-        if node.op.kind not in ("elementwise", "creation") or node.call.outs[0].shape != space:
-            return False
-        if roots[node.outs[0]] in writes:
-            return False
-        for reader in readers.get(node.outs[0], ()):
-            inside = group_of.get(reader) in (i, group_of[p])
-            if reader <= i and not inside:
-                return False
-            # inside a group a value is the tile at hand: a view of it needs the whole value
-            if inside and any(
-                o.value == node.outs[0] and o.access is not None
-                for o in graph.nodes[reader].operands
-            ):
-                return False
-        for operand in node.operands:
-            if operand.value >= 0:
-                between = writes.get(roots[operand.value])
-                if between is not None:
-                    k = bisect_right(between, q)
-                    if k < len(between) and between[k] <= i:
-                        return False
-    return True
