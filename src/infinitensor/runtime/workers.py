@@ -15,6 +15,8 @@ class Workers:
     """A fixed set of threads. `run(job)` calls `job()` in each and returns when all are back."""
 
     def __init__(self, n: int) -> None:
+        import torch  # noqa: F401 - it takes seconds: when a session opens, not in its first run
+
         self.n = n
         self._threads: list[threading.Thread] = []
         self._wake = threading.Condition()
