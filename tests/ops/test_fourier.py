@@ -76,3 +76,50 @@ def test_empty_arrays_give_empty_or_refused_transforms(shape: Any) -> None:
 def test_bad_arguments_raise_at_the_call(args: Any, error: Any, text: str) -> None:
     with pytest.raises(error, match=text):
         Cut().run("fft.fft", args, {})
+
+
+@pytest.mark.parametrize("name", sorted(np.fft.__all__))
+def test_fft_has_every_name_of_numpys(name: str) -> None:
+    assert f"fft.{name}" in TABLE
+
+
+@pytest.mark.parametrize("norm", [None, "ortho", "forward"])
+@pytest.mark.parametrize(
+    ("there", "back", "size"), [("fftn", "ifftn", {}), ("rfftn", "irfftn", {"s": (3, 5)})]
+)
+def test_a_transform_and_its_inverse_give_the_values_back(
+    there: str, back: str, size: Any, norm: Any
+) -> None:
+    x = np.random.default_rng(0).standard_normal((4, 3, 5))
+    over = {"axes": (1, 2), "norm": norm}
+    middle = Cut(2).run(f"fft.{there}", (x,), over)
+    np.testing.assert_allclose(Cut(3).run(f"fft.{back}", (middle,), {**over, **size}), x)
+
+
+def test_several_axes_of_one_tensor_are_cut() -> None:
+    xp = Cut()
+    xp.run("fft.fftn", (np.ones((3, 4)),), {})
+    assert xp.called == ["fft.fftn", "_fft_axis", "_fft_axis"]
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "error", "text"),
+    [
+        ("fftn", (np.ones((2, 3)), (2,), (0, 1)), ValueError, "different lengths"),
+        ("fftn", (np.ones((2, 3)), None, (0, 2)), IndexError, "axis 2"),
+        ("rfftn", (np.ones(()),), IndexError, "at least one axis"),
+        ("rfft2", (np.ones((2, 3)) * 1j,), TypeError, "rfft"),
+        ("fft2", (np.ones((2, 3)), (0, 2)), ValueError, "data points"),
+        ("hfft", (np.ones(3), None, -1, "x"), ValueError, "Invalid norm value x"),
+        ("hfft", (np.ones(1),), ValueError, "data points"),
+        ("fftfreq", (2.5,), ValueError, "n should be an integer"),
+        ("fftshift", (np.ones(3), 1), ValueError, "axis 1 is out of bounds"),
+    ],
+)
+def test_bad_arguments_of_other_transforms_are_refused(
+    name: str, args: Any, error: Any, text: str
+) -> None:
+    with pytest.raises((error, IndexError), match=r"."):
+        getattr(np.fft, name)(*args)
+    with pytest.raises(error, match=text):
+        Cut().run(f"fft.{name}", args, {})

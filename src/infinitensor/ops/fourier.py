@@ -1,15 +1,18 @@
-"""Fourier transforms along one axis: that axis is not cut, the others are.
+"""Fourier transforms along one axis: that axis is not cut, the others are. Several go in turn.
 
 Where there is no other axis nothing can be cut: those are the `whole` entries.
 """
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from infinitensor.dtypes import (
+    as_dtype,
     bool_,
     complex64,
     complex128,
@@ -202,3 +205,269 @@ def irfft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | Non
     [1.0, 1.0, 1.0, 1.0]
     """
     return _fft(xp, "irfft", a, n, axis, norm)
+
+
+# --- hermitian spectra ------------------------------------------------------------------------
+
+_SWAPPED = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+def _swapped(norm: str | None) -> str:
+    """The norm that makes the opposite transform of one."""
+    if norm not in _SWAPPED:
+        raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
+    return _SWAPPED[norm]
+
+
+def _conjugated(xp: Any, a: Any) -> Any:
+    return xp.conj(a) if np.dtype(a.dtype).kind == "c" else a
+
+
+@program("fft.hfft", "a", cases=_spectra, oracle=np.fft.hfft)
+def hfft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The real transform of a signal that is its own mirrored conjugate; `n` is its length.
+
+    >>> import infinitensor as it
+    >>> it.fft.hfft(it.asarray([1.0, 0.0, 0.0])).numpy().tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    """
+    return _fft(xp, "irfft", _conjugated(xp, a), n, axis, _swapped(norm))
+
+
+@program("fft.ihfft", "a", cases=_signals, oracle=np.fft.ihfft)
+def ihfft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The inverse of `fft.hfft`: the half that is not mirrored.
+
+    >>> import infinitensor as it
+    >>> it.fft.ihfft(it.ones(4)).numpy().real.tolist()
+    [1.0, 0.0, 0.0]
+    """
+    return xp.conj(_fft(xp, "rfft", a, n, axis, _swapped(norm)))
+
+
+# --- several axes: one after another ----------------------------------------------------------
+
+
+def _lengths(a: Any, s: Any, axes: Any, real: str = "") -> list[tuple[int | None, int]]:
+    """(points, axis) of each transform, in the order of the axes."""
+    if axes is None:
+        axes = range(-len(a.shape if s is None else s), 0)
+    along = [operator.index(axis) for axis in axes]
+    for axis in along:
+        if not -len(a.shape) <= axis < len(a.shape):
+            raise IndexError(
+                f"{real or 'fft'}n: axis {axis} of an array of {len(a.shape)} dimensions"
+            )
+    points = [None] * len(along) if s is None else list(s)
+    if len(points) != len(along):
+        raise ValueError("Shape and axes have different lengths.")
+    found = [a.shape[axis] if n == -1 else n for n, axis in zip(points, along, strict=True)]
+    if real and not along:
+        raise IndexError(f"{real}n: a real transform needs at least one axis")
+    return list(zip(found, along, strict=True))
+
+
+def _each(xp: Any, word: str, a: Any, steps: Any, norm: str | None) -> Any:
+    """The transforms along several axes, one after another."""
+    for n, axis in steps:
+        a = _fft(xp, word, a, n, axis, norm)
+    return a
+
+
+def _images(rng: Any) -> list[Any]:
+    x = rng.standard_normal((3, 4, 6))
+    return [
+        ((x,), {}),
+        ((x.astype("f4"),), {"axes": (0, -1), "norm": "ortho"}),
+        ((x,), {"s": (5, 3), "axes": (1, 2), "norm": "forward"}),
+        ((x,), {"s": (-1, 5), "axes": (2, 0)}),
+        ((x[0, 0],), {"axes": (0,)}),
+    ]
+
+
+def _complex_images(rng: Any) -> list[Any]:
+    x = rng.standard_normal((3, 4, 6)) + 1j * rng.standard_normal((3, 4, 6))
+    return [*_images(rng), ((x,), {}), ((x.astype("c8"),), {"axes": (2, 1)})]
+
+
+def _flat(cases: Any) -> Any:
+    """Cases of several axes for functions of two."""
+    return lambda rng: [
+        (args, {k: v for k, v in kwargs.items() if k != "axes"} if "s" not in kwargs else kwargs)
+        for args, kwargs in cases(rng)
+        if args[0].ndim > 1
+    ]
+
+
+@program("fft.fftn", "a", cases=_complex_images, oracle=np.fft.fftn)
+def fftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+    """The Fourier transform over several axes, all of them unless told which.
+
+    One axis after another; each time the other axes are cut.
+
+    >>> import infinitensor as it
+    >>> it.fft.fftn(it.ones((2, 2))).numpy().real.tolist()
+    [[4.0, 0.0], [0.0, 0.0]]
+    """
+    return _each(xp, "fft", a, reversed(_lengths(a, s, axes)), norm)
+
+
+@program("fft.ifftn", "a", cases=_complex_images, oracle=np.fft.ifftn)
+def ifftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+    """The inverse of `fft.fftn`.
+
+    >>> import infinitensor as it
+    >>> it.fft.ifftn(it.fft.fftn(it.ones((2, 2)))).numpy().real.tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    return _each(xp, "ifft", a, reversed(_lengths(a, s, axes)), norm)
+
+
+@program("fft.rfftn", "a", cases=_images, oracle=np.fft.rfftn)
+def rfftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+    """The transform of real values over several axes; the last of them is halved.
+
+    >>> import infinitensor as it
+    >>> it.fft.rfftn(it.ones((2, 4))).numpy().real.tolist()
+    [[8.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    """
+    *rest, (n, axis) = _lengths(a, s, axes, "rfft")
+    return _each(xp, "fft", _fft(xp, "rfft", a, n, axis, norm), reversed(rest), norm)
+
+
+@program("fft.irfftn", "a", cases=_complex_images, oracle=np.fft.irfftn)
+def irfftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+    """The inverse of `fft.rfftn`; `s` is the shape of the real result (its last size even unless
+    given).
+
+    >>> import infinitensor as it
+    >>> it.fft.irfftn(it.fft.rfftn(it.ones((2, 4)))).numpy().tolist()
+    [[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]
+    """
+    *rest, (n, axis) = _lengths(a, s, axes, "irfft")
+    return _fft(xp, "irfft", _each(xp, "ifft", a, rest, norm), n, axis, norm)
+
+
+@program("fft.fft2", "a", cases=_flat(_complex_images), oracle=np.fft.fft2)
+def fft2(xp: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+    """The Fourier transform over two axes, the last ones unless told which.
+
+    >>> import infinitensor as it
+    >>> it.fft.fft2(it.ones((2, 2))).numpy().real.tolist()
+    [[4.0, 0.0], [0.0, 0.0]]
+    """
+    return xp.fft_fftn(a, s, axes, norm)
+
+
+@program("fft.ifft2", "a", cases=_flat(_complex_images), oracle=np.fft.ifft2)
+def ifft2(xp: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+    """The inverse of `fft.fft2`.
+
+    >>> import infinitensor as it
+    >>> it.fft.ifft2(it.fft.fft2(it.ones((2, 2)))).numpy().real.tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    return xp.fft_ifftn(a, s, axes, norm)
+
+
+@program("fft.rfft2", "a", cases=_flat(_images), oracle=np.fft.rfft2)
+def rfft2(xp: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+    """The transform of real values over two axes; the second is halved.
+
+    >>> import infinitensor as it
+    >>> it.fft.rfft2(it.ones((2, 4))).shape
+    (2, 3)
+    """
+    return xp.fft_rfftn(a, s, axes, norm)
+
+
+@program("fft.irfft2", "a", cases=_flat(_complex_images), oracle=np.fft.irfft2)
+def irfft2(xp: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+    """The inverse of `fft.rfft2`.
+
+    >>> import infinitensor as it
+    >>> it.fft.irfft2(it.fft.rfft2(it.ones((2, 4)))).shape
+    (2, 4)
+    """
+    return xp.fft_irfftn(a, s, axes, norm)
+
+
+# --- the frequencies and their order ----------------------------------------------------------
+
+
+def _step(n: Any, d: Any) -> float:
+    if not isinstance(n, int | np.integer):
+        raise ValueError("n should be an integer")  # noqa: TRY004 - NumPy's
+    return float(1.0 / (n * d))
+
+
+@program(
+    "fft.fftfreq",
+    "",
+    cases=lambda rng: [((n,), {"d": d}) for n in (1, 2, 7, 8) for d in (1.0, 0.25)],
+    oracle=np.fft.fftfreq,
+)
+def fftfreq(xp: Any, n: int, d: Any = 1.0, *, dtype: Any = None) -> Any:
+    """The frequency of each term of an n-point transform with samples `d` apart.
+
+    >>> import infinitensor as it
+    >>> it.fft.fftfreq(4).numpy().tolist()
+    [0.0, 0.25, -0.5, -0.25]
+    """
+    step, half = _step(n, d), (n - 1) // 2 + 1
+    index = xp.arange(n)
+    return _as(xp.where(index < half, index, index - n) * step, dtype)
+
+
+@program(
+    "fft.rfftfreq",
+    "",
+    cases=lambda rng: [((n,), {"d": d}) for n in (1, 2, 7, 8) for d in (1.0, 0.25)],
+    oracle=np.fft.rfftfreq,
+)
+def rfftfreq(xp: Any, n: int, d: Any = 1.0, *, dtype: Any = None) -> Any:
+    """The frequency of each term of an n-point transform of real values.
+
+    >>> import infinitensor as it
+    >>> it.fft.rfftfreq(4).numpy().tolist()
+    [0.0, 0.25, 0.5]
+    """
+    return _as(xp.arange(n // 2 + 1) * _step(n, d), dtype)
+
+
+def _as(x: Any, dtype: Any) -> Any:
+    """The Array API lets frequencies have a dtype of their own."""
+    return x if dtype is None else x.astype(as_dtype(dtype))
+
+
+def _shifted(xp: Any, x: Any, axes: Any, sign: int) -> Any:
+    along = normalize_axis_tuple(range(len(x.shape)) if axes is None else axes, len(x.shape))
+    shifts = tuple(sign * (x.shape[axis] // 2) for axis in along)
+    return xp.roll(x, shifts, along) if along else xp._copy(x)
+
+
+def _shifts(rng: Any) -> list[Any]:
+    x = rng.standard_normal((3, 4, 5))
+    return [((x,), {}), ((x,), {"axes": 1}), ((x,), {"axes": (0, -1)}), ((np.arange(7),), {})]
+
+
+@program("fft.fftshift", "x", cases=_shifts, oracle=np.fft.fftshift, same="equal")
+def fftshift(xp: Any, x: Any, axes: Any = None) -> Any:
+    """The zero frequency moved to the middle of the axes.
+
+    >>> import infinitensor as it
+    >>> it.fft.fftshift(it.fft.fftfreq(4)).numpy().tolist()
+    [-0.5, -0.25, 0.0, 0.25]
+    """
+    return _shifted(xp, x, axes, 1)
+
+
+@program("fft.ifftshift", "x", cases=_shifts, oracle=np.fft.ifftshift, same="equal")
+def ifftshift(xp: Any, x: Any, axes: Any = None) -> Any:
+    """The inverse of `fft.fftshift`.
+
+    >>> import infinitensor as it
+    >>> it.fft.ifftshift(it.fft.fftshift(it.arange(5))).numpy().tolist()
+    [0, 1, 2, 3, 4]
+    """
+    return _shifted(xp, x, axes, -1)
