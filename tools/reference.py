@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import dataclasses
+import functools
 import inspect
 import subprocess
 import sys
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
 SUBMODULES = ("fft", "linalg", "random")
-ALSO_WRITTEN = ("stubs.py",)
+ALSO_WRITTEN = ("tools.stubs", "tools.coverage_table")
 """Tools beside this one whose files follow from the table too."""
 
 SESSION = ("close", "stats")
@@ -160,6 +161,7 @@ def kind_of(name: str) -> str:
     return f"program: {', '.join(sorted(called))}" if called else "program: view"
 
 
+@functools.cache
 def called_ops(name: str) -> set[str]:
     """Ops that a program calls on `xp`, itself, through others and through functions beside it."""
     found: set[str] = set()
@@ -434,7 +436,7 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     PAGE.write_text(page(), encoding="utf-8")
     for name in ALSO_WRITTEN:
-        subprocess.run([sys.executable, Path(__file__).with_name(name)], check=True)
+        subprocess.run([sys.executable, "-m", name], cwd=PAGE.parents[1], check=True)
     return 0
 
 
