@@ -122,8 +122,8 @@ def page() -> str:
     lines += [row(name, *(str(n or "–") for n in counts)) for name, counts in OTHERS.items()]
     lines += [
         "",
-        "Each library counts by its own list; ours has NumPy's array methods too. On several devices",
-        "are those that are cut, and those that compute nothing.",
+        "Each library counts by its own list; ours has NumPy's array methods too. On several",
+        "devices are those that are cut, and those that compute nothing.",
         "",
     ]
     lines += table("namespace", "names", "present", *STATES)
