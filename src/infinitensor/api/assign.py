@@ -311,7 +311,7 @@ def _advanced(
         if isinstance(item, tuple) and item[0] == "mask":
             mask = item[1]
             for k, n in enumerate(mask.shape):
-                if n != tensor.shape[axis + k]:
+                if n not in (0, tensor.shape[axis + k]):  # NumPy lets an empty mask pass
                     raise IndexError(
                         f"boolean index did not match indexed array along axis {axis + k}; size of "
                         f"axis is {tensor.shape[axis + k]} but size of corresponding boolean "

@@ -680,6 +680,7 @@ def as_mask(x: Any) -> Any:
         ((rng.standard_normal((7, 3)), rng.random(7) < 0.5), {}),
         ((rng.standard_normal((7, 3)), np.bool_(True)), {}),
         ((rng.standard_normal((0, 3)), np.zeros((0, 3), bool)), {}),
+        ((rng.standard_normal((7, 3, 2)), np.zeros((7, 0), bool)), {}),
     ],
     oracle=lambda x, mask: x[mask],
     same="equal",
@@ -689,7 +690,7 @@ def _masked(xp: Any, x: Any, mask: Any) -> Any:
     if not len(mask.shape):
         x, mask = x.reshape(1, *x.shape), mask.reshape(1)
     for axis, (n, wanted) in enumerate(zip(mask.shape, x.shape, strict=False)):
-        if n != wanted:
+        if n not in (0, wanted):  # NumPy lets an empty mask pass
             raise IndexError(
                 "boolean index did not match indexed array along axis "
                 f"{axis}; size of axis is {wanted} but size of corresponding boolean axis is {n}"
@@ -699,6 +700,8 @@ def _masked(xp: Any, x: Any, mask: Any) -> Any:
             f"too many indices for array: array is {len(x.shape)}-dimensional, "
             f"but {len(mask.shape)} were indexed"
         )
+    if 0 in mask.shape:
+        return xp.zeros((0, *x.shape[len(mask.shape) :]), x.dtype)
     counts, block = count_pass(xp, mask)
     return xp._mask_select(x, mask, counts, block)
 
