@@ -62,7 +62,7 @@ class Audit:
         leaves = leaf_bytes(run.program)
         own = bytes_by_ledger(
             buffer
-            for slot, buffer in enumerate(run._buffers)
+            for slot, buffer in enumerate(run.directory.buffers)
             if buffer is not None and slot not in run.program.slot_leaves
         ) + bytes_by_ledger(run._spare)
         noted = self._at_start[id(run)] = []
@@ -136,7 +136,7 @@ def planned_bytes(program: Program) -> Counter[int]:
 def buffers_of(run: Run) -> list[Buffer]:
     """What a run holds: the tiles it reads and those it makes."""
     held = [buffer for table in run.leaves for buffer in table.buffers]
-    return [buffer for buffer in (*held, *run._buffers, *run._spare) if buffer is not None]
+    return [buffer for buffer in (*held, *run.directory.buffers, *run._spare) if buffer is not None]
 
 
 def live_buffers(session: Session) -> list[Buffer]:

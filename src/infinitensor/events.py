@@ -14,6 +14,7 @@ hook on a name, `emit` is one dictionary look-up.
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 NAMES = ("allocate", "task_start", "tile_commit", "run_start", "run_end", "evaluated")
 hooks: dict[str, list[Callable[..., Any]]] = {}
+lane = threading.local()
+"""What a thread is doing: `in_task` while it runs a kernel, `check` to ask whether to go on."""
 
 
 class Hook:
@@ -57,6 +60,13 @@ def on(name: str, callback: Callable[..., Any]) -> Hook:
         raise ValueError(f"no event {name!r}; events are {', '.join(NAMES)}")
     hooks[name] = [*hooks.get(name, ()), callback]
     return Hook(name, callback)
+
+
+def between_steps() -> None:
+    """Called by a loop op between its steps: where a run that stops leaves the task."""
+    check = getattr(lane, "check", None)
+    if check is not None:
+        check()
 
 
 def emit(name: str, **what: Any) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.ops.table_xp import WHOLE, run, spec_of
 
+import infinitensor as it
 from infinitensor.ops.user import map_tiles_op
 
 STEPS = (1, 2, 7, WHOLE)
@@ -122,3 +125,45 @@ def test_results_of_the_wrong_shape_dtype_or_number_name_the_form() -> None:
         mapped(lambda x: (x, x), X, form="nd->nd")
     with pytest.raises(ValueError, match=r"output 0 of 'nd->n' has shape"):
         mapped(lambda x: x, X, form="nd->n", combine="sum")
+
+
+def counted(tile: Any) -> Any:
+    while (tile > 1).any():
+        tile = np.where(tile > 1, tile / 2, tile)
+        yield
+    return tile
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_generator_is_a_loop_whose_return_is_the_result(step: int) -> None:
+    got = mapped(counted, abs(X) * 100, form="nd->nd", step=step)
+    wanted = abs(X) * 100
+    while (wanted > 1).any():
+        wanted = np.where(wanted > 1, wanted / 2, wanted)
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_loop_that_never_ends_is_left_when_the_run_stops_and_starts_anew() -> None:
+    before = it.config.small_elements, it.config.inline_elements
+    it.config.small_elements = it.config.inline_elements = 0
+    started: list[int] = []
+    endless = True
+
+    def steps(tile: Any) -> Any:
+        started.append(1)
+        while endless:
+            if len(started) == 1:
+                started.append(2)
+                os.kill(os.getpid(), signal.SIGINT)
+            yield
+        return tile + 1
+
+    try:
+        with it.init("cpu"):
+            x = it.map_tiles(steps, it.asarray(X), form="nd->nd")
+            with pytest.raises(KeyboardInterrupt):
+                it.compute(x)
+            endless = False
+            np.testing.assert_array_equal(x.numpy(), X + 1)
+    finally:
+        it.config.small_elements, it.config.inline_elements = before

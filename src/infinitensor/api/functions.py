@@ -525,10 +525,20 @@ def map_tiles(
     and stay whole otherwise. `sizes` gives labels that only outputs have, `halo` widens what a tile
     reads: {"n": (1, 1)}. With `with_region` the function gets `region=`, the boxes it makes.
 
+    A generator function is a loop: it yields between its steps and returns its result. Ctrl-C, or
+    an error elsewhere, is heard between two steps; the task starts anew at the next need.
+
     >>> import infinitensor as it
     >>> x = it.arange(6.0).reshape(3, 2)
     >>> it.map_tiles(lambda tile: tile.sum(1), x, form="nd->n").tolist()
     [1.0, 5.0, 9.0]
+    >>> def halved(tile):
+    ...     while tile.max() > 1:
+    ...         tile = tile / 2
+    ...         yield
+    ...     return tile
+    >>> it.map_tiles(halved, x, form="nd->nd").tolist()
+    [[0.0, 0.125], [0.25, 0.375], [0.5, 0.625]]
     """
     made = [asarray(t) for t in tensors]
     session = _session_of(made)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from infinitensor.config import config
 from infinitensor.engines import open_engine
 from infinitensor.errors import InfiniTensorError, SessionClosedError
+from infinitensor.events import lane
 from infinitensor.ir import mesh
-from infinitensor.runtime import lane
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

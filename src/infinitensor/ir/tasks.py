@@ -120,8 +120,6 @@ class Program:
     producers: np.ndarray
     needed: np.ndarray
     """Tasks that run; the others make nothing that is kept."""
-    updated: np.ndarray
-    """Tiles that are written to after they are made."""
     moved: dict[tuple[int, int], int] = field(default_factory=dict)
 
     @property

@@ -77,10 +77,6 @@ class _Allocation:
             self.devices[span] = tiles.devices
             if tiles.leaf >= 0:
                 self.enter_leaf(tiles, donated[tiles.leaf])
-        self.updated = np.zeros(n, np.bool_)
-        for family in graph.families:
-            if family.updates:
-                self.updated[family.writes[0]] = True
         self.needed = self.find_needed()
         self.find_uses()
 
@@ -195,7 +191,6 @@ class _Allocation:
             self.last_use,
             self.producers,
             self.needed,
-            self.updated,
             moved if self.needed.all() else self.moved_by_needed(),
         )
 

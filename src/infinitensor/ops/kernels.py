@@ -5,17 +5,19 @@ On a CPU tiles are NumPy arrays and `xp` is numpy; on CUDA they are torch tensor
 
 from __future__ import annotations
 
+from inspect import isgeneratorfunction
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from infinitensor.dtypes import to_torch
+from infinitensor.events import between_steps
 from infinitensor.ops.scalar import Arg, Term, evaluate, n_inner
 from infinitensor.ops.words import WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from infinitensor.ir.op import At, Call, Op, Spec
 
@@ -37,6 +39,8 @@ def lower(op: Op, call: Call, device_kind: str) -> Run:
         return _lower_elementwise(op, call, device_kind)
     xp = namespace(device_kind)
     kernel = op.kernel_for(device_kind)
+    if isgeneratorfunction(kernel):
+        kernel = stepwise(kernel)
     params = dict(call.params)
     single = len(call.outs) == 1
     located = op.located or op.kind in ("creation", "gather")
@@ -47,6 +51,21 @@ def lower(op: Op, call: Call, device_kind: str) -> Run:
             kernel(xp, *ins, out=out, at=at, **params)
         else:
             kernel(xp, *ins, out=out, **params)
+
+    return run
+
+
+def stepwise(kernel: Callable[..., Generator[None, None, Any]]) -> Callable[..., Any]:
+    """A loop op: the kernel yields between its steps, and may be left there."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        steps = kernel(*args, **kwargs)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return end.value
+            between_steps()
 
     return run
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from inspect import isgeneratorfunction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from infinitensor.dtypes import as_dtype
 from infinitensor.ir.op import AxisForm, Call, Combine, Op, Spec
+from infinitensor.ops.kernels import stepwise
 from infinitensor.ops.reduction import COMBINES
 from infinitensor.ops.words import WORDS
 
@@ -60,6 +62,8 @@ def map_tiles_op(
         Spec(tuple(extent[name] for name in labels), kind)
         for labels, kind in zip(outputs, dtypes, strict=True)
     )
+    if isgeneratorfunction(fn):
+        fn = stepwise(fn)
     entry: dict[str, Any] = {
         "located": with_region,
         "scratch_bytes": lambda ins, outs, params: scratch_bytes + sum(o.n_bytes for o in outs),

@@ -1,7 +1,7 @@
 """Program -> tiles: event-driven, in windows of ready tasks, with a table of what lies where."""
 
-from infinitensor.runtime.run import Run, lane
+from infinitensor.runtime.run import Run
 from infinitensor.runtime.table import TileTable
 from infinitensor.runtime.workers import Workers
 
-__all__ = ["Run", "TileTable", "Workers", "lane"]
+__all__ = ["Run", "TileTable", "Workers"]

@@ -17,10 +17,12 @@ import numpy as np
 
 from infinitensor import events
 from infinitensor.errors import LostTileError
+from infinitensor.events import lane
 from infinitensor.ir.region import box_size, overlap, relative
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.ir.tasks import PEER
 from infinitensor.ir.view import empty_like, take
+from infinitensor.runtime.directory import Directory
 from infinitensor.runtime.table import TileTable
 
 if TYPE_CHECKING:
@@ -31,10 +33,12 @@ if TYPE_CHECKING:
     from infinitensor.ir.tasks import Family, Program
     from infinitensor.runtime.workers import Workers
 
-lane = threading.local()
-"""What a thread is doing: `in_task` while it runs a kernel."""
 WINDOW = 4
 """Ready tasks a worker takes at a time."""
+
+
+class Left(BaseException):
+    """A loop op was left between two steps, because its run stops."""
 
 
 class Run:
@@ -67,10 +71,7 @@ class Run:
         self._waits = int_array("i", program.waits.astype(np.int32).tobytes())
         self._firsts = [family.first for family in graph.families]
         self._set_firsts = [tiles.first for tiles in graph.tiles]
-        self._buffers: list[Buffer | None] = [None] * len(program.slot_bytes)
-        self._slot_tile: list[int] = [-1] * len(program.slot_bytes)
-        self._arrays: dict[int, Any] = {}
-        self._lost: set[int] = set()
+        self.directory = Directory(graph.n_tiles, len(program.slot_bytes))
         self._spare: list[Buffer] = []
         self._ready: list[int] = np.flatnonzero((program.waits == 0) & program.needed).tolist()
         self._running = 0
@@ -84,15 +85,13 @@ class Run:
     def _bind_leaves(self) -> None:
         graph = self.program.graph
         for slot, (leaf, k) in self.program.slot_leaves.items():
-            self._buffers[slot] = self.leaves[leaf].buffers[k]
+            self.directory.buffers[slot] = self.leaves[leaf].buffers[k]
         for tiles in graph.tiles:
             if tiles.leaf >= 0:
                 table = self.leaves[tiles.leaf]
                 for k in range(tiles.n):
-                    self._arrays[tiles.first + k] = table.arrays[k]
                     slot = int(self.program.slots[tiles.first + k])
-                    if slot >= 0:
-                        self._slot_tile[slot] = tiles.first + k
+                    self.directory.enter(tiles.first + k, slot, table.arrays[k])
 
     # the loop
 
@@ -184,6 +183,11 @@ class Run:
                 self.stopping = True
             self._lock.notify_all()
 
+    def _check_stop(self) -> None:
+        """Between the steps of a loop op: leave it if the run is to stop. It starts anew then."""
+        if self.stopping:
+            raise Left
+
     def stop(self) -> None:
         """Start no more tasks; those that run finish (safe in a signal handler: takes no lock)."""
         self.stopping = True
@@ -206,6 +210,7 @@ class Run:
                 "task_start", op=family.op, tile=i, device=self.devices[device].name, run=self
             )
         lane.in_task = True
+        lane.check = self._check_stop
         try:
             # A flipped view is a kernel too: it belongs on our stream.
             with self.devices[device].running():
@@ -218,6 +223,8 @@ class Run:
             raise
         finally:
             lane.in_task = False
+        if family.updates:
+            self.directory.written(int(family.writes[0][i]))
         if family.lane == PEER:
             self._count_move(family, i, device)
 
@@ -295,9 +302,9 @@ class Run:
         return ins
 
     def _array(self, tile: int) -> Any:
-        if tile in self._lost:
+        if self.directory.is_lost(tile):
             self._rebuild(tile)
-        return self._arrays[tile]
+        return self.directory.values(tile)
 
     def _output(self, tile: int, updates: bool) -> Any:
         if updates:
@@ -305,32 +312,28 @@ class Run:
         tiles = self.program.graph.tiles[bisect_right(self._set_firsts, tile) - 1]
         slot = int(self.program.slots[tile])
         device = int(tiles.devices[tile - tiles.first])
-        buffer = self._buffers[slot]
+        buffer = self.directory.buffers[slot]
         if buffer is None:
-            buffer = self._buffers[slot] = self.ledgers[device].take(
+            buffer = self.directory.buffers[slot] = self.ledgers[device].take(
                 int(self.program.slot_bytes[slot])
             )
-        before = self._slot_tile[slot]
-        if before >= 0 and before != tile:
-            self._arrays.pop(before, None)
-        self._slot_tile[slot] = tile
         shape = tuple([hi - lo for lo, hi in tiles.boxes[tile - tiles.first].tolist()])
         values = self.devices[device].array(buffer.block, shape, tiles.dtype)
-        self._arrays[tile] = values
+        self.directory.enter(tile, slot, values)
         return values
 
     # losing and rebuilding tiles
 
     def drop(self, tile: int) -> None:
         """Lose a tile, as a fault would; its next reader has it made again."""
-        self._lost.add(tile)
+        self.directory.lose(tile)
 
     def _rebuild(self, tile: int) -> None:
         """Make a lost tile again, from the nearest tiles that are still there."""
         with self._lock:
-            self._lost.discard(tile)
+            self.directory.found(tile)
             self.rebuilt += 1
-        self._arrays[tile] = self._made_again(tile, {})
+        self.directory.enter(tile, -1, self._made_again(tile, {}))
 
     def _made_again(self, tile: int, made: dict[int, Any]) -> Any:
         """The values of a tile, in memory of their own if its slot holds something else by now."""
@@ -338,16 +341,15 @@ class Run:
             return made[tile]
         slot = int(self.program.slots[tile])
         producer = int(self.program.producers[tile])
-        kept = slot < 0 or self._slot_tile[slot] == tile
-        if kept and tile in self._arrays and tile not in self._lost:
+        if self.directory.is_home(tile, slot):
             if made:
-                return self._arrays[tile]
+                return self.directory.values(tile)
         elif producer < 0:
             raise LostTileError(f"tile {tile} is lost: it was stored, and nothing here makes it")
         if producer < 0:
-            return self._arrays[tile]
+            return self.directory.values(tile)
         family, i = self.family_of(producer)
-        if self.program.updated[tile] and self._was_updated(tile):
+        if self.directory.version(tile):
             raise LostTileError(
                 f"a tile of {family.op!r} (recorded at {family.site}) is lost and cannot be made "
                 "again: it was written to in place, and what was written over is gone"
@@ -361,15 +363,6 @@ class Run:
         for writes, values in zip(family.writes, outs, strict=True):
             made[int(writes[i])] = values
         return made[tile]
-
-    def _was_updated(self, tile: int) -> bool:
-        """Whether a write into a tile has been done."""
-        return any(
-            self.done[family.first + i]
-            for family in self.program.graph.families
-            if family.updates
-            for i in np.flatnonzero(family.writes[0] == tile).tolist()
-        )
 
     def _private(self, tile: int) -> Any:
         """Memory for a tile beside the slots; it counts in the ledger while it is held."""
@@ -443,19 +436,16 @@ class Run:
         arrays = []
         buffers: list[Buffer | None] = []
         for k in range(layout.n_tiles):
-            if first + k in self._lost:
-                self._rebuild(first + k)
-            arrays.append(self._arrays[first + k])
+            arrays.append(self._array(first + k))
             slot = int(self.program.slots[first + k])
             if slot >= 0:
-                buffers.append(self._buffers[slot])
+                buffers.append(self.directory.buffers[slot])
             else:
                 buffers.append(self.leaves[tiles.leaf].buffers[k])
         return TileTable(layout, tiles.dtype, buffers, arrays)
 
     def release(self) -> None:
         """Let go of every buffer this run holds."""
-        self._buffers = []
+        self.directory.clear()
         self._spare = []
-        self._arrays = {}
         self.leaves = []

@@ -1,0 +1,108 @@
+"""The directory of a run: where every tile lies, in which version.
+
+A tile has a home, the slot of its device's memory that the Program gave it, and may have copies of
+the same version in lower tiers. A copy of an older version is never found.
+"""
+
+from __future__ import annotations
+
+from array import array as int_array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from infinitensor.devices import Buffer
+
+TIERS = ("device", "host", "disk")
+DEVICE, HOST_TIER, DISK = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One copy of a tile."""
+
+    tile: int
+    device: int
+    tier: int
+    version: int
+
+
+class Directory:
+    """(tile, device, tier, version) -> values, and who holds each slot.
+
+    `version` counts the writes into a tile since it was made (or came with a leaf).
+    """
+
+    def __init__(self, n_tiles: int, n_slots: int) -> None:
+        self.buffers: list[Buffer | None] = [None] * n_slots
+        self.holder: list[int] = [-1] * n_slots
+        """The tile whose values each slot holds."""
+        self._at_home: dict[int, Any] = {}
+        self._lower: dict[int, dict[tuple[int, int], tuple[int, Any]]] = {}
+        self._versions = int_array("i", bytes(4 * n_tiles))
+        self._lost: set[int] = set()
+
+    def enter(self, tile: int, slot: int, values: Any) -> None:
+        """A tile has its home in a slot (-1: in memory of its own) from now on."""
+        if slot >= 0:
+            before = self.holder[slot]
+            if before >= 0 and before != tile:
+                self._at_home.pop(before, None)
+            self.holder[slot] = tile
+        self._at_home[tile] = values
+
+    def values(self, tile: int) -> Any:
+        """The values at home; KeyError if the slot holds another tile by now."""
+        return self._at_home[tile]
+
+    def is_home(self, tile: int, slot: int) -> bool:
+        """Whether the values of a tile are in device memory, and not lost."""
+        held = slot < 0 or self.holder[slot] == tile
+        return held and tile in self._at_home and tile not in self._lost
+
+    def written(self, tile: int) -> None:
+        """A write into a tile is done: copies of what was there are worth nothing now."""
+        self._versions[tile] += 1
+        self._lower.pop(tile, None)
+
+    def version(self, tile: int) -> int:
+        """How often a tile was written to."""
+        return self._versions[tile]
+
+    def copied(self, tile: int, device: int, tier: int, values: Any) -> None:
+        """A copy of the tile as it is now lies in a lower tier."""
+        copies = self._lower.setdefault(tile, {})
+        copies[device, tier] = (self._versions[tile], values)
+
+    def copy(self, tile: int, device: int, tier: int) -> Any:
+        """The copy in a lower tier, or None; never one of an older version."""
+        version, values = self._lower.get(tile, {}).get((device, tier), (-1, None))
+        return values if version == self._versions[tile] else None
+
+    def places(self, tile: int, device: int) -> list[Place]:
+        """Every copy of a tile whose home is on a device."""
+        version = self._versions[tile]
+        found = []
+        if tile in self._at_home and tile not in self._lost:
+            found.append(Place(tile, device, DEVICE, version))
+        for (where, tier), (copied, _) in self._lower.get(tile, {}).items():
+            found.append(Place(tile, where, tier, copied))
+        return found
+
+    def lose(self, tile: int) -> None:
+        """The values at home are gone, as after a fault."""
+        self._lost.add(tile)
+
+    def is_lost(self, tile: int) -> bool:
+        """Whether the values at home are gone."""
+        return tile in self._lost
+
+    def found(self, tile: int) -> None:
+        """A lost tile is being made again."""
+        self._lost.discard(tile)
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self.buffers = []
+        self._at_home = {}
+        self._lower = {}
