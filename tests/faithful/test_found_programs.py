@@ -169,6 +169,11 @@ def test_a_minimum_over_an_empty_axis_is_an_error_at_the_call() -> None:
     empty = it.zeros((3, 1, 0), dtype=np.dtype("complex128"))
     with pytest.raises(ValueError, match=r"zero-size"):
         empty.min(axis=(0, -1))
+    with pytest.raises(ValueError, match=r"zero-size"):
+        it.zeros((0, 0)).max(axis=-1)
+    with pytest.raises(ValueError, match=r"empty sequence"):
+        it.zeros((0, 0)).argmax(axis=0)
+    assert it.zeros((3, 0)).max(axis=0).shape == (0,)
 
 
 def test_an_index_out_of_bounds_is_an_error_at_the_call() -> None:

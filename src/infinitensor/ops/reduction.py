@@ -128,8 +128,7 @@ def _n_reduced(x: Spec, axes: Sequence[int]) -> int:
 
 
 def _not_empty(name: str, x: Spec, axes: Sequence[int]) -> None:
-    kept = [n for i, n in enumerate(x.shape) if i not in axes]
-    if _n_reduced(x, axes) == 0 and prod(kept) > 0:
+    if _n_reduced(x, axes) == 0:
         raise ValueError(
             f"zero-size array to reduction operation {name} which has no identity: shape {x.shape}"
         )
@@ -665,7 +664,7 @@ def _arg_finish(xp: Any, value: Any, where: Any, out: Any, **params: Any) -> Non
 
 def _arg_rule(name: str, a: Spec, axis: Any, keepdims: bool) -> Call:
     axes = reduced_axes(name, a, None if axis is None else operator.index(axis))
-    if _n_reduced(a, axes) == 0 and a.n_elements == 0:
+    if _n_reduced(a, axes) == 0:
         raise ValueError(
             f"attempt to get {name} of an empty sequence: shape {a.shape}, axis {axis}"
         )
