@@ -263,7 +263,7 @@ def undocumented() -> list[str]:
     for name, member in tensor_members().items():
         if not first_sentence(member.__doc__):
             missing.append(f"Tensor.{name}")
-    for kind in (it.Session, it.Plan, it.Mesh, it.Config):
+    for kind in (it.Session, it.Plan, it.Mesh, it.Config, it.ufunc):
         for name, member in public_members(kind).items():
             if not first_sentence(member.__doc__):
                 missing.append(f"{kind.__name__}.{name}")
@@ -343,11 +343,17 @@ def classes_section() -> list[str]:
         *table("member", "what it is"),
         *member_rows(it.Tensor, tensor_members()),
     ]
-    for kind in (it.Session, it.Plan, it.Mesh):
+    for kind in (it.Session, it.Plan, it.Mesh, it.ufunc):
         lines += ["", f"## {kind.__name__}", "", first_sentence(kind.__doc__), ""]
         if kind is it.Plan:
             names = ", ".join(f"`.{field.name}`" for field in dataclasses.fields(kind))
             lines += [f"Fields: {names}.", ""]
+        if kind is it.ufunc:
+            names = ", ".join(f"`.{name}`" for name in vars(it.add) if not name.startswith("_"))
+            lines += [
+                f"Elementwise functions that NumPy has as ufuncs are such. Fields: {names}.",
+                "",
+            ]
         lines += [*table("member", "what it is"), *member_rows(kind, public_members(kind))]
     return lines
 

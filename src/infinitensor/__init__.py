@@ -17,6 +17,7 @@ from infinitensor.api.session import Session, current_session, init, shutdown
 from infinitensor.api.standard import VERSION as _ARRAY_API
 from infinitensor.api.standard import __array_namespace_info__ as __array_namespace_info__
 from infinitensor.api.tensor import Tensor
+from infinitensor.api.ufunc import ufunc
 from infinitensor.config import Config, config
 from infinitensor.dtypes import bool_ as bool
 from infinitensor.dtypes import bool_ as bool_
@@ -106,6 +107,7 @@ __all__ = [
     "plan",
     "shutdown",
     "stats",
+    "ufunc",
     "uint8",
     "uint16",
     "uint32",

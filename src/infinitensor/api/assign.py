@@ -39,11 +39,16 @@ def _make(session: Session, version: Version) -> Tensor:
     return fresh(session, version)
 
 
-def call_op(name: str, *args: Any, **kwargs: Any) -> Any:
-    """Call a function of the table, internal ones too, by its name."""
+def named(name: str) -> Any:
+    """A function of the table, internal ones too, by its name."""
     from infinitensor.api.functions import namespace
 
-    return getattr(namespace, name)(*args, **kwargs)
+    return getattr(namespace, name)
+
+
+def call_op(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Call a function of the table by its name."""
+    return named(name)(*args, **kwargs)
 
 
 def _is_tensor(value: Any) -> bool:
@@ -398,19 +403,47 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
             )
     if mask is not None and _put_masked(tensor, mask, value):
         return
+    _scatter(tensor, items, value, "set", tensor.dtype)
+
+
+def _scatter(
+    tensor: Tensor, items: tuple[Any, ...], value: Any, mode: str, loop: np.dtype[Any]
+) -> None:
+    """Set entries by index arrays, or change them by the ufunc that `mode` names."""
     seen, indices, axes, position = _advanced(tensor, items)
     kept = tuple(n for axis, n in enumerate(seen.shape) if axis not in axes)
     selection = (*kept[:position], *indices[0].shape, *kept[position:])
     rows = _fitted(
-        tensor,
+        tensor.dtype if mode == "set" else value.dtype,
         value,
         selection,
         "shape mismatch: value array of shape {} could not be "
         "broadcast to indexing result of shape {}",
     )
-    changed = call_op("_scatter", seen, indices, rows, axes, position, "set")
+    changed = call_op("_scatter", seen, indices, rows, axes, position, mode, loop)
     if 0 in seen.shape:
         changed._compute()  # nothing will read it, so its index is checked now
+    write(seen, seen._whole(), changed)
+
+
+@guarded
+def apply_at(tensor: Tensor, index: Any, value: Tensor, ufunc: np.ufunc) -> None:
+    """`ufunc.at(tensor, index, value)`: entries that repeat are changed again and again."""
+    _check_writable(tensor, tensor._whole())
+    given = (tensor.dtype, *(value.dtype,) * (ufunc.nin - 1))
+    loop = ufunc.resolve_dtypes((*given, None))
+    value = cast(value, loop[-2], False, "unsafe") if ufunc.nin > 1 else value
+    items = index if isinstance(index, tuple) else (index,)
+    if not all(_is_basic(item) for item in items):
+        _scatter(tensor, items, value, ufunc.__name__, loop[0])
+        return
+    seen = tensor._seen_as(views.basic(tensor._whole(), items))
+    changed = call_op(ufunc.__name__, *(seen, value)[: ufunc.nin])
+    if changed.shape != seen.shape:
+        raise ValueError(
+            f"shape mismatch: value array of shape {_tight(value.shape)} could not be broadcast to "
+            f"indexing result of shape {_tight(seen.shape)}"
+        )
     write(seen, seen._whole(), changed)
 
 
@@ -423,7 +456,7 @@ def _put_masked(tensor: Tensor, mask: Any, value: Any) -> bool:
         return False
     rest = tensor.shape[mask.ndim :]
     rows = _fitted(
-        tensor,
+        tensor.dtype,
         value,
         rest,
         "shape mismatch: value array of shape {} could not be "
@@ -438,13 +471,13 @@ def _shape(value: Any) -> tuple[int, ...]:
     return value.shape if _is_tensor(value) else np.shape(value)
 
 
-def _fitted(tensor: Tensor, value: Any, shape: tuple[int, ...], text: str) -> Any:
+def _fitted(dtype: np.dtype[Any], value: Any, shape: tuple[int, ...], text: str) -> Any:
     """The value as a tensor of the target's dtype, broadcast to a shape."""
     if isinstance(value, np.generic):
         value = np.asarray(value)  # by index arrays and masks NumPy's scalars wrap, as arrays do
-    given = value if _is_tensor(value) else call_op("asarray", _host_value(value, tensor.dtype))
-    if _is_tensor(value) and value.dtype != tensor.dtype:
-        given = cast(value, tensor.dtype, False, "unsafe")
+    given = value if _is_tensor(value) else call_op("asarray", _host_value(value, dtype))
+    if _is_tensor(value) and value.dtype != dtype:
+        given = cast(value, dtype, False, "unsafe")
     while given.ndim > len(shape) and given.shape[0] == 1:
         given = given.reshape(given.shape[1:])
     try:
@@ -480,7 +513,7 @@ def write(tensor: Tensor, view: View, value: Any) -> None:
                 value = copied(value)
         if _is_tensor(value):
             fitted = _fitted(
-                tensor,
+                tensor.dtype,
                 value,
                 view.shape,
                 "could not broadcast input array from shape {} into shape {}",

@@ -13,6 +13,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from infinitensor.api import assign, views
 from infinitensor.api.export import CPU
 from infinitensor.api.foreign import borrowed, checked_torch, holds_tensors, is_torch, to_host
+from infinitensor.api.options import numpys, with_options
 from infinitensor.api.record import Ref, record, stored
 from infinitensor.api.rule import cached_rule
 from infinitensor.api.session import current_session
@@ -23,7 +24,8 @@ from infinitensor.api.standard import (
     check_device,
     with_device,
 )
-from infinitensor.api.tensor import Tensor, fresh, from_values
+from infinitensor.api.tensor import Tensor, fresh, from_values, session_of
+from infinitensor.api.ufunc import ufunc
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype
 from infinitensor.ir.op import Spec
@@ -32,7 +34,7 @@ from infinitensor.ops.user import map_tiles_op
 from infinitensor.partition.tiles import LEAF_ELEMENTS, floor_power
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from infinitensor.api.session import Session
     from infinitensor.api.version import Version
@@ -144,21 +146,12 @@ def operand(session: Session, value: Any) -> tuple[Any, Spec]:
     return tensor._ref(), Spec(tensor.shape, tensor.dtype)
 
 
-def _session_of(values: Iterable[Any]) -> Session:
-    for value in values:
-        if isinstance(value, Tensor):
-            return value._session
-        if isinstance(value, list | tuple):
-            for one in value:
-                if isinstance(one, Tensor):
-                    return one._session
-    return current_session()
-
-
 # --- functions from the table -----------------------------------------------------------------
 
 
 _bound: dict[Any, Any] = {}
+_ufuncs: dict[np.ufunc, ufunc] = {}
+"""Names of one ufunc are one object, as in NumPy."""
 Made = TypeVar("Made")
 
 
@@ -189,13 +182,16 @@ def check_shape(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None
 
 
 def public_function(op: Op) -> Callable[..., Any]:
-    """The function users call for an op of the table."""
+    """The function users call for an op of the table: a ufunc where NumPy has one."""
     if op.kind == "program":
         made = _program_function(op)
     elif op.kind == "elementwise":
         made = _elementwise_function(op)
     else:
         made = _op_function(op)
+    like = numpys(op.name)
+    if isinstance(like, np.ufunc):
+        return _ufuncs.setdefault(like, ufunc(made, like, op.doc))
     made = _locked(made)
     made.__name__ = made.__qualname__ = op.name.rsplit(".", 1)[-1]
     made.__doc__ = op.doc
@@ -210,7 +206,7 @@ def _locked(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def locked(*args: Any, **kwargs: Any) -> Any:
-        with _session_of((*args, *kwargs.values())).guard():
+        with session_of((*args, *kwargs.values())).guard():
             return function(*args, **kwargs)
 
     locked.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
@@ -228,7 +224,7 @@ def _elementwise_function(op: Op) -> Callable[..., Any]:
             raise TypeError(
                 f"{op.name}() takes {n_args} arguments ({', '.join(names)}), got {len(args)}"
             )
-        session = _session_of(args)
+        session = session_of(args)
         found = [operand(session, arg) for arg in args]
         specs = tuple(spec for _, spec in found)
         call = bound_call(op, (op.name, specs), lambda: op.rule(*specs))
@@ -298,7 +294,7 @@ def _op_function(op: Op) -> Callable[..., Any]:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{op.name}(): {error}") from None
-        session = _session_of(bound.arguments.values())
+        session = session_of(bound.arguments.values())
         operands: list[Any] = []
         given: dict[str, Any] = {}
         for name, value in bound.arguments.items():
@@ -541,7 +537,7 @@ def map_tiles(
     [[0.0, 0.125], [0.25, 0.375], [0.5, 0.625]]
     """
     made = [asarray(t) for t in tensors]
-    session = _session_of(made)
+    session = session_of(made)
     specs = tuple(Spec(t.shape, t.dtype) for t in made)
 
     def rule() -> Any:
@@ -620,6 +616,10 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
     for name in MADE_ON_A_DEVICE:
         if name in found:
             found[name] = with_device(found[name])
+    found = {
+        name: function if isinstance(function, ufunc) else with_options(name, function)
+        for name, function in found.items()
+    }
     found.update(VIEWS)
     found.update(HELPERS)
     found.update(QUESTIONS)
@@ -649,7 +649,7 @@ def _index_checked(function: Callable[..., Any]) -> Callable[..., Any]:
         given.apply_defaults()
         first, index = list(given.arguments.values())[:2]
         if not isinstance(index, Tensor) and given.arguments.get("mode", "raise") == "raise":
-            shape = np.shape(first)
+            shape = first.shape if isinstance(first, Tensor) else np.shape(first)
             axis = given.arguments.get("axis")
             along = index if axis is not None or not np.ndim(index) else np.reshape(index, -1)
             if axis is None:

@@ -21,7 +21,7 @@ from infinitensor.dtypes import as_dtype
 from infinitensor.ir.view import View, c_strides, whole_view
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from infinitensor.api.methods import TableMethods
     from infinitensor.api.session import Session
@@ -548,6 +548,20 @@ def tensor_of(cell: Cell, view: View | None, dtype: np.dtype[Any]) -> Tensor:
         dtype = np.dtype(f"f{dtype.itemsize // 2}")
     tensor._dtype = dtype
     return tensor
+
+
+def session_of(values: Iterable[Any]) -> Session:
+    """The session of the first tensor among values and lists of them, else the current one."""
+    for value in values:
+        if isinstance(value, Tensor):
+            return value._session
+        if isinstance(value, list | tuple):
+            for one in value:
+                if isinstance(one, Tensor):
+                    return one._session
+    from infinitensor.api.session import current_session
+
+    return current_session()
 
 
 def fresh(session: Session, version: Version) -> Tensor:

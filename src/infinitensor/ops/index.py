@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from infinitensor.dtypes import bool_, int64
+from infinitensor.dtypes import bool_, int64, to_torch
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.bridge import as_signed
 from infinitensor.ops.gather import c_strides, gather_form, is_empty
 from infinitensor.ops.registry import op, program
+from infinitensor.ops.words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -169,6 +170,7 @@ def _scatter_kernel(
     position: int,
     mode: str,
     sizes: tuple[int, ...],
+    loop: np.dtype[Any] | None,
 ) -> None:
     """Applies, in the order of the index, the entries that fall into the tile."""
     *index, value = tiles[-len(axes) - 1 :]
@@ -194,15 +196,46 @@ def _scatter_kernel(
     where = tuple(i[inside] for i in local)
     if xp is np:
         _write_numpy(target, where, rows[inside], mode)
-    else:
+    elif mode == "set" or (mode == "add" and rows.dtype == out.dtype):
         _write_torch(as_signed(target), where, as_signed(rows.to(out.dtype))[inside], mode)
+    else:
+        _apply_torch(target, where, rows[inside], mode, loop)
 
 
 def _write_numpy(target: Any, index: tuple[Any, ...], rows: Any, mode: str) -> None:
-    if mode == "add":
-        np.add.at(target, index, rows.astype(target.dtype, copy=False))
-    else:
+    if mode == "set":
         target[index] = rows
+    else:
+        ufunc: np.ufunc = getattr(np, mode)
+        ufunc.at(target, index, *(rows,) * (ufunc.nin - 1))
+
+
+def _by_place(target: Any, index: tuple[Any, ...]) -> tuple[Any, Any]:
+    """The place of each entry as one number, sorted, and the order that sorts; equal ones stay."""
+    import torch
+
+    key = torch.zeros_like(index[0])
+    for i, n in zip(index, target.shape, strict=False):
+        key = key * n + i
+    return torch.sort(key, stable=True)
+
+
+def _apply_torch(target: Any, index: tuple[Any, ...], rows: Any, word: str, loop: Any) -> None:
+    """A word in rounds: the first entry of each place, then the second ones, and so on."""
+    import torch
+
+    key, order = _by_place(target, index)
+    _, n_equal = torch.unique_consecutive(key, return_counts=True)
+    ends = n_equal.cumsum(0)
+    turn = torch.arange(len(key), device=key.device) - (ends - n_equal).repeat_interleave(n_equal)
+    apply = WORDS["cuda"][word]
+    stored = as_signed(target)
+    for k in range(int(n_equal.max()) if len(key) else 0):
+        now = order[turn == k]
+        place = tuple(i[now] for i in index)
+        before = stored[place].view(target.dtype).to(to_torch(loop))
+        others = (as_signed(rows)[now].view(rows.dtype),) * (getattr(np, word).nin - 1)
+        stored.index_put_(place, as_signed(apply(before, *others).to(target.dtype)))
 
 
 def _write_torch(target: Any, index: tuple[Any, ...], rows: Any, mode: str) -> None:
@@ -216,10 +249,7 @@ def _write_torch(target: Any, index: tuple[Any, ...], rows: Any, mode: str) -> N
     if mode == "add":
         target.index_put_(index, rows, accumulate=True)
         return
-    key = torch.zeros_like(index[0])
-    for i, n in zip(index, target.shape, strict=False):
-        key = key * n + i
-    key, order = torch.sort(key, stable=True)
+    key, order = _by_place(target, index)
     last = torch.ones_like(key, dtype=torch.bool)
     last[:-1] = key[1:] != key[:-1]
     order = order[last]
@@ -227,16 +257,13 @@ def _write_torch(target: Any, index: tuple[Any, ...], rows: Any, mode: str) -> N
 
 
 def _scatter_oracle(
-    base: Any, indices: Any, value: Any, axes: Any, position: int, mode: str = "set"
+    base: Any, indices: Any, value: Any, axes: Any, position: int, mode: str, loop: Any
 ) -> Any:
     result = base.copy()
     ndim = indices[0].ndim
     front = np.moveaxis(result, axes, range(len(axes)))
     rows = np.moveaxis(value, range(position, position + ndim), range(ndim))
-    if mode == "add":
-        np.add.at(front, tuple(indices), rows.astype(base.dtype))
-    else:
-        front[tuple(indices)] = rows
+    _write_numpy(front, tuple(indices), rows, mode)
     return result
 
 
@@ -251,10 +278,11 @@ def _scatter_cases(rng: Any) -> list[Any]:
                 axes,
                 position,
                 mode,
+                x.dtype,
             ),
             {},
         )
-        for mode in ("set", "add")
+        for mode in ("set", "add", "maximum", "negative")
         for axes, position, shape in (
             ((0,), 0, (2, 3, 5, 6)),
             ((1,), 1, (4, 2, 3, 6)),
@@ -286,11 +314,12 @@ def _scatter(
     axes: tuple[int, ...],
     position: int,
     mode: str = "set",
+    loop: np.dtype[Any] | None = None,
 ) -> Call:
-    """The base with base[..., i, ...] = value, or += for `mode="add"` (every entry counts).
+    """The base with base[..., i, ...] = value, or changed by the ufunc that `mode` names.
 
     `value` has the selection's shape (as `_take` would give it). Of equal indices the last one in
-    C order wins; added entries are added in that order within a tile.
+    C order is set; a ufunc is applied for every entry, in that order, in the dtype `loop`.
     """
     _check_selection("scatter", base, indices, axes)
     selection = selected_shape(base.shape, axes, position, indices[0].shape)
@@ -307,6 +336,7 @@ def _scatter(
         position=position,
         mode=mode,
         sizes=tuple(base.shape[axis] for axis in axes),
+        loop=loop,
     )
 
 
@@ -524,8 +554,8 @@ def scatter_add(xp: Any, x: Any, indices: Any, values: Any, axis: int = 0) -> An
     if indices.dtype != int64:
         indices = indices.astype(int64)
     shape = selected_shape(tuple(x.shape), (axis,), axis, tuple(indices.shape))
-    rows = xp.broadcast_to(values, shape)
-    return xp._scatter(x, [indices], rows, (axis,), axis, "add")
+    rows = xp.broadcast_to(values.astype(x.dtype, copy=False), shape)
+    return xp._scatter(x, [indices], rows, (axis,), axis, "add", x.dtype)
 
 
 # --- masks: a count pass makes the shape known, a fill pass the values ------------------------

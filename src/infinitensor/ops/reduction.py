@@ -44,8 +44,8 @@ def words_of(xp: Any) -> dict[str, Callable[..., Any]]:
 
 
 def plain_combine(name: str, exact: bool) -> Combine:
-    """Partial results merged one by one with one word."""
-    word = COMBINES[name]
+    """Partial results merged one by one with one word, by its own name or that of a combine."""
+    word = COMBINES.get(name, name)
 
     def merge(xp: Any, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
         apply = words_of(xp)[word]
@@ -85,7 +85,7 @@ def reduce_form(shape: tuple[int, ...], axes: Sequence[int], keepdims: bool) -> 
     return AxisForm(shape, (labels,), (kept,))
 
 
-def _reduce(
+def reduce_call(
     x: Spec,
     axes: Sequence[int],
     keepdims: bool,
@@ -149,14 +149,14 @@ def to_dtype(xp: Any, x: Any, dtype: Dtype) -> Any:
     return x.to(to_torch(dtype))
 
 
-def _rows(x: Any, axes: Sequence[int]) -> Any:
+def rows_of(x: Any, axes: Sequence[int]) -> Any:
     """A torch tile as (kept axes ..., all reduced elements in C order)."""
     kept = [i for i in range(x.ndim) if i not in axes]
     shape = [x.shape[i] for i in kept]
     return x.permute((*kept, *axes)).reshape((*shape, prod(x.shape[i] for i in axes)))
 
 
-def _cpu_reduce(ufunc: np.ufunc) -> Callable[..., Any]:
+def cpu_reduce(ufunc: np.ufunc) -> Callable[..., Any]:
     def kernel(xp: Any, x: Any, axes: Any, dtype: Dtype, **params: Any) -> tuple[Any]:
         if x.dtype.kind == "c" and dtype.kind not in "cb":
             x = x.real
@@ -170,7 +170,7 @@ def _cuda_sum(xp: Any, x: Any, axes: Any, dtype: Dtype, **params: Any) -> tuple[
     if not axes:
         return (x,)
     if dtype.kind == "b":
-        return (_rows(x, axes).any(-1),)
+        return (rows_of(x, axes).any(-1),)
     signed = as_signed(x)
     return (xp.sum(signed, axes, dtype=signed.dtype).view(x.dtype),)
 
@@ -180,13 +180,13 @@ def _cuda_prod(xp: Any, x: Any, axes: Any, dtype: Dtype, **params: Any) -> tuple
     if not axes:
         return (x,)
     if dtype.kind == "b":
-        return (_rows(x, axes).all(-1),)
+        return (rows_of(x, axes).all(-1),)
     signed = as_signed(x)
-    return (xp.prod(_rows(signed, axes), -1, dtype=signed.dtype).view(x.dtype),)
+    return (xp.prod(rows_of(signed, axes), -1, dtype=signed.dtype).view(x.dtype),)
 
 
 # NumPy reduces in small buffers. torch may copy a tile into another dtype, or into another order
-# (`_rows`), and needs more for dtypes it does not compute in.
+# (`rows_of`), and needs more for dtypes it does not compute in.
 
 
 def _sum_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
@@ -233,7 +233,7 @@ def _cases(*extra: Any, kinds: Sequence[Any] = (np.float64, np.int8, np.complex6
     "sum",
     "reduction",
     _X,
-    kernel=_cpu_reduce(np.add),
+    kernel=cpu_reduce(np.add),
     kernels={"cuda": _cuda_sum},
     combine=SUM,
     scratch_bytes=_sum_scratch,
@@ -247,14 +247,16 @@ def sum_(a: Spec, axis: Any = None, dtype: Any = None, keepdims: bool = False) -
     10
     """
     kind = sum_dtype(a, dtype)
-    return _reduce(a, reduced_axes("sum", a, axis), keepdims, kind, (wide(kind),), dtype=wide(kind))
+    return reduce_call(
+        a, reduced_axes("sum", a, axis), keepdims, kind, (wide(kind),), dtype=wide(kind)
+    )
 
 
 @op(
     "prod",
     "reduction",
     _X,
-    kernel=_cpu_reduce(np.multiply),
+    kernel=cpu_reduce(np.multiply),
     kernels={"cuda": _cuda_prod},
     combine=plain_combine("prod", exact=False),
     scratch_bytes=_prod_scratch,
@@ -268,7 +270,7 @@ def prod_(a: Spec, axis: Any = None, dtype: Any = None, keepdims: bool = False) 
     24
     """
     kind = sum_dtype(a, dtype)
-    return _reduce(
+    return reduce_call(
         a, reduced_axes("prod", a, axis), keepdims, kind, (wide(kind),), dtype=wide(kind)
     )
 
@@ -286,7 +288,7 @@ def _cuda_extreme(largest: bool) -> Callable[..., Any]:
             return ((flipped ^ -(2**63)).view(xp.uint64),)
         if not x.dtype.is_complex:
             return ((xp.amax if largest else xp.amin)(x, axes),)
-        rows = _rows(x, axes)
+        rows = rows_of(x, axes)
         while rows.shape[-1] > 1:  # complex numbers have no torch order: halve with the word
             half = rows.shape[-1] // 2
             top = WORDS["cuda"][word](rows[..., :half], rows[..., half : 2 * half])
@@ -299,7 +301,7 @@ def _cuda_extreme(largest: bool) -> Callable[..., Any]:
 def _extreme_rule(name: str, a: Spec, axis: Any, keepdims: bool) -> Call:
     axes = reduced_axes(name, a, axis)
     _not_empty("minimum" if name == "min" else "maximum", a, axes)
-    return _reduce(a, axes, keepdims, a.dtype, (a.dtype,), dtype=a.dtype)
+    return reduce_call(a, axes, keepdims, a.dtype, (a.dtype,), dtype=a.dtype)
 
 
 def min_(a: Spec, axis: Any = None, keepdims: bool = False) -> Call:
@@ -331,7 +333,7 @@ for _names, _rule, _ufunc in (
             _name,
             "reduction",
             _X,
-            kernel=_cpu_reduce(_ufunc),
+            kernel=cpu_reduce(_ufunc),
             kernels={"cuda": _cuda_extreme(_names[0] == "max")},
             combine=plain_combine(_names[0], exact=True),
             scratch_bytes=_extreme_scratch,
@@ -356,7 +358,7 @@ def ptp(xp: Any, a: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 def _cuda_truth(name: str) -> Callable[..., Any]:
     def kernel(xp: Any, x: Any, axes: Any, dtype: Dtype) -> tuple[Any]:
-        return (getattr(_rows(x != 0, axes), name)(-1),)
+        return (getattr(rows_of(x != 0, axes), name)(-1),)
 
     return kernel
 
@@ -364,14 +366,14 @@ def _cuda_truth(name: str) -> Callable[..., Any]:
 def _truth(name: str, doc: str) -> None:
     def rule(a: Spec, axis: Any = None, keepdims: bool = False) -> Call:
         axes = reduced_axes(name, a, axis)
-        return _reduce(a, axes, keepdims, _BOOL, (_BOOL,), dtype=_BOOL)
+        return reduce_call(a, axes, keepdims, _BOOL, (_BOOL,), dtype=_BOOL)
 
     rule.__doc__ = doc
     op(
         name,
         "reduction",
         _X,
-        kernel=_cpu_reduce(np.logical_or if name == "any" else np.logical_and),
+        kernel=cpu_reduce(np.logical_or if name == "any" else np.logical_and),
         kernels={"cuda": _cuda_truth(name)},
         combine=plain_combine(name, exact=True),
         scratch_bytes=_truth_scratch,
@@ -403,7 +405,7 @@ _truth(
 def _count_kernel(xp: Any, x: Any, axes: Any) -> tuple[Any]:
     if xp is np:
         return (np.asarray(np.add.reduce(x != 0, axis=axes, dtype=np.int64)),)
-    return (_rows(x != 0, axes).sum(-1),)
+    return (rows_of(x != 0, axes).sum(-1),)
 
 
 @op(
@@ -425,7 +427,7 @@ def count_nonzero(a: Spec, axis: Any = None, *, keepdims: bool = False) -> Call:
     >>> int(it.count_nonzero(it.asarray([0, 2, 3])))
     2
     """
-    return _reduce(a, reduced_axes("count_nonzero", a, axis), keepdims, _INT64, (_INT64,))
+    return reduce_call(a, reduced_axes("count_nonzero", a, axis), keepdims, _INT64, (_INT64,))
 
 
 # --- moments ----------------------------------------------------------------------------------
@@ -443,7 +445,7 @@ def _mean_finish(xp: Any, total: Any, out: Any, dtype: Dtype, n: int) -> None:
     "mean",
     "reduction",
     _X,
-    kernel=_cpu_reduce(np.add),
+    kernel=cpu_reduce(np.add),
     kernels={"cuda": _cuda_sum},
     combine=SUM,
     finish=_mean_finish,
@@ -460,7 +462,7 @@ def mean(a: Spec, axis: Any = None, dtype: Any = None, keepdims: bool = False) -
     axes = reduced_axes("mean", a, axis)
     kind = mean_dtype(a, dtype)
     total = wide(kind)
-    return _reduce(a, axes, keepdims, kind, (total,), dtype=total, n=_n_reduced(a, axes))
+    return reduce_call(a, axes, keepdims, kind, (total,), dtype=total, n=_n_reduced(a, axes))
 
 
 def _moments_kernel(xp: Any, x: Any, axes: Any, dtype: Dtype, **params: Any) -> tuple[Any, ...]:
@@ -529,7 +531,7 @@ def _var_rule(
         raise TypeError(f"{name}: cannot cast {a.dtype} to {kind}")
     parts = (_INT64, loop, _real(loop))
     axes = reduced_axes(name, a, axis)
-    return _reduce(
+    return reduce_call(
         a, axes, keepdims, _real(kind), parts, dtype=loop, ddof=float(ddof), root=name == "std"
     )
 
@@ -631,7 +633,7 @@ def _arg_kernel(
         value = np.take_along_axis(x, found, axes[0]).squeeze(axes[0])
         local = found.squeeze(axes[0])
     else:  # all axes, in C order; torch takes one axis in this form too
-        rows = np.asarray(x).reshape(-1) if xp is np else _rows(x, axes)
+        rows = np.asarray(x).reshape(-1) if xp is np else rows_of(x, axes)
         local = _numpy_arg(rows, largest) if xp is np else _cuda_arg(xp, rows, largest)
         value = _taken(xp, rows, local[..., None])[..., 0]
     where, stride = 0, 1
@@ -668,7 +670,7 @@ def _arg_rule(name: str, a: Spec, axis: Any, keepdims: bool) -> Call:
         raise ValueError(
             f"attempt to get {name} of an empty sequence: shape {a.shape}, axis {axis}"
         )
-    return _reduce(
+    return reduce_call(
         a, axes, keepdims, _INT64, (a.dtype, _INT64), shape=a.shape, largest=name == "argmax"
     )
 
@@ -744,7 +746,7 @@ def _logsumexp_kernel(xp: Any, x: Any, axes: Any, dtype: Dtype) -> tuple[Any, An
         np.exp(away, out=away)
         total = np.asarray(np.add.reduce(away, axis=axes))
         return np.asarray(top).reshape(total.shape), total
-    rows = _rows(x, axes)
+    rows = rows_of(x, axes)
     if rows.shape[-1] == 0:
         none = xp.zeros(rows.shape[:-1], dtype=rows.dtype, device=rows.device)
         return none - xp.inf, none
@@ -804,7 +806,7 @@ def logsumexp(a: Spec, axis: Any = None, keepdims: bool = False) -> Call:
         raise TypeError(f"logsumexp: needs real numbers, got {a.dtype}")
     loop = wide(kind)
     axes = reduced_axes("logsumexp", a, axis)
-    return _reduce(a, axes, keepdims, kind, (loop, loop), dtype=loop)
+    return reduce_call(a, axes, keepdims, kind, (loop, loop), dtype=loop)
 
 
 # --- top k ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Running sums and products, and their inverse, differences.
+"""Running sums and products, those of any other word, and differences.
 
 An axis within a block is scanned by one kernel. A longer one takes two passes: blocks are scanned
 for themselves, then each gets what the blocks before it add up to. Bits depend on the block only.
@@ -15,9 +15,11 @@ from numpy.lib.array_utils import normalize_axis_index
 from infinitensor.dtypes import as_dtype, bool_, int64, uint64
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.bridge import as_signed
+from infinitensor.ops.fold import REORDERABLE
 from infinitensor.ops.gather import along, gather_form, is_empty
 from infinitensor.ops.order import pieces, run_hull
 from infinitensor.ops.registry import op, program
+from infinitensor.ops.words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,14 +38,31 @@ def scan_dtype(given: Any, wanted: Any) -> np.dtype[Any]:
 
 
 def _scanned(xp: Any, x: Any, out: Any, axis: int, word: str) -> None:
-    """One line's running `word` ("add", "multiply") into `out`, in the dtype of `out`."""
+    """One line's running `word` into `out`, in the dtype of `out`."""
     if xp is np:
         getattr(np, word).accumulate(x, axis=axis, dtype=out.dtype, out=out)
+        return
+    if word not in ("add", "multiply"):
+        _scanned_torch(x, out, axis, word)
         return
     out = as_signed(out)  # two's complement: the same bits as unsigned arithmetic
     scan = xp.cumsum if word == "add" else xp.cumprod
     wide = as_signed(x).to(out.dtype) if x.dtype != out.dtype else x
     out[...] = scan(wide, dim=axis)
+
+
+def _scanned_torch(x: Any, out: Any, axis: int, word: str) -> None:
+    """Over distances 1, 2, 4 ... where the order is free, else element by element."""
+    apply = WORDS["cuda"][word]
+    n, step = x.shape[axis], 1
+    out[...] = x
+    while step < n and word in REORDERABLE:
+        tail = out[along(axis, slice(step, n))]
+        tail.copy_(apply(out[along(axis, slice(0, n - step))], tail))
+        step *= 2
+    while step < n:
+        out[along(axis, step)] = apply(out[along(axis, step - 1)], x[along(axis, step)])
+        step += 1
 
 
 def _scan_kernel(xp: Any, x: Any, out: Any, axis: int, word: str) -> None:
@@ -59,6 +78,8 @@ def _scan_cases(rng: Any) -> list[Any]:
         ((rng.standard_normal((4, 6)), 1, "add", np.dtype("f8")), {}),
         ((rng.integers(-3, 4, (4, 6)), 0, "multiply", np.dtype("i8")), {}),
         ((rng.random((4, 6)) < 0.5, 0, "add", np.dtype("i8")), {}),
+        ((rng.standard_normal((4, 6)), 1, "maximum", np.dtype("f8")), {}),
+        ((rng.integers(0, 9, (4, 6)), 0, "bitwise_xor", np.dtype("i8")), {}),
     ]
 
 
@@ -76,7 +97,7 @@ def _scan_oracle(x: Any, axis: int, word: str, dtype: Any) -> Any:
     oracle=_scan_oracle,
 )
 def _scan_axis(x: Spec, axis: int, word: str, dtype: np.dtype[Any]) -> Call:
-    """The running sum or product along an axis that is not cut."""
+    """The running `word` along an axis that is not cut."""
     labels = tuple(range(x.ndim))
     form = AxisForm(x.shape, (labels,), (labels,), frozenset((axis,)))
     return call(form, Spec(x.shape, dtype), axis=axis, word=word)
@@ -158,11 +179,10 @@ def _carry_kernel(
 
 
 def _joined(xp: Any, word: str, x: Any, carry: Any, out: Any) -> None:
-    if xp is np:
-        getattr(np, word)(x, carry, out=out)
+    if xp is np:  # the carry lies before: words such as `fmax` know which zero comes first
+        getattr(np, word)(carry, x, out=out)
     else:
-        x, carry, out = as_signed(x), as_signed(carry), as_signed(out)
-        out[...] = xp.add(x, carry) if word == "add" else xp.mul(x, carry)
+        out[...] = WORDS["cuda"][word](carry, x)
 
 
 def _carry_oracle(x: Any, carry: Any, axis: int, word: str, block: int) -> Any:
@@ -170,7 +190,7 @@ def _carry_oracle(x: Any, carry: Any, axis: int, word: str, block: int) -> Any:
     parts = np.split(x, range(block, n, block), axis)
     done = [parts[0]]
     for i, part in enumerate(parts[1:]):
-        done.append(getattr(np, word)(part, carry[along(axis, slice(i, i + 1))]))
+        done.append(getattr(np, word)(carry[along(axis, slice(i, i + 1))], part))
     return np.concatenate(done, axis)
 
 
@@ -201,14 +221,27 @@ def _scan(xp: Any, name: str, a: Any, axis: int | None, dtype: Any, word: str) -
         normalize_axis_index(axis, 1, name)  # NumPy takes 0-d arrays here as one element
         a, axis = a.reshape(1), 0
     axis = normalize_axis_index(axis, len(a.shape), name)
-    found = scan_dtype(np.dtype(a.dtype), dtype)
+    return xp._accumulate(a, axis, word, scan_dtype(np.dtype(a.dtype), dtype))
+
+
+@program(
+    "_accumulate",
+    "a",
+    cases=lambda rng: [
+        *_scan_cases(rng),
+        ((rng.normal(size=9), 0, "subtract", np.dtype("f8")), {}),
+    ],
+    oracle=_scan_oracle,
+)
+def _accumulate(xp: Any, a: Any, axis: int, word: str, dtype: np.dtype[Any]) -> Any:
+    """The running `word` along an axis; one whose order matters along an axis that is not cut."""
     n = a.shape[axis]
     block = xp.block(n)
-    if n <= block:
-        return xp._scan_axis(a, axis, word, found)
-    blocks = xp._scan_blocks(a, axis, word, found, block)
+    if n <= block or word not in REORDERABLE:
+        return xp._scan_axis(a, axis, word, dtype)
+    blocks = xp._scan_blocks(a, axis, word, dtype, block)
     totals = blocks[along(axis, slice(block - 1, n - 1, block))]
-    carry = _scan(xp, name, totals, axis, found, word)
+    carry = xp._accumulate(totals, axis, word, dtype)
     return xp._scan_add(blocks, carry, axis, word, block)
 
 
