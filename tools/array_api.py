@@ -53,7 +53,7 @@ class Tally:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the suite; the exit status is pytest's."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("path", type=Path, help="a checkout of array-api-tests, with its submodule")
     parser.add_argument("--strict", action="store_true", help="tiles of 7 elements on 3 devices")
     parser.add_argument("--max-examples", type=int, default=100, help="examples for each id")

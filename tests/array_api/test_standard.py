@@ -85,6 +85,47 @@ where(condition, x1, x2, /)
 zeros(shape, *, dtype, device)
 zeros_like(x, /, *, dtype, device)
 """
+EXTENSIONS = """
+fft.fft(x, /, *, n, axis, norm)
+fft.fftfreq(n, /, *, d, dtype, device)
+fft.fftn(x, /, *, s, axes, norm)
+fft.fftshift(x, /, *, axes)
+fft.hfft(x, /, *, n, axis, norm)
+fft.ifft(x, /, *, n, axis, norm)
+fft.ifftn(x, /, *, s, axes, norm)
+fft.ifftshift(x, /, *, axes)
+fft.ihfft(x, /, *, n, axis, norm)
+fft.irfft(x, /, *, n, axis, norm)
+fft.irfftn(x, /, *, s, axes, norm)
+fft.rfft(x, /, *, n, axis, norm)
+fft.rfftfreq(n, /, *, d, dtype, device)
+fft.rfftn(x, /, *, s, axes, norm)
+linalg.cholesky(x, /, *, upper)
+linalg.cross(x1, x2, /, *, axis)
+linalg.det(x, /)
+linalg.diagonal(x, /, *, offset)
+linalg.eig(x, /)
+linalg.eigh(x, /)
+linalg.eigvals(x, /)
+linalg.eigvalsh(x, /)
+linalg.inv(x, /)
+linalg.matmul(x1, x2, /)
+linalg.matrix_norm(x, /, *, keepdims, ord)
+linalg.matrix_power(x, n, /)
+linalg.matrix_rank(x, /, *, rtol)
+linalg.matrix_transpose(x, /)
+linalg.outer(x1, x2, /)
+linalg.pinv(x, /, *, rtol)
+linalg.qr(x, /, *, mode)
+linalg.slogdet(x, /)
+linalg.solve(x1, x2, /)
+linalg.svd(x, /, *, full_matrices)
+linalg.svdvals(x, /)
+linalg.tensordot(x1, x2, /, *, axes)
+linalg.trace(x, /, *, offset, dtype)
+linalg.vecdot(x1, x2, /, *, axis)
+linalg.vector_norm(x, /, *, axis, keepdims, ord)
+"""
 DTYPES = """
 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128
 """
@@ -104,7 +145,7 @@ def standard_calls() -> list[str]:
     """How the standard writes every function of its namespace."""
     unary = [f"{name}(x, /)" for name in UNARY.split()]
     binary = [f"{name}(x1, x2, /)" for name in BINARY.split()]
-    return [*unary, *binary, *CALLS.strip().splitlines()]
+    return [*unary, *binary, *filter(None, (CALLS + EXTENSIONS).splitlines())]
 
 
 def named(path: str) -> Any:

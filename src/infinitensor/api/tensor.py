@@ -471,7 +471,7 @@ class Tensor(TableMethods):
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
         """The same tensor: it lives on its session's devices."""
-        if device != self.device:
+        if str(device) != self.device:
             raise ValueError(
                 f"this session runs on {self.device!r}; open another with it.init({device!r})"
             )
