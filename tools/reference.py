@@ -47,6 +47,7 @@ HELPER_KINDS = {
     "broadcast_to": "view",
     "compute": "evaluation",
     "copy": "elementwise",
+    "csr": "conversion",
     "expand_dims": "view",
     "from_dlpack": "conversion",
     "map_tiles": "user's kernel",
@@ -263,7 +264,7 @@ def undocumented() -> list[str]:
     for name, member in tensor_members().items():
         if not first_sentence(member.__doc__):
             missing.append(f"Tensor.{name}")
-    for kind in (it.Session, it.Plan, it.Mesh, it.Config, it.ufunc):
+    for kind in (it.Csr, it.Session, it.Plan, it.Mesh, it.Config, it.ufunc):
         for name, member in public_members(kind).items():
             if not first_sentence(member.__doc__):
                 missing.append(f"{kind.__name__}.{name}")
@@ -343,7 +344,7 @@ def classes_section() -> list[str]:
         *table("member", "what it is"),
         *member_rows(it.Tensor, tensor_members()),
     ]
-    for kind in (it.Session, it.Plan, it.Mesh, it.ufunc):
+    for kind in (it.Csr, it.Session, it.Plan, it.Mesh, it.ufunc):
         lines += ["", f"## {kind.__name__}", "", first_sentence(kind.__doc__), ""]
         if kind is it.Plan:
             names = ", ".join(f"`.{field.name}`" for field in dataclasses.fields(kind))

@@ -10,6 +10,7 @@ from typing import Any as _Any
 import numpy as _np
 
 from infinitensor import errors, events
+from infinitensor.api.csr import Csr
 from infinitensor.api.explain import Plan, explain, plan
 from infinitensor.api.functions import MEMBERS as _MEMBERS
 from infinitensor.api.functions import PUBLIC as _PUBLIC
@@ -77,6 +78,7 @@ for _name, _function in {**_PUBLIC, **_MEMBERS}.items():
 
 __all__ = [
     "Config",
+    "Csr",
     "DeviceOutOfMemoryError",
     "InfiniTensorError",
     "LayoutError",

@@ -13,6 +13,8 @@ from infinitensor import events as events
 from infinitensor import fft as fft
 from infinitensor import linalg as linalg
 from infinitensor import random as random
+from infinitensor.api.csr import Csr as Csr
+from infinitensor.api.csr import csr as csr
 from infinitensor.api.explain import Plan as Plan
 from infinitensor.api.explain import explain as explain
 from infinitensor.api.explain import plan as plan

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from infinitensor.api.frames import frame_values, is_frame
 from infinitensor.api.tensor import Tensor
 from infinitensor.dtypes import dtype_of
 
@@ -22,12 +23,19 @@ def is_torch(obj: Any) -> bool:
     return type(obj).__module__.startswith("torch") and hasattr(obj, "detach")
 
 
+def is_sparse(obj: Any) -> bool:
+    """Whether this is a sparse matrix of SciPy."""
+    return type(obj).__module__.startswith("scipy.sparse") and hasattr(obj, "tocsr")
+
+
 def to_host(obj: Any) -> np.ndarray:
     """The values of an object as a NumPy array; not copied where they are one already."""
     if holds_tensors(obj):
         return np.array([to_host(o) if not isinstance(o, Tensor) else o.numpy() for o in obj])
     if is_torch(obj):
         return np.asarray(checked_torch(obj).cpu().numpy())
+    if is_frame(obj):
+        return frame_values(obj)
     values = np.asarray(obj)
     if values.dtype.kind in "OSUmMV":
         raise TypeError(

@@ -11,8 +11,16 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from infinitensor.api import assign, views
+from infinitensor.api.csr import csr
 from infinitensor.api.export import CPU
-from infinitensor.api.foreign import borrowed, checked_torch, holds_tensors, is_torch, to_host
+from infinitensor.api.foreign import (
+    borrowed,
+    checked_torch,
+    holds_tensors,
+    is_sparse,
+    is_torch,
+    to_host,
+)
 from infinitensor.api.options import numpys, with_options
 from infinitensor.api.record import Ref, record, stored
 from infinitensor.api.rule import cached_rule
@@ -86,7 +94,10 @@ def asarray(
     copy: bool | None = None,
     order: str | None = None,
 ) -> Tensor:
-    """A tensor with the values of an array, a nested list or a scalar.
+    """A tensor with the values of an array, a nested list, a scalar, a column or a table.
+
+    Arrays are those of NumPy, torch and whatever NumPy understands; columns and tables those of
+    pandas, Arrow and Polars. A sparse matrix of SciPy becomes a `Csr`.
 
     The values are copied: later changes of `obj` do not reach the tensor, nor the other way round.
     With `copy=False` they are read where they are, and must not change from then on.
@@ -109,6 +120,8 @@ def asarray(
     if copy is not False and is_torch(obj) and obj.is_cuda and session.engine.mesh.kind == "cuda":
         made = fresh(session, assign.scattered(session, checked_torch(obj)))
         return made if dtype is None else made.astype(dtype, copy=False)
+    if is_sparse(obj):
+        return cast("Tensor", csr(obj) if dtype is None else csr(obj).astype(dtype))
     values = to_host(obj)
     wanted = as_dtype(values.dtype if dtype is None else dtype)
     if (
@@ -597,6 +610,7 @@ HELPERS: dict[str, Callable[..., Any]] = {
         broadcast_to,
         compute,
         copy,
+        csr,
         expand_dims,
         from_dlpack,
         map_tiles,

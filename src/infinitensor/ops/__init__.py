@@ -15,6 +15,7 @@ from infinitensor.ops import (  # noqa: F401 - chapters enter their ops when imp
     random,
     reduction,
     scan,
+    sparse,
     spectral,
     write,
 )
