@@ -198,6 +198,23 @@ def test_an_index_out_of_bounds_is_an_error_where_nothing_is_selected(given: Any
     assert t[index[:, None], it.zeros((1, 0), dtype=np.dtype("int64"))].shape == (2, 0)
 
 
+@pytest.mark.parametrize("mode", ["raise", "clip"])
+@pytest.mark.parametrize("index", [[7], [0, -1], []])
+@pytest.mark.parametrize("shape", [(0, 3, 2), (2, 3, 0), (2, 0, 3), (2, 0, 0), (0, 0, 2)])
+def test_take_checks_as_many_indices_as_numpy(
+    shape: tuple[int, ...], index: list[int], mode: Any
+) -> None:
+    where = np.array(index, np.int64)
+    for given in (where, it.asarray(where)):
+        try:
+            expected = np.take(np.zeros(shape), where, axis=1, mode=mode).shape
+        except IndexError:
+            with pytest.raises(IndexError, match=r"out of bounds|from an empty axes"):
+                it.take(it.zeros(shape), given, axis=1, mode=mode).numpy()
+        else:
+            assert it.take(it.zeros(shape), given, axis=1, mode=mode).numpy().shape == expected
+
+
 def _written(t: it.Tensor, index: Any) -> None:
     t = t.copy()
     t[index] = 1

@@ -668,7 +668,7 @@ def _index_checked(function: Callable[..., Any]) -> Callable[..., Any]:
             along = index if axis is not None or not np.ndim(index) else np.reshape(index, -1)
             if axis is None:
                 assign.check_range(np.asarray(along), prod(shape), 0)
-            elif -len(shape) <= axis < len(shape):
+            elif -len(shape) <= axis < len(shape) and 0 not in shape[: axis % len(shape)]:
                 assign.check_range(np.asarray(along), shape[axis], axis % len(shape))
         return function(*args, **kwargs)
 

@@ -387,10 +387,12 @@ def take(xp: Any, a: Any, indices: Any, axis: int | None = None, *, mode: str = 
     if axis is None:
         a, axis = a.reshape(-1), 0
     axis = normalize_axis_index(axis, len(a.shape), "take")
-    n = a.shape[axis]
-    if not n and prod(indices.shape):
+    n, before, after = a.shape[axis], a.shape[:axis], a.shape[axis + 1 :]
+    if not n and prod((*indices.shape, *before, *after)):
         raise IndexError("cannot do a non-empty take from an empty axes.")
     index = _in_mode(xp, indices, max(n, 1), mode)
+    if 0 in before or (0 in after and mode != "raise"):  # where NumPy looks at no index
+        return xp.zeros((*before, *indices.shape, *after), dtype=a.dtype)
     return xp._take(a, [index], (axis,), axis)
 
 
