@@ -28,6 +28,11 @@ def tensor_of(tile: np.ndarray[Any, Any], dtype: np.dtype[Any] | None = None) ->
     return torch.from_numpy(tile)
 
 
+def dtype_of(tile: Any) -> np.dtype[Any]:
+    """The dtype of a tile, NumPy's or torch's, as NumPy's."""
+    return np.dtype(str(tile.dtype).rpartition(".")[2])
+
+
 def as_signed(tile: torch.Tensor) -> torch.Tensor:
     """The same bits as signed integers where torch only stores the unsigned dtype."""
     import torch
