@@ -22,6 +22,8 @@ class Config:
     """Bytes per device when `init` is given none; empty: 80 % of what is free."""
     workers: int = 0
     """Threads that run CPU tasks; 0: one for each core this process may use."""
+    compile: str = "auto"
+    """Generated code for fused groups: "auto" (large ones), "always" or "never"."""
     progress: bool = False
     """Show a progress line while a plan runs (only on a terminal)."""
     strategy: str = "auto"
@@ -54,9 +56,9 @@ class Config:
             setattr(config, field.name, value)
         return config
 
-    def key(self) -> tuple[int, int, str]:
+    def key(self) -> tuple[int, int, str, str]:
         """What a plan depends on."""
-        return (self.tile_elements, self.inline_elements, self.strategy)
+        return (self.tile_elements, self.inline_elements, self.strategy, self.compile)
 
 
 config = Config.from_environment()

@@ -315,6 +315,7 @@ def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
     inline = limit > 0 and (n_points <= limit or n_points < SMALL_TILE * run.n_tasks)
     kept = {number: weakref.ref(version) for number, version in bound.kept.items()}
     _finish(session, Stopped(run, kept, inline, bound.whole), bound.nodes)
+    session.counts["eager_fallbacks"] += sum(f.eager for f in program.graph.families)
     session.counts["whole_ops"] += sum(node.op.whole for node in bound.nodes)
 
 

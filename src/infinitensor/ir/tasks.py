@@ -74,6 +74,8 @@ class Family:
     """Whether an output may take the buffer of an input of the same size."""
     updates: bool = False
     """Whether the outputs are tiles that hold the version before."""
+    eager: bool = False
+    """Whether its tasks run step by step although generated code would be worth it."""
     seconds: float = 0.0
     values: tuple[int, ...] = ()
     """What the tasks make, for errors and recovery: values finished by this family."""

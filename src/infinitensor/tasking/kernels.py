@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.config import config
 from infinitensor.dtypes import to_torch
 from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import piece_boxes
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial, scratch_bytes
 from infinitensor.ops.words import WORDS
+from infinitensor.tasking.compiled import CompilerError, compiled_kernel, compiler
+from infinitensor.tasking.generate import Input, Part, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
     from infinitensor.ir.plan import GroupPlan
 
 _lane = threading.local()
+COMPILED_ELEMENTS = 1 << 23
+"""Elements times steps from which a group is worth a tenth of a second of compiling."""
 
 
 def scratch(register: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
@@ -37,12 +43,13 @@ def scratch(register: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.n
 class Step:
     """One node of a group: where its operands come from and where its result goes."""
 
-    __slots__ = ("dtype", "located", "out", "register", "run", "sources")
+    __slots__ = ("dtype", "located", "node", "out", "register", "run", "sources")
 
-    def __init__(self, run: Any, sources: list[tuple[str, int]], dtype: np.dtype[Any]) -> None:
+    def __init__(self, run: Any, sources: list[tuple[str, int]], node: Node) -> None:
         self.run = run
         self.sources = sources
-        self.dtype = dtype
+        self.node = node
+        self.dtype = node.call.outs[0].dtype
         self.out = -1
         self.register = -1
         self.located = False
@@ -61,8 +68,9 @@ def group_inputs(graph: Graph, group: Group) -> list[tuple[int, int]]:
 
 def fused_kernel(
     graph: Graph, group: Group, plan: GroupPlan, device_kind: str, parts_out: bool
-) -> tuple[Callable[[list[Any], list[Any], int], None], int]:
-    """The kernel of a group of several nodes, and how many registers it uses."""
+) -> tuple[Callable[[list[Any], list[Any], int], None], int, bool]:
+    """The kernel of a group of several nodes, how many registers it uses, and whether it runs step
+    by step although generated code would be worth it."""
     steps, final, final_source = _steps(graph, group, plan, device_kind, parts_out)
     n_extra = len(plan.space.outs) - len(plan.space.last.outs)
     last = plan.space.last.call.form
@@ -94,7 +102,104 @@ def fused_kernel(
             where, k = final_source[0]
             final(ins[k] if where == "in" else made[k], outs[n_extra:], i)
 
-    return run, n_registers
+    if not on_cpu or not is_worth_compiling(plan, len(steps)):
+        return run, n_registers, False
+    n_outs = n_extra if final is not None else len(plan.space.outs)
+    generated = generate(graph, group, steps, final_source, n_outs)
+    if generated is None:
+        return run, n_registers, True
+    fast = _compiled_run(generated, steps, boxes, final, final_source, n_extra)
+    return _first_choice(fast, run), n_registers, False
+
+
+def is_worth_compiling(plan: GroupPlan, n_steps: int) -> bool:
+    """Whether a group is compiled: by its work, so that equal programs are compiled alike."""
+    if config.compile != "auto":
+        return config.compile == "always"
+    return prod(plan.space.sizes) * n_steps >= COMPILED_ELEMENTS
+
+
+def generate(
+    graph: Graph, group: Group, steps: list[Step], final_source: list[tuple[str, int]], n_outs: int
+) -> Any:
+    """The compiled form of a group's steps, or None where C does not do what NumPy does."""
+    inputs = []
+    ndim = len(steps[-1].node.call.outs[0].shape)
+    for n, i in group_inputs(graph, group):
+        node = graph.nodes[n]
+        if node.op.kind != "elementwise":
+            continue
+        loop = node.call.loop[i]
+        operand = node.operands[i]
+        if operand.value < 0:
+            inputs.append(Input(loop, True, False))
+        else:
+            dtype = graph.specs[operand.value].dtype
+            if operand.access is not None and operand.access.part:
+                dtype = np.dtype(f"f{dtype.itemsize // 2}")
+            inputs.append(Input(dtype, False, ndim - 1 not in node.call.form.inputs[i]))
+    last = final_source[0][1] if final_source and final_source[0][0] == "step" else -1
+    parts = [
+        Part(
+            step.node.op.expression,
+            step.node.call.loop,
+            tuple(step.sources),
+            step.dtype,
+            n_outs if k == last and step.out < 0 else step.out,
+        )
+        for k, step in enumerate(steps)
+    ]
+    if compiler() is None or any(step.node.op.kind != "elementwise" for step in steps):
+        return None
+    try:
+        return compiled_kernel(parts, inputs, n_outs + (last >= 0 and steps[last].out < 0))
+    except Unsupported:
+        return None
+
+
+def _first_choice(fast: Any, run: Any) -> Callable[[list[Any], list[Any], int], None]:
+    """Generated code; if the compiler of this machine fails on it, step by step, with a warning."""
+    failed: list[bool] = []
+
+    def either(ins: list[Any], outs: list[Any], i: int) -> None:
+        if not failed:
+            try:
+                fast(ins, outs, i)
+            except CompilerError as error:
+                failed.append(True)
+                warnings.warn(f"{error}; the group runs step by step", RuntimeWarning, stacklevel=2)
+            else:
+                return
+        run(ins, outs, i)
+
+    return either
+
+
+def _compiled_run(
+    generated: Any,
+    steps: list[Step],
+    boxes: np.ndarray,
+    final: Any,
+    final_source: list[tuple[str, int]],
+    n_extra: int,
+) -> Callable[[list[Any], list[Any], int], None]:
+    """One call of generated code a tile; then the reduction, if the group ends with one."""
+    if final is None:
+        return lambda ins, outs, i: generated(ins, outs, outs[-1].shape)
+    last = steps[final_source[0][1]]
+
+    def run(ins: list[Any], outs: list[Any], i: int) -> None:
+        shape = tuple([hi - lo for lo, hi in boxes[i].tolist()])
+        kept = outs[:n_extra]
+        if last.out >= 0:
+            made = outs[last.out]
+            generated(ins, kept, shape)
+        else:
+            made = scratch(last.register, shape, last.dtype)
+            generated(ins, [*kept, made], shape)
+        final(made, outs[n_extra:], i)
+
+    return run
 
 
 def _steps(
@@ -119,7 +224,7 @@ def _steps(
             final = reduce_kernel(node, plan, device_kind, parts_out)
             final_source = sources
             continue
-        step = Step(lower(node.op, node.call, device_kind), sources, node.call.outs[0].dtype)
+        step = Step(lower(node.op, node.call, device_kind), sources, node)
         step.located = node.op.kind == "creation"
         step.out = out_of.get(node.outs[0], -1)
         where[node.outs[0]] = ("step", len(steps))

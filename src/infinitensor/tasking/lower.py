@@ -243,15 +243,15 @@ class _Lowering:
         writes = tuple(
             (tiles.first + index).astype(np.int32) for tiles, index in zip(sets, order, strict=True)
         )
+        n_registers, eager = 0, False
         if len(group.nodes) > 1:
-            run, n_registers = fused_kernel(self.graph, group, plan, self.kind, parts_out=False)
-        elif node.op.kind == "reduction":
-            run, n_registers = (
-                self.reduction_run(node, plan, columns, sets, order, parts_out=False),
-                0,
+            run, n_registers, eager = fused_kernel(
+                self.graph, group, plan, self.kind, parts_out=False
             )
+        elif node.op.kind == "reduction":
+            run = self.reduction_run(node, plan, columns, sets, order, parts_out=False)
         else:
-            run, n_registers = self.single_run(node, columns, sets, order), 0
+            run = self.single_run(node, columns, sets, order)
         family = self.add_family(
             op=node.op.name,
             site=node.site,
@@ -262,6 +262,7 @@ class _Lowering:
             writes=writes,
             scratch_bytes=self.scratch(group, plan, columns, n_registers),
             in_place=len(sets) == 1 and may_reuse(self.graph, group, self.kind),
+            eager=eager,
             seconds=self.seconds(plan),
             values=tuple(value for value, _ in plan.space.outs),
         )
@@ -405,15 +406,13 @@ class _Lowering:
             (tiles.first + piece_to_tile(plan, labels)).astype(np.int32)
             for tiles, (_, labels) in zip(extra, plan.space.outs, strict=False)
         ]
+        n_registers, eager = 0, False
         if len(group.nodes) > 1:
-            run, n_registers = self.fused_partial(group, plan, len(sets))
+            run, n_registers, eager = self.fused_partial(group, plan, len(sets))
         elif node.op.kind == "reduction":
-            run, n_registers = (
-                self.reduction_run(node, plan, columns, sets, [identity], parts_out=True),
-                0,
-            )
+            run = self.reduction_run(node, plan, columns, sets, [identity], parts_out=True)
         else:
-            run, n_registers = self.single_run(node, columns, sets, [identity]), 0
+            run = self.single_run(node, columns, sets, [identity])
         family = self.add_family(
             op=node.op.name,
             site=node.site,
@@ -423,6 +422,7 @@ class _Lowering:
             reads=tuple(columns),
             writes=tuple(writes),
             scratch_bytes=self.scratch(group, plan, columns, n_registers),
+            eager=eager,
             seconds=self.seconds(plan),
         )
         self.edges.of_columns(family)
@@ -432,10 +432,14 @@ class _Lowering:
         ]
         self.combine(node, plan, sets, outs)
 
-    def fused_partial(self, group: Group, plan: GroupPlan, n_parts: int) -> tuple[Any, int]:
+    def fused_partial(self, group: Group, plan: GroupPlan, n_parts: int) -> tuple[Any, int, bool]:
         """A fused kernel whose reduction leaves partial results; kept intermediates come after."""
-        run, n_registers = fused_kernel(self.graph, group, plan, self.kind, parts_out=True)
-        return (lambda ins, outs, i: run(ins, [*outs[n_parts:], *outs[:n_parts]], i)), n_registers
+        run, n_registers, eager = fused_kernel(self.graph, group, plan, self.kind, parts_out=True)
+
+        def rest_first(ins: list[Any], outs: list[Any], i: int) -> None:
+            run(ins, [*outs[n_parts:], *outs[:n_parts]], i)
+
+        return rest_first, n_registers, eager
 
     def combine(
         self, node: Node, plan: GroupPlan, sets: list[TileSet], outs: list[TileSet]

@@ -1,0 +1,225 @@
+"""Generated C computes what NumPy computes, in every dtype, layout and order of memory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import infinitensor as it
+from infinitensor.ops.scalar import Arg, Term
+from infinitensor.ops.words import WORDS
+from infinitensor.tasking import compiled
+from infinitensor.tasking.compiled import compiled_kernel
+from infinitensor.tasking.generate import C_TYPES, Input, Part, Unsupported, expression, source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [
+    pytest.mark.filterwarnings("error"),
+    pytest.mark.skipif(compiled.compiler() is None, reason="no C compiler here"),
+]
+DOUBLE = np.dtype(np.float64)
+UNARY = """
+absolute negative positive square sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos
+arctan sinh cosh tanh arcsinh arccosh arctanh floor ceil trunc rint cbrt fabs sign reciprocal isnan
+isinf isfinite logical_not
+""".split()  # noqa: SIM905
+BINARY = """
+add subtract multiply divide maximum minimum equal not_equal less less_equal greater greater_equal
+bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor arctan2 hypot copysign
+""".split()  # noqa: SIM905
+
+
+def operands(dtype: np.dtype[Any]) -> list[np.ndarray]:
+    rng = np.random.default_rng(7)
+    if dtype.kind == "f":
+        a, b = (rng.standard_normal(64).astype(dtype) * 3 for _ in range(2))
+        odd = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 1e-40], dtype)
+        a[:8], b[8:16] = odd, odd
+        return [a, b]
+    if dtype.kind == "b":
+        return [rng.integers(0, 2, 64).astype(dtype) for _ in range(2)]
+    info = np.iinfo(dtype)
+    return [rng.integers(info.min, info.max, 64, dtype, endpoint=True) for _ in range(2)]
+
+
+def supported(dtype: np.dtype[Any]) -> list[tuple[Term, np.dtype[Any]]]:
+    found = []
+    for word in (*UNARY, *BINARY):
+        term = Term(word, tuple(Arg(i) for i in range(1 if word in UNARY else 2)))
+        try:
+            _, made = expression(term, [("x0", dtype), ("x1", dtype)])
+        except Unsupported:
+            continue
+        found.append((term, made))
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(C_TYPES))
+def test_every_word_is_what_numpy_says(name: str) -> None:
+    dtype = np.dtype(name)
+    words = supported(dtype)
+    assert words, "nothing is generated for this dtype"
+    parts = [
+        Part(term, (dtype,) * len(term.args), (("in", 0), ("in", 1))[: len(term.args)], made, k)
+        for k, (term, made) in enumerate(words)
+    ]
+    run = compiled_kernel(parts, [Input(dtype, False, False)] * 2, len(parts))
+    ins = operands(dtype)
+    outs = [np.empty(64, made) for _, made in words]
+    run(ins, outs, (64,))
+    for (term, made), out in zip(words, outs, strict=True):
+        with np.errstate(all="ignore"):
+            wanted = WORDS["cpu"][term.word](*ins[: len(term.args)])
+        assert wanted.dtype == made, term.word
+        near = 4 * float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
+        np.testing.assert_allclose(out, wanted, near, 0, True, term.word)
+
+
+def test_plain_arithmetic_has_numpys_bits() -> None:
+    dtype = np.dtype(np.float32)
+    x, y = operands(dtype)
+    tree = Term("add", (Term("multiply", (Arg(0), Arg(1))), Arg(1)))
+    run = compiled_kernel(
+        [Part(tree, (dtype, dtype), (("in", 0), ("in", 1)), dtype, 0)],
+        [Input(dtype, False, False)] * 2,
+        1,
+    )
+    out = np.empty(64, dtype)
+    run([x, y], [out], (64,))
+    with np.errstate(all="ignore"):
+        assert out.tobytes() == (x * y + y).tobytes()  # no fused multiply-add
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (3, 4), (3, 1), (2, 3, 4), (0, 3), (2, 1, 3)])
+def test_any_shape_broadcast_and_stride(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(3)
+    dtype = np.dtype(np.float64)
+    tree = Term("add", (Term("multiply", (Arg(0), Arg(1))), Arg(2)))
+    x = rng.standard_normal(shape[::-1]).T
+    row = rng.standard_normal((*shape[:-1], 1)) if shape else rng.standard_normal(())
+    inputs = [Input(dtype, False, False), Input(dtype, False, True), Input(dtype, True, False)]
+    run = compiled_kernel(
+        [Part(tree, (dtype,) * 3, (("in", 0), ("in", 1), ("in", 2)), dtype, 0)], inputs, 1
+    )
+    wide = np.full((*shape[:-1], 2 * shape[-1]) if shape else (), np.nan)
+    out = wide[..., ::2] if shape else wide
+    run([x, row, np.float64(0.25)], [out], shape)
+    np.testing.assert_array_equal(out, x * row + 0.25)
+
+
+def test_what_c_does_otherwise_than_numpy_is_refused() -> None:
+    with pytest.raises(Unsupported, match="cast from float64 to uint8"):
+        source_of(
+            [
+                Part(
+                    Term("cast", (Arg(0),)), (np.dtype(float),), (("in", 0),), np.dtype(np.uint8), 0
+                )
+            ],
+            [Input(np.dtype(float), False, False)],
+            1,
+        )
+    with pytest.raises(Unsupported, match="floor_divide of int64"):
+        expression(Term("floor_divide", (Arg(0), Arg(0))), [("x", np.dtype(np.int64))])
+    with pytest.raises(Unsupported, match="complex128"):
+        expression(Term("add", (Arg(0), Arg(0))), [("x", np.dtype(complex))])
+
+
+@pytest.fixture
+def always() -> Iterator[None]:
+    before = it.config.compile, it.config.small_elements
+    it.config.compile, it.config.small_elements = "always", 0
+    yield
+    it.config.compile, it.config.small_elements = before
+
+
+def program(np_: Any, x: Any, y: Any, z: Any) -> list[Any]:
+    a = np_.where(x > 0.5, np_.exp(x) * y + z, np_.maximum(x, 0.3) - 2) / 3
+    n = (np_.abs(x) * 10).astype(np.int64) * 3 - 1
+    return [
+        a,
+        (np_.sqrt(np_.abs(x)) * 2 + 1).sum(1),
+        ((x - x.mean(0)) / x.std(0)).max(),
+        n & 7,
+        ((x[::-1, ::-3] * 2 - 1) / y[::-1]).T,
+        np_.logical_and(x > 0, n < 5) | (x == z),
+    ]
+
+
+@pytest.mark.parametrize("tile", [0, 7, 100])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_program_with_generated_code_gives_numpys_values(
+    tile: int, kind: Any, always: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(it.config, "tile_elements", tile)
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(s).astype(kind) for s in ((37, 53), (37, 1), (53,))]
+    with it.init("cpu*2"):
+        got = program(it, *map(it.asarray, given))
+        it.compute(*got)
+        for mine, wanted in zip(got, program(np, *given), strict=True):
+            assert mine.dtype == wanted.dtype
+            np.testing.assert_allclose(mine.numpy(), wanted, rtol=20 * float(np.finfo(kind).eps))
+        # neither exp of 37 rows nor a where is a reason to fall back
+        assert it.stats()["eager_fallbacks"] == 0
+
+
+def test_a_group_that_c_cannot_do_runs_step_by_step_and_is_counted(always: None) -> None:
+    with it.init("cpu"):
+        x = it.asarray(np.arange(1, 20))
+        np.testing.assert_array_equal(((x // 3) * 2 + 1).numpy(), np.arange(1, 20) // 3 * 2 + 1)
+        assert it.stats()["eager_fallbacks"] == 1
+
+
+def test_without_a_compiler_groups_run_step_by_step_and_are_counted(
+    always: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with it.init("cpu"):
+        x = it.asarray(np.arange(20.0))
+        np.testing.assert_array_equal((x * 2 + 1).numpy(), np.arange(20.0) * 2 + 1)
+        assert it.stats()["eager_fallbacks"] == 1
+
+
+def test_a_compiler_that_fails_is_named_in_a_warning_and_the_group_still_runs(
+    always: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    broken = tmp_path / "cc"
+    broken.write_text("#!/bin/sh\necho no room >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("CC", str(broken))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with it.init("cpu"):
+        x = it.asarray(np.arange(20.0))
+        y = x * 2.125 + 1
+        with pytest.warns(RuntimeWarning, match="no room"):
+            np.testing.assert_array_equal(y.numpy(), np.arange(20.0) * 2.125 + 1)
+
+
+def test_libraries_are_kept_for_the_next_process_where_only_their_owner_writes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compiled, "_loaded", {})
+    source = source_of(
+        [Part(Term("negative", (Arg(0),)), (DOUBLE,), (("in", 0),), DOUBLE, 0)],
+        [Input(DOUBLE, False, False)],
+        1,
+    )
+    compiled.library(source)
+    folder = compiled.cache_folder()
+    (kept,) = folder.iterdir()
+    assert os.stat(folder).st_mode & 0o777 == 0o700
+    monkeypatch.setattr(compiled, "_loaded", {})
+    monkeypatch.setattr(subprocess, "run", None)  # would fail if it compiled again
+    compiled.library(source)
+    folder.chmod(0o777)
+    with pytest.raises(OSError, match="written to by others"):
+        compiled.cache_folder()
+    assert kept.exists()
