@@ -55,6 +55,29 @@ def lower(op: Op, call: Call, device_kind: str) -> Run:
     return run
 
 
+_scalars: dict[Any, Any] = {}
+
+
+def device_scalar(value: Any, dtype: Any, device: Any) -> Any:
+    """A scalar as a 0-d tensor on a device. Equal ones are made once, and without waiting for the
+    device: by a fill on the stream that will read it, not by a copy."""
+    import torch
+
+    plain = value.item() if hasattr(value, "item") else value
+    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+    key = (type(plain), plain, str(plain), dtype, device, stream)  # -0.0 == 0.0, but not as text
+    found = _scalars.get(key)
+    if found is None:
+        if len(_scalars) > 1024:
+            _scalars.clear()
+        if isinstance(plain, int) and not -(2**63) <= plain < 2**63:
+            found = torch.from_numpy(np.array(value)).to(device, dtype)
+        else:
+            found = torch.full((), plain, dtype=dtype, device=device)
+        _scalars[key] = found
+    return found
+
+
 def stepwise(kernel: Callable[..., Generator[None, None, Any]]) -> Callable[..., Any]:
     """A loop op: the kernel yields between its steps, and may be left there."""
 
@@ -82,9 +105,7 @@ def _lower_elementwise(op: Op, call: Call, device_kind: str) -> Run:
 
             device = outs[0].device
             args = tuple(
-                x.to(dtype)
-                if isinstance(x, torch.Tensor)
-                else torch.from_numpy(np.array(x)).to(device, dtype)  # takes uint64 too
+                x.to(dtype) if isinstance(x, torch.Tensor) else device_scalar(x, dtype, device)
                 for x, dtype in zip(ins, loop, strict=True)
             )
             evaluate(tree, words, args, outs[0])
