@@ -31,6 +31,10 @@ CALLS: dict[str, Any] = {
     "a sort": lambda x: np.sort(x, axis=0),
     "zeros like it": lambda x: np.zeros_like(x),
     "a view": lambda x: np.transpose(x),
+    "a ufunc's reduce": lambda x: np.add.reduce(x, axis=1),
+    "a ufunc's accumulate": lambda x: np.maximum.accumulate(x, axis=0),
+    "a ufunc's outer": lambda x: np.multiply.outer(x[0], x[1]),
+    "a ufunc's reduceat": lambda x: np.add.reduceat(x, [0, 2], axis=1),
     "made like it": lambda x: np.asarray([1.0, 2.0], like=x),
 }
 
@@ -50,6 +54,15 @@ def test_what_looks_at_attributes_alone_takes_tensors_and_computes_nothing() -> 
     assert np.iscomplexobj(x)
     assert not np.isrealobj(x)
     assert np.size(x, 1) == 3
+
+
+def test_a_tensor_is_written_by_numpys_functions() -> None:
+    x, target, expected = it.asarray(X), it.zeros((3, 4)), X.copy()
+    assert np.add(x, 1, out=target) is target  # type: ignore[call-overload]
+    np.testing.assert_array_equal(target.numpy(), X + 1)
+    np.add.at(x, [0, 0, 2], 1)
+    np.add.at(expected, [0, 0, 2], 1)
+    np.testing.assert_array_equal(x.numpy(), expected)
 
 
 def test_a_call_on_a_waiting_tensor_computes_nothing() -> None:

@@ -9,6 +9,7 @@ from collections import OrderedDict, deque
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from infinitensor.api.partners import greet
 from infinitensor.config import config
 from infinitensor.engines import open_engine
 from infinitensor.errors import InfiniTensorError, SessionClosedError
@@ -70,6 +71,7 @@ class Session:
         self.pid = os.getpid()
         self.closed = False
         self._engine: LocalEngine | None = None
+        greet()
         self._before: Any = None
 
     @property
