@@ -14,7 +14,8 @@ import numpy as np
 from infinitensor.api import assign
 from infinitensor.api.assign import call_op, named
 from infinitensor.api.tensor import Tensor, session_of
-from infinitensor.api.ufunc import mask_of, single_target, stored
+from infinitensor.api.ufunc import mask_of, masked, single_target, stored
+from infinitensor.dtypes import as_dtype
 from infinitensor.ops.fold import REDUCTIONS
 
 if TYPE_CHECKING:
@@ -28,12 +29,20 @@ MOMENTS = ("mean", "var", "std")
 """Reductions that take `where`, and no `initial`."""
 
 CASTING = {
-    **dict.fromkeys((*REDUCING, *MOMENTS, "cumsum", "cumprod", "trace", "take"), "unsafe"),
-    **dict.fromkeys(("cumulative_sum", "cumulative_prod", "compress", "choose"), "unsafe"),
-    **dict.fromkeys(("argmin", "argmax", "einsum"), "safe"),
+    **dict.fromkeys((*REDUCING, "mean", "var", "cumsum", "cumprod", "trace"), "unsafe"),
+    **dict.fromkeys(("cumulative_sum", "cumulative_prod"), "unsafe"),
     "dot": "no",
+    "einsum": "safe",
 }
 """How a result may be cast into `out`; "same_kind" where nothing is said."""
+
+COPIED_BACK = frozenset(("argmin", "argmax", "take", "compress", "choose"))
+"""Here NumPy asks that `out` can be cast to the result, safely, and then copies without asking."""
+
+UFUNC_LIKE: dict[str, dict[str, Any]] = {
+    "clip": {"where": True, "dtype": None, "casting": "same_kind"}
+}
+"""Functions that hand the options of a ufunc on."""
 
 
 def numpys(name: str) -> Any:
@@ -52,18 +61,15 @@ def with_options(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         return function
     ours = inspect.signature(function)
     masks = name in REDUCING or name in MOMENTS
-    added = [
-        option
-        for option in ("out", *(("initial", "where") if masks else ()))
-        if option in theirs and option not in ours.parameters
-    ]
+    defaults: dict[str, Any] = {"out": None, **({"initial": None, "where": True} if masks else {})}
+    added = {n: d for n, d in defaults.items() if n in theirs and n not in ours.parameters}
+    added |= UFUNC_LIKE.get(name, {})
     if not added:
         return function
     public = _extended(ours, theirs, added)
-    names = list(public.parameters)
-    n_plain = min(names.index(option) for option in added)
-    if public.parameters[names[n_plain]].kind is inspect.Parameter.KEYWORD_ONLY:
-        n_plain = len(names) + 64  # after *operands: none comes by position
+    n_plain = min(list(public.parameters).index(option) for option in added)
+    if "out" in added and public.parameters["out"].kind is inspect.Parameter.KEYWORD_ONLY:
+        n_plain = 64  # after *operands: none comes by position
 
     def called(*args: Any, **kwargs: Any) -> Any:
         if len(args) <= n_plain and (not kwargs or kwargs.keys().isdisjoint(added)):
@@ -72,15 +78,31 @@ def with_options(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             bound = public.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{name}(): {error}") from None
-        given = {option: bound.arguments.pop(option, None) for option in added}
+        given = {option: bound.arguments.pop(option, added[option]) for option in added}
         out = single_target(given.pop("out", None))
         with session_of((*args, *kwargs.values())).guard():
             plain = inspect.BoundArguments(ours, bound.arguments)
-            if any(value is not None and value is not True for value in given.values()):
+            if name in UFUNC_LIKE:
+                return _as_ufunc(name, plain, out, **given)
+            if given.get("initial") is not None or given.get("where", True) is not True:
                 found = _counted(name, plain.arguments, **given)
             else:
                 found = function(*plain.args, **plain.kwargs)
             return found if out is None else _into(name, found, out)
+
+    def _as_ufunc(
+        name: str, plain: Any, out: Tensor | None, where: Any, dtype: Any, casting: str
+    ) -> Tensor:
+        if dtype is not None:
+            first = next(iter(plain.arguments))
+            x = call_op("asarray", plain.arguments[first])
+            plain.arguments[first] = assign.cast(x, as_dtype(dtype), False, casting)
+        found: Tensor = function(*plain.args, **plain.kwargs)
+        mask = mask_of(where)
+        if out is None:
+            return masked(found, mask)
+        _check_cast(name, found, out, casting)
+        return stored(found, out, mask, "unsafe")
 
     called.__signature__ = public  # type: ignore[attr-defined]
     for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
@@ -88,39 +110,40 @@ def with_options(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def _extended(ours: inspect.Signature, theirs: Any, added: list[str]) -> inspect.Signature:
-    """Our signature with NumPy's options, each behind the parameter it follows in NumPy's."""
-    parameters = dict(ours.parameters)
-    order = list(theirs)
-    for option in added:
-        before = [name for name in order[: order.index(option)] if name in parameters]
-        names = list(parameters)
-        at = names.index(before[-1]) + 1 if before else len(names)
-        default = True if option == "where" else None
-        new = theirs[option].replace(default=default, annotation=inspect.Parameter.empty)
-        if before and parameters[before[-1]].kind > new.kind:
-            new = new.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        names.insert(at, option)
-        parameters = {name: parameters.get(name, new) for name in names}
-    ranked = sorted(parameters.values(), key=lambda p: (p.kind, p.default is not p.empty))
-    return inspect.Signature(ranked)
+def _extended(ours: inspect.Signature, theirs: Any, added: dict[str, Any]) -> inspect.Signature:
+    """Our signature with NumPy's options, by position where NumPy has them there."""
+    kinds = inspect.Parameter
+    parameters = list(ours.parameters.values())
+    for option, default in added.items():
+        kind = theirs[option].kind if option in theirs else kinds.KEYWORD_ONLY
+        n_positional = sum(p.kind <= kinds.POSITIONAL_OR_KEYWORD for p in parameters)
+        by_position = kind is kinds.POSITIONAL_OR_KEYWORD
+        at = min(list(theirs).index(option), n_positional) if by_position else len(parameters)
+        parameters.insert(at, kinds(option, kind, default=default))
+    return inspect.Signature(sorted(parameters, key=lambda parameter: parameter.kind))
 
 
 def _into(name: str, found: Any, out: Tensor) -> Tensor:
     """Write what a function made into `out`, which must have exactly its shape."""
     casting = CASTING.get(name, "same_kind")
-    fits = np.can_cast(found.dtype, out.dtype, casting)  # type: ignore[arg-type]
-    if found.shape != out.shape or (casting == "no" and not fits):
+    if found.shape != out.shape or (casting == "no" and found.dtype != out.dtype):
         raise ValueError(
             f"{name}: output array is not acceptable: out has shape {out.shape} and dtype "
             f"{out.dtype}, the result {found.shape} and {found.dtype}"
         )
-    if not fits:
-        raise TypeError(
-            f"{name}: Cannot cast output from {found.dtype!r} to {out.dtype!r} "
-            f"according to the rule {casting!r}"
-        )
+    if name in COPIED_BACK:
+        _check_cast(name, out, found, "safe")
+    else:
+        _check_cast(name, found, out, casting)
     return stored(found, out, None, "unsafe")
+
+
+def _check_cast(name: str, source: Tensor, target: Tensor, casting: Any) -> None:
+    if not np.can_cast(source.dtype, target.dtype, casting):
+        raise TypeError(
+            f"{name}: Cannot cast array data from {source.dtype!r} to {target.dtype!r} "
+            f"according to the rule {casting!r}: see `out`"
+        )
 
 
 def _counted(name: str, given: dict[str, Any], initial: Any = None, where: Any = True) -> Any:

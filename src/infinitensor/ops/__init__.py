@@ -14,6 +14,7 @@ from infinitensor.ops import (  # noqa: F401 - chapters enter their ops when imp
     moment,
     norm,
     order,
+    parts,
     position,
     random,
     reduction,

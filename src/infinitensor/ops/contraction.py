@@ -641,3 +641,50 @@ def vecdot(xp: Any, x1: Any, x2: Any, *, axis: int = -1) -> Any:
         )
     x1 = xp.conjugate(x1) if x1.dtype.kind == "c" else x1
     return xp.einsum("...i,...i->...", x1, x2)
+
+
+def _matrix_and_vector(name: str, matrix: Any, vector: Any, axis: int) -> None:
+    if len(matrix.shape) < 2 or not vector.shape or matrix.shape[axis] != vector.shape[-1]:
+        raise ValueError(
+            f"{name}: a matrix of shape {tuple(matrix.shape)} and a vector of shape "
+            f"{tuple(vector.shape)} do not fit together"
+        )
+
+
+@program(
+    "matvec",
+    "x1 x2",
+    cases=lambda rng: [
+        ((rng.normal(size=(4, 3)), rng.normal(size=3)), {}),
+        ((rng.normal(size=(2, 1, 4, 3)), rng.normal(size=(5, 3))), {}),
+    ],
+)
+def matvec(xp: Any, x1: Any, x2: Any) -> Any:
+    """Matrices times vectors, stacks of either broadcast.
+
+    >>> import infinitensor as it
+    >>> it.matvec([[1, 2], [3, 4]], [1, 1]).tolist()
+    [3, 7]
+    """
+    _matrix_and_vector("matvec", x1, x2, -1)
+    return xp.einsum("...ij,...j->...i", x1, x2)
+
+
+@program(
+    "vecmat",
+    "x1 x2",
+    cases=lambda rng: [
+        ((rng.normal(size=4) + 1j, rng.normal(size=(4, 3))), {}),
+        ((rng.normal(size=(5, 4)), rng.normal(size=(2, 1, 4, 3))), {}),
+    ],
+)
+def vecmat(xp: Any, x1: Any, x2: Any) -> Any:
+    """Conjugated vectors times matrices, stacks of either broadcast.
+
+    >>> import infinitensor as it
+    >>> it.vecmat([1, 1], [[1, 2], [3, 4]]).tolist()
+    [4, 6]
+    """
+    _matrix_and_vector("vecmat", x2, x1, -2)
+    x1 = xp.conjugate(x1) if x1.dtype.kind == "c" else x1
+    return xp.einsum("...i,...ij->...j", x1, x2)

@@ -91,6 +91,7 @@ _binary("logaddexp", "logaddexp", "log(exp(x1) + exp(x2)) without overflow on th
 _binary("logaddexp2", "logaddexp2", "log2(2**x1 + 2**x2) without overflow on the way.")
 _binary("copysign", "copysign", "The size of x1 with the sign of x2.")
 _binary("nextafter", "nextafter", "The next floating-point number after x1 towards x2.")
+_binary("ldexp", "ldexp", "x1 * 2**x2, for integers x2.")
 _binary("heaviside", "heaviside", "0 where x1 < 0, x2 where x1 is 0, 1 above.")
 _binary("gcd", "gcd", "The greatest common divisor of |x1| and |x2|.")
 _binary(
@@ -111,6 +112,7 @@ _unary("sign", "sign", "-1, 0 or 1 (complex: x / |x|); NaN for NaN.")
 _unary("square", "square", "x * x.")
 _unary("sqrt", "sqrt", "The square root; NaN for negative reals.")
 _unary("cbrt", "cbrt", "The cube root.")
+_unary("spacing", "spacing", "The distance to the next number away from zero.")
 _unary("reciprocal", "reciprocal", "1 / x, in the dtype of x.")
 
 # --- rounding ---------------------------------------------------------------------------------

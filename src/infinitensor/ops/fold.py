@@ -79,9 +79,11 @@ def _reduction(word: str) -> None:
     kinds = "f" if "ff->f" in ufunc.types else ""
     kinds += "".join(kind for kind in "?bH" if 2 * kind + "->" + kind in ufunc.types)
 
-    def rule(x: Spec, axes: tuple[int, ...], keepdims: bool = False) -> Call:
-        found = reduced_axes(word, x, axes)
-        return reduce_call(x, found, keepdims, x.dtype, (x.dtype,), dtype=x.dtype)
+    def rule(x: Spec, axis: Any = None, keepdims: bool = False) -> Call:
+        if 2 * x.dtype.char + "->" + x.dtype.char not in ufunc.types:
+            raise TypeError(f"{word}: no loop computes in {x.dtype}")
+        axes = reduced_axes(word, x, axis)
+        return reduce_call(x, axes, keepdims, x.dtype, (x.dtype,), dtype=x.dtype)
 
     rule.__doc__ = f"`{word}` of all values over the axes; x has the dtype it is computed in."
     op(
@@ -93,8 +95,8 @@ def _reduction(word: str) -> None:
         combine=plain_combine(word, exact=word not in ROUNDED),
         scratch_bytes=lambda ins, outs, params: 48 * ins[0].n_elements + 64 * outs[0].n_elements,
         cases=_reduce_cases(kinds),
-        oracle=lambda x, axes, keepdims=False: ufunc.reduce(
-            x, axis=axes, keepdims=keepdims, dtype=x.dtype
+        oracle=lambda x, axis=None, keepdims=False: ufunc.reduce(
+            x, axis=axis, keepdims=keepdims, dtype=x.dtype
         ),
         same="close" if word in ROUNDED else "equal",
     )(rule)

@@ -19,10 +19,10 @@ _UFUNCS = """
 absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_count
 bitwise_or bitwise_xor cbrt ceil conjugate copysign cos cosh deg2rad divide equal exp exp2
 expm1 fabs float_power floor floor_divide fmax fmin fmod gcd greater greater_equal heaviside
-hypot invert isfinite isinf isnan lcm left_shift less less_equal log log10 log1p log2
+hypot invert isfinite isinf isnan lcm ldexp left_shift less less_equal log log10 log1p log2
 logaddexp logaddexp2 logical_and logical_not logical_or logical_xor maximum minimum multiply
 negative nextafter not_equal positive power rad2deg reciprocal remainder right_shift rint
-sign signbit sin sinh sqrt square subtract tan tanh trunc
+sign signbit sin sinh spacing sqrt square subtract tan tanh trunc
 """
 
 
@@ -401,6 +401,24 @@ def _nextafter(a: Any, b: Any, out: Any = None) -> Any:
     return _put(torch.where(torch.isnan(a) | torch.isnan(b), torch.nan, result), out)
 
 
+def _spacing(x: Any, out: Any = None) -> Any:
+    torch = _torch()
+    far = torch.copysign(torch.full_like(x, torch.inf), x)
+    step = _nextafter(x, far) - x
+    return _put(torch.where(torch.isinf(x), torch.nan, step), out)
+
+
+def _ldexp(x: Any, exponent: Any, out: Any = None) -> Any:
+    """In four steps, each a power of two that float64 holds: more shifts everything out."""
+    torch = _torch()
+    x, left = _together(x, exponent)
+    found, left = x.to(torch.float64), left.clamp(-4000, 4000).to(torch.int64)
+    for _ in range(4):
+        step = left.clamp(-1000, 1000)
+        found, left = found * torch.exp2(step.to(torch.float64)), left - step
+    return _put(found.to(x.dtype), out)
+
+
 def _in_float32(name: str) -> Word:
     """For functions torch lacks in float16 on some devices."""
 
@@ -540,6 +558,7 @@ _CUDA: dict[str, Word] = {
     "imag": _imag,
     "invert": _ring_word("bitwise_not"),
     "lcm": _lcm,
+    "ldexp": _ldexp,
     "left_shift": _shift(left=True),
     "less": _comparison("lt", swap=False, or_equal=False),
     "less_equal": _comparison("le", swap=False, or_equal=True),
@@ -559,6 +578,7 @@ _CUDA: dict[str, Word] = {
     "add": _sum_word("add"),
     "subtract": _sum_word("subtract"),
     "sign": _sign,
+    "spacing": _spacing,
     "where": _where,
 }
 
