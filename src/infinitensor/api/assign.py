@@ -12,7 +12,7 @@ from numpy._core._exceptions import _UFuncOutputCastingError
 from infinitensor.api import views
 from infinitensor.api.record import Ref, host_view, record, record_write, stored
 from infinitensor.api.rule import cached_rule
-from infinitensor.api.version import Version, user_site
+from infinitensor.api.version import Shown, Version, user_site
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype, dtype_of
 from infinitensor.errors import LayoutError, MemoryBudgetError
@@ -52,9 +52,7 @@ def call_op(name: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def _is_tensor(value: Any) -> bool:
-    from infinitensor.api.tensor import Tensor
-
-    return isinstance(value, Tensor)
+    return isinstance(value, Shown)
 
 
 def guarded(function: Callable[..., Made]) -> Callable[..., Made]:
@@ -480,6 +478,8 @@ def _fitted(dtype: np.dtype[Any], value: Any, shape: tuple[int, ...], text: str)
         given = cast(value, dtype, False, "unsafe")
     while given.ndim > len(shape) and given.shape[0] == 1:
         given = given.reshape(given.shape[1:])
+    if given.shape == shape:
+        return given
     try:
         return call_op("broadcast_to", given, shape)
     except ValueError:
@@ -628,28 +628,20 @@ def replace(tensor: Tensor, value: Tensor) -> None:
 @guarded
 def in_place(tensor: Tensor, name: str, other: Any) -> Tensor:
     """`x op= y`, with NumPy's casting rule and errors."""
-    ufunc: np.ufunc = getattr(np, name)
     _check_writable_operand(tensor)
-    ghost = np.empty(0, tensor.dtype)
-    if _is_tensor(other):
-        stand_in: Any = np.empty(0, other.dtype)
-    elif isinstance(other, bool | int | float | complex):
-        stand_in = other
-    else:
+    if not (_is_tensor(other) or isinstance(other, bool | int | float | complex)):
         other = np.asarray(other)
-        stand_in = np.empty(0, other.dtype) if other.ndim else other
     if name == "matmul":
         result = call_op(name, tensor, other)
-        if not np.can_cast(result.dtype, tensor.dtype, "same_kind"):
-            np.add(ghost, np.empty(0, result.dtype), out=ghost)
+        _check_cast("add", tensor.dtype, result.dtype)
     else:
         try:
-            with np.errstate(all="ignore"):
-                ufunc(ghost, stand_in, out=ghost)
+            if hasattr(other, "dtype"):
+                _check_cast(name, tensor.dtype, other.dtype)
+            else:
+                _try(name, tensor.dtype, other)
         except _UFuncOutputCastingError:
-            if (
-                tensor._is_value
-            ):  # a scalar in NumPy: `x[0] += 1.5` computes, then writes with a cast
+            if tensor._is_value:  # a scalar in NumPy: `x[0] += 1.5` computes, then writes and casts
                 return call_op(name, tensor, other)  # type: ignore[no-any-return]
             raise
         result = call_op(name, tensor, other)
@@ -660,6 +652,18 @@ def in_place(tensor: Tensor, name: str, other: Any) -> Tensor:
         )
     write(tensor, tensor._whole(), result)
     return tensor
+
+
+@functools.cache
+def _check_cast(name: str, target: np.dtype[Any], given: np.dtype[Any]) -> None:
+    """NumPy's error if `x op= y` cannot be cast back; what is cached is that there is none."""
+    _try(name, target, np.empty(0, given))
+
+
+def _try(name: str, target: np.dtype[Any], other: Any) -> None:
+    ghost = np.empty(0, target)
+    with np.errstate(all="ignore"):
+        getattr(np, name)(ghost, other, out=ghost)
 
 
 def _check_writable_operand(tensor: Tensor) -> None:

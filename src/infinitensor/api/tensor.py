@@ -15,7 +15,7 @@ from infinitensor.api import assign, export, views
 from infinitensor.api.evaluate import evaluate
 from infinitensor.api.record import Ref, host_view, stored
 from infinitensor.api.standard import check_version
-from infinitensor.api.version import Cell
+from infinitensor.api.version import Cell, Shown
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype
 from infinitensor.ir.view import View, c_strides, whole_view
@@ -34,7 +34,7 @@ EDGE = 3
 """Elements shown at each end of an axis by `repr`, as NumPy does."""
 
 
-class Tensor(TableMethods):
+class Tensor(Shown, TableMethods):
     """A global array. Made by `it.asarray`, by functions and by operators.
 
     Called, as `numpy.ndarray` is, it makes one with no values yet: `it.empty` is the better name.

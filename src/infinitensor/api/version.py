@@ -151,6 +151,12 @@ class Version:
             self.node = None
 
 
+class Shown:
+    """What shows a cell. The base of `Tensor`, so that what `Tensor` is built on can tell one."""
+
+    __slots__ = ()
+
+
 class Cell:
     """The variable behind a tensor and its views: it shows one version after another."""
 

@@ -70,11 +70,15 @@ def _torch_product(torch: Any, x: Any, y: Any, out: Any) -> None:
         out.copy_(_integer_product(torch, x, y))
 
 
+SMALL_PRODUCT = 4096
+"""Multiplications below which handing tiles to torch costs more than it gains."""
+
+
 def _product(xp: Any, x: Any, y: Any, out: Any) -> None:
     """out = x @ y for tiles of one dtype with 2 axes or more."""
     if xp is not np:
         _torch_product(xp, x, y, out)
-    elif out.dtype.kind in "fc":
+    elif out.dtype.kind in "fc" and out.size * x.shape[-1] > SMALL_PRODUCT:
         import torch
 
         _torch_product(torch, torch_view(x), torch_view(y), torch_view(out))
