@@ -24,6 +24,7 @@ import numpy as np
 import infinitensor as it
 from infinitensor import errors, events
 from infinitensor.api.functions import HELPERS, PUBLIC, VIEWS
+from infinitensor.api.random import MEMBERS as RANDOM
 from infinitensor.api.session import COUNTS
 from infinitensor.api.standard import QUESTIONS
 from infinitensor.ops import TABLE
@@ -51,7 +52,10 @@ HELPER_KINDS = {
     "expand_dims": "view",
     "from_dlpack": "conversion",
     "map_tiles": "user's kernel",
+    "random.default_rng": "generator",
+    "random.get_state": "setting",
     "random.seed": "setting",
+    "random.set_state": "setting",
     "ravel": "view or copy",
     "reshape": "view or copy",
 }
@@ -153,7 +157,7 @@ def kind_of(name: str) -> str:
         return "view"
     if name in QUESTIONS:
         return "question"
-    if name in HELPERS or name == "random.seed":
+    if name in HELPERS or name in HELPER_KINDS:
         return HELPER_KINDS[name]
     kind = TABLE[name].kind
     if kind != "program":
@@ -205,7 +209,8 @@ def cut_of(name: str) -> str:
 
 def public_functions() -> dict[str, Callable[..., Any]]:
     """Functions by their full names, those of the submodules too."""
-    return {**PUBLIC, "random.seed": it.random.seed}
+    members = {n: f for n, f in RANDOM.items() if inspect.isfunction(f)}
+    return {**PUBLIC, **members}
 
 
 def tensor_members() -> dict[str, Any]:
@@ -330,6 +335,10 @@ def functions_section() -> list[str]:
         mine = [name for name in names if name.startswith(f"{submodule}.")]
         lines += ["", f"### {submodule}", ""]
         lines += [*table("call", "what it gives", "kind", "cut or whole"), *function_rows(mine)]
+    classes = [name for name, member in RANDOM.items() if inspect.isclass(member)]
+    lines += ["", "`random.Generator` (made by `random.default_rng`) and `random.RandomState` have"]
+    lines += ["these functions as methods, with streams of their own. Classes:"]
+    lines += [", ".join(f"`{name}`" for name in sorted(classes)) + "."]
     return lines
 
 

@@ -14,6 +14,7 @@ from infinitensor.api.csr import Csr
 from infinitensor.api.explain import Plan, explain, plan
 from infinitensor.api.functions import MEMBERS as _MEMBERS
 from infinitensor.api.functions import PUBLIC as _PUBLIC
+from infinitensor.api.random import MEMBERS as _RANDOM
 from infinitensor.api.session import Session, current_session, init, shutdown
 from infinitensor.api.standard import VERSION as _ARRAY_API
 from infinitensor.api.standard import __array_namespace_info__ as __array_namespace_info__
@@ -64,7 +65,7 @@ def stats(reset: _Any = False) -> dict[str, _Any]:
     return current_session().stats(reset)
 
 
-for _name, _function in {**_PUBLIC, **_MEMBERS}.items():
+for _name, _function in {**_PUBLIC, **_MEMBERS, **_RANDOM}.items():
     _head, _, _tail = _name.partition(".")
     if not _tail:
         globals()[_name] = _function

@@ -248,6 +248,13 @@ def large(rng: np.random.Generator) -> dict[str, list[Any]]:
         "_random_normal": [
             (np.int64(3), 0.0, 1.0, SHAPE, kind) for kind in (np.float64, np.float32)
         ],
+        "_random_open": [(np.int64(3), SHAPE)],
+        "_random_gamma": [(np.int64(3), 0.5, SHAPE), (np.int64(3), abs(x) + 1, SHAPE, True)],
+        "_random_poisson": [(np.int64(3), abs(x) * 9, SHAPE), (np.int64(3), 40.0, SHAPE)],
+        "_random_binomial": [(np.int64(3), 40.0, values("int64") / 6, SHAPE)],
+        "_random_zipf": [(np.int64(3), abs(x) + 1.5, SHAPE)],
+        "_random_vonmises": [(np.int64(3), abs(x), SHAPE)],
+        "_checked": [(abs(x), "scale", "< 0"), (abs(x), "lam", "< 0 or {0} is NaN")],
         "_random_integers": [
             (np.int64(3), np.int64(-4), np.uint64(9), SHAPE, kind) for kind in (np.int64, np.uint8)
         ],

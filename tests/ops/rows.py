@@ -336,6 +336,35 @@ CHANGING: dict[str, list[Given]] = {
 """Ops that change their first argument. `_write` is `x[region] = value`."""
 
 _KEY = np.int64(20240229)
+_THREE = np.array([0.4, 1.0, 2.0])
+_PARAMETERS: dict[str, tuple[Any, ...]] = {
+    "beta": (0.5, 0.7),
+    "binomial": (9, 0.3),
+    "chisquare": (3.0,),
+    "exponential": (2.0,),
+    "f": (3.0, 5.0),
+    "gamma": (0.5, 2.0),
+    "geometric": (0.3,),
+    "gumbel": (1.0, 2.0),
+    "laplace": (1.0, 2.0),
+    "logistic": (1.0, 2.0),
+    "lognormal": (1.0, 0.5),
+    "logseries": (0.4,),
+    "negative_binomial": (3.0, 0.4),
+    "noncentral_chisquare": (3.0, 1.0),
+    "noncentral_f": (3.0, 5.0, 1.0),
+    "pareto": (3.0,),
+    "poisson": (6.0,),
+    "power": (3.0,),
+    "rayleigh": (2.0,),
+    "standard_t": (3.0,),
+    "triangular": (-1.0, 0.25, 2.0),
+    "vonmises": (1.0, 2.0),
+    "wald": (1.0, 2.0),
+    "weibull": (1.5,),
+    "zipf": (4.0,),
+}
+"""Parameters of distributions that a number of 0.4 to 2 times the last is still one of."""
 RANDOM: dict[str, list[Given]] = {
     "_random_bits": [
         ((_KEY, (23,)), {}),
@@ -359,12 +388,52 @@ RANDOM: dict[str, list[Given]] = {
     "random.random": [((), {}), (((13, 3),), {}), ((0,), {}), ((23, np.float32), {})],
     "random.normal": [((), {}), ((1.0, 2.0, (5, 7)), {}), ((0, 1, 23), {"dtype": np.float32})],
     "random.standard_normal": [((), {}), (((13, 3),), {}), ((23, np.float32), {})],
+    "random.permutation": [((23,), {}), ((_TABLE,), {}), ((_TABLE, 1), {})],
+    "_random_open": [((_KEY, (5, 7)), {}), ((_KEY, ()), {})],
+    "_random_gamma": [((_KEY, 0.3, (23,)), {}), ((_KEY, np.arange(5.0), (3, 5)), {"log": True})],
+    "_random_poisson": [((_KEY, 3.0, (23,)), {}), ((_KEY, np.arange(5.0) * 9, (3, 5)), {})],
+    "_random_binomial": [
+        ((_KEY, 9.0, 0.4, (23,)), {}),
+        ((_KEY, np.array([[9.0], [200.0]]), np.array([0.0, 0.1, 0.9]), (4, 2, 3)), {}),
+    ],
+    "_random_zipf": [((_KEY, 2.0, (23,)), {}), ((_KEY, np.array([1.1, 4.0]), (3, 2)), {})],
+    "_random_vonmises": [((_KEY, 2.0, (23,)), {}), ((_KEY, np.array([0.0, 1e7]), (3, 2)), {})],
+    **{
+        f"random.{name}": [
+            ((*some, (5, 3)), {}),
+            ((*some[:-1], _THREE * some[-1]), {"size": (2, 3)}),
+        ]
+        for name, some in _PARAMETERS.items()
+    },
     "random.integers": [
         ((10,), {}),
         ((-5, 5, (5, 7)), {}),
         ((0, 255, 23, np.uint8), {"endpoint": True}),
         ((0, 2**63, 23, np.uint64), {}),
+        ((np.array([0, 5, -3]), np.array([[9], [7]])), {}),
     ],
-    "random.permutation": [((23,), {}), ((_TABLE,), {}), ((_TABLE, 1), {})],
+    "random.randint": [((6,), {"size": (5, 3)})],
+    "random.random_integers": [((6,), {"size": (5, 3)})],
+    "random.standard_cauchy": [((23,), {})],
+    "random.standard_exponential": [(((5, 3),), {}), ((23, np.float32), {})],
+    "random.standard_gamma": [((2.0, (5, 3)), {}), ((_THREE, (2, 3), np.float32), {})],
+    "random.dirichlet": [((_THREE,), {"size": (4,)})],
+    "random.multinomial": [((20, [0.2, 0.3, 0.5]), {"size": (4,)})],
+    "random.multivariate_normal": [
+        (([1.0, 2.0], [[2.0, 1.0], [1.0, 2.0]]), {"size": (5,), "method": method})
+        for method in ("svd", "eigh", "cholesky")
+    ],
+    "random.permuted": [((_TABLE,), {}), ((_TABLE, 1), {}), ((_TABLE, 0), {})],
+    "random.shuffle": [((_TABLE.copy(),), {})],
+    "random.choice": [
+        ((9, (5, 3)), {}),
+        ((_TABLE, 4), {"axis": 1, "replace": False}),
+        ((3, (5, 3)), {"p": [0.2, 0.3, 0.5]}),
+        ((_THREE, 2), {"p": [0.2, 0.3, 0.5], "replace": False}),
+    ],
+    "random.bytes": [((11,), {})],
+    "random.rand": [((5, 3), {}), ((), {})],
+    "random.randn": [((5, 3), {}), ((), {})],
+    **{f"random.{name}": [(((5, 3),), {})] for name in ("random_sample", "ranf", "sample")},
 }
 """Arguments of the random ops: their values depend on the key alone."""

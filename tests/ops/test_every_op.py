@@ -267,7 +267,8 @@ def test_random_numbers_depend_on_neither_tiles_nor_devices(name: str, devices: 
             _REFERENCE[key] = reference(op, args, kwargs)
         want = _REFERENCE[key]
         assert (np.shape(got), np.asarray(got).dtype) == (np.shape(want), np.asarray(want).dtype)
-        if ON_CPU or np.asarray(want).dtype.kind != "f":
+        exact = ON_CPU and name != "random.multivariate_normal"  # it ends with a matrix product
+        if exact or np.asarray(want).dtype.kind != "f":
             np.testing.assert_array_equal(got, want, str(row))
         else:
             np.testing.assert_allclose(got, want, 1e-5, 1e-6, err_msg=str(row))

@@ -573,14 +573,7 @@ def _frozen(mapping: Any) -> Any:
     )
 
 
-def seed(value: int) -> None:
-    """Start the random streams of this session anew: the same calls give the same numbers."""
-    session = current_session()
-    session.seed = int(value)
-    session.stream = 0
-
-
-MEMBERS: dict[str, Any] = {"linalg.LinAlgError": np.linalg.LinAlgError, "random.seed": seed}
+MEMBERS: dict[str, Any] = {"linalg.LinAlgError": np.linalg.LinAlgError}
 """What submodules have besides the functions of the table."""
 
 VIEWS: dict[str, Callable[..., Any]] = {

@@ -3,6 +3,7 @@
 from infinitensor.ops import (  # noqa: F401 - chapters enter their ops when imported
     contraction,
     creation,
+    distributions,
     elementwise,
     factor,
     fold,
@@ -18,6 +19,8 @@ from infinitensor.ops import (  # noqa: F401 - chapters enter their ops when imp
     position,
     random,
     reduction,
+    rejection,
+    sampling,
     scan,
     sparse,
     spectral,
