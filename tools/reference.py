@@ -27,6 +27,7 @@ from infinitensor.api.functions import HELPERS, PUBLIC, VIEWS
 from infinitensor.api.random import MEMBERS as RANDOM
 from infinitensor.api.session import COUNTS
 from infinitensor.api.standard import QUESTIONS
+from infinitensor.dtypes import TYPES
 from infinitensor.ops import TABLE
 
 if TYPE_CHECKING:
@@ -264,7 +265,7 @@ def undocumented() -> list[str]:
     missing = [name for name, f in public_functions().items() if not first_sentence(f.__doc__)]
     for name in it.__all__:
         value = getattr(it, name)
-        if not isinstance(value, np.dtype) and not first_sentence(inspect.getdoc(value)):
+        if not first_sentence(inspect.getdoc(value)):
             missing.append(name)
     for name, member in tensor_members().items():
         if not first_sentence(member.__doc__):
@@ -403,9 +404,9 @@ def session_section() -> list[str]:
 
 
 def values_section() -> list[str]:
-    dtypes = [name for name in it.__all__ if isinstance(getattr(it, name), np.dtype)]
     lines = ["## Dtypes and constants", ""]
-    lines += ["Dtypes: " + ", ".join(f"`{name}`" for name in sorted(dtypes)) + ".", ""]
+    lines += ["NumPy's types, as dtypes, for scalars, and for their families:", ""]
+    lines += [", ".join(f"`{name}`" for name in TYPES) + ".", ""]
     lines += [*table("constant", "value"), *(row(f"`{n}`", CONSTANTS[n]) for n in CONSTANTS)]
     return lines
 

@@ -182,9 +182,8 @@ def line_of(name: str, value: Any) -> str:
         return f"from infinitensor import {short} as {short}"
     home = written_in(value)
     if home is not None:
-        return f"from {home} import {value.__name__} as {short}"
-    if isinstance(value, np.dtype):
-        return f"{short}: _np.dtype[_np.{value.type.__name__}]"
+        there = short if vars(sys.modules[home]).get(short) is value else value.__name__
+        return f"from {home} import {there} as {short}"
     if inspect.isfunction(value):
         return definition(name, value)
     kind = type(value).__name__

@@ -21,23 +21,7 @@ from infinitensor.api.standard import __array_namespace_info__ as __array_namesp
 from infinitensor.api.tensor import Tensor
 from infinitensor.api.ufunc import ufunc
 from infinitensor.config import Config, config
-from infinitensor.dtypes import bool_ as bool
-from infinitensor.dtypes import bool_ as bool_
-from infinitensor.dtypes import (
-    complex64,
-    complex128,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
+from infinitensor.dtypes import TYPES as _TYPES
 from infinitensor.errors import (
     DeviceOutOfMemoryError,
     InfiniTensorError,
@@ -53,6 +37,7 @@ __version__ = "0.1.0"
 __array_api_version__ = _ARRAY_API
 e, pi, inf, nan, newaxis = _np.e, _np.pi, _np.inf, _np.nan, None
 ndarray = Tensor
+globals().update(_TYPES)
 
 
 def stats(reset: _Any = False) -> dict[str, _Any]:
@@ -91,30 +76,16 @@ __all__ = [
     "SessionClosedError",
     "TaskError",
     "Tensor",
-    "bool",
-    "bool_",
-    "complex64",
-    "complex128",
     "config",
     "errors",
     "events",
     "explain",
-    "float16",
-    "float32",
-    "float64",
     "init",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
     "plan",
     "shutdown",
     "stats",
     "ufunc",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
+    *_TYPES,
     *sorted({name.partition(".")[0] for name in _PUBLIC}),
 ]
 

@@ -54,28 +54,56 @@ from infinitensor.errors import MemoryBudgetError as MemoryBudgetError
 from infinitensor.errors import SessionClosedError as SessionClosedError
 from infinitensor.errors import TaskError as TaskError
 from infinitensor.ir.mesh import Mesh as Mesh
+from numpy import bool as bool
+from numpy import bool_ as bool_
+from numpy import byte as byte
+from numpy import cdouble as cdouble
+from numpy import complex128 as complex128
+from numpy import complex64 as complex64
+from numpy import complexfloating as complexfloating
+from numpy import csingle as csingle
+from numpy import double as double
+from numpy import dtype as dtype
+from numpy import float16 as float16
+from numpy import float32 as float32
+from numpy import float64 as float64
+from numpy import floating as floating
+from numpy import generic as generic
+from numpy import half as half
+from numpy import inexact as inexact
+from numpy import int16 as int16
+from numpy import int32 as int32
+from numpy import int64 as int64
+from numpy import int8 as int8
+from numpy import int_ as int_
+from numpy import intc as intc
+from numpy import integer as integer
+from numpy import intp as intp
+from numpy import long as long
+from numpy import longlong as longlong
+from numpy import number as number
+from numpy import short as short
+from numpy import signedinteger as signedinteger
+from numpy import single as single
+from numpy import ubyte as ubyte
+from numpy import uint as uint
+from numpy import uint16 as uint16
+from numpy import uint32 as uint32
+from numpy import uint64 as uint64
+from numpy import uint8 as uint8
+from numpy import uintc as uintc
+from numpy import uintp as uintp
+from numpy import ulong as ulong
+from numpy import ulonglong as ulonglong
+from numpy import unsignedinteger as unsignedinteger
+from numpy import ushort as ushort
 
 _ArrayLike: TypeAlias = Tensor | _npt.ArrayLike
 _Axis: TypeAlias = SupportsIndex | _Sequence[SupportsIndex] | None
 _Shape: TypeAlias = SupportsIndex | _Sequence[SupportsIndex]
 
-bool: _np.dtype[_np.bool]
-bool_: _np.dtype[_np.bool]
-complex64: _np.dtype[_np.complex64]
-complex128: _np.dtype[_np.complex128]
 config: Config
-float16: _np.dtype[_np.float16]
-float32: _np.dtype[_np.float32]
-float64: _np.dtype[_np.float64]
-int8: _np.dtype[_np.int8]
-int16: _np.dtype[_np.int16]
-int32: _np.dtype[_np.int32]
-int64: _np.dtype[_np.int64]
 def stats(reset: Any = ...) -> _b.dict[_b.str, Any]: ...
-uint8: _np.dtype[_np.uint8]
-uint16: _np.dtype[_np.uint16]
-uint32: _np.dtype[_np.uint32]
-uint64: _np.dtype[_np.uint64]
 abs: ufunc
 absolute: ufunc
 acos: ufunc

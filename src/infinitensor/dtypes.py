@@ -15,6 +15,15 @@ uint8, uint16, uint32, uint64 = (np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
 float16, float32, float64 = (np.dtype(f"float{n}") for n in (16, 32, 64))
 complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
 
+NAMES = """
+bool bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64
+complex128 byte ubyte short ushort intc uintc int_ uint long ulong longlong ulonglong intp uintp
+half single double csingle cdouble dtype generic number integer signedinteger unsignedinteger
+inexact floating complexfloating
+"""
+TYPES: dict[str, Any] = {name: getattr(np, name) for name in NAMES.split()}
+"""What users call dtypes: NumPy's own types, which also make scalars, and their families."""
+
 SIGNED = (int8, int16, int32, int64)
 UNSIGNED = (uint8, uint16, uint32, uint64)
 INTEGERS = SIGNED + UNSIGNED

@@ -266,3 +266,10 @@ def test_shapes_are_answered_without_values() -> None:
 def test_a_tensor_fills_a_tensor() -> None:
     filled = it.full((2, 2), it.asarray(2.5))
     np.testing.assert_array_equal(filled, np.full((2, 2), 2.5))
+
+
+def test_dtype_names_make_scalars_as_numpys_do() -> None:
+    assert type(it.float32(1.5)) is np.float32
+    assert (it.asarray([1, 2], dtype=it.int8) + it.int8(3)).dtype == np.int8
+    assert it.zeros(2, dtype=it.double).dtype == it.dtype("f8")
+    assert isinstance(it.ones(1, dtype=it.uint16).dtype.type(3), it.unsignedinteger)

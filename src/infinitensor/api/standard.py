@@ -24,7 +24,7 @@ MAX_AXES = 64
 
 def _dtype_of(value: Any) -> Any:
     """The dtype of an array; anything else as it is."""
-    return getattr(value, "dtype", value)
+    return value if isinstance(value, type) else getattr(value, "dtype", value)
 
 
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
