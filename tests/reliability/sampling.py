@@ -10,6 +10,7 @@ import zlib
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,11 @@ Case = TypeVar("Case")
 
 SEED = int(os.environ.get("INFINITENSOR_TEST_SEED", "20261115"))
 WHOLE = os.environ.get("INFINITENSOR_TEST_ALL", "") == "1"
+
+
+def time_limit(seconds: float) -> pytest.MarkDecorator:
+    """The mark that ends a test of a sample after some seconds, of everything after 15 times."""
+    return pytest.mark.timeout(15 * seconds if WHOLE else seconds)
 
 
 def logged_rng(*labels: object) -> np.random.Generator:

@@ -16,13 +16,13 @@ import torch
 import infinitensor as it
 
 from . import child
-from .sampling import logged_rng, sample
+from .sampling import logged_rng, sample, time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.filterwarnings("error")]
+pytestmark = [time_limit(120), pytest.mark.filterwarnings("error")]
 
 RELATIVE = {"float16": 2e-3, "float32": 2e-5, "float64": 1e-12, "complex128": 1e-12}
 

@@ -16,14 +16,14 @@ import infinitensor as it
 from infinitensor import events
 
 from .programs import PROGRAMS
-from .sampling import logged_rng, sample
+from .sampling import logged_rng, sample, time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from .conftest import HoldsBar
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.filterwarnings("error")]
+pytestmark = [time_limit(120), pytest.mark.filterwarnings("error")]
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from . import child
-from .sampling import WHOLE, logged_rng
+from .sampling import WHOLE, logged_rng, time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .conftest import HoldsBar
 
-pytestmark = [pytest.mark.timeout(280), pytest.mark.filterwarnings("error")]
+pytestmark = [time_limit(280), pytest.mark.filterwarnings("error")]
 
 N_MOMENTS = 20 if WHOLE else 8
 

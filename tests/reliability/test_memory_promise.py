@@ -14,12 +14,12 @@ import infinitensor as it
 from infinitensor import events
 
 from .programs import PROGRAMS, Program
-from .sampling import logged_rng, sample
+from .sampling import logged_rng, sample, time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.filterwarnings("error")]
+pytestmark = [time_limit(120), pytest.mark.filterwarnings("error")]
 
 BUDGET_BYTES = 256 << 20
 

@@ -13,11 +13,12 @@ import pytest
 import infinitensor as it
 
 from . import child
+from .sampling import time_limit
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.filterwarnings("error")]
+pytestmark = [time_limit(120), pytest.mark.filterwarnings("error")]
 
 FORK = """
 import warnings

@@ -14,12 +14,12 @@ import scipy.special
 import infinitensor as it
 from infinitensor import events
 
-from .sampling import logged_rng, sample
+from .sampling import logged_rng, sample, time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("error")]
+pytestmark = [time_limit(300), pytest.mark.filterwarnings("error")]
 
 SHAPE = (1537, 2731)  # 4.2 million: uneven, and more than the largest tile
 CUTS = list(itertools.product([1 << 17, 1 << 18, 1 << 20, 1 << 22], [1, 2, 3, 4]))
