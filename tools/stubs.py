@@ -122,7 +122,7 @@ def results_of(name: str, function: Callable[..., Any]) -> Iterable[Any]:
             warnings.simplefilter("ignore")
             try:
                 yield function(*args, **kwargs)
-            except (TypeError, ValueError, IndexError):  # a case of an error
+            except (TypeError, ValueError, IndexError, ZeroDivisionError):  # a case of an error
                 continue
 
 

@@ -28,7 +28,7 @@ from tests.ops.rows import (
 )
 
 import infinitensor as it
-from infinitensor.api.functions import namespace
+from infinitensor.api.functions import PUBLIC, namespace
 from infinitensor.ops import TABLE
 
 if TYPE_CHECKING:
@@ -105,9 +105,8 @@ def operands(op: Op, value: Any, form: str) -> Any:
 
 def function_of(op: Op) -> Callable[..., Any]:
     """The op as programs over it call it; internal ops have one too."""
-    name = op.name.replace(".", "_")
-    found: Callable[..., Any] = it.astype if op.name == "_cast" else getattr(namespace, name)
-    return found
+    inner: Callable[..., Any] = getattr(namespace, op.name.replace(".", "_"))
+    return it.astype if op.name == "_cast" else PUBLIC.get(op.name, inner)
 
 
 def outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -235,14 +234,14 @@ def assert_changed(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], for
     ]
     with np.errstate(all="ignore"), catch_warnings():
         simplefilter("ignore")
-        if name == "put":
-            np.put(expected, *args[1:], **kwargs)
-        else:
+        if name == "_write":
             expected[args[1]] = args[2]
-    if name == "put":
-        namespace.put(x, *rest, **kwargs)
-    else:
+        else:
+            getattr(np, name)(expected, *args[1:], **kwargs)
+    if name == "_write":
         x[rest[0]] = rest[1]
+    else:
+        getattr(namespace, name)(x, *rest, **kwargs)
     np.testing.assert_array_equal(x.numpy(), expected)
     assert x.dtype == expected.dtype
 

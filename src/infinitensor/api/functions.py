@@ -631,7 +631,8 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
     found.update(HELPERS)
     found.update(QUESTIONS)
     for name, function in found.items():
-        setattr(namespace, name.replace(".", "_"), function)
+        if not hasattr(Namespace, name):  # `xp.block(n)` is the length of a block, not np.block
+            setattr(namespace, name.replace(".", "_"), function)
         head, _, tail = name.partition(".")
         if tail:
             if head not in namespace.__dict__:

@@ -866,7 +866,8 @@ def _split_points(n: int, sections: Any, *, even: bool) -> list[int]:
     return [0, *(as_int(i) for i in sections), n]
 
 
-def _split(name: str, ary: Any, sections: Any, axis: int, *, even: bool) -> list[Any]:
+def split_views(name: str, ary: Any, sections: Any, axis: int, *, even: bool) -> list[Any]:
+    """Views of the pieces of an axis."""
     axis = normalize_axis_index(axis, len(ary.shape), name)
     points = _split_points(ary.shape[axis], sections, even=even)
     return [ary[along(axis, slice(lo, hi))] for lo, hi in pairwise(points)]
@@ -887,7 +888,7 @@ def split(xp: Any, ary: Any, indices_or_sections: Any, axis: int = 0) -> list[An
     >>> [part.numpy().tolist() for part in it.split(it.arange(4), 2)]
     [[0, 1], [2, 3]]
     """
-    return _split("split", ary, indices_or_sections, axis, even=True)
+    return split_views("split", ary, indices_or_sections, axis, even=True)
 
 
 @program(
@@ -917,7 +918,7 @@ def array_split(xp: Any, ary: Any, indices_or_sections: Any, axis: int = 0) -> l
     >>> [part.numpy().tolist() for part in it.array_split(it.arange(3), 2)]
     [[0, 1], [2]]
     """
-    return _split("array_split", ary, indices_or_sections, axis, even=False)
+    return split_views("array_split", ary, indices_or_sections, axis, even=False)
 
 
 @program("vsplit", "ary", cases=_split_cases, same="equal")
@@ -930,7 +931,7 @@ def vsplit(xp: Any, ary: Any, indices_or_sections: Any) -> list[Any]:
     """
     if len(ary.shape) < 2:
         raise ValueError("vsplit only works on arrays of 2 or more dimensions")
-    return _split("vsplit", ary, indices_or_sections, 0, even=True)
+    return split_views("vsplit", ary, indices_or_sections, 0, even=True)
 
 
 @program("hsplit", "ary", cases=_split_cases, same="equal")
@@ -944,7 +945,7 @@ def hsplit(xp: Any, ary: Any, indices_or_sections: Any) -> list[Any]:
     if not len(ary.shape):
         raise ValueError("hsplit only works on arrays of 1 or more dimensions")
     axis = 1 if len(ary.shape) > 1 else 0
-    return _split("hsplit", ary, indices_or_sections, axis, even=True)
+    return split_views("hsplit", ary, indices_or_sections, axis, even=True)
 
 
 def diagonal_of(xp: Any, a: Any, offset: int, axis1: int, axis2: int) -> Any:

@@ -1,4 +1,4 @@
-"""Sorting, searching in what is sorted, and the distinct values.
+"""Sorting, and searching in what is sorted.
 
 An axis within a block is sorted by one kernel. A longer one is sorted in runs of a block, and each
 piece of the result is then merged from the parts of the runs that belong to its ranks.
@@ -6,7 +6,7 @@ piece of the result is then merged from the parts of the runs that belong to its
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
@@ -15,7 +15,6 @@ from infinitensor.dtypes import int64, to_torch
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.bridge import as_signed
 from infinitensor.ops.gather import along, gather_form, is_empty
-from infinitensor.ops.index import count_pass
 from infinitensor.ops.registry import op, program
 
 if TYPE_CHECKING:
@@ -482,180 +481,6 @@ def argsort(
     return (n - 1) - order[backwards] if descending else order
 
 
-def _first_of_each(xp: Any, values: Any, *, equal_nan: bool) -> Any:
-    """The mask of the values, sorted, that differ from the one before."""
-    before, after = values[:-1], values[1:]
-    differs = after != before
-    if equal_nan and values.dtype.kind in "fc":
-        differs = differs & ((after == after) | (before == before))
-    first = xp.ones((min(values.shape[0], 1),), dtype=bool)
-    return xp._concatenate([first, differs], 0)
-
-
-class Distinct(NamedTuple):
-    """What can be said of the distinct values; None where nobody asked."""
-
-    values: Any
-    indices: Any = None
-    inverse: Any = None
-    counts: Any = None
-
-
-def _distinct(
-    xp: Any,
-    x: Any,
-    *,
-    equal_nan: bool,
-    index: bool = False,
-    inverse: bool = False,
-    counts: bool = False,
-) -> Distinct:
-    flat = x.reshape(-1)
-    n = flat.shape[0]
-    order = xp.argsort(flat) if index or inverse else None
-    values = xp.sort(flat) if order is None else xp._take(flat, [order], (0,), 0)
-    first = _first_of_each(xp, values, equal_nan=equal_nan)
-    blocks = count_pass(xp, first)
-    back = None
-    if inverse:
-        rank = xp.cumsum(first) - 1
-        back = xp._scatter(xp.zeros((n,), dtype=int64), [order], rank, (0,), 0, "set")
-        back = back.reshape(x.shape)
-    spans = None
-    if counts:
-        starts = xp._nonzero_fill(first, *blocks)
-        spans = xp._concatenate([starts[1:], xp.full((min(n, 1),), n)], 0) - starts
-    return Distinct(
-        xp._mask_select(values, first, *blocks),
-        xp._mask_select(order, first, *blocks) if index else None,
-        back,
-        spans,
-    )
-
-
-def _repeated(rng: Any) -> list[Any]:
-    x = rng.integers(0, 5, (4, 6))
-    return [((x,), {}), ((np.where(x == 2, np.nan, x),), {}), ((np.zeros(0),), {}), ((x > 2,), {})]
-
-
-def _repeated_with_parts(rng: Any) -> list[Any]:
-    asked = {"return_index": True, "return_inverse": True, "return_counts": True}
-    parts = [{name: True} for name in asked]
-    return [
-        *_repeated(rng),
-        *((args, kwargs) for args, _ in _repeated(rng) for kwargs in (asked, *parts)),
-    ]
-
-
-@program("unique", "ar", cases=_repeated_with_parts, same="equal")
-def unique(
-    xp: Any,
-    ar: Any,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    *,
-    equal_nan: bool = True,
-) -> Any:
-    """The distinct values, sorted; all NaNs are one unless `equal_nan=False`.
-
-    On request also where each is found first, which one each element is, and how often each
-    occurs. How many there are is a shape: the array is sorted and counted now.
-
-    >>> import infinitensor as it
-    >>> it.unique(it.asarray([3, 1, 3, 2])).numpy().tolist()
-    [1, 2, 3]
-    """
-    found = _distinct(
-        xp,
-        ar,
-        equal_nan=equal_nan,
-        index=return_index,
-        inverse=return_inverse,
-        counts=return_counts,
-    )
-    given = tuple(part for part in found if part is not None)
-    return given[0] if len(given) == 1 else given
-
-
-@program(
-    "unique_values",
-    "x",
-    cases=_repeated,
-    same="equal",
-    oracle=lambda x: np.sort(np.unique_values(x)),
-)
-def unique_values(xp: Any, x: Any) -> Any:
-    """The distinct values, sorted; each NaN counts for itself (Array API).
-
-    >>> import infinitensor as it
-    >>> it.unique_values(it.asarray([3, 1, 3, 2])).numpy().tolist()
-    [1, 2, 3]
-    """
-    return _distinct(xp, x, equal_nan=False).values
-
-
-class UniqueCountsResult(NamedTuple):
-    """What `unique_counts` returns."""
-
-    values: Any
-    counts: Any
-
-
-class UniqueInverseResult(NamedTuple):
-    """What `unique_inverse` returns."""
-
-    values: Any
-    inverse_indices: Any
-
-
-class UniqueAllResult(NamedTuple):
-    """What `unique_all` returns."""
-
-    values: Any
-    indices: Any
-    inverse_indices: Any
-    counts: Any
-
-
-@program("unique_counts", "x", cases=_repeated, same="equal")
-def unique_counts(xp: Any, x: Any) -> UniqueCountsResult:
-    """The distinct values and how often each occurs (Array API).
-
-    >>> import infinitensor as it
-    >>> it.unique_counts(it.asarray([3, 1, 3, 2])).counts.numpy().tolist()
-    [1, 1, 2]
-    """
-    found = _distinct(xp, x, equal_nan=False, counts=True)
-    return UniqueCountsResult(found.values, found.counts)
-
-
-@program(  # NumPy numbers NaNs in no order
-    "unique_inverse", "x", cases=lambda rng: _repeated(rng)[::2], same="equal"
-)
-def unique_inverse(xp: Any, x: Any) -> UniqueInverseResult:
-    """The distinct values and which one each element is (Array API).
-
-    >>> import infinitensor as it
-    >>> it.unique_inverse(it.asarray([3, 1, 3, 2])).inverse_indices.numpy().tolist()
-    [2, 0, 2, 1]
-    """
-    found = _distinct(xp, x, equal_nan=False, inverse=True)
-    return UniqueInverseResult(found.values, found.inverse)
-
-
-@program("unique_all", "x", cases=_repeated, same="equal")
-def unique_all(xp: Any, x: Any) -> UniqueAllResult:
-    """The distinct values with first indices, inverse and counts (Array API).
-
-    >>> import infinitensor as it
-    >>> it.unique_all(it.asarray([3, 1, 3, 2])).indices.numpy().tolist()
-    [1, 3, 0]
-    """
-    found = _distinct(xp, x, equal_nan=False, index=True, inverse=True, counts=True)
-    return UniqueAllResult(*found)
-
-
 # --- searching --------------------------------------------------------------------------------
 
 
@@ -770,37 +595,3 @@ def searchsorted(xp: Any, a: Any, v: Any, side: str = "left", sorter: Any = None
             raise ValueError("sorter.size must equal len(a)")
         a = xp.take(a, sorter, 0)
     return xp._searchsorted(a, v, side)
-
-
-def _isin_cases(rng: Any) -> list[Any]:
-    x = rng.integers(0, 9, (3, 5))
-    holes = np.array([1.0, np.nan, -0.0, np.inf])
-    return [
-        ((x, [2, 5, 5]), {}),
-        ((x, rng.integers(0, 9, (2, 3))), {"invert": True}),
-        ((x, 4), {}),
-        ((holes, np.array([np.nan, 0.0, np.inf])), {}),
-        ((x.astype("c8"), np.array([1, 2 + 1j])), {}),
-        ((x > 4, [True]), {}),
-        ((x, np.zeros(0)), {}),
-        ((np.zeros((0, 2)), x), {}),
-        ((np.int64(3), x), {}),
-    ]
-
-
-@program("isin", "element test_elements", cases=_isin_cases, same="equal")
-def isin(
-    xp: Any, element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False
-) -> Any:
-    """Whether each element is among the test elements; NaN is among none.
-
-    The elements are cut, the sorted test elements are not. That they are unique is no help here.
-
-    >>> import infinitensor as it
-    >>> it.isin(it.asarray([1, 2, 3]), it.asarray([3, 1])).numpy()
-    array([ True, False,  True])
-    """
-    line = xp.sort(xp.reshape(test_elements, -1))
-    after = xp.searchsorted(line, element, "right")
-    found = xp.logical_and(after > xp.searchsorted(line, element, "left"), element == element)
-    return xp.logical_not(found) if invert else found

@@ -1,0 +1,47 @@
+"""A condition on values that the user is told about when they are computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from infinitensor.ir.op import Call, Spec, call
+from infinitensor.ops.registry import broadcast_form, op
+
+ERRORS: dict[str, type[Exception]] = {
+    error.__name__: error for error in (ValueError, ZeroDivisionError, IndexError, TypeError)
+}
+
+
+def _checked_kernel(xp: Any, x: Any, holds: Any, out: Any, error: str, text: str) -> None:
+    if not bool(holds.all()):
+        raise ERRORS[error](text)
+    out[...] = x
+
+
+@op(
+    "_checked",
+    "mapped",
+    "x holds",
+    kernel=_checked_kernel,
+    scratch_bytes=lambda ins, outs, params: 64,
+    cases=lambda rng: [
+        ((rng.standard_normal((4, 3)), np.ones((4, 3), bool), "ValueError", "no"), {}),
+        ((rng.integers(0, 9, 5), np.ones(1, bool), "ZeroDivisionError", "no"), {}),
+        ((np.arange(5), np.arange(5) < 4, "ValueError", "not below four"), {}),
+    ],
+    oracle=lambda x, holds, error, text: x if holds.all() else _refuse(error, text),
+    same="equal",
+)
+def _checked(x: Spec, holds: Spec, error: str, text: str) -> Call:
+    """x, if the condition holds everywhere; else the named error, raised when x is computed.
+
+    On CUDA this waits for the device: an error must not be lost.
+    """
+    form = broadcast_form((x, holds), x.shape)
+    return call(form, Spec(x.shape, x.dtype), error=error, text=text)
+
+
+def _refuse(error: str, text: str) -> None:
+    raise ERRORS[error](text)

@@ -1,0 +1,147 @@
+"""Orders by several keys, and orders of which only a part is promised."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from infinitensor.ops.registry import program
+
+
+@program(
+    "lexsort",
+    "",
+    cases=lambda rng: [
+        ((rng.integers(0, 3, (3, 9)),), {}),
+        (([rng.integers(0, 3, 9), rng.normal(size=9)],), {}),
+        (([rng.integers(0, 2, (4, 5)), rng.integers(0, 2, (4, 5))],), {"axis": 0}),
+        ((rng.integers(0, 3, 6),), {}),
+        ((np.zeros((2, 0)),), {}),
+        (([],), {}),
+        (([np.arange(3), np.arange(4)],), {}),
+    ],
+    same="equal",
+)
+def lexsort(xp: Any, keys: Any, axis: int = -1) -> Any:
+    """The stable order by several keys; the last key counts most.
+
+    One sort for each key, from the least significant to the most.
+
+    >>> import infinitensor as it
+    >>> it.lexsort([it.asarray([1, 0, 0]), it.asarray([5, 9, 5])]).tolist()
+    [2, 0, 1]
+    """
+    given = [xp.asarray(key) for key in keys] if isinstance(keys, (list, tuple)) else list(keys)
+    if not given:
+        raise TypeError("need sequence of keys with len > 0 in lexsort")
+    shape = tuple(given[0].shape)
+    if any(tuple(key.shape) != shape for key in given):
+        raise ValueError("lexsort: all keys need to be the same shape")
+    if not shape:
+        return xp.zeros((), dtype=np.int64)
+    axis = normalize_axis_index(axis, len(shape))
+    order = xp.argsort(given[0], axis=axis)
+    for key in given[1:]:
+        again = xp.argsort(xp.take_along_axis(key, order, axis), axis=axis)
+        order = xp.take_along_axis(order, again, axis)
+    return order
+
+
+def _ranks(name: str, kth: Any, n: int, kind: str) -> None:
+    if kind != "introselect":
+        raise ValueError(f"{name}: select kind must be 'introselect' (got {kind!r})")
+    ranks = np.asarray(kth)
+    if ranks.dtype.kind not in "iu":
+        raise TypeError(f"{name}: Partition index must be integer")
+    for rank in ranks.reshape(-1).tolist():
+        if not -n <= rank < max(n, 1):
+            raise ValueError(f"{name}: kth(={rank}) out of bounds ({n})")
+
+
+def _parted(rng: Any) -> list[Any]:
+    x = rng.normal(size=(4, 7))
+    return [
+        ((x, 3), {}),
+        ((x, [1, -1]), {"axis": 0}),
+        ((x, 5), {"axis": None}),
+        ((rng.integers(0, 9, 8), 2), {}),
+        ((x, 9), {}),
+        ((x, 2.0), {}),
+    ]
+
+
+def _as_sorted(sort: Any, part: Any) -> Any:
+    def oracle(a: Any, kth: Any, axis: int | None = -1) -> Any:
+        part(a, kth, axis)  # for its errors
+        return sort(a, axis=axis, kind="stable")
+
+    return oracle
+
+
+@program(
+    "partition",
+    "a",
+    cases=_parted,
+    same="equal",
+    oracle=_as_sorted(np.sort, np.partition),
+    method=False,
+)
+def partition(xp: Any, a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect") -> Any:
+    """The values with those of rank kth in their place, smaller before and larger behind.
+
+    All of them are in order here: an order is one of the partitions.
+
+    >>> import infinitensor as it
+    >>> it.partition(it.asarray([3, 1, 2]), 1).tolist()
+    [1, 2, 3]
+    """
+    n = prod(a.shape) if axis is None else a.shape[normalize_axis_index(axis, len(a.shape))]
+    _ranks("partition", kth, n, kind)
+    return xp.sort(a, axis=axis)
+
+
+@program(
+    "argpartition",
+    "a",
+    cases=_parted,
+    same="equal",
+    oracle=_as_sorted(np.argsort, np.argpartition),
+)
+def argpartition(
+    xp: Any, a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
+) -> Any:
+    """The indices that partition an axis: the stable order, which is one of the partitions.
+
+    >>> import infinitensor as it
+    >>> it.argpartition(it.asarray([3, 1, 2]), 1).tolist()
+    [1, 2, 0]
+    """
+    n = prod(a.shape) if axis is None else a.shape[normalize_axis_index(axis, len(a.shape))]
+    _ranks("argpartition", kth, n, kind)
+    return xp.argsort(a, axis=axis)
+
+
+@program(
+    "sort_complex",
+    "a",
+    cases=lambda rng: [
+        ((rng.normal(size=5) + 1j,), {}),
+        ((rng.integers(0, 9, (3, 4)).astype(np.int8),), {}),
+        ((rng.normal(size=5).astype(np.float32),), {}),
+    ],
+    same="equal",
+)
+def sort_complex(xp: Any, a: Any) -> Any:
+    """The values sorted along the last axis, as complex numbers.
+
+    >>> import infinitensor as it
+    >>> it.sort_complex(it.asarray([2, 1])).tolist()
+    [(1+0j), (2+0j)]
+    """
+    ordered = xp.sort(a)
+    if a.dtype.kind == "c":
+        return ordered
+    return ordered.astype(np.complex64 if a.dtype.char in "bhBH" else np.complex128)
