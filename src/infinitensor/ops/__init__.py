@@ -1,6 +1,7 @@
 """The op table: what can be computed, one entry an op. Importing the package fills it."""
 
 from infinitensor.ops import (  # noqa: F401 - chapters enter their ops when imported
+    bits,
     calculus,
     check,
     closeness,
@@ -9,7 +10,6 @@ from infinitensor.ops import (  # noqa: F401 - chapters enter their ops when imp
     distributions,
     elementwise,
     factor,
-    floats,
     fold,
     fourier,
     gather,

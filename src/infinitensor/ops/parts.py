@@ -1,4 +1,4 @@
-"""Ufuncs that take numbers apart: two outputs each, both made from one tile."""
+"""The parts of numbers: ufuncs with two outputs, both made from one tile, and `fix`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from infinitensor.ir.op import AxisForm, Call, Spec, call
-from infinitensor.ops.registry import op
+from infinitensor.ops.registry import op, program
 
 _ODD = [-0.0, 0.0, np.inf, -np.inf, np.nan, 1.0, -2.5, 1e-310]
 
@@ -91,3 +91,14 @@ def frexp(x: Spec) -> Call:
     [[0.5, -0.6], [4, -1]]
     """
     return _two_parts(np.frexp, x)
+
+
+@program("fix", "x", cases=_part_cases, same="equal")
+def fix(xp: Any, x: Any) -> Any:
+    """The nearest integer towards zero.
+
+    >>> import infinitensor as it
+    >>> it.fix(it.asarray([2.7, -2.7])).tolist()
+    [2.0, -2.0]
+    """
+    return xp.trunc(x)

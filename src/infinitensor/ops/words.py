@@ -68,16 +68,6 @@ def _cpu_expm1(x: Any, out: Any = None) -> Any:
     return made
 
 
-def _cpu_mantissa(x: Any, out: Any = None) -> Any:
-    split: Any = np.frexp
-    return split(x, out=(out, None))[0]
-
-
-def _cpu_exponent(x: Any, out: Any = None) -> Any:
-    split: Any = np.frexp
-    return split(x, out=(None, out))[1]
-
-
 _CPU: dict[str, Word] = {
     **{name: getattr(np, name) for name in _UFUNCS.split()},
     "expm1": _cpu_expm1,
@@ -86,8 +76,6 @@ _CPU: dict[str, Word] = {
     "cast": _cpu_cast,
     "real": _cpu_part("real"),
     "imag": _cpu_part("imag"),
-    "mantissa": _cpu_mantissa,
-    "exponent": _cpu_exponent,
 }
 
 
@@ -536,44 +524,6 @@ def _positive(x: Any, out: Any = None) -> Any:
     return _put(x, out)
 
 
-def _ldexp(x: Any, n: Any, out: Any = None) -> Any:
-    """In three steps: a single power of two could be out of range where the result is not."""
-    torch = _torch()
-    wide = x.to(torch.float32) if x.dtype == torch.float16 else x
-    third = torch.div(n.to(torch.int64), 3, rounding_mode="trunc").clamp(-2000, 2000)
-    for step in (third, third, (n.to(torch.int64) - 2 * third).clamp(-2000, 2000)):
-        wide = torch.ldexp(wide, step)
-    return _put(wide.to(x.dtype), out)
-
-
-def _spacing(x: Any, out: Any = None) -> Any:
-    """NumPy's float16 has the distance towards infinity, which is never negative."""
-    torch = _torch()
-    size = torch.abs(x)
-    top = torch.full_like(x, torch.inf)
-    gap = _nextafter(size, top) - size
-    # Behind the largest number comes infinity: the distance is that to the one before it.
-    gap = torch.where(torch.isinf(gap), size - _nextafter(size, -top), gap)
-    if x.dtype == torch.float16:
-        gap = torch.where(x < 0, size - _nextafter(size, -top), gap)
-    else:
-        gap = torch.copysign(gap, x)
-    return _put(torch.where(torch.isfinite(x), gap, torch.nan), out)
-
-
-def _mantissa(x: Any, out: Any = None) -> Any:
-    torch = _torch()
-    wide = x.to(torch.float32) if x.dtype == torch.float16 else x
-    part = torch.where(torch.isfinite(wide), torch.frexp(wide).mantissa, wide)
-    return _put(part.to(x.dtype), out)
-
-
-def _exponent(x: Any, out: Any = None) -> Any:
-    torch = _torch()
-    wide = x.to(torch.float32) if x.dtype == torch.float16 else x
-    return _put(torch.where(torch.isfinite(wide), torch.frexp(wide).exponent, 0), out)
-
-
 _NATIVE = """
 arccos arccosh arcsin arcsinh arctan arctanh cos cosh deg2rad divide exp exp2 expm1 log
 log10 log1p rad2deg signbit sin sinh sqrt tan tanh
@@ -596,7 +546,6 @@ _CUDA: dict[str, Word] = {
     "clip": _clip,
     "conjugate": _conjugate,
     "equal": _equal,
-    "exponent": _exponent,
     "fabs": native("abs"),
     "float_power": _power,
     "floor_divide": _floor_divide,
@@ -613,7 +562,6 @@ _CUDA: dict[str, Word] = {
     "left_shift": _shift(left=True),
     "less": _comparison("lt", swap=False, or_equal=False),
     "less_equal": _comparison("le", swap=False, or_equal=True),
-    "mantissa": _mantissa,
     "maximum": _extreme("maximum", largest=True, skip_nan=False),
     "minimum": _extreme("minimum", largest=False, skip_nan=False),
     "nextafter": _nextafter,

@@ -1,4 +1,4 @@
-"""The parts floating-point numbers and bytes are made of."""
+"""Truth values packed into bytes, and bytes into truth values."""
 
 from __future__ import annotations
 
@@ -9,88 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.ops.gather import along
-from infinitensor.ops.registry import elementwise, program
-
-elementwise(
-    "ldexp",
-    lambda e, x1, x2: e.ldexp(x1, x2),
-    "x1 * 2**x2, for an integer x2.",
-    cases=lambda rng: [
-        ((rng.normal(size=(4, 5)), rng.integers(-9, 9, (4, 5))), {}),
-        ((rng.normal(size=5).astype(np.float32), 3), {}),
-        ((np.array([1.0, 5e-324, np.inf, np.nan]), np.array([2000, 1074, 1, 1])), {}),
-        ((np.arange(5), np.int32(2)), {}),
-        ((rng.normal(size=5), 0.5), {}),
-    ],
-)
-elementwise("spacing", lambda e, x: e.spacing(x), "The distance to the next larger |x|.")
-elementwise(
-    "_mantissa",
-    lambda e, x: e.mantissa(x),
-    "The part of x between 0.5 and 1, with its sign.",
-    dtype=lambda x: np.frexp.resolve_dtypes((x.dtype, None, None))[:2],
-    oracle=lambda x: np.frexp(x)[0],
-    scratch_bytes=lambda ins, outs, params: 8 * ins[0].n_elements,  # NumPy makes both parts
-)
-elementwise(
-    "_exponent",
-    lambda e, x: e.exponent(x),
-    "The power of two that goes with the mantissa.",
-    dtype=lambda x: np.frexp.resolve_dtypes((x.dtype, None, None))[::2],
-    oracle=lambda x: np.frexp(x)[1],
-    scratch_bytes=lambda ins, outs, params: 8 * ins[0].n_elements,
-)
-
-
-def _numbers(rng: Any) -> list[Any]:
-    return [
-        ((rng.normal(size=(4, 5)) * 100,), {}),
-        ((rng.normal(size=5).astype(np.float32),), {}),
-        ((np.arange(-3, 4),), {}),
-        ((np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -2.5]),), {}),
-        ((rng.normal(size=3) * 1j,), {}),
-        ((np.float64(-1.25),), {}),
-    ]
-
-
-@program("frexp", "x", cases=_numbers, same="equal")
-def frexp(xp: Any, x: Any) -> tuple[Any, Any]:
-    """The mantissa and the exponent: x = mantissa * 2**exponent, 0.5 <= |mantissa| < 1.
-
-    >>> import infinitensor as it
-    >>> [part.tolist() for part in it.frexp(it.asarray([1.0, 10.0]))]
-    [[0.5, 0.625], [1, 4]]
-    """
-    return xp._mantissa(x), xp._exponent(x)
-
-
-@program("modf", "x", cases=_numbers, same="equal")
-def modf(xp: Any, x: Any) -> tuple[Any, Any]:
-    """The fraction and the integer in front of it, both with the sign of x.
-
-    >>> import infinitensor as it
-    >>> [part.tolist() for part in it.modf(it.asarray([1.5, -2.25]))]
-    [[0.5, -0.25], [1.0, -2.0]]
-    """
-    if x.dtype.kind == "c":
-        raise TypeError("ufunc 'modf' not supported for the input types: complex numbers")
-    x = xp.copysign(x, x)  # floating point, as it would divide
-    whole = xp.trunc(x)
-    return xp.copysign(xp.where(xp.isinf(x), x.dtype.type(0), x - whole), x), whole
-
-
-@program("fix", "x", cases=_numbers, same="equal")
-def fix(xp: Any, x: Any) -> Any:
-    """The nearest integer towards zero.
-
-    >>> import infinitensor as it
-    >>> it.fix(it.asarray([2.7, -2.7])).tolist()
-    [2.0, -2.0]
-    """
-    return xp.trunc(x)
-
-
-# --- bits -------------------------------------------------------------------------------------
+from infinitensor.ops.registry import program
 
 
 def _shifts(bitorder: str) -> Any:
