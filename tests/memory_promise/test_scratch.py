@@ -199,7 +199,7 @@ def large(rng: np.random.Generator) -> dict[str, list[Any]]:
         "triu": [(x, -3), (x.T, 4), (x.astype(np.int8),)],
         "round": [(x, 2), (x.T, 0), (x.astype(np.float32), -1), (values("int64"), -1), (y, 1)],
         "_topk_largest": [(x, 10), (x.astype(np.float32), 250), (values("uint8"), 3)],
-        "_checked": [(x, x < 9, "ValueError", ""), (x, np.ones(1, bool), "ValueError", "")],
+        "_ensured": [(x, x < 9, "ValueError", ""), (x, np.ones(1, bool), "ValueError", "")],
         "_count": [(values("int64").reshape(-1), 9), (values("int64").reshape(-1), 100_000)],
         "_count_weighted": [(values("int64").reshape(-1), x.reshape(-1), 9)],
         "_smear": [

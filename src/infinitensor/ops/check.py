@@ -14,17 +14,17 @@ ERRORS: dict[str, type[Exception]] = {
 }
 
 
-def _checked_kernel(xp: Any, x: Any, holds: Any, out: Any, error: str, text: str) -> None:
+def _ensured_kernel(xp: Any, x: Any, holds: Any, out: Any, error: str, text: str) -> None:
     if not bool(holds.all()):
         raise ERRORS[error](text)
     out[...] = x
 
 
 @op(
-    "_checked",
+    "_ensured",
     "mapped",
     "x holds",
-    kernel=_checked_kernel,
+    kernel=_ensured_kernel,
     scratch_bytes=lambda ins, outs, params: 64,
     cases=lambda rng: [
         ((rng.standard_normal((4, 3)), np.ones((4, 3), bool), "ValueError", "no"), {}),
@@ -34,7 +34,7 @@ def _checked_kernel(xp: Any, x: Any, holds: Any, out: Any, error: str, text: str
     oracle=lambda x, holds, error, text: x if holds.all() else _refuse(error, text),
     same="equal",
 )
-def _checked(x: Spec, holds: Spec, error: str, text: str) -> Call:
+def _ensured(x: Spec, holds: Spec, error: str, text: str) -> Call:
     """x, if the condition holds everywhere; else the named error, raised when x is computed.
 
     On CUDA this waits for the device: an error must not be lost.

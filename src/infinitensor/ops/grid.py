@@ -224,7 +224,7 @@ def unravel_index(xp: Any, indices: Any, shape: Any, order: str = "C") -> tuple[
     n = prod(shape)
     flat = indices.astype(int64)
     text = f"unravel_index: index is out of bounds for array with size {n}"
-    flat = xp._checked(flat, (flat >= 0) & (flat < n), "ValueError", text)
+    flat = xp._ensured(flat, (flat >= 0) & (flat < n), "ValueError", text)
     return tuple(
         (flat // step) % size for step, size in zip(_steps(shape, order), shape, strict=True)
     )
@@ -273,7 +273,7 @@ def ravel_multi_index(
             index = xp.clip(index, 0, n - 1)
         elif way == "raise":
             text = "invalid entry in coordinates array"
-            index = xp._checked(index, (index >= 0) & (index < n), "ValueError", text)
+            index = xp._ensured(index, (index >= 0) & (index < n), "ValueError", text)
         else:
             raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {way!r})")
         flat = flat + index * step
@@ -382,7 +382,7 @@ def geomspace(
     kind = np.result_type(start.dtype, stop.dtype, float(num), none)
     some = (start != 0) & (stop != 0)
     start, stop = xp.broadcast_arrays(start.astype(kind), stop.astype(kind))
-    start = xp._checked(start, some, "ValueError", "Geometric sequence cannot include zero")
+    start = xp._ensured(start, some, "ValueError", "Geometric sequence cannot include zero")
     sign = xp.sign(start)
     start, stop = start / sign, stop / sign
     y = xp.power(10.0, xp.linspace(xp.log10(start), xp.log10(stop), num, endpoint)).astype(kind)

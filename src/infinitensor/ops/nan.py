@@ -105,7 +105,7 @@ def _position(xp: Any, name: str, a: Any, axis: int | None, keepdims: bool, wors
     if nans is None:
         return found
     some = ~xp.all(nans, axis=axis, keepdims=keepdims)
-    return xp._checked(found, some, "ValueError", "All-NaN slice encountered")
+    return xp._ensured(found, some, "ValueError", "All-NaN slice encountered")
 
 
 def _positions(rng: Any) -> list[Any]:

@@ -202,8 +202,8 @@ def _weighted(xp: Any, lines: Any, weights: Any, q: Any, skip_nan: bool) -> Any:
     ordered = xp.take_along_axis(lines, order, -1)
     upto = xp.cumsum(xp.take_along_axis(weights, order, -1), axis=-1, dtype=np.float64)
     upto = upto / upto[..., -1:]
-    upto = xp._checked(upto, weights >= 0, "ValueError", "Weights must be non-negative.")
-    upto = xp._checked(
+    upto = xp._ensured(upto, weights >= 0, "ValueError", "Weights must be non-negative.")
+    upto = xp._ensured(
         upto, ~xp.isnan(upto), "ValueError", "Weights included NaN, inf or were all zero."
     )
     if q.dtype.kind == "f":

@@ -52,7 +52,7 @@ def choose(xp: Any, a: Any, choices: Any, mode: str = "raise") -> Any:
     if mode == "wrap":
         a = a % n
     elif mode == "raise":
-        a = xp._checked(a, (a >= 0) & (a < n), "ValueError", "invalid entry in choice array")
+        a = xp._ensured(a, (a >= 0) & (a < n), "ValueError", "invalid entry in choice array")
     elif mode != "clip":
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     dtype = np.result_type(*(choice.dtype for choice in some))

@@ -57,7 +57,7 @@ def average(
     dtype = np.result_type(a.dtype, weights.dtype, *least)
     total = xp.sum(weights, axis=axes, dtype=dtype, keepdims=keepdims)
     text = "Weights sum to zero, can't be normalized"
-    total = xp._checked(total, total != 0, "ZeroDivisionError", text)
+    total = xp._ensured(total, total != 0, "ZeroDivisionError", text)
     weighted = xp.multiply(a.astype(dtype), weights.astype(dtype))
     mean = xp.sum(weighted, axis=axes, keepdims=keepdims) / total
     return (mean, total) if returned else mean
@@ -83,7 +83,7 @@ def _sample_weights(xp: Any, name: str, weights: Any, n: int) -> Any:
     if weights.shape[0] != n:
         raise RuntimeError(f"incompatible numbers of samples and {name}")
     weights = weights.astype(np.float64)
-    return xp._checked(weights, weights >= 0, "ValueError", f"{name} cannot be negative")
+    return xp._ensured(weights, weights >= 0, "ValueError", f"{name} cannot be negative")
 
 
 def _samples(rng: Any) -> list[Any]:
@@ -152,7 +152,7 @@ def cov(
     counts = _sample_weights(xp, "fweights", fweights, n)
     if counts is not None:
         whole = counts == xp.rint(counts)
-        counts = xp._checked(counts, whole, "TypeError", "fweights must be integer")
+        counts = xp._ensured(counts, whole, "TypeError", "fweights must be integer")
     shares = _sample_weights(xp, "aweights", aweights, n)
     weights = [w for w in (counts, shares) if w is not None]
     if not weights:
