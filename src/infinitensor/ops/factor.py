@@ -9,7 +9,6 @@ from math import isqrt
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.lapack import (
@@ -260,6 +259,8 @@ def _triangles(rng: Any) -> list[Any]:
 def _trsm_oracle(
     a: Any, b: Any, lower: Any = False, trans: Any = 0, unit_diagonal: Any = False
 ) -> Any:
+    import scipy.linalg
+
     return scipy.linalg.solve_triangular(a, b, trans, lower, unit_diagonal)
 
 

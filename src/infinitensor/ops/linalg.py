@@ -11,7 +11,6 @@ from string import ascii_letters
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from infinitensor.ir.op import AxisForm, Call, Spec, call
@@ -177,6 +176,12 @@ def _slogdet(a: Spec) -> Call:
     return matrix_call(a, "mn", ("", dtype), ("", real_of(dtype)))
 
 
+def _scipys_expm(a: Any) -> Any:
+    import scipy.linalg  # takes long to import, and only tests ask for it
+
+    return scipy.linalg.expm(a)
+
+
 def _exponents(*batch: int) -> Callable[..., list[Any]]:
     """Matrices whose exponentials are not huge."""
     return lambda rng: [
@@ -189,7 +194,7 @@ def _exponents(*batch: int) -> Callable[..., list[Any]]:
     "a",
     _exponents,
     kernel=_expm_kernel,
-    oracle=scipy.linalg.expm,
+    oracle=_scipys_expm,
     cost=40.0,
     scratch_bytes=lambda ins, outs, params: 8 * matrix_scratch(ins, outs, params),
 )
@@ -260,7 +265,7 @@ def slogdet(xp: Any, a: Any) -> Any:
     "linalg.expm",
     "a",
     cases=lambda rng: [*_exponents()(rng), *_exponents(2)(rng)],
-    oracle=scipy.linalg.expm,
+    oracle=_scipys_expm,
 )
 def expm(xp: Any, a: Any) -> Any:
     """The exponential of a square matrix, or of each of many, as SciPy's.
