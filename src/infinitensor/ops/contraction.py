@@ -203,9 +203,7 @@ def _einsum_kernel(
     rows = [c for c in kept if c in left and c not in right]
     columns = [c for c in kept if c in right and c not in left]
     inner = [c for c in left if c in right and c not in kept]
-    size = {c: n for c, n in zip(left, x.shape, strict=True)}
-    for c, n in zip(right, y.shape, strict=True):
-        size[c] = max(size.get(c, n), n) if n else 0
+    size = label_sizes((x, y), (left, right))
     a = _arranged(xp, x, left, (batch, rows, inner), size)
     b = _arranged(xp, y, right, (batch, inner, columns), size)
     order = [*batch, *rows, *columns]
@@ -262,6 +260,8 @@ def _einsum_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str,
         ((rng.normal(size=(5, 4)), rng.normal(size=(6, 4)), "nd", "kd", "kn"), {}),
         ((rng.normal(size=(3, 5, 4)), rng.normal(size=(5, 3, 2)), "bij", "ibk", "jbk"), {}),
         ((rng.integers(0, 9, (5, 4)), rng.integers(0, 9, (4, 5)), "ij", "ji", ""), {}),
+        ((np.ones((0, 4)), np.ones((1, 4)), "ij", "ij", "i"), {}),
+        ((np.ones((3, 0)), np.ones((1, 0)), "ij", "ij", "i"), {}),
     ],
     oracle=lambda x, y, left, right, kept: np.einsum(f"{left},{right}->{kept}", x, y),
 )
