@@ -84,6 +84,13 @@ def small_kernel(op: Op, call: Call) -> Callable[[list[Any]], list[np.ndarray]]:
             at = At(tuple(map(whole_box, shapes)), tuple(whole_box(np.shape(x)) for x in ins))
             finish(partial(ins, at), outs)
             return outs
+    elif op.kind == "elementwise":
+        kernel = lower(op, call, "cpu")
+
+        def run(ins: list[Any]) -> list[np.ndarray]:
+            outs = [np.empty(shapes[0], dtypes[0])]
+            kernel(ins, outs, None)
+            return outs
     else:
         kernel = lower(op, call, "cpu")
 

@@ -174,4 +174,5 @@ class Cell:
         self.version = version
 
     def __del__(self) -> None:
-        self.session.dropped.append(self.version)
+        if self.version.host is None:  # what is on the host is never used up: nobody asks
+            self.session.dropped.append(self.version)
