@@ -37,17 +37,8 @@ FAMILIES = (
 )
 
 PENDING = {
-    "azimuthal_integration_by_histogram",
-    "causal_attention",
-    "covariance_of_the_library",
-    "crc16_by_table",
-    "equalised_histogram",
-    "floyd_warshall",
     "mandelbrot_by_compaction",
-    "moving_averages",
-    "ranks_and_trimmed_means",
     "stockham_fft",
-    "three_products",
 }
 """Programs that use functions which are still being written."""
 
