@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from infinitensor.ops.index import as_mask
+from infinitensor.ops.mask import as_mask
 from infinitensor.ops.registry import program
 
 if TYPE_CHECKING:

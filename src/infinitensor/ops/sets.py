@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.dtypes import int64
-from infinitensor.ops.index import count_pass
+from infinitensor.ops.mask import count_pass
 from infinitensor.ops.registry import program
 
 # --- distinct values --------------------------------------------------------------------------

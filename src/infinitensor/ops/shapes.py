@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from infinitensor.ops.gather import along, split_views
+from infinitensor.ops.gather import along
+from infinitensor.ops.join import split_views
 from infinitensor.ops.registry import program
 
 if TYPE_CHECKING:

@@ -1,0 +1,286 @@
+"""Reading by masks: a count pass makes the shape known, a fill pass the values."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import accumulate
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.dtypes import bool_, int64
+from infinitensor.ir.op import Call, Spec, call
+from infinitensor.ops.bridge import as_signed
+from infinitensor.ops.gather import gather_form, is_empty
+from infinitensor.ops.registry import op, program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infinitensor.ir.op import At
+    from infinitensor.ir.region import Box
+
+
+@lru_cache(maxsize=1024)
+def _prefix(counts: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Entries before each block, the total last."""
+    return np.fromiter(accumulate(counts, initial=0), np.int64, len(counts) + 1)
+
+
+def _block_rows(lo: int, hi: int, counts: tuple[int, ...], block: int, n: int) -> tuple[int, int]:
+    """The leading rows whose blocks hold the entries lo..hi."""
+    prefix = _prefix(counts)
+    first = int(np.searchsorted(prefix, lo, side="right")) - 1
+    last = int(np.searchsorted(prefix, hi, side="left"))
+    return first * block, min(last * block, n)
+
+
+def _mask_need(
+    box: Box, specs: Sequence[Spec], *, counts: tuple[int, ...], block: int
+) -> tuple[Box | None, ...]:
+    mask = specs[1]
+    if is_empty(box):
+        return (None, None)
+    rows = _block_rows(*box[0], counts, block, mask.shape[0])
+    inner = tuple((0, n) for n in mask.shape[1:])
+    return ((rows, *inner, *box[1:]), (rows, *inner))
+
+
+def _mask_kernel(
+    xp: Any, x: Any, mask: Any, out: Any, at: At, counts: tuple[int, ...], block: int
+) -> None:
+    source = at.inputs[1]
+    if mask is None or source is None:
+        return
+    lo, hi = at.outputs[0][0]
+    before = int(_prefix(counts)[source[0][0] // block])
+    index = xp.nonzero(mask) if xp is np else xp.nonzero(mask, as_tuple=True)
+    part = tuple(i[lo - before : hi - before] for i in index)
+    if xp is np:
+        out[...] = x[part]
+    else:
+        as_signed(out)[...] = as_signed(x)[part]
+
+
+def _blocks(mask: Any, block: int) -> tuple[int, ...]:
+    return tuple(int(np.count_nonzero(mask[i : i + block])) for i in range(0, mask.shape[0], block))
+
+
+def _mask_cases(rng: Any) -> list[Any]:
+    cases: list[Any] = []
+    for shape, n_mask, block in (((9,), 1, 2), ((7, 3), 1, 4), ((6, 4, 2), 2, 2), ((5, 3), 2, 1)):
+        x, mask = rng.standard_normal(shape), rng.random(shape[:n_mask]) < 0.4
+        cases.append(((x, mask, _blocks(mask, block), block), {}))
+    none = np.zeros(5, bool)
+    return [*cases, ((rng.standard_normal(5), none, _blocks(none, 2), 2), {})]
+
+
+@op(
+    "_mask_select",
+    "gather",
+    "x mask",
+    kernel=_mask_kernel,
+    need=_mask_need,
+    scratch_bytes=lambda ins, outs, params: (
+        (8 * ins[1].ndim + 1) * ins[1].n_elements + outs[0].n_bytes + 64
+    ),
+    cases=_mask_cases,
+    oracle=lambda x, mask, counts, block: x[mask],
+    same="equal",
+)
+def _mask_select(x: Spec, mask: Spec, counts: tuple[int, ...], block: int) -> Call:
+    """x[mask]; `counts` says how many entries each block of `block` leading rows holds."""
+    shape = (sum(counts), *x.shape[mask.ndim :])
+    form = gather_form((x, mask), shape)
+    return call(form, Spec(shape, x.dtype), counts=tuple(counts), block=block)
+
+
+def _where_need(
+    box: Box, specs: Sequence[Spec], *, counts: tuple[int, ...], block: int
+) -> tuple[Box | None, ...]:
+    if is_empty(box):
+        return (None,)
+    mask = specs[0]
+    rows = _block_rows(*box[0], counts, block, mask.shape[0])
+    return ((rows, *((0, n) for n in mask.shape[1:])),)
+
+
+def _where_kernel(
+    xp: Any, mask: Any, out: Any, at: At, counts: tuple[int, ...], block: int
+) -> None:
+    source = at.inputs[0]
+    if mask is None or source is None:
+        return
+    first = source[0][0]
+    lo, hi = at.outputs[0][0]
+    before = int(_prefix(counts)[first // block])
+    index = xp.nonzero(mask) if xp is np else xp.nonzero(mask, as_tuple=True)
+    outs = out if isinstance(out, tuple) else (out,)
+    for axis, (i, target) in enumerate(zip(index, outs, strict=True)):
+        target[...] = i[lo - before : hi - before]
+        if axis == 0:
+            target += first
+
+
+@op(
+    "_nonzero_fill",
+    "gather",
+    "mask",
+    kernel=_where_kernel,
+    need=_where_need,
+    scratch_bytes=lambda ins, outs, params: (8 * ins[0].ndim + 1) * ins[0].n_elements + 64,
+    cases=lambda rng: [
+        ((mask, counts, block), {}) for (_, mask, counts, block), _ in _mask_cases(rng)
+    ],
+    oracle=lambda mask, counts, block: mask.nonzero() if mask.ndim > 1 else mask.nonzero()[0],
+    same="equal",
+)
+def _nonzero_fill(mask: Spec, counts: tuple[int, ...], block: int) -> Call:
+    """The indices of the entries of a mask, an output for each axis; `counts` as above."""
+    shape = (sum(counts),)
+    form = gather_form((mask,), shape, mask.ndim)
+    return call(form, *(Spec(shape, int64),) * mask.ndim, counts=tuple(counts), block=block)
+
+
+def count_pass(xp: Any, mask: Any) -> tuple[tuple[int, ...], int]:
+    """How many entries each block of leading rows holds, computed now, and the block's rows."""
+    n, width = mask.shape[0], prod(mask.shape[1:])
+    if not n or not width:
+        return ((0,), max(n, 1))
+    fit = max(xp.block(n * width) // width, 1)
+    block = n if fit >= n else 1 << (fit.bit_length() - 1)
+    n_blocks = -(-n // block)
+    padded = mask.reshape(n, width)
+    if n_blocks * block != n:
+        padded = xp._pad(padded, False, ((0, n_blocks * block - n), (0, 0)))
+    counts = xp.count_nonzero(padded.reshape(n_blocks, block * width), axis=1)
+    return tuple(np.asarray(xp.force(counts)).tolist()), block
+
+
+def as_mask(x: Any) -> Any:
+    """What counts as true."""
+    return x if x.dtype == bool_ else x != 0
+
+
+@program(
+    "_masked",
+    "x mask",
+    cases=lambda rng: [
+        ((rng.standard_normal((7, 3)), rng.random((7, 3)) < 0.5), {}),
+        ((rng.standard_normal((7, 3)), rng.random(7) < 0.5), {}),
+        ((rng.standard_normal((7, 3)), np.bool_(True)), {}),
+        ((rng.standard_normal((0, 3)), np.zeros((0, 3), bool)), {}),
+        ((rng.standard_normal((7, 3, 2)), np.zeros((7, 0), bool)), {}),
+    ],
+    oracle=lambda x, mask: x[mask],
+    same="equal",
+)
+def _masked(xp: Any, x: Any, mask: Any) -> Any:
+    """x[mask]: the mask covers the leading axes of x. Counts first, so the mask is computed now."""
+    if not len(mask.shape):
+        x, mask = x.reshape(1, *x.shape), mask.reshape(1)
+    for axis, (n, wanted) in enumerate(zip(mask.shape, x.shape, strict=False)):
+        if n not in (0, wanted):  # NumPy lets an empty mask pass
+            raise IndexError(
+                "boolean index did not match indexed array along axis "
+                f"{axis}; size of axis is {wanted} but size of corresponding boolean axis is {n}"
+            )
+    if len(mask.shape) > len(x.shape):
+        raise IndexError(
+            f"too many indices for array: array is {len(x.shape)}-dimensional, "
+            f"but {len(mask.shape)} were indexed"
+        )
+    if 0 in mask.shape:
+        return xp.zeros((0, *x.shape[len(mask.shape) :]), x.dtype)
+    counts, block = count_pass(xp, mask)
+    return xp._mask_select(x, mask, counts, block)
+
+
+def _sparse_cases(rng: Any) -> list[Any]:
+    return [((rng.integers(0, 2, shape),), {}) for shape in ((9,), (4, 5), (3, 2, 2), (0,), (2, 0))]
+
+
+@program("nonzero", "a", cases=_sparse_cases, same="equal")
+def nonzero(xp: Any, a: Any) -> tuple[Any, ...]:
+    """The indices of the elements that are not zero, one array for each axis, in C order.
+
+    The number of them is a shape: the array is computed and counted now, its values are filled in
+    when needed.
+
+    >>> import infinitensor as it
+    >>> it.nonzero(it.asarray([0, 3, 0, 4]))[0].numpy().tolist()
+    [1, 3]
+    """
+    if not len(a.shape):
+        raise ValueError(
+            "Calling nonzero on 0d arrays is not allowed. "
+            "Use np.atleast_1d(scalar).nonzero() instead."
+        )
+    mask = as_mask(a)
+    found = xp._nonzero_fill(mask, *count_pass(xp, mask))
+    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+
+@program("flatnonzero", "a", cases=_sparse_cases, same="equal")
+def flatnonzero(xp: Any, a: Any) -> Any:
+    """The flat indices of the elements that are not zero.
+
+    >>> import infinitensor as it
+    >>> it.flatnonzero(it.asarray([[0, 3], [0, 4]])).numpy().tolist()
+    [1, 3]
+    """
+    return xp.nonzero(a.reshape(-1))[0]
+
+
+@program("argwhere", "a", cases=_sparse_cases, same="equal")
+def argwhere(xp: Any, a: Any) -> Any:
+    """The indices of the elements that are not zero, one row for each.
+
+    >>> import infinitensor as it
+    >>> it.argwhere(it.asarray([[0, 3], [0, 4]])).numpy().tolist()
+    [[0, 1], [1, 1]]
+    """
+    if not len(a.shape):
+        return xp.argwhere(a.reshape(1))[:, :0]
+    return xp.stack(xp.nonzero(a), axis=1)
+
+
+@program(
+    "compress",
+    "condition a",
+    method=False,
+    cases=lambda rng: [
+        ((rng.random(3) < 0.5, rng.standard_normal((4, 5))), {"axis": axis})
+        for axis in (None, 0, 1)
+    ],
+    same="equal",
+)
+def compress(xp: Any, condition: Any, a: Any, axis: int | None = None) -> Any:
+    """The slices along an axis where the condition holds; it may be shorter than the axis.
+
+    The condition is computed and counted now.
+
+    >>> import infinitensor as it
+    >>> it.compress(it.asarray([True, False, True]), it.arange(3)).numpy().tolist()
+    [0, 2]
+    """
+    if len(condition.shape) != 1:
+        raise ValueError("condition must be a 1-d array")
+    return xp.take(a, xp.flatnonzero(condition), axis)
+
+
+@program(
+    "extract",
+    "condition arr",
+    cases=lambda rng: [((rng.random((4, 5)) < 0.5, rng.standard_normal((4, 5))), {})],
+    same="equal",
+)
+def extract(xp: Any, condition: Any, arr: Any) -> Any:
+    """The elements where the condition holds, in C order.
+
+    >>> import infinitensor as it
+    >>> it.extract(it.asarray([True, False, True]), it.arange(3)).numpy().tolist()
+    [0, 2]
+    """
+    return xp._masked(arr.reshape(-1), as_mask(condition).reshape(-1))
