@@ -263,6 +263,7 @@ def large(rng: np.random.Generator) -> dict[str, list[Any]]:
         "_random_gamma": [(np.int64(3), 0.5, SHAPE), (np.int64(3), abs(x) + 1, SHAPE, True)],
         "_random_poisson": [(np.int64(3), abs(x) * 9, SHAPE), (np.int64(3), 40.0, SHAPE)],
         "_random_binomial": [(np.int64(3), 40.0, values("int64") / 6, SHAPE)],
+        "_random_hypergeometric": [(np.int64(3), 90.0, values("int64"), 40.0, SHAPE)],
         "_random_zipf": [(np.int64(3), abs(x) + 1.5, SHAPE)],
         "_random_vonmises": [(np.int64(3), abs(x), SHAPE)],
         "_checked": [(abs(x), "scale", "< 0"), (abs(x), "lam", "< 0 or {0} is NaN")],

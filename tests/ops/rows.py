@@ -416,6 +416,12 @@ RANDOM: dict[str, list[Given]] = {
         ((_KEY, 9.0, 0.4, (23,)), {}),
         ((_KEY, np.array([[9.0], [200.0]]), np.array([0.0, 0.1, 0.9]), (4, 2, 3)), {}),
     ],
+    "_random_hypergeometric": [
+        ((_KEY, 9.0, 5.0, 4.0, (23,)), {}),
+        ((_KEY, np.array([[9.0], [200.0]]), 50.0, np.array([0.0, 9.0, 40.0]), (4, 2, 3)), {}),
+    ],
+    "random.hypergeometric": [((9, 5, 4, (5, 3)), {}), ((9, 5, np.array([4, 0]), (3, 2)), {})],
+    "random.multivariate_hypergeometric": [(([3, 4, 5], 6), {"size": (4,)})],
     "_random_zipf": [((_KEY, 2.0, (23,)), {}), ((_KEY, np.array([1.1, 4.0]), (3, 2)), {})],
     "_random_vonmises": [((_KEY, 2.0, (23,)), {}), ((_KEY, np.array([0.0, 1e7]), (3, 2)), {})],
     **{

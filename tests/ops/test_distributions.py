@@ -47,6 +47,10 @@ DISCRETE: list[tuple[str, tuple[Any, ...], Any]] = [
     ("binomial", (60, 0.7), stats.binom(60, 0.7)),
     ("binomial", (500, 0.5), stats.binom(500, 0.5)),
     ("geometric", (0.2,), stats.geom(0.2)),
+    *(
+        ("hypergeometric", (good, bad, n), stats.hypergeom(good + bad, good, n))
+        for good, bad, n in ((3, 4, 2), (5, 50, 50), (300, 200, 60), (40, 900, 500), (2, 9, 10))
+    ),
     ("logseries", (0.7,), stats.logser(0.7)),
     ("negative_binomial", (4.5, 0.3), stats.nbinom(4.5, 0.3)),
     ("poisson", (0.5,), stats.poisson(0.5)),
@@ -139,6 +143,12 @@ def test_outcomes_add_up_to_the_trials() -> None:
     assert rng.multinomial([5, 7], [0.5, 0.5]).numpy().sum(1).tolist() == [5, 7]
 
 
+def test_colors_add_up_to_the_sample() -> None:
+    x = it.random.default_rng(7).multivariate_hypergeometric([10, 0, 20, 5], 7, size=4000).numpy()
+    assert (x.sum(1) == 7).all()
+    np.testing.assert_allclose(x.mean(0), [2, 0, 4, 1], atol=0.1)
+
+
 @pytest.mark.parametrize("method", ["svd", "eigh", "cholesky"])
 def test_vectors_have_their_mean_and_covariance(method: str) -> None:
     mean, cov = np.array([1.0, -2.0, 3.0]), np.array([[2, 1, 0], [1, 3, 1], [0, 1, 1.0]])
@@ -175,6 +185,9 @@ BAD: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("triangular", (1, 1, 1), {}, "left == right"),
     ("logseries", (1,), {}, "p < 0, p >= 1 or p is NaN"),
     ("lognormal", (0, -1), {}, "sigma < 0"),
+    ("hypergeometric", (1, 1, 3), {}, "ngood \\+ nbad < nsample"),
+    ("hypergeometric", (-1, 1, 1), {}, "ngood"),
+    ("multivariate_hypergeometric", ([1, 2], 9), {}, r"nsample > sum\(colors\)"),
     ("negative_binomial", (0, 0.5), {}, "n <= 0"),
     ("multinomial", (-1, [0.5, 0.5]), {}, "n < 0"),
     ("multinomial", (3, [0.7, 0.7, 0.1]), {}, r"sum\(pvals\[:-1\]\) > 1.0"),

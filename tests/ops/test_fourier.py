@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.ops.programs import Cut, check_cases, ops_of
 
+import infinitensor as it
 from infinitensor.dtypes import ALL
 from infinitensor.ops.registry import TABLE
 
@@ -94,6 +95,11 @@ def test_a_transform_and_its_inverse_give_the_values_back(
     over = {"axes": (1, 2), "norm": norm}
     middle = Cut(2).run(f"fft.{there}", (x,), over)
     np.testing.assert_allclose(Cut(3).run(f"fft.{back}", (middle,), {**over, **size}), x)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_transform_runs_in_full_tiles(axis: int) -> None:
+    assert it.plan(it.fft.fft(it.zeros((1024, 1024)), axis=axis)).n_tasks <= 32
 
 
 def test_several_axes_of_one_tensor_are_cut() -> None:

@@ -179,7 +179,7 @@ def distribution(
     rule.__signature__ = signature  # type: ignore[attr-defined]
     rule.__name__ = name
     example = "".join("0.5, " if not default else "" for _, _, default in given)
-    example = "2.5, " if name == "zipf" else example
+    example = {"zipf": "2.5, ", "hypergeometric": "5, 5, 3, "}.get(name, example)
     rule.__doc__ = (
         f"{doc}\n\n>>> import infinitensor as it\n"
         f">>> it.random.{name}({example}size=3).shape\n(3,)\n"
@@ -414,6 +414,17 @@ distribution(
 )
 
 
+distribution(
+    "hypergeometric",
+    "ngood nbad nsample",
+    lambda xp, shape, *counts: xp._random_hypergeometric(xp.next_seed(), *counts, shape),
+    "How many of `nsample` drawn without replacement from good and bad ones are good.",
+    ngood="< 0",
+    nbad="< 0",
+    nsample="< 0",
+)
+
+
 def _two_sided(xp: Any, u: Any) -> Any:
     return xp.where(u < 0.5, xp.log(2 * u), -xp.log(2 - 2 * u))
 
@@ -599,6 +610,35 @@ def multinomial(xp: Any, n: Any, pvals: Any, size: Any = None) -> Any:
         counts.append(_binomial(xp, left, share[..., k], shape))
         left = left - counts[-1]
     last = xp.broadcast_to(left, shape).astype(np.int64)
+    return xp.stack([*counts, last], axis=-1)
+
+
+@program("random.multivariate_hypergeometric", "")
+def multivariate_hypergeometric(
+    xp: Any, colors: Any, nsample: Any, size: Any = None, method: str = "marginals"
+) -> Any:
+    """How many of each color are among `nsample` drawn without replacement, along a last axis.
+
+    >>> import infinitensor as it
+    >>> int(it.random.multivariate_hypergeometric([3, 4, 5], 6).sum())
+    6
+    """
+    if method not in ("marginals", "count"):
+        raise ValueError('method must be "count" or "marginals".')
+    left = np.asarray(xp.force(colors) if not is_on_host(colors) else colors)
+    if left.ndim != 1 or left.dtype.kind not in "iu" or np.any(left < 0):
+        raise ValueError("colors must be a one-dimensional sequence of nonnegative integers.")
+    if nsample < 0:
+        raise ValueError("nsample must be nonnegative.")
+    if nsample > left.sum():
+        raise ValueError("nsample > sum(colors)")
+    shape, rest, counts = size_of(size), xp.asarray(float(nsample)), []
+    for k, color in enumerate(left[:-1]):
+        others = float(left[k + 1 :].sum())
+        draw = (xp.next_seed(), float(color), others, rest, shape)
+        counts.append(xp._random_hypergeometric(*draw))
+        rest = rest - counts[-1]
+    last = xp.broadcast_to(rest, shape).astype(np.int64)
     return xp.stack([*counts, last], axis=-1)
 
 

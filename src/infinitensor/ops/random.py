@@ -204,14 +204,15 @@ def _high_product(a: Any, n: Any) -> tuple[Any, Any]:
 def _integers_kernel(
     xp: Any, seed: Any, low: Any, span: Any, out: Any, at: At, shape: tuple[int, ...]
 ) -> None:
-    """low + floor(span * u) with a 128-bit fraction u, so that no range is biased visibly."""
+    """low + floor(span * u), u a fraction of 64 bits, or of 128 where the range is that long."""
     low, span = (int(x) if np.ndim(x) == 0 else x for x in (low, span))
     bits = _bits(xp, seed, out, at, shape)
     word, low_word = _high_product(bits, span)
-    extra, _ = _high_product(_bits(xp, seed, out, at, shape, stream=1), span)
-    flip = -(2**63)
-    word += ((low_word + extra) ^ flip) < (extra ^ flip)
-    word = xp.where(span == 0, bits, word) if np.ndim(span) else word if span else bits
+    if np.ndim(span) or not 0 < span <= 2**32:
+        extra, _ = _high_product(_bits(xp, seed, out, at, shape, stream=1), span)
+        flip = -(2**63)
+        word += ((low_word + extra) ^ flip) < (extra ^ flip)
+        word = xp.where(span == 0, bits, word) if np.ndim(span) else word if span else bits
     word += low
     out[...] = word if xp is not np else word.astype(out.dtype)
 

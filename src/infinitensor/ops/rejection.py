@@ -50,7 +50,7 @@ def _line(xp: Any, parameter: Any, out: Any) -> Any:
     if xp is np:
         return np.broadcast_to(np.asarray(parameter, np.float64), shape).reshape(-1)
     if not isinstance(parameter, xp.Tensor):
-        parameter = xp.tensor(float(parameter), device=out.device)
+        parameter = xp.tensor(float(parameter), dtype=xp.float64, device=out.device)
     return parameter.to(xp.float64).expand(shape).reshape(-1)
 
 
@@ -224,6 +224,58 @@ def _binomial_kernel(
 def _random_binomial(seed: Spec, n: Spec, p: Spec, shape: Any) -> Call:
     """How many of n trials of probability p succeed."""
     return _call((seed, n, p), shape, int64)
+
+
+def _draw_hypergeometric(m: Any, u: Any, v: Any, rare: Any, other: Any, n: Any) -> tuple[Any, Any]:
+    """Stadlober's ratio of uniforms: how many of the rarer kind are among n <= half of all."""
+    share = rare / (rare + other)
+    deviation = m.sqrt((rare + other - n) * n * share * (1 - share) / (rare + other - 1) + 0.5)
+    spread = 2 * np.sqrt(2 / np.e) * deviation + (3 - 2 * np.sqrt(3 / np.e))
+    drawn = n * share + 0.5 + spread * (v - 0.5) / u
+    k, most = m.floor(drawn), m.where(n < rare, n, rare)
+    inside = (drawn >= 0) & (k <= most)
+    k = m.where(inside, k, 0.0)
+    mode = m.floor((n + 1) * (rare + 1) / (rare + other + 2))
+    ways = _ways(m, mode, rare, other, n) - _ways(m, k, rare, other, n)
+    return k, inside & (2 * m.log(u) <= ways)
+
+
+def _ways(m: Any, k: Any, rare: Any, other: Any, n: Any) -> Any:
+    """Minus the logarithm of the probability of k, but for what does not depend on k."""
+    return (
+        m.gammaln(k + 1)
+        + m.gammaln(rare - k + 1)
+        + m.gammaln(n - k + 1)
+        + m.gammaln(other - n + k + 1)
+    )
+
+
+def _hypergeometric_kernel(
+    xp: Any, seed: Any, good: Any, bad: Any, n: Any, out: Any, at: At, shape: tuple[int, ...]
+) -> None:
+    """By symmetry in the kinds, and in what is drawn and what is left."""
+    index = flat_index(xp, out, at, shape).reshape(-1)
+    good, bad, n = (_line(xp, p, out) for p in (good, bad, n))
+    if bool((good + bad < n).any()):
+        raise ValueError("ngood + nbad < nsample")
+    rare, other = xp.where(good < bad, good, bad), xp.where(good < bad, bad, good)
+    left = good + bad - n
+    fewer = xp.where(n < left, n, left)
+    certain = (fewer == 0) | (rare == 0)
+    line = xp.zeros_like(good)
+    some = ~certain
+    given = (rare[some], other[some], fewer[some])
+    line[some] = try_until_accepted(xp, seed, index[some], given, _draw_hypergeometric)
+    line = xp.where(good > bad, fewer - line, line)
+    _fill(out, xp.where(fewer < n, good - line, line))
+
+
+@op(
+    "_random_hypergeometric", "creation", "seed good bad n", kernel=_hypergeometric_kernel, **_ENTRY
+)
+def _random_hypergeometric(seed: Spec, good: Spec, bad: Spec, n: Spec, shape: Any) -> Call:
+    """How many of n drawn without replacement are good."""
+    return _call((seed, good, bad, n), shape, int64)
 
 
 def _draw_zipf(m: Any, u: Any, v: Any, a: Any) -> tuple[Any, Any]:

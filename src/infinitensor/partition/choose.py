@@ -245,8 +245,10 @@ def canonical_steps(
         labels = list(space.outs[0][1]) if not space.contracted else list(range(len(space.sizes)))
         labels = [label for label in labels if label is not None]
     free = [label for label in labels if label not in space.uncut]
-    whole = prod(max(space.sizes[label], 1) for label in range(len(steps)) if label in space.uncut)
-    tile = tile_shape(tuple(space.sizes[label] for label in free), max(bound // max(whole, 1), 1))  # type: ignore[index]
+    # an axis may have an uncut label on each side (a transform, a factor): no tile holds both
+    operands = [read.labels for read in space.reads] + [out for _, out in space.outs]
+    whole = max(prod(steps[label] for label in {*one} & space.uncut) for one in operands)  # type: ignore[index, misc]
+    tile = tile_shape(tuple(space.sizes[label] for label in free), max(bound // whole, 1))  # type: ignore[index]
     for label, step in zip(free, tile, strict=True):
         steps[label] = step  # type: ignore[index]
     return steps
