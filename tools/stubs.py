@@ -186,8 +186,37 @@ def line_of(name: str, value: Any) -> str:
         return f"from {home} import {there} as {short}"
     if inspect.isfunction(value):
         return definition(name, value)
+    if isinstance(value, it.ufunc) and value.signature is None:
+        return f"{short}: {ufunc_kind(value)}"
     kind = type(value).__name__
     return f"{short}: {kind if kind in it.__all__ else f'_b.{kind}' if kind in BUILTINS else 'Any'}"
+
+
+def ufunc_kind(ufunc: it.ufunc) -> str:
+    """The stub's class of ufuncs with so many inputs and outputs."""
+    return f"_Ufunc{ufunc.nin}to{ufunc.nout}"
+
+
+def ufunc_classes() -> list[str]:
+    """A class for each number of inputs and outputs: what they take and return."""
+    found = {
+        (value.nin, value.nout)
+        for value in PUBLIC.values()
+        if isinstance(value, it.ufunc) and value.signature is None
+    }
+    lines = []
+    for nin, nout in sorted(found):
+        inputs = ", ".join(f"x{i + 1}: _ArrayLike" for i in range(nin))
+        outs = ", ".join(["Tensor"] * nout)
+        result, out = (outs, "Tensor") if nout == 1 else (f"_b.tuple[{outs}]",) * 2
+        options = "*, where: _ArrayLike = ..., casting: _b.str = ..., order: _b.str = ..., "
+        options += "dtype: _npt.DTypeLike | None = ..., **options: Any"
+        taken = f"self, {inputs}, /, out: {out} | None = ..., {options}"
+        lines += [
+            f"class _Ufunc{nin}to{nout}(ufunc):",
+            f"    def __call__({taken}) -> {result}: ...",
+        ]
+    return lines
 
 
 def face() -> str:
@@ -204,6 +233,7 @@ def face() -> str:
         "__version__: _b.str",
         "__all__: _b.list[_b.str]",
     ]
+    lines = [*ufunc_classes(), *lines]
     return stub("from infinitensor.api.tensor import Tensor as Tensor", lines)
 
 

@@ -177,7 +177,7 @@ def test_a_mask_without_out_leaves_zeros() -> None:
 
 def test_out_of_a_foreign_array_is_refused() -> None:
     with pytest.raises(TypeError, match="out must be a Tensor"):
-        it.add(it.asarray(X), Y, out=np.zeros((4, 5)))
+        it.add(it.asarray(X), Y, out=np.zeros((4, 5)))  # type: ignore[arg-type]
 
 
 def test_what_cannot_be_written_is_refused() -> None:

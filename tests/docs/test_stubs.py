@@ -23,6 +23,8 @@ assert_type(it.sum(x, axis=(0, 1), keepdims=True), it.Tensor)
 assert_type(x.mean(0) + np.ones(2), it.Tensor)
 assert_type(it.linalg.norm(x, axis=1), it.Tensor)
 assert_type(linalg.solve(x, np.ones(2)), it.Tensor)
+assert_type(it.add(x, 1, out=x, where=[True, False]), it.Tensor)
+assert_type(it.modf(x), tuple[it.Tensor, it.Tensor])
 assert_type(it.concatenate([x, [[1, 2]]]), it.Tensor)
 assert_type(it.nonzero(x), tuple[it.Tensor, ...])
 assert_type(it.fft.fft(x, n=4), it.Tensor)
@@ -34,6 +36,7 @@ WRONG = {
     "it.summ(x)": 'Module has no attribute "summ"',
     "it.sum(x, axes=0)": 'Unexpected keyword argument "axes" for "sum"',
     "it.sum(x, keepdims='no')": 'Argument "keepdims" to "sum" has incompatible type "str"',
+    "it.add(x)": 'Too few arguments for "__call__"',
     "it.linalg.inv()": 'Missing positional argument "a"',
     "x.summ()": '"Tensor" has no attribute "summ"',
     "x.mean(axis='rows')": 'Argument "axis" to "mean"',

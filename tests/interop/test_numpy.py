@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
 import infinitensor as it
 
@@ -36,6 +37,7 @@ CALLS: dict[str, Any] = {
     "a ufunc's outer": lambda x: np.multiply.outer(x[0], x[1]),
     "a ufunc's reduceat": lambda x: np.add.reduceat(x, [0, 2], axis=1),
     "made like it": lambda x: np.asarray([1.0, 2.0], like=x),
+    "ones like it": lambda x: np.ones((2, 3), like=x) + np.arange(3, like=x),
 }
 
 
@@ -75,6 +77,7 @@ def test_a_call_on_a_waiting_tensor_computes_nothing() -> None:
 REFUSED: dict[str, tuple[Any, str]] = {
     "a function": (lambda x: np.busday_count(x, x), r"np\.busday_count does not run on tensors.*"),
     "a ufunc": (lambda x: np.isnat(x), r"np\.isnat does not run on tensors.*np\.asarray\(x\)"),
+    "a ufunc of others": (lambda x: scipy.special.erf(x), r"^erf does not run on tensors"),
     "a ufunc's out": (
         lambda x: np.add(x, 1, out=np.zeros((3, 4))),
         r"out is a NumPy array.*out\[\.\.\.\] = np\.asarray",

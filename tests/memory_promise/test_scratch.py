@@ -22,6 +22,7 @@ from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import whole_box
 from infinitensor.ops import TABLE
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial, scratch_bytes
+from infinitensor.ops.sparse import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -184,10 +185,20 @@ def large(rng: np.random.Generator) -> dict[str, list[Any]]:
     batch = rng.standard_normal((10, 100, 100)) + 100 * np.eye(100)
     numbers = rng.standard_normal((1 << 17) - 1)
     y = x + 1j * x[::-1]
+    columns = rng.integers(0, 250, numbers.size)
+    starts = np.sort(rng.integers(0, numbers.size, 399))
+    rows = Rows(np.concatenate([[0], starts, [numbers.size]]), 250)
     made: dict[str, list[Any]] = {
         "zeros": [(SHAPE,), (SHAPE, np.int8)],
         "ones": [(SHAPE,), (SHAPE, np.complex64)],
         "empty": [(SHAPE,)],
+        "_csr_matmul": [
+            (numbers, columns, numbers[:250], rows),
+            (numbers.astype("f4"), columns, x[:50].T.astype("f4"), rows),
+            (numbers.astype("c16"), columns, numbers[:250], rows),
+            (columns.astype("i4"), columns, columns[:250], rows),
+        ],
+        "_csr_dense": [(numbers, columns, rows)],
         "_full": [(2.5, SHAPE, np.dtype(np.float32))],
         "_arange": [(np.float32(0.1), np.float32(0.4), 100_000, np.dtype(np.float32))],
         "_linspace": [

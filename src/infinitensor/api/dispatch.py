@@ -6,6 +6,7 @@ Nothing here copies a tensor to the host behind the user's back.
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,9 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], given: An
     outs = given.pop("out", ())
     if not all(isinstance(value, MIXES) or np.isscalar(value) for value in inputs):
         return NotImplemented  # the other operand knows us, or nobody does
-    name = f"np.{ufunc.__name__}"
+    name = ufunc.__name__
+    if getattr(np, name, None) is ufunc:  # else it is SciPy's, or the user's own
+        name = f"np.{name}"
     for out in outs:
         if isinstance(out, np.ndarray):
             raise TypeError(
@@ -82,6 +85,7 @@ def array_function(function: Any, types: Iterable[type], args: Any, given: Any) 
     """`np.concatenate([x, y])`, `np.linalg.qr(x)` and so on, where an argument is a tensor."""
     if not all(issubclass(kind, Tensor | np.ndarray) for kind in types):
         return NotImplemented
+    given = dict(given)
     module = getattr(function, "__module__", "numpy").replace("numpy", "np", 1)
     name = f"{module}.{getattr(function, '__name__', function)}"
     if isinstance(given.get("out"), np.ndarray):
@@ -89,4 +93,7 @@ def array_function(function: Any, types: Iterable[type], args: Any, given: Any) 
             f"{name}(..., out=): out is a NumPy array but an argument is a tensor; give a tensor "
             "as out, or copy the result: out[...] = np.asarray(result)"
         )
-    return counterpart(function, name)(*args, **given)
+    ours = counterpart(function, name)
+    if given.get("order") in ("C", "A", "K") and "order" not in inspect.signature(ours).parameters:
+        del given["order"]  # tensors are in C order: NumPy gives this with every `like=`
+    return ours(*args, **given)
