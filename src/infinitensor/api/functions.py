@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from infinitensor.api import assign, views
+from infinitensor.api import assign, near, views
 from infinitensor.api.csr import csr
 from infinitensor.api.export import CPU
 from infinitensor.api.foreign import (
@@ -38,7 +38,9 @@ from infinitensor.config import config
 from infinitensor.dtypes import as_dtype
 from infinitensor.ir.op import Spec
 from infinitensor.ops import TABLE
+from infinitensor.ops.scalar import Arg, Term
 from infinitensor.ops.user import map_tiles_op
+from infinitensor.ops.words import WORDS
 from infinitensor.partition.tiles import LEAF_ELEMENTS, floor_power
 
 if TYPE_CHECKING:
@@ -204,7 +206,13 @@ def public_function(op: Op) -> Callable[..., Any]:
         made = _op_function(op)
     like = numpys(op.name)
     if isinstance(like, np.ufunc):
-        return _ufuncs.setdefault(like, ufunc(made, like, op.doc))
+        tree = op.expression
+        is_numpys = (
+            isinstance(tree, Term)
+            and all(isinstance(arg, Arg) for arg in tree.args)
+            and WORDS["cpu"].get(tree.word) is like
+        )
+        return _ufuncs.setdefault(like, ufunc(made, like, op.doc, is_numpys))
     made = _locked(made)
     made.__name__ = made.__qualname__ = op.name.rsplit(".", 1)[-1]
     made.__doc__ = op.doc
@@ -762,7 +770,11 @@ def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _inplace(name: str) -> Callable[..., Any]:
+    like = None if name == "matmul" else getattr(np, name)
+
     def method(self: Tensor, other: Any) -> Any:
+        if like is not None and near.was_changed(self, like, other):
+            return self
         return assign.in_place(self, name, other) if _known(other) else NotImplemented
 
     return method

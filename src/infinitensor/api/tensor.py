@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api import assign, export, views
+from infinitensor.api import assign, export, near, views
 from infinitensor.api.evaluate import evaluate
 from infinitensor.api.record import Ref, host_view, stored
 from infinitensor.api.standard import check_version
@@ -55,14 +55,19 @@ class Tensor(Shown, TableMethods):
         "_dtype",
         "_frozen",
         "_is_value",
+        "_lazy_view",
         "_lent",
+        "_seen",
+        "_seen_of",
         "_shape",
-        "_view",
     )
     __array_priority__ = 1000.0
 
     _cell: Cell
-    _view: View | None
+    _lazy_view: View | None
+    _seen: np.ndarray | None
+    """The array it shows, if it is small and on the host in version `_seen_of`."""
+    _seen_of: Version | None
     _dtype: np.dtype[Any]
     _shape: tuple[int, ...]
     _frozen: bool
@@ -73,6 +78,8 @@ class Tensor(Shown, TableMethods):
         made = assign.call_op("empty", shape, dtype=dtype)
         for name in ("_cell", "_view", "_dtype", "_shape", "_frozen", "_is_value"):
             setattr(self, name, getattr(made, name))
+        self._seen = self._seen_of = None
+        self._lent = ()
 
     if TYPE_CHECKING:  # operators and methods come from the op table; this is for type checkers
 
@@ -138,6 +145,17 @@ class Tensor(Shown, TableMethods):
     def _version(self) -> Version:
         return self._cell.version
 
+    @property
+    def _view(self) -> View | None:
+        """How it sees its base; None: all of it."""
+        if self._lazy_view is near.UNKNOWN:
+            self._lazy_view = near.view_of(self)
+        return self._lazy_view
+
+    @_view.setter
+    def _view(self, view: View | None) -> None:
+        self._lazy_view = view
+
     def _ref(self) -> Ref:
         return Ref(self._cell.version, self._view, self.dtype)
 
@@ -170,6 +188,7 @@ class Tensor(Shown, TableMethods):
                 "with the desired shape."
             ) from None
         self._view, self._shape = seen._view, seen._shape
+        self._seen = self._seen_of = None
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -306,7 +325,8 @@ class Tensor(Shown, TableMethods):
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
         if self.dtype.kind == "c" and what in ("int", "float"):
             raise TypeError(f"a complex number is no {what}: take .real or .imag first")
-        return self.numpy().reshape(())[()]
+        values = near.near(self)
+        return (self.numpy() if values is None else values).reshape(())[()]
 
     def __len__(self) -> int:
         if not self.shape:
@@ -346,10 +366,12 @@ class Tensor(Shown, TableMethods):
     # indexing
 
     def __getitem__(self, index: Any) -> Tensor:
-        return assign.get(self, index)
+        found = near.got(self, index)
+        return assign.get(self, index) if found is None else found
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        assign.put(self, index, value)
+        if not near.was_put(self, index, value):
+            assign.put(self, index, value)
 
     # views
 
@@ -533,6 +555,9 @@ class Tensor(Shown, TableMethods):
         return str(plan(self))
 
 
+near._tensors.append(Tensor)
+
+
 def tensor_of(cell: Cell, view: View | None, dtype: np.dtype[Any]) -> Tensor:
     """A tensor that shows a cell through a view."""
     tensor = object.__new__(Tensor)
@@ -544,6 +569,7 @@ def tensor_of(cell: Cell, view: View | None, dtype: np.dtype[Any]) -> Tensor:
     tensor._frozen = False
     tensor._is_value = False
     tensor._lent = ()
+    tensor._seen = tensor._seen_of = None
     if view is not None and view.part and dtype.kind == "c":
         dtype = np.dtype(f"f{dtype.itemsize // 2}")
     tensor._dtype = dtype

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from infinitensor.api import assign
+from infinitensor.api import assign, near
 from infinitensor.api.assign import call_op
 from infinitensor.api.tensor import Tensor, session_of
 from infinitensor.dtypes import ALL, as_dtype
@@ -42,9 +42,13 @@ class ufunc:
     [1.0, 0.0, 1.0]
     """
 
-    def __init__(self, function: Callable[..., Any], like: np.ufunc, doc: str) -> None:
+    def __init__(
+        self, function: Callable[..., Any], like: np.ufunc, doc: str, is_numpys: bool
+    ) -> None:
         self._function = function
         self._like = like
+        self._is_numpys = is_numpys
+        """Whether its CPU kernel is NumPy's ufunc: then small tensors need nothing else."""
         self.__name__ = self.__qualname__ = like.__name__
         self.__module__ = "infinitensor"
         self.__doc__ = doc
@@ -64,6 +68,10 @@ class ufunc:
         """The function of the inputs; `out` may follow them by position."""
         if options or len(args) != self.nin:
             return self._with_options(args, options)
+        if self._is_numpys:
+            found = near.applied(self._like, args)
+            if found is not None:
+                return found
         with session_of(args).guard():
             return self._function(*args)
 

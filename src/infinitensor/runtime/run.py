@@ -223,6 +223,7 @@ class Run:
             raise
         finally:
             lane.in_task = False
+            lane.check = None  # it would hold this run
         if family.updates:
             self.directory.written(int(family.writes[0][i]))
         if family.lane == PEER:

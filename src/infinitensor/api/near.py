@@ -1,0 +1,203 @@
+"""Small tensors on the host: NumPy itself works on them, at once, under the same version rules.
+
+A tensor remembers the NumPy array that it shows, so a slice is NumPy's slice and an operator is
+NumPy's ufunc; what a lazy reader would need (the view's strides) is worked out when one comes.
+Every function here answers None where the machinery has to do it.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.api.record import host_view
+from infinitensor.api.version import Cell, Version
+from infinitensor.config import config
+from infinitensor.dtypes import ALL
+from infinitensor.ir.view import View
+
+if TYPE_CHECKING:
+    from infinitensor.api.session import Session
+    from infinitensor.api.tensor import Tensor
+
+_NUMBERS = frozenset((int, float, complex, bool, *(dtype.type for dtype in ALL)))
+UNKNOWN = View((), (), -1, ())
+"""Stands for a view that nobody has asked for yet."""
+_tensors: list[Any] = []
+"""The class Tensor, once it is there."""
+
+
+def near(tensor: Tensor) -> np.ndarray | None:
+    """The NumPy array that a small tensor on the host shows."""
+    version = tensor._cell.version
+    if tensor._seen_of is version:
+        return tensor._seen
+    if version.host is None or not config.small_elements or version.node is not None:
+        return None
+    seen = host_view(tensor._ref())
+    if seen.size > config.small_elements:
+        return None
+    tensor._seen, tensor._seen_of = seen, version
+    return seen
+
+
+def at_hand(session: Session, values: np.ndarray) -> Tensor:
+    """A tensor of a small NumPy array that nobody else has."""
+    if not values.flags.c_contiguous:
+        values = np.ascontiguousarray(values).reshape(values.shape)
+    version = Version(session, values.shape, values.dtype)
+    version.host = values
+    made = _bare(Cell(session, version), values)
+    made._lazy_view = None
+    return made
+
+
+def _bare(cell: Cell, seen: np.ndarray) -> Tensor:
+    made: Tensor = object.__new__(_tensors[0])
+    made._cell = cell
+    made._shape = seen.shape
+    made._dtype = seen.dtype
+    made._frozen = made._is_value = False
+    made._lent = ()
+    made._lazy_view = UNKNOWN
+    made._seen, made._seen_of = seen, cell.version
+    return made
+
+
+def view_of(tensor: Tensor) -> View | None:
+    """The view that the array of a tensor is of its base, as strides over the base in C order."""
+    seen, version = tensor._seen, tensor._seen_of
+    assert seen is not None
+    assert version is not None
+    base = version.host
+    assert base is not None
+    width = base.itemsize
+    offset = seen.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    if 0 in seen.shape:
+        offset = 0
+    strides = tuple(stride // width for stride in seen.strides)
+    view = View(version.shape, seen.shape, offset // width, strides)
+    return None if view.is_whole else view
+
+
+def applied(like: np.ufunc, args: tuple[Any, ...]) -> Tensor | None:
+    """A ufunc of small tensors and scalars, by NumPy."""
+    given = []
+    session = None
+    shape = None
+    for x in args:
+        kind = type(x)
+        if kind is _tensors[0]:
+            values = x._seen if x._seen_of is x._cell.version else near(x)
+            if values is None:
+                return None
+            if session is None:
+                session, shape = x._cell.session, values.shape
+            elif session is not x._cell.session or (
+                values.shape != shape and _too_large(values.shape, shape)
+            ):
+                return None
+            given.append(values)
+        elif kind in _NUMBERS:
+            given.append(x)
+        else:
+            return None
+    if session is None or not config.small_elements:
+        return None
+    session.counts["small_calls"] += 1
+    with np.errstate(all="ignore"):
+        made = like(*given)
+    return at_hand(session, made if isinstance(made, np.ndarray) else np.asarray(made))
+
+
+def _too_large(a: tuple[int, ...], b: Any) -> bool:
+    """Whether two shapes broadcast to more than is small; those that do not are NumPy's error."""
+    try:
+        return prod(np.broadcast_shapes(a, b)) > config.small_elements
+    except ValueError:
+        return False
+
+
+def _is_plain(index: Any) -> bool:
+    """Whether an index is made of integers and slices (an ellipsis and None too)."""
+    kind = type(index)
+    if kind is int or kind is slice:
+        return True
+    if kind is tuple:
+        return all(
+            type(item) is int or type(item) is slice or item is None or item is Ellipsis
+            for item in index
+        )
+    return False
+
+
+def got(tensor: Tensor, index: Any) -> Tensor | None:
+    """`tensor[index]` for integers and slices: a view, or a value (an integer for every axis)."""
+    seen = tensor._seen if tensor._seen_of is tensor._cell.version else near(tensor)
+    if seen is None or not _is_plain(index) or not config.small_elements:
+        return None
+    found = seen[index]
+    session = tensor._cell.session
+    if not isinstance(found, np.ndarray):
+        session.counts["small_calls"] += 1
+        made = at_hand(session, np.array(found))
+        made._is_value = True
+        return made
+    if tensor._dtype != tensor._cell.version.dtype:  # a real part: its strides are not elements'
+        return None
+    made = _bare(tensor._cell, found)
+    made._frozen = tensor._frozen
+    return made
+
+
+def was_put(tensor: Tensor, index: Any, value: Any) -> bool:
+    """`tensor[index] = value` in place, if nothing else has or waits for the old values."""
+    seen = tensor._seen if tensor._seen_of is tensor._cell.version else near(tensor)
+    if seen is None or tensor._frozen or not _is_plain(index):
+        return False
+    kind = type(value)
+    if kind is _tensors[0]:
+        value = near(value)
+        if value is None:
+            return False
+    elif kind not in _NUMBERS:
+        return False
+    with tensor._cell.session.guard():
+        if not _is_ours(tensor, seen):
+            return False
+        with np.errstate(all="ignore"):
+            seen[index] = value
+    return True
+
+
+def _is_ours(tensor: Tensor, seen: np.ndarray) -> bool:
+    """Whether values may be changed where they are."""
+    version = tensor._cell.version
+    return (
+        tensor._seen_of is version
+        and config.small_elements > 0
+        and not version.readers
+        and not version.exported
+        and seen.flags.writeable
+    )
+
+
+def was_changed(tensor: Tensor, like: np.ufunc, other: Any) -> bool:
+    """`tensor op= other` in place, likewise."""
+    seen = tensor._seen if tensor._seen_of is tensor._cell.version else near(tensor)
+    if seen is None or tensor._frozen or tensor._is_value:
+        return False
+    if type(other) is _tensors[0]:
+        other = near(other)
+        if other is None:
+            return False
+    elif type(other) not in _NUMBERS:
+        return False
+    with tensor._cell.session.guard():
+        if not _is_ours(tensor, seen):
+            return False
+        with np.errstate(all="ignore"):
+            like(seen, other, out=seen)
+    return True
