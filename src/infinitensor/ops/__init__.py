@@ -28,6 +28,7 @@ from infinitensor.ops import (  # noqa: F401 - chapters enter their ops when imp
     pad,
     parts,
     position,
+    polynomial,
     products,
     quantile,
     random,
