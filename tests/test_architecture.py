@@ -63,9 +63,11 @@ def part_of(module: tuple[str, ...]) -> str:
 def module_of(file: Path, root: Path = SOURCE) -> tuple[str, ...]:
     """The dotted name of a source file, without a trailing __init__.
 
-    A stub beside the package's own is of a module that the face makes (`linalg`).
+    A stub beside the package's own, or in a folder of stubs, is of a module that the face makes
+    (`linalg`, `lib.stride_tricks`).
     """
-    if file.suffix == ".pyi" and file.parent == root:
+    made = file.parent == root or not (file.parent / "__init__.py").exists()
+    if file.suffix == ".pyi" and made:
         return (FACE,)
     names = (FACE, *file.relative_to(root).with_suffix("").parts)
     return names[:-1] if names[-1] == "__init__" else names

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
-SUBMODULES = ("fft", "linalg", "random")
+SUBMODULES = ("fft", "lib.stride_tricks", "linalg", "random")
 ALSO_WRITTEN = ("tools.stubs", "tools.coverage_table")
 """Tools beside this one whose files follow from the table too."""
 

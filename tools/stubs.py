@@ -179,7 +179,7 @@ def line_of(name: str, value: Any) -> str:
     """The line of one public name."""
     short = name.rpartition(".")[2]
     if isinstance(value, ModuleType):
-        return f"from infinitensor import {short} as {short}"
+        return f"from {value.__name__.rpartition('.')[0]} import {short} as {short}"
     home = written_in(value)
     if home is not None:
         there = short if vars(sys.modules[home]).get(short) is value else value.__name__
@@ -237,12 +237,26 @@ def face() -> str:
     return stub("from infinitensor.api.tensor import Tensor as Tensor", lines)
 
 
-def submodule(head: str) -> str:
-    """The stub of `linalg`, `fft` or `random`."""
-    module = getattr(it, head)
+def submodule(path: str) -> str:
+    """The stub of a module such as `linalg`."""
+    module = sys.modules[f"infinitensor.{path}"]
     names = [name for name in vars(module) if not name.startswith("_")]
-    lines = [line_of(f"{head}.{name}", getattr(module, name)) for name in sorted(names)]
+    lines = [line_of(f"{path}.{name}", getattr(module, name)) for name in sorted(names)]
     return stub("from infinitensor.api.tensor import Tensor", lines)
+
+
+def submodules() -> dict[Path, str]:
+    """The stubs of all of them; one that holds others is a folder."""
+    paths: set[str] = set()
+    for name in PUBLIC:
+        while "." in name:
+            name = name.rpartition(".")[0]
+            paths.add(name)
+    folders = {path.rpartition(".")[0] for path in paths}
+    return {
+        SOURCE / (path.replace(".", "/") + ("/__init__.pyi" if path in folders else ".pyi")): text
+        for path, text in ((path, submodule(path)) for path in sorted(paths))
+    }
 
 
 def methods() -> str:
@@ -267,11 +281,10 @@ def stub(imports: str, lines: list[str]) -> str:
 
 def stubs() -> dict[Path, str]:
     """Every stub file and its text."""
-    heads = sorted({name.partition(".")[0] for name in PUBLIC if "." in name})
     return {
         SOURCE / "__init__.pyi": face(),
         SOURCE / "api" / "methods.pyi": methods(),
-        **{SOURCE / f"{head}.pyi": submodule(head) for head in heads},
+        **submodules(),
     }
 
 
@@ -281,6 +294,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     for path, text in stubs().items():
         if not args.check:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
         elif not path.exists() or path.read_text(encoding="utf-8") != text:
             print(f"{path.name} is not current: run python tools/stubs.py", file=sys.stderr)

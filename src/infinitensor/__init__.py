@@ -51,16 +51,16 @@ def stats(reset: _Any = False) -> dict[str, _Any]:
 
 
 for _name, _function in {**_PUBLIC, **_MEMBERS, **_RANDOM}.items():
-    _head, _, _tail = _name.partition(".")
-    if not _tail:
-        globals()[_name] = _function
-        continue
-    _full = f"{__name__}.{_head}"
-    if _full not in _sys.modules:
-        _module = _types.ModuleType(_full, f"NumPy's `{_head}` over tensors.")
-        _sys.modules[_full] = _module
-        globals()[_head] = _module
-    setattr(_sys.modules[_full], _tail, _function)
+    *_heads, _tail = _name.split(".")
+    _module = _sys.modules[__name__]
+    for _head in _heads:
+        _full = f"{_module.__name__}.{_head}"
+        if _full not in _sys.modules:
+            _path = _full.removeprefix(f"{__name__}.")
+            _sys.modules[_full] = _types.ModuleType(_full, f"NumPy's `{_path}` over tensors.")
+            setattr(_module, _head, _sys.modules[_full])
+        _module = _sys.modules[_full]
+    setattr(_module, _tail, _function)
 
 __all__ = [
     "Config",

@@ -422,6 +422,26 @@ def _view_function(change: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def sliding_window_view(
+    x: Any, /, window_shape: int | tuple[int, ...], axis: Any = None, *, writeable: bool = False
+) -> Tensor:
+    """Every window of a shape, as new last axes: a view, read-only unless `writeable`.
+
+    >>> import infinitensor as it
+    >>> it.lib.stride_tricks.sliding_window_view(it.arange(4), 3).tolist()
+    [[0, 1, 2], [1, 2, 3]]
+    """
+    tensor = asarray(x)
+    view = views.through(tensor._whole(), lambda g: _windows(g, window_shape, axis))
+    seen = tensor._seen_as(view)
+    seen._frozen = seen._frozen or not writeable
+    return seen
+
+
+def _windows(x: np.ndarray, shape: Any, axis: Any) -> np.ndarray:
+    return np.lib.stride_tricks.sliding_window_view(x, shape, axis)
+
+
 def _permuted(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     return np.transpose(x, axes)
 
@@ -601,6 +621,7 @@ VIEWS: dict[str, Callable[..., Any]] = {
     )
 }
 VIEWS["permute_dims"] = _view_function(_permuted)
+VIEWS["lib.stride_tricks.sliding_window_view"] = sliding_window_view
 HELPERS: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (

@@ -487,6 +487,10 @@ class Tensor(Shown, TableMethods):
         """Sort in place."""
         assign.replace(self, assign.call_op("sort", self, axis=axis))
 
+    def partition(self, kth: Any, axis: int = -1, kind: str = "introselect") -> None:
+        """Partition in place: what has a rank in kth is in its place, smaller before it."""
+        assign.replace(self, assign.call_op("partition", self, kth, axis=axis, kind=kind))
+
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         check_version(api_version)
         return importlib.import_module(__name__.partition(".")[0])

@@ -1,0 +1,16 @@
+# Written by tools/stubs.py; do not edit.
+import builtins as _b
+from collections.abc import Callable as _Callable
+from collections.abc import Sequence as _Sequence
+from typing import Any, SupportsIndex, TypeAlias
+
+import numpy as _np
+import numpy.typing as _npt
+
+from infinitensor.api.tensor import Tensor
+from infinitensor.lib import stride_tricks as stride_tricks
+
+_ArrayLike: TypeAlias = Tensor | _npt.ArrayLike
+_Axis: TypeAlias = SupportsIndex | _Sequence[SupportsIndex] | None
+_Shape: TypeAlias = SupportsIndex | _Sequence[SupportsIndex]
+
