@@ -342,9 +342,7 @@ def polyfit(
     if full:
         return found, distances, rank, sizes, rcond
     if rank != order:
-        warnings.warn(
-            "Polyfit may be poorly conditioned", np.exceptions.RankWarning, stacklevel=2
-        )
+        warnings.warn("Polyfit may be poorly conditioned", np.exceptions.RankWarning, stacklevel=2)
     if not cov:
         return found
     base = xp.linalg_inv(xp.matmul(left.T, left)) / xp.outer(scale, scale)
