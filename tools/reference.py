@@ -24,6 +24,8 @@ import numpy as np
 import infinitensor as it
 from infinitensor import errors, events
 from infinitensor.api.functions import HELPERS, PUBLIC, VIEWS
+from infinitensor.api.helpers import KINDS as FAMILY_KINDS
+from infinitensor.api.helpers import OBJECTS
 from infinitensor.api.random import MEMBERS as RANDOM
 from infinitensor.api.session import COUNTS
 from infinitensor.api.standard import QUESTIONS
@@ -60,6 +62,7 @@ HELPER_KINDS = {
     "ravel": "view or copy",
     "reshape": "view or copy",
 }
+HELPER_KINDS = {**FAMILY_KINDS, **HELPER_KINDS}
 """Functions that are not in the op table."""
 
 KINDS = """\
@@ -118,6 +121,7 @@ CONSTANTS = {
     "newaxis": "None, for indexing.",
     "ndarray": "Another name of `Tensor`.",
     "pi": "The circle's number.",
+    **{name: text for name, (_, text) in OBJECTS.items()},
 }
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 import infinitensor as it
 from infinitensor.api.functions import PUBLIC
+from infinitensor.api.helpers import OBJECTS
 from infinitensor.ops import TABLE
 
 if TYPE_CHECKING:
@@ -227,6 +228,7 @@ def face() -> str:
     lines = [line_of(name, getattr(it, name)) for name in names]
     lines += [line_of(name, getattr(it, name)) for name in sorted(modules)]
     lines += [f"{name}: {kind}" for name, kind in MODULE_CONSTANTS.items()]
+    lines += [line_of(name, value) for name, (value, _) in OBJECTS.items()]
     lines += [
         "newaxis: None",
         "ndarray = Tensor",

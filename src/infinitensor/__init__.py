@@ -14,6 +14,7 @@ from infinitensor.api.csr import Csr
 from infinitensor.api.explain import Plan, explain, plan
 from infinitensor.api.functions import MEMBERS as _MEMBERS
 from infinitensor.api.functions import PUBLIC as _PUBLIC
+from infinitensor.api.helpers import OBJECTS as _OBJECTS
 from infinitensor.api.random import MEMBERS as _RANDOM
 from infinitensor.api.session import Session, current_session, init, shutdown
 from infinitensor.api.standard import VERSION as _ARRAY_API
@@ -38,6 +39,7 @@ __array_api_version__ = _ARRAY_API
 e, pi, inf, nan, newaxis = _np.e, _np.pi, _np.inf, _np.nan, None
 ndarray = Tensor
 globals().update(_TYPES)
+globals().update({_name: _object for _name, (_object, _) in _OBJECTS.items()})
 
 
 def stats(reset: _Any = False) -> dict[str, _Any]:

@@ -14,11 +14,43 @@ from infinitensor import fft as fft
 from infinitensor import lib as lib
 from infinitensor import linalg as linalg
 from infinitensor import random as random
+from infinitensor.api.conversion import asanyarray as asanyarray
+from infinitensor.api.conversion import asarray_chkfinite as asarray_chkfinite
+from infinitensor.api.conversion import ascontiguousarray as ascontiguousarray
+from infinitensor.api.conversion import asfortranarray as asfortranarray
+from infinitensor.api.conversion import common_type as common_type
+from infinitensor.api.conversion import copyto as copyto
+from infinitensor.api.conversion import einsum_path as einsum_path
+from infinitensor.api.conversion import fill_diagonal as fill_diagonal
+from infinitensor.api.conversion import frombuffer as frombuffer
+from infinitensor.api.conversion import fromiter as fromiter
+from infinitensor.api.conversion import fromstring as fromstring
+from infinitensor.api.conversion import isfortran as isfortran
+from infinitensor.api.conversion import isscalar as isscalar
+from infinitensor.api.conversion import issubdtype as issubdtype
+from infinitensor.api.conversion import iterable as iterable
+from infinitensor.api.conversion import may_share_memory as may_share_memory
+from infinitensor.api.conversion import min_scalar_type as min_scalar_type
+from infinitensor.api.conversion import mintypecode as mintypecode
+from infinitensor.api.conversion import require as require
+from infinitensor.api.conversion import shares_memory as shares_memory
+from infinitensor.api.conversion import typename as typename
 from infinitensor.api.csr import Csr as Csr
 from infinitensor.api.csr import csr as csr
 from infinitensor.api.explain import Plan as Plan
 from infinitensor.api.explain import explain as explain
 from infinitensor.api.explain import plan as plan
+from infinitensor.api.files import fromfile as fromfile
+from infinitensor.api.files import genfromtxt as genfromtxt
+from infinitensor.api.files import load as load
+from infinitensor.api.files import loadtxt as loadtxt
+from infinitensor.api.files import save as save
+from infinitensor.api.files import savetxt as savetxt
+from infinitensor.api.files import savez as savez
+from infinitensor.api.files import savez_compressed as savez_compressed
+from infinitensor.api.floating import errstate as errstate
+from infinitensor.api.floating import geterr as geterr
+from infinitensor.api.floating import seterr as seterr
 from infinitensor.api.functions import array as array
 from infinitensor.api.functions import asarray as asarray
 from infinitensor.api.functions import astype as astype
@@ -31,6 +63,20 @@ from infinitensor.api.functions import from_dlpack as from_dlpack
 from infinitensor.api.functions import map_tiles as map_tiles
 from infinitensor.api.functions import ravel as ravel
 from infinitensor.api.functions import reshape as reshape
+from infinitensor.api.grids import apply_along_axis as apply_along_axis
+from infinitensor.api.grids import broadcast as broadcast
+from infinitensor.api.grids import ix_ as ix_
+from infinitensor.api.grids import ndenumerate as ndenumerate
+from infinitensor.api.grids import ndindex as ndindex
+from infinitensor.api.grids import nditer as nditer
+from infinitensor.api.hosted import frompyfunc as frompyfunc
+from infinitensor.api.hosted import vectorize as vectorize
+from infinitensor.api.printing import array2string as array2string
+from infinitensor.api.printing import array_repr as array_repr
+from infinitensor.api.printing import array_str as array_str
+from infinitensor.api.printing import get_printoptions as get_printoptions
+from infinitensor.api.printing import printoptions as printoptions
+from infinitensor.api.printing import set_printoptions as set_printoptions
 from infinitensor.api.session import Session as Session
 from infinitensor.api.session import init as init
 from infinitensor.api.session import shutdown as shutdown
@@ -429,6 +475,13 @@ e: _b.float
 inf: _b.float
 nan: _b.float
 pi: _b.float
+c_: Any
+euler_gamma: _b.float
+index_exp: Any
+mgrid: Any
+ogrid: Any
+r_: Any
+s_: Any
 newaxis: None
 ndarray = Tensor
 __version__: _b.str

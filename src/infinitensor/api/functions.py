@@ -21,6 +21,7 @@ from infinitensor.api.foreign import (
     is_torch,
     to_host,
 )
+from infinitensor.api.helpers import FUNCTIONS
 from infinitensor.api.options import numpys, with_options
 from infinitensor.api.record import Ref, record, stored
 from infinitensor.api.rule import cached_rule
@@ -659,6 +660,7 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
     found.update(VIEWS)
     found.update(HELPERS)
     found.update(QUESTIONS)
+    found.update({n: f for n, f in FUNCTIONS.items() if n not in found})
     for name, function in found.items():
         if not hasattr(Namespace, name):  # `xp.block(n)` is the length of a block, not np.block
             setattr(namespace, name.replace(".", "_"), function)

@@ -13,6 +13,7 @@ import numpy as np
 
 from infinitensor.api import assign, export, near, views
 from infinitensor.api.evaluate import evaluate
+from infinitensor.api.flags import Flags, refused
 from infinitensor.api.record import Ref, host_view, stored
 from infinitensor.api.standard import check_version
 from infinitensor.api.version import Cell, Shown
@@ -216,6 +217,22 @@ class Tensor(Shown, TableMethods):
         return self.size * self.itemsize
 
     @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from an element to the next along each axis, in the base's C order."""
+        width = int(self._version.dtype.itemsize)
+        return tuple(step * width for step in self._whole().strides)
+
+    @property
+    def base(self) -> Tensor | None:
+        """The tensor that this is a view of; None for one of its own."""
+        return None if self._view is None else tensor_of(self._cell, None, self._version.dtype)
+
+    @property
+    def flags(self) -> Flags:
+        """How the elements lie, and whether they may be written."""
+        return Flags(self)
+
+    @property
     def device(self) -> str:
         """The kind of device its session runs on."""
         return self._session.engine.mesh.kind
@@ -347,11 +364,11 @@ class Tensor(Shown, TableMethods):
     # showing
 
     def __repr__(self) -> str:
-        values = _shown(self, separator=", ", prefix="Tensor(")
+        values = shown(self, separator=", ", prefix="Tensor(")
         return f"Tensor({values}, shape={self.shape}, dtype={self.dtype})"
 
     def __str__(self) -> str:
-        return _shown(self)
+        return shown(self)
 
     def __format__(self, spec: str) -> str:
         if self.ndim == 0:
@@ -483,13 +500,46 @@ class Tensor(Shown, TableMethods):
         """Write one value everywhere."""
         self[...] = value
 
-    def sort(self, axis: int = -1) -> None:
+    def sort(
+        self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None
+    ) -> None:
         """Sort in place."""
+        if order is not None:
+            raise ValueError("Cannot specify order when the array has no fields.")
         assign.replace(self, assign.call_op("sort", self, axis=axis))
 
     def partition(self, kth: Any, axis: int = -1, kind: str = "introselect") -> None:
         """Partition in place: what has a rank in kth is in its place, smaller before it."""
         assign.replace(self, assign.call_op("partition", self, kth, axis=axis, kind=kind))
+
+    def compress(self, condition: Any, axis: int | None = None, out: Any = None) -> Tensor:
+        """The slices along an axis where the condition holds."""
+        return assign.call_op("compress", condition, self, axis, out=out)  # type: ignore[no-any-return]
+
+    def view(self, dtype: Any = None) -> Tensor:
+        """Another view of all of it, with its own dtype: bits are not read as another."""
+        if dtype is not None and dtype is not Tensor and as_dtype(dtype) != self.dtype:
+            raise TypeError(
+                f"view({as_dtype(dtype)}): the bits of {self.dtype} values are not read as another "
+                "dtype; convert the values with .astype(...)"
+            )
+        return self[...]
+
+    def setflags(self, write: bool | None = None, align: Any = None, uic: Any = None) -> None:
+        """Make it read-only, or say that it may be written (where it may)."""
+        if write is not None:
+            self.flags.writeable = write
+
+    resize = refused("resize", "a tensor keeps its size; use it.resize, it.pad or it.concatenate")
+
+    def tobytes(self, order: str = "C") -> bytes:
+        """The bytes of the values, in C order or in Fortran's."""
+        return self.numpy().tobytes(order)  # type: ignore[arg-type]
+
+    def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
+        """Write the values to a file that holds nothing else, as bytes or as text."""
+        self.numpy().tofile(fid, sep, format)
+        self._session.counts["bytes_written"] += self.nbytes
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         check_version(api_version)
@@ -619,14 +669,15 @@ def _is_int(value: Any) -> bool:
     )
 
 
-def _shown(tensor: Tensor, **options: Any) -> str:
+def shown(tensor: Tensor, **options: Any) -> str:
     """The text of the values.
 
     Of a large tensor only the corners that are shown are computed, and the tensor itself stays as
     it is.
     """
-    limit = np.get_printoptions()["threshold"]
-    if tensor.size <= limit:
+    settings = np.get_printoptions()
+    limit = options.get("threshold", settings["threshold"])
+    if tensor.size <= (settings["threshold"] if limit is None else limit):
         return np.array2string(tensor.numpy(), **options)
     ends = [
         (slice(0, EDGE + 1), slice(n - EDGE, n)) if n > 2 * EDGE else (slice(None),)
@@ -639,4 +690,4 @@ def _shown(tensor: Tensor, **options: Any) -> str:
             evaluate(piece._session, [piece._version], peek=True)
         corners[at] = piece.numpy()
     seen = np.block(corners.tolist())
-    return np.array2string(seen, threshold=0, edgeitems=EDGE, **options)
+    return np.array2string(seen, **{**options, "threshold": 0, "edgeitems": EDGE})

@@ -1,0 +1,138 @@
+"""NumPy's files: .npy by memory map, .npz and text through the host. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from infinitensor.api.assign import call_op
+from infinitensor.api.session import current_session
+from infinitensor.api.tensor import Tensor, from_values
+from infinitensor.dtypes import as_dtype
+
+BLOCK_BYTES = 64 << 20
+"""What is written of a tensor at a time."""
+
+
+def _read(values: np.ndarray) -> Tensor:
+    """A tensor with the values of a file."""
+    session = current_session()
+    session.counts["bytes_read"] += values.nbytes
+    plain = np.asarray(values, as_dtype(values.dtype), order="C")
+    if isinstance(values, np.memmap) and plain.size <= 65536:
+        plain = np.array(plain)  # small values stay on the host: not in the file's memory
+    return from_values(session, plain)
+
+
+class Archive(Mapping[str, Tensor]):
+    """The arrays of a .npz file by their names, each read when it is asked for."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.files: list[str] = list(file.files)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return _read(self._file[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.files)
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False) -> Any:
+    """The tensor of a .npy file, or the tensors of a .npz file by their names.
+
+    A .npy file that is named by its path is read through a memory map, into tiles. Pickled objects
+    are refused.
+
+    >>> import infinitensor as it, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "x.npy")
+    >>> it.save(path, it.arange(3))
+    >>> it.load(path).tolist()
+    [0, 1, 2]
+    """
+    if allow_pickle:
+        raise ValueError("load: pickled objects run code when they are read; they are refused")
+    if mmap_mode not in (None, "r", "c"):
+        raise ValueError(f"load: mmap_mode={mmap_mode!r}: a tensor is not written to its file")
+    by_path = isinstance(file, str | os.PathLike)
+    found: Any = np.load(file, mmap_mode="r" if by_path else None, allow_pickle=False)
+    return _read(found) if isinstance(found, np.ndarray) else Archive(found)
+
+
+def save(file: Any, arr: Any, allow_pickle: bool = False) -> None:
+    """Write a tensor to a .npy file; to a path, block by block."""
+    x: Tensor = call_op("asarray", arr)
+    x._session.counts["bytes_written"] += x.nbytes
+    if not isinstance(file, str | os.PathLike) or not x.size or not x.ndim:
+        np.save(file, x.numpy(), allow_pickle=False)
+        return
+    path = os.fspath(file)
+    path = path if path.endswith(".npy") else path + ".npy"
+    x._compute()
+    target = np.lib.format.open_memmap(path, "w+", x.dtype, x.shape)
+    n_rows = max(BLOCK_BYTES * x.shape[0] // max(x.nbytes, 1), 1)
+    for start in range(0, x.shape[0], n_rows):
+        target[start : start + n_rows] = x[start : start + n_rows].numpy()
+    target.flush()
+
+
+def _saved(write: Any, file: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+    tensors = [call_op("asarray", one) for one in (*args, *named.values())]
+    values = [tensor.numpy() for tensor in tensors]
+    for tensor in tensors:
+        tensor._session.counts["bytes_written"] += tensor.nbytes
+    write(file, *values[: len(args)], **dict(zip(named, values[len(args) :], strict=True)))
+
+
+def savez(file: Any, *args: Any, allow_pickle: bool = False, **kwds: Any) -> None:
+    """Write several tensors to a .npz file, by name or as arr_0, arr_1 ..."""
+    _saved(np.savez, file, args, kwds)
+
+
+def savez_compressed(file: Any, *args: Any, allow_pickle: bool = False, **kwds: Any) -> None:
+    """As `savez`, compressed."""
+    _saved(np.savez_compressed, file, args, kwds)
+
+
+def loadtxt(fname: Any, dtype: Any = float, **options: Any) -> Any:
+    """A tensor of the numbers in a text file; the options of `numpy.loadtxt`.
+
+    >>> import infinitensor as it
+    >>> it.loadtxt(["1 2", "3 4"]).tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
+    made = np.loadtxt(fname, as_dtype(dtype), **options)
+    return tuple(_read(one) for one in made) if options.get("unpack") else _read(made)
+
+
+def genfromtxt(fname: Any, dtype: Any = float, **options: Any) -> Any:
+    """As `loadtxt`, with missing values; the options of `numpy.genfromtxt`."""
+    return _read(np.genfromtxt(fname, as_dtype(dtype), **options))
+
+
+def savetxt(fname: Any, X: Any, *args: Any, **options: Any) -> None:
+    """Write a tensor of one or two axes as text; the options of `numpy.savetxt`."""
+    x = call_op("asarray", X)
+    np.savetxt(fname, x.numpy(), *args, **options)
+    x._session.counts["bytes_written"] += x.nbytes
+
+
+def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Any:
+    """A tensor of the numbers in a binary or text file that holds nothing else."""
+    return _read(np.fromfile(file, as_dtype(dtype), count, sep, offset))

@@ -1,0 +1,73 @@
+"""`x.flags`: how the elements of a tensor lie, logically, and whether they may be written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+if TYPE_CHECKING:
+    from infinitensor.api.tensor import Tensor
+
+_SHORT = {"C": "c_contiguous", "F": "f_contiguous", "O": "owndata", "W": "writeable"}
+_SHORT |= {"A": "aligned", "X": "writebackifcopy"}
+
+
+class Flags:
+    """NumPy's flags of a tensor; `writeable` may be set to False.
+
+    >>> import infinitensor as it
+    >>> it.ones((2, 3)).T.flags.f_contiguous, it.ones(3).flags["WRITEABLE"]
+    (True, True)
+    """
+
+    aligned, writebackifcopy = True, False
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+        view = tensor._whole()
+        ghost = as_strided(np.zeros(1, np.int8), view.shape, view.strides).flags
+        self.c_contiguous = ghost.c_contiguous and not view.part
+        self.f_contiguous = ghost.f_contiguous and not view.part
+        self.contiguous = self.c_contiguous
+        self.forc = self.c_contiguous or self.f_contiguous
+        self.fnc = self.f_contiguous and not self.c_contiguous
+        self.owndata = tensor._view is None
+
+    @property
+    def writeable(self) -> bool:
+        """Whether it may be written."""
+        return not self._tensor._frozen and not self._tensor._whole().is_broadcast
+
+    @writeable.setter
+    def writeable(self, value: bool) -> None:
+        if value and not self.writeable:
+            raise ValueError("cannot set WRITEABLE flag to True of this array")
+        self._tensor._frozen = self._tensor._frozen or not value
+
+    def __getitem__(self, name: str) -> bool:
+        known = _SHORT.get(name, name.lower())
+        if known not in _SHORT.values() and known not in ("forc", "fnc", "contiguous"):
+            raise KeyError("Unknown flag")
+        return bool(getattr(self, known))
+
+    def __setitem__(self, name: str, value: bool) -> None:
+        if _SHORT.get(name, name.lower()) != "writeable":
+            raise KeyError("Unknown flag")
+        self.writeable = value
+
+    def __repr__(self) -> str:
+        names = ("C_CONTIGUOUS", "F_CONTIGUOUS", "OWNDATA", "WRITEABLE", "ALIGNED")
+        return "\n".join(f"  {name} : {self[name]}" for name in names)
+
+
+def refused(method: str, remedy: str) -> Any:
+    """A method that a tensor cannot have, and what to do instead."""
+
+    def method_(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        raise ValueError(f"{method}: {remedy}")
+
+    method_.__name__ = method_.__qualname__ = method
+    method_.__doc__ = f"Refused: {remedy}."
+    return method_

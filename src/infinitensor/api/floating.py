@@ -1,0 +1,76 @@
+"""What floating-point errors do here: nothing, as `errstate` may be told, but not more."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+KINDS = ("divide", "over", "under", "invalid")
+_state = dict.fromkeys(KINDS, "ignore")
+
+
+def _checked(all: Any, given: dict[str, Any]) -> dict[str, str]:
+    """The settings that are asked for; what would have to be noticed element by element is not."""
+    wanted = {kind: all if value is None else value for kind, value in given.items()}
+    for kind, value in wanted.items():
+        if value in ("raise", "call", "print", "log"):
+            raise ValueError(
+                f"{kind}={value!r}: tensors are computed later and elsewhere, where floating-point "
+                "errors are not noticed; use 'ignore' or 'warn', and look for them with "
+                "it.isfinite(x).all()"
+            )
+        if value not in (None, "ignore", "warn"):
+            raise ValueError(f"{kind}={value!r}: 'ignore' or 'warn' is meant")
+    return {kind: value for kind, value in wanted.items() if value is not None}
+
+
+def geterr() -> dict[str, str]:
+    """The settings of `seterr`; no warning is ever given, whatever they say.
+
+    >>> import infinitensor as it
+    >>> it.geterr()["divide"]
+    'ignore'
+    """
+    return dict(_state)
+
+
+def seterr(
+    all: Any = None, divide: Any = None, over: Any = None, under: Any = None, invalid: Any = None
+) -> dict[str, str]:
+    """Accept 'ignore' and 'warn' for each kind of floating-point error; returns the old settings.
+
+    Neither does anything: no warning is given. What would have to stop a program is refused.
+
+    >>> import infinitensor as it
+    >>> sorted(it.seterr(all="ignore"))
+    ['divide', 'invalid', 'over', 'under']
+    """
+    before = geterr()
+    given = {"divide": divide, "over": over, "under": under, "invalid": invalid}
+    _state.update(_checked(all, given))
+    return before
+
+
+class errstate(contextlib.ContextDecorator):
+    """`seterr` for a block or a function.
+
+    >>> import infinitensor as it
+    >>> with it.errstate(divide="ignore"):
+    ...     float(1 / it.asarray(0.0))
+    inf
+    """
+
+    def __init__(self, *, all: Any = None, call: Any = None, **given: Any) -> None:
+        for kind in given:
+            if kind not in KINDS:
+                raise TypeError(f"errstate() got an unexpected keyword argument {kind!r}")
+        if call is not None:
+            raise ValueError("call=: tensors are computed later and elsewhere; it is not called")
+        self._wanted = _checked(all, {kind: given.get(kind) for kind in KINDS})
+        self._before: list[dict[str, str]] = []
+
+    def __enter__(self) -> None:
+        self._before.append(seterr(**self._wanted))
+
+    def __exit__(self, *error: object) -> None:
+        seterr(**self._before.pop())
