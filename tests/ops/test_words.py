@@ -102,3 +102,14 @@ def test_where_may_write_over_its_branches() -> None:
         out = (x, y)[which]
         WORDS["cpu"]["where"](mask, x, y, out=out)
         np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex_expm1_has_limits_where_numpy_has_nan(device: str, dtype: Any) -> None:
+    """C99's exp(x) - 1, as the Array API standard wants it."""
+    inf, nan = np.inf, np.nan
+    x = [complex(inf, 0), complex(-inf, inf), complex(inf, inf), complex(-inf, nan)]
+    want = [complex(inf, 0), complex(-1, 0), complex(inf, nan), complex(-1, 0)]
+    got = TableXp(WHOLE, device).call("expm1", np.array([*x, complex(nan, 0)], dtype))
+    np.testing.assert_array_equal(got, np.array([*want, complex(nan, 0)], dtype))

@@ -516,6 +516,16 @@ def _imag(x: Any, out: Any = None) -> Any:
     return _put(x.imag if x.dtype.is_complex else torch.zeros_like(x), out)
 
 
+def _expm1(x: Any, out: Any = None) -> Any:
+    """As on the CPU: where a complex number is not finite, torch's formula multiplies inf by 0."""
+    torch = _torch()
+    if not x.dtype.is_complex:
+        return torch.expm1(x, out=out)
+    limits = torch.exp(x)
+    limits.real -= 1
+    return _put(torch.where(torch.isfinite(x), torch.expm1(x), limits), out)
+
+
 def _conjugate(x: Any, out: Any = None) -> Any:
     return _torch().conj_physical(x, out=out) if x.dtype.is_complex else _put(x, out)
 
@@ -525,7 +535,7 @@ def _positive(x: Any, out: Any = None) -> Any:
 
 
 _NATIVE = """
-arccos arccosh arcsin arcsinh arctan arctanh cos cosh deg2rad divide exp exp2 expm1 log
+arccos arccosh arcsin arcsinh arctan arctanh cos cosh deg2rad divide exp exp2 log
 log10 log1p rad2deg signbit sin sinh sqrt tan tanh
 """
 _RING = "multiply bitwise_and bitwise_or bitwise_xor negative square"
@@ -546,6 +556,7 @@ _CUDA: dict[str, Word] = {
     "clip": _clip,
     "conjugate": _conjugate,
     "equal": _equal,
+    "expm1": _expm1,
     "fabs": native("abs"),
     "float_power": _power,
     "floor_divide": _floor_divide,
