@@ -166,7 +166,8 @@ def slabs_are_apart(session: Session, resting: bool = False) -> None:
     """No slab in use lies over another, nor over one that rests."""
     if session.engine.mesh.kind == "null":
         return
-    slabs = {id(b): (address(b.block), b.n_bytes) for b in live_buffers(session)}
+    held = live_buffers(session)  # while they are looked at none may be given back
+    slabs = {id(b): (address(b.block), b.n_bytes) for b in held}
     spans = list(slabs.values())
     if resting:
         for ledger in session.engine.ledgers:

@@ -145,8 +145,8 @@ def got(tensor: Tensor, index: Any) -> Tensor | None:
         made = at_hand(session, np.array(found))
         made._is_value = True
         return made
-    if tensor._dtype != tensor._cell.version.dtype:  # a real part: its strides are not elements'
-        return None
+    if not found.size or tensor._dtype != tensor._cell.version.dtype:
+        return None  # strides of nothing mean nothing, those of a real part are not elements'
     made = _bare(tensor._cell, found)
     made._frozen = tensor._frozen
     return made

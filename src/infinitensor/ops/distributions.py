@@ -685,13 +685,17 @@ def multivariate_normal(
 
 
 def _root(xp: Any, cov: Any, method: str) -> tuple[Any, Any]:
-    """A matrix whose square is the covariance, and that square."""
+    """A matrix whose square is the covariance, and that square.
+
+    Eigenvectors and singular vectors have free signs, and a free order where values are equal; the
+    symmetric root made of them has neither, so numbers are the same on every device.
+    """
     if method == "cholesky":
         factor = xp.linalg_cholesky(cov).mT
     elif method == "eigh":
         w, v = xp.linalg_eigh(cov)
-        factor = (v * xp.sqrt(xp.maximum(w, 0.0))).mT
+        factor = xp.matmul(v * xp.sqrt(xp.maximum(w, 0.0)), v.mT)
     else:
         _, s, vh = xp.linalg_svd(cov)
-        factor = xp.sqrt(s)[:, None] * vh
+        factor = xp.matmul(vh.mT * xp.sqrt(s), vh)
     return factor, xp.matmul(factor.mT, factor)

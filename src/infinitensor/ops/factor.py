@@ -109,7 +109,8 @@ def _panel_oracle(a: Any) -> Any:
     compared=lambda found: (
         found if len(found) == 2 else (found[0] @ found[1] @ np.conj(found[0].T), np.abs(found[2]))
     ),
-    scratch_bytes=lambda ins, outs, params: 2 * matrix_scratch(ins, outs, params),
+    # cuSOLVER's work space for a panel is megabytes, whatever its size
+    scratch_bytes=lambda ins, outs, params: 2 * matrix_scratch(ins, outs, params) + (8 << 20),
 )
 def _qr_panel(a: Spec) -> Call:
     """V, T and R of a panel that is not cut: I - V T V^H takes it to R with zeros below."""

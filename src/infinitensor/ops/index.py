@@ -299,7 +299,7 @@ def _scatter_cases(rng: Any) -> list[Any]:
     located=True,
     scratch_bytes=lambda ins, outs, params: (
         7 * sum(spec.n_bytes + spec.n_elements for spec in ins[-1 - len(params["axes"]) : -1])
-        + 3 * ins[-1].n_elements * max(ins[-1].dtype.itemsize, outs[0].dtype.itemsize)
+        + 6 * ins[-1].n_elements * max(ins[-1].dtype.itemsize, outs[0].dtype.itemsize)
         + 256
     ),
     cases=_scatter_cases,

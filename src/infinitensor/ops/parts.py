@@ -60,7 +60,7 @@ def _frexp_kernel(xp: Any, x: Any, out: tuple[Any, Any]) -> None:
     "mapped",
     "x",
     kernel=_modf_kernel,
-    scratch_bytes=lambda ins, outs, params: 4 * outs[0].n_bytes + 1024,
+    scratch_bytes=lambda ins, outs, params: 5 * outs[0].n_bytes + 1024,
     cases=_part_cases,
     same="equal",
 )

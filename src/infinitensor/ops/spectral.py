@@ -42,7 +42,7 @@ NO_VALUE: Any = np._NoValue
 def _work_bytes(ins: Any, outs: Any, params: Any) -> int:
     """Several matrices of the size of the largest: LAPACK's divide and conquer takes them."""
     longest = int(max(ins[0].shape[-2:]))
-    return 3 * matrix_scratch(ins, outs, params) + 128 * longest**2
+    return 4 * matrix_scratch(ins, outs, params) + 128 * longest**2
 
 
 # --- singular values --------------------------------------------------------------------------
