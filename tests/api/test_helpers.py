@@ -59,7 +59,8 @@ def test_grids_are_numpys() -> None:
 def test_r_and_c_put_pieces_together() -> None:
     line: Any = np.arange(3)
     table: Any = X[:, :3]
-    keys: list[Any] = [(0, slice(1, 4), line), (line, 2.5), ("0,2", line, line), ("1,2,0", line, 3)]
+    keys: list[Any] = [(0, slice(1, 4), line), (line, 2.5)]
+    keys += [("0,2", line, line), ("1,2,0", line, line)]
     for key in keys:
         assert_same(values(it.r_[tensors(key)]), np.r_[key], "r_")
     keys = [(line, line), (table, line), (table, table, 2 * table)]
