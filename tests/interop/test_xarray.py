@@ -16,11 +16,11 @@ X = np.arange(24.0).reshape(2, 3, 4) - 3
 CALLS: dict[str, Any] = {
     "arithmetic": lambda d: d * 2 + d.isel(a=0),
     "a ufunc": lambda d: np.exp(d / 10),
-    "mean": lambda d: d.mean("a", skipna=False),
-    "mean of all": lambda d: d.mean(skipna=False),
+    "mean": lambda d: d.mean("a"),
+    "mean of all": lambda d: d.mean(),
     "sum": lambda d: d.sum(("a", "c")),
-    "deviation": lambda d: d.std("b", skipna=False),
-    "maximum": lambda d: d.max("c", skipna=False),
+    "deviation": lambda d: d.std("b"),
+    "maximum": lambda d: d.max("c"),
     "isel": lambda d: d.isel(c=slice(1, 3)),
     "isel by a list": lambda d: d.isel(b=[0, 2]),
     "sel by a label": lambda d: d.sel(b=2),
@@ -31,7 +31,7 @@ CALLS: dict[str, Any] = {
     "stack": lambda d: d.stack(z=("a", "b")),
     "fillna": lambda d: d.where(d > 3).fillna(0),
     "roll": lambda d: d.roll(b=1),
-    "a Dataset": lambda d: xr.Dataset({"v": d}).mean("a", skipna=False)["v"],
+    "a Dataset": lambda d: xr.Dataset({"v": d}).mean("a")["v"],
 }
 
 

@@ -13,9 +13,9 @@ import pytest
 if TYPE_CHECKING:
     from tests.reliability.conftest import HoldsBar
 
-BESIDE_TORCH = """\
+BESIDE_NUMPY = """\
 import time
-import torch
+import numpy
 start = time.process_time()  # machines are shared: seconds of this process, not of the clock
 import infinitensor
 print(time.process_time() - start)
@@ -42,6 +42,7 @@ def test_import_brings_in_no_heavy_library() -> None:
 
 @pytest.mark.local
 def test_import_takes_little_more_than_torchs(holds_bar: HoldsBar) -> None:
-    printed_by(BESIDE_TORCH)  # writes byte code, as an installation does
-    added = statistics.median(float(printed_by(BESIDE_TORCH)) for _ in range(3))
-    holds_bar("import infinitensor, beyond import torch", added, 0.3)
+    """Torch imports NumPy too: what we add to NumPy's time is no less than what we add to torch's."""
+    printed_by(BESIDE_NUMPY)  # writes byte code, as an installation does
+    added = statistics.median(float(printed_by(BESIDE_NUMPY)) for _ in range(5))
+    holds_bar("import infinitensor, beyond import numpy", added, 0.3)
