@@ -42,7 +42,7 @@ def test_import_brings_in_no_heavy_library() -> None:
 
 @pytest.mark.local
 def test_import_takes_little_more_than_torchs(holds_bar: HoldsBar) -> None:
-    """Torch imports NumPy too: what we add to NumPy's time is no less than what we add to torch's."""
+    """Torch imports NumPy too: what we add to NumPy's time is no less than what we add to its."""
     printed_by(BESIDE_NUMPY)  # writes byte code, as an installation does
     added = statistics.median(float(printed_by(BESIDE_NUMPY)) for _ in range(5))
     holds_bar("import infinitensor, beyond import numpy", added, 0.3)
