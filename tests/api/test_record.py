@@ -33,3 +33,17 @@ def test_small_calls_are_counted_and_make_no_tasks() -> None:
         assert y.item() == 60
         counts = it.stats()
         assert (counts["small_calls"], counts["tasks"]) == (5, 0)
+
+
+def test_few_values_of_stored_tiles_are_read_without_a_task() -> None:
+    with it.init("cpu*2"):
+        x = it.asarray(np.arange(40_000.0).reshape(200, 200))
+        it.stats(reset=True)
+        trace = 0.0
+        for i in range(200):
+            trace += it.sqrt(x[i, i])
+        row = x[7, ::2].copy()
+        x[7] = 0
+        assert row.numpy().tolist() == list(range(1400, 1600, 2))
+        assert float(trace) == pytest.approx(np.sqrt(np.arange(0, 40_000, 201.0)).sum())
+        assert it.stats()["tasks"] == 0

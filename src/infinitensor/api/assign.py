@@ -72,13 +72,27 @@ def guarded(function: Callable[..., Made]) -> Callable[..., Made]:
 @guarded
 def copied(tensor: Tensor) -> Tensor:
     """A tensor of its own with the same values."""
-    if tensor._version.host is not None and tensor.size <= config.small_elements:
+    values = _at_hand(tensor)
+    if values is not None:
         tensor._session.counts["small_calls"] += 1
-        values = np.array(host_view(tensor._ref()), order="C")
         return _make(tensor._session, stored(tensor._session, values))
     op = TABLE["_copy"]
     call = cached_rule(op, (Spec(tensor.shape, tensor.dtype),))
     return _make(tensor._session, record(tensor._session, op, call, [tensor._ref()])[0])
+
+
+def _at_hand(tensor: Tensor) -> np.ndarray | None:
+    """A copy of few values that are stored where NumPy can read them; None for any others."""
+    version = tensor._version
+    if tensor.size > config.small_elements or not config.small_elements:
+        return None
+    if version.host is not None:
+        return np.array(host_view(tensor._ref()), order="C")
+    if version.table is None or tensor._session.engine.mesh.kind != "cpu":
+        return None
+    if tensor._view is not None and structure(tensor._view) is None:
+        return None
+    return read_view(tensor)
 
 
 @guarded
