@@ -83,9 +83,8 @@ class ufunc:
         where = given.pop("where", True) if self.signature is None else True
         casting = given.pop("casting", "same_kind")
         wanted = _loop_signature(self._like, given)
-        known = inspect.signature(self._function).parameters
         for name in given:
-            if self.signature is None or name not in known:
+            if self.signature is None or name not in self.__signature__.parameters:
                 raise TypeError(f"{self.__name__}() got an unexpected keyword argument {name!r}")
         with session_of((*inputs, *outs)).guard():
             if wanted is not None or outs.count(None) < self.nout or casting != "same_kind":
