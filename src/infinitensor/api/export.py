@@ -29,6 +29,9 @@ def lend(version: Version, values: Any, tile: int = 0) -> Any:
     if buffer is not None:
         buffer.exported = True
     if not isinstance(values, np.ndarray):
+        assert version.table is not None
+        owner = version.table.layout.owner(tile)
+        version.session.engine.devices[owner].synchronize()  # others know nothing of our stream
         return values.detach()
     seen = values.view()
     seen.flags.writeable = False
@@ -155,7 +158,6 @@ def cuda_interface(tensor: Tensor) -> dict[str, Any]:
     if tensor.device != "cuda":
         raise AttributeError("a tensor on the CPU has no __cuda_array_interface__")
     values = gathered(tensor)
-    tensor._session.engine.devices[0].synchronize()
     tensor._lent = (*tensor._lent, values)
     interface: dict[str, Any] = dict(values.__cuda_array_interface__)
     return interface
