@@ -2,7 +2,8 @@
 
 A run takes no more of any device than its plan said. After it nothing is left in its lanes, and
 after an evaluation each ledger counts exactly the tiles of stored tensors, what stopped runs hold
-and what was given out; no two slabs share a byte.
+and what was given out, and with the slabs at rest holds no more than its budget; no two slabs
+share a byte.
 """
 
 from __future__ import annotations
@@ -105,6 +106,11 @@ class Audit:
                 or (ledger in self._torn and counted > stored[ledger] + lent),
                 f"{ledger.device.name} counts {counted} bytes in use; tensors hold "
                 f"{stored[ledger]}, {lent} are given out",
+            )
+            held = counted + ledger.resting_bytes
+            promise(
+                held <= ledger.budget_bytes,
+                f"{ledger.device.name} holds {held} bytes, its budget is {ledger.budget_bytes}",
             )
             resting = sum(size * len(blocks) for size, blocks in ledger._resting.items())
             promise(ledger.resting_bytes == resting, f"{resting} bytes rest, not as counted")

@@ -88,6 +88,14 @@ def test_bytes_at_rest_that_are_not_counted(session: Session) -> None:
         audited_evaluation()
 
 
+def test_more_held_than_the_budget(session: Session) -> None:
+    x = it.compute(it.asarray(np.arange(40.0)) * 2)
+    session.engine.ledgers[0].budget_bytes = 64
+    with pytest.raises(BrokenPromise, match=r"holds \d+ bytes, its budget is 64"):
+        Audit().evaluated(session)
+    assert x is not None
+
+
 def test_tasks_that_are_left_in_a_lane(session: Session) -> None:
     def leave(run: Any) -> None:
         run._ready.append(0)

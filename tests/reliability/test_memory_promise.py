@@ -14,7 +14,7 @@ import infinitensor as it
 from infinitensor import events
 
 from .programs import PROGRAMS, Program
-from .sampling import logged_rng, sample, time_limit
+from .sampling import WHOLE, logged_rng, sample, time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,6 +96,26 @@ def test_measured_peak_is_at_most_the_planned_peak(name: str) -> None:
         if say:
             broken.append(f"{devices}, tiles of {tile_elements}, scale {scale}: {say}")
     assert not broken, "\n".join(broken)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_any_budget_is_kept_or_refused(name: str) -> None:
+    """Kept: the audit looks at what every evaluation holds."""
+    program = ALL[name]
+    arrays = program.arrays(logged_rng("budget", name))
+    found: list[Any] = []
+    need = BUDGET_BYTES
+    it.config.small_elements, it.config.tile_elements = 0, 500
+    for share in (1.0, 1.0, 0.9, 0.7, 0.5, 0.35, 0.25) if WHOLE else (1.0, 1.0, 0.7, 0.3):
+        with it.init("cpu*2", memory=int(need * share)) as session:
+            try:
+                found.append(np.asarray(program.run(it, *map(it.asarray, arrays))))
+            except it.MemoryBudgetError:
+                continue
+            need = min(need, max(ledger.peak_bytes for ledger in session.engine.ledgers))
+    for values in found if name != "random" else ():
+        np.testing.assert_allclose(values, found[0], rtol=1e-4, atol=1e-6)
+    assert found
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
