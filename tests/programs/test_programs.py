@@ -36,12 +36,6 @@ FAMILIES = (
     stencils,
 )
 
-PENDING = {
-    "mandelbrot_by_compaction",
-    "stockham_fft",
-}
-"""Programs that use functions which are still being written."""
-
 pytestmark = pytest.mark.local
 
 
@@ -70,11 +64,7 @@ def same(ours: Any, theirs: Any, rtol: float) -> None:
 
 @pytest.mark.parametrize(
     "program",
-    [
-        pytest.param(p, id=p.name, marks=[pytest.mark.slow] * p.is_slow)
-        for p in PROGRAMS
-        if p.name not in PENDING
-    ],
+    [pytest.param(p, id=p.name, marks=[pytest.mark.slow] * p.is_slow) for p in PROGRAMS],
 )
 def test_program_gives_numpys_results(program: Program, run_kind: str) -> None:
     theirs = program.arguments(np.random.default_rng(7))
