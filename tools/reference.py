@@ -96,10 +96,10 @@ STATS = {
     "small_calls": "Calls on few elements that ran at once, on host values.",
     "bytes_loaded": "0 in this version: nothing is spilled.",
     "bytes_evicted": "0 in this version: nothing is spilled.",
-    "bytes_read": "0 in this version: there are no files.",
-    "bytes_written": "0 in this version: there are no files.",
+    "bytes_read": "Bytes that `load` and the like have read from files.",
+    "bytes_written": "Bytes of tensors that `save` and the like have written to files.",
     "eager_fallbacks": "0 in this version: all groups run as eager steps, none is generated code.",
-    "host_fallbacks": "0 in this version.",
+    "host_fallbacks": "Calls of `vectorize` and `frompyfunc`: their values came to the host.",
     "sklearn_fallbacks": "0 in this version: there are no estimators.",
 }
 """What each name in `it.stats()` counts."""
