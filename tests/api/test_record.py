@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def test_few_values_of_stored_tiles_are_read_without_a_task() -> None:
     with it.init("cpu*2"):
         x = it.asarray(np.arange(40_000.0).reshape(200, 200))
         it.stats(reset=True)
-        trace = 0.0
+        trace: Any = 0.0
         for i in range(200):
             trace += it.sqrt(x[i, i])
         row = x[7, ::2].copy()
