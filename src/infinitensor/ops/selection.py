@@ -67,7 +67,7 @@ def _select_cases(rng: Any) -> list[Any]:
     x = rng.normal(size=(4, 5))
     return [
         (([x > 1, x < 0], [x, 10 * x]), {}),
-        (([x > 1, x < 0], [x.astype(np.float32), 2], 7), {}),
+        (([x > 1, x < 0], [x.astype(np.float32), 2.0], 7.0), {}),
         (([x[0] > 1], [x], x[:, :1]), {}),
         (([x > 1], [x, x]), {}),
         (([x], [x]), {}),
@@ -156,7 +156,7 @@ def piecewise(
     y = xp.zeros_like(x)
     for condition, function in zip(conditions, funclist, strict=True):
         if not callable(function):
-            y = xp.where(condition, xp.asarray(function).astype(x.dtype), y)
+            y[condition] = function
             continue
         values = xp._masked(x, condition)
         if values.shape[0]:

@@ -259,7 +259,7 @@ def _insert_cases(rng: Any) -> list[Any]:
         ((x, [2], rng.normal(size=(4, 2)), 1), {}),
         ((x, [0, 3, 3], rng.normal(size=(4, 3)), 1), {}),
         ((x, [3, 0], 9, 1), {}),
-        ((x, slice(1, 4, 2), -1.0, 0), {}),
+        ((x, slice(1, 4, 2), 1.0, 0), {}),
         ((np.arange(4), [1, 2], [7.9, 8.1]), {}),
         ((np.arange(4), np.array([True, False, True, False]), 9), {}),
         ((x, [], 9, 1), {}),

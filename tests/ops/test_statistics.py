@@ -1,0 +1,124 @@
+"""Laws of counting, ranking and averaging: whatever the tiles, what NumPy says of any values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import infinitensor as it
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LINES = hnp.arrays(
+    np.float64, st.integers(1, 40), elements=st.sampled_from([-2.0, -0.5, 0.0, 1.0, 1.5, 7.0])
+)
+HOLES = hnp.arrays(
+    np.float32, st.integers(1, 40), elements=st.sampled_from([-2.0, 0.0, 1.5, np.nan])
+)
+METHODS = ("linear", "lower", "higher", "nearest", "midpoint", "hazen", "inverted_cdf")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def strict() -> Iterator[None]:
+    """Everything in tiles of 7 on three devices."""
+    before = (it.config.small_elements, it.config.tile_elements)
+    it.config.small_elements, it.config.tile_elements = 0, 7
+    try:
+        with it.init("cpu*3"):
+            yield
+    finally:
+        it.config.small_elements, it.config.tile_elements = before
+
+
+@settings(max_examples=12, deadline=None)
+@given(LINES, st.integers(1, 12))
+def test_every_value_is_in_one_bin(x: Any, n: int) -> None:
+    number, edges = it.histogram(it.asarray(x), n)
+    assert int(number.sum()) == len(x)
+    np.testing.assert_array_equal(number.numpy(), np.histogram(x, n)[0])
+    np.testing.assert_array_equal(edges.numpy(), np.histogram(x, n)[1])
+
+
+@settings(max_examples=12, deadline=None)
+@given(LINES, st.floats(0, 1), st.sampled_from(METHODS))
+def test_quantiles_are_numpys_and_lie_among_the_values(x: Any, q: float, method: str) -> None:
+    found = float(it.quantile(it.asarray(x), q, method=method))
+    assert x.min() <= found <= x.max()
+    np.testing.assert_allclose(found, np.quantile(x, q, method=method), 1e-12)
+
+
+@settings(max_examples=10, deadline=None)
+@given(HOLES)
+def test_leaving_nan_out_is_the_function_of_the_rest(x: Any) -> None:
+    rest = x[~np.isnan(x)]
+    for name in ("sum", "median", "max", "var"):
+        if name == "sum" or len(rest):
+            found = getattr(it, f"nan{name}")(it.asarray(x)).numpy()
+            np.testing.assert_allclose(found, getattr(np, name)(rest), 1e-5)
+
+
+@settings(max_examples=10, deadline=None)
+@given(LINES, LINES)
+def test_the_parts_of_a_union_are_disjoint(x: Any, y: Any) -> None:
+    a, b = it.asarray(x), it.asarray(y)
+    parts = [it.setdiff1d(a, b), it.intersect1d(a, b), it.setdiff1d(b, a)]
+    joined = np.sort(np.concatenate([part.numpy() for part in parts]))
+    np.testing.assert_array_equal(joined, it.union1d(a, b).numpy())
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate([parts[0].numpy(), parts[2].numpy()])), it.setxor1d(a, b).numpy()
+    )
+
+
+@settings(max_examples=10, deadline=None)
+@given(LINES, LINES)
+def test_convolution_is_a_product_of_polynomials(x: Any, y: Any) -> None:
+    both = it.convolve(it.asarray(x), it.asarray(y))
+    at = 0.5
+    product = np.polyval(x, at) * np.polyval(y, at)
+    np.testing.assert_allclose(float(it.polyval(both, at)), product, 1e-9, 1e-9)
+
+
+@settings(max_examples=10, deadline=None)
+@given(hnp.arrays(np.uint8, st.integers(1, 40)))
+def test_packed_bits_come_back(x: Any) -> None:
+    bits = it.unpackbits(it.asarray(x))
+    np.testing.assert_array_equal(it.packbits(bits).numpy(), x)
+
+
+def test_counting_many_bins_cuts_the_counts() -> None:
+    x = np.arange(0, 400, 3)
+    np.testing.assert_array_equal(it.bincount(it.asarray(x)).numpy(), np.bincount(x))
+
+
+def test_windows_are_views_of_what_they_show() -> None:
+    x = it.arange(6)
+    seen = it.lib.stride_tricks.sliding_window_view(x, 3)
+    x[2] = 50
+    assert seen[:, 0].tolist() == [0, 1, 50, 3]
+    with pytest.raises(ValueError, match="read-only"):
+        seen[0] = 1
+
+
+def test_what_is_wrong_with_values_is_said_when_they_are_computed() -> None:
+    zero = it.average(it.arange(4.0), weights=it.zeros(4))
+    with pytest.raises(ZeroDivisionError, match="Weights sum to zero"):
+        zero.numpy()
+    none = it.nanargmax(it.full((2, 3), np.nan), axis=1)
+    with pytest.raises(ValueError, match="All-NaN slice"):
+        none.numpy()
+
+
+def test_nothing_leaves_the_tiles() -> None:
+    x = it.asarray(np.random.default_rng(0).normal(size=60))
+    it.stats(reset=True)
+    it.compute(it.median(x), it.histogram(x, 4)[0], it.cov(x.reshape(3, 20)), it.convolve(x, x[:3]))
+    counted = it.stats()
+    assert not counted["host_fallbacks"]
+    assert not counted["eager_fallbacks"]
+    assert not counted["whole_ops"]
