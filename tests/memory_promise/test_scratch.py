@@ -280,7 +280,6 @@ def large(rng: np.random.Generator) -> dict[str, list[Any]]:
         "_random_hypergeometric": [(np.int64(3), 90.0, values("int64"), 40.0, SHAPE)],
         "_random_zipf": [(np.int64(3), abs(x) + 1.5, SHAPE)],
         "_random_vonmises": [(np.int64(3), abs(x), SHAPE)],
-        "_checked": [(abs(x), "scale", "< 0"), (abs(x), "lam", "< 0 or {0} is NaN")],
         "_random_integers": [
             (np.int64(3), np.int64(-4), np.uint64(9), SHAPE, kind) for kind in (np.int64, np.uint8)
         ],

@@ -129,3 +129,14 @@ def test_bad_arguments_of_other_transforms_are_refused(
         getattr(np.fft, name)(*args)
     with pytest.raises(error, match=text):
         Cut().run(f"fft.{name}", args, {})
+
+
+def test_a_transform_may_be_written_into_an_array() -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    out = it.zeros((2, 3), dtype=complex)
+    assert it.fft.fft(it.asarray(x), None, -1, None, out) is out
+    np.testing.assert_allclose(out.numpy(), np.fft.fft(x))
+    assert it.fft.fftn(x, out=out[::-1]).shape == (2, 3)
+    np.testing.assert_allclose(out.numpy(), np.fft.fftn(x)[::-1])
+    with pytest.raises(ValueError, match="output array has wrong shape"):
+        it.fft.rfft(x, out=out)

@@ -132,6 +132,14 @@ def test_linalg_has_every_name_of_numpys(name: str) -> None:
     assert hasattr(it.linalg, name)
 
 
+def test_a_product_may_be_written_into_an_array() -> None:
+    x, out = np.arange(6.0).reshape(2, 3), it.zeros((2, 3))
+    assert it.linalg.multi_dot([x, x.T, x], out=out) is out
+    np.testing.assert_allclose(out.numpy(), np.linalg.multi_dot([x, x.T, x]))
+    with pytest.raises(ValueError, match="is not that of the product"):
+        it.linalg.multi_dot([x, x.T], out=out)
+
+
 def test_views_of_linalg_write_through() -> None:
     x = it.zeros((3, 3))
     it.linalg.diagonal(x, offset=1)[:] = 2.0

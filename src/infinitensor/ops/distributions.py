@@ -14,10 +14,9 @@ from warnings import warn
 import numpy as np
 
 from infinitensor.dtypes import float64
-from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.creation import shape_of
 from infinitensor.ops.random import float_dtype
-from infinitensor.ops.registry import op, program
+from infinitensor.ops.registry import program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,35 +35,10 @@ BAD: dict[str, Callable[[Any], Any]] = {
 """What a parameter may not be, in NumPy's words."""
 
 
-def _refuse(name: str, bad: str, x: Any) -> Any:
-    """The values, or a ValueError where one may not be."""
+def _refuse(name: str, bad: str, x: Any) -> None:
+    """A ValueError where a value may not be."""
     if bool(BAD[bad](x).any()):
         raise ValueError(f"{name} {bad.format(name)}")
-    return x
-
-
-def _checked_kernel(xp: Any, x: Any, out: Any, name: str, bad: str) -> None:
-    out[...] = _refuse(name, bad, x)
-
-
-@op(
-    "_checked",
-    "mapped",
-    "x",
-    kernel=_checked_kernel,
-    cases=lambda rng: [
-        ((rng.random((5, 3)), "scale", "< 0"), {}),
-        ((np.array([0.5, -1.0]), "scale", "< 0"), {}),
-    ],
-    oracle=lambda x, name, bad: _refuse(name, bad, x),
-    scratch_bytes=lambda ins, outs, params: 4 * ins[0].n_elements + 1024,
-    same="equal",
-)
-def _checked(x: Spec, name: str, bad: str) -> Call:
-    """The values themselves; a ValueError where one may not be."""
-    labels = tuple(range(x.ndim))
-    form = AxisForm(x.shape, (labels,), (labels,))
-    return call(form, Spec(x.shape, x.dtype), name=name, bad=bad)
 
 
 def is_on_host(value: Any) -> bool:
@@ -77,10 +51,13 @@ def parameter(xp: Any, name: str, value: Any, bad: str = "") -> Any:
     x = xp.asarray(value)
     if np.dtype(x.dtype).kind not in "biuf":
         raise TypeError(f"{name} must be real numbers, not {x.dtype}")
+    x = x.astype(float64)
     if bad and is_on_host(value):
         _refuse(name, bad, np.asarray(value, np.float64))
-    x = x.astype(float64)
-    return xp._checked(x, name, bad) if bad and not is_on_host(value) else x
+    elif bad:
+        text = f"{name} {bad.format(name)}"
+        x = xp._ensured(x, xp.logical_not(BAD[bad](x)), "ValueError", text)
+    return x
 
 
 def size_of(size: Any, *parameters: Any) -> tuple[int, ...]:

@@ -5,7 +5,9 @@ Where there is no other axis nothing can be cut: those are the `whole` entries.
 
 from __future__ import annotations
 
+import inspect
 import operator
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +28,9 @@ from infinitensor.ops.bridge import tensor_of
 from infinitensor.ops.registry import op, program
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from infinitensor.ir.op import Op
 
 
 def _computed_in(word: str, dtype: np.dtype[Any]) -> tuple[np.dtype[Any], np.dtype[Any]]:
@@ -116,6 +120,34 @@ def _fft_whole(x: Spec, word: str, axis: int, n: int, norm: str) -> Call:
     return call(form, out, word=word, axis=axis, n=n, norm=norm)
 
 
+def transform(name: str, cases: Callable[..., Any]) -> Callable[[Callable[..., Any]], Op]:
+    """Decorator: a transform becomes a public function, with NumPy's `out` behind its arguments."""
+
+    def enter(rule: Callable[..., Any]) -> Op:
+        @wraps(rule)
+        def with_out(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs)
+            out = bound.arguments.pop("out", None)
+            made = rule(*bound.args, **bound.kwargs)
+            if out is None:
+                return made
+            if out.shape != made.shape:
+                raise ValueError(
+                    f"{name}: output array has wrong shape: {tuple(out.shape)}, not {made.shape}"
+                )
+            out[...] = made
+            return out
+
+        last = inspect.Parameter("out", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
+        parameters = inspect.signature(rule).parameters.values()
+        signature = inspect.Signature([*parameters, last], return_annotation="Any")
+        with_out.__signature__ = signature  # type: ignore[attr-defined]
+        oracle = getattr(np.fft, name.removeprefix("fft."))
+        return program(name, "a", cases=cases, oracle=oracle)(with_out)
+
+    return enter
+
+
 def _fft(xp: Any, word: str, a: Any, n: int | None, axis: int, norm: str | None) -> Any:
     ndim = len(a.shape)
     if not -ndim <= axis < ndim:
@@ -160,7 +192,7 @@ def _spectra(rng: Any) -> list[Any]:
     ]
 
 
-@program("fft.fft", "a", cases=_spectra, oracle=np.fft.fft)
+@transform("fft.fft", _spectra)
 def fft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The discrete Fourier transform along an axis, cut or padded with zeros to `n` points.
 
@@ -174,7 +206,7 @@ def fft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None 
     return _fft(xp, "fft", a, n, axis, norm)
 
 
-@program("fft.ifft", "a", cases=_spectra, oracle=np.fft.ifft)
+@transform("fft.ifft", _spectra)
 def ifft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The inverse of `fft.fft`.
 
@@ -185,7 +217,7 @@ def ifft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None
     return _fft(xp, "ifft", a, n, axis, norm)
 
 
-@program("fft.rfft", "a", cases=_signals, oracle=np.fft.rfft)
+@transform("fft.rfft", _signals)
 def rfft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The transform of real values: the n // 2 + 1 terms that are not mirrored.
 
@@ -196,7 +228,7 @@ def rfft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None
     return _fft(xp, "rfft", a, n, axis, norm)
 
 
-@program("fft.irfft", "a", cases=_spectra, oracle=np.fft.irfft)
+@transform("fft.irfft", _spectra)
 def irfft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The inverse of `fft.rfft`; `n` is the length of the real result (even unless given).
 
@@ -223,7 +255,7 @@ def _conjugated(xp: Any, a: Any) -> Any:
     return xp.conj(a) if np.dtype(a.dtype).kind == "c" else a
 
 
-@program("fft.hfft", "a", cases=_spectra, oracle=np.fft.hfft)
+@transform("fft.hfft", _spectra)
 def hfft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The real transform of a signal that is its own mirrored conjugate; `n` is its length.
 
@@ -234,7 +266,7 @@ def hfft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None
     return _fft(xp, "irfft", _conjugated(xp, a), n, axis, _swapped(norm))
 
 
-@program("fft.ihfft", "a", cases=_signals, oracle=np.fft.ihfft)
+@transform("fft.ihfft", _signals)
 def ihfft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The inverse of `fft.hfft`: the half that is not mirrored.
 
@@ -299,7 +331,7 @@ def _flat(cases: Any) -> Any:
     ]
 
 
-@program("fft.fftn", "a", cases=_complex_images, oracle=np.fft.fftn)
+@transform("fft.fftn", _complex_images)
 def fftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     """The Fourier transform over several axes, all of them unless told which.
 
@@ -312,7 +344,7 @@ def fftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = No
     return _each(xp, "fft", a, reversed(_lengths(a, s, axes)), norm)
 
 
-@program("fft.ifftn", "a", cases=_complex_images, oracle=np.fft.ifftn)
+@transform("fft.ifftn", _complex_images)
 def ifftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     """The inverse of `fft.fftn`.
 
@@ -323,7 +355,7 @@ def ifftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = N
     return _each(xp, "ifft", a, reversed(_lengths(a, s, axes)), norm)
 
 
-@program("fft.rfftn", "a", cases=_images, oracle=np.fft.rfftn)
+@transform("fft.rfftn", _images)
 def rfftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     """The transform of real values over several axes; the last of them is halved.
 
@@ -335,7 +367,7 @@ def rfftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = N
     return _each(xp, "fft", _fft(xp, "rfft", a, n, axis, norm), reversed(rest), norm)
 
 
-@program("fft.irfftn", "a", cases=_complex_images, oracle=np.fft.irfftn)
+@transform("fft.irfftn", _complex_images)
 def irfftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     """The inverse of `fft.rfftn`; `s` is the shape of the real result (its last size even unless
     given).
@@ -348,7 +380,7 @@ def irfftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = 
     return _fft(xp, "irfft", _each(xp, "ifft", a, rest, norm), n, axis, norm)
 
 
-@program("fft.fft2", "a", cases=_flat(_complex_images), oracle=np.fft.fft2)
+@transform("fft.fft2", _flat(_complex_images))
 def fft2(xp: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
     """The Fourier transform over two axes, the last ones unless told which.
 
@@ -359,7 +391,7 @@ def fft2(xp: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None 
     return xp.fft_fftn(a, s, axes, norm)
 
 
-@program("fft.ifft2", "a", cases=_flat(_complex_images), oracle=np.fft.ifft2)
+@transform("fft.ifft2", _flat(_complex_images))
 def ifft2(xp: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
     """The inverse of `fft.fft2`.
 
@@ -370,7 +402,7 @@ def ifft2(xp: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None
     return xp.fft_ifftn(a, s, axes, norm)
 
 
-@program("fft.rfft2", "a", cases=_flat(_images), oracle=np.fft.rfft2)
+@transform("fft.rfft2", _flat(_images))
 def rfft2(xp: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
     """The transform of real values over two axes; the second is halved.
 
@@ -381,7 +413,7 @@ def rfft2(xp: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None
     return xp.fft_rfftn(a, s, axes, norm)
 
 
-@program("fft.irfft2", "a", cases=_flat(_complex_images), oracle=np.fft.irfft2)
+@transform("fft.irfft2", _flat(_complex_images))
 def irfft2(xp: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
     """The inverse of `fft.rfft2`.
 

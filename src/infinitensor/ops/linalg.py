@@ -332,7 +332,7 @@ def matrix_power(xp: Any, a: Any, n: int) -> Any:
     ],
     oracle=np.linalg.multi_dot,
 )
-def multi_dot(xp: Any, arrays: Any) -> Any:
+def multi_dot(xp: Any, arrays: Any, *, out: Any = None) -> Any:
     """The product of several matrices in the order that costs least; the ends may be vectors.
 
     >>> import infinitensor as it
@@ -357,7 +357,16 @@ def multi_dot(xp: Any, arrays: Any) -> Any:
                 f"of array {i + 1} not aligned: {left.shape[-1]} != {right.shape[0]}"
             )
     ends = terms[0][: len(terms[0]) - 1] + terms[-1][1:]
-    return xp.einsum(f"{','.join(terms)}->{ends}", *arrays)
+    product = xp.einsum(f"{','.join(terms)}->{ends}", *arrays)
+    if out is None:
+        return product
+    if tuple(out.shape) != tuple(product.shape) or out.dtype != product.dtype:
+        raise ValueError(
+            f"multi_dot: out of shape {tuple(out.shape)} and dtype {out.dtype} is not that of the "
+            f"product, {tuple(product.shape)} and {product.dtype}"
+        )
+    out[...] = product
+    return out
 
 
 @program(
