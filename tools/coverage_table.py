@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from tools.reference import cut_of, row, table
+from tools.reference import cut_of, kind_of, row, table
 
 import infinitensor as it
 from infinitensor.api.functions import PUBLIC
@@ -31,7 +31,12 @@ SPACES: dict[str, tuple[Any, Any]] = {
     "numpy.random": (np.random, it.random),
     "numpy.ndarray": (np.ndarray, it.Tensor),
 }
-STATES = ("cut", "whole at need", "whole", "no work", "missing")
+STATES = ("cut", "whole at need", "whole", "on the host", "no work", "missing")
+HOST_KINDS = ("file", "text", "user's function")
+HOST_NAMES = ("item", "ndenumerate", "nditer", "tobytes", "tofile", "tolist")
+CUT_NAMES = ("c_", "copyto", "fill", "fill_diagonal", "flatten", "mgrid", "ogrid", "r_")
+"""Names that are in no table but run ops of it."""
+
 ABSENT = object()
 OTHERS = {"cuPyNumeric": (616, 412, 363), "Heat": (460, 218, None)}
 """Names counted, present, and running on several devices, as their own documentation counts."""
@@ -60,6 +65,7 @@ TEXTS = {
     "cut": "the work is divided into tiles and over devices",
     "whole at need": "cut, but some shapes or arguments need an operand in one piece",
     "whole": "an operand is needed in one piece (counted by `stats`)",
+    "on the host": "values leave the tiles: files, texts, numbers of Python, calls of Python for each",
     "no work": "a view, a question about shapes or dtypes, a constant, a setting",
     "missing": "an AttributeError that names the nearest",
 }
@@ -81,6 +87,10 @@ def state_of(space: str, name: str) -> str:
     if ours is ABSENT or isinstance(ours, ModuleType):
         return "missing"
     full = name if space in ("numpy", "numpy.ndarray") else f"{space.partition('.')[2]}.{name}"
+    if name in HOST_NAMES or (full in PUBLIC and kind_of(full) in HOST_KINDS):
+        return "on the host"
+    if name in CUT_NAMES:
+        return "cut"
     if full not in PUBLIC:
         return "no work"
     cut = cut_of(full)

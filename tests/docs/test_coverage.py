@@ -15,6 +15,7 @@ def test_states_of_names_we_know() -> None:
     assert state_of("numpy", "add") == "cut"
     assert state_of("numpy", "transpose") == "no work"
     assert state_of("numpy.linalg", "eigh") == "whole at need"
+    assert state_of("numpy", "vectorize") == state_of("numpy", "savetxt") == "on the host"
     assert state_of("numpy", "pi") == "no work"
     assert state_of("numpy", "busday_count") == "missing"
     assert state_of("numpy.linalg", "cholesky") == "cut"
