@@ -65,7 +65,7 @@ TEXTS = {
     "cut": "the work is divided into tiles and over devices",
     "whole at need": "cut, but some shapes or arguments need an operand in one piece",
     "whole": "an operand is needed in one piece (counted by `stats`)",
-    "on the host": "values leave the tiles: files, texts, numbers of Python, calls of Python for each",
+    "on the host": "values leave the tiles: files, texts, numbers and calls of Python",
     "no work": "a view, a question about shapes or dtypes, a constant, a setting",
     "missing": "an AttributeError that names the nearest",
 }
