@@ -651,8 +651,7 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
     for name in INDEXED:
         found[name] = _index_checked(found[name])
     for name in MADE_ON_A_DEVICE:
-        if name in found:
-            found[name] = with_device(found[name])
+        found[name] = with_device(found[name])
     found = {
         name: function if isinstance(function, ufunc) else with_options(name, function)
         for name, function in found.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -184,6 +185,7 @@ MADE_ON_A_DEVICE = (
 def with_device(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with a parameter `device`, which is checked; the session chooses places."""
 
+    @functools.wraps(function)
     def made(*args: Any, device: Any = None, **kwargs: Any) -> Any:
         check_device(device)
         return function(*args, **kwargs)
@@ -193,8 +195,6 @@ def with_device(function: Callable[..., Any]) -> Callable[..., Any]:
     made.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[*signature.parameters.values(), last]
     )
-    for name in ("__name__", "__qualname__", "__doc__", "__module__"):
-        setattr(made, name, getattr(function, name))
     return made
 
 
