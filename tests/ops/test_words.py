@@ -113,3 +113,5 @@ def test_complex_expm1_has_limits_where_numpy_has_nan(device: str, dtype: Any) -
     want = [complex(inf, 0), complex(-1, 0), complex(inf, nan), complex(-1, 0)]
     got = TableXp(WHOLE, device).call("expm1", np.array([*x, complex(nan, 0)], dtype))
     np.testing.assert_array_equal(got, np.array([*want, complex(nan, 0)], dtype))
+    zero = TableXp(WHOLE, device).call("expm1", np.array([complex(-0.0, 0.0)], dtype))
+    assert not np.signbit(zero.real)

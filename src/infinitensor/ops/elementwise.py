@@ -131,7 +131,7 @@ _unary(
     "expm1",
     "exp(x) - 1, exact for small x.",
     scratch_bytes=lambda ins, outs, params: (
-        outs[0].n_elements + 4 * outs[0].n_bytes if outs[0].dtype.kind == "c" else 0
+        3 * outs[0].n_elements + 4 * outs[0].n_bytes if outs[0].dtype.kind == "c" else 0
     ),
 )
 _unary("log", "log", "The natural logarithm.")

@@ -57,11 +57,14 @@ def _cpu_part(name: str) -> Word:
 
 
 def _cpu_expm1(x: Any, out: Any = None) -> Any:
-    """NumPy's, but for complex numbers that are not finite: its formula multiplies inf by 0."""
+    """NumPy's, but exp(x) - 1 for complex numbers where the standard has other limits.
+
+    Where x is not finite NumPy's formula multiplies inf by 0, and at -0 + 0j it gives -0.
+    """
     if not np.iscomplexobj(x):
         return np.expm1(x, out=out)
     x = np.asarray(x)
-    odd = ~np.isfinite(x)
+    odd = ~np.isfinite(x) | (x == 0)
     limits = np.exp(x[odd]) - 1  # first: `out` may be x
     made = np.asarray(np.expm1(x, out=out))
     made[odd] = limits
@@ -518,13 +521,13 @@ def _imag(x: Any, out: Any = None) -> Any:
 
 
 def _expm1(x: Any, out: Any = None) -> Any:
-    """As on the CPU: where a complex number is not finite, torch's formula multiplies inf by 0."""
+    """As on the CPU: exp(x) - 1 for complex numbers that are not finite, and at 0."""
     torch = _torch()
     if not x.dtype.is_complex:
         return torch.expm1(x, out=out)
     limits = torch.exp(x)
     limits.real -= 1
-    return _put(torch.where(torch.isfinite(x), torch.expm1(x), limits), out)
+    return _put(torch.where(torch.isfinite(x) & (x != 0), torch.expm1(x), limits), out)
 
 
 def _conjugate(x: Any, out: Any = None) -> Any:
