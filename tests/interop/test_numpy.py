@@ -122,6 +122,22 @@ def test_a_foreign_operand_that_knows_tensors_is_asked() -> None:
         np.add(it.asarray(X), Other())  # type: ignore[call-overload]
 
 
+def test_numpy_gets_its_array_without_a_search_for_near_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import difflib
+
+    with pytest.raises(AttributeError, match="a Tensor has no 'meen'; the nearest are mean"):
+        getattr(it.ones(3), "meen")  # noqa: B009 - the stubs know that there is none
+
+    def search(*args: Any) -> list[str]:
+        raise AssertionError("NumPy asks for names we lack on every call")
+
+    monkeypatch.setattr(difflib, "get_close_matches", search)
+    assert np.array(it.ones(3)).tolist() == [1.0, 1.0, 1.0]
+    assert not hasattr(it.ones(3), "__array_struct__")
+
+
 @pytest.mark.parametrize("dtype", [None, np.float32, complex])
 @pytest.mark.parametrize("copy", [None, True])
 def test_an_array_of_a_tensor_is_a_copy(dtype: Any, copy: bool | None) -> None:

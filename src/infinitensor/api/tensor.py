@@ -596,6 +596,8 @@ class Tensor(Shown, TableMethods):
     if not TYPE_CHECKING:  # to a type checker a name that is not here is an error
 
         def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):  # NumPy asks for such names on every call: no time to look
+                raise AttributeError(f"a Tensor has no {name!r}")
             import difflib
 
             near = difflib.get_close_matches(name, dir(type(self)), 3, 0.5)
