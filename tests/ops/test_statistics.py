@@ -122,3 +122,17 @@ def test_nothing_leaves_the_tiles() -> None:
     assert not counted["host_fallbacks"]
     assert not counted["eager_fallbacks"]
     assert not counted["whole_ops"]
+
+
+def test_methods_are_ndarrays() -> None:
+    x = np.random.default_rng(0).normal(size=(4, 9))
+    seen = it.asarray(x)
+    part = seen[1]
+    part.partition(3)
+    x[1].sort()
+    np.testing.assert_array_equal(seen.numpy(), x)
+    np.testing.assert_array_equal(seen.compress([True, False, True], 0).numpy(), x[[0, 2]])
+    picked = it.asarray([0, 2, 1]).choose([seen[0, :3], 5.0, -1])
+    np.testing.assert_array_equal(picked.numpy(), [x[0, 0], -1, 5])
+    order = seen.argpartition(2, axis=0).numpy()
+    np.testing.assert_array_equal(np.take_along_axis(x, order, 0), np.sort(x, 0))
