@@ -186,6 +186,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="the preset's sizes in strict runs too")
     parser.add_argument("--limit", type=float, default=60, help="seconds for one run")
     args = parser.parse_args()
+    importlib.import_module("torch")  # once, not in each kernel's process
     kinds = [k for k in ("default", "strict") if getattr(args, k)] or ["default", "strict"]
     good = dict.fromkeys(kinds, 0)
     names = args.names or kernels(args.path)
