@@ -227,6 +227,23 @@ def test_a_broadcast_view_of_the_same_elements_is_read_only_too() -> None:
         b <<= 2
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float64", "complex64"])
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (2,), (1, 1)])
+def test_an_element_takes_what_numpys_takes(dtype: str, shape: tuple[int, ...]) -> None:
+    for key in ((0, -1), (Ellipsis, 0, 1), (np.int64(1), 0)):
+        ours, numpys = it.zeros((2, 2), dtype=np.dtype(dtype)), np.zeros((2, 2), dtype)
+        try:
+            numpys[key] = np.ones(shape, dtype)
+        except (TypeError, ValueError) as error:
+            with pytest.raises(type(error), match=r"array element|0-dimensional|broadcast"):
+                ours[key] = np.ones(shape, dtype)
+            with pytest.raises(type(error), match=r"array element|0-dimensional|broadcast"):
+                ours[key] = it.ones(shape, dtype=np.dtype(dtype))
+        else:
+            ours[key] = it.ones(shape, dtype=np.dtype(dtype))
+        np.testing.assert_array_equal(ours.numpy(), numpys)
+
+
 def test_a_complex_number_is_not_written_into_reals() -> None:
     t = it.asarray(np.array([1.0, 2.0], np.float32))
     with pytest.raises((TypeError, ValueError), match=r"(?i)complex|setting"):

@@ -406,7 +406,11 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`."""
     items = index if isinstance(index, tuple) else (index,)
     if all(_is_basic(item) for item in items):
-        write(tensor, views.basic(tensor._whole(), items), value)
+        view = views.basic(tensor._whole(), items)
+        walks = any(item is None or item is Ellipsis or isinstance(item, slice) for item in items)
+        if view.shape == () and items and not walks:
+            _check_item(tensor.dtype, _shape(value))
+        write(tensor, view, value)
         return
     _check_writable(tensor, tensor._whole())
     mask = _leading_mask(items)
@@ -544,6 +548,19 @@ def write(tensor: Tensor, view: View, value: Any) -> None:
         if _write_small(tensor, view, fitted):
             return
         _write_large(tensor, view, fitted)
+
+
+def _check_item(dtype: np.dtype[Any], given: tuple[int, ...]) -> None:
+    """An element takes a number, not an array, however short: NumPy's errors, kind by kind."""
+    if given and dtype.kind == "c":
+        raise TypeError(
+            "only 0-dimensional arrays can be converted to Python scalars: an element is set to "
+            f"a value of shape {_tight(given)}"
+        )
+    if given and (dtype.kind != "b" or prod(given) != 1):
+        raise ValueError(
+            f"setting an array element with a sequence: the value has shape {_tight(given)}"
+        )
 
 
 def _check_fits(given: tuple[int, ...], wanted: tuple[int, ...]) -> None:
