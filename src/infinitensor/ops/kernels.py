@@ -38,6 +38,8 @@ def lower(op: Op, call: Call, device_kind: str) -> Run:
     if op.kind == "elementwise":
         return _lower_elementwise(op, call, device_kind)
     xp = namespace(device_kind)
+    if op.kind == "contraction":
+        import torch  # noqa: F401 - their products: here, so that workers find it loaded
     kernel = op.kernel_for(device_kind)
     if isgeneratorfunction(kernel):
         kernel = stepwise(kernel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,8 @@ class Workers:
     """A fixed set of threads. `run(job)` calls `job()` in each and returns when all are back."""
 
     def __init__(self, n: int) -> None:
-        import torch  # noqa: F401 - it takes seconds: when a session opens, not in its first run
-
         self.n = n
+        self._is_calm = False
         self._threads: list[threading.Thread] = []
         self._wake = threading.Condition()
         self._job: Callable[[], None] | None = None
@@ -28,6 +28,8 @@ class Workers:
     def run(self, job: Callable[[], None], tick: Callable[[], None]) -> None:
         """Run `job` in every worker; `tick()` is called in this thread now and then meanwhile."""
         self._start()
+        torch = sys.modules.get("torch")  # nothing is said to it before a kernel needs it
+        n_user = None if torch is None or self._is_calm else torch.get_num_threads()
         with self._wake:
             self._job = job
             self._busy = self.n
@@ -37,27 +39,23 @@ class Workers:
                 self._wake.wait(0.1)
                 tick()
             self._job = None
+        if torch is not None and n_user is not None:
+            # workers set their own intra-op threads to one; new threads of the user's get the
+            # user's number again
+            torch.set_num_threads(n_user)
+            self._is_calm = True
 
     def _start(self) -> None:
         if self._threads:
             return
-        import torch
-
-        n_user = torch.get_num_threads()
         for k in range(self.n):
             thread = threading.Thread(target=self._loop, name=f"infinitensor-{k}", daemon=True)
             self._threads.append(thread)
             thread.start()
-        # workers set their own intra-op threads to one; new threads of the user's get the user's
-        # number again
-        torch.set_num_threads(n_user)
 
     def _loop(self) -> None:
-        import torch
-
-        torch.get_num_threads()  # torch sets a new thread up at its first question, then we may
-        torch.set_num_threads(1)
         seen = 0
+        is_calm = False
         with np.errstate(all="ignore"):
             while True:
                 with self._wake:
@@ -67,6 +65,11 @@ class Workers:
                         return
                     seen = self._generation
                     job = self._job
+                torch = sys.modules.get("torch")
+                if torch is not None and not is_calm:
+                    torch.get_num_threads()  # torch sets a thread up at its first question
+                    torch.set_num_threads(1)
+                    is_calm = True
                 try:
                     if job is not None:
                         job()
