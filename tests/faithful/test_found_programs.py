@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -250,3 +251,17 @@ def test_a_complex_number_is_not_written_into_reals() -> None:
         t.flat[-2] = 1j
     with pytest.raises(TypeError, match=r"complex"):
         t[0] = 1j
+
+
+def test_a_transpose_that_was_pickled_is_transposed_back() -> None:
+    a = np.arange(6, dtype=np.int16).reshape(2, 3)
+    t = pickle.loads(pickle.dumps(it.asarray(a).T))
+    np.testing.assert_array_equal(t.numpy(), a.T)
+    np.testing.assert_array_equal(t.T.numpy(), a)
+    np.testing.assert_array_equal(t[1:].numpy(), a.T[1:])
+
+
+def test_where_nothing_is_taken_along_an_axis_no_index_is_looked_at() -> None:
+    c = it.broadcast_to(it.zeros((), dtype=np.dtype(bool)), (2, 0))
+    assert it.take_along_axis(c, np.array([[2], [1]]), axis=-2).numpy().shape == (2, 0)
+    assert it.zeros((0, 2))[::-1].fill(1) is None  # a view of nothing is written to

@@ -237,7 +237,9 @@ def _cut(session: Session, site: Site, fresh: list[Version], overdue: bool) -> N
 
 
 def stored(session: Session, values: np.ndarray) -> Version:
-    """A version that has its values, on the host."""
+    """A version that has its values, on the host: in C order, which views of it count in."""
+    if not values.flags.c_contiguous:
+        values = np.ascontiguousarray(values)
     version = Version(session, values.shape, values.dtype)
     version.host = values
     return version

@@ -395,6 +395,8 @@ def take(xp: Any, a: Any, indices: Any, axis: int | None = None, *, mode: str = 
 
 
 def _along_kernel(xp: Any, x: Any, index: Any, out: Any, axis: int, n: int) -> None:
+    if 0 in out.shape:  # as NumPy, no index is looked at where nothing is taken
+        return
     index = checked_index(xp, index, n, axis)
     if xp is np:
         out[...] = np.take_along_axis(x, index, axis)
