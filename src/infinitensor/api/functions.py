@@ -692,8 +692,11 @@ def _index_checked(function: Callable[..., Any]) -> Callable[..., Any]:
             along = index if axis is not None or not np.ndim(index) else np.reshape(index, -1)
             if axis is None:
                 assign.check_range(np.asarray(along), prod(shape), 0)
-            elif -len(shape) <= axis < len(shape) and 0 not in shape[: axis % len(shape)]:
-                assign.check_range(np.asarray(along), shape[axis], axis % len(shape))
+            elif -len(shape) <= axis < len(shape):
+                at = axis % len(shape)
+                beside = shape[:at] if function.__name__ == "take" else shape[:at] + shape[at + 1 :]
+                if 0 not in beside:  # else nothing is taken, and NumPy looks at no index
+                    assign.check_range(np.asarray(along), shape[at], at)
         return function(*args, **kwargs)
 
     checked.__signature__ = signature  # type: ignore[attr-defined]
