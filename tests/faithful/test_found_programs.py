@@ -132,6 +132,18 @@ def einsum_with_no_columns(xp: Any) -> Any:
     return xp.einsum("ij,jk->ik", xp.zeros((2, 1)), xp.asarray(np.zeros((1, 0), bool)))
 
 
+def rows_by_mask_from_the_last_reversed(xp: Any) -> Any:
+    a = xp.asarray(np.arange(6).reshape(2, 3)) * 2
+    a[np.array([True, False])] = a[None, -1, ::-1]
+    return a
+
+
+def rows_by_index_from_all_reversed(xp: Any) -> Any:
+    a = xp.asarray(np.arange(12).reshape(4, 3)) * 2
+    a[np.array([3, 1, 0, 2])] = a[::-1, ::-1]
+    return a
+
+
 FOUND: list[Callable[[Any], Any]] = [
     minus_its_reverse,
     minus_its_transpose,
@@ -154,6 +166,8 @@ FOUND: list[Callable[[Any], Any]] = [
     gather_written_through_a_transpose,
     whole_numbers_too_large_for_half,
     einsum_with_no_columns,
+    rows_by_mask_from_the_last_reversed,
+    rows_by_index_from_all_reversed,
 ]
 
 

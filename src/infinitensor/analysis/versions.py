@@ -16,7 +16,8 @@ def place_versions(graph: Graph) -> tuple[Graph, tuple[int, ...], int]:
     """Every update in place, after a copy where the version before must live on.
 
     Recorded order is a legal order in which each reader of a version comes before the write that
-    replaces it, so in place is right unless the old version is kept or belongs to somebody else.
+    replaces it, so in place is right unless the old version is kept, belongs to somebody else, or
+    is read by the write itself: by index a tile may be written that another task has yet to read.
     Returns the graph, the root of each value, and how many writes shared their tiles.
     """
     lasting = set(graph.kept)
@@ -30,7 +31,8 @@ def place_versions(graph: Graph) -> tuple[Graph, tuple[int, ...], int]:
             nodes.append(node)
             continue
         base = node.operands[0].value
-        if base in lasting:
+        reads_itself = node.region is None and any(o.value == base for o in node.operands[1:])
+        if base in lasting or reads_itself:
             nodes.append(copy_node(base, len(specs), specs[base], node.site))
             base = len(specs)
             specs.append(specs[node.operands[0].value])

@@ -122,6 +122,7 @@ class Run:
                 raise failure
         finally:
             del failure
+        assert self.n_done == self.n_tasks, "tasks that wait for each other"
 
     def work(self) -> None:
         """Take ready tasks and run them, until there is nothing left to start."""
