@@ -84,6 +84,8 @@ class Bound:
         self.donated = [self._is_donated(version) for version in self.leaves]
         self.tables = [stored_table(session, version) for version in self.leaves]
         self.whole: dict[int, TileTable] = {}
+        self.outside_bytes: dict[int, int] = {}
+        """Per device, what leaves hold around their windows: no part of the plan, but there."""
         self._look_through_windows()
         leaf_key = tuple(
             (self.specs[self.numbers[id(v)]], table.layout, donated)
@@ -139,6 +141,10 @@ class Bound:
                     self.whole[chain[-1]] = table
                 self.donated[k] = bool(chain)
                 self.tables[k] = part_of(table, windows[number])
+                seen = self.tables[k].device_bytes()
+                for device, n_bytes in table.device_bytes().items():
+                    outside = self.outside_bytes.get(device, 0) + n_bytes - seen.get(device, 0)
+                    self.outside_bytes[device] = outside
         for number, spec in enumerate(self.specs):
             box = windows.get(roots.get(number, number))
             if box is not None:

@@ -149,7 +149,10 @@ def plan(*tensors: Tensor, mesh: Any = None, strategy: str = "auto") -> Plan:
     return Plan(
         program.graph.n_tasks,
         {(name(a), name(b)): n for (a, b), n in program.moved.items()},
-        {(name(d), "device"): n for d, n in program.peak_bytes.items()},
+        {
+            (name(d), "device"): n + bound.outside_bytes.get(d, 0)
+            for d, n in program.peak_bytes.items()
+        },
         seconds,
         layouts,
         prepared.analysed.dependence,

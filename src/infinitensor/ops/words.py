@@ -405,10 +405,10 @@ def _nextafter(a: Any, b: Any, out: Any = None) -> Any:
 
 
 def _spacing(x: Any, out: Any = None) -> Any:
-    """Has the sign of x, but not that of -0.0; in float16, as NumPy has it, none."""
+    """Away from zero, with the sign of x but not that of -0.0; in float16, as NumPy has it, up."""
     torch = _torch()
-    x = x.abs() if x.dtype == torch.float16 else x
-    step = _nextafter(x, torch.where(x < 0, -torch.inf, torch.inf).to(x.dtype)) - x
+    falls = (x < 0) & (x.dtype != torch.float16)
+    step = _nextafter(x, torch.where(falls, -torch.inf, torch.inf).to(x.dtype)) - x
     return _put(torch.where(torch.isinf(x), torch.nan, step), out)
 
 
