@@ -52,7 +52,9 @@ REASONS = {
     "about NumPy's own build, buffers or printing": """get_include getbufsize info setbufsize
         show_config show_runtime test geterrcall seterrcall sctypeDict typecodes ScalarType
         get_printoptions printoptions set_printoptions array2string array_repr array_str
-        format_float_positional format_float_scientific""",
+        format_float_positional format_float_scientific little_endian""",
+    "texts of single Python integers: NumPy's own do": "base_repr binary_repr",
+    "a name that NumPy itself gives up": "row_stack",
     "walks an array's memory, which a tensor does not have in one piece": """base byteswap ctypes
         data flags flatiter getfield memmap nditer nested_iters setfield setflags strides ufunc""",
     "a generator's bits are NumPy's own: here a number depends on seed, stream and index":

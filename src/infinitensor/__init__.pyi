@@ -475,6 +475,8 @@ e: _b.float
 inf: _b.float
 nan: _b.float
 pi: _b.float
+False_: bool
+True_: bool
 c_: Any
 euler_gamma: _b.float
 index_exp: Any

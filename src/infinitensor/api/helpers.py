@@ -40,6 +40,8 @@ FUNCTIONS = {function.__name__: function for some in FAMILIES.values() for funct
 KINDS = {function.__name__: kind for kind, some in FAMILIES.items() for function in some}
 
 OBJECTS: dict[str, tuple[Any, str]] = {
+    "False_": (np.False_, "NumPy's false."),
+    "True_": (np.True_, "NumPy's true."),
     "c_": (grids.c_, "`c_[x, y]`: columns put together."),
     "euler_gamma": (np.euler_gamma, "Euler's constant."),
     "index_exp": (grids.index_exp, "`index_exp[2:4]`: an index as a tuple."),
