@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.machinery
+import sys
 import threading
+import types
 
 import pytest
 import torch
@@ -75,3 +78,29 @@ def test_a_long_job_is_watched_from_the_calling_thread() -> None:
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_the_number_of_workers_is_what_was_asked(n: int) -> None:
     assert Workers(n).n == n
+
+
+def test_a_job_that_raises_is_heard_and_its_thread_lives_on() -> None:
+    workers = Workers(2)
+
+    def fails() -> None:
+        raise RuntimeError("in the middle")
+
+    with pytest.raises(RuntimeError, match="in the middle"):
+        workers.run(fails, lambda: None)
+    done: list[int] = []
+    workers.run(lambda: done.append(1), lambda: None)
+    assert done == [1, 1]
+    workers.close()
+
+
+def test_a_module_that_is_being_imported_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    half = types.ModuleType("torch")
+    half.__spec__ = importlib.machinery.ModuleSpec("torch", None)
+    half.__spec__._initializing = True  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch", half)
+    workers = Workers(2)
+    done: list[int] = []
+    workers.run(lambda: done.append(1), lambda: None)
+    assert done == [1, 1]
+    workers.close()

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def loaded_torch() -> Any:
+    """torch, if a kernel has needed it: nothing is said to it before, nor while it is imported."""
+    torch = sys.modules.get("torch")
+    if torch is None or getattr(torch.__spec__, "_initializing", False):
+        return None
+    return torch
 
 
 class Workers:
@@ -18,6 +26,7 @@ class Workers:
     def __init__(self, n: int) -> None:
         self.n = n
         self._is_calm = False
+        self._error: BaseException | None = None
         self._threads: list[threading.Thread] = []
         self._wake = threading.Condition()
         self._job: Callable[[], None] | None = None
@@ -28,7 +37,7 @@ class Workers:
     def run(self, job: Callable[[], None], tick: Callable[[], None]) -> None:
         """Run `job` in every worker; `tick()` is called in this thread now and then meanwhile."""
         self._start()
-        torch = sys.modules.get("torch")  # nothing is said to it before a kernel needs it
+        torch = loaded_torch()
         n_user = None if torch is None or self._is_calm else torch.get_num_threads()
         with self._wake:
             self._job = job
@@ -44,6 +53,12 @@ class Workers:
             # user's number again
             torch.set_num_threads(n_user)
             self._is_calm = True
+        error, self._error = self._error, None
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # its frames would hold the run
 
     def _start(self) -> None:
         if self._threads:
@@ -65,14 +80,16 @@ class Workers:
                         return
                     seen = self._generation
                     job = self._job
-                torch = sys.modules.get("torch")
-                if torch is not None and not is_calm:
-                    torch.get_num_threads()  # torch sets a thread up at its first question
-                    torch.set_num_threads(1)
-                    is_calm = True
                 try:
+                    torch = None if is_calm else loaded_torch()
+                    if torch is not None:
+                        torch.get_num_threads()  # torch sets a thread up at its first question
+                        torch.set_num_threads(1)
+                        is_calm = True
                     if job is not None:
                         job()
+                except BaseException as error:  # a thread that ends would be waited for, always
+                    self._error = self._error or error
                 finally:
                     job = None  # else this thread would hold the run until the next one
                     with self._wake:
