@@ -259,6 +259,20 @@ def test_an_element_takes_what_numpys_takes(dtype: str, shape: tuple[int, ...]) 
         np.testing.assert_array_equal(ours.numpy(), numpys)
 
 
+def test_a_tensor_of_no_axes_takes_a_number_too() -> None:
+    a = it.asarray(np.array(3)) + 1
+    with pytest.raises(ValueError, match="setting an array element with a sequence"):
+        a[()] = it.ones(1, dtype=np.dtype("int64"))
+    a[...] = it.ones(1, dtype=np.dtype("int64"))
+    assert int(a) == 1
+
+
+def test_a_real_part_too_large_is_infinite_without_a_warning() -> None:
+    half = it.log10(it.asarray(np.array([True, False])))
+    half.real = np.int32(-(2**31))
+    assert half.numpy().tolist() == [-np.inf, -np.inf]
+
+
 def test_a_complex_number_is_not_written_into_reals() -> None:
     t = it.asarray(np.array([1.0, 2.0], np.float32))
     with pytest.raises((TypeError, ValueError), match=r"(?i)complex|setting"):

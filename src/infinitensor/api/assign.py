@@ -408,7 +408,7 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
     if all(_is_basic(item) for item in items):
         view = views.basic(tensor._whole(), items)
         walks = any(item is None or item is Ellipsis or isinstance(item, slice) for item in items)
-        if view.shape == () and items and not walks:
+        if view.shape == () and not walks:
             _check_item(tensor.dtype, _shape(value))
         write(tensor, view, value)
         return

@@ -412,7 +412,8 @@ class Tensor(Shown, TableMethods):
     @real.setter
     def real(self, value: Any) -> None:
         if self.dtype.kind != "c" and not isinstance(value, Tensor):
-            with warnings.catch_warnings():  # here NumPy drops an imaginary part without a word
+            # here NumPy drops an imaginary part without a word
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
                 value = np.asarray(value).astype(self.dtype)
         self.real[...] = value
