@@ -293,3 +293,24 @@ def test_where_nothing_is_taken_along_an_axis_no_index_is_looked_at() -> None:
     c = it.broadcast_to(it.zeros((), dtype=np.dtype(bool)), (2, 0))
     assert it.take_along_axis(c, np.array([[2], [1]]), axis=-2).numpy().shape == (2, 0)
     it.zeros((0, 2))[::-1].fill(1)  # a view of nothing is written to
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float64", "complex64"])
+def test_the_element_of_a_0_d_tensor_takes_no_array(dtype: str) -> None:
+    ours, numpys = it.zeros((), dtype=np.dtype(dtype)), np.zeros((), dtype)
+    if dtype == "bool":
+        ours[()] = np.ones(1, dtype)
+        numpys[()] = np.ones(1, dtype)
+    else:
+        kind = TypeError if dtype == "complex64" else ValueError
+        with pytest.raises(kind, match=r"array element|0-dimensional"):
+            ours[()] = it.ones(1, dtype=np.dtype(dtype))
+    ours[...] = it.ones(1, dtype=np.dtype(dtype))
+    numpys[...] = np.ones(1, dtype)
+    np.testing.assert_array_equal(ours.numpy(), numpys)
+
+
+def test_a_real_part_overflows_without_a_word() -> None:
+    t = it.zeros(2, dtype=np.dtype(np.float16))
+    t.real = np.int32(-2147483648)
+    assert np.isneginf(t.numpy()).all()

@@ -543,6 +543,8 @@ def write(tensor: Tensor, view: View, value: Any) -> None:
         else:
             fitted = _host_value(value, tensor.dtype)
             _check_fits(fitted.shape, view.shape)
+            if fitted.ndim > len(view.shape):  # axes of length 1 in front
+                fitted = fitted.reshape(fitted.shape[fitted.ndim - len(view.shape) :])
         if 0 in view.shape:
             return
         if _write_small(tensor, view, fitted):
