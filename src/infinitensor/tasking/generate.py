@@ -52,6 +52,19 @@ _LIBM = {
 }  # fmt: skip
 
 
+VECTORISED = frozenset(("sqrt", "floor", "ceil", "trunc", "rint", "copysign", "fabs"))
+"""Functions that are instructions."""
+
+
+def calls_libm(tree: Any) -> bool:
+    """Whether an expression calls a function that stays a call."""
+    if not isinstance(tree, Term):
+        return False
+    return (tree.word in _LIBM and tree.word not in VECTORISED) or any(
+        calls_libm(arg) for arg in tree.args
+    )
+
+
 class Unsupported(Exception):
     """The group cannot be generated."""
 

@@ -16,7 +16,7 @@ from infinitensor.ir.region import piece_boxes
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial, scratch_bytes
 from infinitensor.ops.words import WORDS
 from infinitensor.tasking.compiled import CompilerError, compiled_kernel, compiler
-from infinitensor.tasking.generate import Input, Part, Unsupported
+from infinitensor.tasking.generate import Input, Part, Unsupported, calls_libm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,7 +102,7 @@ def fused_kernel(
             where, k = final_source[0]
             final(ins[k] if where == "in" else made[k], outs[n_extra:], i)
 
-    if not on_cpu or not is_worth_compiling(plan, len(steps)):
+    if not on_cpu or not is_worth_compiling(plan, steps):
         return run, n_registers, False
     n_outs = n_extra if final is not None else len(plan.space.outs)
     generated = generate(graph, group, steps, final_source, n_outs)
@@ -112,11 +112,16 @@ def fused_kernel(
     return _first_choice(fast, run), n_registers, False
 
 
-def is_worth_compiling(plan: GroupPlan, n_steps: int) -> bool:
-    """Whether a group is compiled: by its work, so that equal programs are compiled alike."""
+def is_worth_compiling(plan: GroupPlan, steps: list[Step]) -> bool:
+    """Whether a group is compiled: by its work, so that equal programs are compiled alike.
+
+    A loop with a call of the C library's exp or sin is not vectorised, and NumPy's own are.
+    """
     if config.compile != "auto":
         return config.compile == "always"
-    return prod(plan.space.sizes) * n_steps >= COMPILED_ELEMENTS
+    if any(calls_libm(step.node.op.expression) for step in steps):
+        return False
+    return prod(plan.space.sizes) * len(steps) >= COMPILED_ELEMENTS
 
 
 def generate(
