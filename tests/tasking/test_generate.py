@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import infinitensor as it
+from infinitensor import native
 from infinitensor.ops.scalar import Arg, Term
 from infinitensor.ops.words import WORDS
-from infinitensor.tasking import compiled
 from infinitensor.tasking.compiled import compiled_kernel
 from infinitensor.tasking.generate import C_TYPES, Input, Part, Unsupported, expression, source_of
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.filterwarnings("error"),
-    pytest.mark.skipif(compiled.compiler() is None, reason="no C compiler here"),
+    pytest.mark.skipif(native.compiler() is None, reason="no C compiler here"),
 ]
 DOUBLE = np.dtype(np.float64)
 UNARY = """
@@ -206,20 +206,20 @@ def test_libraries_are_kept_for_the_next_process_where_only_their_owner_writes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(compiled, "_loaded", {})
+    monkeypatch.setattr(native, "_loaded", {})
     source = source_of(
         [Part(Term("negative", (Arg(0),)), (DOUBLE,), (("in", 0),), DOUBLE, 0)],
         [Input(DOUBLE, False, False)],
         1,
     )
-    compiled.library(source)
-    folder = compiled.cache_folder()
+    native.library(source)
+    folder = native.cache_folder()
     (kept,) = folder.iterdir()
     assert os.stat(folder).st_mode & 0o777 == 0o700
-    monkeypatch.setattr(compiled, "_loaded", {})
+    monkeypatch.setattr(native, "_loaded", {})
     monkeypatch.setattr(subprocess, "run", None)  # would fail if it compiled again
-    compiled.library(source)
+    native.library(source)
     folder.chmod(0o777)
     with pytest.raises(OSError, match="written to by others"):
-        compiled.cache_folder()
+        native.cache_folder()
     assert kept.exists()

@@ -157,6 +157,8 @@ class Op:
     need: Need | None = None
     located: bool = False
     scratch_bytes: Callable[..., int] = no_scratch
+    scratches: dict[str, Callable[..., int]] = field(default_factory=dict)
+    """What kernels for one kind of device allocate, where that is not what the common one does."""
     cost: float = 1.0
     """Floating-point operations for each point of the label space."""
     whole: bool = False

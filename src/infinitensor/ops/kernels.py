@@ -211,7 +211,8 @@ def scratch_bytes(
     op: Op, call: Call, ins: Sequence[Spec], outs: Sequence[Spec], device_kind: str = "cpu"
 ) -> int:
     """What one task of this op may allocate besides its tiles, from the shapes of the tiles."""
-    declared = op.scratch_bytes(ins, outs, dict(call.params))
+    declare = op.scratches.get(device_kind, op.scratch_bytes)
+    declared = declare(ins, outs, dict(call.params))
     if op.kind == "elementwise":
         widest = max((spec.dtype.itemsize for spec in (*ins, *outs)), default=8)
         n_arrays = n_inner(op.expression)

@@ -1,7 +1,8 @@
 """Sorting, and searching in what is sorted.
 
-An axis within a block is sorted by one kernel. A longer one is sorted in runs of a block, and each
-piece of the result is then merged from the parts of the runs that belong to its ranks.
+An axis of less than two blocks is sorted by one kernel. A longer one is sorted in runs of a block,
+and each piece of the result is then merged from the parts of the runs that belong to its ranks.
+On CPUs both are loops in C (`order.c`), or NumPy's sort where there is no compiler.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from infinitensor.dtypes import int64, to_torch
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.bridge import as_signed
 from infinitensor.ops.gather import along, gather_form, is_empty
+from infinitensor.ops.loops import loop
 from infinitensor.ops.registry import op, program
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
     from infinitensor.ir.op import At
     from infinitensor.ir.region import Box
+
+    Array = np.ndarray[Any, Any]
 
 
 # --- what one kernel sorts --------------------------------------------------------------------
@@ -59,22 +63,53 @@ def torch_sort(x: Any, axis: int) -> Any:
     return as_signed(x).take_along_dim(torch_argsort(x, axis), axis).view(x.dtype)
 
 
-def sorted_values(xp: Any, x: Any, axis: int) -> Any:
+def lines_of(x: Array, axis: int) -> Array:
+    """The lines along an axis as the last one, side by side."""
+    return np.ascontiguousarray(np.moveaxis(x, axis, -1))
+
+
+def sort_into(xp: Any, x: Any, out: Any, axis: int) -> None:
     """Equal values cannot be told apart (but for the sign of zero), so the fastest sort will do."""
-    return np.sort(x, axis=axis) if xp is np else torch_sort(x, axis)
+    if xp is not np:
+        out[...] = torch_sort(x, axis)
+        return
+    sort_lines = loop("order", "sort_lines", x.dtype)
+    if sort_lines is None:
+        out[...] = x
+        out.sort(axis=axis)
+        return
+    lines, target, n = lines_of(x, axis), np.moveaxis(out, axis, -1), x.shape[axis]
+    made = target if target.flags.c_contiguous else np.empty_like(lines)
+    sort_lines(lines, lines.size // max(n, 1), n, made, np.empty(n, lines.dtype))
+    if made is not target:
+        target[...] = made
 
 
-def sorted_order(xp: Any, x: Any, axis: int) -> Any:
-    """Where each value of the sorted line comes from, equal ones in their order."""
-    return np.argsort(x, axis=axis, kind="stable") if xp is np else torch_argsort(x, axis)
+def sorted_order(xp: Any, x: Any, axis: int, values: Any = None, first: int = 0) -> Any:
+    """Where each value of the sorted line comes from, equal ones in their order, plus `first`.
+
+    The sorted values are put into `values`, if given.
+    """
+    argsort_lines = loop("order", "argsort_lines", x.dtype) if xp is np else None
+    if argsort_lines is None:
+        order: Any = np.argsort(x, axis, kind="stable") if xp is np else torch_argsort(x, axis)
+        if values is not None and xp is np:
+            values[...] = np.take_along_axis(x, order, axis)
+        elif values is not None:
+            as_signed(values)[...] = as_signed(x).take_along_dim(order, axis)
+        return order + first if first else order
+    lines, n = lines_of(x, axis), x.shape[axis]
+    order = np.empty(lines.shape, np.int64)
+    made = None if values is None else np.empty_like(lines)
+    pairs = np.empty(4 * n, np.uint64 if x.dtype.itemsize == 8 else np.uint32)
+    argsort_lines(lines, lines.size // max(n, 1), n, made, order, pairs, first)
+    if made is not None:
+        values[...] = np.moveaxis(made, -1, axis)
+    return np.moveaxis(order, -1, axis)
 
 
 def _sort_kernel(xp: Any, x: Any, out: Any, axis: int) -> None:
-    if xp is np:
-        out[...] = x
-        out.sort(axis=axis)
-    else:
-        out[...] = torch_sort(x, axis)
+    sort_into(xp, x, out, axis)
 
 
 def _argsort_kernel(xp: Any, x: Any, out: Any, axis: int) -> None:
@@ -82,9 +117,9 @@ def _argsort_kernel(xp: Any, x: Any, out: Any, axis: int) -> None:
 
 
 def _sort_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    """Sorted copy and order, both twice in a radix sort; keys where torch cannot sort the dtype."""
+    """Copies of lines, values and order, pairs of both twice; keys where torch needs them."""
     keyed = ins[0].n_bytes + 24 * ins[0].n_elements if ins[0].dtype.kind in "uc" else 0
-    return 2 * ins[0].n_bytes + 24 * ins[0].n_elements + keyed + 1024
+    return 3 * ins[0].n_bytes + 40 * ins[0].n_elements + keyed + 1024
 
 
 def _line_form(x: Spec, axis: int) -> AxisForm:
@@ -169,8 +204,13 @@ def _sort_runs_kernel(xp: Any, x: Any, out: Any, at: At, axis: int, run: int) ->
     if x is None or source is None:
         return
     for whole, part, where in pieces(at.outputs[0][axis], source[axis], run):
-        values = sorted_values(xp, x[along(axis, whole)], axis)
-        out[along(axis, where)] = values[along(axis, part)]
+        line, target = x[along(axis, whole)], out[along(axis, where)]
+        if line.shape == target.shape:
+            sort_into(xp, line, target, axis)
+        else:
+            values = xp.empty_like(line)
+            sort_into(xp, line, values, axis)
+            target[...] = values[along(axis, part)]
 
 
 def _argsort_runs_kernel(xp: Any, x: Any, out: Any, at: At, axis: int, run: int) -> None:
@@ -180,13 +220,13 @@ def _argsort_runs_kernel(xp: Any, x: Any, out: Any, at: At, axis: int, run: int)
     values, index = out
     for whole, part, where in pieces(at.outputs[0][axis], source[axis], run):
         line = x[along(axis, whole)]
-        order = sorted_order(xp, line, axis)[along(axis, part)]
-        if xp is np:
-            values[along(axis, where)] = np.take_along_axis(line, order, axis)
-        else:
-            chosen = as_signed(line).take_along_dim(order, axis)
-            as_signed(values)[along(axis, where)] = chosen
-        index[along(axis, where)] = order + (source[axis][0] + whole.start)
+        made = xp.empty_like(line)
+        order = sorted_order(xp, line, axis, made, source[axis][0] + whole.start)
+        target, chosen = values[along(axis, where)], made[along(axis, part)]
+        if xp is not np:
+            target, chosen = as_signed(target), as_signed(chosen)
+        target[...] = chosen
+        index[along(axis, where)] = order[along(axis, part)]
 
 
 def _runs_cases(rng: Any) -> list[Any]:
@@ -305,6 +345,11 @@ def _merge_kernel(xp: Any, values: Any, *index: Any, out: Any, at: At, axis: int
     """Merges only the parts of the runs that fall into the tile's ranks, line by line."""
     if values is None:
         return
+    name = "merge_index" if index else "merge_runs"
+    merge = loop("order", name, values.dtype)
+    if merge is not None:
+        _merge_lines(merge, values, *index, out=out, span=at.outputs[0][axis], axis=axis, run=run)
+        return
     lines, targets = np.moveaxis(values, axis, -1), np.moveaxis(out, axis, -1)
     carried = np.moveaxis(index[0], axis, -1) if index else lines
     for lane in np.ndindex(lines.shape[:-1]):
@@ -315,6 +360,23 @@ def _merge_kernel(xp: Any, values: Any, *index: Any, out: Any, at: At, axis: int
             targets[lane] = carried[lane][found[order]]
         else:
             targets[lane] = np.sort(line[found])
+
+
+def _merge_lines(
+    merge: Any, *inputs: Array, out: Array, span: tuple[int, int], axis: int, run: int
+) -> None:
+    lines, targets = [np.moveaxis(x, axis, -1) for x in inputs], np.moveaxis(out, axis, -1)
+    n, n_here = inputs[0].shape[axis], span[1] - span[0]
+    spare: tuple[Any, ...] = (np.empty(n_here, out.dtype),)
+    if len(inputs) > 1:
+        spare = (np.empty(2 * n_here, inputs[0].dtype), *spare)
+    places = np.empty(5 * -(-n // run), np.int64)
+    for lane in np.ndindex(targets.shape[:-1]):
+        target = np.ascontiguousarray(targets[lane])
+        runs = [np.ascontiguousarray(line[lane]) for line in lines]
+        merge(*runs, n, run, *span, target, *spare, places)
+        if not np.shares_memory(target, targets[lane]):
+            targets[lane] = target
 
 
 def _merge_torch(xp: Any, values: Any, *index: Any, out: Any, at: At, axis: int, run: int) -> None:
@@ -329,6 +391,15 @@ def _merge_torch(xp: Any, values: Any, *index: Any, out: Any, at: At, axis: int,
 
 
 def _merge_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    """Twice the tile with its index; a line where it is strided; numbers for each run."""
+    line = ins[0].shape[params["axis"]]
+    copied = line * (ins[0].dtype.itemsize + 8) if outs[0].n_elements > outs[0].shape[-1] else 0
+    n_runs: int = -(-line // params["run"])
+    each = 4 * ins[0].dtype.itemsize + 48
+    return each * outs[0].n_elements + copied + 256 * n_runs + 1024
+
+
+def _merge_scratch_cuda(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     return 4 * ins[0].n_bytes + 48 * ins[0].n_elements + 1024
 
 
@@ -341,6 +412,7 @@ _MERGE: dict[str, Any] = {
     "kernels": {"cuda": _merge_torch},
     "need": _merge_need,
     "scratch_bytes": _merge_scratch,
+    "scratches": {"cuda": _merge_scratch_cuda},
     "same": "equal",
 }
 
@@ -418,8 +490,8 @@ def sort(
 ) -> Any:
     """The values in rising order along an axis, NaN last; `descending=True` turns the order round.
 
-    An axis within a block is sorted in one go. A longer one is sorted in runs and merged: two
-    passes, and a piece of the result reads the whole axis of the runs.
+    An axis of less than two blocks is sorted in one go. A longer one is sorted in runs and merged:
+    two passes, and a piece of the result reads the whole axis of the runs.
 
     >>> import infinitensor as it
     >>> it.sort(it.asarray([3, 1, 2])).numpy().tolist()
@@ -431,7 +503,7 @@ def sort(
     axis = normalize_axis_index(axis, len(a.shape), "sort")
     n = a.shape[axis]
     run = xp.block(n)
-    if n <= run:
+    if n < 2 * run:
         result = xp._sort_axis(a, axis)
     else:
         result = xp._merge_runs(xp._sort_runs(a, axis, run), axis, run)
@@ -473,7 +545,7 @@ def argsort(
     x = a[backwards] if descending else a
     n = x.shape[axis]
     run = xp.block(n)
-    if n <= run:
+    if n < 2 * run:
         order = xp._argsort_axis(x, axis)
     else:
         values, index = xp._argsort_runs(x, axis, run)

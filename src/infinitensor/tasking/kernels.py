@@ -13,9 +13,10 @@ from infinitensor.config import config
 from infinitensor.dtypes import to_torch
 from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import piece_boxes
+from infinitensor.native import CompilerError, compiler
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial, scratch_bytes
 from infinitensor.ops.words import WORDS
-from infinitensor.tasking.compiled import CompilerError, compiled_kernel, compiler
+from infinitensor.tasking.compiled import compiled_kernel
 from infinitensor.tasking.generate import Input, Part, Unsupported, calls_libm
 
 if TYPE_CHECKING:

@@ -1,0 +1,89 @@
+"""C, compiled once for each source, kept between processes, called without Python's lock.
+
+A source takes about 0.1 s to compile; its library is found again by its hash in a folder that only
+its owner may write to.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+
+FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fwrapv")
+"""No -ffast-math: it breaks NaN and flushes subnormals of the whole process."""
+
+
+class CompilerError(Exception):
+    """There is no compiler, or it does not take what was generated."""
+
+
+_lock = threading.Lock()
+_loaded: dict[str, ctypes.CDLL] = {}
+
+
+def compiler() -> str | None:
+    """The C compiler of this machine, if it has one."""
+    return shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
+
+
+def cache_folder() -> Path:
+    """Where libraries are kept; made for the user alone."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(base) / "infinitensor" / "kernels"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.stat()
+    if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022:
+        raise OSError(f"{folder} can be written to by others")
+    return folder
+
+
+def library(source: str) -> ctypes.CDLL:
+    """The functions of a source, from memory, from the folder, or from the compiler."""
+    with _lock:
+        if source not in _loaded:
+            _loaded[source] = _load(source)
+        return _loaded[source]
+
+
+def _load(source: str) -> ctypes.CDLL:
+    cc = compiler()
+    if cc is None:
+        raise CompilerError("no C compiler")
+    text = "\n".join((source, cc, *FLAGS, _machine()))
+    name = hashlib.sha256(text.encode()).hexdigest()[:32]
+    try:
+        folder = cache_folder()
+    except OSError:  # no home, or one that others may write to: compile for this process
+        folder = Path(tempfile.mkdtemp(prefix="infinitensor-"))
+    path = folder / f"{name}.so"
+    if not path.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as work:
+            (Path(work) / "kernel.c").write_text(source)
+            made = subprocess.run(
+                [cc, *FLAGS, "-shared", "-fPIC", "-o", "kernel.so", "kernel.c", "-lm"],
+                cwd=work,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if made.returncode:
+                raise CompilerError(f"{cc} failed: {made.stderr[-2000:]}")
+            os.replace(Path(work) / "kernel.so", path)
+    return ctypes.CDLL(str(path))
+
+
+def _machine() -> str:
+    """What -march=native depends on: a shared home must not mix machines."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            lines = [line for line in file if line.startswith(("flags", "Features", "model name"))]
+        return "".join(sorted(set(lines)))
+    except OSError:
+        return os.uname().machine

@@ -1,0 +1,62 @@
+"""Loops that NumPy has no word for, written in C beside the ops that use them.
+
+`loop("order", "sort_lines", dtype)` is a function of `order.c`, compiled for elements of a dtype.
+It takes arrays (C-contiguous, by address), integers and floats, and runs without Python's lock. It
+is None where there is no compiler or `config.compile` is "never"; the op then goes over NumPy's
+words.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.config import config
+from infinitensor.native import CompilerError, library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_C_NAMES = {"f4": "float", "f8": "double", "b1": "uint8_t"}
+_C_NAMES |= {f"i{n}": f"int{8 * n}_t" for n in (1, 2, 4, 8)}
+_C_NAMES |= {f"u{n}": f"uint{8 * n}_t" for n in (1, 2, 4, 8)}
+
+
+def loop(file: str, name: str, dtype: Any = np.float64) -> Callable[..., int] | None:
+    """A C function, or None; what it returns is an integer."""
+    if config.compile == "never":
+        return None
+    return _function(file, name, np.dtype(dtype))
+
+
+@cache
+def _function(file: str, name: str, dtype: np.dtype[Any]) -> Callable[..., int] | None:
+    c_name = _C_NAMES.get(dtype.str[1:])
+    if c_name is None or not dtype.isnative:
+        return None
+    text = Path(__file__).with_name(f"{file}.c").read_text()
+    is_float = int(dtype.kind == "f")
+    head = f"#include <stdint.h>\ntypedef {c_name} T;\n#define IS_FLOAT {is_float}\n"
+    head += f"#define IS_SIGNED {int(dtype.kind == 'i')}\n#define BITS {8 * dtype.itemsize}\n"
+    try:
+        function = getattr(library(head + text), name)
+    except CompilerError as error:
+        if "no C compiler" not in str(error):
+            warnings.warn(f"{error}; {file} runs over NumPy's words", RuntimeWarning, stacklevel=4)
+        return None
+    function.restype = ctypes.c_int64
+    return lambda *args: int(function(*map(_argument, args)))
+
+
+def _argument(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        assert value.flags.c_contiguous
+        return ctypes.c_void_p(value.__array_interface__["data"][0])
+    if isinstance(value, float):
+        return ctypes.c_double(value)
+    return None if value is None else ctypes.c_int64(value)

@@ -1,0 +1,272 @@
+/* Sorting by radix, and merging of sorted runs by rank. T is the element, BITS its width.
+ *
+ * Everything is done on keys: unsigned integers whose order is NumPy's order of the values, NaN last. With an
+ * index -0.0 and 0.0 are equal, so that the order is stable; without one -0.0 comes first.
+ */
+
+#include <string.h>
+
+#if BITS == 8
+typedef uint8_t U;
+#elif BITS == 16
+typedef uint16_t U;
+#elif BITS == 32
+typedef uint32_t U;
+#else
+typedef uint64_t U;
+#endif
+
+#define TOP ((U)((U)1 << (BITS - 1)))
+
+static inline U key_of(T value) {
+    U bits;
+    memcpy(&bits, &value, sizeof bits);
+#if IS_FLOAT
+    U key = bits ^ ((U)-(bits >> (BITS - 1)) | TOP);
+    return value != value ? (U)~(U)0 : key;
+#elif IS_SIGNED
+    return bits ^ TOP;
+#else
+    return bits;
+#endif
+}
+
+static inline T value_of(U key) {
+#if IS_FLOAT
+    key ^= key & TOP ? TOP : (U)~(U)0;
+#elif IS_SIGNED
+    key ^= TOP;
+#endif
+    T value;
+    memcpy(&value, &key, sizeof value);
+    return value;
+}
+
+static inline U stable_key_of(T value) {
+#if IS_FLOAT
+    return value == 0 ? TOP : key_of(value);
+#else
+    return key_of(value);
+#endif
+}
+
+/* --- radix ----------------------------------------------------------------------------------- */
+
+#define N_DIGITS (BITS / 8)
+#define SHORT 32
+typedef uint32_t Counts[N_DIGITS][256];
+
+/* Turns counts into first places; 0 where all have one digit and the pass may be left out. */
+static int first_places(uint32_t *counts, int64_t n) {
+    uint32_t sum = 0;
+    for (int c = 0; c < 256; c++) {
+        uint32_t count = counts[c];
+        if (count == n) return 0;
+        counts[c] = sum;
+        sum += count;
+    }
+    return 1;
+}
+
+static inline void count_digits(Counts counts, U key) {
+    for (int d = 0; d < N_DIGITS; d++) counts[d][(key >> (8 * d)) & 255]++;
+}
+
+/* For lines too short to pay for counting. */
+static void insert_keys(U *keys, int64_t n) {
+    for (int64_t i = 1; i < n; i++) {
+        U key = keys[i];
+        int64_t at = i;
+        for (; at > 0 && keys[at - 1] > key; at--) keys[at] = keys[at - 1];
+        keys[at] = key;
+    }
+}
+
+/* Sorts each of `n_lines` lines of n elements of x into out; `spare` has room for one line. */
+int64_t sort_lines(const T *x, int64_t n_lines, int64_t n, T *out, U *spare) {
+    for (int64_t line = 0; line < n_lines; line++, x += n, out += n) {
+        U *keys = (U *)out, *other = spare;
+        int sorted = 1;
+        for (int64_t i = 0; i < n; i++) keys[i] = key_of(x[i]);
+        for (int64_t i = 1; i < n && sorted; i++) sorted = keys[i] >= keys[i - 1];
+        Counts counts;
+        if (n < SHORT) {
+            insert_keys(keys, n);
+            sorted = 1;
+        } else if (!sorted) {
+            memset(counts, 0, sizeof counts);
+            for (int64_t i = 0; i < n; i++) count_digits(counts, keys[i]);
+        }
+        for (int d = 0; d < N_DIGITS && !sorted; d++) {
+            uint32_t *place = counts[d];
+            if (!first_places(place, n)) continue;
+            for (int64_t i = 0; i < n; i++) other[place[(keys[i] >> (8 * d)) & 255]++] = keys[i];
+            U *swap = keys;
+            keys = other;
+            other = swap;
+        }
+        for (int64_t i = 0; i < n; i++) out[i] = value_of(keys[i]);
+    }
+    return 0;
+}
+
+typedef struct {
+    U key;
+    uint32_t at;
+} Pair;
+
+/* The stable order of each line, `first` added; the sorted values too, unless `values` is NULL.
+   `spare` has room for two lines of pairs. */
+int64_t argsort_lines(const T *x, int64_t n_lines, int64_t n, T *values, int64_t *order, Pair *spare, int64_t first) {
+    for (int64_t line = 0; line < n_lines; line++, x += n, order += n) {
+        Counts counts = {{0}};
+        Pair *pairs = spare, *other = spare + n;
+        for (int64_t i = 0; i < n; i++) {
+            U key = stable_key_of(x[i]);
+            count_digits(counts, key);
+            pairs[i] = (Pair){key, (uint32_t)i};
+        }
+        for (int d = 0; d < N_DIGITS; d++) {
+            uint32_t *place = counts[d];
+            if (!first_places(place, n)) continue;
+            for (int64_t i = 0; i < n; i++) other[place[(pairs[i].key >> (8 * d)) & 255]++] = pairs[i];
+            Pair *swap = pairs;
+            pairs = other;
+            other = swap;
+        }
+        for (int64_t i = 0; i < n; i++) order[i] = first + pairs[i].at;
+        if (values) {
+            for (int64_t i = 0; i < n; i++) values[i] = x[pairs[i].at];
+            values += n;
+        }
+    }
+    return 0;
+}
+
+/* --- merging --------------------------------------------------------------------------------- */
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE U either_key(T value, int indexed) { return indexed ? stable_key_of(value) : key_of(value); }
+
+/* The first of the sorted values lo..hi whose key is not below (after: is above) a key. */
+INLINE int64_t search(const T *x, int64_t lo, int64_t hi, U key, int after, int indexed) {
+    while (lo < hi) {
+        int64_t middle = (lo + hi) / 2;
+        U found = either_key(x[middle], indexed);
+        int below = after ? found <= key : found < key;
+        lo = below ? middle + 1 : lo;
+        hi = below ? hi : middle;
+    }
+    return lo;
+}
+
+/* How many elements of each sorted run are among the `rank` first of all, into lo; equal ones go by run, then
+   by place. Bisects the keys; `hi` and `at` are scratch, a number for each run. */
+INLINE void split_runs(const T *line, int64_t n, int64_t run, int64_t rank, int64_t *lo, int64_t *hi, int64_t *at, int indexed) {
+    int64_t k = (n + run - 1) / run, rest = rank;
+    for (int64_t r = 0; r < k; r++) {
+        lo[r] = 0;
+        hi[r] = r * run + run < n ? run : n - r * run;
+    }
+    U low = 0, high = (U)~(U)0; /* the key of the element of that rank is within */
+    while (low < high) {
+        U middle = low + (high - low) / 2;
+        int64_t below = 0;
+        for (int64_t r = 0; r < k; r++) below += at[r] = search(line + r * run, lo[r], hi[r], middle, 1, indexed);
+        if (below > rank) high = middle;
+        else low = middle + 1;
+        memcpy(below > rank ? hi : lo, at, k * sizeof *at);
+    }
+    for (int64_t r = 0; r < k; r++) rest -= lo[r] = search(line + r * run, lo[r], hi[r], low, 0, indexed);
+    for (int64_t r = 0; r < k && rest > 0; r++) { /* those equal to the key, run by run */
+        int64_t equal = search(line + r * run, lo[r], hi[r], low, 1, indexed) - lo[r];
+        int64_t taken = equal < rest ? equal : rest;
+        lo[r] += taken;
+        rest -= taken;
+    }
+}
+
+typedef struct {
+    U *keys;
+    int64_t *index; /* of each key; unused without one */
+} Buffer;
+
+/* Sorted from[first..middle) and from[middle..last) into `to`: from both ends at once, without branches. */
+INLINE void merge_two(Buffer from, Buffer to, int64_t first, int64_t middle, int64_t last, int indexed) {
+    const U *keys = from.keys;
+    int64_t a = first, a_end = middle - 1, b = middle, b_end = last - 1, head = first, tail = last - 1;
+    while (a <= a_end && b <= b_end) {
+        int64_t m = a_end - a < b_end - b ? a_end - a + 1 : b_end - b + 1;
+        for (int64_t i = 0; i < m; i++) {
+            U left = keys[a], right = keys[b], left_end = keys[a_end], right_end = keys[b_end];
+            int second = right < left, early = left_end > right_end;
+            if (indexed) to.index[head] = from.index[second ? b : a];
+            to.keys[head++] = second ? right : left;
+            b += second;
+            a += !second;
+            if (indexed) to.index[tail] = from.index[early ? a_end : b_end];
+            to.keys[tail--] = early ? left_end : right_end;
+            a_end -= early;
+            b_end -= !early;
+        }
+    }
+    int64_t rest = a <= a_end ? a : b;
+    memcpy(to.keys + head, keys + rest, (tail - head + 1) * sizeof(U));
+    if (indexed) memcpy(to.index + head, from.index + rest, (tail - head + 1) * sizeof(int64_t));
+}
+
+typedef struct {
+    const T *line;
+    const int64_t *index;
+    int64_t run;
+    const int64_t *start, *at; /* where each piece begins in its run, and in the buffers */
+} Pieces;
+
+INLINE void load_piece(const Pieces *p, int64_t r, Buffer to, int indexed) {
+    const T *values = p->line + r * p->run + p->start[r] - p->at[r];
+    for (int64_t i = p->at[r]; i < p->at[r + 1]; i++) to.keys[i] = either_key(values[i], indexed);
+    if (indexed)
+        memcpy(to.index + p->at[r], p->index + r * p->run + p->start[r], (p->at[r + 1] - p->at[r]) * sizeof(int64_t));
+}
+
+#define MERGE_PIECES(name, indexed)                                                                    \
+    static void name(const Pieces *p, int64_t first, int64_t last, Buffer to, Buffer spare) {          \
+        if (last - first == 1) {                                                                       \
+            load_piece(p, first, to, indexed);                                                         \
+            return;                                                                                    \
+        }                                                                                              \
+        int64_t middle = (first + last) / 2;                                                           \
+        name(p, first, middle, spare, to);                                                             \
+        name(p, middle, last, spare, to);                                                              \
+        merge_two(spare, to, p->at[first], p->at[middle], p->at[last], indexed);                       \
+    }
+MERGE_PIECES(merge_values, 0)
+MERGE_PIECES(merge_indexed, 1)
+
+/* The elements with ranks lo..hi of a line of sorted runs. `spare`: hi - lo keys; `places`: 5 numbers a run. */
+int64_t merge_runs(const T *line, int64_t n, int64_t run, int64_t lo, int64_t hi, T *out, U *spare, int64_t *places) {
+    int64_t k = (n + run - 1) / run, *start = places, *stop = places + k, *at = places + 2 * k;
+    split_runs(line, n, run, lo, start, at, at + k, 0);
+    split_runs(line, n, run, hi, stop, at, at + k, 0);
+    at[0] = 0;
+    for (int64_t r = 0; r < k; r++) at[r + 1] = at[r] + stop[r] - start[r];
+    Pieces pieces = {line, 0, run, start, at};
+    U *keys = (U *)out;
+    merge_values(&pieces, 0, k, (Buffer){keys, 0}, (Buffer){spare, 0});
+    for (int64_t i = 0; i < hi - lo; i++) out[i] = value_of(keys[i]);
+    return 0;
+}
+
+/* As merge_runs, of the index that lies beside the values. `spare`: twice hi - lo keys, then as many numbers. */
+int64_t merge_index(const T *line, const int64_t *index, int64_t n, int64_t run, int64_t lo, int64_t hi, int64_t *out,
+                    U *spare, int64_t *spare_index, int64_t *places) {
+    int64_t k = (n + run - 1) / run, *start = places, *stop = places + k, *at = places + 2 * k;
+    split_runs(line, n, run, lo, start, at, at + k, 1);
+    split_runs(line, n, run, hi, stop, at, at + k, 1);
+    at[0] = 0;
+    for (int64_t r = 0; r < k; r++) at[r + 1] = at[r] + stop[r] - start[r];
+    Pieces pieces = {line, index, run, start, at};
+    merge_indexed(&pieces, 0, k, (Buffer){spare, out}, (Buffer){spare + hi - lo, spare_index});
+    return 0;
+}

@@ -1,0 +1,62 @@
+"""Loops in C: where they are not to be had, NumPy's words give the same values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from tests.ops.programs import Cut
+
+from infinitensor import native
+from infinitensor.config import config
+from infinitensor.ops import loops
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+X = np.where(np.arange(300) % 7, np.random.default_rng(0).standard_normal(300), np.nan)
+X[:9] = -0.0
+PROGRAMS: dict[str, Any] = {
+    "sort": (lambda xp: xp.sort(X), np.sort(X)),
+    "argsort": (lambda xp: xp.argsort(X), np.argsort(X, kind="stable")),
+    "sort columns": (lambda xp: xp.sort(X.reshape(60, 5), 0), np.sort(X.reshape(60, 5), 0)),
+}
+
+
+@pytest.mark.skipif(native.compiler() is None, reason="no C compiler here")
+def test_a_loop_is_compiled_for_a_dtype() -> None:
+    sort_lines = loops.loop("order", "sort_lines", np.int16)
+    assert sort_lines is not None
+    out, spare = np.empty(4, np.int16), np.empty(4, np.int16)
+    sort_lines(np.array([3, -1, 2, 0], np.int16), 1, 4, out, spare)
+    assert out.tolist() == [-1, 0, 2, 3]
+    assert loops.loop("order", "sort_lines", np.complex64) is None
+
+
+@pytest.mark.parametrize("block", [16, 1024])
+@pytest.mark.parametrize("compile_", ["auto", "never"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_with_and_without_c_the_values_are_numpys(
+    monkeypatch: pytest.MonkeyPatch, name: str, compile_: str, block: int
+) -> None:
+    monkeypatch.setattr(config, "compile", compile_)
+    program, wanted = PROGRAMS[name]
+    np.testing.assert_array_equal(program(Cut(37, block)), wanted)
+
+
+def test_a_compiler_that_fails_is_named_and_numpy_does_the_work(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broken = tmp_path / "cc"
+    broken.write_text("#!/bin/sh\necho no room >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("CC", str(broken))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(native, "_loaded", {})
+    loops._function.cache_clear()
+    try:
+        with pytest.warns(RuntimeWarning, match="no room"):
+            assert Cut().sort(np.array([2.0, 1.0])).tolist() == [1.0, 2.0]
+    finally:
+        loops._function.cache_clear()
