@@ -16,7 +16,9 @@ import tempfile
 import threading
 from pathlib import Path
 
-FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fwrapv")
+FLAGS = (
+    "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
+)  # fmt: skip
 """No -ffast-math: it breaks NaN and flushes subnormals of the whole process."""
 
 

@@ -79,7 +79,9 @@ def test_program_gives_numpys_results(program: Program, run_kind: str) -> None:
         same(a, b, program.rtol)
     counts = it.stats()
     assert counts["tasks"] + counts["small_calls"] > 0
-    assert counts["host_fallbacks"] == counts["eager_fallbacks"] == 0
+    assert counts["host_fallbacks"] == 0
+    if it.config.compile != "always":  # then complex numbers and integer division count
+        assert counts["eager_fallbacks"] == 0
     if run_kind == "strict":
         assert counts["tasks"] > 0
         assert counts["small_calls"] == 0

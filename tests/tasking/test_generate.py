@@ -15,7 +15,8 @@ from infinitensor import native
 from infinitensor.ops.scalar import Arg, Term
 from infinitensor.ops.words import WORDS
 from infinitensor.tasking.compiled import compiled_kernel
-from infinitensor.tasking.generate import C_TYPES, Input, Part, Unsupported, expression, source_of
+from infinitensor.tasking.generate import C_TYPES, Input, Part, Unsupported, expression
+from infinitensor.tasking.loops import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,7 @@ isinf isfinite logical_not
 """.split()  # noqa: SIM905
 BINARY = """
 add subtract multiply divide maximum minimum equal not_equal less less_equal greater greater_equal
-bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor arctan2 hypot copysign
+bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor arctan2 hypot copysign power
 """.split()  # noqa: SIM905
 
 

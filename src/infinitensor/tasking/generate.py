@@ -1,7 +1,6 @@
-"""C source of a fused group: one pass over a tile, temporaries in registers.
+"""C text of the steps of a group: expressions over the scalar vocabulary, in NumPy's dtypes.
 
-Each step is an expression over the scalar vocabulary, computed in the dtypes that NumPy's loops
-use. A word, a dtype or a cast that C does not do exactly as NumPy does makes the group run eagerly.
+A word, a dtype or a cast that C does not do as NumPy does makes the group run eagerly.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 from infinitensor.ops.scalar import Arg, Term
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 C_TYPES = {
     "bool": "uint8_t",
@@ -42,27 +41,18 @@ _COMPARED = {
 }
 _BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 _LOGICAL = {"logical_and": "&&", "logical_or": "||"}
-_LIBM = {
-    "sqrt": "sqrt", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2",
+_INSTRUCTIONS = {
+    "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint",
+    "copysign": "copysign", "fabs": "fabs",
+}  # fmt: skip
+_FUNCTIONS = {
+    "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2",
     "log10": "log10", "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan",
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "sinh": "sinh",
     "cosh": "cosh", "tanh": "tanh", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-    "hypot": "hypot", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint",
-    "copysign": "copysign", "cbrt": "cbrt", "fabs": "fabs",
+    "hypot": "hypot", "cbrt": "cbrt", "power": "pow", "float_power": "pow",
 }  # fmt: skip
-
-
-VECTORISED = frozenset(("sqrt", "floor", "ceil", "trunc", "rint", "copysign", "fabs"))
-"""Functions that are instructions."""
-
-
-def calls_libm(tree: Any) -> bool:
-    """Whether an expression calls a function that stays a call."""
-    if not isinstance(tree, Term):
-        return False
-    return (tree.word in _LIBM and tree.word not in VECTORISED) or any(
-        calls_libm(arg) for arg in tree.args
-    )
+"""Functions over blocks, by their names in `vector.h`."""
 
 
 class Unsupported(Exception):
@@ -119,11 +109,22 @@ def _number(value: Any, dtype: np.dtype[Any]) -> str:
     return f"(({c_type(dtype)}){int(made)})"
 
 
-def expression(tree: Any, args: Sequence[tuple[str, np.dtype[Any]]]) -> tuple[str, np.dtype[Any]]:
-    """C text and dtype of a tree over named arguments."""
+def plain_call(name: str, texts: Sequence[str], dtype: np.dtype[Any]) -> str:
+    """A function of the C library, element by element."""
+    return f"{name}{'f' if dtype == np.float32 else ''}({', '.join(texts)})"
+
+
+def expression(
+    tree: Any,
+    args: Sequence[tuple[str, np.dtype[Any]]],
+    call: Callable[[str, Sequence[str], np.dtype[Any]], str] = plain_call,
+) -> tuple[str, np.dtype[Any]]:
+    """C text and dtype of a tree over named arguments; `call` writes functions over blocks."""
     if isinstance(tree, Arg):
         return args[tree.index]
-    known = [expression(arg, args) if isinstance(arg, Arg | Term) else None for arg in tree.args]
+    known = [
+        expression(arg, args, call) if isinstance(arg, Arg | Term) else None for arg in tree.args
+    ]
     kinds = [found[1] for found in known if found is not None]
     if not kinds:
         raise Unsupported("a constant")
@@ -155,6 +156,8 @@ def expression(tree: Any, args: Sequence[tuple[str, np.dtype[Any]]]) -> tuple[st
             raise Unsupported(f"{word} of {together}")
         return f"(uint8_t)({word}({texts[0]}) != 0)", BOOL
     texts = [cast(t, d, together) for t, d in zip(texts, own, strict=True)]
+    if word in _FUNCTIONS and together.kind == "f":
+        return call(_FUNCTIONS[word], texts, together), together
     return _arithmetic(word, texts, together), together
 
 
@@ -195,74 +198,6 @@ def _arithmetic(word: str, texts: list[str], dtype: np.dtype[Any]) -> str:
     if word == "sign":
         x = texts[0]
         return f"({x} > 0 ? 1 : ({x} < 0 ? -1 : ({x} == 0 ? 0 : {x})))"
-    if word in _LIBM:
-        return f"{_LIBM[word]}{suffix}({', '.join(texts)})"
+    if word in _INSTRUCTIONS:
+        return plain_call(_INSTRUCTIONS[word], texts, dtype)
     raise Unsupported(word)
-
-
-def source_of(parts: Sequence[Part], inputs: Sequence[Input], n_outs: int) -> str:
-    """The C function of a group: rows over the outer axes, one loop over the last."""
-    body: list[str] = []
-    for k, part in enumerate(parts):
-        args = []
-        for (where, at), loop in zip(part.sources, part.loop, strict=True):
-            dtype = inputs[at].dtype if where == "in" else parts[at].dtype
-            args.append((cast(f"{'x' if where == 'in' else 's'}{at}", dtype, loop), loop))
-        if part.tree.word == "cast":
-            text, dtype = args[0]
-        else:
-            text, dtype = expression(part.tree, args)
-        body.append(f"const {c_type(part.dtype)} s{k} = {cast(text, dtype, part.dtype)};")
-    stored = {part.stored: k for k, part in enumerate(parts) if part.stored >= 0}
-    outs = [(j, stored[j], c_type(parts[stored[j]].dtype)) for j in range(n_outs)]
-    arrays = [(k, c_type(i.dtype)) for k, i in enumerate(inputs) if not i.scalar]
-    moving = [(k, name) for k, name in arrays if not inputs[k].row]
-    rows = [(k, name) for k, name in arrays if inputs[k].row]
-    place = {k: at for at, (k, _) in enumerate(arrays)}
-    place_out = {j: len(arrays) + at for at, (j, _, _) in enumerate(outs)}
-    lines = ["#include <math.h>", "#include <stdint.h>", ""]
-    lines.append("void run(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *shape,")
-    lines.append("         char **p, const int64_t *steps, const char *scalars) {")
-    lines.append(f"  const int n_arrays = {len(arrays) + len(outs)};")
-    for at, k in enumerate(k for k, i in enumerate(inputs) if i.scalar):
-        name = c_type(inputs[k].dtype)
-        wide = "double" if inputs[k].dtype.kind == "f" else "int64_t"
-        lines.append(f"  const {name} x{k} = ({name})*(const {wide} *)(scalars + {8 * at});")
-    lines.append("  const int64_t *inner = steps + n_outer * n_arrays;")
-    lines.append("  for (int64_t row = 0; row < n_rows; ++row) {")
-    lines.append(f"    char *q[{len(arrays) + len(outs)}];")
-    lines.append("    for (int a = 0; a < n_arrays; ++a) q[a] = p[a];")
-    lines.append("    int64_t rest = row;")
-    lines.append("    for (int64_t axis = n_outer - 1; axis >= 0; --axis) {")
-    lines.append("      const int64_t at = rest % shape[axis];")
-    lines.append("      rest /= shape[axis];")
-    lines.append("      const int64_t *step = steps + axis * n_arrays;")
-    lines.append("      for (int a = 0; a < n_arrays; ++a) q[a] += at * step[a];")
-    lines.append("    }")
-    for k, name in rows:
-        lines.append(f"    const {name} x{k} = *(const {name} *)q[{place[k]}];")
-    tests = [f"inner[{place[k]}] == sizeof({name})" for k, name in moving]
-    tests += [f"inner[{place_out[j]}] == sizeof({name})" for j, _, name in outs]
-    lines.append(f"    if ({' && '.join(tests)}) {{")
-    for k, name in moving:
-        lines.append(f"      const {name} *v{k} = (const {name} *)q[{place[k]}];")
-    for j, _, name in outs:
-        lines.append(f"      {name} *o{j} = ({name} *)q[{place_out[j]}];")
-    # an output may be one of the inputs, element for element: no step reads what another writes
-    lines.append("#pragma GCC ivdep")
-    lines.append("      for (int64_t i = 0; i < n; ++i) {")
-    lines += [f"        const {name} x{k} = v{k}[i];" for k, name in moving]
-    lines += [f"        {text}" for text in body]
-    lines += [f"        o{j}[i] = s{k};" for j, k, _ in outs]
-    lines += ["      }", "    } else {", "      for (int64_t i = 0; i < n; ++i) {"]
-    lines += [
-        f"        const {name} x{k} = *(const {name} *)(q[{place[k]}] + i * inner[{place[k]}]);"
-        for k, name in moving
-    ]
-    lines += [f"        {text}" for text in body]
-    lines += [
-        f"        *({name} *)(q[{place_out[j]}] + i * inner[{place_out[j]}]) = s{k};"
-        for j, k, name in outs
-    ]
-    lines += ["      }", "    }", "  }", "}", ""]
-    return "\n".join(lines)

@@ -17,13 +17,15 @@ from infinitensor.native import CompilerError, compiler
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial, scratch_bytes
 from infinitensor.ops.words import WORDS
 from infinitensor.tasking.compiled import compiled_kernel
-from infinitensor.tasking.generate import Input, Part, Unsupported, calls_libm
+from infinitensor.tasking.folded import folded_run, folds_of, reduced_axes
+from infinitensor.tasking.generate import Input, Part, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from infinitensor.ir.graph import Graph, Group, Node
     from infinitensor.ir.plan import GroupPlan
+    from infinitensor.tasking.folds import Fold
 
 _lane = threading.local()
 COMPILED_ELEMENTS = 1 << 23
@@ -106,36 +108,45 @@ def fused_kernel(
     if not on_cpu or not is_worth_compiling(plan, steps):
         return run, n_registers, False
     n_outs = n_extra if final is not None else len(plan.space.outs)
-    generated = generate(graph, group, steps, final_source, n_outs)
+    ends = [] if final is None else [plan.space.last]
+    try:
+        folds = folds_of(ends, final_source) if ends else []
+    except Unsupported:
+        folds = []
+    generated = generate(graph, group, steps, [] if folds else final_source, n_outs, folds, ends)
     if generated is None:
         return run, n_registers, True
-    fast = _compiled_run(generated, steps, boxes, final, final_source, n_extra)
-    return _first_choice(fast, run), n_registers, False
+    if folds:
+        fast = folded_run(generated, folds, ends, plan, boxes, n_extra, parts_out)
+    else:
+        fast = _compiled_run(generated, steps, boxes, final, final_source, n_extra)
+    return _first_choice(fast, run, boxes), n_registers, False
 
 
 def is_worth_compiling(plan: GroupPlan, steps: list[Step]) -> bool:
-    """Whether a group is compiled: by its work, so that equal programs are compiled alike.
-
-    A loop with a call of the C library's exp or sin is not vectorised, and NumPy's own are.
-    """
+    """Whether a group is compiled: by its work, so that equal programs are compiled alike."""
     if config.compile != "auto":
         return config.compile == "always"
-    if any(calls_libm(step.node.op.expression) for step in steps):
-        return False
     return prod(plan.space.sizes) * len(steps) >= COMPILED_ELEMENTS
 
 
 def generate(
-    graph: Graph, group: Group, steps: list[Step], final_source: list[tuple[str, int]], n_outs: int
+    graph: Graph,
+    group: Group,
+    steps: list[Step],
+    final_source: list[tuple[str, int]],
+    n_outs: int,
+    folds: list[Fold],
+    ends: list[Node],
 ) -> Any:
     """The compiled form of a group's steps, or None where C does not do what NumPy does."""
     inputs = []
-    ndim = len(steps[-1].node.call.outs[0].shape)
+    ndim = len(ends[0].shapes[0] if ends else steps[-1].node.call.outs[0].shape)
     for n, i in group_inputs(graph, group):
         node = graph.nodes[n]
-        if node.op.kind != "elementwise":
+        if node.op.kind not in ("elementwise", "reduction"):
             continue
-        loop = node.call.loop[i]
+        loop = node.call.loop[i] if node.call.loop else node.call.outs[0].dtype
         operand = node.operands[i]
         if operand.value < 0:
             inputs.append(Input(loop, True, False))
@@ -158,17 +169,23 @@ def generate(
     if compiler() is None or any(step.node.op.kind != "elementwise" for step in steps):
         return None
     try:
-        return compiled_kernel(parts, inputs, n_outs + (last >= 0 and steps[last].out < 0))
+        n_stored = n_outs + (last >= 0 and steps[last].out < 0)
+        axes = reduced_axes(ends[0]) if folds else ()
+        return compiled_kernel(parts, inputs, n_stored, folds, axes)
     except Unsupported:
         return None
 
 
-def _first_choice(fast: Any, run: Any) -> Callable[[list[Any], list[Any], int], None]:
-    """Generated code; if the compiler of this machine fails on it, step by step, with a warning."""
+def _first_choice(
+    fast: Any, run: Any, boxes: np.ndarray
+) -> Callable[[list[Any], list[Any], int], None]:
+    """Generated code; step by step where nothing is to do, and, with a warning, if the compiler of
+    this machine fails on it."""
     failed: list[bool] = []
+    empty = (boxes[:, :, 0] == boxes[:, :, 1]).any(axis=1)
 
     def either(ins: list[Any], outs: list[Any], i: int) -> None:
-        if not failed:
+        if not failed and not empty[i]:
             try:
                 fast(ins, outs, i)
             except CompilerError as error:

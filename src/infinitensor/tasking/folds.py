@@ -1,0 +1,140 @@
+"""Reductions inside generated code: a tile is reduced while it is made, without storing it.
+
+Along the last axis a block is reduced as a whole (`folds.h`) and blocks are merged in order; over
+other axes rows are merged element by element. Either order depends on the shape alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from infinitensor.tasking.generate import BOOL, Unsupported, c_type, cast
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from infinitensor.ir.graph import Node
+
+KINDS = {
+    "sum": "sum", "mean": "sum", "count_nonzero": "count", "min": "min", "amin": "min",
+    "max": "max", "amax": "max", "any": "max", "all": "min", "var": "moments", "std": "moments",
+}  # fmt: skip
+"""How generated code reduces: by op."""
+SUMMED = ("float32", "float64", "int64", "uint64")
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """One reduction: how, of what, in which dtype, and whether the last axis is reduced."""
+
+    kind: str
+    source: tuple[str, int]
+    given: np.dtype[Any]
+    dtype: np.dtype[Any]
+    along: bool
+
+    @property
+    def n_parts(self) -> int:
+        """Arrays it writes; the count of moments is known without looking."""
+        return 2 if self.kind == "moments" else 1
+
+    def value(self) -> str:
+        """The C text of what is reduced."""
+        name = f"{'x' if self.source[0] == 'in' else 's'}{self.source[1]}"
+        if self.kind == "count":
+            return cast(cast(name, self.given, BOOL), BOOL, self.dtype)
+        return cast(name, self.given, self.dtype)
+
+
+def fold_of(node: Node, source: tuple[str, int]) -> Fold:
+    """The fold of a reduction; raises Unsupported where there is none."""
+    kind = KINDS.get(node.op.name)
+    if kind is None or not node.call.form.contracted:
+        raise Unsupported(f"reduction {node.op.name}")
+    given = node.call.loop[0] if node.call.loop else node.call.outs[0].dtype
+    dtype = node.call.parts[1 if kind == "moments" else 0]
+    if kind in ("sum", "count", "moments") and dtype.name not in SUMMED:
+        raise Unsupported(f"sums of {dtype}")
+    c_type(dtype)
+    along = node.call.form.inputs[0][-1] in node.call.form.contracted
+    return Fold("sum" if kind == "count" and given == BOOL else kind, source, given, dtype, along)
+
+
+def state_lines(j: int, fold: Fold) -> list[str]:
+    """What is kept between blocks."""
+    if not fold.along:
+        return []
+    if fold.kind == "moments":
+        return [f"Moments f{j} = {{0, 0, 0}};"]
+    if fold.kind in ("sum", "count") and fold.dtype.kind == "f":
+        return [f"Sum f{j} = {{0, 0}};"]
+    return [f"{c_type(fold.dtype)} f{j} = 0;"]
+
+
+def block_lines(j: int, fold: Fold, block: str) -> list[str]:
+    """Along the last axis: one block of it, named `block`."""
+    name = c_type(fold.dtype)
+    if fold.kind == "moments":
+        mean = f"(double)sum_{name}({block}, m) / m"
+        return [
+            f"{{ const double mean = {mean};",
+            f"  join(&f{j}, m, mean, squares_{name}({block}, m, ({name})mean)); }}",
+        ]
+    if fold.kind in ("sum", "count"):
+        if fold.dtype.kind == "f":
+            return [f"add_to(&f{j}, sum_{name}({block}, m));"]
+        return [f"f{j} += sum_{name}({block}, m);"]
+    better = f"got {'>' if fold.kind == 'max' else '<'} f{j}"
+    if fold.dtype.kind == "f":
+        better += " || got != got"
+    return [
+        f"{{ const {name} got = {fold.kind}_{name}({block}, m);",
+        f"  f{j} = (begun == 0 && row % n_same == 0) || {better} ? got : f{j}; }}",
+    ]
+
+
+def end_lines(j: int, fold: Fold, at: int) -> list[str]:
+    """Along the last axis: the result of what was reduced into one element."""
+    name = c_type(fold.dtype)
+    if not fold.along:
+        return []
+    if fold.kind == "moments":
+        lines = [f"*({name} *)q[{at}] = ({name})f{j}.mean;"]
+        lines += [f"*({name} *)q[{at + 1}] = ({name})f{j}.m2;", f"f{j} = (Moments){{0, 0, 0}};"]
+        return lines
+    if fold.kind in ("sum", "count") and fold.dtype.kind == "f":
+        return [f"*({name} *)q[{at}] = ({name})sum_of(&f{j});", f"f{j} = (Sum){{0, 0}};"]
+    return [f"*({name} *)q[{at}] = f{j};", f"f{j} = 0;"]
+
+
+def across_lines(j: int, fold: Fold) -> list[str]:
+    """Over other axes: one element of a row is merged into what rows before gave."""
+    value = f"f{j}v"
+    if fold.kind == "moments":
+        name = c_type(fold.dtype)
+        return [
+            f"const {name} was{j} = seen ? r{j}[i] : 0, delta{j} = {value} - was{j};",
+            f"const {name} now{j} = was{j} + delta{j} * ({name})share;",
+            f"r{j}m[i] = (seen ? r{j}m[i] : 0) + delta{j} * ({value} - now{j});",
+            f"r{j}[i] = now{j};",
+        ]
+    if fold.kind in ("sum", "count"):
+        return [f"r{j}[i] = (seen ? r{j}[i] : 0) + {value};"]
+    better = f"{value} {'>' if fold.kind == 'max' else '<'} r{j}[i]"
+    if fold.dtype.kind == "f":
+        better += f" || {value} != {value}"
+    return [f"r{j}[i] = !seen || {better} ? {value} : r{j}[i];"]
+
+
+def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """A tile's shape without the reduced axes."""
+    return tuple(n for axis, n in enumerate(shape) if axis not in axes)
+
+
+def n_folded(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
+    """Elements that become one."""
+    n = 1
+    for axis in axes:
+        n *= shape[axis]
+    return n

@@ -1,0 +1,279 @@
+"""C source of a fused group: rows over the outer axes, blocks along the last one.
+
+Steps run element by element, in one loop over a block with everything between in registers. A
+function such as exp runs over a whole block, where its loop is vectorised (`vector.h`), so it
+parts the steps into loops; what one loop leaves for a later one lies in a block that stays in
+cache. Operands that are not side by side in memory are lined up in a block first.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infinitensor.tasking.folds import across_lines, block_lines, end_lines, state_lines
+from infinitensor.tasking.generate import c_type, cast, expression
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy as np
+
+    from infinitensor.tasking.folds import Fold
+    from infinitensor.tasking.generate import Input, Part
+
+BLOCK = 1024
+"""Elements of a block: a handful of them stay in the nearest cache."""
+
+
+@cache
+def header(name: str) -> str:
+    """The text of one of the C files beside this one."""
+    return (Path(__file__).parent / name).read_text()
+
+
+@dataclass(slots=True)
+class _Value:
+    """Something computed for every element: by an expression, or by a function over blocks."""
+
+    name: str
+    dtype: np.dtype[Any]
+    text: str
+    uses: tuple[str, ...]
+    loop: int
+    """The loop it is computed in; for a function the first one that may read it."""
+    called: bool = False
+    read_in: set[int] = field(default_factory=set)
+
+
+def is_input(text: str) -> bool:
+    return text[0] == "x" and text[1:].isdigit()
+
+
+class _Body:
+    """The values of a group, in order, parted into loops."""
+
+    def __init__(self, parts: Sequence[Part], inputs: Sequence[Input]) -> None:
+        self.inputs = inputs
+        self.values: dict[str, _Value] = {}
+        for k, part in enumerate(parts):
+            args = []
+            for (where, at), loop in zip(part.sources, part.loop, strict=True):
+                dtype = inputs[at].dtype if where == "in" else parts[at].dtype
+                args.append((cast(f"{'x' if where == 'in' else 's'}{at}", dtype, loop), loop))
+            if part.tree.word == "cast":
+                text, made = args[0]
+            else:
+                text, made = expression(part.tree, args, self.call)
+            self.add(f"s{k}", part.dtype, cast(text, made, part.dtype))
+        self.n_loops = 1 + max((v.loop for v in self.values.values()), default=0)
+
+    def add(self, name: str, dtype: np.dtype[Any], text: str, call: bool = False) -> None:
+        uses = tuple(dict.fromkeys(re.findall(r"\b[xsab]\d+\b", text)))
+        loop = max((self.values[use].loop for use in uses if use in self.values), default=0)
+        self.values[name] = _Value(name, dtype, text, uses, loop + call, call)
+
+    def call(self, name: str, texts: Sequence[str], dtype: np.dtype[Any]) -> str:
+        """A function over blocks: its arguments and its result become values."""
+        blocks = []
+        for given in texts:
+            text = given
+            if not (text in self.values or (is_input(text) and self.moves(int(text[1:])))):
+                argument = f"a{len(self.values)}"
+                self.add(argument, dtype, text)
+                text = argument
+            blocks.append(text)
+        made = f"b{len(self.values)}"
+        kind = f"f{8 * dtype.itemsize}"
+        self.add(made, dtype, f"block_{name}_{kind}({', '.join(blocks)}, {made}, m);", call=True)
+        self.values[made].uses = tuple(blocks)
+        return made
+
+    def settle(self, wanted: Sequence[str], whole: Sequence[str]) -> None:
+        """Compute every value as late as its readers allow; those that nobody reads, not at all.
+
+        `whole` are wanted as blocks, after the last loop.
+        """
+        for name in (*wanted, *whole):
+            if name in self.values:
+                self.values[name].read_in.add(self.n_loops - 1)
+        for value in reversed(list(self.values.values())):
+            if not value.read_in:
+                continue
+            if not value.called:
+                value.loop = min(value.read_in)
+            at = value.loop - 1 if value.called else value.loop
+            for use in value.uses:
+                if use in self.values:
+                    self.values[use].read_in.add(at)
+        self.values = {name: value for name, value in self.values.items() if value.read_in}
+        arguments = {use for value in self.values.values() if value.called for use in value.uses}
+        self.blocks = {
+            name: value
+            for name, value in self.values.items()
+            if value.called or name in arguments or name in whole or max(value.read_in) > value.loop
+        }
+
+    def loop_lines(self, loop: int, last: Sequence[str]) -> Iterator[str]:
+        """One loop over a block, and the functions that run behind it."""
+        here = [v for v in self.values.values() if not v.called and v.loop == loop]
+        text = " ".join([*(v.text for v in here), *last])
+        names = dict.fromkeys(re.findall(r"\b[xsab]\d+\b", text))
+        made = {v.name for v in here}
+        lines = []
+        for name in names:
+            if name in made:
+                continue
+            if name in self.blocks:
+                lines.append(f"const {c_type(self.blocks[name].dtype)} {name} = block_{name}[i];")
+            elif name[0] == "x" and self.moves(int(name[1:])):
+                lines.append(
+                    f"const {c_type(self.inputs[int(name[1:])].dtype)} {name} = v{name[1:]}[i];"
+                )
+        for value in here:
+            lines.append(f"const {c_type(value.dtype)} {value.name} = {value.text};")
+            if value.name in self.blocks:
+                lines.append(f"block_{value.name}[i] = {value.name};")
+        lines += last
+        if here or last:
+            yield "#pragma GCC ivdep"
+            yield "for (int64_t i = 0; i < m; ++i) {"
+            yield from ("  " + line for line in lines)
+            yield "}"
+        for value in self.values.values():
+            if value.called and value.loop == loop + 1:
+                text = re.sub(r"\bx(\d+)\b", r"v\1", value.text)
+                yield re.sub(r"\b([sab]\d+)\b", r"block_\1", text)
+
+    def moves(self, k: int) -> bool:
+        return not self.inputs[k].scalar and not self.inputs[k].row
+
+
+class _Source:
+    """The text of a group's C function."""
+
+    def __init__(
+        self, parts: Sequence[Part], inputs: Sequence[Input], n_outs: int, folds: Sequence[Fold]
+    ) -> None:
+        self.inputs = inputs
+        self.folds = folds
+        self.body = body = _Body(parts, inputs)
+        stored = {part.stored: k for k, part in enumerate(parts) if part.stored >= 0}
+        self.outs = [(j, f"s{stored[j]}", parts[stored[j]].dtype) for j in range(n_outs)]
+        self.arrays = [k for k, given in enumerate(inputs) if not given.scalar]
+        self.moving = [k for k in self.arrays if body.moves(k)]
+        places = len(self.arrays) + n_outs
+        self.fold_at = []
+        for fold in folds:
+            self.fold_at.append(places)
+            places += fold.n_parts
+        self.n_arrays = places
+        self.folded = [self.fold_value(j, fold) for j, fold in enumerate(folds)]
+        wanted = [name for _, name, _ in self.outs]
+        across = [n for n, fold in zip(self.folded, folds, strict=True) if not fold.along]
+        along = [n for n, fold in zip(self.folded, folds, strict=True) if fold.along]
+        body.settle(wanted + across, along)
+
+    def fold_value(self, j: int, fold: Fold) -> str:
+        """The name of what is reduced: a value, or an operand as it is."""
+        text = fold.value()
+        if text in self.body.values or (is_input(text) and self.body.moves(int(text[1:]))):
+            return text
+        name = f"a{len(self.body.values)}"
+        self.body.add(name, fold.dtype, text)
+        return name
+
+    def lines(self) -> Iterator[str]:
+        yield from ("#include <math.h>", "#include <stdint.h>", "#include <string.h>")
+        if any(value.called for value in self.body.values.values()):
+            yield from (header("polynomials.h"), header("vector.h"))
+        if self.folds:
+            yield header("folds.h")
+        yield from (header("lines.h"), f"#define BLOCK {BLOCK}", "")
+        yield "void run(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *shape, char **p,"
+        yield "         const int64_t *steps, const char *scalars, const int64_t *folded,"
+        yield "         int64_t n_same) {"
+        yield from ("  " + line for line in self.declarations())
+        yield "  for (int64_t row = 0; row < n_rows; ++row) {"
+        yield from ("    " + line for line in self.row())
+        yield "  }"
+        yield "}"
+
+    def declarations(self) -> Iterator[str]:
+        for at, k in enumerate(k for k, given in enumerate(self.inputs) if given.scalar):
+            name = c_type(self.inputs[k].dtype)
+            wide = "double" if self.inputs[k].dtype.kind == "f" else "int64_t"
+            yield f"const {name} x{k} = ({name})*(const {wide} *)(scalars + {8 * at});"
+        for name, value in self.body.blocks.items():
+            yield f"{c_type(value.dtype)} block_{name}[BLOCK];"
+        yield from (f"{c_type(self.inputs[k].dtype)} line{k}[BLOCK];" for k in self.moving)
+        yield from (f"{c_type(dtype)} out{j}[BLOCK];" for j, _, dtype in self.outs)
+        for j, fold in enumerate(self.folds):
+            yield from state_lines(j, fold)
+        yield f"const int64_t *inner = steps + n_outer * {self.n_arrays};"
+
+    def row(self) -> Iterator[str]:
+        yield f"char *q[{self.n_arrays}];"
+        yield f"at_row(row, n_outer, shape, {self.n_arrays}, p, steps, q);"
+        for at, k in enumerate(self.arrays):
+            if self.inputs[k].row:
+                name = c_type(self.inputs[k].dtype)
+                yield f"const {name} x{k} = *(const {name} *)q[{at}];"
+        if any(not fold.along for fold in self.folds):
+            yield "const int64_t seen = n_seen(row, n_outer, shape, folded);"
+            yield "const double share = 1.0 / (seen + 1);"
+        yield "for (int64_t begun = 0; begun < n; begun += BLOCK) {"
+        yield "  const int64_t m = n - begun < BLOCK ? n - begun : BLOCK;"
+        yield from ("  " + line for line in self.block())
+        yield "}"
+        ends = [
+            line
+            for j, (fold, at) in enumerate(zip(self.folds, self.fold_at, strict=True))
+            for line in end_lines(j, fold, at)
+        ]
+        if ends:
+            yield f"if ((row + 1) % n_same == 0) {{ {' '.join(ends)} }}"
+
+    def block(self) -> Iterator[str]:
+        for k in self.moving:
+            at, name = self.arrays.index(k), c_type(self.inputs[k].dtype)
+            yield f"const {name} *v{k} = lined_{name}(line{k}, q[{at}], inner[{at}], begun, m);"
+        last = []
+        for j, value, dtype in self.outs:
+            at, name = len(self.arrays) + j, c_type(dtype)
+            there = f"({name} *)q[{at}] + begun"
+            yield f"{name} *o{j} = inner[{at}] == sizeof({name}) ? {there} : out{j};"
+            last.append(f"o{j}[i] = {value};")
+        for j, (fold, at) in enumerate(zip(self.folds, self.fold_at, strict=True)):
+            if not fold.along:
+                name = c_type(fold.dtype)
+                yield f"{name} *r{j} = ({name} *)q[{at}] + begun;"
+                if fold.n_parts == 2:
+                    yield f"{name} *r{j}m = ({name} *)q[{at + 1}] + begun;"
+                last.append(f"const {name} f{j}v = {self.folded[j]};")
+                last += across_lines(j, fold)
+        for loop in range(self.body.n_loops):
+            yield from self.body.loop_lines(loop, last if loop == self.body.n_loops - 1 else [])
+        for j, fold in enumerate(self.folds):
+            if fold.along:
+                value = self.folded[j]
+                block = f"v{value[1:]}" if is_input(value) else f"block_{value}"
+                yield from block_lines(j, fold, block)
+        for j, _, dtype in self.outs:
+            at, name = len(self.arrays) + j, c_type(dtype)
+            yield f"if (o{j} == out{j}) put_{name}(o{j}, q[{at}], inner[{at}], begun, m);"
+
+
+def source_of(
+    parts: Sequence[Part], inputs: Sequence[Input], n_outs: int, folds: Sequence[Fold] = ()
+) -> str:
+    """The C function of a group.
+
+    `run(n_rows, n, n_outer, shape, pointers, steps, scalars, folded, n_same)`: pointers are of
+    operands, outputs, then partial results; `folded` marks outer axes that are reduced, and
+    `n_same` rows reduce into one element.
+    """
+    return "\n".join(_Source(parts, inputs, n_outs, folds).lines())

@@ -1,0 +1,98 @@
+"""Reductions in generated code: NumPy's values, and the same bits at every tile size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import infinitensor as it
+from infinitensor import native
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [
+    pytest.mark.filterwarnings("error"),
+    pytest.mark.skipif(native.compiler() is None, reason="no C compiler here"),
+]
+AXES: list[Any] = [None, 0, -1, (0, 1), (1, 2), (0, 2), 1]
+
+
+@pytest.fixture(autouse=True)
+def always() -> Iterator[None]:
+    before = it.config.compile, it.config.small_elements
+    it.config.compile, it.config.small_elements = "always", 0
+    yield
+    it.config.compile, it.config.small_elements = before
+
+
+def reductions(np_: Any, x: Any, y: Any, axis: Any) -> list[Any]:
+    return [
+        np_.sum(x * y + 1, axis=axis),
+        np_.mean(x - y, axis=axis, keepdims=True),
+        np_.max(np_.abs(x) * 2, axis=axis),
+        np_.min(x * 3 - 1, axis=axis),
+        np_.any(x * 0.5 > 1.2, axis=axis),
+        np_.all(x + 3 > 0.1, axis=axis),
+        np_.var(x * 2 + y, axis=axis),
+        np_.std(x + 100, axis=axis, ddof=1),
+        np_.count_nonzero(np_.maximum(x, 0) * 2, axis=axis),
+        np_.sum((x * 100).astype(np.int32) * 2, axis=axis),
+    ]
+
+
+@pytest.mark.parametrize("axis", AXES, ids=str)
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_reductions_of_computed_values_are_numpys(kind: Any, axis: Any) -> None:
+    rng = np.random.default_rng(5)
+    x, y = (rng.standard_normal(s).astype(kind) for s in ((5, 40, 33), (33,)))
+    with it.init("cpu"):
+        got = reductions(it, it.asarray(x), it.asarray(y), axis)
+        it.compute(*got)
+        for mine, wanted in zip(got, reductions(np, x, y, axis), strict=True):
+            assert mine.dtype == wanted.dtype
+            near = 100 * float(np.finfo(kind).eps)
+            np.testing.assert_allclose(mine.numpy(), wanted, near, 20 * near)
+        assert it.stats()["eager_fallbacks"] == 0
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_one_odd_value_shows_in_every_reduction_as_in_numpy(value: float) -> None:
+    x = np.linspace(-1, 1, 5000)
+    x[3777] = value
+    with it.init("cpu"), np.errstate(invalid="ignore"):
+        for name in ("sum", "max", "min", "var", "any"):
+            wanted = getattr(np, name)(x * 2)
+            np.testing.assert_equal(getattr(it, name)(it.asarray(x) * 2).numpy(), wanted)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_bits_do_not_depend_on_the_tile(axis: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(6).standard_normal((700, 1500)).astype(np.float32)
+    found = []
+    for elements in (1 << 17, 1 << 18, 1 << 20):
+        monkeypatch.setattr(it.config, "tile_elements", elements)
+        with it.init("cpu"):
+            t = it.asarray(x)
+            made = [
+                it.sum(t * 2 + 1, axis=axis), it.var(t * t, axis=axis),
+                it.mean(t - t[0], axis=axis), it.sum(t.T * 2 - 1, axis=axis),
+            ]  # fmt: skip
+            it.compute(*made)
+            found.append([m.numpy().tobytes() for m in made])
+    assert found[0] == found[1] == found[2]
+
+
+def test_nothing_to_reduce_is_as_in_numpy() -> None:
+    with it.init("cpu"):
+        x = it.asarray(np.zeros((0, 20)))
+        np.testing.assert_array_equal(it.sum(x * 2, axis=0).numpy(), np.zeros(20))
+        np.testing.assert_array_equal(it.sum(x.T * 2, axis=0).numpy(), np.zeros(0))
+
+
+def test_an_element_of_an_array_is_read_where_it_is() -> None:
+    with it.init("cpu"):
+        x = it.asarray(np.arange(12.0).reshape(3, 4))
+        assert float((x[1, 2] - x[0, 1]) / x[2, 3]) == (6 - 1) / 11
