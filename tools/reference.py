@@ -99,6 +99,10 @@ STATS = {
     "bytes_read": "Bytes that `load` and the like have read from files.",
     "bytes_written": "Bytes of tensors that `save` and the like have written to files.",
     "eager_fallbacks": "0 in this version: all groups run as eager steps, none is generated code.",
+    "host_arrays": (
+        "Arrays that NumPy got through `__array__`: `np.asarray(x)`, and what NumPy and others do "
+        "by themselves (`np.ascontiguousarray(x)`, `np.nditer(x)`, a tensor in a list)."
+    ),
     "host_fallbacks": "Calls of `vectorize` and `frompyfunc`: their values came to the host.",
     "sklearn_fallbacks": "0 in this version: there are no estimators.",
 }

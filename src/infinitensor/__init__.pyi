@@ -101,6 +101,7 @@ from infinitensor.errors import MemoryBudgetError as MemoryBudgetError
 from infinitensor.errors import SessionClosedError as SessionClosedError
 from infinitensor.errors import TaskError as TaskError
 from infinitensor.ir.mesh import Mesh as Mesh
+from ml_dtypes import bfloat16 as bfloat16
 from numpy import bool as bool
 from numpy import bool_ as bool_
 from numpy import byte as byte

@@ -1,18 +1,29 @@
-"""The dtypes of tensors are NumPy's; this file says which, and what torch calls them."""
+"""The dtypes of tensors are NumPy's; this file says which, and what torch calls them.
+
+bfloat16 comes from ml_dtypes, an extension of NumPy: to NumPy it is of kind "V" (anything), and has
+no place in its promotion. Here it has the rules of float16, the two together those of float32: ask
+this file, not NumPy, for kinds, result types and casts (docs/decisions/0011-bfloat16.md).
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
+
+    Dtype = np.dtype[Any]
 
 bool_ = np.dtype(np.bool_)
 int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
 uint8, uint16, uint32, uint64 = (np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
 float16, float32, float64 = (np.dtype(f"float{n}") for n in (16, 32, 64))
+bfloat16 = np.dtype(ml_dtypes.bfloat16)
 complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
 
 NAMES = """
@@ -22,16 +33,20 @@ half single double csingle cdouble dtype generic number integer signedinteger un
 inexact floating complexfloating
 """
 TYPES: dict[str, Any] = {name: getattr(np, name) for name in NAMES.split()}
+TYPES["bfloat16"] = ml_dtypes.bfloat16
 """What users call dtypes: NumPy's own types, which also make scalars, and their families."""
 
 SIGNED = (int8, int16, int32, int64)
 UNSIGNED = (uint8, uint16, uint32, uint64)
 INTEGERS = SIGNED + UNSIGNED
-REAL_FLOATING = (float16, float32, float64)
+HALVES = (float16, bfloat16)
+REAL_FLOATING = (*HALVES, float32, float64)
 COMPLEX = (complex64, complex128)
 FLOATING = REAL_FLOATING + COMPLEX
 NUMERIC = INTEGERS + FLOATING
 ALL = (bool_, *NUMERIC)
+NUMPYS = tuple(dtype for dtype in ALL if dtype != bfloat16)
+"""Those that NumPy has itself, with rules that can be asked for."""
 _KNOWN = frozenset(ALL)
 
 
@@ -48,9 +63,103 @@ def as_dtype(name: Any) -> np.dtype[Any]:
             return swapped
         raise TypeError(
             f"infinitensor holds no {dtype} values; it holds bool, integers, "
-            "float16/32/64 and complex64/128"
+            "float16/32/64, bfloat16 and complex64/128"
         )
     return dtype
+
+
+# --- kinds, promotion, casts ------------------------------------------------------------------
+
+
+def kind_of(dtype: Dtype) -> str:
+    """`dtype.kind`, and "f" for bfloat16.
+
+    >>> kind_of(bfloat16), kind_of(int8)
+    ('f', 'i')
+    """
+    return "f" if dtype == bfloat16 else str(dtype.kind)
+
+
+def _one_half(given: Sequence[Any]) -> tuple[Dtype, Dtype]:
+    """What stands for halves among dtypes where NumPy is asked, and what its float16 then means."""
+    halves = {x for x in given if isinstance(x, np.dtype) and x in HALVES}
+    return (float16, halves.pop()) if len(halves) == 1 else (float32, float16)
+
+
+def _stands_for(half: Dtype, given: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(half if isinstance(x, np.dtype) and x in HALVES else x for x in given)
+
+
+def _plain(value: Any) -> Any:
+    """The dtype of what has or names one; a Python number, which is weak, as it is."""
+    if isinstance(value, int | float | complex) and not isinstance(value, np.generic):
+        return value
+    if hasattr(value, "dtype") and not isinstance(value, type):
+        return value.dtype
+    return np.dtype(value)
+
+
+def result_type(*given: Any) -> Dtype:
+    """NumPy's result type of dtypes, arrays and (weak) Python numbers.
+
+    >>> result_type(bfloat16, 1.5), result_type(bfloat16, float16), result_type(bfloat16, int32)
+    (dtype(bfloat16), dtype('float32'), dtype('float64'))
+    """
+    plain = [_plain(x) for x in given]
+    if bfloat16 not in plain:
+        return np.result_type(*given)
+    half, meant = _one_half(plain)
+    found: Dtype = np.result_type(*_stands_for(half, plain))
+    return meant if found == float16 else found
+
+
+def can_cast(source: Any, target: Any, casting: Any = "safe") -> bool:
+    """NumPy's answer; between the two halves values change, so it is a cast of the same kind.
+
+    >>> can_cast(int8, bfloat16), can_cast(float16, bfloat16), can_cast(bfloat16, float32)
+    (True, False, True)
+    """
+    source, target = np.dtype(source), np.dtype(target)
+    if source != target and source in HALVES and target in HALVES:
+        return casting in ("same_kind", "unsafe")
+    source, target = _stands_for(float16, (source, target))
+    return np.can_cast(source, target, casting)
+
+
+def resolve_dtypes(
+    ufunc: np.ufunc, given: Sequence[Any], *, signature: Sequence[Any] | None = None, **options: Any
+) -> tuple[Dtype, ...]:
+    """The loop that a ufunc of NumPy takes for dtypes; Python's number types are weak.
+
+    >>> resolve_dtypes(np.add, (bfloat16, float, None))
+    (dtype(bfloat16), dtype(bfloat16), dtype(bfloat16))
+    """
+    asked = signature or (None,) * ufunc.nargs
+    if bfloat16 not in (*given, *asked):
+        return tuple(ufunc.resolve_dtypes(tuple(given), signature=tuple(asked), **options))
+    named = [x for x in asked if x is not None and x in HALVES]
+    half, meant = _one_half(named or given[: ufunc.nin])
+    try:
+        found = ufunc.resolve_dtypes(
+            _stands_for(half, given), signature=_stands_for(half, asked), **options
+        )
+    except TypeError as error:
+        text = str(error).replace("<class 'numpy.dtypes.Float16DType'>", str(meant))
+        raise TypeError(text.replace("dtype('float16')", str(meant))) from None
+    return tuple(meant if dtype == float16 else dtype for dtype in found)
+
+
+def finfo(dtype: Any) -> Any:
+    """NumPy's `finfo`, for bfloat16 that of ml_dtypes.
+
+    >>> float(finfo(bfloat16).eps), float(finfo(float32).eps)
+    (0.0078125, 1.1920928955078125e-07)
+    """
+    info: Any = ml_dtypes.finfo if dtype == bfloat16 else np.finfo
+    return info(dtype)
+
+
+# --- torch ------------------------------------------------------------------------------------
 
 
 _TORCH: dict[np.dtype[Any], torch.dtype] = {}
@@ -82,3 +191,30 @@ def dtype_of(values: Any) -> np.dtype[Any]:
             f"infinitensor holds no {name} values; convert them first, for example x.float()"
         )
     return found
+
+
+def from_numpy(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    """A torch tensor over an array's memory, of any of our dtypes.
+
+    >>> from_numpy(np.ones(2, bfloat16))
+    tensor([1., 1.], dtype=torch.bfloat16)
+    """
+    import torch
+
+    if array.dtype != bfloat16:
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
+
+
+def to_numpy(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """A NumPy array over the memory of a torch tensor on the host, of any of our dtypes.
+
+    >>> import torch
+    >>> to_numpy(torch.ones(2, dtype=torch.bfloat16))
+    array([1, 1], dtype=bfloat16)
+    """
+    import torch
+
+    if tensor.dtype != torch.bfloat16:
+        return tensor.numpy()
+    return tensor.view(torch.uint16).numpy().view(bfloat16)

@@ -104,7 +104,7 @@ def test_a_torch_tensor_that_needs_a_gradient_is_refused() -> None:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: torch.ones(3, dtype=torch.bfloat16), r"bfloat16.*x\.float\(\)"),
+        (lambda: torch.ones(3).to(torch.float8_e5m2), r"float8_e5m2.*x\.float\(\)"),
         (lambda: torch.eye(3).to_sparse(), r"not dense.*to_dense"),
         (lambda: torch.empty(3, device="meta"), "meta device"),
     ],

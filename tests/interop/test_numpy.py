@@ -43,11 +43,31 @@ CALLS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_function_of_numpys_runs_ours(name: str) -> None:
+    before = it.stats()["host_arrays"]
     found = CALLS[name](it.asarray(X))
     assert isinstance(found, it.Tensor)
+    assert it.stats()["host_arrays"] == before
     expected = CALLS[name](X)
     assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12, atol=1e-14)
+
+
+CONVERSIONS: dict[str, Any] = {
+    "asked for": lambda x: np.asarray(x),
+    "asked for with a dtype": lambda x: np.array(x, dtype=np.float32),
+    "by a function that does not dispatch": lambda x: np.ascontiguousarray(x),
+    "by an iterator": lambda x: np.nditer(x),
+    "by an assignment": lambda x: np.zeros((3, 4)).__setitem__(..., x),
+    "of a flat iterator": lambda x: np.asarray(x.flat),
+}
+
+
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_every_array_that_numpy_makes_of_a_tensor_is_counted(name: str) -> None:
+    x = it.asarray(X) + 1
+    before = it.stats()["host_arrays"]
+    CONVERSIONS[name](x)
+    assert it.stats()["host_arrays"] == before + 1
 
 
 def test_what_looks_at_attributes_alone_takes_tensors_and_computes_nothing() -> None:

@@ -8,10 +8,10 @@ from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from tests.ops.reference import legal_cuts
 from tests.ops.table_xp import TORCH_DEVICE, TableXp, bind, run, spec_of
 
+from infinitensor.dtypes import from_numpy, to_numpy
 from infinitensor.ir.op import At
 from infinitensor.ops.kernels import lower
 from infinitensor.ops.registry import TABLE
@@ -39,7 +39,7 @@ def run_update(op: Op, call: Call, arrays: Sequence[Any], step: int, kind: str) 
         ins = [_part(a, b, kind) for a, b in zip(arrays, boxes, strict=True)]
         out = _part(result, box, kind)
         lower(op, call, kind)(ins[1:], [out], At((box,), boxes))
-        result[where] = out if kind == "cpu" else out.cpu().numpy()
+        result[where] = out if kind == "cpu" else to_numpy(out.cpu())
     return result
 
 
@@ -47,7 +47,7 @@ def _part(array: Any, box: Any, kind: str) -> Any:
     if box is None:
         return None
     part = np.array(np.asarray(array)[tuple(slice(lo, hi) for lo, hi in box)])
-    return torch.from_numpy(part).to(TORCH_DEVICE) if kind == "cuda" else part
+    return from_numpy(part).to(TORCH_DEVICE) if kind == "cuda" else part
 
 
 class Cut(TableXp):

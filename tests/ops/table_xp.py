@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from tests.ops.reference import legal_cuts
 
-from infinitensor.dtypes import to_torch
+from infinitensor.dtypes import from_numpy, to_numpy, to_torch
 from infinitensor.ir.op import At, Call, Op, Spec
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial, merge_tree
 from infinitensor.ops.registry import TABLE
@@ -70,7 +70,7 @@ def run(
                 lower(op, call, device)(
                     ins, [_cut(o, b) for o, b in zip(outs, boxes, strict=True)], at
                 )
-    return tuple(o if device == "cpu" else o.cpu().numpy() for o in outs)
+    return tuple(o if device == "cpu" else to_numpy(o.cpu()) for o in outs)
 
 
 def _run_contracted(op: Op, call: Call, arrays: Any, outs: Any, borders: Any, device: str) -> None:
@@ -106,7 +106,7 @@ def _to_device(a: Any, device: str) -> Any:
         return a
     if device == "cpu":
         return np.asarray(a)
-    return torch.from_numpy(np.array(a, order="C")).to(TORCH_DEVICE)
+    return from_numpy(np.array(a, order="C")).to(TORCH_DEVICE)
 
 
 def _empty(shape: Any, dtype: Any, device: str) -> Any:

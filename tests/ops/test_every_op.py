@@ -29,6 +29,7 @@ from tests.ops.rows import (
 
 import infinitensor as it
 from infinitensor.api.functions import PUBLIC, namespace
+from infinitensor.api.session import current_session
 from infinitensor.ops import TABLE
 
 if TYPE_CHECKING:
@@ -139,7 +140,12 @@ def computed(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], form: str) -
         # NumPy gives it in the same places; torch's is a UserWarning.
         filterwarnings("ignore", "Casting complex values to real discards")
         ours = {name: operands(op, value, form) for name, value in kwargs.items()}
-        return arrays(function_of(op)(*(operands(op, arg, form) for arg in args), **ours))
+        mine = [operands(op, arg, form) for arg in args]
+        counts = current_session().counts
+        before = counts["host_arrays"]
+        made = arrays(function_of(op)(*mine, **ours))
+        assert counts["host_arrays"] == before, "NumPy took values to the host"
+        return made
 
     with catch_warnings():
         return outcome(run)

@@ -14,7 +14,7 @@ from infinitensor.api.record import Ref, host_view, record, record_write, stored
 from infinitensor.api.rule import cached_rule
 from infinitensor.api.version import Shown, Version, user_site
 from infinitensor.config import config
-from infinitensor.dtypes import as_dtype, dtype_of
+from infinitensor.dtypes import as_dtype, can_cast, dtype_of, resolve_dtypes
 from infinitensor.errors import LayoutError, MemoryBudgetError
 from infinitensor.ir.layout import Layout
 from infinitensor.ir.op import Spec
@@ -98,7 +98,7 @@ def _at_hand(tensor: Tensor) -> np.ndarray | None:
 @guarded
 def cast(tensor: Tensor, dtype: np.dtype[Any], copy: bool, casting: str) -> Tensor:
     """The values as another dtype."""
-    if not np.can_cast(tensor.dtype, dtype, casting=casting):  # type: ignore[arg-type]
+    if not can_cast(tensor.dtype, dtype, casting):
         raise TypeError(
             f"Cannot cast array data from {tensor.dtype!r} to {dtype!r} "
             f"according to the rule {casting!r}"
@@ -451,7 +451,7 @@ def apply_at(tensor: Tensor, index: Any, value: Tensor, ufunc: np.ufunc) -> None
     """`ufunc.at(tensor, index, value)`: entries that repeat are changed again and again."""
     _check_writable(tensor, tensor._whole())
     given = (tensor.dtype, *(value.dtype,) * (ufunc.nin - 1))
-    loop = ufunc.resolve_dtypes((*given, None))
+    loop = resolve_dtypes(ufunc, (*given, None))
     value = cast(value, loop[-2], False, "unsafe") if ufunc.nin > 1 else value
     items = index if isinstance(index, tuple) else (index,)
     if not all(_is_basic(item) for item in items):

@@ -9,7 +9,7 @@ import numpy as np
 from infinitensor.api import assign
 from infinitensor.api.assign import call_op
 from infinitensor.api.tensor import Tensor
-from infinitensor.dtypes import as_dtype
+from infinitensor.dtypes import as_dtype, can_cast, kind_of, result_type
 
 
 def asanyarray(a: Any, dtype: Any = None, **options: Any) -> Tensor:
@@ -34,7 +34,7 @@ def asfortranarray(a: Any, dtype: Any = None) -> Tensor:
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Tensor:
     """As `asarray`, but a NaN or an infinity is a ValueError; computes the values."""
     made: Tensor = call_op("asarray", a, dtype)
-    if made.dtype.kind in "fc" and not bool(call_op("isfinite", made).all()):
+    if kind_of(made.dtype) in "fc" and not bool(call_op("isfinite", made).all()):
         raise ValueError("array must not contain infs or NaNs")
     return made
 
@@ -100,11 +100,11 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
     if not isinstance(dst, Tensor):
         raise TypeError(f"copyto: the destination must be a Tensor, got {type(dst)}")
     if type(src) in (bool, int, float, complex):
-        source = src if np.can_cast(np.result_type(dst.dtype, src), dst.dtype, casting) else None
+        source = src if can_cast(result_type(dst.dtype, src), dst.dtype, casting) else None
         given = call_op("asarray", np.asarray(src).astype(dst.dtype) if source is not None else src)
     else:
         given = call_op("asarray", src)
-    if not np.can_cast(given.dtype, dst.dtype, casting):
+    if not can_cast(given.dtype, dst.dtype, casting):
         raise TypeError(
             f"Cannot cast array data from {given.dtype!r} to {dst.dtype!r} "
             f"according to the rule {casting!r}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api.record import host_view
+from infinitensor.dtypes import bfloat16, from_numpy
 from infinitensor.ir.region import whole_box
 from infinitensor.ir.view import structure, take
 
@@ -126,20 +127,21 @@ def dlpack(tensor: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: 
     versioned = max_version is not None and tuple(max_version) >= (1, 0)
     options: dict[str, Any] = {"max_version": (1, 0)} if versioned else {}
     if wanted[0] == CPU and (copy or wanted != here):
-        return tensor.numpy().__dlpack__(**options)
+        return _on_host(tensor.numpy(), options)
+    # torch makes the capsules of bfloat16, which NumPy has not; it cannot say "read-only"
+    versioned = versioned and tensor.dtype != bfloat16
     found = one_piece(tensor)
     if copy is False and (found is None or (here[0] == CPU and not versioned)):
         raise BufferError(
             "copy=False: this tensor does not lie in one piece; leave copy= out, or take the "
             "arrays of x.local_tiles()"
             if found is None
-            else "copy=False: our memory is read-only, which only DLPack 1.0 can say; give "
-            "max_version=(1, 0)"
+            else "copy=False: our memory is read-only, which only DLPack 1.0 can say (give "
+            "max_version=(1, 0)), and nobody can for bfloat16; leave copy= out"
         )
     if here[0] == CPU:
         # before DLPack 1.0 nobody could say that memory is read-only: give a copy instead
-        values = found if found is not None and versioned else tensor.numpy()
-        return values.__dlpack__(**options)
+        return _on_host(found if found is not None and versioned else tensor.numpy(), options)
     values = gathered(tensor) if found is None else found
     values = values.clone() if copy else values
     return (
@@ -147,6 +149,11 @@ def dlpack(tensor: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: 
         if stream is None
         else values.__dlpack__(stream=stream, **options)
     )
+
+
+def _on_host(values: np.ndarray, options: dict[str, Any]) -> Any:
+    made: Any = from_numpy(values) if values.dtype == bfloat16 else values
+    return made.__dlpack__(**options)
 
 
 def cuda_interface(tensor: Tensor) -> dict[str, Any]:

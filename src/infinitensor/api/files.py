@@ -11,7 +11,7 @@ import numpy as np
 from infinitensor.api.assign import call_op
 from infinitensor.api.session import current_session
 from infinitensor.api.tensor import Tensor, from_values
-from infinitensor.dtypes import as_dtype
+from infinitensor.dtypes import as_dtype, bfloat16
 
 BLOCK_BYTES = 64 << 20
 """What is written of a tensor at a time."""
@@ -21,6 +21,8 @@ def _read(values: np.ndarray) -> Tensor:
     """A tensor with the values of a file."""
     session = current_session()
     session.counts["bytes_read"] += values.nbytes
+    if values.dtype == "V2":
+        values = values.view(bfloat16)  # as which NumPy's format writes it
     plain = np.asarray(values, as_dtype(values.dtype), order="C")
     if isinstance(values, np.memmap) and plain.size <= 65536:
         plain = np.array(plain)  # small values stay on the host: not in the file's memory
@@ -86,9 +88,10 @@ def save(file: Any, arr: Any, allow_pickle: bool = False) -> None:
     path = path if path.endswith(".npy") else path + ".npy"
     x._compute()
     target = np.lib.format.open_memmap(path, "w+", x.dtype, x.shape)
+    rows = target.view(x.dtype)  # bfloat16 is written as bytes
     n_rows = max(BLOCK_BYTES * x.shape[0] // max(x.nbytes, 1), 1)
     for start in range(0, x.shape[0], n_rows):
-        target[start : start + n_rows] = x[start : start + n_rows].numpy()
+        rows[start : start + n_rows] = x[start : start + n_rows].numpy()
     target.flush()
 
 

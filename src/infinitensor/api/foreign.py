@@ -8,7 +8,7 @@ import numpy as np
 
 from infinitensor.api.frames import frame_values, is_frame
 from infinitensor.api.tensor import Tensor
-from infinitensor.dtypes import dtype_of
+from infinitensor.dtypes import dtype_of, kind_of, to_numpy
 
 
 def holds_tensors(obj: Any) -> bool:
@@ -33,11 +33,11 @@ def to_host(obj: Any) -> np.ndarray:
     if holds_tensors(obj):
         return np.array([to_host(o) if not isinstance(o, Tensor) else o.numpy() for o in obj])
     if is_torch(obj):
-        return np.asarray(checked_torch(obj).cpu().numpy())
+        return to_numpy(checked_torch(obj).cpu())
     if is_frame(obj):
         return frame_values(obj)
     values = np.asarray(obj)
-    if values.dtype.kind in "OSUmMV":
+    if kind_of(values.dtype) in "OSUmMV":
         raise TypeError(
             f"infinitensor holds numbers: an array of dtype {values.dtype} cannot become a tensor; "
             "convert it first, for example a.astype(float)"

@@ -36,7 +36,7 @@ from infinitensor.api.standard import (
 from infinitensor.api.tensor import Tensor, fresh, from_values, session_of
 from infinitensor.api.ufunc import ufunc
 from infinitensor.config import config
-from infinitensor.dtypes import as_dtype
+from infinitensor.dtypes import as_dtype, bfloat16, float32, kind_of, result_type
 from infinitensor.ir.op import Spec
 from infinitensor.ops import TABLE
 from infinitensor.ops.scalar import Arg, Term
@@ -129,7 +129,7 @@ def asarray(
     wanted = as_dtype(values.dtype if dtype is None else dtype)
     if (
         dtype is not None
-        and values.dtype.kind in "iufcb"
+        and kind_of(values.dtype) in "iufcb"
         and values.size
         and not hasattr(obj, "dtype")
     ):
@@ -214,11 +214,45 @@ def public_function(op: Op) -> Callable[..., Any]:
             and WORDS["cpu"].get(tree.word) is like
         )
         return _ufuncs.setdefault(like, ufunc(made, like, op.doc, is_numpys))
+    if op.wide:
+        made = _in_float32(made)
     made = _locked(made)
     made.__name__ = made.__qualname__ = op.name.rsplit(".", 1)[-1]
     made.__doc__ = op.doc
     made.__module__ = "infinitensor"
     return made
+
+
+def _in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of bfloat16 values by way of float32; its result is rounded once."""
+
+    def widened(*args: Any, **kwargs: Any) -> Any:
+        given = (*args, *kwargs.values())
+        dtypes = [x if isinstance(x, np.dtype) else getattr(x, "dtype", None) for x in given]
+        if bfloat16 not in dtypes:
+            return function(*args, **kwargs)
+        named = [x for x in given if isinstance(x, np.dtype)]
+        meant = named[0] if named else result_type(*(x for x in dtypes if x is not None))
+        made = function(*map(_wide, args), **{name: _wide(x) for name, x in kwargs.items()})
+        if meant != bfloat16:
+            return made
+        if not isinstance(made, tuple):
+            return _rounded(made)
+        parts = tuple(map(_rounded, made))
+        return type(made)(*parts) if hasattr(made, "_fields") else parts
+
+    widened.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return widened
+
+
+def _wide(value: Any) -> Any:
+    if isinstance(value, np.dtype):
+        return float32 if value == bfloat16 else value
+    return value.astype(float32) if getattr(value, "dtype", None) == bfloat16 else value
+
+
+def _rounded(value: Any) -> Any:
+    return value.astype(bfloat16) if getattr(value, "dtype", None) == float32 else value
 
 
 def _locked(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -286,6 +320,8 @@ def _typed(value: Any, dtype: np.dtype[Any], wraps: bool = False) -> Any:
     """
     if isinstance(value, np.generic) or wraps:
         return np.asarray(value).astype(dtype)[()]
+    if dtype == bfloat16 and type(value) is int:
+        value = float(value)  # ml_dtypes takes 64 bits only
     return np.array(value, dtype=dtype)[()]
 
 
@@ -519,7 +555,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     if isinstance(x, Tensor) or is_torch(x):
         return asarray(x, device=device, copy=copy)
     kind, _ = x.__dlpack_device__()
-    if kind != CPU:
+    if kind != CPU or str(getattr(x, "dtype", "")).endswith("bfloat16"):  # unknown to NumPy
         import torch
 
         return asarray(torch.utils.dlpack.from_dlpack(x), device=device, copy=copy)
@@ -766,9 +802,9 @@ def _equip() -> None:
 def _power(power: Callable[..., Any], base: Tensor, exponent: Any) -> Any:
     """As NumPy's operator: a square or a root where the exponent says so."""
     kind = type(exponent)
-    if (kind is int or (kind is float and base.dtype.kind in "fc")) and exponent == 2:
+    if (kind is int or (kind is float and kind_of(base.dtype) in "fc")) and exponent == 2:
         return namespace.square(base)
-    if kind is float and base.dtype.kind in "fc" and exponent == 0.5:
+    if kind is float and kind_of(base.dtype) in "fc" and exponent == 0.5:
         return namespace.sqrt(base)
     return power(base, exponent) if _known(exponent) else NotImplemented
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from infinitensor.api.assign import call_op
 from infinitensor.api.tensor import Tensor, session_of
+from infinitensor.dtypes import result_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +80,7 @@ class Joined:
         scalars = [type(item) for item in items if type(item) in (bool, int, float, complex)]
         pieces = [self._piece(item, n_axes, place) for item in items]
         strong = [p.dtype for p, i in zip(pieces, items, strict=True) if type(i) not in scalars]
-        dtype = np.result_type(*strong, *(kind() for kind in scalars))
+        dtype = result_type(*strong, *(kind() for kind in scalars))
         return call_op("concatenate", [p.astype(dtype, copy=False) for p in pieces], axis=axis)  # type: ignore[no-any-return]
 
     def _piece(self, item: Any, n_axes: int, place: int) -> Tensor:

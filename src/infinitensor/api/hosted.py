@@ -8,11 +8,14 @@ import numpy as np
 
 from infinitensor.api.assign import call_op
 from infinitensor.api.tensor import Tensor, session_of
+from infinitensor.dtypes import bfloat16
 
 
 def _on_host(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """NumPy's form of a function on the values of tensors; the results are tensors again."""
     session = session_of((*args, *kwargs.values()))
+    if any(getattr(a, "dtype", None) == bfloat16 for a in (*args, *kwargs.values())):
+        raise TypeError("no Python function of bfloat16 scalars: give x.astype('f4')")
     session.counts["host_fallbacks"] += 1
     plain = [a.numpy() if isinstance(a, Tensor) else a for a in args]
     named = {k: v.numpy() if isinstance(v, Tensor) else v for k, v in kwargs.items()}

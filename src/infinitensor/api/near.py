@@ -15,14 +15,14 @@ import numpy as np
 from infinitensor.api.record import host_view
 from infinitensor.api.version import Cell, Version
 from infinitensor.config import config
-from infinitensor.dtypes import ALL
+from infinitensor.dtypes import NUMPYS, bfloat16
 from infinitensor.ir.view import View
 
 if TYPE_CHECKING:
     from infinitensor.api.session import Session
     from infinitensor.api.tensor import Tensor
 
-_NUMBERS = frozenset((int, float, complex, bool, *(dtype.type for dtype in ALL)))
+_NUMBERS = frozenset((int, float, complex, bool, *(dtype.type for dtype in NUMPYS)))
 UNKNOWN = View((), (), -1, ())
 """Stands for a view that nobody has asked for yet."""
 _tensors: list[Any] = []
@@ -30,11 +30,16 @@ _tensors: list[Any] = []
 
 
 def near(tensor: Tensor) -> np.ndarray | None:
-    """The NumPy array that a small tensor on the host shows."""
+    """The NumPy array that a small tensor on the host shows.
+
+    None for bfloat16, whose promotion is not NumPy's.
+    """
     version = tensor._cell.version
     if tensor._seen_of is version:
         return tensor._seen
     if version.host is None or not config.small_elements or version.node is not None:
+        return None
+    if version.dtype == bfloat16:
         return None
     seen = host_view(tensor._ref())
     if seen.size > config.small_elements:

@@ -15,7 +15,7 @@ from infinitensor.api import assign
 from infinitensor.api.assign import call_op, named
 from infinitensor.api.tensor import Tensor, session_of
 from infinitensor.api.ufunc import mask_of, masked, single_target, stored
-from infinitensor.dtypes import as_dtype
+from infinitensor.dtypes import as_dtype, can_cast
 from infinitensor.ops.fold import REDUCTIONS
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _into(name: str, found: Any, out: Tensor) -> Tensor:
 
 
 def _check_cast(name: str, source: Tensor, target: Tensor, casting: Any) -> None:
-    if not np.can_cast(source.dtype, target.dtype, casting):
+    if not can_cast(source.dtype, target.dtype, casting):
         raise TypeError(
             f"{name}: Cannot cast array data from {source.dtype!r} to {target.dtype!r} "
             f"according to the rule {casting!r}: see `out`"

@@ -36,6 +36,7 @@ COUNTS = (
     "whole_ops",
     "eager_fallbacks",
     "host_fallbacks",
+    "host_arrays",
     "sklearn_fallbacks",
     "forced_evaluations",
     "evaluations",

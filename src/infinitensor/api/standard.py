@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from infinitensor import dtypes
 from infinitensor.api.session import current_session
 
 if TYPE_CHECKING:
@@ -35,12 +36,12 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     >>> it.result_type(it.ones(3, dtype=it.float32), 1.5, it.int8)
     dtype('float32')
     """
-    return np.result_type(*map(_dtype_of, arrays_and_dtypes))
+    return dtypes.result_type(*map(_dtype_of, arrays_and_dtypes))
 
 
 def promote_types(type1: Any, type2: Any) -> np.dtype[Any]:
     """The smallest dtype that both can be cast to safely."""
-    return np.promote_types(type1, type2)
+    return dtypes.result_type(np.dtype(type1), np.dtype(type2))
 
 
 def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
@@ -50,7 +51,7 @@ def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
     >>> it.can_cast(it.int32, it.float64), it.can_cast(it.int64, it.int32)
     (True, False)
     """
-    return np.can_cast(_dtype_of(from_), to, casting)
+    return dtypes.can_cast(_dtype_of(from_), to, casting)
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
@@ -60,18 +61,23 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     >>> it.isdtype(it.uint8, ("unsigned integer", "bool"))
     True
     """
-    return np.isdtype(dtype, kind)
+    named = (dtypes.bfloat16, dtypes.bfloat16.type)
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if dtype in named:
+        families = tuple(one for one in kinds if isinstance(one, str))
+        return any(one in named for one in kinds) or np.isdtype(dtypes.float16, families)
+    return np.isdtype(dtype, tuple(one for one in kinds if one not in named))
 
 
 class FloatInfo:
     """NumPy's `finfo` of a dtype, its numbers as Python floats: they promote no tensor."""
 
-    def __init__(self, info: np.finfo[Any]) -> None:
+    def __init__(self, info: Any) -> None:
         self._info = info
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._info, name)
-        return float(value) if isinstance(value, np.floating) else value
+        return float(value) if isinstance(value, np.floating | dtypes.bfloat16.type) else value
 
     def __repr__(self) -> str:
         return repr(self._info)
@@ -84,7 +90,7 @@ def finfo(type: Any, /) -> FloatInfo:
     >>> it.finfo(it.float32).bits, it.finfo(it.ones(3)).eps
     (32, 2.220446049250313e-16)
     """
-    return FloatInfo(np.finfo(_dtype_of(type)))
+    return FloatInfo(dtypes.finfo(np.dtype(_dtype_of(type))))
 
 
 def iinfo(type: Any, /) -> np.iinfo[Any]:

@@ -291,6 +291,7 @@ class Tensor(Shown, TableMethods):
             return assign.read_view(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        self._session.counts["host_arrays"] += 1
         return export.array(self, dtype, copy)
 
     def item(self, *index: int) -> Any:

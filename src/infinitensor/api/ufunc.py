@@ -16,7 +16,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from infinitensor.api import assign, near
 from infinitensor.api.assign import call_op
 from infinitensor.api.tensor import Tensor, session_of
-from infinitensor.dtypes import ALL, as_dtype
+from infinitensor.dtypes import NUMPYS, as_dtype, resolve_dtypes
 from infinitensor.ops.fold import REDUCTIONS, REORDERABLE
 from infinitensor.ops.reduction import sum_dtype
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Dtype = np.dtype[Any]
 
 _NOT_GIVEN: Any = np._NoValue
-_CHARACTERS = frozenset("->" + "".join(dtype.char for dtype in ALL) + "qQ")
+_CHARACTERS = frozenset("->" + "".join(dtype.char for dtype in NUMPYS) + "qQ")
 _IGNORED = ("order", "subok")
 """Options about memory order and subclasses: tensors have one of each."""
 
@@ -132,7 +132,7 @@ class ufunc:
             *(None if out is None else out.dtype for out in outs),
         )
         wanted = wanted or (None,) * self.nargs
-        found: Any = self._like.resolve_dtypes(given, signature=wanted, casting=casting)  # type: ignore[arg-type]
+        found: Any = resolve_dtypes(self._like, given, signature=wanted, casting=casting)
         return found  # type: ignore[no-any-return]
 
     # methods
@@ -152,8 +152,8 @@ class ufunc:
         if kind is None and out is None and self.__name__ in ("add", "multiply"):
             kind = sum_dtype(x, None)
         given = (None if out is None else out.dtype, x.dtype, None)
-        loop: Any = self._like.resolve_dtypes(
-            given, signature=(kind, None, None), casting="unsafe", reduction=True
+        loop: Any = resolve_dtypes(
+            self._like, given, signature=(kind, None, None), casting="unsafe", reduction=True
         )
         return assign.cast(x, loop[0], False, "unsafe")
 

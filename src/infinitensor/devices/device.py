@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from infinitensor.dtypes import to_torch
+from infinitensor.dtypes import from_numpy, to_numpy, to_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -144,8 +144,7 @@ class CudaDevice:
     def to_host(self, array: Any) -> np.ndarray:
         """A copy on the host."""
         self.synchronize()
-        values: np.ndarray = array.cpu().numpy()
-        return values
+        return to_numpy(array.cpu())
 
     def from_host(self, array: Any, values: Any) -> None:
         """Copy to the GPU, in order with its kernels; from a GPU after what makes the values."""
@@ -158,7 +157,7 @@ class CudaDevice:
             self._stream.synchronize()  # then the user may change or drop them
             return
         with torch.cuda.stream(self._stream):
-            array.copy_(torch.from_numpy(np.array(values, order="C")).reshape(tuple(array.shape)))
+            array.copy_(from_numpy(np.array(values, order="C")).reshape(tuple(array.shape)))
 
     def running(self) -> Any:
         """Kernels start on our own stream."""

@@ -162,6 +162,9 @@ class Op:
     cost: float = 1.0
     """Floating-point operations for each point of the label space."""
     whole: bool = False
+    wide: bool = False
+    """bfloat16 is computed in float32, and the result rounded: the kernel, or the program, has no
+    way of its own with it, or would round at every step."""
     random: bool = False
     """Never merged with an equal call."""
     method: bool = False

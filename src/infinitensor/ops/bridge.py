@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import to_torch
+from infinitensor.dtypes import from_numpy, to_torch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,13 +19,11 @@ def tensor_of(tile: np.ndarray[Any, Any], dtype: np.dtype[Any] | None = None) ->
 
     torch knows no negative strides, and warns of memory that it may not write.
     """
-    import torch
-
     if dtype is not None and tile.dtype != dtype:
-        return torch.from_numpy(tile.astype(dtype))
+        return from_numpy(tile.astype(dtype))
     if not tile.flags.writeable or any(stride < 0 for stride in tile.strides):
         tile = tile.copy()
-    return torch.from_numpy(tile)
+    return from_numpy(tile)
 
 
 def dtype_of(tile: Any) -> np.dtype[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from infinitensor.dtypes import can_cast, result_type
 from infinitensor.ops.gather import along
 from infinitensor.ops.registry import program
 
@@ -37,7 +38,7 @@ def ediff1d(xp: Any, ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
         if name is None:
             parts.append(flat[1:] - flat[:-1])
         elif given is not None:
-            if not np.can_cast(given.dtype, flat.dtype, "same_kind"):
+            if not can_cast(given.dtype, flat.dtype, "same_kind"):
                 raise TypeError(
                     f"dtype of `{name}` must be compatible "
                     "with input `ary` under the `same_kind` rule."
@@ -281,7 +282,7 @@ def unwrap(xp: Any, p: Any, discont: Any = None, axis: int = -1, *, period: Any 
     """
     axis = normalize_axis_index(axis, len(p.shape))
     step = xp.diff(p, axis=axis)
-    dtype = np.result_type(step.dtype, period)
+    dtype = result_type(step.dtype, period)
     if dtype.kind in "iu":
         high, odd = divmod(period, 2)
     else:

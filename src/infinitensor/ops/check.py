@@ -1,4 +1,4 @@
-"""A condition on values that the user is told about when they are computed."""
+"""Values that are looked at: at the call where they are known, or when they are computed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,16 @@ from infinitensor.ops.registry import broadcast_form, op
 ERRORS: dict[str, type[Exception]] = {
     error.__name__: error for error in (ValueError, ZeroDivisionError, IndexError, TypeError)
 }
+
+
+def is_on_host(value: Any) -> bool:
+    """Whether a parameter's values are known at the call."""
+    return isinstance(value, bool | int | float | np.generic | np.ndarray | list | tuple)
+
+
+def known(xp: Any, value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
+    """Values that a shape depends on, as an array; a tensor is computed for them, and counted."""
+    return np.asarray(value if is_on_host(value) else xp.force(value), dtype)
 
 
 def _ensured_kernel(xp: Any, x: Any, holds: Any, out: Any, error: str, text: str) -> None:

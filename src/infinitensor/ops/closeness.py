@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from infinitensor.dtypes import finfo, result_type
 from infinitensor.ops.registry import program
 
 # --- nearly the same --------------------------------------------------------------------------
@@ -50,7 +51,7 @@ def isclose(
     if isinstance(b, int):
         b = float(b)
     elif hasattr(b, "dtype"):
-        b = b.astype(np.result_type(b.dtype, 1.0))
+        b = b.astype(result_type(b.dtype, 1.0))
     a = xp.asarray(a) if not hasattr(b, "dtype") else a
     near = xp.less_equal(xp.abs(a - b), atol + rtol * xp.abs(b)) & xp.isfinite(b)
     near = near | (a == b)
@@ -236,5 +237,5 @@ def real_if_close(xp: Any, a: Any, tol: float = 100) -> Any:
     """
     if a.dtype.kind != "c":
         return a
-    limit = float(np.finfo(a.dtype).eps) * tol if tol > 1 else tol
+    limit = float(finfo(a.dtype).eps) * tol if tol > 1 else tol
     return xp.real(a) if bool(xp.force(xp.all(xp.abs(xp.imag(a)) < limit))) else a

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.ir.op import AxisForm, Call, Spec, call
-from infinitensor.ops.reduction import SUM, to_dtype
+from infinitensor.dtypes import from_numpy, result_type
+from infinitensor.ir.op import AxisForm, Call, Spec
+from infinitensor.ops.reduction import SUM, to_dtype, wide
 from infinitensor.ops.registry import op, program
 
 if TYPE_CHECKING:
@@ -31,14 +32,12 @@ class _Writable:
 
 def torch_view(array: Any) -> Any:
     """A NumPy tile as a torch tensor, without a copy unless a stride is negative or odd."""
-    import torch
-
     size = array.itemsize
     if any(s < 0 or s % size for s in array.strides):
         array = array.copy()
     if not array.flags.writeable:
-        array = np.asarray(_Writable(array))
-    return torch.from_numpy(array)
+        array = np.asarray(_Writable(array)).view(array.dtype)
+    return from_numpy(array)
 
 
 def _integer_product(torch: Any, x: Any, y: Any) -> Any:
@@ -62,7 +61,9 @@ def _integer_product(torch: Any, x: Any, y: Any) -> Any:
 
 def _torch_product(torch: Any, x: Any, y: Any, out: Any) -> None:
     """out = x @ y for torch tensors of 2 axes or more and any dtype."""
-    if x.dtype.is_floating_point or x.dtype.is_complex:
+    if x.dtype != out.dtype:
+        out.copy_(torch.matmul(x, y))
+    elif x.dtype.is_floating_point or x.dtype.is_complex:
         torch.matmul(x, y, out=out)
     elif x.dtype == torch.bool:
         out.copy_(torch.matmul(x.to(torch.float32), y.to(torch.float32)) != 0)
@@ -75,10 +76,10 @@ SMALL_PRODUCT = 4096
 
 
 def _product(xp: Any, x: Any, y: Any, out: Any) -> None:
-    """out = x @ y for tiles of one dtype with 2 axes or more."""
+    """out = x @ y for tiles of one dtype with 2 axes or more; halves may become floats."""
     if xp is not np:
         _torch_product(xp, x, y, out)
-    elif out.dtype.kind in "fc" and out.size * x.shape[-1] > SMALL_PRODUCT:
+    elif x.dtype.kind in "fc" and out.size * x.shape[-1] > SMALL_PRODUCT:
         import torch
 
         _torch_product(torch, torch_view(x), torch_view(y), torch_view(out))
@@ -86,8 +87,14 @@ def _product(xp: Any, x: Any, y: Any, out: Any) -> None:
         np.matmul(x, y, out=out)
 
 
+def _factors(xp: Any, x: Any, y: Any, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """Both in the dtype they are multiplied in: a CPU has no halves, a GPU adds them in float32."""
+    loop = wide(dtype) if xp is np else dtype
+    return to_dtype(xp, x, loop), to_dtype(xp, y, loop)
+
+
 def _matmul_kernel(xp: Any, x1: Any, x2: Any, out: Any, dtype: np.dtype[Any]) -> None:
-    x1, x2 = to_dtype(xp, x1, dtype), to_dtype(xp, x2, dtype)
+    x1, x2 = _factors(xp, x1, x2, dtype)
     target = out
     if x1.ndim == 1:
         x1, target = x1[None, :], target[..., None, :] if x2.ndim > 1 else target[..., None]
@@ -103,6 +110,7 @@ def _product_scratch(n_in: int, n_out: int, ins: Sequence[Spec], dtype: np.dtype
     """
     if dtype.kind in "iu":
         return 32 * (n_in + n_out)
+    dtype = wide(dtype)
     casts = sum(spec.n_elements for spec in ins if spec.dtype != dtype)
     return int(dtype.itemsize) * (n_in + n_out + casts) + (5 * (n_in + n_out) * (dtype.kind == "b"))
 
@@ -161,7 +169,7 @@ def matmul(x1: Spec, x2: Spec) -> Call:
         raise ValueError(
             f"matmul: the batch axes of {x1.shape} and {x2.shape} cannot be broadcast together"
         ) from None
-    dtype = np.result_type(x1.dtype, x2.dtype)
+    dtype = result_type(x1.dtype, x2.dtype)
     n = len(batch)
     row, column, inner = n, n + 1, n + 2
     rows = x1.shape[-2] if x1.ndim > 1 else 1
@@ -171,7 +179,12 @@ def matmul(x1: Spec, x2: Spec) -> Call:
     kept = (*range(n), *((row,) if x1.ndim > 1 else ()), *((column,) if x2.ndim > 1 else ()))
     sizes = (*batch, rows, columns, k1)
     form = _compact(sizes, (left, right), kept)
-    return call(form, Spec(tuple(sizes[label] for label in kept), dtype), dtype=dtype)
+    return _product_call(form, Spec(tuple(sizes[label] for label in kept), dtype), dtype=dtype)
+
+
+def _product_call(form: AxisForm, out: Spec, **params: Any) -> Call:
+    """The call of a product, whose pieces are added in the dtype that sums are accumulated in."""
+    return Call(form, (out,), tuple(params.items()), (), (wide(out.dtype),))
 
 
 def batch_labels(shape: tuple[int, ...], batch: tuple[int, ...]) -> Labels:
@@ -198,7 +211,7 @@ def _einsum_kernel(
     xp: Any, x: Any, y: Any, out: Any, left: str, right: str, kept: str, dtype: np.dtype[Any]
 ) -> None:
     """As one batched matrix product: labels of both kept, of one kept, of both contracted."""
-    x, y = to_dtype(xp, x, dtype), to_dtype(xp, y, dtype)
+    x, y = _factors(xp, x, y, dtype)
     batch = [c for c in kept if c in left and c in right]
     rows = [c for c in kept if c in left and c not in right]
     columns = [c for c in kept if c in right and c not in left]
@@ -212,7 +225,7 @@ def _einsum_kernel(
     if direct:
         target = out.reshape(shape)
     elif xp is np:
-        target = np.empty(shape, dtype)
+        target = np.empty(shape, x.dtype)
     else:
         target = xp.empty(shape, dtype=out.dtype, device=out.device)
     _product(xp, a, b, target)
@@ -277,9 +290,9 @@ def _einsum(x: Spec, y: Spec, left: str, right: str, kept: str) -> Call:
         for spec, labels in ((x, left), (y, right))
     )
     form = AxisForm(tuple(sizes.values()), inputs, (tuple(number[c] for c in kept),))
-    dtype = np.result_type(x.dtype, y.dtype)
+    dtype = result_type(x.dtype, y.dtype)
     out = Spec(tuple(sizes[c] for c in kept), dtype)
-    return call(form, out, left=left, right=right, kept=kept, dtype=dtype)
+    return _product_call(form, out, left=left, right=right, kept=kept, dtype=dtype)
 
 
 def label_sizes(operands: Sequence[Any], terms: Sequence[str]) -> dict[str, int]:
@@ -441,7 +454,7 @@ def einsum(
         subscripts, xs = _from_sublists((subscripts, *operands))
     xs = [xp.asarray(x) for x in xs]
     terms, kept = parse_subscripts(subscripts, [len(x.shape) for x in xs])
-    kind = np.result_type(*(x.dtype for x in xs)) if dtype is None else np.dtype(dtype)
+    kind = result_type(*(x.dtype for x in xs)) if dtype is None else np.dtype(dtype)
     label_sizes(xs, terms)
     pairs = [_without_repeats(xp, x, labels) for x, labels in zip(xs, terms, strict=True)]
     sizes = label_sizes([x for x, _ in pairs], [labels for _, labels in pairs])

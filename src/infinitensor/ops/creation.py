@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import as_dtype, to_torch
+from infinitensor.dtypes import HALVES, as_dtype, float32, result_type, to_torch
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.registry import op, program
 
@@ -222,7 +222,7 @@ def _arange_kernel(xp: Any, start: Any, following: Any, out: Any, at: At, dtype:
     """NumPy's fill: the first two values as given, then start + i * (second - first)."""
     i = _positions(xp, out, at)
     first, second = np.asarray(start)[()], np.asarray(following)[()]
-    wide = np.dtype(np.float32) if dtype == np.float16 else dtype
+    wide = float32 if dtype in HALVES else dtype
     if dtype.kind == "b":
         out[...] = i == int(not first)  # at most two values: start, start + step
         if first == second:
@@ -308,7 +308,7 @@ def arange(xp: Any, start: Any, stop: Any = None, step: Any = 1, dtype: Any = No
     if step is None:
         step = 1
     kinds = (np.asarray(v).dtype for v in (first, last, step))
-    kind = np.result_type(np.int64, *kinds) if dtype is None else as_dtype(dtype)
+    kind = result_type(np.int64, *kinds) if dtype is None else as_dtype(dtype)
     n = _arange_length(first, last, step)
     if kind == np.bool_ and n > 2:
         raise TypeError("arange: a bool range has at most 2 values")
@@ -423,7 +423,7 @@ def linspace(
         values = _linspace_of_arrays(xp, start, stop, num, div, endpoint, dtype)
         made = xp.moveaxis(values[0], 0, axis) if axis else values[0]
         return (made, values[1]) if retstep else made
-    loop = np.result_type(start, stop, 0.0)
+    loop = result_type(start, stop, 0.0)
     with np.errstate(all="ignore"):
         delta = np.subtract(stop, start, dtype=loop)
         step = delta / div if div > 0 else np.float64(np.nan)
@@ -436,7 +436,7 @@ def _linspace_of_arrays(
     xp: Any, start: Any, stop: Any, num: int, div: int, endpoint: bool, dtype: Any
 ) -> tuple[Any, Any]:
     start, stop = xp.asarray(start), xp.asarray(stop)
-    loop = np.result_type(start.dtype, stop.dtype, 0.0)
+    loop = result_type(start.dtype, stop.dtype, 0.0)
     start, stop = xp.broadcast_arrays(start.astype(loop), stop.astype(loop))
     delta = stop - start
     i = xp.arange(0, num, dtype=loop).reshape((num,) + (1,) * len(delta.shape))

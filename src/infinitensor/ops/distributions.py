@@ -13,7 +13,8 @@ from warnings import warn
 
 import numpy as np
 
-from infinitensor.dtypes import float64
+from infinitensor.dtypes import float64, kind_of
+from infinitensor.ops.check import is_on_host, known
 from infinitensor.ops.creation import shape_of
 from infinitensor.ops.random import float_dtype
 from infinitensor.ops.registry import program
@@ -41,15 +42,10 @@ def _refuse(name: str, bad: str, x: Any) -> None:
         raise ValueError(f"{name} {bad.format(name)}")
 
 
-def is_on_host(value: Any) -> bool:
-    """Whether a parameter's values are known at the call."""
-    return isinstance(value, bool | int | float | np.generic | np.ndarray | list | tuple)
-
-
 def parameter(xp: Any, name: str, value: Any, bad: str = "") -> Any:
     """A parameter as float64 numbers, checked now or when they are computed."""
     x = xp.asarray(value)
-    if np.dtype(x.dtype).kind not in "biuf":
+    if kind_of(np.dtype(x.dtype)) not in "biuf":
         raise TypeError(f"{name} must be real numbers, not {x.dtype}")
     x = x.astype(float64)
     if bad and is_on_host(value):
@@ -569,7 +565,7 @@ def multinomial(xp: Any, n: Any, pvals: Any, size: Any = None) -> Any:
     >>> int(it.random.multinomial(10, [0.2, 0.8]).sum())
     10
     """
-    p = np.asarray(xp.force(pvals) if not is_on_host(pvals) else pvals, np.float64)
+    p = known(xp, pvals, np.float64)
     if p.ndim < 1 or not p.shape[-1]:
         raise ValueError(
             "pvals must have at least 1 dimension and the last dimension must not be 0"
@@ -602,7 +598,7 @@ def multivariate_hypergeometric(
     """
     if method not in ("marginals", "count"):
         raise ValueError('method must be "count" or "marginals".')
-    left = np.asarray(xp.force(colors) if not is_on_host(colors) else colors)
+    left = known(xp, colors)
     if left.ndim != 1 or left.dtype.kind not in "iu" or np.any(left < 0):
         raise ValueError("colors must be a one-dimensional sequence of nonnegative integers.")
     if nsample < 0:

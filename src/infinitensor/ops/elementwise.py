@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import as_dtype
+from infinitensor.dtypes import as_dtype, result_type
 from infinitensor.ir.op import AxisForm, Call, Op, Spec
 from infinitensor.ops.registry import add, broadcast_form, elementwise, op, program, resolve_loop
 from infinitensor.ops.scalar import trace
@@ -24,9 +24,7 @@ _UINT64 = np.dtype(np.uint64)
 
 def promoted(*specs: Spec) -> np.dtype[Any]:
     """NumPy's result type, where Python scalars are weak."""
-    return np.result_type(
-        *(s.weak() if s.weak in (int, float, complex) else s.dtype for s in specs)
-    )
+    return result_type(*(s.weak() if s.weak in (int, float, complex) else s.dtype for s in specs))
 
 
 def _comparing(ufunc: np.ufunc) -> Callable[..., Dtypes]:
@@ -366,6 +364,7 @@ for _name in ("round", "around"):
         _name,
         "mapped",
         "a",
+        wide=True,
         kernel=_round_cpu,
         kernels={"cuda": _round_cuda},
         scratch_bytes=_round_scratch,

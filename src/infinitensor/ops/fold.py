@@ -99,6 +99,7 @@ def _reduction(word: str) -> None:
             x, axis=axis, keepdims=keepdims, dtype=x.dtype
         ),
         same="close" if word in ROUNDED else "equal",
+        wide=True,
     )(rule)
 
 
@@ -129,6 +130,7 @@ def _fold_kernel(xp: Any, x: Any, out: Any, axis: int, word: str) -> None:
         ((rng.integers(1, 9, (4, 0)), 0, "lcm"), {}),
     ],
     oracle=lambda x, axis, word: getattr(np, word).reduce(x, axis=axis, dtype=x.dtype),
+    wide=True,
 )
 def _fold(x: Spec, axis: int, word: str) -> Call:
     """x[0] word x[1] word ... along an axis, from left to right; the axis is not cut."""
@@ -199,6 +201,7 @@ def _segments_kernel(
     oracle=lambda x, axis, word, starts: getattr(np, word).reduceat(
         x, np.array(starts, np.int64), axis, dtype=x.dtype
     ),
+    wide=True,
 )
 def _reduceat(x: Spec, axis: int, word: str, starts: tuple[int, ...]) -> Call:
     """`word` folded from each start to the next along an axis; a segment is not cut."""

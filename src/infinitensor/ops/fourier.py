@@ -14,13 +14,14 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from infinitensor.dtypes import (
+    HALVES,
     as_dtype,
     bool_,
     complex64,
     complex128,
-    float16,
     float32,
     float64,
+    from_numpy,
     to_torch,
 )
 from infinitensor.ir.op import AxisForm, Call, Spec, call
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
 
 def _computed_in(word: str, dtype: np.dtype[Any]) -> tuple[np.dtype[Any], np.dtype[Any]]:
     """The dtype a transform reads and the one it gives: single precision stays single."""
-    single = dtype in (float16, float32, complex64)
+    single = dtype in (*HALVES, float32, complex64)
     real, complex_ = (float32, complex64) if single else (float64, complex128)
     if word == "irfft":
-        return complex_, float16 if dtype == float16 else real
+        return complex_, dtype if dtype in HALVES else real
     return (complex_ if dtype.kind == "c" else real), complex_
 
 
@@ -48,7 +49,7 @@ def _transform(xp: Any, x: Any, out: Any, word: str, axis: int, n: int, norm: st
 
     reads, _ = _computed_in(word, np.dtype(str(x.dtype).removeprefix("torch.")))
     if xp is np:
-        source, target = tensor_of(x, reads), torch.from_numpy(out)
+        source, target = tensor_of(x, reads), from_numpy(out)
     else:
         source, target = x.to(to_torch(reads)), out
     if target.numel():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import as_dtype, int64
+from infinitensor.dtypes import as_dtype, int64, result_type
 from infinitensor.ops.creation import shape_of
 from infinitensor.ops.gather import c_strides
 from infinitensor.ops.registry import program
@@ -304,7 +304,7 @@ def vander(xp: Any, x: Any, N: int | None = None, increasing: bool = False) -> A
     if len(x.shape) != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
     N = x.shape[0] if N is None else as_int(N)
-    x = x.astype(np.promote_types(x.dtype, int64))
+    x = x.astype(result_type(x.dtype, int64))
     if not N:
         return xp.zeros((x.shape[0], 0), dtype=x.dtype)
     powers = list(accumulate([x] * (N - 1), xp.multiply, initial=xp.ones_like(x)))
@@ -379,7 +379,7 @@ def geomspace(
     [1.0, 2.0, 4.0, 8.0]
     """
     none = np.zeros((), dtype)
-    kind = np.result_type(start.dtype, stop.dtype, float(num), none)
+    kind = result_type(start.dtype, stop.dtype, float(num), none)
     some = (start != 0) & (stop != 0)
     start, stop = xp.broadcast_arrays(start.astype(kind), stop.astype(kind))
     start = xp._ensured(start, some, "ValueError", "Geometric sequence cannot include zero")

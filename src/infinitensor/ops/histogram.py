@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import int64
+from infinitensor.dtypes import int64, result_type
 from infinitensor.ir.op import AxisForm, Call, Spec
+from infinitensor.ops.check import is_on_host, known
 from infinitensor.ops.reduction import plain_combine
 from infinitensor.ops.registry import op, program
 
@@ -259,14 +260,14 @@ def edges_of(xp: Any, a: Any, bins: Any, span: Any, weights: Any) -> Edges:
             raise ValueError("`bins` must be positive, when an integer")
         first, last = _outer_edges(xp, a, span)
     elif np.ndim(bins) == 1:
-        edges = np.asarray(bins)
+        edges = known(xp, bins)
         if np.any(edges[:-1] > edges[1:]):
             raise ValueError("`bins` must increase monotonically, when an array")
         return edges
     else:
         raise ValueError("`bins` must be 1d, when an array")
-    dtype = np.result_type(first, last, a.dtype)
-    dtype = np.result_type(dtype, float) if dtype.kind in "iu" else dtype
+    dtype = result_type(first, last, a.dtype)
+    dtype = result_type(dtype, float) if dtype.kind in "iu" else dtype
     edges = np.linspace(first, last, number + 1, dtype=dtype)
     if np.any(edges[:-1] >= edges[1:]):
         raise ValueError(f"Too many bins for data range. Cannot create {number} finite-sized bins.")
@@ -292,7 +293,7 @@ def _estimated(xp: Any, rule: str, a: Any, first: Any, last: Any, span: Any) -> 
 
 def _spread(low: Any, high: Any) -> Any:
     """high - low, also where that is more than a signed integer holds."""
-    kind = np.result_type(low, high)
+    kind = result_type(low, high)
     if kind.kind != "i":
         return np.subtract(high, low)
     return np.subtract(*np.asarray([high, low], kind), dtype=f"u{kind.itemsize}", casting="unsafe")
@@ -493,6 +494,7 @@ def histogramdd(
     """
     lines = _points(xp, sample)
     n = len(lines)
+    bins = bins if is_on_host(bins) else known(xp, bins)
     every = list(bins) if hasattr(bins, "__len__") else [bins] * n
     if len(every) != n:
         raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
@@ -525,7 +527,7 @@ def histogramdd(
 
 def _grid_edges(xp: Any, line: Any, bins: Any, span: Any, axis: int) -> Edges:
     if np.ndim(bins) == 1:
-        edges = np.asarray(bins)
+        edges = known(xp, bins)
         if np.any(edges[:-1] > edges[1:]):
             raise ValueError(f"`bins[{axis}]` must be monotonically increasing, when an array")
         return edges

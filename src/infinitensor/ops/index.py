@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from infinitensor.dtypes import int64, to_torch
+from infinitensor.dtypes import int64, kind_of, to_torch
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.bridge import as_signed
 from infinitensor.ops.gather import c_strides, gather_form, is_empty
@@ -548,7 +548,7 @@ def scatter_add(xp: Any, x: Any, indices: Any, values: Any, axis: int = 0) -> An
     _integers("scatter_add", indices)
     axis = normalize_axis_index(axis, len(x.shape), "scatter_add")
     kinds = "buifc"  # an integer may be added to any integer, as a Python one may
-    if max(kinds.index(values.dtype.kind), 2) > max(kinds.index(x.dtype.kind), 2):
+    if max(kinds.index(kind_of(values.dtype)), 2) > max(kinds.index(kind_of(x.dtype)), 2):
         raise TypeError(
             f"Cannot cast ufunc 'add' output from {values.dtype!r} to {x.dtype!r} "
             "with casting rule 'same_kind'"

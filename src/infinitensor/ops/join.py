@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from infinitensor.dtypes import as_dtype
+from infinitensor.dtypes import as_dtype, result_type
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.gather import along, gather_form, is_empty
 from infinitensor.ops.registry import op, program
@@ -69,7 +69,7 @@ def _joined(name: str, arrays: Sequence[Spec], axis: int, dtype: Any = None) -> 
                 )
     *starts, total = accumulate((spec.shape[axis] for spec in arrays), initial=0)
     joined = (*shape[:axis], total, *shape[axis + 1 :])
-    found = np.result_type(*(spec.dtype for spec in arrays)) if dtype is None else as_dtype(dtype)
+    found = result_type(*(spec.dtype for spec in arrays)) if dtype is None else as_dtype(dtype)
     return call(gather_form(arrays, joined), Spec(joined, found), axis=axis, starts=tuple(starts))
 
 

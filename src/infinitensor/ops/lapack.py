@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import complex64, complex128, float16, float32, float64, to_torch
+from infinitensor.dtypes import HALVES, complex64, complex128, float32, float64, to_torch
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.bridge import tensor_of
 from infinitensor.ops.registry import op
@@ -25,8 +25,8 @@ LinAlgError = np.linalg.LinAlgError
 def linalg_dtype(*dtypes: Any) -> np.dtype[Any]:
     """NumPy's rule: single precision where every operand has it, else double."""
     for dtype in dtypes:
-        if np.dtype(dtype) == float16:
-            raise TypeError("array type float16 is unsupported in linalg")
+        if np.dtype(dtype) in HALVES:
+            raise TypeError(f"array type {np.dtype(dtype)} is unsupported in linalg")
     single = all(np.dtype(dtype) in (float32, complex64) for dtype in dtypes)
     if any(np.dtype(dtype).kind == "c" for dtype in dtypes):
         return complex64 if single else complex128

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.dtypes import kind_of
 from infinitensor.ir.op import Call, Combine, Spec
 from infinitensor.ops.reduction import (
     mean_dtype,
@@ -92,7 +93,7 @@ def logsumexp(a: Spec, axis: Any = None, keepdims: bool = False) -> Call:
     1000.0
     """
     kind = mean_dtype(a, None)
-    if kind.kind != "f":
+    if kind_of(kind) != "f":
         raise TypeError(f"logsumexp: needs real numbers, got {a.dtype}")
     loop = wide(kind)
     axes = reduced_axes("logsumexp", a, axis)

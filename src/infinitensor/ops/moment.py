@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import int64
+from infinitensor.dtypes import int64, kind_of
 from infinitensor.ir.op import Call, Combine, Spec
 from infinitensor.ops.bridge import dtype_of
 from infinitensor.ops.reduction import (
@@ -36,11 +36,11 @@ def _real(dtype: Dtype) -> Dtype:
 
 
 def _mean_finish(xp: Any, total: Any, out: Any, dtype: Dtype, n: int) -> None:
-    if dtype.kind in "fc":
+    if kind_of(dtype) in "fc":
         quotient = total / total.dtype.type(n) if xp is np else total / n
     else:
         quotient = to_dtype(xp, total, np.dtype(np.float64)) / n
-    out[...] = to_dtype(xp, quotient, dtype) if dtype.kind not in "fc" else quotient
+    out[...] = to_dtype(xp, quotient, dtype) if kind_of(dtype) not in "fc" else quotient
 
 
 @op(
@@ -122,7 +122,7 @@ def _var_rule(
             raise ValueError(f"{name}: ddof and correction can't be provided simultaneously.")
         ddof = correction
     kind = mean_dtype(a, dtype)
-    if kind.kind not in "fc":
+    if kind_of(kind) not in "fc":
         raise TypeError(f"{name}: dtype must be inexact, got {kind}")
     loop = wide(kind)
     if a.dtype.kind == "c" and loop.kind != "c":

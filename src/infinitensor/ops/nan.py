@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import as_dtype
+from infinitensor.dtypes import as_dtype, finfo, kind_of
 from infinitensor.ops.quantile import is_nan
 from infinitensor.ops.registry import program
 
@@ -146,7 +146,7 @@ def nanargmax(xp: Any, a: Any, axis: int | None = None, *, keepdims: bool = Fals
 
 
 def _inexact(a: Any, dtype: Any) -> None:
-    if dtype is not None and as_dtype(dtype).kind not in "fc" and a.dtype.kind in "fc":
+    if dtype is not None and kind_of(as_dtype(dtype)) not in "fc" and kind_of(a.dtype) in "fc":
         raise TypeError("If a is inexact, then dtype must be inexact")
 
 
@@ -159,7 +159,7 @@ def _share(xp: Any, total: Any, count: Any) -> Any:
     return xp.divide(total, count.astype(_real(total.dtype))).astype(total.dtype)
 
 
-@program("nanmean", "a", cases=_holes(_AXES, {"axis": 0, "dtype": np.float32}))
+@program("nanmean", "a", cases=_holes(_AXES, {"axis": 0, "dtype": np.float32}), wide=True)
 def nanmean(xp: Any, a: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """The mean over the axes of the values that are not NaN; NaN where there is none.
 
@@ -196,7 +196,7 @@ def _nanvar(
 _SPREAD = _holes(_AXES, {"axis": 0, "ddof": 1}, {"axis": 1, "correction": 1})
 
 
-@program("nanvar", "a", cases=_SPREAD)
+@program("nanvar", "a", cases=_SPREAD, wide=True)
 def nanvar(
     xp: Any,
     a: Any,
@@ -220,7 +220,7 @@ def nanvar(
     return _nanvar(xp, a, axis, dtype, ddof, keepdims, correction)
 
 
-@program("nanstd", "a", cases=_SPREAD)
+@program("nanstd", "a", cases=_SPREAD, wide=True)
 def nanstd(
     xp: Any,
     a: Any,
@@ -302,10 +302,10 @@ def nan_to_num(
         made.real, made.imag = (
             xp.nan_to_num(part, True, nan, posinf, neginf) for part in (xp.real(x), xp.imag(x))
         )
-    elif x.dtype.kind != "f":
+    elif kind_of(x.dtype) != "f":
         made = xp._copy(x)
     else:
-        most = np.finfo(x.dtype)
+        most = finfo(x.dtype)
         top = x.dtype.type(most.max if posinf is None else posinf)
         low = x.dtype.type(most.min if neginf is None else neginf)
         made = xp.where(x == np.inf, top, xp.where(x == -np.inf, low, x))

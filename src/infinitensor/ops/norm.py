@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from infinitensor.dtypes import float64
+from infinitensor.dtypes import float64, kind_of
 from infinitensor.ops.lapack import LinAlgError, check_matrix, is_one, linalg_dtype, real_of
 from infinitensor.ops.registry import program
 
@@ -69,6 +69,7 @@ _ORDERS = (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
 @program(
     "linalg.norm",
     "x",
+    wide=True,
     cases=lambda rng: [
         *(
             ((rng.standard_normal(7),), {"ord": o})
@@ -96,7 +97,7 @@ def norm(xp: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = Fa
     >>> float(it.linalg.norm(it.asarray([3.0, 4.0])))
     5.0
     """
-    if np.dtype(x.dtype).kind not in "fc":
+    if kind_of(np.dtype(x.dtype)) not in "fc":
         x = x.astype(float64)
     ndim = len(x.shape)
     if axis is None:
@@ -119,6 +120,7 @@ def norm(xp: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = Fa
 @program(
     "linalg.vector_norm",
     "x",
+    wide=True,
     cases=lambda rng: [
         ((rng.standard_normal((3, 4)),), {}),
         ((rng.standard_normal((3, 4, 5)),), {"axis": (0, -1), "ord": 3}),
@@ -138,7 +140,7 @@ def vector_norm(
     >>> float(it.linalg.vector_norm(it.asarray([[3.0], [4.0]])))
     5.0
     """
-    if np.dtype(x.dtype).kind not in "fc":
+    if kind_of(np.dtype(x.dtype)) not in "fc":
         x = x.astype(float64)
     ndim = len(x.shape)
     axes = normalize_axis_tuple(range(ndim) if axis is None else axis, ndim, "vector_norm")
@@ -150,6 +152,7 @@ def vector_norm(
 @program(
     "linalg.matrix_norm",
     "x",
+    wide=True,
     cases=lambda rng: [
         *(((rng.standard_normal((2, 4, 5)),), {"ord": o}) for o in _ORDERS),
         ((rng.standard_normal((4, 5)) + 1j,), {"keepdims": True}),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from infinitensor.dtypes import int64, to_torch
+from infinitensor.dtypes import int64, result_type, to_torch
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.bridge import as_signed
 from infinitensor.ops.gather import along, gather_form, is_empty
@@ -143,6 +143,7 @@ def _lines(rng: Any) -> list[Any]:
     cases=_lines,
     oracle=np.sort,
     same="equal",
+    wide=True,
 )
 def _sort_axis(x: Spec, axis: int) -> Call:
     """Sorted along an axis that is not cut."""
@@ -159,6 +160,7 @@ def _sort_axis(x: Spec, axis: int) -> Call:
     cases=_lines,
     oracle=lambda x, axis: np.argsort(x, axis, kind="stable"),
     same="equal",
+    wide=True,
 )
 def _argsort_axis(x: Spec, axis: int) -> Call:
     """The stable order along an axis that is not cut."""
@@ -252,6 +254,7 @@ def _by_runs(f: Callable[..., Any]) -> Callable[..., Any]:
     cases=_runs_cases,
     oracle=_by_runs(np.sort),
     same="equal",
+    wide=True,
 )
 def _sort_runs(x: Spec, axis: int, run: int) -> Call:
     """Each run of `run` elements along the axis sorted for itself."""
@@ -277,6 +280,7 @@ def _argsort_runs_oracle(x: Any, axis: int, run: int) -> Any:
     cases=_runs_cases,
     oracle=_argsort_runs_oracle,
     same="equal",
+    wide=True,
 )
 def _argsort_runs(x: Spec, axis: int, run: int) -> Call:
     """Each run sorted for itself: the values, and where they come from."""
@@ -424,6 +428,7 @@ _MERGE: dict[str, Any] = {
     cases=_merge_cases,
     oracle=lambda x, axis, run: np.sort(x, axis),
     **_MERGE,
+    wide=True,
 )
 def _merge_runs(runs: Spec, axis: int, run: int) -> Call:
     """The sorted line from its sorted runs; each tile reads the whole line."""
@@ -448,6 +453,7 @@ def _merge_index_oracle(x: Any, i: Any, axis: int, run: int) -> Any:
     cases=_merge_index_cases,
     oracle=_merge_index_oracle,
     **_MERGE,
+    wide=True,
 )
 def _merge_index_runs(runs: Spec, index: Spec, axis: int, run: int) -> Call:
     """The stable order of a line from its sorted runs and where their values come from."""
@@ -478,7 +484,7 @@ def _kind(name: str, kind: str | None, stable: bool | None) -> None:
         raise ValueError("`kind` and keyword parameters can't be provided at the same time.")
 
 
-@program("sort", "a", cases=_orders, same="equal", method=False)
+@program("sort", "a", cases=_orders, same="equal", method=False, wide=True)
 def sort(
     xp: Any,
     a: Any,
@@ -516,6 +522,7 @@ def sort(
     cases=_orders,
     same="equal",
     oracle=lambda a, axis=-1: np.argsort(a, axis, kind="stable"),
+    wide=True,
 )
 def argsort(
     xp: Any,
@@ -564,7 +571,7 @@ def _search_torch(xp: Any, a: Any, v: Any, out: Any, side: str) -> None:
     import torch
 
     v = torch.as_tensor(v, device=a.device)
-    common = to_torch(np.promote_types(_numpy_dtype(a), _numpy_dtype(v)))
+    common = to_torch(result_type(_numpy_dtype(a), _numpy_dtype(v)))
     a, v = a.to(common), v.to(common)
     if a.is_complex():
         out[...] = _search_by_sorting(a, v.reshape(-1), side).reshape(v.shape)
@@ -631,6 +638,7 @@ def _search_cases(rng: Any) -> list[Any]:
     cases=_search_cases,
     oracle=np.searchsorted,
     same="equal",
+    wide=True,
 )
 def _searchsorted(a: Spec, v: Spec, side: str = "left") -> Call:
     """`searchsorted` without a sorter."""
@@ -652,6 +660,7 @@ def _searchsorted(a: Spec, v: Spec, side: str = "left") -> Call:
         ((np.array([3, 1, 2]), np.array([2, 3])), {"sorter": np.array([1, 2, 0])}),
     ],
     same="equal",
+    wide=True,
 )
 def searchsorted(xp: Any, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """Where values would be inserted into a sorted array to keep it sorted.

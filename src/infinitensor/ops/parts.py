@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from infinitensor.dtypes import resolve_dtypes
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.registry import op, program
 
@@ -28,7 +29,7 @@ def _part_cases(rng: np.random.Generator) -> list[Any]:
 
 def _two_parts(ufunc: np.ufunc, x: Spec) -> Call:
     labels = tuple(range(x.ndim))
-    loop: Any = ufunc.resolve_dtypes((x.dtype, None, None))
+    loop: Any = resolve_dtypes(ufunc, (x.dtype, None, None))
     form = AxisForm(x.shape, (labels,), (labels, labels))
     return call(form, Spec(x.shape, loop[1]), Spec(x.shape, loop[2]))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from infinitensor.dtypes import kind_of, result_type
 from infinitensor.ops.registry import program
 
 
@@ -115,7 +116,7 @@ def polydiv(xp: Any, u: Any, v: Any) -> tuple[Any, Any]:
     [[1.0, 2.0], [0.0]]
     """
     u, v = _line(u) + 0.0, _line(v) + 0.0
-    dtype = np.result_type(u.dtype, v.dtype)
+    dtype = result_type(u.dtype, v.dtype)
     n = v.shape[0]
     rest = u.astype(dtype)
     quotient = []
@@ -232,7 +233,7 @@ def roots(xp: Any, p: Any) -> Any:
     n_zero = p.shape[0] - xp.trim_zeros(p, "b").shape[0]
     if not inner.shape[0]:
         return xp.zeros((0,))
-    inner = inner if inner.dtype.kind in "fc" else inner.astype(np.float64)
+    inner = inner if kind_of(inner.dtype) in "fc" else inner.astype(np.float64)
     n = inner.shape[0] - 1
     if not n:
         return xp.zeros((n_zero,))
@@ -272,7 +273,7 @@ def poly(xp: Any, seq_of_zeros: Any) -> Any:
         raise ValueError("input must be 1d or non-empty square 2d array.")
     if not zeros.shape[0]:
         return 1.0
-    zeros = zeros if zeros.dtype.kind in "fc" else zeros.astype(np.float64)
+    zeros = zeros if kind_of(zeros.dtype) in "fc" else zeros.astype(np.float64)
     made = xp.ones((1,), dtype=zeros.dtype)
     for i in range(zeros.shape[0]):  # times (x - zero)
         low = xp._pad(-zeros[i] * made, 0, ((1, 0),))

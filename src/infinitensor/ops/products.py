@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from infinitensor.dtypes import result_type
 from infinitensor.ops.registry import program
 
 
@@ -86,7 +87,7 @@ def cross(
             DeprecationWarning,
             stacklevel=2,
         )
-    dtype = np.promote_types(a.dtype, b.dtype)
+    dtype = result_type(a.dtype, b.dtype)
     (a0, a1, a2), (b0, b1, b2) = (
         [x[..., i].astype(dtype) if i < x.shape[-1] else dtype.type(0) for i in range(3)]
         for x in (a, b)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from infinitensor.dtypes import kind_of, result_type
+from infinitensor.ops.check import known
 from infinitensor.ops.registry import program
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def with_kept(result: Any, shape: tuple[int, ...], axes: tuple[int, ...], keepdi
 
 def is_nan(xp: Any, a: Any) -> Any:
     """The mask of the NaNs; None for dtypes that have none."""
-    return xp.isnan(a) if a.dtype.kind in "fc" else None
+    return xp.isnan(a) if kind_of(a.dtype) in "fc" else None
 
 
 # --- ranks ------------------------------------------------------------------------------------
@@ -128,7 +130,7 @@ def _quantiles(
     if a.dtype.kind == "c":
         raise TypeError(f"{name}: a must be an array of real numbers")
     weak = type(q) in (int, float)
-    q = np.asarray(q)
+    q = known(xp, q)
     q = np.true_divide(q, 100) if percent else q
     if q.size and not (q.min() >= 0 and q.max() <= 1):
         raise ValueError(
@@ -168,13 +170,13 @@ def _unweighted(xp: Any, lines: Any, q: Any, method: str, weak: bool, skip_nan: 
         low, high = (xp.take(ordered, i - first, axis=-1) for i in (below, above))
     else:
         n = xp.sum(~nans, axis=-1, keepdims=True)
-        n = n.astype(q.dtype) if q.dtype.kind == "f" else n
+        n = n.astype(q.dtype) if kind_of(q.dtype) == "f" else n
         below, above, share = _neighbours(xp, method, n, xp.asarray(q))
         low, high = (xp.take_along_axis(ordered, i, -1) for i in (below, above))
     if method in _DISCRETE or (method == "linear" and q.dtype.kind in "iub"):
         return low
     if weak:
-        share = share.astype(np.result_type(low.dtype, 0.0))
+        share = share.astype(result_type(low.dtype, 0.0))
     return _lerp(xp, low, high, share)
 
 
@@ -196,7 +198,7 @@ def shaped_weights(xp: Any, weights: Any, a: Any, axis: Axis) -> Any:
 
 def _weighted(xp: Any, lines: Any, weights: Any, q: Any, skip_nan: bool) -> Any:
     """The first value whose share of the weights up to it reaches q."""
-    if skip_nan and lines.dtype.kind == "f":
+    if skip_nan and kind_of(lines.dtype) == "f":
         weights = xp.where(xp.isnan(lines), 0, weights)
     order = xp.argsort(lines, axis=-1)
     ordered = xp.take_along_axis(lines, order, -1)
@@ -206,7 +208,7 @@ def _weighted(xp: Any, lines: Any, weights: Any, q: Any, skip_nan: bool) -> Any:
     upto = xp._ensured(
         upto, ~xp.isnan(upto), "ValueError", "Weights included NaN, inf or were all zero."
     )
-    if q.dtype.kind == "f":
+    if kind_of(q.dtype) == "f":
         upto = upto.astype(q.dtype)
     upto = xp.where(upto == 0, -1, upto)  # what has no weight is never the answer
     rank = xp.sum(upto.reshape((*upto.shape, 1)) < q, axis=-2)
@@ -242,7 +244,7 @@ def _quantile_cases(scale: int, holes: bool) -> Callable[[Any], list[Any]]:
     return cases
 
 
-@program("quantile", "a weights", cases=_quantile_cases(1, holes=False))
+@program("quantile", "a weights", cases=_quantile_cases(1, holes=False), wide=True)
 def quantile(
     xp: Any,
     a: Any,
@@ -265,7 +267,7 @@ def quantile(
     return _quantiles(xp, "quantile", a, q, axis, method, keepdims, weights)
 
 
-@program("percentile", "a weights", cases=_quantile_cases(100, holes=False))
+@program("percentile", "a weights", cases=_quantile_cases(100, holes=False), wide=True)
 def percentile(
     xp: Any,
     a: Any,
@@ -286,7 +288,7 @@ def percentile(
     return _quantiles(xp, "percentile", a, q, axis, method, keepdims, weights, percent=True)
 
 
-@program("nanquantile", "a weights", cases=_quantile_cases(1, holes=True))
+@program("nanquantile", "a weights", cases=_quantile_cases(1, holes=True), wide=True)
 def nanquantile(
     xp: Any,
     a: Any,
@@ -307,7 +309,7 @@ def nanquantile(
     return _quantiles(xp, "nanquantile", a, q, axis, method, keepdims, weights, skip_nan=True)
 
 
-@program("nanpercentile", "a weights", cases=_quantile_cases(100, holes=True))
+@program("nanpercentile", "a weights", cases=_quantile_cases(100, holes=True), wide=True)
 def nanpercentile(
     xp: Any,
     a: Any,
@@ -350,7 +352,7 @@ def _median_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program("median", "a", cases=_median_cases)
+@program("median", "a", cases=_median_cases, wide=True)
 def median(
     xp: Any, a: Any, axis: Axis = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:
@@ -370,7 +372,7 @@ def median(
     return with_kept(found, a.shape, axes, keepdims)
 
 
-@program("nanmedian", "a", cases=_median_cases)
+@program("nanmedian", "a", cases=_median_cases, wide=True)
 def nanmedian(
     xp: Any, a: Any, axis: Axis = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:

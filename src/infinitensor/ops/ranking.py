@@ -88,6 +88,7 @@ def _as_sorted(sort: Any, part: Any) -> Any:
     same="equal",
     oracle=_as_sorted(np.sort, np.partition),
     method=False,
+    wide=True,
 )
 def partition(xp: Any, a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect") -> Any:
     """The values with those of rank kth in their place, smaller before and larger behind.
@@ -109,6 +110,7 @@ def partition(xp: Any, a: Any, kth: Any, axis: int | None = -1, kind: str = "int
     cases=_parted,
     same="equal",
     oracle=_as_sorted(np.argsort, np.argpartition),
+    wide=True,
 )
 def argpartition(
     xp: Any, a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"

@@ -1,6 +1,7 @@
 """Reductions: a kernel makes partial results of a tile, `combine` merges two, `finish` ends it.
 
-float16 is summed in float32. Partial results that association cannot change are `exact`.
+float16 and bfloat16 are summed in float32. Partial results that association cannot change are
+`exact`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import as_dtype, bool_, int64, to_torch
+from infinitensor.dtypes import HALVES, as_dtype, bool_, float32, int64, to_torch
 from infinitensor.ir.op import AxisForm, Call, Combine, Spec
 from infinitensor.ops.bridge import as_signed
 from infinitensor.ops.registry import op, program
@@ -112,7 +113,7 @@ def mean_dtype(x: Spec, dtype: Any) -> Dtype:
 
 def wide(dtype: Dtype) -> Dtype:
     """What sums are accumulated in."""
-    return np.dtype(np.float32) if dtype == np.float16 else dtype
+    return float32 if dtype in HALVES else dtype
 
 
 def n_reduced(x: Spec, axes: Sequence[int]) -> int:
@@ -224,7 +225,7 @@ def reduce_cases(*extra: Any, kinds: Sequence[Any] = (np.float64, np.int8, np.co
     cases=reduce_cases({"axis": 0, "dtype": np.float32}),
 )
 def sum_(a: Spec, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Call:
-    """The sum over the axes; small integers add up in 64 bits, float16 in float32.
+    """The sum over the axes; small integers add up in 64 bits, halves in float32.
 
     >>> import infinitensor as it
     >>> int(it.sum(it.arange(5)))

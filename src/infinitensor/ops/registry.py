@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.dtypes import resolve_dtypes
 from infinitensor.ir.op import AxisForm, Call, Op, Spec
 from infinitensor.ops.scalar import trace
 
@@ -110,7 +111,7 @@ def resolve_loop(resolve: Any, specs: Sequence[Spec]) -> tuple[np.dtype[Any], ..
     """Loop and output dtypes of an elementwise call, by NumPy's own rules."""
     if isinstance(resolve, np.ufunc):
         given = tuple(_weak_or_dtype(spec) for spec in specs)
-        found = resolve.resolve_dtypes((*given, *(None,) * resolve.nout))
+        found = resolve_dtypes(resolve, (*given, *(None,) * resolve.nout))
         return tuple(found[: resolve.nin + 1])
     return tuple(resolve(*specs))
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.dtypes import as_dtype
-from infinitensor.ops.distributions import into, is_on_host, size_of
+from infinitensor.ops.check import known
+from infinitensor.ops.distributions import into, size_of
 from infinitensor.ops.random import signed
 from infinitensor.ops.registry import program
 
@@ -28,9 +29,7 @@ def _integers(xp: Any, low: Any, high: Any, size: Any, dtype: Any, endpoint: boo
     lowest, highest = _bounds(kind)
     first, last = (0, low) if high is None else (low, high)
     # Python's integers: a range may need 65 bits.
-    first, last = (
-        np.asarray(v if is_on_host(v) else xp.force(v)).astype(object) for v in (first, last)
-    )
+    first, last = (known(xp, v).astype(object) for v in (first, last))
     for bound in (first, last):
         if any(not isinstance(n, int) and n != int(n) for n in bound.flat):
             raise ValueError("integers: low and high must be whole numbers")
@@ -162,7 +161,7 @@ def shuffle(xp: Any, x: Any, axis: int = 0) -> None:
 
 def _probabilities(xp: Any, p: Any, n: int) -> Any:
     """The probabilities of a choice, checked: they are few enough to look at."""
-    values = np.asarray(p if is_on_host(p) else xp.force(p), np.float64)
+    values = known(xp, p, np.float64)
     if values.ndim != 1:
         raise ValueError("p must be 1-dimensional")
     if values.size != n:

@@ -232,6 +232,7 @@ def _scan(xp: Any, name: str, a: Any, axis: int | None, dtype: Any, word: str) -
         ((rng.normal(size=9), 0, "subtract", np.dtype("f8")), {}),
     ],
     oracle=_scan_oracle,
+    wide=True,
 )
 def _accumulate(xp: Any, a: Any, axis: int, word: str, dtype: np.dtype[Any]) -> Any:
     """The running `word` along an axis; one whose order matters along an axis that is not cut."""

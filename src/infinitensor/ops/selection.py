@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from infinitensor.dtypes import can_cast, result_type
 from infinitensor.ops.mask import as_mask
 from infinitensor.ops.registry import program
 
@@ -43,7 +44,7 @@ def choose(xp: Any, a: Any, choices: Any, mode: str = "raise") -> Any:
     """
     some = [xp.asarray(choice) for choice in choices]
     n = len(some)
-    if not np.can_cast(a.dtype, np.int64, "safe"):
+    if not can_cast(a.dtype, np.int64, "safe"):
         raise TypeError(
             f"choose: Cannot cast array data from {a.dtype!r} to dtype('int64') "
             "according to the rule 'safe'"
@@ -55,7 +56,7 @@ def choose(xp: Any, a: Any, choices: Any, mode: str = "raise") -> Any:
         a = xp._ensured(a, (a >= 0) & (a < n), "ValueError", "invalid entry in choice array")
     elif mode != "clip":
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
-    dtype = np.result_type(*(choice.dtype for choice in some))
+    dtype = result_type(*(choice.dtype for choice in some))
     shape = np.broadcast_shapes(tuple(a.shape), *(tuple(choice.shape) for choice in some))
     made = xp.broadcast_to(some[0], shape).astype(dtype)
     for i, choice in enumerate(some[1:], 1):  # what is above the last chooses the last
@@ -101,7 +102,7 @@ def select(xp: Any, condlist: Sequence[Any], choicelist: Sequence[Any], default:
         choice if type(choice) in (int, float, complex) else xp.asarray(choice)
         for choice in (*choicelist, default)
     ]
-    dtype = np.result_type(*(getattr(choice, "dtype", choice) for choice in choices))
+    dtype = result_type(*(getattr(choice, "dtype", choice) for choice in choices))
     made = xp.asarray(choices[-1]).astype(dtype)
     for condition, choice in zip(conditions[::-1], choices[-2::-1], strict=True):
         made = xp.where(condition, xp.asarray(choice).astype(dtype), made)
@@ -181,7 +182,7 @@ def putmask(xp: Any, a: Any, mask: Any, values: Any) -> None:
         raise ValueError("putmask: mask and data must be the same size")
     if not prod(values.shape):
         return
-    if not np.can_cast(values.dtype, a.dtype, "same_kind"):
+    if not can_cast(values.dtype, a.dtype, "same_kind"):
         raise TypeError(
             f"putmask: Cannot cast array data from {values.dtype!r} to {a.dtype!r} "
             "according to the rule 'same_kind'"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from infinitensor.dtypes import int64
+from infinitensor.dtypes import int64, kind_of, result_type
 from infinitensor.ops.mask import count_pass
 from infinitensor.ops.registry import program
 
@@ -25,7 +25,7 @@ def _first_of_each(xp: Any, values: Any, *, equal_nan: bool) -> Any:
     differs = after != before
     if len(values.shape) > 1:
         differs = xp.any(differs, axis=1)
-    elif equal_nan and values.dtype.kind in "fc":
+    elif equal_nan and kind_of(values.dtype) in "fc":
         differs = differs & ((after == after) | (before == before))
     first = xp.ones((min(values.shape[0], 1),), dtype=bool)
     return xp._concatenate([first, differs], 0)
@@ -271,7 +271,7 @@ def isin(
     """
     if kind not in (None, "sort", "table"):
         raise ValueError(f"Invalid kind: '{kind}'. Please use None, 'sort' or 'table'.")
-    common = np.result_type(element.dtype, test_elements.dtype)
+    common = result_type(element.dtype, test_elements.dtype)
     known = xp.sort(test_elements.reshape(-1).astype(common))
     n = known.shape[0]
     if not n:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from infinitensor.ops.check import known
 from infinitensor.ops.gather import along
 from infinitensor.ops.join import split_views
 from infinitensor.ops.registry import program
@@ -225,7 +226,7 @@ def delete(xp: Any, arr: Any, obj: Any, axis: int | None = None) -> Any:
     if isinstance(obj, slice):
         keep[obj] = False
     else:
-        gone = np.asarray(obj)
+        gone = known(xp, obj)
         if gone.dtype.kind == "b":
             if gone.shape != (n,):
                 raise ValueError(
@@ -285,7 +286,7 @@ def insert(xp: Any, arr: Any, obj: Any, values: Any, axis: int | None = None) ->
     """
     arr, axis, n = _line(xp, arr, axis)
     ndim = len(arr.shape)
-    where = np.arange(*obj.indices(n)) if isinstance(obj, slice) else np.asarray(obj)
+    where = np.arange(*obj.indices(n)) if isinstance(obj, slice) else known(xp, obj)
     if where.dtype.kind == "b":
         where = np.flatnonzero(where)
     if where.ndim > 1:

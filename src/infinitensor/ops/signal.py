@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.dtypes import finfo, kind_of, result_type
 from infinitensor.ir.op import AxisForm, Call, Spec
 from infinitensor.ops.bridge import as_signed
 from infinitensor.ops.registry import op, program
@@ -59,6 +60,7 @@ def _signals(rng: Any) -> list[Any]:
     "_smear",
     "mapped",
     "x v",
+    wide=True,
     kernel=_smear_numpy,
     kernels={"cuda": _smear_torch},
     located=True,
@@ -76,7 +78,7 @@ def _smear(x: Spec, v: Spec) -> Call:
         frozenset((1,)),
         (((v.shape[0] - 1, 0),), ((0, 0),)),
     )
-    dtype = np.result_type(x.dtype, v.dtype)
+    dtype = result_type(x.dtype, v.dtype)
     return Call(form, (Spec(x.shape, dtype),), (), (dtype, dtype))
 
 
@@ -164,6 +166,7 @@ def _bessel_torch(xp: Any, x: Any, out: Any) -> None:
     "i0",
     "mapped",
     "x",
+    wide=True,
     kernel=_bessel_numpy,
     kernels={"cuda": _bessel_torch},
     scratch_bytes=lambda ins, outs, params: 12 * 8 * outs[0].n_elements + 1024,
@@ -185,7 +188,7 @@ def i0(x: Spec) -> Call:
     """
     if x.dtype.kind == "c":
         raise TypeError("i0 not supported for complex values")
-    dtype = x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
+    dtype = x.dtype if kind_of(x.dtype) == "f" else np.dtype(np.float64)
     labels = tuple(range(x.ndim))
     form = AxisForm(x.shape, (labels,), (labels,))
     return Call(form, (Spec(x.shape, dtype),), (), (dtype,))
@@ -194,6 +197,7 @@ def i0(x: Spec) -> Call:
 @program(
     "sinc",
     "x",
+    wide=True,
     cases=lambda rng: [
         ((rng.normal(size=(4, 5)),), {}),
         ((np.arange(-3, 4),), {}),
@@ -209,7 +213,7 @@ def sinc(xp: Any, x: Any) -> Any:
     [1.0, 0.6366]
     """
     turns = x * np.pi
-    tiny = float(np.finfo(turns.dtype).eps) if turns.dtype.kind == "f" else 1e-20
+    tiny = float(finfo(turns.dtype).eps) if kind_of(turns.dtype) == "f" else 1e-20
     turns = xp.where(turns == 0, turns.dtype.type(tiny), turns)
     return xp.sin(turns) / turns
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.dtypes import HALVES, float32, result_type
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.gather import gather_form, is_empty
 from infinitensor.ops.registry import op
@@ -69,7 +70,7 @@ def _product_kernel(
 def _on_cpu(data: Any, indices: Any, starts: Any, x: Any, out: Any) -> None:
     from scipy.sparse import csr_array
 
-    dtype = np.dtype(np.float32) if out.dtype == np.float16 else out.dtype  # SciPy has no halves
+    dtype = float32 if out.dtype in HALVES else out.dtype  # SciPy has no halves
     shape = (len(starts) - 1, len(x))
     block = csr_array((data.astype(dtype, copy=False), indices, starts), shape=shape)
     out[...] = block @ x.astype(dtype, copy=False)
@@ -142,7 +143,7 @@ def _csr_matmul(data: Spec, indices: Spec, x: Spec, rows: Rows) -> Call:
             f"{x.shape}: the right one needs {rows.n_columns} rows and one or two axes"
         )
     shape = (rows.n_rows, *x.shape[1:])
-    dtype = np.result_type(data.dtype, x.dtype)
+    dtype = result_type(data.dtype, x.dtype)
     return call(gather_form((data, indices, x), shape), Spec(shape, dtype), rows=rows)
 
 

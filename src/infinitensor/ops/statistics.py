@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from infinitensor.dtypes import as_dtype
+from infinitensor.dtypes import as_dtype, result_type
 from infinitensor.ops.quantile import shaped_weights
 from infinitensor.ops.registry import program
 
@@ -54,7 +54,7 @@ def average(
         return (mean, total) if returned else mean
     weights = shaped_weights(xp, weights, a, axis)
     least = ("f8",) if a.dtype.kind in "iub" else ()
-    dtype = np.result_type(a.dtype, weights.dtype, *least)
+    dtype = result_type(a.dtype, weights.dtype, *least)
     total = xp.sum(weights, axis=axes, dtype=dtype, keepdims=keepdims)
     text = "Weights sum to zero, can't be normalized"
     total = xp._ensured(total, total != 0, "ZeroDivisionError", text)
@@ -140,7 +140,7 @@ def cov(
     if ddof is not None and ddof != int(ddof):
         raise ValueError("ddof must be integer")
     given = [m.dtype] if y is None else [m.dtype, y.dtype]
-    kind = np.result_type(*given, np.float64) if dtype is None else as_dtype(dtype)
+    kind = result_type(*given, np.float64) if dtype is None else as_dtype(dtype)
     x = _variables("m", m, rowvar, kind, len(m.shape) == 1)
     if not x.shape[0]:
         return xp.zeros((0, 0))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import as_dtype
+from infinitensor.dtypes import as_dtype, can_cast, result_type
 from infinitensor.ir.op import AxisForm, Call, Combine, Op, Spec
 from infinitensor.ops.kernels import stepwise
 from infinitensor.ops.reduction import COMBINES
@@ -157,7 +157,7 @@ def _dtypes(form: str, dtype: Any, n: int, specs: Sequence[Spec]) -> tuple[np.dt
         return tuple(as_dtype(d) for d in dtype)
     if dtype is None:
         kinds = [spec.dtype for spec in specs]
-        return (np.result_type(*kinds) if kinds else np.dtype(float),) * n
+        return (result_type(*kinds) if kinds else np.dtype(float),) * n
     return (as_dtype(dtype),) * n
 
 
@@ -179,9 +179,7 @@ def _checked(xp: Any, form: str, i: int, result: Any, shape: tuple[int, ...], dt
             f"for a tile of {shape}"
         )
     fits = (
-        np.can_cast(array.dtype, dtype, "same_kind")
-        if xp is np
-        else xp.can_cast(array.dtype, dtype)
+        can_cast(array.dtype, dtype, "same_kind") if xp is np else xp.can_cast(array.dtype, dtype)
     )
     if not fits:
         raise TypeError(

@@ -424,14 +424,15 @@ def _ldexp(x: Any, exponent: Any, out: Any = None) -> Any:
 
 
 def _in_float32(name: str) -> Word:
-    """For functions torch lacks in float16 on some devices."""
+    """For functions torch lacks in float16 or bfloat16 on some devices."""
 
     def word(*args: Any, out: Any = None) -> Any:
         torch = _torch()
         fn = getattr(torch, name)
-        if args[0].dtype != torch.float16:
+        dtype = args[0].dtype
+        if dtype not in (torch.float16, torch.bfloat16):
             return fn(*args, out=out)
-        return _put(fn(*(x.to(torch.float32) for x in args)).to(torch.float16), out)
+        return _put(fn(*(x.to(torch.float32) for x in args)).to(dtype), out)
 
     return word
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.dtypes import result_type
 from infinitensor.ops.scalar import Arg, Term
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def expression(
     word = tree.word
     if word == "where":
         kinds = kinds[1:] or kinds
-    together = np.result_type(*kinds)
+    together = result_type(*kinds)
     texts = [
         _number(arg, together) if found is None else found[0]
         for arg, found in zip(tree.args, known, strict=True)

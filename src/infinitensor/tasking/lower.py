@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.dtypes import from_numpy
 from infinitensor.ir.layout import HOST
 from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import grid_shape, overlap, piece_boxes, relative
@@ -743,9 +744,7 @@ def copy_into(out: Any, value: Any) -> None:
     """`out[...] = value` for NumPy and torch, across devices."""
     if hasattr(out, "copy_"):
         if not hasattr(value, "copy_"):
-            import torch
-
-            value = torch.from_numpy(np.ascontiguousarray(value)).reshape(value.shape)
+            value = from_numpy(np.ascontiguousarray(value)).reshape(value.shape)
         out.copy_(value)
     else:
         out[...] = value
