@@ -86,7 +86,7 @@ FINITE_ON_GPU = {
 }
 """What a run on a GPU leaves out, and why: NaN, infinities and zeros of these ops. No dtype is."""
 # Float arrays of the cases of these chapters may be of any dtype; of the others, only floating.
-ANY_DTYPE = frozenset(("index", "mask", "order", "scan", "contraction", "fourier"))
+ANY_DTYPE = frozenset(("index", "mask", "order", "search", "scan", "contraction", "fourier"))
 ANY_DTYPE |= {"gather", "join", "pad", "repeat", "diagonal"}
 ANY_DTYPE |= {"reduction", "moment", "position", "logsumexp"}
 ANY_DTYPE |= {"closeness", "nan", "products", "quantile", "ranking", "selection", "sets"}

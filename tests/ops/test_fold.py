@@ -17,7 +17,7 @@ from infinitensor.ops.fold import REORDERABLE
 from infinitensor.ops.index import _apply_torch, _write_numpy
 
 NAMES = [name for name in TABLE if name.startswith("_reduce_")]
-NAMES += ["_fold", "_reduceat", "modf", "frexp", "_scan_axis", "_scan_blocks", "_scan_add"]
+NAMES += ["_fold", "_reduceat", "modf", "frexp", "_scan_axis", "_scan_totals", "_scan_from"]
 
 
 @pytest.mark.parametrize("name", NAMES)

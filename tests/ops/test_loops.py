@@ -17,10 +17,28 @@ if TYPE_CHECKING:
 
 X = np.where(np.arange(300) % 7, np.random.default_rng(0).standard_normal(300), np.nan)
 X[:9] = -0.0
+INTEGERS = np.random.default_rng(1).integers(0, 12, 300)
+POINTS = np.linspace(-1, 1, 9)
 PROGRAMS: dict[str, Any] = {
     "sort": (lambda xp: xp.sort(X), np.sort(X)),
     "argsort": (lambda xp: xp.argsort(X), np.argsort(X, kind="stable")),
     "sort columns": (lambda xp: xp.sort(X.reshape(60, 5), 0), np.sort(X.reshape(60, 5), 0)),
+    "searchsorted": (
+        lambda xp: xp.searchsorted(np.sort(X), X, "right"),
+        np.searchsorted(np.sort(X), X, "right"),
+    ),
+    "interp": (lambda xp: xp.interp(X, POINTS, POINTS**2), np.interp(X, POINTS, POINTS**2)),
+    "bincount": (lambda xp: xp.bincount(INTEGERS), np.bincount(INTEGERS)),
+    "sums": (lambda xp: xp.bincount(INTEGERS, INTEGERS), np.bincount(INTEGERS, INTEGERS)),
+    "histogram": (
+        lambda xp: xp.histogram(X, 7, (-1, 1))[0],
+        np.histogram(X, 7, (-1, 1))[0],
+    ),
+    "cumsum": (lambda xp: xp.cumsum(INTEGERS), np.cumsum(INTEGERS)),
+    "cumsum columns": (
+        lambda xp: xp.cumsum(INTEGERS.reshape(60, 5), 0),
+        np.cumsum(INTEGERS.reshape(60, 5), 0),
+    ),
 }
 
 

@@ -53,8 +53,8 @@ def _large(rng: Any) -> dict[str, list[Any]]:
         "_merge_index_runs": [(line[: N // 2][order], order, 0, N // 2)],
         "_searchsorted": [(np.sort(line), x), (np.sort(line), x.astype("f4").T)],
         "_scan_axis": [(x, 0, "add", np.dtype("f8")), (x, 1, "multiply", np.dtype("c16"))],
-        "_scan_blocks": [(line, 0, "add", np.dtype("f8"), 4096)],
-        "_scan_add": [(line, line[:20], 0, "add", 4096)],
+        "_scan_totals": [(line, 0, "add", np.dtype("f8"), 4096)],
+        "_scan_from": [(line, line[:20], 0, "add", np.dtype("f8"), 4096)],
         "_reduceat": [
             (line, 0, "add", tuple(range(0, N, 50))),
             (x, 1, "maximum", (5, 90, 30)),

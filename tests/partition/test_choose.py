@@ -98,3 +98,16 @@ def test_only_the_needed_part_is_cut_small() -> None:
     with strict("null*2", 100) as session:
         found = prepared(session, (it.ones((1000, 100)) * 3)[500:502] + 1)
     assert found.program.graph.n_tasks <= 10
+
+
+def test_what_is_searched_lies_whole_and_makes_no_tile_smaller() -> None:
+    with strict("null", 64) as session:
+        found = prepared(session, it.searchsorted(it.zeros(1000), it.ones(640)))
+    assert found.plan.groups[-1].cuts == (tuple(range(0, 641, 64)), (0, 1000))
+
+
+def test_one_of_many_elements_counts_as_many() -> None:
+    with strict("null", 64) as session:
+        found = prepared(session, it.cumsum(it.ones(640)))
+    (totals,) = [g for g in found.plan.groups if g.space.last.op.name == "_scan_totals"]
+    assert totals.cuts == (tuple(range(10)),)

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from infinitensor.dtypes import can_cast, result_type
+from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.gather import along
-from infinitensor.ops.registry import program
+from infinitensor.ops.loops import loop
+from infinitensor.ops.registry import op, program
 
 # --- differences ------------------------------------------------------------------------------
 
@@ -192,6 +194,59 @@ def trapezoid(xp: Any, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> 
 # --- between points ---------------------------------------------------------------------------
 
 
+def _interp_kernel(xp: Any, x: Any, at: Any, values: Any, out: Any, left: Any, right: Any) -> None:
+    interpolate = loop("search", "interpolate", values.dtype)
+    if interpolate is None or not out.flags.c_contiguous:
+        out[...] = np.interp(x, at, values, left, right)
+        return
+    x, at, values = map(np.ascontiguousarray, (x, at, values))
+    ends = (values[0] if left is None else left, values[-1] if right is None else right)
+    interpolate(x, x.size, at, values, at.size, *map(float, ends), out)
+
+
+def _interp_torch(xp: Any, x: Any, at: Any, values: Any, out: Any, left: Any, right: Any) -> None:
+    n = at.shape[0]
+    found = xp.searchsorted(at, x.contiguous(), right=True) - 1
+    i = found.clamp(0, max(n - 2, 0))
+    j = (i + 1).clamp(max=n - 1)
+    x0, x1, y0, y1 = at[i], at[j], values[i], values[j]
+    slope = (y1 - y0) / (x1 - x0)
+    line = slope * (x - x0) + y0
+    # From the other end where this one gives NaN; level where both are the same infinity.
+    line = xp.where(line.isnan(), slope * (x - x1) + y1, line)
+    line = xp.where(line.isnan() & (y0 == y1), y0, line)
+    line = xp.where(x == x0, y0, xp.where(found >= n - 1, values[-1], line))
+    line = xp.where(found < 0, values[0] if left is None else left, line)
+    line = xp.where(x > at[-1], values[-1] if right is None else right, line)
+    out[...] = xp.where(x.isnan(), x.to(out.dtype), line)
+
+
+def _points(rng: Any) -> list[Any]:
+    x, heights = rng.normal(size=(4, 5)) * 2, rng.normal(size=4)
+    at = np.array([-1.0, 0.0, 0.5, 2.0])
+    return [((x, at, heights, None, 3.0), {}), ((x, at, heights + 1j, -2.0, None), {})]
+
+
+@op(
+    "_interp",
+    "mapped",
+    "x at values",
+    kernel=_interp_kernel,
+    kernels={"cuda": _interp_torch},
+    scratch_bytes=lambda ins, outs, params: (
+        16 * outs[0].n_bytes + ins[0].n_bytes + 4 * ins[1].n_bytes + 4 * ins[2].n_bytes + 1024
+    ),
+    cost=30.0,
+    cases=_points,
+    oracle=np.interp,
+)
+def _interp(x: Spec, at: Spec, values: Spec, left: Any, right: Any) -> Call:
+    """`interp` between points that rise, of float64."""
+    labels, points = tuple(range(x.ndim)), (x.ndim,)
+    form = AxisForm((*x.shape, *at.shape), (labels, points, points), (labels,), frozenset(points))
+    return call(form, Spec(x.shape, values.dtype), left=left, right=right)
+
+
 def _curves(rng: Any) -> list[Any]:
     x = rng.normal(size=(4, 5)) * 2
     at = np.array([-1.0, 0.0, 0.5, 2.0])
@@ -245,20 +300,8 @@ def interp(
         xp, fp = m.take(xp, order, 0), m.take(fp, order, 0)
         xp = m._concatenate([xp[-1:] - period, xp, xp[:1] + period], 0)
         fp = m._concatenate([fp[-1:], fp, fp[:1]], 0)
-    n = xp.shape[0]
-    at = m.searchsorted(xp, x, "right") - 1
-    i = m.clip(at, 0, max(n - 2, 0))
-    j = m.minimum(i + 1, n - 1)
-    x0, x1, y0, y1 = (m.take(line, k, 0) for line in (xp, fp) for k in (i, j))
-    slope = (y1 - y0) / (x1 - x0)
-    line = slope * (x - x0) + y0
-    # From the other end where this one gives NaN; level where both are the same infinity.
-    line = m.where(m.isnan(line), slope * (x - x1) + y1, line)
-    line = m.where(m.isnan(line) & (y0 == y1), y0, line)
-    line = m.where(x == x0, y0, m.where(at >= n - 1, fp[-1], line))
-    line = m.where(at < 0, fp[0] if left is None else left, line)
-    line = m.where(x > xp[-1], fp[-1] if right is None else right, line)
-    return m.where(m.isnan(x), x, line).astype(kind)
+    left, right = (None if end is None else kind.type(end) for end in (left, right))
+    return m._interp(x, xp, fp, left, right)
 
 
 @program(

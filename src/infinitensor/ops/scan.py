@@ -1,11 +1,13 @@
 """Running sums and products, those of any other word, and differences.
 
-An axis within a block is scanned by one kernel. A longer one takes two passes: blocks are scanned
-for themselves, then each gets what the blocks before it add up to. Bits depend on the block only.
+An axis of less than two blocks is scanned by one kernel. A longer one takes two passes: the totals
+of blocks, then each block is scanned after what those before it add up to. Bits depend on the block
+only.
 """
 
 from __future__ import annotations
 
+from math import prod
 from operator import index as as_int
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.bridge import as_signed
 from infinitensor.ops.fold import REORDERABLE
 from infinitensor.ops.gather import along, gather_form, is_empty
+from infinitensor.ops.loops import loop
 from infinitensor.ops.order import pieces, run_hull
 from infinitensor.ops.registry import op, program
 from infinitensor.ops.words import WORDS
@@ -37,18 +40,40 @@ def scan_dtype(given: Any, wanted: Any) -> np.dtype[Any]:
     return uint64 if given.kind == "u" else np.dtype(given)
 
 
-def _scanned(xp: Any, x: Any, out: Any, axis: int, word: str) -> None:
-    """One line's running `word` into `out`, in the dtype of `out`."""
-    if xp is np:
+def _scanned(xp: Any, x: Any, out: Any, axis: int, word: str, carry: Any = None) -> None:
+    """One line's running `word` into `out`, in the dtype of `out`, after what comes before it."""
+    scan = _loop_over("scan", xp, word, x, out)
+    if scan is not None:
+        scan(x, *_around(x.shape, axis), carry, out)
+    elif xp is np:
         getattr(np, word).accumulate(x, axis=axis, dtype=out.dtype, out=out)
-        return
-    if word not in ("add", "multiply"):
+    elif word not in ("add", "multiply"):
         _scanned_torch(x, out, axis, word)
+    else:
+        signed = as_signed(out)  # two's complement: the same bits as unsigned arithmetic
+        cumulate = xp.cumsum if word == "add" else xp.cumprod
+        wide = as_signed(x).to(signed.dtype) if x.dtype != out.dtype else as_signed(x)
+        signed[...] = cumulate(wide, dim=axis)
+    if carry is None or scan is not None:
         return
-    out = as_signed(out)  # two's complement: the same bits as unsigned arithmetic
-    scan = xp.cumsum if word == "add" else xp.cumprod
-    wide = as_signed(x).to(out.dtype) if x.dtype != out.dtype else x
-    out[...] = scan(wide, dim=axis)
+    if xp is np:  # the carry lies before: words such as `fmax` know which zero comes first
+        getattr(np, word)(carry, out, out=out)
+    else:
+        out[...] = WORDS["cuda"][word](carry, out)
+
+
+def _loop_over(name: str, xp: Any, word: str, *arrays: Any) -> Any:
+    """The loop in C, where arrays lie side by side and have one dtype."""
+    if xp is not np or word != "add" or any(a.dtype != arrays[0].dtype for a in arrays):
+        return None
+    if arrays[0].dtype == bool_ or not all(a.flags.c_contiguous for a in arrays):
+        return None
+    return loop("scan", name, arrays[0].dtype)
+
+
+def _around(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:
+    """Elements before an axis, in it, and behind it."""
+    return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
 
 
 def _scanned_torch(x: Any, out: Any, axis: int, word: str) -> None:
@@ -103,114 +128,134 @@ def _scan_axis(x: Spec, axis: int, word: str, dtype: np.dtype[Any]) -> Call:
     return call(form, Spec(x.shape, dtype), axis=axis, word=word)
 
 
-def _blocks_need(
+def _totals_need(
     box: Box, specs: Sequence[Spec], *, axis: int, word: str, block: int
 ) -> tuple[Box | None, ...]:
     if is_empty(box):
         return (None,)
     lo, hi = box[axis]
-    return ((*box[:axis], (run_hull((lo, hi), block, hi)[0], hi), *box[axis + 1 :]),)
+    return ((*box[:axis], (lo * block, hi * block), *box[axis + 1 :]),)
 
 
-def _blocks_kernel(xp: Any, x: Any, out: Any, at: At, axis: int, word: str, block: int) -> None:
-    source = at.inputs[0]
-    if x is None or source is None:
+def _totals_kernel(xp: Any, x: Any, out: Any, at: At, axis: int, word: str, block: int) -> None:
+    if x is None:
         return
-    for whole, part, where in pieces(at.outputs[0][axis], source[axis], block):
-        target = out[along(axis, where)]
-        if part.start == 0:
-            _scanned(xp, x[along(axis, whole)], target, axis, word)
-        else:
-            shape = list(target.shape)
-            shape[axis] = whole.stop - whole.start
-            line = np.empty(shape, out.dtype) if xp is np else out.new_empty(shape)
-            _scanned(xp, x[along(axis, whole)], line, axis, word)
-            target[...] = line[along(axis, part)]
+    total = _loop_over("total", xp, word, x, out)
+    if total is not None and x.size == x.shape[axis]:
+        total(x, out.shape[axis], block, 1, out)
+        return
+    for i in range(out.shape[axis]):
+        part = x[along(axis, slice(i * block, (i + 1) * block))]
+        target = out[along(axis, slice(i, i + 1))]
+        line = np.empty(part.shape, out.dtype) if xp is np else out.new_empty(part.shape)
+        _scanned(xp, part, line, axis, word)
+        target[...] = line[along(axis, slice(block - 1, block))]
 
 
-def _scan_blocks_oracle(x: Any, axis: int, word: str, dtype: Any, block: int) -> Any:
-    parts = np.split(x, range(block, x.shape[axis], block), axis)
-    return np.concatenate([_scan_oracle(p, axis, word, dtype) for p in parts], axis)
+def _totals_oracle(x: Any, axis: int, word: str, dtype: Any, block: int) -> Any:
+    ends = np.arange(block, x.shape[axis], block)
+    parts = np.split(x, ends, axis)[: len(ends)]
+    made = [_scan_oracle(p, axis, word, dtype).take([-1], axis) for p in parts]
+    return np.concatenate([*made, x.take([], axis).astype(dtype)], axis)
 
 
 @op(
-    "_scan_blocks",
+    "_scan_totals",
     "gather",
     "x",
-    kernel=_blocks_kernel,
-    need=_blocks_need,
+    kernel=_totals_kernel,
+    need=_totals_need,
+    grain=lambda axis, word, block: block,
     scratch_bytes=lambda ins, outs, params: 4 * ins[0].n_elements * max(outs[0].dtype.itemsize, 16),
     cases=lambda rng: [((*args, 4), kwargs) for args, kwargs in _scan_cases(rng)],
-    oracle=_scan_blocks_oracle,
+    oracle=_totals_oracle,
 )
-def _scan_blocks(x: Spec, axis: int, word: str, dtype: np.dtype[Any], block: int) -> Call:
-    """Each block of an axis scanned for itself."""
-    out = Spec(x.shape, dtype)
-    return call(gather_form((x,), x.shape), out, axis=axis, word=word, block=block)
+def _scan_totals(x: Spec, axis: int, word: str, dtype: np.dtype[Any], block: int) -> Call:
+    """The `word` over each block of an axis that has another one behind it."""
+    n_blocks = max(-(-x.shape[axis] // block) - 1, 0)
+    shape = (*x.shape[:axis], n_blocks, *x.shape[axis + 1 :])
+    return call(gather_form((x,), shape), Spec(shape, dtype), axis=axis, word=word, block=block)
 
 
-def _carry_need(
+def _from_need(
     box: Box, specs: Sequence[Spec], *, axis: int, word: str, block: int
 ) -> tuple[Box | None, ...]:
     if is_empty(box):
         return (None, None)
     lo, hi = box[axis]
+    source = (*box[:axis], (run_hull((lo, hi), block, hi)[0], hi), *box[axis + 1 :])
     # Block b takes the carry of the blocks before it, entry b - 1; block 0 takes none.
     carry = (max(lo // block - 1, 0), (hi - 1) // block)
     if carry[0] >= carry[1]:
-        return (box, None)
-    return (box, (*box[:axis], carry, *box[axis + 1 :]))
+        return (source, None)
+    return (source, (*box[:axis], carry, *box[axis + 1 :]))
 
 
-def _carry_kernel(
+def _from_kernel(
     xp: Any, x: Any, carry: Any, out: Any, at: At, axis: int, word: str, block: int
 ) -> None:
-    if x is None:
+    source = at.inputs[0]
+    if x is None or source is None:
         return
-    lo, hi = at.outputs[0][axis]
     first_carry = at.inputs[1][axis][0] if at.inputs[1] is not None else 0
-    for start in range(lo // block * block, hi, block):
-        where = along(axis, slice(max(start, lo) - lo, min(start + block, hi) - lo))
-        if start == 0:
-            out[where] = x[where]
-            continue
-        entry = start // block - 1 - first_carry
-        _joined(xp, word, x[where], carry[along(axis, slice(entry, entry + 1))], out[where])
+    scan = _loop_over("scan", xp, word, x, out)
+    if scan is not None and x.size == x.shape[axis] == out.shape[axis]:
+        _scan_line(scan, x.reshape(-1), carry, out.reshape(-1), source[axis][0] == 0, block)
+        return
+    for whole, part, where in pieces(at.outputs[0][axis], source[axis], block):
+        line = target = out[along(axis, where)]
+        if part.start:  # the tile begins within a block: what lies before is scanned again
+            shape = list(target.shape)
+            shape[axis] = whole.stop - whole.start
+            line = np.empty(shape, out.dtype) if xp is np else out.new_empty(shape)
+        entry = (source[axis][0] + whole.start) // block - 1
+        before = None
+        if entry >= 0:
+            before = carry[along(axis, slice(entry - first_carry, entry - first_carry + 1))]
+            before = np.ascontiguousarray(before) if xp is np else before
+        _scanned(xp, x[along(axis, whole)], line, axis, word, before)
+        if part.start:
+            target[...] = line[along(axis, part)]
 
 
-def _joined(xp: Any, word: str, x: Any, carry: Any, out: Any) -> None:
-    if xp is np:  # the carry lies before: words such as `fmax` know which zero comes first
-        getattr(np, word)(carry, x, out=out)
-    else:
-        out[...] = WORDS["cuda"][word](carry, x)
+def _scan_line(scan: Any, x: Any, carry: Any, out: Any, is_first: bool, block: int) -> None:
+    """A line of blocks, all whole ones at once; before the first of all comes a zero that changes
+    nothing, not even the sign of another."""
+    zero = np.full(int(is_first), -0.0 if x.dtype.kind == "f" else 0, x.dtype)
+    before = zero if carry is None else np.concatenate([zero, carry.reshape(-1)])
+    n_whole = len(x) // block
+    end = n_whole * block
+    scan(x, n_whole, block, 1, before, out)
+    scan(x[end:], 1, len(x) - end, 1, before[n_whole:], out[end:])
 
 
-def _carry_oracle(x: Any, carry: Any, axis: int, word: str, block: int) -> Any:
-    n = x.shape[axis]
-    parts = np.split(x, range(block, n, block), axis)
-    done = [parts[0]]
-    for i, part in enumerate(parts[1:]):
-        done.append(getattr(np, word)(carry[along(axis, slice(i, i + 1))], part))
+def _from_oracle(x: Any, carry: Any, axis: int, word: str, dtype: Any, block: int) -> Any:
+    parts = np.split(x, range(block, x.shape[axis], block), axis)
+    done = [_scan_oracle(part, axis, word, dtype) for part in parts]
+    for i in range(1, len(done)):
+        done[i] = getattr(np, word)(carry[along(axis, slice(i - 1, i))], done[i])
     return np.concatenate(done, axis)
 
 
 @op(
-    "_scan_add",
+    "_scan_from",
     "gather",
     "x carry",
-    kernel=_carry_kernel,
-    need=_carry_need,
-    scratch_bytes=lambda ins, outs, params: outs[0].n_bytes,
+    kernel=_from_kernel,
+    need=_from_need,
+    scratch_bytes=lambda ins, outs, params: 4 * ins[0].n_elements * max(outs[0].dtype.itemsize, 16),
     cases=lambda rng: [
-        ((rng.standard_normal((10, 3)), rng.standard_normal((2, 3)), 0, "add", 4), {}),
-        ((rng.standard_normal((3, 8)), rng.standard_normal((3, 1)), 1, "multiply", 4), {}),
+        ((rng.normal(size=(10, 3)), rng.normal(size=(2, 3)), 0, "add", np.dtype("f8"), 4), {}),
+        ((rng.normal(size=(3, 8)), rng.normal(size=(3, 1)), 1, "multiply", np.dtype("f8"), 4), {}),
     ],
-    oracle=_carry_oracle,
+    oracle=_from_oracle,
     same="equal",
 )
-def _scan_add(x: Spec, carry: Spec, axis: int, word: str, block: int) -> Call:
-    """Scanned blocks joined with what comes before them: entry i of `carry` goes to block i + 1."""
-    out = Spec(x.shape, x.dtype)
+def _scan_from(
+    x: Spec, carry: Spec, axis: int, word: str, dtype: np.dtype[Any], block: int
+) -> Call:
+    """Blocks scanned, each after what comes before it: entry i of `carry` goes to block i + 1."""
+    out = Spec(x.shape, dtype)
     return call(gather_form((x, carry), x.shape), out, axis=axis, word=word, block=block)
 
 
@@ -238,12 +283,13 @@ def _accumulate(xp: Any, a: Any, axis: int, word: str, dtype: np.dtype[Any]) -> 
     """The running `word` along an axis; one whose order matters along an axis that is not cut."""
     n = a.shape[axis]
     block = xp.block(n)
-    if n <= block or word not in REORDERABLE:
+    if block >= 1 << 15:  # a kernel takes four at a time
+        block //= 4
+    if n < 2 * block or word not in REORDERABLE:
         return xp._scan_axis(a, axis, word, dtype)
-    blocks = xp._scan_blocks(a, axis, word, dtype, block)
-    totals = blocks[along(axis, slice(block - 1, n - 1, block))]
+    totals = xp._scan_totals(a, axis, word, dtype, block)
     carry = xp._accumulate(totals, axis, word, dtype)
-    return xp._scan_add(blocks, carry, axis, word, block)
+    return xp._scan_from(a, carry, axis, word, dtype, block)
 
 
 def _running(rng: Any) -> list[Any]:
@@ -265,7 +311,7 @@ def _running(rng: Any) -> list[Any]:
 def cumsum(xp: Any, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     """The running sum along an axis, or of the flattened array.
 
-    One pass where the axis is within a block, else two. The same blocks give the same bits.
+    One pass where the axis has less than two blocks, else two. The same blocks give the same bits.
 
     >>> import infinitensor as it
     >>> it.cumsum(it.arange(4)).numpy().tolist()
@@ -278,7 +324,7 @@ def cumsum(xp: Any, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
 def cumprod(xp: Any, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     """The running product along an axis, or of the flattened array.
 
-    One pass where the axis is within a block, else two. The same blocks give the same bits.
+    One pass where the axis has less than two blocks, else two. The same blocks give the same bits.
 
     >>> import infinitensor as it
     >>> it.cumprod(it.arange(1, 5)).numpy().tolist()

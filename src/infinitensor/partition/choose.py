@@ -184,6 +184,8 @@ def plan_group(
         by_size = []
     n_points = points(space)
     bound = _bound(n_points, mesh, tile_elements)
+    if space.last.op.grain is not None:
+        bound = max(bound // space.last.op.grain(**dict(space.last.call.params)), 1)
     if space.last.op.kind == "contraction":
         cuts = cut_contraction(space, by_size, lies, bound, mesh, tile_elements)
         leaves: tuple[tuple[int, int], ...] = ()
@@ -245,9 +247,11 @@ def canonical_steps(
         labels = list(space.outs[0][1]) if not space.contracted else list(range(len(space.sizes)))
         labels = [label for label in labels if label is not None]
     free = [label for label in labels if label not in space.uncut]
-    # an axis may have an uncut label on each side (a transform, a factor): no tile holds both
-    operands = [read.labels for read in space.reads] + [out for _, out in space.outs]
-    whole = max(prod(steps[label] for label in {*one} & space.uncut) for one in operands)  # type: ignore[index, misc]
+    # an axis may have an uncut label on each side (a transform, a factor): no tile holds both; what
+    # has uncut labels only (points to search in, counts) is the same whatever the cut
+    operands = [{*read.labels} for read in space.reads] + [{*out} for _, out in space.outs]
+    shared = [one & space.uncut for one in operands if one & {*free}]
+    whole = max((prod(steps[label] for label in one) for one in shared), default=1)  # type: ignore[index, misc]
     tile = tile_shape(tuple(space.sizes[label] for label in free), max(bound // whole, 1))  # type: ignore[index]
     for label, step in zip(free, tile, strict=True):
         steps[label] = step  # type: ignore[index]

@@ -1,0 +1,42 @@
+/* Counting: how often each integer, how many values in each bin. T is the element. */
+
+#if !IS_FLOAT
+/* Adds to counts[v] for each v in 0 .. n_counts - 1; others are left out. */
+int64_t count_values(const T *x, int64_t n, int64_t n_counts, int64_t *counts) {
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t v = (uint64_t)x[i];
+        if (v < (uint64_t)n_counts) counts[v]++;
+    }
+    return 0;
+}
+
+int64_t sum_weights(const T *x, int64_t n, int64_t n_counts, double *sums, const double *weights) {
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t v = (uint64_t)x[i];
+        if (v < (uint64_t)n_counts) sums[v] += weights[i];
+    }
+    return 0;
+}
+#endif
+
+/* The number of each value's bin among rising edges; the last bin has its right edge too, others get -1.
+   A guess as if bins were of one width is put right by looking at the edges. */
+static inline __attribute__((always_inline)) int64_t bin_of(double v, const double *edges, int64_t n_bins, double scale) {
+    double first = edges[0], last = edges[n_bins];
+    if (!(v >= first && v <= last)) return -1;
+    int64_t bin = (int64_t)((v - first) * scale);
+    bin = bin < n_bins ? bin : n_bins - 1;
+    while (v < edges[bin]) bin--;
+    while (bin < n_bins - 1 && v >= edges[bin + 1]) bin++;
+    return bin;
+}
+
+int64_t count_bins(const T *x, int64_t n, const double *edges, int64_t n_bins, int64_t *counts) {
+    double scale = n_bins / (edges[n_bins] - edges[0]);
+    if (!(scale > 0 && scale < 1e300)) scale = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t bin = bin_of((double)x[i], edges, n_bins, scale);
+        if (bin >= 0) counts[bin]++;
+    }
+    return 0;
+}

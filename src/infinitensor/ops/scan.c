@@ -1,0 +1,71 @@
+/* Running sums over the middle axis of (n_outer, n, n_inner). T is the element; `carry`, if given, has (n_outer,
+   n_inner) and is added to each sum at its end, so that bits are those of a scan and an addition after it. Lines
+   side by side are taken four at a time: an addition waits for the one before it. */
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE void scan_lines(const T *x, int k, int64_t n, const T *carry, T *out) {
+    T sum[4], before[4];
+    for (int j = 0; j < k; j++) {
+        sum[j] = x[j * n];
+        before[j] = carry ? carry[j] : 0;
+        out[j * n] = carry ? before[j] + sum[j] : sum[j];
+    }
+    for (int64_t i = 1; i < n; i++)
+        for (int j = 0; j < k; j++) {
+            sum[j] += x[j * n + i];
+            out[j * n + i] = carry ? before[j] + sum[j] : sum[j];
+        }
+}
+
+INLINE void scan_all_lines(const T *x, int64_t n_lines, int64_t n, const T *carry, T *out) {
+    int64_t line = 0;
+    for (; line + 4 <= n_lines; line += 4) scan_lines(x + line * n, 4, n, carry ? carry + line : 0, out + line * n);
+    for (; line < n_lines; line++) scan_lines(x + line * n, 1, n, carry ? carry + line : 0, out + line * n);
+}
+
+int64_t scan(const T *x, int64_t n_outer, int64_t n, int64_t n_inner, const T *carry, T *out) {
+    if (n == 0) return 0;
+    if (n_inner == 1) {
+        if (carry) scan_all_lines(x, n_outer, n, carry, out);
+        else scan_all_lines(x, n_outer, n, 0, out);
+        return 0;
+    }
+    for (int64_t outer = 0; outer < n_outer; outer++) {
+        const T *row = x + outer * n * n_inner;
+        T *to = out + outer * n * n_inner;
+        for (int64_t j = 0; j < n_inner; j++) to[j] = row[j];
+        for (int64_t i = 1; i < n; i++, row += n_inner, to += n_inner)
+            for (int64_t j = 0; j < n_inner; j++) to[j + n_inner] = to[j] + row[j + n_inner];
+        if (!carry) continue;
+        to = out + outer * n * n_inner;
+        for (int64_t i = 0; i < n; i++, to += n_inner)
+            for (int64_t j = 0; j < n_inner; j++) to[j] = carry[outer * n_inner + j] + to[j];
+    }
+    return 0;
+}
+
+INLINE void total_lines(const T *x, int k, int64_t n, T *out) {
+    T sum[4];
+    for (int j = 0; j < k; j++) sum[j] = x[j * n];
+    for (int64_t i = 1; i < n; i++)
+        for (int j = 0; j < k; j++) sum[j] += x[j * n + i];
+    for (int j = 0; j < k; j++) out[j] = sum[j];
+}
+
+/* The last of each running sum. */
+int64_t total(const T *x, int64_t n_outer, int64_t n, int64_t n_inner, T *out) {
+    int64_t outer = 0;
+    if (n_inner == 1) {
+        for (; outer + 4 <= n_outer; outer += 4) total_lines(x + outer * n, 4, n, out + outer);
+        for (; outer < n_outer; outer++) total_lines(x + outer * n, 1, n, out + outer);
+    }
+    for (; outer < n_outer; outer++) {
+        const T *row = x + outer * n * n_inner;
+        T *to = out + outer * n_inner;
+        for (int64_t j = 0; j < n_inner; j++) to[j] = row[j];
+        for (int64_t i = 1; i < n; i++)
+            for (int64_t j = 0; j < n_inner; j++) to[j] += row[i * n_inner + j];
+    }
+    return 0;
+}
