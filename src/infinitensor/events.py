@@ -23,8 +23,16 @@ if TYPE_CHECKING:
 
 NAMES = ("allocate", "task_start", "tile_commit", "run_start", "run_end", "evaluated")
 hooks: dict[str, list[Callable[..., Any]]] = {}
-lane = threading.local()
-"""What a thread is doing: `in_task` while it runs a kernel, `check` to ask whether to go on."""
+
+
+class Lane(threading.local):
+    """What a thread is doing: `in_task` while it runs a kernel, `check` to ask whether to go on."""
+
+    in_task = False
+    check: Callable[[], None] | None = None
+
+
+lane = Lane()
 
 
 class Hook:
@@ -64,9 +72,8 @@ def on(name: str, callback: Callable[..., Any]) -> Hook:
 
 def between_steps() -> None:
     """Called by a loop op between its steps: where a run that stops leaves the task."""
-    check = getattr(lane, "check", None)
-    if check is not None:
-        check()
+    if lane.check is not None:
+        lane.check()
 
 
 def emit(name: str, **what: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy._core._exceptions import _UFuncOutputCastingError
 
 from infinitensor.api import views
+from infinitensor.api.near import quietly
 from infinitensor.api.record import Ref, host_view, record, record_write, stored
 from infinitensor.api.rule import cached_rule
 from infinitensor.api.version import Shown, Version, user_site
@@ -246,7 +248,7 @@ def _is_basic(item: Any) -> bool:
 def get(tensor: Tensor, index: Any) -> Tensor:
     """`tensor[index]`: a view for basic indices, a value for full integer ones, else a gather."""
     items = index if isinstance(index, tuple) else (index,)
-    if all(_is_basic(item) for item in items):
+    if all([type(item) is slice for item in items]) or all([_is_basic(item) for item in items]):
         seen = tensor._seen_as(views.basic(tensor._whole(), items))
         full = len(items) == tensor.ndim and not seen.shape
         if full and all(
@@ -405,10 +407,11 @@ def check_range(array: Any, n: int, axis: int) -> Any:
 def put(tensor: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`."""
     items = index if isinstance(index, tuple) else (index,)
-    if all(_is_basic(item) for item in items):
+    if all([type(item) is slice for item in items]) or all([_is_basic(item) for item in items]):
         view = views.basic(tensor._whole(), items)
-        walks = any(item is None or item is Ellipsis or isinstance(item, slice) for item in items)
-        if view.shape == () and not walks:
+        if view.shape == () and not any(
+            [item is None or item is Ellipsis or isinstance(item, slice) for item in items]
+        ):
             _check_item(tensor.dtype, _shape(value))
         write(tensor, view, value)
         return
@@ -510,11 +513,12 @@ def _fitted(dtype: np.dtype[Any], value: Any, shape: tuple[int, ...], text: str)
 
 def _host_value(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     """A value from outside in its target's dtype, with NumPy's errors for what does not fit."""
+    if type(value) is float and dtype.kind == "f":
+        return quietly(np.array, value, dtype)  # type: ignore[no-any-return]
     if isinstance(value, np.ndarray | np.generic):
         as_dtype(value.dtype)
     target = np.empty(np.shape(value), dtype)
-    with np.errstate(all="ignore"):
-        target[...] = value
+    quietly(operator.setitem, target, ..., value)
     return target
 
 

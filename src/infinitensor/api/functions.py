@@ -11,6 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from infinitensor.api import assign, near, views
+from infinitensor.api.binding import binder, forwarder
 from infinitensor.api.csr import csr
 from infinitensor.api.export import CPU
 from infinitensor.api.foreign import (
@@ -23,6 +24,7 @@ from infinitensor.api.foreign import (
 )
 from infinitensor.api.helpers import FUNCTIONS
 from infinitensor.api.options import numpys, with_options
+from infinitensor.api.quick import Quick
 from infinitensor.api.record import Ref, record, stored
 from infinitensor.api.rule import cached_rule
 from infinitensor.api.session import current_session
@@ -52,6 +54,11 @@ if TYPE_CHECKING:
     from infinitensor.ir.op import Call, Op
 
 COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
+
+
+NO_OPTIONS: dict[str, Any] = {}
+LOOKED_AT = COMPARISONS | {"_where"}
+"""Ops that look at the value of a Python integer: it may be beyond the dtype."""
 
 
 class Namespace:
@@ -260,8 +267,12 @@ def _locked(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Between looking at an operand and recording that it is read, no other thread may use it up.
     """
+    quick: Quick | None = getattr(function, "quick", None)
 
     def locked(*args: Any, **kwargs: Any) -> Any:
+        made = None if quick is None else quick.made(args, kwargs)
+        if made is not None:
+            return made
         with session_of((*args, *kwargs.values())).guard():
             return function(*args, **kwargs)
 
@@ -272,6 +283,7 @@ def _locked(function: Callable[..., Any]) -> Callable[..., Any]:
 def _elementwise_function(op: Op) -> Callable[..., Any]:
     n_args = len(op.arrays)
     names = op.arrays
+    quick = Quick(op)
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
@@ -294,9 +306,12 @@ def _elementwise_function(op: Op) -> Callable[..., Any]:
                 ):
                     return _compare_outside(op.name, args, i)
                 operands[i] = _typed(operands[i], call.loop[i], wraps=op.name == "_where")
+        if op.name not in LOOKED_AT or int not in map(type, args):
+            quick.learn(args, NO_OPTIONS, call)
         return fresh(session, record(session, op, call, operands)[0])
 
     function.__signature__ = inspect.signature(op.rule)  # type: ignore[attr-defined]
+    function.quick = quick  # type: ignore[attr-defined]
     return function
 
 
@@ -347,31 +362,36 @@ def _op_function(op: Op) -> Callable[..., Any]:
         if name not in signature.parameters:
             raise ValueError(f"op {op.name!r}: no parameter {name!r} in {signature}")
 
+    array_names = {n: array_names[n] for n in signature.parameters if n in array_names}
+    bind = binder(op.name, signature)
+    takes_arrays = op.kind in ("reduction", "contraction", "mapped")
+    positional_only = [
+        name
+        for name, parameter in signature.parameters.items()
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY
+    ]
+    defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
+
+    quick = Quick(op)
+
     def function(*args: Any, **kwargs: Any) -> Any:
-        try:
-            bound = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{op.name}(): {error}") from None
-        session = session_of(bound.arguments.values())
+        given = bind(*args, **kwargs)
+        session = session_of(given.values())
         operands: list[Any] = []
-        given: dict[str, Any] = {}
-        for name, value in bound.arguments.items():
-            if name not in array_names:
-                given[name] = value
-            elif array_names[name]:
+        for name, many in array_names.items():
+            value = given[name]
+            if value is defaults[name]:
+                continue
+            if many:
                 found = [operand(session, one) for one in value]
                 operands += [o for o, _ in found]
                 given[name] = tuple(spec for _, spec in found)
             else:
-                if op.kind in ("reduction", "contraction", "mapped"):
+                if takes_arrays and type(value) is not Tensor:
                     value = asarray(value)  # their kernels take arrays only
                 one, given[name] = operand(session, value)
                 operands.append(one)
-        positional = {
-            name: given.pop(name)
-            for name, parameter in signature.parameters.items()
-            if name in given and parameter.kind is inspect.Parameter.POSITIONAL_ONLY
-        }
+        positional = {name: given.pop(name) for name in positional_only}
         key = (op.name, tuple(positional.items()), tuple(given.items()))
         call = bound_call(op, key, lambda: op.rule(*positional.values(), **given))
         if op.kind == "update":
@@ -382,11 +402,13 @@ def _op_function(op: Op) -> Callable[..., Any]:
                     o if isinstance(o, Ref) else _typed(o, d)
                     for o, d in zip(operands, call.loop, strict=True)
                 ]
+            quick.learn(args, kwargs, call)
             versions = record(session, op, call, operands)
         made = [fresh(session, version) for version in versions]
         return made[0] if len(made) == 1 else tuple(made)
 
     function.__signature__ = signature  # type: ignore[attr-defined]
+    function.quick = quick  # type: ignore[attr-defined]
     return function
 
 
@@ -418,25 +440,23 @@ def _program_function(op: Op) -> Callable[..., Any]:
     signature = inspect.signature(op.rule)
     public = signature.replace(parameters=list(signature.parameters.values())[1:])
     array_names = {name.lstrip("*"): name.startswith("*") for name in op.arrays}
-    rule: Callable[..., Any] = op.rule
-
-    def function(*args: Any, **kwargs: Any) -> Any:
-        try:
-            bound = public.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{op.name}(): {error}") from None
-        for name, many in array_names.items():
-            if name in bound.arguments and bound.arguments[name] is not None:
-                value = bound.arguments[name]
-                parameter = public.parameters[name]
-                if many or parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-                    bound.arguments[name] = tuple(asarray(one) for one in value)
-                else:
-                    bound.arguments[name] = asarray(value)
-        return rule(namespace, *bound.args, **bound.kwargs)
-
+    converters: dict[str, Callable[[Any], Any]] = {
+        name: _asarrays
+        if many or public.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+        else _asarray_if_any
+        for name, many in array_names.items()
+    }
+    function = forwarder(op.name, public, op.rule, namespace, converters)
     function.__signature__ = public  # type: ignore[attr-defined]
     return function
+
+
+def _asarrays(values: Any) -> Any:
+    return None if values is None else tuple([asarray(one) for one in values])
+
+
+def _asarray_if_any(value: Any) -> Any:
+    return value if value is None else asarray(value)
 
 
 # --- functions that change views --------------------------------------------------------------
@@ -816,8 +836,29 @@ def _known(other: Any) -> bool:
 
 
 def _forward(function: Callable[..., Any]) -> Callable[..., Any]:
+    if isinstance(function, ufunc) and function.quick is not None:
+        return _operator(function, function.quick)
+
     def method(self: Tensor, other: Any) -> Any:
         return function(self, other) if _known(other) else NotImplemented
+
+    method.__doc__ = function.__doc__
+    return method
+
+
+def _operator(function: ufunc, quick: Quick) -> Callable[..., Any]:
+    """An operator by the shortest ways first: NumPy on what is small, a call known before."""
+    applied, known = near.applied, quick.made
+    like = function._like if function._is_numpys else None
+
+    def method(self: Tensor, other: Any) -> Any:
+        args = (self, other)
+        made = None if like is None else applied(like, args)
+        if made is None:
+            made = known(args, NO_OPTIONS)
+        if made is None:
+            return function(self, other) if _known(other) else NotImplemented
+        return made
 
     method.__doc__ = function.__doc__
     return method

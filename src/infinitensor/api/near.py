@@ -1,12 +1,14 @@
 """Small tensors on the host: NumPy itself works on them, at once, under the same version rules.
 
 A tensor remembers the NumPy array that it shows, so a slice is NumPy's slice and an operator is
-NumPy's ufunc; what a lazy reader would need (the view's strides) is worked out when one comes.
-Every function here answers None where the machinery has to do it.
+NumPy's ufunc; what a lazy reader would need (the view's strides) is worked out when one comes. A
+tensor that an operator made has nothing but its array (it is *its own*): its cell and version are
+made when somebody asks for them. Every function here answers None where the machinery has to do it.
 """
 
 from __future__ import annotations
 
+import operator
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +21,31 @@ from infinitensor.dtypes import NUMPYS, bfloat16
 from infinitensor.ir.view import View
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from infinitensor.api.session import Session
     from infinitensor.api.tensor import Tensor
+
+try:  # what np.errstate sets, at an eighth of its cost
+    from numpy._core.umath import _extobj_contextvar, _make_extobj
+
+    _SILENT: Any = _make_extobj(all="ignore")
+    _silence: Callable[[Any], Any] = _extobj_contextvar.set
+    _restore: Callable[[Any], Any] = _extobj_contextvar.reset
+except ImportError:
+    _SILENT = {"all": "ignore"}
+    _silence = lambda how: np.seterr(**how)  # noqa: E731
+    _restore = lambda how: np.seterr(**how)  # noqa: E731
+
+
+def quietly(function: Callable[..., Any], *args: Any) -> Any:
+    """The function without floating-point warnings: lazy calls could give none either."""
+    token = _silence(_SILENT)
+    try:
+        return function(*args)
+    finally:
+        _restore(token)
+
 
 _NUMBERS = frozenset((int, float, complex, bool, *(dtype.type for dtype in NUMPYS)))
 UNKNOWN = View((), (), -1, ())
@@ -34,10 +59,14 @@ def near(tensor: Tensor) -> np.ndarray | None:
 
     None for bfloat16, whose promotion is not NumPy's.
     """
+    if not config.small_elements:
+        return None
+    if tensor._owner is not None:
+        return tensor._seen
     version = tensor._cell.version
     if tensor._seen_of is version:
         return tensor._seen
-    if version.host is None or not config.small_elements or version.node is not None:
+    if version.host is None or version.node is not None:
         return None
     if version.dtype == bfloat16:
         return None
@@ -52,23 +81,34 @@ def at_hand(session: Session, values: np.ndarray) -> Tensor:
     """A tensor of a small NumPy array that nobody else has."""
     if not values.flags.c_contiguous:
         values = np.ascontiguousarray(values).reshape(values.shape)
-    version = Version(session, values.shape, values.dtype)
-    version.host = values
-    made = _bare(Cell(session, version), values)
-    made._lazy_view = None
-    return made
-
-
-def _bare(cell: Cell, seen: np.ndarray) -> Tensor:
     made: Tensor = object.__new__(_tensors[0])
-    made._cell = cell
-    made._shape = seen.shape
-    made._dtype = seen.dtype
+    made._owner = session
+    made._seen = values
+    made._seen_of = None
+    made._shape = values.shape
+    made._dtype = values.dtype
     made._frozen = made._is_value = False
     made._lent = ()
-    made._lazy_view = UNKNOWN
-    made._seen, made._seen_of = seen, cell.version
+    made._lazy_view = None
+    if values.dtype.kind == "V":  # bfloat16: as `near` says
+        settle(made)
+        made._seen = made._seen_of = None
     return made
+
+
+def settle(tensor: Tensor) -> Cell:
+    """The cell of a tensor that had only its array."""
+    session, values = tensor._owner, tensor._seen
+    assert session is not None
+    assert values is not None
+    with session.lock:
+        if tensor._owner is not None:
+            version = Version(session, values.shape, values.dtype)
+            version.host = values
+            tensor._cell = Cell(session, version)
+            tensor._seen_of = version
+            tensor._owner = None
+    return tensor._cell
 
 
 def view_of(tensor: Tensor) -> View | None:
@@ -95,14 +135,18 @@ def applied(like: np.ufunc, args: tuple[Any, ...]) -> Tensor | None:
     for x in args:
         kind = type(x)
         if kind is _tensors[0]:
-            values = x._seen if x._seen_of is x._cell.version else near(x)
-            if values is None:
-                return None
+            home = x._owner
+            if home is not None:
+                values = x._seen
+            else:
+                cell = x._cell
+                values = x._seen if x._seen_of is cell.version else near(x)
+                if values is None:
+                    return None
+                home = cell.session
             if session is None:
-                session, shape = x._cell.session, values.shape
-            elif session is not x._cell.session or (
-                values.shape != shape and _too_large(values.shape, shape)
-            ):
+                session, shape = home, values.shape
+            elif session is not home or (values.shape != shape and _too_large(values.shape, shape)):
                 return None
             given.append(values)
         elif kind in _NUMBERS:
@@ -112,9 +156,12 @@ def applied(like: np.ufunc, args: tuple[Any, ...]) -> Tensor | None:
     if session is None or not config.small_elements:
         return None
     session.counts["small_calls"] += 1
-    with np.errstate(all="ignore"):
+    token = _silence(_SILENT)
+    try:
         made = like(*given)
-    return at_hand(session, made if isinstance(made, np.ndarray) else np.asarray(made))
+    finally:
+        _restore(token)
+    return at_hand(session, made if type(made) is np.ndarray else np.asarray(made))
 
 
 def _too_large(a: tuple[int, ...], b: Any) -> bool:
@@ -140,26 +187,36 @@ def _is_plain(index: Any) -> bool:
 
 def got(tensor: Tensor, index: Any) -> Tensor | None:
     """`tensor[index]` for integers and slices: a view, or a value (an integer for every axis)."""
-    seen = tensor._seen if tensor._seen_of is tensor._cell.version else near(tensor)
-    if seen is None or not _is_plain(index) or not config.small_elements:
+    seen = near(tensor)
+    if seen is None or not _is_plain(index):
         return None
     found = seen[index]
-    session = tensor._cell.session
     if not isinstance(found, np.ndarray):
+        session = tensor._owner or tensor._cell.session
         session.counts["small_calls"] += 1
         made = at_hand(session, np.array(found))
         made._is_value = True
         return made
-    if not found.size or tensor._dtype != tensor._cell.version.dtype:
+    cell = tensor._cell
+    if not found.size or tensor._dtype != cell.version.dtype:
         return None  # strides of nothing mean nothing, those of a real part are not elements'
-    made = _bare(tensor._cell, found)
-    made._frozen = tensor._frozen
-    return made
+    view: Tensor = object.__new__(_tensors[0])
+    view._owner = None
+    view._cell = cell
+    view._seen = found
+    view._seen_of = cell.version
+    view._shape = found.shape
+    view._dtype = found.dtype
+    view._frozen = tensor._frozen
+    view._is_value = False
+    view._lent = ()
+    view._lazy_view = UNKNOWN
+    return view
 
 
 def was_put(tensor: Tensor, index: Any, value: Any) -> bool:
     """`tensor[index] = value` in place, if nothing else has or waits for the old values."""
-    seen = tensor._seen if tensor._seen_of is tensor._cell.version else near(tensor)
+    seen = near(tensor)
     if seen is None or tensor._frozen or not _is_plain(index):
         return False
     kind = type(value)
@@ -169,11 +226,13 @@ def was_put(tensor: Tensor, index: Any, value: Any) -> bool:
             return False
     elif kind not in _NUMBERS:
         return False
+    if tensor._owner is not None:
+        quietly(operator.setitem, seen, index, value)
+        return True
     with tensor._cell.session.guard():
         if not _is_ours(tensor, seen):
             return False
-        with np.errstate(all="ignore"):
-            seen[index] = value
+        quietly(operator.setitem, seen, index, value)
     return True
 
 
@@ -182,7 +241,6 @@ def _is_ours(tensor: Tensor, seen: np.ndarray) -> bool:
     version = tensor._cell.version
     return (
         tensor._seen_of is version
-        and config.small_elements > 0
         and not version.readers
         and not version.exported
         and seen.flags.writeable
@@ -191,7 +249,7 @@ def _is_ours(tensor: Tensor, seen: np.ndarray) -> bool:
 
 def was_changed(tensor: Tensor, like: np.ufunc, other: Any) -> bool:
     """`tensor op= other` in place, likewise."""
-    seen = tensor._seen if tensor._seen_of is tensor._cell.version else near(tensor)
+    seen = near(tensor)
     if seen is None or tensor._frozen or tensor._is_value:
         return False
     if type(other) is _tensors[0]:
@@ -200,9 +258,11 @@ def was_changed(tensor: Tensor, like: np.ufunc, other: Any) -> bool:
             return False
     elif type(other) not in _NUMBERS:
         return False
+    if tensor._owner is not None:
+        quietly(like, seen, other, seen)
+        return True
     with tensor._cell.session.guard():
         if not _is_ours(tensor, seen):
             return False
-        with np.errstate(all="ignore"):
-            like(seen, other, out=seen)
+        quietly(like, seen, other, seen)
     return True

@@ -79,10 +79,14 @@ def small_kernel(op: Op, call: Call) -> Callable[[list[Any]], list[np.ndarray]]:
         partial = lower_partial(op, call, "cpu")
         finish = lower_finish(op, call, "cpu")
 
+        places: list[At] = []
+
         def run(ins: list[Any]) -> list[np.ndarray]:
             outs = [np.empty(s, d) for s, d in zip(shapes, dtypes, strict=True)]
-            at = At(tuple(map(whole_box, shapes)), tuple(whole_box(np.shape(x)) for x in ins))
-            finish(partial(ins, at), outs)
+            if not places:  # the shapes of operands belong to the call
+                boxes = tuple(whole_box(np.shape(x)) for x in ins)
+                places.append(At(tuple(map(whole_box, shapes)), boxes))
+            finish(partial(ins, places[0]), outs)
             return outs
     elif op.kind == "elementwise":
         kernel = lower(op, call, "cpu")
@@ -181,9 +185,7 @@ def _from_other(session: Session, ref: Ref) -> Ref:
     return Ref(stored(session, host_view(ref).copy()), None, ref.dtype)
 
 
-def _node(
-    session: Session, op: Op, call: Call, operands: Sequence[Any], site: Site, region: Any = None
-) -> Node:
+def _node(session: Session, op: Op, call: Call, operands: Sequence[Any], site: Site) -> Node:
     inputs = []
     accesses = []
     shapes: list[tuple[int, ...]] = []
@@ -199,7 +201,7 @@ def _node(
             accesses.append(None)
             shapes.append(np.shape(operand))
     session.seq += 1
-    return Node(op, call, tuple(inputs), tuple(accesses), tuple(shapes), site, session.seq, region)
+    return Node(op, call, tuple(inputs), tuple(accesses), tuple(shapes), site, session.seq)
 
 
 def _wait(session: Session, node: Node, site: Site) -> list[Version]:
@@ -213,15 +215,21 @@ def _wait(session: Session, node: Node, site: Site) -> list[Version]:
             session.waiting_bytes += spec.n_bytes
     node.alive = len(versions)
     node.outs = tuple(weakref.ref(version) for version in versions)
-    session.tape.extend(node.outs)
-    limit = config.max_recorded_nodes
-    heavy = session.waiting_bytes > config.max_recorded_bytes and len(session.tape) >= FEW
-    if len(session.tape) > limit or heavy:
-        _cut(session, site, versions, len(session.tape) > 2 * limit)
+    waits(session, node.outs, site, *versions)
     return versions
 
 
-def _cut(session: Session, site: Site, fresh: list[Version], overdue: bool) -> None:
+def waits(session: Session, outs: Any, site: Site, *versions: Version) -> None:
+    """Put what a node makes on the tape; evaluate what is live if too much is on it."""
+    tape = session.tape
+    tape += outs
+    n = len(tape)
+    limit = config.max_recorded_nodes
+    if n > limit or (session.waiting_bytes > config.max_recorded_bytes and n >= FEW):
+        _cut(session, site, versions, n > 2 * limit)
+
+
+def _cut(session: Session, site: Site, fresh: tuple[Version, ...], overdue: bool) -> None:
     """Evaluate what is live, here if a loop was cut here before, or if it cannot wait longer."""
     far = overdue or session.waiting_bytes > 2 * config.max_recorded_bytes
     if session.cut_site is not None and session.cut_site != site.key() and not far:
@@ -246,6 +254,8 @@ def stored(session: Session, values: np.ndarray) -> Version:
 
 
 WRITE = "_write"
+_writes: dict[Any, Any] = {}
+"""The calls of writes by base, dtype and shape: looked up at every assignment."""
 
 
 def record_write(session: Session, base: Version, view: View, value: Any, site: Site) -> Version:
@@ -254,12 +264,28 @@ def record_write(session: Session, base: Version, view: View, value: Any, site: 
     `value` is a `Ref` of the view's shape, or a scalar.
     """
     op = TABLE[WRITE]
-    shape = view.shape if not isinstance(value, Ref) else value.shape
-    call = cached_rule(op, (Spec(base.shape, base.dtype), Spec(shape, base.dtype)))
+    shape = view.shape
+    given, access = value, None
+    if isinstance(value, Ref):
+        shape, given = value.shape, value.version
+        access = None if value.view is None else structure(value.view)
+    key = (base.shape, base.dtype, shape)
+    call = _writes.get(key)
+    if call is None:
+        call = cached_rule(op, (Spec(base.shape, base.dtype), Spec(shape, base.dtype)))
+        if len(_writes) > 4096:
+            _writes.clear()
+        _writes[key] = call
     with session.guard():
         session.check_open()
         if session.dropped or session.graveyard:
             session.drain()
-        node = _node(session, op, call, [Ref(base, None, base.dtype), value], site, structure(view))
-        node.shapes = (base.shape, view.shape)
+        base.readers += 1
+        if given is not value:
+            given.readers += 1
+        session.seq += 1
+        shapes = (base.shape, view.shape)
+        node = Node(
+            op, call, (base, given), (None, access), shapes, site, session.seq, structure(view)
+        )
         return _wait(session, node, site)[0]

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.partners import greet
+from infinitensor.api.version import Version
 from infinitensor.config import config
 from infinitensor.engines import open_engine
 from infinitensor.errors import InfiniTensorError, SessionClosedError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
-    from infinitensor.api.version import Node, Version
+    from infinitensor.api.version import Node
     from infinitensor.engines import LocalEngine
     from infinitensor.runtime import TileTable
 
@@ -43,6 +44,10 @@ COUNTS = (
     "tiles_rebuilt",
     "small_calls",
 )
+
+
+_generation = [0]
+"""How many forks this process is away from the first: asked on every call, so no system call."""
 
 
 class Session:
@@ -69,7 +74,7 @@ class Session:
         self.seq = 0
         self.seed = 0
         self.stream = 0
-        self.pid = os.getpid()
+        self.generation = _generation[0]
         self.closed = False
         self._engine: LocalEngine | None = None
         greet()
@@ -87,9 +92,9 @@ class Session:
 
     def guard(self) -> threading.RLock:
         """The lock, unless it belongs to another process: there nobody would ever release it."""
-        if self.pid != os.getpid():
+        if self.generation != _generation[0]:
             self.check_open()
-        if getattr(lane, "in_task", False):
+        if lane.in_task:
             raise InfiniTensorError(
                 "a function given to map_tiles uses a tensor it has captured: while a task runs no "
                 "tensor can be computed. Pass the tensor as an operand, or its .numpy() values"
@@ -103,7 +108,7 @@ class Session:
                 "this tensor's session has been shut down and its values are gone; "
                 "make the tensor again, or take .numpy() before it.shutdown()"
             )
-        if self.pid != os.getpid():
+        if self.generation != _generation[0]:
             raise SessionClosedError(
                 "this tensor belongs to the parent process: threads and devices do not survive a "
                 "fork. Make the tensor in the child, or pass .numpy() values to it"
@@ -111,16 +116,17 @@ class Session:
 
     def drain(self) -> None:
         """Do what finalisers handed over: count down cells and readers. Holds the lock."""
-        while self.dropped or self.graveyard:
-            while self.dropped:
-                self.dropped.popleft().live -= 1
-            while self.graveyard:
-                node: Node | None = self.graveyard.popleft()
+        dropped, graveyard = self.dropped, self.graveyard
+        while dropped or graveyard:
+            while dropped:
+                dropped.popleft().live -= 1
+            while graveyard:
+                node: Node | None = graveyard.popleft()
                 assert node is not None
                 node.alive -= 1
                 if node.alive <= 0:
                     for version in node.inputs:
-                        if hasattr(version, "readers"):
+                        if type(version) is Version:
                             version.readers -= 1
                     version = None
                     node.inputs = ()
@@ -168,7 +174,7 @@ class Session:
                 if version is not None:
                     version.table = None
             self.stored.clear()
-            if self._engine is not None and self.pid == os.getpid():
+            if self._engine is not None and self.generation == _generation[0]:
                 self._engine.close()
 
     def __enter__(self) -> Session:
@@ -262,6 +268,7 @@ def shutdown() -> None:
 
 def _forget_after_fork() -> None:
     """A child starts with no session: the parent's threads and locks are not its own."""
+    _generation[0] += 1
     _current.set(None)
     _default.clear()
 

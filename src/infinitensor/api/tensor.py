@@ -58,6 +58,7 @@ class Tensor(Shown, TableMethods):
         "_is_value",
         "_lazy_view",
         "_lent",
+        "_owner",
         "_seen",
         "_seen_of",
         "_shape",
@@ -65,6 +66,9 @@ class Tensor(Shown, TableMethods):
     __array_priority__ = 1000.0
 
     _cell: Cell
+    """The variable behind it; made at the first need of a tensor of its own (`api/near.py`)."""
+    _owner: Session | None
+    """The session of a tensor that has no cell yet."""
     _lazy_view: View | None
     _seen: np.ndarray | None
     """The array it shows, if it is small and on the host in version `_seen_of`."""
@@ -79,7 +83,7 @@ class Tensor(Shown, TableMethods):
         made = assign.call_op("empty", shape, dtype=dtype)
         for name in ("_cell", "_view", "_dtype", "_shape", "_frozen", "_is_value"):
             setattr(self, name, getattr(made, name))
-        self._seen = self._seen_of = None
+        self._seen = self._seen_of = self._owner = None
         self._lent = ()
 
     if TYPE_CHECKING:  # operators and methods come from the op table; this is for type checkers
@@ -140,7 +144,7 @@ class Tensor(Shown, TableMethods):
 
     @property
     def _session(self) -> Session:
-        return self._cell.session
+        return self._owner or self._cell.session
 
     @property
     def _version(self) -> Version:
@@ -165,7 +169,8 @@ class Tensor(Shown, TableMethods):
 
     def _seen_as(self, view: View) -> Tensor:
         """Another view of the same cell; what cannot be written stays so."""
-        seen = tensor_of(self._cell, view, self._cell.version.dtype)
+        cell = self._cell
+        seen = tensor_of(cell, view, cell.version.dtype)
         seen._frozen = self._frozen or view.is_broadcast
         return seen
 
@@ -188,7 +193,7 @@ class Tensor(Shown, TableMethods):
                 "Incompatible shape for in-place modification. Use `.reshape()` to make a copy "
                 "with the desired shape."
             ) from None
-        self._view, self._shape = seen._view, seen._shape
+        self._cell, self._view, self._shape = seen._cell, seen._view, seen._shape
         self._seen = self._seen_of = None
 
     @property
@@ -318,6 +323,9 @@ class Tensor(Shown, TableMethods):
         return int(self._scalar("int"))
 
     def __float__(self) -> float:
+        values = near.near(self)
+        if values is not None and not values.ndim and values.dtype.kind != "c":
+            return float(values)
         return float(self._scalar("float"))
 
     def __complex__(self) -> complex:
@@ -598,12 +606,14 @@ class Tensor(Shown, TableMethods):
     if not TYPE_CHECKING:  # to a type checker a name that is not here is an error
 
         def __getattr__(self, name: str) -> Any:
+            if name == "_cell":  # asked for the first time
+                return near.settle(self)
             if name.startswith("_"):  # NumPy asks for such names on every call: no time to look
                 raise AttributeError(f"a Tensor has no {name!r}")
             import difflib
 
-            near = difflib.get_close_matches(name, dir(type(self)), 3, 0.5)
-            hint = f"; the nearest are {', '.join(near)}" if near else ""
+            close = difflib.get_close_matches(name, dir(type(self)), 3, 0.5)
+            hint = f"; the nearest are {', '.join(close)}" if close else ""
             raise AttributeError(f"a Tensor has no {name!r}{hint}")
 
     def explain(self) -> str:
@@ -627,7 +637,7 @@ def tensor_of(cell: Cell, view: View | None, dtype: np.dtype[Any]) -> Tensor:
     tensor._frozen = False
     tensor._is_value = False
     tensor._lent = ()
-    tensor._seen = tensor._seen_of = None
+    tensor._seen = tensor._seen_of = tensor._owner = None
     if view is not None and view.part and dtype.kind == "c":
         dtype = np.dtype(f"f{dtype.itemsize // 2}")
     tensor._dtype = dtype

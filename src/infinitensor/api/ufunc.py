@@ -49,6 +49,7 @@ class ufunc:
         self._like = like
         self._is_numpys = is_numpys
         """Whether its CPU kernel is NumPy's ufunc: then small tensors need nothing else."""
+        self.quick = getattr(function, "quick", None)
         self.__name__ = self.__qualname__ = like.__name__
         self.__module__ = "infinitensor"
         self.__doc__ = doc
@@ -68,10 +69,11 @@ class ufunc:
         """The function of the inputs; `out` may follow them by position."""
         if options or len(args) != self.nin:
             return self._with_options(args, options)
-        if self._is_numpys:
-            found = near.applied(self._like, args)
-            if found is not None:
-                return found
+        found = near.applied(self._like, args) if self._is_numpys else None
+        if found is None and self.quick is not None:
+            found = self.quick.made(args, options)
+        if found is not None:
+            return found
         with session_of(args).guard():
             return self._function(*args)
 

@@ -46,17 +46,25 @@ class Site:
         return (self.code, self.lasti)
 
 
+_ours: set[int] = set()
+"""The globals of our own modules by identity: they live as long as the process."""
+
+
 def user_site() -> Site:
     """The innermost call that is not ours."""
     frame: Any = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if not name.startswith(_PACKAGE) and name != _PACKAGE[:-1]:
-            return Site(frame.f_code, frame.f_lasti)
+    while True:
+        names = frame.f_globals
+        if id(names) not in _ours:
+            name = names.get("__name__", "")
+            if not name.startswith(_PACKAGE) and name != _PACKAGE[:-1]:
+                break
+            if sys.modules.get(name) is not None and sys.modules[name].__dict__ is names:
+                _ours.add(id(names))
         if frame.f_back is None:
-            return Site(frame.f_code, frame.f_lasti)
+            break
         frame = frame.f_back
-    raise AssertionError
+    return Site(frame.f_code, frame.f_lasti)
 
 
 class Node:

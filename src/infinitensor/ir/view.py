@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from infinitensor.ir.region import Box
@@ -26,9 +26,11 @@ def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """Elements of a base: `offset + sum(index * strides)` in C order; `part` of complex ones."""
+class View(NamedTuple):
+    """Elements of a base: `offset + sum(index * strides)` in C order; `part` of complex ones.
+
+    A tuple: made at every slice, and looked up at every use.
+    """
 
     base_shape: tuple[int, ...]
     shape: tuple[int, ...]
@@ -48,9 +50,12 @@ class View:
     @property
     def is_broadcast(self) -> bool:
         """Whether several indices name one element; such a view is read-only."""
-        return any(s == 0 and n > 1 for n, s in zip(self.shape, self.strides, strict=True))
+        return 0 in self.strides and any(
+            s == 0 and n > 1 for n, s in zip(self.shape, self.strides, strict=True)
+        )
 
 
+@lru_cache(maxsize=4096)
 def whole_view(shape: tuple[int, ...]) -> View:
     """The view that is its base."""
     return View(shape, shape, 0, c_strides(shape))

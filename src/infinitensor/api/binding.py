@@ -1,0 +1,80 @@
+"""Functions of a signature, made as text: arguments find their names at the speed of a call.
+
+`inspect.Signature.bind` takes tens of microseconds; the interpreter binds in less than one, and
+its errors name the function as users know them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_KINDS = inspect.Parameter
+
+
+def made(name: str, signature: inspect.Signature, body: str, names: dict[str, Any]) -> Any:
+    """A function with a signature that returns `body`, an expression over its parameters.
+
+    >>> def f(x, /, axis=None, *, keepdims=False): ...
+    >>> made("f", inspect.signature(f), "(x, axis, keepdims)", {})(1, 0)
+    (1, 0, False)
+    """
+    texts = []
+    known = dict(names)
+    before = None
+    for p in signature.parameters.values():
+        if before is _KINDS.POSITIONAL_ONLY and p.kind is not before:
+            texts.append("/")
+        if p.kind is _KINDS.KEYWORD_ONLY and before not in (p.kind, _KINDS.VAR_POSITIONAL):
+            texts.append("*")
+        if p.default is _KINDS.empty:
+            texts.append(_mark(p) + p.name)
+        else:
+            known[f"_default_{p.name}"] = p.default
+            texts.append(f"{p.name}=_default_{p.name}")
+        before = p.kind
+    if before is _KINDS.POSITIONAL_ONLY:
+        texts.append("/")
+    short = name.rpartition(".")[2]
+    found: dict[str, Any] = {}
+    exec(f"def {short}({', '.join(texts)}): return {body}", known, found)
+    return found[short]
+
+
+def _mark(parameter: inspect.Parameter) -> str:
+    if parameter.kind is _KINDS.VAR_POSITIONAL:
+        return "*"
+    return "**" if parameter.kind is _KINDS.VAR_KEYWORD else ""
+
+
+def binder(name: str, signature: inspect.Signature) -> Callable[..., dict[str, Any]]:
+    """`bind(*args, **kwargs)`: every parameter with its argument or default, in order."""
+    pairs = ", ".join(f"{p!r}: {p}" for p in signature.parameters)
+    bind: Callable[..., dict[str, Any]] = made(name, signature, f"{{{pairs}}}", {})
+    return bind
+
+
+def forwarder(
+    name: str,
+    signature: inspect.Signature,
+    function: Callable[..., Any],
+    first: Any,
+    converters: dict[str, Callable[[Any], Any]],
+) -> Callable[..., Any]:
+    """`function(first, ...)` with some arguments converted; a default stays as it is."""
+    texts = []
+    for p in signature.parameters.values():
+        text = p.name
+        if p.name in converters:
+            text = f"_convert_{p.name}({p.name})"
+            if p.default is not _KINDS.empty:
+                text = f"({p.name} if {p.name} is _default_{p.name} else {text})"
+        texts.append(f"{p.name}={text}" if p.kind is _KINDS.KEYWORD_ONLY else _mark(p) + text)
+    names: dict[str, Any] = {f"_convert_{n}": convert for n, convert in converters.items()}
+    names |= {"_function": function, "_first": first}
+    body = f"_function(_first, {', '.join(texts)})"
+    call: Callable[..., Any] = made(name, signature, body, names)
+    return call

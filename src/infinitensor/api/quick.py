@@ -1,0 +1,199 @@
+"""Calls that were made before, for operands of the same kinds, without the objects in between.
+
+What `record` does step by step, in one function: nearly every line of a NumPy program is such a
+call, and it has to cost microseconds. Small values are computed at once, others wait as a node.
+"""
+
+from __future__ import annotations
+
+import weakref
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from infinitensor.api.near import UNKNOWN, at_hand, near, quietly
+from infinitensor.api.record import small_kernel, waits
+from infinitensor.api.tensor import Tensor
+from infinitensor.api.version import Cell, Node, Version, user_site
+from infinitensor.config import config
+from infinitensor.ir.view import structure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infinitensor.api.session import Session
+    from infinitensor.ir.op import Call, Op
+
+_new = object.__new__
+_NO_VIEWS: tuple[tuple[None, ...], ...] = tuple((None,) * n for n in range(33))
+
+
+class Known:
+    """A call for operands of given shapes and dtypes, and what its results are."""
+
+    __slots__ = ("call", "largest", "makers", "n_bytes", "shapes")
+
+    def __init__(self, call: Call, shapes: tuple[tuple[int, ...], ...]) -> None:
+        self.call = call
+        self.shapes = shapes
+        self.n_bytes = sum(spec.n_bytes for spec in call.outs)
+        self.makers = tuple(dtype.type for dtype in call.loop)
+        out = max((prod(spec.shape) for spec in call.outs), default=0)
+        self.largest = max(out, -(-prod(call.form.sizes) // 16))
+        """Compared with the limit of what is small."""
+
+
+class Quick:
+    """The calls of one op that are known, by the kinds of their operands and the other arguments.
+
+    An operand is a tensor or, of an elementwise op (`takes_scalars`), a Python number.
+    """
+
+    __slots__ = ("known", "op", "takes_scalars")
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self.takes_scalars = op.kind == "elementwise"
+        self.known: dict[Any, Known] = {}
+
+    def _key(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
+        key: list[Any] = []
+        for x in args:
+            kind = type(x)
+            if kind is Tensor:
+                key += (x._shape, x._dtype)
+            elif self.takes_scalars:
+                key.append(kind)
+            else:
+                key += (kind, x)
+        for name, value in options.items():
+            key += (name, type(value), value)
+        return tuple(key)
+
+    def learn(self, args: tuple[Any, ...], options: dict[str, Any], call: Call) -> None:
+        """Remember a call; only of tensors given by position, and Python numbers."""
+        shapes: list[tuple[int, ...]] = []
+        for x in args:
+            kind = type(x)
+            if kind is Tensor:
+                shapes.append(x._shape)
+            elif self.takes_scalars:
+                if kind is not int and kind is not float:
+                    return
+                shapes.append(())
+        if len(shapes) != len(call.form.inputs):
+            return
+        if len(self.known) > 4096:
+            self.known.clear()
+        try:
+            self.known[self._key(args, options)] = Known(call, tuple(shapes))
+        except TypeError:  # an argument that cannot be looked up
+            return
+
+    def made(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """The result of a known call; None for any other."""
+        try:
+            found = self.known.get(self._key(args, options))
+        except TypeError:
+            return None
+        if found is None:
+            return None
+        session = None
+        for x in args:
+            if type(x) is Tensor:
+                session = x._owner or x._cell.session
+                break
+        else:
+            return None
+        if found.largest <= config.small_elements:
+            made = self._at_once(session, found, args)
+            if made is not None:
+                return made
+        return self._waiting(session, found, args)
+
+    def _at_once(self, session: Session, found: Known, args: tuple[Any, ...]) -> Any:
+        values: list[Any] = []
+        for i, x in enumerate(args):
+            if type(x) is Tensor:
+                seen = near(x)
+                if seen is None or (x._owner or x._cell.session) is not session:
+                    return None
+                values.append(seen)
+            elif self.takes_scalars:
+                values.append(found.makers[i](x))
+        session.counts["small_calls"] += 1
+        outs = quietly(small_kernel(self.op, found.call), values)
+        made = [at_hand(session, out) for out in outs]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def _waiting(self, session: Session, found: Known, args: Sequence[Any]) -> Any:
+        with session.guard():
+            inputs: list[Any] = []
+            accesses: list[Any] | None = None
+            is_large = False
+            for i, x in enumerate(args):
+                if type(x) is not Tensor:
+                    if self.takes_scalars:
+                        inputs.append(found.makers[i](x))
+                    continue
+                version = x._cell.version
+                if version.session is not session:
+                    return None
+                if version.host is None:
+                    is_large = True
+                view = x._lazy_view
+                if view is not None:
+                    access = structure(x._view if view is UNKNOWN else view)
+                    if access is None:
+                        return None
+                    if accesses is None:
+                        accesses = [None] * len(found.shapes)
+                    accesses[len(inputs)] = access
+                inputs.append(version)
+            if not is_large or session.closed:
+                return None
+            if session.dropped or session.graveyard:
+                session.drain()
+            for version in inputs:
+                if type(version) is Version:
+                    version.readers += 1
+            session.seq += 1
+            site = user_site()
+            node = Node(
+                self.op,
+                found.call,
+                tuple(inputs),
+                _NO_VIEWS[len(inputs)] if accesses is None else tuple(accesses),
+                found.shapes,
+                site,
+                session.seq,
+            )
+            session.waiting_bytes += found.n_bytes
+            outs = found.call.outs
+            if len(outs) == 1:
+                version = Version(session, outs[0].shape, outs[0].dtype)
+                version.node = node
+                node.alive = 1
+                node.outs = (weakref.ref(version),)
+                waits(session, node.outs, site, version)
+                return shown(Cell(session, version))
+            versions = [Version(session, spec.shape, spec.dtype) for spec in outs]
+            for k, version in enumerate(versions):
+                version.node = node
+                version.out = k
+            node.alive = len(versions)
+            node.outs = tuple(weakref.ref(version) for version in versions)
+            waits(session, node.outs, site, *versions)
+            return tuple(shown(Cell(session, version)) for version in versions)
+
+
+def shown(cell: Cell) -> Tensor:
+    """The tensor that shows all of a cell."""
+    made: Tensor = _new(Tensor)
+    version = cell.version
+    made._owner = made._seen = made._seen_of = made._lazy_view = None
+    made._cell = cell
+    made._shape = version.shape
+    made._dtype = version.dtype
+    made._frozen = made._is_value = False
+    made._lent = ()
+    return made
