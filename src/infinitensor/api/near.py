@@ -188,15 +188,13 @@ def _is_plain(index: Any) -> bool:
 def got(tensor: Tensor, index: Any) -> Tensor | None:
     """`tensor[index]` for integers and slices: a view, or a value (an integer for every axis)."""
     seen = near(tensor)
-    if seen is None or not _is_plain(index):
+    if seen is None:
+        return _element(tensor, index)
+    if not _is_plain(index):
         return None
     found = seen[index]
     if not isinstance(found, np.ndarray):
-        session = tensor._owner or tensor._cell.session
-        session.counts["small_calls"] += 1
-        made = at_hand(session, np.array(found))
-        made._is_value = True
-        return made
+        return _value(tensor._owner or tensor._cell.session, found)
     cell = tensor._cell
     if not found.size or tensor._dtype != cell.version.dtype:
         return None  # strides of nothing mean nothing, those of a real part are not elements'
@@ -214,26 +212,101 @@ def got(tensor: Tensor, index: Any) -> Tensor | None:
     return view
 
 
+def _value(session: Session, found: Any) -> Tensor:
+    session.counts["small_calls"] += 1
+    made = at_hand(session, np.array(found))
+    made._is_value = True
+    return made
+
+
+def _element(tensor: Tensor, index: Any) -> Tensor | None:
+    """One element of a stored tensor, straight from its tile."""
+    version = tensor._cell.version
+    if (
+        version.table is None
+        or version.table.in_reach is None
+        or tensor._lazy_view is not None
+        or not config.small_elements
+        or not is_element(index, len(tensor._shape))
+        or version.session.closed
+    ):
+        return None
+    return _value(version.session, version.table.in_reach[index])
+
+
+def is_element(index: Any, ndim: int) -> bool:
+    """Whether an index is one integer for every axis."""
+    if type(index) is int:
+        return ndim == 1
+    return type(index) is tuple and len(index) == ndim and all([type(i) is int for i in index])
+
+
 def was_put(tensor: Tensor, index: Any, value: Any) -> bool:
     """`tensor[index] = value` in place, if nothing else has or waits for the old values."""
-    seen = near(tensor)
-    if seen is None or tensor._frozen or not _is_plain(index):
-        return False
     kind = type(value)
+    if tensor._owner is None:
+        version = tensor._cell.version
+        if version.node is not None and _is_loop_of_elements(tensor, index):
+            tensor._compute()
+            version = tensor._cell.version
+        if version.readers or version.exported or tensor._frozen:
+            return False
+        if tensor._seen_of is version:
+            seen = tensor._seen
+        elif version.table is not None:
+            seen = _reached(tensor, version, index)
+        else:
+            seen = near(tensor)
+    elif not tensor._frozen:
+        seen = tensor._seen
+    else:
+        return False
+    if seen is None or not config.small_elements:
+        return False
     if kind is _tensors[0]:
         value = near(value)
         if value is None:
             return False
     elif kind not in _NUMBERS:
         return False
-    if tensor._owner is not None:
-        quietly(operator.setitem, seen, index, value)
-        return True
-    with tensor._cell.session.guard():
-        if not _is_ours(tensor, seen):
-            return False
-        quietly(operator.setitem, seen, index, value)
+    if not (type(index) is int or _is_plain(index)) or not seen.flags.writeable:
+        return False
+    quietly(operator.setitem, seen, index, value)
+    if seen.dtype.char == "d" and tensor._owner is None and tensor._lazy_view is None:
+        tensor._cell.version.opened = seen
     return True
+
+
+LOOP = 16
+"""Writes of single elements one after another, from which on they are a loop."""
+
+
+def _is_loop_of_elements(tensor: Tensor, index: Any) -> bool:
+    """Whether single elements of waiting tensors are written again and again.
+
+    Then the tensor is computed, so that they are written where they lie.
+    """
+    session = tensor._cell.session
+    if not config.small_elements or not is_element(index, len(tensor._shape)):
+        return False
+    seq, count = session.elements
+    count = count + 1 if session.seq == seq + 1 else 1
+    session.elements = (session.seq, count)
+    return count > LOOP and session.engine.mesh.kind == "cpu"
+
+
+def _reached(tensor: Tensor, version: Version, index: Any) -> np.ndarray | None:
+    """The tile of a stored tensor, for a write of one element that nobody else sees the old of."""
+    session = version.session
+    if (
+        tensor._lazy_view is not None
+        or version.live != 1
+        or session.closed
+        or version.table is None
+        or not is_element(index, len(tensor._shape))
+    ):
+        return None
+    return version.table.in_reach
 
 
 def _is_ours(tensor: Tensor, seen: np.ndarray) -> bool:

@@ -156,6 +156,7 @@ class Quick:
             for version in inputs:
                 if type(version) is Version:
                     version.readers += 1
+                    version.opened = None
             session.seq += 1
             site = user_site()
             node = Node(

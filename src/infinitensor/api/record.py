@@ -196,6 +196,7 @@ def _node(session: Session, op: Op, call: Call, operands: Sequence[Any], site: S
             accesses.append(access)
             shapes.append(operand.shape)
             operand.version.readers += 1
+            operand.version.opened = None
         else:
             inputs.append(operand)
             accesses.append(None)
@@ -281,8 +282,10 @@ def record_write(session: Session, base: Version, view: View, value: Any, site: 
         if session.dropped or session.graveyard:
             session.drain()
         base.readers += 1
+        base.opened = None
         if given is not value:
             given.readers += 1
+            given.opened = None
         session.seq += 1
         shapes = (base.shape, view.shape)
         node = Node(

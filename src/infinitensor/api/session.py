@@ -69,6 +69,8 @@ class Session:
         self.stored: set[weakref.ref[Version]] = set()
         self.waiting_bytes = 0
         self.cut_site: Any = None
+        self.elements = (0, 0)
+        """The call at which a single element was last written, and how many were in a row."""
         self.plans: OrderedDict[Any, Any] = OrderedDict()
         self.counts = dict.fromkeys(COUNTS, 0)
         self.seq = 0
@@ -172,7 +174,7 @@ class Session:
             for ref in self.stored:
                 version = ref()
                 if version is not None:
-                    version.table = None
+                    version.table = version.opened = None
             self.stored.clear()
             if self._engine is not None and self.generation == _generation[0]:
                 self._engine.close()

@@ -396,6 +396,16 @@ class Tensor(Shown, TableMethods):
         return assign.get(self, index) if found is None else found
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        opened = self._cell.version.opened
+        if (
+            opened is not None
+            and type(value) is float
+            and self._lazy_view is None
+            and (type(index) is int or near.is_element(index, opened.ndim))
+            and not self._frozen
+        ):
+            opened[index] = value
+            return
         if not near.was_put(self, index, value):
             assign.put(self, index, value)
 

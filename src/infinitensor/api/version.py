@@ -128,6 +128,7 @@ class Version:
         "host",
         "live",
         "node",
+        "opened",
         "out",
         "readers",
         "session",
@@ -146,6 +147,9 @@ class Version:
         self.live = 0
         self.readers = 0
         self.exported = 0
+        self.opened: np.ndarray | None = None
+        """Its float64 values, while elements may be written in place without asking: until somebody
+        reads, shows or exports it."""
 
     @property
     def is_waiting(self) -> bool:
@@ -174,10 +178,12 @@ class Cell:
         self.session = session
         self.version = version
         version.live += 1
+        version.opened = None
 
     def show(self, version: Version) -> None:
         """Show the next version."""
         version.live += 1
+        version.opened = None
         self.version.live -= 1
         self.version = version
 

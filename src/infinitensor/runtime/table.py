@@ -25,7 +25,7 @@ class TileTable:
     `partly`: its arrays are parts of what the buffers hold (a window of another table).
     """
 
-    __slots__ = ("_device_bytes", "arrays", "buffers", "dtype", "layout", "partly")
+    __slots__ = ("_device_bytes", "arrays", "buffers", "dtype", "in_reach", "layout", "partly")
 
     def __init__(
         self,
@@ -41,6 +41,10 @@ class TileTable:
         self.arrays = arrays
         self.partly = partly
         self._device_bytes: dict[int, int] | None = None
+        self.in_reach: np.ndarray | None = None
+        """All of it as one NumPy array, where the interpreter may touch single elements."""
+        if len(arrays) == 1 and not partly and isinstance(arrays[0], np.ndarray):
+            self.in_reach = arrays[0]
 
     @classmethod
     def of_host(cls, values: np.ndarray) -> TileTable:

@@ -1,0 +1,208 @@
+"""Calls known before, tensors that are nothing but an array, elements written where they lie."""
+
+import inspect
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import infinitensor as it
+from infinitensor.api.binding import binder, forwarder
+from infinitensor.config import config
+
+LARGE = 50_000
+Pair = tuple[np.ndarray, it.Tensor]
+
+
+@pytest.fixture(params=["small", "stored", "waiting"])
+def pair(request: pytest.FixtureRequest) -> Pair:
+    """The same values as an array and as a tensor in each of its states."""
+    n = 100 if request.param == "small" else LARGE
+    values = np.arange(n, dtype=np.float64)
+    tensor = it.asarray(values)
+    return values, tensor + 0 if request.param == "waiting" else tensor
+
+
+def test_element_writes_in_a_loop_are_numpys(pair: Pair) -> None:
+    values, tensor = pair
+    for i in range(60):
+        values[3 * i % 100] = i * 0.5
+        tensor[3 * i % 100] = i * 0.5
+    tensor[-1] = values[-1] = 7.0
+    assert np.array_equal(tensor.numpy(), values)
+
+
+def test_a_call_recorded_before_a_write_reads_the_old_values(pair: Pair) -> None:
+    _, tensor = pair
+    for i in range(40):
+        tensor[i] = -1.0
+    before = tensor + 1
+    tensor[0] = 5.0
+    assert float(before[0]) == 0.0
+    assert float(tensor[0]) == 5.0
+
+
+def test_a_write_between_two_known_calls_is_seen_by_the_second_only(pair: Pair) -> None:
+    _, tensor = pair
+    found = []
+    for i in range(5):
+        found.append(tensor * 2.0)
+        tensor[1] = float(i)
+    assert [float(x[1]) for x in found] == [2.0, 0.0, 2.0, 4.0, 6.0]
+
+
+def test_exported_values_do_not_change(pair: Pair) -> None:
+    _, tensor = pair
+    for _ in range(20):
+        tensor[2] = 8.0
+    seen = np.asarray(tensor)
+    tensor[2] = 9.0
+    assert seen[2] == 8.0
+    assert float(tensor[2]) == 9.0
+
+
+def test_views_and_their_base_see_element_writes_of_each_other(pair: Pair) -> None:
+    _, tensor = pair
+    view = tensor[10:20]
+    for i in range(20):
+        tensor[10] = float(i)
+        view[1] = float(-i)
+        assert float(view[0]) == i
+        assert float(tensor[11]) == -i
+
+
+def test_copies_keep_their_values(pair: Pair) -> None:
+    _, tensor = pair
+    tensor[0] = 1.0
+    copy = tensor.copy()
+    tensor[0] = 2.0
+    assert float(copy[0]) == 1.0
+    copy[0] = 3.0
+    assert float(tensor[0]) == 2.0
+
+
+def test_a_frozen_tensor_takes_no_element(pair: Pair) -> None:
+    _, tensor = pair
+    tensor[0] = 1.0
+    tensor.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        tensor[0] = 2.0
+
+
+def test_an_element_outside_is_numpys_error(pair: Pair) -> None:
+    values, tensor = pair
+    tensor[0] = 1.0
+    with pytest.raises(IndexError, match="out of bounds"):
+        tensor[len(values)] = 2.0
+    with pytest.raises(IndexError, match="out of bounds"):
+        tensor[len(values)]
+
+
+def test_elements_of_a_closed_session_cannot_be_written() -> None:
+    with it.init("cpu") as session:
+        tensor = it.zeros(LARGE)
+        for i in range(40):
+            tensor[i] = 1.0
+        session.close()
+        with pytest.raises(it.SessionClosedError, match="shut down"):
+            tensor[0] = 2.0
+
+
+def test_strict_runs_write_elements_by_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "small_elements", 0)
+    tensor = it.asarray(np.zeros(50))
+    it.stats(reset=True)
+    for i in range(40):
+        tensor[i] = 1.0
+    assert float(tensor.sum()) == 40.0
+    assert it.stats()["tasks"] > 0
+    assert it.stats()["small_calls"] == 0
+
+
+def test_a_loop_of_elements_computes_what_waits_once() -> None:
+    tensor = it.zeros(LARGE)
+    it.stats(reset=True)
+    for i in range(1000):
+        tensor[i] = float(i)
+    assert it.stats()["evaluations"] == 1
+    assert float(tensor.sum()) == 499_500.0
+
+
+def test_float32_elements_overflow_in_silence() -> None:
+    for n in (10, LARGE):
+        tensor = it.zeros(n, dtype=it.float32)
+        for _ in range(20):
+            tensor[0] = 1e300
+        assert float(tensor[0]) == np.inf
+
+
+def test_results_of_small_calls_are_tensors_in_every_way() -> None:
+    a = it.asarray([1.0, 2.0, 3.0])
+    made = a + 1
+    view = made[1:]
+    made += 1
+    assert view.tolist() == [4.0, 5.0]
+    assert (made + it.ones(LARGE)[:3]).tolist() == [4.0, 5.0, 6.0]
+    made.shape = (3, 1)
+    assert made.T.tolist() == [[3.0, 4.0, 5.0]]
+    assert made.base is None or made.base.shape == (3,)
+
+
+@pytest.mark.parametrize("value", [2, 2.0, True, np.float32(2), np.int64(2)])
+def test_a_known_call_with_one_kind_of_scalar_is_not_taken_for_another(value: Any) -> None:
+    x = it.asarray(np.arange(LARGE, dtype=np.float32))
+    for other in (3, 3.0, value, value):
+        found = x * other
+        expected = np.arange(LARGE, dtype=np.float32) * other
+        assert found.dtype == expected.dtype
+        assert np.array_equal(found.numpy(), expected)
+
+
+def test_options_are_part_of_a_known_call() -> None:
+    values = np.arange(LARGE, dtype=np.int32).reshape(100, -1)
+    x = it.asarray(values)
+    for _ in range(2):
+        assert np.array_equal(x.sum(axis=0).numpy(), values.sum(axis=0))
+        assert np.array_equal(x.sum(axis=1, keepdims=True).numpy(), values.sum(1, keepdims=True))
+        assert x.sum(dtype=np.float64).dtype == np.float64
+        assert np.array_equal(it.sum(x, 0).numpy(), values.sum(0))
+
+
+def test_an_integer_beyond_the_dtype_is_an_error_also_the_second_time() -> None:
+    x = it.zeros(LARGE, dtype=it.uint8)
+    assert int((x + 255)[0]) == 255
+    for _ in range(2):
+        with pytest.raises(OverflowError, match="out of bounds"):
+            x + 256
+        assert bool((x < 256).all())
+
+
+def test_threads_record_known_calls_of_one_tensor() -> None:
+    x = it.asarray(np.ones(LARGE))
+    found = []
+
+    def work() -> None:
+        for _ in range(50):
+            found.append(float((x * 2.0).sum()))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [2.0 * LARGE] * 200
+
+
+def test_arguments_are_bound_as_a_call_binds_them() -> None:
+    def f(a: Any, /, b: Any = 2, *rest: Any, c: Any, d: Any = 4, **more: Any) -> None: ...
+
+    signature = inspect.signature(f)
+    bind = binder("pkg.f", signature)
+    assert bind(1, c=3) == {"a": 1, "b": 2, "rest": (), "c": 3, "d": 4, "more": {}}
+    assert bind(1, 5, 6, c=3, e=7)["more"] == {"e": 7}
+    with pytest.raises(TypeError, match=r"f\(\) missing 1 required"):
+        bind(1)
+    call = forwarder("f", signature, lambda *a, **k: (a, k), "xp", {"a": str, "b": str})
+    assert call(1, c=3) == (("xp", "1", 2), {"c": 3, "d": 4})
+    assert call(1, 5, 6, c=3, e=7) == (("xp", "1", "5", 6), {"c": 3, "d": 4, "e": 7})
