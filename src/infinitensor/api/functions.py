@@ -836,8 +836,8 @@ def _known(other: Any) -> bool:
 
 
 def _forward(function: Callable[..., Any]) -> Callable[..., Any]:
-    if isinstance(function, ufunc) and function.quick is not None:
-        return _operator(function, function.quick)
+    if isinstance(function, ufunc) and function._quick is not None:
+        return _operator(function, function._quick)
 
     def method(self: Tensor, other: Any) -> Any:
         return function(self, other) if _known(other) else NotImplemented

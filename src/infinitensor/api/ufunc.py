@@ -49,7 +49,7 @@ class ufunc:
         self._like = like
         self._is_numpys = is_numpys
         """Whether its CPU kernel is NumPy's ufunc: then small tensors need nothing else."""
-        self.quick = getattr(function, "quick", None)
+        self._quick = getattr(function, "quick", None)
         self.__name__ = self.__qualname__ = like.__name__
         self.__module__ = "infinitensor"
         self.__doc__ = doc
@@ -70,8 +70,8 @@ class ufunc:
         if options or len(args) != self.nin:
             return self._with_options(args, options)
         found = near.applied(self._like, args) if self._is_numpys else None
-        if found is None and self.quick is not None:
-            found = self.quick.made(args, options)
+        if found is None and self._quick is not None:
+            found = self._quick.made(args, options)
         if found is not None:
             return found
         with session_of(args).guard():
