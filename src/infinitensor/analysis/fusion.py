@@ -11,7 +11,7 @@ from infinitensor.ir.graph import Graph, Group
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Node
 
-LONGEST = 64
+LONGEST = 128
 """Nodes in a group at most: bounds the scratch of a task."""
 JOINING = ("elementwise", "creation")
 

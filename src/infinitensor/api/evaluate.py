@@ -88,7 +88,7 @@ class Bound:
         """Per device, what leaves hold around their windows: no part of the plan, but there."""
         self._look_through_windows()
         leaf_key = tuple(
-            (self.specs[self.numbers[id(v)]], table.layout, donated)
+            (self.specs[self.numbers[id(v)]], table.layout, donated, table.partly)
             for v, table, donated in zip(self.leaves, self.tables, self.donated, strict=True)
         )
         calls = tuple(map(id, self.calls))
@@ -223,7 +223,7 @@ class Bound:
                 shapes = (call.outs[0].shape, *shapes[1:])
             nodes.append(GraphNode(node.op, call, tuple(operands), outs, node.site, shapes, region))
         leaves = tuple(
-            Leaf(self.numbers[id(v)], table.layout, donated)
+            Leaf(self.numbers[id(v)], table.layout, donated, table.partly)
             for v, table, donated in zip(self.leaves, self.tables, self.donated, strict=True)
         )
         return Graph(tuple(self.specs), tuple(nodes), leaves, frozenset(self.kept))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.view import View
 
 
-FEW = 32
+FEW = 128
 """Waiting calls below which their bytes start no evaluation: they may still be fused."""
 
 

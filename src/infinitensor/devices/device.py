@@ -119,7 +119,7 @@ class CudaDevice:
         """A block from torch's allocator."""
         import torch
 
-        with torch.cuda.stream(self._stream):
+        with self.running():
             return torch.empty(n_bytes, dtype=torch.uint8, device=self.gpu)
 
     def release(self) -> None:
@@ -160,9 +160,12 @@ class CudaDevice:
             array.copy_(from_numpy(np.array(values, order="C")).reshape(tuple(array.shape)))
 
     def running(self) -> Any:
-        """Kernels start on our own stream."""
+        """Kernels start on our own stream; nothing to do within a context that is already."""
         import torch
 
+        current: int = torch._C._cuda_getCurrentRawStream(self.gpu.index)
+        if current == self._stream.cuda_stream and torch.cuda.current_device() == self.gpu.index:
+            return _ALREADY
         return torch.cuda.stream(self._stream)
 
     def synchronize(self) -> None:
@@ -220,6 +223,7 @@ class NullDevice:
         return 1 << 50
 
 
+_ALREADY = contextlib.nullcontext()
 _streams: dict[int, Any] = {}
 
 

@@ -82,7 +82,8 @@ class LocalEngine:
         restore = _catch_interrupts(run)
         workers = None if inline else self._workers
         try:
-            run.go(workers, _progress_line(run) if progress else _nothing, resumed)
+            with self.devices[0].running():  # once, not for every task
+                run.go(workers, _progress_line(run) if progress else _nothing, resumed)
         finally:
             restore()
             events.emit("run_end", run=run)

@@ -46,6 +46,8 @@ class Leaf:
     value: int
     layout: Layout
     donated: bool
+    partly: bool = False
+    """Whether it stands for the window of a larger tensor: then it stays where it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class DeviceRates:
 PRESETS: dict[str, tuple[float, float, float, int]] = {
     # kind: flop/s, memory bytes/s, seconds a launch, tile elements
     "cpu": (1.0e11, 1.0e10, 5e-6, 1 << 19),
-    "cuda": (5.0e13, 4.0e12, 8e-6, 1 << 27),
+    "cuda": (5.0e13, 4.0e12, 8e-6, 1 << 30),
     "null": (1.0e11, 1.0e10, 5e-6, 1 << 19),
 }
 

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
+from infinitensor.ir.region import grid_shape
+
+if TYPE_CHECKING:
     from infinitensor.ir.graph import Analysed
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.mesh import Mesh
+    from infinitensor.ir.op import Labels
     from infinitensor.ir.region import Box, Cuts
     from infinitensor.ir.space import Space
 
@@ -87,3 +90,16 @@ class Moves:
     """(from device, to device) -> bytes."""
     writes: dict[int, np.ndarray]
     """Plain writes: per group the view box that falls into each of its tiles."""
+
+
+def piece_to_tile(plan: GroupPlan, labels: Labels) -> np.ndarray:
+    """For each piece of a group the flat tile of an output with these labels."""
+    grid = grid_shape(plan.cuts)
+    flat = np.zeros((1,) * len(grid), np.int64)
+    for label in labels:
+        if label is None:
+            continue
+        shape = [1] * len(grid)
+        shape[label] = grid[label]
+        flat = flat * grid[label] + np.arange(grid[label]).reshape(shape)
+    return np.broadcast_to(flat, grid).reshape(-1)

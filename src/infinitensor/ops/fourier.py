@@ -26,6 +26,7 @@ from infinitensor.dtypes import (
 )
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.bridge import tensor_of
+from infinitensor.ops.cufft import transform_into
 from infinitensor.ops.registry import op, program
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def _transform(xp: Any, x: Any, out: Any, word: str, axis: int, n: int, norm: st
         source, target = tensor_of(x, reads), from_numpy(out)
     else:
         source, target = x.to(to_torch(reads)), out
+    if xp is not np and transform_into(source, target, word, axis, n, norm):
+        return
     if target.numel():
         target.copy_(getattr(torch.fft, word)(source, n=n, dim=axis, norm=norm))
 

@@ -12,6 +12,7 @@ import numpy as np
 from infinitensor.dtypes import bool_, int64
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.bridge import as_signed
+from infinitensor.ops.compact import compact
 from infinitensor.ops.gather import gather_form, is_empty
 from infinitensor.ops.registry import op, program
 
@@ -55,6 +56,11 @@ def _mask_kernel(
         return
     lo, hi = at.outputs[0][0]
     before = int(_prefix(counts)[source[0][0] // block])
+    if xp is not np:
+        prefix = _prefix(counts)
+        held = int(prefix[min(-(-source[0][1] // block), len(counts))]) - before
+        if (lo, hi) == (before, before + held) and compact(as_signed(x), mask, as_signed(out)):
+            return
     index = xp.nonzero(mask) if xp is np else xp.nonzero(mask, as_tuple=True)
     part = tuple(i[lo - before : hi - before] for i in index)
     if xp is np:

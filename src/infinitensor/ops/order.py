@@ -15,6 +15,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from infinitensor.dtypes import int64
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.bridge import as_signed
+from infinitensor.ops.cupy_sort import sort_with_cupy
 from infinitensor.ops.gather import along, gather_form, is_empty
 from infinitensor.ops.loops import loop
 from infinitensor.ops.registry import op, program
@@ -71,7 +72,8 @@ def lines_of(x: Array, axis: int) -> Array:
 def sort_into(xp: Any, x: Any, out: Any, axis: int) -> None:
     """Equal values cannot be told apart (but for the sign of zero), so the fastest sort will do."""
     if xp is not np:
-        out[...] = torch_sort(x, axis)
+        if not sort_with_cupy(x, out, axis):
+            out[...] = torch_sort(x, axis)
         return
     sort_lines = loop("order", "sort_lines", x.dtype)
     if sort_lines is None:

@@ -46,6 +46,8 @@ def bound_for(n_elements: int, default: int, given: int, n_parts: int, leaf: int
     (but never less than a leaf) where there would be too few tiles for every device and worker."""
     if given:
         return given
+    if n_parts <= 1:
+        return default
     share = max(n_elements // max(n_parts, 1), 1)
     return max(leaf, min(default, floor_power(share)))
 

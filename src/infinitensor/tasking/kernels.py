@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from infinitensor.ops.words import WORDS
 from infinitensor.tasking.compiled import compiled_kernel
 from infinitensor.tasking.folded import folded_run, folds_of, reduced_axes
 from infinitensor.tasking.generate import Input, Part, Unsupported
+from infinitensor.tasking.triton_group import generated, mapped_run, reduced_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,11 +70,20 @@ def group_inputs(graph: Graph, group: Group) -> list[tuple[int, int]]:
     ]
 
 
+class Fused(NamedTuple):
+    """The kernel of a group: how many registers it uses, whether it runs step by step although
+    generated code would be worth it, and whether it is one pass that needs no scratch of steps."""
+
+    run: Callable[[list[Any], list[Any], int], None]
+    n_registers: int = 0
+    eager: bool = False
+    one_pass: bool = False
+
+
 def fused_kernel(
     graph: Graph, group: Group, plan: GroupPlan, device_kind: str, parts_out: bool
-) -> tuple[Callable[[list[Any], list[Any], int], None], int, bool]:
-    """The kernel of a group of several nodes, how many registers it uses, and whether it runs step
-    by step although generated code would be worth it."""
+) -> Fused:
+    """The kernel of a group of several nodes, or of a reduction that may be generated."""
     steps, final, final_source = _steps(graph, group, plan, device_kind, parts_out)
     n_extra = len(plan.space.outs) - len(plan.space.last.outs)
     last = plan.space.last.call.form
@@ -105,29 +115,45 @@ def fused_kernel(
             where, k = final_source[0]
             final(ins[k] if where == "in" else made[k], outs[n_extra:], i)
 
-    if not on_cpu or not is_worth_compiling(plan, steps):
-        return run, n_registers, False
+    if not is_worth_compiling(plan, steps):
+        return Fused(run, n_registers)
+    if not on_cpu:
+        externals = group_inputs(graph, group)
+        last_node = plan.space.last
+
+        def make() -> Any:
+            if final is None:
+                return mapped_run(graph, externals, steps, plan)
+            return reduced_run(
+                graph, externals, steps, final_source, [last_node], plan, parts_out, run
+            )
+
+        made, eager = generated(make, run)
+        if eager:
+            return Fused(run, n_registers, eager=True)
+        n_created = sum(step.located for step in steps)
+        return Fused(made, n_created, one_pass=True)
     n_outs = n_extra if final is not None else len(plan.space.outs)
     ends = [] if final is None else [plan.space.last]
     try:
         folds = folds_of(ends, final_source) if ends else []
     except Unsupported:
         folds = []
-    generated = generate(graph, group, steps, [] if folds else final_source, n_outs, folds, ends)
-    if generated is None:
-        return run, n_registers, True
+    in_c = generate(graph, group, steps, [] if folds else final_source, n_outs, folds, ends)
+    if in_c is None:
+        return Fused(run, n_registers, eager=True)
     if folds:
-        fast = folded_run(generated, folds, ends, plan, boxes, n_extra, parts_out)
+        fast = folded_run(in_c, folds, ends, plan, boxes, n_extra, parts_out)
     else:
-        fast = _compiled_run(generated, steps, boxes, final, final_source, n_extra)
-    return _first_choice(fast, run, boxes), n_registers, False
+        fast = _compiled_run(in_c, steps, boxes, final, final_source, n_extra)
+    return Fused(_first_choice(fast, run, boxes), n_registers)
 
 
 def is_worth_compiling(plan: GroupPlan, steps: list[Step]) -> bool:
     """Whether a group is compiled: by its work, so that equal programs are compiled alike."""
     if config.compile != "auto":
         return config.compile == "always"
-    return prod(plan.space.sizes) * len(steps) >= COMPILED_ELEMENTS
+    return prod(plan.space.sizes) * max(len(steps), 1) >= COMPILED_ELEMENTS
 
 
 def generate(

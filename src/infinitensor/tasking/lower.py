@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from infinitensor.dtypes import from_numpy
 from infinitensor.ir.layout import HOST
 from infinitensor.ir.op import At, Spec
+from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.region import grid_shape, overlap, piece_boxes, relative
 from infinitensor.ir.tasks import COMPUTE, LOAD, PEER, Column, Family, TaskGraph, TileSet
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial, merge_tree, namespace
@@ -17,13 +19,17 @@ from infinitensor.price import kernel_seconds
 from infinitensor.tasking.batch import Batch, Pattern, reads_of
 from infinitensor.tasking.edges import Edges
 from infinitensor.tasking.kernels import (
+    Fused,
     fused_kernel,
     group_inputs,
     may_reuse,
     reduce_kernel,
     tile_scratch,
 )
+from infinitensor.tasking.together import lower_together, reductions_together
+from infinitensor.tasking.triton_group import may_generate
 from infinitensor.tasking.write import put
+from infinitensor.tasking.written import lower_written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,16 +64,15 @@ class _Lowering:
         self.patterns: dict[Any, Pattern] = {}
         self.batch: Batch | None = None
         self.boxes_by_layout: dict[Layout, np.ndarray] = {}
+        self.windows = {leaf.value for leaf in self.graph.leaves if leaf.partly}
+        self.n_reads = Counter(o.value for node in self.graph.nodes for o in node.operands)
         written = {self.roots[n.outs[0]] for n in self.graph.nodes if n.op.kind == "update"}
         self.edges = Edges(self, written)
 
     def result(self) -> TaskGraph:
         for number, leaf in enumerate(self.graph.leaves):
             self.new_tiles(leaf.value, leaf.layout, self.graph.specs[leaf.value].dtype, number)
-        for g, (group, plan) in enumerate(
-            zip(self.plan.analysed.groups, self.plan.groups, strict=True)
-        ):
-            self.lower_group(g, group, plan)
+        self.lower_groups()
         self.end_batch()
         held = {}
         for value in sorted(self.graph.kept):
@@ -117,6 +122,22 @@ class _Lowering:
         return family
 
     # groups
+
+    def lower_groups(self) -> None:
+        """Each group in order; on a GPU, where launches count, several as one where they can be."""
+        done: set[int] = set()
+        together = reductions_together(self) if self.kind == "cuda" else {}
+        for g, (group, plan) in enumerate(
+            zip(self.plan.analysed.groups, self.plan.groups, strict=True)
+        ):
+            if g in done:
+                continue
+            if g in together and lower_together(self, together[g]):
+                done.update(together[g])
+            elif self.kind == "cuda" and lower_written(self, g):
+                done.add(g + 1)
+            else:
+                self.lower_group(g, group, plan)
 
     def lower_group(self, g: int, group: Group, plan: GroupPlan) -> None:
         node = plan.space.last
@@ -244,26 +265,23 @@ class _Lowering:
         writes = tuple(
             (tiles.first + index).astype(np.int32) for tiles, index in zip(sets, order, strict=True)
         )
-        n_registers, eager = 0, False
-        if len(group.nodes) > 1:
-            run, n_registers, eager = fused_kernel(
-                self.graph, group, plan, self.kind, parts_out=False
-            )
+        if len(group.nodes) > 1 or may_generate(node, self.kind):
+            fused = fused_kernel(self.graph, group, plan, self.kind, parts_out=False)
         elif node.op.kind == "reduction":
-            run = self.reduction_run(node, plan, columns, sets, order, parts_out=False)
+            fused = Fused(self.reduction_run(node, plan, columns, sets, order, parts_out=False))
         else:
-            run = self.single_run(node, columns, sets, order)
+            fused = Fused(self.single_run(node, columns, sets, order))
         family = self.add_family(
             op=node.op.name,
             site=node.site,
             lane=COMPUTE,
             devices=plan.devices,
-            run=run,
+            run=fused.run,
             reads=tuple(columns),
             writes=writes,
-            scratch_bytes=self.scratch(group, plan, columns, n_registers),
+            scratch_bytes=self.scratch(group, plan, columns, fused),
             in_place=len(sets) == 1 and may_reuse(self.graph, group, self.kind),
-            eager=eager,
+            eager=fused.eager,
             seconds=self.seconds(plan),
             values=tuple(value for value, _ in plan.space.outs),
         )
@@ -407,23 +425,22 @@ class _Lowering:
             (tiles.first + piece_to_tile(plan, labels)).astype(np.int32)
             for tiles, (_, labels) in zip(extra, plan.space.outs, strict=False)
         ]
-        n_registers, eager = 0, False
-        if len(group.nodes) > 1:
-            run, n_registers, eager = self.fused_partial(group, plan, len(sets))
+        if len(group.nodes) > 1 or may_generate(node, self.kind):
+            fused = self.fused_partial(group, plan, len(sets))
         elif node.op.kind == "reduction":
-            run = self.reduction_run(node, plan, columns, sets, [identity], parts_out=True)
+            fused = Fused(self.reduction_run(node, plan, columns, sets, [identity], parts_out=True))
         else:
-            run = self.single_run(node, columns, sets, [identity])
+            fused = Fused(self.single_run(node, columns, sets, [identity]))
         family = self.add_family(
             op=node.op.name,
             site=node.site,
             lane=COMPUTE,
             devices=plan.devices,
-            run=run,
+            run=fused.run,
             reads=tuple(columns),
             writes=tuple(writes),
-            scratch_bytes=self.scratch(group, plan, columns, n_registers),
-            eager=eager,
+            scratch_bytes=self.scratch(group, plan, columns, fused),
+            eager=fused.eager,
             seconds=self.seconds(plan),
         )
         self.edges.of_columns(family)
@@ -433,14 +450,14 @@ class _Lowering:
         ]
         self.combine(node, plan, sets, outs)
 
-    def fused_partial(self, group: Group, plan: GroupPlan, n_parts: int) -> tuple[Any, int, bool]:
+    def fused_partial(self, group: Group, plan: GroupPlan, n_parts: int) -> Fused:
         """A fused kernel whose reduction leaves partial results; kept intermediates come after."""
-        run, n_registers, eager = fused_kernel(self.graph, group, plan, self.kind, parts_out=True)
+        fused = fused_kernel(self.graph, group, plan, self.kind, parts_out=True)
 
         def rest_first(ins: list[Any], outs: list[Any], i: int) -> None:
-            run(ins, [*outs[n_parts:], *outs[:n_parts]], i)
+            fused.run(ins, [*outs[n_parts:], *outs[:n_parts]], i)
 
-        return rest_first, n_registers, eager
+        return fused._replace(run=rest_first)
 
     def combine(
         self, node: Node, plan: GroupPlan, sets: list[TileSet], outs: list[TileSet]
@@ -650,9 +667,11 @@ class _Lowering:
     # prices and look-ups
 
     def scratch(
-        self, group: Group, plan: GroupPlan, columns: Sequence[Column], n_registers: int
+        self, group: Group, plan: GroupPlan, columns: Sequence[Column], fused: Fused
     ) -> int:
         lengths = plan.longest()
+        if fused.one_pass:  # what is created, and partial results of at least 8 elements each
+            return (8 * fused.n_registers + 3) * prod(lengths)
         widest = 0
         for n in group.nodes:
             node = self.graph.nodes[n]
@@ -681,7 +700,7 @@ class _Lowering:
         wide = max(
             spec.dtype.itemsize for n in group.nodes for spec in self.graph.nodes[n].call.outs
         )
-        return widest + n_registers * prod(lengths) * wide
+        return widest + fused.n_registers * prod(lengths) * wide
 
     def needed_specs(self, node: Node, columns: Sequence[Column]) -> tuple[Spec, ...]:
         """The largest box that any task gets of each operand."""
@@ -753,16 +772,3 @@ def copy_into(out: Any, value: Any) -> None:
 def boxes_array(cuts: Any) -> np.ndarray:
     """Every tile's box as an array (tile, axis, lo/hi)."""
     return piece_boxes(cuts, tuple(range(len(cuts))), ())
-
-
-def piece_to_tile(plan: GroupPlan, labels: Labels) -> np.ndarray:
-    """For each piece of a group the flat tile of an output with these labels."""
-    grid = grid_shape(plan.cuts)
-    flat = np.zeros((1,) * len(grid), np.int64)
-    for label in labels:
-        if label is None:
-            continue
-        shape = [1] * len(grid)
-        shape[label] = grid[label]
-        flat = flat * grid[label] + np.arange(grid[label]).reshape(shape)
-    return np.broadcast_to(flat, grid).reshape(-1)

@@ -1,0 +1,97 @@
+"""Fourier transforms on a GPU straight into their output, through the cuFFT that torch has loaded.
+
+torch makes a result of its own, which would have to be copied: a quarter of the time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from typing import Any
+
+C2C, Z2Z, R2C, D2Z = 0x29, 0x69, 0x2A, 0x6A
+FORWARD, INVERSE = -1, 1
+MOST_PLANS = 16
+
+
+@lru_cache(maxsize=1)
+def _library() -> Any:
+    """cuFFT, where torch has loaded it."""
+    try:
+        with open("/proc/self/maps") as maps:
+            paths = {line.split()[-1] for line in maps if "libcufft.so" in line}
+    except OSError:
+        return None
+    return ctypes.CDLL(sorted(paths)[0]) if paths else None
+
+
+_plans: dict[Any, tuple[ctypes.c_int, int]] = {}
+
+
+def _plan(library: Any, device: int, kind: int, n: int, n_lines: int, n_out: int) -> Any:
+    """(handle, bytes it works in) of contiguous lines; the work space is the caller's."""
+    import torch
+
+    key = (device, kind, n, n_lines)
+    if key not in _plans:
+        if len(_plans) >= MOST_PLANS:
+            torch.cuda.synchronize()
+            for handle, _ in _plans.values():
+                library.cufftDestroy(handle)
+            _plans.clear()
+        handle, work, wide = ctypes.c_int(), ctypes.c_size_t(), ctypes.c_longlong
+        failed = library.cufftCreate(ctypes.byref(handle))
+        failed = failed or library.cufftSetAutoAllocation(handle, 0)
+        lengths = (wide * 1)(n)
+        failed = failed or library.cufftMakePlanMany64(
+            handle, 1, lengths, (wide * 1)(n), wide(1), wide(n), (wide * 1)(n_out), wide(1),
+            wide(n_out), kind, wide(n_lines), ctypes.byref(work),
+        )  # fmt: skip
+        if failed:
+            return None
+        _plans[key] = (handle, int(work.value))
+    return _plans[key]
+
+
+def transform_into(x: Any, out: Any, word: str, axis: int, n: int, norm: str) -> bool:
+    """Transform lines that lie side by side; False, and nothing done, for any others."""
+    import torch
+
+    kinds = {
+        (torch.complex64, "fft"): C2C,
+        (torch.complex64, "ifft"): C2C,
+        (torch.complex128, "fft"): Z2Z,
+        (torch.complex128, "ifft"): Z2Z,
+        (torch.float32, "rfft"): R2C,
+        (torch.float64, "rfft"): D2Z,
+    }
+    kind = kinds.get((x.dtype, word))
+    lies = x.is_contiguous() and out.is_contiguous() and axis == x.ndim - 1 and n == x.shape[-1]
+    if kind is None or not lies or not x.is_cuda or not x.numel():
+        return False
+    library = _library()
+    if library is None:
+        return False
+    with torch.cuda.device(x.device):
+        found = _plan(library, x.get_device(), kind, n, x.numel() // n, out.shape[-1])
+        if found is None:
+            return False
+        handle, n_bytes = found
+        work = torch.empty(max(n_bytes, 1), dtype=torch.uint8, device=x.device)
+        pointers = [ctypes.c_void_p(t.data_ptr()) for t in (work, x, out)]
+        stream = ctypes.c_void_p(torch.cuda.current_stream(x.device).cuda_stream)
+        failed = library.cufftSetStream(handle, stream)
+        failed = failed or library.cufftSetWorkArea(handle, pointers[0])
+        if kind in (C2C, Z2Z):
+            run = library.cufftExecC2C if kind == C2C else library.cufftExecZ2Z
+            failed = failed or run(handle, *pointers[1:], INVERSE if word == "ifft" else FORWARD)
+        else:
+            run = library.cufftExecR2C if kind == R2C else library.cufftExecD2Z
+            failed = failed or run(handle, *pointers[1:])
+    if failed:
+        return False
+    scaled = {"ortho": n**-0.5, "backward": 1 / n if word == "ifft" else 1.0}
+    scale = scaled.get(norm, 1.0 if word == "ifft" else 1 / n)
+    if scale != 1:
+        out.mul_(scale)
+    return True

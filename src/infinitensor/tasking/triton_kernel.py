@@ -1,0 +1,234 @@
+"""Launches of generated Triton: how the axes of tiles are walked, in how many programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from infinitensor.dtypes import to_torch
+from infinitensor.jit import Launch, Launches
+from infinitensor.tasking.triton_reduce import chunk_source, merge_source
+from infinitensor.tasking.triton_source import map_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from infinitensor.tasking.triton_reduce import Reduction
+    from infinitensor.tasking.triton_source import Group
+
+BLOCK = 1024
+"""Lanes of a program."""
+SHORT_ROW = 256
+"""Rows of fewer elements are not given programs of their own."""
+MERGED = 256
+"""Partial results that a program merges."""
+LEAST_STEPS = 16
+"""Blocks of rows that a chunk has at least, if its leaf has them; more where merging is work."""
+MOST_PARTS = 1 << 16
+"""Programs of a reduction, about, from which chunks are no shorter than leaves."""
+SMALL = 1 << 31
+"""Offsets below this take 32 bits."""
+
+
+def merged_axes(
+    shape: tuple[int, ...], tiles: Sequence[Any], reduced: Sequence[int] = ()
+) -> list[tuple[int, list[int], bool]]:
+    """(length, strides, whether it is reduced) of the axes of a space; those that lie alike in all
+    tiles, and have an equal fate, are one."""
+    axes: list[tuple[int, list[int], bool]] = []
+    for axis, n in enumerate(shape):
+        if n == 1:
+            continue
+        strides = [_stride(tile, axis - len(shape)) for tile in tiles]
+        if axes:
+            before, outer, fate = axes[-1]
+            alike = all(s == t * n for s, t in zip(outer, strides, strict=True))
+            if alike and fate == (axis in reduced):
+                axes[-1] = (before * n, strides, fate)
+                continue
+        axes.append((n, strides, axis in reduced))
+    return axes
+
+
+def _stride(tile: Any, axis: int) -> int:
+    """The step of an axis counted from the last; 0 where one value stands for all."""
+    if -axis > tile.ndim or tile.shape[axis] == 1:
+        return 0
+    return int(tile.stride(axis))
+
+
+def _is_wide(axes: Sequence[tuple[int, list[int], bool]]) -> bool:
+    """Whether an offset needs more than 32 bits."""
+    far = [sum((n - 1) * abs(s[a]) for n, s, _ in axes) for a in range(len(axes[0][1]))]
+    return max(prod(n for n, _, _ in axes), *far, 0) + 2 * BLOCK >= SMALL
+
+
+def _power_above(n: int) -> int:
+    return 1 << max(n - 1, 0).bit_length()
+
+
+def _power_below(n: int) -> int:
+    return 1 << (max(n, 1).bit_length() - 1)
+
+
+def _values(ins: Sequence[Any], group: Group) -> list[Any]:
+    """The scalars as Python numbers."""
+    values = [ins[k] for k in group.scalars]
+    return [value.item() if hasattr(value, "item") else value for value in values]
+
+
+def map_kernel(group: Group) -> Callable[[Sequence[Any], Sequence[Any], tuple[int, ...]], None]:
+    """`run(ins, outs, shape)`: the steps of a group in one pass."""
+    map_source(group, 1, True, False)  # refuse what cannot be generated now
+    arrays = group.arrays
+
+    def make(shape: tuple[int, ...], tiles: Sequence[Any]) -> Launch:
+        axes = merged_axes(shape, tiles) or [(1, [0] * len(tiles), False)]
+        lengths = [n for n, _, _ in axes]
+        last = lengths[-1]
+        by_row = len(axes) == 1 or last >= SHORT_ROW
+        block = BLOCK
+        if by_row and len(axes) > 1:  # as little as possible beyond the end of a row
+            block = min((BLOCK, BLOCK // 2, BLOCK // 4), key=lambda b: -(-last // b) * b)
+        n_blocks = -(-last // block) * prod(lengths[:-1]) if by_row else -(-prod(lengths) // block)
+        source = map_source(group, len(axes), by_row, _is_wide(axes))
+        steps = [strides[a] for a in range(len(tiles)) for _, strides, _ in axes]
+        return Launch(source, n_blocks, [*lengths, *steps], BLOCK=block)
+
+    launches = Launches(make)
+
+    def run(ins: Sequence[Any], outs: Sequence[Any], shape: tuple[int, ...]) -> None:
+        if 0 in shape:
+            return
+        tiles = [*[ins[k] for k in arrays], *outs]
+        launches.get(shape, tiles)(tiles, _values(ins, group))
+
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How a reduction is cut: from the whole tensor, so that every tile is cut alike."""
+
+    leaf_rows: int
+    """Rows of a leaf: what is merged by index, whatever the tile."""
+    n_rows: int
+    n_kept: int
+    """Elements that are left, in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunked:
+    """The launches of one reduction and the shapes of its partial results."""
+
+    chunks: Launch
+    merges: tuple[Launch, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    """Of the partial results before each merge."""
+
+
+def reduce_kernel(
+    group: Group, reductions: Sequence[Reduction], reduced: Sequence[int], cut: Callable[..., Cut]
+) -> Callable[[Sequence[Any], Sequence[Any], Sequence[Any], tuple[int, ...]], bool]:
+    """`run(ins, kept, parts, shape)`: the steps of a group and its reductions in one pass.
+
+    `parts` are contiguous tensors for what each reduction holds, one after another. Gives False,
+    and does nothing, where the axes do not lie as (outer, rows, columns).
+    """
+    chunk_source(group, reductions, 2, 2, False)
+    merge_source(reductions, 2, 2)
+    arrays = group.arrays
+    dtypes = [dtype for reduction in reductions for dtype in reduction.held]
+
+    def make(shape: tuple[int, ...], tiles: Sequence[Any]) -> _Chunked | None:
+        axes = merged_axes(shape, tiles, reduced)
+        return _chunked(group, reductions, axes, cut(shape))
+
+    launches = Launches(make)
+
+    def run(
+        ins: Sequence[Any], kept: Sequence[Any], parts: Sequence[Any], shape: tuple[int, ...]
+    ) -> bool:
+        import torch
+
+        tiles = [*[ins[k] for k in arrays], *kept]
+        found = None if 0 in shape else launches.get(shape, tiles)
+        if found is None:
+            return False
+        device = parts[0].device
+        before: Sequence[Any] = ()
+        for n_done, launch in enumerate((found.chunks, *found.merges)):
+            outs: Sequence[Any] = parts
+            if n_done < len(found.merges):
+                outs = [
+                    torch.empty(found.shapes[n_done], dtype=to_torch(dtype), device=device)
+                    for dtype in dtypes
+                ]
+            if n_done == 0:
+                launch([*tiles, *outs], _values(ins, group))
+            else:
+                launch([*before, *outs], ())
+            before = outs
+        return True
+
+    return run
+
+
+def _chunked(
+    group: Group,
+    reductions: Sequence[Reduction],
+    axes: list[tuple[int, list[int], bool]],
+    cut: Cut,
+) -> _Chunked | None:
+    """Blocks and chunks of a tile whose axes lie as (outer, rows, columns); None: they do not.
+
+    Rows may be those of two axes; where nothing lies behind them the outer axis is the columns.
+    """
+    nothing = (1, [0] * group.n_arrays, False)
+    across = [axis for axis in axes if axis[2]]
+    first = next((k for k, axis in enumerate(axes) if axis[2]), 0)
+    before, after = axes[:first], axes[first + len(across) :]
+    if len(before) > 1 or len(after) > 1 or len(across) > 2 or any(axis[2] for axis in after):
+        return None
+    rows, split = (across or [nothing])[-1], len(across) == 2
+    n_rows = prod(n for n, _, _ in across)
+    outer, columns = (before or [nothing])[0], (after or [nothing])[0]
+    if not after:
+        outer, columns = nothing, outer
+    if after:
+        width = min(_power_above(columns[0]), 128)
+        height = BLOCK // width
+    else:
+        height = min(_power_above(cut.leaf_rows), BLOCK)
+        width = min(BLOCK // height, _power_above(columns[0]))
+    n_leaves_all = -(-cut.n_rows // cut.leaf_rows)
+    n_blocks_all = -(-cut.n_kept // width)
+    moments = any(reduction.kind == "moments" for reduction in reductions)
+    least = LEAST_STEPS * height * (4 if moments else 1)
+    n_chunks = _power_below(
+        min(cut.leaf_rows // least, MOST_PARTS // (n_blocks_all * n_leaves_all))
+    )
+    n_parts = -(-n_rows // cut.leaf_rows) * n_chunks
+    chunk_rows = -(-cut.leaf_rows // n_chunks)
+    wide = _is_wide(axes or [nothing])
+    sizes = [n_rows, columns[0], cut.leaf_rows, chunk_rows, n_chunks, n_parts]
+    walked = [outer, rows, columns]
+    if split:
+        sizes.append(rows[0])
+        walked.append(across[0])
+    steps = [axis[1][a] for a in range(group.n_arrays) for axis in walked]
+    source = chunk_source(group, reductions, height, width, wide, split)
+    chunks = Launch(source, outer[0] * -(-columns[0] // width) * n_parts, [*sizes, *steps])
+    merges = []
+    shapes = []
+    while n_parts > 1:
+        shapes.append((outer[0], n_parts, columns[0]))
+        height = min(_power_above(n_parts), MERGED)
+        width = min(_power_above(columns[0]), max(BLOCK // height, 1))
+        n_groups = -(-n_parts // height)
+        n_programs = outer[0] * n_groups * -(-columns[0] // width)
+        source = merge_source(reductions, height, width)
+        merges.append(Launch(source, n_programs, [columns[0], n_parts]))
+        n_parts = n_groups
+    return _Chunked(chunks, tuple(merges), tuple(shapes))

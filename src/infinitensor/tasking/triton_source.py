@@ -1,0 +1,334 @@
+"""Triton source of a fused group: one pass over a tile, temporaries in registers.
+
+Each step is an expression over the scalar vocabulary, computed in the dtypes that NumPy's loops
+use; functions are those of CUDA's own library, which torch calls too. What Triton does not do
+exactly as NumPy does makes the group run eagerly. Sizes, strides and scalars are arguments, so that
+one source serves every tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.ops.scalar import Arg, Term
+from infinitensor.tasking.generate import Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infinitensor.tasking.generate import Input, Part
+
+TYPES = {
+    "bool": "tl.int1",
+    **{f"int{n}": f"tl.int{n}" for n in (8, 16, 32, 64)},
+    **{f"uint{n}": f"tl.uint{n}" for n in (8, 16, 32, 64)},
+    **{f"float{n}": f"tl.float{n}" for n in (16, 32, 64)},
+}
+BOOL = np.dtype(np.bool_)
+HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
+
+_INFIX = {"add": "+", "subtract": "-", "multiply": "*"}
+_COMPARED = {
+    "equal": "==",
+    "not_equal": "!=",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+}
+_BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
+_LOGICAL = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
+_FUNCTIONS = {
+    "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log10": "log10",
+    "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos",
+    "arctan": "atan", "arctan2": "atan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
+    "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "hypot": "hypot", "floor": "floor",
+    "ceil": "ceil", "trunc": "trunc", "rint": "rint", "copysign": "copysign", "cbrt": "cbrt",
+    "fmod": "fmod", "power": "pow", "float_power": "pow",
+}  # fmt: skip
+"""Words that are functions of CUDA's library."""
+
+HEADER = """\
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+"""
+
+
+def type_of(dtype: np.dtype[Any]) -> str:
+    """Triton's name of a dtype."""
+    name = TYPES.get(dtype.name)
+    if name is None:
+        raise Unsupported(f"dtype {dtype}")
+    return name
+
+
+def cast(text: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
+    """A name in another dtype, as NumPy casts."""
+    if source == target:
+        return text
+    if target == BOOL:
+        return f"({text} != 0)"
+    if source.kind == "f" and target.kind in "iu" and (target.kind == "u" or target.itemsize < 4):
+        raise Unsupported(f"cast from {source} to {target}")
+    return f"tl.cast({text}, {type_of(target)})"
+
+
+def number(value: Any, dtype: np.dtype[Any]) -> str:
+    """A constant of a dtype."""
+    made = np.asarray(value).astype(dtype)[()]
+    text = repr(float(made)) if dtype.kind == "f" else repr(int(made))
+    if dtype.kind == "f" and not np.isfinite(made):
+        text = f'float("{text}")'
+    return f"tl.full((), {text}, {type_of(dtype)})"
+
+
+class Writer:
+    """The lines of a kernel's body, one for each term."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._n = 0
+
+    def let(self, text: str) -> str:
+        """A new name for what a text computes."""
+        name = f"t{self._n}"
+        self._n += 1
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    def cast(self, name: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
+        """A name for a value in another dtype."""
+        return name if source == target else self.let(cast(name, source, target))
+
+    def step(self, part: Part, args: Sequence[tuple[str, np.dtype[Any]]]) -> str:
+        """A name for the result of a step, in its dtype."""
+        given = [
+            (self.cast(name, dtype, loop), loop)
+            for (name, dtype), loop in zip(args, part.loop, strict=True)
+        ]
+        found = given[0] if part.tree.word == "cast" else self.term(part.tree, given)
+        return self.cast(*found, part.dtype)
+
+    def term(
+        self, tree: Any, args: Sequence[tuple[str, np.dtype[Any]]]
+    ) -> tuple[str, np.dtype[Any]]:
+        """Name and dtype of a tree over named arguments."""
+        if isinstance(tree, Arg):
+            return args[tree.index]
+        known = [self.term(arg, args) if isinstance(arg, Arg | Term) else None for arg in tree.args]
+        kinds = [found[1] for found in known if found is not None]
+        if not kinds:
+            raise Unsupported("a constant")
+        word = tree.word
+        if word == "where":
+            kinds = kinds[1:] or kinds
+        together = np.result_type(*kinds)
+        given = [
+            (number(arg, together), together) if found is None else found
+            for arg, found in zip(tree.args, known, strict=True)
+        ]
+        if word == "where":
+            condition = self.cast(*given[0], BOOL)
+            a, b = (self.cast(*each, together) for each in given[1:])
+            return self.let(f"tl.where({condition}, {a}, {b})"), together
+        if word in _COMPARED:
+            if {kind.kind for kind in kinds} >= {"i", "u"}:
+                raise Unsupported("comparison of signed and unsigned integers")
+            a, b = (self.cast(*each, together) for each in given)
+            return self.let(f"{a} {_COMPARED[word]} {b}"), BOOL
+        if word in _LOGICAL or word == "logical_not":
+            truths = [self.cast(*each, BOOL) for each in given]
+            if word == "logical_not":
+                return self.let(f"{truths[0]} == 0"), BOOL
+            return self.let(f"{truths[0]} {_LOGICAL[word]} {truths[1]}"), BOOL
+        # NumPy computes float16 in float32 and rounds
+        inner = SINGLE if together == HALF else together
+        names = [self.cast(*each, inner) for each in given]
+        if word in ("isnan", "isinf", "isfinite"):
+            return self.let(_asked(word, names[0], inner)), BOOL
+        return self.cast(self.let(_arithmetic(word, names, inner)), inner, together), together
+
+
+def _asked(word: str, x: str, dtype: np.dtype[Any]) -> str:
+    if dtype.kind != "f":
+        raise Unsupported(f"{word} of {dtype}")
+    if word == "isnan":
+        return f"{x} != {x}"
+    return f'tl.abs({x}) {"==" if word == "isinf" else "<"} float("inf")'
+
+
+def _arithmetic(word: str, names: list[str], dtype: np.dtype[Any]) -> str:
+    kind = dtype.kind
+    if word in _BITWISE and kind in "biu":
+        return f"{names[0]} {_BITWISE[word]} {names[1]}"
+    if kind == "b":
+        raise Unsupported(f"{word} of booleans")
+    if word in _INFIX:
+        return f"{names[0]} {_INFIX[word]} {names[1]}"
+    if word in ("positive", "conjugate", "real"):
+        return names[0]
+    if word == "negative":  # 0 - x would lose the sign of zero
+        return f"-{names[0]}" if kind != "f" else f"{names[0]} * -1.0"
+    if word == "square":
+        return f"{names[0]} * {names[0]}"
+    if word in ("maximum", "minimum"):
+        return larger(names[0], names[1], dtype, word == "maximum")
+    if word in ("absolute", "fabs"):
+        return f"tl.abs({names[0]})"
+    if word == "clip":
+        return larger(f"({larger(names[0], names[1], dtype, True)})", names[2], dtype, False)
+    if kind != "f":
+        raise Unsupported(f"{word} of {dtype}")
+    return _of_floats(word, names, dtype)
+
+
+def _of_floats(word: str, names: list[str], dtype: np.dtype[Any]) -> str:
+    single = dtype == SINGLE
+    if word in ("divide", "reciprocal"):  # Triton's own division of float32 is not the exact one
+        a, b = ("1.0", names[0]) if word == "reciprocal" else names
+        return f"tl.div_rn({a}, {b})" if single else f"{a} / {b}"
+    if word == "sqrt":
+        return f"tl.sqrt_rn({names[0]})" if single else f"tl.sqrt({names[0]})"
+    if word in ("fmax", "fmin"):
+        a, b = names
+        return f"tl.where({a} != {a}, {b}, tl.where({b} != {b}, {a}, {_plain(word, a, b)}))"
+    if word == "sign":
+        x = names[0]
+        return f"tl.where({x} > 0, 1.0, tl.where({x} < 0, -1.0, tl.where({x} == 0, 0.0, {x})))"
+    if word == "heaviside":
+        x, at = names
+        return f"tl.where({x} > 0, 1.0, tl.where({x} < 0, 0.0, tl.where({x} == 0, {at}, {x})))"
+    if word in _FUNCTIONS:
+        return f"libdevice.{_FUNCTIONS[word]}({', '.join(names)})"
+    raise Unsupported(word)
+
+
+def larger(a: str, b: str, dtype: np.dtype[Any], is_max: bool) -> str:
+    """The larger or smaller of two as NumPy's maximum and minimum: NaN if either is."""
+    sign = ">=" if is_max else "<="
+    unknown = f" | ({a} != {a})" if dtype.kind == "f" else ""
+    return f"tl.where(({a} {sign} {b}){unknown}, {a}, {b})"
+
+
+def _plain(word: str, a: str, b: str) -> str:
+    return f"tl.where({a} {'>=' if word == 'fmax' else '<='} {b}, {a}, {b})"
+
+
+# --- kernels ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The steps of a group, what they read, and how many of them are stored."""
+
+    parts: tuple[Part, ...]
+    inputs: tuple[Input, ...]
+    n_outs: int
+
+    @property
+    def arrays(self) -> list[int]:
+        """The inputs that are arrays."""
+        return [k for k, given in enumerate(self.inputs) if not given.scalar]
+
+    @property
+    def scalars(self) -> list[int]:
+        """The inputs that are numbers."""
+        return [k for k, given in enumerate(self.inputs) if given.scalar]
+
+    @property
+    def n_arrays(self) -> int:
+        """Arrays that a kernel takes: those it reads, then those it stores."""
+        return len(self.arrays) + self.n_outs
+
+    def pointers(self) -> list[str]:
+        """Names of the arrays in a kernel's arguments."""
+        return [f"p{a}" for a in range(self.n_arrays)]
+
+    def numbers(self) -> list[str]:
+        """The scalars in a kernel's arguments: in 64 bits, whatever their dtype."""
+        wide = {"f": "fp64", "u": "u64"}
+        return [f'x{k}: "{wide.get(self.inputs[k].dtype.kind, "i64")}"' for k in self.scalars]
+
+    def body(self, places: Sequence[str], mask: str) -> tuple[list[str], list[str]]:
+        """(lines of one pass, names of what steps make) over pointers to places in arrays.
+
+        `mask` names the lanes that are there; empty: all are.
+        """
+        writer = Writer()
+        lines = []
+        for place, k in zip(places, self.arrays, strict=False):
+            type_of(self.inputs[k].dtype)
+            masked = f", mask={mask}, other=0" if mask else ""
+            lines.append(f"x{k} = tl.load({place}{masked})")
+        made: list[str] = []
+        for part in self.parts:
+            args = []
+            for where, at in part.sources:
+                dtype = self.inputs[at].dtype if where == "in" else self.parts[at].dtype
+                args.append((f"x{at}" if where == "in" else made[at], dtype))
+            made.append(writer.step(part, args))
+        lines += writer.lines
+        stored = {part.stored: k for k, part in enumerate(self.parts) if part.stored >= 0}
+        for j in range(self.n_outs):
+            place = places[len(self.arrays) + j]
+            masked = f", mask={mask}" if mask else ""
+            lines.append(f"tl.store({place}, {made[stored[j]]}{masked})")
+        return lines, made
+
+    def scalar_lines(self) -> list[str]:
+        """Scalars in their own dtype."""
+        return [
+            f"x{k} = {cast(f'x{k}', _wide(self.inputs[k].dtype), self.inputs[k].dtype)}"
+            for k in self.scalars
+        ]
+
+
+def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype({"f": np.float64, "u": np.uint64}.get(dtype.kind, np.int64))
+
+
+def function(
+    name: str, arguments: Sequence[str], lines: Sequence[str], fixed: Sequence[str] = ()
+) -> str:
+    """The text of a kernel; the values of scalars are not looked at. Profilers show its name."""
+    kept = [a.split(":")[0] for a in arguments if a.startswith("x")]
+    names = ", ".join([*arguments, *(f"{name}: tl.constexpr" for name in fixed)])
+    decorator = f"@triton.jit(do_not_specialize={kept})" if kept else "@triton.jit"
+    body = [f"    {line}" for line in lines]
+    return "\n".join([decorator, f"def {name}({names}):", *body, "", "", f"run = {name}", ""])
+
+
+def map_source(group: Group, n_axes: int, by_row: bool, wide: bool) -> str:
+    """A kernel over a space of `n_axes` axes.
+
+    `by_row`: a program takes a block of a row; else a block of elements in C order, whose place
+    along each axis is found by division. `wide`: offsets take 64 bits.
+    """
+    last = n_axes - 1
+    sizes = [f"n{d}" for d in range(n_axes)]
+    steps = [[f"s{a}_{d}" for d in range(n_axes)] for a in range(group.n_arrays)]
+    lines = [f"pid = tl.program_id(0){'.to(tl.int64)' if wide else ''}"]
+    if by_row:
+        lines += [f"n_blocks = tl.cdiv(n{last}, BLOCK)", "rest = pid // n_blocks"]
+        lines += [f"c{last} = (pid % n_blocks) * BLOCK + tl.arange(0, BLOCK)"]
+        lines += [f"mask = c{last} < n{last}"]
+        outer = range(last - 1, -1, -1)
+    else:
+        lines += ["rest = pid * BLOCK + tl.arange(0, BLOCK)"]
+        lines += [f"mask = rest < {' * '.join(sizes)}"]
+        outer = range(last, -1, -1)
+    for d in outer:
+        lines += [f"c{d} = rest % n{d}", f"rest = rest // n{d}"] if d else ["c0 = rest"]
+    places = []
+    for a in range(group.n_arrays):
+        offset = " + ".join(f"c{d} * {steps[a][d]}" for d in range(n_axes))
+        places.append(f"p{a} + ({offset})")
+    lines += group.scalar_lines()
+    lines += group.body(places, "mask")[0]
+    arguments = [*group.pointers(), *group.numbers(), *sizes, *(s for each in steps for s in each)]
+    return HEADER + function("steps", arguments, lines, ["BLOCK"])

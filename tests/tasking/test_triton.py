@@ -1,0 +1,422 @@
+"""Generated Triton: the text that is written and, on a GPU, that it computes what NumPy does."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import infinitensor as it
+from infinitensor import jit
+from infinitensor.ops.scalar import Arg, Term
+from infinitensor.ops.words import WORDS
+from infinitensor.tasking import triton_group
+from infinitensor.tasking.generate import Input, Part, Unsupported
+from infinitensor.tasking.triton_kernel import map_kernel, merged_axes
+from infinitensor.tasking.triton_reduce import Reduction, chunk_source, merge_source
+from infinitensor.tasking.triton_source import TYPES, Group, map_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SINGLE, LONG = np.dtype(np.float32), np.dtype(np.int64)
+UNARY = """
+absolute negative positive square sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos
+arctan sinh cosh tanh arcsinh arccosh arctanh floor ceil trunc rint cbrt fabs sign reciprocal isnan
+isinf isfinite logical_not
+""".split()  # noqa: SIM905
+BINARY = """
+add subtract multiply divide maximum minimum fmax fmin fmod power heaviside equal not_equal less
+less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor logical_and logical_or
+logical_xor arctan2 hypot copysign
+""".split()  # noqa: SIM905
+
+
+def one_word(word: str, dtype: np.dtype[Any], made: np.dtype[Any], stored: int) -> Part:
+    n = 1 if word in UNARY else 2
+    args = tuple(Arg(i) for i in range(n))
+    return Part(Term(word, args), (dtype,) * n, (("in", 0), ("in", 1))[:n], made, stored)
+
+
+def group_of(dtype: np.dtype[Any]) -> tuple[Group, list[str]]:
+    """Every word that is generated for a dtype, as one group with an output for each."""
+    inputs = (Input(dtype, False, False),) * 2
+    parts: list[Part] = []
+    words = []
+    for word in (*UNARY, *BINARY):
+        ones = np.ones(1, dtype)
+        try:
+            with np.errstate(all="ignore"):
+                made = WORDS["cpu"][word](*(ones,) * (1 if word in UNARY else 2)).dtype
+            part = one_word(word, dtype, made, 0)
+            map_source(Group((part,), inputs, 1), 1, True, False)
+        except (Unsupported, TypeError):
+            continue
+        if dtype.kind == "f" or made in (dtype, np.dtype(bool)):
+            parts.append(one_word(word, dtype, made, len(parts)))
+            words.append(word)
+    return Group(tuple(parts), inputs, len(parts)), words
+
+
+def chain(n_parts: int = 1) -> Group:
+    tree = Term("add", (Term("multiply", (Arg(0), Arg(1))), Arg(2)))
+    sources = (("in", 0), ("in", 1), ("in", 2))
+    part = Part(tree, (SINGLE,) * 3, sources, SINGLE, 0)
+    array, scalar = Input(SINGLE, False, False), Input(SINGLE, True, False)
+    return Group((part,) * n_parts, (array, array, scalar), 1)
+
+
+# the text --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(TYPES))
+def test_what_is_written_for_every_word_is_python(name: str) -> None:
+    group, words = group_of(np.dtype(name))
+    assert len(words) > 5
+    for n_axes, by_row, wide in ((1, True, False), (3, True, True), (3, False, False)):
+        ast.parse(map_source(group, n_axes, by_row, wide))
+
+
+def test_scalars_are_arguments_so_that_no_value_is_compiled_in() -> None:
+    source = map_source(chain(), 1, True, False)
+    assert 'x2: "fp64"' in source
+    assert "do_not_specialize=['x2']" in source
+
+
+def test_offsets_take_64_bits_only_where_asked() -> None:
+    assert "tl.int64" in map_source(chain(), 2, True, True)
+    assert "tl.int64" not in map_source(chain(), 2, True, False)
+
+
+def test_float32_divides_and_takes_roots_exactly() -> None:
+    group, _ = group_of(SINGLE)
+    source = map_source(group, 1, True, False)
+    assert "tl.div_rn(" in source
+    assert "tl.sqrt_rn(" in source
+    assert " / " not in source.replace(" // ", "")
+
+
+@pytest.mark.parametrize(
+    ("word", "kind", "match"),
+    [
+        ("floor_divide", np.int64, "floor_divide of int64"),
+        ("add", np.complex128, "complex128"),
+        ("left_shift", np.int32, "left_shift of int32"),
+        ("add", np.bool_, "add of booleans"),
+    ],
+)
+def test_what_triton_does_otherwise_is_refused(word: str, kind: Any, match: str) -> None:
+    dtype = np.dtype(kind)
+    part = Part(Term(word, (Arg(0), Arg(1))), (dtype,) * 2, (("in", 0), ("in", 1)), dtype, 0)
+    with pytest.raises(Unsupported, match=match):
+        map_kernel(Group((part,), (Input(dtype, False, False),) * 2, 1))
+
+
+def test_a_cast_to_unsigned_integers_is_refused() -> None:
+    part = Part(Term("cast", (Arg(0),)), (SINGLE,), (("in", 0),), np.dtype(np.uint8), 0)
+    with pytest.raises(Unsupported, match="cast from float32 to uint8"):
+        map_kernel(Group((part,), (Input(SINGLE, False, False),), 1))
+
+
+def test_sums_of_floats_are_merged_by_pairs_and_exact_ones_at_once() -> None:
+    group = chain()
+    total = chunk_source(group, [Reduction("sum", ("step", 0), SINGLE)], 8, 4, False)
+    assert total.count("tl.reduce(tl.reshape") == 3
+    most = chunk_source(group, [Reduction("max", ("step", 0), SINGLE)], 8, 4, False)
+    assert "tl.reshape" not in most
+    for source in (total, most, merge_source([Reduction("moments", ("in", 0), SINGLE)], 4, 2)):
+        ast.parse(source)
+
+
+def test_axes_that_lie_alike_are_walked_as_one() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.zeros(4, 5, 6)
+    assert merged_axes((4, 5, 6), [x, x]) == [(120, [1, 1], False)]
+    row = torch.zeros(6)
+    assert merged_axes((4, 5, 6), [x, row]) == [(20, [6, 0], False), (6, [1, 1], False)]
+    assert merged_axes((4, 5, 6), [x], (0, 1)) == [(20, [6], True), (6, [1], False)]
+    assert merged_axes((1, 1), [x[:1, :1, 0]]) == []
+
+
+def test_without_triton_groups_run_step_by_step_and_say_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(triton_group, "has_triton", lambda: False)
+
+    def steps(ins: list[Any], outs: list[Any], i: int) -> None:
+        outs.append(i)
+
+    run, eager = triton_group.generated(lambda: pytest.fail("asked for code"), steps)
+    assert eager
+    assert run is steps
+
+
+def test_what_triton_fails_on_is_said_once_and_runs_step_by_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Broken(Exception):
+        __module__ = "triton.errors"
+
+    def broken(ins: list[Any], outs: list[Any], i: int) -> None:
+        raise Broken("no room")
+
+    def steps(ins: list[Any], outs: list[Any], i: int) -> None:
+        outs.append(i)
+
+    monkeypatch.setattr(triton_group, "has_triton", lambda: True)
+    run, eager = triton_group.generated(lambda: broken, steps)
+    assert not eager
+    made: list[Any] = []
+    with pytest.warns(RuntimeWarning, match="no room; the group runs step by step"):
+        run([], made, 3)
+    run([], made, 4)
+    assert made == [3, 4]
+
+
+def test_a_source_is_loaded_once_and_can_be_read_back() -> None:
+    import inspect
+
+    source = "def run(x):\n    return x + 1\n"
+    assert jit.load(source) is jit.load(source)
+    assert inspect.getsource(jit.load(source)) == source
+
+
+# on a GPU --------------------------------------------------------------------------------------
+
+
+def operands(dtype: np.dtype[Any]) -> list[np.ndarray]:
+    rng = np.random.default_rng(7)
+    if dtype.kind == "f":
+        a, b = (rng.standard_normal(64).astype(dtype) * 3 for _ in range(2))
+        odd = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 1e-40], dtype)
+        a[:8], b[8:16] = odd, odd
+        return [a, b]
+    if dtype.kind == "b":
+        return [rng.integers(0, 2, 64).astype(dtype) for _ in range(2)]
+    info = np.iinfo(dtype)
+    return [rng.integers(info.min, info.max, 64, dtype, endpoint=True) for _ in range(2)]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", sorted(TYPES))
+def test_every_word_is_what_numpy_says(name: str) -> None:
+    import torch
+
+    dtype = np.dtype(name)
+    group, words = group_of(dtype)
+    ins = operands(dtype)
+    tiles = [torch.from_numpy(x).cuda() for x in ins]
+    made = [part.dtype for part in group.parts]
+    outs = [torch.empty(64, dtype=getattr(torch, d.name), device="cuda") for d in made]
+    map_kernel(group)(tiles, outs, (64,))
+    near = 4 * float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
+    for word, out in zip(words, outs, strict=True):
+        with np.errstate(all="ignore"):
+            wanted = WORDS["cpu"][word](*ins[: 1 if word in UNARY else 2])
+        np.testing.assert_allclose(out.cpu().numpy(), wanted, near, 0, True, word)
+
+
+@pytest.mark.gpu
+def test_plain_arithmetic_has_numpys_bits_and_subnormals() -> None:
+    import torch
+
+    x, y = operands(SINGLE)
+    tiles = [torch.from_numpy(v).cuda() for v in (x, y)]
+    out = torch.empty(64, device="cuda")
+    for scalar in (0.3, 1e-40, 7):  # no other code for other scalars
+        map_kernel(chain())([*tiles, scalar], [out], (64,))
+        with np.errstate(all="ignore"):
+            wanted = x * y + np.float32(scalar)
+        np.testing.assert_array_equal(out.cpu().numpy(), wanted)
+
+
+@pytest.fixture
+def always() -> Iterator[None]:
+    before = it.config.compile, it.config.small_elements
+    it.config.compile, it.config.small_elements = "always", 0
+    yield
+    it.config.compile, it.config.small_elements = before
+
+
+def same(f: Any, *arrays: np.ndarray, rtol: float = 1e-5, devices: str = "cuda:0") -> Any:
+    """A program over tensors gives what it gives over arrays; what was counted."""
+    with it.init(devices), np.errstate(all="ignore"):
+        wanted = f(np, *(x.copy() for x in arrays))
+        made = f(it, *(it.asarray(x) for x in arrays))
+        it.compute(*made)
+        for mine, theirs in zip(made, wanted, strict=True):
+            got = mine.numpy()
+            assert got.dtype == theirs.dtype
+            assert got.shape == np.shape(theirs)
+            size = np.abs(theirs, where=np.isfinite(theirs), out=np.zeros(np.shape(theirs)))
+            np.testing.assert_allclose(got, theirs, rtol, rtol * size.max(initial=0.01))
+        return it.stats()
+
+
+def some(*shape: int, kind: str = "f4") -> np.ndarray:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(kind)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (3, 4), (3, 1), (2, 3, 4), (0, 3), (700, 300)])
+def test_any_shape_stride_and_broadcast(shape: tuple[int, ...], always: None) -> None:
+    def f(xp: Any, x: Any, row: Any) -> list[Any]:
+        return [x.T * 2 + row.T, (x - row) * x, x[..., ::2] * 2 - 1 if x.ndim else x * 2 - 1]
+
+    row = some(*shape[:-1], 1) if shape else some()
+    assert same(f, some(*shape), row)["eager_fallbacks"] == 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("devices", ["cuda:0", "cuda:0*3"])
+@pytest.mark.parametrize("axis", [None, 0, 1, 2, (0, 1), (1, 2), (0, 2)])
+def test_reductions_end_a_group_or_stand_alone(axis: Any, devices: str, always: None) -> None:
+    def f(xp: Any, x: Any) -> list[Any]:
+        y, z = x * 2 + 1, x[1:, ::2, 1:-1] * 3 - 1
+        alone = [x.sum(axis), x.mean(axis), x.var(axis), x.min(axis), x.max(axis), x.std(axis)]
+        return [
+            *alone,
+            z.sum(axis),
+            (x > 0).any(axis),
+            (x > -9).all(axis),
+            y,
+            y.max(axis),
+        ]
+
+    counts = same(f, some(40, 30, 70), devices=devices)
+    assert (counts["eager_fallbacks"] == 0) == (axis != (0, 2))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", ["f2", "f8", "i1", "i4", "u1", "u4", "i8", "?"])
+def test_reductions_in_every_dtype(kind: str, always: None) -> None:
+    def f(xp: Any, x: Any) -> list[Any]:
+        made = [x.sum(0), x.sum(), x.any(1), x.all(), xp.count_nonzero(x, 0), x.mean(1)]
+        return made if kind == "?" else [*made, x.max(0), x.min(), abs(x).max(1)]
+
+    same(f, (some(300, 70) * 20).astype(kind), rtol=1e-2 if kind == "f2" else 1e-5)
+
+
+@pytest.mark.gpu
+def test_nothing_and_nan_reduce_as_in_numpy(always: None) -> None:
+    def f(xp: Any, x: Any) -> list[Any]:
+        return [(x[:0] * 2 + 1).sum(), (x[:0] + 1).sum(0), x.max(0), x.min(), (x * 2).sum(1)]
+
+    x = some(30, 20)
+    x[3, 4], x[5, 6] = np.nan, np.inf
+    same(f, x)
+
+
+@pytest.mark.gpu
+def test_mean_and_variance_are_one_task(always: None) -> None:
+    counts = same(lambda xp, x: [x.mean(0), x.var(0), x.max(0)], some(5000, 50))
+    assert counts["tasks"] == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("devices", ["cuda:0", "cuda:0*2"])
+def test_writes_read_what_was_there_before(devices: str, always: None) -> None:
+    def f(xp: Any, x: Any, y: Any) -> list[Any]:
+        for _ in range(3):
+            inner = x[1:-1, 1:-1] + x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:]
+            x[1:-1, 1:-1] = inner * 0.2
+        x[1:] = x[:-1] * 2 + y[1:]  # all of it is read before any of it is written
+        kept = x + 1
+        x[::2] = x[::2] * 3 - y[::2]
+        y[3:9, 2:5] = (y[2:8, 2:5] + y[4:10, 2:5]) * 0.5
+        part = y[5:40]
+        part[1:-1] = (part[:-2] + part[2:]) * 0.5
+        y[0] = x[1] * 2 + 1
+        return [x, y, kept, x.sum(0)]
+
+    same(f, some(60, 50), some(60, 50) * 2, devices=devices)
+
+
+@pytest.mark.gpu
+def test_a_stencil_is_one_task_a_step(always: None) -> None:
+    def f(xp: Any, x: Any) -> list[Any]:
+        x[1:-1] = (x[1:-1] + x[:-2] + x[2:]) * 0.25
+        return [x]
+
+    assert same(f, some(100, 30))["tasks"] == 1
+
+
+@pytest.mark.gpu
+def test_a_stopped_version_that_is_kept_is_copied_first(always: None) -> None:
+    with it.init("cuda:0"):
+        x = it.asarray(some(50, 40))
+        before = x.copy()
+        view = x.torch()
+        x[1:] = x[:-1] * 2 + 1
+        np.testing.assert_array_equal(x.numpy()[1:], before.numpy()[:-1] * 2 + 1)
+        np.testing.assert_array_equal(view.cpu().numpy(), before.numpy())
+
+
+@pytest.mark.gpu
+def test_bits_do_not_depend_on_the_tiles(monkeypatch: pytest.MonkeyPatch, always: None) -> None:
+    from infinitensor.partition import tiles
+
+    monkeypatch.setitem(tiles.LEAF_ELEMENTS, "cuda", 1 << 12)
+    x = some(3000, 37)
+    found = set()
+    for tile in (1 << 12, 1 << 14, 1 << 16, 0):
+        monkeypatch.setattr(it.config, "tile_elements", tile)
+        with it.init("cuda:0"):
+            given = it.asarray(x)
+            made = [given.sum(), given.sum(0), given.var(0), (given * 2 + 1).sum(), given.std()]
+            found.add(b"".join(m.numpy().tobytes() for m in made))
+    assert len(found) == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs(seed: int, always: None) -> None:
+    def f(xp: Any, *arrays: Any) -> list[Any]:
+        rng = np.random.default_rng(seed)
+        pool = list(arrays)
+        for _ in range(12):
+            a, b = (pool[k] for k in rng.integers(0, len(pool), 2))
+            match rng.integers(0, 8):
+                case 0:
+                    pool.append(a * np.float32(0.5) + b)
+                case 1:
+                    pool.append(xp.where(a > b, a, xp.sqrt(xp.abs(b))))
+                case 2:
+                    pool.append(a - b.mean(0))
+                case 3:
+                    pool.append(xp.maximum(a, b.max(1, keepdims=True)) * np.float32(0.25))
+                case 4:
+                    pool.append((a[::-1] + b) / 2)
+                case 5 if a is not arrays[0]:
+                    a[1:-1] = (a[:-2] + b[2:]) * np.float32(0.5)
+                case 6 if a is not arrays[0]:
+                    a[:, 2:] = b[:, 2:] * 2 - a[:, :-2]
+                case _:
+                    pool.append(xp.exp(-xp.abs(a)) * b)
+        return [*pool[-4:], pool[-1].sum(1), pool[-2].var(0)]
+
+    same(f, some(41, 29), some(41, 29) + 1, some(41, 29) * 2, rtol=1e-3)
+
+
+@pytest.mark.gpu
+def test_what_is_not_generated_is_counted(always: None) -> None:
+    def f(xp: Any, x: Any) -> list[Any]:
+        return [(x // 3) * 2 + 1]
+
+    assert same(f, np.arange(1, 50))["eager_fallbacks"] == 1
+
+
+@pytest.mark.gpu
+def test_masks_transforms_and_sorts_write_straight_into_their_output() -> None:
+    def f(xp: Any, x: Any, z: Any) -> list[Any]:
+        flat = x.reshape(-1)
+        return [
+            flat[flat > 0.5], x[x > 9], x[x > -9], xp.fft.fft(z), xp.fft.ifft(z, norm="ortho"),
+            xp.fft.rfft(x), xp.fft.fft(z, norm="forward"), xp.sort(flat), xp.sort(x, 0),
+            xp.cumsum(flat), xp.cumsum(x, 0),
+        ]  # fmt: skip
+
+    x = some(300, 500)
+    same(f, x, (x + 1j * x[::-1]).astype("c8"), rtol=1e-3)
