@@ -30,12 +30,12 @@ UNIT = 2.0**-8
 """Half a step between numbers around 1: what one rounding may cost."""
 
 
-@pytest.fixture(params=["strict", "default"])
+@pytest.fixture(params=["strict", "default", pytest.param("cuda:0", marks=pytest.mark.gpu)])
 def session(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.param == "default":
         yield
         return
-    with strict("cpu*3"):
+    with strict("cpu*3") if request.param == "strict" else strict(request.param, 0):
         yield
 
 
@@ -278,13 +278,19 @@ def test_torch_and_dlpack_both_ways(session: None) -> None:
     x = given((5, 4))
     there = torch.utils.dlpack.from_dlpack(it.asarray(x))
     assert there.dtype == torch.bfloat16
-    np.testing.assert_array_equal(there.float().numpy(), x.astype("f4"))
-    there += 1  # a copy: ours is not changed
+    np.testing.assert_array_equal(there.float().cpu().numpy(), x.astype("f4"))
+    there = there.cpu() + 1
     for back in (it.asarray(there), it.from_dlpack(there), it.from_dlpack(Foreign(there))):
         assert back.dtype == bfloat16
         np.testing.assert_array_equal(back.numpy(), x + ml_dtypes.bfloat16(1))
-    with pytest.raises(BufferError, match="copy=False"):
-        it.asarray(x).__dlpack__(copy=False, max_version=(1, 0))
+
+
+def test_memory_of_the_host_goes_out_as_a_copy() -> None:
+    x = it.ones(3, dtype=it.bfloat16)
+    torch.utils.dlpack.from_dlpack(x).zero_()
+    assert float(x.sum()) == 3
+    with pytest.raises(BufferError, match="nobody can for bfloat16"):
+        x.__dlpack__(copy=False, max_version=(1, 0))
 
 
 class Foreign:
