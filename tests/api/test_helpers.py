@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import pytest
@@ -172,7 +173,9 @@ def test_questions_are_numpys() -> None:
     assert it.min_scalar_type(3) == np.uint8
     assert it.min_scalar_type(it.asarray(X)) == np.float64
     assert it.mintypecode("fd") == "d"
-    assert it.typename("d") == "double precision"
+    with catch_warnings():
+        simplefilter("ignore")  # deprecated in NumPy 2.5
+        assert it.typename("d") == "double precision"
     path, text = it.einsum_path("ij,jk->ik", it.asarray(X), it.asarray(X.T))
     assert path == ["einsum_path", (0, 1)]
     assert "Optimized" in text

@@ -46,12 +46,10 @@ def views(draw: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         elif kind == "broadcast":
             view = np.broadcast_to(view, (2, *view.shape))
         elif kind == "reshape" and view.size:
-            flat = view.view()
             try:
-                flat.shape = (-1,)
-            except AttributeError:
+                view = np.reshape(view, -1, copy=False)
+            except ValueError:
                 continue
-            view = flat
     return base, view
 
 

@@ -36,7 +36,10 @@ FAMILIES = (
     stencils,
 )
 
-pytestmark = pytest.mark.local
+pytestmark = [
+    pytest.mark.local,
+    pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning"),  # in NumPy 2.5
+]
 
 
 @pytest.fixture(scope="module", params=["default", "strict"])

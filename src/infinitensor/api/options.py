@@ -7,6 +7,7 @@ signatures say. Ufuncs take their options themselves.
 from __future__ import annotations
 
 import inspect
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,8 +37,10 @@ CASTING = {
 }
 """How a result may be cast into `out`; "same_kind" where nothing is said."""
 
-COPIED_BACK = frozenset(("argmin", "argmax", "take", "compress", "choose"))
+COPIED_BACK = frozenset(("argmin", "argmax", "choose"))
 """Here NumPy asks that `out` can be cast to the result, safely, and then copies without asking."""
+TAKING = frozenset(("take", "compress"))
+"""Here it did so before 2.5, and has another rule since: it is asked."""
 
 UFUNC_LIKE: dict[str, dict[str, Any]] = {
     "clip": {"where": True, "dtype": None, "casting": "same_kind"}
@@ -131,7 +134,11 @@ def _into(name: str, found: Any, out: Tensor) -> Tensor:
             f"{name}: output array is not acceptable: out has shape {out.shape} and dtype "
             f"{out.dtype}, the result {found.shape} and {found.dtype}"
         )
-    if name in COPIED_BACK:
+    if name in TAKING:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            np.take(np.zeros(1, found.dtype), [0], out=np.zeros(1, out.dtype))
+    elif name in COPIED_BACK:
         _check_cast(name, out, found, "safe")
     else:
         _check_cast(name, found, out, casting)
