@@ -1,7 +1,7 @@
 """Random numbers that depend on the seed and the element's index, never on tiles or devices.
 
 Element i of a tensor is a hash of (seed, i): two rounds of SplitMix64's mixer over a Weyl sequence.
-All arithmetic wraps in int64, which gives the same bits in NumPy and torch.
+All arithmetic wraps in int64, which gives the same bits in NumPy, torch and C (`random.c`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from infinitensor.dtypes import as_dtype
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.creation import creation_form, shape_of
+from infinitensor.ops.loops import loop
 from infinitensor.ops.registry import broadcast_form, op
 
 if TYPE_CHECKING:
@@ -74,6 +75,29 @@ def flat_index(xp: Any, out: Any, at: At, shape: tuple[int, ...]) -> Any:
     return index
 
 
+def filled(xp: Any, name: str, out: Any, at: At, shape: tuple[int, ...], *args: Any) -> bool:
+    """Whether a loop in C made the tile: line by line of elements that are neighbours in the whole.
+
+    `args` begin with the seed; what follows it is given behind the first index and the length.
+    """
+    fill = loop("random", name, out.dtype) if xp is np and out.flags.c_contiguous else None
+    if fill is None or not out.size:
+        return False
+    seed, *rest = args
+    box = at.outputs[0]
+    first = len(shape)  # of the axes that lie side by side: whole ones, and the one before them
+    while first and prod(out.shape[first:]) == prod(shape[first:]):
+        first -= 1
+    borders = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    start = sum(lo * border for (lo, _), border in zip(box, borders, strict=True))
+    lines = out.reshape(*out.shape[:first], -1)
+    for lead in np.ndindex(lines.shape[:-1]):
+        line = lines[lead]
+        at_first = start + sum(i * border for i, border in zip(lead, borders, strict=False))
+        fill(signed(int(seed)), at_first, line.size, *rest, line)
+    return True
+
+
 def words(seed: Any, index: Any, stream: int) -> Any:
     """64 random bits for each index, as int64; the index array is used up."""
     key = _mixed(int(seed) + (stream + 1) * 0xD1B54A32D192ED03)
@@ -131,8 +155,11 @@ def _random_bits(seed: Spec, shape: Any) -> Call:
 def _uniform_kernel(
     xp: Any, seed: Any, low: Any, high: Any, out: Any, at: At, shape: tuple[int, ...], n_bits: int
 ) -> None:
+    span = float(high) - float(low)
+    if filled(xp, "uniform", out, at, shape, seed, n_bits, span, float(low)):
+        return
     unit = _unit(xp, _bits(xp, seed, out, at, shape), n_bits)
-    unit *= float(high) - float(low)
+    unit *= span
     unit += float(low)
     out[...] = unit
 
@@ -156,7 +183,8 @@ def _random_uniform(seed: Spec, low: Spec, high: Spec, shape: Any, dtype: Any = 
 
 
 def _open_kernel(xp: Any, seed: Any, out: Any, at: At, shape: tuple[int, ...]) -> None:
-    out[...] = open_unit(xp, _bits(xp, seed, out, at, shape))
+    if not filled(xp, "fractions", out, at, shape, seed):
+        out[...] = open_unit(xp, _bits(xp, seed, out, at, shape))
 
 
 @op("_random_open", "creation", "seed", kernel=_open_kernel, **_ENTRY)
@@ -170,6 +198,8 @@ def _normal_kernel(
     xp: Any, seed: Any, loc: Any, scale: Any, out: Any, at: At, shape: tuple[int, ...]
 ) -> None:
     """By the inverse distribution function."""
+    if filled(xp, "normal", out, at, shape, seed, float(scale), float(loc)):
+        return
     unit = open_unit(xp, _bits(xp, seed, out, at, shape))
     if xp is np:
         from scipy.special import ndtri
@@ -206,6 +236,9 @@ def _integers_kernel(
 ) -> None:
     """low + floor(span * u), u a fraction of 64 bits, or of 128 where the range is that long."""
     low, span = (int(x) if np.ndim(x) == 0 else x for x in (low, span))
+    plain = np.ndim(low) == np.ndim(span) == 0 and 0 < span <= 2**32
+    if plain and filled(xp, "integers", out, at, shape, seed, span, signed(low)):
+        return
     bits = _bits(xp, seed, out, at, shape)
     word, low_word = _high_product(bits, span)
     if np.ndim(span) or not 0 < span <= 2**32:

@@ -14,7 +14,7 @@ import numpy as np
 from infinitensor.dtypes import float64, int64
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.creation import shape_of
-from infinitensor.ops.random import flat_index, open_unit, words
+from infinitensor.ops.random import filled, flat_index, open_unit, words
 from infinitensor.ops.registry import broadcast_form, op
 
 if TYPE_CHECKING:
@@ -136,6 +136,9 @@ def _gamma_kernel(
     xp: Any, seed: Any, a: Any, out: Any, at: At, shape: tuple[int, ...], log: bool
 ) -> None:
     """Below shape 1: that of shape a + 1 times a uniform number to the power 1 / a."""
+    scalar = xp is np and np.ndim(a) == 0
+    if scalar and filled(xp, "gamma_numbers", out, at, shape, seed, float(a), int(log)):
+        return
     index, a = flat_index(xp, out, at, shape).reshape(-1), _line(xp, a, out)
     lifted = xp.where(a < 1, a + 1, a)
     line = try_until_accepted(xp, seed, index, (lifted,), _draw_gamma)
