@@ -12,6 +12,7 @@ from infinitensor.dtypes import int64, kind_of, to_torch
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.bridge import as_signed
 from infinitensor.ops.gather import c_strides, gather_form, is_empty
+from infinitensor.ops.loops import loop
 from infinitensor.ops.registry import op, program
 from infinitensor.ops.words import WORDS
 
@@ -175,6 +176,9 @@ def _scatter_kernel(
     if index[0] is None:
         return
     ndim = index[0].ndim
+    on_rows = xp is np and axes == (0,) and position == 0
+    if on_rows and _scattered(index[0], value, out, at, mode, sizes[0]):
+        return
     flats = [
         checked_index(xp, i.reshape(-1), n, axis)
         for i, n, axis in zip(index, sizes, axes, strict=True)
@@ -198,6 +202,26 @@ def _scatter_kernel(
         _write_torch(as_signed(target), where, as_signed(rows.to(out.dtype))[inside], mode)
     else:
         _apply_torch(target, where, rows[inside], mode, loop)
+
+
+def _scattered(index: Any, value: Any, out: Any, at: At, mode: str, size: int) -> bool:
+    """Whether a loop in C wrote the rows that fall into the tile; it passes over the index once."""
+    names = {"set": "put_rows", "add": "add_rows"}
+    if mode not in names or value is None or value.dtype != out.dtype or index.dtype != int64:
+        return False
+    if mode == "add" and out.dtype.kind == "b":
+        return False
+    find, write = (loop("index", name, out.dtype) for name in ("find_hits", names[mode]))
+    if find is None or write is None or not out.flags.c_contiguous or not out.size:
+        return False
+    index, value = np.ascontiguousarray(index), np.ascontiguousarray(value)
+    lo, hi = at.outputs[0][0]
+    hits = np.empty(max(index.size, 1), np.int64)
+    n_hits = find(index, index.size, size, lo, hi, hits)
+    if n_hits < 0:
+        raise IndexError(f"index {hits[0]} is out of bounds for axis 0 with size {size}")
+    write(out, out.size // (hi - lo), index, size, lo, hits, n_hits, value)
+    return True
 
 
 def _write_numpy(target: Any, index: tuple[Any, ...], rows: Any, mode: str) -> None:

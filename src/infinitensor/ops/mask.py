@@ -14,6 +14,7 @@ from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.bridge import as_signed
 from infinitensor.ops.compact import compact
 from infinitensor.ops.gather import gather_form, is_empty
+from infinitensor.ops.loops import loop
 from infinitensor.ops.registry import op, program
 
 if TYPE_CHECKING:
@@ -61,12 +62,23 @@ def _mask_kernel(
         held = int(prefix[min(-(-source[0][1] // block), len(counts))]) - before
         if (lo, hi) == (before, before + held) and compact(as_signed(x), mask, as_signed(out)):
             return
+    choose = _loop_over("choose", xp, mask, x, out)
+    if choose is not None and x.shape == mask.shape:
+        choose(mask, lo - before, hi - lo, x, out)
+        return
     index = xp.nonzero(mask) if xp is np else xp.nonzero(mask, as_tuple=True)
     part = tuple(i[lo - before : hi - before] for i in index)
     if xp is np:
         out[...] = x[part]
     else:
         as_signed(out)[...] = as_signed(x)[part]
+
+
+def _loop_over(name: str, xp: Any, mask: Any, *arrays: Any) -> Any:
+    """The loop in C, where the mask and the others lie side by side."""
+    if xp is not np or not all(a.flags.c_contiguous for a in (mask, *arrays)):
+        return None
+    return loop("index", name, arrays[-1].dtype)
 
 
 def _blocks(mask: Any, block: int) -> tuple[int, ...]:
@@ -121,6 +133,10 @@ def _where_kernel(
     first = source[0][0]
     lo, hi = at.outputs[0][0]
     before = int(_prefix(counts)[first // block])
+    places = _loop_over("places", xp, mask, out) if mask.ndim == 1 else None
+    if places is not None:
+        places(mask, lo - before, hi - lo, first, out)
+        return
     index = xp.nonzero(mask) if xp is np else xp.nonzero(mask, as_tuple=True)
     outs = out if isinstance(out, tuple) else (out,)
     for axis, (i, target) in enumerate(zip(index, outs, strict=True)):
@@ -149,6 +165,37 @@ def _nonzero_fill(mask: Spec, counts: tuple[int, ...], block: int) -> Call:
     return call(form, *(Spec(shape, int64),) * mask.ndim, counts=tuple(counts), block=block)
 
 
+def _counts_need(box: Box, specs: Sequence[Spec], *, block: int) -> tuple[Box | None, ...]:
+    if is_empty(box):
+        return (None,)
+    (lo, hi), shape = box[0], specs[0].shape
+    return (((lo * block, min(hi * block, shape[0])), *((0, n) for n in shape[1:])),)
+
+
+def _counts_kernel(xp: Any, mask: Any, out: Any, at: At, block: int) -> None:
+    if mask is not None:
+        for i in range(out.shape[0]):
+            out[i] = xp.count_nonzero(mask[i * block : (i + 1) * block])
+
+
+@op(
+    "_mask_counts",
+    "gather",
+    "mask",
+    kernel=_counts_kernel,
+    need=_counts_need,
+    grain=lambda block: block,
+    scratch_bytes=lambda ins, outs, params: 1024,
+    cases=lambda rng: [((mask, block), {}) for (_, mask, _, block), _ in _mask_cases(rng)],
+    oracle=lambda mask, block: np.array(_blocks(mask, block), np.int64),
+    same="equal",
+)
+def _mask_counts(mask: Spec, block: int) -> Call:
+    """How many entries each block of leading rows of a mask holds."""
+    shape = (-(-mask.shape[0] // block),)
+    return call(gather_form((mask,), shape), Spec(shape, int64), block=block)
+
+
 def count_pass(xp: Any, mask: Any) -> tuple[tuple[int, ...], int]:
     """How many entries each block of leading rows holds, computed now, and the block's rows."""
     n, width = mask.shape[0], prod(mask.shape[1:])
@@ -156,12 +203,7 @@ def count_pass(xp: Any, mask: Any) -> tuple[tuple[int, ...], int]:
         return ((0,), max(n, 1))
     fit = max(xp.block(n * width) // width, 1)
     block = n if fit >= n else 1 << (fit.bit_length() - 1)
-    n_blocks = -(-n // block)
-    padded = mask.reshape(n, width)
-    if n_blocks * block != n:
-        padded = xp._pad(padded, False, ((0, n_blocks * block - n), (0, 0)))
-    counts = xp.count_nonzero(padded.reshape(n_blocks, block * width), axis=1)
-    return tuple(np.asarray(xp.force(counts)).tolist()), block
+    return tuple(np.asarray(xp.force(xp._mask_counts(mask, block))).tolist()), block
 
 
 def as_mask(x: Any) -> Any:

@@ -270,3 +270,30 @@ int64_t merge_index(const T *line, const int64_t *index, int64_t n, int64_t run,
     merge_indexed(&pieces, 0, k, (Buffer){spare, out}, (Buffer){spare + hi - lo, spare_index});
     return 0;
 }
+
+/* --- top k ----------------------------------------------------------------------------------- */
+
+/* The first k of each line in order, rising or (`largest`) falling; of equal ones the earlier is first, NaN is the
+   largest of all. Their places, `first` added. For few k: each better one is inserted among the best so far. */
+int64_t first_k(const T *x, int64_t n_lines, int64_t n, int64_t k, int64_t largest, int64_t first, T *values, int64_t *places, U *best) {
+    U turn = largest ? (U)~(U)0 : 0;
+    for (int64_t line = 0; line < n_lines; line++, x += n, values += k, places += k) {
+        int64_t count = 0;
+        for (int64_t i = 0; i < n; i++) {
+            U key = stable_key_of(x[i]) ^ turn;
+            if (count == k && key >= best[k - 1]) continue;
+            int64_t at = count < k ? count++ : k - 1;
+            for (; at > 0 && best[at - 1] > key; at--) {
+                best[at] = best[at - 1];
+                places[at] = places[at - 1];
+            }
+            best[at] = key;
+            places[at] = i;
+        }
+        for (int64_t j = 0; j < k; j++) {
+            values[j] = x[places[j]];
+            places[j] += first;
+        }
+    }
+    return 0;
+}
