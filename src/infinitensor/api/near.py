@@ -140,7 +140,10 @@ def applied(like: np.ufunc, args: tuple[Any, ...]) -> Tensor | None:
                 values = x._seen
             else:
                 cell = x._cell
-                values = x._seen if x._seen_of is cell.version else near(x)
+                version = cell.version
+                if version.host is None:
+                    return None
+                values = x._seen if x._seen_of is version else near(x)
                 if values is None:
                     return None
                 home = cell.session

@@ -55,19 +55,23 @@ class Quick:
         self.takes_scalars = op.kind == "elementwise"
         self.known: dict[Any, Known] = {}
 
-    def _key(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
+    def _key(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Session | None]:
+        """What a call is known by, and the session of its first tensor."""
         key: list[Any] = []
+        session = None
         for x in args:
             kind = type(x)
             if kind is Tensor:
                 key += (x._shape, x._dtype)
+                if session is None:
+                    session = x._owner or x._cell.session
             elif self.takes_scalars:
                 key.append(kind)
             else:
                 key += (kind, x)
         for name, value in options.items():
             key += (name, type(value), value)
-        return tuple(key)
+        return tuple(key), session
 
     def learn(self, args: tuple[Any, ...], options: dict[str, Any], call: Call) -> None:
         """Remember a call; only of tensors given by position, and Python numbers."""
@@ -85,24 +89,18 @@ class Quick:
         if len(self.known) > 4096:
             self.known.clear()
         try:
-            self.known[self._key(args, options)] = Known(call, tuple(shapes))
+            self.known[self._key(args, options)[0]] = Known(call, tuple(shapes))
         except TypeError:  # an argument that cannot be looked up
             return
 
     def made(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """The result of a known call; None for any other."""
+        key, session = self._key(args, options)
         try:
-            found = self.known.get(self._key(args, options))
-        except TypeError:
+            found = self.known.get(key)
+        except TypeError:  # an argument that cannot be looked up
             return None
-        if found is None:
-            return None
-        session = None
-        for x in args:
-            if type(x) is Tensor:
-                session = x._owner or x._cell.session
-                break
-        else:
+        if found is None or session is None:
             return None
         if found.largest <= config.small_elements:
             made = self._at_once(session, found, args)
