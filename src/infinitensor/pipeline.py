@@ -78,7 +78,8 @@ def prepare(graph: Graph, mesh: Mesh, tile_elements: int, budgets: Sequence[int]
     Where it does not fit, smaller tiles are tried a bounded number of times; then
     `MemoryBudgetError` names the op, the need and the line. Nothing has run by then.
     """
-    analysed = analyse(graph)
+    # one memory: tasks may look into any tile
+    analysed = analyse(graph, renews=mesh.kind == "cpu" and mesh.n_devices == 1)
     refuse_impossible(analysed, mesh, budgets)
     donated = [leaf.donated for leaf in graph.leaves]
     bound = tile_elements

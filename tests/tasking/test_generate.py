@@ -74,7 +74,7 @@ def test_every_word_is_what_numpy_says(name: str) -> None:
         Part(term, (dtype,) * len(term.args), (("in", 0), ("in", 1))[: len(term.args)], made, k)
         for k, (term, made) in enumerate(words)
     ]
-    run = compiled_kernel(parts, [Input(dtype, False, False)] * 2, len(parts))
+    run = compiled_kernel(tuple(parts), (Input(dtype, False, False),) * 2, len(parts))
     ins = operands(dtype)
     outs = [np.empty(64, made) for _, made in words]
     run(ins, outs, (64,))
@@ -93,8 +93,8 @@ def test_plain_arithmetic_has_numpys_bits() -> None:
     x, y = operands(dtype)
     tree = Term("add", (Term("multiply", (Arg(0), Arg(1))), Arg(1)))
     run = compiled_kernel(
-        [Part(tree, (dtype, dtype), (("in", 0), ("in", 1)), dtype, 0)],
-        [Input(dtype, False, False)] * 2,
+        (Part(tree, (dtype, dtype), (("in", 0), ("in", 1)), dtype, 0),),
+        (Input(dtype, False, False),) * 2,
         1,
     )
     out = np.empty(64, dtype)
@@ -110,9 +110,9 @@ def test_any_shape_broadcast_and_stride(shape: tuple[int, ...]) -> None:
     tree = Term("add", (Term("multiply", (Arg(0), Arg(1))), Arg(2)))
     x = rng.standard_normal(shape[::-1]).T
     row = rng.standard_normal((*shape[:-1], 1)) if shape else rng.standard_normal(())
-    inputs = [Input(dtype, False, False), Input(dtype, False, True), Input(dtype, True, False)]
+    inputs = (Input(dtype, False, False), Input(dtype, False, True), Input(dtype, True, False))
     run = compiled_kernel(
-        [Part(tree, (dtype,) * 3, (("in", 0), ("in", 1), ("in", 2)), dtype, 0)], inputs, 1
+        (Part(tree, (dtype,) * 3, (("in", 0), ("in", 1), ("in", 2)), dtype, 0),), inputs, 1
     )
     wide = np.full((*shape[:-1], 2 * shape[-1]) if shape else (), np.nan)
     out = wide[..., ::2] if shape else wide

@@ -51,7 +51,7 @@ def applied(words: list[str], dtype: np.dtype[Any], ins: list[np.ndarray]) -> li
         Part(Term(word, tuple(Arg(i) for i in range(n))), (dtype,) * n, sources, dtype, k)
         for k, word in enumerate(words)
     ]
-    run = compiled_kernel(parts, [Input(dtype, False, False)] * n, len(words))
+    run = compiled_kernel(tuple(parts), (Input(dtype, False, False),) * n, len(words))
     outs = [np.empty_like(ins[0]) for _ in words]
     run(ins, outs, ins[0].shape)
     return outs

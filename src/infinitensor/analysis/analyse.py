@@ -10,14 +10,15 @@ from infinitensor.analysis.versions import place_versions
 from infinitensor.ir.graph import Analysed, Graph
 
 
-def analyse(graph: Graph) -> Analysed:
+def analyse(graph: Graph, renews: bool = False) -> Analysed:
     """Merge equal nodes, decide which writes go in place, group what shares an iteration space,
     and count what depends on what.
 
+    `renews` allows writes to make tiles of their own (`place_versions`).
     Takes time linear in nodes and accesses (bounded by joins where many overlap).
     """
     graph, merged = merge_equal(graph)
-    graph, roots, shared = place_versions(graph)
+    graph, roots, shared = place_versions(graph, renews)
     groups = find_groups(graph, roots)
     needed = find_needed(graph, roots)
     dependence = find_dependence(graph, groups, roots, shared)

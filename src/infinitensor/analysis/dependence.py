@@ -17,7 +17,7 @@ def find_dependence(
     graph: Graph, groups: tuple[Group, ...], roots: tuple[int, ...], shared: int
 ) -> Dependence:
     """Edges between groups: read-after-write per region, and what in-place writes must wait for."""
-    written = {roots[node.outs[0]] for node in graph.nodes if node.op.kind == "update"}
+    written = {roots[node.outs[0]] for node in graph.nodes if node.in_place}
     levels: list[int] = []
     made_by: dict[int, int] = {}
     trackers: dict[int, Tracker] = {}
@@ -39,7 +39,7 @@ def find_dependence(
         is_join.append(False)
         for n in group.nodes:
             node = graph.nodes[n]
-            skip = 1 if node.op.kind == "update" else 0
+            skip = 1 if node.in_place else 0
             for operand in node.operands[skip:]:
                 if operand.value < 0:
                     continue

@@ -19,9 +19,9 @@ JOINING = ("elementwise", "creation")
 def find_groups(graph: Graph, roots: tuple[int, ...]) -> tuple[Group, ...]:
     """Groups in the order of their last nodes, which is a legal order to run them in.
 
-    An elementwise node or a creation joins the group of the elementwise node or reduction that
-    reads its result whole, if every other reader is in that group too or comes later, and if no
-    write in between changes what it reads. Takes time linear in nodes and reads.
+    An elementwise node or a creation joins the group of the elementwise node, reduction or renewing
+    write that reads its result whole, if every other reader is in that group too or comes later,
+    and if no write in between changes what it reads. Takes time linear in nodes and reads.
     """
     return _Fusion(graph, roots).groups()
 
@@ -57,7 +57,7 @@ class _Fusion:
             for operand in node.operands:
                 if operand.value >= 0:
                     self.readers.setdefault(operand.value, []).append(i)
-            if node.op.kind == "update":
+            if node.in_place:
                 self.writes.setdefault(roots[node.outs[0]], []).append(i)
 
     def groups(self) -> tuple[Group, ...]:
@@ -69,14 +69,15 @@ class _Fusion:
 
     def alone(self, i: int, node: Node) -> _Growing:
         group = _Growing([i], [i], [])
-        for operand in node.operands:
+        for at, operand in enumerate(node.operands):
             if operand.value < 0:
                 continue
             if self.roots[operand.value] in self.writes:
                 group.exposed.append((i, self.roots[operand.value]))
             maker = self.producer.get(operand.value)
             if maker is not None:
-                (group.makers if operand.access is None else group.looked_into).append(maker)
+                whole = operand.access is None and not (node.renews and at == 0)
+                (group.makers if whole else group.looked_into).append(maker)
         return group
 
     def last_of(self, n: int) -> int:
@@ -119,11 +120,13 @@ class _Fusion:
         last, node = self.graph.nodes[i], self.graph.nodes[maker]
         if len(other.members) + len(group.members) > LONGEST or node.op.kind not in JOINING:
             return False
-        space = (
-            self.graph.specs[last.operands[0].value].shape
-            if last.op.kind == "reduction"
-            else last.call.outs[0].shape
-        )
+        if last.renews and not self.is_hidden(maker, i):
+            return False
+        space = last.call.outs[0].shape
+        if last.op.kind == "reduction":
+            space = self.graph.specs[last.operands[0].value].shape
+        elif last.renews:
+            space = last.shapes[1]
         if node.call.outs[0].shape != space or self.roots[node.outs[0]] in self.writes:
             return False
         for q in other.open:
@@ -139,6 +142,18 @@ class _Fusion:
             return False
         return not any(self.is_written_between(root, q, i) for q, root in other.exposed)
 
+    def is_hidden(self, maker: int, i: int) -> bool:
+        """Whether only the group of i would see what the group of `maker` makes."""
+        other = self.growing[maker]
+        return all(self.graph.nodes[q].op.kind == "elementwise" for q in other.members) and all(
+            self.graph.nodes[q].outs[0] not in self.graph.kept
+            and all(
+                self.last_of(r) in (i, maker)
+                for r in self.readers.get(self.graph.nodes[q].outs[0], ())
+            )
+            for q in other.members
+        )
+
     def is_written_between(self, root: int, q: int, i: int) -> bool:
         """Whether something writes to a root after q and no later than i."""
         between = self.writes[root]
@@ -147,7 +162,7 @@ class _Fusion:
 
 
 def _can_end(node: Node) -> bool:
-    if node.op.kind == "elementwise":
+    if node.op.kind == "elementwise" or node.renews:
         return True
     labels = node.call.form.inputs
     return node.op.kind == "reduction" and len(labels) == 1 and None not in labels[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,11 @@ if TYPE_CHECKING:
     from infinitensor.ir.op import Spec
 
 
-def place_versions(graph: Graph) -> tuple[Graph, tuple[int, ...], int]:
+def place_versions(graph: Graph, renews: bool) -> tuple[Graph, tuple[int, ...], int]:
     """Every update in place, after a copy where the version before must live on.
+
+    With `renews`, a write of computed values to most of a tensor makes new tiles instead: they are
+    computed where they belong, from tiles that stay as they are (`x[1:-1] = x[:-2] + x[2:]`).
 
     Recorded order is a legal order in which each reader of a version comes before the write that
     replaces it, so in place is right unless the old version is kept, belongs to somebody else, or
@@ -26,11 +30,16 @@ def place_versions(graph: Graph) -> tuple[Graph, tuple[int, ...], int]:
     roots = list(range(len(specs)))
     nodes: list[Node] = []
     shared = 0
+    computed = find_computed(graph) if renews else frozenset()
+    staying = {leaf.value for leaf in graph.leaves if leaf.partly}
     for node in graph.nodes:
         if node.op.kind != "update":
             nodes.append(node)
             continue
         base = node.operands[0].value
+        if roots[base] not in staying and can_renew(node, graph, computed):
+            nodes.append(replace(node, renews=True))
+            continue
         reads_itself = node.region is None and any(o.value == base for o in node.operands[1:])
         if base in lasting or reads_itself:
             nodes.append(copy_node(base, len(specs), specs[base], node.site))
@@ -43,6 +52,37 @@ def place_versions(graph: Graph) -> tuple[Graph, tuple[int, ...], int]:
         roots[node.outs[0]] = roots[base]
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes), specs=tuple(specs)), tuple(roots), shared
+
+
+def find_computed(graph: Graph) -> frozenset[int]:
+    """Values that an elementwise node makes and one operand reads."""
+    n_readers = Counter(o.value for node in graph.nodes for o in node.operands)
+    return frozenset(
+        node.outs[0]
+        for node in graph.nodes
+        if node.op.kind == "elementwise"
+        and n_readers[node.outs[0]] == 1
+        and node.outs[0] not in graph.kept
+    )
+
+
+def can_renew(node: Node, graph: Graph, computed: frozenset[int]) -> bool:
+    """Whether a write is of computed values of the same dtype to a box of half a tensor or more."""
+    region = node.region
+    if region is None or region.part or node.operands[1].value not in computed:
+        return False
+    base, value = (graph.specs[operand.value] for operand in node.operands[:2])
+    return (
+        node.operands[1].access is None
+        and value.dtype == base.dtype
+        and value.shape == node.shapes[1]
+        and all(
+            walked is not None and walked[0] == axis and walked[2] == 1
+            for axis, walked in enumerate(region.axes)
+        )
+        and len(region.axes) == base.ndim
+        and 2 * value.n_elements >= base.n_elements > 0
+    )
 
 
 def copy_node(source: int, target: int, spec: Spec, site: object) -> Node:

@@ -207,12 +207,14 @@ def _node(session: Session, op: Op, call: Call, operands: Sequence[Any], site: S
 
 def _wait(session: Session, node: Node, site: Site) -> list[Version]:
     versions = []
+    is_write = node.op.kind == "update"
+    session.writes |= is_write
     for k, spec in enumerate(node.call.outs):
         version = Version(session, spec.shape, spec.dtype)
         version.node = node
         version.out = k
         versions.append(version)
-        if node.op.kind != "update":  # goes in place: it holds no more than its base
+        if not is_write:  # goes in place: it holds no more than its base
             session.waiting_bytes += spec.n_bytes
     node.alive = len(versions)
     node.outs = tuple(weakref.ref(version) for version in versions)
@@ -222,20 +224,34 @@ def _wait(session: Session, node: Node, site: Site) -> list[Version]:
 
 def waits(session: Session, outs: Any, site: Site, *versions: Version) -> None:
     """Put what a node makes on the tape; evaluate what is live if too much is on it."""
+    if session.cut_next:
+        session.cut_next = False
+        evaluate_all(session)
     tape = session.tape
     tape += outs
     n = len(tape)
     limit = config.max_recorded_nodes
     if n > limit or (session.waiting_bytes > config.max_recorded_bytes and n >= FEW):
-        _cut(session, site, versions, n > 2 * limit)
+        node = versions[0].node
+        is_write = node is not None and node.op.kind == "update"
+        _cut(session, (site.key(), is_write), versions, n > 2 * limit)
 
 
-def _cut(session: Session, site: Site, fresh: tuple[Version, ...], overdue: bool) -> None:
-    """Evaluate what is live, here if a loop was cut here before, or if it cannot wait longer."""
+def _cut(
+    session: Session, here: tuple[Any, bool], fresh: tuple[Version, ...], overdue: bool
+) -> None:
+    """Evaluate what is live, here if a loop was cut here before, or if it cannot wait longer.
+
+    Behind a write nothing is left that was computed only to be written.
+    """
     far = overdue or session.waiting_bytes > 2 * config.max_recorded_bytes
-    if session.cut_site is not None and session.cut_site != site.key() and not far:
+    known = session.cut_site
+    if not far and (known != here if known is not None else session.writes and not here[1]):
         return
-    session.cut_site = site.key()
+    session.cut_site = here if here[1] or not session.writes else None
+    if here[1] and not far:
+        session.cut_next = True
+        return
     for version in fresh:
         version.live += 1
     try:

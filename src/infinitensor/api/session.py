@@ -71,6 +71,10 @@ class Session:
         self.cut_site: Any = None
         self.elements = (0, 0)
         """The call at which a single element was last written, and how many were in a row."""
+        self.writes = False
+        """Whether something was written to: then a loop is cut behind a write, if it can wait."""
+        self.cut_next = False
+        """Whether it is cut before the next call: the caller still holds what was just written."""
         self.plans: OrderedDict[Any, Any] = OrderedDict()
         self.counts = dict.fromkeys(COUNTS, 0)
         self.seq = 0

@@ -25,8 +25,9 @@ class Operand:
 class Node:
     """One op applied. `outs` are value numbers.
 
-    An update (`op.kind == "update"`) changes operand 0 in place: its output is the next version of
-    that value, on the same tiles. `region` is the part it writes, where the op is a plain write.
+    An update (`op.kind == "update"`) changes operand 0: its output is the next version of that
+    value, on the same tiles unless it renews them. `region` is the part it writes, where the op is
+    a plain write.
     """
 
     op: Op
@@ -37,6 +38,13 @@ class Node:
     shapes: tuple[tuple[int, ...], ...] = ()
     """The shape of each operand as this node sees it."""
     region: Access | None = None
+    renews: bool = False
+    """Of an update: its output has tiles of its own, and the version before stays as it is."""
+
+    @property
+    def in_place(self) -> bool:
+        """Whether it changes the tiles of its first operand."""
+        return self.op.kind == "update" and not self.renews
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +72,8 @@ class Graph:
 class Group:
     """Nodes that share one iteration space and run as one task a tile, in order.
 
-    Only the last may be other than elementwise (a reduction of what the others make).
+    Only the last may be other than elementwise (a reduction of what the others make, or a write of
+    it that renews).
     """
 
     nodes: tuple[int, ...]

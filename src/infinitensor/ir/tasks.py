@@ -57,7 +57,7 @@ class Family:
     """Tasks of one kind: an op over an index grid.
 
     `run(ins, outs, i)` is the kernel of task i. Tasks with a varying number of inputs (fetches,
-    combines) have them in `many` as (borders, tiles).
+    combines, windows) have them in `many` as (borders, tiles); those of `reads` come after.
     """
 
     first: int

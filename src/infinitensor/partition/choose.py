@@ -55,7 +55,11 @@ def choose(analysed: Analysed, mesh: Mesh, tile_elements: int) -> Plan:
                 plans.append(plan)
                 continue
         space = space_of(graph, group, leaving)
-        if space.last.op.kind == "update":
+        if node.renews:
+            layout = layouts[roots[node.operands[0].value]]
+            plan = GroupPlan(space, layout.cuts, layout.owner_array)
+            layouts[node.outs[0]] = layout
+        elif node.op.kind == "update":
             layout = layouts[roots[space.last.outs[0]]]
             plan = plan_update(space, layout, graph.specs[roots[space.last.outs[0]]].shape)
             layouts[space.last.outs[0]] = layout

@@ -29,10 +29,13 @@ if TYPE_CHECKING:
 def route(plan: Plan) -> Moves:
     """Routes of every operand of every group. Linear in tasks; vectorised on aligned tiles."""
     router = _Router(plan)
-    routes = []
+    routes: list[tuple[Route, ...]] = []
     writes: dict[int, np.ndarray] = {}
     alike: dict[Any, tuple[Route, ...]] = {}
     for g, group in enumerate(plan.groups):
+        if group.space.last.renews:  # its tasks find their own way (`tasking/window.py`)
+            routes.append(())
+            continue
         if group.tiles is not None and group.space.last.region is not None:
             writes[g] = write_boxes(group)
         found = alike.get(group.kin) if group.kin is not None else None

@@ -277,10 +277,10 @@ class Run:
         self, family: Family, i: int, array: Callable[[int], Any] | None = None
     ) -> list[Any]:
         array = array or self._array
+        ins: list[Any] = []
         if family.many is not None:
             borders, sources = family.many
-            return [array(t) for t in sources[borders[i] : borders[i + 1]].tolist()]
-        ins: list[Any] = []
+            ins = [array(t) for t in sources[borders[i] : borders[i + 1]].tolist()]
         for column in family.reads:
             tile = int(column.tiles[i])
             if column.scalar:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from functools import lru_cache
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,61 +15,113 @@ from infinitensor.native import library
 from infinitensor.tasking.loops import source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from infinitensor.tasking.folds import Fold
     from infinitensor.tasking.generate import Input, Part
 
 
+@lru_cache(maxsize=1024)
 def compiled_kernel(
-    parts: Sequence[Part],
-    inputs: Sequence[Input],
+    parts: tuple[Part, ...],
+    inputs: tuple[Input, ...],
     n_outs: int,
-    folds: Sequence[Fold] = (),
+    folds: tuple[Fold, ...] = (),
     axes: tuple[int, ...] = (),
-) -> Callable[[Sequence[Any], Sequence[Any], tuple[int, ...]], None]:
-    """`run(ins, outs, shape)`: the steps of a group in one pass; compiled at its first call.
+) -> Compiled:
+    """The steps of a group in one pass; compiled at its first call."""
+    return Compiled(parts, inputs, n_outs, folds, axes)
 
-    Behind the outputs come the partial results of `folds`, without the reduced `axes`.
-    """
-    source = source_of(parts, inputs, n_outs, folds)
-    scalars = [k for k, given in enumerate(inputs) if given.scalar]
-    packer = struct.Struct("".join("d" if inputs[k].dtype.kind == "f" else "q" for k in scalars))
-    wide = [k for k in scalars if inputs[k].dtype == "uint64"]
-    arrays = [k for k, given in enumerate(inputs) if not given.scalar]
-    n_plain = len(arrays) + n_outs
-    keeps_last = bool(folds) or any(given.row for given in inputs)
-    shapes: dict[Any, Any] = {}
 
-    def run(ins: Sequence[Any], outs: Sequence[Any], shape: tuple[int, ...]) -> None:
-        function = entry(source)
-        tiles = [np.asarray(ins[k]) for k in arrays]  # an element of an array has no address
+class Compiled:
+    """`compiled(ins, outs, shape)`: behind the outputs come the partial results of folds, without
+    the reduced axes."""
+
+    def __init__(
+        self,
+        parts: tuple[Part, ...],
+        inputs: tuple[Input, ...],
+        n_outs: int,
+        folds: tuple[Fold, ...],
+        axes: tuple[int, ...],
+    ) -> None:
+        self.source = source_of(parts, inputs, n_outs, folds)
+        self.axes = axes
+        self.scalars = [k for k, given in enumerate(inputs) if given.scalar]
+        kinds = ["d" if inputs[k].dtype.kind == "f" else "q" for k in self.scalars]
+        self.packer = struct.Struct("".join(kinds))
+        self.wide = [at for at, k in enumerate(self.scalars) if inputs[k].dtype == "uint64"]
+        self.arrays = [k for k, given in enumerate(inputs) if not given.scalar]
+        self.n_plain = len(self.arrays) + n_outs
+        self.keeps_last = bool(folds) or any(given.row for given in inputs)
+        self.walks: dict[Any, Walk] = {}
+
+    def __call__(self, ins: Sequence[Any], outs: Sequence[Any], shape: tuple[int, ...]) -> None:
+        function = entry(self.source)
+        tiles = [np.asarray(ins[k]) for k in self.arrays]  # an element of an array has no address
         tiles += outs
-        key = (shape, *[(tile.shape, tile.strides) for tile in tiles])
-        walk = shapes.get(key)
-        if walk is None:
-            if len(shapes) > 64:
-                shapes.clear()
-            walk = shapes[key] = Walk(shape, tiles, keeps_last, axes, n_plain)
+        walk = self.walk(tiles, shape)
         for k in walk.scattered:
             tiles[k] = np.ascontiguousarray(tiles[k])
-        values = [ins[k] for k in scalars]
-        for k in wide:
-            at = scalars.index(k)
-            values[at] = int(values[at]) - (int(values[at]) >> 63 << 64)
-        pointers = (ctypes.c_void_p * len(tiles))(
-            *[tile.__array_interface__["data"][0] for tile in tiles]
-        )
-        function(
-            walk.n_rows, walk.n, walk.n_outer, walk.shape, pointers, walk.steps,
-            packer.pack(*[v.item() if hasattr(v, "item") else v for v in values]),
-            walk.folded, walk.n_same,
-        )  # fmt: skip
+        pointers = (ctypes.c_void_p * len(tiles))(*[address(tile) for tile in tiles])
+        walk.call(function, pointers, self.pack([ins[k] for k in self.scalars]))
         for k in walk.scattered:
-            if k >= len(arrays):
-                np.copyto(outs[k - len(arrays)], tiles[k])
+            if k >= len(self.arrays):
+                np.copyto(outs[k - len(self.arrays)], tiles[k])
 
-    return run
+    def walk(self, tiles: Sequence[Any], shape: tuple[int, ...]) -> Walk:
+        """The walk over tiles like these."""
+        key = (shape, *[(tile.shape, tile.strides) for tile in tiles])
+        found = self.walks.get(key)
+        if found is None:
+            if len(self.walks) > 64:
+                self.walks.clear()
+            found = Walk(shape, tiles, self.keeps_last, self.axes, self.n_plain)
+            self.walks[key] = found
+        return found
+
+    def pack(self, values: list[Any]) -> bytes:
+        """Scalars as the function reads them."""
+        for at in self.wide:
+            values[at] = int(values[at]) - (int(values[at]) >> 63 << 64)
+        return self.packer.pack(*[v.item() if hasattr(v, "item") else v for v in values])
+
+    def packed(self, sources: Sequence[Any], calls: Sequence[tuple[list[Any], Any]]) -> Packed:
+        """Calls on parts of some arrays, for other arrays that lie alike: (operands, output) each,
+        None for a scalar. No operand is copied: there are no reduced axes."""
+        ends = [(address(x), address(x) + x.nbytes) for x in sources]
+        walks, places, offsets = [], [], []
+        for ins, out in calls:
+            tiles = [*(x for x in ins if x is not None), out]
+            walks.append(self.walk(tiles, out.shape))
+            at = [address(tile) for tile in tiles]
+            where = [next(k for k, (lo, hi) in enumerate(ends) if lo <= a < hi) for a in at]
+            places.append(where)
+            offsets.append([a - ends[k][0] for a, k in zip(at, where, strict=True)])
+        return Packed(walks, np.asarray(places), np.asarray(offsets, np.int64))
+
+    def run_packed(self, calls: Packed, sources: Sequence[Any], scalars: list[Any]) -> None:
+        """The calls on these arrays."""
+        function = entry(self.source)
+        values = self.pack(list(scalars))
+        pointers = np.asarray([address(x) for x in sources], np.int64)[calls.places]
+        pointers += calls.offsets
+        at, step = address(pointers), pointers.strides[0]
+        for k, walk in enumerate(calls.walks):
+            walk.call(function, at + k * step, values)
+
+
+class Packed(NamedTuple):
+    """How to call a function several times on parts of arrays: in which, and how far in."""
+
+    walks: list[Walk]
+    places: np.ndarray
+    offsets: np.ndarray
+
+
+def address(array: np.ndarray) -> int:
+    """Where an array begins."""
+    return int(array.__array_interface__["data"][0])
 
 
 def entry(source: str) -> Any:
@@ -89,6 +142,13 @@ class Walk:
     """
 
     __slots__ = ("folded", "n", "n_outer", "n_rows", "n_same", "scattered", "shape", "steps")
+
+    def call(self, function: Any, pointers: Any, scalars: bytes) -> None:
+        """Walk it."""
+        function(
+            self.n_rows, self.n, self.n_outer, self.shape, pointers, self.steps, scalars,
+            self.folded, self.n_same,
+        )  # fmt: skip
 
     def __init__(
         self,

@@ -72,18 +72,26 @@ def group_inputs(graph: Graph, group: Group) -> list[tuple[int, int]]:
 
 class Fused(NamedTuple):
     """The kernel of a group: how many registers it uses, whether it runs step by step although
-    generated code would be worth it, and whether it is one pass that needs no scratch of steps."""
+    generated code would be worth it, whether it is one pass that needs no scratch of steps, and
+    the C of its steps, where they are all of it."""
 
     run: Callable[[list[Any], list[Any], int], None]
     n_registers: int = 0
     eager: bool = False
     one_pass: bool = False
+    in_c: Any = None
 
 
 def fused_kernel(
-    graph: Graph, group: Group, plan: GroupPlan, device_kind: str, parts_out: bool
+    graph: Graph,
+    group: Group,
+    plan: GroupPlan,
+    device_kind: str,
+    parts_out: bool,
+    n_alike: int = 1,
 ) -> Fused:
-    """The kernel of a group of several nodes, or of a reduction that may be generated."""
+    """The kernel of a group of several nodes, or of a reduction that may be generated; `n_alike`
+    groups run it."""
     steps, final, final_source = _steps(graph, group, plan, device_kind, parts_out)
     n_extra = len(plan.space.outs) - len(plan.space.last.outs)
     last = plan.space.last.call.form
@@ -115,7 +123,7 @@ def fused_kernel(
             where, k = final_source[0]
             final(ins[k] if where == "in" else made[k], outs[n_extra:], i)
 
-    if not is_worth_compiling(plan, steps):
+    if not is_worth_compiling(plan, steps, n_alike):
         return Fused(run, n_registers)
     if not on_cpu:
         externals = group_inputs(graph, group)
@@ -146,14 +154,21 @@ def fused_kernel(
         fast = folded_run(in_c, folds, ends, plan, boxes, n_extra, parts_out)
     else:
         fast = _compiled_run(in_c, steps, boxes, final, final_source, n_extra)
-    return Fused(_first_choice(fast, run, boxes), n_registers)
+    in_c = None if ends else in_c
+    return Fused(_first_choice(fast, run, boxes), n_registers, in_c=in_c)
 
 
-def is_worth_compiling(plan: GroupPlan, steps: list[Step]) -> bool:
+def shape_of_group(graph: Graph, group: Group) -> tuple[Any, ...]:
+    """What groups that run the same kernel have in common."""
+    nodes = [graph.nodes[n] for n in group.nodes]
+    return tuple((node.op.name, node.call.outs[0]) for node in nodes)
+
+
+def is_worth_compiling(plan: GroupPlan, steps: list[Step], n_alike: int = 1) -> bool:
     """Whether a group is compiled: by its work, so that equal programs are compiled alike."""
     if config.compile != "auto":
         return config.compile == "always"
-    return prod(plan.space.sizes) * max(len(steps), 1) >= COMPILED_ELEMENTS
+    return prod(plan.space.sizes) * max(len(steps), 1) * n_alike >= COMPILED_ELEMENTS
 
 
 def generate(
@@ -197,7 +212,7 @@ def generate(
     try:
         n_stored = n_outs + (last >= 0 and steps[last].out < 0)
         axes = reduced_axes(ends[0]) if folds else ()
-        return compiled_kernel(parts, inputs, n_stored, folds, axes)
+        return compiled_kernel(tuple(parts), tuple(inputs), n_stored, tuple(folds), axes)
     except Unsupported:
         return None
 

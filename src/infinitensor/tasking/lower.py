@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +25,18 @@ from infinitensor.tasking.kernels import (
     group_inputs,
     may_reuse,
     reduce_kernel,
+    shape_of_group,
     tile_scratch,
 )
 from infinitensor.tasking.together import lower_together, reductions_together
 from infinitensor.tasking.triton_group import may_generate
+from infinitensor.tasking.window import (
+    Look,
+    find_windows,
+    window_inputs,
+    window_kernel,
+    window_run,
+)
 from infinitensor.tasking.write import put
 from infinitensor.tasking.written import lower_written
 
@@ -66,8 +75,13 @@ class _Lowering:
         self.boxes_by_layout: dict[Layout, np.ndarray] = {}
         self.windows = {leaf.value for leaf in self.graph.leaves if leaf.partly}
         self.n_reads = Counter(o.value for node in self.graph.nodes for o in node.operands)
-        written = {self.roots[n.outs[0]] for n in self.graph.nodes if n.op.kind == "update"}
+        written = {self.roots[n.outs[0]] for n in self.graph.nodes if n.in_place}
         self.edges = Edges(self, written)
+        self.alike = Counter(
+            shape_of_group(self.graph, group)
+            for group in plan.analysed.groups
+            if len(group.nodes) > 1
+        )
 
     def result(self) -> TaskGraph:
         for number, leaf in enumerate(self.graph.leaves):
@@ -88,6 +102,10 @@ class _Lowering:
             self.n_tiles,
             held,
         )
+
+    def n_alike(self, group: Group) -> int:
+        """How many groups of this graph do the same: a loop pays for what it compiles once."""
+        return max(self.alike[shape_of_group(self.graph, group)], 1)
 
     # tiles
 
@@ -146,6 +164,9 @@ class _Lowering:
             self.repeat(pattern, plan)
             return
         self.end_batch()
+        if node.renews:
+            self.lower_renewed(group, plan)
+            return
         reads = plan.space.reads
         routes = dict(zip(reads, self.moves.routes[g], strict=True))
         self.bring_fetches(routes.values(), node)
@@ -266,7 +287,7 @@ class _Lowering:
             (tiles.first + index).astype(np.int32) for tiles, index in zip(sets, order, strict=True)
         )
         if len(group.nodes) > 1 or may_generate(node, self.kind):
-            fused = fused_kernel(self.graph, group, plan, self.kind, parts_out=False)
+            fused = fused_kernel(self.graph, group, plan, self.kind, False, self.n_alike(group))
         elif node.op.kind == "reduction":
             fused = Fused(self.reduction_run(node, plan, columns, sets, order, parts_out=False))
         else:
@@ -298,6 +319,68 @@ class _Lowering:
             self.patterns[plan.kin] = Pattern(
                 family, tiles.boxes, tiles.devices, tiles.dtype, order[0], bases
             )
+
+    def lower_renewed(self, group: Group, plan: GroupPlan) -> None:
+        """A write that makes new tiles: computed in them, from windows of others."""
+        node = plan.space.last
+        fused = window_kernel(self.graph, group, self.n_alike(group))
+        base = self.roots[node.operands[0].value]
+        columns: list[Column] = []
+        looks: list[Look | None] = []
+        for number, i in window_inputs(self.graph, group):
+            reader = self.graph.nodes[number]
+            operand = reader.operands[i]
+            if operand.value < 0:
+                scalar = np.full(len(plan.devices), operand.scalar, np.int32)
+                columns.append(Column(scalar, scalar=True))
+                looks.append(None)
+                continue
+            root = self.roots[operand.value]
+            labels = (
+                reader.call.form.inputs[i]
+                if reader is not node
+                else tuple(range(len(node.shapes[1])))
+            )
+            looks.append(
+                Look(root, self.plan.layouts[root], operand.access, labels, reader.shapes[i])
+            )
+        assert node.region is not None
+        # steps in time differ in which values they look into, not in where
+        numbered: dict[int, int] = {}
+        for root in (base, *(look.root for look in looks if look is not None)):
+            numbered.setdefault(root, len(numbered))
+        found = find_windows(
+            node.region,
+            node.shapes[1],
+            self.plan.layouts[base],
+            numbered[base],
+            tuple(
+                None if look is None else replace(look, root=numbered[look.root]) for look in looks
+            ),
+        )
+        roots = list(numbered)
+        borders = np.cumsum([0, *(len(window.sources) for window in found)]).astype(np.int64)
+        sources = np.asarray(
+            [self.first_of[roots[r]] + t for window in found for r, t in window.sources], np.int32
+        )
+        value = node.outs[0]
+        tiles = self.new_tiles(value, self.plan.layouts[value], self.graph.specs[value].dtype)
+        largest = max((prod(hi - lo for lo, hi in b) for b in tiles.boxes.tolist()), default=0)
+        family = self.add_family(
+            op=node.op.name,
+            site=node.site,
+            lane=COMPUTE,
+            devices=plan.devices,
+            run=window_run(fused, found),
+            reads=tuple(columns),
+            writes=(np.arange(tiles.first, tiles.first + tiles.n, dtype=np.int32),),
+            many=(borders, sources),
+            scratch_bytes=fused.n_registers * largest * 16,
+            eager=fused.eager,
+            seconds=self.seconds(plan),
+            values=node.outs,
+        )
+        self.edges.of_many(family, None)
 
     def first_tile(self, operand: Operand) -> int:
         return self.first_of[self.roots[operand.value]]
@@ -452,7 +535,7 @@ class _Lowering:
 
     def fused_partial(self, group: Group, plan: GroupPlan, n_parts: int) -> Fused:
         """A fused kernel whose reduction leaves partial results; kept intermediates come after."""
-        fused = fused_kernel(self.graph, group, plan, self.kind, parts_out=True)
+        fused = fused_kernel(self.graph, group, plan, self.kind, True, self.n_alike(group))
 
         def rest_first(ins: list[Any], outs: list[Any], i: int) -> None:
             fused.run(ins, [*outs[n_parts:], *outs[:n_parts]], i)

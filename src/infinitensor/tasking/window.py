@@ -1,0 +1,240 @@
+"""Windows: a write that renews a tensor computes each new tile from where its operands lie.
+
+`x[1:-1] = x[:-2] + x[2:]` reads parts of tiles that are shifted against each other. The box of a
+new tile is parted at the borders of what is read, so that every part reads each operand from one
+tile; nothing is brought together first. What is not written is copied from the tile before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise, product
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from infinitensor.ir.graph import Group
+from infinitensor.ir.plan import GroupPlan
+from infinitensor.ir.region import tile_box, tiles_over
+from infinitensor.ir.space import space_of
+from infinitensor.ir.view import take
+from infinitensor.native import CompilerError
+from infinitensor.ops.kernels import lower
+from infinitensor.tasking.kernels import Fused, fused_kernel, group_inputs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from infinitensor.ir.graph import Graph
+    from infinitensor.ir.layout import Layout
+    from infinitensor.ir.op import Labels
+    from infinitensor.ir.region import Box
+    from infinitensor.ir.view import Access
+
+Index: TypeAlias = tuple[slice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a group reads of one operand: its root, where that lies, and how it is seen."""
+
+    root: int
+    layout: Layout
+    access: Access | None
+    labels: Labels
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A part of one source of a window: by index, or through its access where that turns axes."""
+
+    source: int
+    index: Index | None
+    through: tuple[Access, Box, Box] | None
+
+    def of(self, tile: Any) -> Any:
+        """The part, without copying."""
+        if self.index is not None:
+            return tile[self.index]
+        assert self.through is not None
+        return take(tile, *self.through)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One task: the tiles it looks into, the boxes it copies from the tile before (its source 0),
+    and the parts it computes, with what each operand is there (None: a scalar)."""
+
+    sources: tuple[tuple[int, int], ...]
+    """(root, tile)."""
+    copies: tuple[Index, ...]
+    parts: tuple[tuple[Index, tuple[Seen | None, ...]], ...]
+
+
+@lru_cache(maxsize=256)
+def find_windows(
+    region: Access,
+    shape: tuple[int, ...],
+    layout: Layout,
+    base: int,
+    looks: tuple[Look | None, ...],
+) -> tuple[Window, ...]:
+    """The window of every tile of a tensor of which a region, seen in a shape, is written."""
+    return tuple(
+        _window(tile_box(layout.cuts, t), (base, t), region, shape, looks)
+        for t in range(layout.n_tiles)
+    )
+
+
+def _window(
+    box: Box,
+    before: tuple[int, int],
+    region: Access,
+    shape: tuple[int, ...],
+    looks: tuple[Look | None, ...],
+) -> Window:
+    view = region.view_box(box, shape)
+    starts = [walked[1] for walked in region.axes if walked is not None]
+    sources: dict[tuple[int, int], int] = {}
+    if any(hi <= lo for lo, hi in view):
+        return Window((before,), (tuple(slice(None) for _ in box),), ())
+    inner = tuple((lo + s, hi + s) for (lo, hi), s in zip(view, starts, strict=True))
+    copies = [_index(piece, box) for piece in around(box, inner)]
+    if copies:
+        sources[before] = 0
+    parts = []
+    borders = [_borders(axis, ends, looks) for axis, ends in enumerate(view)]
+    for part in product(*(tuple(pairwise(cuts)) for cuts in borders)):
+        target = tuple((lo + s, hi + s) for (lo, hi), s in zip(part, starts, strict=True))
+        seen = tuple(None if look is None else _seen(look, part, sources) for look in looks)
+        parts.append((_index(target, box), seen))
+    return Window(tuple(sources), tuple(copies), tuple(parts))
+
+
+def around(box: Box, inner: Box) -> list[Box]:
+    """Boxes that make up a box without an inner one.
+
+    >>> around(((0, 4), (0, 4)), ((1, 4), (1, 3)))
+    [((0, 1), (0, 4)), ((1, 4), (0, 1)), ((1, 4), (3, 4))]
+    """
+    found: list[Box] = []
+    for axis, ((lo, hi), (first, end)) in enumerate(zip(box, inner, strict=True)):
+        for ends in ((lo, first), (end, hi)):
+            if ends[0] < ends[1]:
+                found.append((*inner[:axis], ends, *box[axis + 1 :]))
+    return found
+
+
+def _index(part: Box, box: Box) -> Index:
+    return tuple(slice(lo - at, hi - at) for (lo, hi), (at, _) in zip(part, box, strict=True))
+
+
+def _borders(axis: int, ends: tuple[int, int], looks: tuple[Look | None, ...]) -> list[int]:
+    """Where a part along an axis ends because some operand's tile does."""
+    lo, hi = ends
+    found = {lo, hi}
+    for look in looks:
+        if look is None or axis not in look.labels:
+            continue
+        own = look.labels.index(axis)
+        base, start, step = own, 0, 1
+        if look.access is not None:
+            walked = look.access.axes[own]
+            if walked is None:
+                continue
+            base, start, step = walked
+        for cut in look.layout.cuts[base][1:-1]:
+            at = -(-(cut - start) // step) if step > 0 else (start - cut) // -step + 1
+            if lo < at < hi:
+                found.add(at)
+    return sorted(found)
+
+
+def _seen(look: Look, part: Box, sources: dict[tuple[int, int], int]) -> Seen:
+    box = tuple(
+        (0, n) if label is None else part[label]
+        for label, n in zip(look.labels, look.shape, strict=True)
+    )
+    base = box if look.access is None else look.access.base_box(box)
+    (tile,) = tiles_over(look.layout.cuts, base)
+    origin = tile_box(look.layout.cuts, tile)
+    source = sources.setdefault((look.root, tile), len(sources))
+    if look.access is None:
+        return Seen(source, _index(box, origin), None)
+    if not look.access.part and all(
+        walked is not None and walked[0] == axis and walked[2] > 0
+        for axis, walked in enumerate(look.access.axes)
+    ):
+        steps = [walked[2] for walked in look.access.axes if walked is not None]
+        index = tuple(
+            slice(s.start, s.stop, step)
+            for s, step in zip(_index(base, origin), steps, strict=True)
+        )
+        return Seen(source, index, None)
+    return Seen(source, None, (look.access, box, origin))
+
+
+def window_inputs(graph: Graph, group: Group) -> list[tuple[int, int]]:
+    """(node, operand) of what a group with a renewing write at its end computes from."""
+    write = graph.nodes[group.nodes[-1]]
+    if len(group.nodes) == 1:
+        return [(group.nodes[-1], 1)]
+    found = group_inputs(graph, Group(group.nodes[:-1]))
+    assert all(graph.nodes[n] is not write for n, _ in found)
+    return found
+
+
+def window_kernel(graph: Graph, group: Group, n_alike: int) -> Fused:
+    """The kernel of what is written, on arrays of any shape."""
+    inner = Group(group.nodes[:-1])
+    if not inner.nodes:
+        return Fused(lambda ins, outs, i: np.copyto(outs[0], ins[0]))
+    last = graph.nodes[inner.nodes[-1]]
+    if len(inner.nodes) == 1:
+        kernel = lower(last.op, last.call, "cpu")
+        return Fused(lambda ins, outs, i: kernel(ins, outs, None), 1 + len(last.operands))
+    space = space_of(graph, inner, frozenset(last.outs))
+    plan = GroupPlan(space, tuple((0, n) for n in space.sizes), np.zeros(1, np.int16))
+    return fused_kernel(graph, inner, plan, "cpu", False, n_alike)
+
+
+def window_run(
+    fused: Fused, windows: tuple[Window, ...]
+) -> Callable[[list[Any], list[Any], int], None]:
+    """`run(ins, outs, i)`: sources, then scalars, in; the new tile out."""
+    packed: dict[tuple[Any, ...], Any] = {}
+
+    def run(ins: list[Any], outs: list[Any], i: int) -> None:
+        window = windows[i]
+        out = outs[0]
+        for index in window.copies:
+            out[index] = ins[0][index]
+        n = len(window.sources)
+        sources, scalars = [*ins[:n], out], ins[n:]
+        if fused.in_c is not None and window.parts:
+            key = (i, *[tile.strides for tile in sources])
+            calls = packed.get(key)
+            if calls is None:
+                calls = packed[key] = fused.in_c.packed(
+                    sources, [_arguments(window, k, sources) for k in range(len(window.parts))]
+                )
+            try:
+                fused.in_c.run_packed(calls, sources, scalars)
+            except CompilerError:
+                pass  # step by step below, which says so
+            else:
+                return
+        for k in range(len(window.parts)):
+            views, target = _arguments(window, k, sources)
+            left = iter(scalars)
+            fused.run([next(left) if x is None else x for x in views], [target], 0)
+
+    return run
+
+
+def _arguments(window: Window, k: int, sources: list[Any]) -> tuple[list[Any], Any]:
+    """What a part is computed from (None: a scalar), and where it goes."""
+    index, seen = window.parts[k]
+    return [None if s is None else s.of(sources[s.source]) for s in seen], sources[-1][index]
