@@ -180,11 +180,11 @@ def self_energies(np: Any, neighbour: Any, dh: Any, g: Any, d: Any, sigma: Any) 
 
 @program(lambda rng: (_complex(rng, 3, 4, 4), _complex(rng, 3) * 2, rng.random((4, 3))))
 def contour_integral(np: Any, ham: Any, points: Any, y: Any) -> Any:
-    p0 = np.zeros((4, 3), dtype=np.complex128)
-    p1 = np.zeros((4, 3), dtype=np.complex128)
+    p0 = np.zeros(y.shape, dtype=np.complex128)
+    p1 = np.zeros(y.shape, dtype=np.complex128)
     for z in points:
-        t = np.zeros((4, 4), dtype=np.complex128)
-        for n in range(3):
+        t = np.zeros(ham.shape[1:], dtype=np.complex128)
+        for n in range(len(ham)):
             t += np.power(z, 1.0 - n) * ham[n]
         x = np.linalg.solve(t, y)
         if abs(z) < 1.0:

@@ -109,7 +109,8 @@ def power_iteration(np: Any, a: Any, n_steps: int) -> Any:
 
 @program(matrices((3, 4, 5), (4, 6), (5, 6)))
 def candecomp_step(np: Any, x: Any, b: Any, c: Any) -> Any:
-    unfolded = x.reshape(3, 20)
-    khatri_rao = np.einsum("jr,kr->jkr", b, c).reshape(20, 6)
+    rank = b.shape[1]
+    unfolded = x.reshape(len(x), -1)
+    khatri_rao = np.einsum("jr,kr->jkr", b, c).reshape(-1, rank)
     gram = (b.T @ b) * (c.T @ c)
-    return np.linalg.solve(gram + np.eye(6), (unfolded @ khatri_rao).T).T
+    return np.linalg.solve(gram + np.eye(rank), (unfolded @ khatri_rao).T).T
