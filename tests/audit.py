@@ -18,6 +18,7 @@ from infinitensor import events
 from infinitensor.api.evaluate import waiting_nodes
 from infinitensor.ir.layout import HOST
 from infinitensor.ir.slab import slab_bytes
+from infinitensor.memory.allocate import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -124,6 +125,8 @@ def leaf_bytes(program: Program, only_external: bool = False) -> Counter[int]:
         if tiles.leaf >= 0:
             lengths = (tiles.boxes[:, :, 1] - tiles.boxes[:, :, 0]).prod(axis=1)
             sizes = slab_bytes(lengths * tiles.dtype.itemsize).tolist()
+            if tiles.whole:
+                sizes = parts_of(lengths * tiles.dtype.itemsize).tolist()
             slots = program.slots[tiles.first : tiles.first + tiles.n].tolist()
             for device, slot, n_bytes in zip(tiles.devices.tolist(), slots, sizes, strict=True):
                 if device != HOST and not (only_external and slot >= 0):

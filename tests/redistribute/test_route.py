@@ -90,3 +90,29 @@ def test_a_row_read_everywhere_goes_once_to_each_other_device() -> None:
 def test_turned_rows_move_once() -> None:
     # devices hold rows 0-3, 4-7 and 8-11: the outer two exchange theirs, the middle keeps its own
     assert moved_bytes("cpu*3", 8, lambda x: x - x[::-1]) == 8 * 8 * 8
+
+
+@given(st.integers(0, 1 << 30), st.sampled_from([3, 7, 20]))
+@examples(30)
+def test_in_one_memory_nothing_is_fetched_and_spans_are_the_tiles_over_a_box(
+    seed: int, tile_elements: int
+) -> None:
+    with strict("cpu", tile_elements) as session:
+        tensors = recorded(seed)
+        if not tensors:
+            return
+        found = prepared(session, *tensors)
+    assert not found.moves.fetches
+    for group, routes in zip(found.plan.groups, found.moves.routes, strict=True):
+        for read, way in zip(group.space.reads if routes else (), routes, strict=True):
+            if way.span is None:
+                continue
+            layout = found.plan.layouts[found.analysed.roots[read.operand.value]]
+            borders, tiles = way.span
+            assert way.boxes is not None
+            for i, box in enumerate(way.boxes.tolist()):
+                mine = tiles[borders[i] : borders[i + 1]].tolist()
+                seen = tuple(map(tuple, box))
+                base = seen if read.operand.access is None else read.operand.access.base_box(seen)
+                if len(mine) > 1:
+                    assert mine == tiles_over(layout.cuts, base)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy._core._exceptions import _UFuncOutputCastingError
 
 from infinitensor.api import views
+from infinitensor.api.evaluate import evaluate
 from infinitensor.api.near import quietly
 from infinitensor.api.record import Ref, host_view, record, record_write, stored
 from infinitensor.api.rule import cached_rule
@@ -551,6 +552,7 @@ def write(tensor: Tensor, view: View, value: Any) -> None:
                 fitted = fitted.reshape(fitted.shape[fitted.ndim - len(view.shape) :])
         if 0 in view.shape:
             return
+        settle(tensor, view.shape, fitted)
         if _write_small(tensor, view, fitted):
             return
         _write_large(tensor, view, fitted)
@@ -598,6 +600,47 @@ def _may_meet(a: View, b: View) -> bool:
     return ranges[0][0] <= ranges[1][1] and ranges[1][0] <= ranges[0][1]
 
 
+LIGHT = 32
+"""Waiting calls up to which a value may be computed for the sake of a small write."""
+
+
+def settle(tensor: Tensor, shape: tuple[int, ...], value: Any) -> None:
+    """Compute a tensor that waits before a small part of it is changed.
+
+    A program that writes rows or elements goes on writing them; once the tensor lies in the one
+    memory that NumPy can reach, each write costs what NumPy's does, and no plan. A value that is
+    still much work is left to wait, and the write with it.
+    """
+    version = tensor._version
+    if version.node is None or not 0 < prod(shape) <= config.small_elements:
+        return
+    session = tensor._session
+    if not session.engine.mesh.is_one_memory:
+        return
+    waiting = [version]
+    if _is_tensor(value) and value._version.node is not None:
+        if not _is_light(value._version, version):
+            return
+        waiting.append(value._version)
+    evaluate(session, waiting)
+
+
+def _is_light(version: Version, base: Version) -> bool:
+    """Whether what a version waits for, beside a base, is a few small calls."""
+    seen: set[int] = set()
+    stack = [version]
+    while stack:
+        node = stack.pop().node
+        if node is None or node.seq in seen:
+            continue
+        seen.add(node.seq)
+        work = max(prod(node.call.form.sizes), *(spec.n_elements for spec in node.call.outs))
+        if len(seen) > LIGHT or work > config.small_elements:
+            return False
+        stack += [v for v in node.inputs if type(v) is Version and v is not base]
+    return True
+
+
 def _write_small(tensor: Tensor, view: View, value: Any) -> bool:
     """At once on a host value, in place if nothing waits to read it."""
     version = tensor._version
@@ -608,6 +651,8 @@ def _write_small(tensor: Tensor, view: View, value: Any) -> bool:
             return False
         value = host_view(value._ref())
     if version.readers or version.exported or not version.host.flags.writeable:
+        if version.table is not None:
+            return False
         version = stored(tensor._session, np.array(version.host))
         tensor._cell.show(version)
     target = host_view(Ref(version, view, tensor.dtype))
@@ -672,6 +717,7 @@ def replace(tensor: Tensor, value: Tensor) -> None:
 def in_place(tensor: Tensor, name: str, other: Any) -> Tensor:
     """`x op= y`, with NumPy's casting rule and errors."""
     _check_writable_operand(tensor)
+    settle(tensor, tensor.shape, None)
     if not (_is_tensor(other) or isinstance(other, bool | int | float | complex)):
         other = np.asarray(other)
     if name == "matmul":

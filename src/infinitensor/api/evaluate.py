@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from infinitensor import events
 from infinitensor.api.rule import cached_rule
+from infinitensor.api.unplanned import AtOnce, is_little
 from infinitensor.api.version import Node, Version
 from infinitensor.api.window import Hulls, part_of, shifted
 from infinitensor.config import config
@@ -76,12 +77,12 @@ class Bound:
         self.specs: list[Spec] = []
         self.out_numbers: list[tuple[int, ...]] = []
         self.versions: dict[int, Version] = {}
-        self._inside_reads: dict[int, int] = {}
+        self.inside_reads: dict[int, int] = {}
         self._hulls = Hulls()
         self.calls = [node.call for node in self.nodes]
         self.parts = [self._number(node) for node in self.nodes]
         self.kept = self._kept()
-        self.donated = [self._is_donated(version) for version in self.leaves]
+        self.donated = [self.is_donated(version) for version in self.leaves]
         self.tables = [stored_table(session, version) for version in self.leaves]
         self.whole: dict[int, TileTable] = {}
         self.outside_bytes: dict[int, int] = {}
@@ -111,7 +112,7 @@ class Bound:
                     number = self._new(given, given.shape, given.dtype)
                     self.leaves.append(given)
                     self._hulls.leaf(number)
-                self._inside_reads[number] = self._inside_reads.get(number, 0) + 1
+                self.inside_reads[number] = self.inside_reads.get(number, 0) + 1
                 operands.append((number, access))
             else:
                 operands.append(-1)
@@ -182,7 +183,7 @@ class Bound:
                 version = self.versions.get(number)
                 if version is None:
                     continue
-                lasts = version.live > 0 or version.readers > self._inside_reads.get(number, 0)
+                lasts = version.live > 0 or version.readers > self.inside_reads.get(number, 0)
                 if id(version) in asked:
                     kept[number] = version
                 elif lasts and not self.peek:
@@ -192,14 +193,15 @@ class Bound:
                         self.spares_leaves = True
         return kept
 
-    def _is_donated(self, version: Version) -> bool:
+    def is_donated(self, version: Version) -> bool:
+        """Whether nobody else will read a leaf: its tiles may be used up."""
         number = self.numbers[id(version)]
         return (
             not self.spares_leaves
             and version.live == 0
             and version.exported == 0
             and version.table is not None
-            and version.readers == self._inside_reads[number]
+            and version.readers == self.inside_reads[number]
             and HOST not in version.table.layout.owners
         )
 
@@ -284,7 +286,6 @@ def stored_table(session: Session, version: Version) -> TileTable:
         layout = canonical_layout(version.shape, session.engine.mesh, config.tile_elements)
         table = session.engine.store(version.host, layout)
         session.keep(version, table)
-        version.host = None
         return table
     return TileTable.of_host(version.host)
 
@@ -303,18 +304,22 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
         waiting = [version for version in roots if version.node is not None]
         if waiting:
             _run(session, waiting, peek)
+            session.drain()  # what was only part of it is gone by now: nobody reads for it
         events.emit("evaluated", session=session)
 
 
 def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
     bound = Bound(session, waiting, peek)
+    if session.is_new(bound.key) and is_little(bound):
+        _run_at_once(session, bound)
+        return
     prepared = bound.prepared()
     session.counts["evaluations"] += 1
     program = prepared.program
     run = session.engine.start(program, bound.tables, bound.scalars)
     for version, donated in zip(bound.leaves, bound.donated, strict=True):
         if donated:
-            version.table = None
+            version.table = version.host = None
     n_points = sum(spec.n_elements for spec in bound.specs)
     # small tiles are bound by Python's lock: there a second thread only gets in the way
     limit = config.inline_elements
@@ -323,6 +328,21 @@ def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
     _finish(session, Stopped(run, kept, inline, bound.whole), bound.nodes)
     session.counts["eager_fallbacks"] += sum(f.eager for f in program.graph.families)
     session.counts["whole_ops"] += sum(node.op.whole for node in bound.nodes)
+
+
+def _run_at_once(session: Session, bound: Bound) -> None:
+    """Without a plan; what was made stays made if a call raises."""
+    session.counts["evaluations"] += 1
+    session.counts["small_calls"] += len(bound.nodes)
+    session.counts["whole_ops"] += sum(node.op.whole for node in bound.nodes)
+    work = AtOnce(bound)
+    try:
+        work.run()
+    finally:
+        for version, table in work.made():
+            commit(session, version, table)
+        session.drain()
+        _forget_done(session)
 
 
 def _finish(session: Session, stopped: Stopped, nodes: Sequence[Node] = ()) -> None:

@@ -11,7 +11,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.near import UNKNOWN, at_hand, near, quietly
-from infinitensor.api.record import small_kernel, waits
+from infinitensor.api.record import waits
+from infinitensor.api.small import small_kernel
 from infinitensor.api.tensor import Tensor
 from infinitensor.api.version import Cell, Node, Version, user_site
 from infinitensor.config import config

@@ -10,17 +10,16 @@ import numpy as np
 
 from infinitensor.api.evaluate import evaluate_all
 from infinitensor.api.rule import cached_rule
+from infinitensor.api.small import small_kernel
 from infinitensor.api.version import Node, Site, Version, user_site
 from infinitensor.config import config
 from infinitensor.errors import InfiniTensorError
-from infinitensor.ir.op import At, Spec
-from infinitensor.ir.region import whole_box
+from infinitensor.ir.op import Spec
 from infinitensor.ir.view import structure, whole_view
-from infinitensor.ops.kernels import lower, lower_finish, lower_partial
 from infinitensor.ops.registry import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from infinitensor.api.session import Session
     from infinitensor.ir.op import Call, Op
@@ -63,58 +62,6 @@ def host_view(ref: Ref) -> np.ndarray:
     if view.part:
         found = found.real if view.part == "real" else found.imag
     return found
-
-
-_small: dict[int, tuple[Call, Callable[[list[Any]], list[np.ndarray]]]] = {}
-
-
-def small_kernel(op: Op, call: Call) -> Callable[[list[Any]], list[np.ndarray]]:
-    """The op on whole NumPy arrays: the same kernels, one tile."""
-    found = _small.get(id(call))
-    if found is not None and found[0] is call:
-        return found[1]
-    shapes = [spec.shape for spec in call.outs]
-    dtypes = [spec.dtype for spec in call.outs]
-    if op.kind == "reduction":
-        partial = lower_partial(op, call, "cpu")
-        finish = lower_finish(op, call, "cpu")
-
-        places: list[At] = []
-
-        def run(ins: list[Any]) -> list[np.ndarray]:
-            outs = [np.empty(s, d) for s, d in zip(shapes, dtypes, strict=True)]
-            if not places:  # the shapes of operands belong to the call
-                boxes = tuple(whole_box(np.shape(x)) for x in ins)
-                places.append(At(tuple(map(whole_box, shapes)), boxes))
-            finish(partial(ins, places[0]), outs)
-            return outs
-    elif op.kind == "elementwise":
-        kernel = lower(op, call, "cpu")
-
-        def run(ins: list[Any]) -> list[np.ndarray]:
-            outs = [np.empty(shapes[0], dtypes[0])]
-            kernel(ins, outs, None)
-            return outs
-    else:
-        kernel = lower(op, call, "cpu")
-
-        def run(ins: list[Any]) -> list[np.ndarray]:
-            outs = [np.empty(s, d) for s, d in zip(shapes, dtypes, strict=True)]
-            boxes: tuple[Any, ...] = tuple(whole_box(np.shape(x)) for x in ins)
-            if op.need is not None:
-                specs = tuple(Spec(np.shape(x), np.asarray(x).dtype) for x in ins)
-                boxes = op.need(whole_box(shapes[0]), specs, **dict(call.params))
-                ins = [
-                    None if box is None else x[tuple(slice(lo, hi) for lo, hi in box)] if box else x
-                    for x, box in zip(ins, boxes, strict=True)
-                ]
-            kernel(ins, outs, At(tuple(map(whole_box, shapes)), boxes))
-            return outs
-
-    if len(_small) > 4096:
-        _small.clear()
-    _small[id(call)] = (call, run)
-    return run
 
 
 def is_small(call: Call, operands: Sequence[Any]) -> bool:
@@ -176,7 +123,7 @@ def _readable(session: Session, ref: Ref) -> Ref:
 
 def _from_other(session: Session, ref: Ref) -> Ref:
     """A small value of another session is copied over; anything else stays where it is."""
-    if ref.version.host is None:
+    if ref.version.host is None or ref.version.table is not None:
         ref.version.session.check_open()
         raise InfiniTensorError(
             "a tensor of another session cannot be used here: sessions share no devices. "

@@ -76,6 +76,7 @@ class Session:
         self.cut_next = False
         """Whether it is cut before the next call: the caller still holds what was just written."""
         self.plans: OrderedDict[Any, Any] = OrderedDict()
+        self._seen: OrderedDict[Any, None] = OrderedDict()
         self.counts = dict.fromkeys(COUNTS, 0)
         self.seq = 0
         self.seed = 0
@@ -141,7 +142,17 @@ class Session:
     def keep(self, version: Version, table: TileTable) -> None:
         """Store a version in tiles; they go when it dies or the session ends."""
         version.table = table
+        version.host = table.whole
         self.stored.add(weakref.ref(version, self.stored.discard))
+
+    def is_new(self, key: Any) -> bool:
+        """Whether a program has not come before, as far as is remembered; from now on it has."""
+        if key in self._seen or key in self.plans:
+            return False
+        self._seen[key] = None
+        while len(self._seen) > config.plan_cache:
+            self._seen.popitem(last=False)
+        return True
 
     def stats(self, reset: bool) -> dict[str, Any]:
         """Counts so far, with the peak of each memory."""
@@ -178,7 +189,7 @@ class Session:
             for ref in self.stored:
                 version = ref()
                 if version is not None:
-                    version.table = version.opened = None
+                    version.table = version.host = version.opened = None
             self.stored.clear()
             if self._engine is not None and self.generation == _generation[0]:
                 self._engine.close()

@@ -116,9 +116,10 @@ class Node:
 class Version:
     """One value of a tensor: waiting (`node`), small on the host (`host`), or in tiles (`table`).
 
-    The one mutable thing of a graph. `live` counts the cells that show it, `readers` the waiting
-    nodes that will read it, `exported` the views given out of its memory: by these, and never by
-    reference counts, it is decided what may be overwritten.
+    Where tiles are parts of one piece of host memory, `host` is that piece too. The one mutable
+    thing of a graph: `live` counts the cells that show it, `readers` the waiting nodes that will
+    read it, `exported` the views given out of its memory. By these, and never by reference counts,
+    it is decided what may be overwritten.
     """
 
     __slots__ = (
@@ -188,5 +189,6 @@ class Cell:
         self.version = version
 
     def __del__(self) -> None:
-        if self.version.host is None:  # what is on the host is never used up: nobody asks
+        version = self.version
+        if version.table is not None or version.host is None:  # only tiles can be used up
             self.session.dropped.append(self.version)

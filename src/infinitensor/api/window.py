@@ -107,7 +107,11 @@ def part_of(table: TileTable, window: Box) -> TileTable:
     arrays = [_cut_out(table.arrays[k], layout.tile(k), window) for k in touched]
     alike: Sequence[int] = owners[:1] if len(set(owners)) == 1 else owners
     buffers = [table.buffers[k] for k in touched]
-    return TileTable(Layout(cuts, tuple(alike)), table.dtype, buffers, arrays, partly=True)
+    whole = None
+    if table.whole is not None:
+        whole = table.whole[tuple(slice(lo, hi) for lo, hi in window)]
+    layout = Layout(cuts, tuple(alike))
+    return TileTable(layout, table.dtype, buffers, arrays, partly=True, whole=whole)
 
 
 def _cut_out(array: Any, tile: Box, window: Box) -> Any:

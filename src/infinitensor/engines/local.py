@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from infinitensor import events
@@ -16,7 +17,7 @@ from infinitensor.ir.mesh import Mesh, preset
 from infinitensor.runtime import Run, TileTable, Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.tasks import Program
@@ -94,7 +95,13 @@ class LocalEngine:
 
     def store(self, values: Any, layout: Layout) -> TileTable:
         """Put values from outside, NumPy's or torch's, into tiles."""
-        return TileTable.scatter(values, layout, self.devices, self.ledgers)
+        return TileTable.scatter(
+            values, layout, self.devices, self.ledgers, self.mesh.is_one_memory
+        )
+
+    def blank(self, layout: Layout, shape: tuple[int, ...], dtype: Any) -> TileTable:
+        """Memory for a value in one piece, where there is one memory."""
+        return TileTable.in_one_piece(layout, shape, dtype, self.devices[0], self.ledgers[0])
 
     def available_bytes(self, device: int) -> int:
         """Budget of a device that nothing holds."""
@@ -118,7 +125,30 @@ def open_engine(
     return LocalEngine(devices, memory, workers)
 
 
-def _catch_interrupts(run: Run) -> Callable[[], None]:
+@contextmanager
+def without_interrupts() -> Iterator[None]:
+    """Ctrl-C comes at the end: what is done here takes no longer than anyone notices."""
+    held = Held()
+    restore = _catch_interrupts(held)
+    try:
+        yield
+    finally:
+        restore()
+    if held.is_stopped:
+        raise KeyboardInterrupt
+
+
+class Held:
+    """Remembers that it was to stop."""
+
+    is_stopped = False
+
+    def stop(self) -> None:
+        """Not now."""
+        self.is_stopped = True
+
+
+def _catch_interrupts(run: Run | Held) -> Callable[[], None]:
     """Turn Ctrl-C into `run.stop()` while a run is on, so that no tile is left torn."""
     if threading.current_thread() is not threading.main_thread():
         return lambda: None

@@ -49,6 +49,12 @@ class Mesh:
         """What kind the devices are (all alike)."""
         return self.devices[0].kind
 
+    @property
+    def is_one_memory(self) -> bool:
+        """Whether every kernel can read every byte: then tensors lie in one piece, and their tiles
+        are parts of it."""
+        return self.n_devices == 1 and self.kind == "cpu"
+
     @staticmethod
     def current() -> Mesh:
         """The mesh of the current session: preset rates, its own memories and workers.

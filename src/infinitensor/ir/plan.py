@@ -72,12 +72,14 @@ class Route:
 
     `tiles[i]`: the tile of the value that task i reads in place, or -1; `fetches[i]`: the number of
     the fetch it reads instead, or -1 (both -1: it reads nothing). `boxes` is the view box of each
-    task (task, axis, lo/hi); None for scalars.
+    task (task, axis, lo/hi); None for scalars. `span`: where tasks read across tiles of one piece,
+    (borders, tiles) of all that each reads.
     """
 
     tiles: np.ndarray
     fetches: np.ndarray
     boxes: np.ndarray | None
+    span: tuple[np.ndarray, np.ndarray] | None = None
 
 
 @dataclass(frozen=True, slots=True)

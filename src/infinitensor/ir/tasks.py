@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import numpy as np
 
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.view import Access
@@ -31,6 +31,8 @@ class TileSet:
     value: int
     leaf: int = -1
     """The leaf whose tiles these are, or -1."""
+    whole: bool = False
+    """Whether they are parts of one piece of memory, the value in C order."""
 
     @property
     def n(self) -> int:
@@ -43,13 +45,32 @@ class Column:
     """One operand of a family: the tile each task reads, and which part of it.
 
     `tiles[i]` -1: the task gets None. `boxes` None: the whole tile. `scalar`: `tiles` numbers the
-    scalars bound to the run instead.
+    scalars bound to the run instead. `span`: where a task reads across tiles that are parts of one
+    piece, (borders, tiles) of all that it reads; `tiles` has the first of them.
     """
 
     tiles: np.ndarray
     boxes: np.ndarray | None = None
     access: Access | None = None
     scalar: bool = False
+    span: tuple[np.ndarray, np.ndarray] | None = None
+
+    def touched(self) -> tuple[np.ndarray, np.ndarray]:
+        """(task of the family, tile) of everything that is read."""
+        if self.span is not None:
+            borders, tiles = self.span
+            return np.repeat(np.arange(len(borders) - 1), np.diff(borders)), tiles
+        if self.scalar:
+            return np.zeros(0, np.int64), np.zeros(0, np.int32)
+        tasks = np.flatnonzero(self.tiles >= 0)
+        return tasks, self.tiles if len(tasks) == len(self.tiles) else self.tiles[tasks]
+
+    def touched_by(self, i: int) -> list[int]:
+        """The tiles that one task reads."""
+        if self.span is not None:
+            borders, tiles = self.span
+            return list(tiles[borders[i] : borders[i + 1]].tolist())
+        return [] if self.scalar or self.tiles[i] < 0 else [int(self.tiles[i])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +143,9 @@ class Program:
     producers: np.ndarray
     needed: np.ndarray
     """Tasks that run; the others make nothing that is kept."""
+    slot_pieces: dict[int, int] = field(default_factory=dict)
+    """Slot -> the piece of memory it is a part of, for tiles that do not lie apart."""
+    piece_bytes: tuple[int, ...] = ()
     moved: dict[tuple[int, int], int] = field(default_factory=dict)
 
     @property

@@ -4,14 +4,14 @@ Tasks are walked in their serial order. A tile that no later task uses gives its
 that takes a used slot makes its writer wait for all users of the tile before (a memory edge), so
 the peak holds in whatever order events come. A slot is left to rest for a few tasks before it is
 used again, unless the budget asks for it, so that memory edges do not hold up what runs in
-parallel.
+parallel. Tiles that are parts of one piece get their slots together, and give them back together.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from infinitensor.ir.region import Box
-    from infinitensor.ir.tasks import Family
+    from infinitensor.ir.tasks import Family, TileSet
 
 FOREVER = np.iinfo(np.int64).max
 
@@ -64,6 +64,13 @@ class _Allocation:
         self.slot_leaves: dict[int, tuple[int, int]] = {}
         self.used = [0] * len(budgets)
         self.free: dict[tuple[int, int], deque[tuple[int, int, int]]] = {}
+        self.slot_pieces: dict[int, int] = {}
+        self.piece_bytes: list[int] = []
+        self.firsts = [tiles.first for tiles in graph.tiles]
+        self.n_dead: dict[int, int] = {}
+        """By the first tile of each piece: how many of its tiles nobody uses any more."""
+        self.free_pieces: dict[Any, deque[tuple[TileSet, int]]] = {}
+        self.in_piece = np.zeros(n, np.bool_)
         self.extra_sources: list[int] = []
         self.extra_targets: list[int] = []
         self.external = np.zeros(n, np.bool_)
@@ -75,6 +82,9 @@ class _Allocation:
             self.n_elements[span] = elements
             self.itemsizes[span] = tiles.dtype.itemsize
             self.devices[span] = tiles.devices
+            if tiles.whole:
+                self.in_piece[span] = True
+                self.tile_bytes[span] = parts_of(elements * tiles.dtype.itemsize)
             if tiles.leaf >= 0:
                 self.enter_leaf(tiles, donated[tiles.leaf])
         self.needed = self.find_needed()
@@ -95,22 +105,25 @@ class _Allocation:
                 mine |= wanted[writes]
             needed[family.first : family.first + family.n] = mine
             for column in family.reads:
-                if not column.scalar:
-                    tiles = column.tiles[mine]
-                    wanted[tiles[tiles >= 0]] = True
+                places, tiles = column.touched()
+                wanted[tiles[mine[places]]] = True
             if family.many is not None:
                 borders, sources = family.many
                 wanted[sources[np.repeat(mine, np.diff(borders))]] = True
         return needed
 
-    def enter_leaf(self, tiles: object, donated: bool) -> None:
-        first, n, leaf = tiles.first, tiles.n, tiles.leaf  # type: ignore[attr-defined]
-        for k in range(n):
+    def enter_leaf(self, tiles: TileSet, donated: bool) -> None:
+        first, leaf = tiles.first, tiles.leaf
+        if tiles.whole and donated:
+            self.new_piece(tiles, counted=True)
+        for k in range(tiles.n):
             device = int(self.devices[first + k])
             if device != HOST:
                 self.used[device] += int(self.tile_bytes[first + k])
             if donated and device != HOST:
-                self.slots[first + k] = self.new_slot(device, int(self.tile_bytes[first + k]), True)
+                if not tiles.whole:
+                    n_bytes = int(self.tile_bytes[first + k])
+                    self.slots[first + k] = self.new_slot(device, n_bytes, counted=True)
                 self.slot_leaves[int(self.slots[first + k])] = (leaf, k)
             else:
                 self.external[first + k] = True
@@ -122,10 +135,9 @@ class _Allocation:
         for family in self.graph.families:
             own = np.arange(family.first, family.first + family.n, dtype=np.int64)
             for column in family.reads:
-                if not column.scalar:
-                    real = column.tiles >= 0
-                    tasks.append(own if real.all() else own[real])
-                    tiles.append(column.tiles if real.all() else column.tiles[real])
+                places, read = column.touched()
+                tasks.append(own[places])
+                tiles.append(read)
             for writes in family.writes:
                 tasks.append(own)
                 tiles.append(writes)
@@ -191,6 +203,8 @@ class _Allocation:
             self.last_use,
             self.producers,
             self.needed,
+            self.slot_pieces,
+            tuple(self.piece_bytes),
             moved if self.needed.all() else self.moved_by_needed(),
         )
 
@@ -223,13 +237,13 @@ class _Allocation:
         """Slots for what a family makes, slots back from what it uses last."""
         n = family.n
         own = np.arange(family.first, family.first + n, dtype=np.int64)
-        touched = [c.tiles for c in family.reads if not c.scalar]
-        touched += list(family.writes)
-        # few tasks: looking whether they can be treated at once costs more than they do
-        frees = n < 8 or any((self.last_use[t] == own).any() for t in touched if len(t))
-        if family.many is not None:
-            frees = True
         fresh = [w for w in family.writes if not family.updates]
+        for writes in fresh:
+            if len(writes) and self.in_piece[writes[0]] and self.slots[writes[0]] < 0:
+                self.place_piece(family, self.set_with(int(writes[0])), writes, own)
+        # few tasks: looking whether they can be treated at once costs more than they do
+        frees = n < 8 or family.many is not None or self.frees_any(family, own)
+        fresh = [w for w in fresh if not len(w) or not self.in_piece[w[0]]]
         if not frees and all((self.last_use[w] == FOREVER).all() for w in fresh):
             for writes in fresh:
                 self.bulk(family, writes)
@@ -242,7 +256,80 @@ class _Allocation:
                 tile = int(writes[i])
                 if self.slots[tile] < 0:
                     self.slots[tile] = self.take(family, i, task, tile)
-            self.release(family, i, task, touched)
+            self.release(family, i, task)
+
+    def frees_any(self, family: Family, own: np.ndarray) -> bool:
+        """Whether a task of the family is the last to use some tile."""
+        for column in family.reads:
+            places, tiles = column.touched()
+            if (self.last_use[tiles] == own[places]).any():
+                return True
+        return any((self.last_use[writes] == own).any() for writes in family.writes)
+
+    # tiles in one piece
+
+    def set_with(self, tile: int) -> TileSet:
+        return self.graph.tiles[bisect_right(self.firsts, tile) - 1]
+
+    def new_piece(self, tiles: TileSet, counted: bool = False) -> None:
+        """Memory for all tiles of a piece."""
+        n_bytes = self.tile_bytes[tiles.first : tiles.first + tiles.n].tolist()
+        for k, size in enumerate(n_bytes):
+            slot = self.slots[tiles.first + k] = self.new_slot(0, size, counted)
+            self.slot_pieces[int(slot)] = len(self.piece_bytes)
+        self.piece_bytes.append(sum(n_bytes))
+
+    def place_piece(
+        self, family: Family, tiles: TileSet, writes: np.ndarray, own: np.ndarray
+    ) -> None:
+        """Slots of a piece: those of an operand that dies here, of a piece at rest, or new ones."""
+        span = slice(tiles.first, tiles.first + tiles.n)
+        before = self.dying_piece(family, tiles, writes, own)
+        resting = self.free_pieces.get(likeness(tiles))
+        n_bytes = int(self.tile_bytes[span].sum())
+        fits = self.used[0] + n_bytes + self.scratch[0] <= self.budgets[0]
+        if before is not None:
+            self.last_use[before.first : before.first + before.n] = -1  # it is not free for others
+        elif resting and (resting[0][1] < family.first - 4 * self.n_concurrent or not fits):
+            before, _ = resting.popleft()
+        elif fits:
+            self.new_piece(tiles)
+            return
+        else:
+            self.refuse(family, 0, n_bytes)
+        assert before is not None
+        self.slots[span] = self.slots[before.first : before.first + before.n]
+        for k in range(tiles.n):
+            writer = int(self.producers[tiles.first + k])
+            if writer >= 0 and self.needed[writer]:
+                self.wait_for_users(before.first + k, writer)
+
+    def dying_piece(
+        self, family: Family, tiles: TileSet, writes: np.ndarray, own: np.ndarray
+    ) -> TileSet | None:
+        """The operand in one piece whose every tile is used last by the task that makes ours."""
+        if not family.in_place or not self.needed[own].all():
+            return None
+        for column in family.reads:
+            if column.scalar or column.boxes is not None or not self.in_piece[column.tiles[0]]:
+                continue
+            before = self.set_with(int(column.tiles[0]))
+            if (
+                likeness(before) == likeness(tiles)
+                and np.array_equal(column.tiles - before.first, writes - tiles.first)
+                and not self.external[column.tiles].any()
+                and (self.last_use[column.tiles] == own).all()
+                and len(own) == tiles.n
+                and not any(
+                    c.boxes is not None and self.set_with(int(c.tiles[0])) is before
+                    for c in family.reads
+                    if not c.scalar
+                )
+            ):
+                return before
+        return None
+
+    # tiles apart
 
     def bulk(self, family: Family, writes: np.ndarray) -> None:
         """Slots of tiles that all stay."""
@@ -296,7 +383,12 @@ class _Allocation:
             if column.scalar or column.boxes is not None:
                 continue
             tile = int(column.tiles[i])
-            if tile < 0 or self.external[tile] or self.last_use[tile] != task:
+            if (
+                tile < 0
+                or self.in_piece[tile]
+                or self.external[tile]
+                or self.last_use[tile] != task
+            ):
                 continue
             if self.n_elements[tile] != self.n_elements[out]:
                 continue
@@ -313,12 +405,36 @@ class _Allocation:
             return int(self.slots[tile])
         return -1
 
-    def release(self, family: Family, i: int, task: int, touched: list[np.ndarray]) -> None:
-        tiles = {int(t[i]) for t in touched}
+    def release(self, family: Family, i: int, task: int) -> None:
+        tiles = {int(writes[i]) for writes in family.writes}
+        for column in family.reads:
+            tiles.update(column.touched_by(i))
         if family.many is not None:
             borders, sources = family.many
             tiles.update(sources[borders[i] : borders[i + 1]].tolist())
         for tile in sorted(tiles):
-            if tile >= 0 and self.last_use[tile] == task and not self.external[tile]:
+            if tile < 0 or self.last_use[tile] != task or self.external[tile]:
+                continue
+            if self.in_piece[tile]:
+                self.leave_piece(self.set_with(tile), task)
+            else:
                 key = (int(self.devices[tile]), int(self.tile_bytes[tile]))
                 self.free.setdefault(key, deque()).append((int(self.slots[tile]), tile, task))
+
+    def leave_piece(self, tiles: TileSet, task: int) -> None:
+        """A tile of a piece is used no more; the piece is free with the last one."""
+        dead = self.n_dead[tiles.first] = self.n_dead.get(tiles.first, 0) + 1
+        if dead == np.count_nonzero(self.last_use[tiles.first : tiles.first + tiles.n] >= 0):
+            self.free_pieces.setdefault(likeness(tiles), deque()).append((tiles, task))
+
+
+def parts_of(n_bytes: np.ndarray) -> np.ndarray:
+    """What each tile takes of the slab that holds all of them; the last one what is left over."""
+    parts = n_bytes.copy()
+    parts[-1] += int(slab_bytes(int(n_bytes.sum()))) - int(n_bytes.sum())
+    return parts
+
+
+def likeness(tiles: TileSet) -> Any:
+    """Pieces that are alike can follow each other in the same memory, tile by tile."""
+    return (tiles.boxes.tobytes(), tiles.boxes.shape, tiles.dtype.itemsize)

@@ -68,6 +68,7 @@ class _Router:
         self.roots = plan.analysed.roots
         self.layouts = plan.layouts
         self.reads_host = plan.mesh.kind != "cuda"
+        self.is_one_memory = plan.mesh.is_one_memory
         self.fetches: list[Fetch] = []
         self.moved: dict[tuple[int, int], int] = {}
         self._known: dict[Any, int] = {}
@@ -115,18 +116,48 @@ class _Router:
 
     def _one_by_one(self, group: GroupPlan, read: Read, layout: Layout, boxes: list[Any]) -> Route:
         n = len(boxes)
-        tiles = np.full(n, -1, np.int32)
-        fetches = np.full(n, -1, np.int32)
         seen = np.zeros((n, len(read.shape), 2), np.int64)
+        wanted = []
         for i, box in enumerate(boxes):
-            if box is None:
-                continue
-            seen[i] = np.asarray(box, np.int64).reshape(-1, 2)
-            base = self._base_box(read, box)
-            tiles[i], fetches[i] = self._reach(
-                read.operand.value, layout, base, int(group.devices[i])
-            )
-        return Route(tiles, fetches, seen)
+            if box is not None:
+                seen[i] = np.asarray(box, np.int64).reshape(-1, 2)
+                wanted.append((i, self._base_box(read, box)))
+        return self._reached(group, read, layout, np.full(n, -1, np.int32), seen, wanted)
+
+    def _reached(
+        self,
+        group: GroupPlan,
+        read: Read,
+        layout: Layout,
+        tiles: np.ndarray,
+        boxes: np.ndarray,
+        wanted: list[tuple[int, Box]],
+    ) -> Route:
+        """The route in which some tasks want these base boxes; `tiles` has what the others read."""
+        fetches = np.full(len(tiles), -1, np.int32)
+        spans: dict[int, list[int]] = {}
+        for i, base in wanted:
+            over = tiles_over(layout.cuts, base)
+            tiles[i] = over[0] if over else 0  # any tile: an empty slice of it is taken
+            if len(over) > 1 and self.is_one_memory:
+                spans[i] = over
+            elif over and (
+                len(over) > 1 or not self._is_at_hand(layout.owner(over[0]), int(group.devices[i]))
+            ):
+                tiles[i] = -1
+                fetches[i] = self._fetch(
+                    read.operand.value, layout, base, int(group.devices[i]), over
+                )
+        if not spans:
+            return Route(tiles, fetches, boxes)
+        counts = (tiles >= 0).astype(np.int64)
+        for i, over in spans.items():
+            counts[i] = len(over)
+        borders = np.concatenate([[0], np.cumsum(counts)])
+        every = np.repeat(tiles, counts)
+        for i, over in spans.items():
+            every[borders[i] : borders[i + 1]] = over
+        return Route(tiles, fetches, boxes, (borders, every))
 
     def _base_box(self, read: Read, box: Box) -> Box:
         access = read.operand.access
@@ -136,13 +167,8 @@ class _Router:
             return tuple((0, 0) for _ in access.fixed)
         return access.base_box(box)
 
-    def _reach(self, value: int, layout: Layout, base: Box, device: int) -> tuple[int, int]:
-        """(tile, -1) if one tile on the device holds the box, else (-1, fetch)."""
-        over = tiles_over(layout.cuts, base)
-        if not over:
-            return 0, -1  # any tile: an empty slice of it is taken
-        if len(over) == 1 and self._is_at_hand(layout.owner(over[0]), device):
-            return over[0], -1
+    def _fetch(self, value: int, layout: Layout, base: Box, device: int, over: list[int]) -> int:
+        """The number of the fetch that brings a box together on a device."""
         root = self.roots[value]
         # versions of one chain share tiles but not contents: the key holds the version
         key = (value, base, device)
@@ -158,7 +184,7 @@ class _Router:
                     assert common is not None
                     way = (owner, device)
                     self.moved[way] = self.moved.get(way, 0) + box_size(common) * width
-        return -1, number
+        return number
 
     def _is_at_hand(self, owner: int, device: int) -> bool:
         return owner == device or (owner == HOST and self.reads_host)
@@ -192,16 +218,14 @@ class _Router:
         if self.reads_host:
             near |= owners == HOST
         direct = np.broadcast_to(alone, grid).reshape(-1) & near
-        fetches = np.full(n, -1, np.int32)
         if direct.all() and aligned:
-            return Route(tiles, fetches, None)
+            return Route(tiles, np.full(n, -1, np.int32), None)
         boxes = self._boxes(grid, read, per_axis)
-        for i in np.flatnonzero(~direct):
-            base_box = self._base_box(read, tuple(map(tuple, boxes[i].tolist())))
-            tiles[i], fetches[i] = self._reach(
-                read.operand.value, layout, base_box, int(group.devices[i])
-            )
-        return Route(tiles, fetches, boxes)
+        wanted = [
+            (i, self._base_box(read, tuple(map(tuple, boxes[i].tolist()))))
+            for i in np.flatnonzero(~direct).tolist()
+        ]
+        return self._reached(group, read, layout, tiles, boxes, wanted)
 
     def _axis_boxes(self, group: GroupPlan, read: Read, axis: int) -> tuple[np.ndarray, np.ndarray]:
         label = read.labels[axis]

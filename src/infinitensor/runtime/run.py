@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from infinitensor.devices import Buffer, Device, Ledger
     from infinitensor.ir.region import Box
-    from infinitensor.ir.tasks import Family, Program
+    from infinitensor.ir.tasks import Family, Program, TileSet
     from infinitensor.runtime.workers import Workers
 
 WINDOW = 4
@@ -73,6 +73,9 @@ class Run:
         self._set_firsts = [tiles.first for tiles in graph.tiles]
         self.directory = Directory(graph.n_tiles, len(program.slot_bytes))
         self._spare: list[Buffer] = []
+        self._pieces: dict[int, tuple[Buffer, Any]] = {}
+        self._wholes: dict[int, Any] = {}
+        """By its first tile: the array that the tiles of a value are parts of."""
         self._ready: list[int] = np.flatnonzero((program.waits == 0) & program.needed).tolist()
         self._running = 0
         self._failed: list[int] = []
@@ -89,6 +92,11 @@ class Run:
         for tiles in graph.tiles:
             if tiles.leaf >= 0:
                 table = self.leaves[tiles.leaf]
+                self._wholes[tiles.first] = table.whole
+                piece = self.program.slot_pieces.get(int(self.program.slots[tiles.first]), -1)
+                if piece >= 0:
+                    assert table.buffers[0] is not None
+                    self._pieces[piece] = (table.buffers[0], table.whole)
                 for k in range(tiles.n):
                     slot = int(self.program.slots[tiles.first + k])
                     self.directory.enter(tiles.first + k, slot, table.arrays[k])
@@ -289,12 +297,16 @@ class Run:
             if tile < 0:
                 ins.append(None)
                 continue
-            values = array(tile)
-            if column.boxes is None or self._is_null:
-                ins.append(values)
-                continue
+            if column.span is not None:
+                values, origin = self._across(column.touched_by(i), array)
+            else:
+                values = array(tile)
+                if column.boxes is None or self._is_null:
+                    ins.append(values)
+                    continue
+                origin = self.box_of(tile)
+            assert column.boxes is not None
             box = tuple(map(tuple, column.boxes[i].tolist()))
-            origin = self.box_of(tile)
             if column.access is not None:
                 ins.append(take(values, column.access, box, origin))
             elif any(hi <= lo for lo, hi in box):
@@ -302,6 +314,25 @@ class Run:
             else:
                 ins.append(values[relative(box, origin)])
         return ins
+
+    def _across(self, tiles: list[int], array: Callable[[int], Any]) -> tuple[Any, Box]:
+        """The array that holds some tiles of a value, and where it lies."""
+        values = [array(tile) for tile in tiles]
+        held = self._set_with(tiles[0])
+        if array == self._array:
+            whole = self._wholes[held.first]
+            return whole, tuple((0, n) for n in whole.shape)
+        boxes = [self.box_of(tile) for tile in tiles]  # lost tiles, made again one by one
+        hull = tuple(
+            (min(b[a][0] for b in boxes), max(b[a][1] for b in boxes)) for a in range(len(boxes[0]))
+        )
+        out = np.empty(tuple(hi - lo for lo, hi in hull), held.dtype)
+        for box, part in zip(boxes, values, strict=True):
+            out[relative(box, hull)] = part
+        return out, hull
+
+    def _set_with(self, tile: int) -> TileSet:
+        return self.program.graph.tiles[bisect_right(self._set_firsts, tile) - 1]
 
     def _array(self, tile: int) -> Any:
         if self.directory.is_lost(tile):
@@ -313,6 +344,10 @@ class Run:
             return self._array(tile)
         tiles = self.program.graph.tiles[bisect_right(self._set_firsts, tile) - 1]
         slot = int(self.program.slots[tile])
+        if tiles.whole:
+            values = self._part(tiles, tile, slot)
+            self.directory.enter(tile, slot, values)
+            return values
         device = int(tiles.devices[tile - tiles.first])
         buffer = self.directory.buffers[slot]
         if buffer is None:
@@ -323,6 +358,24 @@ class Run:
         values = self.devices[device].array(buffer.block, shape, tiles.dtype)
         self.directory.enter(tile, slot, values)
         return values
+
+    def _part(self, tiles: TileSet, tile: int, slot: int) -> Any:
+        """A tile that is a part of one piece of memory, which the first of them takes."""
+        with self._lock:
+            whole = self._wholes.get(tiles.first)
+            if whole is None:
+                number = self.program.slot_pieces[slot]
+                piece = self._pieces.get(number)
+                if piece is None:
+                    buffer = self.ledgers[0].take(self.program.piece_bytes[number])
+                    shape = tuple(tiles.boxes[:, :, 1].max(axis=0).tolist())
+                    whole = self.devices[0].array(buffer.block, shape, tiles.dtype)
+                    piece = self._pieces[number] = (buffer, whole)
+                whole = self._wholes[tiles.first] = piece[1].view(tiles.dtype)
+                for each in self.program.slots[tiles.first : tiles.first + tiles.n].tolist():
+                    self.directory.buffers[each] = piece[0]
+        box = tiles.boxes[tile - tiles.first].tolist()
+        return whole[tuple([slice(lo, hi) for lo, hi in box])]
 
     # losing and rebuilding tiles
 
@@ -335,7 +388,13 @@ class Run:
         with self._lock:
             self.directory.found(tile)
             self.rebuilt += 1
-        self.directory.enter(tile, -1, self._made_again(tile, {}))
+        values = self._made_again(tile, {})
+        tiles = self._set_with(tile)
+        if tiles.whole:  # others read it as a part of its piece
+            part = self._part(tiles, tile, int(self.program.slots[tile]))
+            part[...] = values
+            values = part
+        self.directory.enter(tile, -1, values)
 
     def _made_again(self, tile: int, made: dict[int, Any]) -> Any:
         """The values of a tile, in memory of their own if its slot holds something else by now."""
@@ -413,7 +472,7 @@ class Run:
                     self._skip(task)
 
     def _sources(self, family: Family, i: int) -> list[int]:
-        found = [int(c.tiles[i]) for c in family.reads if not c.scalar and c.tiles[i] >= 0]
+        found = [tile for column in family.reads for tile in column.touched_by(i)]
         if family.many is not None:
             borders, sources = family.many
             found += sources[borders[i] : borders[i + 1]].tolist()
@@ -444,10 +503,15 @@ class Run:
                 buffers.append(self.directory.buffers[slot])
             else:
                 buffers.append(self.leaves[tiles.leaf].buffers[k])
-        return TileTable(layout, tiles.dtype, buffers, arrays)
+        whole = self._wholes.get(first)
+        if whole is None and len(arrays) == 1 and self.devices[0].kind == "cpu":
+            whole = arrays[0] if len(self.devices) == 1 else None
+        return TileTable(layout, tiles.dtype, buffers, arrays, whole=whole)
 
     def release(self) -> None:
         """Let go of every buffer this run holds."""
         self.directory.clear()
         self._spare = []
+        self._pieces = {}
+        self._wholes = {}
         self.leaves = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,10 +23,20 @@ if TYPE_CHECKING:
 class TileTable:
     """Which buffer holds each tile; the one owner of those buffers.
 
-    `partly`: its arrays are parts of what the buffers hold (a window of another table).
+    `partly`: its arrays are parts of what the buffers hold (a window of another table). `whole`:
+    where there is one memory, all of it as one array, of which its arrays are parts.
     """
 
-    __slots__ = ("_device_bytes", "arrays", "buffers", "dtype", "in_reach", "layout", "partly")
+    __slots__ = (
+        "_device_bytes",
+        "arrays",
+        "buffers",
+        "dtype",
+        "in_reach",
+        "layout",
+        "partly",
+        "whole",
+    )
 
     def __init__(
         self,
@@ -34,14 +45,16 @@ class TileTable:
         buffers: list[Buffer | None],
         arrays: list[Any],
         partly: bool = False,
+        whole: Any = None,
     ) -> None:
         self.layout = layout
         self.dtype = dtype
         self.buffers = buffers
         self.arrays = arrays
         self.partly = partly
+        self.whole = whole
         self._device_bytes: dict[int, int] | None = None
-        self.in_reach: np.ndarray | None = None
+        self.in_reach: np.ndarray | None = None if partly else whole
         """All of it as one NumPy array, where the interpreter may touch single elements."""
         if len(arrays) == 1 and not partly and isinstance(arrays[0], np.ndarray):
             self.in_reach = arrays[0]
@@ -49,7 +62,7 @@ class TileTable:
     @classmethod
     def of_host(cls, values: np.ndarray) -> TileTable:
         """A table over a NumPy array that stays where it is."""
-        return cls(single(values.shape, HOST), values.dtype, [None], [values])
+        return cls(single(values.shape, HOST), values.dtype, [None], [values], whole=values)
 
     @classmethod
     def scatter(
@@ -58,9 +71,14 @@ class TileTable:
         layout: Layout,
         devices: Sequence[Device],
         ledgers: Sequence[Ledger],
+        is_one_memory: bool,
     ) -> TileTable:
         """Copy a NumPy array, or a torch tensor on a GPU, into tiles on the devices."""
         dtype = dtype_of(values)
+        if is_one_memory:
+            table = cls.in_one_piece(layout, tuple(values.shape), dtype, devices[0], ledgers[0])
+            devices[0].from_host(table.whole, values)
+            return table
         buffers: list[Buffer | None] = []
         arrays = []
         for index in range(layout.n_tiles):
@@ -75,8 +93,24 @@ class TileTable:
             arrays.append(array)
         return cls(layout, dtype, buffers, arrays)
 
+    @classmethod
+    def in_one_piece(
+        cls,
+        layout: Layout,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        device: Device,
+        ledger: Ledger,
+    ) -> TileTable:
+        """Tiles without values that are parts of one piece of memory."""
+        piece = ledger.take(int(slab_bytes(prod(shape) * dtype.itemsize)))
+        whole = device.array(piece.block, shape, dtype)
+        return cls(layout, dtype, [piece] * layout.n_tiles, parts(whole, layout), whole=whole)
+
     def read(self, box: Box, devices: Sequence[Device]) -> np.ndarray:
         """The values of a box as a new NumPy array."""
+        if self.whole is not None:
+            return np.array(self.whole[tuple(slice(lo, hi) for lo, hi in box)], order="C")
         out = np.empty(box_shape(box), self.dtype)
         for index, tile in self.layout.overlaps(box):
             common = overlap(tile, box)
@@ -93,7 +127,7 @@ class TileTable:
         """Bytes that its tiles take in the ledger of each device."""
         if self._device_bytes is None:
             found: dict[int, int] = {}
-            for index, buffer in enumerate(self.buffers):
+            for index, buffer in enumerate(self.buffers if self.whole is None else ()):
                 if buffer is not None:
                     n_bytes = buffer.n_bytes
                     if self.partly:
@@ -101,10 +135,18 @@ class TileTable:
                         n_bytes = min(n_bytes, int(slab_bytes(lengths)))
                     owner = self.layout.owner(index)
                     found[owner] = found.get(owner, 0) + n_bytes
+            if self.whole is not None and self.n_bytes:
+                found[0] = min(self.n_bytes, int(slab_bytes(self.whole.nbytes)))
             self._device_bytes = found
         return self._device_bytes
 
     @property
     def n_bytes(self) -> int:
         """Bytes of the buffers."""
-        return sum(b.n_bytes for b in self.buffers if b is not None)
+        return sum({id(b): b.n_bytes for b in self.buffers if b is not None}.values())
+
+
+def parts(whole: Any, layout: Layout) -> list[Any]:
+    """The tiles of an array, as parts of it."""
+    boxes = (layout.tile(k) for k in range(layout.n_tiles))
+    return [whole[(..., *(slice(lo, hi) for lo, hi in box))] for box in boxes]

@@ -69,19 +69,14 @@ class Edges:
 
     def read_column(self, column: Column, tasks: np.ndarray) -> None:
         """A column's reads, in the order of tasks."""
-        if column.scalar:
+        places, tiles = column.touched()
+        if not len(tiles):
             return
-        used = column.tiles >= 0
-        if not used.any():
+        if not self.n_tracked or not any(self.is_tracked(int(t)) for t in np.unique(tiles)):
+            self.add(self.producers[tiles], tasks[places])
             return
-        if not self.n_tracked or not any(
-            self.is_tracked(int(t)) for t in np.unique(column.tiles[used])
-        ):
-            tiles = column.tiles if used.all() else column.tiles[used]
-            self.add(self.producers[tiles], tasks if used.all() else tasks[used])
-            return
-        for i in np.flatnonzero(used):
-            self.read_one(int(column.tiles[i]), int(tasks[i]), self.region(column, int(i)))
+        for i, tile in zip(places.tolist(), tiles.tolist(), strict=True):
+            self.read_one(tile, int(tasks[i]), self.region(column, i))
 
     def region(self, column: Column, i: int) -> Any:
         """The base region task i reads, or None for the whole tile."""

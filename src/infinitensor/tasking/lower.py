@@ -75,6 +75,7 @@ class _Lowering:
         self.boxes_by_layout: dict[Layout, np.ndarray] = {}
         self.windows = {leaf.value for leaf in self.graph.leaves if leaf.partly}
         self.n_reads = Counter(o.value for node in self.graph.nodes for o in node.operands)
+        self.in_one_piece = values_in_one_piece(plan, moves)
         written = {self.roots[n.outs[0]] for n in self.graph.nodes if n.in_place}
         self.edges = Edges(self, written)
         self.alike = Counter(
@@ -127,7 +128,8 @@ class _Lowering:
         value: int,
         leaf: int = -1,
     ) -> TileSet:
-        tiles = TileSet(self.n_tiles, dtype, boxes, devices, value, leaf)
+        whole = len(devices) > 1 and value in self.in_one_piece
+        tiles = TileSet(self.n_tiles, dtype, boxes, devices, value, leaf, whole)
         self.n_tiles += tiles.n
         self.tiles.append(tiles)
         self.edges.new_tiles(tiles)
@@ -207,7 +209,11 @@ class _Lowering:
         if (route.fetches >= 0).any():
             numbers = np.asarray([self.fetched.get(int(f), -1) for f in route.fetches], np.int32)
             tiles = np.where(route.fetches >= 0, numbers, tiles)
-        return Column(tiles, route.boxes, operand.access)
+        span = None
+        if route.span is not None:
+            borders, every = route.span
+            span = (borders, (every + base).astype(np.int32))
+        return Column(tiles, route.boxes, operand.access, span=span)
 
     def bring_fetches(self, routes: Any, node: Node) -> None:
         """A fetch family for the regions this group is the first to want."""
@@ -307,13 +313,8 @@ class _Lowering:
             values=tuple(value for value, _ in plan.space.outs),
         )
         self.edges.of_columns(family)
-        fetched = any((route.fetches >= 0).any() for route in routes.values())
-        if (
-            plan.kin is not None
-            and node.op.kind == "elementwise"
-            and len(sets) == 1
-            and not fetched
-        ):
+        simple = all(route.span is None and (route.fetches < 0).all() for route in routes.values())
+        if plan.kin is not None and node.op.kind == "elementwise" and len(sets) == 1 and simple:
             tiles = sets[0]
             bases = tuple(0 if o.value < 0 else self.first_tile(o) for o in node.operands)
             self.patterns[plan.kin] = Pattern(
@@ -389,18 +390,20 @@ class _Lowering:
         """As a group of equal kin before: it joins those that came just before it, if it can."""
         node = plan.space.last
         value = node.outs[0]
-        written = value in self.edges.written
+        alone = value in self.edges.written or (
+            value in self.in_one_piece and len(pattern.owners) > 1
+        )
         batch = self.batch
         if (
             batch is None
-            or written
+            or alone
             or not batch.takes(pattern, node.site, reads_of(node.operands, self.roots))
         ):
             self.end_batch()
             batch = self.batch = Batch(pattern, node.site, self.n_tiles)
         bases = [o.scalar if o.value < 0 else self.first_tile(o) for o in node.operands]
         self.first_of[value] = batch.add(value, bases)
-        if written:
+        if alone:
             self.end_batch()
 
     def end_batch(self) -> None:
@@ -840,6 +843,21 @@ class _Lowering:
         return np.asarray(
             [self.device_of(tiles[k : k + 1])[0] for k in range(len(tiles))], np.int16
         )
+
+
+def values_in_one_piece(plan: Plan, moves: Moves) -> frozenset[int]:
+    """Values whose tiles are parts of one piece: where there is one memory, all that is stored and
+    all that is read across tiles."""
+    if not plan.mesh.is_one_memory:
+        return frozenset()
+    graph, roots = plan.analysed.graph, plan.analysed.roots
+    found = {roots[value] for value in graph.kept}
+    found.update(leaf.value for leaf in graph.leaves)
+    for group, routes in zip(plan.groups, moves.routes, strict=True):
+        for read, route in zip(group.space.reads if routes else (), routes, strict=True):
+            if route.span is not None:
+                found.add(roots[read.operand.value])
+    return frozenset(found)
 
 
 def copy_into(out: Any, value: Any) -> None:

@@ -1,0 +1,164 @@
+"""Little work that was never seen before runs call by call, on whole arrays, without a plan.
+
+Planning takes about a millisecond a call, and pays when the plan is used again. A loop whose shapes
+change with every step never uses one again. So what is little work and has one memory is planned
+the second time it comes. Only calls that a plan would not cut, or that do not round by tiles, run
+so: bits do not depend on what ran before.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.api.small import small_kernel
+from infinitensor.config import config
+from infinitensor.engines.local import without_interrupts
+from infinitensor.ir.op import At
+from infinitensor.ir.region import whole_box
+from infinitensor.ir.view import take
+from infinitensor.partition import canonical_layout
+from infinitensor.partition.tiles import LEAF_ELEMENTS
+from infinitensor.runtime import TileTable
+from infinitensor.tasking.write import put
+
+if TYPE_CHECKING:
+    from infinitensor.api.evaluate import Bound
+    from infinitensor.api.version import Node, Version
+
+LITTLE = 1 << 22
+"""Elements of all calls together, up to which no plan is made: below what is worth compiling."""
+LEAF = LEAF_ELEMENTS["cpu"]
+UNROUNDED = ("elementwise", "creation", "update", "gather")
+
+
+def is_little(bound: Bound) -> bool:
+    """Whether a program is better run at once than planned."""
+    session = bound.session
+    if not config.small_elements or config.compile != "auto" or config.tile_elements:
+        return False
+    if bound.peek or not session.engine.mesh.is_one_memory:
+        return False
+    work = sum(map(_elements, bound.nodes))
+    room = session.engine.available_bytes(0)
+    return (
+        work <= LITTLE
+        and sum(spec.n_bytes for spec in bound.specs) < room
+        and all(version.host is not None for version in bound.leaves)
+        and all(map(_rounds_alike, bound.nodes))
+    )
+
+
+def _elements(node: Node) -> int:
+    if node.op.kind == "update":
+        return prod(node.shapes[0] if node.region is None else node.shapes[1])
+    return max(prod(node.call.form.sizes), *(spec.n_elements for spec in node.call.outs))
+
+
+def _rounds_alike(node: Node) -> bool:
+    """Whether a plan would leave the call in one piece, or its pieces do not show."""
+    if node.op.kind in UNROUNDED:
+        return True
+    volumes = [prod(shape) for shape in node.shapes] + [spec.n_elements for spec in node.call.outs]
+    if node.op.kind == "contraction":
+        return min(volumes) < LEAF // 4 and max(volumes) <= LEAF
+    return _elements(node) <= LEAF and max(volumes) <= LEAF
+
+
+class AtOnce:
+    """The values of a program while its calls run."""
+
+    def __init__(self, bound: Bound) -> None:
+        self.bound = bound
+        self.engine = bound.session.engine
+        self.tables: dict[int, TileTable] = {}
+        self.reads = dict(bound.inside_reads)
+        for version in bound.leaves:
+            number = bound.numbers[id(version)]
+            assert version.host is not None
+            self.tables[number] = version.table or TileTable.of_host(version.host)
+
+    def run(self) -> None:
+        """Run every call in recorded order; what was made stays made if one raises."""
+        with without_interrupts(), np.errstate(all="ignore"):
+            for node, outs in zip(self.bound.nodes, self.bound.out_numbers, strict=True):
+                try:
+                    self._call(node, outs)
+                except Exception as error:
+                    error.add_note(f"infinitensor: in {node.op.name!r}, recorded at {node.site}")
+                    raise
+
+    def _call(self, node: Node, outs: tuple[int, ...]) -> None:
+        numbers = [
+            self.bound.numbers[id(v)] if hasattr(v, "readers") else None for v in node.inputs
+        ]
+        ins = [
+            given if number is None else self._seen(number, access, shape)
+            for given, number, access, shape in zip(
+                node.inputs, numbers, node.accesses, node.shapes, strict=True
+            )
+        ]
+        if node.op.kind == "update":
+            assert numbers[0] is not None
+            self.tables[outs[0]] = self.updated(node, numbers, ins)
+        else:
+            made = [self.blank(spec.shape, spec.dtype) for spec in node.call.outs]
+            small_kernel(node.op, node.call)(ins, [table.whole for table in made])
+            self.tables.update(zip(outs, made, strict=True))
+        del ins
+        for number in numbers:
+            if number is not None:
+                self.reads[number] -= 1
+                if not self.reads[number] and number not in self.bound.kept:
+                    self.tables.pop(number, None)
+
+    def _seen(self, number: int, access: Any, shape: tuple[int, ...]) -> Any:
+        whole = self.tables[number].whole
+        if access is None:
+            return whole
+        return take(whole, access, whole_box(shape), whole_box(whole.shape))
+
+    def blank(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> TileTable:
+        """Memory for a value: the ledger's, where it is not small."""
+        if prod(shape) <= config.small_elements:
+            return TileTable.of_host(np.empty(shape, dtype))
+        layout = canonical_layout(shape, self.engine.mesh, config.tile_elements)
+        return self.engine.blank(layout, shape, dtype)
+
+    def updated(self, node: Node, numbers: list[int | None], ins: list[Any]) -> TileTable:
+        """The next version of a base: in place where nothing else will read the one before."""
+        base = numbers[0]
+        assert base is not None
+        table = self.tables[base]
+        reads_itself = node.region is None and base in numbers[1:]
+        if not self._may_use_up(base) or reads_itself or not table.whole.flags.writeable:
+            fresh = self.blank(table.whole.shape, table.dtype)
+            fresh.whole[...] = table.whole
+            table = fresh
+        out = table.whole
+        if node.region is not None:
+            put(out, node.region, whole_box(node.shapes[1]), whole_box(out.shape), ins[1])
+        else:
+            boxes = (whole_box(out.shape), *(whole_box(np.shape(x)) for x in ins[1:]))
+            kernel = node.op.kernel_for("cpu")
+            kernel(np, *ins[1:], out=out, at=At(boxes[:1], boxes), **dict(node.call.params))
+        return table
+
+    def _may_use_up(self, number: int) -> bool:
+        if number in self.bound.kept:
+            return False
+        version = self.bound.versions.get(number)
+        if version is None or version.node is not None:
+            return True  # made here
+        if not self.bound.is_donated(version):
+            return False
+        version.table = version.host = None
+        return True
+
+    def made(self) -> list[tuple[Version, TileTable]]:
+        """Waiting versions whose values are there."""
+        versions = self.bound.versions
+        found = [(versions[n], t) for n, t in self.tables.items() if n in versions]
+        return [(version, table) for version, table in found if version.node is not None]
