@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,11 @@ from tests.audit import Audit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+# started in the background (nohup, `&` in a script) a process ignores Ctrl-C, which tests send
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

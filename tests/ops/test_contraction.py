@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.ops.table_xp import WHOLE, TableXp
 
+import infinitensor as it
 from infinitensor.dtypes import ALL
 from infinitensor.ir.op import Spec
 from infinitensor.ops import TABLE
@@ -141,3 +142,13 @@ def test_read_only_and_reversed_tiles_need_no_warning() -> None:
     y.flags.writeable = False
     np.testing.assert_allclose(TableXp(2).call("matmul", x, y), x @ y)
     assert torch_view(y).data_ptr() == y.ctypes.data
+
+
+@pytest.mark.parametrize("subscripts", ["ij,jk->ki", "ij,kl->ljik", "ij,jk,kl->li", "ij,ij->ji"])
+def test_what_einsum_makes_of_several_operands_is_no_view(subscripts: str) -> None:
+    operands = [np.arange(9.0).reshape(3, 3) + k for k in range(subscripts.count(",") + 1)]
+    found = it.einsum(subscripts, *map(it.asarray, operands))
+    flat = found.reshape(-1)
+    found[...] = 7.0
+    assert found.base is None
+    assert set(flat.tolist()) == {7.0}

@@ -26,8 +26,6 @@ from infinitensor.runtime import Run, TileTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import numpy as np
-
     from infinitensor.api.session import Session
     from infinitensor.ir.region import Box
 
@@ -95,9 +93,9 @@ class Bound:
         calls = tuple(map(id, self.calls))
         self.key = (calls, tuple(self.parts), leaf_key, tuple(sorted(self.kept)), config.key())
 
-    def _new(self, version: Version | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    def _new(self, version: Version | None, spec: Spec) -> int:
         number = len(self.specs)
-        self.specs.append(Spec(shape, dtype))
+        self.specs.append(spec)
         if version is not None:
             self.numbers[id(version)] = number
             self.versions[number] = version
@@ -109,7 +107,7 @@ class Bound:
             if isinstance(given, Version):
                 number = self.numbers.get(id(given))
                 if number is None:
-                    number = self._new(given, given.shape, given.dtype)
+                    number = self._new(given, Spec(given.shape, given.dtype))
                     self.leaves.append(given)
                     self._hulls.leaf(number)
                 self.inside_reads[number] = self.inside_reads.get(number, 0) + 1
@@ -118,8 +116,7 @@ class Bound:
                 operands.append(-1)
                 self.scalars.append(given)
         outs = tuple(
-            self._new(ref(), spec.shape, spec.dtype)
-            for ref, spec in zip(node.outs, node.call.outs, strict=True)
+            [self._new(ref(), spec) for ref, spec in zip(node.outs, node.call.outs, strict=True)]
         )
         self.out_numbers.append(outs)
         self._hulls.node(node, tuple(operands), outs)
@@ -355,6 +352,7 @@ def _finish(session: Session, stopped: Stopped, nodes: Sequence[Node] = ()) -> N
     try:
         session.engine.finish(run, stopped.inline, progress, resumed=not nodes)
     except BaseException:
+        session.was_stopped = True
         for node in nodes:
             node.stopped = stopped
         for number, version in stopped.wanted():
@@ -389,6 +387,8 @@ def commit(session: Session, version: Version, table: TileTable) -> None:
 
 def _resume(session: Session, roots: Sequence[Version]) -> None:
     """Finish stopped runs that the roots need."""
+    if not session.was_stopped:
+        return
     asked = {id(version) for version in roots}
     for node in waiting_nodes(roots):
         stopped = node.stopped

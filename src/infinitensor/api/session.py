@@ -69,6 +69,8 @@ class Session:
         self.stored: set[weakref.ref[Version]] = set()
         self.waiting_bytes = 0
         self.cut_site: Any = None
+        self.was_stopped = False
+        """Whether a run was ever stopped: only then can there be one to resume."""
         self.elements = (0, 0)
         """The call at which a single element was last written, and how many were in a row."""
         self.writes = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # signal.signal makes enums: 15 us a run
 import os
 import signal
 import sys
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.tasks import Program
+
+
+_SIGINT = int(signal.SIGINT)
 
 
 class Engine(Protocol):
@@ -151,14 +155,14 @@ class Held:
 def _catch_interrupts(run: Run | Held) -> Callable[[], None]:
     """Turn Ctrl-C into `run.stop()` while a run is on, so that no tile is left torn."""
     if threading.current_thread() is not threading.main_thread():
-        return lambda: None
-    before = signal.getsignal(signal.SIGINT)
+        return _nothing
+    before = _signal.getsignal(_SIGINT)
     if before is not signal.default_int_handler:
-        return lambda: None
-    signal.signal(signal.SIGINT, lambda number, frame: run.stop())
+        return _nothing
+    _signal.signal(_SIGINT, lambda number, frame: run.stop())
 
     def restore() -> None:
-        signal.signal(signal.SIGINT, before)
+        _signal.signal(_SIGINT, before)
 
     return restore
 

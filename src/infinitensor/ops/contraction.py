@@ -465,18 +465,24 @@ def einsum(
         rest = [pair for i, pair in enumerate(pairs) if i not in step]
         while len(chosen) > 1:
             needed = set(kept).union(*(t for _, t in (*rest, *chosen[2:])))
-            chosen = [_contracted(xp, chosen[0], chosen[1], needed, kind), *chosen[2:]]
+            chosen = [_contracted(xp, chosen[0], chosen[1], needed, kept, kind), *chosen[2:]]
         pairs = [*rest, *chosen]
     ((x, labels),) = pairs
     return _in_order(xp, *_summed(xp, x, labels, set(kept), kind), kept)
 
 
 def _contracted(
-    xp: Any, a: tuple[Any, str], b: tuple[Any, str], needed: set[str], kind: Any
+    xp: Any, a: tuple[Any, str], b: tuple[Any, str], needed: set[str], last: str, kind: Any
 ) -> tuple[Any, str]:
+    """Two operands made one; in the order of the result if it has the labels of the result.
+
+    So the result is a tensor of its own, in C order, and no view of another.
+    """
     x, left = _summed(xp, *a, needed | set(b[1]), kind)
     y, right = _summed(xp, *b, needed | set(left), kind)
     kept = "".join(c for c in dict.fromkeys(left + right) if c in needed)
+    if set(kept) == set(last):
+        kept = last
     inner = [c for c in left if c in right and c not in needed]
     for c in inner:  # a size-1 axis against a longer one: each side is summed for itself
         if x.shape[left.index(c)] != y.shape[right.index(c)]:
