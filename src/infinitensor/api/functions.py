@@ -79,16 +79,15 @@ class Namespace:
     def block(self, n: int) -> int:
         """The canonical block length of an axis of n elements: a power of two in the tile bound.
 
-        One GPU takes what it has in one piece: there is nobody to share the passes with.
+        One GPU takes what it has in one piece: there is nobody to share passes with.
         """
         mesh = current_session().engine.mesh
-        bound = LEAF_ELEMENTS[mesh.kind]
         if mesh.kind == "cuda" and mesh.n_devices == 1:
-            bound = mesh.devices[0].tile_elements
-        bound = min(config.tile_elements or bound, bound)
-        if mesh.kind == "cuda" and n <= bound:
-            return max(n, 1)
-        return floor_power(max(min(n, bound), 1))
+            most = mesh.devices[0].tile_elements
+            if n <= min(config.tile_elements or most, most):
+                return max(n, 1)
+        leaf = LEAF_ELEMENTS[mesh.kind]
+        return floor_power(max(min(n, config.tile_elements or leaf, leaf), 1))
 
     def next_seed(self) -> np.int64:
         """The key of a random op."""

@@ -137,9 +137,14 @@ class CudaDevice:
         return lambda: bool(seen.expired())
 
     def array(self, block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """A view of the block."""
+        """A view of the block; the one before, if it is asked for again (views take torch long)."""
+        before = getattr(block, "_infinitensor", None)
+        if before is not None and before[0] == shape and before[1] == dtype:
+            return before[2]
         n_bytes = prod(shape) * dtype.itemsize
-        return block[:n_bytes].view(to_torch(dtype)).reshape(shape)
+        made = block[:n_bytes].view(to_torch(dtype)).reshape(shape)
+        block._infinitensor = (shape, dtype, made)
+        return made
 
     def to_host(self, array: Any) -> np.ndarray:
         """A copy on the host."""
@@ -163,10 +168,11 @@ class CudaDevice:
         """Kernels start on our own stream; nothing to do within a context that is already."""
         import torch
 
-        current: int = torch._C._cuda_getCurrentRawStream(self.gpu.index)
-        if current == self._stream.cuda_stream and torch.cuda.current_device() == self.gpu.index:
+        if torch.cuda.current_device() != self.gpu.index:
+            return torch.cuda.stream(self._stream)
+        if torch._C._cuda_getCurrentRawStream(self.gpu.index) == self._stream.cuda_stream:
             return _ALREADY
-        return torch.cuda.stream(self._stream)
+        return _Switched(self._stream)
 
     def synchronize(self) -> None:
         """Wait for our stream."""
@@ -224,6 +230,31 @@ class NullDevice:
 
 
 _ALREADY = contextlib.nullcontext()
+
+
+class _Switched:
+    """The current stream of the current GPU is another one: `torch.cuda.stream` in a tenth of the
+    time, because it makes no objects."""
+
+    __slots__ = ("before", "stream")
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+        self.before: Any = None
+
+    def __enter__(self) -> None:
+        import torch
+
+        stream = self.stream
+        self.before = torch._C._cuda_getCurrentStream(stream.device_index)
+        torch._C._cuda_setStream(stream.stream_id, stream.device_index, stream.device_type)
+
+    def __exit__(self, *_: object) -> None:
+        import torch
+
+        torch._C._cuda_setStream(*self.before)
+
+
 _streams: dict[int, Any] = {}
 
 

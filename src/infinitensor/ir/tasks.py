@@ -147,6 +147,8 @@ class Program:
     """Slot -> the piece of memory it is a part of, for tiles that do not lie apart."""
     piece_bytes: tuple[int, ...] = ()
     moved: dict[tuple[int, int], int] = field(default_factory=dict)
+    start: list[Any] = field(default_factory=list)
+    """What every run begins with, once one has begun."""
 
     @property
     def plan_bytes(self) -> int:

@@ -283,7 +283,7 @@ def _accumulate(xp: Any, a: Any, axis: int, word: str, dtype: np.dtype[Any]) -> 
     """The running `word` along an axis; one whose order matters along an axis that is not cut."""
     n = a.shape[axis]
     block = xp.block(n)
-    if block >= 1 << 15:  # a kernel takes four at a time
+    if 1 << 15 <= block < n:  # a kernel takes four at a time
         block //= 4
     if n < 2 * block or word not in REORDERABLE:
         return xp._scan_axis(a, axis, word, dtype)

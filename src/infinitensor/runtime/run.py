@@ -11,7 +11,7 @@ import threading
 import time
 from array import array as int_array
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,31 @@ class Left(BaseException):
     """A loop op was left between two steps, because its run stops."""
 
 
+class _Start(NamedTuple):
+    """What every run of a Program begins with."""
+
+    n_tasks: int
+    waits: int_array[int]
+    ready: list[int]
+    firsts: list[int]
+    set_firsts: list[int]
+
+
+def _start_of(program: Program) -> _Start:
+    if not program.start:
+        program.start.append(
+            _Start(
+                int(np.count_nonzero(program.needed)),
+                int_array("i", program.waits.astype(np.int32).tobytes()),
+                np.flatnonzero((program.waits == 0) & program.needed).tolist(),
+                [family.first for family in program.graph.families],
+                [tiles.first for tiles in program.graph.tiles],
+            )
+        )
+    start: _Start = program.start[0]
+    return start
+
+
 class Run:
     """A Program bound to leaves, scalars and devices."""
 
@@ -60,7 +85,8 @@ class Run:
         self.ledgers = ledgers
         self.clock = clock
         graph = program.graph
-        self.n_tasks = int(np.count_nonzero(program.needed))
+        start = _start_of(program)
+        self.n_tasks = start.n_tasks
         self.n_done = 0
         self.done = bytearray(graph.n_tasks)
         self.moved_bytes = 0
@@ -68,15 +94,15 @@ class Run:
         self.started_at = clock()
         self.failure: BaseException | None = None
         self.stopping = False
-        self._waits = int_array("i", program.waits.astype(np.int32).tobytes())
-        self._firsts = [family.first for family in graph.families]
-        self._set_firsts = [tiles.first for tiles in graph.tiles]
+        self._waits = start.waits[:]
+        self._firsts = start.firsts
+        self._set_firsts = start.set_firsts
         self.directory = Directory(graph.n_tiles, len(program.slot_bytes))
         self._spare: list[Buffer] = []
         self._pieces: dict[int, tuple[Buffer, Any]] = {}
         self._wholes: dict[int, Any] = {}
         """By its first tile: the array that the tiles of a value are parts of."""
-        self._ready: list[int] = np.flatnonzero((program.waits == 0) & program.needed).tolist()
+        self._ready = start.ready.copy()
         self._running = 0
         self._failed: list[int] = []
         self.abandoned: set[int] = set()
