@@ -206,7 +206,7 @@ def _interp_kernel(xp: Any, x: Any, at: Any, values: Any, out: Any, left: Any, r
 
 def _interp_torch(xp: Any, x: Any, at: Any, values: Any, out: Any, left: Any, right: Any) -> None:
     n = at.shape[0]
-    found = xp.searchsorted(at, x.contiguous(), right=True) - 1
+    found = xp.searchsorted(at.contiguous(), x.contiguous(), right=True) - 1
     i = found.clamp(0, max(n - 2, 0))
     j = (i + 1).clamp(max=n - 1)
     x0, x1, y0, y1 = at[i], at[j], values[i], values[j]

@@ -122,7 +122,7 @@ def _bin_kernel(xp: Any, x: Any, edges: Any, axes: Any) -> tuple[Any]:
         found = np.searchsorted(edges, x, "right") - 1
     else:
         x = x.to(edges.dtype)
-        found = xp.searchsorted(edges, x.contiguous(), right=True) - 1
+        found = xp.searchsorted(edges.contiguous(), x.contiguous(), right=True) - 1
     found[x == edges[-1]] = n - 1
     return _count_kernel(xp, found, axes=axes, n=n)
 
