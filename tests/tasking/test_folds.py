@@ -96,3 +96,26 @@ def test_an_element_of_an_array_is_read_where_it_is() -> None:
     with it.init("cpu"):
         x = it.asarray(np.arange(12.0).reshape(3, 4))
         assert float((x[1, 2] - x[0, 1]) / x[2, 3]) == (6 - 1) / 11
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("tile", [0, 300])
+def test_reductions_of_the_same_data_are_one_pass(
+    axis: Any, tile: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(it.config, "tile_elements", tile)
+    x = np.random.default_rng(8).standard_normal((60, 40))
+    with it.init("cpu*2"):
+        t = it.asarray(x)
+        it.stats(reset=True)
+        alone = it.mean(t, axis=axis)
+        it.compute(alone)
+        n_alone = it.stats(reset=True)["tasks"]
+        made = [it.mean(t, axis=axis), it.var(t, axis=axis), it.max(t, axis=axis)]
+        it.compute(*made)
+        wanted = [np.mean(x, axis=axis), np.var(x, axis=axis), np.max(x, axis=axis)]
+        for mine, value in zip(made, wanted, strict=True):
+            np.testing.assert_allclose(mine.numpy(), value, rtol=1e-12)
+        assert made[0].numpy().tobytes() == alone.numpy().tobytes()
+        if tile == 0:
+            assert it.stats()["tasks"] <= n_alone + 4

@@ -56,9 +56,11 @@ def fold_of(node: Node, source: tuple[str, int]) -> Fold:
     dtype = node.call.parts[1 if kind == "moments" else 0]
     if kind in ("sum", "count", "moments") and dtype.name not in SUMMED:
         raise Unsupported(f"sums of {dtype}")
-    c_type(dtype)
+    c_type(dtype), c_type(given)
     along = node.call.form.inputs[0][-1] in node.call.form.contracted
-    return Fold("sum" if kind == "count" and given == BOOL else kind, source, given, dtype, along)
+    fold = Fold(kind, source, given, dtype, along)
+    fold.value()  # a cast may be what C does otherwise
+    return fold
 
 
 def state_lines(j: int, fold: Fold) -> list[str]:

@@ -155,7 +155,7 @@ def fused_kernel(
     else:
         fast = _compiled_run(in_c, steps, boxes, final, final_source, n_extra)
     in_c = None if ends else in_c
-    return Fused(_first_choice(fast, run, boxes), n_registers, in_c=in_c)
+    return Fused(first_choice(fast, run, boxes), n_registers, in_c=in_c)
 
 
 def shape_of_group(graph: Graph, group: Group) -> tuple[Any, ...]:
@@ -217,7 +217,7 @@ def generate(
         return None
 
 
-def _first_choice(
+def first_choice(
     fast: Any, run: Any, boxes: np.ndarray
 ) -> Callable[[list[Any], list[Any], int], None]:
     """Generated code; step by step where nothing is to do, and, with a warning, if the compiler of

@@ -28,6 +28,7 @@ from infinitensor.tasking.kernels import (
     shape_of_group,
     tile_scratch,
 )
+from infinitensor.tasking.passes import find_passes, lower_pass
 from infinitensor.tasking.together import lower_together, reductions_together
 from infinitensor.tasking.triton_group import may_generate
 from infinitensor.tasking.window import (
@@ -144,15 +145,19 @@ class _Lowering:
     # groups
 
     def lower_groups(self) -> None:
-        """Each group in order; on a GPU, where launches count, several as one where they can be."""
+        """Each group in order; several as one where they can be."""
         done: set[int] = set()
         together = reductions_together(self) if self.kind == "cuda" else {}
+        passes = find_passes(self) if self.kind == "cpu" else {}
         for g, (group, plan) in enumerate(
             zip(self.plan.analysed.groups, self.plan.groups, strict=True)
         ):
             if g in done:
                 continue
-            if g in together and lower_together(self, together[g]):
+            if g in passes:
+                lower_pass(self, passes[g])
+                done.update(passes[g])
+            elif g in together and lower_together(self, together[g]):
                 done.update(together[g])
             elif self.kind == "cuda" and lower_written(self, g):
                 done.add(g + 1)
@@ -483,10 +488,8 @@ class _Lowering:
         reduce = reduce_kernel(node, plan, self.kind, parts_out)
         return lambda ins, outs, i: reduce(ins[0], outs, i)
 
-    def lower_contracted(self, group: Group, plan: GroupPlan, routes: dict[Any, Route]) -> None:
-        """Partial results for each piece, then a tree of combines into the output tiles."""
-        node = plan.space.last
-        columns = self.columns(group, plan, routes)
+    def partial_tiles(self, node: Node, plan: GroupPlan) -> list[TileSet]:
+        """Tiles for the partial results of each piece."""
         form = node.call.form
         dtypes = node.call.parts or tuple(spec.dtype for spec in node.call.outs)
         sets = []
@@ -501,6 +504,13 @@ class _Lowering:
                 )
             boxes = piece_boxes(plan.cuts, kept, node.call.tail)
             sets.append(self.add_tiles(boxes, plan.devices, dtype, -1))
+        return sets
+
+    def lower_contracted(self, group: Group, plan: GroupPlan, routes: dict[Any, Route]) -> None:
+        """Partial results for each piece, then a tree of combines into the output tiles."""
+        node = plan.space.last
+        columns = self.columns(group, plan, routes)
+        sets = self.partial_tiles(node, plan)
         identity = np.arange(len(plan.devices), dtype=np.int32)
         extra = [
             self.new_tiles(value, self.plan.layouts[value], self.graph.specs[value].dtype)

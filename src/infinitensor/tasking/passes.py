@@ -1,0 +1,127 @@
+"""Reductions of stored data on CPUs: those of the same data over the same axes in one pass.
+
+(Mean and variance, sum and extremes.) A tile is read from memory once, by one generated loop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.ir.plan import piece_to_tile
+from infinitensor.ir.region import piece_boxes
+from infinitensor.ir.tasks import COMPUTE
+from infinitensor.native import compiler
+from infinitensor.tasking.compiled import compiled_kernel
+from infinitensor.tasking.folded import folded_run, folds_of, reduced_axes
+from infinitensor.tasking.generate import Input, Unsupported
+from infinitensor.tasking.kernels import (
+    Fused,
+    first_choice,
+    is_worth_compiling,
+    reduce_kernel,
+)
+
+if TYPE_CHECKING:
+    from infinitensor.ir.graph import Node
+    from infinitensor.ir.plan import GroupPlan
+
+
+def find_passes(lowering: Any) -> dict[int, list[int]]:
+    """Groups that are one pass, by the first of them."""
+    found: dict[Any, list[int]] = {}
+    if compiler() is None:
+        return {}
+    for g, (group, plan) in enumerate(
+        zip(lowering.plan.analysed.groups, lowering.plan.groups, strict=True)
+    ):
+        node = plan.space.last
+        if len(group.nodes) > 1 or node.op.kind != "reduction" or len(node.operands) > 1:
+            continue
+        if node.operands[0].value < 0 or not is_worth_compiling(plan, []):
+            continue
+        if lowering.roots[node.operands[0].value] in lowering.edges.written or not folds([node]):
+            continue
+        key = (node.operands, node.shapes, plan.cuts, plan.devices.tobytes())
+        found.setdefault((*key, plan.space.contracted), []).append(g)
+    return {several[0]: several for several in found.values()}
+
+
+def folds(nodes: list[Node]) -> Any:
+    """How generated code reduces these, or nothing."""
+    try:
+        return folds_of(nodes, [("in", 0)] * len(nodes))
+    except Unsupported:
+        return []
+
+
+def lower_pass(lowering: Any, several: list[int]) -> None:
+    """One family for several groups."""
+    lowering.end_batch()
+    plans: list[GroupPlan] = [lowering.plan.groups[g] for g in several]
+    nodes: list[Node] = [p.space.last for p in plans]
+    plan = next((p for p in plans if p.leaves), plans[0])  # one that rounds says where
+    group = lowering.plan.analysed.groups[several[0]]
+    routes = dict(zip(plans[0].space.reads, lowering.moves.routes[several[0]], strict=True))
+    lowering.bring_fetches(routes.values(), nodes[0])
+    columns = lowering.columns(group, plans[0], routes)
+    is_cut = any(len(plan.cuts[label]) > 2 for label in plan.space.contracted)
+    sets, writes = [], []
+    for node, own in zip(nodes, plans, strict=True):
+        if is_cut:
+            sets.append(lowering.partial_tiles(node, own))
+            tasks = np.arange(len(own.devices), dtype=np.int32)
+            writes += [(tasks + tiles.first).astype(np.int32) for tiles in sets[-1]]
+            continue
+        for value, labels in own.space.outs:
+            tiles = lowering.new_tiles(
+                value, lowering.plan.layouts[value], lowering.graph.specs[value].dtype
+            )
+            writes.append((tiles.first + piece_to_tile(own, labels)).astype(np.int32))
+    run = pass_run(lowering, nodes, plan, is_cut)
+    scratch = [lowering.scratch(group, p, columns, Fused(run)) for p in plans]
+    family = lowering.add_family(
+        op=" and ".join(node.op.name for node in nodes),
+        site=nodes[0].site,
+        lane=COMPUTE,
+        devices=plan.devices,
+        run=run,
+        reads=tuple(columns),
+        writes=tuple(writes),
+        scratch_bytes=max(scratch),
+        seconds=lowering.seconds(plan),
+        values=() if is_cut else tuple(value for node in nodes for value in node.outs),
+    )
+    lowering.edges.of_columns(family)
+    if is_cut:
+        for node, own, parts in zip(nodes, plans, sets, strict=True):
+            outs = [
+                lowering.new_tiles(v, lowering.plan.layouts[v], lowering.graph.specs[v].dtype)
+                for v, _ in own.space.outs
+            ]
+            lowering.combine(node, own, parts, outs)
+
+
+def pass_run(lowering: Any, nodes: list[Node], plan: GroupPlan, parts_out: bool) -> Any:
+    """The kernel: generated; one reduction after the other where the compiler fails."""
+    steps = [reduce_kernel(node, plan, "cpu", parts_out) for node in nodes]
+    n_outs = [len(n.call.parts) if parts_out else len(n.outs) for n in nodes]
+
+    def one_by_one(ins: list[Any], outs: list[Any], i: int) -> None:
+        at = 0
+        for step, n in zip(steps, n_outs, strict=True):
+            step(ins[0], outs[at : at + n], i)
+            at += n
+
+    form = nodes[0].call.form
+    operand = nodes[0].operands[0]
+    dtype = lowering.graph.specs[operand.value].dtype
+    if operand.access is not None and operand.access.part:
+        dtype = np.dtype(f"f{dtype.itemsize // 2}")
+    given = Input(dtype, False, False)
+    found = tuple(folds(nodes))
+    in_c = compiled_kernel((), (given,), 0, found, reduced_axes(nodes[0]))
+    boxes = piece_boxes(plan.cuts, form.inputs[0], ())
+    fast = folded_run(in_c, found, nodes, plan, boxes, 0, parts_out)
+    return first_choice(fast, one_by_one, boxes)
