@@ -216,10 +216,11 @@ def _scattered(index: Any, value: Any, out: Any, at: At, mode: str, size: int) -
         return False
     index, value = np.ascontiguousarray(index), np.ascontiguousarray(value)
     lo, hi = at.outputs[0][0]
-    hits = np.empty(max(index.size, 1), np.int64)
-    n_hits = find(index, index.size, size, lo, hi, hits)
+    hits = None if hi - lo == size else np.empty(index.size, np.int64)
+    wrong = np.zeros(1, np.int64)
+    n_hits = find(index, index.size, size, lo, hi, hits, wrong)
     if n_hits < 0:
-        raise IndexError(f"index {hits[0]} is out of bounds for axis 0 with size {size}")
+        raise IndexError(f"index {wrong[0]} is out of bounds for axis 0 with size {size}")
     write(out, out.size // (hi - lo), index, size, lo, hits, n_hits, value)
     return True
 
