@@ -360,6 +360,38 @@ def profile(name: str) -> dict[str, Any]:
     }
 
 
+def quick(name: str, n_pairs: int) -> dict[str, Any]:
+    """Both sides in turns in this one process: a survey, not a measurement."""
+    ours, check = setup("infinitensor", {"name": name}, "cpu")
+    theirs, check_theirs = setup("numpy", {"name": name}, "cpu")
+    theirs()
+    cold_s = ours()
+    a, b = check(), check_theirs()
+    import infinitensor as it
+
+    pairs = []
+    for turn in range(n_pairs):
+        it.stats(reset=True)
+        pair = [run() for run in ((ours, theirs) if turn % 2 else (theirs, ours))]
+        pairs.append(pair if turn % 2 else pair[::-1])
+    counts = it.stats()
+    ratios = [us / them for us, them in pairs]
+    record = {
+        "case": {"name": name},
+        "ratio": statistics.median(ratios),
+        "ratio_low": min(ratios),
+        "ratio_high": max(ratios),
+        "us_warm_s": min(us for us, _ in pairs),
+        "peer_warm_s": min(them for _, them in pairs),
+        "us_cold_s": cold_s,
+        "pairs": pairs,
+    }
+    if not abs(a - b) <= 1e-3 * max(abs(a), abs(b), 1e-30):
+        record["failed"] = f"not the same work: {a!r} and {b!r}"
+    counted = {key: counts[key] for key in ("evaluations", "tasks", "small_calls")}
+    return record | {"like": {"plans": counts["plan_misses"], **counted}}
+
+
 def described(name: str) -> dict[str, Any]:
     """Both, each in a process of its own."""
     found: dict[str, Any] = {}
@@ -432,9 +464,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--name", default="bench_programs", help="of the files under results/")
     parser.add_argument("--touched", help="count elements only, of this program, and print JSON")
     parser.add_argument("--profile", help="profile only this program, and print JSON")
+    parser.add_argument("--quick", help="survey only this program, in one process, print JSON")
     args = parser.parse_args(argv)
     if args.touched:
         print(json.dumps({"touched": median_touched(args.touched)}))
+        return 0
+    if args.quick:
+        print(json.dumps(quick(args.quick, args.pairs)))
         return 0
     if args.profile:
         print(json.dumps(profile(args.profile)))

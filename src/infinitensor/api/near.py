@@ -116,9 +116,9 @@ def view_of(tensor: Tensor) -> View | None:
     seen, version = tensor._seen, tensor._seen_of
     assert seen is not None
     assert version is not None
-    base = version.host
+    base = seen.base if version.host is None else version.host  # tiles may be used up by now
     assert base is not None
-    width = base.itemsize
+    width = seen.itemsize
     offset = seen.__array_interface__["data"][0] - base.__array_interface__["data"][0]
     if 0 in seen.shape:
         offset = 0
@@ -192,12 +192,16 @@ def got(tensor: Tensor, index: Any) -> Tensor | None:
     """`tensor[index]` for integers and slices: a view, or a value (an integer for every axis)."""
     seen = near(tensor)
     if seen is None:
-        return _element(tensor, index)
+        return _part(tensor, index)
     if not _is_plain(index):
         return None
     found = seen[index]
     if not isinstance(found, np.ndarray):
         return _value(tensor._owner or tensor._cell.session, found)
+    return _view(tensor, found)
+
+
+def _view(tensor: Tensor, found: np.ndarray) -> Tensor | None:
     cell = tensor._cell
     if not found.size or tensor._dtype != cell.version.dtype:
         return None  # strides of nothing mean nothing, those of a real part are not elements'
@@ -222,19 +226,23 @@ def _value(session: Session, found: Any) -> Tensor:
     return made
 
 
-def _element(tensor: Tensor, index: Any) -> Tensor | None:
-    """One element of a stored tensor, straight from its tile."""
+def _part(tensor: Tensor, index: Any) -> Tensor | None:
+    """One element of a stored tensor, or a small part of one, straight from its memory."""
     version = tensor._cell.version
     if (
         version.table is None
         or version.table.in_reach is None
         or tensor._lazy_view is not None
         or not config.small_elements
-        or not is_element(index, len(tensor._shape))
         or version.session.closed
     ):
         return None
-    return _value(version.session, version.table.in_reach[index])
+    if is_element(index, len(tensor._shape)):
+        return _value(version.session, version.table.in_reach[index])
+    if version.host is None or version.dtype == bfloat16 or not _is_plain(index):
+        return None
+    found = version.host[index]
+    return _view(tensor, found) if 0 < found.size <= config.small_elements else None
 
 
 def is_element(index: Any, ndim: int) -> bool:
@@ -299,17 +307,21 @@ def _is_loop_of_elements(tensor: Tensor, index: Any) -> bool:
 
 
 def _reached(tensor: Tensor, version: Version, index: Any) -> np.ndarray | None:
-    """The tile of a stored tensor, for a write of one element that nobody else sees the old of."""
+    """The memory of a stored tensor, for a small write that nobody else sees the old of."""
     session = version.session
     if (
         tensor._lazy_view is not None
         or version.live != 1
         or session.closed
         or version.table is None
-        or not is_element(index, len(tensor._shape))
     ):
         return None
-    return version.table.in_reach
+    reach = version.table.in_reach
+    if is_element(index, len(tensor._shape)):
+        return reach
+    if version.host is None or version.dtype == bfloat16 or not _is_plain(index):
+        return None
+    return reach if version.host[index].size <= config.small_elements else None
 
 
 def _is_ours(tensor: Tensor, seen: np.ndarray) -> bool:
