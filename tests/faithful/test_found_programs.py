@@ -236,6 +236,14 @@ def _written(t: it.Tensor, index: Any) -> None:
     t.numpy()
 
 
+@pytest.mark.parametrize("kind", [np.complex128, np.float64, np.bool_])
+def test_an_element_of_a_read_only_view_is_so_whatever_it_is_set_to(kind: Any) -> None:
+    c = it.broadcast_to(it.asarray(np.ones(3, kind)), (3,))
+    for value in (it.asarray(np.ones(3, kind)), np.ones(3, kind), 1):
+        with pytest.raises(ValueError, match="assignment destination is read-only"):
+            c[2] = value
+
+
 def test_a_broadcast_view_of_the_same_elements_is_read_only_too() -> None:
     b = it.broadcast_to(it.asarray(np.array([1, 2], np.int8)), (1, 2))
     with pytest.raises(ValueError, match=r"read-only"):

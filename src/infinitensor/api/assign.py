@@ -410,10 +410,12 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
     items = index if isinstance(index, tuple) else (index,)
     if all([type(item) is slice for item in items]) or all([_is_basic(item) for item in items]):
         view = views.basic(tensor._whole(), items)
-        if view.shape == () and not any(
+        given = _shape(value) if view.shape == () else ()
+        if given and not any(
             [item is None or item is Ellipsis or isinstance(item, slice) for item in items]
         ):
-            _check_item(tensor.dtype, _shape(value))
+            _check_writable(tensor, view)
+            _check_item(tensor.dtype, given)
         write(tensor, view, value)
         return
     _check_writable(tensor, tensor._whole())
@@ -560,12 +562,12 @@ def write(tensor: Tensor, view: View, value: Any) -> None:
 
 def _check_item(dtype: np.dtype[Any], given: tuple[int, ...]) -> None:
     """An element takes a number, not an array, however short: NumPy's errors, kind by kind."""
-    if given and dtype.kind == "c":
+    if dtype.kind == "c":
         raise TypeError(
             "only 0-dimensional arrays can be converted to Python scalars: an element is set to "
             f"a value of shape {_tight(given)}"
         )
-    if given and (dtype.kind != "b" or prod(given) != 1):
+    if dtype.kind != "b" or prod(given) != 1:
         raise ValueError(
             f"setting an array element with a sequence: the value has shape {_tight(given)}"
         )

@@ -14,6 +14,7 @@ from infinitensor.ops.registry import op, program
 
 
 def _search_kernel(xp: Any, a: Any, v: Any, out: Any, side: Literal["left", "right"]) -> None:
+    a, v = np.asarray(a), np.asarray(v)
     common = result_type(a.dtype, v.dtype)
     search = loop("search", "search", common)
     if search is None:
