@@ -54,12 +54,18 @@ def options() -> dict[str, Any]:
 class Launch:
     """A kernel, its grid and the arguments that stay the same for equal tiles."""
 
-    __slots__ = ("constants", "grid", "numbers", "run", "source")
+    __slots__ = ("constants", "grid", "n_warps", "numbers", "run", "source")
 
     def __init__(
-        self, source: str, n_programs: int, numbers: Sequence[int], **constants: int
+        self,
+        source: str,
+        n_programs: int,
+        numbers: Sequence[int],
+        n_warps: int = 4,
+        **constants: int,
     ) -> None:
         self.source = source
+        self.n_warps = n_warps
         self.grid = (n_programs, 1, 1)
         self.numbers = tuple(numbers)
         self.constants = constants
@@ -72,7 +78,8 @@ class Launch:
             self.run(*pointers, *scalars, *self.numbers, *self.constants.values())
             return
         kernel = load(self.source)
-        made = kernel[self.grid](*tiles, *scalars, *self.numbers, **self.constants, **options())
+        how = {**options(), "num_warps": self.n_warps}
+        made = kernel[self.grid](*tiles, *scalars, *self.numbers, **self.constants, **how)
         if made is not None:  # the interpreter makes none
             self.run = made[self.grid]
 

@@ -24,7 +24,9 @@ SHORT_ROW = 256
 MERGED = 256
 """Partial results that a program merges."""
 LEAST_STEPS = 16
-"""Blocks of rows that a chunk has at least, if its leaf has them; more where merging is work."""
+"""Blocks of rows that a chunk has at least, if its leaf has them."""
+MOMENT_LANES, MOMENT_STEPS = 256, 256
+"""Lanes and least steps for moments: lanes hold much, and merging them is work."""
 MOST_PARTS = 1 << 16
 """Programs of a reduction, about, from which chunks are no shorter than leaves."""
 SMALL = 1 << 31
@@ -196,18 +198,18 @@ def _chunked(
     outer, columns = (before or [nothing])[0], (after or [nothing])[0]
     if not after:
         outer, columns = nothing, outer
+    moments = any(reduction.kind == "moments" for reduction in reductions)
+    lanes, least = (MOMENT_LANES, MOMENT_STEPS) if moments else (BLOCK, LEAST_STEPS)
     if after:
         width = min(_power_above(columns[0]), 128)
-        height = BLOCK // width
+        height = lanes // width
     else:
-        height = min(_power_above(cut.leaf_rows), BLOCK)
-        width = min(BLOCK // height, _power_above(columns[0]))
+        height = min(_power_above(cut.leaf_rows), lanes)
+        width = min(lanes // height, _power_above(columns[0]))
     n_leaves_all = -(-cut.n_rows // cut.leaf_rows)
     n_blocks_all = -(-cut.n_kept // width)
-    moments = any(reduction.kind == "moments" for reduction in reductions)
-    least = LEAST_STEPS * height * (4 if moments else 1)
     n_chunks = _power_below(
-        min(cut.leaf_rows // least, MOST_PARTS // (n_blocks_all * n_leaves_all))
+        min(cut.leaf_rows // (least * height), MOST_PARTS // (n_blocks_all * n_leaves_all))
     )
     n_parts = -(-n_rows // cut.leaf_rows) * n_chunks
     chunk_rows = -(-cut.leaf_rows // n_chunks)
@@ -219,7 +221,12 @@ def _chunked(
         walked.append(across[0])
     steps = [axis[1][a] for a in range(group.n_arrays) for axis in walked]
     source = chunk_source(group, reductions, height, width, wide, split)
-    chunks = Launch(source, outer[0] * -(-columns[0] // width) * n_parts, [*sizes, *steps])
+    chunks = Launch(
+        source,
+        outer[0] * -(-columns[0] // width) * n_parts,
+        [*sizes, *steps],
+        n_warps=2 if moments else 4,
+    )
     merges = []
     shapes = []
     while n_parts > 1:

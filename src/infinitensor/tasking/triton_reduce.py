@@ -155,7 +155,8 @@ def chunk_source(
         lines += [f"    {line}" for line in masked]
     else:  # full blocks without a mask, several on their way at a time, then the rest
         lines.append(f"full = first + (last - first) // {rows} * {rows}")
-        lines.append(f"for row in tl.range(first, full, {rows}, loop_unroll_factor=4):")
+        ahead = 8 if rows * columns <= 256 else 4
+        lines.append(f"for row in tl.range(first, full, {rows}, loop_unroll_factor={ahead}):")
         plain = _steps(group, reductions, places, "" if columns == 1 else "there", _taken)
         lines += [f"    {line}" for line in ["here = row + r", *plain]]
         lines += ["if full < last:", "    row = full", *(f"    {line}" for line in masked)]
