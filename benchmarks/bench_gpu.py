@@ -196,6 +196,7 @@ def with_cupy(program: Callable[..., Any], given: list[Any]) -> Callable[[], Any
 def with_jax(program: Callable[..., Any], given: list[Any]) -> Callable[[], Any]:
     import jax
 
+    jax.config.update("jax_default_matmul_precision", "highest")  # else it is TF32
     ours = [jax.numpy.array(jax.dlpack.from_dlpack(x), copy=True) for x in given]
     donated = (0,) if program is stencil else ()
     run = jax.jit(lambda *args: program(jax.numpy, *args), donate_argnums=donated)

@@ -52,6 +52,25 @@ def _launches(source: str) -> Launches:
 _count, _fill = _launches(_COUNT), _launches(_FILL)
 
 
+def count_true(mask: Any) -> Any:
+    """How many entries a mask has, left on the GPU: torch takes several times as long."""
+    import torch
+
+    if not (mask.is_cuda and mask.is_contiguous() and mask.numel() and has_triton()):
+        return torch.count_nonzero(mask)
+    return _counts(mask).sum()
+
+
+def _counts(mask: Any) -> Any:
+    """How many entries each block of a mask has."""
+    import torch
+
+    n = mask.numel()
+    counts = torch.empty(-(-n // BLOCK), dtype=torch.int32, device=mask.device)
+    _count.get((n,), (mask, counts))((mask, counts))
+    return counts
+
+
 def compact(x: Any, mask: Any, out: Any) -> bool:
     """`out[...] = x[mask]` for torch tensors of one shape, `out` having as many elements as there
     are; False, and nothing done, without Triton or where they do not lie side by side."""
@@ -62,9 +81,7 @@ def compact(x: Any, mask: Any, out: Any) -> bool:
     if not (plain and lies and x.is_cuda and out.numel() and has_triton()):
         return False
     n = x.numel()
-    counts = torch.empty(-(-n // BLOCK), dtype=torch.int32, device=x.device)
-    _count.get((n,), (mask, counts))((mask, counts))
-    ends = torch.cumsum(counts, 0)
+    ends = torch.cumsum(_counts(mask), 0)
     tiles = (mask, x, ends, out)
     _fill.get((n,), tiles)(tiles)
     return True

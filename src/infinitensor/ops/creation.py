@@ -10,6 +10,7 @@ import numpy as np
 
 from infinitensor.dtypes import HALVES, as_dtype, float32, result_type, to_torch
 from infinitensor.ir.op import AxisForm, Call, Spec, call
+from infinitensor.ops.bridge import tensor_of
 from infinitensor.ops.registry import op, program
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _full_cpu(xp: Any, fill_value: Any, out: Any, at: At) -> None:
 def _full_cuda(xp: Any, fill_value: Any, out: Any, at: At) -> None:
     value = fill_value if isinstance(fill_value, xp.Tensor) else np.asarray(fill_value)
     if not isinstance(value, xp.Tensor):
-        value = xp.asarray(value if value.flags.writeable else value.copy(), device=out.device)
+        value = tensor_of(value).to(out.device)
     if value.dtype.is_complex and not out.dtype.is_complex and out.dtype != xp.bool:
         value = value.real
     out.copy_(value)

@@ -12,7 +12,7 @@ import numpy as np
 from infinitensor.dtypes import bool_, int64
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.bridge import as_signed
-from infinitensor.ops.compact import compact
+from infinitensor.ops.compact import compact, count_true
 from infinitensor.ops.gather import gather_form, is_empty
 from infinitensor.ops.loops import loop
 from infinitensor.ops.registry import op, program
@@ -174,8 +174,9 @@ def _counts_need(box: Box, specs: Sequence[Spec], *, block: int) -> tuple[Box | 
 
 def _counts_kernel(xp: Any, mask: Any, out: Any, at: At, block: int) -> None:
     if mask is not None:
+        count = xp.count_nonzero if xp is np else count_true
         for i in range(out.shape[0]):
-            out[i] = xp.count_nonzero(mask[i * block : (i + 1) * block])
+            out[i] = count(mask[i * block : (i + 1) * block])
 
 
 @op(
@@ -185,7 +186,7 @@ def _counts_kernel(xp: Any, mask: Any, out: Any, at: At, block: int) -> None:
     kernel=_counts_kernel,
     need=_counts_need,
     grain=lambda block: block,
-    scratch_bytes=lambda ins, outs, params: 1024,
+    scratch_bytes=lambda ins, outs, params: 4096 + ins[0].n_elements // 128,
     cases=lambda rng: [((mask, block), {}) for (_, mask, _, block), _ in _mask_cases(rng)],
     oracle=lambda mask, block: np.array(_blocks(mask, block), np.int64),
     same="equal",
