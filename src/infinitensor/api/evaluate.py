@@ -339,7 +339,7 @@ def _run_at_once(session: Session, bound: Bound) -> None:
         for version, table in work.made():
             commit(session, version, table)
         session.drain()
-        _forget_done(session)
+        forget_done(session)
 
 
 def _finish(session: Session, stopped: Stopped, nodes: Sequence[Node] = ()) -> None:
@@ -369,7 +369,7 @@ def _finish(session: Session, stopped: Stopped, nodes: Sequence[Node] = ()) -> N
     stopped.run = None
     run.release()
     session.drain()
-    _forget_done(session)
+    forget_done(session)
 
 
 def commit(session: Session, version: Version, table: TileTable) -> None:
@@ -404,7 +404,7 @@ def _resume(session: Session, roots: Sequence[Version]) -> None:
                 raise
 
 
-def _forget_done(session: Session) -> None:
+def forget_done(session: Session) -> None:
     """Drop tape entries that are done or dead."""
     session.tape = [
         ref for ref in session.tape if (version := ref()) is not None and version.node is not None
@@ -436,4 +436,4 @@ def evaluate_all(session: Session) -> None:
             for version in live:
                 with contextlib.suppress(Exception):
                     evaluate(session, [version])
-        _forget_done(session)
+        forget_done(session)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api.evaluate import evaluate_all
+from infinitensor.api.evaluate import evaluate_all, forget_done
 from infinitensor.api.rule import cached_rule
 from infinitensor.api.small import small_kernel
 from infinitensor.api.version import Node, Site, Version, user_site
@@ -179,6 +179,10 @@ def waits(session: Session, outs: Any, site: Site, *versions: Version) -> None:
     n = len(tape)
     limit = config.max_recorded_nodes
     if n > limit or (session.waiting_bytes > config.max_recorded_bytes and n >= FEW):
+        if n <= limit:
+            forget_done(session)  # what an evaluation held to its end was counted too
+            if session.waiting_bytes <= config.max_recorded_bytes:
+                return
         node = versions[0].node
         is_write = node is not None and node.op.kind == "update"
         _cut(session, (site.key(), is_write), versions, n > 2 * limit)

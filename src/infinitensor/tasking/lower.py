@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +30,7 @@ from infinitensor.tasking.kernels import (
 from infinitensor.tasking.passes import find_passes, lower_pass
 from infinitensor.tasking.together import lower_together, reductions_together
 from infinitensor.tasking.triton_group import may_generate
-from infinitensor.tasking.window import (
-    Look,
-    find_windows,
-    window_inputs,
-    window_kernel,
-    window_run,
-)
+from infinitensor.tasking.window import lower_renewed
 from infinitensor.tasking.write import put
 from infinitensor.tasking.written import lower_written
 
@@ -72,6 +65,7 @@ class _Lowering:
         self.first_of: dict[int, int] = {}
         self.fetched: dict[int, int] = {}
         self.patterns: dict[Any, Pattern] = {}
+        self.renewals: dict[Any, Any] = {}
         self.batch: Batch | None = None
         self.boxes_by_layout: dict[Layout, np.ndarray] = {}
         self.windows = {leaf.value for leaf in self.graph.leaves if leaf.partly}
@@ -172,7 +166,7 @@ class _Lowering:
             return
         self.end_batch()
         if node.renews:
-            self.lower_renewed(group, plan)
+            lower_renewed(self, group, plan)
             return
         reads = plan.space.reads
         routes = dict(zip(reads, self.moves.routes[g], strict=True))
@@ -325,68 +319,6 @@ class _Lowering:
             self.patterns[plan.kin] = Pattern(
                 family, tiles.boxes, tiles.devices, tiles.dtype, order[0], bases
             )
-
-    def lower_renewed(self, group: Group, plan: GroupPlan) -> None:
-        """A write that makes new tiles: computed in them, from windows of others."""
-        node = plan.space.last
-        fused = window_kernel(self.graph, group, self.n_alike(group))
-        base = self.roots[node.operands[0].value]
-        columns: list[Column] = []
-        looks: list[Look | None] = []
-        for number, i in window_inputs(self.graph, group):
-            reader = self.graph.nodes[number]
-            operand = reader.operands[i]
-            if operand.value < 0:
-                scalar = np.full(len(plan.devices), operand.scalar, np.int32)
-                columns.append(Column(scalar, scalar=True))
-                looks.append(None)
-                continue
-            root = self.roots[operand.value]
-            labels = (
-                reader.call.form.inputs[i]
-                if reader is not node
-                else tuple(range(len(node.shapes[1])))
-            )
-            looks.append(
-                Look(root, self.plan.layouts[root], operand.access, labels, reader.shapes[i])
-            )
-        assert node.region is not None
-        # steps in time differ in which values they look into, not in where
-        numbered: dict[int, int] = {}
-        for root in (base, *(look.root for look in looks if look is not None)):
-            numbered.setdefault(root, len(numbered))
-        found = find_windows(
-            node.region,
-            node.shapes[1],
-            self.plan.layouts[base],
-            numbered[base],
-            tuple(
-                None if look is None else replace(look, root=numbered[look.root]) for look in looks
-            ),
-        )
-        roots = list(numbered)
-        borders = np.cumsum([0, *(len(window.sources) for window in found)]).astype(np.int64)
-        sources = np.asarray(
-            [self.first_of[roots[r]] + t for window in found for r, t in window.sources], np.int32
-        )
-        value = node.outs[0]
-        tiles = self.new_tiles(value, self.plan.layouts[value], self.graph.specs[value].dtype)
-        largest = max((prod(hi - lo for lo, hi in b) for b in tiles.boxes.tolist()), default=0)
-        family = self.add_family(
-            op=node.op.name,
-            site=node.site,
-            lane=COMPUTE,
-            devices=plan.devices,
-            run=window_run(fused, found),
-            reads=tuple(columns),
-            writes=(np.arange(tiles.first, tiles.first + tiles.n, dtype=np.int32),),
-            many=(borders, sources),
-            scratch_bytes=fused.n_registers * largest * 16,
-            eager=fused.eager,
-            seconds=self.seconds(plan),
-            values=node.outs,
-        )
-        self.edges.of_many(family, None)
 
     def first_tile(self, operand: Operand) -> int:
         return self.first_of[self.roots[operand.value]]

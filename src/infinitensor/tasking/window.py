@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ from infinitensor.ir.graph import Group
 from infinitensor.ir.plan import GroupPlan
 from infinitensor.ir.region import tile_box, tiles_over
 from infinitensor.ir.space import space_of
+from infinitensor.ir.tasks import COMPUTE, Column
 from infinitensor.ir.view import take
 from infinitensor.native import CompilerError
 from infinitensor.ops.kernels import lower
@@ -174,6 +176,67 @@ def _seen(look: Look, part: Box, sources: dict[tuple[int, int], int]) -> Seen:
         )
         return Seen(source, index, None)
     return Seen(source, None, (look.access, box, origin))
+
+
+def lower_renewed(lowering: Any, group: Group, plan: GroupPlan) -> None:
+    """A write that makes new tiles: computed in them, from windows of others."""
+    graph, roots, layouts = lowering.graph, lowering.roots, lowering.plan.layouts
+    node = plan.space.last
+    base = roots[node.operands[0].value]
+    numbered = {base: 0}
+    """Steps in time differ in which values they look into, not in where."""
+    columns: list[Column] = []
+    looks: list[Look | None] = []
+    for number, i in window_inputs(graph, group):
+        reader = graph.nodes[number]
+        operand = reader.operands[i]
+        if operand.value < 0:
+            scalar = np.full(len(plan.devices), operand.scalar, np.int32)
+            columns.append(Column(scalar, scalar=True))
+            looks.append(None)
+            continue
+        root = roots[operand.value]
+        labels = reader.call.form.inputs[i]
+        if reader is node:
+            labels = tuple(range(len(node.shapes[1])))
+        which = numbered.setdefault(root, len(numbered))
+        looks.append(Look(which, layouts[root], operand.access, labels, reader.shapes[i]))
+    assert node.region is not None
+    key = (_shape(graph, group), node.region, node.shapes[1], layouts[base], tuple(looks))
+    if key not in lowering.renewals:
+        fused = window_kernel(graph, group, lowering.n_alike(group))
+        found = find_windows(node.region, node.shapes[1], layouts[base], 0, tuple(looks))
+        lowering.renewals[key] = fused, found, window_run(fused, found)
+    fused, found, run = lowering.renewals[key]
+    firsts = [lowering.first_of[root] for root in numbered]
+    borders = np.cumsum([0, *(len(window.sources) for window in found)]).astype(np.int64)
+    sources = [firsts[r] + t for window in found for r, t in window.sources]
+    value = node.outs[0]
+    tiles = lowering.new_tiles(value, layouts[value], graph.specs[value].dtype)
+    family = lowering.add_family(
+        op=node.op.name,
+        site=node.site,
+        lane=COMPUTE,
+        devices=plan.devices,
+        run=run,
+        reads=tuple(columns),
+        writes=(np.arange(tiles.first, tiles.first + tiles.n, dtype=np.int32),),
+        many=(borders, np.asarray(sources, np.int32)),
+        scratch_bytes=fused.n_registers * prod(plan.longest()[: len(node.shapes[0])]) * 16,
+        eager=fused.eager,
+        seconds=lowering.seconds(plan),
+        values=node.outs,
+    )
+    lowering.edges.of_many(family, None)
+
+
+def _shape(graph: Graph, group: Group) -> tuple[Any, ...]:
+    """What a group computes, but for which values it reads."""
+    made = {graph.nodes[n].outs[0]: k for k, n in enumerate(group.nodes)}
+    return tuple(
+        (id(node.op), id(node.call), tuple(made.get(o.value, -1) for o in node.operands))
+        for node in (graph.nodes[n] for n in group.nodes)
+    )
 
 
 def window_inputs(graph: Graph, group: Group) -> list[tuple[int, int]]:
