@@ -18,7 +18,13 @@ from infinitensor.ir.layout import HOST, Layout
 from infinitensor.ir.plan import GroupPlan, Plan
 from infinitensor.ir.region import cut_evenly, grid_shape, tiles_over, whole_box
 from infinitensor.ir.space import Space, points, space_like, space_of
-from infinitensor.partition.tiles import LEAF_ELEMENTS, bound_for, halve_until, tile_shape
+from infinitensor.partition.tiles import (
+    LEAF_ELEMENTS,
+    bound_for,
+    floor_power,
+    halve_until,
+    tile_shape,
+)
 
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Analysed, Node
@@ -335,6 +341,10 @@ def cut_contraction(
     volumes += [tuple(label for label in labels if label is not None) for _, labels in space.outs]
     free = [label for label in range(len(lengths)) if label not in space.uncut]
     kept = [label for label in free if label not in space.contracted]
+    if mesh.is_one_memory and not space.uncut:
+        steps = steps_as_it_lies(space, by_size[0], tile_elements or limit, mesh)
+        if steps and all(prod(steps[label] for label in v) <= limit for v in volumes):
+            return tuple(cut_evenly(n, max(k, 1)) for n, k in zip(space.sizes, steps, strict=True))
     halve_until(lengths, volumes, limit, kept, free)
     while kept and _pieces(space.sizes, lengths) < _n_parts(mesh):
         label = max(kept, key=lambda c: (lengths[c], -c))
@@ -351,6 +361,23 @@ def cut_contraction(
         n_pieces = -(-size // lengths[label]) or 1
         cuts.append(borders or cut_evenly(size, max(-(-size // n_pieces), 1)))
     return tuple(cuts)
+
+
+def steps_as_it_lies(space: Space, lead: Read, limit: int, mesh: Mesh) -> list[int] | None:
+    """Piece lengths by the tile of the largest operand, where its elements are used a few times
+    each: then its bytes count, read in the order they lie in. None where they are used more."""
+    uses = prod(n for label, n in enumerate(space.sizes) if label not in lead.labels)
+    if uses >= MANY_USES or None in lead.labels or 0 in lead.shape:
+        return None
+    share = max(floor_power(max(prod(lead.shape) // _n_parts(mesh), 1)), LEAF_ELEMENTS[mesh.kind])
+    order = sorted(range(len(lead.shape)), key=lambda a: (_base_axis(lead, a), a))
+    tile = tile_shape(tuple(lead.shape[a] for a in order), min(share, limit))
+    steps = list(space.sizes)
+    for axis, step in zip(order, tile, strict=True):
+        label = lead.labels[axis]
+        assert label is not None
+        steps[label] = min(steps[label], step)
+    return steps
 
 
 def lying_within(
