@@ -145,20 +145,13 @@ def take(array: Any, access: Access, box: Box, origin: Box) -> Any:
     `origin` is where the tile lies in the base. On torch a negative step is a flip, which copies.
     """
     if any(hi <= lo for lo, hi in box):
-        picked = empty_like(array, box)
-    elif hasattr(array, "__array_interface__"):
-        picked = _take_numpy(array, access, box, origin)
-    else:
-        picked = _take_torch(array, access, box, origin)
-    if access.part:
-        picked = picked.real if access.part == "real" else picked.imag
-    return picked
-
-
-def _take_numpy(array: Any, access: Access, box: Box, origin: Box) -> Any:
+        nothing = empty_like(array, box)
+        return nothing if not access.part else getattr(nothing, access.part)
     index: list[Any] = [at - lo for at, (lo, _) in zip(access.fixed, origin, strict=True)]
+    flips = []
     order = []
-    for axis, (lo, hi) in zip(access.axes, box, strict=True):
+    torch_like = not hasattr(array, "__array_interface__")
+    for v, (axis, (lo, hi)) in enumerate(zip(access.axes, box, strict=True)):
         if axis is None:
             continue
         base, start, step = axis
@@ -167,42 +160,27 @@ def _take_numpy(array: Any, access: Access, box: Box, origin: Box) -> Any:
         order.append(base)
         if step > 0:
             index[base] = slice(first, last + 1, step)
+        elif torch_like:
+            index[base] = slice(last, first + 1, -step)
+            flips.append(v)
         else:
             index[base] = slice(first, last - 1 if last > 0 else None, step)
     picked = array[tuple(index)] if index else array
     walked = sorted(order)
     perm = [walked.index(base) for base in order]
     if perm != sorted(perm):
-        picked = picked.transpose(perm)
+        picked = picked.transpose(perm) if not torch_like else picked.permute(perm)
     if len(order) < len(access.axes):
         picked = picked[tuple(slice(None) if axis is not None else None for axis in access.axes)]
         if any(
             axis is None and hi - lo != 1 for axis, (lo, hi) in zip(access.axes, box, strict=True)
         ):
             picked = broadcast(picked, tuple(hi - lo for lo, hi in box))
+    if flips:
+        picked = picked.flip(flips)
+    if access.part:
+        picked = picked.real if access.part == "real" else picked.imag
     return picked
-
-
-def _take_torch(array: Any, access: Access, box: Box, origin: Box) -> Any:
-    """By one call of torch, whose views take long, and one more where an axis is walked back."""
-    own = array.stride()
-    offset = array.storage_offset()
-    for at, (lo, _), stride in zip(access.fixed, origin, own, strict=True):
-        if at >= 0:
-            offset += (at - lo) * stride
-    strides = []
-    flips = []
-    for v, (axis, (lo, hi)) in enumerate(zip(access.axes, box, strict=True)):
-        if axis is None:
-            strides.append(int(hi - lo == 1))
-            continue
-        base, start, step = axis
-        offset += (start + step * (lo if step > 0 else hi - 1) - origin[base][0]) * own[base]
-        strides.append(abs(step) * own[base])
-        if step < 0:
-            flips.append(v)
-    picked = array.as_strided([hi - lo for lo, hi in box], strides, offset)
-    return picked.flip(flips) if flips else picked
 
 
 def empty_like(array: Any, box: Box) -> Any:
