@@ -23,7 +23,7 @@ def made(name: str, signature: inspect.Signature, body: str, names: dict[str, An
     (1, 0, False)
     """
     texts = []
-    known = dict(names)
+    known = {"__name__": __name__, **names}  # by which a user's call is told from ours
     before = None
     for p in signature.parameters.values():
         if before is _KINDS.POSITIONAL_ONLY and p.kind is not before:
