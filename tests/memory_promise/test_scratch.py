@@ -216,6 +216,12 @@ def large(rng: np.random.Generator) -> dict[str, list[Any]]:
         "_ensured": [(x, x < 9, "ValueError", ""), (x, np.ones(1, bool), "ValueError", "")],
         "_count": [(values("int64").reshape(-1), 9), (values("int64").reshape(-1), 100_000)],
         "_count_weighted": [(values("int64").reshape(-1), x.reshape(-1), 9)],
+        "_count_bins": [(numbers, np.linspace(-3, 3, 51)), (columns, np.linspace(0.0, 250.0, 9))],
+        "_interp": [
+            (x, np.linspace(-3, 3, 99), numbers[:99], None, None),
+            (x.T, np.linspace(-3, 3, 5000), numbers[:5000], -1.0, 2.0),
+        ],
+        "_mask_counts": [(x > 0, 7), (numbers > 1, 4096)],
         "_smear": [
             (numbers, numbers[:50]),
             (numbers[:999], numbers[:998]),

@@ -68,11 +68,9 @@ def near(tensor: Tensor) -> np.ndarray | None:
         return tensor._seen
     if version.host is None or version.node is not None:
         return None
-    if version.dtype == bfloat16:
+    if prod(tensor._shape) > config.small_elements or version.dtype == bfloat16:
         return None
     seen = host_view(tensor._ref())
-    if seen.size > config.small_elements:
-        return None
     tensor._seen, tensor._seen_of = seen, version
     return seen
 

@@ -85,7 +85,7 @@ class Quick:
                 if kind is not int and kind is not float:
                     return
                 shapes.append(())
-        if len(shapes) != len(call.form.inputs):
+        if not shapes or len(shapes) != len(call.form.inputs):
             return
         if len(self.known) > 4096:
             self.known.clear()
@@ -137,7 +137,7 @@ class Quick:
                 version = x._cell.version
                 if version.session is not session:
                     return None
-                if version.host is None:
+                if version.table is not None or version.host is None:
                     is_large = True
                 view = x._lazy_view
                 if view is not None:
