@@ -30,6 +30,7 @@ PEERS: dict[str, dict[str, str]] = {
 }
 
 N = 10_000_000
+CHUNK = 1 << 20  # elements of Dask's: its own choice, 128 MiB, would be one chunk
 Xp = Any  # a namespace: infinitensor, numpy, torch or dask.array
 
 
@@ -157,9 +158,17 @@ ROWS: dict[str, Case] = {
     "cumsum": Case(normal(N, dtype="f8"), lambda xp, x: xp.cumsum(x, 0)),
     "cumsum float32": Case(normal(N), lambda xp, x: xp.cumsum(x, 0)),
     "cumsum rows": Case(normal(10_000, 1000), lambda xp, x: xp.cumsum(x, 1)),
-    "rfft": Case(normal(1 << 24, dtype="f8"), lambda xp, x: xp.fft.rfft(x)),
+    "rfft": Case(
+        normal(1 << 24, dtype="f8"),
+        lambda xp, x: xp.fft.rfft(x),
+        dask=lambda xp, x: xp.fft.rfft(x.rechunk(-1)),
+    ),
     "rfft rows": Case(normal(4096, 4096), lambda xp, x: xp.fft.rfft(x)),
-    "fft2": Case(normal(2048, 2048, dtype="f8"), lambda xp, x: xp.fft.fft2(x)),
+    "fft2": Case(
+        normal(2048, 2048, dtype="f8"),
+        lambda xp, x: xp.fft.fft2(x),
+        dask=lambda xp, x: xp.fft.fft2(x.rechunk(-1)),
+    ),
     "qr tall": Case(normal(500_000, 64), lambda xp, x: xp.linalg.qr(x)[1] ** 2),
     "svd tall": Case(
         normal(500_000, 64),
@@ -319,10 +328,9 @@ def with_dask(arrays: list[Any]) -> tuple[Any, list[Any], Callable[[Any], Any]]:
     import dask.array as da
 
     dask.config.set(scheduler="threads", num_workers=int(CORES))
-    tall = [(-1 if a.ndim == 1 or a.size < 1e5 else "auto", *(-1,) * (a.ndim - 1)) for a in arrays]
     tensors = [
-        da.from_array(a, chunks=c if c[0] == "auto" else "auto")
-        for a, c in zip(arrays, tall, strict=True)
+        da.from_array(a, chunks=(max(CHUNK * len(a) // max(a.size, 1), 1), *a.shape[1:]))
+        for a in arrays
     ]
 
     def finish(result: Any) -> Any:

@@ -98,7 +98,8 @@ STATS = {
     "bytes_evicted": "0 in this version: nothing is spilled.",
     "bytes_read": "Bytes that `load` and the like have read from files.",
     "bytes_written": "Bytes of tensors that `save` and the like have written to files.",
-    "eager_fallbacks": "0 in this version: all groups run as eager steps, none is generated code.",
+    "eager_fallbacks": "Groups worth generating code for that ran step by step: no compiler, or a "
+    "word or dtype that generated code does not do as NumPy does.",
     "host_arrays": (
         "Arrays that NumPy got through `__array__`: `np.asarray(x)`, and what NumPy and others do "
         "by themselves (`np.ascontiguousarray(x)`, `np.nditer(x)`, a tensor in a list)."

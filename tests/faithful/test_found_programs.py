@@ -144,6 +144,13 @@ def rows_by_index_from_all_reversed(xp: Any) -> Any:
     return a
 
 
+def one_value_written_where_a_mask_of_a_slice_holds(xp: Any) -> Any:
+    a = xp.asarray(np.arange(27).reshape(3, 9))
+    mask = np.arange(21).reshape(3, 7) % 2 == 1
+    a[:, :-2][mask] = xp.asarray(np.array([2.5]))
+    return a
+
+
 FOUND: list[Callable[[Any], Any]] = [
     minus_its_reverse,
     minus_its_transpose,
@@ -168,6 +175,7 @@ FOUND: list[Callable[[Any], Any]] = [
     einsum_with_no_columns,
     rows_by_mask_from_the_last_reversed,
     rows_by_index_from_all_reversed,
+    one_value_written_where_a_mask_of_a_slice_holds,
 ]
 
 

@@ -179,7 +179,10 @@ def test_an_array_that_may_not_be_a_copy_looks_at_the_tile_or_is_refused() -> No
             with pytest.raises(ValueError, match="float32 are a copy"):
                 np.asarray(x, dtype=np.float32, copy=False)
             it.config.tile_elements = 7
-            with pytest.raises(ValueError, match=r"not lie in one piece.*local_tiles"):
+            with (
+                it.init("cpu*2"),
+                pytest.raises(ValueError, match=r"not lie in one piece.*local_tiles"),
+            ):
                 np.asarray(it.asarray(X) + 1, copy=False)
         finally:
             it.config.small_elements, it.config.tile_elements = before

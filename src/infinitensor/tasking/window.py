@@ -165,7 +165,8 @@ def _seen(look: Look, part: Box, sources: dict[tuple[int, int], int]) -> Seen:
     source = sources.setdefault((look.root, tile), len(sources))
     if look.access is None:
         return Seen(source, _index(box, origin), None)
-    if not look.access.part and all(
+    plain = not look.access.part and len(look.access.axes) == len(base)
+    if plain and all(
         walked is not None and walked[0] == axis and walked[2] > 0
         for axis, walked in enumerate(look.access.axes)
     ):
