@@ -28,6 +28,8 @@ class CompilerError(Exception):
 
 _lock = threading.Lock()
 _loaded: dict[str, ctypes.CDLL] = {}
+missed = [0]
+"""Calls in this process that went over NumPy for want of a compiler; sessions count by it."""
 
 
 def compiler() -> str | None:

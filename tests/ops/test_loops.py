@@ -9,6 +9,7 @@ import pytest
 from tests.ops.programs import Cut
 from tests.ops.table_xp import WHOLE
 
+import infinitensor as it
 from infinitensor import native
 from infinitensor.config import config
 from infinitensor.ops import loops
@@ -115,5 +116,21 @@ def test_a_compiler_that_fails_is_named_and_numpy_does_the_work(
     try:
         with pytest.warns(RuntimeWarning, match="no room"):
             assert Cut().sort(np.array([2.0, 1.0])).tolist() == [1.0, 2.0]
+    finally:
+        loops._function.cache_clear()
+
+
+def test_work_without_a_compiler_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "compiler", lambda: None)
+    monkeypatch.setattr(native, "_loaded", {})
+    loops._function.cache_clear()
+    try:
+        with it.init("cpu"):
+            x = it.asarray(np.arange(50_000)[::-1])
+            assert x.numpy()[0] == 49_999
+            assert it.stats(reset=True)["eager_fallbacks"] == 0
+            assert it.sort(x).numpy()[0] == 0
+            assert it.stats(reset=True)["eager_fallbacks"] > 0
+            assert it.stats()["eager_fallbacks"] == 0
     finally:
         loops._function.cache_clear()

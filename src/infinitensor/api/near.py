@@ -255,9 +255,6 @@ def was_put(tensor: Tensor, index: Any, value: Any) -> bool:
     kind = type(value)
     if tensor._owner is None:
         version = tensor._cell.version
-        if version.node is not None and _is_loop_of_elements(tensor, index):
-            tensor._compute()
-            version = tensor._cell.version
         if version.readers or version.exported or tensor._frozen:
             return False
         if tensor._seen_of is version:
@@ -284,24 +281,6 @@ def was_put(tensor: Tensor, index: Any, value: Any) -> bool:
     if seen.dtype.char == "d" and tensor._owner is None and tensor._lazy_view is None:
         tensor._cell.version.opened = seen
     return True
-
-
-LOOP = 16
-"""Writes of single elements one after another, from which on they are a loop."""
-
-
-def _is_loop_of_elements(tensor: Tensor, index: Any) -> bool:
-    """Whether single elements of waiting tensors are written again and again.
-
-    Then the tensor is computed, so that they are written where they lie.
-    """
-    session = tensor._cell.session
-    if not config.small_elements or not is_element(index, len(tensor._shape)):
-        return False
-    seq, count = session.elements
-    count = count + 1 if session.seq == seq + 1 else 1
-    session.elements = (session.seq, count)
-    return count > LOOP and session.engine.mesh.kind == "cpu"
 
 
 def _reached(tensor: Tensor, version: Version, index: Any) -> np.ndarray | None:

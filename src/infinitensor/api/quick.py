@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from infinitensor.api.near import UNKNOWN, at_hand, near, quietly
 from infinitensor.api.record import waits
 from infinitensor.api.small import small_kernel
-from infinitensor.api.tensor import Tensor
-from infinitensor.api.version import Cell, Node, Version, user_site
+from infinitensor.api.tensor import Tensor, fresh
+from infinitensor.api.version import Node, Version, user_site
 from infinitensor.config import config
 from infinitensor.ir.view import structure
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from infinitensor.api.session import Session
     from infinitensor.ir.op import Call, Op
 
-_new = object.__new__
 _NO_VIEWS: tuple[tuple[None, ...], ...] = tuple((None,) * n for n in range(33))
 
 
@@ -175,7 +174,7 @@ class Quick:
                 node.alive = 1
                 node.outs = (weakref.ref(version),)
                 waits(session, node.outs, site, version)
-                return shown(Cell(session, version))
+                return fresh(session, version)
             versions = [Version(session, spec.shape, spec.dtype) for spec in outs]
             for k, version in enumerate(versions):
                 version.node = node
@@ -183,17 +182,4 @@ class Quick:
             node.alive = len(versions)
             node.outs = tuple(weakref.ref(version) for version in versions)
             waits(session, node.outs, site, *versions)
-            return tuple(shown(Cell(session, version)) for version in versions)
-
-
-def shown(cell: Cell) -> Tensor:
-    """The tensor that shows all of a cell."""
-    made: Tensor = _new(Tensor)
-    version = cell.version
-    made._owner = made._seen = made._seen_of = made._lazy_view = None
-    made._cell = cell
-    made._shape = version.shape
-    made._dtype = version.dtype
-    made._frozen = made._is_value = False
-    made._lent = ()
-    return made
+            return tuple(fresh(session, version) for version in versions)

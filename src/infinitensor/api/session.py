@@ -16,6 +16,7 @@ from infinitensor.engines import open_engine
 from infinitensor.errors import InfiniTensorError, SessionClosedError
 from infinitensor.events import lane
 from infinitensor.ir import mesh
+from infinitensor.native import missed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,8 +72,6 @@ class Session:
         self.cut_site: Any = None
         self.was_stopped = False
         """Whether a run was ever stopped: only then can there be one to resume."""
-        self.elements = (0, 0)
-        """The call at which a single element was last written, and how many were in a row."""
         self.writes = False
         """Whether something was written to: then a loop is cut behind a write, if it can wait."""
         self.cut_next = False
@@ -80,6 +79,7 @@ class Session:
         self.plans: OrderedDict[Any, Any] = OrderedDict()
         self._seen: OrderedDict[Any, None] = OrderedDict()
         self.counts = dict.fromkeys(COUNTS, 0)
+        self.missed_before = missed[0]
         self.seq = 0
         self.seed = 0
         self.stream = 0
@@ -161,6 +161,7 @@ class Session:
         with self.lock:
             self.drain()
             found: dict[str, Any] = dict(self.counts)
+            found["eager_fallbacks"] += missed[0] - self.missed_before
             found["peak_bytes"] = {}
             if self._engine is not None:
                 for ledger in self._engine.ledgers:
@@ -169,6 +170,7 @@ class Session:
                         ledger.peak_bytes = ledger.used_bytes
             if reset:
                 self.counts = dict.fromkeys(COUNTS, 0)
+                self.missed_before = missed[0]
             return found
 
     def next_seed(self) -> int:

@@ -642,7 +642,7 @@ def tensor_of(cell: Cell, view: View | None, dtype: np.dtype[Any]) -> Tensor:
     tensor._cell = cell
     if view is not None and view.is_whole:
         view = None
-    tensor._view = view
+    tensor._lazy_view = view
     tensor._shape = cell.version.shape if view is None else view.shape
     tensor._frozen = False
     tensor._is_value = False

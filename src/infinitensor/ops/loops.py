@@ -2,8 +2,8 @@
 
 `loop("order", "sort_lines", dtype)` is a function of `order.c`, compiled for elements of a dtype.
 It takes arrays (C-contiguous, by address), integers and floats, and runs without Python's lock. It
-is None where there is no compiler or `config.compile` is "never"; the op then goes over NumPy's
-words.
+is None for other dtypes, where `config.compile` is "never", and where there is no compiler, which
+is counted in `stats()["eager_fallbacks"]`; the op then goes over NumPy's words.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.config import config
-from infinitensor.native import CompilerError, library
+from infinitensor.native import CompilerError, library, missed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,16 @@ def loop(file: str, name: str, dtype: Any = np.float64) -> Callable[..., int] | 
     """A C function, or None; what it returns is an integer."""
     if config.compile == "never":
         return None
-    return _function(file, name, np.dtype(dtype))
+    found = _function(file, name, np.dtype(dtype))
+    if found is _missing:
+        missed[0] += 1
+        return None
+    return found
+
+
+def _missing(*_: Any) -> int:
+    """Stands for a function that no compiler makes."""
+    raise CompilerError("no C compiler")
 
 
 @cache
@@ -48,7 +57,7 @@ def _function(file: str, name: str, dtype: np.dtype[Any]) -> Callable[..., int] 
     except CompilerError as error:
         if "no C compiler" not in str(error):
             warnings.warn(f"{error}; {file} runs over NumPy's words", RuntimeWarning, stacklevel=4)
-        return None
+        return _missing
     function.restype = ctypes.c_int64
     return lambda *args: int(function(*map(_argument, args)))
 
