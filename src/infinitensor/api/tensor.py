@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import importlib
 import operator
-import warnings
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -431,10 +430,10 @@ class Tensor(Shown, TableMethods):
     @real.setter
     def real(self, value: Any) -> None:
         if self.dtype.kind != "c" and not isinstance(value, Tensor):
-            # here NumPy drops an imaginary part without a word
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
-                value = np.asarray(value).astype(self.dtype)
+            # NumPy has rules of its own here (an imaginary part is dropped without a word)
+            taken = np.empty(np.shape(value), self.dtype)
+            near.quietly(setattr, taken, "real", value)
+            value = taken
         self.real[...] = value
 
     @property
