@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def analysed(session: it.Session, *tensors: it.Tensor) -> Analysed:
     session.drain()
-    return analyse(Bound(session, [tensor._version for tensor in tensors]).graph())
+    return analyse(Bound(session, [tensor._version for tensor in tensors]).detail().graph())
 
 
 def leaf() -> Any:

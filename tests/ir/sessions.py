@@ -36,4 +36,4 @@ def prepared(session: it.Session, *tensors: Any) -> Prepared:
     """What every stage says of some waiting tensors; nothing runs."""
     with session.guard():
         session.drain()
-        return Bound(session, [tensor._version for tensor in tensors]).prepared()
+        return Bound(session, [tensor._version for tensor in tensors]).detail().prepared()

@@ -44,7 +44,7 @@ def wanted() -> Any:
 
 def begin(session: it.Session, tensor: Any) -> tuple[Run, int]:
     session.drain()
-    bound = Bound(session, [tensor._version])
+    bound = Bound(session, [tensor._version]).detail()
     (number,) = [n for n, version in bound.kept.items() if version is tensor._version]
     return session.engine.start(bound.prepared().program, bound.tables, bound.scalars), number
 

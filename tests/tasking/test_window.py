@@ -85,7 +85,7 @@ def renewed(program: Callable[..., None], devices: str = "cpu") -> int:
         x, y = (it.asarray(np.ones((13, 17))) for _ in range(2))
         program(it, x, y)
         session.drain()
-        graph = Bound(session, [x._version, y._version]).graph()
+        graph = Bound(session, [x._version, y._version]).detail().graph()
         return sum(node.renews for node in analyse(graph, renews=devices == "cpu").graph.nodes)
 
 

@@ -6,7 +6,9 @@ import contextlib
 import weakref
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from infinitensor import events
 from infinitensor.api.rule import cached_rule
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from infinitensor.api.session import Session
     from infinitensor.ir.region import Box
+    from infinitensor.ir.tasks import Program
 
 
 SMALL_TILE = 1 << 13
@@ -60,8 +63,22 @@ class Stopped:
         return [(number, v) for number, v in found if v is not None and v.node is not None]
 
 
+class Trace(NamedTuple):
+    """A program that has run: its plan, and what is the same each time it runs."""
+
+    prepared: Prepared
+    inline: bool
+    n_whole: int
+    n_eager: int
+    held: tuple[Any, ...]
+    """What it is known by the identity of: kept, so that nothing else gets that identity."""
+
+
 class Bound:
-    """The waiting part of a program, numbered: everything a plan is keyed by and bound to."""
+    """The waiting part of a program, numbered: everything a plan is keyed by and bound to.
+
+    To recognise a program that has run before takes the numbers alone; `detail` adds the rest.
+    """
 
     def __init__(self, session: Session, roots: Iterable[Version], peek: bool = False) -> None:
         self.session = session
@@ -72,17 +89,116 @@ class Bound:
         self.leaves: list[Version] = []
         self.scalars: list[Any] = []
         self.numbers: dict[int, int] = {}
-        self.specs: list[Spec] = []
-        self.out_numbers: list[tuple[int, ...]] = []
         self.versions: dict[int, Version] = {}
-        self.inside_reads: dict[int, int] = {}
-        self._hulls = Hulls()
-        self.calls = [node.call for node in self.nodes]
-        self.parts = [self._number(node) for node in self.nodes]
+        self.inside_reads: list[int] = []
+        self.whole: dict[int, TileTable] = {}
+        """Versions of which only a window is written: all of their tiles."""
+        self.known_by: list[int] = []
+        self._walk()
         self.kept = self._kept()
         self.donated = [self.is_donated(version) for version in self.leaves]
         self.tables = [stored_table(session, version) for version in self.leaves]
-        self.whole: dict[int, TileTable] = {}
+
+    def _walk(self) -> None:
+        """Number every value, and note by identity what the calls do with them.
+
+        (Shapes, views and regions are the same objects when a line runs again.)
+        """
+        numbers, reads, walk = self.numbers, self.inside_reads, self.known_by
+        n = 0
+        for node in self.nodes:
+            walk += (id(node.op), id(node.call), id(node.region))
+            for given in node.inputs:
+                if type(given) is not Version:
+                    walk.append(-1)
+                    self.scalars.append(given)
+                    continue
+                number = numbers.get(id(given))
+                if number is None:
+                    numbers[id(given)] = number = n
+                    self.versions[n] = given
+                    self.leaves.append(given)
+                    reads.append(1)
+                    n += 1
+                else:
+                    reads[number] += 1
+                walk.append(number)
+            if any(node.accesses):
+                walk += map(id, node.accesses)
+            for ref in node.outs:
+                version = ref()
+                reads.append(0)
+                if version is not None:
+                    numbers[id(version)] = n
+                    self.versions[n] = version
+                n += 1
+
+    def _kept(self) -> dict[int, Version]:
+        """What must outlive the evaluation.
+
+        That is what was asked for, what a tensor shows, and what waiting nodes outside of it read.
+        """
+        asked = {id(version) for version in self.roots}
+        kept = {}
+        for number, version in self.versions.items():
+            if version.node is None:
+                continue  # a leaf
+            if id(version) in asked:
+                kept[number] = version
+            elif version.live > 0 or version.readers > self.inside_reads[number]:
+                if self.peek:
+                    continue
+                room = sum(ledger.budget_bytes for ledger in self.session.engine.ledgers)
+                if prod(version.shape) * version.dtype.itemsize <= room:
+                    kept[number] = version
+                else:  # it stays a recipe, and what it is made from stays too
+                    self.spares_leaves = True
+        return kept
+
+    def is_donated(self, version: Version) -> bool:
+        """Whether nobody else will read a leaf: its tiles may be used up."""
+        return (
+            not self.spares_leaves
+            and version.live == 0
+            and version.exported == 0
+            and version.table is not None
+            and version.readers == self.inside_reads[self.numbers[id(version)]]
+            and HOST not in version.table.layout.owners
+        )
+
+    def trace_key(self) -> Any:
+        """What a program is recognised by when it comes again."""
+        tables = [(t.layout, t.dtype, t.partly) for t in self.tables]
+        return (
+            tuple(self.known_by),
+            tuple(self.kept),
+            tuple(self.donated),
+            tuple(tables),
+            config.key(),
+        )
+
+    def budgets(self) -> list[int]:
+        """What this evaluation may use: the budget less what others hold."""
+        engine = self.session.engine
+        budgets = [engine.available_bytes(d) for d in range(engine.mesh.n_devices)]
+        for table in self.tables:
+            for device, n_bytes in table.device_bytes().items():
+                budgets[device] += n_bytes
+        return budgets
+
+    def fits(self, program: Program) -> bool:
+        """Whether what a plan needs is free."""
+        budgets = self.budgets()
+        return all(need <= budgets[device] for device, need in program.peak_bytes.items())
+
+    def detail(self) -> Bound:
+        """Add what a plan is made of: specs, operands, windows, and the key it is found by."""
+        self.specs: list[Spec] = []
+        self.out_numbers: list[tuple[int, ...]] = []
+        self._hulls = Hulls()
+        self.calls = [node.call for node in self.nodes]
+        self.parts = [self._number(node) for node in self.nodes]
+        self.is_windowed = False
         self.outside_bytes: dict[int, int] = {}
         """Per device, what leaves hold around their windows: no part of the plan, but there."""
         self._look_through_windows()
@@ -92,32 +208,22 @@ class Bound:
         )
         calls = tuple(map(id, self.calls))
         self.key = (calls, tuple(self.parts), leaf_key, tuple(sorted(self.kept)), config.key())
-
-    def _new(self, version: Version | None, spec: Spec) -> int:
-        number = len(self.specs)
-        self.specs.append(spec)
-        if version is not None:
-            self.numbers[id(version)] = number
-            self.versions[number] = version
-        return number
+        return self
 
     def _number(self, node: Node) -> tuple[Any, ...]:
         operands: list[Any] = []
         for given, access in zip(node.inputs, node.accesses, strict=True):
             if isinstance(given, Version):
-                number = self.numbers.get(id(given))
-                if number is None:
-                    number = self._new(given, Spec(given.shape, given.dtype))
-                    self.leaves.append(given)
+                number = self.numbers[id(given)]
+                if number == len(self.specs):
+                    self.specs.append(Spec(given.shape, given.dtype))
                     self._hulls.leaf(number)
-                self.inside_reads[number] = self.inside_reads.get(number, 0) + 1
                 operands.append((number, access))
             else:
                 operands.append(-1)
-                self.scalars.append(given)
-        outs = tuple(
-            [self._new(ref(), spec) for ref, spec in zip(node.outs, node.call.outs, strict=True)]
-        )
+        first = len(self.specs)
+        self.specs += node.call.outs
+        outs = tuple(range(first, len(self.specs)))
         self.out_numbers.append(outs)
         self._hulls.node(node, tuple(operands), outs)
         return (id(node.op), tuple(operands), node.region)
@@ -130,6 +236,7 @@ class Bound:
         windows = self._hulls.windows(shapes, used_up, set(self.kept))
         if not windows:
             return
+        self.is_windowed = True
         roots = self._hulls.roots
         for k, number in enumerate(numbers):
             if number in windows:
@@ -166,42 +273,6 @@ class Bound:
             region = shifted(region, boxes[0])
         return (op, operands, region)
 
-    def _kept(self) -> dict[int, Version]:
-        """What must outlive the evaluation.
-
-        That is what was asked for, what a tensor shows, and what waiting nodes outside of it read.
-        """
-        engine = self.session.engine
-        room = sum(ledger.budget_bytes for ledger in engine.ledgers)
-        asked = {id(version) for version in self.roots}
-        kept = {}
-        for outs in self.out_numbers:
-            for number in outs:
-                version = self.versions.get(number)
-                if version is None:
-                    continue
-                lasts = version.live > 0 or version.readers > self.inside_reads.get(number, 0)
-                if id(version) in asked:
-                    kept[number] = version
-                elif lasts and not self.peek:
-                    if self.specs[number].n_bytes <= room:
-                        kept[number] = version
-                    else:  # it stays a recipe, and what it is made from stays too
-                        self.spares_leaves = True
-        return kept
-
-    def is_donated(self, version: Version) -> bool:
-        """Whether nobody else will read a leaf: its tiles may be used up."""
-        number = self.numbers[id(version)]
-        return (
-            not self.spares_leaves
-            and version.live == 0
-            and version.exported == 0
-            and version.table is not None
-            and version.readers == self.inside_reads[number]
-            and HOST not in version.table.layout.owners
-        )
-
     def graph(self) -> Graph:
         """The frozen graph."""
         nodes = []
@@ -227,28 +298,16 @@ class Bound:
         )
         return Graph(tuple(self.specs), tuple(nodes), leaves, frozenset(self.kept))
 
-    def budgets(self) -> list[int]:
-        """What this evaluation may use: the budget less what others hold."""
-        engine = self.session.engine
-        budgets = [engine.available_bytes(d) for d in range(engine.mesh.n_devices)]
-        for table in self.tables:
-            for device, n_bytes in table.device_bytes().items():
-                budgets[device] += n_bytes
-        return budgets
-
     def prepared(self) -> Prepared:
         """The plan: from the cache if an equal program was planned and still fits."""
         session = self.session
-        budgets = self.budgets()
         found: Prepared | None = session.plans.get(self.key)
-        if found is not None and all(
-            need <= budgets[device] for device, need in found.program.peak_bytes.items()
-        ):
+        if found is not None and self.fits(found.program):
             session.plans.move_to_end(self.key)
             session.counts["plan_hits"] += 1
             return found
         session.counts["plan_misses"] += 1
-        made = prepare(self.graph(), session.engine.mesh, config.tile_elements, budgets)
+        made = prepare(self.graph(), session.engine.mesh, config.tile_elements, self.budgets())
         session.plans[self.key] = made
         while len(session.plans) > config.plan_cache:
             session.plans.popitem(last=False)
@@ -265,12 +324,10 @@ def waiting_nodes(roots: Iterable[Version]) -> list[Node]:
             continue
         found[node.seq] = node
         for given in node.inputs:
-            if (
-                isinstance(given, Version)
-                and given.node is not None
-                and given.node.seq not in found
-            ):
-                stack.append(given.node)
+            if type(given) is Version:
+                before = given.node
+                if before is not None and before.seq not in found:
+                    stack.append(before)
     return [found[seq] for seq in sorted(found)]
 
 
@@ -300,31 +357,57 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
         _resume(session, roots)
         waiting = [version for version in roots if version.node is not None]
         if waiting:
-            _run(session, waiting, peek)
-            session.drain()  # what was only part of it is gone by now: nobody reads for it
-        events.emit("evaluated", session=session)
+            try:
+                _run(session, waiting, peek)
+            finally:
+                session.drain()  # what was only part of it is gone by now: nobody reads for it
+                forget_done(session)
+        if "evaluated" in events.hooks:
+            events.emit("evaluated", session=session)
 
 
 def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
     bound = Bound(session, waiting, peek)
-    if session.is_new(bound.key) and is_little(bound):
-        _run_at_once(session, bound)
-        return
-    prepared = bound.prepared()
-    session.counts["evaluations"] += 1
-    program = prepared.program
-    run = session.engine.start(program, bound.tables, bound.scalars)
+    key = bound.trace_key()
+    trace: Trace | None = session.traces.get(key)
+    if trace is None or not bound.fits(trace.prepared.program):
+        bound.detail()
+        if session.is_new(bound.key) and is_little(bound):
+            _run_at_once(session, bound)
+            return
+        trace = traced(bound)
+        if not bound.is_windowed:
+            session.remember(key, trace)
+    else:
+        session.traces.move_to_end(key)
+        session.counts["plan_hits"] += 1
+    counts = session.counts
+    counts["evaluations"] += 1
+    run = session.engine.start(trace.prepared.program, bound.tables, bound.scalars)
     for version, donated in zip(bound.leaves, bound.donated, strict=True):
         if donated:
             version.table = version.host = None
+    kept = {number: weakref.ref(version) for number, version in bound.kept.items()}
+    _finish(session, Stopped(run, kept, trace.inline, bound.whole), bound.nodes)
+    counts["eager_fallbacks"] += trace.n_eager
+    counts["whole_ops"] += trace.n_whole
+
+
+def traced(bound: Bound) -> Trace:
+    """The plan of a program, and what is the same each time it runs."""
+    prepared = bound.prepared()
+    graph = prepared.program.graph
     n_points = sum(spec.n_elements for spec in bound.specs)
     # small tiles are bound by Python's lock: there a second thread only gets in the way
     limit = config.inline_elements
-    inline = limit > 0 and (n_points <= limit or n_points < SMALL_TILE * run.n_tasks)
-    kept = {number: weakref.ref(version) for number, version in bound.kept.items()}
-    _finish(session, Stopped(run, kept, inline, bound.whole), bound.nodes)
-    session.counts["eager_fallbacks"] += sum(f.eager for f in program.graph.families)
-    session.counts["whole_ops"] += sum(node.op.whole for node in bound.nodes)
+    n_tasks = int(np.count_nonzero(prepared.program.needed))
+    return Trace(
+        prepared,
+        limit > 0 and (n_points <= limit or n_points < SMALL_TILE * n_tasks),
+        sum(node.op.whole for node in bound.nodes),
+        sum(family.eager for family in graph.families),
+        tuple((node.op, node.call, node.region, node.accesses) for node in bound.nodes),
+    )
 
 
 def _run_at_once(session: Session, bound: Bound) -> None:
@@ -338,16 +421,13 @@ def _run_at_once(session: Session, bound: Bound) -> None:
     finally:
         for version, table in work.made():
             commit(session, version, table)
-        session.drain()
-        forget_done(session)
 
 
 def _finish(session: Session, stopped: Stopped, nodes: Sequence[Node] = ()) -> None:
     """Run to the end and commit; what stops it is remembered by its nodes, given the first time."""
     run = stopped.run
     assert run is not None
-    before = run.n_done
-    moved = run.moved_bytes
+    before, moved = run.n_done, run.moved_bytes
     progress = config.progress if session.progress is None else session.progress
     try:
         session.engine.finish(run, stopped.inline, progress, resumed=not nodes)
@@ -368,8 +448,6 @@ def _finish(session: Session, stopped: Stopped, nodes: Sequence[Node] = ()) -> N
     session.counts["tiles_rebuilt"] += run.rebuilt
     stopped.run = None
     run.release()
-    session.drain()
-    forget_done(session)
 
 
 def commit(session: Session, version: Version, table: TileTable) -> None:
@@ -406,16 +484,16 @@ def _resume(session: Session, roots: Sequence[Version]) -> None:
 
 def forget_done(session: Session) -> None:
     """Drop tape entries that are done or dead."""
-    session.tape = [
-        ref for ref in session.tape if (version := ref()) is not None and version.node is not None
-    ]
-    session.waiting_bytes = sum(
-        prod(version.shape) * version.dtype.itemsize
-        for ref in session.tape
-        if (version := ref()) is not None
-        and version.node is not None
-        and version.node.op.kind != "update"
-    )
+    tape = []
+    waiting_bytes = 0
+    for ref in session.tape:
+        version = ref()
+        if version is not None and version.node is not None:
+            tape.append(ref)
+            if version.node.op.kind != "update":
+                waiting_bytes += prod(version.shape) * version.dtype.itemsize
+    session.tape = tape
+    session.waiting_bytes = waiting_bytes
 
 
 def evaluate_all(session: Session) -> None:

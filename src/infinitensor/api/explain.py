@@ -113,7 +113,7 @@ def plan(*tensors: Tensor, mesh: Any = None, strategy: str = "auto") -> Plan:
                 "an evaluation of this was stopped and goes on at the next compute: there is no "
                 "plan to make before that"
             )
-        bound = Bound(session, waiting)
+        bound = Bound(session, waiting).detail()
         prepared = bound.prepared()
     names = [device.name for device in session.engine.mesh.devices]
 

@@ -77,6 +77,8 @@ class Session:
         self.cut_next = False
         """Whether it is cut before the next call: the caller still holds what was just written."""
         self.plans: OrderedDict[Any, Any] = OrderedDict()
+        self.traces: OrderedDict[Any, Any] = OrderedDict()
+        """Plans by the very objects a program is recorded with: how a loop finds its plan."""
         self._seen: OrderedDict[Any, None] = OrderedDict()
         self.counts = dict.fromkeys(COUNTS, 0)
         self.missed_before = missed[0]
@@ -156,6 +158,12 @@ class Session:
             self._seen.popitem(last=False)
         return True
 
+    def remember(self, key: Any, trace: Any) -> None:
+        """Keep a trace, and as many as plans are kept."""
+        self.traces[key] = trace
+        while len(self.traces) > config.plan_cache:
+            self.traces.popitem(last=False)
+
     def stats(self, reset: bool) -> dict[str, Any]:
         """Counts so far, with the peak of each memory."""
         with self.lock:
@@ -190,6 +198,7 @@ class Session:
                 return
             self.closed = True
             self.plans.clear()
+            self.traces.clear()
             for ref in self.stored:
                 version = ref()
                 if version is not None:

@@ -74,7 +74,7 @@ class AtOnce:
         self.bound = bound
         self.engine = bound.session.engine
         self.tables: dict[int, TileTable] = {}
-        self.reads = dict(bound.inside_reads)
+        self.reads = bound.inside_reads.copy()
         for version in bound.leaves:
             number = bound.numbers[id(version)]
             assert version.host is not None

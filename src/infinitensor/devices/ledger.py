@@ -54,16 +54,17 @@ class Ledger:
     @property
     def used_bytes(self) -> int:
         """Bytes of buffers, and of buffers that are gone but whose arrays somebody still has."""
-        with self._lock:
-            if self._lent:
+        if self._lent:
+            with self._lock:
                 seen = [(gone, n_bytes) for gone, n_bytes in self._lent if not gone()]
                 self._used_bytes -= sum(n for _, n in self._lent) - sum(n for _, n in seen)
                 self._lent = seen
-            return self._used_bytes
+        return self._used_bytes
 
     def take(self, n_bytes: int) -> Buffer:
         """A buffer of a slab size; `DeviceOutOfMemoryError` if the device has no memory left."""
-        events.emit("allocate", device=self.device.name, n_bytes=n_bytes)
+        if "allocate" in events.hooks:
+            events.emit("allocate", device=self.device.name, n_bytes=n_bytes)
         with self._lock:
             held = self._resting.get(n_bytes)
             if held:
@@ -74,7 +75,9 @@ class Ledger:
                     self.trim()
                 block = self._from_device(n_bytes)
             self._used_bytes += n_bytes
-            self.peak_bytes = max(self.peak_bytes, self.used_bytes)
+            used = self.used_bytes
+            if used > self.peak_bytes:
+                self.peak_bytes = used
         return Buffer(block, self, n_bytes)
 
     def _from_device(self, n_bytes: int) -> Any:

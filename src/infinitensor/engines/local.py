@@ -83,7 +83,8 @@ class LocalEngine:
 
     def finish(self, run: Run, inline: bool, progress: bool, resumed: bool = False) -> None:
         """Begin or resume a run; Ctrl-C stops it between tasks and leaves it resumable."""
-        events.emit("run_start", run=run)
+        if "run_start" in events.hooks:
+            events.emit("run_start", run=run)
         restore = _catch_interrupts(run)
         workers = None if inline else self._workers
         try:
@@ -91,7 +92,8 @@ class LocalEngine:
                 run.go(workers, _progress_line(run) if progress else _nothing, resumed)
         finally:
             restore()
-            events.emit("run_end", run=run)
+            if "run_end" in events.hooks:
+                events.emit("run_end", run=run)
         # a Ctrl-C after the last task stopped nothing: whoever asked must still hear of it
         late, run.failure = run.failure, None
         if late is not None:

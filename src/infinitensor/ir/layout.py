@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -96,6 +96,7 @@ class Layout:
         return f"{pieces} tile{'s' if self.n_tiles != 1 else ''} on {names}"
 
 
+@lru_cache(maxsize=4096)
 def single(shape: tuple[int, ...], owner: int) -> Layout:
     """One tile on one device."""
     return Layout(tuple((0, n) for n in shape), (owner,))

@@ -139,48 +139,94 @@ def structure(view: View) -> Access | None:
     return Access(tuple(axes), tuple(fixed), view.part)
 
 
-def take(array: Any, access: Access, box: Box, origin: Box) -> Any:
-    """The part of a base tile that a box of the view names, with the view's axes, without copying.
+class Look:
+    """A box of a view, seen in any array that holds `origin` of its base: worked out once.
 
-    `origin` is where the tile lies in the base. On torch a negative step is a flip, which copies.
+    Looks take no copy, but for a negative step on torch, which is a flip.
     """
-    if any(hi <= lo for lo, hi in box):
-        nothing = empty_like(array, box)
-        return nothing if not access.part else getattr(nothing, access.part)
-    index: list[Any] = [at - lo for at, (lo, _) in zip(access.fixed, origin, strict=True)]
-    flips = []
-    order = []
-    torch_like = not hasattr(array, "__array_interface__")
-    for v, (axis, (lo, hi)) in enumerate(zip(access.axes, box, strict=True)):
-        if axis is None:
-            continue
-        base, start, step = axis
-        first = start + step * lo - origin[base][0]
-        last = start + step * (hi - 1) - origin[base][0]
-        order.append(base)
-        if step > 0:
-            index[base] = slice(first, last + 1, step)
-        elif torch_like:
-            index[base] = slice(last, first + 1, -step)
-            flips.append(v)
+
+    __slots__ = ("_box", "_expand", "_fixed", "_index", "_part", "_perm", "_spread", "_walks")
+
+    def __init__(self, access: Access, box: Box, origin: Box) -> None:
+        self._box = box
+        self._part = access.part
+        self._index: tuple[Any, ...] | None = None
+        if any(hi <= lo for lo, hi in box):
+            return
+        starts = [lo for lo, _ in origin]
+        self._fixed = [(b, at - starts[b]) for b, at in enumerate(access.fixed) if at >= 0]
+        index: list[Any] = [at - lo for at, lo in zip(access.fixed, starts, strict=True)]
+        order = []
+        self._walks: list[tuple[int, int, int, int]] = []
+        """Per axis (base axis or -1, first, step, length), as torch sees it."""
+        for axis, (lo, hi) in zip(access.axes, box, strict=True):
+            if axis is None:
+                self._walks.append((-1, 0, 0, hi - lo))
+                continue
+            base, start, step = axis
+            first = start + step * lo - starts[base]
+            last = start + step * (hi - 1) - starts[base]
+            order.append(base)
+            self._walks.append((base, first, step, hi - lo))
+            end = last + 1 if step > 0 else last - 1
+            index[base] = slice(first, end if end >= 0 else None, step)
+        self._index = tuple(index)
+        walked = sorted(order)
+        perm = [walked.index(base) for base in order]
+        self._perm = perm if perm != sorted(perm) else None
+        self._expand: tuple[Any, ...] | None = None
+        self._spread: tuple[int, ...] | None = None
+        if len(order) < len(access.axes):
+            self._expand = tuple(slice(None) if axis else None for axis in access.axes)
+            lengths = tuple(hi - lo for lo, hi in box)
+            if any(axis is None and n != 1 for axis, n in zip(access.axes, lengths, strict=True)):
+                self._spread = lengths
+
+    def __call__(self, array: Any) -> Any:
+        """What is seen of an array."""
+        if self._index is None:
+            picked = empty_like(array, self._box)
+        elif not hasattr(array, "__array_interface__"):
+            picked = self._of_torch(array)
         else:
-            index[base] = slice(first, last - 1 if last > 0 else None, step)
-    picked = array[tuple(index)] if index else array
-    walked = sorted(order)
-    perm = [walked.index(base) for base in order]
-    if perm != sorted(perm):
-        picked = picked.transpose(perm) if not torch_like else picked.permute(perm)
-    if len(order) < len(access.axes):
-        picked = picked[tuple(slice(None) if axis is not None else None for axis in access.axes)]
-        if any(
-            axis is None and hi - lo != 1 for axis, (lo, hi) in zip(access.axes, box, strict=True)
-        ):
-            picked = broadcast(picked, tuple(hi - lo for lo, hi in box))
-    if flips:
-        picked = picked.flip(flips)
-    if access.part:
-        picked = picked.real if access.part == "real" else picked.imag
-    return picked
+            picked = array[self._index] if self._index else array
+            if self._perm is not None:
+                picked = picked.transpose(self._perm)
+            if self._expand is not None:
+                picked = picked[self._expand]
+                if self._spread is not None:
+                    picked = broadcast(picked, self._spread)
+        if self._part:
+            picked = picked.real if self._part == "real" else picked.imag
+        return picked
+
+    def _of_torch(self, array: Any) -> Any:
+        """By one call of torch, whose views take long, and a flip where an axis is walked back."""
+        own = array.stride()
+        offset = array.storage_offset()
+        for base, at in self._fixed:
+            offset += at * own[base]
+        lengths, strides, flips = [], [], []
+        for axis, (base, first, step, n) in enumerate(self._walks):
+            lengths.append(n)
+            if base < 0:
+                strides.append(int(n == 1))
+                continue
+            if step < 0:
+                flips.append(axis)
+                first, step = first + step * (n - 1), -step
+            offset += first * own[base]
+            strides.append(step * own[base])
+        picked = array.as_strided(lengths, strides, offset)
+        return picked.flip(flips) if flips else picked
+
+
+def take(array: Any, access: Access, box: Box, origin: Box) -> Any:
+    """The part of a base tile that a box of the view names, with the view's axes.
+
+    `origin` is where the tile lies in the base.
+    """
+    return Look(access, box, origin)(array)
 
 
 def empty_like(array: Any, box: Box) -> Any:

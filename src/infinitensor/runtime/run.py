@@ -10,7 +10,7 @@ import heapq
 import threading
 import time
 from array import array as int_array
-from bisect import bisect_right
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,20 +21,23 @@ from infinitensor.events import lane
 from infinitensor.ir.region import box_size, overlap, relative
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.ir.tasks import PEER
-from infinitensor.ir.view import empty_like, take
 from infinitensor.runtime.directory import Directory
+from infinitensor.runtime.step import NOTHING, SCALAR, TILE, Steps
 from infinitensor.runtime.table import TileTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from infinitensor.devices import Buffer, Device, Ledger
-    from infinitensor.ir.region import Box
     from infinitensor.ir.tasks import Family, Program, TileSet
+    from infinitensor.runtime.step import Out, Span, Step
     from infinitensor.runtime.workers import Workers
 
 WINDOW = 4
 """Ready tasks a worker takes at a time."""
+
+
+_NO_WAITS = int_array("i")
 
 
 class Left(BaseException):
@@ -47,19 +50,20 @@ class _Start(NamedTuple):
     n_tasks: int
     waits: int_array[int]
     ready: list[int]
-    firsts: list[int]
-    set_firsts: list[int]
+    order: int_array[int]
+    """The tasks that run, as they are numbered: each after all that it waits for."""
+    steps: Steps
 
 
-def _start_of(program: Program) -> _Start:
+def _start_of(program: Program, is_null: bool) -> _Start:
     if not program.start:
         program.start.append(
             _Start(
                 int(np.count_nonzero(program.needed)),
                 int_array("i", program.waits.astype(np.int32).tobytes()),
                 np.flatnonzero((program.waits == 0) & program.needed).tolist(),
-                [family.first for family in program.graph.families],
-                [tiles.first for tiles in program.graph.tiles],
+                int_array("q", np.flatnonzero(program.needed).tobytes()),
+                Steps(program, is_null),
             )
         )
     start: _Start = program.start[0]
@@ -85,7 +89,8 @@ class Run:
         self.ledgers = ledgers
         self.clock = clock
         graph = program.graph
-        start = _start_of(program)
+        self._is_null = devices[0].kind == "null"
+        start = _start_of(program, self._is_null)
         self.n_tasks = start.n_tasks
         self.n_done = 0
         self.done = bytearray(graph.n_tasks)
@@ -94,21 +99,20 @@ class Run:
         self.started_at = clock()
         self.failure: BaseException | None = None
         self.stopping = False
-        self._waits = start.waits[:]
-        self._firsts = start.firsts
-        self._set_firsts = start.set_firsts
+        self._waits: int_array[int] = _NO_WAITS
+        self._order = start.order
+        self.steps = start.steps
         self.directory = Directory(graph.n_tiles, len(program.slot_bytes))
         self._spare: list[Buffer] = []
         self._pieces: dict[int, tuple[Buffer, Any]] = {}
         self._wholes: dict[int, Any] = {}
         """By its first tile: the array that the tiles of a value are parts of."""
-        self._ready = start.ready.copy()
+        self._ready: list[int] = []
         self._running = 0
         self._failed: list[int] = []
         self.abandoned: set[int] = set()
         self._past_failures = False
         self._lock = threading.Condition(threading.Lock())
-        self._is_null = devices[0].kind == "null"
         self._bind_leaves()
 
     def _bind_leaves(self) -> None:
@@ -138,15 +142,17 @@ class Run:
         self.failure = None
         self.stopping = False
         self._past_failures = resumed
-        self._ready += self._failed
-        self._failed = []
-        assert self._ready or self.n_done == self.n_tasks, "tasks that can never start"
-        heapq.heapify(self._ready)
-        if workers is None:
+        if workers is None and not self.n_done and not resumed:
+            self._failed.clear()
             with np.errstate(all="ignore"):
-                self.work()
+                self._work_through()
         else:
-            workers.run(self.work, tick)
+            self._count_waits()
+            if workers is None:
+                with np.errstate(all="ignore"):
+                    self.work()
+            else:
+                workers.run(self.work, tick)
         for device in self.devices:
             device.synchronize()
         # an error held here would hold the frames, and so the tensors, of whoever asked
@@ -184,6 +190,39 @@ class Run:
                 self._finish(task)
                 if "tile_commit" in events.hooks:
                     self._tell_commit(task)
+
+    def _work_through(self) -> None:
+        """Run all tasks in the order of their numbers: where one thread works nothing waits."""
+        done = self.done
+        for task in self._order:
+            if self.stopping:
+                break
+            try:
+                self.run_task(task)
+            except BaseException as error:
+                self._running += 1
+                self._fail(task, error)
+                break
+            done[task] = 1
+            self.n_done += 1
+            if "tile_commit" in events.hooks:
+                self._tell_commit(task)
+
+    def _count_waits(self) -> None:
+        """Find what each task still waits for and which are ready; those that failed are again."""
+        self._failed.clear()
+        start = _start_of(self.program, self._is_null)
+        if not self.n_done:
+            self._waits, self._ready = start.waits[:], start.ready.copy()
+        else:
+            program = self.program
+            done = np.frombuffer(self.done, np.bool_)
+            met = program.after[np.repeat(done, np.diff(program.borders))]
+            waits = program.waits - np.bincount(met, minlength=len(done))
+            self._waits = int_array("i", waits.astype(np.int32).tobytes())
+            ready = program.needed & ~done & (waits == 0)
+            self._ready = np.flatnonzero(ready).tolist()
+        assert self._ready or self.n_done == self.n_tasks, "tasks that can never start"
 
     def _put_back(self, tasks: list[int]) -> None:
         with self._lock:
@@ -231,38 +270,39 @@ class Run:
 
     # one task
 
-    def family_of(self, task: int) -> tuple[Family, int]:
-        """The family of a task and its place in it."""
-        family = self.program.graph.families[bisect_right(self._firsts, task) - 1]
-        return family, task - family.first
-
     def run_task(self, task: int) -> None:
         """Run one task now, in this thread."""
-        family, i = self.family_of(task)
-        device = int(family.devices[i])
+        step = self.steps[task]
+        family = step.family
         if "task_start" in events.hooks:
-            events.emit(
-                "task_start", op=family.op, tile=i, device=self.devices[device].name, run=self
-            )
+            name = self.devices[step.device].name
+            events.emit("task_start", op=family.op, tile=step.i, device=name, run=self)
         lane.in_task = True
         lane.check = self._check_stop
         try:
-            # A flipped view is a kernel too: it belongs on our stream.
-            with self.devices[device].running():
-                ins = self._inputs(family, i)
-                outs = [self._output(int(writes[i]), family.updates) for writes in family.writes]
-                if not self._is_null:
-                    family.run(ins, outs, i)
+            if step.device:
+                # A flipped view is a kernel too: it belongs on our stream.
+                with self.devices[step.device].running():
+                    self._run(step)
+            else:
+                self._run(step)
         except Exception as error:
-            self.explain_failure(error, family, i)
+            self.explain_failure(error, family, step.i)
             raise
         finally:
             lane.in_task = False
             lane.check = None  # it would hold this run
         if family.updates:
-            self.directory.written(int(family.writes[0][i]))
+            self.directory.written(step.outs[0].tile)
         if family.lane == PEER:
-            self._count_move(family, i, device)
+            self._count_move(step)
+
+    def _run(self, step: Step) -> None:
+        ins = self._inputs(step, self._array)
+        updates = step.family.updates
+        outs = [self._array(out.tile) if updates else self._output(out) for out in step.outs]
+        if not self._is_null:
+            step.family.run(ins, outs, step.i)
 
     def _tell_commit(self, task: int) -> None:
         """Tell hooks that the tiles of a task are there.
@@ -270,11 +310,11 @@ class Run:
         What a hook raises stops the run, but the task is done: it may have changed its inputs and
         must not run twice.
         """
-        family, i = self.family_of(task)
-        name = self.devices[int(family.devices[i])].name
+        step = self.steps[task]
+        name = self.devices[step.device].name
         try:
-            for writes in family.writes:
-                events.emit("tile_commit", op=family.op, tile=int(writes[i]), device=name, run=self)
+            for out in step.outs:
+                events.emit("tile_commit", op=step.family.op, tile=out.tile, device=name, run=self)
         except BaseException as error:
             with self._lock:
                 self.failure = self.failure or error
@@ -286,122 +326,91 @@ class Run:
         notes = getattr(error, "__notes__", ())
         if not any("infinitensor: in" in note for note in notes):
             where = "" if family.site is None else f", recorded at {family.site}"
-            boxes = [self.box_of(int(writes[i])) for writes in family.writes[:1]]
+            boxes = [self.steps.box_of(int(writes[i])) for writes in family.writes[:1]]
             region = f" for region {boxes[0]}" if boxes else ""
             error.add_note(f"infinitensor: in {family.op!r}, tile {i}{region}{where}")
 
-    def box_of(self, tile: int) -> Box:
-        """Where a tile lies."""
-        tiles = self.program.graph.tiles[bisect_right(self._set_firsts, tile) - 1]
-        return tuple((int(lo), int(hi)) for lo, hi in tiles.boxes[tile - tiles.first])
-
-    def _count_move(self, family: Family, i: int, device: int) -> None:
-        assert family.many is not None
-        borders, sources = family.many
-        target = self.box_of(int(family.writes[0][i]))
-        for tile in sources[borders[i] : borders[i + 1]].tolist():
-            tiles = self.program.graph.tiles[bisect_right(self._set_firsts, tile) - 1]
-            if int(tiles.devices[tile - tiles.first]) != device:
-                common = overlap(self.box_of(tile), target)
+    def _count_move(self, step: Step) -> None:
+        target = self.steps.box_of(step.outs[0].tile)
+        for tile in step.many:
+            tiles = self.steps.tiles_of(tile)
+            if int(tiles.devices[tile - tiles.first]) != step.device:
+                common = overlap(self.steps.box_of(tile), target)
                 if common is not None:
                     with self._lock:
                         self.moved_bytes += box_size(common) * tiles.dtype.itemsize
 
-    def _inputs(
-        self, family: Family, i: int, array: Callable[[int], Any] | None = None
-    ) -> list[Any]:
-        array = array or self._array
-        ins: list[Any] = []
-        if family.many is not None:
-            borders, sources = family.many
-            ins = [array(t) for t in sources[borders[i] : borders[i + 1]].tolist()]
-        for column in family.reads:
-            tile = int(column.tiles[i])
-            if column.scalar:
-                ins.append(self.scalars[tile])
-                continue
-            if tile < 0:
-                ins.append(None)
-                continue
-            if column.span is not None:
-                values, origin = self._across(column.touched_by(i), array)
-            else:
+    def _inputs(self, step: Step, array: Callable[[int], Any]) -> list[Any]:
+        ins: list[Any] = [array(tile) for tile in step.many]
+        for how, tile, look, span in step.reads:
+            if how == TILE:
                 values = array(tile)
-                if column.boxes is None or self._is_null:
-                    ins.append(values)
-                    continue
-                origin = self.box_of(tile)
-            assert column.boxes is not None
-            box = tuple(map(tuple, column.boxes[i].tolist()))
-            if column.access is not None:
-                ins.append(take(values, column.access, box, origin))
-            elif any(hi <= lo for lo, hi in box):
-                ins.append(empty_like(values, box))
+                ins.append(values if look is None else look(values))
+            elif how == SCALAR:
+                ins.append(self.scalars[tile])
+            elif how == NOTHING:
+                ins.append(None)
             else:
-                ins.append(values[relative(box, origin)])
+                assert span is not None
+                assert look is not None
+                ins.append(self._across(span, look, array))
         return ins
 
-    def _across(self, tiles: list[int], array: Callable[[int], Any]) -> tuple[Any, Box]:
-        """The array that holds some tiles of a value, and where it lies."""
-        values = [array(tile) for tile in tiles]
-        held = self._set_with(tiles[0])
+    def _across(self, span: Span, look: Callable[[Any], Any], array: Callable[[int], Any]) -> Any:
+        """What is seen of the piece that holds some tiles of a value."""
+        values = [array(tile) for tile in span.tiles]
         if array == self._array:
-            whole = self._wholes[held.first]
-            return whole, tuple((0, n) for n in whole.shape)
-        boxes = [self.box_of(tile) for tile in tiles]  # lost tiles, made again one by one
+            return look(self._wholes[span.held.first])
+        boxes = [self.steps.box_of(tile) for tile in span.tiles]  # lost tiles, made one by one
         hull = tuple(
             (min(b[a][0] for b in boxes), max(b[a][1] for b in boxes)) for a in range(len(boxes[0]))
         )
-        out = np.empty(tuple(hi - lo for lo, hi in hull), held.dtype)
+        out = np.empty(tuple(hi - lo for lo, hi in hull), span.held.dtype)
         for box, part in zip(boxes, values, strict=True):
             out[relative(box, hull)] = part
-        return out, hull
-
-    def _set_with(self, tile: int) -> TileSet:
-        return self.program.graph.tiles[bisect_right(self._set_firsts, tile) - 1]
+        return span.look(hull)(out)
 
     def _array(self, tile: int) -> Any:
         if self.directory.is_lost(tile):
             self._rebuild(tile)
         return self.directory.values(tile)
 
-    def _output(self, tile: int, updates: bool) -> Any:
-        if updates:
-            return self._array(tile)
-        tiles = self.program.graph.tiles[bisect_right(self._set_firsts, tile) - 1]
-        slot = int(self.program.slots[tile])
-        if tiles.whole:
-            values = self._part(tiles, tile, slot)
-            self.directory.enter(tile, slot, values)
-            return values
-        device = int(tiles.devices[tile - tiles.first])
-        buffer = self.directory.buffers[slot]
-        if buffer is None:
-            buffer = self.directory.buffers[slot] = self.ledgers[device].take(
-                int(self.program.slot_bytes[slot])
-            )
-        shape = tuple([hi - lo for lo, hi in tiles.boxes[tile - tiles.first].tolist()])
-        values = self.devices[device].array(buffer.block, shape, tiles.dtype)
-        self.directory.enter(tile, slot, values)
+    def _output(self, out: Out) -> Any:
+        slot = out.slot
+        if out.tiles.whole:
+            values = self._part(out)
+        else:
+            buffer = self.directory.buffers[slot]
+            if buffer is None:
+                buffer = self.directory.buffers[slot] = self.ledgers[out.device].take(
+                    int(self.program.slot_bytes[slot])
+                )
+            values = self.devices[out.device].array(buffer.block, out.shape, out.dtype)
+        self.directory.enter(out.tile, slot, values)
         return values
 
-    def _part(self, tiles: TileSet, tile: int, slot: int) -> Any:
+    def _part(self, out: Out) -> Any:
         """A tile that is a part of one piece of memory, which the first of them takes."""
-        with self._lock:
-            whole = self._wholes.get(tiles.first)
-            if whole is None:
-                number = self.program.slot_pieces[slot]
-                piece = self._pieces.get(number)
-                if piece is None:
-                    buffer = self.ledgers[0].take(self.program.piece_bytes[number])
-                    shape = tuple(tiles.boxes[:, :, 1].max(axis=0).tolist())
-                    whole = self.devices[0].array(buffer.block, shape, tiles.dtype)
-                    piece = self._pieces[number] = (buffer, whole)
-                whole = self._wholes[tiles.first] = piece[1].view(tiles.dtype)
-                for each in self.program.slots[tiles.first : tiles.first + tiles.n].tolist():
-                    self.directory.buffers[each] = piece[0]
-        box = tiles.boxes[tile - tiles.first].tolist()
-        return whole[tuple([slice(lo, hi) for lo, hi in box])]
+        whole = self._wholes.get(out.tiles.first)
+        if whole is None:
+            with self._lock:
+                whole = self._wholes.get(out.tiles.first)
+                if whole is None:
+                    whole = self._take_piece(out.tiles, out.slot)
+        return whole if out.part is None else whole[out.part]
+
+    def _take_piece(self, tiles: TileSet, slot: int) -> Any:
+        number = self.program.slot_pieces[slot]
+        piece = self._pieces.get(number)
+        if piece is None:
+            buffer = self.ledgers[0].take(self.program.piece_bytes[number])
+            shape = tuple(tiles.boxes[:, :, 1].max(axis=0).tolist())
+            whole = self.devices[0].array(buffer.block, shape, tiles.dtype)
+            piece = self._pieces[number] = (buffer, whole)
+        for each in self.program.slots[tiles.first : tiles.first + tiles.n].tolist():
+            self.directory.buffers[each] = piece[0]
+        self._wholes[tiles.first] = piece[1].view(tiles.dtype)
+        return self._wholes[tiles.first]
 
     # losing and rebuilding tiles
 
@@ -415,9 +424,9 @@ class Run:
             self.directory.found(tile)
             self.rebuilt += 1
         values = self._made_again(tile, {})
-        tiles = self._set_with(tile)
-        if tiles.whole:  # others read it as a part of its piece
-            part = self._part(tiles, tile, int(self.program.slots[tile]))
+        out = self.steps.out(tile)
+        if out.tiles.whole:  # others read it as a part of its piece
+            part = self._part(out)
             part[...] = values
             values = part
         self.directory.enter(tile, -1, values)
@@ -435,32 +444,29 @@ class Run:
             raise LostTileError(f"tile {tile} is lost: it was stored, and nothing here makes it")
         if producer < 0:
             return self.directory.values(tile)
-        family, i = self.family_of(producer)
+        step = self.steps[producer]
+        family = step.family
         if self.directory.version(tile):
             raise LostTileError(
                 f"a tile of {family.op!r} (recorded at {family.site}) is lost and cannot be made "
                 "again: it was written to in place, and what was written over is gone"
             )
         made[tile] = None
-        ins = self._inputs(family, i, lambda source: self._made_again(source, made))
-        outs = [self._private(int(writes[i])) for writes in family.writes]
-        device = self.devices[int(family.devices[i])]
-        with device.running():
-            family.run(ins, outs, i)
-        for writes, values in zip(family.writes, outs, strict=True):
-            made[int(writes[i])] = values
+        ins = self._inputs(step, lambda source: self._made_again(source, made))
+        outs = [self._private(out) for out in step.outs]
+        with self.devices[step.device].running():
+            family.run(ins, outs, step.i)
+        for out, values in zip(step.outs, outs, strict=True):
+            made[out.tile] = values
         return made[tile]
 
-    def _private(self, tile: int) -> Any:
+    def _private(self, out: Out) -> Any:
         """Memory for a tile beside the slots; it counts in the ledger while it is held."""
-        tiles = self.program.graph.tiles[bisect_right(self._set_firsts, tile) - 1]
-        device = int(tiles.devices[tile - tiles.first])
-        box = tiles.boxes[tile - tiles.first]
-        shape = tuple((box[:, 1] - box[:, 0]).tolist())
-        n_bytes = int(slab_bytes(int(np.prod(shape, dtype=np.int64)) * tiles.dtype.itemsize))
-        buffer = self.ledgers[device].take(n_bytes)
+        buffer = self.ledgers[out.device].take(
+            int(slab_bytes(prod(out.shape) * out.dtype.itemsize))
+        )
         self._spare.append(buffer)
-        return self.devices[device].array(buffer.block, shape, tiles.dtype)
+        return self.devices[out.device].array(buffer.block, out.shape, out.dtype)
 
     # results
 
@@ -492,25 +498,20 @@ class Run:
             for i in range(family.n):
                 task = family.first + i
                 if any(tiles[int(writes[i])] for writes in family.writes):
-                    for source in self._sources(family, i):
+                    for source in self._sources(self.steps[task]):
                         tiles[source] = True
                 elif self.program.needed[task] and not self.done[task]:
-                    self._skip(task)
+                    self.done[task] = 1
+                    self.n_done += 1
 
-    def _sources(self, family: Family, i: int) -> list[int]:
-        found = [tile for column in family.reads for tile in column.touched_by(i)]
-        if family.many is not None:
-            borders, sources = family.many
-            found += sources[borders[i] : borders[i + 1]].tolist()
+    def _sources(self, step: Step) -> list[int]:
+        found = list(step.many)
+        for read in step.reads:
+            if read.span is not None:
+                found += read.span.tiles
+            elif read.how == TILE:
+                found.append(read.tile)
         return found
-
-    def _skip(self, task: int) -> None:
-        if task in self._ready:
-            self._ready.remove(task)
-        if task in self._failed:
-            self._failed.remove(task)
-        self._running += 1
-        self._finish(task)
 
     def is_finished(self) -> bool:
         """Whether every task is done."""
@@ -519,7 +520,7 @@ class Run:
     def table(self, value: int) -> TileTable:
         """The stored tiles of a kept value; they leave the run with it."""
         first, layout = self.program.graph.held[value]
-        tiles = self.program.graph.tiles[bisect_right(self._set_firsts, first) - 1]
+        tiles = self.steps.tiles_of(first)
         arrays = []
         buffers: list[Buffer | None] = []
         for k in range(layout.n_tiles):

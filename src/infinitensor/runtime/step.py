@@ -1,0 +1,149 @@
+"""Tasks as a run needs them: what each reads and writes, looked up in the columns once."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from infinitensor.ir.region import relative, whole_box
+from infinitensor.ir.view import Look, empty_like
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from infinitensor.ir.region import Box
+    from infinitensor.ir.tasks import Column, Family, Program, TileSet
+
+KEPT = 2048
+"""Tasks of a program up to which their steps are kept for its next run."""
+
+SCALAR, NOTHING, TILE, SPAN = range(4)
+
+
+class Read(NamedTuple):
+    """One operand: a scalar by number, nothing, a tile, or the piece that holds several; and the
+    part of it that is meant (None: all)."""
+
+    how: int
+    tile: int = -1
+    look: Callable[[Any], Any] | None = None
+    span: Span | None = None
+
+
+class Span(NamedTuple):
+    """The tiles of a piece that are read, and how they are seen in any array that holds them."""
+
+    tiles: tuple[int, ...]
+    held: TileSet
+    look: Callable[[Box], Callable[[Any], Any]]
+
+
+class Out(NamedTuple):
+    """One output: its tile, where that lies, and how it is made from its slab or piece."""
+
+    tile: int
+    slot: int
+    device: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    tiles: TileSet
+    part: tuple[slice, ...] | None
+    """Where it lies in its piece; None if it is all of it."""
+
+
+class Step(NamedTuple):
+    """One task."""
+
+    task: int
+    family: Family
+    i: int
+    device: int
+    many: tuple[int, ...]
+    reads: tuple[Read, ...]
+    outs: tuple[Out, ...]
+
+
+class Steps:
+    """The steps of a program; kept where they are few."""
+
+    def __init__(self, program: Program, is_null: bool) -> None:
+        self._program = program
+        self._is_null = is_null
+        self.firsts = [family.first for family in program.graph.families]
+        self._set_firsts = [tiles.first for tiles in program.graph.tiles]
+        n = program.graph.n_tasks
+        self._kept: list[Step | None] | None = [None] * n if n <= KEPT else None
+
+    def __getitem__(self, task: int) -> Step:
+        if self._kept is None:
+            return self._step(task)
+        step = self._kept[task]
+        if step is None:
+            step = self._kept[task] = self._step(task)
+        return step
+
+    def family_of(self, task: int) -> tuple[Family, int]:
+        """The family of a task and its place in it."""
+        family = self._program.graph.families[bisect_right(self.firsts, task) - 1]
+        return family, task - family.first
+
+    def tiles_of(self, tile: int) -> TileSet:
+        """The tiles that a tile is one of."""
+        return self._program.graph.tiles[bisect_right(self._set_firsts, tile) - 1]
+
+    def box_of(self, tile: int) -> Box:
+        """Where a tile lies."""
+        tiles = self.tiles_of(tile)
+        return tuple([(lo, hi) for lo, hi in tiles.boxes[tile - tiles.first].tolist()])
+
+    def _step(self, task: int) -> Step:
+        family, i = self.family_of(task)
+        many: tuple[int, ...] = ()
+        if family.many is not None:
+            borders, sources = family.many
+            many = tuple(sources[borders[i] : borders[i + 1]].tolist())
+        reads = tuple([self._read(column, i) for column in family.reads])
+        outs = tuple([self.out(int(writes[i])) for writes in family.writes])
+        return Step(task, family, i, int(family.devices[i]), many, reads, outs)
+
+    def _read(self, column: Column, i: int) -> Read:
+        tile = int(column.tiles[i])
+        if column.scalar:
+            return Read(SCALAR, tile)
+        if tile < 0:
+            return Read(NOTHING)
+        if column.span is None and (column.boxes is None or self._is_null):
+            return Read(TILE, tile)
+        assert column.boxes is not None
+        box = tuple([(lo, hi) for lo, hi in column.boxes[i].tolist()])
+        if column.span is None:
+            return Read(TILE, tile, look_of(column, box, self.box_of(tile)))
+        tiles = self.tiles_of(tile)
+        origin = whole_box(tiles.boxes[:, :, 1].max(axis=0).tolist())
+        span = Span(tuple(column.touched_by(i)), tiles, partial(look_of, column, box))
+        return Read(SPAN, tile, span.look(origin), span)
+
+    def out(self, tile: int) -> Out:
+        """How a tile is made."""
+        tiles = self.tiles_of(tile)
+        box = tiles.boxes[tile - tiles.first].tolist()
+        shape = tuple([hi - lo for lo, hi in box])
+        part = None
+        if tiles.whole and tiles.n > 1:
+            part = tuple([slice(lo, hi) for lo, hi in box])
+        device = int(tiles.devices[tile - tiles.first])
+        slot = int(self._program.slots[tile])
+        return Out(tile, slot, device, tiles.dtype, shape, tiles, part)
+
+
+def look_of(column: Column, box: Box, origin: Box) -> Callable[[Any], Any]:
+    """What a task sees of an array that holds `origin`."""
+    if column.access is not None:
+        return Look(column.access, box, origin)
+    if any(hi <= lo for lo, hi in box):
+        return lambda values: empty_like(values, box)
+    index = relative(box, origin)
+    return lambda values: values[index]
