@@ -28,6 +28,8 @@ def tensor_of(tile: np.ndarray[Any, Any], dtype: np.dtype[Any] | None = None) ->
 
 def dtype_of(tile: Any) -> np.dtype[Any]:
     """The dtype of a tile, NumPy's or torch's, as NumPy's."""
+    if isinstance(tile.dtype, np.dtype):
+        return tile.dtype
     return np.dtype(str(tile.dtype).rpartition(".")[2])
 
 

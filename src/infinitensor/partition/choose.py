@@ -38,6 +38,9 @@ MANY_USES = 128
 GEMM_TILES = 8
 """A contraction's tiles may be this much larger than others: their work grows faster than bytes."""
 
+TILES_REDUCED = 4
+"""Tiles that a task of a large reduction reads at most where there is one memory."""
+
 
 def choose(analysed: Analysed, mesh: Mesh, tile_elements: int) -> Plan:
     """Cuts and devices of every group, layouts of every value. Pure; linear in tasks."""
@@ -138,6 +141,15 @@ def _bound(n_elements: int, mesh: Mesh, tile_elements: int) -> int:
     return bound_for(n_elements, default, tile_elements, _n_parts(mesh), LEAF_ELEMENTS[mesh.kind])
 
 
+def _reduced_bound(space: Space, bound: int, mesh: Mesh) -> int:
+    """The bound of a reduction that reads tiles where they lie and stores nothing as large: several
+    tiles a task, while there are enough tasks for every worker."""
+    if not mesh.is_one_memory or len(space.outs) > len(space.last.outs):
+        return bound
+    share = max(points(space) // (8 * mesh.workers), 1)
+    return max(bound, min(TILES_REDUCED * bound, floor_power(share)))
+
+
 def _n_parts(mesh: Mesh) -> int:
     """Pieces wanted at least: two for each worker on CPUs (for balance), else one a device."""
     return max(mesh.n_devices, 2 * mesh.workers) if mesh.kind != "cuda" else mesh.n_devices
@@ -194,6 +206,8 @@ def plan_group(
         by_size = []
     n_points = points(space)
     bound = _bound(n_points, mesh, tile_elements)
+    if space.last.op.kind == "reduction" and not tile_elements:
+        bound = _reduced_bound(space, bound, mesh)
     if space.last.op.grain is not None:
         bound = max(bound // space.last.op.grain(**dict(space.last.call.params)), 1)
     if space.last.op.kind == "contraction":

@@ -35,7 +35,7 @@ def compiled_kernel(
 
 class Compiled:
     """`compiled(ins, outs, shape)`: behind the outputs come the partial results of folds, without
-    the reduced axes."""
+    the reduced axes (counted from the last)."""
 
     def __init__(
         self,
@@ -136,8 +136,8 @@ def entry(source: str) -> Any:
 class Walk:
     """How a shape is walked over arrays: the last axis inside, neighbours that lie alike as one.
 
-    With reduced axes the walk is the same for every tile of a shape, because it decides the order
-    of rounding: neighbours are one wherever operands could lie alike, and those that do not
+    Along reduced axes the walk is the same for every tile of a shape, because it decides the order
+    of rounding: reduced neighbours are one wherever operands could lie alike, and those that do not
     (`scattered`) are brought together first.
     """
 
@@ -159,6 +159,7 @@ class Walk:
         n_plain: int,
     ) -> None:
         last = len(shape) - 1
+        axes = tuple(a + len(shape) for a in axes)
         walked = [a for a, n in enumerate(shape) if n != 1 or (a == last and keeps_last)]
         self.scattered: list[int] = []
         strides = [
@@ -211,9 +212,10 @@ def _strides(tile: Any, ndim: int, axes: tuple[int, ...]) -> list[int]:
 def _is_mergeable(
     strides: list[int], shape: tuple[int, ...], walked: list[int], axes: tuple[int, ...]
 ) -> bool:
-    """Whether neighbouring axes that an array has both or neither of can be walked as one."""
+    """Whether reduced neighbours that an array has both or neither of can be walked as one."""
     return all(
-        (a in axes) != (b in axes)
+        a not in axes
+        or b not in axes
         or (strides[a] == 0) != (strides[b] == 0)
         or strides[a] == strides[b] * shape[b]
         for a, b in pairwise(walked)

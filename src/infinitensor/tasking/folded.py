@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.ops.kernels import lower_finish, merge_tree
+from infinitensor.ops.kernels import lower_finish
 from infinitensor.tasking.folds import fold_of, kept_shape, n_folded
 from infinitensor.tasking.generate import Unsupported
 
@@ -24,15 +24,16 @@ LEAST_ROW = 16
 
 
 def reduced_axes(node: Node) -> tuple[int, ...]:
-    """Axes of the operand that a reduction does away with."""
+    """Axes of the operand that a reduction does away with, counted from the last (-1)."""
     form = node.call.form
-    return tuple(a for a, label in enumerate(form.inputs[0]) if label in form.contracted)
+    labels = form.inputs[0]
+    return tuple(a - len(labels) for a, label in enumerate(labels) if label in form.contracted)
 
 
 def folds_of(nodes: Sequence[Node], sources: Sequence[tuple[str, int]]) -> list[Fold]:
     """The folds of reductions over the same axes; raises Unsupported where there is none."""
-    axes = reduced_axes(nodes[0])
     shape = nodes[0].shapes[0]
+    axes = [a + len(shape) for a in reduced_axes(nodes[0])]
     is_reduced = [a in axes for a, n in enumerate(shape) if n != 1]
     changes = sum(a != b for a, b in pairwise(is_reduced))
     if not is_reduced or (is_reduced[-1] and changes > 1) or shape[-1] == 1:
@@ -55,9 +56,10 @@ def folded_run(
     """`run(ins, outs, i)`: outputs of steps come first, then those of the reductions."""
     axes = reduced_axes(nodes[0])
     finishes = [lower_finish(node.op, node.call, "cpu") for node in nodes]
+    ndim = boxes.shape[1]
 
     def leaf(ins: list[Any], kept: list[Any], shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
-        """One leaf: the partial results of every reduction."""
+        """The partial results of every reduction, of all leaves that lie along axes in front."""
         left = kept_shape(shape, axes)
         made = [tuple(np.empty(left, fold.dtype) for _ in range(fold.n_parts)) for fold in folds]
         generated(ins, [*kept, *(part for parts in made for part in parts)], shape)
@@ -72,21 +74,20 @@ def folded_run(
     ) -> list[tuple[Any, ...]]:
         if depth == len(plan.leaves):
             return leaf(ins, kept, shape)
-        axis, length = plan.leaves[depth]
+        axis, length = plan.leaves[depth][0] - ndim, plan.leaves[depth][1]
         n = shape[axis]
         if n <= length:
             return by_leaf(ins, kept, shape, depth + 1)
-        pieces = []
-        for lo in range(0, n, length):
-            hi = min(lo + length, n)
-            some = [_piece(x, axis - len(shape), lo, hi) for x in ins]
-            out = [_piece(x, axis - len(shape), lo, hi) for x in kept]
-            pieces.append(
-                by_leaf(some, out, (*shape[:axis], hi - lo, *shape[axis + 1 :]), depth + 1)
-            )
-        return [
-            merge_tree(node.op, np, [piece[j] for piece in pieces]) for j, node in enumerate(nodes)
-        ]
+        end = n - n % length
+        found = []
+        for lo, hi, some in ((0, end, length), (end, n, n - end)):
+            if lo < hi:
+                reads, writes = (
+                    [_leaves(x, shape, axis, lo, hi, some) for x in xs] for xs in (ins, kept)
+                )
+                into = (*shape[:axis], some, *shape[axis:][1:])
+                found.append(by_leaf(reads, writes, ((hi - lo) // some, *into), depth + 1))
+        return [merged(node, *(several[j] for several in found)) for j, node in enumerate(nodes)]
 
     def run(ins: list[Any], outs: list[Any], i: int) -> None:
         shape = tuple([hi - lo for lo, hi in boxes[i].tolist()])
@@ -104,9 +105,33 @@ def folded_run(
     return run
 
 
-def _piece(x: Any, axis: int, lo: int, hi: int) -> Any:
-    """A part along an axis counted from the last, of operands that have it."""
+def _leaves(x: Any, shape: tuple[int, ...], axis: int, lo: int, hi: int, length: int) -> Any:
+    """A part of an operand of a shape along an axis (counted from the last), its leaves along a new
+    axis in front; an operand that has not this axis is the same for all."""
     if not isinstance(x, np.ndarray) or -axis > x.ndim or x.shape[axis] == 1:
         return x
-    index: tuple[Any, ...] = (..., slice(lo, hi), *(slice(None),) * (-axis - 1))
-    return x[index]
+    at = len(shape) + axis
+    x = x.reshape((1,) * (len(shape) - x.ndim) + x.shape)
+    part = x[(slice(None),) * at + (slice(lo, hi),)]
+    parted = part.reshape(*x.shape[:at], (hi - lo) // length, length, *x.shape[at + 1 :])
+    return parted.transpose(at, *range(at), *range(at + 1, len(shape) + 1))
+
+
+def merged(node: Node, *several: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Partial results along the first axis, neighbours merged pairwise until one is left: as
+    `merge_tree`, a level at a time."""
+    combine = node.op.combine
+    assert combine is not None
+    parts = several[0]
+    if len(several) > 1:
+        parts = tuple(np.concatenate(both) for both in zip(*several, strict=True))
+    while (n := len(parts[0])) > 1:
+        pairs = combine.merge(
+            np, tuple(part[: n - 1 : 2] for part in parts), tuple(part[1::2] for part in parts)
+        )
+        if n % 2:
+            pairs = tuple(
+                np.concatenate([both, part[-1:]]) for both, part in zip(pairs, parts, strict=True)
+            )
+        parts = pairs
+    return tuple(part[0] for part in parts)

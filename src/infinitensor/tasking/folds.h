@@ -1,29 +1,29 @@
-/* Reductions of blocks. Many accumulators, then a tree: a fixed order that vectorises as it stands. */
+/* Reductions of blocks. Many lanes, then a tree: a fixed order that vectorises as it stands. */
 
-#define ACCUMULATED(T, of)                                                                   \
-  {                                                                                          \
-    V_##T a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0}, a4 = {0}, a5 = {0}, a6 = {0}, a7 = {0};    \
-    const int64_t width = sizeof(V_##T) / sizeof(T);                                         \
-    int64_t k = 0;                                                                           \
-    for (; k + 8 * width <= m; k += 8 * width) {                                             \
-      const V_##T *u = (const V_##T *)(v + k);                                               \
-      a0 += of(u[0]), a1 += of(u[1]), a2 += of(u[2]), a3 += of(u[3]);                        \
-      a4 += of(u[4]), a5 += of(u[5]), a6 += of(u[6]), a7 += of(u[7]);                        \
-    }                                                                                        \
-    a0 = ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7));                                  \
-    T sum = 0, rest = 0;                                                                     \
-    for (int64_t w = 0; w < width; ++w) sum += a0[w];                                        \
-    for (; k < m; ++k) rest += of(v[k]);                                                     \
-    return sum + rest;                                                                       \
+#define MOST_LANES 16
+#define LANES(T) ((int)(64 / sizeof(T)))
+#define SUMMED(T)                                                                            \
+  __attribute__((unused)) static inline T total_##T(T *lanes) {                              \
+    for (int n = LANES(T) / 2; n; n /= 2)                                                \
+      for (int w = 0; w < n; ++w) lanes[w] += lanes[w + n];                              \
+    return lanes[0];                                                                         \
   }
-#define ITSELF(x) (x)
-#define SQUARED(x) (((x) - mean) * ((x) - mean))
-#define FLOATING(T)                                                                          \
-  typedef T V_##T __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));           \
-  __attribute__((unused)) static T sum_##T(const T *v, int64_t m) ACCUMULATED(T, ITSELF)     \
-  __attribute__((unused)) static T squares_##T(const T *v, int64_t m, T mean) ACCUMULATED(T, SQUARED)
-FLOATING(float)
-FLOATING(double)
+SUMMED(float)
+SUMMED(double)
+SUMMED(int64_t)
+SUMMED(uint64_t)
+
+#define SQUARES(T)                                                                           \
+  __attribute__((unused)) static T squares_##T(const T *v, int64_t m, T mean) {              \
+    T lanes[LANES(T)] = {0};                                                                 \
+    int64_t k = 0;                                                                           \
+    for (; k + LANES(T) <= m; k += LANES(T))                                                 \
+      for (int w = 0; w < LANES(T); ++w) lanes[w] += (v[k + w] - mean) * (v[k + w] - mean);  \
+    for (int w = 0; k < m; ++k, ++w) lanes[w] += (v[k] - mean) * (v[k] - mean);              \
+    return total_##T(lanes);                                                                 \
+  }
+SQUARES(float)
+SQUARES(double)
 
 /* A sum of blocks, with what its additions round away. */
 typedef struct { double sum, lost; } Sum;
@@ -80,14 +80,6 @@ __attribute__((unused)) static void join(Moments *s, double n, double mean, doub
   }
 EXTREME(float, int32_t, 31)
 EXTREME(double, int64_t, 63)
-#define WHOLE(T)                                                             \
-  __attribute__((unused)) static T sum_##T(const T *v, int64_t m) {          \
-    T sum = 0;                                                               \
-    for (int64_t i = 0; i < m; ++i) sum += v[i];                             \
-    return sum;                                                              \
-  }
-WHOLE(int64_t)
-WHOLE(uint64_t)
 #define ORDERED(T)                                                           \
   __attribute__((unused)) static T max_##T(const T *v, int64_t m) {          \
     T best = v[0];                                                           \

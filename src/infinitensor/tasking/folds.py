@@ -1,12 +1,14 @@
 """Reductions inside generated code: a tile is reduced while it is made, without storing it.
 
-Along the last axis a block is reduced as a whole (`folds.h`) and blocks are merged in order; over
-other axes rows are merged element by element. Either order depends on the shape alone.
+Along the last axis a block is summed in lanes as it is made, or reduced as a whole (`folds.h`), and
+blocks are merged in order; over other axes rows are merged element by element. Either order depends
+on the shape alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.tasking.generate import BOOL, Unsupported, c_type, cast
@@ -33,6 +35,16 @@ class Fold:
     given: np.dtype[Any]
     dtype: np.dtype[Any]
     along: bool
+
+    @property
+    def sums(self) -> bool:
+        """Whether it begins with the sum of a block."""
+        return self.along and self.kind in ("sum", "count", "moments")
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether it needs a block once more, after it is made."""
+        return self.along and self.kind not in ("sum", "count")
 
     @property
     def n_parts(self) -> int:
@@ -74,19 +86,16 @@ def state_lines(j: int, fold: Fold) -> list[str]:
     return [f"{c_type(fold.dtype)} f{j} = 0;"]
 
 
-def block_lines(j: int, fold: Fold, block: str) -> list[str]:
-    """Along the last axis: one block of it, named `block`."""
+def block_lines(j: int, fold: Fold, block: str, total: str) -> list[str]:
+    """Along the last axis: one block of it, named `block`, and its sum."""
     name = c_type(fold.dtype)
     if fold.kind == "moments":
-        mean = f"(double)sum_{name}({block}, m) / m"
         return [
-            f"{{ const double mean = {mean};",
+            f"{{ const double mean = (double){total} / m;",
             f"  join(&f{j}, m, mean, squares_{name}({block}, m, ({name})mean)); }}",
         ]
     if fold.kind in ("sum", "count"):
-        if fold.dtype.kind == "f":
-            return [f"add_to(&f{j}, sum_{name}({block}, m));"]
-        return [f"f{j} += sum_{name}({block}, m);"]
+        return [f"add_to(&f{j}, {total});" if fold.dtype.kind == "f" else f"f{j} += {total};"]
     better = f"got {'>' if fold.kind == 'max' else '<'} f{j}"
     if fold.dtype.kind == "f":
         better += " || got != got"
@@ -130,13 +139,10 @@ def across_lines(j: int, fold: Fold) -> list[str]:
 
 
 def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """A tile's shape without the reduced axes."""
-    return tuple(n for axis, n in enumerate(shape) if axis not in axes)
+    """A tile's shape without the reduced axes (counted from the last)."""
+    return tuple(n for axis, n in enumerate(shape, -len(shape)) if axis not in axes)
 
 
 def n_folded(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
     """Elements that become one."""
-    n = 1
-    for axis in axes:
-        n *= shape[axis]
-    return n
+    return prod(shape[axis] for axis in axes)

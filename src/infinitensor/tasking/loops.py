@@ -117,10 +117,13 @@ class _Body:
             if value.called or name in arguments or name in whole or max(value.read_in) > value.loop
         }
 
-    def loop_lines(self, loop: int, last: Sequence[str]) -> Iterator[str]:
-        """One loop over a block, and the functions that run behind it."""
+    def loop_lines(
+        self, loop: int, last: Sequence[str], sums: Sequence[tuple[str, str, str]] = ()
+    ) -> Iterator[str]:
+        """One loop over a block, and the functions that run behind it; `sums` are (name, type,
+        value) of what is added up on the way."""
         here = [v for v in self.values.values() if not v.called and v.loop == loop]
-        text = " ".join([*(v.text for v in here), *last])
+        text = " ".join([*(v.text for v in here), *last, *(value for _, _, value in sums)])
         names = dict.fromkeys(re.findall(r"\b[xsab]\d+\b", text))
         made = {v.name for v in here}
         lines = []
@@ -138,7 +141,9 @@ class _Body:
             if value.name in self.blocks:
                 lines.append(f"block_{value.name}[i] = {value.name};")
         lines += last
-        if here or last:
+        if sums:
+            yield from _in_lanes(lines, sums)
+        elif here or last:
             yield "#pragma GCC ivdep"
             yield "for (int64_t i = 0; i < m; ++i) {"
             yield from ("  " + line for line in lines)
@@ -150,6 +155,24 @@ class _Body:
 
     def moves(self, k: int) -> bool:
         return not self.inputs[k].scalar and not self.inputs[k].row
+
+
+def _in_lanes(lines: Sequence[str], sums: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+    """A loop whose sums stay in registers: an element is added to the lane of its index, whatever
+    else is summed."""
+    added = [f"{name}s[w % LANES({kind})] += {value};" for name, kind, value in sums]
+    yield from (f"{kind} {name}s[LANES({kind})] = {{0}};" for name, kind, _ in sums)
+    yield "int64_t i = 0;"
+    yield "while (i + MOST_LANES <= m) {"
+    yield "  #pragma GCC ivdep"
+    yield "  for (int w = 0; w < MOST_LANES; ++w, ++i) {"
+    yield from ("    " + line for line in (*lines, *added))
+    yield "  }"
+    yield "}"
+    yield "for (int w = 0; i < m; ++w, ++i) {"
+    yield from ("  " + line for line in (*lines, *added))
+    yield "}"
+    yield from (f"const {kind} {name} = total_{kind}({name}s);" for name, kind, _ in sums)
 
 
 class _Source:
@@ -173,9 +196,16 @@ class _Source:
         self.n_arrays = places
         self.folded = [self.fold_value(j, fold) for j, fold in enumerate(folds)]
         wanted = [name for _, name, _ in self.outs]
-        across = [n for n, fold in zip(self.folded, folds, strict=True) if not fold.along]
-        along = [n for n, fold in zip(self.folded, folds, strict=True) if fold.along]
-        body.settle(wanted + across, along)
+        both = list(zip(self.folded, folds, strict=True))
+        now = [name for name, fold in both if fold.sums or not fold.along]
+        later = [name for name, fold in both if fold.looks_back]
+        body.settle(wanted + now, later)
+        self.sums = {
+            (value, c_type(fold.dtype)): f"t{j}"
+            for j, (value, fold) in reversed(list(enumerate(both)))
+            if fold.sums
+        }
+        """The sum of a block, by what is summed."""
 
     def fold_value(self, j: int, fold: Fold) -> str:
         """The name of what is reduced: a value, or an operand as it is."""
@@ -255,13 +285,15 @@ class _Source:
                     yield f"{name} *r{j}m = ({name} *)q[{at + 1}] + begun;"
                 last.append(f"const {name} f{j}v = {self.folded[j]};")
                 last += across_lines(j, fold)
+        sums = [(total, kind, value) for (value, kind), total in self.sums.items()]
         for loop in range(self.body.n_loops):
-            yield from self.body.loop_lines(loop, last if loop == self.body.n_loops - 1 else [])
-        for j, fold in enumerate(self.folds):
+            is_last = loop == self.body.n_loops - 1
+            yield from self.body.loop_lines(loop, last if is_last else [], sums if is_last else [])
+        for j, (value, fold) in enumerate(zip(self.folded, self.folds, strict=True)):
             if fold.along:
-                value = self.folded[j]
                 block = f"v{value[1:]}" if is_input(value) else f"block_{value}"
-                yield from block_lines(j, fold, block)
+                total = self.sums.get((value, c_type(fold.dtype)), "")
+                yield from block_lines(j, fold, block, total)
         for j, _, dtype in self.outs:
             at, name = len(self.arrays) + j, c_type(dtype)
             yield f"if (o{j} == out{j}) put_{name}(o{j}, q[{at}], inner[{at}], begun, m);"
