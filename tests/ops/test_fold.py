@@ -14,7 +14,7 @@ from tests.ops.table_xp import WHOLE, TableXp
 import infinitensor as it
 from infinitensor.ops import TABLE
 from infinitensor.ops.fold import REORDERABLE
-from infinitensor.ops.index import _apply_torch, _write_numpy
+from infinitensor.ops.scatter import _apply_torch, _write_numpy
 
 NAMES = [name for name in TABLE if name.startswith("_reduce_")]
 NAMES += ["_fold", "_reduceat", "modf", "frexp", "_scan_axis", "_scan_totals", "_scan_from"]

@@ -62,6 +62,14 @@ PROGRAMS: dict[str, Any] = {
         lambda xp: xp.scatter_add(INTEGERS.reshape(60, 5), PLACES[:60] % 60 - 60, np.array(1)),
         _added(INTEGERS.reshape(60, 5), PLACES[:60] % 60, 1),
     ),
+    "scatter of many": (
+        lambda xp: xp._scattered(X, [PLACES], X, (0,), 0, "set"),
+        _written(X, PLACES, X),
+    ),
+    "scatter add of many": (
+        lambda xp: xp.scatter_add(INTEGERS, PLACES, INTEGERS),
+        _added(INTEGERS, PLACES, INTEGERS),
+    ),
     "uniform": (lambda xp: xp._random_uniform(3, 1.0, 2.0, (20, 15)), None),
     "normal": (lambda xp: xp._random_normal(3, 1.0, 2.0, (20, 15)), None),
     "integers": (lambda xp: xp._random_integers(3, -5, 70, (20, 15)), None),
@@ -101,6 +109,8 @@ def test_with_and_without_c_the_values_are_numpys(
 def test_an_index_out_of_bounds_is_named_and_nothing_is_written() -> None:
     with pytest.raises(IndexError, match="index -8 is out of bounds for axis 0 with size 7"):
         Cut(3)._scatter(np.zeros(7), [np.array([1, -8])], np.ones(2), (0,), 0, "set")
+    with pytest.raises(IndexError, match="index 40 is out of bounds for axis 0 with size 40"):
+        Cut(3)._scattered(np.zeros(40), [np.arange(41)], np.ones(41), (0,), 0, "set")
 
 
 def test_a_compiler_that_fails_is_named_and_numpy_does_the_work(

@@ -59,6 +59,11 @@ def _large(rng: Any) -> dict[str, list[Any]]:
             (line, 0, "add", tuple(range(0, N, 50))),
             (x, 1, "maximum", (5, 90, 30)),
         ],
+        "_deal": [(i, line, N, 10, 4096), (i, line.astype("c16"), N, 10, 4096)],
+        "_scatter_dealt": [
+            (line, (i % N).astype("u4"), line, 10, 4096, "set", line.dtype),
+            (line, (i % N).astype("u4"), line.astype("f4"), 10, 4096, "add", line.dtype),
+        ],
         "_scatter": [
             (line, [i], line, (0,), 0, "maximum", line.dtype),
             (line, [i], line, (0,), 0, "set"),

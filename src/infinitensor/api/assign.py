@@ -446,10 +446,13 @@ def _scatter(
         "shape mismatch: value array of shape {} could not be "
         "broadcast to indexing result of shape {}",
     )
-    changed = call_op("_scatter", seen, indices, rows, axes, position, mode, loop)
+    changed = call_op("_scattered", seen, indices, rows, axes, position, mode, loop)
     if 0 in seen.shape:
         changed._compute()  # nothing will read it, so its index is checked now
-    write(seen, seen._whole(), changed)
+    if seen._whole().is_whole and changed._session is seen._session:  # nobody else has it
+        seen._cell.show(changed._version)
+    else:
+        write(seen, seen._whole(), changed)
 
 
 @guarded

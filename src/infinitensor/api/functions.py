@@ -422,7 +422,8 @@ def _op_function(op: Op) -> Callable[..., Any]:
 def updated(session: Session, op: Op, call: Call, operands: list[Any]) -> Version:
     """The next version of the first operand, by an op that changes tiles in place."""
     base: Ref = operands[0]
-    if base.view is not None or base.version.node is None:
+    small = base.version.host is not None and prod(base.shape) <= config.small_elements
+    if base.view is not None or small:
         copy = TABLE["_copy"]
         made = record(session, copy, cached_rule(copy, (Spec(base.shape, base.dtype),)), [base])
         base = Ref(made[0], None, base.dtype)
@@ -430,7 +431,7 @@ def updated(session: Session, op: Op, call: Call, operands: list[Any]) -> Versio
         o if isinstance(o, Ref) else from_values(session, np.asarray(o))._ref()
         for o in operands[1:]
     ]
-    if base.version.host is not None and all(o.version.host is not None for o in rest):
+    if small and all(o.version.host is not None for o in (base, *rest)):
         from infinitensor.api.record import host_view
         from infinitensor.ir.op import At
         from infinitensor.ir.region import whole_box

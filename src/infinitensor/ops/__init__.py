@@ -38,6 +38,7 @@ from infinitensor.ops import (  # noqa: F401 - chapters enter their ops when imp
     repeat,
     sampling,
     scan,
+    scatter,
     search,
     selection,
     sets,

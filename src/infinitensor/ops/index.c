@@ -2,43 +2,109 @@
 
 #include <string.h>
 
-/* Which of n indices into an axis of `size` fall into lo..hi, in order, into `hits`; how many, or -1 where one is
-   out of bounds: it is put into `wrong`. Where lo..hi is the whole axis all do, and `hits` may be NULL. */
-int64_t find_hits(const int64_t *index, int64_t n, int64_t size, int64_t lo, int64_t hi, int64_t *hits, int64_t *wrong) {
-    int64_t count = 0, least = 0, most = -1;
+#define PLACE(i) (index[i] + (size & (index[i] >> 63)))
+
+/* Whether indices into an axis of `size` are in bounds; else one that is not is put into `wrong`. */
+static int in_bounds(const int64_t *index, int64_t n, int64_t size, int64_t *wrong) {
+    int64_t least = 0, most = -1;
     for (int64_t i = 0; i < n; i++) {
         least = index[i] < least ? index[i] : least;
         most = index[i] > most ? index[i] : most;
-        if (!hits) continue;
-        int64_t at = index[i] + (size & (index[i] >> 63));
-        if ((uint64_t)(at - lo) < (uint64_t)(hi - lo)) hits[count++] = i;
     }
-    if (least >= -size && most < size) return hits ? count : n;
+    if (least >= -size && most < size) return 1;
     *wrong = least < -size ? least : most;
-    return -1;
-}
-
-#define HIT(k) (hits ? hits[k] : k)
-#define PLACE(i) (index[i] + (size & (index[i] >> 63)) - lo)
-
-/* Rows of `width` elements at their index, the last of equal ones stays. */
-int64_t put_rows(T *out, int64_t width, const int64_t *index, int64_t size, int64_t lo, const int64_t *hits, int64_t n_hits, const T *rows) {
-    if (width == 1)
-        for (int64_t k = 0; k < n_hits; k++) out[PLACE(HIT(k))] = rows[HIT(k)];
-    else
-        for (int64_t k = 0; k < n_hits; k++) memcpy(out + PLACE(HIT(k)) * width, rows + HIT(k) * width, width * sizeof(T));
     return 0;
 }
 
-/* Rows added at their index, one after the other. */
-int64_t add_rows(T *out, int64_t width, const int64_t *index, int64_t size, int64_t lo, const int64_t *hits, int64_t n_hits, const T *rows) {
-    for (int64_t k = 0; k < n_hits; k++) {
-        T *to = out + PLACE(HIT(k)) * width;
-        const T *from = rows + HIT(k) * width;
+/* --- one tile -------------------------------------------------------------------------------- */
+
+#define ENTRIES 1024
+
+static inline void write_row(T *to, const T *from, int64_t width, int64_t adds) {
+    if (adds)
         for (int64_t j = 0; j < width; j++) to[j] += from[j];
+    else
+        memcpy(to, from, width * sizeof(T));
+}
+
+/* Of n rows of `width` elements those whose index falls into lo..hi, the tile `out`, one after the other: put, so
+   that the last of equal ones stays, or added. -1, and nothing is written, where an index is out of bounds. */
+int64_t write_rows(T *out, int64_t width, const int64_t *index, int64_t n, int64_t size, int64_t lo, int64_t hi, const T *rows, int64_t adds, int64_t *wrong) {
+    if (!in_bounds(index, n, size, wrong)) return -1;
+    for (int64_t first = 0; first < n; first += ENTRIES, index += ENTRIES, rows += ENTRIES * width) {
+        int64_t k = n - first < ENTRIES ? n - first : ENTRIES;
+        if (hi - lo == size && width == 1 && adds)
+            for (int64_t i = 0; i < k; i++) out[PLACE(i)] += rows[i];
+        else if (hi - lo == size && width == 1)
+            for (int64_t i = 0; i < k; i++) out[PLACE(i)] = rows[i];
+        else {
+            int64_t hits[ENTRIES], count = 0;
+            for (int64_t i = 0; i < k; i++) {
+                hits[count] = i;
+                count += (uint64_t)(PLACE(i) - lo) < (uint64_t)(hi - lo);
+            }
+            for (int64_t h = 0; h < count; h++)
+                write_row(out + (PLACE(hits[h]) - lo) * width, rows + hits[h] * width, width, adds);
+        }
     }
     return 0;
 }
+
+/* --- many entries: dealt into buckets first -------------------------------------------------- */
+
+/* Entries in the order of their buckets of 2^shift places, those of one bucket in their own order; places are not
+   negative any more. `at`: a zero for each bucket and one more. -1 where an index is out of bounds. */
+int64_t deal(const int64_t *index, const T *rows, int64_t n, int64_t size, int64_t shift, int64_t *at, uint32_t *places, T *dealt, int64_t *wrong) {
+    int64_t n_buckets = ((size - 1) >> shift) + 1;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t place = PLACE(i);
+        at[place < (uint64_t)size ? place >> shift : n_buckets]++;
+    }
+    if (at[n_buckets]) return in_bounds(index, n, size, wrong) - 1;
+    for (int64_t b = 0, sum = 0; b < n_buckets; b++) {
+        int64_t count = at[b];
+        at[b] = sum;
+        sum += count;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t place = PLACE(i), to = at[place >> shift]++;
+        places[to] = place;
+        dealt[to] = rows[i];
+    }
+    return 0;
+}
+
+/* The entries of dealt runs that fall into lo..hi, bucket by bucket: what is written stays in cache. `next`: a
+   number for each run. */
+int64_t write_dealt(T *out, int64_t lo, int64_t hi, const uint32_t *places, const T *rows, int64_t n, int64_t run, int64_t shift, int64_t adds, int64_t *next) {
+    for (int64_t r = 0, start = 0; start < n; r++, start += run) {
+        int64_t a = start, b = start + run < n ? start + run : n;
+        while (a < b) {
+            int64_t middle = (a + b) / 2;
+            if (places[middle] >> shift < lo >> shift) a = middle + 1;
+            else b = middle;
+        }
+        next[r] = a;
+    }
+    for (int64_t bucket = lo >> shift; bucket << shift < hi; bucket++) {
+        int64_t end = (bucket + 1) << shift;
+        int whole = bucket << shift >= lo && end <= hi;
+        for (int64_t r = 0, start = 0; start < n; r++, start += run) {
+            int64_t i = next[r], stop = start + run < n ? start + run : n;
+            if (whole && adds)
+                for (; i < stop && places[i] < end; i++) out[places[i] - lo] += rows[i];
+            else if (whole)
+                for (; i < stop && places[i] < end; i++) out[places[i] - lo] = rows[i];
+            else
+                for (; i < stop && places[i] < end; i++)
+                    if (places[i] >= lo && places[i] < hi) write_row(out + places[i] - lo, rows + i, 1, adds);
+            next[r] = i;
+        }
+    }
+    return 0;
+}
+
+/* --- masks ----------------------------------------------------------------------------------- */
 
 /* The elements number skip .. skip + count of those a mask chooses. */
 int64_t choose(const uint8_t *mask, int64_t skip, int64_t count, const T *x, T *out) {

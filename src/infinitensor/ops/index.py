@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from infinitensor.dtypes import int64, kind_of, to_torch
+from infinitensor.dtypes import int64, kind_of
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.bridge import as_signed
 from infinitensor.ops.gather import c_strides, gather_form, is_empty
-from infinitensor.ops.loops import loop
 from infinitensor.ops.registry import op, program
-from infinitensor.ops.words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +43,7 @@ def selected_shape(
     return (*kept[:position], *broadcast, *kept[position:])
 
 
-def _check_selection(name: str, x: Spec, indices: Sequence[Spec], axes: Any) -> None:
+def check_selection(name: str, x: Spec, indices: Sequence[Spec], axes: Any) -> None:
     if len(indices) != len(axes) or not axes:
         raise ValueError(f"{name}: {len(indices)} index arrays for the axes {axes}")
     for spec in indices:
@@ -136,231 +134,11 @@ def _take(x: Spec, indices: Sequence[Spec], axes: tuple[int, ...], position: int
 
     The index's own axes start at `position` of the output. Reads whole indexed axes.
     """
-    _check_selection("take", x, indices, axes)
+    check_selection("take", x, indices, axes)
     shape = selected_shape(x.shape, axes, position, indices[0].shape)
     form = gather_form((x, *indices), shape)
     sizes = tuple(x.shape[axis] for axis in axes)
     return call(form, Spec(shape, x.dtype), axes=tuple(axes), position=position, sizes=sizes)
-
-
-# --- writes -----------------------------------------------------------------------------------
-
-
-def _scatter_need(
-    box: Box, specs: Sequence[Spec], *, axes: tuple[int, ...], position: int, **_: Any
-) -> tuple[Box | None, ...]:
-    """The tile, every index, and of the value whole index axes and the tile's box on the others."""
-    value, ndim = specs[-1], specs[-2].ndim
-    index = tuple((0, n) for n in value.shape[position : position + ndim])
-    if is_empty(index):
-        return (None,) * len(specs)
-    if is_empty(box):  # nothing is written, but NumPy checks the index all the same
-        return (None, *(index,) * len(axes), None)
-    kept = [span for axis, span in enumerate(box) if axis not in axes]
-    return (box, *(index,) * len(axes), (*kept[:position], *index, *kept[position:]))
-
-
-def _scatter_kernel(
-    xp: Any,
-    *tiles: Any,
-    out: Any,
-    at: At,
-    axes: tuple[int, ...],
-    position: int,
-    mode: str,
-    sizes: tuple[int, ...],
-    loop: np.dtype[Any] | None,
-) -> None:
-    """Applies, in the order of the index, the entries that fall into the tile."""
-    *index, value = tiles[-len(axes) - 1 :]
-    if index[0] is None:
-        return
-    ndim = index[0].ndim
-    on_rows = xp is np and axes == (0,) and position == 0
-    if on_rows and _scattered(index[0], value, out, at, mode, sizes[0]):
-        return
-    flats = [
-        checked_index(xp, i.reshape(-1), n, axis)
-        for i, n, axis in zip(index, sizes, axes, strict=True)
-    ]
-    if value is None:
-        return
-    inside: Any = None
-    local = []
-    for flat, axis in zip(flats, axes, strict=True):
-        lo, hi = at.outputs[0][axis]
-        within = (flat >= lo) & (flat < hi)
-        inside = within if inside is None else inside & within
-        local.append(flat - lo)
-    rows = xp.moveaxis(value, tuple(range(position, position + ndim)), tuple(range(ndim)))
-    rows = rows.reshape(len(local[0]), *rows.shape[ndim:])
-    target = xp.moveaxis(out, axes, tuple(range(len(axes))))
-    where = tuple(i[inside] for i in local)
-    if xp is np:
-        _write_numpy(target, where, rows[inside], mode)
-    elif mode == "set" or (mode == "add" and rows.dtype == out.dtype):
-        _write_torch(as_signed(target), where, as_signed(rows.to(out.dtype))[inside], mode)
-    else:
-        _apply_torch(target, where, rows[inside], mode, loop)
-
-
-def _scattered(index: Any, value: Any, out: Any, at: At, mode: str, size: int) -> bool:
-    """Whether a loop in C wrote the rows that fall into the tile; it passes over the index once."""
-    names = {"set": "put_rows", "add": "add_rows"}
-    if mode not in names or value is None or value.dtype != out.dtype or index.dtype != int64:
-        return False
-    if mode == "add" and out.dtype.kind == "b":
-        return False
-    find, write = (loop("index", name, out.dtype) for name in ("find_hits", names[mode]))
-    if find is None or write is None or not out.flags.c_contiguous or not out.size:
-        return False
-    index, value = np.ascontiguousarray(index), np.ascontiguousarray(value)
-    lo, hi = at.outputs[0][0]
-    hits = None if hi - lo == size else np.empty(index.size, np.int64)
-    wrong = np.zeros(1, np.int64)
-    n_hits = find(index, index.size, size, lo, hi, hits, wrong)
-    if n_hits < 0:
-        raise IndexError(f"index {wrong[0]} is out of bounds for axis 0 with size {size}")
-    write(out, out.size // (hi - lo), index, size, lo, hits, n_hits, value)
-    return True
-
-
-def _write_numpy(target: Any, index: tuple[Any, ...], rows: Any, mode: str) -> None:
-    if mode == "set":
-        target[index] = rows
-    else:
-        ufunc: np.ufunc = getattr(np, mode)
-        ufunc.at(target, index, *(rows,) * (ufunc.nin - 1))
-
-
-def _by_place(target: Any, index: tuple[Any, ...]) -> tuple[Any, Any]:
-    """The place of each entry as one number, sorted, and the order that sorts; equal ones stay."""
-    import torch
-
-    key = torch.zeros_like(index[0])
-    for i, n in zip(index, target.shape, strict=False):
-        key = key * n + i
-    return torch.sort(key, stable=True)
-
-
-def _apply_torch(target: Any, index: tuple[Any, ...], rows: Any, word: str, loop: Any) -> None:
-    """A word in rounds: the first entry of each place, then the second ones, and so on."""
-    import torch
-
-    key, order = _by_place(target, index)
-    _, n_equal = torch.unique_consecutive(key, return_counts=True)
-    ends = n_equal.cumsum(0)
-    turn = torch.arange(len(key), device=key.device) - (ends - n_equal).repeat_interleave(n_equal)
-    apply = WORDS["cuda"][word]
-    stored = as_signed(target)
-    for k in range(int(n_equal.max()) if len(key) else 0):
-        now = order[turn == k]
-        place = tuple(i[now] for i in index)
-        before = stored[place].view(target.dtype).to(to_torch(loop))
-        others = (as_signed(rows)[now].view(rows.dtype),) * (getattr(np, word).nin - 1)
-        stored.index_put_(place, as_signed(apply(before, *others).to(target.dtype)))
-
-
-def _write_torch(target: Any, index: tuple[Any, ...], rows: Any, mode: str) -> None:
-    """torch leaves open which of two equal indices wins: sort, keep the last of each.
-
-    Its accumulating put sorts by index itself and adds in that order, so it repeats bit for bit on
-    CUDA; on the CPU it adds one after another.
-    """
-    import torch
-
-    if mode == "add":
-        target.index_put_(index, rows, accumulate=True)
-        return
-    key, order = _by_place(target, index)
-    last = torch.ones_like(key, dtype=torch.bool)
-    last[:-1] = key[1:] != key[:-1]
-    order = order[last]
-    target.index_put_(tuple(i[order] for i in index), rows[order])
-
-
-def _scatter_oracle(
-    base: Any, indices: Any, value: Any, axes: Any, position: int, mode: str, loop: Any
-) -> Any:
-    result = base.copy()
-    ndim = indices[0].ndim
-    front = np.moveaxis(result, axes, range(len(axes)))
-    rows = np.moveaxis(value, range(position, position + ndim), range(ndim))
-    _write_numpy(front, tuple(indices), rows, mode)
-    return result
-
-
-def _scatter_cases(rng: Any) -> list[Any]:
-    x = rng.integers(0, 9, (4, 5, 6))
-    return [
-        (
-            (
-                x,
-                [rng.integers(0, n, (2, 3)) for axis, n in enumerate(x.shape) if axis in axes],
-                rng.integers(0, 9, shape),
-                axes,
-                position,
-                mode,
-                x.dtype,
-            ),
-            {},
-        )
-        for mode in ("set", "add", "maximum", "negative")
-        for axes, position, shape in (
-            ((0,), 0, (2, 3, 5, 6)),
-            ((1,), 1, (4, 2, 3, 6)),
-            ((0, 2), 0, (2, 3, 5)),
-            ((0, 1, 2), 0, (2, 3)),
-        )
-    ]
-
-
-@op(
-    "_scatter",
-    "update",
-    "base *indices value",
-    kernel=_scatter_kernel,
-    need=_scatter_need,
-    located=True,
-    scratch_bytes=lambda ins, outs, params: (
-        7 * sum(spec.n_bytes + spec.n_elements for spec in ins[-1 - len(params["axes"]) : -1])
-        + 6 * ins[-1].n_elements * max(ins[-1].dtype.itemsize, outs[0].dtype.itemsize)
-        + 256
-    ),
-    cases=_scatter_cases,
-    oracle=_scatter_oracle,
-)
-def _scatter(
-    base: Spec,
-    indices: Sequence[Spec],
-    value: Spec,
-    axes: tuple[int, ...],
-    position: int,
-    mode: str = "set",
-    loop: np.dtype[Any] | None = None,
-) -> Call:
-    """The base with base[..., i, ...] = value, or changed by the ufunc that `mode` names.
-
-    `value` has the selection's shape (as `_take` would give it). Of equal indices the last one in
-    C order is set; a ufunc is applied for every entry, in that order, in the dtype `loop`.
-    """
-    _check_selection("scatter", base, indices, axes)
-    selection = selected_shape(base.shape, axes, position, indices[0].shape)
-    if value.shape != selection:
-        raise ValueError(
-            f"shape mismatch: value array of shape {value.shape} could not be broadcast to "
-            f"indexing result of shape {selection}"
-        )
-    form = gather_form((base, *indices, value), base.shape)
-    return call(
-        form,
-        Spec(base.shape, base.dtype),
-        axes=tuple(axes),
-        position=position,
-        mode=mode,
-        sizes=tuple(base.shape[axis] for axis in axes),
-        loop=loop,
-    )
 
 
 # --- public reads and writes ------------------------------------------------------------------
@@ -582,4 +360,4 @@ def scatter_add(xp: Any, x: Any, indices: Any, values: Any, axis: int = 0) -> An
         indices = indices.astype(int64)
     shape = selected_shape(tuple(x.shape), (axis,), axis, tuple(indices.shape))
     rows = xp.broadcast_to(values.astype(x.dtype, copy=False), shape)
-    return xp._scatter(x, [indices], rows, (axis,), axis, "add", x.dtype)
+    return xp._scattered(x, [indices], rows, (axis,), axis, "add", x.dtype)

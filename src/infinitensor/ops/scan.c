@@ -1,27 +1,35 @@
 /* Running sums over the middle axis of (n_outer, n, n_inner). T is the element; `carry`, if given, has (n_outer,
    n_inner) and is added to each sum at its end, so that bits are those of a scan and an addition after it. Lines
-   side by side are taken four at a time: an addition waits for the one before it. */
+   are taken two at a time, totals four: an addition waits for the one before it. */
 
 #define INLINE static inline __attribute__((always_inline))
 
+#define CHUNK 8 /* elements of a line at a time: more streams than that would push each other out of cache */
+
+INLINE T scan_chunk(const T *x, int m, T sum, const T *before, T *out) {
+    T sums[CHUNK];
+    for (int i = 0; i < m; i++) sums[i] = sum += x[i];
+    for (int i = 0; i < m; i++) out[i] = before ? *before + sums[i] : sums[i];
+    return sum;
+}
+
 INLINE void scan_lines(const T *x, int k, int64_t n, const T *carry, T *out) {
-    T sum[4], before[4];
+    T sum[2];
     for (int j = 0; j < k; j++) {
         sum[j] = x[j * n];
-        before[j] = carry ? carry[j] : 0;
-        out[j * n] = carry ? before[j] + sum[j] : sum[j];
+        out[j * n] = carry ? carry[j] + sum[j] : sum[j];
     }
-    for (int64_t i = 1; i < n; i++)
-        for (int j = 0; j < k; j++) {
-            sum[j] += x[j * n + i];
-            out[j * n + i] = carry ? before[j] + sum[j] : sum[j];
-        }
+    int64_t i = 1;
+    for (; i + CHUNK <= n; i += CHUNK)
+        for (int j = 0; j < k; j++)
+            sum[j] = scan_chunk(x + j * n + i, CHUNK, sum[j], carry ? carry + j : 0, out + j * n + i);
+    for (int j = 0; j < k; j++) scan_chunk(x + j * n + i, n - i, sum[j], carry ? carry + j : 0, out + j * n + i);
 }
 
 INLINE void scan_all_lines(const T *x, int64_t n_lines, int64_t n, const T *carry, T *out) {
     int64_t line = 0;
-    for (; line + 4 <= n_lines; line += 4) scan_lines(x + line * n, 4, n, carry ? carry + line : 0, out + line * n);
-    for (; line < n_lines; line++) scan_lines(x + line * n, 1, n, carry ? carry + line : 0, out + line * n);
+    for (; line + 2 <= n_lines; line += 2) scan_lines(x + line * n, 2, n, carry ? carry + line : 0, out + line * n);
+    if (line < n_lines) scan_lines(x + line * n, 1, n, carry ? carry + line : 0, out + line * n);
 }
 
 int64_t scan(const T *x, int64_t n_outer, int64_t n, int64_t n_inner, const T *carry, T *out) {

@@ -63,7 +63,7 @@ def _distinct(
     back = None
     if inverse:
         rank = xp.cumsum(first) - 1
-        back = xp._scatter(xp.zeros((n,), dtype=int64), [order], rank, (0,), 0, "set")
+        back = xp._scattered(xp.zeros((n,), dtype=int64), [order], rank, (0,), 0, "set")
     spans = None
     if counts:
         starts = xp._nonzero_fill(first, *blocks)
