@@ -8,7 +8,6 @@ from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy._core._exceptions import _UFuncOutputCastingError
 
 from infinitensor.api import views
 from infinitensor.api.evaluate import evaluate
@@ -721,6 +720,8 @@ def replace(tensor: Tensor, value: Tensor) -> None:
 @guarded
 def in_place(tensor: Tensor, name: str, other: Any) -> Tensor:
     """`x op= y`, with NumPy's casting rule and errors."""
+    if tensor._is_value:  # a scalar in NumPy: `x[0] += 1.5` computes, then writes and casts
+        return call_op(name, tensor, other)  # type: ignore[no-any-return]
     _check_writable_operand(tensor)
     settle(tensor, tensor.shape, None)
     if not (_is_tensor(other) or isinstance(other, bool | int | float | complex)):
@@ -729,15 +730,10 @@ def in_place(tensor: Tensor, name: str, other: Any) -> Tensor:
         result = call_op(name, tensor, other)
         _check_cast("add", tensor.dtype, result.dtype)
     else:
-        try:
-            if hasattr(other, "dtype"):
-                _check_cast(name, tensor.dtype, other.dtype)
-            else:
-                _try(name, tensor.dtype, other)
-        except _UFuncOutputCastingError:
-            if tensor._is_value:  # a scalar in NumPy: `x[0] += 1.5` computes, then writes and casts
-                return call_op(name, tensor, other)  # type: ignore[no-any-return]
-            raise
+        if hasattr(other, "dtype"):
+            _check_cast(name, tensor.dtype, other.dtype)
+        else:
+            _try(name, tensor.dtype, other)
         result = call_op(name, tensor, other)
     if result.shape != tensor.shape:
         raise ValueError(

@@ -475,6 +475,9 @@ def _view_function(change: Callable[..., Any]) -> Callable[..., Any]:
 
     def function(x: Any, /, *args: Any, **kwargs: Any) -> Tensor:
         tensor = asarray(x)
+        found = None if kwargs else near.viewed(tensor, change, *args)
+        if found is not None:
+            return found
         return tensor._seen_as(views.through(tensor._whole(), lambda g: change(g, *args, **kwargs)))
 
     _, *rest = inspect.signature(change).parameters.values()
@@ -720,6 +723,11 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
         name: function if isinstance(function, ufunc) else with_options(name, function)
         for name, function in found.items()
     }
+    for name, (like, fits) in near.NUMPYS_OWN.items():
+        if not isinstance(found[name], ufunc):
+            found[name] = _numpys_first(found[name], like, fits)
+    for name, like in near.CREATIONS.items():
+        found[name] = _numpys_creation(found[name], like)
     found.update(VIEWS)
     found.update(HELPERS)
     found.update(QUESTIONS)
@@ -763,10 +771,38 @@ def _index_checked(function: Callable[..., Any]) -> Callable[..., Any]:
                     assign.check_range(np.asarray(along), shape[at], at)
         return function(*args, **kwargs)
 
-    checked.__signature__ = signature  # type: ignore[attr-defined]
+    return _named_as(function, checked)
+
+
+def _numpys_first(
+    function: Callable[..., Any], like: Callable[..., Any], fits: Callable[..., bool] | None
+) -> Callable[..., Any]:
+    """The function; NumPy's on small tensors."""
+    called = near.called
+
+    def first(*args: Any, **kwargs: Any) -> Any:
+        made = called(like, fits, args, kwargs)
+        return function(*args, **kwargs) if made is None else made
+
+    return _named_as(function, first)
+
+
+def _numpys_creation(function: Callable[..., Any], like: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of a shape and a dtype; NumPy's of small ones."""
+
+    def first(*args: Any, **kwargs: Any) -> Any:
+        made = near.created(current_session(), like, *args, **kwargs) if args else None
+        return function(*args, **kwargs) if made is None else made
+
+    return _named_as(function, first)
+
+
+def _named_as(function: Callable[..., Any], other: Callable[..., Any]) -> Callable[..., Any]:
+    """Another function under the name of one."""
+    other.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     for name in ("__name__", "__qualname__", "__doc__", "__module__"):
-        setattr(checked, name, getattr(function, name))
-    return checked
+        setattr(other, name, getattr(function, name))
+    return other
 
 
 class _Sub:
@@ -809,11 +845,11 @@ def _equip() -> None:
     """Give Tensor its operators and methods."""
     for short, name in _BINARY.items():
         function = getattr(namespace, name)
-        setattr(Tensor, f"__{short}__", _forward(function))
-        setattr(Tensor, f"__r{short}__", _reflected(function))
-        setattr(Tensor, f"__i{short}__", _inplace(name))
+        setattr(Tensor, f"__{short}__", _forward(function, short))
+        setattr(Tensor, f"__r{short}__", _reflected(function, short))
+        setattr(Tensor, f"__i{short}__", _inplace(name, short))
     for short, name in _COMPARE.items():
-        setattr(Tensor, f"__{short}__", _forward(getattr(namespace, name)))
+        setattr(Tensor, f"__{short}__", _forward(getattr(namespace, name), short))
     for short, name in _UNARY.items():
         function = getattr(namespace, name)
         setattr(Tensor, f"__{short}__", lambda self, function=function: function(self))
@@ -843,9 +879,9 @@ def _known(other: Any) -> bool:
     )
 
 
-def _forward(function: Callable[..., Any]) -> Callable[..., Any]:
+def _forward(function: Callable[..., Any], short: str) -> Callable[..., Any]:
     if isinstance(function, ufunc) and function._quick is not None:
-        return _operator(function, function._quick)
+        return _operator(function, function._quick, short)
 
     def method(self: Tensor, other: Any) -> Any:
         return function(self, other) if _known(other) else NotImplemented
@@ -854,16 +890,19 @@ def _forward(function: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-def _operator(function: ufunc, quick: Quick) -> Callable[..., Any]:
+def _operator(function: ufunc, quick: Quick, short: str) -> Callable[..., Any]:
     """An operator by the shortest ways first: NumPy on what is small, a call known before."""
-    applied, known = near.applied, quick.made
-    like = function._like if function._is_numpys else None
+    operated, known = near.operated, quick.made
+    like: Callable[..., Any] | None = None
+    if function._is_numpys:
+        like = getattr(operator, f"__{short}__")
+    elif short == "matmul":
+        like, operated = function._like, near.multiplied
 
     def method(self: Tensor, other: Any) -> Any:
-        args = (self, other)
-        made = None if like is None else applied(like, args)
+        made = None if like is None else operated(like, self, other)
         if made is None:
-            made = known(args, NO_OPTIONS)
+            made = known((self, other), NO_OPTIONS)
         if made is None:
             return function(self, other) if _known(other) else NotImplemented
         return made
@@ -872,19 +911,28 @@ def _operator(function: ufunc, quick: Quick) -> Callable[..., Any]:
     return method
 
 
-def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
+def _reflected(function: Callable[..., Any], short: str) -> Callable[..., Any]:
+    like = None
+    if isinstance(function, ufunc) and function._is_numpys:
+        like = function._like if short == "pow" else getattr(operator, f"__{short}__")
+
     def method(self: Tensor, other: Any) -> Any:
-        return function(other, self) if _known(other) else NotImplemented
+        made = None if like is None else near.operated(like, other, self)
+        if made is None:
+            return function(other, self) if _known(other) else NotImplemented
+        return made
 
     return method
 
 
-def _inplace(name: str) -> Callable[..., Any]:
+def _inplace(name: str, short: str) -> Callable[..., Any]:
     like = None if name == "matmul" else getattr(np, name)
+    by: Any = like if short == "pow" else getattr(operator, f"__{short}__")
 
     def method(self: Tensor, other: Any) -> Any:
-        if like is not None and near.was_changed(self, like, other):
-            return self
+        made = None if like is None else near.changed(self, like, by, other)
+        if made is not None:
+            return made
         return assign.in_place(self, name, other) if _known(other) else NotImplemented
 
     return method

@@ -1,9 +1,10 @@
 """Small tensors on the host: NumPy itself works on them, at once, under the same version rules.
 
 A tensor remembers the NumPy array that it shows, so a slice is NumPy's slice and an operator is
-NumPy's ufunc; what a lazy reader would need (the view's strides) is worked out when one comes. A
-tensor that an operator made has nothing but its array (it is *its own*): its cell and version are
-made when somebody asks for them. Every function here answers None where the machinery has to do it.
+NumPy's operator; what a lazy reader would need (the view's strides) is worked out when one comes. A
+tensor that an operator made has nothing but its values (it is *its own*): its cell and version are
+made when somebody asks for them. What counts is the size of what a call touches, not that of the
+base it lies in. Every function here answers None (or False) where the machinery has to do it.
 """
 
 from __future__ import annotations
@@ -48,38 +49,59 @@ def quietly(function: Callable[..., Any], *args: Any) -> Any:
 
 
 _NUMBERS = frozenset((int, float, complex, bool, *(dtype.type for dtype in NUMPYS)))
+_ITEMS = frozenset((int, slice, type(None), type(Ellipsis), np.int64, np.int32))
+"""What an index that makes views is made of."""
+_INTEGERS = frozenset((int, np.int64, np.int32))
 UNKNOWN = View((), (), -1, ())
 """Stands for a view that nobody has asked for yet."""
 _tensors: list[Any] = []
 """The class Tensor, once it is there."""
+_ndarray = np.ndarray
+_new = object.__new__
 
 
-def near(tensor: Tensor) -> np.ndarray | None:
-    """The NumPy array that a small tensor on the host shows.
+# --- what a tensor shows ----------------------------------------------------------------------
 
-    None for bfloat16, whose promotion is not NumPy's.
+
+def seen(tensor: Tensor) -> Any:
+    """What a tensor shows, of any size: a NumPy array, or a scalar of NumPy's.
+
+    None if it waits or lies elsewhere, and for bfloat16, whose promotion is not NumPy's.
     """
-    if not config.small_elements:
-        return None
     if tensor._owner is not None:
         return tensor._seen
     version = tensor._cell.version
     if tensor._seen_of is version:
         return tensor._seen
-    if version.host is None or version.node is not None:
+    host = version.host
+    if host is None or version.dtype is bfloat16:
         return None
-    if prod(tensor._shape) > config.small_elements or version.dtype == bfloat16:
-        return None
-    seen = host_view(tensor._ref())
-    tensor._seen, tensor._seen_of = seen, version
-    return seen
+    if tensor._lazy_view is None:
+        return host
+    found = host_view(tensor._ref())
+    tensor._seen, tensor._seen_of = found, version
+    return found
 
 
-def at_hand(session: Session, values: np.ndarray) -> Tensor:
-    """A tensor of a small NumPy array that nobody else has."""
-    if not values.flags.c_contiguous:
-        values = np.ascontiguousarray(values).reshape(values.shape)
-    made: Tensor = object.__new__(_tensors[0])
+def near(tensor: Tensor) -> np.ndarray | None:
+    """The NumPy array that a small tensor on the host shows."""
+    found = seen(tensor)
+    if found is None or found.size > config.small_elements:
+        return None
+    return found if type(found) is _ndarray else _array(tensor, found)
+
+
+def _array(tensor: Tensor, scalar: Any) -> np.ndarray:
+    """The array of a tensor of its own, which had a scalar."""
+    made = np.array(scalar)
+    if tensor._owner is not None:
+        tensor._seen = made
+    return made
+
+
+def _made(session: Session, values: Any) -> Tensor:
+    """A tensor of a small NumPy array in C order that nobody else has, or of a scalar."""
+    made: Tensor = _new(_tensors[0])
     made._owner = session
     made._seen = values
     made._seen_of = None
@@ -87,25 +109,34 @@ def at_hand(session: Session, values: np.ndarray) -> Tensor:
     made._dtype = values.dtype
     made._frozen = made._is_value = False
     made._lent = ()
-    made._lazy_view = None
-    if values.dtype.kind == "V":  # bfloat16: as `near` says
+    made._lazy_view = made._index = None
+    return made
+
+
+def at_hand(session: Session, values: Any) -> Tensor:
+    """A tensor of a small NumPy array that nobody else has, or of a scalar."""
+    if values.ndim > 1 and not values.flags.c_contiguous:
+        values = np.ascontiguousarray(values)
+    made = _made(session, values)
+    if values.dtype.kind == "V":  # bfloat16: as `seen` says
         settle(made)
         made._seen = made._seen_of = None
     return made
 
 
 def settle(tensor: Tensor) -> Cell:
-    """The cell of a tensor that had only its array."""
-    session, values = tensor._owner, tensor._seen
+    """The cell of a tensor that had only its values."""
+    session = tensor._owner
     assert session is not None
-    assert values is not None
     with session.lock:
         if tensor._owner is not None:
+            values = tensor._seen
+            if type(values) is not _ndarray:
+                values = np.array(values)
             version = Version(session, values.shape, values.dtype)
             version.host = values
             tensor._cell = Cell(session, version)
-            tensor._seen_of = version
-            tensor._owner = None
+            tensor._owner = tensor._seen = None
     return tensor._cell
 
 
@@ -125,86 +156,252 @@ def view_of(tensor: Tensor) -> View | None:
     return None if view.is_whole else view
 
 
-def applied(like: np.ufunc, args: tuple[Any, ...]) -> Tensor | None:
-    """A ufunc of small tensors and scalars, by NumPy."""
-    given = []
+# --- calls ------------------------------------------------------------------------------------
+
+
+def operated(like: Callable[[Any, Any], Any], a: Any, b: Any) -> Tensor | None:
+    """A binary operator of a small tensor and another, or a number, by NumPy."""
+    limit = config.small_elements
     session = None
-    shape = None
-    for x in args:
-        kind = type(x)
-        if kind is _tensors[0]:
-            home = x._owner
-            if home is not None:
-                values = x._seen
-            else:
-                cell = x._cell
-                version = cell.version
-                if version.host is None:
-                    return None
-                values = x._seen if x._seen_of is version else near(x)
-                if values is None:
-                    return None
-                home = cell.session
-            if session is None:
-                session, shape = home, values.shape
-            elif session is not home or (values.shape != shape and _too_large(values.shape, shape)):
-                return None
-            given.append(values)
-        elif kind in _NUMBERS:
-            given.append(x)
-        else:
+    if type(a) is _tensors[0]:
+        session = a._owner or a._cell.session
+        a = seen(a)
+        if a is None or a.size > limit:
             return None
-    if session is None or not config.small_elements:
+    elif type(a) not in _NUMBERS:
         return None
+    if type(b) is _tensors[0]:
+        home = b._owner or b._cell.session
+        b = seen(b)
+        if b is None or b.size > limit:
+            return None
+        if session is None:
+            session = home
+        elif session is not home or (a.size * b.size > limit and _too_large(a.shape, b.shape)):
+            return None
+    elif type(b) not in _NUMBERS:
+        return None
+    if not limit:
+        return None
+    assert session is not None
     session.counts["small_calls"] += 1
     token = _silence(_SILENT)
     try:
-        made = like(*given)
+        made = like(a, b)
     finally:
         _restore(token)
-    return at_hand(session, made if type(made) is np.ndarray else np.asarray(made))
+    if made.ndim > 1 and not made.flags.c_contiguous:
+        made = np.ascontiguousarray(made)
+    return _made(session, made)
 
 
-def _too_large(a: tuple[int, ...], b: Any) -> bool:
-    """Whether two shapes broadcast to more than is small; those that do not are NumPy's error."""
+def applied(like: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """A ufunc of small tensors and scalars, by NumPy."""
+    if len(args) == 2:
+        return operated(like, *args)
+    limit = config.small_elements
+    given = []
+    shapes = []
+    session = None
+    for x in args:
+        if type(x) is _tensors[0]:
+            values = seen(x)
+            home = x._owner or x._cell.session
+            if values is None or values.size > limit or (session or home) is not home:
+                return None
+            session = home
+            shapes.append(values.shape)
+            given.append(values)
+        elif type(x) in _NUMBERS:
+            given.append(x)
+        else:
+            return None
+    if session is None or not limit or (len(shapes) > 1 and _too_large(*shapes)):
+        return None
+    session.counts["small_calls"] += 1
+    made = quietly(like, *given)
+    return (
+        tuple(at_hand(session, m) for m in made) if type(made) is tuple else at_hand(session, made)
+    )
+
+
+def _too_large(*shapes: tuple[int, ...]) -> bool:
+    """Whether shapes broadcast to more than is small; those that do not are NumPy's error."""
+    if len({shape for shape in shapes if shape}) < 2:
+        return False
     try:
-        return prod(np.broadcast_shapes(a, b)) > config.small_elements
+        return prod(np.broadcast_shapes(*shapes)) > config.small_elements
     except ValueError:
         return False
+
+
+def _product_fits(a: Any, b: Any) -> bool:
+    """Whether the product of two arrays is small, and few multiplications."""
+    if a.ndim < 2 or b.ndim < 2:
+        return True
+    size = a.size // a.shape[-1] * (b.size // b.shape[-2]) if a.shape[-1] and b.shape[-2] else 0
+    return size <= config.small_elements and size * a.shape[-1] <= 16 * config.small_elements
+
+
+def _outer_fits(a: Any, b: Any) -> bool:
+    return bool(a.size * b.size <= config.small_elements)
+
+
+def _dot_fits(a: Any, b: Any) -> bool:
+    return max(a.ndim, b.ndim) <= 2 and min(a.ndim, b.ndim) > 0 and _product_fits(a, b)
+
+
+def _where_fits(*given: Any) -> bool:
+    return len(given) == 3 and not _too_large(*(np.shape(x) for x in given))
+
+
+def _reduced(ufunc: np.ufunc) -> Callable[..., Any]:
+    reduce: Any = ufunc.reduce
+
+    def reduction(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return reduce(a, axis, None, None, keepdims)
+
+    return reduction
+
+
+NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
+    "sum": (_reduced(np.add), None),
+    "prod": (_reduced(np.multiply), None),
+    **dict.fromkeys(("max", "amax"), (_reduced(np.maximum), None)),
+    **dict.fromkeys(("min", "amin"), (_reduced(np.minimum), None)),
+    "any": (_reduced(np.logical_or), None),
+    "all": (_reduced(np.logical_and), None),
+    "argmax": (np.argmax, None),
+    "argmin": (np.argmin, None),
+    "dot": (np.dot, _dot_fits),
+    "outer": (np.outer, _outer_fits),
+    "where": (np.where, _where_fits),
+    "zeros_like": (np.zeros_like, None),
+    "ones_like": (np.ones_like, None),
+    "empty_like": (np.empty_like, None),
+}
+"""Functions that are NumPy's own on small tensors, and which arguments have a small result.
+
+What they are made of besides is arrays of theirs (no views), and the same bits as ours.
+"""
+
+
+def called(
+    like: Callable[..., Any], fits: Callable[..., bool] | None, args: Any, kwargs: Any
+) -> Tensor | None:
+    """A function of NumPy's of small tensors, numbers and options; None where it raises, too."""
+    limit = config.small_elements
+    given = []
+    session = None
+    for x in args:
+        if type(x) is _tensors[0]:
+            home = x._owner or x._cell.session
+            x = seen(x)
+            if x is None or x.size > limit or (session or home) is not home:
+                return None
+            session = home
+        elif type(x) not in _NUMBERS and x is not None:
+            return None
+        given.append(x)
+    if session is None or not limit:
+        return None
+    for x in kwargs.values():
+        if type(x) is not int and type(x) is not bool and x is not None:
+            return None
+    token = _silence(_SILENT)
+    try:
+        if fits is not None and not fits(*given):
+            return None
+        made = like(*given, **kwargs)
+    except Exception:  # ours has the better words
+        return None
+    finally:
+        _restore(token)
+    session.counts["small_calls"] += 1
+    return at_hand(session, made)
+
+
+_DTYPES = frozenset((None, bool, int, float, complex, *(dtype.type for dtype in NUMPYS), *NUMPYS))
+CREATIONS = {name: getattr(np, name) for name in ("zeros", "ones", "empty")}
+"""Functions of a shape and a dtype."""
+
+
+def created(
+    session: Session,
+    like: Callable[..., Any],
+    shape: Any,
+    dtype: Any = None,
+    *args: Any,
+    **more: Any,
+) -> Tensor | None:
+    """A small new tensor of a shape."""
+    if args or more:
+        return None
+    n = shape if type(shape) is int else prod(shape) if type(shape) is tuple else -1
+    if not 0 <= n <= config.small_elements or not config.small_elements:
+        return None
+    try:
+        if dtype not in _DTYPES:
+            return None
+        made = _made(session, like(shape) if dtype is None else like(shape, dtype))
+    except Exception:  # ours has the better words
+        return None
+    session.counts["small_calls"] += 1
+    return made
+
+
+def multiplied(like: Callable[..., Any], a: Any, b: Any) -> Tensor | None:
+    """The matrix product of small tensors."""
+    return called(like, _product_fits, (a, b), {})
+
+
+# --- indices ----------------------------------------------------------------------------------
 
 
 def _is_plain(index: Any) -> bool:
     """Whether an index is made of integers and slices (an ellipsis and None too)."""
     kind = type(index)
-    if kind is int or kind is slice:
-        return True
-    if kind is tuple:
-        return all(
-            type(item) is int or type(item) is slice or item is None or item is Ellipsis
-            for item in index
-        )
-    return False
+    return kind in _ITEMS or (kind is tuple and _ITEMS.issuperset(map(type, index)))
+
+
+def is_element(index: Any, ndim: int) -> bool:
+    """Whether an index is one integer for every axis."""
+    if type(index) in _INTEGERS:
+        return ndim == 1
+    return type(index) is tuple and len(index) == ndim and _INTEGERS.issuperset(map(type, index))
 
 
 def got(tensor: Tensor, index: Any) -> Tensor | None:
     """`tensor[index]` for integers and slices: a view, or a value (an integer for every axis)."""
-    seen = near(tensor)
-    if seen is None:
-        return _part(tensor, index)
-    if not _is_plain(index):
+    limit = config.small_elements
+    if not limit:
         return None
-    found = seen[index]
-    if not isinstance(found, np.ndarray):
-        return _value(tensor._owner or tensor._cell.session, found)
-    return _view(tensor, found)
-
-
-def _view(tensor: Tensor, found: np.ndarray) -> Tensor | None:
+    if type(index) is not int and not _is_plain(index):
+        return gathered(tensor, index)
+    values = seen(tensor)
+    if values is None:
+        return _element(tensor, index)
+    if type(values) is not _ndarray:
+        values = _array(tensor, values)
+    found = values[index]
+    if type(found) is not _ndarray:
+        session = tensor._owner or tensor._cell.session
+        session.counts["small_calls"] += 1
+        value = _made(session, found)
+        value._is_value = True
+        return value
     cell = tensor._cell
-    if not found.size or tensor._dtype != cell.version.dtype:
+    version = cell.version
+    if not 0 < found.size <= limit or found.dtype is not version.dtype:
         return None  # strides of nothing mean nothing, those of a real part are not elements'
-    view: Tensor = object.__new__(_tensors[0])
-    view._owner = None
+    view = _view(tensor, cell, found)
+    view._index = index if tensor._lazy_view is None else None
+    return view
+
+
+def _view(tensor: Tensor, cell: Cell, found: np.ndarray) -> Tensor:
+    view: Tensor = _new(_tensors[0])
+    view._owner = view._index = None
     view._cell = cell
     view._seen = found
     view._seen_of = cell.version
@@ -217,117 +414,179 @@ def _view(tensor: Tensor, found: np.ndarray) -> Tensor | None:
     return view
 
 
-def _value(session: Session, found: Any) -> Tensor:
+def viewed(tensor: Tensor, change: Callable[..., Any], *args: Any) -> Tensor | None:
+    """What a change of strides (a transpose, a reshape without a copy) makes of a small tensor."""
+    values = near(tensor)
+    if values is None or not values.size or values.dtype is not tensor._cell.version.dtype:
+        return None
+    try:
+        found = change(values, *args)
+    except Exception:  # ours has the better words, or a copy
+        return None
+    return _view(tensor, tensor._cell, found)
+
+
+def copied(tensor: Tensor, dtype: Any = None) -> Tensor | None:
+    """A small tensor of its own with the same values, or with another dtype's."""
+    values = near(tensor)
+    if values is None or not config.small_elements:
+        return None
+    session = tensor._owner or tensor._cell.session
     session.counts["small_calls"] += 1
-    made = at_hand(session, np.array(found))
-    made._is_value = True
-    return made
+    if dtype is None:
+        return _made(session, values.copy())
+    return at_hand(session, quietly(values.astype, dtype, "C"))
 
 
-def _part(tensor: Tensor, index: Any) -> Tensor | None:
-    """One element of a stored tensor, or a small part of one, straight from its memory."""
+def _taken(tensor: Tensor, values: Any, index: Any) -> Any:
+    """An index with arrays in it as NumPy's, if what it selects is small; None for any other."""
+    items = index if type(index) is tuple else (index,)
+    plain = []
+    n_arrays = 0
+    for item in items:
+        if type(item) is _tensors[0]:
+            item = near(item)
+        elif type(item) is list:
+            item = np.array(item)
+        elif type(item) is not _ndarray and type(item) not in _ITEMS:
+            return None
+        if type(item) is _ndarray:
+            n_arrays += 1
+            if item.dtype.kind not in "iub" or not item.size:
+                return None
+        elif item is None and n_arrays:
+            return None
+        plain.append(item)
+    if values.size > config.small_elements:
+        first = plain[0]
+        if len(plain) > 1 or first.ndim != 1 or first.dtype.kind == "b":
+            return None
+        if first.size * (values.size // len(values)) > config.small_elements:
+            return None
+    return plain[0] if len(plain) == 1 else tuple(plain)
+
+
+def gathered(tensor: Tensor, index: Any) -> Tensor | None:
+    """`tensor[index]` for arrays of integers or a mask: the few values they select."""
+    values = seen(tensor)
+    if values is None or type(values) is not _ndarray or not values.ndim:
+        return None
+    try:
+        plain = _taken(tensor, values, index)
+        found = None if plain is None else values[plain]
+    except Exception:  # ours has the better words
+        return None
+    if found is None or type(found) is not _ndarray:
+        return None
+    session = tensor._owner or tensor._cell.session
+    session.counts["small_calls"] += 1
+    return at_hand(session, found)
+
+
+def _element(tensor: Tensor, index: Any) -> Tensor | None:
+    """One element of a stored tensor that lies in one tile on another device of this memory."""
     version = tensor._cell.version
-    if (
-        version.table is None
-        or version.table.in_reach is None
-        or tensor._lazy_view is not None
-        or not config.small_elements
-        or version.session.closed
-    ):
+    table = version.table
+    if table is None or table.in_reach is None or tensor._lazy_view is not None:
         return None
-    if is_element(index, len(tensor._shape)):
-        return _value(version.session, version.table.in_reach[index])
-    if version.host is None or version.dtype == bfloat16 or not _is_plain(index):
+    session = version.session
+    if session.closed or not is_element(index, len(tensor._shape)):
         return None
-    found = version.host[index]
-    return _view(tensor, found) if 0 < found.size <= config.small_elements else None
+    session.counts["small_calls"] += 1
+    value = at_hand(session, np.array(table.in_reach[index]))
+    value._is_value = True
+    return value
 
 
-def is_element(index: Any, ndim: int) -> bool:
-    """Whether an index is one integer for every axis."""
-    if type(index) is int:
-        return ndim == 1
-    return type(index) is tuple and len(index) == ndim and all([type(i) is int for i in index])
+def _writeable(tensor: Tensor) -> np.ndarray | None:
+    """The values of a tensor, if they may be changed where they are: nobody has the old ones."""
+    if tensor._frozen:
+        return None
+    if tensor._owner is not None:
+        values = tensor._seen
+        return values if type(values) is _ndarray else _array(tensor, values)
+    version = tensor._cell.version
+    if version.readers or version.exported or (version.table is not None and version.live != 1):
+        return None
+    values = seen(tensor)
+    return values if values is not None and values.flags.writeable else None
 
 
 def was_put(tensor: Tensor, index: Any, value: Any) -> bool:
     """`tensor[index] = value` in place, if nothing else has or waits for the old values."""
-    kind = type(value)
-    if tensor._owner is None:
-        version = tensor._cell.version
-        if version.readers or version.exported or tensor._frozen:
-            return False
-        if tensor._seen_of is version:
-            seen = tensor._seen
-        elif version.table is not None:
-            seen = _reached(tensor, version, index)
-        else:
-            seen = near(tensor)
-    elif not tensor._frozen:
-        seen = tensor._seen
-    else:
+    limit = config.small_elements
+    if not limit:
         return False
-    if seen is None or not config.small_elements:
-        return False
-    if kind is _tensors[0]:
-        value = near(value)
+    is_plain = type(index) is int or _is_plain(index)
+    if type(value) is _tensors[0]:
+        if (
+            value._index is index is not None
+            and tensor._lazy_view is None
+            and value._owner is None
+            and value._cell is tensor._cell
+        ):
+            return not tensor._frozen  # `x[i] += 1` has changed the view `x[i]` already
+        value = seen(value)
         if value is None:
             return False
-    elif kind not in _NUMBERS:
+    elif type(value) not in _NUMBERS:
         return False
-    if not (type(index) is int or _is_plain(index)) or not seen.flags.writeable:
+    values = _writeable(tensor)
+    if values is None:
         return False
-    quietly(operator.setitem, seen, index, value)
-    if seen.dtype.char == "d" and tensor._owner is None and tensor._lazy_view is None:
-        tensor._cell.version.opened = seen
+    if not is_plain:
+        return _scattered(tensor, values, index, value)
+    if values.size > limit:
+        target = values[index]
+        if type(target) is _ndarray:
+            if target.size > limit:
+                return False
+            values, index = target, ...
+    token = _silence(_SILENT)
+    try:
+        values[index] = value
+    finally:
+        _restore(token)
+    if values.dtype.char == "d" and tensor._owner is None and tensor._lazy_view is None:
+        tensor._cell.version.opened = tensor._cell.version.host
     return True
 
 
-def _reached(tensor: Tensor, version: Version, index: Any) -> np.ndarray | None:
-    """The memory of a stored tensor, for a small write that nobody else sees the old of."""
-    session = version.session
-    if (
-        tensor._lazy_view is not None
-        or version.live != 1
-        or session.closed
-        or version.table is None
-    ):
-        return None
-    reach = version.table.in_reach
-    if is_element(index, len(tensor._shape)):
-        return reach
-    if version.host is None or version.dtype == bfloat16 or not _is_plain(index):
-        return None
-    return reach if version.host[index].size <= config.small_elements else None
-
-
-def _is_ours(tensor: Tensor, seen: np.ndarray) -> bool:
-    """Whether values may be changed where they are."""
-    version = tensor._cell.version
-    return (
-        tensor._seen_of is version
-        and not version.readers
-        and not version.exported
-        and seen.flags.writeable
-    )
-
-
-def was_changed(tensor: Tensor, like: np.ufunc, other: Any) -> bool:
-    """`tensor op= other` in place, likewise."""
-    seen = near(tensor)
-    if seen is None or tensor._frozen or tensor._is_value:
+def _scattered(tensor: Tensor, values: np.ndarray, index: Any, value: Any) -> bool:
+    """The same for arrays of integers or a mask."""
+    if not values.ndim:
         return False
+    try:
+        plain = _taken(tensor, values, index)
+        if plain is None:
+            return False
+        quietly(operator.setitem, values, plain, value)
+    except Exception:  # ours has the better words; NumPy looks at indices and shapes first
+        return False
+    return True
+
+
+def changed(
+    tensor: Tensor, like: np.ufunc, by: Callable[[Any, Any], Any], other: Any
+) -> Tensor | None:
+    """`tensor op= other`: in place, likewise; a value, as NumPy's scalars, is made anew."""
+    if tensor._is_value:
+        return operated(by, tensor, other)
+    limit = config.small_elements
+    if not limit:
+        return None
     if type(other) is _tensors[0]:
-        other = near(other)
-        if other is None:
-            return False
+        other = seen(other)
+        if other is None or other.size > limit:
+            return None
     elif type(other) not in _NUMBERS:
-        return False
-    if tensor._owner is not None:
-        quietly(like, seen, other, seen)
-        return True
-    with tensor._cell.session.guard():
-        if not _is_ours(tensor, seen):
-            return False
-        quietly(like, seen, other, seen)
-    return True
+        return None
+    values = _writeable(tensor)
+    if values is None or values.size > limit:
+        return None
+    token = _silence(_SILENT)
+    try:
+        like(values, other, values)
+    finally:
+        _restore(token)
+    return tensor

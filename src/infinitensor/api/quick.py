@@ -139,8 +139,10 @@ class Quick:
                 if version.table is not None or version.host is None:
                     is_large = True
                 view = x._lazy_view
+                if view is UNKNOWN:
+                    view = x._view
                 if view is not None:
-                    access = structure(x._view if view is UNKNOWN else view)
+                    access = structure(view)
                     if access is None:
                         return None
                     if accesses is None:

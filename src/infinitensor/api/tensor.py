@@ -17,7 +17,7 @@ from infinitensor.api.record import Ref, host_view, stored
 from infinitensor.api.standard import check_version
 from infinitensor.api.version import Cell, Shown
 from infinitensor.config import config
-from infinitensor.dtypes import as_dtype
+from infinitensor.dtypes import as_dtype, bfloat16
 from infinitensor.ir.view import View, c_strides, whole_view
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class Tensor(Shown, TableMethods):
         "_cell",
         "_dtype",
         "_frozen",
+        "_index",
         "_is_value",
         "_lazy_view",
         "_lent",
@@ -69,8 +70,10 @@ class Tensor(Shown, TableMethods):
     _owner: Session | None
     """The session of a tensor that has no cell yet."""
     _lazy_view: View | None
-    _seen: np.ndarray | None
-    """The array it shows, if it is small and on the host in version `_seen_of`."""
+    _index: Any
+    """The index of a base that it is, if it came from one in the host's reach."""
+    _seen: Any
+    """What it shows: of a view on the host, in version `_seen_of`; of one without a cell, now."""
     _seen_of: Version | None
     _dtype: np.dtype[Any]
     _shape: tuple[int, ...]
@@ -82,7 +85,7 @@ class Tensor(Shown, TableMethods):
         made = assign.call_op("empty", shape, dtype=dtype)
         for name in ("_cell", "_view", "_dtype", "_shape", "_frozen", "_is_value"):
             setattr(self, name, getattr(made, name))
-        self._seen = self._seen_of = self._owner = None
+        self._seen = self._seen_of = self._owner = self._index = None
         self._lent = ()
 
     if TYPE_CHECKING:  # operators and methods come from the op table; this is for type checkers
@@ -193,7 +196,7 @@ class Tensor(Shown, TableMethods):
                 "with the desired shape."
             ) from None
         self._cell, self._view, self._shape = seen._cell, seen._view, seen._shape
-        self._seen = self._seen_of = None
+        self._seen = self._seen_of = self._index = None
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -316,15 +319,18 @@ class Tensor(Shown, TableMethods):
         return self.numpy().tolist()
 
     def __bool__(self) -> bool:
+        if self._shape == () and self._owner is not None:
+            return bool(self._seen)
         return bool(self._scalar("truth value"))
 
     def __int__(self) -> int:
+        if self._shape == () and self._owner is not None and self._dtype.kind != "c":
+            return int(self._seen)
         return int(self._scalar("int"))
 
     def __float__(self) -> float:
-        values = near.near(self)
-        if values is not None and not values.ndim and values.dtype.kind != "c":
-            return float(values)
+        if self._shape == () and self._owner is not None and self._dtype.kind != "c":
+            return float(self._seen)
         return float(self._scalar("float"))
 
     def __complex__(self) -> complex:
@@ -413,7 +419,7 @@ class Tensor(Shown, TableMethods):
     @property
     def T(self) -> Tensor:
         """Axes reversed; a view."""
-        return self._seen_as(views.through(self._whole(), lambda g: g.T))
+        return self.transpose()
 
     @property
     def mT(self) -> Tensor:
@@ -461,6 +467,10 @@ class Tensor(Shown, TableMethods):
         if order not in ("C", "A"):
             raise ValueError(f"reshape: order {order!r} is not supported; tensors are in C order")
         wanted = shape[0] if len(shape) == 1 and not _is_int(shape[0]) else shape
+        if not copy:
+            found = near.viewed(self, _reshaped, wanted)
+            if found is not None:
+                return found
         return assign.reshape(self, tuple(operator.index(n) for n in wanted), copy)
 
     def ravel(self, order: str = "C") -> Tensor:
@@ -479,6 +489,11 @@ class Tensor(Shown, TableMethods):
         """Axes in another order; a view."""
         wanted = axes[0] if len(axes) == 1 and not _is_int(axes[0]) else axes
         order = wanted or None
+        found = near.viewed(self, np.ndarray.transpose, order)
+        if found is not None:
+            return found
+        if order is None:
+            return self._seen_as(self._whole().reversed())
         return self._seen_as(views.through(self._whole(), lambda g: g.transpose(order)))
 
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
@@ -501,7 +516,8 @@ class Tensor(Shown, TableMethods):
         """A tensor of its own with the same values, in C order as all tensors are."""
         if order not in ("C", "K", "A"):
             raise ValueError(f"copy: order {order!r} is not supported; tensors are in C order")
-        return assign.copied(self)
+        made = near.copied(self)
+        return assign.copied(self) if made is None else made
 
     __copy__ = copy
 
@@ -513,7 +529,12 @@ class Tensor(Shown, TableMethods):
 
     def astype(self, dtype: Any, copy: bool = True, casting: str = "unsafe") -> Tensor:
         """The values as another dtype."""
-        return assign.cast(self, as_dtype(dtype), copy, casting)
+        wanted = as_dtype(dtype)
+        if copy and casting == "unsafe" and self._dtype.kind != "c" and wanted is not bfloat16:
+            made = near.copied(self, wanted)
+            if made is not None:
+                return made
+        return assign.cast(self, wanted, copy, casting)
 
     def fill(self, value: Any) -> None:
         """Write one value everywhere."""
@@ -646,7 +667,7 @@ def tensor_of(cell: Cell, view: View | None, dtype: np.dtype[Any]) -> Tensor:
     tensor._frozen = False
     tensor._is_value = False
     tensor._lent = ()
-    tensor._seen = tensor._seen_of = tensor._owner = None
+    tensor._seen = tensor._seen_of = tensor._owner = tensor._index = None
     if view is not None and view.part and dtype.kind == "c":
         dtype = np.dtype(f"f{dtype.itemsize // 2}")
     tensor._dtype = dtype
@@ -684,6 +705,10 @@ def _from_pickle(values: np.ndarray) -> Tensor:
     from infinitensor.api.session import current_session
 
     return from_values(current_session(), values)
+
+
+def _reshaped(values: np.ndarray, shape: Any) -> np.ndarray:
+    return values.reshape(shape, copy=False)
 
 
 def _is_int(value: Any) -> bool:

@@ -69,7 +69,10 @@ class ufunc:
         """The function of the inputs; `out` may follow them by position."""
         if options or len(args) != self.nin:
             return self._with_options(args, options)
-        found = near.applied(self._like, args) if self._is_numpys else None
+        if self._is_numpys:
+            found = near.applied(self._like, args)
+        else:
+            found = near.multiplied(self._like, *args) if self.__name__ == "matmul" else None
         if found is None and self._quick is not None:
             found = self._quick.made(args, options)
         if found is not None:

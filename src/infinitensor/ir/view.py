@@ -47,6 +47,10 @@ class View(NamedTuple):
             and not self.part
         )
 
+    def reversed(self) -> View:
+        """With its axes in the opposite order."""
+        return View(self.base_shape, self.shape[::-1], self.offset, self.strides[::-1], self.part)
+
     @property
     def is_broadcast(self) -> bool:
         """Whether several indices name one element; such a view is read-only."""
