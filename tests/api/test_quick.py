@@ -206,3 +206,41 @@ def test_arguments_are_bound_as_a_call_binds_them() -> None:
     call = forwarder("f", signature, lambda *a, **k: (a, k), "xp", {"a": str, "b": str})
     assert call(1, c=3) == (("xp", "1", 2), {"c": 3, "d": 4})
     assert call(1, 5, 6, c=3, e=7) == (("xp", "1", "5", 6), {"c": 3, "d": 4, "e": 7})
+
+
+def test_an_element_is_a_scalar_that_in_place_operators_make_anew() -> None:
+    x = it.asarray([1, 2, 3])
+    first = x[0]
+    before = first
+    first += 1.5
+    assert float(first) == 2.5
+    assert int(before) == 1
+    x[1] += 1.9
+    assert x.tolist() == [1, 3, 3]
+
+
+@pytest.mark.parametrize("n", [9, 300])
+def test_rows_columns_and_index_arrays_of_a_matrix_are_numpys(n: int) -> None:
+    values = np.arange(n * n, dtype=np.float64).reshape(n, n)
+    tensor = it.asarray(values)
+    for a in (values, tensor):
+        a[2:, 1] -= a[2:, 0] * a[1, 0]
+        a[[0, 3]] = a[[3, 0]]
+        a[4, :3] = a[5, :3] @ a[:3, :3]
+        a[5][a[5] > 20] = -1.0
+        a[6, 2] **= 2
+        a[:3, :3].T[...] += a[3, 4]
+        a[7, 1:5].reshape(2, 2)[0, 1] = 0.5
+    assert np.array_equal(tensor.numpy(), values)
+
+
+def test_a_view_that_is_given_another_shape_is_no_longer_that_index() -> None:
+    values, tensor = np.zeros((4, 4)), it.zeros((4, 4))
+    for a in (values, tensor):
+        at = np.index_exp[1:3, 0:2]
+        part = a[at]
+        part += a.dtype.type(1)
+        a[at] = part
+        a[2] = 7.0
+        a[0:2, 2:4] = part
+    assert np.array_equal(tensor.numpy(), values)
