@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import re
+import sys
 import weakref
 from math import prod
 from pathlib import Path
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 SMALL_BYTES = 1 << 14
-"""Smaller blocks come from NumPy: torch takes ten times as long, longer than a small kernel."""
+"""Smaller blocks come from NumPy: pages of their own would take longer than a small kernel."""
+HUGE_BYTES = 1 << 22
+"""Blocks from here on ask for huge pages: writing fresh memory is bound by page faults."""
 
 
 class Device(Protocol):
@@ -64,12 +68,14 @@ class CpuDevice:
         self.name = f"cpu:{number}"
 
     def allocate(self, n_bytes: int) -> Any:
-        """Bytes; a large block comes from torch, which aligns it to cache lines."""
-        if n_bytes < SMALL_BYTES:
+        """Bytes; a large block has pages of its own."""
+        if n_bytes < SMALL_BYTES or not hasattr(mmap, "MAP_PRIVATE"):
             return np.empty(n_bytes, np.uint8)
-        import torch
-
-        return torch.empty(n_bytes, dtype=torch.uint8).numpy()
+        pages = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if n_bytes >= HUGE_BYTES and hasattr(mmap, "MADV_HUGEPAGE"):
+            with contextlib.suppress(OSError):  # a system without them
+                pages.madvise(mmap.MADV_HUGEPAGE)
+        return np.frombuffer(pages, np.uint8)
 
     def release(self) -> None:
         """Nothing is cached."""
@@ -296,6 +302,12 @@ def host_free_bytes() -> int:
     return free
 
 
+def _may_have_gpus() -> bool:
+    """Whether torch is worth asking for GPUs: to import it takes seconds."""
+    drivers = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # NVIDIA's, AMD's, Windows' for Linux
+    return sys.platform != "linux" or any(map(os.path.exists, drivers))
+
+
 def parse_devices(text: str | Iterable[str] | None) -> list[tuple[str, int]]:
     """(kind, gpu) of each device that a text or list of texts names.
 
@@ -303,6 +315,8 @@ def parse_devices(text: str | Iterable[str] | None) -> list[tuple[str, int]]:
     ([('cpu', 0), ('cpu', 0)], [('null', 0), ('null', 0)])
     """
     if text is None or text == "":
+        if not _may_have_gpus():
+            return [("cpu", 0)]
         import torch
 
         n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
