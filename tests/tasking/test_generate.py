@@ -14,7 +14,8 @@ import infinitensor as it
 from infinitensor import native
 from infinitensor.ops.scalar import Arg, Term
 from infinitensor.ops.words import WORDS
-from infinitensor.tasking.compiled import compiled_kernel
+from infinitensor.tasking import kernels
+from infinitensor.tasking.compiled import Compiled, compiled_kernel
 from infinitensor.tasking.generate import C_TYPES, Input, Part, Unsupported, expression
 from infinitensor.tasking.loops import source_of
 
@@ -230,3 +231,25 @@ def test_libraries_are_kept_for_the_next_process_where_only_their_owner_writes(
     with pytest.raises(OSError, match="written to by others"):
         native.cache_folder()
     assert kept.exists()
+
+
+def test_little_work_is_compiled_once_it_has_run_often_and_its_bits_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernels, "PAID_OFF", 300_000)
+    calls = []
+    run = Compiled.__call__
+
+    def counted(self: Compiled, *args: Any) -> None:
+        calls.append(self)
+        run(self, *args)
+
+    monkeypatch.setattr(Compiled, "__call__", counted)
+    x = it.asarray(np.random.default_rng(3).normal(size=40_000).astype(np.float32))
+    found = [((x * 1.7 + 0.3) / (x - 2.5)).numpy().tobytes() for _ in range(8)]
+    assert 0 < len(calls) < 8
+    assert len(set(found)) == 1
+    calls.clear()
+    for _ in range(8):  # what does not round as NumPy does stays as it is
+        it.exp(x * 1.7 + 0.3).numpy()
+    assert not calls

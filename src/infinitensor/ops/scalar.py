@@ -53,6 +53,15 @@ class Term(_Arithmetic):
     word: str
     args: tuple[Operand, ...]
 
+    def words(self) -> frozenset[str]:
+        """Every word in it.
+
+        >>> sorted(trace(lambda e, x, y: e.sqrt(x * x + y * y), 2).words())
+        ['add', 'multiply', 'sqrt']
+        """
+        inner = [arg.words() for arg in self.args if isinstance(arg, Term)]
+        return frozenset((self.word,)).union(*inner)
+
 
 class Vocabulary:
     """`e.hypot(x, y)` makes `Term("hypot", (x, y))`."""

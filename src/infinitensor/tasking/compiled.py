@@ -50,7 +50,7 @@ class Compiled:
         self.scalars = [k for k, given in enumerate(inputs) if given.scalar]
         kinds = ["d" if inputs[k].dtype.kind == "f" else "q" for k in self.scalars]
         self.packer = struct.Struct("".join(kinds))
-        self.wide = [at for at, k in enumerate(self.scalars) if inputs[k].dtype == "uint64"]
+        self.wide = [at for at, k in enumerate(self.scalars) if inputs[k].dtype.kind in "bu"]
         self.arrays = [k for k, given in enumerate(inputs) if not given.scalar]
         self.n_plain = len(self.arrays) + n_outs
         self.keeps_last = bool(folds) or any(given.row for given in inputs)
@@ -82,9 +82,9 @@ class Compiled:
 
     def pack(self, values: list[Any]) -> bytes:
         """Scalars as the function reads them."""
-        for at in self.wide:
+        for at in self.wide:  # Python's integers have no top bit, NumPy's booleans are none
             values[at] = int(values[at]) - (int(values[at]) >> 63 << 64)
-        return self.packer.pack(*[v.item() if hasattr(v, "item") else v for v in values])
+        return self.packer.pack(*values)
 
     def packed(self, sources: Sequence[Any], calls: Sequence[tuple[list[Any], Any]]) -> Packed:
         """Calls on parts of some arrays, for other arrays that lie alike: (operands, output) each,

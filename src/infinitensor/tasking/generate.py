@@ -46,14 +46,14 @@ _INSTRUCTIONS = {
     "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint",
     "copysign": "copysign", "fabs": "fabs",
 }  # fmt: skip
-_FUNCTIONS = {
+FUNCTIONS = {
     "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2",
     "log10": "log10", "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan",
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "sinh": "sinh",
     "cosh": "cosh", "tanh": "tanh", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
     "hypot": "hypot", "cbrt": "cbrt", "power": "pow", "float_power": "pow",
 }  # fmt: skip
-"""Functions over blocks, by their names in `vector.h`."""
+"""Functions over blocks, by their names in `vector.h`: they need not round as NumPy's do."""
 
 
 class Unsupported(Exception):
@@ -157,8 +157,8 @@ def expression(
             raise Unsupported(f"{word} of {together}")
         return f"(uint8_t)({word}({texts[0]}) != 0)", BOOL
     texts = [cast(t, d, together) for t, d in zip(texts, own, strict=True)]
-    if word in _FUNCTIONS and together.kind == "f":
-        return call(_FUNCTIONS[word], texts, together), together
+    if word in FUNCTIONS and together.kind == "f":
+        return call(FUNCTIONS[word], texts, together), together
     return _arithmetic(word, texts, together), together
 
 

@@ -18,7 +18,7 @@ from infinitensor.ops.kernels import lower, lower_finish, lower_partial, scratch
 from infinitensor.ops.words import WORDS
 from infinitensor.tasking.compiled import compiled_kernel
 from infinitensor.tasking.folded import folded_run, folds_of, reduced_axes
-from infinitensor.tasking.generate import Input, Part, Unsupported
+from infinitensor.tasking.generate import FUNCTIONS, Input, Part, Unsupported
 from infinitensor.tasking.triton_group import generated, mapped_run, reduced_run
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _lane = threading.local()
 COMPILED_ELEMENTS = 1 << 23
 """Elements times steps from which a group is worth a tenth of a second of compiling."""
+PAID_OFF = 1 << 27
+"""Elements times steps that take about as long as compiling."""
 
 
 def scratch(register: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
@@ -123,7 +125,8 @@ def fused_kernel(
             where, k = final_source[0]
             final(ins[k] if where == "in" else made[k], outs[n_extra:], i)
 
-    if not is_worth_compiling(plan, steps, n_alike):
+    worth = is_worth_compiling(plan, steps, n_alike)
+    if not worth and not (on_cpu and may_become_worth(steps)):
         return Fused(run, n_registers)
     if not on_cpu:
         externals = group_inputs(graph, group)
@@ -149,13 +152,17 @@ def fused_kernel(
         folds = []
     in_c = generate(graph, group, steps, [] if folds else final_source, n_outs, folds, ends)
     if in_c is None:
-        return Fused(run, n_registers, eager=True)
+        return Fused(run, n_registers, eager=worth)
     if folds:
         fast = folded_run(in_c, folds, ends, plan, boxes, n_extra, parts_out)
     else:
         fast = _compiled_run(in_c, steps, boxes, final, final_source, n_extra)
+    chosen = first_choice(fast, run, boxes)
+    if not worth:
+        work = prod(plan.space.sizes) * len(steps) // max(len(boxes), 1)
+        return Fused(in_time(chosen, run, work), n_registers)
     in_c = None if ends else in_c
-    return Fused(first_choice(fast, run, boxes), n_registers, in_c=in_c)
+    return Fused(chosen, n_registers, in_c=in_c)
 
 
 def shape_of_group(graph: Graph, group: Group) -> tuple[Any, ...]:
@@ -169,6 +176,34 @@ def is_worth_compiling(plan: GroupPlan, steps: list[Step], n_alike: int = 1) -> 
     if config.compile != "auto":
         return config.compile == "always"
     return prod(plan.space.sizes) * max(len(steps), 1) * n_alike >= COMPILED_ELEMENTS
+
+
+def may_become_worth(steps: list[Step]) -> bool:
+    """Whether a group of little work is compiled once it has run often.
+
+    Only where generated code computes the same bits: results must not depend on how often a
+    program has run.
+    """
+    return config.compile == "auto" and len(steps) > 1 and all(_is_exact(step) for step in steps)
+
+
+def _is_exact(step: Step) -> bool:
+    op = step.node.op
+    return op.kind == "elementwise" and op.expression.words().isdisjoint(FUNCTIONS)
+
+
+def in_time(fast: Any, run: Any, work: int) -> Callable[[list[Any], list[Any], int], None]:
+    """Step by step until as much work is done so as compiling takes; then generated code."""
+    left = [PAID_OFF]
+
+    def either(ins: list[Any], outs: list[Any], i: int) -> None:
+        if left[0] <= 0:
+            fast(ins, outs, i)
+            return
+        run(ins, outs, i)
+        left[0] -= work
+
+    return either
 
 
 def generate(
