@@ -344,6 +344,25 @@ def test_a_stencil_is_one_task_a_step(always: None) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("shape", [(5000,), (40, 300), (7, 9, 260), (2, 1500)])
+def test_a_stencil_and_what_stays_around_it(
+    shape: tuple[int, ...], dtype: Any, always: None
+) -> None:
+    def f(xp: Any, x: Any, row: Any) -> list[Any]:
+        inner = tuple(slice(1, -1) if n > 2 else slice(0, 1) for n in shape)
+        before = (*inner[:-1], slice(0, -2))
+        after = (*inner[:-1], slice(2, None))
+        x[inner] = x[before] + x[after] * 2 - row[1:-1]
+        x[..., 3:] = x[..., :-3] + 1
+        x[..., :-5] = x[..., 5:] * 3
+        return [x]
+
+    given = (some(*shape) * 10).astype(dtype)
+    assert same(f, given, (some(shape[-1]) * 10).astype(dtype))["tasks"] == 3
+
+
+@pytest.mark.gpu
 def test_a_stopped_version_that_is_kept_is_copied_first(always: None) -> None:
     with it.init("cuda:0"):
         x = it.asarray(some(50, 40))

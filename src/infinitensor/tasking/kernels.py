@@ -82,6 +82,8 @@ class Fused(NamedTuple):
     eager: bool = False
     one_pass: bool = False
     in_c: Any = None
+    steps: list[Step] | None = None
+    """What generated code on a GPU does, where there is no reduction."""
 
 
 def fused_kernel(
@@ -143,7 +145,7 @@ def fused_kernel(
         if eager:
             return Fused(run, n_registers, eager=True)
         n_created = sum(step.located for step in steps)
-        return Fused(made, n_created, one_pass=True)
+        return Fused(made, n_created, one_pass=True, steps=steps if final is None else None)
     n_outs = n_extra if final is not None else len(plan.space.outs)
     ends = [] if final is None else [plan.space.last]
     try:

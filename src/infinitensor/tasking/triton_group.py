@@ -18,7 +18,13 @@ from infinitensor.ir.region import piece_boxes
 from infinitensor.jit import has_triton
 from infinitensor.ops.kernels import lower_finish
 from infinitensor.tasking.generate import Input, Part, Unsupported
-from infinitensor.tasking.triton_kernel import Cut, map_kernel, reduce_kernel
+from infinitensor.tasking.triton_kernel import (
+    SHORT_ROW,
+    Cut,
+    framed_kernel,
+    map_kernel,
+    reduce_kernel,
+)
 from infinitensor.tasking.triton_reduce import Reduction
 from infinitensor.tasking.triton_source import Group
 
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
 
     from infinitensor.ir.graph import Graph, Node
     from infinitensor.ir.plan import GroupPlan
+    from infinitensor.ir.region import Box
     from infinitensor.tasking.kernels import Step
 
     Run = Callable[[list[Any], list[Any], int], None]
@@ -154,6 +161,33 @@ def mapped_run(
         shape = tuple(outs[-1].shape)
         given = made.inputs(ins, outs, shape, None if boxes is None else boxes[i])
         kernel(given, [outs[j] for j in made.stores], shape)
+
+    return run
+
+
+def framed_run(
+    graph: Graph,
+    externals: Sequence[tuple[int, int]],
+    steps: Sequence[Step],
+    shape: tuple[int, ...],
+    box: Box,
+) -> Run | None:
+    """One kernel for the steps of a group that make a box of a tile, and for what stays around it.
+
+    Its tasks are given the tile before behind their operands. None where it cannot be generated.
+    """
+    if not shape or shape[-1] < SHORT_ROW:
+        return None
+    try:
+        made = assembled(graph, externals, steps)
+        kernel = framed_kernel(made.group, box)
+    except Unsupported:
+        return None
+    if made.created:
+        return None
+
+    def run(ins: list[Any], outs: list[Any], i: int) -> None:
+        kernel([ins[k] for k in made.taken], outs[0], ins[-1])
 
     return run
 

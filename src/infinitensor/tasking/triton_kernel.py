@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from infinitensor.dtypes import to_torch
 from infinitensor.jit import Launch, Launches
 from infinitensor.tasking.triton_reduce import chunk_source, merge_source
-from infinitensor.tasking.triton_source import map_source
+from infinitensor.tasking.triton_source import framed_source, map_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from infinitensor.ir.region import Box
     from infinitensor.tasking.triton_reduce import Reduction
     from infinitensor.tasking.triton_source import Group
 
@@ -105,6 +106,29 @@ def map_kernel(group: Group) -> Callable[[Sequence[Any], Sequence[Any], tuple[in
             return
         tiles = [*[ins[k] for k in arrays], *outs]
         launches.get(shape, tiles)(tiles, _values(ins, group))
+
+    return run
+
+
+def framed_kernel(group: Group, box: Box) -> Callable[[Sequence[Any], Any, Any], None]:
+    """`run(ins, new, old)`: the steps of a group make a box of a tile; around it stays what was."""
+    framed_source(group, 1, False)  # refuse what cannot be generated now
+    borders = [lo for lo, _ in box] + [hi for _, hi in box]
+
+    def make(shape: tuple[int, ...], tiles: Sequence[Any]) -> Launch:
+        n_axes = len(shape)
+        strides = [[_stride(tile, d - n_axes) for d in range(n_axes)] for tile in tiles]
+        axes = [(n, [s[d] for s in strides], False) for d, n in enumerate(shape)]
+        source = framed_source(group, n_axes, _is_wide(axes))
+        n_blocks = -(-shape[-1] // BLOCK) * prod(shape[:-1])
+        steps = [step for each in strides for step in each]
+        return Launch(source, n_blocks, [*shape, *borders, *steps], BLOCK=BLOCK)
+
+    launches = Launches(make)
+
+    def run(ins: Sequence[Any], new: Any, old: Any) -> None:
+        tiles = [*[ins[k] for k in group.arrays], new, old]
+        launches.get(tuple(new.shape), tiles)(tiles, _values(ins, group))
 
     return run
 

@@ -254,10 +254,12 @@ class Group:
         wide = {"f": "fp64", "u": "u64"}
         return [f'x{k}: "{wide.get(self.inputs[k].dtype.kind, "i64")}"' for k in self.scalars]
 
-    def body(self, places: Sequence[str], mask: str) -> tuple[list[str], list[str]]:
+    def body(
+        self, places: Sequence[str], mask: str, stores: bool = True
+    ) -> tuple[list[str], list[str]]:
         """(lines of one pass, names of what steps make) over pointers to places in arrays.
 
-        `mask` names the lanes that are there; empty: all are.
+        `mask` names the lanes that are there; empty: all are. `stores`: what is kept is stored.
         """
         writer = Writer()
         lines = []
@@ -274,7 +276,7 @@ class Group:
             made.append(writer.step(part, args))
         lines += writer.lines
         stored = {part.stored: k for k, part in enumerate(self.parts) if part.stored >= 0}
-        for j in range(self.n_outs):
+        for j in range(self.n_outs if stores else 0):
             place = places[len(self.arrays) + j]
             masked = f", mask={mask}" if mask else ""
             lines.append(f"tl.store({place}, {made[stored[j]]}{masked})")
@@ -332,3 +334,39 @@ def map_source(group: Group, n_axes: int, by_row: bool, wide: bool) -> str:
     lines += group.body(places, "mask")[0]
     arguments = [*group.pointers(), *group.numbers(), *sizes, *(s for each in steps for s in each)]
     return HEADER + function("steps", arguments, lines, ["BLOCK"])
+
+
+def framed_source(group: Group, n_axes: int, wide: bool) -> str:
+    """A kernel over a whole tile, by blocks of rows, of steps that make a box in it.
+
+    Outside of the box it copies: the last array is what was there before.
+    """
+    axes = range(n_axes)
+    last = n_axes - 1
+    n_arrays = group.n_arrays + 1
+    sizes = [f"{name}{d}" for name in "nlh" for d in axes]
+    steps = [f"s{a}_{d}" for a in range(n_arrays) for d in axes]
+    lines = [f"pid = tl.program_id(0){'.to(tl.int64)' if wide else ''}"]
+    lines += [f"n_blocks = tl.cdiv(n{last}, BLOCK)", "rest = pid // n_blocks"]
+    lines += [f"c{last} = (pid % n_blocks) * BLOCK + tl.arange(0, BLOCK)"]
+    for d in range(last - 1, -1, -1):
+        lines += [f"c{d} = rest % n{d}", f"rest = rest // n{d}"] if d else ["c0 = rest"]
+    lines += [f"mask = c{last} < n{last}"]
+    lines += ["inside = mask & " + " & ".join(f"(c{d} >= l{d}) & (c{d} < h{d})" for d in axes)]
+
+    def place(a: int, within: bool) -> str:
+        at = [f"(c{d} - l{d})" if within else f"c{d}" for d in axes]
+        return f"p{a} + (" + " + ".join(f"{c} * s{a}_{d}" for d, c in enumerate(at)) + ")"
+
+    n_read = len(group.arrays)
+    lines += group.scalar_lines()
+    computed, made = group.body([place(a, True) for a in range(n_read)], "inside", stores=False)
+    lines += computed
+    kept = next(k for k, part in enumerate(group.parts) if part.stored == 0)
+    lines += [f"before = tl.load({place(n_arrays - 1, False)}, mask=mask & (inside == 0), other=0)"]
+    lines += [f"after = tl.where(inside, {made[kept]}, before)"]
+    lines += [f"tl.store({place(n_read, False)}, after, mask=mask)"]
+    pointers = [f"p{a}" for a in range(n_arrays)]
+    return HEADER + function(
+        "framed", [*pointers, *group.numbers(), *sizes, *steps], lines, ["BLOCK"]
+    )

@@ -2,11 +2,12 @@
 
 Where the group reads nothing of the base, or only the elements it replaces, it writes straight into
 the base. Where it reads their neighbours (a stencil) it writes into a new tile, and what lies
-around the written region is copied.
+around the written region is copied, by the same kernel where it is a box.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,12 @@ import numpy as np
 from infinitensor.ir.region import box_size, whole_box
 from infinitensor.ir.tasks import COMPUTE, Column
 from infinitensor.ir.view import take
-from infinitensor.tasking.kernels import fused_kernel
+from infinitensor.tasking.kernels import fused_kernel, group_inputs
+from infinitensor.tasking.triton_group import framed_run, generated
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from infinitensor.ir.graph import Node
     from infinitensor.ir.region import Box
 
@@ -54,8 +58,16 @@ def lower_written(lowering: Any, g: int) -> bool:
         in_place(ins[:-1], outs, i)
         copy_around(outs[0], ins[-1], around)
 
+    run: Callable[[list[Any], list[Any], int], None] = in_place
     target = old
     if shifted:
+        run = beside
+        is_box = region.axes == tuple((a, lo, 1) for a, (lo, _) in enumerate(around))
+        if fused.steps is not None and is_box:
+            steps = fused.steps
+            externals = group_inputs(graph, group)
+            make = partial(framed_run, graph, externals, steps, graph.specs[root].shape, around)
+            run, _ = generated(make, beside)
         columns.append(Column(np.full(1, old, np.int32)))
         target = lowering.new_tiles(
             root, lowering.plan.layouts[root], graph.specs[root].dtype
@@ -65,7 +77,7 @@ def lower_written(lowering: Any, g: int) -> bool:
         site=update.site,
         lane=COMPUTE,
         devices=plan.devices,
-        run=beside if shifted else in_place,
+        run=run,
         reads=tuple(columns),
         writes=(np.full(1, target, np.int32),),
         scratch_bytes=lowering.scratch(group, plan, columns, fused),
