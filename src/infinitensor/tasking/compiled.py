@@ -46,7 +46,7 @@ class Compiled:
         axes: tuple[int, ...],
     ) -> None:
         self.source = source_of(parts, inputs, n_outs, folds)
-        self.axes = axes
+        self.inputs, self.folds, self.axes = inputs, folds, axes
         self.scalars = [k for k, given in enumerate(inputs) if given.scalar]
         kinds = ["d" if inputs[k].dtype.kind == "f" else "q" for k in self.scalars]
         self.packer = struct.Struct("".join(kinds))
@@ -163,13 +163,14 @@ class Walk:
         walked = [a for a, n in enumerate(shape) if n != 1 or (a == last and keeps_last)]
         self.scattered: list[int] = []
         strides = [
-            _strides(tile, len(shape), axes if k >= n_plain else ()) for k, tile in enumerate(tiles)
+            strides_of(tile, len(shape), axes if k >= n_plain else ())
+            for k, tile in enumerate(tiles)
         ]
         if axes:
             for k, tile in enumerate(tiles[:n_plain]):
                 if not _is_mergeable(strides[k], shape, walked, axes):
                     self.scattered.append(k)
-                    strides[k] = _strides(np.empty(tile.shape, np.bool_), len(shape), ())
+                    strides[k] = strides_of(np.empty(tile.shape, np.bool_), len(shape), ())
                     strides[k] = [s * tile.itemsize for s in strides[k]]
         merged: list[tuple[int, list[int], bool]] = []
         for a in reversed(walked):
@@ -198,7 +199,7 @@ class Walk:
         self.steps = (ctypes.c_int64 * len(steps))(*steps)
 
 
-def _strides(tile: Any, ndim: int, axes: tuple[int, ...]) -> list[int]:
+def strides_of(tile: Any, ndim: int, axes: tuple[int, ...]) -> list[int]:
     """The step along each axis of a shape: 0 where one value stands for all, or is reduced to."""
     kept = [a for a in range(ndim) if a not in axes]
     found = [0] * ndim

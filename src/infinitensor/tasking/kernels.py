@@ -75,13 +75,14 @@ def group_inputs(graph: Graph, group: Group) -> list[tuple[int, int]]:
 class Fused(NamedTuple):
     """The kernel of a group: how many registers it uses, whether it runs step by step although
     generated code would be worth it, whether it is one pass that needs no scratch of steps, and
-    the C of its steps, where they are all of it."""
+    the C of its steps and reductions, where they are all of it."""
 
     run: Callable[[list[Any], list[Any], int], None]
     n_registers: int = 0
     eager: bool = False
     one_pass: bool = False
     in_c: Any = None
+    folds: tuple[Fold, ...] = ()
     steps: list[Step] | None = None
     """What generated code on a GPU does, where there is no reduction."""
 
@@ -163,8 +164,8 @@ def fused_kernel(
     if not worth:
         work = prod(plan.space.sizes) * len(steps) // max(len(boxes), 1)
         return Fused(in_time(chosen, run, work), n_registers)
-    in_c = None if ends else in_c
-    return Fused(chosen, n_registers, in_c=in_c)
+    in_c = in_c if folds or not ends else None
+    return Fused(chosen, n_registers, in_c=in_c, folds=tuple(folds))
 
 
 def shape_of_group(graph: Graph, group: Group) -> tuple[Any, ...]:

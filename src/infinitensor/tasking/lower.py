@@ -28,6 +28,7 @@ from infinitensor.tasking.kernels import (
     tile_scratch,
 )
 from infinitensor.tasking.passes import find_passes, lower_pass
+from infinitensor.tasking.rows import find_rows, lower_rows
 from infinitensor.tasking.together import lower_together, reductions_together
 from infinitensor.tasking.triton_group import may_generate
 from infinitensor.tasking.window import lower_renewed
@@ -142,13 +143,18 @@ class _Lowering:
         """Each group in order; several as one where they can be."""
         done: set[int] = set()
         together = reductions_together(self) if self.kind == "cuda" else {}
-        passes = find_passes(self) if self.kind == "cpu" else {}
+        rows = find_rows(self)
+        in_rows = {member.g for found in rows.values() for member in found.members}
+        passes = find_passes(self, in_rows) if self.kind == "cpu" else {}
         for g, (group, plan) in enumerate(
             zip(self.plan.analysed.groups, self.plan.groups, strict=True)
         ):
             if g in done:
                 continue
-            if g in passes:
+            if g in in_rows:
+                if g in rows:
+                    lower_rows(self, rows[g])
+            elif g in passes:
                 lower_pass(self, passes[g])
                 done.update(passes[g])
             elif g in together and lower_together(self, together[g]):
@@ -180,8 +186,15 @@ class _Lowering:
             else:
                 self.lower_mapped(group, plan, routes)
 
-    def columns(self, group: Group, plan: GroupPlan, routes: dict[Any, Route]) -> list[Column]:
-        """A column for each external operand of each node, in the order kernels take them."""
+    def columns(
+        self,
+        group: Group,
+        plan: GroupPlan,
+        routes: dict[Any, Route],
+        inside: frozenset[int] = frozenset(),
+    ) -> list[Column]:
+        """A column for each external operand of each node, in the order kernels take them; none for
+        values `inside` a family of several groups."""
         by_key = {(read.operand, read.labels, read.shape, read.place): read for read in routes}
         last = plan.space.last
         columns = []
@@ -189,6 +202,8 @@ class _Lowering:
         for node_number, i in group_inputs(self.graph, group):
             node = self.graph.nodes[node_number]
             operand = node.operands[i]
+            if operand.value in inside:
+                continue
             if operand.value < 0:
                 columns.append(Column(np.full(n, operand.scalar, np.int32), scalar=True))
                 continue

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from infinitensor.ir.plan import GroupPlan
 
 
-def find_passes(lowering: Any) -> dict[int, list[int]]:
-    """Groups that are one pass, by the first of them."""
+def find_passes(lowering: Any, taken: set[int]) -> dict[int, list[int]]:
+    """Groups that are one pass, by the first of them; but not those that are taken already."""
     found: dict[Any, list[int]] = {}
     if compiler() is None:
         return {}
@@ -38,6 +38,8 @@ def find_passes(lowering: Any) -> dict[int, list[int]]:
     ):
         node = plan.space.last
         if len(group.nodes) > 1 or node.op.kind != "reduction" or len(node.operands) > 1:
+            continue
+        if g in taken:
             continue
         if node.operands[0].value < 0 or not is_worth_compiling(plan, []):
             continue

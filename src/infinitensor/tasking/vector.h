@@ -35,6 +35,27 @@
       }                                                                                    \
   }
 
+/* `near` where all of a block is less than `most`, else `far`: the same bits by fewer steps. */
+#define BLOCK_NEAR(name, T, U, near, most, far)                                            \
+  __attribute__((noinline, unused)) static void block_##name(const T *a, T *r, int64_t n) { \
+    const T limit = most;                                                                  \
+    U worst = 0, bound;                                                                    \
+    memcpy(&bound, &limit, sizeof bound);                                                  \
+    _Pragma("GCC ivdep") for (int64_t i = 0; i < n; ++i) {                                 \
+      const T x = a[i];                                                                    \
+      U size;                                                                              \
+      memcpy(&size, &x, sizeof size);                                                      \
+      size &= (U)-1 >> 1;                                                                  \
+      worst = size > worst ? size : worst;                                                 \
+      r[i] = near;                                                                         \
+    }                                                                                      \
+    if (worst >= bound)                                                                    \
+      _Pragma("GCC ivdep") for (int64_t i = 0; i < n; ++i) {                               \
+        const T x = a[i];                                                                  \
+        r[i] = far;                                                                        \
+      }                                                                                    \
+  }
+
 #define BLOCK2_BUT(name, T, value, odd, libm)                                              \
   __attribute__((noinline, unused)) static void block_##name(const T *a, const T *b, T *r, \
                                                              int64_t n) {                  \
@@ -114,6 +135,16 @@ INLINE float exp_f32(float x) {
   EXPONENT_f32(c)
   const float made = scaled_f32(1 + p, k);
   return x == x ? made : x;
+}
+
+/* of numbers whose result is normal */
+INLINE double exp_near_f64(double x) {
+  EXPONENT_f64(x)
+  return (1 + p) * power_f64(k);
+}
+INLINE float exp_near_f32(float x) {
+  EXPONENT_f32(x)
+  return (1 + p) * power_f32(k);
 }
 
 INLINE double exp2_f64(double x) {
@@ -308,8 +339,8 @@ INLINE double acos_f64(double x) {
   return a < 0.5 ? near : low;
 }
 
-BLOCK(exp_f64, double, exp_f64(x, 0))
-BLOCK(exp_f32, float, exp_f32(x))
+BLOCK_NEAR(exp_f64, double, uint64_t, exp_near_f64(x), 708.0, exp_f64(x, 0))
+BLOCK_NEAR(exp_f32, float, uint32_t, exp_near_f32(x), 87.0f, exp_f32(x))
 BLOCK(exp2_f64, double, exp2_f64(x))
 BLOCK(exp2_f32, float, exp2_f32(x))
 BLOCK(expm1_f64, double, expm1_f64(x))

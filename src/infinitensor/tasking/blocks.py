@@ -1,0 +1,200 @@
+"""Several generated kernels on one block of rows after another, in one call.
+
+What one kernel leaves for the next is a block that stays in cache, so a tile is read from memory
+once and written once however many passes its rows need.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from infinitensor.native import library
+from infinitensor.tasking.compiled import address, entry, strides_of
+from infinitensor.tasking.loops import header
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from infinitensor.tasking.compiled import Compiled, Walk
+
+BLOCK_BYTES = 1 << 17
+"""Bytes of all arrays in a block of rows: what a core's own cache holds with room to spare."""
+
+
+class Stage(NamedTuple):
+    """One kernel: the places of its operands and outputs among all arrays and scalars, how many
+    axes its space has, and whether that is rows or one value for each of them."""
+
+    in_c: Compiled
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+    ndim: int
+    full: bool
+
+
+class Buffer(NamedTuple):
+    """An array between two stages: a value for each element of the rows, or for each row."""
+
+    dtype: np.dtype[Any]
+    full: bool
+
+
+class Some(NamedTuple):
+    """Blocks of one size in tiles that lie alike: for each stage its walk and, block by block, how
+    far into every array it is."""
+
+    n_blocks: int
+    walks: list[Walk]
+    offsets: list[np.ndarray]
+
+
+class Blocks:
+    """`blocks(arrays, shape)`: run the stages over a tile.
+
+    `arrays` has operands (scalars among them) and outputs; the buffers come behind. `rows` are
+    places of one value a row, in arrays without the last axis.
+    """
+
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        buffers: Sequence[Buffer],
+        rows: frozenset[int],
+        scratch: Callable[[int, tuple[int, ...], np.dtype[Any]], np.ndarray],
+    ) -> None:
+        self.stages = stages
+        self.buffers = buffers
+        self.rows = rows
+        self.scratch = scratch
+        self.prepared: dict[Any, tuple[tuple[int, ...], list[Some]]] = {}
+        self.places = [
+            (*(stage.ins[k] for k in stage.in_c.arrays), *stage.outs) for stage in stages
+        ]
+
+    def __call__(self, arrays: Sequence[Any], shape: tuple[int, ...]) -> None:
+        key = (shape, *[(x.shape, x.strides) for x in arrays if isinstance(x, np.ndarray)])
+        found = self.prepared.get(key)
+        if found is None:
+            if len(self.prepared) > 64:
+                self.prepared.clear()
+            found = self.prepared[key] = self.prepare(arrays, shape)
+        every = [*arrays, *self.between(found[0], self.scratch)]
+        begin = [np.asarray([address(every[k]) for k in places]) for places in self.places]
+        scalars = [
+            ctypes.c_char_p(stage.in_c.pack([every[stage.ins[k]] for k in stage.in_c.scalars]))
+            for stage in self.stages
+        ]
+        for some in found[1]:
+            table = [
+                (
+                    ctypes.cast(entry(stage.in_c.source), ctypes.c_void_p).value,
+                    walk.n_rows, walk.n, walk.n_outer, ctypes.addressof(walk.shape),
+                    ctypes.addressof(walk.steps), ctypes.cast(values, ctypes.c_void_p).value,
+                    ctypes.addressof(walk.folded), walk.n_same, len(at), address(at), address(into),
+                )
+                for stage, walk, at, into, values in zip(
+                    self.stages, some.walks, begin, some.offsets, scalars, strict=True
+                )
+            ]  # fmt: skip
+            numbers = np.asarray(table, np.int64)
+            driver()(some.n_blocks, len(table), address(numbers))
+
+    def between(
+        self, block: tuple[int, ...], make: Callable[[int, tuple[int, ...], Any], np.ndarray]
+    ) -> list[np.ndarray]:
+        """The buffers, for a block."""
+        return [
+            make(k, block if buffer.full else block[:-1], buffer.dtype)
+            for k, buffer in enumerate(self.buffers)
+        ]
+
+    def prepare(
+        self, arrays: Sequence[Any], shape: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], list[Some]]:
+        """The shape of a block; whole blocks, and those at the ends of axes."""
+        block = block_shape(shape, arrays, self.buffers)
+        every = [*arrays, *self.between(block, lambda _, n, dtype: np.empty(n, dtype))]
+        found = []
+        for corners, size in corners_of(shape[:-1], block[:-1]):
+            walks, offsets = [], []
+            for stage, places in zip(self.stages, self.places, strict=True):
+                into = np.zeros((len(corners), len(places)), np.int64)
+                tiles = []
+                for at, k in enumerate(places):
+                    x, ndim = every[k], stage.ndim
+                    if k in self.rows:
+                        if at >= stage.in_c.n_plain:
+                            ndim = len(size)
+                        x = x.reshape(x.shape + (1,) * (ndim - len(size)))
+                    if k < len(arrays):
+                        steps = strides_of(x, ndim, ())[: len(size)]
+                        into[:, at] = corners @ np.asarray(steps, np.int64)
+                    tiles.append(_first(x, ndim, size))
+                offsets.append(into)
+                whole = (*size, shape[-1] if stage.full else 1)
+                walks.append(stage.in_c.walk(tiles, whole[: stage.ndim]))
+            found.append(Some(len(corners), walks, offsets))
+        return block, found
+
+
+def driver() -> Any:
+    """The function that runs stages over blocks."""
+    run = library(header("blocks.c")).run
+    if run.argtypes is None:
+        run.restype = None
+        run.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]
+    return run
+
+
+def block_shape(
+    shape: tuple[int, ...], arrays: Sequence[Any], buffers: Sequence[Buffer]
+) -> tuple[int, ...]:
+    """As many rows as fit, of the axes before the last: trailing ones whole, one cut, the rest one
+    by one."""
+    row = sum(b.dtype.itemsize for b in buffers if b.full) + sum(
+        x.itemsize for x in arrays if isinstance(x, np.ndarray) and x.ndim and x.shape[-1] > 1
+    )
+    left = max(BLOCK_BYTES // max(row * shape[-1], 1), 1)
+    block = [shape[-1]]
+    for n in reversed(shape[:-1]):
+        block.append(min(n, left))
+        left //= max(n, 1)
+        left = max(left, 1)
+    return tuple(reversed(block))
+
+
+def corners_of(
+    shape: tuple[int, ...], block: tuple[int, ...]
+) -> list[tuple[np.ndarray, tuple[int, ...]]]:
+    """First elements of blocks by their size: whole ones, then those that are cut short.
+
+    >>> [(corners.tolist(), size) for corners, size in corners_of((2, 5), (1, 4))]
+    [([[0, 0], [1, 0]], (1, 4)), ([[0, 4], [1, 4]], (1, 1))]
+    """
+    found: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+    for corner in product(*(range(0, n, b) for n, b in zip(shape, block, strict=True))):
+        size = tuple(min(b, n - at) for at, b, n in zip(corner, block, shape, strict=True))
+        found.setdefault(size, []).append(corner)
+    return [(np.asarray(corners, np.int64), size) for size, corners in found.items()]
+
+
+def _first(x: np.ndarray, ndim: int, size: tuple[int, ...]) -> np.ndarray:
+    """The first block of an array whose axes are the last of `ndim` ones."""
+    index = [
+        slice(0, n if x.shape[axis - ndim] != 1 else 1)
+        for axis, n in enumerate(size)
+        if ndim - axis <= x.ndim
+    ]
+    return x[tuple(index)]
+
+
+def scratch_bytes(lengths: Sequence[int], buffers: Sequence[Buffer]) -> int:
+    """What a task of these lengths allocates at most: its buffers, for a block of rows."""
+    wide = sum(buffer.dtype.itemsize for buffer in buffers if buffer.full) * lengths[-1]
+    narrow = sum(max(buffer.dtype.itemsize, 8) for buffer in buffers if not buffer.full)
+    return max(BLOCK_BYTES, wide) + narrow * (prod(lengths[:-1]) + 8)
