@@ -252,4 +252,5 @@ def test_little_work_is_compiled_once_it_has_run_often_and_its_bits_stay(
     calls.clear()
     for _ in range(8):  # what does not round as NumPy does stays as it is
         it.exp(x * 1.7 + 0.3).numpy()
+        (x * 1.7 + 0.3 - x).sum().numpy()
     assert not calls

@@ -129,7 +129,7 @@ def fused_kernel(
             final(ins[k] if where == "in" else made[k], outs[n_extra:], i)
 
     worth = is_worth_compiling(plan, steps, n_alike)
-    if not worth and not (on_cpu and may_become_worth(steps)):
+    if not worth and not (on_cpu and may_become_worth(steps, plan.space.last)):
         return Fused(run, n_registers)
     if not on_cpu:
         externals = group_inputs(graph, group)
@@ -181,12 +181,14 @@ def is_worth_compiling(plan: GroupPlan, steps: list[Step], n_alike: int = 1) -> 
     return prod(plan.space.sizes) * max(len(steps), 1) * n_alike >= COMPILED_ELEMENTS
 
 
-def may_become_worth(steps: list[Step]) -> bool:
+def may_become_worth(steps: list[Step], last: Node) -> bool:
     """Whether a group of little work is compiled once it has run often.
 
     Only where generated code computes the same bits: results must not depend on how often a
     program has run.
     """
+    if last.op.combine is not None and not last.op.combine.exact:
+        return False
     return config.compile == "auto" and len(steps) > 1 and all(_is_exact(step) for step in steps)
 
 
