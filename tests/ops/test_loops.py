@@ -40,6 +40,20 @@ PROGRAMS: dict[str, Any] = {
     "sort": (lambda xp: xp.sort(X), np.sort(X)),
     "argsort": (lambda xp: xp.argsort(X), np.argsort(X, kind="stable")),
     "sort columns": (lambda xp: xp.sort(X.reshape(60, 5), 0), np.sort(X.reshape(60, 5), 0)),
+    "partition": (
+        lambda xp: xp.partition(X, [40, 7, 299, 290])[[7, 40, 290, 299]],
+        np.sort(X)[[7, 40, 290, 299]],
+    ),
+    "quantile": (
+        lambda xp: xp.quantile(INTEGERS, np.array([0.1, 0.5, 0.99])),
+        np.quantile(INTEGERS, [0.1, 0.5, 0.99]),
+    ),
+    "median": (lambda xp: xp.median(POINTS.reshape(3, 3), 0), np.median(POINTS.reshape(3, 3), 0)),
+    "nan in a median": (lambda xp: xp.median(X), np.nan),
+    "top k": (
+        lambda xp: xp.topk(X, 50)[1],
+        np.argsort(-np.where(np.isnan(X), np.inf, X), kind="stable")[:50],
+    ),
     "searchsorted": (
         lambda xp: xp.searchsorted(np.sort(X), X, "right"),
         np.searchsorted(np.sort(X), X, "right"),

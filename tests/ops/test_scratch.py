@@ -25,6 +25,7 @@ def _large(rng: Any) -> dict[str, list[Any]]:
     mask = rng.random((300, N // 300)) < 0.9
     counts = tuple(int(mask[k : k + 100].sum()) for k in range(0, 300, 100))
     order = np.argsort(line[: N // 2])
+    state = np.zeros((2, 2), np.int64)
     return {
         "_strided": [
             (x, (N // 300, 300), 0, (1, N // 300)),
@@ -51,6 +52,10 @@ def _large(rng: Any) -> dict[str, list[Any]]:
         "_argsort_runs": [(line, 0, 4096)],
         "_merge_runs": [(np.sort(x, axis=1).reshape(-1), 0, N // 300)],
         "_merge_index_runs": [(line[: N // 2][order], order, 0, N // 2)],
+        "_select_axis": [(x, (3, 40, N // 300 - 1)), (x.astype("c16"), (7,)), (x.T, (7,))],
+        "_rank_digit": [(rng.integers(0, 9, (2, 1 << 13)), state, 0)],
+        "_part_runs": [(line, line[:2], 4096), (line.astype("f2"), line[:1].astype("f2"), N)],
+        "_join_parts": [(line, line[:2], 4096), (line.astype("f2"), line[:1].astype("f2"), N)],
         "_searchsorted": [(np.sort(line), x), (np.sort(line), x.astype("f4").T)],
         "_scan_axis": [(x, 0, "add", np.dtype("f8")), (x, 1, "multiply", np.dtype("c16"))],
         "_scan_totals": [(line, 0, "add", np.dtype("f8"), 4096)],

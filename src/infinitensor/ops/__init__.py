@@ -25,6 +25,7 @@ from infinitensor.ops import (  # noqa: F401 - chapters enter their ops when imp
     nan,
     norm,
     order,
+    orderstat,
     pad,
     parts,
     polynomial,

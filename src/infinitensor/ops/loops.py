@@ -27,6 +27,10 @@ _C_NAMES |= {f"i{n}": f"int{8 * n}_t" for n in (1, 2, 4, 8)}
 _C_NAMES |= {f"u{n}": f"uint{8 * n}_t" for n in (1, 2, 4, 8)}
 
 
+KEYS = '#include "keys.c"'
+"""What files that order values begin with; it is put in before a source is compiled."""
+
+
 def loop(file: str, name: str, dtype: Any = np.float64) -> Callable[..., int] | None:
     """A C function, or None; what it returns is an integer."""
     if config.compile == "never":
@@ -43,12 +47,18 @@ def _missing(*_: Any) -> int:
     raise CompilerError("no C compiler")
 
 
+def _text(name: str) -> str:
+    return Path(__file__).with_name(name).read_text()
+
+
 @cache
 def _function(file: str, name: str, dtype: np.dtype[Any]) -> Callable[..., int] | None:
     c_name = _C_NAMES.get(dtype.str[1:])
     if c_name is None or not dtype.isnative:
         return None
-    text = Path(__file__).with_name(f"{file}.c").read_text()
+    text = _text(f"{file}.c")
+    if KEYS in text:
+        text = text.replace(KEYS, _text("keys.c"))
     is_float = int(dtype.kind == "f")
     head = f"#include <stdint.h>\ntypedef {c_name} T;\n#define IS_FLOAT {is_float}\n"
     head += f"#define IS_SIGNED {int(dtype.kind == 'i')}\n#define BITS {8 * dtype.itemsize}\n"

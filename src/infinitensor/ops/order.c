@@ -1,59 +1,11 @@
-/* Sorting by radix, and merging of sorted runs by rank. T is the element, BITS its width.
- *
- * Everything is done on keys: unsigned integers whose order is NumPy's order of the values, NaN last. With an
- * index -0.0 and 0.0 are equal, so that the order is stable; without one -0.0 comes first.
- */
+/* Sorting by radix, and merging of sorted runs by rank. With an index -0.0 and 0.0 are equal, so that the order is
+   stable; without one -0.0 comes first. */
 
-#include <string.h>
-
-#if BITS == 8
-typedef uint8_t U;
-#elif BITS == 16
-typedef uint16_t U;
-#elif BITS == 32
-typedef uint32_t U;
-#else
-typedef uint64_t U;
-#endif
-
-#define TOP ((U)((U)1 << (BITS - 1)))
-
-static inline U key_of(T value) {
-    U bits;
-    memcpy(&bits, &value, sizeof bits);
-#if IS_FLOAT
-    U key = bits ^ ((U)-(bits >> (BITS - 1)) | TOP);
-    return value != value ? (U)~(U)0 : key;
-#elif IS_SIGNED
-    return bits ^ TOP;
-#else
-    return bits;
-#endif
-}
-
-static inline T value_of(U key) {
-#if IS_FLOAT
-    key ^= key & TOP ? TOP : (U)~(U)0;
-#elif IS_SIGNED
-    key ^= TOP;
-#endif
-    T value;
-    memcpy(&value, &key, sizeof value);
-    return value;
-}
-
-static inline U stable_key_of(T value) {
-#if IS_FLOAT
-    return value == 0 ? TOP : key_of(value);
-#else
-    return key_of(value);
-#endif
-}
+#include "keys.c"
 
 /* --- radix ----------------------------------------------------------------------------------- */
 
 #define N_DIGITS (BITS / 8)
-#define SHORT 32
 typedef uint32_t Counts[N_DIGITS][256];
 
 /* Turns counts into first places; 0 where all have one digit and the pass may be left out. */
@@ -70,16 +22,6 @@ static int first_places(uint32_t *counts, int64_t n) {
 
 static inline void count_digits(Counts counts, U key) {
     for (int d = 0; d < N_DIGITS; d++) counts[d][(key >> (8 * d)) & 255]++;
-}
-
-/* For lines too short to pay for counting. */
-static void insert_keys(U *keys, int64_t n) {
-    for (int64_t i = 1; i < n; i++) {
-        U key = keys[i];
-        int64_t at = i;
-        for (; at > 0 && keys[at - 1] > key; at--) keys[at] = keys[at - 1];
-        keys[at] = key;
-    }
 }
 
 /* Sorts each of `n_lines` lines of n elements of x into out; `spare` has room for one line. */
@@ -268,32 +210,5 @@ int64_t merge_index(const T *line, const int64_t *index, int64_t n, int64_t run,
     for (int64_t r = 0; r < k; r++) at[r + 1] = at[r] + stop[r] - start[r];
     Pieces pieces = {line, index, run, start, at};
     merge_indexed(&pieces, 0, k, (Buffer){spare, out}, (Buffer){spare + hi - lo, spare_index});
-    return 0;
-}
-
-/* --- top k ----------------------------------------------------------------------------------- */
-
-/* The first k of each line in order, rising or (`largest`) falling; of equal ones the earlier is first, NaN is the
-   largest of all. Their places, `first` added. For few k: each better one is inserted among the best so far. */
-int64_t first_k(const T *x, int64_t n_lines, int64_t n, int64_t k, int64_t largest, int64_t first, T *values, int64_t *places, U *best) {
-    U turn = largest ? (U)~(U)0 : 0;
-    for (int64_t line = 0; line < n_lines; line++, x += n, values += k, places += k) {
-        int64_t count = 0;
-        for (int64_t i = 0; i < n; i++) {
-            U key = stable_key_of(x[i]) ^ turn;
-            if (count == k && key >= best[k - 1]) continue;
-            int64_t at = count < k ? count++ : k - 1;
-            for (; at > 0 && best[at - 1] > key; at--) {
-                best[at] = best[at - 1];
-                places[at] = places[at - 1];
-            }
-            best[at] = key;
-            places[at] = i;
-        }
-        for (int64_t j = 0; j < k; j++) {
-            values[j] = x[places[j]];
-            places[j] += first;
-        }
-    }
     return 0;
 }

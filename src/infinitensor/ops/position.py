@@ -213,7 +213,7 @@ def _topk_kernel(xp: Any, x: Any, axes: Any, at: At, k: int, largest: bool) -> t
     box = at.inputs[0]
     assert box is not None
     lo, n = box[-1][0], x.shape[-1]
-    first_k = loop("order", "first_k", x.dtype) if xp is np and 0 < k <= min(n, FEW) else None
+    first_k = loop("select", "first_k", x.dtype) if xp is np and 0 < k <= min(n, FEW) else None
     if first_k is not None:
         x, shape = np.ascontiguousarray(x), (*x.shape[:-1], k)
         values, where = np.empty(shape, x.dtype), np.empty(shape, np.int64)

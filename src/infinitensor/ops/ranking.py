@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from infinitensor.ops.orderstat import in_parts
 from infinitensor.ops.registry import program
 
 
@@ -73,35 +74,45 @@ def _parted(rng: Any) -> list[Any]:
     ]
 
 
-def _as_sorted(sort: Any, part: Any) -> Any:
-    def oracle(a: Any, kth: Any, axis: int | None = -1) -> Any:
-        part(a, kth, axis)  # for its errors
-        return sort(a, axis=axis, kind="stable")
-
-    return oracle
+def _part_oracle(a: Any, kth: Any, axis: int | None = -1) -> Any:
+    np.partition(a, kth, axis)  # for its errors
+    a, axis = (a.reshape(-1), 0) if axis is None else (a, axis)
+    lines = np.moveaxis(a, axis, -1)
+    values = np.sort(lines, axis=-1)[..., np.sort(np.reshape(kth, -1) % a.shape[axis])]
+    x, borders = lines[..., None], values[..., None, :]
+    parts = ((x > borders).astype(int) + (x >= borders)).sum(-1)
+    order = np.argsort(parts, axis=-1, kind="stable")
+    return np.moveaxis(np.take_along_axis(lines, order, -1), -1, axis)
 
 
 @program(
-    "partition",
-    "a",
-    cases=_parted,
-    same="equal",
-    oracle=_as_sorted(np.sort, np.partition),
-    method=False,
-    wide=True,
+    "partition", "a", cases=_parted, same="equal", oracle=_part_oracle, method=False, wide=True
 )
 def partition(xp: Any, a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect") -> Any:
     """The values with those of rank kth in their place, smaller before and larger behind.
 
-    All of them are in order here: an order is one of the partitions.
+    Otherwise values keep their order. Costs what `quantile` costs, and two passes more.
 
     >>> import infinitensor as it
-    >>> it.partition(it.asarray([3, 1, 2]), 1).tolist()
-    [1, 2, 3]
+    >>> it.partition(it.asarray([4, 3, 1, 2]), 1).tolist()
+    [1, 2, 4, 3]
     """
-    n = prod(a.shape) if axis is None else a.shape[normalize_axis_index(axis, len(a.shape))]
+    if axis is None:
+        a, axis = a.reshape(-1), 0
+    axis = normalize_axis_index(axis, len(a.shape))
+    n, last = a.shape[axis], len(a.shape) - 1
     _ranks("partition", kth, n, kind)
-    return xp.sort(a, axis=axis)
+    ranks = np.unique(np.asarray(kth, np.int64) % max(n, 1)).tolist()
+    if a.dtype.kind == "c" or not n or not ranks:
+        return xp.sort(a, axis=axis)
+    if axis == last:
+        return in_parts(xp, a, ranks)
+    return xp.moveaxis(in_parts(xp, xp.moveaxis(a, axis, -1), ranks), -1, axis)
+
+
+def _sorted_oracle(a: Any, kth: Any, axis: int | None = -1) -> Any:
+    np.argpartition(a, kth, axis)  # for its errors
+    return np.argsort(a, axis=axis, kind="stable")
 
 
 @program(
@@ -109,7 +120,7 @@ def partition(xp: Any, a: Any, kth: Any, axis: int | None = -1, kind: str = "int
     "a",
     cases=_parted,
     same="equal",
-    oracle=_as_sorted(np.argsort, np.argpartition),
+    oracle=_sorted_oracle,
     wide=True,
 )
 def argpartition(
