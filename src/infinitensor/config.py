@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 class Config:
     """What users may set. Read at each evaluation, so a change takes effect at the next one."""
 
-    small_elements: int = 16_384
+    small_elements: int = 65_536
     """An op on fewer elements, all on the host, runs at once on NumPy arrays; 0: never."""
     tile_elements: int = 0
     """The largest tile, in elements; 0: each device's own default."""

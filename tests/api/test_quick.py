@@ -11,7 +11,7 @@ import infinitensor as it
 from infinitensor.api.binding import binder, forwarder
 from infinitensor.config import config
 
-LARGE = 50_000
+LARGE = 100_000
 Pair = tuple[np.ndarray, it.Tensor]
 
 

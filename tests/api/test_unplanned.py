@@ -12,7 +12,7 @@ import infinitensor as it
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-N = 50_000
+N = 100_000
 """More than is small, and not much."""
 
 
@@ -101,7 +101,7 @@ def test_sums_that_round_by_tiles_are_planned(session: Any) -> None:
 
 
 def test_small_writes_to_a_tensor_that_waits_happen_at_once(session: Any) -> None:
-    x, y = it.zeros((300, 200)), np.zeros((300, 200))
+    x, y = it.zeros((300, 400)), np.zeros((300, 400))
     for i in range(1, 300):
         x[i] = x[i - 1] + i
         x[i, ::2] *= 0.5
@@ -118,3 +118,31 @@ def test_a_small_write_of_much_work_waits_with_it(session: Any) -> None:
         sums[i] = (x * i).max()
     assert it.stats()["evaluations"] == 0
     np.testing.assert_array_equal(sums.numpy()[:5], [*((a * i).max() for i in range(4)), 0])
+
+
+def test_a_loop_whose_shapes_change_stops_recording_what_somebody_waits_for(session: Any) -> None:
+    n = 450
+    a = np.random.default_rng(1).random((n, n)) + n * np.eye(n)
+    x = it.asarray(a)
+    for b in (a, x):
+        for k in range(60):
+            b[k + 1 :, k] /= b[k, k]
+            b[k + 1 :, k + 1 :] -= b[k + 1 :, k, None] * b[k, k + 1 :]
+    assert np.array_equal(x.numpy(), a)
+    counts = it.stats()
+    assert counts["evaluations"] <= 10
+    assert counts["plan_misses"] == 0
+
+
+def test_few_places_of_a_large_tensor_are_written_by_masks_and_indices_at_once(
+    session: Any,
+) -> None:
+    a = np.zeros((3000, 50))
+    x = it.zeros((3000, 50))
+    for b in (a, x):
+        mask = (np if b is a else it).arange(3000) % 7 == 0
+        b[mask, 3] = 2.0
+        b[mask, 3] += b[mask, 4] + 1.0
+        b[[2, 5, 5], 1:3] = 4.0
+    assert np.array_equal(x.numpy(), a)
+    assert it.stats()["evaluations"] == 1

@@ -11,9 +11,10 @@ import numpy as np
 
 from infinitensor.api import views
 from infinitensor.api.evaluate import evaluate
-from infinitensor.api.near import quietly
+from infinitensor.api.near import quietly, taken, was_put
 from infinitensor.api.record import Ref, host_view, record, record_write, stored
 from infinitensor.api.rule import cached_rule
+from infinitensor.api.unplanned import is_hasty
 from infinitensor.api.version import Shown, Version, user_site
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype, can_cast, dtype_of, resolve_dtypes
@@ -418,6 +419,10 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
         write(tensor, view, value)
         return
     _check_writable(tensor, tensor._whole())
+    if tensor._version.node is not None and taken(tensor.shape, index) is not None:
+        settle(tensor, (1,), value)
+        if was_put(tensor, index, value):
+            return
     mask = _leading_mask(items)
     if mask is not None and len(items) == 1 and mask.shape == tensor.shape:
         n_axes = len(_shape(value))
@@ -648,7 +653,10 @@ def _is_light(version: Version, base: Version) -> bool:
 def _write_small(tensor: Tensor, view: View, value: Any) -> bool:
     """At once on a host value, in place if nothing waits to read it."""
     version = tensor._version
-    if version.host is None or prod(view.shape) > config.small_elements:
+    n = prod(view.shape)
+    if version.host is None:
+        return False
+    if n > config.small_elements and not is_hasty(tensor._session, n):
         return False
     if _is_tensor(value):
         if value._version.host is None:

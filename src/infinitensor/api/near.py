@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api.record import host_view
+from infinitensor.api.unplanned import is_hasty
 from infinitensor.api.version import Cell, Version
 from infinitensor.config import config
 from infinitensor.dtypes import NUMPYS, bfloat16
@@ -438,7 +439,7 @@ def copied(tensor: Tensor, dtype: Any = None) -> Tensor | None:
     return at_hand(session, quietly(values.astype, dtype, "C"))
 
 
-def _taken(tensor: Tensor, values: Any, index: Any) -> Any:
+def taken(shape: tuple[int, ...], index: Any) -> Any:
     """An index with arrays in it as NumPy's, if what it selects is small; None for any other."""
     items = index if type(index) is tuple else (index,)
     plain = []
@@ -447,7 +448,10 @@ def _taken(tensor: Tensor, values: Any, index: Any) -> Any:
         if type(item) is _tensors[0]:
             item = near(item)
         elif type(item) is list:
-            item = np.array(item)
+            try:
+                item = np.array(item)
+            except ValueError:  # lists of several lengths, or of tensors: ours has the better words
+                return None
         elif type(item) is not _ndarray and type(item) not in _ITEMS:
             return None
         if type(item) is _ndarray:
@@ -457,13 +461,26 @@ def _taken(tensor: Tensor, values: Any, index: Any) -> Any:
         elif item is None and n_arrays:
             return None
         plain.append(item)
-    if values.size > config.small_elements:
-        first = plain[0]
-        if len(plain) > 1 or first.ndim != 1 or first.dtype.kind == "b":
-            return None
-        if first.size * (values.size // len(values)) > config.small_elements:
-            return None
+    limit = config.small_elements
+    if prod(shape) > limit and _selected(shape, plain) > limit:
+        return None
     return plain[0] if len(plain) == 1 else tuple(plain)
+
+
+def _selected(shape: tuple[int, ...], items: list[Any]) -> int:
+    """At most so many values are selected by integers, slices and arrays of integers or a mask."""
+    if any(item is None or item is Ellipsis for item in items):
+        return prod(shape)
+    n, axis = 1, 0
+    rest = 1
+    for item in items:
+        if type(item) is _ndarray:
+            n = max(n, item.size)
+            axis += item.ndim if item.dtype.kind == "b" else 1
+        else:
+            rest *= prod(shape[axis : axis + 1]) if type(item) is slice else 1
+            axis += 1
+    return n * rest * prod(shape[axis:])
 
 
 def gathered(tensor: Tensor, index: Any) -> Tensor | None:
@@ -472,7 +489,7 @@ def gathered(tensor: Tensor, index: Any) -> Tensor | None:
     if values is None or type(values) is not _ndarray or not values.ndim:
         return None
     try:
-        plain = _taken(tensor, values, index)
+        plain = taken(values.shape, index)
         found = None if plain is None else values[plain]
     except Exception:  # ours has the better words
         return None
@@ -539,7 +556,7 @@ def was_put(tensor: Tensor, index: Any, value: Any) -> bool:
     if values.size > limit:
         target = values[index]
         if type(target) is _ndarray:
-            if target.size > limit:
+            if target.size > limit and not is_hasty(tensor._cell.session, target.size):
                 return False
             values, index = target, ...
     token = _silence(_SILENT)
@@ -557,7 +574,7 @@ def _scattered(tensor: Tensor, values: np.ndarray, index: Any, value: Any) -> bo
     if not values.ndim:
         return False
     try:
-        plain = _taken(tensor, values, index)
+        plain = taken(values.shape, index)
         if plain is None:
             return False
         quietly(operator.setitem, values, plain, value)
@@ -577,12 +594,14 @@ def changed(
         return None
     if type(other) is _tensors[0]:
         other = seen(other)
-        if other is None or other.size > limit:
+        if other is None:
             return None
     elif type(other) not in _NUMBERS:
         return None
     values = _writeable(tensor)
-    if values is None or values.size > limit:
+    if values is None:
+        return None
+    if values.size > limit and not is_hasty(tensor._cell.session, values.size):
         return None
     token = _silence(_SILENT)
     try:

@@ -14,6 +14,7 @@ from infinitensor.api.near import UNKNOWN, at_hand, near, quietly
 from infinitensor.api.record import waits
 from infinitensor.api.small import small_kernel
 from infinitensor.api.tensor import Tensor, fresh
+from infinitensor.api.unplanned import is_hasty
 from infinitensor.api.version import Node, Version, user_site
 from infinitensor.config import config
 from infinitensor.ir.view import structure
@@ -151,6 +152,9 @@ class Quick:
                 inputs.append(version)
             if not is_large or session.closed:
                 return None
+            site = user_site()
+            if is_hasty(session, found.largest, site):
+                return None
             if session.dropped or session.graveyard:
                 session.drain()
             for version in inputs:
@@ -158,7 +162,6 @@ class Quick:
                     version.readers += 1
                     version.opened = None
             session.seq += 1
-            site = user_site()
             node = Node(
                 self.op,
                 found.call,

@@ -4,16 +4,21 @@ Planning takes about a millisecond a call, and pays when the plan is used again.
 change with every step never uses one again. So what is little work and has one memory is planned
 the second time it comes. Only calls that a plan would not cut, or that do not round by tiles, run
 so: bits do not depend on what ran before.
+
+Places of a program whose calls ran so twice are *hasty*: their shapes change, and somebody waits
+for each of their values. From then on they are not recorded, where their operands are at hand.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from infinitensor.api.small import small_kernel
+from infinitensor.api.version import user_site
 from infinitensor.config import config
 from infinitensor.engines.local import without_interrupts
 from infinitensor.ir.op import At
@@ -26,10 +31,14 @@ from infinitensor.tasking.write import put
 
 if TYPE_CHECKING:
     from infinitensor.api.evaluate import Bound
-    from infinitensor.api.version import Node, Version
+    from infinitensor.api.session import Session
+    from infinitensor.api.version import Node, Site, Version
+    from infinitensor.ir.op import Call, Op
 
 LITTLE = 1 << 22
 """Elements of all calls together, up to which no plan is made: below what is worth compiling."""
+MEDIUM = 1 << 19
+"""Elements that a call at a hasty place may have: what more cores would not gain much on."""
 LEAF = LEAF_ELEMENTS["cpu"]
 UNROUNDED = ("elementwise", "creation", "update", "gather")
 
@@ -41,30 +50,73 @@ def is_little(bound: Bound) -> bool:
         return False
     if bound.peek or not session.engine.mesh.is_one_memory:
         return False
-    work = sum(map(_elements, bound.nodes))
+    work = sum(_elements(node, node.shapes) for node in bound.nodes)
     room = session.engine.available_bytes(0)
     return (
         work <= LITTLE
         and sum(spec.n_bytes for spec in bound.specs) < room
         and all(version.host is not None for version in bound.leaves)
-        and all(map(_rounds_alike, bound.nodes))
+        and all(_rounds_alike(node.op, node.call, node.shapes) for node in bound.nodes)
     )
 
 
-def _elements(node: Node) -> int:
+Shapes = Sequence[tuple[int, ...]]
+
+
+def _elements(node: Node, shapes: Shapes) -> int:
     if node.op.kind == "update":
-        return prod(node.shapes[0] if node.region is None else node.shapes[1])
+        return prod(shapes[0] if node.region is None else shapes[1])
     return max(prod(node.call.form.sizes), *(spec.n_elements for spec in node.call.outs))
 
 
-def _rounds_alike(node: Node) -> bool:
+def _rounds_alike(op: Op, call: Call, shapes: Shapes) -> bool:
     """Whether a plan would leave the call in one piece, or its pieces do not show."""
-    if node.op.kind in UNROUNDED:
+    if op.kind in UNROUNDED:
         return True
-    volumes = [prod(shape) for shape in node.shapes] + [spec.n_elements for spec in node.call.outs]
-    if node.op.kind == "contraction":
+    volumes = [prod(shape) for shape in shapes] + [spec.n_elements for spec in call.outs]
+    if op.kind == "contraction":
         return min(volumes) < LEAF // 4 and max(volumes) <= LEAF
-    return _elements(node) <= LEAF and max(volumes) <= LEAF
+    return max(prod(call.form.sizes), *volumes) <= LEAF
+
+
+_places: dict[Any, int] = {}
+"""How often calls of a place in the program ran without a plan."""
+
+
+def _note_places(nodes: Sequence[Node]) -> None:
+    if len(_places) > 65536:
+        _places.clear()
+    for key in {node.site.key() for node in nodes}:
+        _places[key] = _places.get(key, 0) + 1
+
+
+def is_hasty(session: Session, n_elements: int, site: Site | None = None) -> bool:
+    """Whether a call of so many elements, made at this place, is better run than recorded."""
+    if not _places or n_elements > MEDIUM:
+        return False
+    if not config.small_elements or config.compile != "auto" or config.tile_elements:
+        return False
+    key = (site or user_site()).key()
+    return _places.get(key, 0) > 1 and session.engine.mesh.is_one_memory
+
+
+def runs_at_once(session: Session, op: Op, call: Call, shapes: Shapes, site: Site) -> bool:
+    """Whether a call on values at hand is made at a hasty place, with the bits of a plan."""
+    if not _places or op.whole or op.kind == "update":
+        return False
+    most = max(prod(call.form.sizes), *map(prod, shapes), *(s.n_elements for s in call.outs))
+    if not is_hasty(session, most, site) or not _rounds_alike(op, call, shapes):
+        return False
+    room = session.engine.available_bytes(0)
+    return 2 * sum(spec.n_bytes for spec in call.outs) < room
+
+
+def blank(session: Session, shape: tuple[int, ...], dtype: np.dtype[Any]) -> TileTable:
+    """Memory for a value: the ledger's, where it is not small."""
+    if prod(shape) <= config.small_elements:
+        return TileTable.of_host(np.empty(shape, dtype))
+    layout = canonical_layout(shape, session.engine.mesh, config.tile_elements)
+    return session.engine.blank(layout, shape, dtype)
 
 
 class AtOnce:
@@ -72,7 +124,6 @@ class AtOnce:
 
     def __init__(self, bound: Bound) -> None:
         self.bound = bound
-        self.engine = bound.session.engine
         self.tables: dict[int, TileTable] = {}
         self.reads = bound.inside_reads.copy()
         for version in bound.leaves:
@@ -82,6 +133,7 @@ class AtOnce:
 
     def run(self) -> None:
         """Run every call in recorded order; what was made stays made if one raises."""
+        _note_places(self.bound.nodes)
         with without_interrupts(), np.errstate(all="ignore"):
             for node, outs in zip(self.bound.nodes, self.bound.out_numbers, strict=True):
                 try:
@@ -104,7 +156,7 @@ class AtOnce:
             assert numbers[0] is not None
             self.tables[outs[0]] = self.updated(node, numbers, ins)
         else:
-            made = [self.blank(spec.shape, spec.dtype) for spec in node.call.outs]
+            made = [blank(self.bound.session, spec.shape, spec.dtype) for spec in node.call.outs]
             small_kernel(node.op, node.call)(ins, [table.whole for table in made])
             self.tables.update(zip(outs, made, strict=True))
         del ins
@@ -120,13 +172,6 @@ class AtOnce:
             return whole
         return take(whole, access, whole_box(shape), whole_box(whole.shape))
 
-    def blank(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> TileTable:
-        """Memory for a value: the ledger's, where it is not small."""
-        if prod(shape) <= config.small_elements:
-            return TileTable.of_host(np.empty(shape, dtype))
-        layout = canonical_layout(shape, self.engine.mesh, config.tile_elements)
-        return self.engine.blank(layout, shape, dtype)
-
     def updated(self, node: Node, numbers: list[int | None], ins: list[Any]) -> TileTable:
         """The next version of a base: in place where nothing else will read the one before."""
         base = numbers[0]
@@ -134,7 +179,7 @@ class AtOnce:
         table = self.tables[base]
         reads_itself = node.region is None and base in numbers[1:]
         if not self._may_use_up(base) or reads_itself or not table.whole.flags.writeable:
-            fresh = self.blank(table.whole.shape, table.dtype)
+            fresh = blank(self.bound.session, table.whole.shape, table.dtype)
             fresh.whole[...] = table.whole
             table = fresh
         out = table.whole
