@@ -731,7 +731,8 @@ def in_place(tensor: Tensor, name: str, other: Any) -> Tensor:
     if tensor._is_value:  # a scalar in NumPy: `x[0] += 1.5` computes, then writes and casts
         return call_op(name, tensor, other)  # type: ignore[no-any-return]
     _check_writable_operand(tensor)
-    settle(tensor, tensor.shape, None)
+    settle(tensor, tensor.shape, other)
+    settle(tensor, tensor.shape, None)  # where the other is still much work
     if not (_is_tensor(other) or isinstance(other, bool | int | float | complex)):
         other = np.asarray(other)
     if name == "matmul":
