@@ -1,8 +1,9 @@
 """Large programs on a GPU against torch, torch.compile, CuPy, JAX: python -m benchmarks.bench_gpu.
 
-Each case is a process of its own in which all libraries take turns on the same operands, made on
-the GPU (the card is not shared, so processes would only cost start-up time). `--cold` measures the
-first call of a fresh process with empty caches, for us and for torch.compile.
+Each case and peer is a process of its own, in which we and the peer take turns on the same
+operands, made on the GPU. (With all libraries in one process every one of them gets slower, those
+with most Python the most.) `--cold` measures the first call of a fresh process with empty caches, for us and
+for torch.compile.
 """
 
 from __future__ import annotations
@@ -219,37 +220,33 @@ def total(made: Any) -> float:
 # One case in a process ----------------------------------------------------------------------------
 
 
-def work(name: str, peers: Sequence[str], n_pairs: int) -> dict[str, Any]:
-    """All libraries in turns: warm seconds of each turn, by library."""
+def work(name: str, peer: str, n_pairs: int) -> dict[str, Any]:
+    """We and a peer in turns: warm seconds of each turn, by library."""
     import torch
 
     torch.set_grad_enabled(False)
     program = CASES[name][0]
     given = operands(name)
     calls: dict[str, Callable[[], Any]] = {}
-    record: dict[str, Any] = {"case": name, "cold_s": {}, "value": {}, "failed": {}, "bytes": {}}
-    for peer in (US, *peers):
-        try:
-            calls[peer] = caller(peer, program, given)
-            begun = time.perf_counter()
-            made = calls[peer]()
-            record["cold_s"][peer] = time.perf_counter() - begun
-            record["value"][peer] = total(made)
-            del made
-            torch.cuda.reset_peak_memory_stats()
-            held = torch.cuda.memory_allocated()
-            calls[peer]()
-            record["bytes"][peer] = torch.cuda.max_memory_allocated() - held
-        except Exception as error:
-            record["failed"][peer] = f"{type(error).__name__}: {error}"[:300]
-            calls.pop(peer, None)
-    record["warm_s"] = {peer: [] for peer in calls}
+    record: dict[str, Any] = {"cold_s": {}, "value": {}, "bytes": {}, "warm_s": {}}
+    for one in (US, peer):
+        calls[one] = caller(one, program, given)
+        begun = time.perf_counter()
+        made = calls[one]()
+        record["cold_s"][one] = time.perf_counter() - begun
+        record["value"][one] = total(made)
+        del made
+        torch.cuda.reset_peak_memory_stats()
+        held = torch.cuda.memory_allocated()
+        calls[one]()
+        record["bytes"][one] = torch.cuda.max_memory_allocated() - held
+        record["warm_s"][one] = []
     order = list(calls)
     for turn in range(n_pairs):
-        for peer in order if turn % 2 == 0 else order[::-1]:
+        for one in order if turn % 2 == 0 else order[::-1]:
             begun = time.perf_counter()
-            calls[peer]()
-            record["warm_s"][peer].append(time.perf_counter() - begun)
+            calls[one]()
+            record["warm_s"][one].append(time.perf_counter() - begun)
     return record
 
 
@@ -275,7 +272,7 @@ def _child(arguments: list[str], environment: dict[str, str]) -> dict[str, Any]:
     )  # fmt: skip
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if not lines:
-        return {"failed": {US: done.stderr[-600:]}, "warm_s": {}}
+        return {"failed": done.stderr[-600:]}
     answer: dict[str, Any] = json.loads(lines[-1])
     return answer
 
@@ -283,30 +280,29 @@ def _child(arguments: list[str], environment: dict[str, str]) -> dict[str, Any]:
 HEAD = "| case | us, ms | best peer, ms | us / best [95 %] | all, ms |\n|---|---|---|---|---|"
 
 
-def row(record: dict[str, Any]) -> str:
-    """One line of the table."""
-    warm = record["warm_s"]
-    same = record.get("value", {})
-    if US not in warm:
-        return f"| {record.get('case')} | failed: {record['failed']} | | | |"
-    peers = {
-        peer: times
-        for peer, times in warm.items()
-        if peer != US and abs(same[peer] - same[US]) <= CHECK_TOLERANCE * abs(same[US])
-    }
-    texts = {p: f"{p} {statistics.median(t) * 1e3:.3g}" for p, t in warm.items() if p != US}
-    odd = [f"{p} (other values)" for p in texts if p not in peers]
-    odd += [f"{p} failed" for p in record["failed"]]
-    ours = statistics.median(warm[US]) * 1e3
-    everyone = ", ".join([*texts.values(), *odd])
-    if not peers:
-        return f"| {record['case']} | {ours:.3g} | | | {everyone} |"
-    best = min(peers, key=lambda peer: statistics.median(peers[peer]))
-    ratio, low, high = median_ratio(warm[US], peers[best])
-    return (
-        f"| {record['case']} | {ours:.3g} | {best} {statistics.median(peers[best]) * 1e3:.3g} | "
-        f"{ratio:.2f} [{low:.2f}, {high:.2f}] | {everyone} |"
-    )
+def row(name: str, records: dict[str, dict[str, Any]]) -> str:
+    """One line of the table: by peer, what we and it took in turns."""
+    texts = []
+    best = None
+    for peer, record in records.items():
+        if "failed" in record:
+            texts.append(f"{peer} failed")
+            continue
+        ours, theirs = record["warm_s"][US], record["warm_s"][peer]
+        text = f"{peer} {statistics.median(theirs) * 1e3:.3g}"
+        same = record["value"]
+        if abs(same[peer] - same[US]) > CHECK_TOLERANCE * abs(same[US]):
+            texts.append(f"{text} (other values)")
+            continue
+        ratio, low, high = median_ratio(ours, theirs)
+        texts.append(f"{text}: {ratio:.2f} [{low:.2f}, {high:.2f}]")
+        if best is None or statistics.median(theirs) < statistics.median(best[1]):
+            best = (ours, theirs, text, f"{ratio:.2f} [{low:.2f}, {high:.2f}]")
+    if best is None:
+        return f"| {name} | | | | {', '.join(texts)} |"
+    ours, _, text, ratio_text = best
+    took = f"{statistics.median(ours) * 1e3:.3g}"
+    return f"| {name} | {took} | {text} | {ratio_text} | {', '.join(texts)} |"
 
 
 def main() -> int:
@@ -319,8 +315,7 @@ def main() -> int:
     parser.add_argument("--cold-of", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.case:
-        peers = [p for p in CASES[args.case][3] if args.peers is None or p in args.peers]
-        print(json.dumps(work(args.case, peers, args.pairs)), flush=True)
+        print(json.dumps(work(args.case, args.peers[0], args.pairs)), flush=True)
         return 0
     if args.cold_of:
         name, peer = args.cold_of
@@ -334,14 +329,15 @@ def main() -> int:
     print(HEAD)
     with (RESULTS / "bench_gpu.jsonl").open("a") as lines:
         for name in names:
-            chosen = [] if args.peers is None else ["--peers", *args.peers]
-            record = _child(["--case", name, "--pairs", str(args.pairs), *chosen], {})
-            if args.cold:
-                fresh = {p: cold(name, p) for p in (US, "torch.compile") if p in record["cold_s"]}
-                record["fresh_s"] = fresh
-            record |= machine()
-            lines.write(json.dumps(record) + "\n")
-            print(row(record), record.get("fresh_s", ""), flush=True)
+            peers = [p for p in CASES[name][3] if args.peers is None or p in args.peers]
+            records = {
+                p: _child(["--case", name, "--pairs", str(args.pairs), "--peers", p], {})
+                for p in peers
+            }
+            fresh = {p: cold(name, p) for p in (US, "torch.compile")} if args.cold else {}
+            found = {"case": name, "peers": records, "fresh_s": fresh, **machine()}
+            lines.write(json.dumps(found) + "\n")
+            print(row(name, records), fresh or "", flush=True)
     return 0
 
 
