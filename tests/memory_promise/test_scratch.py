@@ -215,6 +215,7 @@ def large(rng: np.random.Generator) -> dict[str, list[Any]]:
         "_topk_largest": [(x, 10), (x.astype(np.float32), 250), (values("uint8"), 3)],
         "_ensured": [(x, x < 9, "ValueError", ""), (x, np.ones(1, bool), "ValueError", "")],
         "_count": [(values("int64").reshape(-1), 9), (values("int64").reshape(-1), 100_000)],
+        "_count_and_ends": [(values("int64").reshape(-1), 9)],
         "_rank_counts": [
             (x, np.zeros((len(x), 2, 2), np.int64), 51, 13),
             (x.astype(np.float16), np.zeros((len(x), 1, 2), np.int64), 0, 8),

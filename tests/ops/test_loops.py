@@ -61,6 +61,15 @@ PROGRAMS: dict[str, Any] = {
     "interp": (lambda xp: xp.interp(X, POINTS, POINTS**2), np.interp(X, POINTS, POINTS**2)),
     "bincount": (lambda xp: xp.bincount(INTEGERS), np.bincount(INTEGERS)),
     "sums": (lambda xp: xp.bincount(INTEGERS, INTEGERS), np.bincount(INTEGERS, INTEGERS)),
+    "argmax of columns": (
+        lambda xp: xp.argmax(X.reshape(60, 5), 0),
+        np.argmax(X.reshape(60, 5), 0),
+    ),
+    "argmin of columns": (
+        lambda xp: xp.argmin(INTEGERS.reshape(10, 6, 5), 1),
+        np.argmin(INTEGERS.reshape(10, 6, 5), 1),
+    ),
+    "unique integers": (lambda xp: xp.unique(INTEGERS - 3), np.unique(INTEGERS - 3)),
     "histogram": (
         lambda xp: xp.histogram(X, 7, (-1, 1))[0],
         np.histogram(X, 7, (-1, 1))[0],

@@ -10,6 +10,29 @@ int64_t count_values(const T *x, int64_t n, int64_t n_counts, int64_t *counts) {
     return 0;
 }
 
+/* As count_values; the smallest and the largest value of all go into `ends`. Of those that are counted the counts
+   tell, which costs less than comparing. */
+int64_t count_and_ends(const T *x, int64_t n, int64_t n_counts, int64_t *counts, int64_t *ends) {
+    int64_t least = INT64_MAX, most = INT64_MIN;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t v = (uint64_t)x[i];
+        if (v < (uint64_t)n_counts) {
+            counts[v]++;
+            continue;
+        }
+        least = x[i] < least ? x[i] : least;
+        most = x[i] > most ? x[i] : most;
+    }
+    for (int64_t v = 0; v < n_counts; v++)
+        if (counts[v]) {
+            least = v < least ? v : least;
+            most = v > most ? v : most;
+        }
+    ends[0] = least;
+    ends[1] = most;
+    return 0;
+}
+
 int64_t sum_weights(const T *x, int64_t n, int64_t n_counts, double *sums, const double *weights) {
     for (int64_t i = 0; i < n; i++) {
         uint64_t v = (uint64_t)x[i];

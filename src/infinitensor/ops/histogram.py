@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.dtypes import int64, result_type
-from infinitensor.ir.op import AxisForm, Call, Spec
+from infinitensor.ir.op import AxisForm, Call, Combine, Spec
 from infinitensor.ops.check import is_on_host, known
 from infinitensor.ops.loops import loop
 from infinitensor.ops.reduction import plain_combine
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     Edges = np.ndarray[Any, Any]
 
 FLOAT = np.dtype(np.float64)
+FEW = 4096
+"""So many counts are made while the largest value is looked for: it is mostly among them."""
 
 
 # --- counts -----------------------------------------------------------------------------------
@@ -96,6 +98,40 @@ def _count(x: Spec, n: int) -> Call:
 def _count_weighted(x: Spec, weights: Spec, n: int) -> Call:
     """The sum of the weights of each of 0 .. n - 1; other values are left out."""
     return _count_call(n, FLOAT, x, weights)
+
+
+def _ends_kernel(xp: Any, x: Any, axes: Any, n: int) -> tuple[Any, Any]:
+    count = loop("histogram", "count_and_ends", x.dtype) if xp is np else None
+    if count is not None:
+        number, ends = np.zeros(n, int64), np.empty(2, int64)
+        count(np.ascontiguousarray(x), x.size, n, number, ends)
+        return number, ends
+    ends = xp.stack([x.min(), x.max()])
+    return (*_count_kernel(xp, x, axes=axes, n=n), ends)
+
+
+def _merge_ends(xp: Any, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, Any]:
+    (count_a, ends_a), (count_b, ends_b) = a, b
+    low, high = xp.minimum(ends_a, ends_b), xp.maximum(ends_a, ends_b)
+    return count_a + count_b, xp.stack([low[0], high[1]])
+
+
+@op(
+    "_count_and_ends",
+    "reduction",
+    "x",
+    kernel=_ends_kernel,
+    combine=Combine("counts and ends", _merge_ends, exact=True),
+    scratch_bytes=_count_scratch,
+    cost=4.0,
+    cases=lambda rng: _counted(rng)[:2],
+    oracle=lambda x, n: (_count_oracle(x, n), np.stack([x.min(), x.max()])),
+    same="equal",
+)
+def _count_and_ends(x: Spec, n: int) -> Call:
+    """How often each of 0 .. n - 1 occurs in a line of int64, and the ends of its values."""
+    form = AxisForm((x.shape[0], n, 2), ((0,),), ((1,), (2,)), frozenset((1, 2)))
+    return Call(form, (Spec((n,), int64), Spec((2,), int64)), (("n", n),), (), (int64, int64))
 
 
 def counts(xp: Any, x: Any, n: int, weights: Any = None) -> Any:
@@ -194,13 +230,18 @@ def bincount(xp: Any, x: Any, weights: Any = None, minlength: int = 0) -> Any:
         weights = _real_weights("bincount", weights)
         if tuple(weights.shape) != (n,):
             raise ValueError("The weights and list don't have the same length.")
-    x = x.astype(int64)
-    low, high = _ends(xp, x) if n else (0, -1)
-    if low < 0:
-        raise ValueError("'list' argument must have no negative elements")
     if not n:  # NumPy's counts of nothing are integers, weights or not
         return xp.zeros((minlength,), dtype=int64)
-    return counts(xp, x, max(int(high) + 1, minlength), weights)
+    x = x if x.dtype == int64 else x.astype(int64)
+    guess = max(FEW, minlength)
+    guess = 0 if guess >= 2 * xp.block(guess) else guess
+    found, ends = xp._count_and_ends(x, guess)
+    low, high = xp.force(ends)
+    if low < 0:
+        raise ValueError("'list' argument must have no negative elements")
+    size = max(int(high) + 1, minlength)
+    fits = weights is None and size <= guess
+    return found[:size] if fits else counts(xp, x, size, weights)
 
 
 def _real_weights(name: str, weights: Any) -> Any:

@@ -1,7 +1,7 @@
 """Sets: the distinct values of an array, and which of them two arrays share.
 
 All are made by sorting: equal values are neighbours then. How many there are is a shape, so the
-sorted values are computed and counted now.
+sorted values are computed and counted now. Many integers of a small range are counted instead.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.dtypes import int64, kind_of, result_type
+from infinitensor.ops.histogram import FEW
+from infinitensor.ops.histogram import counts as tally
 from infinitensor.ops.mask import count_pass
 from infinitensor.ops.registry import program
 
@@ -52,6 +54,10 @@ def _distinct(
     """The distinct values of a line, or the distinct rows of a matrix."""
     n = x.shape[0]
     rows = len(x.shape) > 1
+    if not rows and not index and kind_of(x.dtype) in "iu" and n >= 2 * xp.block(n):
+        found = _counted(xp, x, inverse=inverse)
+        if found is not None:
+            return found if counts else found._replace(counts=None)
     order = None
     if rows:  # the first column is the most significant key
         order = xp.lexsort(x.T[::-1]) if x.shape[1] else xp.arange(n)
@@ -74,6 +80,27 @@ def _distinct(
         back,
         spans,
     )
+
+
+def _counted(xp: Any, x: Any, *, inverse: bool) -> Distinct | None:
+    """The distinct integers of a line by how often each occurs; None where they lie far apart."""
+    wide = x if x.dtype == int64 else x.astype(int64)
+    number, ends = xp._count_and_ends(wide, min(FEW, xp.block(FEW)))
+    low, high = map(int, xp.force(ends))
+    size = high - low + 1
+    if size > x.shape[0] or size >= 2 * xp.block(size):
+        return None
+    if low >= 0 and high < number.shape[0]:
+        number = number[low : high + 1]
+    else:
+        number = tally(xp, wide - low, size)
+    occurs = number > 0
+    blocks = count_pass(xp, occurs)
+    back = None
+    if inverse:
+        back = xp._take(xp.cumsum(occurs) - 1, [wide - low], (0,), 0)
+    values = (xp._nonzero_fill(occurs, *blocks) + low).astype(x.dtype)
+    return Distinct(values, None, back, xp._mask_select(number, occurs, *blocks))
 
 
 def _distinct_of_all(xp: Any, x: Any, **asked: bool) -> Distinct:
@@ -121,7 +148,7 @@ def unique(
 
     With an axis: the distinct slices along it. On request also where each is found first, which
     one each element is, and how often each occurs. How many there are is a shape: the array is
-    sorted and counted now.
+    sorted, or its integers are counted, now.
 
     >>> import infinitensor as it
     >>> it.unique(it.asarray([3, 1, 3, 2])).numpy().tolist()
