@@ -2,8 +2,8 @@
 
 Each case and peer is a process of its own, in which we and the peer take turns on the same
 operands, made on the GPU. (With all libraries in one process every one of them gets slower, those
-with most Python the most.) `--cold` measures the first call of a fresh process with empty caches, for us and
-for torch.compile.
+with most Python the most.) `--cold` measures the first call of a fresh process with empty caches,
+for us and for torch.compile.
 """
 
 from __future__ import annotations
@@ -98,6 +98,14 @@ def matmul(xp: Any, x: Any, y: Any) -> Any:
     return x @ y
 
 
+def layers(xp: Any, x: Any, weights: Any) -> Any:
+    """Many small kernels: what counts is how fast they are started."""
+    zero = xp.zeros_like(x)
+    for _ in range(20):
+        x = xp.maximum(x @ weights, zero) * 0.5 + x
+    return x
+
+
 # name: (program, shapes, dtype, peers that make sense)
 CASES: dict[str, tuple[Callable[..., Any], list[list[int]], str, Sequence[str]]] = {
     "chain with sum 5e8": (chain_sum, [[500_000_000]] * 2, "float32", PEERS),
@@ -112,6 +120,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[list[int]], str, Sequence[str]]]
     "cumsum 5e8": (cumsum, [[500_000_000]], "float32", ("torch", "cupy", "jax")),
     "mask 1e8": (mask, [[100_000_000]], "float32", ("torch", "cupy")),
     "FFT 2**28": (fft, [[1 << 28]], "complex64", ("torch", "cupy", "jax")),
+    "20 layers of 256x256": (layers, [[256, 256]] * 2, "float32", PEERS),
     "matmul 16384": (matmul, [[16384, 16384]] * 2, "float32", ("torch", "cupy", "jax")),
 }  # fmt: skip
 
@@ -128,6 +137,8 @@ def operands(name: str) -> list[Any]:
     ]
     if name.startswith(("Newton", "FFT")):
         made[0].sub_(0.6)
+    if "layers" in name:
+        made[1].mul_(0.001)
     if name.startswith("Newton"):
         made[2].mul_(0.01)
     return [x.to(getattr(torch, dtype)) for x in made]

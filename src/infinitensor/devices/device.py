@@ -52,6 +52,9 @@ class Device(Protocol):
     def running(self) -> Any:
         """Context in which kernels of this device are started."""
 
+    def record(self, work: Callable[[], None]) -> Callable[[], None] | None:
+        """A call that starts again what `work` starts here; None where that cannot be had."""
+
     def synchronize(self) -> None:
         """Wait until everything started here is done."""
 
@@ -100,6 +103,10 @@ class CpuDevice:
     def running(self) -> Any:
         """Nothing to set up."""
         return contextlib.nullcontext()
+
+    def record(self, work: Callable[[], None]) -> Callable[[], None] | None:
+        """Kernels run at once: there is nothing to start again."""
+        return None
 
     def synchronize(self) -> None:
         """Kernels are done when they return."""
@@ -180,6 +187,27 @@ class CudaDevice:
             return _ALREADY
         return _Switched(self._stream)
 
+    def record(self, work: Callable[[], None]) -> Callable[[], None] | None:
+        """A call that starts again what `work` starts on our stream; None where it cannot be.
+
+        While it is recorded nothing runs. (A kernel that waits for the GPU cannot be recorded.)
+        """
+        import torch
+
+        make: Any = torch.cuda.CUDAGraph
+        graph = make()
+        with self.running():
+            try:
+                graph.capture_begin(capture_error_mode="thread_local")
+                try:
+                    work()
+                finally:
+                    graph.capture_end()
+            except (RuntimeError, AssertionError):
+                return None
+        replay: Callable[[], None] = graph.replay
+        return replay
+
     def synchronize(self) -> None:
         """Wait for our stream."""
         self._stream.synchronize()
@@ -226,6 +254,10 @@ class NullDevice:
     def running(self) -> Any:
         """Nothing to set up."""
         return contextlib.nullcontext()
+
+    def record(self, work: Callable[[], None]) -> Callable[[], None] | None:
+        """There are no kernels."""
+        return None
 
     def synchronize(self) -> None:
         """Nothing is running."""

@@ -101,6 +101,14 @@ class Directory:
         """A lost tile is being made again."""
         self._lost.discard(tile)
 
+    def state(self) -> tuple[list[int], dict[int, Any], int_array[int]]:
+        """What lies where now, to come back to."""
+        return self.holder.copy(), self._at_home.copy(), self._versions[:]
+
+    def restore(self, state: tuple[list[int], dict[int, Any], int_array[int]]) -> None:
+        """As it was."""
+        self.holder, self._at_home, self._versions = state
+
     def clear(self) -> None:
         """Let go of everything."""
         self.buffers = []

@@ -1,0 +1,89 @@
+"""Programs of several small kernels on a GPU, started at once when they come again.
+
+To start a kernel takes the host longer than a small kernel runs. A program that runs on the same
+memory with the same scalars as before starts the same kernels; the device can record them once and
+start all of them by one call. Which memory that is shows when a run has taken all its buffers.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from infinitensor.devices import Device
+    from infinitensor.ir.tasks import Program
+
+LEAST_TASKS = 4
+"""Tasks from which recording them is worth it."""
+MOST_SCRATCH = 1 << 20
+"""Scratch, in bytes, of a program that may be recorded: a recording holds it while it lives."""
+RECORDINGS = 4
+"""Recordings kept of a program: a loop goes round between a few sets of buffers."""
+MEMORIES = 64
+"""Sets of buffers that are remembered, and after which a program is no longer looked at."""
+FAILURES = 3
+"""Recordings that fail in a process before none is tried any more."""
+
+_failures = [0]
+
+
+class Recording(NamedTuple):
+    """Kernels that start again, and the bytes that they move between devices."""
+
+    start: Callable[[], None]
+    moved_bytes: int
+
+
+class Replays:
+    """The recordings of a program, by memory and scalars."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[Any, Recording | None] = OrderedDict()
+        self._n_missed = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether looking is in vain."""
+        return self._n_missed > MEMORIES or _failures[0] >= FAILURES
+
+    def find(self, key: Any) -> Recording | None:
+        """The recording of a run like this, if there is one."""
+        found = self._seen.get(key)
+        if found is not None:
+            self._seen.move_to_end(key)
+            self._n_missed = 0
+        else:
+            self._n_missed += 1
+        return found
+
+    def is_seen(self, key: Any) -> bool:
+        """Whether a run like this has come before; from now on it has."""
+        if key in self._seen:
+            return True
+        self._seen[key] = None
+        while len(self._seen) > MEMORIES:
+            self._seen.popitem(last=False)
+        return False
+
+    def keep(self, key: Any, recording: Recording | None) -> None:
+        """Keep a recording; None: it failed."""
+        if recording is None:
+            _failures[0] += 1
+            self._n_missed = MEMORIES + 1
+            return
+        self._seen[key] = recording
+        held = [k for k, one in self._seen.items() if one is not None]
+        for k in held[:-RECORDINGS]:
+            self._seen[k] = None
+
+
+def replays_of(program: Program, n_tasks: int, devices: Sequence[Device]) -> Replays | None:
+    """Where recordings of a program are kept; None if it is not worth one, or not on one GPU."""
+    gpus = {device.name.split("#")[0] for device in devices}
+    if devices[0].kind != "cuda" or len(gpus) > 1 or n_tasks < LEAST_TASKS:
+        return None
+    scratch = max(family.scratch_bytes for family in program.graph.families)
+    return Replays() if scratch <= MOST_SCRATCH else None
