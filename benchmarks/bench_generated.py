@@ -1,11 +1,14 @@
-"""Generated code on CPUs: python -m benchmarks.bench_generated [--only softmax] [--peers numpy].
+"""Generated code on CPUs: python -m benchmarks.bench_generated [--only softmax] [--peers jax].
 
 Programs of elementwise work, reductions and stencils, written once in NumPy's words; torch.compile
-gets the same function. Operands are in memory, results are left where they are made.
+and JAX get the same functions. Operands are in memory, results are left where they are made.
+`--peers numpy torch torch.compile jax --pairs 15 --fresh 1` is the whole table (10 minutes or so;
+a peer that is not installed is left out); `torch.compile` needs a C++ compiler.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +28,17 @@ PEERS: dict[str, dict[str, str]] = {
     "torch": {"OMP_NUM_THREADS": CORES, "MKL_NUM_THREADS": CORES},
     "torch.compile": {"OMP_NUM_THREADS": CORES, "MKL_NUM_THREADS": CORES},
 }
+if importlib.util.find_spec("jax") is not None:
+    PEERS["jax"] = {"JAX_PLATFORMS": "cpu"}
 CASES: list[dict[str, Any]] = [
     {"name": "chain with sum", "shapes": [[100_000_000]], "dtype": "float32"},
     {"name": "Black-Scholes", "shapes": [[20_000_000]] * 3, "dtype": "float32"},
     {"name": "softmax rows", "shapes": [[20_000, 1000]], "dtype": "float32"},
     {"name": "layer norm", "shapes": [[20_000, 1000]], "dtype": "float32"},
     {"name": "mean and variance", "shapes": [[100_000_000]], "dtype": "float32"},
+    {"name": "rows of length one", "shapes": [[20_000, 1000]], "dtype": "float32"},
+    {"name": "nearest center", "shapes": [[200_000, 64], [100, 64]], "dtype": "float32"},
+    {"name": "n-body", "shapes": [[4000, 3], [4000]], "dtype": "float32"},
     {"name": "column means", "shapes": [[200_000, 100]], "dtype": "float32"},
     {"name": "jacobi 700", "shapes": [[700, 700]], "dtype": "float64"},
     {"name": "jacobi 2800", "shapes": [[2800, 2800]], "dtype": "float64"},
@@ -68,6 +76,23 @@ def layer_norm(xp: Any, x: Any) -> Any:
     return (x - mean[:, None]) / xp.sqrt(variance + 1e-5)[:, None]
 
 
+def rows_of_length_one(xp: Any, x: Any) -> Any:
+    return x / xp.sqrt((x * x).sum(1))[:, None]
+
+
+def nearest_center(xp: Any, x: Any, centers: Any) -> Any:
+    """The assignment of k-means, and how far it is in all."""
+    far = (centers * centers).sum(1) - 2 * (x @ centers.T)
+    return far.argmin(1), xp.amin(far, 1).sum()
+
+
+def n_body(xp: Any, position: Any, mass: Any) -> Any:
+    """The accelerations of bodies that attract each other."""
+    apart = position[:, None, :] - position[None, :, :]
+    pull = mass[None, :] * ((apart * apart).sum(-1) + 1e-4) ** -1.5
+    return (apart * pull[:, :, None]).sum(1)
+
+
 def variance_of(xp: Any, x: Any, axis: Any = None) -> Any:
     return xp.var(x, axis, correction=0) if xp.__name__ == "torch" else x.var(axis)
 
@@ -93,6 +118,9 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "softmax rows": softmax_rows,
     "layer norm": layer_norm,
     "mean and variance": mean_and_variance,
+    "rows of length one": rows_of_length_one,
+    "nearest center": nearest_center,
+    "n-body": n_body,
     "column means": column_means,
     "jacobi 700": jacobi,
     "jacobi 2800": jacobi,
@@ -100,24 +128,32 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
 
 
 def step(xp: Any, x: Any) -> Any:
-    """One step of jacobi, for torch.compile: it would unroll a hundred."""
+    """One step of jacobi, for compilers: they would unroll a hundred."""
     around = x[1:-1, :-2] + x[1:-1, 2:] + x[2:, 1:-1] + x[:-2, 1:-1]
+    if xp.__name__ == "jax.numpy":
+        return x.at[1:-1, 1:-1].set(0.25 * around)
     x[1:-1, 1:-1] = 0.25 * around
     return x
 
 
-def compiled(xp: Any, program: Callable[..., Any]) -> Callable[..., Any]:
+def compiled(xp: Any, compiler: Any, program: Callable[..., Any]) -> Callable[..., Any]:
+    once = compiler(lambda *arrays: (step if program is jacobi else program)(xp, *arrays))
     if program is not jacobi:
-        made: Callable[..., Any] = xp.compile(program)
-        return made
-    once = xp.compile(step)
+        return lambda xp, *arrays: once(*arrays)
 
     def steps(xp: Any, x: Any) -> Any:
         for _ in range(STEPS):
-            once(xp, x)
+            x = once(x)
         return x
 
     return steps
+
+
+def with_jax(arrays: list[Any], device: str) -> tuple[Any, list[Any], Callable[[Any], None]]:
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    return jax.numpy, [jax.device_put(array) for array in arrays], jax.block_until_ready
 
 
 def setup(
@@ -127,11 +163,15 @@ def setup(
     rng = np.random.default_rng(0)
     arrays = [rng.random(shape, dtype=case["dtype"]) + 0.5 for shape in case["shapes"]]
     arrays = [array.astype(case["dtype"], copy=False) for array in arrays]
-    make = {"numpy": with_numpy, "infinitensor": with_us}.get(peer, with_torch)
-    xp, ours, finish = make(arrays, device)
+    makers = {"numpy": with_numpy, "infinitensor": with_us, "jax": with_jax}
+    xp, ours, finish = makers.get(peer, with_torch)(arrays, device)
     program = PROGRAMS[case["name"]]
     if peer == "torch.compile":
-        program = compiled(xp, program)
+        program = compiled(xp, xp.compile, program)
+    elif peer == "jax":
+        import jax
+
+        program = compiled(xp, jax.jit, program)
     last: list[Any] = []
 
     def run() -> None:

@@ -247,14 +247,17 @@ def measure(
     device: str = "cpu",
     n_pairs: int = 16,
     n_fresh: int = 4,
-    only: str | None = None,
+    only: Sequence[str] = (),
 ) -> Iterator[dict[str, Any]]:
     """One record for each case and peer, as they are done."""
     module = importlib.import_module(f"benchmarks.{question}")
     for case in module.CASES:
-        if only and only not in case["name"]:
+        if only and not any(part in case["name"] for part in only):
             continue
         for peer in peers:
+            if peer not in module.PEERS:
+                print(f"{peer} is not installed", file=sys.stderr)
+                continue
             yield one_record(question, case, us, peer, device, n_pairs, n_fresh)
 
 
@@ -361,7 +364,7 @@ def main(question: str, argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--gpu", action="store_true", help="on cuda; the peer is torch there")
     parser.add_argument("--pairs", type=int, default=16)
     parser.add_argument("--fresh", type=int, default=4, help="processes a side")
-    parser.add_argument("--only", help="cases whose name contains this")
+    parser.add_argument("--only", nargs="+", default=(), help="cases whose name contains one")
     parser.add_argument("--name", help="of the files under results/")
     args = parser.parse_args(argv)
     device = "cuda" if args.gpu else "cpu"
