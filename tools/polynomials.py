@@ -80,7 +80,7 @@ BOUNDS = {"f64": mpf(2) ** -57, "f32": mpf(2) ** -28, "short": mpf(2) ** -29}
 ONLY = {
     "f32": ("EXP", "EXP2", "LOG1", "SIN", "COS", "TANH"),
     "f64": tuple(name for name in FITS if name != "LOG1"),
-    "short": ("LOG1",),
+    "short": ("LOG1", "EXP"),
 }
 
 

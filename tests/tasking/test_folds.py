@@ -58,6 +58,26 @@ def test_reductions_of_computed_values_are_numpys(kind: Any, axis: Any) -> None:
         assert it.stats()["eager_fallbacks"] == 0
 
 
+@pytest.mark.parametrize("tile", [0, 50, 1000])
+@pytest.mark.parametrize("shape", [(40, 50, 3), (30, 2, 5), (2, 70, 3, 2), (400, 3)], ids=str)
+def test_a_short_last_axis_is_reduced_or_kept_around_a_longer_one(
+    shape: tuple[int, ...], tile: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(it.config, "tile_elements", tile)
+    rng = np.random.default_rng(7)
+    x, y = rng.standard_normal(shape), rng.standard_normal(shape[-1])
+    axes = [None, *range(len(shape)), tuple(range(1, len(shape)))]
+    with it.init("cpu"):
+        for axis in axes:
+            got = reductions(it, it.asarray(x), it.asarray(y), axis)
+            it.compute(*got)
+            for mine, wanted in zip(got, reductions(np, x, y, axis), strict=True):
+                assert mine.shape == wanted.shape
+                np.testing.assert_allclose(mine.numpy(), wanted, 1e-11, 1e-12)
+        kept = it.asarray(x) * 2 + it.asarray(y)
+        np.testing.assert_array_equal(kept.numpy(), x * 2 + y)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_one_odd_value_shows_in_every_reduction_as_in_numpy(value: float) -> None:
     x = np.linspace(-1, 1, 5000)
@@ -79,6 +99,7 @@ def test_bits_do_not_depend_on_the_tile(axis: Any, monkeypatch: pytest.MonkeyPat
             made = [
                 it.sum(t * 2 + 1, axis=axis), it.var(t * t, axis=axis),
                 it.mean(t - t[0], axis=axis), it.sum(t.T * 2 - 1, axis=axis),
+                it.sum(it.reshape(t, (70_000, 5, 3)) * 2 + 1, axis=axis),
             ]  # fmt: skip
             it.compute(*made)
             found.append([m.numpy().tobytes() for m in made])

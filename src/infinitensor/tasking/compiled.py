@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from infinitensor.tasking.folds import Fold
     from infinitensor.tasking.generate import Input, Part
 
+LEAST_ROW = 16
+"""Elements of a row from which a loop over it is worth its beginning and end."""
+
 
 @lru_cache(maxsize=1024)
 def compiled_kernel(
@@ -28,14 +31,15 @@ def compiled_kernel(
     n_outs: int,
     folds: tuple[Fold, ...] = (),
     axes: tuple[int, ...] = (),
+    inner: int = -1,
 ) -> Compiled:
     """The steps of a group in one pass; compiled at its first call."""
-    return Compiled(parts, inputs, n_outs, folds, axes)
+    return Compiled(parts, inputs, n_outs, folds, axes, inner)
 
 
 class Compiled:
     """`compiled(ins, outs, shape)`: behind the outputs come the partial results of folds, without
-    the reduced axes (counted from the last)."""
+    the reduced axes. These and the axis of the inner loop are counted from the last."""
 
     def __init__(
         self,
@@ -44,9 +48,10 @@ class Compiled:
         n_outs: int,
         folds: tuple[Fold, ...],
         axes: tuple[int, ...],
+        inner: int,
     ) -> None:
         self.source = source_of(parts, inputs, n_outs, folds)
-        self.inputs, self.folds, self.axes = inputs, folds, axes
+        self.inputs, self.folds, self.axes, self.inner = inputs, folds, axes, inner
         self.scalars = [k for k, given in enumerate(inputs) if given.scalar]
         kinds = ["d" if inputs[k].dtype.kind == "f" else "q" for k in self.scalars]
         self.packer = struct.Struct("".join(kinds))
@@ -76,7 +81,7 @@ class Compiled:
         if found is None:
             if len(self.walks) > 64:
                 self.walks.clear()
-            found = Walk(shape, tiles, self.keeps_last, self.axes, self.n_plain)
+            found = Walk(shape, tiles, self.keeps_last, self.axes, self.n_plain, self.inner)
             self.walks[key] = found
         return found
 
@@ -119,6 +124,15 @@ class Packed(NamedTuple):
     offsets: np.ndarray
 
 
+def inner_axis(shape: tuple[int, ...]) -> int:
+    """The axis of the inner loop, counted from the last: the last one that is not short.
+
+    >>> inner_axis((4, 100)), inner_axis((50, 40, 3)), inner_axis((2, 3))
+    (-1, -2, -1)
+    """
+    return next((a for a in range(-1, -len(shape) - 1, -1) if shape[a] >= LEAST_ROW), -1)
+
+
 def address(array: np.ndarray) -> int:
     """Where an array begins."""
     return int(array.__array_interface__["data"][0])
@@ -134,7 +148,7 @@ def entry(source: str) -> Any:
 
 
 class Walk:
-    """How a shape is walked over arrays: the last axis inside, neighbours that lie alike as one.
+    """How a shape is walked over arrays: one axis inside, neighbours that lie alike as one.
 
     Along reduced axes the walk is the same for every tile of a shape, because it decides the order
     of rounding: reduced neighbours are one wherever operands could lie alike, and those that do not
@@ -157,10 +171,13 @@ class Walk:
         keeps_last: bool,
         axes: tuple[int, ...],
         n_plain: int,
+        inner: int,
     ) -> None:
-        last = len(shape) - 1
+        last = len(shape) + inner
         axes = tuple(a + len(shape) for a in axes)
-        walked = [a for a, n in enumerate(shape) if n != 1 or (a == last and keeps_last)]
+        walked = [a for a, n in enumerate(shape) if n != 1 and a != last]
+        if last >= 0 and (shape[last] != 1 or keeps_last):
+            walked.append(last)
         self.scattered: list[int] = []
         strides = [
             strides_of(tile, len(shape), axes if k >= n_plain else ())
@@ -176,9 +193,9 @@ class Walk:
         for a in reversed(walked):
             outer = [s[a] for s in strides]
             if merged and merged[-1][2] == (a in axes):
-                n, inner, _ = merged[-1]
-                if all(s == t * n for s, t in zip(outer, inner, strict=True)) and any(inner):
-                    merged[-1] = (shape[a] * n, inner, a in axes)
+                n, within, _ = merged[-1]
+                if all(s == t * n for s, t in zip(outer, within, strict=True)) and any(within):
+                    merged[-1] = (shape[a] * n, within, a in axes)
                     continue
             merged.append((shape[a], outer, a in axes))
         if not merged:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.ops.kernels import lower_finish
+from infinitensor.tasking.compiled import LEAST_ROW, inner_axis
 from infinitensor.tasking.folds import fold_of, kept_shape, n_folded
 from infinitensor.tasking.generate import Unsupported
 
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from infinitensor.ir.graph import Node
     from infinitensor.ir.plan import GroupPlan
     from infinitensor.tasking.folds import Fold
-
-LEAST_ROW = 16
-"""Elements of a row from which reducing it in a loop of its own is worth its beginning and end."""
 
 
 def reduced_axes(node: Node) -> tuple[int, ...]:
@@ -33,15 +31,17 @@ def reduced_axes(node: Node) -> tuple[int, ...]:
 def folds_of(nodes: Sequence[Node], sources: Sequence[tuple[str, int]]) -> list[Fold]:
     """The folds of reductions over the same axes; raises Unsupported where there is none."""
     shape = nodes[0].shapes[0]
-    axes = [a + len(shape) for a in reduced_axes(nodes[0])]
-    is_reduced = [a in axes for a, n in enumerate(shape) if n != 1]
+    inner = inner_axis(shape)
+    order = [a for a in range(-len(shape), 0) if a != inner] + [inner]
+    axes = reduced_axes(nodes[0])
+    is_reduced = [a in axes for a in order if shape[a] != 1]
     changes = sum(a != b for a, b in pairwise(is_reduced))
-    if not is_reduced or (is_reduced[-1] and changes > 1) or shape[-1] == 1:
+    if not is_reduced or (is_reduced[-1] and changes > 1) or shape[inner] == 1:
         raise Unsupported("reduced axes around kept ones")
-    inner = prod(n for a, n in enumerate(shape) if (a in axes) == is_reduced[-1])
-    if inner < LEAST_ROW or (not is_reduced[-1] and shape[-1] < LEAST_ROW):
+    together = prod(shape[a] for a in order if (a in axes) == is_reduced[-1])
+    if together < LEAST_ROW or (not is_reduced[-1] and shape[inner] < LEAST_ROW):
         raise Unsupported("short rows")
-    return [fold_of(node, source) for node, source in zip(nodes, sources, strict=True)]
+    return [fold_of(node, source, inner) for node, source in zip(nodes, sources, strict=True)]
 
 
 def folded_run(
@@ -58,10 +58,18 @@ def folded_run(
     finishes = [lower_finish(node.op, node.call, "cpu") for node in nodes]
     ndim = boxes.shape[1]
 
+    def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Partial results, side by side along the inner axis."""
+        order = [a for a in range(-len(shape), 0) if a not in axes and a != generated.inner]
+        if generated.inner in axes:
+            return np.empty([shape[a] for a in order], dtype)
+        lying = np.empty([shape[a] for a in (*order, generated.inner)], dtype)
+        return np.moveaxis(lying, -1, sum(a < generated.inner for a in order))
+
     def leaf(ins: list[Any], kept: list[Any], shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
         """The partial results of every reduction, of all leaves that lie along axes in front."""
         left = kept_shape(shape, axes)
-        made = [tuple(np.empty(left, fold.dtype) for _ in range(fold.n_parts)) for fold in folds]
+        made = [tuple(empty(shape, fold.dtype) for _ in range(fold.n_parts)) for fold in folds]
         generated(ins, [*kept, *(part for parts in made for part in parts)], shape)
         count = np.full(left, n_folded(shape, axes), np.int64)
         return [

@@ -1,8 +1,8 @@
 """Reductions inside generated code: a tile is reduced while it is made, without storing it.
 
-Along the last axis a block is summed in lanes as it is made, or reduced as a whole (`folds.h`), and
-blocks are merged in order; over other axes rows are merged element by element. Either order depends
-on the shape alone.
+Along the inner axis a block is summed in lanes as it is made, or reduced as a whole (`folds.h`),
+and blocks are merged in order; over other axes rows are merged element by element. Either order
+depends on the shape alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SUMMED = ("float32", "float64", "int64", "uint64")
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """One reduction: how, of what, in which dtype, and whether the last axis is reduced."""
+    """One reduction: how, of what, in which dtype, and whether it runs along the inner loop."""
 
     kind: str
     source: tuple[str, int]
@@ -59,8 +59,8 @@ class Fold:
         return cast(name, self.given, self.dtype)
 
 
-def fold_of(node: Node, source: tuple[str, int]) -> Fold:
-    """The fold of a reduction; raises Unsupported where there is none."""
+def fold_of(node: Node, source: tuple[str, int], inner: int) -> Fold:
+    """The fold of a reduction around an inner axis; raises Unsupported where there is none."""
     kind = KINDS.get(node.op.name)
     if kind is None or not node.call.form.contracted:
         raise Unsupported(f"reduction {node.op.name}")
@@ -69,7 +69,7 @@ def fold_of(node: Node, source: tuple[str, int]) -> Fold:
     if kind in ("sum", "count", "moments") and dtype.name not in SUMMED:
         raise Unsupported(f"sums of {dtype}")
     c_type(dtype), c_type(given)
-    along = node.call.form.inputs[0][-1] in node.call.form.contracted
+    along = node.call.form.inputs[0][inner] in node.call.form.contracted
     fold = Fold(kind, source, given, dtype, along)
     fold.value()  # a cast may be what C does otherwise
     return fold
@@ -87,7 +87,7 @@ def state_lines(j: int, fold: Fold) -> list[str]:
 
 
 def block_lines(j: int, fold: Fold, block: str, total: str) -> list[str]:
-    """Along the last axis: one block of it, named `block`, and its sum."""
+    """Along the inner axis: one block of it, named `block`, and its sum."""
     name = c_type(fold.dtype)
     if fold.kind == "moments":
         return [
@@ -106,7 +106,7 @@ def block_lines(j: int, fold: Fold, block: str, total: str) -> list[str]:
 
 
 def end_lines(j: int, fold: Fold, at: int) -> list[str]:
-    """Along the last axis: the result of what was reduced into one element."""
+    """Along the inner axis: the result of what was reduced into one element."""
     name = c_type(fold.dtype)
     if not fold.along:
         return []

@@ -74,7 +74,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An operand of the group: an array (`row`: one value for all of the last axis) or a scalar."""
+    """An operand of the group: an array (`row`: one value for all of an inner loop) or a scalar."""
 
     dtype: np.dtype[Any]
     scalar: bool

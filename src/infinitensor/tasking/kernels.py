@@ -16,7 +16,7 @@ from infinitensor.ir.region import piece_boxes
 from infinitensor.native import CompilerError, compiler
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial, scratch_bytes
 from infinitensor.ops.words import WORDS
-from infinitensor.tasking.compiled import compiled_kernel
+from infinitensor.tasking.compiled import compiled_kernel, inner_axis
 from infinitensor.tasking.folded import folded_run, folds_of, reduced_axes
 from infinitensor.tasking.generate import FUNCTIONS, Input, Part, Unsupported
 from infinitensor.tasking.triton_group import generated, mapped_run, reduced_run
@@ -222,7 +222,8 @@ def generate(
 ) -> Any:
     """The compiled form of a group's steps, or None where C does not do what NumPy does."""
     inputs = []
-    ndim = len(ends[0].shapes[0] if ends else steps[-1].node.call.outs[0].shape)
+    shape = ends[0].shapes[0] if ends else steps[-1].node.call.outs[0].shape
+    inner = inner_axis(shape)
     for n, i in group_inputs(graph, group):
         node = graph.nodes[n]
         if node.op.kind not in ("elementwise", "reduction"):
@@ -235,7 +236,7 @@ def generate(
             dtype = graph.specs[operand.value].dtype
             if operand.access is not None and operand.access.part:
                 dtype = np.dtype(f"f{dtype.itemsize // 2}")
-            inputs.append(Input(dtype, False, ndim - 1 not in node.call.form.inputs[i]))
+            inputs.append(Input(dtype, False, len(shape) + inner not in node.call.form.inputs[i]))
     last = final_source[0][1] if final_source and final_source[0][0] == "step" else -1
     parts = [
         Part(
@@ -252,7 +253,7 @@ def generate(
     try:
         n_stored = n_outs + (last >= 0 and steps[last].out < 0)
         axes = reduced_axes(ends[0]) if folds else ()
-        return compiled_kernel(tuple(parts), tuple(inputs), n_stored, tuple(folds), axes)
+        return compiled_kernel(tuple(parts), tuple(inputs), n_stored, tuple(folds), axes, inner)
     except Unsupported:
         return None
 

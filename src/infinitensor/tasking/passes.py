@@ -13,7 +13,7 @@ from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.region import piece_boxes
 from infinitensor.ir.tasks import COMPUTE
 from infinitensor.native import compiler
-from infinitensor.tasking.compiled import compiled_kernel
+from infinitensor.tasking.compiled import compiled_kernel, inner_axis
 from infinitensor.tasking.folded import folded_run, folds_of, reduced_axes
 from infinitensor.tasking.generate import Input, Unsupported
 from infinitensor.tasking.kernels import (
@@ -123,7 +123,8 @@ def pass_run(lowering: Any, nodes: list[Node], plan: GroupPlan, parts_out: bool)
         dtype = np.dtype(f"f{dtype.itemsize // 2}")
     given = Input(dtype, False, False)
     found = tuple(folds(nodes))
-    in_c = compiled_kernel((), (given,), 0, found, reduced_axes(nodes[0]))
+    inner = inner_axis(nodes[0].shapes[0])
+    in_c = compiled_kernel((), (given,), 0, found, reduced_axes(nodes[0]), inner)
     boxes = piece_boxes(plan.cuts, form.inputs[0], ())
     fast = folded_run(in_c, found, nodes, plan, boxes, 0, parts_out)
     return first_choice(fast, one_by_one, boxes)

@@ -45,6 +45,9 @@
 /* 13 terms, error 2^-57.9 */
 #define ASIN_f64(x) fma(fma(fma(fma(fma(fma(-0x1.e6aaa8a0a04ccp-7, ((x) * (x)), 0x1.65a9c4dfcf8b2p-8), ((x) * (x)), 0x1.782651caa6547p-7), ((x) * (x)), 0x1.1c4d35cf95421p-6), ((x) * (x)), 0x1.f1c71c1db0623p-6), ((x) * (x)), 0x1.3333333332ecap-4), (x), fma(fma(fma(fma(fma(fma(0x1.d72b2bc8155f8p-6, ((x) * (x)), 0x1.1d189408314eep-6), ((x) * (x)), 0x1.52420b04b37bep-7), ((x) * (x)), 0x1.c9cf07674736ap-7), ((x) * (x)), 0x1.6e8bb1c8209a2p-6), ((x) * (x)), 0x1.6db6db6e31f13p-5), ((x) * (x)), 0x1.5555555555556p-3))
 
+/* 6 terms, error 2^-31.9 */
+#define EXP_short(x) fma(fma(fma(0x1.a125699d40745p-13, ((x) * (x)), 0x1.1110e0c6f09a7p-7), ((x) * (x)), 0x1.5555555a7fdd4p-3), (x), fma(fma(0x1.6d43ab7b37bacp-10, ((x) * (x)), 0x1.5554e8a4c7530p-5), ((x) * (x)), 0x1.0000000ba0c7ap-1))
+
 /* 10 terms, error 2^-30.0 */
 #define LOG1_short(x) fma(fma(fma(fma(fma(-0x1.fc06e23f24c52p-5, ((x) * (x)), -0x1.b41169121523ap-4), ((x) * (x)), -0x1.fdfb819bdf7d6p-4), ((x) * (x)), -0x1.555c54f28073fp-3), ((x) * (x)), -0x1.fffff2f287aa1p-3), (x), fma(fma(fma(fma(0x1.af581ec85fd64p-4, ((x) * (x)), 0x1.c41b8c17988c8p-4), ((x) * (x)), 0x1.249688a87fe4dp-3), ((x) * (x)), 0x1.9999a71335a12p-3), ((x) * (x)), 0x1.5555554c6073bp-2))
 

@@ -18,8 +18,8 @@ from infinitensor.ir.tasks import COMPUTE
 from infinitensor.native import compiler
 from infinitensor.ops.scalar import Arg, Term
 from infinitensor.tasking.blocks import Blocks, Buffer, Stage, scratch_bytes
-from infinitensor.tasking.compiled import compiled_kernel
-from infinitensor.tasking.folded import LEAST_ROW, reduced_axes
+from infinitensor.tasking.compiled import LEAST_ROW, compiled_kernel
+from infinitensor.tasking.folded import reduced_axes
 from infinitensor.tasking.generate import Input, Part, Unsupported, cast
 from infinitensor.tasking.kernels import (
     first_choice,

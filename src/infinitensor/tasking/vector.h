@@ -225,6 +225,13 @@ INLINE double log1p_short(double x) {
   return copysign(log_short(u, 1, LN2_f64_1) + (x - (u - 1)), x);
 }
 
+/* exp(x) where it is a float32, in float64 */
+INLINE double exp_short(double x) {
+  const double c = WITHIN_f64(x, -200.0, 200.0), k = rint(c * LOG2_E_f64_1);
+  const double r = fma(-k, LN2_f64_1, c), two = power_f64(k);
+  return fma(two, fma(r * r, EXP_short(r), r), two);
+}
+
 /* x - k * pi / 2 in two numbers: the first, and what it rounds away */
 #define REDUCE_f64(x)                                                     \
   const double turned = fma(x, 0x1.45f306dc9c883p-1, INTEGER_f64);        \
@@ -374,7 +381,7 @@ BLOCK(asin_f32, float, (float)asin_f64((double)x))
 BLOCK(acos_f64, double, acos_f64(x))
 BLOCK(acos_f32, float, (float)acos_f64((double)x))
 /* x**y of float32 in float64; where x is not positive and normal, or y not finite, as the C library */
-#define POWER_f32(x, y) (float)exp_f64((double)(y) * log_f64((double)(x), 0), 0)
+#define POWER_f32(x, y) (float)exp_short((double)(y) * log_short((double)(x), 1, LN2_f64_1))
 BLOCK2_BUT(pow_f32, float, POWER_f32(x, y), ODD_f32(x) || !(fabsf(y) < INFINITY), powf)
 BLOCK2(hypot_f32, float, (isinf(x) || isinf(y)) ? INFINITY : (float)sqrt((double)x * x + (double)y * y))
 
