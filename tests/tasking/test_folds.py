@@ -111,6 +111,7 @@ def test_nothing_to_reduce_is_as_in_numpy() -> None:
         x = it.asarray(np.zeros((0, 20)))
         np.testing.assert_array_equal(it.sum(x * 2, axis=0).numpy(), np.zeros(20))
         np.testing.assert_array_equal(it.sum(x.T * 2, axis=0).numpy(), np.zeros(0))
+        assert float(it.sum(it.asarray(2.0), axis=())) == 2
 
 
 def test_an_element_of_an_array_is_read_where_it_is() -> None:

@@ -32,7 +32,7 @@ def folds_of(nodes: Sequence[Node], sources: Sequence[tuple[str, int]]) -> list[
     """The folds of reductions over the same axes; raises Unsupported where there is none."""
     shape = nodes[0].shapes[0]
     inner = inner_axis(shape)
-    order = [a for a in range(-len(shape), 0) if a != inner] + [inner]
+    order = sorted(range(-len(shape), 0), key=lambda a: a == inner)
     axes = reduced_axes(nodes[0])
     is_reduced = [a in axes for a in order if shape[a] != 1]
     changes = sum(a != b for a, b in pairwise(is_reduced))
