@@ -1,22 +1,29 @@
-"""Ops that are not elementwise, on the CPU: python -m benchmarks.bench_ops [--only sort].
+"""Ops that are not elementwise, on the CPU: python -m benchmarks.bench_ops [--only sort cumsum].
 
 Each program is written once for NumPy's names; where torch or Dask spell it otherwise they have
 their own line. Operands are in memory, results stay where they are made. A peer that has no such
-op says so and drops out of the row.
+op says so and drops out of the row. For each case every library has a fresh process of its own with
+its own threads; then all take turns, so that each round is a pair for each peer. Our process starts
+with empty caches: its first call, the cold one, compiles what it needs. `--peers numpy torch`,
+`--pairs 15` and `--only` choose; without `--only` the longest case (`LONG`) is left out, and all
+takes about a quarter of an hour. `--summary` prints the table of the last run again.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
-import sys
+from contextlib import ExitStack
 from math import exp, log
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 QUESTION = "Are ops that are not elementwise as fast as the best of NumPy, torch and Dask?"
 
@@ -141,7 +148,12 @@ ROWS: dict[str, Case] = {
     "sort": Case(normal(N, dtype="f8"), lambda xp, x: xp.sort(x), dask=None),
     "sort float32": Case(normal(N), lambda xp, x: xp.sort(x), dask=None),
     "sort int64": Case(integers(1 << 40), lambda xp, x: xp.sort(x), dask=None),
-    "sort rows": Case(normal(10_000, 1000), lambda xp, x: xp.sort(x, 1), dask=None),
+    "sort rows": Case(
+        normal(10_000, 1000),
+        lambda xp, x: xp.sort(x, 1),
+        torch=lambda xp, x: xp.sort(x, 1).values,
+        dask=lambda xp, x: x.map_blocks(np.sort),
+    ),
     "argsort": Case(normal(N, dtype="f8"), lambda xp, x: xp.argsort(x), dask=None),
     "unique": Case(integers(1_000_000), lambda xp, x: xp.unique(x)),
     "unique counts": Case(
@@ -205,12 +217,16 @@ ROWS: dict[str, Case] = {
     "bincount weights": Case(
         many(integers(1000), normal(N, dtype="f8")), lambda xp, x, w: xp.bincount(x, w)
     ),
-    "median": Case(normal(N, dtype="f8"), lambda xp, x: xp.median(x), dask=None),
+    "median": Case(
+        normal(N, dtype="f8"),
+        lambda xp, x: xp.median(x),
+        dask=lambda xp, x: xp.median(x, axis=0),
+    ),
     "quantile": Case(
         normal(N, dtype="f8"),
         lambda xp, x: xp.quantile(x, (0.1, 0.5, 0.99)),
         torch=lambda xp, x: xp.stack([xp.kthvalue(x, int(q * N))[0] for q in (0.1, 0.5, 0.99)]),
-        dask=None,
+        dask=lambda xp, x: xp.quantile(x, (0.1, 0.5, 0.99), axis=0),
     ),
     "median of rows": Case(
         normal(10_000, 1000),
@@ -226,7 +242,7 @@ ROWS: dict[str, Case] = {
         torch=lambda xp, x, edges: xp.bucketize(x, edges, right=True),
         dask=lambda xp, x, edges: xp.digitize(x, edges.compute()),
     ),
-    "take": Case(many(normal(N, dtype="f8"), integers(N)), lambda xp, x, i: x[i], dask=None),
+    "take": Case(many(normal(N, dtype="f8"), integers(N)), lambda xp, x, i: x[i]),
     "take rows": Case(many(normal(100_000, 64), integers(100_000, 200_000)), lambda xp, x, i: x[i]),
     "put": Case(_put_case(N), put, dask=None),
     "scatter add": Case(
@@ -362,38 +378,112 @@ LIBRARIES: dict[str, Callable[..., Any]] = {
 }
 
 
+# All libraries in turns ---------------------------------------------------------------------------
+
+US = "infinitensor"
+LONG = ("matmul 8192",)
+
+
+def records(only: list[str], peers: list[str], n_pairs: int) -> Iterator[dict[str, Any]]:
+    """One record for each case and peer, as the cases are done."""
+    from benchmarks.harness import machine
+
+    for case in CASES:
+        name = case["name"]
+        if any(part in name for part in only) if only else name not in LONG:
+            for peer, found in one_case(case, peers, n_pairs).items():
+                row = {"question": "bench_ops", "case": case, "us": US, "peer": peer}
+                yield row | {"device": "cpu", "load_before": os.getloadavg()[0]} | found | machine()
+
+
+def one_case(case: dict[str, Any], peers: list[str], n_pairs: int) -> dict[str, dict[str, Any]]:
+    """What comes out for each peer; one that fails says why."""
+    from benchmarks import harness
+
+    found: dict[str, dict[str, Any]] = {}
+    with ExitStack() as stack:
+        caches = stack.enter_context(TemporaryDirectory())
+        here = SimpleNamespace(PEERS={**PEERS, US: {"XDG_CACHE_HOME": caches}})
+        sides: dict[str, Any] = {}
+        for peer in (US, *peers):
+            side = harness.Side(peer)
+            try:
+                worker = harness.start("bench_ops", side, here, case, "cpu")
+            except RuntimeError as error:
+                found[peer] = {"failed": str(error)}
+                continue
+            sides[peer] = (side, stack.enter_context(worker))
+        if US not in sides:
+            return found
+        harness.take_warm_turns(list(sides.values()), n_pairs)
+    ours = sides.pop(US)[0]
+    return found | {peer: harness.outcome(ours, side) for peer, (side, _) in sides.items()}
+
+
 # What people read ---------------------------------------------------------------------------------
 
 
 def summary(name: str) -> str:
-    """One line a case: the ratio against each peer, then the geometric means."""
+    """One line a case: our times, the ratio against each peer, then the geometric means."""
     from benchmarks.harness import RESULTS
 
-    records = [json.loads(line) for line in (RESULTS / f"{name}.jsonl").read_text().splitlines()]
+    lines = (RESULTS / f"{name}.jsonl").read_text().splitlines()
     cases: dict[str, dict[str, Any]] = {}
-    for record in records:
+    for record in map(json.loads, lines):
         cases.setdefault(record["case"]["name"], {})[record["peer"]] = record
-    lines = ["| case | ms | numpy | torch | dask |", "|---|---|---|---|---|"]
+    table = [
+        "| case | ms | cold ms | numpy | torch | dask | best |",
+        "|---|---|---|---|---|---|---|",
+    ]
     best, dask = [], []
     for case, by_peer in cases.items():
-        ratios = {peer: record.get("ratio") for peer, record in by_peer.items()}
-        found = [ratio for peer, ratio in ratios.items() if ratio is not None and peer != "dask"]
-        best += [max(found)] if found else []
-        dask += [ratios["dask"]] if ratios.get("dask") else []
-        ms = min((r["us_warm_s"] * 1e3 for r in by_peer.values() if "ratio" in r), default=0)
-        cells = [f"{ratios[p]:.2f}" if ratios.get(p) else "–" for p in ("numpy", "torch", "dask")]
-        lines.append(f"| {case} | {ms:.3g} | {' | '.join(cells)} |")
-    for label, ratios in (("best of NumPy and torch", best), ("Dask", dask)):
-        if ratios:
-            mean = exp(sum(map(log, ratios)) / len(ratios))
-            lines.append(f"\nAgainst {label}: geometric mean {mean:.2f} of {len(ratios)} cases.")
-    return "\n".join(lines)
+        done = {peer: record for peer, record in by_peer.items() if "ratio" in record}
+        ratios = {peer: record["ratio"] for peer, record in done.items()}
+        worst = max((ratio for peer, ratio in ratios.items() if peer != "dask"), default=None)
+        best += [worst] if worst else []
+        dask += [ratios["dask"]] if "dask" in ratios else []
+        ours = [
+            min((r[f"us_{which}_s"] for r in done.values()), default=0)
+            for which in ("warm", "cold")
+        ]
+        cells = [f"{1e3 * seconds:.3g}" for seconds in ours]
+        for peer in ("numpy", "torch", "dask"):
+            record = done.get(peer)
+            interval = "–"
+            if record is not None:
+                interval = "{ratio:.2f} [{ratio_low:.2f}, {ratio_high:.2f}]".format(**record)
+            cells.append(interval)
+        table.append(f"| {case} | {' | '.join(cells)} | {f'{worst:.2f}' if worst else '–'} |")
+    for label, ratios_of in (("best of NumPy and torch", best), ("Dask", dask)):
+        if ratios_of:
+            mean = exp(sum(map(log, ratios_of)) / len(ratios_of))
+            slow = sum(ratio > 1 / 0.9 for ratio in ratios_of)
+            table.append(
+                f"\nAgainst {label}: geometric mean {mean:.2f} of {len(ratios_of)} cases, "
+                f"{slow} of them slower than 0.9 of it."
+            )
+    return "\n".join(table)
+
+
+def main() -> int:
+    """Measure, write the results, print the table."""
+    from benchmarks.harness import HEAD, report
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_ops")
+    parser.add_argument(
+        "--only", nargs="+", default=[], help="cases whose names contain one of these"
+    )
+    parser.add_argument("--peers", nargs="+", default=["numpy", "torch", "dask"])
+    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--name", default="bench_ops", help="of the files under results/")
+    parser.add_argument("--summary", action="store_true", help="only the table of the last run")
+    args = parser.parse_args()
+    if not args.summary:
+        print(HEAD)
+        report(records(args.only, args.peers, args.pairs), "bench_ops", args.name)
+    print(summary(args.name))
+    return 0
 
 
 if __name__ == "__main__":
-    from benchmarks.harness import main
-
-    if sys.argv[1:2] == ["--summary"]:
-        print(summary(sys.argv[2]))
-        raise SystemExit(0)
-    raise SystemExit(main("bench_ops"))
+    raise SystemExit(main())

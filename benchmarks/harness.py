@@ -190,7 +190,7 @@ def take_turns(
 
 
 def take_warm_turns(both: list[tuple[Side, Worker]], n_pairs: int) -> None:
-    """`n_pairs` samples of each side, in turns, each long enough for the clock."""
+    """`n_pairs` samples of each of two or more sides, in turns, each long enough for the clock."""
     times = {}
     before = {}
     for side, worker in both:
@@ -270,12 +270,17 @@ def one_record(
         ours, theirs = take_turns(question, case, us, peer, device, n_pairs, n_fresh)
     except RuntimeError as error:
         return record | {"failed": str(error)} | machine()
+    return record | outcome(ours, theirs) | machine()
+
+
+def outcome(ours: Side, theirs: Side) -> dict[str, Any]:
+    """What the samples of two sides say, or why they say nothing."""
     scale = max(abs(ours.value), abs(theirs.value), 1e-30)
     if not abs(ours.value - theirs.value) <= CHECK_TOLERANCE * scale:
-        record["failed"] = f"not the same work: {ours.value!r} and {theirs.value!r}"
-        return record | machine()
+        return {"failed": f"not the same work: {ours.value!r} and {theirs.value!r}"}
     ratio, low, high = median_ratio(ours.warm_s, theirs.warm_s, ours.process)
-    record |= {"ratio": ratio, "ratio_low": low, "ratio_high": high, "n_pairs": n_pairs}
+    record: dict[str, Any] = {"ratio": ratio, "ratio_low": low, "ratio_high": high}
+    record["n_pairs"] = len(ours.warm_s)
     for role, side in (("us", ours), ("peer", theirs)):
         record |= {
             f"{role}_warm_s": statistics.median(side.warm_s),
@@ -285,7 +290,7 @@ def one_record(
             f"{role}_peak_bytes": side.peak_bytes,
             f"{role}_device_bytes": side.device_bytes,
         }
-    return record | {"samples": [asdict(ours), asdict(theirs)]} | machine()
+    return record | {"samples": [asdict(ours), asdict(theirs)]}
 
 
 def machine() -> dict[str, Any]:

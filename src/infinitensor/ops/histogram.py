@@ -250,7 +250,7 @@ def _real_weights(name: str, weights: Any) -> Any:
             f"{name}: Cannot cast array data from {weights.dtype!r} to dtype('float64') "
             "according to the rule 'safe'"
         )
-    return weights.astype(FLOAT)
+    return weights if weights.dtype == FLOAT else weights.astype(FLOAT)
 
 
 def _ends(xp: Any, x: Any) -> Any:

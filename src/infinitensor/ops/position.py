@@ -74,10 +74,9 @@ def _arg_kernel(
     box = at.inputs[0]
     assert box is not None
     if xp is np and len(axes) == 1 and axes[0] < x.ndim - 1:
-        found = _best_rows(x, axes[0], largest)
-        if found is not None:
-            value, where = found
-            return value, where + box[axes[0]][0]
+        in_rows = _best_rows(x, axes[0], largest)
+        if in_rows is not None:
+            return in_rows[0], in_rows[1] + box[axes[0]][0]
     if xp is np and len(axes) == 1:
         best = np.argmax if largest else np.argmin
         found = np.asarray(best(x, axis=axes[0], keepdims=True))

@@ -123,18 +123,19 @@ INLINE int64_t part_of(U key, const U *borders, int64_t r) {
 int64_t part_run(const T *x, int64_t n, const T *values, int64_t r, T *out, U *borders, int64_t *places) {
     for (int64_t j = 0; j < r; j++) borders[j] = stable_key_of(values[j]);
     memset(places, 0, (2 * r + 2) * sizeof *places);
-    if (r == 1) {
-        U border = borders[0];
-        int64_t below = 0, upto = 0;
+    T one = values[0];
+    if (r == 1 && one == one) { /* the same without keys */
+        int64_t before = 0, equal = 0, behind = 0;
         for (int64_t i = 0; i < n; i++) {
-            U key = stable_key_of(x[i]);
-            below += key < border;
-            upto += key <= border;
+            equal += x[i] < one;
+            behind += x[i] <= one;
         }
-        int64_t at[3] = {0, below, upto};
         for (int64_t i = 0; i < n; i++) {
-            U key = stable_key_of(x[i]);
-            out[at[(key > border) + (key >= border)]++] = x[i];
+            int is_below = x[i] < one, is_upto = x[i] <= one;
+            out[is_below ? before : is_upto ? equal : behind] = x[i];
+            before += is_below;
+            equal += is_upto - is_below;
+            behind += !is_upto;
         }
         return 0;
     }
