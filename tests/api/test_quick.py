@@ -1,6 +1,9 @@
 """Calls known before, tensors that are nothing but an array, elements written where they lie."""
 
 import inspect
+import os
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -244,3 +247,17 @@ def test_a_view_that_is_given_another_shape_is_no_longer_that_index() -> None:
         a[2] = 7.0
         a[0:2, 2:4] = part
     assert np.array_equal(tensor.numpy(), values)
+
+
+def test_small_calls_are_the_same_without_the_c_methods() -> None:
+    if os.environ.get("INFINITENSOR_COMPILE") == "never":
+        pytest.skip("this is that run")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__],
+        env={**os.environ, "INFINITENSOR_COMPILE": "never"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stdout

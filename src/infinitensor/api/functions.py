@@ -948,3 +948,4 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _equip()
+near.in_c(Tensor)

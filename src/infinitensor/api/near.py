@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from infinitensor.api.version import Cell, Version
 from infinitensor.config import config
 from infinitensor.dtypes import NUMPYS, bfloat16
 from infinitensor.ir.view import View
+from infinitensor.native import CompilerError, extension
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,13 +33,32 @@ if TYPE_CHECKING:
 try:  # what np.errstate sets, at an eighth of its cost
     from numpy._core.umath import _extobj_contextvar, _make_extobj
 
+    _variable: Any = _extobj_contextvar
     _SILENT: Any = _make_extobj(all="ignore")
     _silence: Callable[[Any], Any] = _extobj_contextvar.set
     _restore: Callable[[Any], Any] = _extobj_contextvar.reset
 except ImportError:
-    _SILENT = {"all": "ignore"}
+    _variable, _SILENT = None, {"all": "ignore"}
     _silence = lambda how: np.seterr(**how)  # noqa: E731
     _restore = lambda how: np.seterr(**how)  # noqa: E731
+
+
+def in_c(tensor: type[Tensor]) -> bool:
+    """Put the C form of the shortest ways (`near.c`) before the methods of Tensor.
+
+    False, and nothing is changed, without a compiler or the headers of Python and NumPy.
+    """
+    if _variable is None or config.compile == "never":
+        return False
+    try:
+        module: Any = extension(
+            "infinitensor_near", Path(__file__).with_suffix(".c").read_text("utf-8")
+        )
+    except (CompilerError, OSError, ImportError):
+        return False
+    shared = (config, bfloat16, UNKNOWN, _NUMBERS, _variable, _SILENT)
+    module.install(tensor, Version, Cell, *shared)
+    return True
 
 
 def quietly(function: Callable[..., Any], *args: Any) -> Any:

@@ -1,0 +1,485 @@
+/* The shortest ways of `api/near.py`, over the same slots: operators, elements, slices and element
+   writes of small tensors on the host. What is here is what a loop over elements or short rows
+   does; whatever is in doubt goes to the Python method that was there before (`slow`). */
+
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+#include <numpy/arrayobject.h>
+#include <numpy/arrayscalars.h>
+
+enum { CELL, DTYPE, FROZEN, INDEX, IS_VALUE, LAZY_VIEW, LENT, OWNER, SEEN, SEEN_OF, SHAPE, N_TENSOR };
+enum { V_DTYPE, V_EXPORTED, V_HOST, V_LIVE, V_READERS, V_TABLE, N_VERSION };
+enum { C_SESSION, C_VERSION, N_CELL };
+enum { ADD, SUB, MUL, DIV, FLOORDIV, MOD, AND, OR, XOR, MATMUL, LT, LE, EQ, NE, GT, GE,
+       GET, SET, FLOAT, INT, INDEX_, BOOL, NEG, N_METHODS };
+
+static Py_ssize_t tensor_at[N_TENSOR], version_at[N_VERSION], cell_at[N_CELL], limit_at;
+static PyTypeObject *tensor_type;
+static PyObject *config, *bfloat16, *unknown, *numbers, *silence, *silent, *empty;
+static PyObject *name_counts, *name_small, *name_cell, *one;
+static PyObject *slow[N_METHODS], *slow_reflected[N_METHODS], *slow_in_place[N_METHODS];
+
+#define AT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
+#define T(object, field) AT(object, tensor_at[field])
+#define V(object, field) AT(object, version_at[field])
+#define C(object, field) AT(object, cell_at[field])
+#define IS(object) ((object) != NULL && (object) != Py_None)
+
+static npy_intp limit_now(void) { return PyLong_AsSsize_t(AT(config, limit_at)); }
+
+static int is_scalar(PyObject *x) { return PyObject_TypeCheck(x, &PyGenericArrType_Type); }
+
+/* Borrowed: the array or scalar that a tensor shows, NULL where Python has to look. */
+static PyObject *seen(PyObject *tensor) {
+    if (IS(T(tensor, OWNER))) return T(tensor, SEEN);
+    PyObject *cell = T(tensor, CELL);
+    if (!IS(cell)) return NULL;
+    PyObject *version = C(cell, C_VERSION);
+    if (T(tensor, SEEN_OF) == version) return IS(T(tensor, SEEN)) ? T(tensor, SEEN) : NULL;
+    PyObject *host = V(version, V_HOST);
+    if (!IS(host) || V(version, V_DTYPE) == bfloat16 || T(tensor, LAZY_VIEW) != Py_None) return NULL;
+    return host;
+}
+
+static PyObject *session_of(PyObject *tensor) {
+    return IS(T(tensor, OWNER)) ? T(tensor, OWNER) : C(T(tensor, CELL), C_SESSION);
+}
+
+static npy_intp size_of(PyObject *x) {
+    return PyArray_CheckExact(x) ? PyArray_SIZE((PyArrayObject *)x) : is_scalar(x) ? 1 : -1;
+}
+
+static int count(PyObject *session) {
+    PyObject *counts = PyObject_GetAttr(session, name_counts);
+    if (!counts) return -1;
+    PyObject *n = PyDict_GetItemWithError(counts, name_small);
+    PyObject *more = n ? PyNumber_Add(n, one) : NULL;
+    int bad = !more || PyDict_SetItem(counts, name_small, more);
+    Py_XDECREF(more);
+    Py_DECREF(counts);
+    return bad ? -1 : 0;
+}
+
+static void put(PyObject *tensor, int field, PyObject *value) {
+    Py_INCREF(value);
+    Py_XSETREF(T(tensor, field), value);
+}
+
+/* A tensor around values (stolen): one of its own, or a view of a cell. */
+static PyObject *wrapped(PyObject *values, PyObject *session, PyObject *cell, PyObject *from,
+                         int is_value) {
+    if (!values) return NULL;
+    PyObject *shape, *dtype;
+    if (PyArray_CheckExact(values)) {
+        PyArrayObject *array = (PyArrayObject *)values;
+        shape = PyArray_IntTupleFromIntp(PyArray_NDIM(array), PyArray_DIMS(array));
+        dtype = (PyObject *)PyArray_DESCR(array);
+        Py_INCREF(dtype);
+    } else {
+        shape = empty;
+        Py_INCREF(shape);
+        dtype = (PyObject *)PyArray_DescrFromScalar(values);
+    }
+    PyObject *made = shape && dtype ? tensor_type->tp_alloc(tensor_type, 0) : NULL;
+    if (!made) {
+        Py_XDECREF(shape), Py_XDECREF(dtype), Py_DECREF(values);
+        return NULL;
+    }
+    T(made, SHAPE) = shape;
+    T(made, DTYPE) = dtype;
+    T(made, SEEN) = values;
+    put(made, OWNER, cell ? Py_None : session);
+    put(made, SEEN_OF, cell ? C(cell, C_VERSION) : Py_None);
+    if (cell) put(made, CELL, cell);
+    put(made, LAZY_VIEW, cell ? unknown : Py_None);
+    put(made, FROZEN, from ? T(from, FROZEN) : Py_False);
+    put(made, IS_VALUE, is_value ? Py_True : Py_False);
+    put(made, LENT, empty);
+    put(made, INDEX, Py_None);
+    return made;
+}
+
+typedef PyObject *(*Binary)(PyObject *, PyObject *);
+#define COMPARED(name, how) \
+    static PyObject *name(PyObject *a, PyObject *b) { return PyObject_RichCompare(a, b, how); }
+COMPARED(less, Py_LT) COMPARED(less_equal, Py_LE) COMPARED(equal, Py_EQ)
+COMPARED(not_equal, Py_NE) COMPARED(greater, Py_GT) COMPARED(greater_equal, Py_GE)
+
+static const Binary call_of[] = {
+    PyNumber_Add, PyNumber_Subtract, PyNumber_Multiply, PyNumber_TrueDivide, PyNumber_FloorDivide,
+    PyNumber_Remainder, PyNumber_And, PyNumber_Or, PyNumber_Xor, PyNumber_MatrixMultiply,
+    less, less_equal, equal, not_equal, greater, greater_equal};
+static const Binary in_place_of[] = {
+    PyNumber_InPlaceAdd, PyNumber_InPlaceSubtract, PyNumber_InPlaceMultiply,
+    PyNumber_InPlaceTrueDivide, PyNumber_InPlaceFloorDivide, PyNumber_InPlaceRemainder,
+    PyNumber_InPlaceAnd, PyNumber_InPlaceOr, PyNumber_InPlaceXor};
+
+/* Without floating-point warnings, as near.py's `quietly`. */
+static PyObject *quietly(Binary call, PyObject *a, PyObject *b) {
+    PyObject *token = PyContextVar_Set(silence, silent);
+    if (!token) return NULL;
+    PyObject *made = call(a, b);
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    int bad = PyContextVar_Reset(silence, token);
+    Py_DECREF(token);
+    if (type) PyErr_Restore(type, value, trace);
+    else if (bad) Py_CLEAR(made);
+    return made;
+}
+
+static PyObject *truth(int is) {
+    PyObject *made = is ? PyArrayScalar_True : PyArrayScalar_False;
+    Py_INCREF(made);
+    return made;
+}
+
+/* Two float64, one of them NumPy's: NULL without an error where it is something else. */
+static PyObject *of_floats(int op, PyObject *a, PyObject *b) {
+    if (!(Py_TYPE(a) == &PyDoubleArrType_Type || PyFloat_CheckExact(a))) return NULL;
+    if (!(Py_TYPE(b) == &PyDoubleArrType_Type || PyFloat_CheckExact(b))) return NULL;
+    double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b), z;
+    switch (op) {
+    case ADD: z = x + y; break;
+    case SUB: z = x - y; break;
+    case MUL: z = x * y; break;
+    case DIV: z = x / y; break;
+    case LT: return truth(x < y);
+    case LE: return truth(x <= y);
+    case EQ: return truth(x == y);
+    case NE: return truth(x != y);
+    case GT: return truth(x > y);
+    case GE: return truth(x >= y);
+    default: return NULL;
+    }
+    PyObject *made = PyArrayScalar_New(Double);
+    if (made) PyArrayScalar_ASSIGN(made, Double, z);
+    return made;
+}
+
+/* Borrowed values of an operand, a tensor or a number; NULL: Python has to look. */
+static PyObject *operand(PyObject *x, PyObject **session, npy_intp limit) {
+    if (Py_TYPE(x) == tensor_type) {
+        PyObject *values = seen(x);
+        if (!values) return NULL;
+        npy_intp n = size_of(values);
+        if (n < 0 || n > limit) return NULL;
+        PyObject *home = session_of(x);
+        if (*session && *session != home) return NULL;
+        *session = home;
+        return values;
+    }
+    if (PyFloat_CheckExact(x) || PyLong_CheckExact(x)) return x;
+    return PySet_Contains(numbers, (PyObject *)Py_TYPE(x)) == 1 ? x : NULL;
+}
+
+/* The result of an operator, or NULL: without an error where Python has to do it. */
+static PyObject *operated(int op, PyObject *first, PyObject *second) {
+    npy_intp limit = limit_now();
+    PyObject *session = NULL;
+    PyObject *a = limit > 0 ? operand(first, &session, limit) : NULL;
+    PyObject *b = a ? operand(second, &session, limit) : NULL;
+    if (!b || !session) return NULL;
+    int n_arrays = PyArray_CheckExact(a) + PyArray_CheckExact(b);
+    if (n_arrays == 2) {
+        PyArrayObject *x = (PyArrayObject *)a, *y = (PyArrayObject *)b;
+        if (op == MATMUL) {
+            if (PyArray_NDIM(x) > 1 && PyArray_NDIM(y) > 1) return NULL;
+        } else if (PyArray_SIZE(x) * PyArray_SIZE(y) > limit && !PyArray_SAMESHAPE(x, y)) {
+            return NULL;
+        }
+    } else if (op == MATMUL) {
+        return NULL;
+    }
+    Py_INCREF(a), Py_INCREF(b), Py_INCREF(session);
+    PyObject *made = n_arrays ? NULL : of_floats(op, a, b);
+    if (!made && !PyErr_Occurred()) made = quietly(call_of[op], a, b);
+    if (!made && op == MATMUL) PyErr_Clear(); /* Python's has the better words */
+    if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
+        Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
+    if (made && (size_of(made) < 0 || count(session))) Py_CLEAR(made);
+    Py_DECREF(a), Py_DECREF(b);
+    made = wrapped(made, session, NULL, NULL, 0);
+    Py_DECREF(session);
+    return made;
+}
+
+static PyObject *fallen(PyObject *method, PyObject *a, PyObject *b) {
+    if (PyErr_Occurred()) return NULL;
+    return PyObject_CallFunctionObjArgs(method, a, b, NULL);
+}
+
+/* Whether x may be changed where it is; borrowed values or NULL. */
+static PyObject *writeable(PyObject *tensor) {
+    if (T(tensor, FROZEN) != Py_False) return NULL;
+    if (!IS(T(tensor, OWNER))) {
+        PyObject *cell = T(tensor, CELL);
+        if (!IS(cell)) return NULL;
+        PyObject *version = C(cell, C_VERSION);
+        if (PyLong_AsLong(V(version, V_READERS)) || PyLong_AsLong(V(version, V_EXPORTED)))
+            return NULL;
+        if (IS(V(version, V_TABLE)) && PyLong_AsLong(V(version, V_LIVE)) != 1) return NULL;
+    }
+    PyObject *values = seen(tensor);
+    if (!values || !PyArray_CheckExact(values)) return NULL;
+    return PyArray_ISWRITEABLE((PyArrayObject *)values) ? values : NULL;
+}
+
+static PyObject *changed(int op, PyObject *tensor, PyObject *other) {
+    if (T(tensor, IS_VALUE) == Py_True) return operated(op, tensor, other);
+    npy_intp limit = limit_now();
+    PyObject *session = NULL;
+    PyObject *b = limit > 0 ? operand(other, &session, limit) : NULL;
+    PyObject *values = b ? writeable(tensor) : NULL;
+    if (!values || PyArray_SIZE((PyArrayObject *)values) > limit) return NULL;
+    Py_INCREF(values), Py_INCREF(b);
+    PyObject *made = quietly(in_place_of[op], values, b);
+    Py_DECREF(values), Py_DECREF(b);
+    if (!made) return NULL;
+    Py_DECREF(made);
+    Py_INCREF(tensor);
+    return tensor;
+}
+
+static int is_integer(PyObject *x) {
+    return PyLong_CheckExact(x) || Py_TYPE(x) == &PyInt64ArrType_Type;
+}
+
+static int is_plain_item(PyObject *x) {
+    return is_integer(x) || PySlice_Check(x) || x == Py_None || x == Py_Ellipsis;
+}
+
+static int is_plain(PyObject *index) {
+    if (!PyTuple_CheckExact(index)) return is_plain_item(index);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); i++)
+        if (!is_plain_item(PyTuple_GET_ITEM(index, i))) return 0;
+    return 1;
+}
+
+static int is_element(PyObject *index, int ndim) {
+    if (!PyTuple_CheckExact(index)) return ndim == 1 && is_integer(index);
+    if (PyTuple_GET_SIZE(index) != ndim) return 0;
+    for (Py_ssize_t i = 0; i < ndim; i++)
+        if (!is_integer(PyTuple_GET_ITEM(index, i))) return 0;
+    return 1;
+}
+
+static PyObject *got(PyObject *tensor, PyObject *index) {
+    npy_intp limit = limit_now();
+    if (limit <= 0 || !is_plain(index)) return NULL;
+    PyObject *values = seen(tensor);
+    if (!values || !PyArray_CheckExact(values)) return NULL;
+    PyObject *found = PyObject_GetItem(values, index);
+    if (!found) return NULL;
+    if (!PyArray_CheckExact(found)) {
+        PyObject *session = session_of(tensor);
+        if (size_of(found) < 0 || count(session)) Py_CLEAR(found);
+        return wrapped(found, session, NULL, NULL, 1);
+    }
+    npy_intp n = PyArray_SIZE((PyArrayObject *)found);
+    PyObject *cell = NULL;
+    if (n > 0 && n <= limit) {
+        if (IS(T(tensor, OWNER))) {
+            cell = PyObject_GetAttr(tensor, name_cell);
+        } else {
+            cell = T(tensor, CELL);
+            Py_INCREF(cell);
+        }
+    }
+    if (!cell || (PyObject *)PyArray_DESCR((PyArrayObject *)found) != V(C(cell, C_VERSION), V_DTYPE)) {
+        Py_XDECREF(cell), Py_DECREF(found);
+        return NULL;
+    }
+    PyObject *made = wrapped(found, NULL, cell, tensor, 0);
+    Py_DECREF(cell);
+    if (made && T(tensor, LAZY_VIEW) == Py_None) put(made, INDEX, index);
+    return made;
+}
+
+/* 1: written; 0: Python has to do it; -1: an error. */
+static int was_put(PyObject *tensor, PyObject *index, PyObject *value) {
+    npy_intp limit = limit_now();
+    if (limit <= 0 || !is_plain(index)) return 0;
+    if (Py_TYPE(value) == tensor_type) {
+        if (T(value, INDEX) == index && T(tensor, LAZY_VIEW) == Py_None && !IS(T(value, OWNER)) &&
+            !IS(T(tensor, OWNER)) && T(value, CELL) == T(tensor, CELL))
+            return T(tensor, FROZEN) == Py_False;
+        value = seen(value);
+    } else if (!PyFloat_CheckExact(value) && !PyLong_CheckExact(value) &&
+               PySet_Contains(numbers, (PyObject *)Py_TYPE(value)) != 1) {
+        return 0;
+    }
+    PyObject *values = value ? writeable(tensor) : NULL;
+    if (!values) return 0;
+    PyArrayObject *array = (PyArrayObject *)values;
+    PyObject *target = values;
+    Py_INCREF(target);
+    Py_INCREF(value);
+    if (!is_element(index, PyArray_NDIM(array)) && PyArray_SIZE(array) > limit) {
+        Py_SETREF(target, PyObject_GetItem(values, index));
+        index = Py_Ellipsis;
+        if (!target || !PyArray_CheckExact(target) || PyArray_SIZE((PyArrayObject *)target) > limit) {
+            Py_XDECREF(target), Py_DECREF(value);
+            return PyErr_Occurred() ? -1 : 0;
+        }
+    }
+    int is_alike = PyArray_DESCR(array)->type_num == NPY_DOUBLE &&
+        (PyFloat_Check(value) || (PyArray_CheckExact(value) &&
+                                  PyArray_DESCR((PyArrayObject *)value)->type_num == NPY_DOUBLE));
+    PyObject *token = is_alike ? NULL : PyContextVar_Set(silence, silent);
+    int bad = (!is_alike && !token) ? -1 : PyObject_SetItem(target, index, value);
+    if (token) {
+        PyObject *type, *error, *trace;
+        PyErr_Fetch(&type, &error, &trace);
+        PyContextVar_Reset(silence, token);
+        PyErr_Restore(type, error, trace);
+        Py_DECREF(token);
+    }
+    Py_DECREF(target), Py_DECREF(value);
+    return bad ? -1 : 1;
+}
+
+/* --- methods ---------------------------------------------------------------------------------- */
+
+#define BINARY(name, op) \
+    static PyObject *do_##name(PyObject *self, PyObject *other) { \
+        PyObject *made = operated(op, self, other); \
+        return made ? made : fallen(slow[op], self, other); \
+    }
+#define ARITHMETIC(name, op) \
+    BINARY(name, op) \
+    static PyObject *do_r##name(PyObject *self, PyObject *other) { \
+        PyObject *made = operated(op, other, self); \
+        return made ? made : fallen(slow_reflected[op], self, other); \
+    } \
+    static PyObject *do_i##name(PyObject *self, PyObject *other) { \
+        PyObject *made = changed(op, self, other); \
+        return made ? made : fallen(slow_in_place[op], self, other); \
+    }
+ARITHMETIC(add, ADD) ARITHMETIC(sub, SUB) ARITHMETIC(mul, MUL) ARITHMETIC(truediv, DIV)
+ARITHMETIC(floordiv, FLOORDIV) ARITHMETIC(mod, MOD) ARITHMETIC(and, AND) ARITHMETIC(or, OR)
+ARITHMETIC(xor, XOR)
+BINARY(matmul, MATMUL)
+BINARY(lt, LT) BINARY(le, LE) BINARY(eq, EQ) BINARY(ne, NE) BINARY(gt, GT) BINARY(ge, GE)
+
+static PyObject *do_getitem(PyObject *self, PyObject *index) {
+    PyObject *made = got(self, index);
+    return made ? made : fallen(slow[GET], self, index);
+}
+
+static PyObject *do_setitem(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    if (n != 2) return PyErr_Format(PyExc_TypeError, "__setitem__ takes 2 arguments, got %zd", n);
+    int done = was_put(self, args[0], args[1]);
+    if (done < 0) return NULL;
+    if (done) Py_RETURN_NONE;
+    return PyObject_CallFunctionObjArgs(slow[SET], self, args[0], args[1], NULL);
+}
+
+/* Borrowed: the scalar that a tensor of its own is. */
+static PyObject *scalar(PyObject *self) {
+    PyObject *values = IS(T(self, OWNER)) ? T(self, SEEN) : NULL;
+    return values && is_scalar(values) ? values : NULL;
+}
+
+static PyObject *do_float(PyObject *self, PyObject *none) {
+    PyObject *x = scalar(self);
+    if (x && PyFloat_Check(x)) return PyFloat_FromDouble(PyFloat_AS_DOUBLE(x));
+    return PyObject_CallOneArg(slow[FLOAT], self);
+}
+
+static PyObject *do_int(PyObject *self, PyObject *none) {
+    PyObject *x = scalar(self);
+    if (x && PyArray_IsScalar(x, Integer)) return PyNumber_Index(x);
+    return PyObject_CallOneArg(slow[INT], self);
+}
+
+static PyObject *do_index(PyObject *self, PyObject *none) {
+    PyObject *x = scalar(self);
+    if (x && PyArray_IsScalar(x, Integer)) return PyNumber_Index(x);
+    return PyObject_CallOneArg(slow[INDEX_], self);
+}
+
+static PyObject *do_bool(PyObject *self, PyObject *none) {
+    PyObject *x = scalar(self);
+    if (x) return PyBool_FromLong(PyObject_IsTrue(x));
+    return PyObject_CallOneArg(slow[BOOL], self);
+}
+
+#define BOTH(name) {"__" #name "__", do_##name, METH_O, NULL}
+#define THREE(name) BOTH(name), {"__r" #name "__", do_r##name, METH_O, NULL}, \
+                    {"__i" #name "__", do_i##name, METH_O, NULL}
+static PyMethodDef methods[] = {
+    THREE(add), THREE(sub), THREE(mul), THREE(truediv), THREE(floordiv), THREE(mod), THREE(and),
+    THREE(or), THREE(xor), BOTH(matmul), BOTH(lt), BOTH(le), BOTH(eq), BOTH(ne), BOTH(gt), BOTH(ge),
+    BOTH(getitem), {"__setitem__", (PyCFunction)(void (*)(void))do_setitem, METH_FASTCALL, NULL},
+    {"__float__", do_float, METH_NOARGS, NULL}, {"__int__", do_int, METH_NOARGS, NULL},
+    {"__index__", do_index, METH_NOARGS, NULL}, {"__bool__", do_bool, METH_NOARGS, NULL}};
+static const struct { const char *name; PyObject **slow; } replaced[] = {
+#define SLOW3(name, op) {"__" #name "__", &slow[op]}, {"__r" #name "__", &slow_reflected[op]}, \
+                        {"__i" #name "__", &slow_in_place[op]}
+    SLOW3(add, ADD), SLOW3(sub, SUB), SLOW3(mul, MUL), SLOW3(truediv, DIV),
+    SLOW3(floordiv, FLOORDIV), SLOW3(mod, MOD), SLOW3(and, AND), SLOW3(or, OR), SLOW3(xor, XOR),
+    {"__matmul__", &slow[MATMUL]}, {"__lt__", &slow[LT]}, {"__le__", &slow[LE]},
+    {"__eq__", &slow[EQ]}, {"__ne__", &slow[NE]}, {"__gt__", &slow[GT]}, {"__ge__", &slow[GE]},
+    {"__getitem__", &slow[GET]}, {"__setitem__", &slow[SET]}, {"__float__", &slow[FLOAT]},
+    {"__int__", &slow[INT]}, {"__index__", &slow[INDEX_]}, {"__bool__", &slow[BOOL]}};
+
+static int offsets(PyObject *type, const char *const *names, Py_ssize_t *into, int n) {
+    for (int i = 0; i < n; i++) {
+        PyObject *member = PyObject_GetAttrString(type, names[i]);
+        if (!member) return -1;
+        if (Py_TYPE(member) != &PyMemberDescr_Type) {
+            PyErr_Format(PyExc_TypeError, "%s is no slot", names[i]);
+            Py_DECREF(member);
+            return -1;
+        }
+        into[i] = ((PyMemberDescrObject *)member)->d_member->offset;
+        Py_DECREF(member);
+    }
+    return 0;
+}
+
+/* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent) */
+static PyObject *install(PyObject *module, PyObject *args) {
+    PyObject *tensor, *version, *cell;
+    if (!PyArg_ParseTuple(args, "OOOOOOOOO", &tensor, &version, &cell, &config, &bfloat16, &unknown,
+                          &numbers, &silence, &silent))
+        return NULL;
+    static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
+        "_lazy_view", "_lent", "_owner", "_seen", "_seen_of", "_shape"};
+    static const char *const of_version[] = {"dtype", "exported", "host", "live", "readers", "table"};
+    static const char *const of_cell[] = {"session", "version"};
+    static const char *const of_config[] = {"small_elements"};
+    if (offsets(tensor, of_tensor, tensor_at, N_TENSOR) ||
+        offsets(version, of_version, version_at, N_VERSION) ||
+        offsets(cell, of_cell, cell_at, N_CELL) ||
+        offsets((PyObject *)Py_TYPE(config), of_config, &limit_at, 1))
+        return NULL;
+    tensor_type = (PyTypeObject *)tensor;
+    for (int i = 2; i < 9; i++) Py_INCREF(PyTuple_GET_ITEM(args, i));
+    Py_INCREF(tensor);
+    for (size_t i = 0; i < sizeof replaced / sizeof *replaced; i++)
+        if (!(*replaced[i].slow = PyObject_GetAttrString(tensor, replaced[i].name))) return NULL;
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        PyObject *method = PyDescr_NewMethod(tensor_type, &methods[i]);
+        int bad = !method || PyObject_SetAttrString(tensor, methods[i].ml_name, method);
+        Py_XDECREF(method);
+        if (bad) return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {{"install", install, METH_VARARGS, NULL}, {NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "infinitensor_near", NULL, -1, functions};
+
+PyMODINIT_FUNC PyInit_infinitensor_near(void) {
+    import_array();
+    empty = PyTuple_New(0);
+    one = PyLong_FromLong(1);
+    name_counts = PyUnicode_InternFromString("counts");
+    name_small = PyUnicode_InternFromString("small_calls");
+    name_cell = PyUnicode_InternFromString("_cell");
+    return PyModule_Create(&definition);
+}
