@@ -159,8 +159,8 @@ def test_work_without_a_compiler_is_counted(monkeypatch: pytest.MonkeyPatch) -> 
     loops._function.cache_clear()
     try:
         with it.init("cpu"):
-            x = it.asarray(np.arange(50_000)[::-1])
-            assert x.numpy()[0] == 49_999
+            x = it.asarray(np.arange(100_000)[::-1])
+            assert x.numpy()[0] == 99_999
             assert it.stats(reset=True)["eager_fallbacks"] == 0
             assert it.sort(x).numpy()[0] == 0
             assert it.stats(reset=True)["eager_fallbacks"] > 0

@@ -341,7 +341,7 @@ def test_eight_threads_share_tensors_and_compute_random_graphs() -> None:
 def test_eight_threads_that_want_one_tensor_all_get_it() -> None:
     it.config.small_elements, it.config.tile_elements = 0, 500
     got: list[float] = []
-    x = it.asarray(np.arange(20_000.0))
+    x = it.asarray(np.arange(100_000.0))
     total = it.sum(x * 2 + 1)
     start = threading.Barrier(8)
 
@@ -355,7 +355,7 @@ def test_eight_threads_that_want_one_tensor_all_get_it() -> None:
     for thread in threads:
         thread.join(60)
         assert not thread.is_alive(), "a thread hangs"
-    assert got == [float((np.arange(20_000.0) * 2 + 1).sum())] * 8
+    assert got == [float((np.arange(100_000.0) * 2 + 1).sum())] * 8
 
 
 @pytest.mark.timeout(120, method="thread")

@@ -63,7 +63,7 @@ def test_a_forked_child_that_reads_the_parents_tensors_is_right_or_refused_clear
         FORK
         + """
 it.init(devices="cpu*3")
-x = it.asarray(np.arange(20_000.0))
+x = it.asarray(np.arange(100_000.0))
 done = it.sum(x + 1)
 it.compute(done)
 lazy = it.sum(x * 2)
@@ -72,7 +72,7 @@ reply(stored=in_child(lambda: float(done)), lazy=in_child(lambda: float(lazy)),
 reply(parent_lazy=float(lazy), parent_new=float(it.sum(x * 3)))
 """
     )
-    values = np.arange(20_000.0)
+    values = np.arange(100_000.0)
     assert_right_or_refused(outcome["stored"], float((values + 1).sum()))
     assert_right_or_refused(outcome["lazy"], float((values * 2).sum()))
     assert_right_or_refused(outcome["after"], float(values.max()))
@@ -86,7 +86,7 @@ def test_a_forked_child_can_start_over_with_its_own_tensors(renew: str) -> None:
         FORK
         + f"""
 it.init(devices="cpu*3")
-float(it.sum(it.asarray(np.arange(20_000.0))))
+float(it.sum(it.asarray(np.arange(100_000.0))))
 def fresh():
     {renew}
     return float(it.sum(it.asarray(np.arange(10_000.0)) * 2))
@@ -104,7 +104,7 @@ def test_a_fork_in_a_thread_while_another_thread_computes_does_not_hang() -> Non
         FORK
         + """
 it.init(devices="cpu*3")
-x = it.asarray(np.arange(50_000.0))
+x = it.asarray(np.arange(120_000.0))
 stop = threading.Event()
 totals = set()
 def keep_computing():
@@ -127,7 +127,7 @@ reply(said=said, totals=sorted(totals), parent=float(it.sum(x + 1)))
 """,
         limit_s=110,
     )
-    values = np.arange(50_000.0)
+    values = np.arange(120_000.0)
     for said in outcome["said"]:
         assert_right_or_refused(said, float((values + 1).sum()))
     assert outcome["totals"] == [float((values * 2).sum())]
@@ -142,7 +142,7 @@ def test_a_child_that_exits_runs_its_exit_handlers_without_harm_to_the_parent() 
         it.config.small_elements = 0
         it.config.tile_elements = 1000
         it.init(devices="cpu*3")
-        x = it.asarray(np.arange(20_000.0))
+        x = it.asarray(np.arange(100_000.0))
         lazy = it.sum(x * 2)
         it.compute(x + 1)
         codes = []
@@ -165,7 +165,7 @@ def test_a_child_that_exits_runs_its_exit_handlers_without_harm_to_the_parent() 
         limit_s=100,
     )
     assert outcome["codes"] == [0, 3]
-    assert outcome["lazy"] == float((np.arange(20_000.0) * 2).sum())
+    assert outcome["lazy"] == float((np.arange(100_000.0) * 2).sum())
 
 
 def test_import_alone_starts_no_thread_and_no_session_and_a_fork_before_use_is_fresh() -> None:
@@ -197,10 +197,10 @@ def total_of(tensor):
 if __name__ == "__main__":
     import infinitensor as it
     it.config.small_elements = 0
-    x = it.asarray(np.arange(20_000.0)) + 1
+    x = it.asarray(np.arange(100_000.0)) + 1
     it.compute(x)
     with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
-        print(pool.map(total, [1000, 20_000]))
+        print(pool.map(total, [1000, 100_000]))
         print(pool.map(total_of, [x, x * 2]))
     print(float(x.sum()))
 """
@@ -221,9 +221,9 @@ def test_spawned_processes_start_fresh_and_receive_tensors_by_value(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    ones = float((np.arange(20_000.0) + 1).sum())
+    ones = float((np.arange(100_000.0) + 1).sum())
     assert done.stdout.splitlines() == [
-        str([float(np.arange(n).sum() * 2) for n in (1000.0, 20_000.0)]),
+        str([float(np.arange(n).sum() * 2) for n in (1000.0, 100_000.0)]),
         str([ones, ones * 2]),
         str(ones),
     ]
@@ -234,12 +234,12 @@ def test_the_process_ends_by_itself_with_a_session_still_open() -> None:
         """
         it.config.small_elements = 0
         session = it.init(devices="cpu*3")
-        x = it.asarray(np.arange(20_000.0))
+        x = it.asarray(np.arange(100_000.0))
         reply(total=float((x * 2).sum()))
         """,
         limit_s=60,
     )
-    assert outcome["total"] == float(np.arange(20_000.0).sum() * 2)
+    assert outcome["total"] == float(np.arange(100_000.0).sum() * 2)
 
 
 def test_a_tensor_of_a_closed_session_says_so_when_it_must_be_evaluated() -> None:
