@@ -16,9 +16,10 @@ from infinitensor.ir.region import piece_boxes
 from infinitensor.native import CompilerError, compiler
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial, scratch_bytes
 from infinitensor.ops.words import WORDS
-from infinitensor.tasking.compiled import compiled_kernel, inner_axis
+from infinitensor.tasking.compiled import Compiled, compiled_kernel, inner_axis
 from infinitensor.tasking.folded import folded_run, folds_of, reduced_axes
 from infinitensor.tasking.generate import FUNCTIONS, Input, Part, Unsupported
+from infinitensor.tasking.jitted import has_numba, jitted_kernel
 from infinitensor.tasking.triton_group import generated, mapped_run, reduced_run
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def fused_kernel(
     n_outs = n_extra if final is not None else len(plan.space.outs)
     ends = [] if final is None else [plan.space.last]
     try:
-        folds = folds_of(ends, final_source) if ends else []
+        folds = folds_of(ends, final_source) if ends and compiler() else []
     except Unsupported:
         folds = []
     in_c = generate(graph, group, steps, [] if folds else final_source, n_outs, folds, ends)
@@ -164,7 +165,7 @@ def fused_kernel(
     if not worth:
         work = prod(plan.space.sizes) * len(steps) // max(len(boxes), 1)
         return Fused(in_time(chosen, run, work), n_registers)
-    in_c = in_c if folds or not ends else None
+    in_c = in_c if isinstance(in_c, Compiled) and (folds or not ends) else None
     return Fused(chosen, n_registers, in_c=in_c, folds=tuple(folds))
 
 
@@ -220,7 +221,8 @@ def generate(
     folds: list[Fold],
     ends: list[Node],
 ) -> Any:
-    """The compiled form of a group's steps, or None where C does not do what NumPy does."""
+    """The compiled form of a group's steps, by C or, without a compiler, by Numba; or None where C
+    does not do what NumPy does."""
     inputs = []
     shape = ends[0].shapes[0] if ends else steps[-1].node.call.outs[0].shape
     inner = inner_axis(shape)
@@ -248,10 +250,12 @@ def generate(
         )
         for k, step in enumerate(steps)
     ]
-    if compiler() is None or any(step.node.op.kind != "elementwise" for step in steps):
+    if any(step.node.op.kind != "elementwise" for step in steps):
         return None
     try:
         n_stored = n_outs + (last >= 0 and steps[last].out < 0)
+        if compiler() is None:
+            return jitted_kernel(tuple(parts), tuple(inputs), n_stored) if has_numba() else None
         axes = reduced_axes(ends[0]) if folds else ()
         return compiled_kernel(tuple(parts), tuple(inputs), n_stored, tuple(folds), axes, inner)
     except Unsupported:
