@@ -1,9 +1,8 @@
 """Large programs on a GPU against torch, torch.compile, CuPy, JAX: python -m benchmarks.bench_gpu.
 
-Each case and peer is a process of its own, in which we and the peer take turns on the same
-operands, made on the GPU. (With all libraries in one process every one of them gets slower, those
-with most Python the most.) `--cold` measures the first call of a fresh process with empty caches,
-for us and for torch.compile.
+Every library has a process of its own, with its own copy of the operands on the GPU, and they take
+turns (in one process torch.compile alone makes all other Python slower). `--cold` measures the
+first call of a fresh process with empty caches, for us and for torch.compile.
 """
 
 from __future__ import annotations
@@ -16,15 +15,33 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.harness import CHECK_TOLERANCE, RESULTS, ROOT, machine, median_ratio
+from benchmarks import bench_gpu
+from benchmarks.harness import (
+    CHECK_TOLERANCE,
+    RESULTS,
+    ROOT,
+    Side,
+    machine,
+    median_ratio,
+    start,
+    take_warm_turns,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-PEERS = ("torch", "torch.compile", "cupy", "jax")
+    from benchmarks.harness import Worker
+
+OTHERS = ("torch", "torch.compile", "cupy", "jax")
 US = "infinitensor"
+PEERS: dict[str, dict[str, str]] = {
+    name: {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} for name in (US, *OTHERS)
+}
 
 
 # One program, written once for all ----------------------------------------------------------------
@@ -107,20 +124,20 @@ def layers(xp: Any, x: Any, weights: Any) -> Any:
 
 
 # name: (program, shapes, dtype, peers that make sense)
-CASES: dict[str, tuple[Callable[..., Any], list[list[int]], str, Sequence[str]]] = {
-    "chain with sum 5e8": (chain_sum, [[500_000_000]] * 2, "float32", PEERS),
-    "triad 5e8": (triad, [[500_000_000]] * 2, "float32", PEERS),
-    "Black-Scholes 2e8": (black_scholes, [[200_000_000]] * 3, "float32", PEERS),
+PROGRAMS: dict[str, tuple[Callable[..., Any], list[list[int]], str, Sequence[str]]] = {
+    "chain with sum 5e8": (chain_sum, [[500_000_000]] * 2, "float32", OTHERS),
+    "triad 5e8": (triad, [[500_000_000]] * 2, "float32", OTHERS),
+    "Black-Scholes 2e8": (black_scholes, [[200_000_000]] * 3, "float32", OTHERS),
     "mean and variance 1e7x50": (
         mean_and_variance, [[10_000_000, 50]], "float32", ("torch", "torch.compile", "jax"),
     ),
-    "stencil 16384x16384": (stencil, [[16384, 16384]], "float32", PEERS),
-    "Newton step 1e7x100": (newton, [[10_000_000, 100], [10_000_000], [100]], "float32", PEERS),
+    "stencil 16384x16384": (stencil, [[16384, 16384]], "float32", OTHERS),
+    "Newton step 1e7x100": (newton, [[10_000_000, 100], [10_000_000], [100]], "float32", OTHERS),
     "sort 1e8": (sort, [[100_000_000]], "float32", ("torch", "cupy", "jax")),
     "cumsum 5e8": (cumsum, [[500_000_000]], "float32", ("torch", "cupy", "jax")),
     "mask 1e8": (mask, [[100_000_000]], "float32", ("torch", "cupy")),
     "FFT 2**28": (fft, [[1 << 28]], "complex64", ("torch", "cupy", "jax")),
-    "20 layers of 256x256": (layers, [[256, 256]] * 2, "float32", PEERS),
+    "20 layers of 256x256": (layers, [[256, 256]] * 2, "float32", OTHERS),
     "matmul 16384": (matmul, [[16384, 16384]] * 2, "float32", ("torch", "cupy", "jax")),
 }  # fmt: skip
 
@@ -129,7 +146,7 @@ def operands(name: str) -> list[Any]:
     """torch tensors on the GPU: positive, about 1, so that every program is defined on them."""
     import torch
 
-    _, shapes, dtype, _ = CASES[name]
+    _, shapes, dtype, _ = PROGRAMS[name]
     generator = torch.Generator("cuda").manual_seed(0)
     made = [
         torch.rand(shape, generator=generator, device="cuda", dtype=torch.float32).add_(0.1)
@@ -228,92 +245,77 @@ def total(made: Any) -> float:
     return sum(float(abs(part).sum()) for part in parts)
 
 
-# One case in a process ----------------------------------------------------------------------------
+# One library in a process -------------------------------------------------------------------------
 
 
-def work(name: str, peer: str, n_pairs: int) -> dict[str, Any]:
-    """We and a peer in turns: warm seconds of each turn, by library."""
+def setup(peer: str, case: dict[str, Any], device: str) -> Any:
+    """What the harness asks for: a call to time, and a number to compare."""
     import torch
 
     torch.set_grad_enabled(False)
-    program = CASES[name][0]
-    given = operands(name)
-    calls: dict[str, Callable[[], Any]] = {}
-    record: dict[str, Any] = {"cold_s": {}, "value": {}, "bytes": {}, "warm_s": {}}
-    for one in (US, peer):
-        calls[one] = caller(one, program, given)
-        begun = time.perf_counter()
-        made = calls[one]()
-        record["cold_s"][one] = time.perf_counter() - begun
-        record["value"][one] = total(made)
-        del made
-        torch.cuda.reset_peak_memory_stats()
-        held = torch.cuda.memory_allocated()
-        calls[one]()
-        record["bytes"][one] = torch.cuda.max_memory_allocated() - held
-        record["warm_s"][one] = []
-    order = list(calls)
-    for turn in range(n_pairs):
-        for one in order if turn % 2 == 0 else order[::-1]:
-            begun = time.perf_counter()
-            calls[one]()
-            record["warm_s"][one].append(time.perf_counter() - begun)
-    return record
+    call = caller(peer, PROGRAMS[case["name"]][0], operands(case["name"]))
+    made: list[Any] = []
+
+    def run() -> None:
+        made[:] = [call()]
+
+    return run, lambda: total(made[0])
+
+
+def all_in_turns(name: str, peers: Sequence[str], n_pairs: int) -> list[Side]:
+    """We and the peers that work, each in its process, in turns."""
+    sides = [Side(peer) for peer in (US, *peers)]
+    with ExitStack() as stack, ThreadPoolExecutor(len(sides)) as threads:
+
+        def begin(side: Side) -> Worker | None:
+            try:
+                return start("bench_gpu", side, bench_gpu, {"name": name}, "cuda:0")
+            except RuntimeError as error:
+                print(f"{side.name}: {str(error)[:300]}", file=sys.stderr)
+                return None
+
+        workers = list(threads.map(begin, sides))
+        both = [(s, stack.enter_context(w)) for s, w in zip(sides, workers, strict=True) if w]
+        take_warm_turns(both, n_pairs)
+    return [side for side in sides if side.warm_s]
 
 
 def cold(name: str, peer: str) -> float:
     """Seconds of the first call of a fresh process, with what it compiles, caches empty."""
     with tempfile.TemporaryDirectory() as folder:
         caches = ("XDG_CACHE_HOME", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
-        found = _child(["--cold-of", name, peer], dict.fromkeys(caches, folder))
-    return float(found["seconds"])
-
-
-def _child(arguments: list[str], environment: dict[str, str]) -> dict[str, Any]:
-    path = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.bench_gpu", *arguments],
-        env={
-            **os.environ, "PYTHONPATH": path, "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-            **environment,
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )  # fmt: skip
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if not lines:
-        return {"failed": done.stderr[-600:]}
-    answer: dict[str, Any] = json.loads(lines[-1])
-    return answer
+        path = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.bench_gpu", "--cold-of", name, peer],
+            env={**os.environ, "PYTHONPATH": path, **dict.fromkeys(caches, folder)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    return float(done.stdout.splitlines()[-1])
 
 
 HEAD = "| case | us, ms | best peer, ms | us / best [95 %] | all, ms |\n|---|---|---|---|---|"
 
 
-def row(name: str, records: dict[str, dict[str, Any]]) -> str:
-    """One line of the table: by peer, what we and it took in turns."""
+def row(name: str, sides: Sequence[Side]) -> str:
+    """One line of the table."""
+    ours, *others = sides
     texts = []
     best = None
-    for peer, record in records.items():
-        if "failed" in record:
-            texts.append(f"{peer} failed")
-            continue
-        ours, theirs = record["warm_s"][US], record["warm_s"][peer]
-        text = f"{peer} {statistics.median(theirs) * 1e3:.3g}"
-        same = record["value"]
-        if abs(same[peer] - same[US]) > CHECK_TOLERANCE * abs(same[US]):
+    for side in others:
+        took = statistics.median(side.warm_s)
+        text = f"{side.name} {took * 1e3:.3g}"
+        if abs(side.value - ours.value) > CHECK_TOLERANCE * abs(ours.value):
             texts.append(f"{text} (other values)")
             continue
-        ratio, low, high = median_ratio(ours, theirs)
-        texts.append(f"{text}: {ratio:.2f} [{low:.2f}, {high:.2f}]")
-        if best is None or statistics.median(theirs) < statistics.median(best[1]):
-            best = (ours, theirs, text, f"{ratio:.2f} [{low:.2f}, {high:.2f}]")
-    if best is None:
-        return f"| {name} | | | | {', '.join(texts)} |"
-    ours, _, text, ratio_text = best
-    took = f"{statistics.median(ours) * 1e3:.3g}"
-    return f"| {name} | {took} | {text} | {ratio_text} | {', '.join(texts)} |"
+        texts.append(text)
+        if best is None or took < best[0]:
+            ratio, low, high = median_ratio(ours.warm_s, side.warm_s)
+            best = (took, text, f"{ratio:.2f} [{low:.2f}, {high:.2f}]")
+    mine = f"{statistics.median(ours.warm_s) * 1e3:.3g}"
+    _, text, ratio_text = best or (0, "", "")
+    return f"| {name} | {mine} | {text} | {ratio_text} | {', '.join(texts)} |"
 
 
 def main() -> int:
@@ -322,33 +324,25 @@ def main() -> int:
     parser.add_argument("--peers", nargs="*", help="only these")
     parser.add_argument("--pairs", type=int, default=16)
     parser.add_argument("--cold", action="store_true")
-    parser.add_argument("--case", help=argparse.SUPPRESS)
     parser.add_argument("--cold-of", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.case:
-        print(json.dumps(work(args.case, args.peers[0], args.pairs)), flush=True)
-        return 0
     if args.cold_of:
         name, peer = args.cold_of
-        call = caller(peer, CASES[name][0], operands(name))
+        call = caller(peer, PROGRAMS[name][0], operands(name))
         begun = time.perf_counter()
         call()
-        print(json.dumps({"seconds": time.perf_counter() - begun}), flush=True)
+        print(time.perf_counter() - begun, flush=True)
         return 0
     RESULTS.mkdir(exist_ok=True)
-    names = [name for name in CASES if any(text in name for text in args.only)]
     print(HEAD)
     with (RESULTS / "bench_gpu.jsonl").open("a") as lines:
-        for name in names:
-            peers = [p for p in CASES[name][3] if args.peers is None or p in args.peers]
-            records = {
-                p: _child(["--case", name, "--pairs", str(args.pairs), "--peers", p], {})
-                for p in peers
-            }
+        for name in (name for name in PROGRAMS if any(text in name for text in args.only)):
+            peers = [p for p in PROGRAMS[name][3] if args.peers is None or p in args.peers]
+            sides = all_in_turns(name, peers, args.pairs)
             fresh = {p: cold(name, p) for p in (US, "torch.compile")} if args.cold else {}
-            found = {"case": name, "peers": records, "fresh_s": fresh, **machine()}
-            lines.write(json.dumps(found) + "\n")
-            print(row(name, records), fresh or "", flush=True)
+            found = {"case": name, "sides": [asdict(side) for side in sides], "fresh_s": fresh}
+            lines.write(json.dumps(found | machine()) + "\n")
+            print(row(name, sides), fresh or "", flush=True)
     return 0
 
 

@@ -30,15 +30,25 @@ def test_what_comes_a_second_time_is_recorded_and_then_found(no_failures: None) 
     assert replays.find("a") is None
     assert not replays.is_seen("a")
     assert replays.is_seen("a")
-    replays.keep("a", Recording(nothing, 7))
-    assert replays.find("a") == Recording(nothing, 7)
+    recording = Recording(nothing, 7, 0)
+    replays.keep("a", recording)
+    assert replays.find("a") is recording
     assert replays.find("b") is None
+
+
+def test_recordings_hold_scratch_while_they_live_and_only_so_much(no_failures: None) -> None:
+    replays = Replays(replay.MOST_SCRATCH // 2 + 1)
+    assert replays.has_room
+    recording = Recording(nothing, 0, replays.scratch_bytes)
+    assert not replays.has_room
+    del recording
+    assert replays.has_room
 
 
 def test_few_recordings_are_kept_the_last_ones(no_failures: None) -> None:
     replays = Replays()
     for key in range(10):
-        replays.keep(key, Recording(nothing, key))
+        replays.keep(key, Recording(nothing, key, 0))
     found = [key for key in range(10) if replays.find(key) is not None]
     assert found == [6, 7, 8, 9]
 

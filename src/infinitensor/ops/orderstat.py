@@ -349,7 +349,7 @@ def _part_of(xp: Any, x: Any, values: Any) -> Any:
 
 
 def _parted(xp: Any, x: Any, values: Any) -> Any:
-    order = _part_of(xp, x, values).argsort(-1, stable=True)
+    order = _part_of(xp, x, values).argsort(stable=True)  # along the last axis, in both
     if xp is np:
         return np.take_along_axis(x, order, -1)
     return as_signed(x).take_along_dim(order, -1).view(x.dtype)

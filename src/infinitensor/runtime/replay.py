@@ -8,7 +8,7 @@ start all of them by one call. Which memory that is shows when a run has taken a
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 LEAST_TASKS = 4
 """Tasks from which recording them is worth it."""
-MOST_SCRATCH = 1 << 20
-"""Scratch, in bytes, of a program that may be recorded: a recording holds it while it lives."""
+MOST_SCRATCH = 1 << 26
+"""Bytes of scratch that the recordings of a process may hold: each holds its own while it lives."""
 RECORDINGS = 4
 """Recordings kept of a program: a loop goes round between a few sets of buffers."""
 MEMORIES = 64
@@ -28,19 +28,29 @@ FAILURES = 3
 """Recordings that fail in a process before none is tried any more."""
 
 _failures = [0]
+_held_bytes = [0]
 
 
-class Recording(NamedTuple):
-    """Kernels that start again, and the bytes that they move between devices."""
+class Recording:
+    """Kernels that start again, the bytes that they move, and the scratch that they hold."""
 
-    start: Callable[[], None]
-    moved_bytes: int
+    __slots__ = ("moved_bytes", "scratch_bytes", "start")
+
+    def __init__(self, start: Callable[[], None], moved_bytes: int, scratch_bytes: int) -> None:
+        self.start = start
+        self.moved_bytes = moved_bytes
+        self.scratch_bytes = scratch_bytes
+        _held_bytes[0] += scratch_bytes
+
+    def __del__(self) -> None:
+        _held_bytes[0] -= self.scratch_bytes
 
 
 class Replays:
     """The recordings of a program, by memory and scalars."""
 
-    def __init__(self) -> None:
+    def __init__(self, scratch_bytes: int = 0) -> None:
+        self.scratch_bytes = scratch_bytes
         self._seen: OrderedDict[Any, Recording | None] = OrderedDict()
         self._n_missed = 0
 
@@ -48,6 +58,11 @@ class Replays:
     def is_over(self) -> bool:
         """Whether looking is in vain."""
         return self._n_missed > MEMORIES or _failures[0] >= FAILURES
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more recording may hold its scratch."""
+        return _held_bytes[0] + self.scratch_bytes <= MOST_SCRATCH
 
     def find(self, key: Any) -> Recording | None:
         """The recording of a run like this, if there is one."""
@@ -86,4 +101,4 @@ def replays_of(program: Program, n_tasks: int, devices: Sequence[Device]) -> Rep
     if devices[0].kind != "cuda" or len(gpus) > 1 or n_tasks < LEAST_TASKS:
         return None
     scratch = max(family.scratch_bytes for family in program.graph.families)
-    return Replays() if scratch <= MOST_SCRATCH else None
+    return Replays(scratch) if scratch <= MOST_SCRATCH else None

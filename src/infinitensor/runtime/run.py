@@ -228,9 +228,9 @@ class Run:
             return False
         recording = replays.find(key)
         if recording is None:
-            if not replays.is_seen(key):
+            if not replays.is_seen(key) or not replays.has_room:
                 return False
-            recording = self._recorded()
+            recording = self._recorded(replays.scratch_bytes)
             replays.keep(key, recording)
             if recording is None:
                 return False
@@ -259,7 +259,7 @@ class Run:
             places += [values.data_ptr() for values in table.arrays]
         return tuple(places), repr(self.scalars)  # 0.0 and -0.0 are equal, but not the same
 
-    def _recorded(self) -> Recording | None:
+    def _recorded(self, scratch_bytes: int) -> Recording | None:
         """Record all tasks; nothing runs meanwhile. None, and as before, where that fails."""
         at_home = self.directory.state()
         again = self.devices[0].record(self._work_through)
@@ -270,7 +270,7 @@ class Run:
         self.n_done = 0
         self.failure, self.stopping = None, False
         self._failed.clear()
-        return None if failed or again is None else Recording(again, moved)
+        return None if failed or again is None else Recording(again, moved, scratch_bytes)
 
     def _count_waits(self) -> None:
         """Find what each task still waits for and which are ready; those that failed are again."""

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _lane = threading.local()
 COMPILED_ELEMENTS = 1 << 23
 """Elements times steps from which a group is worth a tenth of a second of compiling."""
+LAUNCHES = 1 << 13
+"""Kernels on a GPU whose start takes about as long as compiling one."""
 PAID_OFF = 1 << 27
 """Elements times steps that take about as long as compiling."""
 
@@ -130,7 +132,8 @@ def fused_kernel(
             final(ins[k] if where == "in" else made[k], outs[n_extra:], i)
 
     worth = is_worth_compiling(plan, steps, n_alike)
-    if not worth and not (on_cpu and may_become_worth(steps, plan.space.last)):
+    exact = on_cpu or final is None  # reductions on a GPU are cut another way than steps are
+    if not worth and not (exact and may_become_worth(steps, plan.space.last)):
         return Fused(run, n_registers)
     if not on_cpu:
         externals = group_inputs(graph, group)
@@ -145,7 +148,9 @@ def fused_kernel(
 
         made, eager = generated(make, run)
         if eager:
-            return Fused(run, n_registers, eager=True)
+            return Fused(run, n_registers, eager=worth)
+        if not worth:  # a kernel is started in about the time of PAID_OFF / LAUNCHES elements
+            return Fused(in_time(made, run, PAID_OFF // LAUNCHES * len(steps)), n_registers)
         n_created = sum(step.located for step in steps)
         return Fused(made, n_created, one_pass=True, steps=steps if final is None else None)
     n_outs = n_extra if final is not None else len(plan.space.outs)
