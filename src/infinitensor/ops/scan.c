@@ -15,11 +15,12 @@ INLINE T scan_chunk(const T *x, int m, T sum, const T *before, T *out) {
 
 INLINE void scan_lines(const T *x, int k, int64_t n, const T *carry, T *out) {
     T sum[2];
+    int64_t i = n < CHUNK ? n : CHUNK; /* chunks begin where cache lines do */
     for (int j = 0; j < k; j++) {
-        sum[j] = x[j * n];
-        out[j * n] = carry ? carry[j] + sum[j] : sum[j];
+        const T *before = carry ? carry + j : 0;
+        out[j * n] = before ? *before + x[j * n] : x[j * n];
+        sum[j] = scan_chunk(x + j * n + 1, i - 1, x[j * n], before, out + j * n + 1);
     }
-    int64_t i = 1;
     for (; i + CHUNK <= n; i += CHUNK)
         for (int j = 0; j < k; j++)
             sum[j] = scan_chunk(x + j * n + i, CHUNK, sum[j], carry ? carry + j : 0, out + j * n + i);

@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     from infinitensor.ir.region import Box
 
 
+FOUR = 4
+"""Blocks that a kernel takes at a time, of lines that are not short: an addition waits for the one
+before it, but not for those of another block."""
+SHORT = 1 << 13
+
+
 def scan_dtype(given: Any, wanted: Any) -> np.dtype[Any]:
     """NumPy's rule: small integers add up in the machine's word, unless a dtype is asked for."""
     if wanted is not None:
@@ -165,7 +171,7 @@ def _totals_oracle(x: Any, axis: int, word: str, dtype: Any, block: int) -> Any:
     "x",
     kernel=_totals_kernel,
     need=_totals_need,
-    grain=lambda axis, word, block: block,
+    grain=lambda axis, word, block: block // FOUR if block >= SHORT else block,
     scratch_bytes=lambda ins, outs, params: 4 * ins[0].n_elements * max(outs[0].dtype.itemsize, 16),
     cases=lambda rng: [((*args, 4), kwargs) for args, kwargs in _scan_cases(rng)],
     oracle=_totals_oracle,
@@ -226,7 +232,8 @@ def _scan_line(scan: Any, x: Any, carry: Any, out: Any, is_first: bool, block: i
     n_whole = len(x) // block
     end = n_whole * block
     scan(x, n_whole, block, 1, before, out)
-    scan(x[end:], 1, len(x) - end, 1, before[n_whole:], out[end:])
+    if end < len(x):
+        scan(x[end:], 1, len(x) - end, 1, before[n_whole:], out[end:])
 
 
 def _from_oracle(x: Any, carry: Any, axis: int, word: str, dtype: Any, block: int) -> Any:
@@ -283,8 +290,8 @@ def _accumulate(xp: Any, a: Any, axis: int, word: str, dtype: np.dtype[Any]) -> 
     """The running `word` along an axis; one whose order matters along an axis that is not cut."""
     n = a.shape[axis]
     block = xp.block(n)
-    if 1 << 15 <= block < n:  # a kernel takes four at a time
-        block //= 4
+    if FOUR * SHORT <= block < n:
+        block //= FOUR
     if n < 2 * block or word not in REORDERABLE:
         return xp._scan_axis(a, axis, word, dtype)
     totals = xp._scan_totals(a, axis, word, dtype, block)
