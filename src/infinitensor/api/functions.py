@@ -778,10 +778,9 @@ def _numpys_first(
     function: Callable[..., Any], like: Callable[..., Any], fits: Callable[..., bool] | None
 ) -> Callable[..., Any]:
     """The function; NumPy's on small tensors."""
-    called = near.called
 
     def first(*args: Any, **kwargs: Any) -> Any:
-        made = called(like, fits, args, kwargs)
+        made = near.called(like, fits, args, kwargs)
         return function(*args, **kwargs) if made is None else made
 
     return _named_as(function, first)

@@ -12,14 +12,20 @@
 enum { CELL, DTYPE, FROZEN, INDEX, IS_VALUE, LAZY_VIEW, LENT, OWNER, SEEN, SEEN_OF, SHAPE, N_TENSOR };
 enum { V_DTYPE, V_EXPORTED, V_HOST, V_LIVE, V_READERS, V_TABLE, N_VERSION };
 enum { C_SESSION, C_VERSION, N_CELL };
-enum { ADD, SUB, MUL, DIV, FLOORDIV, MOD, AND, OR, XOR, MATMUL, LT, LE, EQ, NE, GT, GE,
-       GET, SET, FLOAT, INT, INDEX_, BOOL, NEG, N_METHODS };
+enum { ADD, SUB, MUL, DIV, FLOORDIV, MOD, AND, OR, XOR, LSHIFT, RSHIFT, MATMUL,
+       LT, LE, EQ, NE, GT, GE }; /* comparisons in the order of Py_LT ... Py_GE */
+static const char *const names[] = {"add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or",
+                                    "xor", "lshift", "rshift", "matmul"};
 
 static Py_ssize_t tensor_at[N_TENSOR], version_at[N_VERSION], cell_at[N_CELL], limit_at;
 static PyTypeObject *tensor_type;
 static PyObject *config, *bfloat16, *unknown, *numbers, *silence, *silent, *empty;
 static PyObject *name_counts, *name_small, *name_cell, *one;
-static PyObject *slow[N_METHODS], *slow_reflected[N_METHODS], *slow_in_place[N_METHODS];
+static PyObject *slow_get, *slow_applied, *slow_called, *outer_fits;
+static PyObject *slow_forward[LT], *slow_reflected[LT];
+static PyNumberMethods slow_number; /* the slots before ours: they call the Python methods */
+static PyMappingMethods slow_mapping;
+static richcmpfunc slow_compare;
 
 #define AT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
 #define T(object, field) AT(object, tensor_at[field])
@@ -109,12 +115,13 @@ COMPARED(not_equal, Py_NE) COMPARED(greater, Py_GT) COMPARED(greater_equal, Py_G
 
 static const Binary call_of[] = {
     PyNumber_Add, PyNumber_Subtract, PyNumber_Multiply, PyNumber_TrueDivide, PyNumber_FloorDivide,
-    PyNumber_Remainder, PyNumber_And, PyNumber_Or, PyNumber_Xor, PyNumber_MatrixMultiply,
-    less, less_equal, equal, not_equal, greater, greater_equal};
+    PyNumber_Remainder, PyNumber_And, PyNumber_Or, PyNumber_Xor, PyNumber_Lshift, PyNumber_Rshift,
+    PyNumber_MatrixMultiply, less, less_equal, equal, not_equal, greater, greater_equal};
 static const Binary in_place_of[] = {
     PyNumber_InPlaceAdd, PyNumber_InPlaceSubtract, PyNumber_InPlaceMultiply,
     PyNumber_InPlaceTrueDivide, PyNumber_InPlaceFloorDivide, PyNumber_InPlaceRemainder,
-    PyNumber_InPlaceAnd, PyNumber_InPlaceOr, PyNumber_InPlaceXor};
+    PyNumber_InPlaceAnd, PyNumber_InPlaceOr, PyNumber_InPlaceXor, PyNumber_InPlaceLshift,
+    PyNumber_InPlaceRshift};
 
 /* Without floating-point warnings, as near.py's `quietly`. */
 static PyObject *quietly(Binary call, PyObject *a, PyObject *b) {
@@ -159,6 +166,42 @@ static PyObject *of_floats(int op, PyObject *a, PyObject *b) {
     return made;
 }
 
+static int as_int64(PyObject *x, npy_int64 *value) {
+    if (Py_TYPE(x) == &PyInt64ArrType_Type) {
+        *value = PyArrayScalar_VAL(x, Int64);
+        return 1;
+    }
+    if (!PyLong_CheckExact(x)) return 0;
+    int overflow;
+    *value = PyLong_AsLongLongAndOverflow(x, &overflow);
+    return !overflow;
+}
+
+/* The same for int64; they wrap, as NumPy's do. */
+static PyObject *of_integers(int op, PyObject *a, PyObject *b) {
+    npy_int64 x, y;
+    if (!as_int64(a, &x) || !as_int64(b, &y)) return NULL;
+    npy_uint64 z;
+    switch (op) {
+    case ADD: z = (npy_uint64)x + (npy_uint64)y; break;
+    case SUB: z = (npy_uint64)x - (npy_uint64)y; break;
+    case MUL: z = (npy_uint64)x * (npy_uint64)y; break;
+    case AND: z = x & y; break;
+    case OR: z = x | y; break;
+    case XOR: z = x ^ y; break;
+    case LT: return truth(x < y);
+    case LE: return truth(x <= y);
+    case EQ: return truth(x == y);
+    case NE: return truth(x != y);
+    case GT: return truth(x > y);
+    case GE: return truth(x >= y);
+    default: return NULL;
+    }
+    PyObject *made = PyArrayScalar_New(Int64);
+    if (made) PyArrayScalar_ASSIGN(made, Int64, (npy_int64)z);
+    return made;
+}
+
 /* Borrowed values of an operand, a tensor or a number; NULL: Python has to look. */
 static PyObject *operand(PyObject *x, PyObject **session, npy_intp limit) {
     if (Py_TYPE(x) == tensor_type) {
@@ -195,6 +238,7 @@ static PyObject *operated(int op, PyObject *first, PyObject *second) {
     }
     Py_INCREF(a), Py_INCREF(b), Py_INCREF(session);
     PyObject *made = n_arrays ? NULL : of_floats(op, a, b);
+    if (!made && !n_arrays && !PyErr_Occurred()) made = of_integers(op, a, b);
     if (!made && !PyErr_Occurred()) made = quietly(call_of[op], a, b);
     if (!made && op == MATMUL) PyErr_Clear(); /* Python's has the better words */
     if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
@@ -204,11 +248,6 @@ static PyObject *operated(int op, PyObject *first, PyObject *second) {
     made = wrapped(made, session, NULL, NULL, 0);
     Py_DECREF(session);
     return made;
-}
-
-static PyObject *fallen(PyObject *method, PyObject *a, PyObject *b) {
-    if (PyErr_Occurred()) return NULL;
-    return PyObject_CallFunctionObjArgs(method, a, b, NULL);
 }
 
 /* Whether x may be changed where it is; borrowed values or NULL. */
@@ -341,40 +380,100 @@ static int was_put(PyObject *tensor, PyObject *index, PyObject *value) {
     return bad ? -1 : 1;
 }
 
-/* --- methods ---------------------------------------------------------------------------------- */
-
-#define BINARY(name, op) \
-    static PyObject *do_##name(PyObject *self, PyObject *other) { \
-        PyObject *made = operated(op, self, other); \
-        return made ? made : fallen(slow[op], self, other); \
+/* A function of NumPy's of few arguments that has a small result; NULL as above. */
+static PyObject *called(PyObject *like, PyObject *args, int is_elementwise, PyObject *fits) {
+    npy_intp limit = limit_now(), product = 1;
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    PyObject *session = NULL, *given[4];
+    PyArrayObject *first = NULL;
+    int is_alike = 1, n_arrays = 0;
+    if (limit <= 0 || n > 4) return NULL;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *x = PyTuple_GET_ITEM(args, i);
+        given[i] = x == Py_None && !is_elementwise ? x : operand(x, &session, limit);
+        if (!given[i]) return NULL;
+        if (!PyArray_CheckExact(given[i])) continue;
+        PyArrayObject *array = (PyArrayObject *)given[i];
+        n_arrays++;
+        if (product <= limit) product *= PyArray_SIZE(array);
+        if (!first) first = array;
+        else is_alike = is_alike && PyArray_SAMESHAPE(first, array);
     }
-#define ARITHMETIC(name, op) \
-    BINARY(name, op) \
-    static PyObject *do_r##name(PyObject *self, PyObject *other) { \
-        PyObject *made = operated(op, other, self); \
-        return made ? made : fallen(slow_reflected[op], self, other); \
-    } \
-    static PyObject *do_i##name(PyObject *self, PyObject *other) { \
-        PyObject *made = changed(op, self, other); \
-        return made ? made : fallen(slow_in_place[op], self, other); \
-    }
-ARITHMETIC(add, ADD) ARITHMETIC(sub, SUB) ARITHMETIC(mul, MUL) ARITHMETIC(truediv, DIV)
-ARITHMETIC(floordiv, FLOORDIV) ARITHMETIC(mod, MOD) ARITHMETIC(and, AND) ARITHMETIC(or, OR)
-ARITHMETIC(xor, XOR)
-BINARY(matmul, MATMUL)
-BINARY(lt, LT) BINARY(le, LE) BINARY(eq, EQ) BINARY(ne, NE) BINARY(gt, GT) BINARY(ge, GE)
-
-static PyObject *do_getitem(PyObject *self, PyObject *index) {
-    PyObject *made = got(self, index);
-    return made ? made : fallen(slow[GET], self, index);
+    if (!session) return NULL;
+    int is_one = first && PyArray_NDIM(first) == 1 && fits != outer_fits;
+    if (n_arrays > 1 && product > limit && !(is_alike && (is_elementwise || is_one))) return NULL;
+    for (Py_ssize_t i = 0; i < n; i++) Py_INCREF(given[i]);
+    Py_INCREF(session);
+    PyObject *token = PyContextVar_Set(silence, silent);
+    PyObject *made = token ? PyObject_Vectorcall(like, given, n, NULL) : NULL;
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    if (token) PyContextVar_Reset(silence, token);
+    Py_XDECREF(token);
+    PyErr_Restore(type, error, trace);
+    if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
+        Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
+    if (made && (size_of(made) < 0 || count(session))) Py_CLEAR(made);
+    for (Py_ssize_t i = 0; i < n; i++) Py_DECREF(given[i]);
+    made = wrapped(made, session, NULL, NULL, 0);
+    Py_DECREF(session);
+    return made;
 }
 
-static PyObject *do_setitem(PyObject *self, PyObject *const *args, Py_ssize_t n) {
-    if (n != 2) return PyErr_Format(PyExc_TypeError, "__setitem__ takes 2 arguments, got %zd", n);
-    int done = was_put(self, args[0], args[1]);
-    if (done < 0) return NULL;
-    if (done) Py_RETURN_NONE;
-    return PyObject_CallFunctionObjArgs(slow[SET], self, args[0], args[1], NULL);
+/* applied(ufunc, args), called(function, fits, args, options): as in near.py. */
+static PyObject *do_applied(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+    PyObject *made = n == 2 ? called(args[0], args[1], 1, NULL) : NULL;
+    if (made || PyErr_Occurred()) return made;
+    return PyObject_Vectorcall(slow_applied, args, n, NULL);
+}
+
+static PyObject *do_called(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+    if (n == 4 && !PyDict_GET_SIZE(args[3])) {
+        PyObject *made = called(args[0], args[2], 0, args[1]);
+        if (made) return made;
+        PyErr_Clear(); /* Python's has the better words */
+    }
+    return PyObject_Vectorcall(slow_called, args, n, NULL);
+}
+
+/* --- slots of Tensor -------------------------------------------------------------------------- */
+
+#define FALLS(made, call) ((made) || PyErr_Occurred() ? (made) : (call))
+static PyObject *binary(int op, PyObject *a, PyObject *b) {
+    PyObject *made = operated(op, a, b);
+    if (made || PyErr_Occurred()) return made;
+    if (PyObject_TypeCheck(a, tensor_type))
+        return PyObject_CallFunctionObjArgs(slow_forward[op], a, b, NULL);
+    return PyObject_CallFunctionObjArgs(slow_reflected[op], b, a, NULL);
+}
+
+#define BINARY(name, op) \
+    static PyObject *do_##name(PyObject *a, PyObject *b) { return binary(op, a, b); }
+#define ARITHMETIC(name, op) \
+    BINARY(name, op) \
+    static PyObject *do_inplace_##name(PyObject *a, PyObject *b) { \
+        PyObject *made = changed(op, a, b); \
+        return FALLS(made, slow_number.nb_inplace_##name(a, b)); \
+    }
+#define EACH_ARITHMETIC(X) \
+    X(add, ADD) X(subtract, SUB) X(multiply, MUL) X(true_divide, DIV) X(floor_divide, FLOORDIV) \
+    X(remainder, MOD) X(and, AND) X(or, OR) X(xor, XOR) X(lshift, LSHIFT) X(rshift, RSHIFT)
+EACH_ARITHMETIC(ARITHMETIC)
+BINARY(matrix_multiply, MATMUL)
+
+static PyObject *do_compare(PyObject *a, PyObject *b, int how) {
+    PyObject *made = operated(LT + how, a, b);
+    return FALLS(made, slow_compare(a, b, how));
+}
+
+static PyObject *do_subscript(PyObject *self, PyObject *index) {
+    PyObject *made = got(self, index);
+    return FALLS(made, PyObject_CallFunctionObjArgs(slow_get, self, index, NULL));
+}
+
+static int do_ass_subscript(PyObject *self, PyObject *index, PyObject *value) {
+    int done = value ? was_put(self, index, value) : 0;
+    return done ? -(done < 0) : slow_mapping.mp_ass_subscript(self, index, value);
 }
 
 /* Borrowed: the scalar that a tensor of its own is. */
@@ -383,48 +482,60 @@ static PyObject *scalar(PyObject *self) {
     return values && is_scalar(values) ? values : NULL;
 }
 
-static PyObject *do_float(PyObject *self, PyObject *none) {
+static PyObject *do_float(PyObject *self) {
     PyObject *x = scalar(self);
     if (x && PyFloat_Check(x)) return PyFloat_FromDouble(PyFloat_AS_DOUBLE(x));
-    return PyObject_CallOneArg(slow[FLOAT], self);
+    return slow_number.nb_float(self);
 }
 
-static PyObject *do_int(PyObject *self, PyObject *none) {
+#define INTEGER(name) \
+    static PyObject *do_##name(PyObject *self) { \
+        PyObject *x = scalar(self); \
+        return x && PyArray_IsScalar(x, Integer) ? PyNumber_Index(x) : slow_number.nb_##name(self); \
+    }
+INTEGER(int) INTEGER(index)
+
+static int do_bool(PyObject *self) {
     PyObject *x = scalar(self);
-    if (x && PyArray_IsScalar(x, Integer)) return PyNumber_Index(x);
-    return PyObject_CallOneArg(slow[INT], self);
+    return x ? PyObject_IsTrue(x) : slow_number.nb_bool(self);
 }
 
-static PyObject *do_index(PyObject *self, PyObject *none) {
-    PyObject *x = scalar(self);
-    if (x && PyArray_IsScalar(x, Integer)) return PyNumber_Index(x);
-    return PyObject_CallOneArg(slow[INDEX_], self);
-}
+static PyMethodDef getitem = {"__getitem__", do_subscript, METH_O, "x[index]"};
 
-static PyObject *do_bool(PyObject *self, PyObject *none) {
-    PyObject *x = scalar(self);
-    if (x) return PyBool_FromLong(PyObject_IsTrue(x));
-    return PyObject_CallOneArg(slow[BOOL], self);
+/* The type's own slots, so that an operator is one call; `x.__add__` stays the Python method.
+   `__getitem__` is replaced there too: the interpreter would call a Python function by itself. */
+static int fill_slots(void) {
+    PyNumberMethods *number = tensor_type->tp_as_number;
+    PyMappingMethods *mapping = tensor_type->tp_as_mapping;
+    slow_get = PyObject_GetAttrString((PyObject *)tensor_type, "__getitem__");
+    PyObject *method = slow_get ? PyDescr_NewMethod(tensor_type, &getitem) : NULL;
+    if (!method || PyObject_SetAttrString((PyObject *)tensor_type, "__getitem__", method)) return -1;
+    for (int op = ADD; op < LT; op++) { /* the slots before ours look who asks: their methods do not */
+        char name[20];
+        snprintf(name, sizeof name, "__%s__", names[op]);
+        slow_forward[op] = PyObject_GetAttrString((PyObject *)tensor_type, name);
+        snprintf(name, sizeof name, "__r%s__", names[op]);
+        slow_reflected[op] = PyObject_GetAttrString((PyObject *)tensor_type, name);
+        if (!slow_forward[op] || !slow_reflected[op]) return -1;
+    }
+    slow_number = *number;
+    slow_mapping = *mapping;
+    slow_compare = tensor_type->tp_richcompare;
+#define FILL(name, op) \
+    number->nb_##name = do_##name; \
+    number->nb_inplace_##name = do_inplace_##name;
+    EACH_ARITHMETIC(FILL)
+    number->nb_matrix_multiply = do_matrix_multiply;
+    number->nb_float = do_float;
+    number->nb_int = do_int;
+    number->nb_index = do_index;
+    number->nb_bool = do_bool;
+    mapping->mp_subscript = do_subscript;
+    mapping->mp_ass_subscript = do_ass_subscript;
+    tensor_type->tp_richcompare = do_compare;
+    PyType_Modified(tensor_type);
+    return 0;
 }
-
-#define BOTH(name) {"__" #name "__", do_##name, METH_O, NULL}
-#define THREE(name) BOTH(name), {"__r" #name "__", do_r##name, METH_O, NULL}, \
-                    {"__i" #name "__", do_i##name, METH_O, NULL}
-static PyMethodDef methods[] = {
-    THREE(add), THREE(sub), THREE(mul), THREE(truediv), THREE(floordiv), THREE(mod), THREE(and),
-    THREE(or), THREE(xor), BOTH(matmul), BOTH(lt), BOTH(le), BOTH(eq), BOTH(ne), BOTH(gt), BOTH(ge),
-    BOTH(getitem), {"__setitem__", (PyCFunction)(void (*)(void))do_setitem, METH_FASTCALL, NULL},
-    {"__float__", do_float, METH_NOARGS, NULL}, {"__int__", do_int, METH_NOARGS, NULL},
-    {"__index__", do_index, METH_NOARGS, NULL}, {"__bool__", do_bool, METH_NOARGS, NULL}};
-static const struct { const char *name; PyObject **slow; } replaced[] = {
-#define SLOW3(name, op) {"__" #name "__", &slow[op]}, {"__r" #name "__", &slow_reflected[op]}, \
-                        {"__i" #name "__", &slow_in_place[op]}
-    SLOW3(add, ADD), SLOW3(sub, SUB), SLOW3(mul, MUL), SLOW3(truediv, DIV),
-    SLOW3(floordiv, FLOORDIV), SLOW3(mod, MOD), SLOW3(and, AND), SLOW3(or, OR), SLOW3(xor, XOR),
-    {"__matmul__", &slow[MATMUL]}, {"__lt__", &slow[LT]}, {"__le__", &slow[LE]},
-    {"__eq__", &slow[EQ]}, {"__ne__", &slow[NE]}, {"__gt__", &slow[GT]}, {"__ge__", &slow[GE]},
-    {"__getitem__", &slow[GET]}, {"__setitem__", &slow[SET]}, {"__float__", &slow[FLOAT]},
-    {"__int__", &slow[INT]}, {"__index__", &slow[INDEX_]}, {"__bool__", &slow[BOOL]}};
 
 static int offsets(PyObject *type, const char *const *names, Py_ssize_t *into, int n) {
     for (int i = 0; i < n; i++) {
@@ -441,11 +552,13 @@ static int offsets(PyObject *type, const char *const *names, Py_ssize_t *into, i
     return 0;
 }
 
-/* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent) */
+/* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent, applied,
+   called, outer_fits) */
 static PyObject *install(PyObject *module, PyObject *args) {
     PyObject *tensor, *version, *cell;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOO", &tensor, &version, &cell, &config, &bfloat16, &unknown,
-                          &numbers, &silence, &silent))
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOO", &tensor, &version, &cell, &config, &bfloat16,
+                          &unknown, &numbers, &silence, &silent, &slow_applied, &slow_called,
+                          &outer_fits))
         return NULL;
     static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
         "_lazy_view", "_lent", "_owner", "_seen", "_seen_of", "_shape"};
@@ -458,20 +571,16 @@ static PyObject *install(PyObject *module, PyObject *args) {
         offsets((PyObject *)Py_TYPE(config), of_config, &limit_at, 1))
         return NULL;
     tensor_type = (PyTypeObject *)tensor;
-    for (int i = 2; i < 9; i++) Py_INCREF(PyTuple_GET_ITEM(args, i));
-    Py_INCREF(tensor);
-    for (size_t i = 0; i < sizeof replaced / sizeof *replaced; i++)
-        if (!(*replaced[i].slow = PyObject_GetAttrString(tensor, replaced[i].name))) return NULL;
-    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
-        PyObject *method = PyDescr_NewMethod(tensor_type, &methods[i]);
-        int bad = !method || PyObject_SetAttrString(tensor, methods[i].ml_name, method);
-        Py_XDECREF(method);
-        if (bad) return NULL;
-    }
+    Py_INCREF(args); /* all of them stay */
+    if (fill_slots()) return NULL;
     Py_RETURN_NONE;
 }
 
-static PyMethodDef functions[] = {{"install", install, METH_VARARGS, NULL}, {NULL}};
+#define FAST(call) (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL
+static PyMethodDef functions[] = {{"install", install, METH_VARARGS, NULL},
+                                  {"applied", FAST(do_applied)},
+                                  {"called", FAST(do_called)},
+                                  {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "infinitensor_near", NULL, -1, functions};
 
 PyMODINIT_FUNC PyInit_infinitensor_near(void) {

@@ -43,24 +43,6 @@ except ImportError:
     _restore = lambda how: np.seterr(**how)  # noqa: E731
 
 
-def in_c(tensor: type[Tensor]) -> bool:
-    """Put the C form of the shortest ways (`near.c`) before the methods of Tensor.
-
-    False, and nothing is changed, without a compiler or the headers of Python and NumPy.
-    """
-    if _variable is None or config.compile == "never":
-        return False
-    try:
-        module: Any = extension(
-            "infinitensor_near", Path(__file__).with_suffix(".c").read_text("utf-8")
-        )
-    except (CompilerError, OSError, ImportError):
-        return False
-    shared = (config, bfloat16, UNKNOWN, _NUMBERS, _variable, _SILENT)
-    module.install(tensor, Version, Cell, *shared)
-    return True
-
-
 def quietly(function: Callable[..., Any], *args: Any) -> Any:
     """The function without floating-point warnings: lazy calls could give none either."""
     token = _silence(_SILENT)
@@ -630,3 +612,26 @@ def changed(
     finally:
         _restore(token)
     return tensor
+
+
+# --- in C -------------------------------------------------------------------------------------
+
+
+def in_c(tensor: type[Tensor]) -> bool:
+    """Put the C form of the shortest ways (`near.c`) before the methods of Tensor.
+
+    False, and nothing is changed, without a compiler or the headers of Python and NumPy.
+    """
+    if _variable is None or config.compile == "never":
+        return False
+    try:
+        module: Any = extension(
+            "infinitensor_near", Path(__file__).with_suffix(".c").read_text("utf-8")
+        )
+    except (CompilerError, OSError, ImportError):
+        return False
+    shared = (config, bfloat16, UNKNOWN, _NUMBERS, _variable, _SILENT)
+    global applied, called
+    module.install(tensor, Version, Cell, *shared, applied, called, _outer_fits)
+    applied, called = module.applied, module.called
+    return True
