@@ -261,3 +261,16 @@ def test_small_calls_are_the_same_without_the_c_methods() -> None:
         timeout=200,
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_what_is_a_scalar_in_numpy_does_not_change_under_another_name() -> None:
+    x = it.asarray([250, 7], dtype="uint8")
+    total = x[1] * 2
+    again = total
+    total >>= 1
+    total += 0.5
+    assert (int(again), float(total)) == (14, 7.5)
+    whole = it.zeros(())
+    same = whole
+    whole += 2
+    assert float(same) == 2.0

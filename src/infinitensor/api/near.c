@@ -267,7 +267,8 @@ static PyObject *writeable(PyObject *tensor) {
 }
 
 static PyObject *changed(int op, PyObject *tensor, PyObject *other) {
-    if (T(tensor, IS_VALUE) == Py_True) return operated(op, tensor, other);
+    PyObject *now = seen(tensor);
+    if (T(tensor, IS_VALUE) == Py_True || (now && is_scalar(now))) return operated(op, tensor, other);
     npy_intp limit = limit_now();
     PyObject *session = NULL;
     PyObject *b = limit > 0 ? operand(other, &session, limit) : NULL;

@@ -589,8 +589,8 @@ def _scattered(tensor: Tensor, values: np.ndarray, index: Any, value: Any) -> bo
 def changed(
     tensor: Tensor, like: np.ufunc, by: Callable[[Any, Any], Any], other: Any
 ) -> Tensor | None:
-    """`tensor op= other`: in place, likewise; a value, as NumPy's scalars, is made anew."""
-    if tensor._is_value:
+    """`tensor op= other`: in place, likewise; a scalar is made anew, as NumPy's are."""
+    if tensor._is_value or (tensor._owner is not None and type(tensor._seen) is not _ndarray):
         return operated(by, tensor, other)
     limit = config.small_elements
     if not limit:
