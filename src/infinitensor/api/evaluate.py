@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from infinitensor.ir.tasks import Program
 
 
+FEW_ON_HOST = 1024
+"""Elements of a host value that a GPU gets anew at each use; larger ones move there and stay."""
 SMALL_TILE = 1 << 13
 """Elements of a task, on average, below which workers do not help."""
 
@@ -336,7 +338,9 @@ def stored_table(session: Session, version: Version) -> TileTable:
     if version.table is not None:
         return version.table
     assert version.host is not None
-    if config.small_elements == 0 and session.engine.mesh.kind != "null":
+    kind = session.engine.mesh.kind
+    at_home = version.host.size <= FEW_ON_HOST  # or it would be copied at every use
+    if (kind == "cuda" and not at_home) or (config.small_elements == 0 and kind != "null"):
         layout = canonical_layout(version.shape, session.engine.mesh, config.tile_elements)
         table = session.engine.store(version.host, layout)
         session.keep(version, table)
