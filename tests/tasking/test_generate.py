@@ -192,6 +192,7 @@ def test_a_compiler_that_fails_is_named_in_a_warning_and_the_group_still_runs(
     broken.chmod(0o755)
     monkeypatch.setenv("CC", str(broken))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(native, "_loaded", {})
     with it.init("cpu"):
         x = it.asarray(np.arange(20.0))
         y = x * 2.125 + 1

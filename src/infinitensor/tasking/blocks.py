@@ -86,22 +86,18 @@ class Blocks:
         every = [*arrays, *self.between(found[0], self.scratch)]
         begin = [np.asarray([address(every[k]) for k in places]) for places in self.places]
         scalars = [
-            ctypes.c_char_p(stage.in_c.pack([every[stage.ins[k]] for k in stage.in_c.scalars]))
+            np.frombuffer(stage.in_c.pack([every[stage.ins[k]] for k in stage.in_c.scalars]), "u1")
             for stage in self.stages
         ]
         for some in found[1]:
             table = [
-                (
-                    ctypes.cast(entry(stage.in_c.source), ctypes.c_void_p).value,
-                    walk.n_rows, walk.n, walk.n_outer, ctypes.addressof(walk.shape),
-                    ctypes.addressof(walk.steps), ctypes.cast(values, ctypes.c_void_p).value,
-                    ctypes.addressof(walk.folded), walk.n_same, len(at), address(at), address(into),
+                (*_numbers(stage.in_c, walk), len(at), address(at), address(into))
+                for stage, walk, at, into in zip(
+                    self.stages, some.walks, begin, some.offsets, strict=True
                 )
-                for stage, walk, at, into, values in zip(
-                    self.stages, some.walks, begin, some.offsets, scalars, strict=True
-                )
-            ]  # fmt: skip
+            ]
             numbers = np.asarray(table, np.int64)
+            numbers[:, 6] = [address(values) for values in scalars]
             driver()(some.n_blocks, len(table), address(numbers))
 
     def between(
@@ -140,6 +136,68 @@ class Blocks:
                 walks.append(stage.in_c.walk(tiles, whole[: stage.ndim]))
             found.append(Some(len(corners), walks, offsets))
         return block, found
+
+
+class Script:
+    """Kernels one after another on parts of some arrays, in one call; for other arrays that lie
+    alike."""
+
+    def __init__(
+        self, arrays: Sequence[np.ndarray], calls: Sequence[tuple[Compiled, list[Any], Any]]
+    ) -> None:
+        """`calls` are (kernel, operands, output): None for a scalar, else a part of an array. At
+        most one kernel has scalars."""
+        ends = [(address(x), address(x) + x.nbytes) for x in arrays]
+        self.walks: list[Walk] = []
+        self.scalars = next((in_c for in_c, _, _ in calls if in_c.scalars), None)
+        places: list[int] = []
+        offsets: list[int] = []
+        table = []
+        for in_c, ins, out in calls:
+            tiles = [*(x for x in ins if x is not None), out]
+            walk = in_c.walk(tiles, out.shape)
+            self.walks.append(walk)
+            at = 8 * (12 * len(calls) + len(places))
+            table.append((*_numbers(in_c, walk), len(tiles), at, 0))
+            for tile in tiles:
+                at = address(tile)
+                places.append(next(k for k, (lo, hi) in enumerate(ends) if lo <= at < hi))
+                offsets.append(at - ends[places[-1]][0])
+        self.n_calls = len(calls)
+        self.places = np.asarray(places)
+        n_scalars = 0 if self.scalars is None else len(self.scalars.scalars)
+        self.zeros = np.zeros(max(row[9] for row in table), np.int64)
+        self.numbers = np.asarray([*sum(table, ()), *offsets, *[0] * n_scalars], np.int64)
+        rows = self.rows(self.numbers)
+        rows[:, 6] = 8 * (rows.size + len(places))
+        rows[:, 11] = address(self.zeros)
+
+    def rows(self, numbers: np.ndarray) -> np.ndarray:
+        """The stages that all numbers begin with; then come pointers and scalars."""
+        return numbers[: 12 * self.n_calls].reshape(-1, 12)
+
+    def __call__(self, arrays: Sequence[np.ndarray], scalars: Sequence[Any]) -> None:
+        """Run it."""
+        numbers = self.numbers.copy()
+        at = address(numbers)
+        rows = self.rows(numbers)
+        rows[:, 6] += at
+        rows[:, 10] += at
+        begin = np.asarray([address(x) for x in arrays])
+        numbers[rows.size : rows.size + len(self.places)] += begin[self.places]
+        if self.scalars is not None:
+            values = np.frombuffer(self.scalars.pack(list(scalars)), np.int64)
+            numbers[rows.size + len(self.places) :] = values
+        driver()(1, self.n_calls, at)
+
+
+def _numbers(in_c: Compiled, walk: Walk) -> tuple[int, ...]:
+    """What a stage begins with; it has no scalars yet."""
+    function = ctypes.cast(entry(in_c.source), ctypes.c_void_p).value or 0
+    return (
+        function, walk.n_rows, walk.n, walk.n_outer, ctypes.addressof(walk.shape),
+        ctypes.addressof(walk.steps), 0, ctypes.addressof(walk.folded), walk.n_same,
+    )  # fmt: skip
 
 
 def driver() -> Any:

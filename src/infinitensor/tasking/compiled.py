@@ -7,18 +7,19 @@ import struct
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from infinitensor.native import library
+from infinitensor.ops.scalar import Arg, Term
+from infinitensor.tasking.generate import Input, Part
 from infinitensor.tasking.loops import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from infinitensor.tasking.folds import Fold
-    from infinitensor.tasking.generate import Input, Part
 
 LEAST_ROW = 16
 """Elements of a row from which a loop over it is worth its beginning and end."""
@@ -35,6 +36,12 @@ def compiled_kernel(
 ) -> Compiled:
     """The steps of a group in one pass; compiled at its first call."""
     return Compiled(parts, inputs, n_outs, folds, axes, inner)
+
+
+def copy_kernel(dtype: np.dtype[Any]) -> Compiled:
+    """One array into another."""
+    step = Part(Term("cast", (Arg(0),)), (dtype,), (("in", 0),), dtype, 0)
+    return compiled_kernel((step,), (Input(dtype, False, False),), 1)
 
 
 class Compiled:
@@ -90,38 +97,6 @@ class Compiled:
         for at in self.wide:  # Python's integers have no top bit, NumPy's booleans are none
             values[at] = int(values[at]) - (int(values[at]) >> 63 << 64)
         return self.packer.pack(*values)
-
-    def packed(self, sources: Sequence[Any], calls: Sequence[tuple[list[Any], Any]]) -> Packed:
-        """Calls on parts of some arrays, for other arrays that lie alike: (operands, output) each,
-        None for a scalar. No operand is copied: there are no reduced axes."""
-        ends = [(address(x), address(x) + x.nbytes) for x in sources]
-        walks, places, offsets = [], [], []
-        for ins, out in calls:
-            tiles = [*(x for x in ins if x is not None), out]
-            walks.append(self.walk(tiles, out.shape))
-            at = [address(tile) for tile in tiles]
-            where = [next(k for k, (lo, hi) in enumerate(ends) if lo <= a < hi) for a in at]
-            places.append(where)
-            offsets.append([a - ends[k][0] for a, k in zip(at, where, strict=True)])
-        return Packed(walks, np.asarray(places), np.asarray(offsets, np.int64))
-
-    def run_packed(self, calls: Packed, sources: Sequence[Any], scalars: list[Any]) -> None:
-        """The calls on these arrays."""
-        function = entry(self.source)
-        values = self.pack(list(scalars))
-        pointers = np.asarray([address(x) for x in sources], np.int64)[calls.places]
-        pointers += calls.offsets
-        at, step = address(pointers), pointers.strides[0]
-        for k, walk in enumerate(calls.walks):
-            walk.call(function, at + k * step, values)
-
-
-class Packed(NamedTuple):
-    """How to call a function several times on parts of arrays: in which, and how far in."""
-
-    walks: list[Walk]
-    places: np.ndarray
-    offsets: np.ndarray
 
 
 def inner_axis(shape: tuple[int, ...]) -> int:

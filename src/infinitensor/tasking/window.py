@@ -23,16 +23,19 @@ from infinitensor.ir.tasks import COMPUTE, Column
 from infinitensor.ir.view import take
 from infinitensor.native import CompilerError
 from infinitensor.ops.kernels import lower
+from infinitensor.tasking.blocks import Script
+from infinitensor.tasking.compiled import copy_kernel
 from infinitensor.tasking.kernels import Fused, fused_kernel, group_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from infinitensor.ir.graph import Graph
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.op import Labels
     from infinitensor.ir.region import Box
     from infinitensor.ir.view import Access
+    from infinitensor.tasking.compiled import Compiled
 
 Index: TypeAlias = tuple[slice, ...]
 
@@ -268,34 +271,39 @@ def window_run(
     fused: Fused, windows: tuple[Window, ...]
 ) -> Callable[[list[Any], list[Any], int], None]:
     """`run(ins, outs, i)`: sources, then scalars, in; the new tile out."""
-    packed: dict[tuple[Any, ...], Any] = {}
+    scripts: dict[tuple[Any, ...], Script] = {}
 
     def run(ins: list[Any], outs: list[Any], i: int) -> None:
         window = windows[i]
-        out = outs[0]
-        for index in window.copies:
-            out[index] = ins[0][index]
         n = len(window.sources)
-        sources, scalars = [*ins[:n], out], ins[n:]
+        sources, scalars = [*ins[:n], outs[0]], ins[n:]
         if fused.in_c is not None and window.parts:
             key = (i, *[tile.strides for tile in sources])
-            calls = packed.get(key)
-            if calls is None:
-                calls = packed[key] = fused.in_c.packed(
-                    sources, [_arguments(window, k, sources) for k in range(len(window.parts))]
-                )
             try:
-                fused.in_c.run_packed(calls, sources, scalars)
+                if key not in scripts:
+                    scripts[key] = Script(sources, list(_calls(window, fused.in_c, sources)))
+                scripts[key](sources, scalars)
             except CompilerError:
                 pass  # step by step below, which says so
             else:
                 return
+        for index in window.copies:
+            outs[0][index] = ins[0][index]
         for k in range(len(window.parts)):
             views, target = _arguments(window, k, sources)
             left = iter(scalars)
             fused.run([next(left) if x is None else x for x in views], [target], 0)
 
     return run
+
+
+def _calls(window: Window, in_c: Compiled, sources: list[Any]) -> Iterator[Any]:
+    """The calls of a window: copies of what stays, then its parts."""
+    copy = copy_kernel(sources[-1].dtype)
+    for index in window.copies:
+        yield copy, [sources[0][index]], sources[-1][index]
+    for k in range(len(window.parts)):
+        yield in_c, *_arguments(window, k, sources)
 
 
 def _arguments(window: Window, k: int, sources: list[Any]) -> tuple[list[Any], Any]:
