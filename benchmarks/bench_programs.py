@@ -2,16 +2,22 @@
 
 The programs of `tests/programs`, unchanged, at sizes where NumPy needs 0.1 s or more, ours against
 NumPy. Arguments are made anew for every run, outside of its time; results and changed arguments are
-computed inside of it. `touched`: elements that the median NumPy call of the program touches (the
-largest of what it reads and makes). The shares say where our time went in one warm run: planning
-(analysis to memory), running tasks, reading values on the host, and the rest, which is recording.
+computed inside of it. `median op`: elements that the median NumPy call of the program touches (the
+largest of what it reads and makes). Programs with fewer than 10,000 are listed one by one below the
+table and do not count in the geometric mean. The shares say where our time went in one warm run:
+planning (analysis to memory), running tasks, reading values on the host, and the rest, which is
+recording.
+
+`--quick` surveys all programs in some ten minutes: one pair each, both sides in one process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -189,6 +195,10 @@ SIZED: dict[str, Callable[[Any], tuple[Any, ...]]] = {
     "advection_by_upwind_and_wave_by_leapfrog": lambda rng: (rng.random(1_000_000), 0.4, 20),
     "sandpile": lambda rng: (rng.integers(0, 9, (1000, 1000)), 20),
 }
+FEW = 10_000
+"""Elements of the median call below which a program is about calls, not about elements."""
+WATCHED_S = 6.0
+SURVEYED_S = 90
 CASES: list[dict[str, Any]] = [{"name": name} for name in PROGRAMS]
 
 
@@ -286,7 +296,7 @@ class Counted(np.ndarray):
 
 
 def note(*arrays: Any) -> None:
-    Counted.touched[max(int(np.size(x)) for x in flat(list(arrays)) or [0])] += 1
+    Counted.touched[max([int(getattr(x, "size", 1)) for x in flat(list(arrays))], default=0)] += 1
 
 
 def bare(x: Any) -> Any:
@@ -303,11 +313,22 @@ def dressed(x: Any) -> Any:
     return x.view(Counted) if isinstance(x, np.ndarray) else x
 
 
+class EnoughError(Exception):
+    """A program was watched for long enough."""
+
+
 def median_touched(name: str) -> int:
-    """Elements that the median call of a program touches."""
+    """Elements that the median call of a program touches, in its first `WATCHED_S` seconds."""
     given = [dressed(x) for x in SIZED[name](np.random.default_rng(7))]
-    with np.errstate(all="ignore"):
+
+    def stop(*_: Any) -> None:
+        raise EnoughError
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, WATCHED_S)
+    with contextlib.suppress(EnoughError), np.errstate(all="ignore"):
         PROGRAMS[name].run(np, *given)
+    signal.setitimer(signal.ITIMER_REAL, 0)
     return int(statistics.median_low(Counted.touched.elements()))
 
 
@@ -360,7 +381,7 @@ def profile(name: str) -> dict[str, Any]:
     }
 
 
-def quick(name: str, n_pairs: int) -> dict[str, Any]:
+def surveyed(name: str, n_pairs: int) -> dict[str, Any]:
     """Both sides in turns in this one process: a survey, not a measurement."""
     ours, check = setup("infinitensor", {"name": name}, "cpu")
     theirs, check_theirs = setup("numpy", {"name": name}, "cpu")
@@ -392,26 +413,33 @@ def quick(name: str, n_pairs: int) -> dict[str, Any]:
     return record | {"like": {"plans": counts["plan_misses"], **counted}}
 
 
-def described(name: str) -> dict[str, Any]:
-    """Both, each in a process of its own."""
-    found: dict[str, Any] = {}
-    for what in ("touched", "profile"):
+def asked(what: str, name: str, *more: str) -> dict[str, Any]:
+    """What a process of its own says of a program."""
+    try:
         done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.bench_programs", f"--{what}", name],
+            [sys.executable, "-m", "benchmarks.bench_programs", f"--{what}", name, *more],
             capture_output=True,
             text=True,
             check=False,
+            timeout=SURVEYED_S,
         )
-        if done.returncode:
-            return {"error": done.stderr.strip().splitlines()[-1]}
-        found |= json.loads(done.stdout.splitlines()[-1])
-    return found
+    except subprocess.TimeoutExpired:
+        return {"failed": f"{what}: more than {SURVEYED_S} s"}
+    if done.returncode:
+        return {"failed": done.stderr.strip().splitlines()[-1]}
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def described(name: str) -> dict[str, Any]:
+    """Both, each in a process of its own."""
+    return asked("touched", name) | asked("profile", name)
 
 
 # The table ----------------------------------------------------------------------------------------
 
 HEAD = (
-    "| program | NumPy / us [95 %] | ms, us / NumPy | touched | plans | evaluations | tasks | "
+    "| program | NumPy / us [95 %] | ms, us / NumPy | median op | plans | evaluations | tasks | "
     "small | record, plan, run, host % |\n|---|---|---|---|---|---|---|---|---|"
 )
 
@@ -438,18 +466,49 @@ def row(record: dict[str, Any]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def measured(pairs: int, fresh: int, only: list[str]) -> Iterator[dict[str, Any]]:
+def measured(pairs: int, fresh: int, only: list[str], quick: bool) -> Iterator[dict[str, Any]]:
     from benchmarks.harness import one_record
 
     for case in CASES:
-        if only and not any(part in case["name"] for part in only):
+        name = case["name"]
+        if only and not any(part in name for part in only):
             continue
-        record = one_record("bench_programs", case, "infinitensor", "numpy", "cpu", pairs, fresh)
-        yield record | {"like": described(case["name"])}
+        if quick:
+            record = {"case": case} | asked("survey", name, "--pairs", str(pairs))
+            yield record | {"like": record.get("like", {}) | asked("touched", name)}
+        else:
+            record = one_record(
+                "bench_programs", case, "infinitensor", "numpy", "cpu", pairs, fresh
+            )
+            yield record | {"like": described(name)}
 
 
 def geomean(ratios: list[float]) -> float:
     return exp(sum(map(log, ratios)) / len(ratios))
+
+
+def summary(records: list[dict[str, Any]]) -> str:
+    """The geometric mean of programs over many elements, and the others one by one."""
+    done = [
+        (r["case"]["name"].replace("_", " "), 1 / r["ratio"], r) for r in records if "ratio" in r
+    ]
+    few = [r for r in done if r[2]["like"].get("touched", FEW) < FEW]
+    many = [r for r in done if r not in few]
+    lines = []
+    if many:
+        lines.append(
+            f"geomean {geomean([ratio for _, ratio, _ in many]):.2f} over {len(many)} programs "
+            f"whose median op touches {FEW} elements or more; slower than 0.8: "
+            + (", ".join(f"{name} {ratio:.2f}" for name, ratio, _ in many if ratio < 0.8) or "none")
+        )
+    if few:
+        lines.append(f"\n{len(few)} programs with a smaller median op, NumPy's time times:\n")
+        lines += [
+            f"- {name}: {1 / ratio:.2f} (median op {r['like']['touched']})"
+            for name, ratio, r in sorted(few, key=lambda row: row[1])
+        ]
+    failed = [r["case"]["name"] for r in records if "ratio" not in r]
+    return "\n".join(lines + ([f"\nwithout a figure: {', '.join(failed)}"] if failed else []))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -458,19 +517,21 @@ def main(argv: list[str] | None = None) -> int:
     from benchmarks.harness import RESULTS
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_programs")
-    parser.add_argument("--pairs", type=int, default=16)
+    parser.add_argument("--pairs", type=int, help="16; 1 in a survey")
     parser.add_argument("--fresh", type=int, default=2, help="processes a side")
     parser.add_argument("--only", nargs="+", default=[], help="programs with this in their names")
     parser.add_argument("--name", default="bench_programs", help="of the files under results/")
     parser.add_argument("--touched", help="count elements only, of this program, and print JSON")
     parser.add_argument("--profile", help="profile only this program, and print JSON")
-    parser.add_argument("--quick", help="survey only this program, in one process, print JSON")
+    parser.add_argument("--quick", action="store_true", help="survey: 1 pair, in one process each")
+    parser.add_argument("--survey", help="survey only this program, in this process, print JSON")
     args = parser.parse_args(argv)
+    pairs = args.pairs or (1 if args.quick or args.survey else 16)
     if args.touched:
         print(json.dumps({"touched": median_touched(args.touched)}))
         return 0
-    if args.quick:
-        print(json.dumps(quick(args.quick, args.pairs)))
+    if args.survey:
+        print(json.dumps(surveyed(args.survey, pairs)))
         return 0
     if args.profile:
         print(json.dumps(profile(args.profile)))
@@ -479,14 +540,12 @@ def main(argv: list[str] | None = None) -> int:
     print(HEAD, flush=True)
     done = []
     with (RESULTS / f"{args.name}.jsonl").open("w") as lines:
-        for record in measured(args.pairs, args.fresh, args.only):
+        for record in measured(pairs, args.fresh, args.only, args.quick):
             print(row(record), flush=True)
             lines.write(json.dumps(record) + "\n")
             lines.flush()
             done.append(record)
-    ratios = [1 / record["ratio"] for record in done if "ratio" in record]
-    if ratios:
-        print(f"\ngeomean {geomean(ratios):.2f} over {len(ratios)}; worst {min(ratios):.2f}")
+    print("\n" + summary(done))
     return int(any("failed" in record for record in done))
 
 

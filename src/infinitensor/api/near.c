@@ -124,7 +124,9 @@ static const Binary in_place_of[] = {
     PyNumber_InPlaceRshift};
 
 /* Without floating-point warnings, as near.py's `quietly`. */
-static PyObject *quietly(Binary call, PyObject *a, PyObject *b) {
+static PyObject *quietly(int op, const Binary *calls, PyObject *a, PyObject *b) {
+    Binary call = calls[op];
+    if (op >= AND && op <= RSHIFT) return call(a, b); /* bits give none */
     PyObject *token = PyContextVar_Set(silence, silent);
     if (!token) return NULL;
     PyObject *made = call(a, b);
@@ -239,7 +241,7 @@ static PyObject *operated(int op, PyObject *first, PyObject *second) {
     Py_INCREF(a), Py_INCREF(b), Py_INCREF(session);
     PyObject *made = n_arrays ? NULL : of_floats(op, a, b);
     if (!made && !n_arrays && !PyErr_Occurred()) made = of_integers(op, a, b);
-    if (!made && !PyErr_Occurred()) made = quietly(call_of[op], a, b);
+    if (!made && !PyErr_Occurred()) made = quietly(op, call_of, a, b);
     if (!made && op == MATMUL) PyErr_Clear(); /* Python's has the better words */
     if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
         Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
@@ -275,7 +277,7 @@ static PyObject *changed(int op, PyObject *tensor, PyObject *other) {
     PyObject *values = b ? writeable(tensor) : NULL;
     if (!values || PyArray_SIZE((PyArrayObject *)values) > limit) return NULL;
     Py_INCREF(values), Py_INCREF(b);
-    PyObject *made = quietly(in_place_of[op], values, b);
+    PyObject *made = quietly(op, in_place_of, values, b);
     Py_DECREF(values), Py_DECREF(b);
     if (!made) return NULL;
     Py_DECREF(made);
