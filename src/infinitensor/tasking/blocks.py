@@ -181,8 +181,7 @@ class Script:
         numbers = self.numbers.copy()
         at = address(numbers)
         rows = self.rows(numbers)
-        rows[:, 6] += at
-        rows[:, 10] += at
+        rows[:, 6:11:4] += at  # scalars and pointers lie behind
         begin = np.asarray([address(x) for x in arrays])
         numbers[rows.size : rows.size + len(self.places)] += begin[self.places]
         if self.scalars is not None:
