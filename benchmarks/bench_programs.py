@@ -284,8 +284,9 @@ class Counted(np.ndarray):
         return dressed(made)
 
     def __getitem__(self, index: Any) -> Any:
-        found = self.view(np.ndarray)[bare(index)]
-        if not np.shares_memory(found, self, max_work=1) if np.ndim(found) else True:
+        plain = self.view(np.ndarray)
+        found = plain[bare(index)]
+        if not np.ndim(found) or not np.may_share_memory(found, plain):
             note(found)
         return dressed(found)
 
@@ -313,6 +314,16 @@ def dressed(x: Any) -> Any:
     return x.view(Counted) if isinstance(x, np.ndarray) else x
 
 
+class Watched:
+    """NumPy, whose new arrays are counted too."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(np, name)
+        if not callable(found) or isinstance(found, np.ufunc | type):
+            return found
+        return lambda *args, **options: dressed(found(*args, **options))
+
+
 class EnoughError(Exception):
     """A program was watched for long enough."""
 
@@ -327,7 +338,7 @@ def median_touched(name: str) -> int:
     signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, WATCHED_S)
     with contextlib.suppress(EnoughError), np.errstate(all="ignore"):
-        PROGRAMS[name].run(np, *given)
+        PROGRAMS[name].run(Watched(), *given)
     signal.setitimer(signal.ITIMER_REAL, 0)
     return int(statistics.median_low(Counted.touched.elements()))
 
