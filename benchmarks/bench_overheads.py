@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PAIRS = 15
-SHAPE = (200, 200)
+SHAPE = (300, 300)
 """More than what is computed at once, little enough that nothing starts an evaluation."""
 
 

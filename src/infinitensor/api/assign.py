@@ -410,6 +410,8 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
     items = index if isinstance(index, tuple) else (index,)
     if all([type(item) is slice for item in items]) or all([_is_basic(item) for item in items]):
         view = views.basic(tensor._whole(), items)
+        if type(value) is float and tensor._dtype.kind == "f" and _fill(tensor, view, value):
+            return
         given = _shape(value) if view.shape == () else ()
         if given and not any(
             [item is None or item is Ellipsis or isinstance(item, slice) for item in items]
@@ -434,6 +436,20 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
     if mask is not None and _put_masked(tensor, mask, value):
         return
     _scatter(tensor, items, value, "set", tensor.dtype)
+
+
+def _fill(tensor: Tensor, view: View, value: float) -> bool:
+    """A number written through a large view, recorded without the questions that others raise."""
+    n = prod(view.shape)
+    if n <= config.small_elements or tensor._frozen or view.is_whole or view.is_broadcast:
+        return False
+    session = tensor._session
+    site = user_site()
+    if structure(view) is None or is_hasty(session, n, site):
+        return False
+    number = quietly(tensor._dtype.type, value)
+    tensor._cell.show(record_write(session, tensor._version, view, number, site))
+    return True
 
 
 def _scatter(

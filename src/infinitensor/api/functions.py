@@ -891,7 +891,7 @@ def _forward(function: Callable[..., Any], short: str) -> Callable[..., Any]:
 
 def _operator(function: ufunc, quick: Quick, short: str) -> Callable[..., Any]:
     """An operator by the shortest ways first: NumPy on what is small, a call known before."""
-    operated, known = near.operated, quick.made
+    operated, known = near.operated, quick.of_two
     like: Callable[..., Any] | None = None
     if function._is_numpys:
         like = getattr(operator, f"__{short}__")
@@ -901,7 +901,7 @@ def _operator(function: ufunc, quick: Quick, short: str) -> Callable[..., Any]:
     def method(self: Tensor, other: Any) -> Any:
         made = None if like is None else operated(like, self, other)
         if made is None:
-            made = known((self, other), NO_OPTIONS)
+            made = known(self, other)
         if made is None:
             return function(self, other) if _known(other) else NotImplemented
         return made

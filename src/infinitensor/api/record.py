@@ -31,6 +31,10 @@ FEW = 128
 """Waiting calls below which their bytes start no evaluation: they may still be fused."""
 
 
+MANY = 64
+"""Finalised objects that wait until somebody counts them down; an evaluation does at any rate."""
+
+
 class Ref:
     """A tensor as recording sees it: a version through a view (None: all of it)."""
 
@@ -94,7 +98,7 @@ def record(session: Session, op: Op, call: Call, operands: Sequence[Any]) -> lis
         return [stored(session, values) for values in outs]
     with session.guard():
         session.check_open()
-        if session.dropped or session.graveyard:
+        if len(session.dropped) > MANY or len(session.graveyard) > MANY:
             session.drain()
         site = user_site()
         if _is_at_hand(operands) and runs_at_once(
@@ -271,7 +275,7 @@ def record_write(session: Session, base: Version, view: View, value: Any, site: 
         _writes[key] = call
     with session.guard():
         session.check_open()
-        if session.dropped or session.graveyard:
+        if len(session.dropped) > MANY or len(session.graveyard) > MANY:
             session.drain()
         base.readers += 1
         base.opened = None

@@ -398,7 +398,13 @@ class Tensor(Shown, TableMethods):
 
     def __getitem__(self, index: Any) -> Tensor:
         found = near.got(self, index)
-        return assign.get(self, index) if found is None else found
+        if found is not None:
+            return found
+        items = index if type(index) is tuple else (index,)
+        view = views.of_integers_and_slices(self._view or whole_view(self._shape), items)
+        if view is None or not view.shape:
+            return assign.get(self, index)
+        return self._seen_as(view)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         opened = self._cell.version.opened
@@ -690,7 +696,14 @@ def session_of(values: Iterable[Any]) -> Session:
 
 def fresh(session: Session, version: Version) -> Tensor:
     """A tensor with a cell of its own."""
-    return tensor_of(Cell(session, version), None, version.dtype)
+    tensor = object.__new__(Tensor)
+    tensor._cell = Cell(session, version)
+    tensor._shape = version.shape
+    tensor._dtype = version.dtype
+    tensor._frozen = tensor._is_value = False
+    tensor._lent = ()
+    tensor._lazy_view = tensor._seen = tensor._seen_of = tensor._owner = tensor._index = None
+    return tensor
 
 
 def from_values(session: Session, values: np.ndarray) -> Tensor:

@@ -34,7 +34,7 @@ def through(view: View, change: Callable[[np.ndarray], np.ndarray]) -> View:
 def basic(view: View, index: Any) -> View:
     """What a basic index (integers, slices, None, ...) of a view sees; NumPy's errors."""
     items = index if isinstance(index, tuple) else (index,)
-    seen = _of_integers_and_slices(view, items)
+    seen = of_integers_and_slices(view, items)
     if seen is not None:
         return seen
     if not any(item is Ellipsis for item in items):
@@ -42,15 +42,15 @@ def basic(view: View, index: Any) -> View:
     return through(view, lambda ghost: ghost[items])
 
 
-def _of_integers_and_slices(view: View, items: tuple[Any, ...]) -> View | None:
+def of_integers_and_slices(view: View, items: tuple[Any, ...]) -> View | None:
     """The common case without NumPy, a tenth of the time; None for any other, errors too."""
+    base_shape, lengths, offset, steps, part = view
     n = len(items)
-    if n > len(view.shape):
+    if n > len(lengths):
         return None
-    offset = view.offset
     shape = []
     strides = []
-    for item, length, stride in zip(items, view.shape, view.strides, strict=False):
+    for item, length, stride in zip(items, lengths, steps, strict=False):
         if type(item) is int:
             if not -length <= item < length:
                 return None
@@ -65,13 +65,7 @@ def _of_integers_and_slices(view: View, items: tuple[Any, ...]) -> View | None:
             strides.append(step * stride)
         else:
             return None
-    return View(
-        view.base_shape,
-        (*shape, *view.shape[n:]),
-        offset,
-        (*strides, *view.strides[n:]),
-        view.part,
-    )
+    return View(base_shape, (*shape, *lengths[n:]), offset, (*strides, *steps[n:]), part)
 
 
 def reshaped(view: View, shape: tuple[int, ...]) -> View | None:
