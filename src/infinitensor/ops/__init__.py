@@ -20,6 +20,7 @@ from infinitensor.ops import (  # noqa: F401 - chapters enter their ops when imp
     join,
     linalg,
     logsumexp,
+    longfft,
     mask,
     moment,
     nan,

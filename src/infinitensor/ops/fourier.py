@@ -1,6 +1,7 @@
 """Fourier transforms along one axis: that axis is not cut, the others are. Several go in turn.
 
-Where there is no other axis nothing can be cut: those are the `whole` entries.
+A long line that is the only axis is taken as a matrix (`longfft.py`); where it cannot be, it is one
+piece: those are the `whole` entries.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from infinitensor.dtypes import (
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.bridge import tensor_of
 from infinitensor.ops.cufft import transform_into
+from infinitensor.ops.longfft import long_transform, rows_for
 from infinitensor.ops.registry import op, program
 
 if TYPE_CHECKING:
@@ -178,8 +180,14 @@ def _fft(xp: Any, word: str, a: Any, n: int | None, axis: int, norm: str | None)
         widths = tuple((0, n if i == axis else 0) for i in range(ndim))
         a = xp._pad(a, 0, widths)
     others = [size for i, size in enumerate(a.shape) if i != axis]
-    transform = xp._fft_axis if any(size != 1 for size in others) else xp._fft_whole
-    return transform(a, word, axis, n, norm or "backward")
+    norm = norm or "backward"
+    if any(size != 1 for size in others):
+        return xp._fft_axis(a, word, axis, n, norm)
+    n_rows = rows_for(n) if n == length >= 2 * xp.block(n) and word != "irfft" else None
+    if n_rows is None:
+        return xp._fft_whole(a, word, axis, n, norm)
+    made = long_transform(xp, a.reshape(-1), word, n_rows, norm)
+    return made.reshape((*a.shape[:axis], made.shape[0], *a.shape[axis + 1 :]))
 
 
 def _signals(rng: Any) -> list[Any]:
@@ -206,8 +214,9 @@ def _spectra(rng: Any) -> list[Any]:
 def fft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The discrete Fourier transform along an axis, cut or padded with zeros to `n` points.
 
-    Single precision stays single. The axis is not cut; a one-dimensional transform runs in one
-    piece and counts as a whole op.
+    Single precision stays single. The axis is not cut, except for a one-dimensional transform of
+    two blocks or more: that takes four passes. Where its length has no fitting divisor, or it is
+    cut or padded, it runs in one piece and counts as a whole op.
 
     >>> import infinitensor as it
     >>> it.fft.fft(it.ones(4)).numpy().real.tolist()
