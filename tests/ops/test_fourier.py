@@ -17,7 +17,7 @@ STEPS = [1, 2, 7, 1000]
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
-@pytest.mark.parametrize("name", ops_of("fourier"))
+@pytest.mark.parametrize("name", ops_of("fourier") + ops_of("longfft"))
 def test_pieces_give_the_value_of_the_whole(name: str, kind: str, step: int) -> None:
     check_cases(name, step, 4, kind)
 
@@ -38,7 +38,7 @@ def test_every_dtype_gives_numpys_dtype(dtype: Any, word: str, kind: str) -> Non
     np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
 
 
-def test_only_a_transform_of_the_only_axis_is_whole() -> None:
+def test_only_a_short_transform_of_the_only_axis_is_whole() -> None:
     xp = Cut()
     xp.run("fft.fft", (np.ones((3, 4)),), {})
     assert xp.called == ["fft.fft", "_fft_axis"]
@@ -46,6 +46,9 @@ def test_only_a_transform_of_the_only_axis_is_whole() -> None:
     xp.run("fft.fft", (np.ones(4),), {})
     assert xp.called == ["fft.fft", "_fft_whole"]
     assert TABLE["_fft_whole"].whole
+    xp = Cut()
+    xp.run("fft.fft", (np.ones(12),), {})
+    assert xp.called == ["fft.fft", "_fft_axis", "_turned_fft", "_unfolded"]
 
 
 def test_read_only_and_backward_tiles_are_read() -> None:

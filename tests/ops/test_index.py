@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ops.programs import Cut, check_cases, ops_of
 
+import infinitensor as it
 from infinitensor.dtypes import ALL
 
 STEPS = [1, 2, 7, 1000]
@@ -17,7 +18,7 @@ STEPS = [1, 2, 7, 1000]
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
-@pytest.mark.parametrize("name", ops_of("index"))
+@pytest.mark.parametrize("name", ops_of("index") + ops_of("scatter"))
 def test_pieces_give_the_value_of_the_whole(name: str, kind: str, step: int) -> None:
     for block in (2, 1024):
         check_cases(name, step, block, kind)
@@ -141,3 +142,19 @@ def test_bad_arguments_raise_at_the_call(name: str, args: Any, error: Any, text:
 def test_take_modes_are_checked() -> None:
     with pytest.raises(ValueError, match="clipmode must be one of"):
         Cut().run("take", (np.ones(3), np.array([1])), {"mode": "no"})
+
+
+def test_entries_are_dealt_where_they_are_many() -> None:
+    for n, dealt in ((40, True), (3, False)):
+        xp = Cut()
+        xp.scatter_add(np.zeros(40), np.arange(n), np.ones(n))
+        assert ("_deal" in xp.called) == dealt
+
+
+def test_a_write_by_index_copies_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(it.config, "small_elements", 0)
+    x = it.asarray(np.zeros(40))
+    it.compute(x)
+    x[it.asarray([3, 1, 3])] = it.asarray([1.0, 2.0, 4.0])
+    assert "_copy" not in x.explain()
+    assert x[:4].tolist() == [0, 2, 0, 4]

@@ -68,7 +68,7 @@ def _turned(xp: Any, x: Any, row: int, n: int, sign: int) -> Any:
         return made
     kind: dict[str, Any] = {} if xp is np else {"device": x.device}
     rows, columns = xp.arange(row, row + len(x), **kind), xp.arange(x.shape[1], **kind)
-    turn = rows[:, None] * columns % n
+    turn = rows[:, None] * columns % n / xp.ones((), dtype=xp.float64, **kind)  # in double
     return x * xp.exp(sign * 2j * np.pi / n * turn)
 
 
