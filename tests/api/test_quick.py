@@ -274,3 +274,37 @@ def test_what_is_a_scalar_in_numpy_does_not_change_under_another_name() -> None:
     same = whole
     whole += 2
     assert float(same) == 2.0
+
+
+@pytest.mark.parametrize(
+    "through", [lambda x: x, lambda x: x[1:], lambda x: x.T], ids=["whole", "slice", "transpose"]
+)
+def test_a_call_recorded_in_c_is_what_python_records(through: Any) -> None:
+    x, y = (through(it.asarray(np.ones((1500, 1500), np.float32))) for _ in range(2))
+    quick: Any = it.add._quick
+    for _ in range(3):
+        made = x + y
+    session, found = made._session, quick.known[quick._key((x, y), {})[0]]
+    again = quick._waiting(session, found, (x, y))
+    nodes = [tensor._version.node for tensor in (made, again)]
+    for name in ("op", "call", "inputs", "accesses", "shapes", "region", "alive", "stopped"):
+        assert getattr(nodes[0], name) == getattr(nodes[1], name), name
+    assert nodes[0].site.code is test_a_call_recorded_in_c_is_what_python_records.__code__
+    assert [node.outs[0]() for node in nodes] == [made._version, again._version]
+    for field in ("shape", "dtype", "live", "readers", "exported", "host", "table", "opened"):
+        assert getattr(made._version, field) == getattr(again._version, field), field
+    assert np.array_equal(made.numpy(), again.numpy())
+
+
+def test_recording_in_c_leaks_nothing() -> None:
+    x = it.asarray(np.ones((1500, 1500), np.float32))
+    for _ in range(10):
+        x * 2.0
+    quick: Any = it.multiply._quick
+    kept = [x._session, x.dtype, quick.op, None]
+    before = [sys.getrefcount(one) for one in kept]
+    for _ in range(1000):
+        x * 2.0
+    x._session.drain()
+    after = [sys.getrefcount(one) for one in kept]
+    assert all(abs(a - b) < 100 for a, b in zip(before, after, strict=True))

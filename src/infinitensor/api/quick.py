@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import weakref
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from infinitensor.api import unplanned, version
 from infinitensor.api.near import UNKNOWN, at_hand, near, quietly
-from infinitensor.api.record import MANY, waits
+from infinitensor.api.record import FEW, MANY, waits
+from infinitensor.api.session import _generation
 from infinitensor.api.small import small_kernel
 from infinitensor.api.tensor import Tensor, fresh
 from infinitensor.api.unplanned import is_hasty
-from infinitensor.api.version import Node, Version, user_site
+from infinitensor.api.version import Cell, Node, Site, Version, user_site
 from infinitensor.config import config
+from infinitensor.events import lane
 from infinitensor.ir.view import structure
+from infinitensor.native import CompilerError, extension
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,12 +36,15 @@ _NO_VIEWS: tuple[tuple[None, ...], ...] = tuple((None,) * n for n in range(33))
 class Known:
     """A call for operands of given shapes and dtypes, and what its results are."""
 
-    __slots__ = ("call", "largest", "makers", "n_bytes", "shapes")
+    __slots__ = ("call", "dtype", "largest", "makers", "n_bytes", "shape", "shapes")
 
     def __init__(self, call: Call, shapes: tuple[tuple[int, ...], ...]) -> None:
         self.call = call
         self.shapes = shapes
         self.n_bytes = sum(spec.n_bytes for spec in call.outs)
+        self.shape = call.outs[0].shape if len(call.outs) == 1 else None
+        self.dtype = call.outs[0].dtype if len(call.outs) == 1 else None
+        """Of the result, where there is one."""
         self.makers = tuple(dtype.type for dtype in call.loop)
         out = max((prod(spec.shape) for spec in call.outs), default=0)
         self.largest = max(out, -(-prod(call.form.sizes) // 16))
@@ -205,3 +213,22 @@ class Quick:
             node.outs = tuple(weakref.ref(version) for version in versions)
             waits(session, node.outs, site, *versions)
             return tuple(fresh(session, version) for version in versions)
+
+
+def _in_c() -> None:
+    """Put the C form of the plain case (`quick.c`) before both methods, if it can be compiled."""
+    if config.compile == "never":
+        return
+    try:
+        source = Path(__file__).with_suffix(".c").read_text("utf-8")
+        module: Any = extension("infinitensor_quick", source)
+    except (CompilerError, OSError, ImportError):
+        return
+    types = (Tensor, Version, Cell, Node, Site, Quick, Known)
+    shared = (structure, version._ours, unplanned._places, lane, _generation, _NO_VIEWS)
+    limits = (FEW, MANY, unplanned.MEDIUM)
+    slow = (Quick.made, Quick.of_two)
+    module.install(types, config, UNKNOWN, *shared, *slow, *limits, version._PACKAGE[:-1])
+
+
+_in_c()
