@@ -6,10 +6,19 @@
 
 #define CHUNK 8 /* elements of a line at a time: more streams than that would push each other out of cache */
 
-INLINE T scan_chunk(const T *x, int m, T sum, const T *before, T *out) {
+INLINE T scan_chunk(const T *x, T sum, const T *before, T *out) {
     T sums[CHUNK];
-    for (int i = 0; i < m; i++) sums[i] = sum += x[i];
-    for (int i = 0; i < m; i++) out[i] = before ? *before + sums[i] : sums[i];
+    for (int i = 0; i < CHUNK; i++) sums[i] = sum += x[i];
+    for (int i = 0; i < CHUNK; i++) out[i] = before ? *before + sums[i] : sums[i];
+    return sum;
+}
+
+/* The same of fewer; not inlined, which would take as long to compile as all the rest. */
+static __attribute__((noinline)) T scan_rest(const T *x, int m, T sum, const T *before, T *out) {
+    for (int i = 0; i < m; i++) {
+        sum += x[i];
+        out[i] = before ? *before + sum : sum;
+    }
     return sum;
 }
 
@@ -19,12 +28,12 @@ INLINE void scan_lines(const T *x, int k, int64_t n, const T *carry, T *out) {
     for (int j = 0; j < k; j++) {
         const T *before = carry ? carry + j : 0;
         out[j * n] = before ? *before + x[j * n] : x[j * n];
-        sum[j] = scan_chunk(x + j * n + 1, i - 1, x[j * n], before, out + j * n + 1);
+        sum[j] = scan_rest(x + j * n + 1, i - 1, x[j * n], before, out + j * n + 1);
     }
     for (; i + CHUNK <= n; i += CHUNK)
         for (int j = 0; j < k; j++)
-            sum[j] = scan_chunk(x + j * n + i, CHUNK, sum[j], carry ? carry + j : 0, out + j * n + i);
-    for (int j = 0; j < k; j++) scan_chunk(x + j * n + i, n - i, sum[j], carry ? carry + j : 0, out + j * n + i);
+            sum[j] = scan_chunk(x + j * n + i, sum[j], carry ? carry + j : 0, out + j * n + i);
+    for (int j = 0; j < k; j++) scan_rest(x + j * n + i, n - i, sum[j], carry ? carry + j : 0, out + j * n + i);
 }
 
 INLINE void scan_all_lines(const T *x, int64_t n_lines, int64_t n, const T *carry, T *out) {
