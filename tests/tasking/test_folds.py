@@ -78,6 +78,32 @@ def test_a_short_last_axis_is_reduced_or_kept_around_a_longer_one(
         np.testing.assert_array_equal(kept.numpy(), x * 2 + y)
 
 
+@pytest.mark.parametrize("tile", [0, 300])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "uint64"])
+def test_places_of_extremes_are_numpys(
+    dtype: str, tile: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(it.config, "tile_elements", tile)
+    x = np.random.default_rng(9).integers(0, 9, (7, 2500)).astype(dtype)
+    if x.dtype.kind == "f":
+        x[1, 1200], x[2, [70, 2100]], x[3] = np.nan, np.inf, 0.0
+        x[3, 5::2], x[4, [3, 1500]] = -0.0, np.nan
+    with it.init("cpu"):
+        t = it.asarray(x)
+        for name in ("argmin", "argmax"):
+            found = getattr(it, name)
+            made = [found(t + t, axis=1), found(t + t, axis=1, keepdims=True), found(t + t, axis=0)]
+            made += [found(t + t), found(t, axis=1), it.max(t, axis=1), it.min(t, axis=1)]
+            it.compute(*made)
+            wanted = getattr(np, name)
+            given = [wanted(x + x, axis=1), wanted(x + x, axis=1, keepdims=True)]
+            given += [wanted(x + x, axis=0), wanted(x + x), wanted(x, axis=1)]
+            given += [np.max(x, axis=1), np.min(x, axis=1)]
+            for mine, value in zip(made, given, strict=True):
+                assert mine.dtype == value.dtype
+                np.testing.assert_array_equal(mine.numpy(), value)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_one_odd_value_shows_in_every_reduction_as_in_numpy(value: float) -> None:
     x = np.linspace(-1, 1, 5000)

@@ -131,6 +131,22 @@ def test_what_is_kept_of_the_way_is_stored() -> None:
             np.testing.assert_allclose(mine.numpy(), value, rtol=1e-13)
 
 
+def test_values_that_several_reductions_read_are_made_once_and_not_stored() -> None:
+    x = np.random.default_rng(12).standard_normal((40, 30))
+    with it.init("cpu"):
+        t = it.asarray(x)
+        it.stats(reset=True)
+        far = t * 2 - 1
+        made = [far.argmin(axis=1), far.min(axis=1), far.sum(axis=1)]
+        del far
+        it.compute(*made)
+        assert it.stats()["tasks"] == 1
+        far_ = x * 2 - 1
+        np.testing.assert_array_equal(made[0].numpy(), far_.argmin(axis=1))
+        np.testing.assert_array_equal(made[1].numpy(), far_.min(axis=1))
+        np.testing.assert_allclose(made[2].numpy(), far_.sum(axis=1), rtol=1e-13)
+
+
 def test_a_reader_in_between_gets_what_it_reads_first() -> None:
     x = np.random.default_rng(7).standard_normal((30, 30))
     with it.init("cpu"):

@@ -69,7 +69,7 @@ def folded_run(
     def leaf(ins: list[Any], kept: list[Any], shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
         """The partial results of every reduction, of all leaves that lie along axes in front."""
         left = kept_shape(shape, axes)
-        made = [tuple(empty(shape, fold.dtype) for _ in range(fold.n_parts)) for fold in folds]
+        made = [tuple(empty(shape, dtype) for dtype in fold.parts) for fold in folds]
         generated(ins, [*kept, *(part for parts in made for part in parts)], shape)
         count = np.full(left, n_folded(shape, axes), np.int64)
         return [
@@ -100,6 +100,9 @@ def folded_run(
     def run(ins: list[Any], outs: list[Any], i: int) -> None:
         shape = tuple([hi - lo for lo, hi in boxes[i].tolist()])
         found = by_leaf(ins, outs[:n_extra], shape, 0)
+        for fold, parts in zip(folds, found, strict=True):
+            if fold.finds:
+                np.add(parts[1], boxes[i][axes[0]][0], out=parts[1])
         targets = outs[n_extra:]
         for node, parts, finish in zip(nodes, found, finishes, strict=True):
             n = len(parts) if parts_out else len(node.outs)

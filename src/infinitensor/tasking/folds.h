@@ -99,3 +99,31 @@ ORDERED(uint8_t)
 ORDERED(uint16_t)
 ORDERED(uint32_t)
 ORDERED(uint64_t)
+
+/* Where a value is first; of NaN, where one is. Chunks are looked through before they are looked
+   into. */
+#define FIRST(T)                                                                              \
+  __attribute__((unused)) static int64_t first_##T(const T *v, int64_t m, T value) {          \
+    int64_t i = 0;                                                                            \
+    if (value != value) {                                                                     \
+      while (i < m && v[i] == v[i]) ++i;                                                      \
+      return i;                                                                               \
+    }                                                                                         \
+    for (; i + 64 <= m; i += 64) {                                                            \
+      T any = 0;                                                                              \
+      for (int w = 0; w < 64; ++w) any = v[i + w] == value ? 1 : any;                         \
+      if (any) break;                                                                         \
+    }                                                                                         \
+    while (v[i] != value) ++i;                                                                \
+    return i;                                                                                 \
+  }
+FIRST(int8_t)
+FIRST(int16_t)
+FIRST(int32_t)
+FIRST(int64_t)
+FIRST(uint8_t)
+FIRST(uint16_t)
+FIRST(uint32_t)
+FIRST(uint64_t)
+FIRST(float)
+FIRST(double)

@@ -11,18 +11,20 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from infinitensor.tasking.generate import BOOL, Unsupported, c_type, cast
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from infinitensor.ir.graph import Node
 
 KINDS = {
     "sum": "sum", "mean": "sum", "count_nonzero": "count", "min": "min", "amin": "min",
     "max": "max", "amax": "max", "any": "max", "all": "min", "var": "moments", "std": "moments",
+    "argmin": "argmin", "argmax": "argmax",
 }  # fmt: skip
 """How generated code reduces: by op."""
+INT64 = np.dtype(np.int64)
 SUMMED = ("float32", "float64", "int64", "uint64")
 
 
@@ -47,9 +49,16 @@ class Fold:
         return self.along and self.kind not in ("sum", "count")
 
     @property
-    def n_parts(self) -> int:
-        """Arrays it writes; the count of moments is known without looking."""
-        return 2 if self.kind == "moments" else 1
+    def finds(self) -> bool:
+        """Whether it says where, besides what."""
+        return self.kind in ("argmin", "argmax")
+
+    @property
+    def parts(self) -> tuple[np.dtype[Any], ...]:
+        """Dtypes of the arrays it writes; the count of moments is known without looking."""
+        if self.finds:
+            return (self.dtype, INT64)
+        return (self.dtype,) * (2 if self.kind == "moments" else 1)
 
     def value(self) -> str:
         """The C text of what is reduced."""
@@ -71,6 +80,8 @@ def fold_of(node: Node, source: tuple[str, int], inner: int) -> Fold:
     c_type(dtype), c_type(given)
     along = node.call.form.inputs[0][inner] in node.call.form.contracted
     fold = Fold(kind, source, given, dtype, along)
+    if fold.finds and (not along or len(node.call.form.contracted) > 1):
+        raise Unsupported("places over other axes")
     fold.value()  # a cast may be what C does otherwise
     return fold
 
@@ -79,6 +90,8 @@ def state_lines(j: int, fold: Fold) -> list[str]:
     """What is kept between blocks."""
     if not fold.along:
         return []
+    if fold.finds:
+        return [f"{c_type(fold.dtype)} f{j} = 0;", f"int64_t f{j}at = 0;"]
     if fold.kind == "moments":
         return [f"Moments f{j} = {{0, 0, 0}};"]
     if fold.kind in ("sum", "count") and fold.dtype.kind == "f":
@@ -96,7 +109,13 @@ def block_lines(j: int, fold: Fold, block: str, total: str) -> list[str]:
         ]
     if fold.kind in ("sum", "count"):
         return [f"add_to(&f{j}, {total});" if fold.dtype.kind == "f" else f"f{j} += {total};"]
-    better = f"got {'>' if fold.kind == 'max' else '<'} f{j}"
+    better = f"got {'>' if fold.kind in ('max', 'argmax') else '<'} f{j}"
+    if fold.finds:
+        return [
+            f"{{ const {name} got = {fold.kind[3:]}_{name}({block}, m);",
+            f"  if (begun == 0 || (f{j} == f{j} && ({better} || got != got)))",
+            f"    f{j} = got, f{j}at = begun + first_{name}({block}, m, got); }}",
+        ]
     if fold.dtype.kind == "f":
         better += " || got != got"
     return [
@@ -110,6 +129,8 @@ def end_lines(j: int, fold: Fold, at: int) -> list[str]:
     name = c_type(fold.dtype)
     if not fold.along:
         return []
+    if fold.finds:
+        return [f"*({name} *)q[{at}] = f{j};", f"*(int64_t *)q[{at + 1}] = f{j}at;"]
     if fold.kind == "moments":
         lines = [f"*({name} *)q[{at}] = ({name})f{j}.mean;"]
         lines += [f"*({name} *)q[{at + 1}] = ({name})f{j}.m2;", f"f{j} = (Moments){{0, 0, 0}};"]

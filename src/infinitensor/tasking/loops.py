@@ -192,7 +192,7 @@ class _Source:
         self.fold_at = []
         for fold in folds:
             self.fold_at.append(places)
-            places += fold.n_parts
+            places += len(fold.parts)
         self.n_arrays = places
         self.folded = [self.fold_value(j, fold) for j, fold in enumerate(folds)]
         wanted = [name for _, name, _ in self.outs]
@@ -281,7 +281,7 @@ class _Source:
             if not fold.along:
                 name = c_type(fold.dtype)
                 yield f"{name} *r{j} = ({name} *)q[{at}] + begun;"
-                if fold.n_parts == 2:
+                if len(fold.parts) == 2:
                     yield f"{name} *r{j}m = ({name} *)q[{at + 1}] + begun;"
                 last.append(f"const {name} f{j}v = {self.folded[j]};")
                 last += across_lines(j, fold)

@@ -47,7 +47,11 @@ def find_passes(lowering: Any, taken: set[int]) -> dict[int, list[int]]:
             continue
         key = (node.operands, node.shapes, plan.cuts, plan.devices.tobytes())
         found.setdefault((*key, plan.space.contracted), []).append(g)
-    return {several[0]: several for several in found.values()}
+    return {
+        several[0]: several
+        for several in found.values()
+        if len(several) > 1 or not lowering.plan.groups[several[0]].space.last.op.located
+    }  # NumPy finds one place as fast
 
 
 def folds(nodes: list[Node]) -> Any:

@@ -65,7 +65,7 @@ def find_rows(lowering: Any) -> dict[int, Rows]:
 
 
 class _Finder:
-    """A family begins with a reduction, and whoever reads of it joins."""
+    """A family begins with any group over rows, and whoever reads of it joins."""
 
     def __init__(self, lowering: Any) -> None:
         self.lowering = lowering
@@ -95,8 +95,6 @@ class _Finder:
             if len({self.spaces[f] for f in read}) != 1:
                 return
             space = self.spaces[next(iter(read))]
-        elif nodes[-1].op.kind != "reduction" and not read:
-            return
         read = {f for f in read if self.spaces[f] == space}
         if not all(self.reads_plainly(node, f, space[0]) for node in nodes for f in read):
             return
@@ -144,10 +142,15 @@ class _Finder:
         full = {g for g in several if self.space_of(g) is not None}
         nodes = [node for g in several for node in self.nodes[g]]
         inside = frozenset(value for node in nodes for value in node.outs)
-        narrow = {v for v in inside if self.graph.specs[v].shape != shape}
-        if not any(o.value in narrow for g in full for n in self.nodes[g] for o in n.operands):
+        made = {g: {value for node in self.nodes[g] for value in node.outs} for g in full}
+        if not any(
+            o.value in inside - made[g] for g in full for n in self.nodes[g] for o in n.operands
+        ):
             return None
-        if not is_worth_compiling(self.plans[max(full)], nodes):
+        if not any(node.op.kind == "reduction" for node in nodes):
+            return None
+        # every group is a kernel to compile: each must be worth it, one with the other
+        if not is_worth_compiling(self.plans[max(full)], nodes[: -(-len(nodes) // len(several))]):
             return None
         touched = inside | {o.value for node in nodes for o in node.operands if o.value >= 0}
         if any(self.lowering.roots[value] in self.lowering.edges.written for value in touched):
@@ -201,6 +204,8 @@ def _is_plain(operand: Operand, shape: tuple[int, ...], seen: tuple[int, ...]) -
 def finish_of(node: Node, fold: Fold, n: int) -> Part | None:
     """The step from the last partial result of a row to the result; None where it is that."""
     dtype = node.call.outs[0].dtype
+    if fold.finds:
+        return None
     cast("x0", fold.dtype, dtype)  # it may be what C does otherwise
     tree: Any = Term("cast", (Arg(0),))
     params = dict(node.call.params)
@@ -283,11 +288,10 @@ class _Family:
         (fold,) = folds
         finish = finish_of(last, fold, self.plan.space.sizes[-1])
         outs = tuple(self.place(value) for value in values[:-1])
-        parts: tuple[int, ...]
+        kept = fold.parts if finish is not None else fold.parts[:-1]
+        parts = [self.add_buffer(dtype, True) for dtype in kept]
         if finish is None:
-            parts = (self.place(values[-1]),)
-        else:
-            parts = tuple(self.add_buffer(fold.dtype, True) for _ in range(fold.n_parts))
+            parts.append(self.place(values[-1]))
         before = self.passes.get(ins[0], -1) if len(member.group.nodes) == 1 else -1
         if before >= 0:  # rows are looked at once for all
             stage = self.stages[before]
@@ -301,7 +305,7 @@ class _Family:
             given = (Input(fold.dtype, False, False),)
             in_c = compiled_kernel((finish,), given, 1)
             end = (self.place(values[-1]),)
-            self.stages.append(Stage(in_c, parts[-1:], end, ndim - 1, False))
+            self.stages.append(Stage(in_c, (parts[-1],), end, ndim - 1, False))
 
     def run(self) -> Any:
         """The kernel: all stages block by block; group by group where the compiler fails."""
