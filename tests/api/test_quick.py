@@ -308,3 +308,37 @@ def test_recording_in_c_leaks_nothing() -> None:
     x._session.drain()
     after = [sys.getrefcount(one) for one in kept]
     assert all(abs(a - b) < 100 for a, b in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("n", [5, 400])
+@pytest.mark.parametrize("waits", [False, True])
+def test_slices_of_slices_of_any_size_are_numpys(n: int, waits: bool) -> None:
+    values = np.arange(n * n * 2, dtype=np.float32).reshape(n, n, 2)
+    tensor = it.asarray(values) + 0 if waits else it.asarray(values)
+    for index in (
+        np.index_exp[1:-1, ::2], np.index_exp[::-1], np.index_exp[2], np.index_exp[:, -1, 1:],
+        np.index_exp[4:1:-2, :, 0], np.index_exp[:], np.index_exp[3:3],
+    ):  # fmt: skip
+        ours, theirs = tensor[index], values[index]
+        assert ours.shape == theirs.shape
+        assert np.array_equal(ours.numpy(), theirs)
+        if theirs.size and theirs.ndim > 1:
+            assert np.array_equal(ours[:, ::-1].T.numpy(), theirs[:, ::-1].T)
+    for wrong in (n, -n - 1, (0, 0, 0, 0)):
+        with pytest.raises(IndexError, match=r"out of bounds|too many"):
+            tensor[wrong]
+
+
+def test_numbers_written_through_slices_of_a_large_tensor_are_numpys() -> None:
+    values = np.zeros((400, 400), np.float32)
+    tensor = it.asarray(values)
+    seen = tensor[10:390]
+    for a, part in ((values, values[10:390]), (tensor, seen)):
+        a[1:-1, 1:-1] = 1e30
+        part[:, 5:] = 0.1
+        a[::-3] = -2.5
+    assert np.array_equal(tensor.numpy(), values)
+    frozen = it.asarray(values)
+    frozen.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        frozen[1:-1] = 1.0

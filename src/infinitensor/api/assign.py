@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from infinitensor.api.session import Session
     from infinitensor.api.tensor import Tensor
+    from infinitensor.api.version import Site
 
 
 Made = TypeVar("Made")
@@ -410,7 +411,7 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
     items = index if isinstance(index, tuple) else (index,)
     if all([type(item) is slice for item in items]) or all([_is_basic(item) for item in items]):
         view = views.basic(tensor._whole(), items)
-        if type(value) is float and tensor._dtype.kind == "f" and _fill(tensor, view, value):
+        if type(value) is float and fill(tensor, view, value):
             return
         given = _shape(value) if view.shape == () else ()
         if given and not any(
@@ -438,17 +439,20 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
     _scatter(tensor, items, value, "set", tensor.dtype)
 
 
-def _fill(tensor: Tensor, view: View, value: float) -> bool:
+def fill(tensor: Tensor, view: View | None, value: float, site: Site | None = None) -> bool:
     """A number written through a large view, recorded without the questions that others raise."""
+    if view is None or tensor._frozen or tensor._dtype.kind != "f":
+        return False
     n = prod(view.shape)
-    if n <= config.small_elements or tensor._frozen or view.is_whole or view.is_broadcast:
+    if n <= config.small_elements or view.is_whole or view.is_broadcast:
         return False
     session = tensor._session
-    site = user_site()
+    site = site or user_site()
     if structure(view) is None or is_hasty(session, n, site):
         return False
     number = quietly(tensor._dtype.type, value)
-    tensor._cell.show(record_write(session, tensor._version, view, number, site))
+    with session.guard():
+        tensor._cell.show(record_write(session, tensor._version, view, number, site))
     return True
 
 

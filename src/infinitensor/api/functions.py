@@ -947,4 +947,6 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _equip()
-near.in_c(Tensor)
+
+_quicks = [getattr(namespace, _BINARY[short])._quick for short in (*near.IN_C, "matmul")]
+near.in_c(Tensor, tuple(None if quick is None else quick.of_two for quick in _quicks), assign.fill)

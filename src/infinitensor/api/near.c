@@ -21,7 +21,8 @@ static Py_ssize_t tensor_at[N_TENSOR], version_at[N_VERSION], cell_at[N_CELL], l
 static PyTypeObject *tensor_type;
 static PyObject *config, *bfloat16, *unknown, *numbers, *silence, *silent, *empty;
 static PyObject *name_counts, *name_small, *name_cell, *one;
-static PyObject *slow_get, *slow_applied, *slow_called, *outer_fits;
+static PyObject *slow_get, *slow_applied, *slow_called, *outer_fits, *recorders, *site_type, *slow_fill;
+static PyObject *name_name, *name_whole, *no_part, *package, *package_dot;
 static PyObject *slow_forward[LT], *slow_reflected[LT];
 static PyNumberMethods slow_number; /* the slots before ours: they call the Python methods */
 static PyMappingMethods slow_mapping;
@@ -220,6 +221,18 @@ static PyObject *operand(PyObject *x, PyObject **session, npy_intp limit) {
     return PySet_Contains(numbers, (PyObject *)Py_TYPE(x)) == 1 ? x : NULL;
 }
 
+/* Elements of what two arrays broadcast to; 0 where they do not, which is NumPy's error. */
+static npy_intp broadcast_size(PyArrayObject *x, PyArrayObject *y) {
+    int n = PyArray_NDIM(x), m = PyArray_NDIM(y), most = n > m ? n : m;
+    npy_intp size = 1;
+    for (int k = 1; k <= most; k++) {
+        npy_intp p = k <= n ? PyArray_DIM(x, n - k) : 1, q = k <= m ? PyArray_DIM(y, m - k) : 1;
+        if (p != q && p != 1 && q != 1) return 0;
+        size *= p == 1 ? q : p; /* both are small: no overflow */
+    }
+    return size;
+}
+
 /* The result of an operator, or NULL: without an error where Python has to do it. */
 static PyObject *operated(int op, PyObject *first, PyObject *second) {
     npy_intp limit = limit_now();
@@ -232,7 +245,7 @@ static PyObject *operated(int op, PyObject *first, PyObject *second) {
         PyArrayObject *x = (PyArrayObject *)a, *y = (PyArrayObject *)b;
         if (op == MATMUL) {
             if (PyArray_NDIM(x) > 1 && PyArray_NDIM(y) > 1) return NULL;
-        } else if (PyArray_SIZE(x) * PyArray_SIZE(y) > limit && !PyArray_SAMESHAPE(x, y)) {
+        } else if (broadcast_size(x, y) > limit) {
             return NULL;
         }
     } else if (op == MATMUL) {
@@ -340,6 +353,82 @@ static PyObject *got(PyObject *tensor, PyObject *index) {
     return made;
 }
 
+/* One axis of a view through an integer (kept: -1) or a slice; 0: Python has to look. */
+static int through(PyObject *item, npy_intp length, npy_intp *first, npy_intp *step, npy_intp *kept) {
+    if (PyLong_CheckExact(item)) {
+        npy_intp at = PyLong_AsSsize_t(item);
+        if (at == -1 && PyErr_Occurred()) PyErr_Clear();
+        if (at < 0) at += length;
+        *first = at, *step = 0, *kept = -1;
+        return at >= 0 && at < length;
+    }
+    if (!PySlice_Check(item)) return 0;
+    PyObject *parts[] = {((PySliceObject *)item)->start, ((PySliceObject *)item)->stop,
+                         ((PySliceObject *)item)->step};
+    for (int i = 0; i < 3; i++)
+        if (parts[i] != Py_None && !PyLong_CheckExact(parts[i])) return 0;
+    Py_ssize_t start, stop, stride;
+    if (PySlice_Unpack(item, &start, &stop, &stride)) {
+        PyErr_Clear();
+        return 0;
+    }
+    *kept = PySlice_AdjustIndices(length, &start, &stop, stride);
+    *first = start, *step = stride;
+    return *kept > 0;
+}
+
+/* A view of a large or waiting tensor through integers and slices, as `Tensor.__getitem__`. */
+static PyObject *sliced(PyObject *tensor, PyObject *index) {
+    PyObject *view = T(tensor, LAZY_VIEW), *base = T(tensor, SHAPE), *shape = base, *strides = NULL;
+    npy_intp offset = 0, step = 1, lengths[NPY_MAXDIMS], steps[NPY_MAXDIMS];
+    Py_ssize_t ndim = PyTuple_GET_SIZE(shape);
+    if (IS(T(tensor, OWNER)) || view == unknown || ndim > NPY_MAXDIMS) return NULL;
+    if (view != Py_None) {
+        base = PyTuple_GET_ITEM(view, 0);
+        offset = PyLong_AsSsize_t(PyTuple_GET_ITEM(view, 2));
+        strides = PyTuple_GET_ITEM(view, 3);
+        if (PyUnicode_GET_LENGTH(PyTuple_GET_ITEM(view, 4))) return NULL;
+    }
+    for (Py_ssize_t k = ndim - 1; k >= 0; k--) {
+        lengths[k] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, k));
+        steps[k] = strides ? PyLong_AsSsize_t(PyTuple_GET_ITEM(strides, k)) : step;
+        step *= lengths[k] > 1 ? lengths[k] : 1;
+    }
+    int is_tuple = PyTuple_CheckExact(index), n = 0;
+    Py_ssize_t n_items = is_tuple ? PyTuple_GET_SIZE(index) : 1;
+    if (n_items > ndim) return NULL;
+    for (Py_ssize_t k = 0; k < ndim; k++) {
+        npy_intp first = 0, stride = 1, kept = lengths[k];
+        PyObject *item = k < n_items ? (is_tuple ? PyTuple_GET_ITEM(index, k) : index) : NULL;
+        if (item && !through(item, lengths[k], &first, &stride, &kept)) return NULL;
+        offset += first * steps[k];
+        if (kept < 0) continue;
+        lengths[n] = kept;
+        steps[n++] = stride * steps[k];
+    }
+    if (!n) return NULL;
+    PyObject *cell = T(tensor, CELL), *made = NULL;
+    shape = PyArray_IntTupleFromIntp(n, lengths);
+    strides = PyArray_IntTupleFromIntp(n, steps);
+    PyObject *fields = shape && strides ? Py_BuildValue("((OOnOO))", base, shape, (Py_ssize_t)offset,
+                                                        strides, no_part) : NULL;
+    view = fields ? PyTuple_Type.tp_new(Py_TYPE(unknown), fields, NULL) : NULL;
+    PyObject *whole = view ? PyObject_GetAttr(view, name_whole) : NULL;
+    if (whole && (made = tensor_type->tp_alloc(tensor_type, 0))) {
+        put(made, CELL, cell);
+        put(made, SHAPE, shape);
+        put(made, DTYPE, V(C(cell, C_VERSION), V_DTYPE));
+        put(made, LAZY_VIEW, whole == Py_True ? Py_None : view);
+        put(made, FROZEN, T(tensor, FROZEN));
+        put(made, IS_VALUE, Py_False);
+        put(made, LENT, empty);
+        for (int field = OWNER; field <= SEEN_OF; field++) put(made, field, Py_None);
+        put(made, INDEX, Py_None);
+    }
+    Py_XDECREF(shape), Py_XDECREF(strides), Py_XDECREF(fields), Py_XDECREF(view), Py_XDECREF(whole);
+    return made;
+}
+
 /* 1: written; 0: Python has to do it; -1: an error. */
 static int was_put(PyObject *tensor, PyObject *index, PyObject *value) {
     npy_intp limit = limit_now();
@@ -439,12 +528,36 @@ static PyObject *do_called(PyObject *module, PyObject *const *args, Py_ssize_t n
     return PyObject_Vectorcall(slow_called, args, n, NULL);
 }
 
+/* The place of the call, as `user_site` finds it: None where the caller is one of our own modules. */
+static PyObject *site_here(void) {
+    PyFrameObject *frame = PyEval_GetFrame();
+    if (!frame) Py_RETURN_NONE;
+    PyObject *globals = PyFrame_GetGlobals(frame);
+    PyObject *name = globals ? PyDict_GetItem(globals, name_name) : NULL;
+    int is_ours = !name || !PyUnicode_Check(name) || PyUnicode_Compare(name, package) == 0 ||
+                  PyUnicode_Tailmatch(name, package_dot, 0, PY_SSIZE_T_MAX, -1) != 0;
+    Py_XDECREF(globals);
+    if (is_ours) Py_RETURN_NONE;
+    PyObject *code = (PyObject *)PyFrame_GetCode(frame);
+    PyObject *lasti = PyLong_FromLong(PyFrame_GetLasti(frame));
+    PyObject *site = lasti ? PyObject_CallFunctionObjArgs(site_type, code, lasti, NULL) : NULL;
+    Py_DECREF(code);
+    Py_XDECREF(lasti);
+    return site;
+}
+
 /* --- slots of Tensor -------------------------------------------------------------------------- */
 
 #define FALLS(made, call) ((made) || PyErr_Occurred() ? (made) : (call))
 static PyObject *binary(int op, PyObject *a, PyObject *b) {
     PyObject *made = operated(op, a, b);
     if (made || PyErr_Occurred()) return made;
+    PyObject *recorder = PyTuple_GET_ITEM(recorders, op);
+    if (recorder != Py_None && Py_TYPE(a) == tensor_type) { /* a call that was recorded before */
+        made = PyObject_CallFunctionObjArgs(recorder, a, b, NULL);
+        if (made != Py_None) return made;
+        Py_DECREF(made);
+    }
     if (PyObject_TypeCheck(a, tensor_type))
         return PyObject_CallFunctionObjArgs(slow_forward[op], a, b, NULL);
     return PyObject_CallFunctionObjArgs(slow_reflected[op], b, a, NULL);
@@ -471,11 +584,24 @@ static PyObject *do_compare(PyObject *a, PyObject *b, int how) {
 
 static PyObject *do_subscript(PyObject *self, PyObject *index) {
     PyObject *made = got(self, index);
+    if (!made && !PyErr_Occurred()) made = sliced(self, index);
     return FALLS(made, PyObject_CallFunctionObjArgs(slow_get, self, index, NULL));
+}
+
+/* A number written through a large view; 1, 0 and -1 as above. */
+static int was_filled(PyObject *self, PyObject *index, PyObject *value) {
+    PyObject *part = PyFloat_CheckExact(value) ? sliced(self, index) : NULL;
+    if (!part) return PyErr_Occurred() ? -1 : 0;
+    PyObject *site = site_here(), *view = T(part, LAZY_VIEW), *done = NULL;
+    if (site) done = PyObject_CallFunctionObjArgs(slow_fill, self, view, value, site, NULL);
+    int found = done ? PyObject_IsTrue(done) : -1;
+    Py_XDECREF(done), Py_XDECREF(site), Py_DECREF(part);
+    return found;
 }
 
 static int do_ass_subscript(PyObject *self, PyObject *index, PyObject *value) {
     int done = value ? was_put(self, index, value) : 0;
+    if (!done && value) done = was_filled(self, index, value);
     return done ? -(done < 0) : slow_mapping.mp_ass_subscript(self, index, value);
 }
 
@@ -556,12 +682,13 @@ static int offsets(PyObject *type, const char *const *names, Py_ssize_t *into, i
 }
 
 /* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent, applied,
-   called, outer_fits) */
+   called, outer_fits, recorders, Site, fill) */
 static PyObject *install(PyObject *module, PyObject *args) {
     PyObject *tensor, *version, *cell;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOO", &tensor, &version, &cell, &config, &bfloat16,
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOO!OO", &tensor, &version, &cell, &config, &bfloat16,
                           &unknown, &numbers, &silence, &silent, &slow_applied, &slow_called,
-                          &outer_fits))
+                          &outer_fits, &PyTuple_Type, &recorders, &site_type,
+                          &slow_fill))
         return NULL;
     static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
         "_lazy_view", "_lent", "_owner", "_seen", "_seen_of", "_shape"};
@@ -573,6 +700,8 @@ static PyObject *install(PyObject *module, PyObject *args) {
         offsets(cell, of_cell, cell_at, N_CELL) ||
         offsets((PyObject *)Py_TYPE(config), of_config, &limit_at, 1))
         return NULL;
+    if (PyTuple_GET_SIZE(recorders) != LT)
+        return PyErr_Format(PyExc_ValueError, "%d recorders are meant", LT);
     tensor_type = (PyTypeObject *)tensor;
     Py_INCREF(args); /* all of them stay */
     if (fill_slots()) return NULL;
@@ -593,5 +722,10 @@ PyMODINIT_FUNC PyInit_infinitensor_near(void) {
     name_counts = PyUnicode_InternFromString("counts");
     name_small = PyUnicode_InternFromString("small_calls");
     name_cell = PyUnicode_InternFromString("_cell");
+    name_name = PyUnicode_InternFromString("__name__");
+    name_whole = PyUnicode_InternFromString("is_whole");
+    no_part = PyUnicode_InternFromString("");
+    package = PyUnicode_InternFromString("infinitensor");
+    package_dot = PyUnicode_InternFromString("infinitensor.");
     return PyModule_Create(&definition);
 }

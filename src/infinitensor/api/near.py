@@ -18,7 +18,7 @@ import numpy as np
 
 from infinitensor.api.record import host_view
 from infinitensor.api.unplanned import is_hasty
-from infinitensor.api.version import Cell, Version
+from infinitensor.api.version import Cell, Site, Version
 from infinitensor.config import config
 from infinitensor.dtypes import NUMPYS, bfloat16
 from infinitensor.ir.view import View
@@ -617,9 +617,19 @@ def changed(
 # --- in C -------------------------------------------------------------------------------------
 
 
-def in_c(tensor: type[Tensor]) -> bool:
+IN_C = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift")
+"""The arithmetic operators that are, by their short names; `matmul` follows."""
+
+
+def in_c(
+    tensor: type[Tensor],
+    recorders: tuple[Callable[..., Any] | None, ...],
+    fill: Callable[..., bool],
+) -> bool:
     """Put the C form of the shortest ways (`near.c`) before the methods of Tensor.
 
+    `recorders` make a call of an operator that was made before, or answer None; `fill` writes a
+    number through a large view, or answers False.
     False, and nothing is changed, without a compiler or the headers of Python and NumPy.
     """
     if _variable is None or config.compile == "never":
@@ -632,6 +642,8 @@ def in_c(tensor: type[Tensor]) -> bool:
         return False
     shared = (config, bfloat16, UNKNOWN, _NUMBERS, _variable, _SILENT)
     global applied, called
-    module.install(tensor, Version, Cell, *shared, applied, called, _outer_fits)
+    module.install(
+        tensor, Version, Cell, *shared, applied, called, _outer_fits, recorders, Site, fill
+    )
     applied, called = module.applied, module.called
     return True
