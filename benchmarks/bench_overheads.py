@@ -123,7 +123,7 @@ def strictly(body: Callable[[], Any]) -> Callable[[], Any]:
 
 def cached_plan() -> tuple[float, float]:
     """Microseconds of an evaluation of ten nodes found in the plan cache, and of their ufuncs."""
-    values = np.ones(20_000, np.float32)
+    values = np.ones(100_000, np.float32)
     x = it.asarray(values)
     scratch = np.empty_like(values)
 
