@@ -171,7 +171,7 @@ def _totals_oracle(x: Any, axis: int, word: str, dtype: Any, block: int) -> Any:
     "x",
     kernel=_totals_kernel,
     need=_totals_need,
-    grain=lambda axis, word, block: block // FOUR if block >= SHORT else block,
+    grain=lambda axis, word, block: block,
     scratch_bytes=lambda ins, outs, params: 4 * ins[0].n_elements * max(outs[0].dtype.itemsize, 16),
     cases=lambda rng: [((*args, 4), kwargs) for args, kwargs in _scan_cases(rng)],
     oracle=_totals_oracle,

@@ -141,12 +141,12 @@ def _bound(n_elements: int, mesh: Mesh, tile_elements: int) -> int:
     return bound_for(n_elements, default, tile_elements, _n_parts(mesh), LEAF_ELEMENTS[mesh.kind])
 
 
-def _reduced_bound(space: Space, bound: int, mesh: Mesh) -> int:
-    """The bound of a reduction that reads tiles where they lie and stores nothing as large: several
+def _reduced_bound(space: Space, bound: int, mesh: Mesh, n_read: int) -> int:
+    """The bound of a group that reads tiles where they lie and stores nothing as large: several
     tiles a task, while there are enough tasks for every worker."""
     if not mesh.is_one_memory or len(space.outs) > len(space.last.outs):
         return bound
-    share = max(points(space) // (8 * mesh.workers), 1)
+    share = max(n_read // (8 * mesh.workers), 1)
     return max(bound, min(TILES_REDUCED * bound, floor_power(share)))
 
 
@@ -206,10 +206,11 @@ def plan_group(
         by_size = []
     n_points = points(space)
     bound = _bound(n_points, mesh, tile_elements)
-    if space.last.op.kind == "reduction" and not tile_elements:
-        bound = _reduced_bound(space, bound, mesh)
-    if space.last.op.grain is not None:
-        bound = max(bound // space.last.op.grain(**dict(space.last.call.params)), 1)
+    op = space.last.op
+    grain = 1 if op.grain is None else op.grain(**dict(space.last.call.params))
+    if (op.kind == "reduction" or op.grain is not None) and not tile_elements:
+        bound = _reduced_bound(space, bound, mesh, n_points * grain)
+    bound = max(bound // grain, 1)
     if space.last.op.kind == "contraction":
         cuts = cut_contraction(space, by_size, lies, bound, mesh, tile_elements)
         leaves: tuple[tuple[int, int], ...] = ()
