@@ -34,7 +34,20 @@ static richcmpfunc slow_compare;
 #define C(object, field) AT(object, cell_at[field])
 #define IS(object) ((object) != NULL && (object) != Py_None)
 
-static npy_intp limit_now(void) { return PyLong_AsSsize_t(AT(config, limit_at)); }
+/* What may be small now; 0 sends everything to Python, a limit that is no plain integer too. */
+static npy_intp limit_now(void) {
+    PyObject *limit = AT(config, limit_at);
+    if (!limit || !PyLong_CheckExact(limit)) return 0;
+    int overflow;
+    long long n = PyLong_AsLongLongAndOverflow(limit, &overflow);
+    return overflow ? 0 : (npy_intp)n;
+}
+
+/* Numbers by their types alone: nothing of the user's runs, so what is borrowed stays. */
+static int is_number(PyObject *x) {
+    if (PyFloat_CheckExact(x) || PyLong_CheckExact(x)) return 1;
+    return Py_IS_TYPE(Py_TYPE(x), &PyType_Type) && PySet_Contains(numbers, (PyObject *)Py_TYPE(x)) == 1;
+}
 
 static int is_scalar(PyObject *x) { return PyObject_TypeCheck(x, &PyGenericArrType_Type); }
 
@@ -217,8 +230,7 @@ static PyObject *operand(PyObject *x, PyObject **session, npy_intp limit) {
         *session = home;
         return values;
     }
-    if (PyFloat_CheckExact(x) || PyLong_CheckExact(x)) return x;
-    return PySet_Contains(numbers, (PyObject *)Py_TYPE(x)) == 1 ? x : NULL;
+    return is_number(x) ? x : NULL;
 }
 
 /* Elements of what two arrays broadcast to; 0 where they do not, which is NumPy's error. */
@@ -302,8 +314,13 @@ static int is_integer(PyObject *x) {
     return PyLong_CheckExact(x) || Py_TYPE(x) == &PyInt64ArrType_Type;
 }
 
+static int is_end(PyObject *x) { return x == Py_None || is_integer(x); }
+
+/* A slice's ends may be the user's own, whose __index__ could change the tensor meanwhile. */
 static int is_plain_item(PyObject *x) {
-    return is_integer(x) || PySlice_Check(x) || x == Py_None || x == Py_Ellipsis;
+    if (!PySlice_Check(x)) return is_end(x) || x == Py_Ellipsis;
+    PySliceObject *slice = (PySliceObject *)x;
+    return is_end(slice->start) && is_end(slice->stop) && is_end(slice->step);
 }
 
 static int is_plain(PyObject *index) {
@@ -326,7 +343,9 @@ static PyObject *got(PyObject *tensor, PyObject *index) {
     if (limit <= 0 || !is_plain(index)) return NULL;
     PyObject *values = seen(tensor);
     if (!values || !PyArray_CheckExact(values)) return NULL;
+    Py_INCREF(values); /* what is allocated may start the collector, and that a __del__ */
     PyObject *found = PyObject_GetItem(values, index);
+    Py_DECREF(values);
     if (!found) return NULL;
     if (!PyArray_CheckExact(found)) {
         PyObject *session = session_of(tensor);
@@ -343,7 +362,8 @@ static PyObject *got(PyObject *tensor, PyObject *index) {
             Py_INCREF(cell);
         }
     }
-    if (!cell || (PyObject *)PyArray_DESCR((PyArrayObject *)found) != V(C(cell, C_VERSION), V_DTYPE)) {
+    if (!cell || seen(tensor) != values || /* another thread, or a __del__, was here */
+        (PyObject *)PyArray_DESCR((PyArrayObject *)found) != V(C(cell, C_VERSION), V_DTYPE)) {
         Py_XDECREF(cell), Py_DECREF(found);
         return NULL;
     }
@@ -434,12 +454,11 @@ static int was_put(PyObject *tensor, PyObject *index, PyObject *value) {
     npy_intp limit = limit_now();
     if (limit <= 0 || !is_plain(index)) return 0;
     if (Py_TYPE(value) == tensor_type) {
-        if (T(value, INDEX) == index && T(tensor, LAZY_VIEW) == Py_None && !IS(T(value, OWNER)) &&
-            !IS(T(tensor, OWNER)) && T(value, CELL) == T(tensor, CELL))
+        if (index != Py_None && T(value, INDEX) == index && T(tensor, LAZY_VIEW) == Py_None &&
+            !IS(T(value, OWNER)) && !IS(T(tensor, OWNER)) && T(value, CELL) == T(tensor, CELL))
             return T(tensor, FROZEN) == Py_False;
         value = seen(value);
-    } else if (!PyFloat_CheckExact(value) && !PyLong_CheckExact(value) &&
-               PySet_Contains(numbers, (PyObject *)Py_TYPE(value)) != 1) {
+    } else if (!is_number(value)) {
         return 0;
     }
     PyObject *values = value ? writeable(tensor) : NULL;
@@ -478,7 +497,7 @@ static PyObject *called(PyObject *like, PyObject *args, int is_elementwise, PyOb
     Py_ssize_t n = PyTuple_GET_SIZE(args);
     PyObject *session = NULL, *given[4];
     PyArrayObject *first = NULL;
-    int is_alike = 1, n_arrays = 0;
+    int is_alike = 1, n_arrays = 0, n_matrices = 0;
     if (limit <= 0 || n > 4) return NULL;
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *x = PyTuple_GET_ITEM(args, i);
@@ -487,11 +506,13 @@ static PyObject *called(PyObject *like, PyObject *args, int is_elementwise, PyOb
         if (!PyArray_CheckExact(given[i])) continue;
         PyArrayObject *array = (PyArrayObject *)given[i];
         n_arrays++;
+        n_matrices += PyArray_NDIM(array) == 1 || PyArray_NDIM(array) == 2;
         if (product <= limit) product *= PyArray_SIZE(array);
         if (!first) first = array;
         else is_alike = is_alike && PyArray_SAMESHAPE(first, array);
     }
     if (!session) return NULL;
+    if (fits && fits != Py_None && n == 2 && n_matrices < 2) return NULL; /* no plain product */
     int is_one = first && PyArray_NDIM(first) == 1 && fits != outer_fits;
     if (n_arrays > 1 && product > limit && !(is_alike && (is_elementwise || is_one))) return NULL;
     for (Py_ssize_t i = 0; i < n; i++) Py_INCREF(given[i]);
@@ -523,6 +544,7 @@ static PyObject *do_called(PyObject *module, PyObject *const *args, Py_ssize_t n
     if (n == 4 && !PyDict_GET_SIZE(args[3])) {
         PyObject *made = called(args[0], args[2], 0, args[1]);
         if (made) return made;
+        if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return NULL; /* Ctrl-C */
         PyErr_Clear(); /* Python's has the better words */
     }
     return PyObject_Vectorcall(slow_called, args, n, NULL);

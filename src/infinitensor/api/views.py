@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +29,12 @@ def through(view: View, change: Callable[[np.ndarray], np.ndarray]) -> View:
     offset = seen.__array_interface__["data"][0] - ghost.__array_interface__["data"][0]
     if 0 in seen.shape:
         offset = 0
-    return View(view.base_shape, seen.shape, view.offset + offset, seen.strides, view.part)
+    most = prod(view.base_shape)  # beyond it lies what a step like 2**62 makes of one element
+    strides = tuple(
+        step if n > 1 or -most <= step <= most else 1
+        for n, step in zip(seen.shape, seen.strides, strict=True)
+    )
+    return View(view.base_shape, seen.shape, view.offset + offset, strides, view.part)
 
 
 def basic(view: View, index: Any) -> View:
@@ -62,7 +68,7 @@ def of_integers_and_slices(view: View, items: tuple[Any, ...]) -> View | None:
                 return None
             offset += start * stride
             shape.append(kept)
-            strides.append(step * stride)
+            strides.append(step * stride if -length <= step <= length else stride)
         else:
             return None
     return View(base_shape, (*shape, *lengths[n:]), offset, (*strides, *steps[n:]), part)

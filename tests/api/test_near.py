@@ -1,0 +1,119 @@
+"""Small calls while other code runs: they hold what they use, and hand over what is in doubt."""
+
+import gc
+import operator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import infinitensor as it
+from infinitensor.api import near
+from infinitensor.config import config
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls are small here in strict runs too."""
+    monkeypatch.setattr(config, "small_elements", 65_536)
+
+
+class Changing:
+    """An index that gives the tensor another version while it is asked for its value."""
+
+    def __init__(self, tensor: it.Tensor) -> None:
+        self.tensor = tensor
+
+    def __index__(self) -> int:
+        self.tensor[...] = it.zeros(200_000)[: len(self.tensor)] * 2.0
+        gc.collect()
+        return 2
+
+
+class Hashing(type):
+    """A type whose hash is the user's own code."""
+
+    def __hash__(cls) -> int:
+        raise RuntimeError("no hash")
+
+
+class Unhashable(metaclass=Hashing):
+    """No number, and its type is in no set."""
+
+
+def test_a_slice_whose_end_changes_the_tensor_is_safe() -> None:
+    tensor = it.asarray(np.arange(10.0)) + 0
+    assert tensor[Changing(tensor) : 5].shape == (3,)
+    assert tensor.tolist() == [0.0] * 10
+
+
+def test_an_error_of_a_foreign_type_is_its_own() -> None:
+    tensor = it.asarray(np.arange(3.0)) + 0
+    for call in (operator.add, operator.iadd, operator.lt):
+        with pytest.raises(RuntimeError, match="no hash"):
+            call(tensor, Unhashable())
+    with pytest.raises(RuntimeError, match="no hash"):
+        tensor[0] = Unhashable()
+
+
+@pytest.mark.parametrize("limit", [1e5, np.int64(100), 1 << 70, -1])
+def test_a_limit_that_is_no_plain_integer_works(
+    limit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "small_elements", limit)
+    tensor = it.asarray(np.arange(4.0)) + 0
+    tensor[1] = 5.0
+    tensor += 1
+    assert (tensor[1:] * 2).tolist() == [12.0, 6.0, 8.0]
+
+
+def test_a_new_axis_of_a_transpose_is_written_like_any_value() -> None:
+    values = np.arange(9.0).reshape(3, 3)
+    tensor = it.asarray(values) + 0
+    tensor[None] = tensor.T
+    assert np.array_equal(tensor.numpy(), values.T)
+
+
+def test_ctrl_c_within_a_small_call_is_not_lost() -> None:
+    calls = []
+
+    def stopped(_: Any) -> Any:
+        calls.append(1)
+        raise KeyboardInterrupt("stop")
+
+    with pytest.raises(KeyboardInterrupt, match="stop"):
+        near.called(stopped, None, (it.ones(3) + 1,), {})
+    assert len(calls) == 1
+
+
+def test_a_dot_with_a_scalar_has_the_same_zeros_in_every_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values, zero = np.array([-1.0, 1.0]), np.array(0.0)
+    small = it.dot(it.asarray(values), it.asarray(zero)).numpy()
+    monkeypatch.setattr(config, "small_elements", 0)
+    strict = it.dot(it.asarray(values), it.asarray(zero)).numpy()
+    assert small.tobytes() == strict.tobytes()
+
+
+@pytest.mark.parametrize("limit", [0, 65_536])
+@pytest.mark.parametrize(
+    "index",
+    [
+        slice(None, None, 1 << 62),
+        slice(None, None, -(1 << 62)),
+        (slice(1, None, 1 << 70), None),
+        (slice(-1, None, -(1 << 62)), ...),
+    ],
+    ids=str,
+)
+def test_steps_beyond_every_axis_are_numpys(
+    index: Any, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "small_elements", limit)
+    values = np.arange(6.0).reshape(2, 3)
+    tensor = it.asarray(values)
+    assert np.array_equal(tensor[index].numpy(), values[index])
+    tensor[index] = 7.0
+    values[index] = 7.0
+    assert np.array_equal(tensor.numpy(), values)
