@@ -49,11 +49,12 @@ def test_a_slice_whose_end_changes_the_tensor_is_safe() -> None:
 
 def test_an_error_of_a_foreign_type_is_its_own() -> None:
     tensor = it.asarray(np.arange(3.0)) + 0
+    other: Any = Unhashable()
     for call in (operator.add, operator.iadd, operator.lt):
         with pytest.raises(RuntimeError, match="no hash"):
-            call(tensor, Unhashable())
+            call(tensor, other)
     with pytest.raises(RuntimeError, match="no hash"):
-        tensor[0] = Unhashable()
+        tensor[0] = other
 
 
 @pytest.mark.parametrize("limit", [1e5, np.int64(100), 1 << 70, -1])
@@ -117,3 +118,33 @@ def test_steps_beyond_every_axis_are_numpys(
     tensor[index] = 7.0
     values[index] = 7.0
     assert np.array_equal(tensor.numpy(), values)
+
+
+@pytest.mark.parametrize("n", [4, 300])
+def test_an_index_beyond_every_integer_is_out_of_bounds(n: int) -> None:
+    tensor = it.zeros((n, n))
+    for index in (1 << 70, -(1 << 70), (1 << 62, slice(0, 2))):
+        with pytest.raises(IndexError, match=r"out of bounds|only integers"):
+            tensor[index]
+        with pytest.raises(IndexError, match=r"out of bounds|only integers"):
+            tensor[index] = 1.0
+
+
+@pytest.mark.parametrize("limit", [1e5, np.int64(100), 1 << 70])
+@pytest.mark.parametrize("name", ["small_elements", "max_recorded_nodes", "max_recorded_bytes"])
+def test_known_calls_are_recorded_under_any_limit(
+    name: str, limit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensor = it.ones((300, 300))
+    monkeypatch.setattr(config, name, limit)
+    for _ in range(3):
+        made = tensor * 2.0 + tensor
+    assert float(made[7, 7]) == 3.0
+
+
+def test_a_tensor_that_was_never_made_is_an_error() -> None:
+    bare = object.__new__(it.Tensor)
+    with pytest.raises(AttributeError, match="a Tensor has no"):
+        bare[0]
+    with pytest.raises(AttributeError, match="a Tensor has no"):
+        it.ones((300, 300)) + bare

@@ -376,11 +376,11 @@ static PyObject *got(PyObject *tensor, PyObject *index) {
 /* One axis of a view through an integer (kept: -1) or a slice; 0: Python has to look. */
 static int through(PyObject *item, npy_intp length, npy_intp *first, npy_intp *step, npy_intp *kept) {
     if (PyLong_CheckExact(item)) {
-        npy_intp at = PyLong_AsSsize_t(item);
-        if (at == -1 && PyErr_Occurred()) PyErr_Clear();
+        int overflow;
+        npy_intp at = PyLong_AsLongLongAndOverflow(item, &overflow);
         if (at < 0) at += length;
         *first = at, *step = 0, *kept = -1;
-        return at >= 0 && at < length;
+        return !overflow && at >= 0 && at < length;
     }
     if (!PySlice_Check(item)) return 0;
     PyObject *parts[] = {((PySliceObject *)item)->start, ((PySliceObject *)item)->stop,
@@ -393,7 +393,8 @@ static int through(PyObject *item, npy_intp length, npy_intp *first, npy_intp *s
         return 0;
     }
     *kept = PySlice_AdjustIndices(length, &start, &stop, stride);
-    *first = start, *step = stride;
+    *first = start;
+    *step = stride >= -length && stride <= length ? stride : 1; /* beyond, it is one element */
     return *kept > 0;
 }
 
@@ -401,6 +402,7 @@ static int through(PyObject *item, npy_intp length, npy_intp *first, npy_intp *s
 static PyObject *sliced(PyObject *tensor, PyObject *index) {
     PyObject *view = T(tensor, LAZY_VIEW), *base = T(tensor, SHAPE), *shape = base, *strides = NULL;
     npy_intp offset = 0, step = 1, lengths[NPY_MAXDIMS], steps[NPY_MAXDIMS];
+    if (!IS(T(tensor, CELL)) || !shape) return NULL;
     Py_ssize_t ndim = PyTuple_GET_SIZE(shape);
     if (IS(T(tensor, OWNER)) || view == unknown || ndim > NPY_MAXDIMS) return NULL;
     if (view != Py_None) {

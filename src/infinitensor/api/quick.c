@@ -71,6 +71,14 @@ static Py_ssize_t length_of(PyObject *object, PyObject *name) {
     return n;
 }
 
+/* A setting that is a plain integer; -1 for others, which Python compares with. */
+static long setting(int field) {
+    PyObject *value = AT(config, config_slots, field);
+    int overflow;
+    long n = value && PyLong_CheckExact(value) ? PyLong_AsLongAndOverflow(value, &overflow) : -1;
+    return n < 0 ? -1 : n;
+}
+
 static PyObject *session_of(PyObject *x) {
     PyObject *owner = AT(x, tensor, T_OWNER);
     if (IS(owner)) return owner;
@@ -162,6 +170,7 @@ static int operands(PyObject *self, PyObject *found, PyObject *session, PyObject
     PyObject *makers = AT(found, known, K_MAKERS);
     Py_ssize_t n = PyTuple_GET_SIZE(args), m = PyTuple_GET_SIZE(AT(found, known, K_SHAPES)), k = 0;
     *accesses = NULL;
+    if (m >= PyTuple_GET_SIZE(no_views)) return 0;
     if (!(*inputs = PyTuple_New(m))) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *x = PyTuple_GET_ITEM(args, i), *given;
@@ -203,7 +212,7 @@ static int operands(PyObject *self, PyObject *found, PyObject *session, PyObject
 
 static PyObject *allocated(Slots *slots) { return slots->type->tp_alloc(slots->type, 0); }
 
-/* New: the node of a call. Inputs and accesses are stolen. */
+/* New: the node of a call. */
 static PyObject *node_of(PyObject *self, PyObject *found, PyObject *inputs, PyObject *accesses,
                          PyObject *where, PyObject *seq) {
     PyObject *made = allocated(&node);
@@ -266,7 +275,7 @@ static int is_plain(PyObject *session, PyObject *found) {
     if (bytes) {
         Py_ssize_t n = PyList_GET_SIZE(tape) + 1;
         int many = PyObject_RichCompareBool(bytes, AT(config, config_slots, G_BYTES), Py_GT);
-        long limit = PyLong_AsLong(AT(config, config_slots, G_NODES));
+        long limit = setting(G_NODES);
         plain = many < 0 ? -1 : n <= limit && (!many || n < few);
     }
     Py_XDECREF(tape), Py_XDECREF(waiting), Py_XDECREF(bytes);
@@ -319,6 +328,31 @@ end:
     return made;
 }
 
+/* The same under the session's lock, as `Session.guard` gives it. */
+static PyObject *guarded(PyObject *self, PyObject *found, PyObject *session, PyObject *args) {
+    int busy = truth_of(lane, n_in_task);
+    PyObject *mine = busy ? NULL : PyObject_GetAttr(session, n_generation);
+    int same = mine ? PyObject_RichCompareBool(mine, PyList_GET_ITEM(generation, 0), Py_EQ) : 0;
+    Py_XDECREF(mine);
+    if (busy < 0 || same < 0 || PyErr_Occurred()) return NULL;
+    if (busy || !same) Py_RETURN_NONE;
+    PyObject *lock = PyObject_GetAttr(session, n_lock);
+    PyObject *got = lock ? PyObject_CallMethodNoArgs(lock, n_acquire) : NULL;
+    if (!got) {
+        Py_XDECREF(lock);
+        return NULL;
+    }
+    Py_DECREF(got);
+    PyObject *made = waiting(self, found, session, args);
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    got = PyObject_CallMethodNoArgs(lock, n_release);
+    Py_XDECREF(got);
+    if (type) PyErr_Restore(type, value, trace);
+    Py_DECREF(lock);
+    return made;
+}
+
 /* Whether an operand is more than what is computed at once. */
 static int has_large(PyObject *args, long limit) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
@@ -336,46 +370,31 @@ static int has_large(PyObject *args, long limit) {
 /* New: the result, or Py_None where Python has to look. */
 static PyObject *tried(PyObject *self, PyObject *args, PyObject *options) {
     PyObject *session = NULL;
-    for (Py_ssize_t i = 0; !session && i < PyTuple_GET_SIZE(args); i++) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
         PyObject *x = PyTuple_GET_ITEM(args, i);
-        if (Py_TYPE(x) == tensor.type) session = session_of(x);
+        if (Py_TYPE(x) != tensor.type) continue;
+        PyObject *home = session_of(x);
+        if (!home) Py_RETURN_NONE;
+        if (!session) session = home;
     }
-    if (!session) Py_RETURN_NONE;
+    long limit = setting(G_SMALL);
+    if (!session || limit < 0) Py_RETURN_NONE;
     PyObject *key = key_of(args, options, AT(self, quick, Q_SCALARS) == Py_True);
     PyObject *found = key ? PyDict_GetItemWithError(AT(self, quick, Q_KNOWN), key) : NULL;
     Py_XDECREF(key);
     if (!found) {
+        if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return NULL; /* Ctrl-C */
         PyErr_Clear(); /* an argument that cannot be looked up */
         Py_RETURN_NONE;
     }
     long largest = PyLong_AsLong(AT(found, known, K_LARGEST));
-    long limit = PyLong_AsLong(AT(config, config_slots, G_SMALL));
     if ((largest <= limit && !has_large(args, limit)) || (largest <= medium && PyDict_GET_SIZE(places)) || !IS(AT(found, known, K_SHAPE)))
         Py_RETURN_NONE;
-    int busy = truth_of(lane, n_in_task);
-    PyObject *mine = busy ? NULL : PyObject_GetAttr(session, n_generation);
-    int same = mine ? PyObject_RichCompareBool(mine, PyList_GET_ITEM(generation, 0), Py_EQ) : 0;
-    Py_XDECREF(mine);
-    if (busy < 0 || same < 0 || PyErr_Occurred()) return NULL;
-    if (busy || !same) Py_RETURN_NONE;
-    PyObject *lock = PyObject_GetAttr(session, n_lock);
-    PyObject *got = lock ? PyObject_CallMethodNoArgs(lock, n_acquire) : NULL;
-    if (!got) {
-        Py_XDECREF(lock);
-        return NULL;
-    }
-    Py_DECREF(got);
-    Py_INCREF(session), Py_INCREF(found);
-    PyObject *made = waiting(self, found, session, args);
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    got = PyObject_CallMethodNoArgs(lock, n_release);
-    Py_XDECREF(got);
-    if (type) PyErr_Restore(type, value, trace);
-    Py_DECREF(lock), Py_DECREF(session), Py_DECREF(found);
+    Py_INCREF(session), Py_INCREF(found); /* while others have the lock they may be dropped */
+    PyObject *made = guarded(self, found, session, args);
+    Py_DECREF(session), Py_DECREF(found);
     return made;
 }
-
 /* made(quick, args, options) */
 static PyObject *made(PyObject *module, PyObject *const *given, Py_ssize_t n) {
     if (n != 3 || Py_TYPE(given[0]) != quick.type || !PyTuple_CheckExact(given[1]) ||
