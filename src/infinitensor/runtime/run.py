@@ -248,10 +248,17 @@ class Run:
     def _memory(self) -> Any:
         """What this run reads and writes, and with which scalars; None where that is the host's."""
         buffers = self.directory.buffers
+        alike: dict[tuple[int, int], list[int]] = {}
         for slot, buffer in enumerate(buffers):
             if buffer is None:
-                ledger = self.ledgers[int(self.program.slot_devices[slot])]
-                buffers[slot] = ledger.take(int(self.program.slot_bytes[slot]))
+                kind = (int(self.program.slot_devices[slot]), int(self.program.slot_bytes[slot]))
+                alike.setdefault(kind, []).append(slot)
+        for (device, n_bytes), slots in alike.items():
+            # by their places: then the same slabs mean the same memory, in whatever order they rest
+            taken = [self.ledgers[device].take(n_bytes) for _ in slots]
+            taken.sort(key=lambda buffer: buffer.block.data_ptr())
+            for slot, buffer in zip(slots, taken, strict=True):
+                buffers[slot] = buffer
         places = [buffer.block.data_ptr() for buffer in buffers if buffer is not None]
         for table in self.leaves:
             if HOST in table.layout.owners:
