@@ -148,3 +148,10 @@ def test_a_tensor_that_was_never_made_is_an_error() -> None:
         bare[0]
     with pytest.raises(AttributeError, match="a Tensor has no"):
         it.ones((300, 300)) + bare
+
+
+def test_a_tensor_that_two_threads_give_a_cell_has_one() -> None:
+    tensor = it.asarray(np.arange(3.0)) + 1
+    assert near.settle(tensor) is near.settle(tensor)
+    tensor[0] = 7.0
+    assert tensor.tolist() == [7.0, 2.0, 3.0]

@@ -131,7 +131,8 @@ def at_hand(session: Session, values: Any) -> Tensor:
 def settle(tensor: Tensor) -> Cell:
     """The cell of a tensor that had only its values."""
     session = tensor._owner
-    assert session is not None
+    if session is None:  # another thread was here first
+        return tensor._cell
     with session.lock:
         if tensor._owner is not None:
             values = tensor._seen
@@ -140,7 +141,8 @@ def settle(tensor: Tensor) -> Cell:
             version = Version(session, values.shape, values.dtype)
             version.host = values
             tensor._cell = Cell(session, version)
-            tensor._owner = tensor._seen = None
+            tensor._seen = values  # stays, for threads that have just seen an owner
+            tensor._owner = None
     return tensor._cell
 
 
