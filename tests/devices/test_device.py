@@ -11,10 +11,16 @@ from tests.ir.sessions import strict
 
 import infinitensor as it
 from infinitensor.devices import Device, open_devices
-from infinitensor.devices.device import SMALL_BYTES, host_free_bytes, parse_devices
+from infinitensor.devices.device import (
+    SMALL_BYTES,
+    _reclaimable_bytes,
+    host_free_bytes,
+    parse_devices,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
 DTYPES = ["bool", "int8", "uint8", "int32", "int64", "float32", "float64", "complex128"]
 
@@ -183,3 +189,11 @@ def test_free_host_memory_is_less_than_the_machine_has() -> None:
     import os
 
     assert 0 < host_free_bytes() <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_pages_of_files_that_a_control_group_would_give_up_are_free(tmp_path: Path) -> None:
+    assert _reclaimable_bytes(tmp_path) == 0
+    (tmp_path / "memory.stat").write_text("anon 5\nfile 900\ninactive_file 700\nactive_file 200\n")
+    assert _reclaimable_bytes(tmp_path) == 700
+    (tmp_path / "memory.stat").write_text("inactive_file 3\ntotal_inactive_file 8\n")
+    assert _reclaimable_bytes(tmp_path) == 3

@@ -327,11 +327,22 @@ def host_free_bytes() -> int:
     ):
         try:
             limit = int(Path(limit_file).read_text())
-            used = int(Path(used_file).read_text())
+            used = int(Path(used_file).read_text()) - _reclaimable_bytes(Path(used_file).parent)
         except (OSError, ValueError):
             continue
         free = min(free, max(limit - used, 0))
     return free
+
+
+def _reclaimable_bytes(group: Path) -> int:
+    """Pages of files that a control group counts as used, but would give up first."""
+    try:
+        found = re.search(
+            r"^(?:total_)?inactive_file (\d+)", (group / "memory.stat").read_text(), re.M
+        )
+    except OSError:
+        return 0
+    return int(found.group(1)) if found else 0
 
 
 def _may_have_gpus() -> bool:
