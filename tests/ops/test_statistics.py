@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -136,3 +137,13 @@ def test_methods_are_ndarrays() -> None:
     np.testing.assert_array_equal(picked.numpy(), [x[0, 0], -1, 5])
     order = seen.argpartition(2, axis=0).numpy()
     np.testing.assert_array_equal(np.take_along_axis(x, order, 0), np.sort(x, 0))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_quantiles_of_nothing_but_holes_and_of_nothing_are_nan(axis: int | None) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's: a mean of nothing
+        wanted = np.nanquantile(np.zeros((0, 3)), 0.3, axis)
+    found = it.nanquantile(it.zeros((0, 3)), 0.3, axis)
+    np.testing.assert_array_equal(found.numpy(), wanted)
+    assert np.isnan(it.nanpercentile(it.full(4, np.nan), 30).item())

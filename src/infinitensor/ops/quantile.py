@@ -143,6 +143,8 @@ def _quantiles(
         raise ValueError("q must be a scalar or 1d")
     if method not in _RANKS:
         raise ValueError(f"{method!r} is not a valid method. Use one of: {list(_RANKS)}")
+    if skip_nan and 0 in a.shape:
+        return xp.nanmean(a, axis=axis, keepdims=keepdims)  # as NumPy, whatever q is
     lines, axes = as_lines(xp, a, axis)
     if not lines.shape[-1]:
         raise IndexError(f"{name}: axis {axis} of shape {tuple(a.shape)} has no values")
