@@ -231,7 +231,11 @@ def setup(
 
     def check() -> float:
         """A number that is another one if the results are."""
-        arrays = [np.asarray(x) for x in last if np.ndim(x) or isinstance(x, float | complex)]
+        arrays = [
+            np.asarray(x)
+            for x in last
+            if np.ndim(x) or isinstance(x, float | complex) or hasattr(x, "dtype")
+        ]
         return float(
             sum(
                 np.nansum(abs(a.astype(complex) if a.dtype.kind == "c" else a.astype(float)))
