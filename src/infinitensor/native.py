@@ -18,12 +18,9 @@ import sysconfig
 import tempfile
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 FLAGS = (
     "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
@@ -69,16 +66,23 @@ def _load(source: str) -> ctypes.CDLL:
     return ctypes.CDLL(str(_built(source, FLAGS)))
 
 
-def extension(name: str, source: str) -> ModuleType:
-    """A module of Python's own kind, written in C over NumPy's headers; raises where that fails."""
+def extension(path: Path, header: Path) -> Any:
+    """A module of Python's own kind, of a C file over Python's and NumPy's headers and one of ours.
+
+    None without a compiler or those headers.
+    """
     folders = (sysconfig.get_path("include"), np.get_include())
     flags = (*FLAGS, *(f"-I{folder}" for folder in folders))
-    path = _built(f"// {sys.version} {np.__version__}\n{source}", flags)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    text = header.read_text("utf-8") + path.read_text("utf-8")
+    try:
+        built = _built(f"// {sys.version} {np.__version__}\n{text}", flags)
+        spec = importlib.util.spec_from_file_location(f"infinitensor_{path.stem}", built)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except (CompilerError, OSError, ImportError):
+        return None
     return module
 
 

@@ -1,5 +1,6 @@
 """Calls known before, tensors that are nothing but an array, elements written where they lie."""
 
+import gc
 import inspect
 import os
 import subprocess
@@ -302,10 +303,12 @@ def test_recording_in_c_leaks_nothing() -> None:
         x * 2.0
     quick: Any = it.multiply._quick
     kept = [x._session, x.dtype, quick.op, None]
+    gc.collect()  # what tests before this one left would go in between
     before = [sys.getrefcount(one) for one in kept]
     for _ in range(1000):
         x * 2.0
     x._session.drain()
+    gc.collect()
     after = [sys.getrefcount(one) for one in kept]
     assert all(abs(a - b) < 100 for a, b in zip(before, after, strict=True))
 

@@ -578,6 +578,8 @@ class Oracle(World):
         except NUMPY_ERRORS:
             return Rounding.NONE
         other = np.asarray(self.operand(value))
+        if self[target].ndim == 0 and other.ndim:
+            raise Undefined("NumPy's scalars become arrays here, its 0-d arrays raise")
         if not (self[target].flags.writeable and fit_together([item, other], np.shape(item))):
             try:
                 IN_PLACE[op](np.zeros(1, item.dtype), np.zeros_like(other, shape=(1,)))

@@ -3,9 +3,6 @@
    does; whatever is in doubt goes to the Python method that was there before (`slow`). */
 
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <structmember.h>
 #include <numpy/arrayobject.h>
 #include <numpy/arrayscalars.h>
 
@@ -690,21 +687,6 @@ static int fill_slots(void) {
     return 0;
 }
 
-static int offsets(PyObject *type, const char *const *names, Py_ssize_t *into, int n) {
-    for (int i = 0; i < n; i++) {
-        PyObject *member = PyObject_GetAttrString(type, names[i]);
-        if (!member) return -1;
-        if (Py_TYPE(member) != &PyMemberDescr_Type) {
-            PyErr_Format(PyExc_TypeError, "%s is no slot", names[i]);
-            Py_DECREF(member);
-            return -1;
-        }
-        into[i] = ((PyMemberDescrObject *)member)->d_member->offset;
-        Py_DECREF(member);
-    }
-    return 0;
-}
-
 /* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent, applied,
    called, outer_fits, recorders, Site, fill) */
 static PyObject *install(PyObject *module, PyObject *args) {
@@ -719,10 +701,10 @@ static PyObject *install(PyObject *module, PyObject *args) {
     static const char *const of_version[] = {"dtype", "exported", "host", "live", "readers", "table"};
     static const char *const of_cell[] = {"session", "version"};
     static const char *const of_config[] = {"small_elements"};
-    if (offsets(tensor, of_tensor, tensor_at, N_TENSOR) ||
-        offsets(version, of_version, version_at, N_VERSION) ||
-        offsets(cell, of_cell, cell_at, N_CELL) ||
-        offsets((PyObject *)Py_TYPE(config), of_config, &limit_at, 1))
+    if (find_slots(tensor, of_tensor, tensor_at, N_TENSOR) ||
+        find_slots(version, of_version, version_at, N_VERSION) ||
+        find_slots(cell, of_cell, cell_at, N_CELL) ||
+        find_slots((PyObject *)Py_TYPE(config), of_config, &limit_at, 1))
         return NULL;
     if (PyTuple_GET_SIZE(recorders) != LT)
         return PyErr_Format(PyExc_ValueError, "%d recorders are meant", LT);

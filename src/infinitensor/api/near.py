@@ -22,7 +22,7 @@ from infinitensor.api.version import Cell, Site, Version
 from infinitensor.config import config
 from infinitensor.dtypes import NUMPYS, bfloat16
 from infinitensor.ir.view import View
-from infinitensor.native import CompilerError, extension
+from infinitensor.native import extension
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -636,11 +636,9 @@ def in_c(
     """
     if _variable is None or config.compile == "never":
         return False
-    try:
-        module: Any = extension(
-            "infinitensor_near", Path(__file__).with_suffix(".c").read_text("utf-8")
-        )
-    except (CompilerError, OSError, ImportError):
+    here = Path(__file__)
+    module = extension(here.with_suffix(".c"), here.with_name("slots.h"))
+    if module is None:
         return False
     shared = (config, bfloat16, UNKNOWN, _NUMBERS, _variable, _SILENT)
     global applied, called

@@ -2,10 +2,6 @@
    numbers, with one result that waits. Whatever else there is, or is in doubt, goes to the Python
    method (`slow`), which is complete without this. */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <structmember.h>
-
 enum { T_CELL, T_DTYPE, T_FROZEN, T_INDEX, T_IS_VALUE, T_LAZY_VIEW, T_LENT, T_OWNER, T_SEEN,
        T_SEEN_OF, T_SHAPE, N_TENSOR };
 enum { V_DTYPE, V_EXPORTED, V_HOST, V_LIVE, V_NODE, V_OPENED, V_OUT, V_READERS, V_SESSION, V_SHAPE,
@@ -428,18 +424,7 @@ static int replace(PyObject *module, PyObject *type, const char *name) {
 
 static int find(Slots *slots, PyObject *type, const char *const *names, int n) {
     slots->type = (PyTypeObject *)type;
-    for (int i = 0; i < n; i++) {
-        PyObject *member = PyObject_GetAttrString(type, names[i]);
-        if (!member) return -1;
-        if (Py_TYPE(member) != &PyMemberDescr_Type) {
-            PyErr_Format(PyExc_TypeError, "%s is no slot", names[i]);
-            Py_DECREF(member);
-            return -1;
-        }
-        slots->at[i] = ((PyMemberDescrObject *)member)->d_member->offset;
-        Py_DECREF(member);
-    }
-    return 0;
+    return find_slots(type, names, slots->at, n);
 }
 
 /* install(types, config, UNKNOWN, structure, ours, places, lane, generation, no_views, made,

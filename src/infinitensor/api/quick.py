@@ -22,7 +22,7 @@ from infinitensor.api.version import Cell, Node, Site, Version, user_site
 from infinitensor.config import config
 from infinitensor.events import lane
 from infinitensor.ir.view import structure
-from infinitensor.native import CompilerError, extension
+from infinitensor.native import extension
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -219,10 +219,9 @@ def _in_c() -> None:
     """Put the C form of the plain case (`quick.c`) before both methods, if it can be compiled."""
     if config.compile == "never":
         return
-    try:
-        source = Path(__file__).with_suffix(".c").read_text("utf-8")
-        module: Any = extension("infinitensor_quick", source)
-    except (CompilerError, OSError, ImportError):
+    here = Path(__file__)
+    module = extension(here.with_suffix(".c"), here.with_name("slots.h"))
+    if module is None:
         return
     types = (Tensor, Version, Cell, Node, Site, Quick, Known)
     shared = (structure, version._ours, unplanned._places, lane, _generation, _NO_VIEWS)

@@ -275,7 +275,8 @@ class Run:
         self.directory.restore(at_home)
         self.done = bytearray(len(self.done))
         self.n_done = 0
-        self.failure, self.stopping = None, False
+        if isinstance(self.failure, Exception):  # a Ctrl-C still stops the run
+            self.failure, self.stopping = None, False
         self._failed.clear()
         return None if failed or again is None else Recording(again, moved, scratch_bytes)
 

@@ -1,0 +1,20 @@
+/* Where the slots of a Python class lie in its objects; before every C file of this folder. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+static int find_slots(PyObject *type, const char *const *names, Py_ssize_t *into, int n) {
+    for (int i = 0; i < n; i++) {
+        PyObject *member = PyObject_GetAttrString(type, names[i]);
+        if (!member) return -1;
+        if (Py_TYPE(member) != &PyMemberDescr_Type) {
+            PyErr_Format(PyExc_TypeError, "%s is no slot", names[i]);
+            Py_DECREF(member);
+            return -1;
+        }
+        into[i] = ((PyMemberDescrObject *)member)->d_member->offset;
+        Py_DECREF(member);
+    }
+    return 0;
+}
