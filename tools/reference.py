@@ -116,6 +116,7 @@ EVENTS = {
     "run_start": "A run begins or goes on.",
     "run_end": "A run ended or was stopped.",
     "evaluated": "An evaluation is done and what it made is stored.",
+    "file": "A file is opened, read, written, synced, renamed or removed.",
 }
 """What each name that `it.events.on` takes tells."""
 

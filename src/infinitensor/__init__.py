@@ -24,12 +24,14 @@ from infinitensor.api.ufunc import ufunc
 from infinitensor.config import Config, config
 from infinitensor.dtypes import TYPES as _TYPES
 from infinitensor.errors import (
+    CorruptTileError,
     DeviceOutOfMemoryError,
     InfiniTensorError,
     LayoutError,
     LostTileError,
     MemoryBudgetError,
     SessionClosedError,
+    SpillSpaceError,
     TaskError,
 )
 from infinitensor.ir.mesh import Mesh
@@ -66,6 +68,7 @@ for _name, _function in {**_PUBLIC, **_MEMBERS, **_RANDOM}.items():
 
 __all__ = [
     "Config",
+    "CorruptTileError",
     "Csr",
     "DeviceOutOfMemoryError",
     "InfiniTensorError",
@@ -76,6 +79,7 @@ __all__ = [
     "Plan",
     "Session",
     "SessionClosedError",
+    "SpillSpaceError",
     "TaskError",
     "Tensor",
     "config",

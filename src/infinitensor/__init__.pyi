@@ -93,12 +93,14 @@ from infinitensor.api.standard import shape as shape
 from infinitensor.api.standard import size as size
 from infinitensor.api.ufunc import ufunc as ufunc
 from infinitensor.config import Config as Config
+from infinitensor.errors import CorruptTileError as CorruptTileError
 from infinitensor.errors import DeviceOutOfMemoryError as DeviceOutOfMemoryError
 from infinitensor.errors import InfiniTensorError as InfiniTensorError
 from infinitensor.errors import LayoutError as LayoutError
 from infinitensor.errors import LostTileError as LostTileError
 from infinitensor.errors import MemoryBudgetError as MemoryBudgetError
 from infinitensor.errors import SessionClosedError as SessionClosedError
+from infinitensor.errors import SpillSpaceError as SpillSpaceError
 from infinitensor.errors import TaskError as TaskError
 from infinitensor.ir.mesh import Mesh as Mesh
 from ml_dtypes import bfloat16 as bfloat16

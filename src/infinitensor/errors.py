@@ -51,6 +51,29 @@ class LostTileError(InfiniTensorError):
     """A tile is gone and what it was made from is gone too."""
 
 
+class SpillSpaceError(InfiniTensorError):
+    """No folder for spilled tiles has room for another one; what is in memory is kept."""
+
+    def __init__(self, path: str, needed: int, free: int, why: str = "") -> None:
+        self.path = path
+        self.needed = needed
+        self.free = free
+        super().__init__(
+            f"no room to spill a tile of {gib(needed)} ({needed} bytes) to {path}: "
+            f"{gib(free)} free.{f' {why}.' if why else ''}\n"
+            f"  remedy:   free space there, name another folder in spill_dir, or raise disk"
+        )
+
+
+class CorruptTileError(InfiniTensorError):
+    """A spilled tile is not what was written: bits changed, or the file was cut or removed."""
+
+    def __init__(self, path: str, offset: int, why: str) -> None:
+        self.path = path
+        self.offset = offset
+        super().__init__(f"spilled tile {path} cannot be read at byte {offset}: {why}")
+
+
 class SessionClosedError(InfiniTensorError):
     """A tensor needs a session that has been shut down, or that belongs to another process."""
 

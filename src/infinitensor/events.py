@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-NAMES = ("allocate", "task_start", "tile_commit", "run_start", "run_end", "evaluated")
+NAMES = ("allocate", "task_start", "tile_commit", "run_start", "run_end", "evaluated", "file")
 hooks: dict[str, list[Callable[..., Any]]] = {}
 
 

@@ -1,0 +1,8 @@
+"""Arrays in files: user's files, read and written box by box, and tiles that were spilled."""
+
+from infinitensor.storage.folder import is_memory
+from infinitensor.storage.npy import NpyFile, NpyWriter
+from infinitensor.storage.spill import Spill, Spilled
+from infinitensor.storage.stored import Part, Stored
+
+__all__ = ["NpyFile", "NpyWriter", "Part", "Spill", "Spilled", "Stored", "is_memory"]

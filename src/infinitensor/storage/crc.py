@@ -1,0 +1,103 @@
+"""CRC32C, the checksum of spilled tiles: C with the processor's instruction, or slower, but right.
+
+In C it runs without Python's lock at memory speed. Without a compiler google_crc32c is used where
+it is installed, else a table in Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.native import CompilerError, library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Blocks = Callable[[np.ndarray[Any, Any], int, int, np.ndarray[Any, Any]], None]
+
+POLYNOMIAL = 0x82F63B78
+
+
+def crc32c(data: Any, value: int = 0) -> int:
+    """The checksum of bytes, going on from the checksum of those before them.
+
+    >>> hex(crc32c(b"123456789"))
+    '0xe3069283'
+    >>> crc32c(b"6789", crc32c(b"12345")) == crc32c(b"123456789")
+    True
+    """
+    held = np.frombuffer(data, np.uint8)
+    if not held.size:
+        return value
+    out = np.empty(1, np.uint32)
+    _implementation()(held, held.size, value, out)
+    return int(out[0])
+
+
+def crc32c_blocks(data: Any, n_block_bytes: int) -> np.ndarray[Any, Any]:
+    """The checksum of each block of bytes, the last one shorter."""
+    held = np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8)
+    out = np.empty(-(-held.size // n_block_bytes), np.uint32)
+    if out.size:
+        _implementation()(held, n_block_bytes, 0, out)
+    return out
+
+
+@cache
+def _implementation() -> Blocks:
+    return in_c() or in_package() or in_python
+
+
+def in_c() -> Blocks | None:
+    """The C function; None without a compiler."""
+    try:
+        function = library(Path(__file__).with_name("crc32c.c").read_text()).crc32c_blocks
+    except (CompilerError, OSError):
+        return None
+    size, pointer = ctypes.c_size_t, ctypes.c_void_p
+    function.argtypes = [pointer, size, size, ctypes.c_uint32, pointer]
+    function.restype = None
+
+    def blocks(held: np.ndarray, n_block: int, value: int, out: np.ndarray) -> None:
+        function(held.ctypes.data, held.size, n_block, value, out.ctypes.data)
+
+    return blocks
+
+
+def in_package() -> Blocks | None:
+    """google_crc32c, if it is installed."""
+    try:
+        from google_crc32c import extend
+    except ImportError:
+        return None
+
+    def blocks(held: np.ndarray, n_block: int, value: int, out: np.ndarray) -> None:
+        for i in range(out.size):
+            out[i] = extend(value, held[i * n_block : (i + 1) * n_block].tobytes())
+
+    return blocks
+
+
+@cache
+def _table() -> list[int]:
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (POLYNOMIAL if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+def in_python(held: np.ndarray, n_block: int, value: int, out: np.ndarray) -> None:
+    """A byte at a time."""
+    table = _table()
+    for i in range(out.size):
+        crc = ~value & 0xFFFFFFFF
+        for byte in held[i * n_block : (i + 1) * n_block].tobytes():
+            crc = crc >> 8 ^ table[(crc ^ byte) & 255]
+        out[i] = ~crc & 0xFFFFFFFF

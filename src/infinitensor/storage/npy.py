@@ -1,0 +1,218 @@
+"""`.npy` files: read box by box, written box by box and put under their name whole."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import glob
+import os
+import secrets
+import stat
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+
+from infinitensor.dtypes import as_dtype
+from infinitensor.errors import gib
+from infinitensor.ir.region import Box, box_size
+from infinitensor.storage import header
+from infinitensor.storage.calls import (
+    open_file,
+    read_at,
+    remove,
+    rename,
+    sync,
+    sync_folder,
+    write_at,
+)
+from infinitensor.storage.runs import gather, scatter, steps_of
+from infinitensor.storage.stored import checked
+
+KEPT_BYTES = 64 << 20
+"""The pages of a larger file are given back once they are read: a pass over it fills no memory."""
+
+
+class NpyFile:
+    """The array of a .npy file, of any order of bytes and axes; nothing is unpickled.
+
+    The file stays open: one that is replaced under its name is read as it was. One that is changed
+    in place is noticed by its size and time, and `read` raises OSError.
+    """
+
+    chunks = None
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.path.abspath(path)
+        self._file = open_file(self.path, os.O_RDONLY | os.O_NONBLOCK)
+        weakref.finalize(self, os.close, self._file)
+        found = os.fstat(self._file)
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError(f"{self.path}: no regular file")
+        self._stamp = (found.st_size, found.st_mtime_ns)
+        self.key = (self.path, found.st_size, found.st_mtime_ns, found.st_ino)
+        try:
+            self._header = self._read_header(found.st_size)
+        except ValueError as error:
+            raise ValueError(f"{self.path}: {error}") from None
+        self.shape = self._header.shape
+        self.dtype = self._header.dtype
+        in_c_order = self.shape[::-1] if self._header.fortran_order else self.shape
+        self._steps = steps_of(in_c_order, self.dtype.itemsize)
+        self._forgets = found.st_size > KEPT_BYTES
+        os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+
+    @property
+    def n_bytes(self) -> int:
+        return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
+
+    def _read_header(self, n_file_bytes: int) -> header.Header:
+        start = bytearray(12)
+        n_start = read_at(self._file, self.path, 0, memoryview(start))
+        begin, n_bytes = header.n_header_bytes(bytes(start[:n_start]))
+        text = bytearray(n_bytes)
+        if read_at(self._file, self.path, begin, memoryview(text)) < n_bytes:
+            raise ValueError(f"truncated: a header of {n_bytes} bytes, {n_file_bytes} in the file")
+        return header.parse(bytes(text), begin + n_bytes, n_file_bytes)
+
+    def read(self, box: Box, out: np.ndarray[Any, Any]) -> None:
+        """Fill `out` with the values of a box."""
+        checked(box, self.shape, self.dtype, out, self.path)
+        if self._header.fortran_order:
+            box, out = box[::-1], out.transpose()
+        first = sum(lo * step for (lo, _), step in zip(box, self._steps, strict=True))
+        self._unchanged()
+        gather(self._fetch, self._header.offset + first, self._steps, self._header.kind, out)
+        self._unchanged()
+
+    def _fetch(self, offset: int, into: memoryview) -> None:
+        n_read = read_at(self._file, self.path, offset, into)
+        if n_read < len(into):
+            raise self._changed(f"wanted {len(into)} bytes at {offset}, got {n_read}")
+        if self._forgets:
+            os.posix_fadvise(self._file, offset, n_read, os.POSIX_FADV_DONTNEED)
+
+    def _unchanged(self) -> None:
+        found = os.fstat(self._file)
+        if (found.st_size, found.st_mtime_ns) != self._stamp:
+            was, now = gib(self._stamp[0]), gib(found.st_size)
+            raise self._changed(f"it had {was}, it has {now}, written at {found.st_mtime_ns} ns")
+
+    def _changed(self, how: str) -> OSError:
+        text = f"the file was changed after it was opened ({how}); open it again"
+        return OSError(errno.ESTALE, text, self.path)
+
+    def __repr__(self) -> str:
+        return f"NpyFile({self.path!r}, shape={self.shape}, dtype={self.dtype})"
+
+
+class NpyWriter:
+    """A .npy file that appears under its name whole, when `commit` is called, or not at all.
+
+    Boxes are put from any thread. Until the commit a file that had the name keeps it. Leaving a
+    `with` block commits; an exception in it, `abort`, or letting go of the writer removes what was
+    written. Of several writers to one name the last to commit wins, whole.
+
+    >>> import numpy as np, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "x.npy")
+    >>> with NpyWriter(path, (2, 3), np.dtype("int64")) as writer:
+    ...     writer.put(((0, 2), (0, 3)), np.arange(6).reshape(2, 3))
+    >>> np.load(path).tolist()
+    [[0, 1, 2], [3, 4, 5]]
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        self.path = os.path.realpath(path)  # a link stays a link, to the new file
+        self.shape = shape
+        self.dtype = as_dtype(dtype)
+        self._steps = steps_of(shape, self.dtype.itemsize)
+        self._lock = threading.Lock()
+        self._n_missing = box_size(tuple((0, n) for n in shape))
+        head = header.written(shape, self.dtype)
+        self._offset = len(head)
+        self._made, self._file = new_file(self.path)
+        self._discard = weakref.finalize(self, discard, self._file, self._made, os.getpid())
+        try:
+            write_at(self._file, self._made, 0, memoryview(head))
+            os.ftruncate(self._file, self._offset + self._n_missing * self.dtype.itemsize)
+        except BaseException:
+            self.abort()
+            raise
+
+    def put(self, box: Box, values: np.ndarray[Any, Any]) -> None:
+        """Write the values of a box."""
+        checked(box, self.shape, self.dtype, values, self.path)
+        first = sum(lo * step for (lo, _), step in zip(box, self._steps, strict=True))
+        scatter(self._store, self._offset + first, self._steps, self.dtype, values)
+        with self._lock:
+            self._n_missing -= values.size
+
+    def _store(self, offset: int, values: memoryview) -> None:
+        write_at(self._file, self._made, offset, values)
+
+    def commit(self) -> None:
+        """Put the file under its name, on the disk; if that fails nothing is left of it."""
+        if self._n_missing > 0:
+            self.abort()
+            raise ValueError(f"{self.path}: {self._n_missing} values were never put")
+        try:
+            sync(self._file, self._made)
+            rename(self._made, self.path)
+        except BaseException:
+            self.abort()
+            raise
+        self._discard.detach()
+        os.close(self._file)
+        sync_folder(os.path.dirname(self.path))
+
+    def abort(self) -> None:
+        """Remove what was written; does nothing the second time or after a commit."""
+        self._discard()
+
+    def __enter__(self) -> NpyWriter:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is None:
+            self.commit()
+        else:
+            self.abort()
+
+
+def new_file(path: str) -> tuple[str, int]:
+    """A new locked file beside `path`; those that dead writers left for this path are removed."""
+    folder, name = os.path.split(path)
+    for old in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(name)}.*.tmp")):
+        _remove_if_dead(old)
+    while True:
+        made = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        file = open_file(made, flags, 0o666)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(file).st_nlink:  # else another writer took it for a dead one's, before the lock
+            return made, file
+        os.close(file)
+
+
+def _remove_if_dead(path: str) -> None:
+    """A file whose lock can be had belongs to nobody who lives."""
+    with contextlib.suppress(OSError):
+        file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove(path)
+        finally:
+            os.close(file)
+
+
+def discard(file: int, path: str, owner: int) -> None:
+    """Close and remove an unfinished file; a forked child only closes it."""
+    os.close(file)
+    if os.getpid() == owner:
+        with contextlib.suppress(OSError):
+            remove(path)
