@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from infinitensor.api import views
+from infinitensor.api import masked, views
 from infinitensor.api.evaluate import evaluate
 from infinitensor.api.near import quietly, taken, was_put
 from infinitensor.api.record import Ref, host_view, record, record_write, stored
@@ -262,7 +262,7 @@ def get(tensor: Tensor, index: Any) -> Tensor:
         return seen
     mask = _leading_mask(items)
     if mask is not None:
-        return call_op("_masked", tensor, mask)  # type: ignore[no-any-return]
+        return masked.select(tensor, mask)
     seen, indices, axes, position = _advanced(tensor, items)
     return call_op("_take", seen, indices, axes, position)  # type: ignore[no-any-return]
 
@@ -501,17 +501,22 @@ def apply_at(tensor: Tensor, index: Any, value: Tensor, ufunc: np.ufunc) -> None
 
 
 def _put_masked(tensor: Tensor, mask: Any, value: Any) -> bool:
-    """x[mask] = v as x[...] = where(mask, v, x), where v does not depend on which are True."""
+    """x[mask] = v as x[...] = where(mask, v, x), where v is no list of values to be dealt out."""
     if not mask.ndim or mask.shape != tensor.shape[: mask.ndim]:
         return False
     shape = _shape(value)
-    if len(shape) > tensor.ndim - mask.ndim and prod(shape) != 1:
-        return False
-    rest = tensor.shape[mask.ndim :]
+    rest = target = tensor.shape[mask.ndim :]
+    if len(shape) > len(rest) and prod(shape) != 1:
+        found = _is_tensor(value) and _is_tensor(mask) and masked.spread(tensor, mask, value)
+        if not found:
+            return False
+        value, target = _make(tensor._session, found[1]), tensor.shape
+        if found[0] is not mask._version:
+            mask = _make(tensor._session, found[0])
     rows = _fitted(
         tensor.dtype,
         value,
-        rest,
+        target,
         "shape mismatch: value array of shape {} could not be "
         "broadcast to indexing result of shape {}",
     )
@@ -642,6 +647,8 @@ def settle(tensor: Tensor, shape: tuple[int, ...], value: Any) -> None:
     """
     version = tensor._version
     if version.node is None or not 0 < prod(shape) <= config.small_elements:
+        return
+    if masked.is_selection(version):
         return
     session = tensor._session
     if not session.engine.mesh.is_one_memory:

@@ -106,8 +106,7 @@ def record(session: Session, op: Op, call: Call, operands: Sequence[Any]) -> lis
         ):
             return _at_once(session, op, call, operands)
         readable = [_readable(session, o) if isinstance(o, Ref) else o for o in operands]
-        node = _node(session, op, call, readable, site)
-        return _wait(session, node, site)
+        return wait(session, op, call, *_read(readable), site)
 
 
 def _is_at_hand(operands: Sequence[Any]) -> bool:
@@ -161,24 +160,41 @@ def _from_other(session: Session, ref: Ref) -> Ref:
     return Ref(stored(session, host_view(ref).copy()), None, ref.dtype)
 
 
-def _node(session: Session, op: Op, call: Call, operands: Sequence[Any], site: Site) -> Node:
+def _read(operands: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+    """What a node says of its operands: versions and scalars, accesses, shapes."""
     inputs = []
     accesses = []
     shapes: list[tuple[int, ...]] = []
     for operand in operands:
         if isinstance(operand, Ref):
             inputs.append(operand.version)
-            access = None if operand.view is None else structure(operand.view)
-            accesses.append(access)
+            accesses.append(None if operand.view is None else structure(operand.view))
             shapes.append(operand.shape)
-            operand.version.readers += 1
-            operand.version.opened = None
         else:
             inputs.append(operand)
             accesses.append(None)
             shapes.append(np.shape(operand))
+    return tuple(inputs), tuple(accesses), tuple(shapes)
+
+
+def wait(
+    session: Session,
+    op: Op,
+    call: Call,
+    inputs: tuple[Any, ...],
+    accesses: tuple[Any, ...],
+    shapes: tuple[tuple[int, ...], ...],
+    site: Site,
+    region: Any = None,
+) -> list[Version]:
+    """What a call will make, once somebody needs it: it waits as a node."""
+    for given in inputs:
+        if type(given) is Version:
+            given.readers += 1
+            given.opened = None
     session.seq += 1
-    return Node(op, call, tuple(inputs), tuple(accesses), tuple(shapes), site, session.seq)
+    node = Node(op, call, inputs, accesses, shapes, site, session.seq, region)
+    return _wait(session, node, site)
 
 
 def _wait(session: Session, node: Node, site: Site) -> list[Version]:
@@ -277,14 +293,5 @@ def record_write(session: Session, base: Version, view: View, value: Any, site: 
         session.check_open()
         if len(session.dropped) > MANY or len(session.graveyard) > MANY:
             session.drain()
-        base.readers += 1
-        base.opened = None
-        if given is not value:
-            given.readers += 1
-            given.opened = None
-        session.seq += 1
-        shapes = (base.shape, view.shape)
-        node = Node(
-            op, call, (base, given), (None, access), shapes, site, session.seq, structure(view)
-        )
-        return _wait(session, node, site)[0]
+        ins, shapes = (base, given), (base.shape, view.shape)
+        return wait(session, op, call, ins, (None, access), shapes, site, structure(view))[0]

@@ -80,14 +80,22 @@ def _rounds_alike(op: Op, call: Call, shapes: Shapes) -> bool:
 
 
 _places: dict[Any, int] = {}
-"""How often calls of a place in the program ran without a plan."""
+"""How often calls of a place in the program ran without a plan, other ones than before."""
+_calls_at: dict[Any, list[int]] = {}
+"""Their last calls, by identity."""
 
 
 def _note_places(nodes: Sequence[Node]) -> None:
     if len(_places) > 65536:
         _places.clear()
-    for key in {node.site.key() for node in nodes}:
-        _places[key] = _places.get(key, 0) + 1
+        _calls_at.clear()
+    found: dict[Any, list[int]] = {}
+    for node in nodes:
+        found.setdefault(node.site.key(), []).append(id(node.call))
+    for key, calls in found.items():
+        if _calls_at.get(key) != calls:
+            _places[key] = _places.get(key, 0) + 1
+            _calls_at[key] = calls
 
 
 def is_hasty(session: Session, n_elements: int, site: Site | None = None) -> bool:
