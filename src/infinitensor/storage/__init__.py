@@ -2,7 +2,8 @@
 
 from infinitensor.storage.folder import is_memory
 from infinitensor.storage.npy import NpyFile, NpyWriter
-from infinitensor.storage.spill import Spill, Spilled
+from infinitensor.storage.spill import Spill
 from infinitensor.storage.stored import Part, Stored
+from infinitensor.storage.tile import Spilled
 
 __all__ = ["NpyFile", "NpyWriter", "Part", "Spill", "Spilled", "Stored", "is_memory"]

@@ -17,7 +17,8 @@ import time
 import weakref
 from pathlib import Path
 
-from infinitensor.storage.calls import open_file, remove, told
+from infinitensor.storage.calls import open_file, read_at, remove, told, write_at
+from infinitensor.storage.runs import PAGE_BYTES, aligned
 
 PREFIX = "infinitensor-spill-"
 OWNER = "owner"
@@ -74,6 +75,8 @@ class ProcessFolder:
         weakref.finalize(self, _drop, self.path, self._handle, self._locks, os.getpid())
         try:
             self._own()
+            self.is_memory = is_memory(self.path)
+            self.is_direct = not self.is_memory and self._takes_direct()
         except BaseException:
             self.close()
             raise
@@ -91,14 +94,31 @@ class ProcessFolder:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.rename("new", OWNER, src_dir_fd=self._handle, dst_dir_fd=self._handle)
 
-    def create(self, name: str) -> int:
+    def _takes_direct(self) -> bool:
+        """Whether files here are read and written past the page cache, by trying it."""
+        page = aligned(PAGE_BYTES)
+        try:
+            file = self.create("probe", direct=True)
+            try:
+                write_at(file, self.path, 0, page.data)
+                return read_at(file, self.path, 0, page.data) == PAGE_BYTES
+            finally:
+                os.close(file)
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                return False
+            raise
+        finally:
+            self.remove("probe")
+
+    def create(self, name: str, direct: bool = False) -> int:
         """A new file for this user alone."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | (direct and os.O_DIRECT)
         return open_file(os.path.join(self.path, name), flags, 0o600, self._handle)
 
-    def open(self, name: str) -> int:
-        """A file to read."""
-        flags = os.O_RDONLY | os.O_NOFOLLOW
+    def open(self, name: str, direct: bool) -> int:
+        """A file that was made here."""
+        flags = os.O_RDWR | os.O_NOFOLLOW | (direct and os.O_DIRECT)
         return open_file(os.path.join(self.path, name), flags, 0, self._handle)
 
     def remove(self, name: str) -> None:

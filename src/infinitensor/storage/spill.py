@@ -1,7 +1,10 @@
 """Tiles that left memory: one file each, in a private folder, every block of it with a checksum.
 
-A read gives exactly the bits that were written, or raises CorruptTileError. A tile that nobody
-holds gives its file back at once.
+A read gives exactly the bits that were written, or raises CorruptTileError. The file of a large
+tile that nobody holds any more waits for the next tile of its length: to remove it takes some
+systems longer than to write it (ext4 that discards: 1.2 ms a MiB). Files never take more than the
+tiles once did, nor more than the limit; a thread removes those that wait when for two seconds no
+tile was freed.
 """
 
 from __future__ import annotations
@@ -10,31 +13,44 @@ import itertools
 import os
 import threading
 import weakref
-from collections import deque
+from collections import defaultdict, deque
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from infinitensor.errors import CorruptTileError, SessionClosedError, SpillSpaceError
-from infinitensor.storage.calls import read_at, write_at
-from infinitensor.storage.crc import crc32c, crc32c_blocks
+from infinitensor.errors import SessionClosedError, SpillSpaceError
+from infinitensor.storage.calls import FULL, write_at
+from infinitensor.storage.direct import padded, write_direct
 from infinitensor.storage.folder import ProcessFolder, default_folder, is_memory, remove_stale
-from infinitensor.storage.runs import aligned, gather, scatter, steps_of
-from infinitensor.storage.stored import checked
+from infinitensor.storage.runs import scatter, steps_of
+from infinitensor.storage.tile import Spilled, Sums, goes_direct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from infinitensor.ir.region import Box
+    import numpy as np
 
-BLOCK_BYTES = 256 << 10
-"""What one checksum is of: a part is read in whole blocks."""
+    Freed = deque[tuple[ProcessFolder, str, int]]
+
+QUIET_S = 2.0
+"""How long files wait for tiles of their length."""
 
 
 class Spill:
     """Folders for spilled tiles, tried in order; `limit_bytes` bounds all of them together.
 
     Nothing is made before the first write. Threads may write and read at once.
+
+    >>> import numpy as np, tempfile
+    >>> spill = Spill([tempfile.mkdtemp()])
+    >>> tile = spill.write(np.arange(6.0).reshape(2, 3))
+    >>> out = np.empty((2, 1))
+    >>> tile.read(((0, 2), (1, 2)), out)
+    >>> out.tolist(), spill.used_bytes
+    ([[1.0], [4.0]], 48)
+    >>> del tile
+    >>> spill.used_bytes
+    0
+    >>> spill.close()
     """
 
     def __init__(
@@ -45,11 +61,15 @@ class Spill:
         self.written_bytes = 0
         self.read_bytes = 0
         self._used_bytes = 0
-        self._freed: deque[int] = deque()  # filled by finalizers, which may take no lock
+        self._most_bytes = 0
         self._lock = threading.Lock()
+        self._freed: Freed = deque()  # filled by finalizers, which may take no lock
+        self._idle: defaultdict[tuple[ProcessFolder, int], list[str]] = defaultdict(list)
+        self._idle_bytes = 0
         self._names = itertools.count()
         self._made: dict[str, ProcessFolder] = {}
         self._owner = os.getpid()
+        self._sweeper: Sweeper | None = None
         self._closed = False
         for folder in self.folders:
             remove_stale(folder)
@@ -58,12 +78,8 @@ class Spill:
     def used_bytes(self) -> int:
         """Bytes of the tiles that are held now."""
         with self._lock:
-            return self._counted()
-
-    def _counted(self) -> int:
-        while self._freed:
-            self._used_bytes -= self._freed.popleft()
-        return self._used_bytes
+            self._settle()
+            return self._used_bytes
 
     def is_memory(self) -> bool:
         """Whether the first folder's files are kept in memory."""
@@ -71,207 +87,183 @@ class Spill:
 
     def write(self, values: np.ndarray[Any, Any]) -> Spilled:
         """The values, in a file of the first folder that has room; else SpillSpaceError."""
-        n_bytes = values.nbytes
-        self._reserve(n_bytes)
+        if os.getpid() != self._owner or self._closed:
+            raise SessionClosedError("this spill is closed, or belongs to another process")
+        self._reserve(values.nbytes)
+        try:
+            tile = self._write_somewhere(values)
+        except BaseException:
+            with self._lock:
+                self._used_bytes -= values.nbytes
+            raise
+        with self._lock:
+            self.written_bytes += values.nbytes
+        return tile
+
+    def close(self) -> None:
+        """Remove every tile and the folders; a later write is an error."""
+        self._closed = True
+        with self._lock:
+            made, self._made = self._made, {}
+            self._idle.clear()
+            self._idle_bytes = 0
+        if self._sweeper is not None:
+            self._sweeper.stop()
+        for folder in made.values():
+            folder.close()
+
+    # --- room ------------------------------------------------------------------------------------
+
+    def _reserve(self, n_bytes: int) -> None:
+        with self._lock:
+            self._settle()
+            free = n_bytes if self.limit_bytes is None else self.limit_bytes - self._used_bytes
+            if n_bytes <= free:
+                self._used_bytes += n_bytes
+                self._most_bytes = max(self._most_bytes, self._used_bytes)
+                return
+        why = f"The limit for spilled tiles is {self.limit_bytes} bytes"
+        raise SpillSpaceError(self.folders[0], n_bytes, max(free, 0), why)
+
+    def _settle(self) -> None:
+        """Count what finalizers have freed; called under the lock."""
+        while self._freed:
+            folder, name, n_bytes = self._freed.popleft()
+            self._used_bytes -= n_bytes
+            if goes_direct(folder, n_bytes) and not self._closed:
+                self._idle[folder, padded(n_bytes)].append(name)
+                self._idle_bytes += padded(n_bytes)
+
+    def sweep(self, keep_bytes: int = 0) -> int:
+        """Remove files that wait for a tile, beyond so many bytes; says how many."""
+        doomed = []
+        with self._lock:
+            self._settle()
+            for (folder, n_bytes), names in self._idle.items():
+                while names and self._idle_bytes > keep_bytes:
+                    doomed.append((folder, names.pop()))
+                    self._idle_bytes -= n_bytes
+        for folder, name in doomed:
+            folder.remove(name)
+        return len(doomed)
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def _write_somewhere(self, values: np.ndarray[Any, Any]) -> Spilled:
         failed: list[tuple[str, OSError]] = []
         for parent in self.folders:
             try:
-                spilled = self._write_to(parent, values)
+                return self._write_to(parent, values)
             except OSError as error:
                 failed.append((parent, error))
-                continue
-            except BaseException:
-                self._freed.append(n_bytes)
-                raise
-            with self._lock:
-                self.written_bytes += n_bytes
-            return spilled
-        self._freed.append(n_bytes)
-        why = "; ".join(f"{parent}: {error.strerror or error}" for parent, error in failed)
-        raise SpillSpaceError(failed[-1][0], n_bytes, _free(failed[-1][0]), why) from failed[-1][1]
-
-    def _reserve(self, n_bytes: int) -> None:
-        if os.getpid() != self._owner or self._closed:
-            raise SessionClosedError("this spill is closed, or belongs to another process")
-        with self._lock:
-            free = None if self.limit_bytes is None else self.limit_bytes - self._counted()
-            if free is None or n_bytes <= free:
-                self._used_bytes += n_bytes
-                return
-        why = f"the limit for spilled tiles is {self.limit_bytes} bytes"
-        raise SpillSpaceError(self.folders[0], n_bytes, max(free, 0), why)
+                if error.errno in FULL and self.sweep():
+                    try:
+                        return self._write_to(parent, values)
+                    except OSError as again:
+                        failed[-1] = (parent, again)
+        parent, last = failed[-1]
+        why = "; ".join(f"{folder}: {error.strerror or error}" for folder, error in failed)
+        raise SpillSpaceError(parent, values.nbytes, _free_bytes(parent), why) from last
 
     def _write_to(self, parent: str, values: np.ndarray[Any, Any]) -> Spilled:
-        with self._lock:
-            folder = self._made.get(parent)
-            if folder is None:
-                folder = self._made[parent] = ProcessFolder(parent)
-            name = f"{next(self._names):x}"
-        sums = _Sums()
-        file = folder.create(name)
-        path = os.path.join(folder.path, name)
+        folder, old = self._place(parent, values.nbytes)
+        self.sweep(self._most_bytes - self._used_bytes)
+        straight = values.flags.c_contiguous and goes_direct(folder, values.nbytes)
+        name = f"{next(self._names):x}" if old is None else old
+        path, sums = os.path.join(folder.path, name), Sums()
+        write = write_direct if straight else write_at
 
         def store(offset: int, piece: memoryview) -> None:
             sums.add(piece)
-            write_at(file, path, offset, piece)
+            write(file, path, offset, piece)
 
         try:
-            scatter(store, 0, steps_of(values.shape, values.itemsize), values.dtype, values)
-        except BaseException:
+            file = folder.create(name, straight) if old is None else folder.open(name, straight)
+            try:
+                steps = steps_of(values.shape, values.itemsize)
+                scatter(store, 0, steps, values.dtype, values)
+            finally:
+                os.close(file)
+        except BaseException as error:
             folder.remove(name)
+            if isinstance(error, FileNotFoundError):  # somebody removed the folder: make another
+                self._made.pop(parent, None)
             raise
-        finally:
-            os.close(file)
-        return Spilled(self, folder, name, values, sums.whole())
+        tile = Spilled(folder, name, values, sums.whole(), self._count_read)
+        assert self._sweeper is not None
+        tile.when_gone(_gone, folder, name, tile.n_bytes, self._freed, self._sweeper, self._owner)
+        return tile
+
+    def _place(self, parent: str, n_bytes: int) -> tuple[ProcessFolder, str | None]:
+        """The folder, and a file in it that waits for a tile of this length."""
+        with self._lock:
+            self._settle()
+            folder = self._made.get(parent)
+            if folder is None:
+                folder = self._made[parent] = ProcessFolder(parent)
+            if self._sweeper is None:
+                self._sweeper = Sweeper(self)
+            waiting = self._idle.get((folder, padded(n_bytes)))
+            if not waiting:
+                return folder, None
+            self._idle_bytes -= padded(n_bytes)
+            return folder, waiting.pop()
 
     def _count_read(self, n_bytes: int) -> None:
         with self._lock:
             self.read_bytes += n_bytes
 
-    def close(self) -> None:
-        """Remove every tile and the folders; a later write or read is an error."""
-        self._closed = True
-        with self._lock:
-            made, self._made = self._made, {}
-        for folder in made.values():
-            folder.close()
+
+def _gone(
+    folder: ProcessFolder, name: str, n_bytes: int, freed: Freed, sweeper: Sweeper, owner: int
+) -> None:
+    """A tile that nobody holds: its file waits, or goes at once where that takes no time."""
+    if os.getpid() != owner:
+        return
+    freed.append((folder, name, n_bytes))
+    if goes_direct(folder, n_bytes):
+        sweeper.wake()
+    else:
+        folder.remove(name)
 
 
-def _free(folder: str) -> int:
+class Sweeper:
+    """The thread that removes files, which may wait long for the system, beside everything else."""
+
+    def __init__(self, spill: Spill) -> None:
+        self._calls: SimpleQueue[bool] = SimpleQueue()  # may be filled by finalizers
+        weakref.finalize(spill, self._calls.put, False).atexit = False
+        work = (weakref.ref(spill), self._calls)
+        name = "infinitensor-spill"
+        self._thread = threading.Thread(target=_sweep_on, args=work, name=name, daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Have a look at what waits."""
+        self._calls.put(True)
+
+    def stop(self) -> None:
+        """End the thread and wait for it."""
+        self._calls.put(False)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+
+def _sweep_on(spill: weakref.ref[Spill], calls: SimpleQueue[bool]) -> None:
+    go_on = calls.get()
+    while go_on:
+        try:
+            go_on = calls.get(timeout=QUIET_S)
+        except Empty:
+            if (alive := spill()) is not None:
+                alive.sweep()
+            del alive
+            go_on = calls.get()
+
+
+def _free_bytes(folder: str) -> int:
     try:
         found = os.statvfs(folder)
     except OSError:
         return 0
     return found.f_bavail * found.f_frsize
-
-
-class Spilled:
-    """A tile in a file; `Stored`. The file is removed when nobody holds this any more."""
-
-    chunks = None
-
-    def __init__(
-        self,
-        spill: Spill,
-        folder: ProcessFolder,
-        name: str,
-        values: np.ndarray[Any, Any],
-        crcs: np.ndarray[Any, Any],
-    ) -> None:
-        self.path = os.path.join(folder.path, name)
-        self.shape = values.shape
-        self.dtype = values.dtype
-        self.n_bytes = values.nbytes
-        self._spill = spill
-        self._folder = folder
-        self._name = name
-        self._crcs = crcs
-        gone = weakref.finalize(self, _gone, folder, name, spill._freed, self.n_bytes, spill._owner)
-        gone.atexit = False  # the folder goes as a whole
-
-    @property
-    def key(self) -> tuple[str, int]:
-        return (self.path, self.n_bytes)
-
-    def read(self, box: Box, out: np.ndarray[Any, Any]) -> None:
-        """Fill `out` with the values of a box; every block it lies in is checked."""
-        checked(box, self.shape, self.dtype, out, self.path)
-        steps = steps_of(self.shape, self.dtype.itemsize)
-        first = sum(lo * step for (lo, _), step in zip(box, steps, strict=True))
-        try:
-            file = self._folder.open(self._name)
-        except OSError as error:
-            raise CorruptTileError(self.path, 0, error.strerror or str(error)) from error
-        try:
-            gather(_Checked(self, file).fetch, first, steps, self.dtype, out)
-        finally:
-            os.close(file)
-        self._spill._count_read(out.nbytes)
-
-    def __repr__(self) -> str:
-        return f"Spilled({self.path!r}, shape={self.shape}, dtype={self.dtype})"
-
-
-def _gone(folder: ProcessFolder, name: str, freed: deque[int], n_bytes: int, owner: int) -> None:
-    freed.append(n_bytes)
-    if os.getpid() == owner:
-        folder.remove(name)
-
-
-class _Sums:
-    """The checksums of a tile's blocks, from its bytes in pieces of any length."""
-
-    def __init__(self) -> None:
-        self._sums: list[np.ndarray[Any, Any]] = [np.empty(0, np.uint32)]
-        self._n_open = 0  # bytes in the last block, if it is not full
-
-    def add(self, piece: memoryview) -> None:
-        if self._n_open:
-            head = piece[: BLOCK_BYTES - self._n_open]
-            last = self._sums[-1]
-            last[-1] = crc32c(head, int(last[-1]))
-            self._n_open = (self._n_open + len(head)) % BLOCK_BYTES
-            piece = piece[len(head) :]
-        if len(piece):
-            self._sums.append(crc32c_blocks(piece, BLOCK_BYTES))
-            self._n_open = len(piece) % BLOCK_BYTES
-
-    def whole(self) -> np.ndarray[Any, Any]:
-        return np.concatenate(self._sums)
-
-
-class _Checked:
-    """Reads of one open tile: whole blocks, each checked before any of its bytes is handed out."""
-
-    def __init__(self, tile: Spilled, file: int) -> None:
-        self.tile = tile
-        self.file = file
-        self.held = -1
-        self.block: np.ndarray[Any, Any] | None = None
-
-    def fetch(self, offset: int, into: memoryview) -> None:
-        end = offset + len(into)
-        at = offset
-        while at < end:
-            block, skip = divmod(at, BLOCK_BYTES)
-            n_whole = (min(end, self.tile.n_bytes) - at) // BLOCK_BYTES
-            if not skip and end == self.tile.n_bytes:
-                n = end - at
-            elif not skip and n_whole:
-                n = n_whole * BLOCK_BYTES
-            else:
-                held = self._block(block)
-                n = min(len(held) - skip, end - at)
-                into[at - offset : at - offset + n] = held[skip : skip + n]
-                at += n
-                continue
-            self._read(block, into[at - offset : at - offset + n])
-            at += n
-
-    def _block(self, block: int) -> memoryview:
-        """One block, kept until another is asked for."""
-        if self.block is None:
-            self.block = aligned(BLOCK_BYTES)
-        n = min(BLOCK_BYTES, self.tile.n_bytes - block * BLOCK_BYTES)
-        held = self.block[:n].data
-        if block != self.held:
-            self.held = -1
-            self._read(block, held)
-            self.held = block
-        return held
-
-    def _read(self, block: int, into: memoryview) -> None:
-        """Whole blocks, checked."""
-        offset, path = block * BLOCK_BYTES, self.tile.path
-        try:
-            n_read = read_at(self.file, path, offset, into)
-        except OSError as error:
-            raise CorruptTileError(path, offset, error.strerror or str(error)) from error
-        if n_read < len(into):
-            why = f"the file ends there: wanted {len(into)} bytes, got {n_read}"
-            raise CorruptTileError(path, offset + n_read, why)
-        found = crc32c_blocks(into, BLOCK_BYTES)
-        wrong = np.flatnonzero(found != self.tile._crcs[block : block + len(found)])
-        if wrong.size:
-            at = offset + int(wrong[0]) * BLOCK_BYTES
-            raise CorruptTileError(path, at, "its bits are not those that were written (CRC32C)")
