@@ -54,6 +54,7 @@ def test_spilled_tile_comes_back_and_its_file_goes(tmp_path: Path) -> None:
     path = tile.path
     del tile
     assert spill.used_bytes == 0
+    assert spill.sweep() == 1
     assert not os.path.exists(path)
     spill.close()
     assert os.listdir(tmp_path) == []
