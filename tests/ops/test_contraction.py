@@ -84,6 +84,18 @@ def test_einsum_stretches_axes_of_size_1() -> None:
         np.testing.assert_allclose(TableXp(1).call("einsum", text, x, y), np.einsum(text, x, y))
 
 
+@pytest.mark.parametrize("subscripts", ["jr,kr->jkr", "jr,kr->rkj", "ij,ij->ji", "i,j->ij"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.bool_, np.int16, np.complex64])
+def test_einsum_that_sums_nothing_is_a_product_of_elements(subscripts: str, dtype: Any) -> None:
+    rng = np.random.default_rng(2)
+    terms = subscripts.split("->")[0].split(",")
+    given = [(rng.standard_normal((5,) * len(term)) * 9).astype(dtype) for term in terms]
+    made = it.einsum(subscripts, *map(it.asarray, given))
+    wanted = np.einsum(subscripts, *given)
+    assert made.dtype == wanted.dtype
+    np.testing.assert_array_equal(made.numpy(), wanted)
+
+
 def test_einsum_takes_label_lists_and_repeated_labels() -> None:
     x = np.arange(27.0).reshape(3, 3, 3)
     np.testing.assert_allclose(

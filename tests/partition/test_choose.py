@@ -111,3 +111,13 @@ def test_one_of_many_elements_counts_as_many() -> None:
         found = prepared(session, it.cumsum(it.ones(640)))
     (totals,) = [g for g in found.plan.groups if g.space.last.op.name == "_scan_totals"]
     assert totals.cuts == (tuple(range(10)),)
+
+
+def test_a_wide_product_is_cut_along_what_it_sums_so_that_both_operands_are_read_once() -> None:
+    with it.init("cpu"):
+        x, y = it.zeros((200, 20_000)), it.zeros((20_000, 40))
+        it.compute(x, y)
+        assert "1×1 tile" in (x @ y).explain()
+        tall = it.zeros((20_000, 200))
+        it.compute(tall)
+        assert "1×1 tile" not in (tall @ y[:200]).explain()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.api.alias import alias
 from infinitensor.api.evaluate import evaluate_all, forget_done
 from infinitensor.api.rule import cached_rule
 from infinitensor.api.small import small_kernel
@@ -136,6 +137,10 @@ def _readable(session: Session, ref: Ref) -> Ref:
     if ref.view is None or structure(ref.view) is not None:
         return ref
     view = ref.view
+    if ref.version.host is not None and not view.part:
+        lies = alias(session, ref.version, host_view(ref))
+        if lies is not None:
+            return Ref(lies, None, ref.dtype)
     op = TABLE["_strided"]
     base = Ref(ref.version, None, ref.version.dtype)
     spec = Spec(ref.version.shape, ref.version.dtype)

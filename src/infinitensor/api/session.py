@@ -138,7 +138,10 @@ class Session:
                 if node.alive <= 0:
                     for version in node.inputs:
                         if type(version) is Version:
-                            version.readers -= 1
+                            if node.op is None:  # another value over its memory is gone
+                                version.exported -= 1
+                            else:
+                                version.readers -= 1
                     version = None
                     node.inputs = ()
                 node = None  # else the last of each round would live on until the next

@@ -488,7 +488,15 @@ def _contracted(
         if x.shape[left.index(c)] != y.shape[right.index(c)]:
             x, left = _summed(xp, x, left, set(left) - {c}, kind)
             y, right = _summed(xp, y, right, set(right) - {c}, kind)
+    if {*left, *right} == set(kept):  # nothing is summed: no product of matrices
+        return xp.multiply(_along(xp, x, left, kept), _along(xp, y, right, kept)), kept
     return xp._einsum(x, y, left, right, kept), kept
+
+
+def _along(xp: Any, x: Any, labels: str, kept: str) -> Any:
+    """An operand with the axes of a result, of length 1 where it has none."""
+    x = _in_order(xp, x, labels, "".join(c for c in kept if c in labels))
+    return x[tuple(slice(None) if c in labels else None for c in kept)]
 
 
 def _in_order(xp: Any, x: Any, labels: str, kept: str) -> Any:

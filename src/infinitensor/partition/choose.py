@@ -387,6 +387,15 @@ def steps_as_it_lies(space: Space, lead: Read, limit: int, mesh: Mesh) -> list[i
     share = max(floor_power(max(prod(lead.shape) // _n_parts(mesh), 1)), LEAF_ELEMENTS[mesh.kind])
     order = sorted(range(len(lead.shape)), key=lambda a: (_base_axis(lead, a), a))
     tile = tile_shape(tuple(lead.shape[a] for a in order), min(share, limit))
+    again = prod(  # pieces that read the other operand, or their part of it, anew
+        -(-lead.shape[a] // step)
+        for a, step in zip(order, tile, strict=True)
+        if lead.labels[a] not in space.contracted
+    )
+    others = sum(prod(read.shape) for read in space.reads if read is not lead)
+    if again > 1 and again * others > prod(lead.shape):
+        order.sort(key=lambda a: lead.labels[a] not in space.contracted)
+        tile = tile_shape(tuple(lead.shape[a] for a in order), min(share, limit))
     steps = list(space.sizes)
     for axis, step in zip(order, tile, strict=True):
         label = lead.labels[axis]

@@ -97,6 +97,11 @@ class Directory:
         """Whether the values at home are gone."""
         return tile in self._lost
 
+    @property
+    def has_lost(self) -> bool:
+        """Whether any values are gone."""
+        return bool(self._lost)
+
     def found(self, tile: int) -> None:
         """A lost tile is being made again."""
         self._lost.discard(tile)

@@ -430,6 +430,8 @@ class Run:
 
     def _across(self, span: Span, look: Callable[[Any], Any], array: Callable[[int], Any]) -> Any:
         """What is seen of the piece that holds some tiles of a value."""
+        if array == self._array and not self.directory.has_lost:
+            return look(self._wholes[span.held.first])
         values = [array(tile) for tile in span.tiles]
         if array == self._array:
             return look(self._wholes[span.held.first])
