@@ -5,5 +5,16 @@ from infinitensor.storage.npy import NpyFile, NpyWriter
 from infinitensor.storage.spill import Spill
 from infinitensor.storage.stored import Part, Stored
 from infinitensor.storage.tile import Spilled
+from infinitensor.storage.zarr import ZarrFile, ZarrWriter
 
-__all__ = ["NpyFile", "NpyWriter", "Part", "Spill", "Spilled", "Stored", "is_memory"]
+__all__ = [
+    "NpyFile",
+    "NpyWriter",
+    "Part",
+    "Spill",
+    "Spilled",
+    "Stored",
+    "ZarrFile",
+    "ZarrWriter",
+    "is_memory",
+]

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import fcntl
-import glob
 import os
-import secrets
 import stat
 import threading
 import weakref
@@ -19,17 +15,10 @@ from infinitensor.dtypes import as_dtype
 from infinitensor.errors import gib
 from infinitensor.ir.region import Box, box_size
 from infinitensor.storage import header
-from infinitensor.storage.calls import (
-    open_file,
-    read_at,
-    remove,
-    rename,
-    sync,
-    sync_folder,
-    write_at,
-)
+from infinitensor.storage.calls import open_file, read_at, sync, write_at
 from infinitensor.storage.runs import gather, scatter, steps_of
 from infinitensor.storage.stored import checked
+from infinitensor.storage.temporary import discard, new_file, put_file
 
 KEPT_BYTES = 64 << 20
 """The pages of a larger file are given back once they are read: a pass over it fills no memory."""
@@ -90,7 +79,7 @@ class NpyFile:
     def _fetch(self, offset: int, into: memoryview) -> None:
         n_read = read_at(self._file, self.path, offset, into)
         if n_read < len(into):
-            raise self._changed(f"wanted {len(into)} bytes at {offset}, got {n_read}")
+            raise changed(self.path, f"wanted {len(into)} bytes at {offset}, got {n_read}")
         if self._forgets:
             os.posix_fadvise(self._file, offset, n_read, os.POSIX_FADV_DONTNEED)
 
@@ -98,14 +87,18 @@ class NpyFile:
         found = os.fstat(self._file)
         if (found.st_size, found.st_mtime_ns) != self._stamp:
             was, now = gib(self._stamp[0]), gib(found.st_size)
-            raise self._changed(f"it had {was}, it has {now}, written at {found.st_mtime_ns} ns")
-
-    def _changed(self, how: str) -> OSError:
-        text = f"the file was changed after it was opened ({how}); open it again"
-        return OSError(errno.ESTALE, text, self.path)
+            raise changed(
+                self.path, f"it had {was}, it has {now}, written at {found.st_mtime_ns} ns"
+            )
 
     def __repr__(self) -> str:
         return f"NpyFile({self.path!r}, shape={self.shape}, dtype={self.dtype})"
+
+
+def changed(path: str, how: str) -> OSError:
+    """The error for a file that is not what it was."""
+    text = f"the file was changed after it was opened ({how}); open it again"
+    return OSError(errno.ESTALE, text, path)
 
 
 class NpyWriter:
@@ -135,7 +128,7 @@ class NpyWriter:
         head = header.written(shape, self.dtype)
         self._offset = len(head)
         self._made, self._file = new_file(self.path)
-        self._discard = weakref.finalize(self, discard, self._file, self._made, os.getpid())
+        self._discard = weakref.finalize(self, discard, self._made, self._file, os.getpid())
         try:
             write_at(self._file, self._made, 0, memoryview(head))
             os.ftruncate(self._file, self._offset + self._n_missing * self.dtype.itemsize)
@@ -161,13 +154,12 @@ class NpyWriter:
             raise ValueError(f"{self.path}: {self._n_missing} values were never put")
         try:
             sync(self._file, self._made)
-            rename(self._made, self.path)
+            put_file(self._made, self.path)
         except BaseException:
             self.abort()
             raise
         self._discard.detach()
         os.close(self._file)
-        sync_folder(os.path.dirname(self.path))
 
     def abort(self) -> None:
         """Remove what was written; does nothing the second time or after a commit."""
@@ -181,38 +173,3 @@ class NpyWriter:
             self.commit()
         else:
             self.abort()
-
-
-def new_file(path: str) -> tuple[str, int]:
-    """A new locked file beside `path`; those that dead writers left for this path are removed."""
-    folder, name = os.path.split(path)
-    for old in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(name)}.*.tmp")):
-        _remove_if_dead(old)
-    while True:
-        made = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        file = open_file(made, flags, 0o666)
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(file).st_nlink:  # else another writer took it for a dead one's, before the lock
-            return made, file
-        os.close(file)
-
-
-def _remove_if_dead(path: str) -> None:
-    """A file whose lock can be had belongs to nobody who lives."""
-    with contextlib.suppress(OSError):
-        file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove(path)
-        finally:
-            os.close(file)
-
-
-def discard(file: int, path: str, owner: int) -> None:
-    """Close and remove an unfinished file; a forked child only closes it."""
-    os.close(file)
-    if os.getpid() == owner:
-        with contextlib.suppress(OSError):
-            remove(path)

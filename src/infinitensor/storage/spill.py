@@ -150,20 +150,18 @@ class Spill:
     # --- files -----------------------------------------------------------------------------------
 
     def _write_somewhere(self, values: np.ndarray[Any, Any]) -> Spilled:
-        failed: list[tuple[str, OSError]] = []
+        failed = []  # texts: an error would keep the values alive
         for parent in self.folders:
-            try:
-                return self._write_to(parent, values)
-            except OSError as error:
-                failed.append((parent, error))
-                if error.errno in FULL and self.sweep():
-                    try:
-                        return self._write_to(parent, values)
-                    except OSError as again:
-                        failed[-1] = (parent, again)
-        parent, last = failed[-1]
-        why = "; ".join(f"{folder}: {error.strerror or error}" for folder, error in failed)
-        raise SpillSpaceError(parent, values.nbytes, _free_bytes(parent), why) from last
+            for _ in range(2):
+                try:
+                    return self._write_to(parent, values)
+                except OSError as error:
+                    why = f"{parent}: {error.strerror or error}"
+                    is_full = error.errno in FULL
+                if not (is_full and self.sweep()):
+                    break
+            failed.append(why)
+        raise SpillSpaceError(parent, values.nbytes, _free_bytes(parent), "; ".join(failed))
 
     def _write_to(self, parent: str, values: np.ndarray[Any, Any]) -> Spilled:
         folder, old = self._place(parent, values.nbytes)
