@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from infinitensor import events
-from infinitensor.api.evaluate import waiting_nodes
+from infinitensor.api.walk import waiting_nodes
 from infinitensor.ir.layout import HOST
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.memory.allocate import parts_of

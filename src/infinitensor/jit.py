@@ -11,6 +11,7 @@ import importlib.util
 import linecache
 import threading
 from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Launch:
         n_programs: int,
         numbers: Sequence[int],
         n_warps: int = 4,
-        **constants: int,
+        **constants: float,
     ) -> None:
         self.source = source
         self.n_warps = n_warps
@@ -93,13 +94,29 @@ class Launches:
 
     def get(self, shape: tuple[int, ...], tiles: Sequence[Any]) -> Any:
         """The launch of these tiles."""
-        key = (
-            shape,
-            *[(t.shape, t.stride(), t.dtype, t.data_ptr() & 15, t.get_device()) for t in tiles],
-        )
+        key = (shape, *[_kind_of(tile) for tile in tiles])
         found = self.known.get(key)
         if found is None:
             if len(self.known) > 64:
                 self.known.clear()
             found = self.known[key] = self.make(shape, tiles)
+        return found
+
+
+_kinds: dict[Any, int] = {}
+_next_kind = count()
+
+
+def _kind_of(tile: Any) -> int:
+    """A number for what tells a tile apart; asked of torch once, for that takes microseconds."""
+    try:
+        return tile._infinitensor_kind  # type: ignore[no-any-return]
+    except AttributeError:
+        kind = (tile.shape, tile.stride(), tile.dtype, tile.data_ptr() & 15, tile.get_device())
+        if len(_kinds) > 4096:
+            _kinds.clear()  # the same get other numbers then: their launches are made again
+        found: int = _kinds.get(kind, -1)
+        if found < 0:
+            found = _kinds[kind] = next(_next_kind)
+        tile._infinitensor_kind = found
         return found

@@ -16,7 +16,7 @@ from infinitensor.tasking import triton_group
 from infinitensor.tasking.generate import Input, Part, Unsupported
 from infinitensor.tasking.triton_kernel import map_kernel, merged_axes
 from infinitensor.tasking.triton_reduce import Reduction, chunk_source, merge_source
-from infinitensor.tasking.triton_source import TYPES, Group, map_source
+from infinitensor.tasking.triton_source import TYPES, Group, framed_source, map_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,6 +88,15 @@ def test_scalars_are_arguments_so_that_no_value_is_compiled_in() -> None:
 def test_offsets_take_64_bits_only_where_asked() -> None:
     assert "tl.int64" in map_source(chain(), 2, True, True)
     assert "tl.int64" not in map_source(chain(), 2, True, False)
+
+
+def test_where_arrays_are_aligned_unlike_nothing_is_taken_from_it() -> None:
+    for source in (
+        map_source(chain(), 1, True, False, False),
+        framed_source(chain(), 2, False, False),
+    ):
+        assert "do_not_specialize=['p0', 'p1', 'p2'" in source
+    assert "'p0'" not in map_source(chain(), 1, True, False)
 
 
 def test_float32_divides_and_takes_roots_exactly() -> None:
@@ -361,6 +370,36 @@ def test_a_stencil_and_what_stays_around_it(
     given = (some(*shape) * 10).astype(dtype)
     counted = same(f, given, (some(shape[-1]) * 10).astype(dtype))
     assert counted["tasks"] == 3 or shape[0] == 1  # a row is no box of its table
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+@pytest.mark.parametrize("n", [1 << 16, 100_001, 8192 * 9])
+def test_running_sums_of_long_lines(n: int, dtype: Any) -> None:
+    def f(xp: Any, x: Any) -> list[Any]:
+        return [xp.cumsum(x), xp.cumsum(x[::-1] * 2), xp.cumsum(x * 0 - 0.0)]
+
+    given = (np.random.default_rng(0).random(n) * 9 - 4).astype(dtype)
+    same(f, given, rtol=1e-3 if dtype == np.float32 else 1e-9)
+    with it.init("cuda:0"):
+        twice = [it.cumsum(it.asarray(given)).numpy().tobytes() for _ in range(2)]
+        zeros = it.cumsum(it.asarray(np.full(n, -0.0))).numpy()
+    assert twice[0] == twice[1]
+    assert np.signbit(zeros).all()
+
+
+@pytest.mark.gpu
+def test_evaluations_that_follow_each_other_read_what_the_last_ones_made() -> None:
+    """An evaluation is put away while its kernels run: its buffers are handed out again."""
+    with it.init("cuda:0"):
+        x = it.asarray(np.ones(1 << 22, np.float32))
+        for k in range(30):
+            y = x * 2 - 1
+            it.compute(y)
+            del y
+            x = x + 1
+            it.compute(x)
+            assert float(x[k]) == k + 2
 
 
 @pytest.mark.gpu

@@ -439,20 +439,37 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
     _scatter(tensor, items, value, "set", tensor.dtype)
 
 
-def fill(tensor: Tensor, view: View | None, value: float, site: Site | None = None) -> bool:
-    """A number written through a large view, recorded without the questions that others raise."""
-    if view is None or tensor._frozen or tensor._dtype.kind != "f":
+def fill(tensor: Tensor, view: View | None, value: Any, site: Site | None = None) -> bool:
+    """A number, or a tensor that fits as it is, written through a large view: recorded at once.
+
+    False, and nothing done, where there are questions that `put` has to ask.
+    """
+    if view is None or tensor._frozen:
         return False
     n = prod(view.shape)
     if n <= config.small_elements or view.is_whole or view.is_broadcast:
         return False
     session = tensor._session
+    if type(value) is float:
+        if tensor._dtype.kind != "f":
+            return False
+        operand = quietly(tensor._dtype.type, value)
+    elif (
+        value._owner is None
+        and value._shape == view.shape
+        and value._dtype == tensor._dtype
+        and value._cell is not tensor._cell
+        and value._cell.session is session
+        and (value._view is None or structure(value._view) is not None)
+    ):
+        operand = value._ref()
+    else:
+        return False
     site = site or user_site()
     if structure(view) is None or is_hasty(session, n, site):
         return False
-    number = quietly(tensor._dtype.type, value)
     with session.guard():
-        tensor._cell.show(record_write(session, tensor._version, view, number, site))
+        tensor._cell.show(record_write(session, tensor._version, view, operand, site))
     return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import weakref
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,7 @@ from infinitensor import events
 from infinitensor.api.rule import cached_rule
 from infinitensor.api.unplanned import AtOnce, is_little
 from infinitensor.api.version import Node, Version
+from infinitensor.api.walk import waiting_nodes, walk
 from infinitensor.api.window import Hulls, part_of, shifted
 from infinitensor.config import config
 from infinitensor.ir.graph import Graph, Leaf, Operand
@@ -87,69 +89,43 @@ class Bound:
         self.peek = peek
         self.spares_leaves = peek
         self.roots = list(roots)
-        self.nodes = waiting_nodes(self.roots)
-        self.leaves: list[Version] = []
-        self.scalars: list[Any] = []
-        self.numbers: dict[int, int] = {}
-        self.versions: dict[int, Version] = {}
-        self.inside_reads: list[int] = []
+        walked = walk(self.roots)
+        self.nodes, self.leaves, self.scalars, self.values, self.inside_reads = walked[:5]
+        self.known_by = walked.known_by
         self.whole: dict[int, TileTable] = {}
         """Versions of which only a window is written: all of their tiles."""
-        self.known_by: list[int] = []
-        self._walk()
-        self.kept = self._kept()
-        self.donated = [self.is_donated(version) for version in self.leaves]
+        self.kept = self._kept(walked.needed)
+        self.donated = [
+            is_free and not self.spares_leaves and not _lies_on_host(leaf)
+            for leaf, is_free in zip(self.leaves, walked.is_free, strict=True)
+        ]
+        self.used_up = {id(v) for v, is_ in zip(self.leaves, self.donated, strict=True) if is_}
+        """Leaves that nobody else will read: their tiles may be used up."""
         self.tables = [stored_table(session, version) for version in self.leaves]
 
-    def _walk(self) -> None:
-        """Number every value, and note by identity what the calls do with them.
+    @cached_property
+    def versions(self) -> dict[int, Version]:
+        """What has a number and is held."""
+        return {n: version for n, version in enumerate(self.values) if version is not None}
 
-        (Shapes, views and regions are the same objects when a line runs again.)
-        """
-        numbers, reads, walk = self.numbers, self.inside_reads, self.known_by
-        n = 0
-        for node in self.nodes:
-            walk += (id(node.op), id(node.call), id(node.region))
-            for given in node.inputs:
-                if type(given) is not Version:
-                    walk.append(-1)
-                    self.scalars.append(given)
-                    continue
-                number = numbers.get(id(given))
-                if number is None:
-                    numbers[id(given)] = number = n
-                    self.versions[n] = given
-                    self.leaves.append(given)
-                    reads.append(1)
-                    n += 1
-                else:
-                    reads[number] += 1
-                walk.append(number)
-            if any(node.accesses):
-                walk += map(id, node.accesses)
-            for ref in node.outs:
-                version = ref()
-                reads.append(0)
-                if version is not None:
-                    numbers[id(version)] = n
-                    self.versions[n] = version
-                n += 1
+    @cached_property
+    def numbers(self) -> dict[int, int]:
+        """The numbers of versions, by identity."""
+        return {id(version): n for n, version in self.versions.items()}
 
-    def _kept(self) -> dict[int, Version]:
+    def _kept(self, needed: Iterable[int]) -> dict[int, Version]:
         """What must outlive the evaluation.
 
         That is what was asked for, what a tensor shows, and what waiting nodes outside of it read.
         """
         asked = {id(version) for version in self.roots}
         kept = {}
-        for number, version in self.versions.items():
-            if version.node is None:
-                continue  # a leaf
+        for number in needed:
+            version = self.values[number]
+            assert version is not None
             if id(version) in asked:
                 kept[number] = version
-            elif version.live > 0 or version.readers > self.inside_reads[number]:
-                if self.peek:
-                    continue
+            elif not self.peek:
                 room = sum(ledger.budget_bytes for ledger in self.session.engine.ledgers)
                 if prod(version.shape) * version.dtype.itemsize <= room:
                     kept[number] = version
@@ -157,22 +133,11 @@ class Bound:
                     self.spares_leaves = True
         return kept
 
-    def is_donated(self, version: Version) -> bool:
-        """Whether nobody else will read a leaf: its tiles may be used up."""
-        return (
-            not self.spares_leaves
-            and version.live == 0
-            and version.exported == 0
-            and version.table is not None
-            and version.readers == self.inside_reads[self.numbers[id(version)]]
-            and HOST not in version.table.layout.owners
-        )
-
     def trace_key(self) -> Any:
         """What a program is recognised by when it comes again."""
         tables = [(t.layout, t.dtype, t.partly) for t in self.tables]
         return (
-            tuple(self.known_by),
+            self.known_by,
             tuple(self.kept),
             tuple(self.donated),
             tuple(tables),
@@ -190,6 +155,9 @@ class Bound:
 
     def fits(self, program: Program) -> bool:
         """Whether what a plan needs is free."""
+        engine, peaks = self.session.engine, program.peak_bytes
+        if all(need <= engine.available_bytes(device) for device, need in peaks.items()):
+            return True
         budgets = self.budgets()
         return all(need <= budgets[device] for device, need in program.peak_bytes.items())
 
@@ -316,21 +284,8 @@ class Bound:
         return made
 
 
-def waiting_nodes(roots: Iterable[Version]) -> list[Node]:
-    """Nodes that must run for the roots, in recorded order. Iterative: chains may be long."""
-    found: dict[int, Node] = {}
-    stack = [version.node for version in roots if version.node is not None]
-    while stack:
-        node = stack.pop()
-        if node.seq in found:
-            continue
-        found[node.seq] = node
-        for given in node.inputs:
-            if type(given) is Version:
-                before = given.node
-                if before is not None and before.seq not in found:
-                    stack.append(before)
-    return [found[seq] for seq in sorted(found)]
+def _lies_on_host(version: Version) -> bool:
+    return version.table is not None and HOST in version.table.layout.owners
 
 
 def stored_table(session: Session, version: Version) -> TileTable:
@@ -366,6 +321,7 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
             finally:
                 session.drain()  # what was only part of it is gone by now: nobody reads for it
                 forget_done(session)
+        session.engine.synchronize()
         if "evaluated" in events.hooks:
             events.emit("evaluated", session=session)
 

@@ -6,7 +6,8 @@ import html
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.api.evaluate import Bound, waiting_nodes
+from infinitensor.api.evaluate import Bound
+from infinitensor.api.walk import waiting_nodes
 from infinitensor.errors import InfiniTensorError, gib
 from infinitensor.ir.graph import Dependence
 from infinitensor.price import move_seconds

@@ -58,7 +58,7 @@ COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", 
 
 NO_OPTIONS: dict[str, Any] = {}
 LOOKED_AT = COMPARISONS | {"_where"}
-"""Ops that look at the value of a Python integer: it may be beyond the dtype."""
+"""Ops that look at the value of a Python integer: it may be beyond the dtype, if that counts."""
 
 
 class Namespace:
@@ -313,7 +313,8 @@ def _elementwise_function(op: Op) -> Callable[..., Any]:
                 ):
                     return _compare_outside(op.name, args, i)
                 operands[i] = _typed(operands[i], call.loop[i], wraps=op.name == "_where")
-        if op.name not in LOOKED_AT or int not in map(type, args):
+        looked_at = op.name in LOOKED_AT and int in map(type, args)
+        if not looked_at or (op.name in COMPARISONS and call.loop[0].kind == "f"):
             quick.learn(args, NO_OPTIONS, call)
         return fresh(session, record(session, op, call, operands)[0])
 
@@ -603,6 +604,9 @@ def compute(*tensors: Any) -> Any:
     """
     from infinitensor.api.evaluate import evaluate
 
+    if len(tensors) == 1 and type(tensors[0]) is Tensor:
+        evaluate(tensors[0]._session, [tensors[0]._version])
+        return tensors[0]
     given = [t for t in tensors if isinstance(t, Tensor)]
     by_session: dict[int, list[Tensor]] = {}
     for tensor in given:
@@ -949,4 +953,5 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 _equip()
 
 _quicks = [getattr(namespace, _BINARY[short])._quick for short in (*near.IN_C, "matmul")]
+_quicks += [getattr(namespace, _COMPARE[short])._quick for short in near.COMPARED]
 near.in_c(Tensor, tuple(None if quick is None else quick.of_two for quick in _quicks), assign.fill)

@@ -532,8 +532,20 @@ static PyObject *called(PyObject *like, PyObject *args, int is_elementwise, PyOb
     return made;
 }
 
+/* Whether an operand waits or lies elsewhere: then no call of these is small. */
+static int is_far(PyObject *args) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
+        PyObject *x = PyTuple_GET_ITEM(args, i);
+        if (Py_TYPE(x) != tensor_type || IS(T(x, OWNER)) || !IS(T(x, CELL))) continue;
+        PyObject *version = C(T(x, CELL), C_VERSION);
+        if (T(x, SEEN_OF) != version && !IS(V(version, V_HOST))) return 1;
+    }
+    return 0;
+}
+
 /* applied(ufunc, args), called(function, fits, args, options): as in near.py. */
 static PyObject *do_applied(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+    if (n == 2 && is_far(args[1])) Py_RETURN_NONE;
     PyObject *made = n == 2 ? called(args[0], args[1], 1, NULL) : NULL;
     if (made || PyErr_Occurred()) return made;
     return PyObject_Vectorcall(slow_applied, args, n, NULL);
@@ -570,15 +582,22 @@ static PyObject *site_here(void) {
 /* --- slots of Tensor -------------------------------------------------------------------------- */
 
 #define FALLS(made, call) ((made) || PyErr_Occurred() ? (made) : (call))
+/* A call that was recorded before, of a tensor and another or a number; NULL where Python looks. */
+static PyObject *recorded(int op, PyObject *a, PyObject *b) {
+    PyObject *recorder = PyTuple_GET_ITEM(recorders, op);
+    int is_first = Py_TYPE(a) == tensor_type;
+    int is_reflected = Py_TYPE(b) == tensor_type && (PyFloat_CheckExact(a) || PyLong_CheckExact(a));
+    if (recorder == Py_None || !(is_first || is_reflected)) return NULL;
+    PyObject *made = PyObject_CallFunctionObjArgs(recorder, a, b, NULL);
+    if (made == Py_None) Py_CLEAR(made);
+    return made;
+}
+
 static PyObject *binary(int op, PyObject *a, PyObject *b) {
     PyObject *made = operated(op, a, b);
     if (made || PyErr_Occurred()) return made;
-    PyObject *recorder = PyTuple_GET_ITEM(recorders, op);
-    if (recorder != Py_None && Py_TYPE(a) == tensor_type) { /* a call that was recorded before */
-        made = PyObject_CallFunctionObjArgs(recorder, a, b, NULL);
-        if (made != Py_None) return made;
-        Py_DECREF(made);
-    }
+    made = recorded(op, a, b);
+    if (made || PyErr_Occurred()) return made;
     if (PyObject_TypeCheck(a, tensor_type))
         return PyObject_CallFunctionObjArgs(slow_forward[op], a, b, NULL);
     return PyObject_CallFunctionObjArgs(slow_reflected[op], b, a, NULL);
@@ -600,6 +619,7 @@ BINARY(matrix_multiply, MATMUL)
 
 static PyObject *do_compare(PyObject *a, PyObject *b, int how) {
     PyObject *made = operated(LT + how, a, b);
+    if (!made && !PyErr_Occurred()) made = recorded(LT + how, a, b);
     return FALLS(made, slow_compare(a, b, how));
 }
 
@@ -609,9 +629,10 @@ static PyObject *do_subscript(PyObject *self, PyObject *index) {
     return FALLS(made, PyObject_CallFunctionObjArgs(slow_get, self, index, NULL));
 }
 
-/* A number written through a large view; 1, 0 and -1 as above. */
+/* A number or a tensor written through a large view; 1, 0 and -1 as above. */
 static int was_filled(PyObject *self, PyObject *index, PyObject *value) {
-    PyObject *part = PyFloat_CheckExact(value) ? sliced(self, index) : NULL;
+    int is_known = PyFloat_CheckExact(value) || Py_TYPE(value) == tensor_type;
+    PyObject *part = is_known ? sliced(self, index) : NULL;
     if (!part) return PyErr_Occurred() ? -1 : 0;
     PyObject *site = site_here(), *view = T(part, LAZY_VIEW), *done = NULL;
     if (site) done = PyObject_CallFunctionObjArgs(slow_fill, self, view, value, site, NULL);
@@ -706,8 +727,8 @@ static PyObject *install(PyObject *module, PyObject *args) {
         find_slots(cell, of_cell, cell_at, N_CELL) ||
         find_slots((PyObject *)Py_TYPE(config), of_config, &limit_at, 1))
         return NULL;
-    if (PyTuple_GET_SIZE(recorders) != LT)
-        return PyErr_Format(PyExc_ValueError, "%d recorders are meant", LT);
+    if (PyTuple_GET_SIZE(recorders) != GE + 1)
+        return PyErr_Format(PyExc_ValueError, "%d recorders are meant", GE + 1);
     tensor_type = (PyTypeObject *)tensor;
     Py_INCREF(args); /* all of them stay */
     if (fill_slots()) return NULL;

@@ -621,6 +621,8 @@ def changed(
 
 IN_C = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift")
 """The arithmetic operators that are, by their short names; `matmul` follows."""
+COMPARED = ("lt", "le", "eq", "ne", "gt", "ge")
+"""Then the comparisons."""
 
 
 def in_c(

@@ -205,7 +205,7 @@ class AtOnce:
         version = self.bound.versions.get(number)
         if version is None or version.node is not None:
             return True  # made here
-        if not self.bound.is_donated(version):
+        if id(version) not in self.bound.used_up or version.table is None:
             return False
         version.table = version.host = None
         return True

@@ -36,13 +36,16 @@ class Engine(Protocol):
         """A run, not yet begun."""
 
     def finish(self, run: Run, inline: bool, progress: bool, resumed: bool = False) -> None:
-        """Begin or resume a run and wait for its end; raise what stopped it."""
+        """Begin or resume a run; raise what stopped it. Kernels of a GPU may still be running."""
 
     def store(self, values: Any, layout: Layout) -> TileTable:
         """Put values from outside, NumPy's or torch's, into tiles."""
 
     def available_bytes(self, device: int) -> int:
         """Budget of a device that nothing holds."""
+
+    def synchronize(self) -> None:
+        """Wait for what finished runs have started."""
 
     def close(self) -> None:
         """Free everything."""
@@ -82,7 +85,11 @@ class LocalEngine:
         return Run(program, leaves, scalars, self.devices, self.ledgers)
 
     def finish(self, run: Run, inline: bool, progress: bool, resumed: bool = False) -> None:
-        """Begin or resume a run; Ctrl-C stops it between tasks and leaves it resumable."""
+        """Begin or resume a run; Ctrl-C stops it between tasks and leaves it resumable.
+
+        Kernels of a GPU may still be running: what they read and write is theirs by the order of
+        their stream, so the rest of an evaluation goes on beside them.
+        """
         if "run_start" in events.hooks:
             events.emit("run_start", run=run)
         restore = _catch_interrupts(run)
@@ -113,6 +120,11 @@ class LocalEngine:
         """Budget of a device that nothing holds."""
         ledger = self.ledgers[device]
         return ledger.budget_bytes - ledger.used_bytes
+
+    def synchronize(self) -> None:
+        """Wait for what finished runs have started."""
+        for device in self.devices:
+            device.synchronize()
 
     def close(self) -> None:
         """End the threads, return the memory."""

@@ -143,6 +143,10 @@ def structure(view: View) -> Access | None:
     return Access(tuple(axes), tuple(fixed), view.part)
 
 
+KEPT_VIEWS = 64
+"""Views that a torch array keeps of itself."""
+
+
 class Look:
     """A box of a view, seen in any array that holds `origin` of its base: worked out once.
 
@@ -205,7 +209,17 @@ class Look:
         return picked
 
     def _of_torch(self, array: Any) -> Any:
-        """By one call of torch, whose views take long, and a flip where an axis is walked back."""
+        """By one call of torch, whose views take long, and a flip where an axis is walked back.
+
+        An array keeps its views: it is asked for them again when a program runs again.
+        """
+        try:
+            kept = array._infinitensor_views
+        except AttributeError:
+            kept = array._infinitensor_views = {}
+        picked = kept.get(self)
+        if picked is not None:
+            return picked
         own = array.stride()
         offset = array.storage_offset()
         for base, at in self._fixed:
@@ -222,7 +236,12 @@ class Look:
             offset += first * own[base]
             strides.append(step * own[base])
         picked = array.as_strided(lengths, strides, offset)
-        return picked.flip(flips) if flips else picked
+        if flips:
+            return picked.flip(flips)
+        if len(kept) >= KEPT_VIEWS:
+            kept.clear()
+        kept[self] = picked
+        return picked
 
 
 def take(array: Any, access: Access, box: Box, origin: Box) -> Any:

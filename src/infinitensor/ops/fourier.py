@@ -138,9 +138,13 @@ def transform(name: str, cases: Callable[..., Any]) -> Callable[[Callable[..., A
     def enter(rule: Callable[..., Any]) -> Op:
         @wraps(rule)
         def with_out(*args: Any, **kwargs: Any) -> Any:
-            bound = signature.bind(*args, **kwargs)
-            out = bound.arguments.pop("out", None)
-            made = rule(*bound.args, **bound.kwargs)
+            if not kwargs and len(args) == len(signature.parameters):  # as users' calls arrive
+                *args, out = args  # type: ignore[assignment]
+                made = rule(*args)
+            else:
+                bound = signature.bind(*args, **kwargs)
+                out = bound.arguments.pop("out", None)
+                made = rule(*bound.args, **bound.kwargs)
             if out is None:
                 return made
             if out.shape != made.shape:

@@ -22,6 +22,7 @@ from infinitensor.ops.gather import along, gather_form, is_empty
 from infinitensor.ops.loops import loop
 from infinitensor.ops.order import pieces, run_hull
 from infinitensor.ops.registry import op, program
+from infinitensor.ops.running import running_sum
 from infinitensor.ops.words import WORDS
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def _scanned(xp: Any, x: Any, out: Any, axis: int, word: str, carry: Any = None)
         signed = as_signed(out)  # two's complement: the same bits as unsigned arithmetic
         cumulate = xp.cumsum if word == "add" else xp.cumprod
         wide = as_signed(x).to(signed.dtype) if x.dtype != out.dtype else as_signed(x)
-        cumulate(wide, dim=axis, out=signed)
+        if word != "add" or not running_sum(wide, signed):
+            cumulate(wide, dim=axis, out=signed)
     if carry is None or scan is not None:
         return
     if xp is np:  # the carry lies before: words such as `fmax` know which zero comes first

@@ -161,8 +161,9 @@ class Run:
                     self.work()
             else:
                 workers.run(self.work, tick)
-        for device in self.devices:
-            device.synchronize()
+        if self.failure is not None:
+            for device in self.devices:
+                device.synchronize()
         # an error held here would hold the frames, and so the tensors, of whoever asked
         failure, self.failure = self.failure, None
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -250,17 +251,21 @@ def reduced_run(
         return None
     boxes = piece_boxes(plan.cuts, labels, ())
     ends = [_end(n, r, parts_out) for n, r in zip(nodes, reductions, strict=True)]
+    shapes = cache(lambda i: tuple([hi - lo for lo, hi in boxes[i].tolist()]))
 
     def run(ins: list[Any], outs: list[Any], i: int) -> None:
-        shape = tuple([hi - lo for lo, hi in boxes[i].tolist()])
-        left = tuple([n for axis, n in enumerate(shape) if axis not in reduced])
+        shape = shapes(i)
         given = made.inputs(ins, outs, shape, boxes[i] if made.created else None)
-        at = n_extra
         held = []
-        for n_outs, make, _ in ends:
-            held.append(make(left, outs[at : at + n_outs], outs[-1].device))
-            at += n_outs
-        parts = [part for each in held for part in each]
+
+        def parts() -> list[Any]:
+            left = tuple([n for axis, n in enumerate(shape) if axis not in reduced])
+            at = n_extra
+            for n_outs, make, _ in ends:
+                held.append(make(left, outs[at : at + n_outs], outs[-1].device))
+                at += n_outs
+            return [part for each in held for part in each]
+
         if not kernel(given, [outs[j] for j in made.stores], parts, shape):
             eager(ins, outs, i)
             return

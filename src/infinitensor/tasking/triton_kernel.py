@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 BLOCK = 1024
 """Lanes of a program."""
+MANY_STEPS = 16
+"""Steps of a group from which its lanes hold so much that a program has half as many."""
 SHORT_ROW = 256
 """Rows of fewer elements are not given programs of their own."""
+FRAME_ROWS = 16
+"""Rows of a block whose steps read their neighbours."""
 MERGED = 256
 """Partial results that a program merges."""
 LEAST_STEPS = 16
@@ -67,6 +71,11 @@ def _is_wide(axes: Sequence[tuple[int, list[int], bool]]) -> bool:
     return max(prod(n for n, _, _ in axes), *far, 0) + 2 * BLOCK >= SMALL
 
 
+def _is_even(tiles: Sequence[Any]) -> bool:
+    """Whether all arrays begin where four elements of 32 bits may be read at once, or none does."""
+    return len({tile.data_ptr() % 16 == 0 for tile in tiles}) == 1
+
+
 def _power_above(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
@@ -75,27 +84,28 @@ def _power_below(n: int) -> int:
     return 1 << (max(n, 1).bit_length() - 1)
 
 
-def _values(ins: Sequence[Any], group: Group) -> list[Any]:
+def _values(ins: Sequence[Any], scalars: Sequence[int]) -> list[Any]:
     """The scalars as Python numbers."""
-    values = [ins[k] for k in group.scalars]
+    values = [ins[k] for k in scalars]
     return [value.item() if hasattr(value, "item") else value for value in values]
 
 
 def map_kernel(group: Group) -> Callable[[Sequence[Any], Sequence[Any], tuple[int, ...]], None]:
     """`run(ins, outs, shape)`: the steps of a group in one pass."""
     map_source(group, 1, True, False)  # refuse what cannot be generated now
-    arrays = group.arrays
+    arrays, scalars = group.arrays, group.scalars
+    most = BLOCK if len(group.parts) < MANY_STEPS else BLOCK // 2
 
     def make(shape: tuple[int, ...], tiles: Sequence[Any]) -> Launch:
         axes = merged_axes(shape, tiles) or [(1, [0] * len(tiles), False)]
         lengths = [n for n, _, _ in axes]
         last = lengths[-1]
         by_row = len(axes) == 1 or last >= SHORT_ROW
-        block = BLOCK
+        block = most
         if by_row and len(axes) > 1:  # as little as possible beyond the end of a row
-            block = min((BLOCK, BLOCK // 2, BLOCK // 4), key=lambda b: -(-last // b) * b)
+            block = min((most, most // 2, most // 4), key=lambda b: -(-last // b) * b)
         n_blocks = -(-last // block) * prod(lengths[:-1]) if by_row else -(-prod(lengths) // block)
-        source = map_source(group, len(axes), by_row, _is_wide(axes))
+        source = map_source(group, len(axes), by_row, _is_wide(axes), _is_even(tiles))
         steps = [strides[a] for a in range(len(tiles)) for _, strides, _ in axes]
         return Launch(source, n_blocks, [*lengths, *steps], BLOCK=block)
 
@@ -105,7 +115,7 @@ def map_kernel(group: Group) -> Callable[[Sequence[Any], Sequence[Any], tuple[in
         if 0 in shape:
             return
         tiles = [*[ins[k] for k in arrays], *outs]
-        launches.get(shape, tiles)(tiles, _values(ins, group))
+        launches.get(shape, tiles)(tiles, _values(ins, scalars))
 
     return run
 
@@ -114,21 +124,26 @@ def framed_kernel(group: Group, box: Box) -> Callable[[Sequence[Any], Any, Any],
     """`run(ins, new, old)`: the steps of a group make a box of a tile; around it stays what was."""
     framed_source(group, 1, False)  # refuse what cannot be generated now
     borders = [lo for lo, _ in box] + [hi for _, hi in box]
+    arrays, scalars = group.arrays, group.scalars
 
     def make(shape: tuple[int, ...], tiles: Sequence[Any]) -> Launch:
         n_axes = len(shape)
         strides = [[_stride(tile, d - n_axes) for d in range(n_axes)] for tile in tiles]
         axes = [(n, [s[d] for s in strides], False) for d, n in enumerate(shape)]
-        source = framed_source(group, n_axes, _is_wide(axes))
-        n_blocks = -(-shape[-1] // BLOCK) * prod(shape[:-1])
+        source = framed_source(group, n_axes, _is_wide(axes), _is_even(tiles))
+        rows = min(FRAME_ROWS, _power_above(shape[-2])) if n_axes > 1 else 1
+        columns = BLOCK // rows
+        n_blocks = -(-shape[-1] // columns) * prod(shape[:-2])
+        n_blocks *= -(-shape[-2] // rows) if n_axes > 1 else 1
         steps = [step for each in strides for step in each]
-        return Launch(source, n_blocks, [*shape, *borders, *steps], BLOCK=BLOCK)
+        numbers = [*shape, *borders, *steps]
+        return Launch(source, n_blocks, numbers, ROWS=rows, COLUMNS=columns)
 
     launches = Launches(make)
 
     def run(ins: Sequence[Any], new: Any, old: Any) -> None:
-        tiles = [*[ins[k] for k in group.arrays], new, old]
-        launches.get(tuple(new.shape), tiles)(tiles, _values(ins, group))
+        tiles = [*[ins[k] for k in arrays], new, old]
+        launches.get(tuple(new.shape), tiles)(tiles, _values(ins, scalars))
 
     return run
 
@@ -156,25 +171,29 @@ class _Chunked:
 
 def reduce_kernel(
     group: Group, reductions: Sequence[Reduction], reduced: Sequence[int], cut: Callable[..., Cut]
-) -> Callable[[Sequence[Any], Sequence[Any], Sequence[Any], tuple[int, ...]], bool]:
+) -> Callable[[Sequence[Any], Sequence[Any], Callable[[], Sequence[Any]], tuple[int, ...]], bool]:
     """`run(ins, kept, parts, shape)`: the steps of a group and its reductions in one pass.
 
-    `parts` are contiguous tensors for what each reduction holds, one after another. Gives False,
-    and does nothing, where the axes do not lie as (outer, rows, columns).
+    `parts()` makes contiguous tensors for what each reduction holds, one after another: asked for
+    when the first kernel runs already, if there are several. Gives False, and does nothing, where
+    the axes do not lie as (outer, rows, columns).
     """
     chunk_source(group, reductions, 2, 2, False)
     merge_source(reductions, 2, 2)
-    arrays = group.arrays
-    dtypes = [dtype for reduction in reductions for dtype in reduction.held]
+    arrays, scalars = group.arrays, group.scalars
+    dtypes = [to_torch(dtype) for reduction in reductions for dtype in reduction.held]
 
     def make(shape: tuple[int, ...], tiles: Sequence[Any]) -> _Chunked | None:
         axes = merged_axes(shape, tiles, reduced)
-        return _chunked(group, reductions, axes, cut(shape))
+        return _chunked(group, reductions, axes, cut(shape), _is_even(tiles))
 
     launches = Launches(make)
 
     def run(
-        ins: Sequence[Any], kept: Sequence[Any], parts: Sequence[Any], shape: tuple[int, ...]
+        ins: Sequence[Any],
+        kept: Sequence[Any],
+        parts: Callable[[], Sequence[Any]],
+        shape: tuple[int, ...],
     ) -> bool:
         import torch
 
@@ -182,17 +201,16 @@ def reduce_kernel(
         found = None if 0 in shape else launches.get(shape, tiles)
         if found is None:
             return False
-        device = parts[0].device
+        device = tiles[0].device
         before: Sequence[Any] = ()
         for n_done, launch in enumerate((found.chunks, *found.merges)):
-            outs: Sequence[Any] = parts
             if n_done < len(found.merges):
-                outs = [
-                    torch.empty(found.shapes[n_done], dtype=to_torch(dtype), device=device)
-                    for dtype in dtypes
-                ]
+                partly = found.shapes[n_done]
+                outs: Sequence[Any] = [torch.empty(partly, dtype=d, device=device) for d in dtypes]
+            else:
+                outs = parts()
             if n_done == 0:
-                launch([*tiles, *outs], _values(ins, group))
+                launch([*tiles, *outs], _values(ins, scalars))
             else:
                 launch([*before, *outs], ())
             before = outs
@@ -206,6 +224,7 @@ def _chunked(
     reductions: Sequence[Reduction],
     axes: list[tuple[int, list[int], bool]],
     cut: Cut,
+    even: bool,
 ) -> _Chunked | None:
     """Blocks and chunks of a tile whose axes lie as (outer, rows, columns); None: they do not.
 
@@ -244,7 +263,7 @@ def _chunked(
         sizes.append(rows[0])
         walked.append(across[0])
     steps = [axis[1][a] for a in range(group.n_arrays) for axis in walked]
-    source = chunk_source(group, reductions, height, width, wide, split)
+    source = chunk_source(group, reductions, height, width, wide, split, even)
     chunks = Launch(
         source,
         outer[0] * -(-columns[0] // width) * n_parts,

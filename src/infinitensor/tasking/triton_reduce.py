@@ -116,10 +116,12 @@ def chunk_source(
     columns: int,
     wide: bool,
     split: bool = False,
+    even: bool = True,
 ) -> str:
     """The kernel that reduces chunks in blocks of `rows` by `columns` lanes.
 
-    `split`: rows are those of two axes, `inner_rows` of them side by side.
+    `split`: rows are those of two axes, `inner_rows` of them side by side. `even`: as in
+    `function`.
     """
     lines = [
         f"pid = tl.program_id(0){'.to(tl.int64)' if wide else ''}",
@@ -167,7 +169,8 @@ def chunk_source(
     sizes = ["n_rows", "n_columns", "leaf_rows", "chunk_rows", "n_chunks", "n_parts"]
     sizes += ["inner_rows"] * split
     arguments = [*group.pointers(), *outs, *group.numbers(), *sizes, *steps]
-    return HEADER + _functions(reductions) + function("reduced", arguments, lines)
+    text = function("reduced", arguments, lines, even=even)
+    return HEADER + _functions(reductions) + text
 
 
 def _functions(reductions: Sequence[Reduction]) -> str:

@@ -295,21 +295,30 @@ def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def function(
-    name: str, arguments: Sequence[str], lines: Sequence[str], fixed: Sequence[str] = ()
+    name: str,
+    arguments: Sequence[str],
+    lines: Sequence[str],
+    fixed: Sequence[str] = (),
+    even: bool = True,
 ) -> str:
-    """The text of a kernel; the values of scalars are not looked at. Profilers show its name."""
-    kept = [a.split(":")[0] for a in arguments if a.startswith("x")]
+    """The text of a kernel; the values of scalars are not looked at. Profilers show its name.
+
+    Not `even`: nor is it looked at how arrays are aligned. Where some are and others are not,
+    Triton would give each lane four neighbours for the sake of the first, and read the others with
+    gaps between lanes, which takes the cache twice as long.
+    """
+    kept = [a.split(":")[0] for a in arguments if a.startswith("x" if even else ("x", "p"))]
     names = ", ".join([*arguments, *(f"{name}: tl.constexpr" for name in fixed)])
     decorator = f"@triton.jit(do_not_specialize={kept})" if kept else "@triton.jit"
     body = [f"    {line}" for line in lines]
     return "\n".join([decorator, f"def {name}({names}):", *body, "", "", f"run = {name}", ""])
 
 
-def map_source(group: Group, n_axes: int, by_row: bool, wide: bool) -> str:
+def map_source(group: Group, n_axes: int, by_row: bool, wide: bool, even: bool = True) -> str:
     """A kernel over a space of `n_axes` axes.
 
     `by_row`: a program takes a block of a row; else a block of elements in C order, whose place
-    along each axis is found by division. `wide`: offsets take 64 bits.
+    along each axis is found by division. `wide`: offsets take 64 bits. `even`: as in `function`.
     """
     last = n_axes - 1
     sizes = [f"n{d}" for d in range(n_axes)]
@@ -333,25 +342,29 @@ def map_source(group: Group, n_axes: int, by_row: bool, wide: bool) -> str:
     lines += group.scalar_lines()
     lines += group.body(places, "mask")[0]
     arguments = [*group.pointers(), *group.numbers(), *sizes, *(s for each in steps for s in each)]
-    return HEADER + function("steps", arguments, lines, ["BLOCK"])
+    return HEADER + function("steps", arguments, lines, ["BLOCK"], even)
 
 
-def framed_source(group: Group, n_axes: int, wide: bool) -> str:
-    """A kernel over a whole tile, by blocks of rows, of steps that make a box in it.
+def framed_source(group: Group, n_axes: int, wide: bool, even: bool = True) -> str:
+    """A kernel over a whole tile, by blocks of rows and columns, of steps that make a box in it.
 
-    Outside of the box it copies: the last array is what was there before.
+    Outside of the box it copies: the last array is what was there before. Rows of a block read
+    their neighbours from the cache of their own processor.
     """
     axes = range(n_axes)
     last = n_axes - 1
     n_arrays = group.n_arrays + 1
     sizes = [f"{name}{d}" for name in "nlh" for d in axes]
     steps = [f"s{a}_{d}" for a in range(n_arrays) for d in axes]
-    lines = [f"pid = tl.program_id(0){'.to(tl.int64)' if wide else ''}"]
-    lines += [f"n_blocks = tl.cdiv(n{last}, BLOCK)", "rest = pid // n_blocks"]
-    lines += [f"c{last} = (pid % n_blocks) * BLOCK + tl.arange(0, BLOCK)"]
-    for d in range(last - 1, -1, -1):
+    lines = [f"rest = tl.program_id(0){'.to(tl.int64)' if wide else ''}"]
+    for d, block, lanes in ((last, "COLUMNS", "[None, :]"), (last - 1, "ROWS", "[:, None]")):
+        if d >= 0:
+            lines += [f"n_blocks = tl.cdiv(n{d}, {block})"]
+            lines += [f"c{d} = (rest % n_blocks) * {block} + tl.arange(0, {block}){lanes}"]
+            lines += ["rest = rest // n_blocks"]
+    for d in range(last - 2, -1, -1):
         lines += [f"c{d} = rest % n{d}", f"rest = rest // n{d}"] if d else ["c0 = rest"]
-    lines += [f"mask = c{last} < n{last}"]
+    lines += ["mask = " + " & ".join(f"(c{d} < n{d})" for d in axes)]
     lines += ["inside = mask & " + " & ".join(f"(c{d} >= l{d}) & (c{d} < h{d})" for d in axes)]
 
     def place(a: int, within: bool) -> str:
@@ -366,7 +379,5 @@ def framed_source(group: Group, n_axes: int, wide: bool) -> str:
     lines += [f"before = tl.load({place(n_arrays - 1, False)}, mask=mask & (inside == 0), other=0)"]
     lines += [f"after = tl.where(inside, {made[kept]}, before)"]
     lines += [f"tl.store({place(n_read, False)}, after, mask=mask)"]
-    pointers = [f"p{a}" for a in range(n_arrays)]
-    return HEADER + function(
-        "framed", [*pointers, *group.numbers(), *sizes, *steps], lines, ["BLOCK"]
-    )
+    arguments = [*(f"p{a}" for a in range(n_arrays)), *group.numbers(), *sizes, *steps]
+    return HEADER + function("framed", arguments, lines, ["ROWS", "COLUMNS"], even)

@@ -1,0 +1,72 @@
+"""Running sums of a line on a GPU in two passes: blocks are added up, then each is scanned after
+those before it. (torch's scan takes one pass and longer, and its bits differ from run to run.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from infinitensor.jit import Launch, Launches, has_triton
+
+BLOCK = 8192
+"""Elements of a program."""
+LEAST = 1 << 16
+"""Shorter lines are torch's."""
+
+_HEADER = "import triton\nimport triton.language as tl\n\n\n"
+_TOTAL = (
+    _HEADER
+    + """\
+@triton.jit
+def totals(x, sums, n, ZERO: tl.constexpr, BLOCK: tl.constexpr):
+    pid = tl.program_id(0).to(tl.int64)
+    at = pid * BLOCK + tl.arange(0, BLOCK)
+    tl.store(sums + pid, tl.sum(tl.load(x + at, mask=at < n, other=ZERO), 0))
+
+
+run = totals
+"""
+)
+_SCAN = (
+    _HEADER
+    + """\
+@triton.jit
+def scanned(x, ends, out, n, ZERO: tl.constexpr, BLOCK: tl.constexpr):
+    pid = tl.program_id(0).to(tl.int64)
+    at = pid * BLOCK + tl.arange(0, BLOCK)
+    before = tl.load(ends + pid - 1, mask=pid > 0, other=ZERO)
+    line = tl.cumsum(tl.load(x + at, mask=at < n, other=ZERO), 0)
+    tl.store(out + at, before + line, mask=at < n)
+
+
+run = scanned
+"""
+)
+
+
+def _launches(source: str) -> Launches:
+    def make(shape: tuple[int, ...], tiles: Any) -> Launch:
+        zero = -0.0 if tiles[0].dtype.is_floating_point else 0  # 0.0 + -0.0 is 0.0
+        return Launch(source, -(-shape[0] // BLOCK), shape, n_warps=8, ZERO=zero, BLOCK=BLOCK)
+
+    return Launches(make)
+
+
+_total, _scan = _launches(_TOTAL), _launches(_SCAN)
+
+
+def running_sum(x: Any, out: Any) -> bool:
+    """The running sum of a line into `out`; False, and nothing done, without Triton, for short
+    lines, other dtypes and elements that do not lie side by side."""
+    import torch
+
+    n = x.numel()
+    kinds = (torch.float32, torch.float64, torch.int32, torch.int64)
+    plain = x.dtype == out.dtype and x.dtype in kinds and n >= LEAST and n == max(x.shape)
+    if not (plain and x.is_cuda and x.is_contiguous() and out.is_contiguous() and has_triton()):
+        return False
+    sums = torch.empty(-(-n // BLOCK), dtype=x.dtype, device=x.device)
+    _total.get((n,), (x, sums))((x, sums))
+    tiles = (x, torch.cumsum(sums, 0, dtype=x.dtype), out)
+    _scan.get((n,), tiles)(tiles)
+    return True
