@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from infinitensor.api import saving
 from infinitensor.api.assign import call_op
 from infinitensor.api.session import current_session
 from infinitensor.api.tensor import Tensor, from_values
 from infinitensor.dtypes import as_dtype, bfloat16
-
-BLOCK_BYTES = 64 << 20
-"""What is written of a tensor at a time."""
 
 
 def _read(values: np.ndarray) -> Tensor:
@@ -77,22 +75,29 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False) -> Any:
     return _read(found) if isinstance(found, np.ndarray) else Archive(found)
 
 
-def save(file: Any, arr: Any, allow_pickle: bool = False) -> None:
-    """Write a tensor to a .npy file; to a path, block by block."""
+def save(
+    file: Any, arr: Any, allow_pickle: bool = False, *, format: Any = None, chunks: Any = None
+) -> None:
+    """Write a tensor to a .npy file, or to a Zarr array.
+
+    To a path it is written block by block, and gets its name when all of it is on the disk: a file
+    that had the name stays whole until then, whatever happens. `format` is "npy" or "zarr"; left
+    out, a path that ends in .zarr says so. `chunks` are the lengths of a Zarr array's chunks.
+
+    >>> import infinitensor as it, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "x.npy")
+    >>> it.save(path, it.arange(3) * 2)
+    >>> it.load(path).tolist()
+    [0, 2, 4]
+    """
     x: Tensor = call_op("asarray", arr)
-    x._session.counts["bytes_written"] += x.nbytes
-    if not isinstance(file, str | os.PathLike) or not x.size or not x.ndim:
-        np.save(file, x.numpy(), allow_pickle=False)
+    if isinstance(file, str | os.PathLike):
+        saving.write(file, x, format, chunks)
         return
-    path = os.fspath(file)
-    path = path if path.endswith(".npy") else path + ".npy"
-    x._compute()
-    target = np.lib.format.open_memmap(path, "w+", x.dtype, x.shape)
-    rows = target.view(x.dtype)  # bfloat16 is written as bytes
-    n_rows = max(BLOCK_BYTES * x.shape[0] // max(x.nbytes, 1), 1)
-    for start in range(0, x.shape[0], n_rows):
-        rows[start : start + n_rows] = x[start : start + n_rows].numpy()
-    target.flush()
+    if format not in (None, "npy") or chunks is not None:
+        raise ValueError("save: what is no path is written as .npy")
+    np.save(file, x.numpy(), allow_pickle=False)
+    x._session.counts["bytes_written"] += x.nbytes
 
 
 def _saved(write: Any, file: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:

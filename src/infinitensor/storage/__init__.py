@@ -1,6 +1,7 @@
 """Arrays in files: user's files, read and written box by box, and tiles that were spilled."""
 
 from infinitensor.storage.folder import is_memory
+from infinitensor.storage.formats import Writer, format_of, open_stored, open_writer
 from infinitensor.storage.npy import NpyFile, NpyWriter
 from infinitensor.storage.spill import Spill
 from infinitensor.storage.stored import Part, Stored
@@ -14,7 +15,11 @@ __all__ = [
     "Spill",
     "Spilled",
     "Stored",
+    "Writer",
     "ZarrFile",
     "ZarrWriter",
+    "format_of",
     "is_memory",
+    "open_stored",
+    "open_writer",
 ]

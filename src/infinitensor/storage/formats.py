@@ -1,0 +1,65 @@
+"""Formats of files by name: which one a path means, and what opens and writes it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Protocol
+
+from infinitensor.storage.npy import NpyFile, NpyWriter
+from infinitensor.storage.zarr import ZarrFile, ZarrWriter
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from infinitensor.ir.region import Box
+    from infinitensor.storage.stored import Stored
+
+FORMATS = ("npy", "zarr")
+
+
+class Writer(Protocol):
+    """An array that appears under its name whole, when it is committed, or not at all."""
+
+    def put(self, box: Box, values: np.ndarray[Any, Any]) -> None:
+        """Write the values of a box; from any thread."""
+
+    def __enter__(self) -> Writer: ...
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None: ...
+
+
+def format_of(path: str | os.PathLike[str], name: str | None = None) -> str:
+    """The format a user names, or else the path does; "npy" where neither does.
+
+    >>> format_of("x.zarr"), format_of("x"), format_of("x", "zarr")
+    ('zarr', 'npy', 'zarr')
+    """
+    if name is None:
+        return "zarr" if os.fspath(path).rstrip(os.sep).endswith(".zarr") else "npy"
+    if name not in FORMATS:
+        raise ValueError(f"no format {name!r}; formats are {', '.join(FORMATS)}")
+    return name
+
+
+def open_stored(
+    path: str | os.PathLike[str], format: str | None = None, key: str | None = None
+) -> Stored:
+    """The array in a file; `key` is its path in a Zarr group."""
+    if format_of(path, format) == "zarr" or (format is None and os.path.isdir(path)):
+        return ZarrFile(os.path.join(path, key or ""))
+    if key is not None:
+        raise ValueError(f"key={key!r}: a .npy file holds one array")
+    return NpyFile(path)
+
+
+def open_writer(
+    path: str | os.PathLike[str],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    format: str,
+    chunks: tuple[int, ...],
+) -> Writer:
+    """A writer that takes boxes of whole chunks."""
+    if format == "zarr":
+        return ZarrWriter(path, shape, dtype, chunks)
+    return NpyWriter(path, shape, dtype)
