@@ -44,6 +44,7 @@ from infinitensor.api.files import fromfile as fromfile
 from infinitensor.api.files import genfromtxt as genfromtxt
 from infinitensor.api.files import load as load
 from infinitensor.api.files import loadtxt as loadtxt
+from infinitensor.api.files import open as open
 from infinitensor.api.files import save as save
 from infinitensor.api.files import savetxt as savetxt
 from infinitensor.api.files import savez as savez

@@ -94,3 +94,4 @@ class DoesNotFit(Exception):
         self.limit_bytes = limit_bytes
         self.device = device
         self.site = site
+        self.largest_tile = 0

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
 from infinitensor.analysis import analyse
 from infinitensor.errors import DoesNotFit, MemoryBudgetError
+from infinitensor.ir.layout import DISK
 from infinitensor.ir.region import box_size
-from infinitensor.memory import allocate
+from infinitensor.memory.allocate import allocate
+from infinitensor.memory.stream import stream
 from infinitensor.partition import choose
 from infinitensor.redistribute import route
 from infinitensor.tasking import lower_plan
@@ -46,7 +48,7 @@ def refuse_impossible(analysed: Analysed, mesh: Mesh, budgets: Sequence[int]) ->
     (A plan of its tiles could be larger than memory itself.)
     """
     graph = analysed.graph
-    total = sum(budgets)
+    total = sum(budgets) + mesh.host_bytes + mesh.disk_bytes
     for group in analysed.groups:
         node = graph.nodes[group.nodes[-1]]
         for value in node.outs:
@@ -72,33 +74,74 @@ def misfit_error(misfit: DoesNotFit, mesh: Mesh) -> MemoryBudgetError:
     )
 
 
-def prepare(graph: Graph, mesh: Mesh, tile_elements: int, budgets: Sequence[int]) -> Prepared:
+def prepare(
+    graph: Graph, mesh: Mesh, tile_elements: int, budgets: Sequence[int], evicts: bool = True
+) -> Prepared:
     """Plan a graph into a Program that fits the budgets.
 
-    Where it does not fit, smaller tiles are tried a bounded number of times; then
+    Where it does not fit, tiles are evicted to lower tiers and loaded again, if `evicts`; where a
+    task alone is too large, smaller tiles are tried a bounded number of times; then
     `MemoryBudgetError` names the op, the need and the line. Nothing has run by then.
     """
-    # one memory: tasks may look into any tile
-    analysed = analyse(graph, renews=mesh.kind == "cpu" and mesh.n_devices == 1)
-    refuse_impossible(analysed, mesh, budgets)
-    donated = [leaf.donated for leaf in graph.leaves]
     bound = tile_elements
     smallest: DoesNotFit | None = None
     for _ in range(ROUNDS):
-        plan = choose(analysed, mesh, bound)
-        moves = route(plan)
-        tasks = lower_plan(plan, moves)
-        n_concurrent = mesh.workers if mesh.kind == "cpu" else 1
-        try:
-            program = allocate(tasks, budgets, donated, n_concurrent, moves.moved)
-        except DoesNotFit as misfit:
-            if smallest is None or misfit.need_bytes < smallest.need_bytes:
-                smallest = misfit.with_traceback(None)  # it would hold the tensors of this graph
-            largest = max(prod(group.longest()) for group in plan.groups)
-            bound = min(bound or largest, largest) // 4
-            if bound < min(SMALLEST_TILE, tile_elements or SMALLEST_TILE):
-                break  # more tasks than anyone would wait for
-            continue
-        return Prepared(analysed, plan, moves, program, bound)
+        largest = 0
+        for way in _ways(mesh, evicts):
+            try:
+                return _prepare(graph, way, bound, budgets, evicts)
+            except DoesNotFit as misfit:
+                if smallest is None or misfit.need_bytes < smallest.need_bytes:
+                    smallest = misfit.with_traceback(None)  # it would hold the graph's tensors
+                largest = misfit.largest_tile
+        bound = min(bound or largest, largest) // 4
+        if bound < min(SMALLEST_TILE, tile_elements or SMALLEST_TILE):
+            break  # more tasks than anyone would wait for
+        if not evicts and has_tiers(mesh):
+            break  # order and residency change before tiles do
     assert smallest is not None
     raise misfit_error(smallest, mesh) from None
+
+
+def has_tiers(mesh: Mesh) -> bool:
+    """Whether there is somewhere to evict to."""
+    return mesh.disk_bytes > 0 or mesh.host_bytes > 0
+
+
+def _ways(mesh: Mesh, evicts: bool) -> list[Mesh]:
+    """The mesh; and where tensors lie in one piece on it, the same with tiles apart, which can be
+    evicted one by one."""
+    if mesh.is_one_memory and evicts and has_tiers(mesh):
+        return [mesh, replace(mesh, apart=True)]
+    return [mesh]
+
+
+def _prepare(
+    graph: Graph, mesh: Mesh, bound: int, budgets: Sequence[int], evicts: bool
+) -> Prepared:
+    # one memory: tasks may look into any tile
+    analysed = analyse(graph, renews=mesh.is_one_memory)
+    refuse_impossible(analysed, mesh, budgets)
+    # tiles of a piece cannot be used up one by one
+    donated = [leaf.donated and (mesh.is_one_memory or not leaf.in_piece) for leaf in graph.leaves]
+    plan = choose(analysed, mesh, bound)
+    moves = route(plan)
+    tasks = lower_plan(plan, moves)
+    n_concurrent = mesh.workers if mesh.kind == "cpu" else 1
+    streams = any(min(leaf.layout.owners) == DISK for leaf in graph.leaves)
+    try:
+        if not streams:
+            try:
+                program = allocate(tasks, budgets, donated, n_concurrent, moves.moved)
+            except DoesNotFit:
+                streams = evicts and has_tiers(mesh) and not mesh.is_one_memory
+                if not streams:
+                    raise
+        if streams:
+            # of a window the memory around it stays
+            donated = [d and not leaf.partly for d, leaf in zip(donated, graph.leaves, strict=True)]
+            program = stream(tasks, budgets, donated, n_concurrent, mesh, moves.moved)
+    except DoesNotFit as misfit:
+        misfit.largest_tile = max(prod(group.longest()) for group in plan.groups)
+        raise
+    return Prepared(analysed, plan, moves, program, bound)

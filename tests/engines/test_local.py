@@ -10,7 +10,7 @@ from tests.ir.sessions import prepared, strict
 
 import infinitensor as it
 from infinitensor import events
-from infinitensor.engines import Engine, LocalEngine, open_engine
+from infinitensor.engines import Engine, LocalEngine, Room, open_engine
 from infinitensor.partition import canonical_layout
 from infinitensor.runtime import Run
 
@@ -27,7 +27,7 @@ class EngineTests:
 
     @pytest.fixture
     def engine(self) -> Iterator[LocalEngine]:
-        engine = open_engine(self.name, "cpu*3", "1MiB", 2)
+        engine = open_engine(self.name, "cpu*3", Room("1MiB"), 2)
         yield engine
         engine.close()
 
@@ -105,27 +105,27 @@ class TestLocal(EngineTests):
     name = "local"
 
     def test_null_devices_need_no_workers(self) -> None:
-        engine = LocalEngine("null*2", None, 4)
+        engine = LocalEngine("null*2", Room(None), 4)
         assert engine.mesh.workers == 1
         assert engine.mesh.n_devices == 2
 
     def test_devices_share_what_is_free(self) -> None:
-        engine = LocalEngine("cpu*4", None, 1)
+        engine = LocalEngine("cpu*4", Room(None), 1)
         free = engine.devices[0].free_bytes()
         assert sum(d.memory_bytes for d in engine.mesh.devices) <= free
 
 
 def test_an_unknown_engine_is_named() -> None:
     with pytest.raises(ValueError, match="no engine 'remote'; this version has 'local'"):
-        open_engine("remote", "cpu", None, 1)
+        open_engine("remote", "cpu", Room(), 1)
 
 
 @pytest.mark.parametrize("memory", [0, -5, "0GiB"])
 def test_a_device_without_memory_is_refused(memory: str | int) -> None:
     with pytest.raises(ValueError, match="a device needs some memory"):
-        LocalEngine("cpu", memory, 1)
+        LocalEngine("cpu", Room(memory), 1)
 
 
 def test_a_memory_in_no_known_unit_is_refused() -> None:
     with pytest.raises(ValueError, match="is no byte count; write for example '2GiB'"):
-        LocalEngine("cpu", "2 kk", 1)
+        LocalEngine("cpu", Room("2 kk"), 1)

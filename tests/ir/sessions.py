@@ -17,15 +17,22 @@ if TYPE_CHECKING:
 
 @contextmanager
 def strict(
-    devices: str, tile_elements: int = 7, memory: str | int | None = None, **given: Any
+    devices: str,
+    tile_elements: int = 7,
+    memory: str | int | None = None,
+    disk: str | int = 0,
+    **given: Any,
 ) -> Iterator[it.Session]:
-    """A session in which no op is too small to be planned; two workers, whatever the machine."""
+    """A session in which no op is too small to be planned; two workers, whatever the machine.
+
+    What does not fit is refused, unless there is a disk.
+    """
     before = {field.name: getattr(it.config, field.name) for field in fields(it.config)}
     wanted = {"small_elements": 0, "tile_elements": tile_elements, "workers": 2, **given}
     for name, value in wanted.items():
         setattr(it.config, name, value)
     try:
-        with it.init(devices, memory=memory) as session:
+        with it.init(devices, memory=memory, disk=disk) as session:
             yield session
     finally:
         for name, value in before.items():

@@ -246,7 +246,7 @@ def test_an_op_that_cannot_fit_is_refused_when_planned_before_any_work() -> None
 def test_a_result_larger_than_all_memory_is_refused_before_any_work() -> None:
     it.config.small_elements = 0
     happened: list[str] = []
-    with it.init(devices="cpu*2", memory="4MiB"):
+    with it.init(devices="cpu*2", memory="4MiB", disk=0):
         result = it.ones((4096, 1024)) * 2  # 32 MiB on two devices of 4
         with (
             events.on("task_start", lambda **what: happened.append("task")),

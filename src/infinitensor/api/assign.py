@@ -25,6 +25,7 @@ from infinitensor.ir.region import grid_shape, whole_box
 from infinitensor.ir.view import View, structure, take
 from infinitensor.ops.registry import TABLE
 from infinitensor.partition import canonical_layout
+from infinitensor.pipeline import has_tiers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -135,9 +136,17 @@ def scattered(session: Session, values: Any) -> Version:
 def _into(session: Session, values: Any, layout: Layout) -> Version:
     engine = session.engine
     dtype = dtype_of(values)
-    for device in range(engine.mesh.n_devices):
-        need = layout.elements_on(device) * dtype.itemsize
+    version = Version(session, tuple(values.shape), dtype)
+    needs = engine.bytes_for(layout, dtype.itemsize)
+    for device, need in enumerate(needs):
+        lacking = need - engine.available_bytes(device)
+        if lacking > 0 and has_tiers(engine.mesh):
+            session.make_room(lacking, ())
         if need > engine.available_bytes(device):
+            if sum(needs) <= engine.mesh.disk_bytes - engine.tiers.spilled_bytes:
+                session.counts["bytes_evicted"] += sum(needs)
+                session.keep(version, engine.store_below(values, layout))
+                return version
             raise MemoryBudgetError(
                 "asarray",
                 need,
@@ -147,7 +156,6 @@ def _into(session: Session, values: Any, layout: Layout) -> Version:
                 "let go of tensors that are no longer needed, use more devices, or give "
                 "it.init(memory=...) more",
             )
-    version = Version(session, tuple(values.shape), dtype)
     session.keep(version, engine.store(values, layout))
     return version
 

@@ -18,14 +18,15 @@ from infinitensor.api.version import Node, Version
 from infinitensor.api.walk import waiting_nodes, walk
 from infinitensor.api.window import Hulls, part_of, shifted
 from infinitensor.config import config
+from infinitensor.errors import MemoryBudgetError
 from infinitensor.ir.graph import Graph, Leaf, Operand
 from infinitensor.ir.graph import Node as GraphNode
 from infinitensor.ir.layout import HOST
 from infinitensor.ir.op import Spec
 from infinitensor.ir.region import box_shape
 from infinitensor.partition import canonical_layout
-from infinitensor.pipeline import Prepared, prepare
-from infinitensor.runtime import Run, TileTable
+from infinitensor.pipeline import Prepared, has_tiers, prepare
+from infinitensor.runtime import Run, TileTable, tables_with_reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,6 +55,8 @@ class Stopped:
     inline: bool
     whole: dict[int, TileTable]
     """Versions of which only a window was written: all of their tiles."""
+    leaves: list[weakref.ref[Version]]
+    """Whose tiles are read from files, and may be kept."""
 
     def table(self, number: int) -> TileTable:
         """The tiles of a kept value."""
@@ -102,6 +105,8 @@ class Bound:
         self.used_up = {id(v) for v, is_ in zip(self.leaves, self.donated, strict=True) if is_}
         """Leaves that nobody else will read: their tiles may be used up."""
         self.tables = [stored_table(session, version) for version in self.leaves]
+        for table in self.tables:
+            table.used_at = session.seq
 
     @cached_property
     def versions(self) -> dict[int, Version]:
@@ -135,7 +140,7 @@ class Bound:
 
     def trace_key(self) -> Any:
         """What a program is recognised by when it comes again."""
-        tables = [(t.layout, t.dtype, t.partly) for t in self.tables]
+        tables = [(t.layout, t.dtype, t.partly, t.whole is None) for t in self.tables]
         return (
             self.known_by,
             tuple(self.kept),
@@ -173,7 +178,7 @@ class Bound:
         """Per device, what leaves hold around their windows: no part of the plan, but there."""
         self._look_through_windows()
         leaf_key = tuple(
-            (self.specs[self.numbers[id(v)]], table.layout, donated, table.partly)
+            (self.specs[self.numbers[id(v)]], table.layout, donated, table.partly, table.is_whole)
             for v, table, donated in zip(self.leaves, self.tables, self.donated, strict=True)
         )
         calls = tuple(map(id, self.calls))
@@ -263,7 +268,7 @@ class Bound:
                 shapes = (call.outs[0].shape, *shapes[1:])
             nodes.append(GraphNode(node.op, call, tuple(operands), outs, node.site, shapes, region))
         leaves = tuple(
-            Leaf(self.numbers[id(v)], table.layout, donated, table.partly)
+            Leaf(self.numbers[id(v)], table.layout, donated, table.partly, table.is_whole)
             for v, table, donated in zip(self.leaves, self.tables, self.donated, strict=True)
         )
         return Graph(tuple(self.specs), tuple(nodes), leaves, frozenset(self.kept))
@@ -277,11 +282,25 @@ class Bound:
             session.counts["plan_hits"] += 1
             return found
         session.counts["plan_misses"] += 1
-        made = prepare(self.graph(), session.engine.mesh, config.tile_elements, self.budgets())
+        made = self._planned()
         session.plans[self.key] = made
         while len(session.plans) > config.plan_cache:
             session.plans.popitem(last=False)
         return made
+
+    def _planned(self) -> Prepared:
+        """A new plan: all of it in memory, if need be in place of other tensors; or in parts."""
+        graph, mesh = self.graph(), self.session.engine.mesh
+        try:
+            return prepare(graph, mesh, config.tile_elements, self.budgets(), evicts=False)
+        except MemoryBudgetError as misfit:
+            if not has_tiers(mesh):
+                raise
+            lacking = misfit.need_bytes - misfit.limit_bytes
+        if self.session.make_room(lacking, self.leaves):
+            with contextlib.suppress(MemoryBudgetError):
+                return prepare(graph, mesh, config.tile_elements, self.budgets(), evicts=False)
+        return prepare(graph, mesh, config.tile_elements, self.budgets())
 
 
 def _lies_on_host(version: Version) -> bool:
@@ -348,7 +367,8 @@ def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
         if donated:
             version.table = version.host = None
     kept = {number: weakref.ref(version) for number, version in bound.kept.items()}
-    _finish(session, Stopped(run, kept, trace.inline, bound.whole), bound.nodes)
+    leaves = [weakref.ref(v) for v in bound.leaves] if trace.prepared.program.cached else []
+    _finish(session, Stopped(run, kept, trace.inline, bound.whole, leaves), bound.nodes)
     counts["eager_fallbacks"] += trace.n_eager
     counts["whole_ops"] += trace.n_whole
 
@@ -402,10 +422,18 @@ def _finish(session: Session, stopped: Stopped, nodes: Sequence[Node] = ()) -> N
     finally:
         session.counts["tasks"] += run.n_done - before
         session.counts["bytes_moved"] += run.moved_bytes - moved
+        session.counts["bytes_loaded"] += run.loaded_bytes
+        session.counts["bytes_evicted"] += run.evicted_bytes
+        session.counts["bytes_read"] += run.read_bytes
+        run.loaded_bytes = run.evicted_bytes = run.read_bytes = 0
     for number, version in stopped.wanted():
         if number not in run.abandoned:
             commit(session, version, stopped.table(number))
     session.counts["tiles_rebuilt"] += run.rebuilt
+    for leaf, table in tables_with_reads(run).items() if stopped.leaves else ():
+        read = stopped.leaves[leaf]()
+        if read is not None and read.table is run.leaves[leaf]:
+            read.table = table
     stopped.run = None
     run.release()
 

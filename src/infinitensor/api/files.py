@@ -11,8 +11,11 @@ import numpy as np
 from infinitensor.api import saving
 from infinitensor.api.assign import call_op
 from infinitensor.api.session import current_session
-from infinitensor.api.tensor import Tensor, from_values
+from infinitensor.api.tensor import Tensor, fresh, from_values
+from infinitensor.api.version import Version
 from infinitensor.dtypes import as_dtype, bfloat16
+from infinitensor.runtime import TileTable
+from infinitensor.storage import NpyFile, Part
 
 
 def _read(values: np.ndarray) -> Tensor:
@@ -73,6 +76,30 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False) -> Any:
     by_path = isinstance(file, str | os.PathLike)
     found: Any = np.load(file, mmap_mode="r" if by_path else None, allow_pickle=False)
     return _read(found) if isinstance(found, np.ndarray) else Archive(found)
+
+
+def open(path: Any, *, dtype: Any = None) -> Tensor:
+    """A tensor over an array in a file, which is read when and where it is needed: lazy.
+
+    The file may be larger than every memory here: what an evaluation touches of it is read tile by
+    tile while others are computed, and let go of. It must not change while the tensor is used (that
+    it did is an error). Writing to the tensor never writes to the file.
+
+    >>> import infinitensor as it, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "x.npy")
+    >>> it.save(path, it.arange(6.0).reshape(2, 3))
+    >>> x = it.open(path)
+    >>> x.shape, float(x.sum())
+    ((2, 3), 15.0)
+    """
+    session = current_session()
+    stored = NpyFile(path)
+    version = Version(session, stored.shape, stored.dtype)
+    with session.guard():
+        session.check_open()
+        session.keep(version, TileTable.of_file(Part(stored)))
+    tensor = fresh(session, version)
+    return tensor if dtype is None else tensor.astype(as_dtype(dtype))
 
 
 def save(

@@ -29,6 +29,7 @@ FAMILIES: dict[str, tuple[Callable[..., Any], ...]] = {
         files.fromfile,
         files.genfromtxt,
         files.load,
+        files.open,
         files.loadtxt,
         files.save,
         files.savetxt,

@@ -7,19 +7,20 @@ import threading
 import weakref
 from collections import OrderedDict, deque
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.partners import greet
 from infinitensor.api.version import Version
 from infinitensor.config import config
-from infinitensor.engines import open_engine
+from infinitensor.engines import Room, open_engine
 from infinitensor.errors import InfiniTensorError, SessionClosedError
 from infinitensor.events import lane
 from infinitensor.ir import mesh
 from infinitensor.native import missed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from types import TracebackType
 
     from infinitensor.api.version import Node
@@ -57,11 +58,13 @@ class Session:
     def __init__(
         self,
         devices: str | Iterable[str] | None = None,
-        memory: str | int | None = None,
+        room: Room | None = None,
         engine: str = "local",
         progress: bool | None = None,
     ) -> None:
-        self._wanted = (engine, devices or config.devices, memory or config.memory)
+        room = room or Room()
+        room = replace(room, memory=room.memory or config.memory)
+        self._wanted = (engine, devices or config.devices, room)
         self.progress = progress
         self.lock = threading.RLock()
         self.graveyard: deque[Node] = deque()
@@ -151,6 +154,35 @@ class Session:
         version.table = table
         version.host = table.whole
         self.stored.add(weakref.ref(version, self.stored.discard))
+
+    def make_room(self, n_bytes: int, spared: Sequence[Version]) -> bool:
+        """Evict stored tensors, those read longest ago first; whether there were any.
+
+        Goes on until that many bytes more are free on some device.
+        """
+        spare = {id(version) for version in spared}
+        versions = [ref() for ref in self.stored]
+        cold = [
+            version
+            for version in versions
+            if version is not None
+            and version.table is not None
+            and not version.exported
+            and id(version) not in spare
+            and version.table.n_bytes
+        ]
+        cold.sort(key=lambda version: version.table.used_at)  # type: ignore[union-attr]
+        freed = 0
+        for version in cold:
+            if freed >= n_bytes:
+                break
+            assert version.table is not None
+            freed += max(version.table.device_bytes().values(), default=0)
+            if not version.table.below:
+                self.counts["bytes_evicted"] += version.table.n_bytes
+            version.table = self.engine.evict(version.table)
+            version.host = version.opened = None
+        return freed > 0
 
     def is_new(self, key: Any) -> bool:
         """Whether a program has not come before, as far as is remembered; from now on it has."""
@@ -258,22 +290,19 @@ def init(
 
     `devices`: None (all GPUs, else the CPU), "cpu", "cuda", "cuda:1", "cpu*4" or "cuda:0*4"
     (virtual devices with a budget each), or a list. `memory`: bytes, or a text such as "2GiB", for
-    each device; 80 % of what is free unless given. Without `init` the first evaluation opens one.
+    each device; 80 % of what is free unless given. What does not fit goes to files in `spill_dir`
+    (a folder, or several that are tried in order; the system's temporary folder unless given), up
+    to `disk` bytes (half of what is free; 0: never). Without `init` the first evaluation opens a
+    session.
 
     >>> import infinitensor as it
     >>> with it.init("cpu*2", memory="256MiB"):
     ...     float(it.arange(10).sum())
     45.0
     """
-    for name, given in (("host_memory", host_memory), ("disk", disk), ("spill_dir", spill_dir)):
-        if given is not None:
-            raise ValueError(
-                f"it.init({name}=...): this version keeps everything in device memory; "
-                "leave it out and give memory="
-            )
     if engine_options:
         raise TypeError(f"engine {engine!r} takes no option {', '.join(sorted(engine_options))}")
-    session = Session(devices, memory, engine, progress)
+    session = Session(devices, Room(memory, host_memory, disk, spill_dir), engine, progress)
     session.engine  # noqa: B018 - opens now, so that a wrong device name is an error here
     session._before = _current.get()
     _current.set(session)

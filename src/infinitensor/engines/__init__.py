@@ -1,5 +1,6 @@
 """Where devices are: `local` is this process."""
 
 from infinitensor.engines.local import Engine, LocalEngine, open_engine
+from infinitensor.engines.tiers import Room
 
-__all__ = ["Engine", "LocalEngine", "open_engine"]
+__all__ = ["Engine", "LocalEngine", "Room", "open_engine"]

@@ -9,18 +9,24 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from infinitensor import events
 from infinitensor.config import parse_bytes
 from infinitensor.devices import Ledger, open_devices
+from infinitensor.engines.tiers import LocalTiers
+from infinitensor.ir.layout import DISK, Layout
 from infinitensor.ir.mesh import Mesh, preset
+from infinitensor.ir.slab import slab_bytes
 from infinitensor.runtime import Run, TileTable, Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from infinitensor.ir.layout import Layout
+    from infinitensor.engines.tiers import Room
     from infinitensor.ir.tasks import Program
 
 
@@ -54,9 +60,8 @@ class Engine(Protocol):
 class LocalEngine:
     """All devices in this process; no ports, no child processes."""
 
-    def __init__(
-        self, devices: str | Iterable[str] | None, memory: str | int | None, workers: int
-    ) -> None:
+    def __init__(self, devices: str | Iterable[str] | None, room: Room, workers: int) -> None:
+        memory = room.memory
         self.devices = open_devices(devices)
         kind = self.devices[0].kind
         n_cores = (
@@ -72,8 +77,13 @@ class LocalEngine:
             raise ValueError(f"memory={memory!r}: a device needs some memory")
         self.ledgers = [Ledger(device, budget) for device in self.devices]
         self.n_workers = n_workers if kind == "cpu" else 1
-        self.mesh = preset(kind, len(self.devices), budget, self.n_workers)
-        self._workers = Workers(self.n_workers) if self.n_workers > 1 else None
+        self.tiers = LocalTiers(kind, room)
+        self.mesh = replace(
+            preset(kind, len(self.devices), budget, self.n_workers),
+            host_bytes=self.tiers.host.budget_bytes,
+            disk_bytes=self.tiers.disk_bytes,
+        )
+        self._workers = Workers(self.n_workers)
 
     def _sharing(self) -> int:
         """Virtual devices on the GPU that most of them share."""
@@ -82,7 +92,7 @@ class LocalEngine:
 
     def start(self, program: Program, leaves: Sequence[TileTable], scalars: Sequence[Any]) -> Run:
         """A run, not yet begun."""
-        return Run(program, leaves, scalars, self.devices, self.ledgers)
+        return Run(program, leaves, scalars, self.devices, self.ledgers, self.tiers)
 
     def finish(self, run: Run, inline: bool, progress: bool, resumed: bool = False) -> None:
         """Begin or resume a run; Ctrl-C stops it between tasks and leaves it resumable.
@@ -93,7 +103,9 @@ class LocalEngine:
         if "run_start" in events.hooks:
             events.emit("run_start", run=run)
         restore = _catch_interrupts(run)
-        workers = None if inline else self._workers
+        has_lanes = run.program.order is not None and self.devices[0].kind != "cuda"
+        alone = inline or (self.n_workers == 1 and not has_lanes)
+        workers = None if alone else self._workers
         try:
             with self.devices[0].running():  # once, not for every task
                 run.go(workers, _progress_line(run) if progress else _nothing, resumed)
@@ -112,9 +124,44 @@ class LocalEngine:
             values, layout, self.devices, self.ledgers, self.mesh.is_one_memory
         )
 
+    def bytes_for(self, layout: Layout, itemsize: int) -> list[int]:
+        """What a tensor takes of each device's budget."""
+        lengths = [np.diff(borders) for borders in layout.cuts]
+        sizes: Any = np.ones((), np.int64)
+        for length in lengths:
+            sizes = np.multiply.outer(sizes, length)
+        sizes = sizes.reshape(-1) * itemsize
+        if self.mesh.is_one_memory:
+            return [int(slab_bytes(int(sizes.sum())))]
+        slabs, owners = slab_bytes(sizes), layout.owner_array
+        return [int(slabs[owners == d].sum()) for d in range(self.mesh.n_devices)]
+
+    def store_below(self, values: Any, layout: Layout) -> TileTable:
+        """Put values from outside into files, tile by tile."""
+        values = np.asarray(values)
+        arrays = []
+        for k in range(layout.n_tiles):
+            tile = values[tuple(slice(lo, hi) for lo, hi in layout.tile(k))]
+            arrays.append(None if self.mesh.kind == "null" else self.tiers.spill(tile))
+        below = Layout(layout.cuts, (DISK,))
+        return TileTable(below, values.dtype, [None] * len(arrays), arrays)
+
     def blank(self, layout: Layout, shape: tuple[int, ...], dtype: Any) -> TileTable:
         """Memory for a value in one piece, where there is one memory."""
         return TileTable.in_one_piece(layout, shape, dtype, self.devices[0], self.ledgers[0])
+
+    def evict(self, table: TileTable) -> TileTable:
+        """The same values in files, tile by tile; the memory is free when the table before goes."""
+        arrays: list[Any] = []
+        for k, array in enumerate(table.arrays):
+            owner = table.layout.owner(k)
+            if table.below:
+                array = table.below[k]
+            elif owner >= 0 and array is not None:  # the null device keeps none
+                array = self.tiers.spill(self.devices[owner].to_host(array))
+            arrays.append(array)
+        layout = Layout(table.layout.cuts, (DISK,))
+        return TileTable(layout, table.dtype, [None] * len(arrays), arrays)
 
     def available_bytes(self, device: int) -> int:
         """Budget of a device that nothing holds."""
@@ -128,19 +175,19 @@ class LocalEngine:
 
     def close(self) -> None:
         """End the threads, return the memory."""
-        if self._workers is not None:
-            self._workers.close()
+        self._workers.close()
+        self.tiers.close()
         for ledger in self.ledgers:
             ledger.trim()
 
 
 def open_engine(
-    engine: str, devices: str | Iterable[str] | None, memory: str | int | None, workers: int
+    engine: str, devices: str | Iterable[str] | None, room: Room, workers: int
 ) -> LocalEngine:
     """The engine of a name."""
     if engine != "local":
         raise ValueError(f"no engine {engine!r}; this version has 'local'")
-    return LocalEngine(devices, memory, workers)
+    return LocalEngine(devices, room, workers)
 
 
 @contextmanager

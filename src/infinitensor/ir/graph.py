@@ -56,6 +56,13 @@ class Leaf:
     donated: bool
     partly: bool = False
     """Whether it stands for the window of a larger tensor: then it stays where it is."""
+    whole: bool = True
+    """Whether its tiles are parts of one piece of memory."""
+
+    @property
+    def in_piece(self) -> bool:
+        """Whether several tiles share one piece of memory."""
+        return self.whole and self.layout.n_tiles > 1
 
 
 @dataclass(frozen=True, slots=True)

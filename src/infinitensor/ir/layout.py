@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 HOST = -1
 """The owner of tiles that lie in host memory, beside the devices."""
+DISK = -2
+"""The owner of tiles that lie in files: no kernel reads them where they are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +94,17 @@ class Layout:
     def __str__(self) -> str:
         pieces = "×".join(str(n) for n in self.grid) or "1"
         devices = sorted(set(self.owners))
-        names = ",".join("host" if d == HOST else str(d) for d in devices)
+        names = ",".join(place_name(d) for d in devices)
         return f"{pieces} tile{'s' if self.n_tiles != 1 else ''} on {names}"
+
+
+def place_name(owner: int) -> str:
+    """An owner for people.
+
+    >>> place_name(0), place_name(HOST), place_name(DISK)
+    ('0', 'host', 'disk')
+    """
+    return {HOST: "host", DISK: "disk"}.get(owner) or str(owner)
 
 
 @lru_cache(maxsize=4096)

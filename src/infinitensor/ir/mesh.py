@@ -38,6 +38,15 @@ class Mesh:
     devices: tuple[DeviceRates, ...]
     link_bytes_per_s: float = 1.0e10
     workers: int = 1
+    host_bytes: int = 0
+    """Host memory that tiles of GPUs may be evicted to."""
+    disk_bytes: int = 0
+    """Bytes of files that tiles may be evicted to."""
+    host_bytes_per_s: float = 5.0e10
+    disk_bytes_per_s: float = 1.0e9
+    apart: bool = False
+    """Whether tiles have memory of their own even where there is one memory: then each can be
+    evicted."""
 
     @property
     def n_devices(self) -> int:
@@ -53,7 +62,7 @@ class Mesh:
     def is_one_memory(self) -> bool:
         """Whether every kernel can read every byte: then tensors lie in one piece, and their tiles
         are parts of it."""
-        return self.n_devices == 1 and self.kind == "cpu"
+        return self.n_devices == 1 and self.kind == "cpu" and not self.apart
 
     @staticmethod
     def current() -> Mesh:

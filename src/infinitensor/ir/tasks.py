@@ -122,6 +122,16 @@ class TaskGraph:
 
 
 @dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes that a program moves between tiers, and what it takes of the lower ones."""
+
+    loaded: int = 0
+    evicted: int = 0
+    host_peak: int = 0
+    disk_peak: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """Tasks with buffers and a proof: `peak_bytes` per device is reached before anything runs.
 
@@ -149,6 +159,20 @@ class Program:
     moved: dict[tuple[int, int], int] = field(default_factory=dict)
     start: list[Any] = field(default_factory=list)
     """What every run begins with, once one has begun."""
+    order: np.ndarray | None = None
+    """The tasks that run in the serial order the buffers were given in; None: by their numbers."""
+    final: dict[int, int] = field(default_factory=dict)
+    """Tile -> the tile that has its values in the end, where it was evicted on the way."""
+    retires: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Slot -> slots of other sizes whose memory goes back to the device before it is taken."""
+    origins: dict[int, int] = field(default_factory=dict)
+    """Tile that was loaded -> the tile that was evicted."""
+    drops: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Task -> tiles in lower tiers that nothing reads after it."""
+    cached: tuple[int, ...] = ()
+    """Tiles read from lower tiers that are still there in the end: worth keeping for the next
+    run."""
+    traffic: Traffic = field(default_factory=lambda: Traffic())
 
     @property
     def plan_bytes(self) -> int:

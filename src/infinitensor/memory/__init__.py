@@ -1,5 +1,6 @@
 """TaskGraph, budgets -> Program: buffers for tiles, and the proof that they fit."""
 
 from infinitensor.memory.allocate import allocate
+from infinitensor.memory.stream import stream
 
-__all__ = ["allocate"]
+__all__ = ["allocate", "stream"]

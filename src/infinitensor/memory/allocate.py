@@ -16,18 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.errors import DoesNotFit
-from infinitensor.ir.layout import HOST
 from infinitensor.ir.region import box_size, overlap
-from infinitensor.ir.slab import slab_bytes
 from infinitensor.ir.tasks import COMPUTE, Program, TaskGraph
+from infinitensor.memory.uses import FOREVER, Uses
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from infinitensor.ir.region import Box
     from infinitensor.ir.tasks import Family, TileSet
-
-FOREVER = np.iinfo(np.int64).max
 
 
 def allocate(
@@ -45,20 +42,16 @@ def allocate(
     return _Allocation(graph, budgets, donated, n_concurrent).program(moved)
 
 
-class _Allocation:
+class _Allocation(Uses):
     def __init__(
         self, graph: TaskGraph, budgets: Sequence[int], donated: Sequence[bool], n_concurrent: int
     ) -> None:
-        self.graph = graph
+        super().__init__(graph)
         self.budgets = budgets
         self.n_concurrent = n_concurrent
+        self.scratch = self.scratch_bytes(len(budgets), n_concurrent)
         n = graph.n_tiles
         self.slots = np.full(n, -1, np.int32)
-        self.tile_bytes = np.zeros(n, np.int64)
-        self.n_elements = np.zeros(n, np.int64)
-        self.itemsizes = np.zeros(n, np.int8)
-        self.devices = np.zeros(n, np.int16)
-        self.producers = np.full(n, -1, np.int64)
         self.slot_bytes: list[int] = []
         self.slot_devices: list[int] = []
         self.slot_leaves: dict[int, tuple[int, int]] = {}
@@ -66,51 +59,15 @@ class _Allocation:
         self.free: dict[tuple[int, int], deque[tuple[int, int, int]]] = {}
         self.slot_pieces: dict[int, int] = {}
         self.piece_bytes: list[int] = []
-        self.firsts = [tiles.first for tiles in graph.tiles]
         self.n_dead: dict[int, int] = {}
         """By the first tile of each piece: how many of its tiles nobody uses any more."""
         self.free_pieces: dict[Any, deque[tuple[TileSet, int]]] = {}
-        self.in_piece = np.zeros(n, np.bool_)
         self.extra_sources: list[int] = []
         self.extra_targets: list[int] = []
         self.external = np.zeros(n, np.bool_)
         for tiles in graph.tiles:
-            span = slice(tiles.first, tiles.first + tiles.n)
-            lengths = tiles.boxes[:, :, 1] - tiles.boxes[:, :, 0]
-            elements = lengths.prod(axis=1) if lengths.shape[1] else np.ones(tiles.n, np.int64)
-            self.tile_bytes[span] = slab_bytes(elements * tiles.dtype.itemsize)
-            self.n_elements[span] = elements
-            self.itemsizes[span] = tiles.dtype.itemsize
-            self.devices[span] = tiles.devices
-            if tiles.whole:
-                self.in_piece[span] = True
-                self.tile_bytes[span] = parts_of(elements * tiles.dtype.itemsize)
             if tiles.leaf >= 0:
                 self.enter_leaf(tiles, donated[tiles.leaf])
-        self.needed = self.find_needed()
-        self.find_uses()
-
-    def find_needed(self) -> np.ndarray:
-        """Tasks that some kept tile is made from; the others never run (a slice of a large result
-        needs only the tiles it touches)."""
-        needed = np.ones(self.graph.n_tasks, np.bool_)
-        wanted = np.zeros(self.graph.n_tiles, np.bool_)
-        for first, layout in self.graph.held.values():
-            wanted[first : first + layout.n_tiles] = True
-        for family in reversed(self.graph.families):
-            if not family.writes:
-                continue
-            mine = np.zeros(family.n, np.bool_)
-            for writes in family.writes:
-                mine |= wanted[writes]
-            needed[family.first : family.first + family.n] = mine
-            for column in family.reads:
-                places, tiles = column.touched()
-                wanted[tiles[mine[places]]] = True
-            if family.many is not None:
-                borders, sources = family.many
-                wanted[sources[np.repeat(mine, np.diff(borders))]] = True
-        return needed
 
     def enter_leaf(self, tiles: TileSet, donated: bool) -> None:
         first, leaf = tiles.first, tiles.leaf
@@ -118,47 +75,15 @@ class _Allocation:
             self.new_piece(tiles, counted=True)
         for k in range(tiles.n):
             device = int(self.devices[first + k])
-            if device != HOST:
+            if device >= 0:
                 self.used[device] += int(self.tile_bytes[first + k])
-            if donated and device != HOST:
+            if donated and device >= 0:
                 if not tiles.whole:
                     n_bytes = int(self.tile_bytes[first + k])
                     self.slots[first + k] = self.new_slot(device, n_bytes, counted=True)
                 self.slot_leaves[int(self.slots[first + k])] = (leaf, k)
             else:
                 self.external[first + k] = True
-
-    def find_uses(self) -> None:
-        """Which tasks touch each tile, and the last of them."""
-        tasks: list[np.ndarray] = []
-        tiles: list[np.ndarray] = []
-        for family in self.graph.families:
-            own = np.arange(family.first, family.first + family.n, dtype=np.int64)
-            for column in family.reads:
-                places, read = column.touched()
-                tasks.append(own[places])
-                tiles.append(read)
-            for writes in family.writes:
-                tasks.append(own)
-                tiles.append(writes)
-                if not family.updates:
-                    self.producers[writes] = own
-            if family.many is not None:
-                borders, sources = family.many
-                tasks.append(np.repeat(own, np.diff(borders)))
-                tiles.append(sources)
-        all_tasks = np.concatenate(tasks) if tasks else np.zeros(0, np.int64)
-        all_tiles = np.concatenate(tiles) if tiles else np.zeros(0, np.int32)
-        if not self.needed.all():
-            used = self.needed[all_tasks]
-            all_tasks, all_tiles = all_tasks[used], all_tiles[used]
-        self.last_use = np.full(self.graph.n_tiles, -1, np.int64)
-        np.maximum.at(self.last_use, all_tiles, all_tasks)
-        order = np.argsort(all_tiles, kind="stable")
-        self.users = all_tasks[order]
-        self.user_borders = np.searchsorted(all_tiles[order], np.arange(self.graph.n_tiles + 1))
-        for first, layout in self.graph.held.values():
-            self.last_use[first : first + layout.n_tiles] = FOREVER
 
     def new_slot(self, device: int, n_bytes: int, counted: bool = False) -> int:
         if not counted:
@@ -168,12 +93,6 @@ class _Allocation:
         return len(self.slot_bytes) - 1
 
     def program(self, moved: dict[tuple[int, int], int]) -> Program:
-        self.scratch = [0] * len(self.budgets)
-        for family in self.graph.families:
-            if family.scratch_bytes:
-                need = self.n_concurrent * family.scratch_bytes
-                for device in np.unique(family.devices):
-                    self.scratch[device] = max(self.scratch[device], need)
         for family in self.graph.families:
             self.walk(family)
         for device, need in enumerate(self.used):
@@ -267,9 +186,6 @@ class _Allocation:
         return any((self.last_use[writes] == own).any() for writes in family.writes)
 
     # tiles in one piece
-
-    def set_with(self, tile: int) -> TileSet:
-        return self.graph.tiles[bisect_right(self.firsts, tile) - 1]
 
     def new_piece(self, tiles: TileSet, counted: bool = False) -> None:
         """Memory for all tiles of a piece."""
@@ -426,13 +342,6 @@ class _Allocation:
         dead = self.n_dead[tiles.first] = self.n_dead.get(tiles.first, 0) + 1
         if dead == np.count_nonzero(self.last_use[tiles.first : tiles.first + tiles.n] >= 0):
             self.free_pieces.setdefault(likeness(tiles), deque()).append((tiles, task))
-
-
-def parts_of(n_bytes: np.ndarray) -> np.ndarray:
-    """What each tile takes of the slab that holds all of them; the last one what is left over."""
-    parts = n_bytes.copy()
-    parts[-1] += int(slab_bytes(int(n_bytes.sum()))) - int(n_bytes.sum())
-    return parts
 
 
 def likeness(tiles: TileSet) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.ir.layout import HOST, Layout
+from infinitensor.ir.layout import Layout
 from infinitensor.ir.plan import GroupPlan, Plan
 from infinitensor.ir.region import cut_evenly, grid_shape, tiles_over, whole_box
 from infinitensor.ir.space import Space, points, space_like, space_of
@@ -441,7 +441,7 @@ def place(cuts: Cuts, by_size: list[Read], lies: dict[Read, Layout], mesh: Mesh)
         return np.zeros(n, np.int16)
     for read in by_size:
         layout = lies[read]
-        if HOST in layout.owners or (layout.n_tiles == 1 and n > 1) or not all(read.shape):
+        if min(layout.owners) < 0 or (layout.n_tiles == 1 and n > 1) or not all(read.shape):
             continue
         flat = np.zeros((1,) * len(grid), np.int64)
         for base, borders in enumerate(layout.cuts):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from infinitensor.ir.mesh import Mesh
 
+DISK_S, HOST_S = 1e-4, 1e-5
+"""Seconds that a copy to or from a lower tier takes, however small it is."""
 BYTES_PER_POINT = 12
 """Memory traffic assumed for a point of an iteration space: two operands read, one written."""
 
@@ -22,3 +24,10 @@ def kernel_seconds(cost: float, n_points: int, mesh: Mesh) -> float:
 def move_seconds(n_bytes: int, mesh: Mesh) -> float:
     """Bytes from one device to another."""
     return n_bytes / mesh.link_bytes_per_s
+
+
+def tier_seconds(n_bytes: int, is_disk: bool, mesh: Mesh) -> float:
+    """Bytes to or from a lower tier: a disk, or the host's memory."""
+    if is_disk:
+        return DISK_S + n_bytes / mesh.disk_bytes_per_s
+    return HOST_S + n_bytes / mesh.host_bytes_per_s

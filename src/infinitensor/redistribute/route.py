@@ -69,6 +69,7 @@ class _Router:
         self.layouts = plan.layouts
         self.reads_host = plan.mesh.kind != "cuda"
         self.is_one_memory = plan.mesh.is_one_memory
+        self.apart = {leaf.value for leaf in self.graph.leaves if not leaf.whole}
         self.fetches: list[Fetch] = []
         self.moved: dict[tuple[int, int], int] = {}
         self._known: dict[Any, int] = {}
@@ -135,11 +136,12 @@ class _Router:
     ) -> Route:
         """The route in which some tasks want these base boxes; `tiles` has what the others read."""
         fetches = np.full(len(tiles), -1, np.int32)
+        is_apart = self.roots[read.operand.value] in self.apart
         spans: dict[int, list[int]] = {}
         for i, base in wanted:
             over = tiles_over(layout.cuts, base)
             tiles[i] = over[0] if over else 0  # any tile: an empty slice of it is taken
-            if len(over) > 1 and self.is_one_memory:
+            if len(over) > 1 and self.is_one_memory and not is_apart:
                 spans[i] = over
             elif over and (
                 len(over) > 1 or not self._is_at_hand(layout.owner(over[0]), int(group.devices[i]))

@@ -51,6 +51,18 @@ class Directory:
             self.holder[slot] = tile
         self._at_home[tile] = values
 
+    def leave(self, tile: int) -> None:
+        """The values of a tile are not needed any more."""
+        self._at_home.pop(tile, None)
+
+    def leave_slot(self, slot: int) -> int:
+        """A slot gives its memory back; the tile it held, or -1."""
+        tile = self.holder[slot]
+        self.buffers[slot] = None
+        self.holder[slot] = -1
+        self._at_home.pop(tile, None)
+        return tile
+
     def values(self, tile: int) -> Any:
         """The values at home; KeyError if the slot holds another tile by now."""
         return self._at_home[tile]

@@ -10,18 +10,20 @@ import heapq
 import threading
 import time
 from array import array as int_array
+from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from infinitensor import events
-from infinitensor.errors import LostTileError
+from infinitensor.devices import copy_into
+from infinitensor.errors import CorruptTileError, LostTileError
 from infinitensor.events import lane
-from infinitensor.ir.layout import HOST
+from infinitensor.ir.layout import DISK, HOST, Layout
 from infinitensor.ir.region import box_size, overlap, relative
 from infinitensor.ir.slab import slab_bytes
-from infinitensor.ir.tasks import PEER
+from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD, PEER
 from infinitensor.runtime.directory import Directory
 from infinitensor.runtime.replay import Recording, replays_of
 from infinitensor.runtime.step import NOTHING, SCALAR, TILE, Steps
@@ -38,6 +40,18 @@ if TYPE_CHECKING:
 
 WINDOW = 4
 """Ready tasks a worker takes at a time."""
+N_LOADING = 2
+"""Threads that load: a file system answers several questions faster than one."""
+
+
+class Tiers(Protocol):
+    """Where tiles go that are evicted."""
+
+    host: Ledger
+    """Host memory that copies to and from GPUs are fast with."""
+
+    def spill(self, values: np.ndarray) -> Any:
+        """Write values to a file; they can be read until nobody holds the answer."""
 
 
 _NO_WAITS = int_array("i")
@@ -54,7 +68,11 @@ class _Start(NamedTuple):
     waits: int_array[int]
     ready: list[int]
     order: int_array[int]
-    """The tasks that run, as they are numbered: each after all that it waits for."""
+    """The tasks that run, in their serial order: each after all that it waits for."""
+    ranks: int_array[int] | None
+    """The place of each task in that order; None: by their numbers."""
+    lanes: bytes | None
+    """The lane of each task; None: all are computed, or the one thread does everything."""
     steps: Steps
     replays: Replays | None
 
@@ -62,18 +80,35 @@ class _Start(NamedTuple):
 def _start_of(program: Program, devices: Sequence[Device]) -> _Start:
     if not program.start:
         n_tasks = int(np.count_nonzero(program.needed))
+        order, ranks, lanes = np.flatnonzero(program.needed), None, None
+        if program.order is not None:
+            order = program.order
+            places = np.full(program.graph.n_tasks, -1, np.int64)
+            places[order] = np.arange(len(order))
+            ranks = int_array("q", places.tobytes())
+            lanes = _lanes_of(program)
         program.start.append(
             _Start(
                 n_tasks,
                 int_array("i", program.waits.astype(np.int32).tobytes()),
                 np.flatnonzero((program.waits == 0) & program.needed).tolist(),
-                int_array("q", np.flatnonzero(program.needed).tobytes()),
+                int_array("q", order.astype(np.int64).tobytes()),
+                ranks,
+                lanes,
                 Steps(program, devices[0].kind == "null"),
                 replays_of(program, n_tasks, devices),
             )
         )
     start: _Start = program.start[0]
     return start
+
+
+def _lanes_of(program: Program) -> bytes:
+    lanes = bytearray(program.graph.n_tasks)
+    for family in program.graph.families:
+        if family.lane in (LOAD, EVICT):
+            lanes[family.first : family.first + family.n] = bytes([family.lane]) * family.n
+    return bytes(lanes)
 
 
 class Run:
@@ -86,6 +121,7 @@ class Run:
         scalars: Sequence[Any],
         devices: Sequence[Device],
         ledgers: Sequence[Ledger],
+        tiers: Tiers | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.program = program
@@ -93,6 +129,7 @@ class Run:
         self.scalars = scalars
         self.devices = devices
         self.ledgers = ledgers
+        self.tiers = tiers
         self.clock = clock
         graph = program.graph
         self._is_null = devices[0].kind == "null"
@@ -101,12 +138,15 @@ class Run:
         self.n_done = 0
         self.done = bytearray(graph.n_tasks)
         self.moved_bytes = 0
+        self.loaded_bytes = self.evicted_bytes = self.read_bytes = 0
         self.rebuilt = 0
         self.started_at = clock()
         self.failure: BaseException | None = None
         self.stopping = False
         self._waits: int_array[int] = _NO_WAITS
         self._order = start.order
+        self._ranks = start.ranks
+        self._lanes = start.lanes
         self.steps = start.steps
         self._replays = start.replays
         self.directory = Directory(graph.n_tiles, len(program.slot_bytes))
@@ -114,7 +154,8 @@ class Run:
         self._pieces: dict[int, tuple[Buffer, Any]] = {}
         self._wholes: dict[int, Any] = {}
         """By its first tile: the array that the tiles of a value are parts of."""
-        self._ready: list[int] = []
+        self._heaps: tuple[list[int], ...] = ([], [], [])
+        """What is ready to be computed, loaded, evicted, as places in the order."""
         self._running = 0
         self._failed: list[int] = []
         self.abandoned: set[int] = set()
@@ -158,9 +199,13 @@ class Run:
             self._count_waits()
             if workers is None:
                 with np.errstate(all="ignore"):
-                    self.work()
+                    self._work_on()
             else:
-                workers.run(self.work, tick)
+                others: list[Callable[[], None]] = []
+                if self._lanes is not None:
+                    others += [partial(self.work, LOAD)] * N_LOADING
+                    others.append(partial(self.work, EVICT))
+                workers.run(self.work, tick, others)
         if self.failure is not None:
             for device in self.devices:
                 device.synchronize()
@@ -173,19 +218,19 @@ class Run:
             del failure
         assert self.n_done == self.n_tasks, "tasks that wait for each other"
 
-    def work(self) -> None:
-        """Take ready tasks and run them, until there is nothing left to start."""
-        ready = self._ready
+    def work(self, lane: int = COMPUTE) -> None:
+        """Take ready tasks of a lane and run them, until there is nothing left to start."""
+        ready = self._heaps[lane]
         lock = self._lock
         while True:
             with lock:
-                while not ready and self._running and not self.stopping:
+                while not ready and not self.stopping and (self._running or any(self._heaps)):
                     lock.wait()
                 if self.stopping or not ready:
                     lock.notify_all()
                     return
                 n = min(WINDOW, 1 + len(ready) // 8)
-                tasks = [heapq.heappop(ready) for _ in range(n)]
+                tasks = [self._pop(ready) for _ in range(n)]
                 self._running += n
             for k, task in enumerate(tasks):
                 if self.stopping:
@@ -199,6 +244,35 @@ class Run:
                 self._finish(task)
                 if "tile_commit" in events.hooks:
                     self._tell_commit(task)
+
+    def _work_on(self) -> None:
+        """In one thread, run what is not done and waits for nothing that failed."""
+        for heap in self._heaps:
+            heap.clear()
+        for task in self._order:
+            if self.stopping:
+                break
+            if self.done[task] or self._waits[task]:
+                continue
+            self._running += 1
+            try:
+                self.run_task(task)
+            except BaseException as error:
+                self._fail(task, error)
+                continue
+            self._finish(task)
+            if "tile_commit" in events.hooks:
+                self._tell_commit(task)
+        for heap in self._heaps:
+            heap.clear()
+
+    def _push(self, task: int) -> None:
+        heap = self._heaps[COMPUTE if self._lanes is None else self._lanes[task]]
+        heapq.heappush(heap, task if self._ranks is None else self._ranks[task])
+
+    def _pop(self, heap: list[int]) -> int:
+        place = heapq.heappop(heap)
+        return place if self._ranks is None else self._order[place]
 
     def _work_through(self) -> None:
         """Run all tasks in the order of their numbers: where one thread works nothing waits."""
@@ -286,22 +360,25 @@ class Run:
         self._failed.clear()
         start = _start_of(self.program, self.devices)
         if not self.n_done:
-            self._waits, self._ready = start.waits[:], start.ready.copy()
+            self._waits, ready = start.waits[:], start.ready
         else:
             program = self.program
             done = np.frombuffer(self.done, np.bool_)
             met = program.after[np.repeat(done, np.diff(program.borders))]
             waits = program.waits - np.bincount(met, minlength=len(done))
             self._waits = int_array("i", waits.astype(np.int32).tobytes())
-            ready = program.needed & ~done & (waits == 0)
-            self._ready = np.flatnonzero(ready).tolist()
-        assert self._ready or self.n_done == self.n_tasks, "tasks that can never start"
+            ready = np.flatnonzero(program.needed & ~done & (waits == 0)).tolist()
+        for heap in self._heaps:
+            heap.clear()
+        for task in ready:
+            self._push(task)
+        assert ready or self.n_done == self.n_tasks, "tasks that can never start"
 
     def _put_back(self, tasks: list[int]) -> None:
         with self._lock:
             self._running -= len(tasks)
             for task in tasks:
-                heapq.heappush(self._ready, task)
+                self._push(task)
             self._lock.notify_all()
 
     def _finish(self, task: int) -> None:
@@ -315,9 +392,9 @@ class Run:
             for successor in after:
                 self._waits[successor] -= 1
                 if not self._waits[successor]:
-                    heapq.heappush(self._ready, successor)
+                    self._push(successor)
                     n_new += 1
-            if n_new > 1 or not self._running:
+            if n_new > 1 or not self._running or (n_new and self._lanes is not None):
                 self._lock.notify_all()
 
     def _fail(self, task: int, error: BaseException) -> None:
@@ -367,15 +444,47 @@ class Run:
             lane.check = None  # it would hold this run
         if family.updates:
             self.directory.written(step.outs[0].tile)
-        if family.lane == PEER:
+        if family.lane != COMPUTE:
             self._count_move(step)
+        for tile in self.program.drops.get(task, ()):
+            self.directory.leave(tile)
 
     def _run(self, step: Step) -> None:
         ins = self._inputs(step, self._array)
+        if step.family.lane == EVICT and step.outs[0].device == DISK:
+            self._spill(step, ins[0])
+            return
         updates = step.family.updates
         outs = [self._array(out.tile) if updates else self._output(out) for out in step.outs]
-        if not self._is_null:
+        if self._is_null:
+            return
+        try:
             step.family.run(ins, outs, step.i)
+        except CorruptTileError:
+            if step.family.lane != LOAD or not self._load_remade(step, outs[0]):
+                raise
+
+    def _spill(self, step: Step, values: Any) -> None:
+        """Write a tile to a file."""
+        assert self.tiers is not None
+        out = step.outs[0]
+        if not self._is_null:
+            values = self.tiers.spill(self.devices[step.device].to_host(values))
+        self.directory.enter(out.tile, -1, values)
+
+    def _load_remade(self, step: Step, out: Any) -> bool:
+        """A tile that is damaged below is made again, if what it was made from is still there."""
+        tile = int(self.program.origins.get(step.outs[0].tile, -1))
+        if tile < 0:
+            return False
+        try:
+            values = self._made_again(tile, {})
+        except LostTileError:
+            return False
+        copy_into(out, values)
+        with self._lock:
+            self.rebuilt += 1
+        return True
 
     def _tell_commit(self, task: int) -> None:
         """Tell hooks that the tiles of a task are there.
@@ -404,6 +513,18 @@ class Run:
             error.add_note(f"infinitensor: in {family.op!r}, tile {i}{region}{where}")
 
     def _count_move(self, step: Step) -> None:
+        lane = step.family.lane
+        if lane != PEER:
+            out = step.outs[0]
+            n_bytes = prod(out.shape) * out.dtype.itemsize
+            with self._lock:
+                if lane == LOAD:
+                    self.loaded_bytes += n_bytes
+                    if step.many:
+                        self.read_bytes += self._file_bytes(step)
+                else:
+                    self.evicted_bytes += n_bytes
+            return
         target = self.steps.box_of(step.outs[0].tile)
         for tile in step.many:
             tiles = self.steps.tiles_of(tile)
@@ -412,6 +533,17 @@ class Run:
                 if common is not None:
                     with self._lock:
                         self.moved_bytes += box_size(common) * tiles.dtype.itemsize
+
+    def _file_bytes(self, step: Step) -> int:
+        """What a move reads of files."""
+        target = self.steps.box_of(step.outs[0].tile)
+        total = 0
+        for tile in step.many:
+            tiles = self.steps.tiles_of(tile)
+            common = overlap(self.steps.box_of(tile), target)
+            if int(tiles.devices[tile - tiles.first]) == DISK and common is not None:
+                total += box_size(common) * tiles.dtype.itemsize
+        return total
 
     def _inputs(self, step: Step, array: Callable[[int], Any]) -> list[Any]:
         ins: list[Any] = [array(tile) for tile in step.many]
@@ -456,13 +588,32 @@ class Run:
             values = self._part(out)
         else:
             buffer = self.directory.buffers[slot]
+            device, ledger = self._place(out.device)
             if buffer is None:
-                buffer = self.directory.buffers[slot] = self.ledgers[out.device].take(
-                    int(self.program.slot_bytes[slot])
-                )
-            values = self.devices[out.device].array(buffer.block, out.shape, out.dtype)
+                self._retire(slot)
+                buffer = ledger.take(int(self.program.slot_bytes[slot]))
+                self.directory.buffers[slot] = buffer
+            values = device.array(buffer.block, out.shape, out.dtype)
         self.directory.enter(out.tile, slot, values)
         return values
+
+    def _place(self, owner: int) -> tuple[Device, Ledger]:
+        if owner == HOST:
+            assert self.tiers is not None
+            return self.tiers.host.device, self.tiers.host
+        return self.devices[owner], self.ledgers[owner]
+
+    def _retire(self, slot: int) -> None:
+        """Give memory back that a new slot of another size stands for: all who used it are done."""
+        for old in self.program.retires.get(slot, ()):
+            leaf = self.program.slot_leaves.get(old)
+            if leaf is not None:
+                table, k = self.leaves[leaf[0]], leaf[1]
+                table.buffers[k] = table.arrays[k] = table.whole = table.in_reach = None
+            self._pieces.pop(self.program.slot_pieces.get(old, -1), None)
+            tile = self.directory.leave_slot(old)
+            if tile >= 0:
+                self._wholes.pop(self.steps.tiles_of(tile).first, None)
 
     def _part(self, out: Out) -> Any:
         """A tile that is a part of one piece of memory, which the first of them takes."""
@@ -478,6 +629,7 @@ class Run:
         number = self.program.slot_pieces[slot]
         piece = self._pieces.get(number)
         if piece is None:
+            self._retire(int(self.program.slots[tiles.first]))
             buffer = self.ledgers[0].take(self.program.piece_bytes[number])
             shape = tuple(tiles.boxes[:, :, 1].max(axis=0).tolist())
             whole = self.devices[0].array(buffer.block, shape, tiles.dtype)
@@ -548,13 +700,22 @@ class Run:
     def is_made(self, value: int) -> bool:
         """Whether every task that writes tiles of a kept value or its earlier versions is done."""
         first, layout = self.program.graph.held[value]
+        tiles = np.zeros(self.program.graph.n_tiles, np.bool_)
+        tiles[first : first + layout.n_tiles] = True
+        tiles[self._final_tiles(value)] = True
         for family in self.program.graph.families:
             for writes in family.writes:
-                for i in np.flatnonzero((writes >= first) & (writes < first + layout.n_tiles)):
+                for i in np.flatnonzero(tiles[writes]):
                     task = family.first + int(i)
                     if not self.done[task] and self.program.needed[task]:
                         return False
         return True
+
+    def _final_tiles(self, value: int) -> list[int]:
+        """The tiles that have the values of a kept value in the end."""
+        first, layout = self.program.graph.held[value]
+        final = self.program.final
+        return [final.get(tile, tile) for tile in range(first, first + layout.n_tiles)]
 
     def abandon(self, wanted: Sequence[int]) -> None:
         """Make only these values from now on: tasks that nothing else needs count as done.
@@ -567,17 +728,17 @@ class Run:
         for value in wanted:
             first, layout = graph.held[value]
             tiles[first : first + layout.n_tiles] = True
-        for family in reversed(graph.families):
-            if not family.writes:
+            tiles[self._final_tiles(value)] = True
+        for task in reversed(self._order):
+            step = self.steps[task]
+            if not step.outs:
                 continue
-            for i in range(family.n):
-                task = family.first + i
-                if any(tiles[int(writes[i])] for writes in family.writes):
-                    for source in self._sources(self.steps[task]):
-                        tiles[source] = True
-                elif self.program.needed[task] and not self.done[task]:
-                    self.done[task] = 1
-                    self.n_done += 1
+            if any(tiles[out.tile] for out in step.outs):
+                for source in self._sources(step):
+                    tiles[source] = True
+            elif not self.done[task]:
+                self.done[task] = 1
+                self.n_done += 1
 
     def _sources(self, step: Step) -> list[int]:
         found = list(step.many)
@@ -598,13 +759,21 @@ class Run:
         tiles = self.steps.tiles_of(first)
         arrays = []
         buffers: list[Buffer | None] = []
-        for k in range(layout.n_tiles):
-            arrays.append(self._array(first + k))
-            slot = int(self.program.slots[first + k])
+        owners = layout.owner_array.tolist()
+        for k, tile in enumerate(self._final_tiles(value)):
+            arrays.append(self._array(tile))
+            slot = int(self.program.slots[tile])
+            if tile != first + k:
+                owners[k] = int(self.steps.tiles_of(tile).devices[0])
             if slot >= 0:
                 buffers.append(self.directory.buffers[slot])
+            elif owners[k] == DISK:
+                buffers.append(None)
             else:
                 buffers.append(self.leaves[tiles.leaf].buffers[k])
+        if self.program.final:
+            alike = owners[:1] if len(set(owners)) == 1 else owners
+            layout = Layout(layout.cuts, tuple(alike))
         whole = self._wholes.get(first)
         if whole is None and len(arrays) == 1 and self.devices[0].kind == "cpu":
             whole = arrays[0] if len(self.devices) == 1 else None

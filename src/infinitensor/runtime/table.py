@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.devices import copy_into
 from infinitensor.dtypes import dtype_of
-from infinitensor.ir.layout import HOST, single
-from infinitensor.ir.region import box_shape, box_size, overlap, relative
+from infinitensor.ir.layout import DISK, HOST, Layout, single
+from infinitensor.ir.region import box_shape, box_size, overlap, relative, tiles_over
 from infinitensor.ir.slab import slab_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from infinitensor.devices import Buffer, Device, Ledger
-    from infinitensor.ir.layout import Layout
-    from infinitensor.ir.region import Box
+    from infinitensor.ir.region import Box, Cuts
 
 
 class TileTable:
@@ -30,11 +30,13 @@ class TileTable:
     __slots__ = (
         "_device_bytes",
         "arrays",
+        "below",
         "buffers",
         "dtype",
         "in_reach",
         "layout",
         "partly",
+        "used_at",
         "whole",
     )
 
@@ -53,6 +55,10 @@ class TileTable:
         self.arrays = arrays
         self.partly = partly
         self.whole = whole
+        self.below: list[Any] = []
+        """Of tiles that were read from files, where they can be read again: they can be dropped."""
+        self.used_at = 0
+        """When it was last read: what was read long ago is evicted first."""
         self._device_bytes: dict[int, int] | None = None
         self.in_reach: np.ndarray | None = None if partly else whole
         """All of it as one NumPy array, where the interpreter may touch single elements."""
@@ -63,6 +69,11 @@ class TileTable:
     def of_host(cls, values: np.ndarray) -> TileTable:
         """A table over a NumPy array that stays where it is."""
         return cls(single(values.shape, HOST), values.dtype, [None], [values], whole=values)
+
+    @classmethod
+    def of_file(cls, values: Any) -> TileTable:
+        """A table over an array in a file, in one tile: tasks read the boxes they need."""
+        return cls(single(values.shape, DISK), values.dtype, [None], [values])
 
     @classmethod
     def scatter(
@@ -107,6 +118,28 @@ class TileTable:
         whole = device.array(piece.block, shape, dtype)
         return cls(layout, dtype, [piece] * layout.n_tiles, parts(whole, layout), whole=whole)
 
+    def with_read(self, cuts: Cuts, tiles: dict[int, tuple[int, Any, Buffer]]) -> TileTable:
+        """The same values in these tiles, some of which have been read: (device, values, slab)."""
+        layout = Layout(cuts, (DISK,))
+        arrays: list[Any] = []
+        buffers: list[Buffer | None] = []
+        below = []
+        owners = []
+        for k in range(layout.n_tiles):
+            box = layout.tile(k)
+            (index,) = tiles_over(self.layout.cuts, box)
+            source = self.below[index] if self.below else self.arrays[index]
+            part = None if source is None else source[relative(box, self.layout.tile(index))]
+            device, values, buffer = tiles.get(k, (DISK, part, None))
+            arrays.append(values)
+            buffers.append(buffer)
+            owners.append(device)
+            below.append(part)
+        alike = owners[:1] if len(set(owners)) == 1 else owners
+        table = TileTable(Layout(cuts, tuple(alike)), self.dtype, buffers, arrays)
+        table.below = below
+        return table
+
     def read(self, box: Box, devices: Sequence[Device]) -> np.ndarray:
         """The values of a box as a new NumPy array."""
         if self.whole is not None:
@@ -118,9 +151,10 @@ class TileTable:
                 continue
             owner = self.layout.owner(index)
             array = self.arrays[index]
-            if owner != HOST:
+            if owner >= 0:
                 array = devices[owner].to_host(array)
-            out[relative(common, box)] = array[relative(common, tile)]
+            spot: Any = (..., *relative(common, box))  # an array, even of one element
+            copy_into(out[spot], array[relative(common, tile)])
         return out
 
     def device_bytes(self) -> dict[int, int]:
@@ -139,6 +173,12 @@ class TileTable:
                 found[0] = min(self.n_bytes, int(slab_bytes(self.whole.nbytes)))
             self._device_bytes = found
         return self._device_bytes
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it is in memory in one piece."""
+        layout = self.layout
+        return self.whole is not None or (layout.n_tiles == 1 and layout.owners[0] >= HOST)
 
     @property
     def n_bytes(self) -> int:

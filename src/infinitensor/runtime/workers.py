@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 
 def loaded_torch() -> Any:
@@ -21,7 +21,10 @@ def loaded_torch() -> Any:
 
 
 class Workers:
-    """A fixed set of threads. `run(job)` calls `job()` in each and returns when all are back."""
+    """A fixed set of threads. `run(job)` calls `job()` in each and returns when all are back.
+
+    Other jobs that come with it have threads of their own.
+    """
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -29,25 +32,30 @@ class Workers:
         self._error: BaseException | None = None
         self._threads: list[threading.Thread] = []
         self._wake = threading.Condition()
-        self._job: Callable[[], None] | None = None
+        self._jobs: list[Callable[[], None]] = []
         self._generation = 0
         self._busy = 0
         self._closed = False
 
-    def run(self, job: Callable[[], None], tick: Callable[[], None]) -> None:
+    def run(
+        self,
+        job: Callable[[], None],
+        tick: Callable[[], None],
+        others: Sequence[Callable[[], None]] = (),
+    ) -> None:
         """Run `job` in every worker; `tick()` is called in this thread now and then meanwhile."""
-        self._start()
+        self._start(self.n + len(others))
         torch = loaded_torch()
         n_user = None if torch is None or self._is_calm else torch.get_num_threads()
         with self._wake:
-            self._job = job
-            self._busy = self.n
+            self._jobs = [job] * self.n + list(others)
+            self._busy = len(self._jobs)
             self._generation += 1
             self._wake.notify_all()
             while self._busy:
                 self._wake.wait(0.1)
                 tick()
-            self._job = None
+            self._jobs = []
         if torch is not None and n_user is not None:
             # workers set their own intra-op threads to one; new threads of the user's get the
             # user's number again
@@ -60,16 +68,18 @@ class Workers:
         finally:
             del error  # its frames would hold the run
 
-    def _start(self) -> None:
-        if self._threads:
-            return
-        for k in range(self.n):
-            thread = threading.Thread(target=self._loop, name=f"infinitensor-{k}", daemon=True)
+    def _start(self, n: int) -> None:
+        for k in range(len(self._threads), n):
+            thread = threading.Thread(
+                target=self._loop,
+                args=(k, self._generation),
+                name=f"infinitensor-{k}",
+                daemon=True,
+            )
             self._threads.append(thread)
             thread.start()
 
-    def _loop(self) -> None:
-        seen = 0
+    def _loop(self, number: int, seen: int) -> None:
         is_calm = False
         with np.errstate(all="ignore"):
             while True:
@@ -79,7 +89,9 @@ class Workers:
                     if self._closed:
                         return
                     seen = self._generation
-                    job = self._job
+                    if number >= len(self._jobs):
+                        continue
+                    job: Callable[[], None] | None = self._jobs[number]
                 try:
                     torch = None if is_calm else loaded_torch()
                     if torch is not None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import from_numpy
-from infinitensor.ir.layout import HOST
+from infinitensor.devices import copy_into
 from infinitensor.ir.op import At, Spec
 from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.region import grid_shape, overlap, piece_boxes, relative
@@ -281,7 +280,7 @@ class _Lowering:
 
         owners = self.device_of(sources)
         crosses = bool((owners != np.repeat(target.devices, np.diff(borders))).any())
-        lane = COMPUTE if not crosses else (LOAD if (owners == HOST).any() else PEER)
+        lane = COMPUTE if not crosses else (LOAD if (owners < 0).any() else PEER)
         family = self.add_family(
             op="move",
             site=node.site,
@@ -810,21 +809,12 @@ def values_in_one_piece(plan: Plan, moves: Moves) -> frozenset[int]:
     graph, roots = plan.analysed.graph, plan.analysed.roots
     found = {roots[value] for value in graph.kept}
     found.update(leaf.value for leaf in graph.leaves)
+    found -= {leaf.value for leaf in graph.leaves if not leaf.whole}
     for group, routes in zip(plan.groups, moves.routes, strict=True):
         for read, route in zip(group.space.reads if routes else (), routes, strict=True):
             if route.span is not None:
                 found.add(roots[read.operand.value])
     return frozenset(found)
-
-
-def copy_into(out: Any, value: Any) -> None:
-    """`out[...] = value` for NumPy and torch, across devices."""
-    if hasattr(out, "copy_"):
-        if not hasattr(value, "copy_"):
-            value = from_numpy(np.ascontiguousarray(value)).reshape(value.shape)
-        out.copy_(value)
-    else:
-        out[...] = value
 
 
 def boxes_array(cuts: Any) -> np.ndarray:

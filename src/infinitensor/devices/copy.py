@@ -1,0 +1,31 @@
+"""Copies of arrays, whatever they are: NumPy's, torch's, or values in a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from infinitensor.dtypes import from_numpy
+
+
+def copy_into(out: Any, value: Any) -> None:
+    """`out[...] = value` for NumPy and torch, across devices, and from files."""
+    if hasattr(value, "read_into"):
+        if not hasattr(out, "copy_"):
+            value.read_into(out)
+            return
+        value = read(value)
+    if hasattr(out, "copy_"):
+        if not hasattr(value, "copy_"):
+            value = from_numpy(np.ascontiguousarray(value)).reshape(value.shape)
+        out.copy_(value)
+    else:
+        out[...] = value
+
+
+def read(stored: Any) -> np.ndarray:
+    """The values of a file as an array in memory."""
+    values = np.empty(stored.shape, stored.dtype)
+    stored.read_into(values)
+    return values

@@ -1,0 +1,67 @@
+"""Where tiles go that do not fit a device: host memory beside a GPU, and files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from infinitensor.config import parse_bytes
+from infinitensor.devices import Ledger, open_devices
+from infinitensor.storage import Part, Spill
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+SHARE_OF_DISK = 0.5
+"""What tiles may take of a disk's free space, unless the user says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the user gave for each memory; None: a share of what is free."""
+
+    memory: str | int | None = None
+    host_memory: str | int | None = None
+    disk: str | int | None = None
+    spill_dir: str | Sequence[str] | None = None
+
+
+class LocalTiers:
+    """The lower tiers of this process. Nothing is written before the first tile is evicted."""
+
+    def __init__(self, kind: str, room: Room) -> None:
+        folders = room.spill_dir or ()
+        folders = [folders] if isinstance(folders, str | os.PathLike) else list(folders)
+        self._spill = Spill(folders)
+        if room.disk is not None:
+            self.disk_bytes = parse_bytes(room.disk)
+        elif kind == "null":
+            self.disk_bytes = 0
+        else:
+            self.disk_bytes = int(SHARE_OF_DISK * sum(map(free_bytes, self._spill.folders)))
+        self._spill.limit_bytes = self.disk_bytes
+        self.host = Ledger(open_devices("null" if kind == "null" else "cpu")[0], 0)
+
+    def spill(self, values: np.ndarray) -> Part:
+        """Write values to a file; they can be read until nobody holds the answer."""
+        return Part(self._spill.write(values))
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Bytes of files now."""
+        return self._spill.used_bytes
+
+    def close(self) -> None:
+        """Remove every file."""
+        self._spill.close()
+
+
+def free_bytes(folder: str) -> int:
+    """Free space where a folder is, or will be."""
+    while not os.path.exists(folder):
+        folder = os.path.dirname(folder)
+    return shutil.disk_usage(folder).free

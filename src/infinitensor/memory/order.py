@@ -1,0 +1,105 @@
+"""Serial orders: in which sequence tasks get their memory. What runs when is decided by events."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from infinitensor.memory.uses import Uses
+
+
+def layers(uses: Uses) -> np.ndarray:
+    """One family after another, as they were lowered."""
+    return np.flatnonzero(uses.needed)
+
+
+def depth_first(uses: Uses) -> np.ndarray:
+    """What a result needs just before it: few tiles wait for their readers. Linear in edges."""
+    sources, targets = _edges(uses)
+    n = uses.graph.n_tasks
+    before = sources[np.lexsort((sources, targets))].tolist()
+    borders = np.searchsorted(np.sort(targets), np.arange(n + 1)).tolist()
+    last = uses.needed.copy()
+    last[sources] = False
+    seen = bytearray(n)
+    order: list[int] = []
+    for end in np.flatnonzero(last).tolist():
+        seen[end] = 1
+        stack = [(end, borders[end])]
+        while stack:
+            task, at = stack.pop()
+            stop = borders[task + 1]
+            while at < stop and seen[before[at]]:
+                at += 1
+            if at == stop:
+                order.append(task)
+            else:
+                stack.append((task, at + 1))
+                seen[before[at]] = 1
+                stack.append((before[at], borders[before[at]]))
+    return np.asarray(order, np.int64)
+
+
+def least_growth(uses: Uses) -> np.ndarray:
+    """Of the tasks that could run, the one that makes memory grow least."""
+    sources, targets = _edges(uses)
+    n = uses.graph.n_tasks
+    by_source = np.argsort(sources, kind="stable")
+    after = targets[by_source].tolist()
+    borders = np.searchsorted(sources[by_source], np.arange(n + 1)).tolist()
+    waits = np.bincount(targets, minlength=n).tolist()
+    touched, touched_at = uses.tiles_by_task()
+    left = np.bincount(touched, minlength=uses.graph.n_tiles)
+    left += uses.last_use == np.iinfo(np.int64).max  # kept ones are never given back
+    n_left = left.tolist()
+    sizes = np.where(uses.devices >= 0, uses.tile_bytes, 0).tolist()
+    made = [0] * n
+    for family in uses.graph.families:
+        if not family.updates:
+            for writes in family.writes:
+                for i, tile in enumerate(writes.tolist()):
+                    made[family.first + i] += sizes[tile]
+
+    def growth(task: int) -> int:
+        tiles = set(touched[touched_at[task] : touched_at[task + 1]].tolist())
+        freed: int = sum(sizes[t] for t in tiles if n_left[t] <= 1)
+        return made[task] - freed
+
+    start = np.flatnonzero(uses.needed & (np.asarray(waits) == 0)).tolist()
+    ready = [(growth(task), task) for task in start]
+    heapq.heapify(ready)
+    order: list[int] = []
+    while ready:
+        _, task = heapq.heappop(ready)
+        now = growth(task)
+        if ready and (now, task) > ready[0]:  # what it frees has changed since it was put there
+            heapq.heappush(ready, (now, task))
+            continue
+        order.append(task)
+        for tile in touched[touched_at[task] : touched_at[task + 1]].tolist():
+            n_left[tile] -= 1
+        for successor in after[borders[task] : borders[task + 1]]:
+            waits[successor] -= 1
+            if not waits[successor]:
+                heapq.heappush(ready, (growth(successor), successor))
+    return np.asarray(order, np.int64)
+
+
+def _edges(uses: Uses) -> tuple[np.ndarray, np.ndarray]:
+    sources, targets = uses.graph.sources, uses.graph.targets
+    if uses.needed.all():
+        return sources, targets
+    real = uses.needed[sources] & uses.needed[targets]
+    return sources[real], targets[real]
+
+
+ORDERS: dict[str, Callable[[Uses], np.ndarray]] = {
+    "depth first": depth_first,
+    "least growth": least_growth,
+    "layers": layers,
+}

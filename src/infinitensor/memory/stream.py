@@ -1,0 +1,65 @@
+"""The best of several serial orders for a program that does not fit, or whose data is in files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from infinitensor.errors import DoesNotFit
+from infinitensor.ir.tasks import LOAD
+from infinitensor.memory.fit import fit
+from infinitensor.memory.order import ORDERS
+from infinitensor.memory.uses import Uses
+from infinitensor.runtime.simulate import makespan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infinitensor.ir.mesh import Mesh
+    from infinitensor.ir.tasks import Program, TaskGraph
+
+MANY_TASKS = 20_000
+"""Tasks from which only one order is tried: a walk takes about 20 us a task."""
+
+
+def stream(
+    graph: TaskGraph,
+    budgets: Sequence[int],
+    donated: Sequence[bool],
+    n_concurrent: int,
+    mesh: Mesh,
+    moved: dict[tuple[int, int], int],
+) -> Program:
+    """A Program within the budgets that moves few bytes between tiers.
+
+    Of the serial orders the one that is estimated to take least time; `DoesNotFit` if none fits.
+    """
+    uses = Uses(graph)
+    best: Program | None = None
+    least = float("inf")
+    misfit: DoesNotFit | None = None
+    for order in ORDERS.values():
+        try:
+            found = fit(uses, order(uses), budgets, donated, n_concurrent, mesh, moved)
+        except DoesNotFit as error:
+            if misfit is None or error.need_bytes < misfit.need_bytes:
+                misfit = error.with_traceback(None)
+            continue
+        taken = makespan(found, mesh)
+        if taken < least:
+            best, least = found, taken
+        if is_least(found, uses) or graph.n_tasks > MANY_TASKS:
+            break
+    if best is None:
+        assert misfit is not None
+        raise misfit
+    return best
+
+
+def is_least(program: Program, uses: Uses) -> bool:
+    """Whether nothing is evicted, and nothing read twice."""
+    once = sum(
+        int(uses.tile_bytes[family.writes[0]].sum())
+        for family in uses.graph.families
+        if family.lane == LOAD
+    )
+    return program.traffic.evicted == 0 and program.traffic.loaded <= once

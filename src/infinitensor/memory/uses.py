@@ -1,0 +1,126 @@
+"""What the tasks of a graph touch: which tiles, how large, where, and who uses each."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from infinitensor.ir.slab import slab_bytes
+
+if TYPE_CHECKING:
+    from infinitensor.ir.tasks import TaskGraph, TileSet
+
+FOREVER = np.iinfo(np.int64).max
+
+
+class Uses:
+    """Tiles by number: bytes, device, producer, users, last use; and which tasks are needed."""
+
+    def __init__(self, graph: TaskGraph) -> None:
+        self.graph = graph
+        n = graph.n_tiles
+        self.tile_bytes = np.zeros(n, np.int64)
+        self.n_elements = np.zeros(n, np.int64)
+        self.itemsizes = np.zeros(n, np.int8)
+        self.devices = np.zeros(n, np.int16)
+        self.producers = np.full(n, -1, np.int64)
+        self.firsts = [tiles.first for tiles in graph.tiles]
+        self.in_piece = np.zeros(n, np.bool_)
+        for tiles in graph.tiles:
+            span = slice(tiles.first, tiles.first + tiles.n)
+            lengths = tiles.boxes[:, :, 1] - tiles.boxes[:, :, 0]
+            elements = lengths.prod(axis=1) if lengths.shape[1] else np.ones(tiles.n, np.int64)
+            self.tile_bytes[span] = slab_bytes(elements * tiles.dtype.itemsize)
+            self.n_elements[span] = elements
+            self.itemsizes[span] = tiles.dtype.itemsize
+            self.devices[span] = tiles.devices
+            if tiles.whole:
+                self.in_piece[span] = True
+                self.tile_bytes[span] = parts_of(elements * tiles.dtype.itemsize)
+        self.needed = self.find_needed()
+        self.find_uses()
+
+    def find_needed(self) -> np.ndarray:
+        """Tasks that some kept tile is made from; the others never run (a slice of a large result
+        needs only the tiles it touches)."""
+        needed = np.ones(self.graph.n_tasks, np.bool_)
+        wanted = np.zeros(self.graph.n_tiles, np.bool_)
+        for first, layout in self.graph.held.values():
+            wanted[first : first + layout.n_tiles] = True
+        for family in reversed(self.graph.families):
+            if not family.writes:
+                continue
+            mine = np.zeros(family.n, np.bool_)
+            for writes in family.writes:
+                mine |= wanted[writes]
+            needed[family.first : family.first + family.n] = mine
+            for column in family.reads:
+                places, tiles = column.touched()
+                wanted[tiles[mine[places]]] = True
+            if family.many is not None:
+                borders, sources = family.many
+                wanted[sources[np.repeat(mine, np.diff(borders))]] = True
+        return needed
+
+    def find_uses(self) -> None:
+        """Which tasks touch each tile, and the last of them."""
+        tasks: list[np.ndarray] = []
+        tiles: list[np.ndarray] = []
+        for family in self.graph.families:
+            own = np.arange(family.first, family.first + family.n, dtype=np.int64)
+            for column in family.reads:
+                places, read = column.touched()
+                tasks.append(own[places])
+                tiles.append(read)
+            for writes in family.writes:
+                tasks.append(own)
+                tiles.append(writes)
+                if not family.updates:
+                    self.producers[writes] = own
+            if family.many is not None:
+                borders, sources = family.many
+                tasks.append(np.repeat(own, np.diff(borders)))
+                tiles.append(sources)
+        all_tasks = np.concatenate(tasks) if tasks else np.zeros(0, np.int64)
+        all_tiles = np.concatenate(tiles) if tiles else np.zeros(0, np.int32)
+        if not self.needed.all():
+            used = self.needed[all_tasks]
+            all_tasks, all_tiles = all_tasks[used], all_tiles[used]
+        self.last_use = np.full(self.graph.n_tiles, -1, np.int64)
+        np.maximum.at(self.last_use, all_tiles, all_tasks)
+        order = np.argsort(all_tiles, kind="stable")
+        self.users = all_tasks[order]
+        self.user_borders = np.searchsorted(all_tiles[order], np.arange(self.graph.n_tiles + 1))
+        for first, layout in self.graph.held.values():
+            self.last_use[first : first + layout.n_tiles] = FOREVER
+
+    def tiles_by_task(self) -> tuple[np.ndarray, np.ndarray]:
+        """The tiles each needed task touches, task by task, and where each task's begin."""
+        n_users = np.diff(self.user_borders)
+        tiles = np.repeat(np.arange(self.graph.n_tiles), n_users)
+        order = np.argsort(self.users, kind="stable")
+        borders = np.searchsorted(self.users[order], np.arange(self.graph.n_tasks + 1))
+        return tiles[order], borders
+
+    def set_with(self, tile: int) -> TileSet:
+        """The tiles that a tile is one of."""
+        return self.graph.tiles[bisect_right(self.firsts, tile) - 1]
+
+    def scratch_bytes(self, n_devices: int, n_concurrent: int) -> list[int]:
+        """What tasks that run at a time may take on each device beside their tiles."""
+        scratch = [0] * n_devices
+        for family in self.graph.families:
+            if family.scratch_bytes:
+                need = n_concurrent * family.scratch_bytes
+                for device in np.unique(family.devices):
+                    scratch[device] = max(scratch[device], need)
+        return scratch
+
+
+def parts_of(n_bytes: np.ndarray) -> np.ndarray:
+    """What each tile takes of the slab that holds all of them; the last one what is left over."""
+    parts = n_bytes.copy()
+    parts[-1] += int(slab_bytes(int(n_bytes.sum()))) - int(n_bytes.sum())
+    return parts

@@ -1,0 +1,98 @@
+"""What a run has read from files and still holds: kept for the next run, as long as there is room.
+
+When the same program runs again over data larger than memory, a fixed part of it stays and the rest
+streams by: the first tiles of a pass, because the next pass needs those first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.ir.region import grid_shape
+from infinitensor.ir.tasks import LOAD
+
+if TYPE_CHECKING:
+    from infinitensor.ir.region import Cuts
+    from infinitensor.runtime.run import Run
+    from infinitensor.runtime.table import TileTable
+
+WORTH = 1.25
+"""How much more must be kept than before: tiles that lie elsewhere are another plan."""
+
+
+def tables_with_reads(run: Run) -> dict[int, TileTable]:
+    """Leaf -> its table with the tiles that this run has read and would keep."""
+    program = run.program
+    by_leaf: dict[int, list[int]] = {}
+    for tile in program.cached:
+        step = run.steps[int(program.producers[tile])]
+        by_leaf.setdefault(run.steps.tiles_of(step.many[0]).leaf, []).append(tile)
+    found = {}
+    for leaf, tiles in by_leaf.items():
+        table = run.leaves[leaf] if leaf >= 0 else None
+        if table is None or table.partly:
+            continue
+        cuts = _grid(run, leaf)
+        if cuts is None:
+            continue
+        kept = _at_home(table, cuts)
+        n_before = len(kept)
+        number = {box: k for k, box in enumerate(_boxes(cuts))}
+        for tile in tiles:
+            out = run.steps.out(tile)
+            buffer = run.directory.buffers[out.slot]
+            k = number.get(run.steps.box_of(tile))
+            if k is not None and buffer is not None and run.directory.is_home(tile, out.slot):
+                kept[k] = (out.device, run.directory.values(tile), buffer)
+        if len(kept) > WORTH * n_before:
+            found[leaf] = table.with_read(cuts, kept)
+    return found
+
+
+def _grid(run: Run, leaf: int) -> Cuts | None:
+    """The cuts that everything read of a leaf is a cell of; None if there are none."""
+    boxes = [
+        family_box
+        for family in run.program.graph.families
+        if family.lane == LOAD and family.many is not None
+        for i, family_box in enumerate(_written(run, family))
+        if run.steps.tiles_of(int(family.many[1][family.many[0][i]])).leaf == leaf
+    ]
+    table = run.leaves[leaf]
+    layout = table.layout
+    if layout.n_tiles > 1:
+        cuts = layout.cuts
+    else:
+        ends = np.asarray(boxes)
+        if ends.ndim < 3:
+            return None
+        cuts = tuple(tuple(np.unique(ends[:, axis]).tolist()) for axis in range(ends.shape[1]))
+        shape = tuple(borders[-1] for borders in layout.cuts)
+        if any(c[0] != 0 or c[-1] != n for c, n in zip(cuts, shape, strict=True)):
+            return None
+    cells = set(_boxes(cuts))
+    return cuts if all(box in cells for box in boxes) else None
+
+
+def _written(run: Run, family: Any) -> list[Any]:
+    return [run.steps.box_of(int(tile)) for tile in family.writes[0]]
+
+
+def _boxes(cuts: Cuts) -> list[Any]:
+    grid = grid_shape(cuts)
+    return [
+        tuple((cuts[a][k], cuts[a][k + 1]) for a, k in enumerate(at)) for at in np.ndindex(grid)
+    ]
+
+
+def _at_home(table: TileTable, cuts: Cuts) -> dict[int, Any]:
+    """The tiles of a table that are in device memory already."""
+    if table.layout.cuts != cuts:
+        return {}
+    return {
+        k: (owner, table.arrays[k], table.buffers[k])
+        for k, owner in enumerate(table.layout.owner_array.tolist())
+        if owner >= 0
+    }

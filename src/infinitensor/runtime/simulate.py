@@ -1,0 +1,89 @@
+"""The scheduler with virtual time: how long a Program would take, without running it."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from infinitensor.ir.layout import DISK
+from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
+from infinitensor.price import tier_seconds
+
+if TYPE_CHECKING:
+    from infinitensor.ir.mesh import Mesh
+    from infinitensor.ir.tasks import Program
+
+
+def makespan(program: Program, mesh: Mesh, fixed_order: bool = False) -> float:
+    """Seconds until all tasks are done, if every lane takes the first ready task of the order.
+
+    `fixed_order`: each lane takes its tasks in the order of the program, and waits for them.
+    """
+    graph = program.graph
+    seconds, lanes = _durations(program, mesh)
+    order = program.order if program.order is not None else np.flatnonzero(program.needed)
+    rank = np.full(graph.n_tasks, -1, np.int64)
+    rank[order] = np.arange(len(order))
+    ranks, tasks = rank.tolist(), order.tolist()
+    waits = program.waits.tolist()
+    after, borders = program.after.tolist(), program.borders.tolist()
+    ready: tuple[list[int], ...] = ([], [], [])
+    queued = tuple([t for t in tasks if lanes[t] == lane] for lane in (COMPUTE, LOAD, EVICT))
+    started = [0, 0, 0]
+    idle = [mesh.workers if mesh.kind == "cpu" else mesh.n_devices, 1, 1]
+    for task in tasks:
+        if not waits[task]:
+            heapq.heappush(ready[lanes[task]], ranks[task])
+    running: list[tuple[float, int]] = []
+    now = 0.0
+    while True:
+        for lane in (COMPUTE, LOAD, EVICT):
+            while idle[lane] and ready[lane]:
+                if fixed_order and tasks[ready[lane][0]] != queued[lane][started[lane]]:
+                    break
+                task = tasks[heapq.heappop(ready[lane])]
+                started[lane] += 1
+                idle[lane] -= 1
+                heapq.heappush(running, (now + seconds[task], task))
+        if not running:
+            return now
+        now, task = heapq.heappop(running)
+        idle[lanes[task]] += 1
+        for successor in after[borders[task] : borders[task + 1]]:
+            waits[successor] -= 1
+            if not waits[successor]:
+                heapq.heappush(ready[lanes[successor]], ranks[successor])
+
+
+def _durations(program: Program, mesh: Mesh) -> tuple[list[float], list[int]]:
+    """Seconds of every task, and its lane."""
+    graph = program.graph
+    seconds = np.zeros(graph.n_tasks)
+    lanes = np.zeros(graph.n_tasks, np.int64)
+    n_bytes = np.zeros(graph.n_tiles, np.int64)
+    owners = np.zeros(graph.n_tiles, np.int64)
+    for tiles in graph.tiles:
+        span = slice(tiles.first, tiles.first + tiles.n)
+        lengths = (tiles.boxes[:, :, 1] - tiles.boxes[:, :, 0]).prod(axis=1)
+        n_bytes[span] = lengths * tiles.dtype.itemsize
+        owners[span] = tiles.devices
+    for family in graph.families:
+        span = slice(family.first, family.first + family.n)
+        if family.lane not in (LOAD, EVICT):
+            seconds[span] = family.seconds
+            continue
+        lanes[span] = family.lane
+        sizes = n_bytes[family.writes[0]]
+        if family.lane == EVICT:
+            disk = owners[family.writes[0]] == DISK
+        elif family.many is not None:
+            disk = np.full(family.n, bool((owners[family.many[1]] == DISK).any()))
+        else:
+            disk = owners[family.reads[0].tiles] == DISK
+        seconds[span] = [
+            tier_seconds(int(size), bool(is_disk), mesh)
+            for size, is_disk in zip(sizes, disk, strict=True)
+        ]
+    return seconds.tolist(), lanes.tolist()
