@@ -48,3 +48,32 @@ def test_few_values_of_stored_tiles_are_read_without_a_task() -> None:
         assert row.numpy().tolist() == list(range(1400, 1600, 2))
         assert float(trace) == pytest.approx(np.sqrt(np.arange(0, 40_000, 201.0)).sum())
         assert it.stats()["tasks"] == 0
+
+
+def test_a_shape_given_as_a_list_is_found_again() -> None:
+    with it.init("cpu"):
+        it.stats(reset=True)
+        for _ in range(4):
+            it.compute(it.empty([400, 500], dtype=np.float32) * 0 + it.full([400, 1], 2.0))
+        assert it.stats()["plan_misses"] == 1
+
+
+def test_a_loop_that_reads_small_parts_of_a_tensor_that_waits_computes_it() -> None:
+    a = np.random.default_rng(1).standard_normal((300, 400))
+    with it.init("cpu"):
+        x = it.asarray(a)
+        for waits in (2, 100):
+            y = it.sqrt(x * x + 1)
+            it.stats(reset=True)
+            rows = [y[i] * y[i, 0] for i in range(waits)]
+            assert it.stats()["evaluations"] == (waits > 10)
+            for i, row in enumerate(rows):
+                wanted = np.sqrt(a[i] * a[i] + 1)
+                np.testing.assert_allclose(row.numpy(), wanted * wanted[0], rtol=1e-14)
+
+
+def test_parts_of_a_large_tensor_that_waits_are_read_without_the_rest() -> None:
+    with it.init("cpu", memory=1 << 28):
+        huge = it.arange(1 << 40) * 2.0
+        parts = [huge[i : i + 10] + 1 for i in range(50)]
+        assert [float(part[1]) for part in parts] == [2.0 * i + 3 for i in range(50)]

@@ -14,7 +14,7 @@ from infinitensor.api.evaluate import evaluate
 from infinitensor.api.near import quietly, taken, was_put
 from infinitensor.api.record import Ref, host_view, record, record_write, stored
 from infinitensor.api.rule import cached_rule
-from infinitensor.api.unplanned import is_hasty
+from infinitensor.api.unplanned import LITTLE, is_hasty
 from infinitensor.api.version import Shown, Version, user_site
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype, can_cast, dtype_of, resolve_dtypes
@@ -78,6 +78,8 @@ def guarded(function: Callable[..., Made]) -> Callable[..., Made]:
 def copied(tensor: Tensor) -> Tensor:
     """A tensor of its own with the same values."""
     values = _at_hand(tensor)
+    if values is None and was_read_often(tensor._session, (tensor,)):
+        values = _at_hand(tensor)
     if values is not None:
         tensor._session.counts["small_calls"] += 1
         return _make(tensor._session, stored(tensor._session, values))
@@ -684,6 +686,30 @@ def settle(tensor: Tensor, shape: tuple[int, ...], value: Any) -> None:
             return
         waiting.append(value._version)
     evaluate(session, waiting)
+
+
+READ_OFTEN = 8
+"""Calls that wait to read parts of a tensor, from which it is computed for the next."""
+
+
+def was_read_often(session: Session, args: tuple[Any, ...]) -> bool:
+    """Whether small parts of tensors that wait are read in a loop: then these are computed now.
+
+    Each further read costs what NumPy's does, and no plan. What is large may never be needed whole.
+    """
+    waiting = []
+    for x in args:
+        if _is_tensor(x) and x._owner is None and x._version.node is not None:
+            version = x._version
+            if version.readers < READ_OFTEN or version.session is not session:
+                return False
+            if not x.size <= config.small_elements < prod(version.shape) <= LITTLE:
+                return False
+            waiting.append(version)
+    if not waiting or session.closed or not session.engine.mesh.is_one_memory:
+        return False
+    evaluate(session, waiting)
+    return True
 
 
 def _is_light(version: Version, base: Version) -> bool:

@@ -190,7 +190,11 @@ def bound_call(op: Op | None, key: Any, rule: Callable[[], Made]) -> Made:
     try:
         found: Made | None = _bound.get(key)
     except TypeError:
-        return rule()
+        try:
+            key = _hashable(key)
+            found = _bound.get(key)
+        except TypeError:
+            return rule()
     if found is None:
         found = rule()
         if op is not None:
@@ -200,6 +204,13 @@ def bound_call(op: Op | None, key: Any, rule: Callable[[], Made]) -> Made:
             _bound.clear()
         _bound[key] = found
     return found
+
+
+def _hashable(key: Any) -> Any:
+    """A key in which lists (of lengths, of axes) can be looked up; they are not equal to tuples."""
+    if isinstance(key, tuple | list):
+        return (type(key), *map(_hashable, key))
+    return key
 
 
 def check_shape(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.api import unplanned, version
+from infinitensor.api.assign import was_read_often
 from infinitensor.api.near import UNKNOWN, at_hand, near, quietly
 from infinitensor.api.record import FEW, MANY, waits
 from infinitensor.api.session import _generation
@@ -130,6 +131,8 @@ class Quick:
             return None
         if found.largest <= config.small_elements:
             made = self._at_once(session, found, args)
+            if made is None and was_read_often(session, args):
+                made = self._at_once(session, found, args)
             if made is not None:
                 return made
         return self._waiting(session, found, args)
