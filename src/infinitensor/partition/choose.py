@@ -384,7 +384,9 @@ def steps_as_it_lies(space: Space, lead: Read, limit: int, mesh: Mesh) -> list[i
     uses = prod(n for label, n in enumerate(space.sizes) if label not in lead.labels)
     if uses >= MANY_USES or None in lead.labels or 0 in lead.shape:
         return None
-    share = max(floor_power(max(prod(lead.shape) // _n_parts(mesh), 1)), LEAF_ELEMENTS[mesh.kind])
+    # fewer are done before a task is started
+    least = LEAF_ELEMENTS[mesh.kind] * max(4 // max(uses, 1), 1)
+    share = max(floor_power(max(prod(lead.shape) // _n_parts(mesh), 1)), least)
     order = sorted(range(len(lead.shape)), key=lambda a: (_base_axis(lead, a), a))
     tile = tile_shape(tuple(lead.shape[a] for a in order), min(share, limit))
     again = prod(  # pieces that read the other operand, or their part of it, anew
