@@ -164,3 +164,38 @@ def test_what_einsum_makes_of_several_operands_is_no_view(subscripts: str) -> No
     found[...] = 7.0
     assert found.base is None
     assert set(flat.tolist()) == {7.0}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+@pytest.mark.parametrize("shape", [(300, 2000), (2000, 300), (150, 130), (700, 400)])
+def test_a_matrix_times_its_transpose_is_symmetric_to_the_bit(
+    shape: tuple[int, int], dtype: Any
+) -> None:
+    rng = np.random.default_rng(8)
+    a = rng.standard_normal(shape).astype(dtype)
+    if a.dtype.kind == "c":
+        a += 1j * rng.standard_normal(shape)
+    with it.init("cpu"):
+        x = it.asarray(a)
+        for ours, theirs in (
+            (x @ x.T, a @ a.T),
+            (x.T @ x, a.T @ a),
+            (x[5:, ::2] @ x[5:, ::2].T, a[5:, ::2] @ a[5:, ::2].T),
+            (x[::-1] @ x.T, a[::-1] @ a.T),
+            (x[:70] @ x[70:140].T, a[:70] @ a[70:140].T),
+        ):
+            tolerance = np.finfo(dtype).eps * max(shape)
+            np.testing.assert_allclose(
+                ours.numpy(), theirs, rtol=tolerance, atol=tolerance * abs(theirs).max()
+            )
+        made = (x @ x.T if shape[0] < shape[1] else x.T @ x).numpy()
+        if max(shape) == 2000:
+            np.testing.assert_array_equal(made, made.T)
+
+
+def test_pieces_of_a_gram_matrix_are_added() -> None:
+    with it.init("cpu"):
+        x = it.zeros((300, 2000))
+        it.compute(x)
+        assert "4 tasks  (300, 300)           1×1 tile" in (x @ x.T).explain()
+        assert "1×1 tile" not in (x @ (x + 1).T).explain()

@@ -82,9 +82,38 @@ def _product(xp: Any, x: Any, y: Any, out: Any) -> None:
     elif x.dtype.kind in "fc" and out.size * x.shape[-1] > SMALL_PRODUCT:
         import torch
 
-        _torch_product(torch, torch_view(x), torch_view(y), torch_view(out))
+        if x.ndim == 2 and x.dtype == out.dtype and _is_turned(x, y):
+            _gram(torch, torch_view(x), torch_view(out))
+        else:
+            _torch_product(torch, torch_view(x), torch_view(y), torch_view(out))
     else:
         np.matmul(x, y, out=out)
+
+
+def _is_turned(x: Any, y: Any) -> bool:
+    """Whether y is the transpose of x, in the same memory."""
+    if x.shape != y.shape[::-1] or x.strides != y.strides[::-1]:
+        return False
+    return bool(x.__array_interface__["data"] == y.__array_interface__["data"])
+
+
+SHORT_GRAM = 128
+"""Rows whose products with each other are computed whole, both halves of them."""
+
+
+def _gram(torch: Any, x: Any, out: Any) -> None:
+    """out = x @ x.T: what lies below the diagonal is copied from above it."""
+    n = x.shape[0]
+    if n <= SHORT_GRAM:
+        torch.matmul(x, x.T, out=out)
+        upper = torch.ones((n, n), dtype=torch.bool).triu()
+        out.copy_(torch.where(upper, out, out.T))
+        return
+    half = n // 2
+    torch.matmul(x[:half], x[half:].T, out=out[:half, half:])
+    out[half:, :half] = out[:half, half:].T
+    _gram(torch, x[:half], out[:half, :half])
+    _gram(torch, x[half:], out[half:, half:])
 
 
 def _factors(xp: Any, x: Any, y: Any, dtype: np.dtype[Any]) -> tuple[Any, Any]:

@@ -167,7 +167,9 @@ def cov(
 def _scatter_of(xp: Any, x: Any, weight: Any, degrees: Any) -> Any:
     """The sums of products of centred rows, divided by the degrees of freedom."""
     x = x - xp.average(x, 1, weight, keepdims=True)
-    other = xp.conjugate(x if weight is None else x * weight)
+    other = x if weight is None else x * weight
+    if x.dtype.kind == "c":
+        other = xp.conjugate(other)
     real = np.empty(0, x.dtype).real.dtype
     scale = xp.divide(1.0, xp.asarray(degrees, dtype=np.float64)).astype(real)
     return xp.squeeze(xp.matmul(x, other.T) * scale)

@@ -357,6 +357,9 @@ def cut_contraction(
     free = [label for label in range(len(lengths)) if label not in space.uncut]
     kept = [label for label in free if label not in space.contracted]
     if mesh.is_one_memory and not space.uncut:
+        steps = steps_of_gram(space, limit, mesh) if not tile_elements else None
+        if steps:
+            return tuple(cut_evenly(n, k) for n, k in zip(space.sizes, steps, strict=True))
         steps = steps_as_it_lies(space, by_size[0], tile_elements or limit, mesh)
         if steps and all(prod(steps[label] for label in v) <= limit for v in volumes):
             return tuple(cut_evenly(n, max(k, 1)) for n, k in zip(space.sizes, steps, strict=True))
@@ -376,6 +379,40 @@ def cut_contraction(
         n_pieces = -(-size // lengths[label]) or 1
         cuts.append(borders or cut_evenly(size, max(-(-size // n_pieces), 1)))
     return tuple(cuts)
+
+
+LARGEST_GRAM = 1 << 20
+"""Elements of x @ x.T up to which its pieces are added, not put together."""
+
+
+def steps_of_gram(space: Space, limit: int, mesh: Mesh) -> list[int] | None:
+    """Piece lengths of x @ x.T: cut along the sum only, a piece needs half of its products.
+
+    None for any other contraction, and where the result is too large to be made several times.
+    """
+    if len(space.reads) != 2 or len(space.sizes) != 3 or len(space.contracted) != 1:
+        return None
+    x, y = space.reads
+    (inner,) = space.contracted
+    n, depth = prod(n for c, n in enumerate(space.sizes) if c != inner), space.sizes[inner]
+    if not 0 < n <= LARGEST_GRAM or x.operand.value != y.operand.value or x.shape != y.shape[::-1]:
+        return None
+    for axis, label in enumerate(x.labels):
+        if (label == inner) != (y.labels[1 - axis] == inner) or _walked(x, axis) != _walked(
+            y, 1 - axis
+        ):
+            return None
+    pieces = max(_n_parts(mesh), -(-max(prod(x.shape), 1) // limit))
+    step = -(-depth // pieces)
+    if step * step < n or prod(x.shape) <= LEAF_ELEMENTS[mesh.kind]:
+        return None
+    return [step if label == inner else size for label, size in enumerate(space.sizes)]
+
+
+def _walked(read: Read, axis: int) -> Any:
+    """Where an axis of an operand walks in its base, and from where."""
+    access = read.operand.access
+    return (axis, 0, 1) if access is None else access.axes[axis]
 
 
 def steps_as_it_lies(space: Space, lead: Read, limit: int, mesh: Mesh) -> list[int] | None:
