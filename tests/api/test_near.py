@@ -155,3 +155,18 @@ def test_a_tensor_that_two_threads_give_a_cell_has_one() -> None:
     assert near.settle(tensor) is near.settle(tensor)
     tensor[0] = 7.0
     assert tensor.tolist() == [7.0, 2.0, 3.0]
+
+
+def test_a_scalar_has_no_views() -> None:
+    for xp in (np, it):
+        x = xp.asarray(np.arange(5.0))
+        total, element = x.sum(), x[2]
+        for scalar in (total, element):
+            for index in (None, (None,), (Ellipsis, None), (None, None)):
+                seen = scalar[index]
+                seen[...] = 7.0
+                assert seen.shape == (1,) * (2 if index == (None, None) else 1)
+        assert (float(total), float(element)) == (10.0, 2.0)
+        array = xp.asarray(4.0)
+        array[None][0] = 1.0  # an array of no axes has
+        assert float(array) == 1.0

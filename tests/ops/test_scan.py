@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.ops.programs import Cut, check_cases, ops_of
 
+import infinitensor as it
 from infinitensor.dtypes import NUMPYS
 
 STEPS = [1, 2, 7, 1000]
@@ -70,3 +71,23 @@ def test_nan_and_infinity_run_on() -> None:
 def test_bad_arguments_raise_at_the_call(name: str, args: Any, error: Any, text: str) -> None:
     with pytest.raises(error, match=text):
         Cut().run(name, args, {})
+
+
+@pytest.mark.parametrize("tile", [0, 7])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+def test_a_running_product_keeps_its_zeros_and_infinities_whatever_follows(
+    dtype: Any, tile: int
+) -> None:
+    large = np.finfo(dtype).max / 2
+    rng = np.random.default_rng(3)
+    n = 300_000 if not tile else 60
+    lines = rng.choice([large, 1 / large, 1.0, 3.0], (3, n)).astype(dtype)
+    lines[0, 0], lines[1, n // 2] = 0, 0
+    before = (it.config.small_elements, it.config.tile_elements)
+    try:
+        it.config.small_elements, it.config.tile_elements = (0, 7) if tile else before
+        with it.init("cpu*3" if tile else "cpu"), np.errstate(all="ignore"):
+            for line in lines:
+                np.testing.assert_array_equal(it.cumprod(it.asarray(line)).numpy(), line.cumprod())
+    finally:
+        it.config.small_elements, it.config.tile_elements = before

@@ -377,6 +377,12 @@ def is_element(index: Any, ndim: int) -> bool:
     return type(index) is tuple and len(index) == ndim and _INTEGERS.issuperset(map(type, index))
 
 
+def _has_axes(index: Any) -> bool:
+    """Whether an index names axes: integers and slices."""
+    items = index if type(index) is tuple else (index,)
+    return not items or not all(item is None or item is Ellipsis for item in items)
+
+
 def got(tensor: Tensor, index: Any) -> Tensor | None:
     """`tensor[index]` for integers and slices: a view, or a value (an integer for every axis)."""
     limit = config.small_elements
@@ -388,6 +394,8 @@ def got(tensor: Tensor, index: Any) -> Tensor | None:
     if values is None:
         return _element(tensor, index)
     if type(values) is not _ndarray:
+        if tensor._owner is not None and not _has_axes(index):
+            return at_hand(tensor._owner, np.array(values)[index].copy())  # a scalar has no views
         values = _array(tensor, values)
     found = values[index]
     if type(found) is not _ndarray:

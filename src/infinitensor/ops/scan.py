@@ -289,12 +289,16 @@ def _scan(xp: Any, name: str, a: Any, axis: int | None, dtype: Any, word: str) -
     wide=True,
 )
 def _accumulate(xp: Any, a: Any, axis: int, word: str, dtype: np.dtype[Any]) -> Any:
-    """The running `word` along an axis; one whose order matters along an axis that is not cut."""
+    """The running `word` along an axis; one whose order matters along an axis that is not cut.
+
+    That of floating-point products does: a block may overflow by itself that follows a zero.
+    """
     n = a.shape[axis]
+    is_ordered = word not in REORDERABLE or (word == "multiply" and dtype.kind in "fcV")
     block = xp.block(n)
     if FOUR * SHORT <= block < n:
         block //= FOUR
-    if n < 2 * block or word not in REORDERABLE:
+    if n < 2 * block or is_ordered:
         return xp._scan_axis(a, axis, word, dtype)
     totals = xp._scan_totals(a, axis, word, dtype, block)
     carry = xp._accumulate(totals, axis, word, dtype)
@@ -333,7 +337,8 @@ def cumsum(xp: Any, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
 def cumprod(xp: Any, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     """The running product along an axis, or of the flattened array.
 
-    One pass where the axis has less than two blocks, else two. The same blocks give the same bits.
+    Integers: one pass where the axis has less than two blocks, else two. Others: an axis is not
+    cut, as the order of products matters where they overflow.
 
     >>> import infinitensor as it
     >>> it.cumprod(it.arange(1, 5)).numpy().tolist()
