@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 import threading
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from tests.storage.boxes import arrays, boxes, memory, slices, whole
 
 from infinitensor.dtypes import bfloat16
-from infinitensor.storage import NpyFile, NpyWriter, Part, npy, runs
+from infinitensor.storage import NpyFile, NpyWriter, Part, is_memory, npy, runs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,6 +134,34 @@ def test_narrow_box_holds_a_span_beside_the_memory(tmp_path: Path) -> None:
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak_bytes < 1.1 * runs.SPAN_BYTES
+
+
+def n_cached_pages(path: Path) -> int:
+    """Pages of a file that are in memory."""
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as pages:
+        held = np.frombuffer(pages, np.uint8)
+        found = np.zeros(-(-held.size // mmap.PAGESIZE), np.uint8)
+        address = ctypes.c_void_p(held.ctypes.data)
+        call = ctypes.CDLL(None, use_errno=True).mincore
+        assert call(address, ctypes.c_size_t(held.size), ctypes.c_void_p(found.ctypes.data)) == 0
+        del held
+    return int((found & 1).sum())
+
+
+def test_pass_over_a_large_file_leaves_no_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_memory(tmp_path):
+        pytest.skip("here files are memory")
+    monkeypatch.setattr(npy, "KEPT_BYTES", 1 << 20)
+    np.save(tmp_path / "x.npy", np.zeros((512, 4096)))
+    with open(tmp_path / "x.npy", "rb") as saved:
+        os.fsync(saved.fileno())  # what is not yet written cannot go
+    file = NpyFile(tmp_path / "x.npy")
+    out = np.empty((64, 4096))
+    for lo in range(0, 512, 64):
+        Part(file)[lo : lo + 64].read_into(out)
+    assert n_cached_pages(tmp_path / "x.npy") < 1000  # of 4097
 
 
 # --- what is not there, or no longer ----------------------------------------------------------

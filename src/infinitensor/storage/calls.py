@@ -6,6 +6,7 @@ fail. With no hook a call costs one dictionary look-up more.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 
@@ -13,8 +14,8 @@ from infinitensor import events
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What the system says where there is no more room."""
-MOST_BYTES = 1 << 30
-"""Of one call; Linux takes a little less than 2 GiB."""
+MOST_BYTES = 256 << 20
+"""Of one call: Ctrl-C waits for it."""
 
 
 def told(call: str, path: str, offset: int = 0, n_bytes: int = 0) -> None:
@@ -53,6 +54,16 @@ def write_at(file: int, path: str, offset: int, values: memoryview) -> None:
         piece = values[n_written : n_written + MOST_BYTES]
         told("write", path, offset + n_written, len(piece))
         n_written += os.pwrite(file, piece, offset + n_written)
+
+
+def reserve(file: int, path: str, offset: int, n_bytes: int) -> None:
+    """Make a file longer; a disk without room for it says so now, if it can tell."""
+    call = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
+    if call is not None and call(file, 0, ctypes.c_int64(offset), ctypes.c_int64(n_bytes)) == 0:
+        return
+    if call is not None and ctypes.get_errno() in FULL:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), path)
+    os.ftruncate(file, offset + n_bytes)
 
 
 def sync(file: int, path: str) -> None:

@@ -15,13 +15,22 @@ from infinitensor.dtypes import as_dtype
 from infinitensor.errors import gib
 from infinitensor.ir.region import Box, box_size
 from infinitensor.storage import header
-from infinitensor.storage.calls import open_file, read_at, sync, write_at
+from infinitensor.storage.calls import open_file, read_at, reserve, sync, write_at
 from infinitensor.storage.runs import gather, scatter, steps_of
 from infinitensor.storage.stored import checked
+from infinitensor.storage.strided import read_runs
 from infinitensor.storage.temporary import discard, new_file, put_file
 
 KEPT_BYTES = 64 << 20
-"""The pages of a larger file are given back once they are read: a pass over it fills no memory."""
+"""The pages of a larger file are given back once they are read: a pass over it fills no memory.
+
+Those of a box with gaps stay, until the system needs them: the boxes beside it lie in them too.
+"""
+FOLIO_BYTES = 2 << 20
+"""The system keeps pages together up to this size, and gives them back together."""
+AHEAD_RUNS = 256
+AHEAD_BYTES = 16 << 20
+"""Of runs that lie apart, how many the system is told of before they are read."""
 
 
 class NpyFile:
@@ -73,15 +82,27 @@ class NpyFile:
             box, out = box[::-1], out.transpose()
         first = sum(lo * step for (lo, _), step in zip(box, self._steps, strict=True))
         self._unchanged()
-        gather(self._fetch, self._header.offset + first, self._steps, self._header.kind, out)
+        start = self._header.offset + first
+        gather(self._fetch, start, self._steps, self._header.kind, out, self._fetch_runs)
         self._unchanged()
+        if self._forgets and out.size:
+            last = sum((hi - 1) * step for (_, hi), step in zip(box, self._steps, strict=True))
+            if last - first + self.dtype.itemsize == out.nbytes:
+                before = min(start, FOLIO_BYTES)  # pages that the block before this one shared
+                n_bytes = before + out.nbytes
+                os.posix_fadvise(self._file, start - before, n_bytes, os.POSIX_FADV_DONTNEED)
 
     def _fetch(self, offset: int, into: memoryview) -> None:
         n_read = read_at(self._file, self.path, offset, into)
         if n_read < len(into):
             raise changed(self.path, f"wanted {len(into)} bytes at {offset}, got {n_read}")
-        if self._forgets:
-            os.posix_fadvise(self._file, offset, n_read, os.POSIX_FADV_DONTNEED)
+
+    def _fetch_runs(self, offset: int, step: int, out: np.ndarray[Any, Any]) -> bool:
+        window = max(min(AHEAD_RUNS, AHEAD_BYTES // out[0].nbytes), 1)
+        n_read = read_runs(self._file, self.path, offset, step, window, out)
+        if n_read is not None and n_read < len(out):
+            raise changed(self.path, f"wanted {len(out)} runs at {offset}, got {n_read}")
+        return n_read is not None
 
     def _unchanged(self) -> None:
         found = os.fstat(self._file)
@@ -131,7 +152,9 @@ class NpyWriter:
         self._discard = weakref.finalize(self, discard, self._made, self._file, os.getpid())
         try:
             write_at(self._file, self._made, 0, memoryview(head))
-            os.ftruncate(self._file, self._offset + self._n_missing * self.dtype.itemsize)
+            if self._n_missing:  # its blocks at once: a disk without room says so now
+                n_bytes = self._n_missing * self.dtype.itemsize
+                reserve(self._file, self._made, self._offset, n_bytes)
         except BaseException:
             self.abort()
             raise

@@ -19,6 +19,9 @@ Fetch: TypeAlias = Callable[[int, memoryview], None]
 Store: TypeAlias = Callable[[int, memoryview], None]
 """Writes the memory's bytes at an offset."""
 
+FetchRuns: TypeAlias = Callable[[int, int, Array], bool]
+"""Fills each `out[i]` with the run at an offset + i * step, or says that it does not."""
+
 SPAN_BYTES = 1 << 20
 """The buffer of a thread."""
 RUN_BYTES = 64 << 10
@@ -68,7 +71,14 @@ def _span_bytes(shape: Sequence[int], steps: Sequence[int], n_bytes: int) -> int
     return sum((n - 1) * step for n, step in zip(shape, steps, strict=True)) + n_bytes
 
 
-def gather(fetch: Fetch, offset: int, steps: tuple[int, ...], kind: Any, out: Array) -> None:
+def gather(
+    fetch: Fetch,
+    offset: int,
+    steps: tuple[int, ...],
+    kind: Any,
+    out: Array,
+    fetch_runs: FetchRuns | None = None,
+) -> None:
     """Fill `out` with values of dtype `kind` that lie `steps` bytes apart, from `offset` on."""
     if not out.size:
         return
@@ -76,7 +86,7 @@ def gather(fetch: Fetch, offset: int, steps: tuple[int, ...], kind: Any, out: Ar
         steps, out = steps[1:], out[0, ...]
     n_bytes = kind.itemsize
     span = _span_bytes(out.shape, steps, n_bytes)
-    if span == out.size * n_bytes and out.dtype == kind and out.flags.c_contiguous:
+    if span == out.size * n_bytes and _is_straight(out, kind):
         fetch(offset, bytes_of(out))
         return
     if not out.ndim or (span <= SPAN_BYTES and _is_one_read(out, steps, kind)):
@@ -84,28 +94,31 @@ def gather(fetch: Fetch, offset: int, steps: tuple[int, ...], kind: Any, out: Ar
         fetch(offset, held.data)
         out[...] = np.ndarray(out.shape, kind, held.data, 0, steps)
         return
-    together = _n_together(out, steps, kind)
+    inner = _span_bytes(out.shape[1:], steps[1:], n_bytes)
+    one_by_one = inner > SPAN_BYTES or not _is_one_read(out, steps, kind)
+    straight = inner == out[0].nbytes and _is_straight(out[0, ...], kind)
+    if one_by_one and straight and fetch_runs and fetch_runs(offset, steps[0], out):
+        return
+    together = 1 if one_by_one else max((SPAN_BYTES - inner) // steps[0] + 1, 1)
     for start in range(0, out.shape[0], together):
-        gather(fetch, offset + start * steps[0], steps, kind, out[start : start + together])
+        part = out[start : start + together]
+        gather(fetch, offset + start * steps[0], steps, kind, part, fetch_runs)
+
+
+def _is_straight(out: Array, kind: Any) -> bool:
+    """Whether bytes of a file are the bytes of this memory."""
+    return out.dtype == kind and out.flags.c_contiguous
 
 
 def _is_one_read(out: Array, steps: tuple[int, ...], kind: Any) -> bool:
     """Whether every gap is small, and no run long enough to be read straight into `out`."""
     while out.ndim:
         inner = _span_bytes(out.shape[1:], steps[1:], kind.itemsize)
-        straight = inner >= RUN_BYTES and out.dtype == kind and out[0, ...].flags.c_contiguous
+        straight = inner >= RUN_BYTES and _is_straight(out[0, ...], kind)
         if out.shape[0] > 1 and (steps[0] - inner > GAP_BYTES or (steps[0] > inner and straight)):
             return False
         out, steps = out[0, ...], steps[1:]
     return True
-
-
-def _n_together(out: Array, steps: tuple[int, ...], kind: Any) -> int:
-    """How many indices of the first axis are read at once."""
-    inner = _span_bytes(out.shape[1:], steps[1:], kind.itemsize)
-    if inner > SPAN_BYTES or not _is_one_read(out, steps, kind):
-        return 1
-    return max((SPAN_BYTES - inner) // steps[0] + 1, 1)
 
 
 def scatter(store: Store, offset: int, steps: tuple[int, ...], kind: Any, values: Array) -> None:
