@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 from math import prod
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -295,6 +296,7 @@ def _locked(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
 
     locked.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    locked.quick = quick  # type: ignore[attr-defined]
     return locked
 
 
@@ -792,10 +794,13 @@ def _index_checked(function: Callable[..., Any]) -> Callable[..., Any]:
 def _numpys_first(
     function: Callable[..., Any], like: Callable[..., Any], fits: Callable[..., bool] | None
 ) -> Callable[..., Any]:
-    """The function; NumPy's on small tensors."""
+    """The function; NumPy's on small tensors, and a call known before without its options."""
+    quick: Quick | None = getattr(function, "quick", None)
 
     def first(*args: Any, **kwargs: Any) -> Any:
         made = near.called(like, fits, args, kwargs)
+        if made is None and quick is not None:
+            made = quick.made(args, kwargs)
         return function(*args, **kwargs) if made is None else made
 
     return _named_as(function, first)
@@ -953,6 +958,9 @@ def _inplace(name: str, short: str) -> Callable[..., Any]:
 
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    if isinstance(function, FunctionType):
+        return function  # it binds by itself
+
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         return function(self, *args, **kwargs)
 

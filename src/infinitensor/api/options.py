@@ -110,6 +110,7 @@ def with_options(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     called.__signature__ = public  # type: ignore[attr-defined]
     for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
         setattr(called, attribute, getattr(function, attribute))
+    called.quick = getattr(function, "quick", None)  # type: ignore[attr-defined]
     return called
 
 
