@@ -146,3 +146,16 @@ def test_few_places_of_a_large_tensor_are_written_by_masks_and_indices_at_once(
         b[[2, 5, 5], 1:3] = 4.0
     assert np.array_equal(x.numpy(), a)
     assert it.stats()["evaluations"] == 1
+
+
+def test_shapes_that_come_round_again_are_planned_no_more_than_before(session: Any) -> None:
+    a = values()
+    for _ in range(3):
+        x, y = it.asarray(a), a.copy()
+        for k in range(1, 5):
+            x += 0.5
+            x = x[x < 2 - 0.1 * k]
+            y += 0.5
+            y = y[y < 2 - 0.1 * k]
+        np.testing.assert_array_equal(x.numpy(), y)
+    assert misses() == 0

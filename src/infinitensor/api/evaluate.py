@@ -13,7 +13,7 @@ import numpy as np
 
 from infinitensor import events
 from infinitensor.api.rule import cached_rule
-from infinitensor.api.unplanned import AtOnce, is_little
+from infinitensor.api.unplanned import AtOnce, is_little, is_restless
 from infinitensor.api.version import Node, Version
 from infinitensor.api.walk import waiting_nodes, walk
 from infinitensor.api.window import Hulls, part_of, shifted
@@ -351,7 +351,7 @@ def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
     trace: Trace | None = session.traces.get(key)
     if trace is None or not bound.fits(trace.prepared.program):
         bound.detail()
-        if session.is_new(bound.key) and is_little(bound):
+        if (session.is_new(bound.key) or is_restless(bound.nodes)) and is_little(bound):
             _run_at_once(session, bound)
             return
         trace = traced(bound)

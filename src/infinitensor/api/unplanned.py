@@ -71,7 +71,7 @@ def _elements(node: Node, shapes: Shapes) -> int:
 
 def _rounds_alike(op: Op, call: Call, shapes: Shapes) -> bool:
     """Whether a plan would leave the call in one piece, or its pieces do not show."""
-    if op.kind in UNROUNDED:
+    if op.kind in UNROUNDED or op.name == "_copy":
         return True
     volumes = [prod(shape) for shape in shapes] + [spec.n_elements for spec in call.outs]
     if op.kind == "contraction":
@@ -96,6 +96,17 @@ def _note_places(nodes: Sequence[Node]) -> None:
         if _calls_at.get(key) != calls:
             _places[key] = _places.get(key, 0) + 1
             _calls_at[key] = calls
+
+
+def is_restless(nodes: Sequence[Node]) -> bool:
+    """Whether all calls of a program are made at hasty places.
+
+    No plan of it is worth its making then, though the same shapes may come round again.
+    """
+    return bool(_places) and all(
+        _places.get(node.site.key(), 0) > 1 and _elements(node, node.shapes) <= MEDIUM
+        for node in nodes
+    )
 
 
 def is_hasty(session: Session, n_elements: int, site: Site | None = None) -> bool:
