@@ -63,15 +63,36 @@ def read_direct(file: int, path: str, offset: int, into: memoryview) -> int:
     return n_read
 
 
-def write_direct(file: int, path: str, offset: int, values: memoryview) -> None:
-    """As `write_at`, for an offset at a page border; the last page is filled with zeros."""
-    held = np.frombuffer(values, np.uint8)
-    n_written = _n_straight(held)
-    write_at(file, path, offset, values[:n_written])
-    while n_written < held.size:
-        n = min(held.size - n_written, BOUNCE_BYTES)
-        piece = _bounced()[: padded(n)]
-        piece[:n] = held[n_written : n_written + n]
-        piece[n:] = 0
-        write_at(file, path, offset + n_written, piece.data)
-        n_written += n
+class DirectWriter:
+    """Writes a file from its start, in pieces of any length; `close` fills the last page."""
+
+    def __init__(self, file: int, path: str) -> None:
+        self._file = file
+        self._path = path
+        self._offset = 0
+        self._n_held = 0
+
+    def write(self, piece: memoryview) -> None:
+        """The next bytes."""
+        values = np.frombuffer(piece, np.uint8)
+        at = 0 if self._n_held else _n_straight(values)
+        write_at(self._file, self._path, self._offset, piece[:at])
+        self._offset += at
+        while at < values.size:
+            n = min(values.size - at, BOUNCE_BYTES - self._n_held)
+            _bounced()[self._n_held : self._n_held + n] = values[at : at + n]
+            self._n_held += n
+            at += n
+            if self._n_held == BOUNCE_BYTES:
+                self._flush()
+
+    def close(self) -> None:
+        """Write what is held, and zeros to the end of its page."""
+        _bounced()[self._n_held : padded(self._n_held)] = 0
+        self._flush()
+
+    def _flush(self) -> None:
+        n = padded(self._n_held)
+        write_at(self._file, self._path, self._offset, _bounced()[:n].data)
+        self._offset += n
+        self._n_held = 0

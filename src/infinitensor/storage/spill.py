@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from infinitensor.errors import SessionClosedError, SpillSpaceError
 from infinitensor.storage.calls import FULL, write_at
-from infinitensor.storage.direct import padded, write_direct
+from infinitensor.storage.direct import DirectWriter, padded
 from infinitensor.storage.folder import ProcessFolder, default_folder, is_memory, remove_stale
 from infinitensor.storage.runs import scatter, steps_of
 from infinitensor.storage.tile import Spilled, Sums, goes_direct
@@ -166,20 +166,12 @@ class Spill:
     def _write_to(self, parent: str, values: np.ndarray[Any, Any]) -> Spilled:
         folder, old = self._place(parent, values.nbytes)
         self.sweep(self._most_bytes - self._used_bytes)
-        straight = values.flags.c_contiguous and goes_direct(folder, values.nbytes)
+        direct = goes_direct(folder, values.nbytes)
         name = f"{next(self._names):x}" if old is None else old
-        path, sums = os.path.join(folder.path, name), Sums()
-        write = write_direct if straight else write_at
-
-        def store(offset: int, piece: memoryview) -> None:
-            sums.add(piece)
-            write(file, path, offset, piece)
-
         try:
-            file = folder.create(name, straight) if old is None else folder.open(name, straight)
+            file = folder.create(name, direct) if old is None else folder.open(name, direct)
             try:
-                steps = steps_of(values.shape, values.itemsize)
-                scatter(store, 0, steps, values.dtype, values)
+                sums = _written(file, os.path.join(folder.path, name), values, direct)
             finally:
                 os.close(file)
         except BaseException as error:
@@ -187,7 +179,7 @@ class Spill:
             if isinstance(error, FileNotFoundError):  # somebody removed the folder: make another
                 self._made.pop(parent, None)
             raise
-        tile = Spilled(folder, name, values, sums.whole(), self._count_read)
+        tile = Spilled(folder, name, values, sums, self._count_read)
         assert self._sweeper is not None
         tile.when_gone(_gone, folder, name, tile.n_bytes, self._freed, self._sweeper, self._owner)
         return tile
@@ -210,6 +202,25 @@ class Spill:
     def _count_read(self, n_bytes: int) -> None:
         with self._lock:
             self.read_bytes += n_bytes
+
+
+def _written(
+    file: int, path: str, values: np.ndarray[Any, Any], direct: bool
+) -> np.ndarray[Any, Any]:
+    """Write the values in C order; the checksums of their blocks."""
+    sums, writer = Sums(), DirectWriter(file, path)
+
+    def store(offset: int, piece: memoryview) -> None:
+        sums.add(piece)
+        if direct:
+            writer.write(piece)
+        else:
+            write_at(file, path, offset, piece)
+
+    scatter(store, 0, steps_of(values.shape, values.itemsize), values.dtype, values)
+    if direct:
+        writer.close()
+    return sums.whole()
 
 
 def _gone(
