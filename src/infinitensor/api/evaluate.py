@@ -21,7 +21,6 @@ from infinitensor.config import config
 from infinitensor.errors import MemoryBudgetError
 from infinitensor.ir.graph import Graph, Leaf, Operand
 from infinitensor.ir.graph import Node as GraphNode
-from infinitensor.ir.layout import HOST
 from infinitensor.ir.op import Spec
 from infinitensor.ir.region import box_shape
 from infinitensor.partition import canonical_layout
@@ -99,7 +98,7 @@ class Bound:
         """Versions of which only a window is written: all of their tiles."""
         self.kept = self._kept(walked.needed)
         self.donated = [
-            is_free and not self.spares_leaves and not _lies_on_host(leaf)
+            is_free and not self.spares_leaves and not _lies_below(leaf)
             for leaf, is_free in zip(self.leaves, walked.is_free, strict=True)
         ]
         self.used_up = {id(v) for v, is_ in zip(self.leaves, self.donated, strict=True) if is_}
@@ -303,8 +302,9 @@ class Bound:
         return prepare(graph, mesh, config.tile_elements, self.budgets())
 
 
-def _lies_on_host(version: Version) -> bool:
-    return version.table is not None and HOST in version.table.layout.owners
+def _lies_below(version: Version) -> bool:
+    """Whether some of it is on the host or in a file, where no task writes."""
+    return version.table is not None and min(version.table.layout.owners) < 0
 
 
 def stored_table(session: Session, version: Version) -> TileTable:

@@ -15,7 +15,7 @@ from infinitensor.api.tensor import Tensor, fresh, from_values
 from infinitensor.api.version import Version
 from infinitensor.dtypes import as_dtype, bfloat16
 from infinitensor.runtime import TileTable
-from infinitensor.storage import NpyFile, Part
+from infinitensor.storage import Part, open_stored
 
 
 def _read(values: np.ndarray) -> Tensor:
@@ -78,12 +78,15 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False) -> Any:
     return _read(found) if isinstance(found, np.ndarray) else Archive(found)
 
 
-def open(path: Any, *, dtype: Any = None) -> Tensor:
+def open(path: Any, *, key: Any = None, dtype: Any = None, format: Any = None) -> Tensor:
     """A tensor over an array in a file, which is read when and where it is needed: lazy.
 
     The file may be larger than every memory here: what an evaluation touches of it is read tile by
     tile while others are computed, and let go of. It must not change while the tensor is used (that
     it did is an error). Writing to the tensor never writes to the file.
+
+    `format` is "npy" or "zarr"; left out, a folder or a path that ends in .zarr is a Zarr array.
+    `key` names an array in a Zarr group.
 
     >>> import infinitensor as it, tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "x.npy")
@@ -93,7 +96,7 @@ def open(path: Any, *, dtype: Any = None) -> Tensor:
     ((2, 3), 15.0)
     """
     session = current_session()
-    stored = NpyFile(path)
+    stored = open_stored(path, format, key)
     version = Version(session, stored.shape, stored.dtype)
     with session.guard():
         session.check_open()

@@ -336,7 +336,7 @@ class Run:
                 buffers[slot] = buffer
         places = [buffer.block.data_ptr() for buffer in buffers if buffer is not None]
         for table in self.leaves:
-            if HOST in table.layout.owners:
+            if min(table.layout.owners) < 0:
                 return None
             places += [values.data_ptr() for values in table.arrays]
         return tuple(places), repr(self.scalars)  # 0.0 and -0.0 are equal, but not the same
