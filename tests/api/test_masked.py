@@ -209,6 +209,17 @@ def test_none_selected_writes_nothing(mode: str) -> None:
     same(program, *arrays(mode))
 
 
+def test_selections_of_nothing_and_by_one_truth_value_are_numpys(mode: str) -> None:
+    a, b = arrays(mode)
+    x, y = it.asarray(a), it.asarray(b)
+    nothing = [x[:0][x[:0] > 0], x[x[0, 0] > 9], x[it.asarray(True)], x[x > 0], x[:0][x[:0] > 0]]
+    wanted = [a[:0][a[:0] > 0], a[a[0, 0] > 9], a[np.asarray(True)], a[a > 0], a[:0][a[:0] > 0]]
+    for ours, theirs in zip(nothing, wanted, strict=True):
+        assert ours.shape == theirs.shape
+        np.testing.assert_array_equal(ours.numpy(), theirs)
+    np.testing.assert_array_equal((y[x > 0] * x[x > 0]).numpy(), b[a > 0] * a[a > 0])
+
+
 def test_values_that_do_not_fit_raise_numpys_error(mode: str) -> None:
     x = it.asarray(arrays(mode)[0])
     with pytest.raises(ValueError, match="shape mismatch"):

@@ -71,7 +71,7 @@ def select(tensor: Tensor, mask: Any) -> Tensor:
         if recorded is not None:
             _made_by[version] = recorded
         _last.clear()
-    if made._owner is None and made._version.node is not None:
+    if made._owner is None and is_selection(made._version):
         _last.append(weakref.ref(made._version))
     return made  # type: ignore[no-any-return]
 
