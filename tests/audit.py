@@ -75,12 +75,11 @@ class Audit:
     def run_end(self, run: Run) -> None:
         """The peak was planned, the lanes are empty."""
         self.n_runs += 1
-        beside = bytes_by_ledger(run._spare)  # lost tiles were made again: beside the plan
         planned = planned_bytes(run.program)
         for k, (ledger, (peak_before, others)) in enumerate(
             zip(run.ledgers, self._at_start.pop(id(run)), strict=True)
         ):
-            measured = ledger.peak_bytes - others - beside[ledger]
+            measured = ledger.peak_bytes - others - run.beside_bytes[k]
             ledger.peak_bytes = max(ledger.peak_bytes, peak_before)
             promise(
                 measured <= run.program.peak_bytes[k]

@@ -40,7 +40,18 @@ class MemoryBudgetError(InfiniTensorError, MemoryError):
 
 
 class DeviceOutOfMemoryError(InfiniTensorError, MemoryError):
-    """A device refused an allocation that the budget allowed."""
+    """A device refused an allocation that the budget allowed.
+
+    By then other tensors were evicted, and smaller tiles were tried where nothing was used up.
+    `op` and `tile` say for what; what was made stays made, and the next compute goes on from there.
+    """
+
+    op = ""
+    tile = -1
+
+    def __init__(self, message: str, n_bytes: int = 0) -> None:
+        self.n_bytes = n_bytes
+        super().__init__(message)
 
 
 class TaskError(InfiniTensorError):

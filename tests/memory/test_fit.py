@@ -140,3 +140,18 @@ def test_tensors_not_read_for_long_make_room_for_new_ones() -> None:
         for k, tensor in enumerate(kept):
             assert float(tensor.sum()) == (k + 0.5) * 5000
         assert it.stats()["bytes_evicted"] >= 2 * 40_000
+
+
+def test_a_result_of_one_tile_that_was_evicted_is_an_array_of_numbers() -> None:
+    with strict("cpu", 500, 60_000, DISK) as session:
+        x = it.asarray(np.ones((20, 20))) + 1
+        it.compute(x)
+        session.make_room(1 << 20, ())
+        found = [it.concat([x * k]).numpy() for k in range(3)]
+        tensors = [it.full((20, 20), float(k)) + x for k in range(30)]
+        it.compute(*tensors)
+        assert any(tensor._version.table.layout.owners[0] < 0 for tensor in tensors)  # type: ignore[union-attr]
+        for k, tensor in enumerate(tensors):
+            assert tensor.numpy().dtype == np.float64
+            np.testing.assert_array_equal(tensor.numpy(), np.full((20, 20), k + 2.0))
+    np.testing.assert_array_equal(found[2], np.full((20, 20), 4.0))

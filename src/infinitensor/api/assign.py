@@ -145,9 +145,9 @@ def _into(session: Session, values: Any, layout: Layout) -> Version:
         if lacking > 0 and has_tiers(engine.mesh):
             session.make_room(lacking, ())
         if need > engine.available_bytes(device):
-            if sum(needs) <= engine.mesh.disk_bytes - engine.tiers.spilled_bytes:
+            if sum(needs) <= engine.tiers.left_bytes:
                 session.counts["bytes_evicted"] += sum(needs)
-                session.keep(version, engine.store_below(values, layout))
+                session.keep(version, engine.store_below(values, layout), "asarray")
                 return version
             raise MemoryBudgetError(
                 "asarray",
@@ -158,7 +158,8 @@ def _into(session: Session, values: Any, layout: Layout) -> Version:
                 "let go of tensors that are no longer needed, use more devices, or give "
                 "it.init(memory=...) more",
             )
-    session.keep(version, engine.store(values, layout))
+    table = session.with_room(lambda: engine.store(values, layout))
+    session.keep(version, table, "asarray")
     return version
 
 

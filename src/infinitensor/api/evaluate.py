@@ -18,7 +18,7 @@ from infinitensor.api.version import Node, Version
 from infinitensor.api.walk import waiting_nodes, walk
 from infinitensor.api.window import Hulls, part_of, shifted
 from infinitensor.config import config
-from infinitensor.errors import MemoryBudgetError
+from infinitensor.errors import DeviceOutOfMemoryError, MemoryBudgetError
 from infinitensor.ir.graph import Graph, Leaf, Operand
 from infinitensor.ir.graph import Node as GraphNode
 from infinitensor.ir.op import Spec
@@ -299,7 +299,14 @@ class Bound:
         if self.session.make_room(lacking, self.leaves):
             with contextlib.suppress(MemoryBudgetError):
                 return prepare(graph, mesh, config.tile_elements, self.budgets(), evicts=False)
-        return prepare(graph, mesh, config.tile_elements, self.budgets())
+        try:
+            return prepare(graph, mesh, config.tile_elements, self.budgets())
+        except MemoryBudgetError as misfit:
+            if not self.session.make_room(misfit.need_bytes - misfit.limit_bytes, ()):
+                raise
+        # what it reads lies in files now; nothing here holds the memory that it had
+        self.__dict__ = Bound(self.session, self.roots, self.peek).detail().__dict__
+        return self._planned()
 
 
 def _lies_below(version: Version) -> bool:
@@ -316,8 +323,9 @@ def stored_table(session: Session, version: Version) -> TileTable:
     at_home = version.host.size <= FEW_ON_HOST  # or it would be copied at every use
     if (kind == "cuda" and not at_home) or (config.small_elements == 0 and kind != "null"):
         layout = canonical_layout(version.shape, session.engine.mesh, config.tile_elements)
-        table = session.engine.store(version.host, layout)
-        session.keep(version, table)
+        host = version.host
+        table = session.with_room(lambda: session.engine.store(host, layout))
+        session.keep(version, table, "asarray")
         return table
     return TileTable.of_host(version.host)
 
@@ -356,7 +364,7 @@ def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
             return
         trace = traced(bound)
         if not bound.is_windowed:
-            session.remember(key, trace)
+            session.remember(bound.trace_key(), trace)
     else:
         session.traces.move_to_end(key)
         session.counts["plan_hits"] += 1
@@ -368,9 +376,40 @@ def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
             version.table = version.host = None
     kept = {number: weakref.ref(version) for number, version in bound.kept.items()}
     leaves = [weakref.ref(v) for v in bound.leaves] if trace.prepared.program.cached else []
-    _finish(session, Stopped(run, kept, trace.inline, bound.whole, leaves), bound.nodes)
+    stopped = Stopped(run, kept, trace.inline, bound.whole, leaves)
+    try:
+        _finish(session, stopped, bound.nodes)
+    except DeviceOutOfMemoryError:
+        # what is used up cannot be read again: then the run goes on when it is asked for again
+        if any(bound.donated) or not _run_in_less(session, stopped, waiting, peek):
+            raise
     counts["eager_fallbacks"] += trace.n_eager
     counts["whole_ops"] += trace.n_whole
+
+
+def _run_in_less(
+    session: Session, stopped: Stopped, waiting: Sequence[Version], peek: bool
+) -> bool:
+    """Plan again for what the devices gave, and run that; False if that is too little."""
+    ledgers = session.engine.ledgers
+    budgets = [ledger.budget_bytes for ledger in ledgers]
+    given = [ledger.used_bytes for ledger in ledgers]
+    if stopped.run is None or not any(map(int.__lt__, given, budgets)):
+        return False
+    stopped.run.release()
+    stopped.run = None
+    try:
+        for ledger, n_bytes in zip(ledgers, given, strict=True):
+            ledger.budget_bytes = n_bytes
+        _run(session, [version for version in waiting if version.node is not None], peek)
+    except MemoryBudgetError:
+        return False
+    finally:
+        for ledger, n_bytes in zip(ledgers, budgets, strict=True):
+            ledger.budget_bytes = n_bytes
+        session.plans.clear()  # those made here are for less memory than there is
+        session.traces.clear()
+    return True
 
 
 def traced(bound: Bound) -> Trace:
@@ -410,7 +449,11 @@ def _finish(session: Session, stopped: Stopped, nodes: Sequence[Node] = ()) -> N
     before, moved = run.n_done, run.moved_bytes
     progress = config.progress if session.progress is None else session.progress
     try:
-        session.engine.finish(run, stopped.inline, progress, resumed=not nodes)
+        try:
+            session.engine.finish(run, stopped.inline, progress, resumed=not nodes)
+        except DeviceOutOfMemoryError as refused:
+            session.make_room(refused.n_bytes, [v for v in session.kept() if v.table in run.leaves])
+            session.engine.finish(run, stopped.inline, progress, resumed=True)
     except BaseException:
         session.was_stopped = True
         for node in nodes:

@@ -100,7 +100,7 @@ def open(path: Any, *, key: Any = None, dtype: Any = None, format: Any = None) -
     version = Version(session, stored.shape, stored.dtype)
     with session.guard():
         session.check_open()
-        session.keep(version, TileTable.of_file(Part(stored)))
+        session.keep(version, TileTable.of_file(Part(stored)), "open")
     tensor = fresh(session, version)
     return tensor if dtype is None else tensor.astype(as_dtype(dtype))
 

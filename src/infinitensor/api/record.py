@@ -105,7 +105,7 @@ def record(session: Session, op: Op, call: Call, operands: Sequence[Any]) -> lis
         if _is_at_hand(operands) and runs_at_once(
             session, op, call, [np.shape(o) for o in operands], site
         ):
-            return _at_once(session, op, call, operands)
+            return _at_once(session, op, call, operands, site)
         readable = [_readable(session, o) if isinstance(o, Ref) else o for o in operands]
         return wait(session, op, call, *_read(readable), site)
 
@@ -114,7 +114,9 @@ def _is_at_hand(operands: Sequence[Any]) -> bool:
     return all(o.version.host is not None for o in operands if isinstance(o, Ref))
 
 
-def _at_once(session: Session, op: Op, call: Call, operands: Sequence[Any]) -> list[Version]:
+def _at_once(
+    session: Session, op: Op, call: Call, operands: Sequence[Any], site: Site
+) -> list[Version]:
     """The values of a call now, in memory of the ledger."""
     session.counts["small_calls"] += 1
     tables = [blank(session, spec.shape, spec.dtype) for spec in call.outs]
@@ -124,7 +126,7 @@ def _at_once(session: Session, op: Op, call: Call, operands: Sequence[Any]) -> l
     versions = [Version(session, spec.shape, spec.dtype) for spec in call.outs]
     for version, table in zip(versions, tables, strict=True):
         if table.n_bytes:
-            session.keep(version, table)
+            session.keep(version, table, op.name, site)
         else:
             version.host = table.whole
     return versions

@@ -8,25 +8,26 @@ import weakref
 from collections import OrderedDict, deque
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from infinitensor.api.partners import greet
-from infinitensor.api.version import Version
+from infinitensor.api.version import Version, user_site
 from infinitensor.config import config
 from infinitensor.engines import Room, open_engine
-from infinitensor.errors import InfiniTensorError, SessionClosedError
+from infinitensor.errors import DeviceOutOfMemoryError, InfiniTensorError, SessionClosedError
 from infinitensor.events import lane
 from infinitensor.ir import mesh
 from infinitensor.native import missed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
     from infinitensor.api.version import Node
     from infinitensor.engines import LocalEngine
     from infinitensor.runtime import TileTable
 
+Made = TypeVar("Made")
 COUNTS = (
     "bytes_loaded",
     "bytes_evicted",
@@ -149,11 +150,22 @@ class Session:
                     node.inputs = ()
                 node = None  # else the last of each round would live on until the next
 
-    def keep(self, version: Version, table: TileTable) -> None:
-        """Store a version in tiles; they go when it dies or the session ends."""
+    def keep(self, version: Version, table: TileTable, op: str = "", site: Any = None) -> None:
+        """Store a version in tiles; they go when it dies or the session ends.
+
+        The op and the line are those of its node, if it has one.
+        """
+        node = version.node
+        table.made = (op, site or user_site()) if node is None else (node.op.name, node.site)
+        table.used_at = self.seq
         version.table = table
         version.host = table.whole
         self.stored.add(weakref.ref(version, self.stored.discard))
+
+    def kept(self) -> list[Version]:
+        """The versions that are stored in tiles."""
+        found = [ref() for ref in self.stored]
+        return [version for version in found if version is not None]
 
     def make_room(self, n_bytes: int, spared: Sequence[Version]) -> bool:
         """Evict stored tensors, those read longest ago first; whether there were any.
@@ -161,12 +173,10 @@ class Session:
         Goes on until that many bytes more are free on some device.
         """
         spare = {id(version) for version in spared}
-        versions = [ref() for ref in self.stored]
         cold = [
             version
-            for version in versions
-            if version is not None
-            and version.table is not None
+            for version in self.kept()
+            if version.table is not None
             and not version.exported
             and id(version) not in spare
             and version.table.n_bytes
@@ -177,12 +187,22 @@ class Session:
             if freed >= n_bytes:
                 break
             assert version.table is not None
+            if not version.table.below and version.table.n_bytes > self.engine.tiers.left_bytes:
+                continue
             freed += max(version.table.device_bytes().values(), default=0)
             if not version.table.below:
                 self.counts["bytes_evicted"] += version.table.n_bytes
             version.table = self.engine.evict(version.table)
             version.host = version.opened = None
         return freed > 0
+
+    def with_room(self, make: Callable[[], Made]) -> Made:
+        """What `make` makes; where a device has no memory for it, tensors are evicted first."""
+        try:
+            return make()
+        except DeviceOutOfMemoryError as refused:
+            self.make_room(refused.n_bytes, ())
+        return make()
 
     def is_new(self, key: Any) -> bool:
         """Whether a program has not come before, as far as is remembered; from now on it has."""

@@ -135,7 +135,7 @@ def blank(session: Session, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Til
     if prod(shape) <= config.small_elements:
         return TileTable.of_host(np.empty(shape, dtype))
     layout = canonical_layout(shape, session.engine.mesh, config.tile_elements)
-    return session.engine.blank(layout, shape, dtype)
+    return session.with_room(lambda: session.engine.blank(layout, shape, dtype))
 
 
 class AtOnce:

@@ -111,7 +111,9 @@ def part_of(table: TileTable, window: Box) -> TileTable:
     if table.whole is not None:
         whole = table.whole[tuple(slice(lo, hi) for lo, hi in window)]
     layout = Layout(cuts, tuple(alike))
-    return TileTable(layout, table.dtype, buffers, arrays, partly=True, whole=whole)
+    part = TileTable(layout, table.dtype, buffers, arrays, partly=True, whole=whole)
+    part.made = table.made
+    return part
 
 
 def _cut_out(array: Any, tile: Box, window: Box) -> Any:

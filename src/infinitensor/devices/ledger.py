@@ -91,7 +91,8 @@ class Ledger:
                 raise DeviceOutOfMemoryError(
                     f"{self.device.name} has no {gib(n_bytes)} left although the budget of "
                     f"{gib(self.budget_bytes)} allows it ({gib(self.used_bytes)} in use); "
-                    "something else uses this memory: give a smaller memory= to it.init"
+                    "something else uses this memory: give a smaller memory= to it.init",
+                    n_bytes,
                 ) from error
 
     def give(self, block: Any, n_bytes: int, exported: bool = False) -> None:
@@ -103,6 +104,8 @@ class Ledger:
             self._used_bytes -= n_bytes
             self.resting_bytes += n_bytes
             self._resting.setdefault(n_bytes, []).append(block)
+            if self._used_bytes + self.resting_bytes > self.budget_bytes:
+                self.trim()
 
     def trim(self) -> None:
         """Return the slabs at rest to the device."""

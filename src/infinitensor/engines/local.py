@@ -161,7 +161,9 @@ class LocalEngine:
                 array = self.tiers.spill(self.devices[owner].to_host(array))
             arrays.append(array)
         layout = Layout(table.layout.cuts, (DISK,))
-        return TileTable(layout, table.dtype, [None] * len(arrays), arrays)
+        evicted = TileTable(layout, table.dtype, [None] * len(arrays), arrays)
+        evicted.made = table.made
+        return evicted
 
     def available_bytes(self, device: int) -> int:
         """Budget of a device that nothing holds."""

@@ -55,6 +55,11 @@ class LocalTiers:
         """Bytes of files now."""
         return self._spill.used_bytes
 
+    @property
+    def left_bytes(self) -> int:
+        """Bytes that may still be written to files."""
+        return self.disk_bytes - self._spill.used_bytes
+
     def close(self) -> None:
         """Remove every file."""
         self._spill.close()

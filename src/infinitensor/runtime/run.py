@@ -18,7 +18,7 @@ import numpy as np
 
 from infinitensor import events
 from infinitensor.devices import copy_into
-from infinitensor.errors import CorruptTileError, LostTileError
+from infinitensor.errors import CorruptTileError, DeviceOutOfMemoryError, LostTileError
 from infinitensor.events import lane
 from infinitensor.ir.layout import DISK, HOST, Layout
 from infinitensor.ir.region import box_size, overlap, relative
@@ -140,6 +140,8 @@ class Run:
         self.moved_bytes = 0
         self.loaded_bytes = self.evicted_bytes = self.read_bytes = 0
         self.rebuilt = 0
+        self.beside_bytes = [0] * len(devices)
+        """Taken of each device, in all, to make lost tiles again: no part of the plan."""
         self.started_at = clock()
         self.failure: BaseException | None = None
         self.stopping = False
@@ -152,6 +154,8 @@ class Run:
         self.directory = Directory(graph.n_tiles, len(program.slot_bytes))
         self._spare: list[Buffer] = []
         self._pieces: dict[int, tuple[Buffer, Any]] = {}
+        self._written_by: dict[int, int] = {}
+        """The last task that wrote into a tile in place."""
         self._wholes: dict[int, Any] = {}
         """By its first tile: the array that the tiles of a value are parts of."""
         self._heaps: tuple[list[int], ...] = ([], [], [])
@@ -443,7 +447,10 @@ class Run:
             lane.in_task = False
             lane.check = None  # it would hold this run
         if family.updates:
-            self.directory.written(step.outs[0].tile)
+            tile = step.outs[0].tile
+            for each in (tile, self.program.origins.get(tile, tile)):
+                self.directory.written(each)
+                self._written_by[each] = task
         if family.lane != COMPUTE:
             self._count_move(step)
         for tile in self.program.drops.get(task, ()):
@@ -477,8 +484,9 @@ class Run:
         tile = int(self.program.origins.get(step.outs[0].tile, -1))
         if tile < 0:
             return False
+        spare: list[Buffer] = []
         try:
-            values = self._made_again(tile, {})
+            values = self._made_again(tile, {}, spare)
         except LostTileError:
             return False
         copy_into(out, values)
@@ -505,12 +513,32 @@ class Run:
 
     def explain_failure(self, error: BaseException, family: Family, i: int) -> None:
         """Add where it happened to an error, once."""
+        if family.lane in (LOAD, EVICT):
+            if isinstance(error, CorruptTileError):
+                self._name_leaf(error, self.steps[family.first + i])
+            family, i = self._maker(family, i)
+        if isinstance(error, DeviceOutOfMemoryError):
+            error.op, error.tile = family.op, i
         notes = getattr(error, "__notes__", ())
         if not any("infinitensor: in" in note for note in notes):
             where = "" if family.site is None else f", recorded at {family.site}"
             boxes = [self.steps.box_of(int(writes[i])) for writes in family.writes[:1]]
             region = f" for region {boxes[0]}" if boxes else ""
             error.add_note(f"infinitensor: in {family.op!r}, tile {i}{region}{where}")
+
+    def _maker(self, family: Family, i: int) -> tuple[Family, int]:
+        """The task that made what an eviction or a load copies, if one did."""
+        tile = int((family.writes[0] if family.lane == LOAD else family.reads[0].tiles)[i])
+        producer = int(self.program.producers[self.program.origins.get(tile, tile)])
+        return self.steps.family_of(producer) if producer >= 0 else (family, i)
+
+    def _name_leaf(self, error: CorruptTileError, step: Step) -> None:
+        """Say whose values are lost, where it is a tensor that was stored before."""
+        made = step.outs[0].tile
+        tile = step.many[0] if step.many else self.program.origins.get(made, made)
+        leaf = self.steps.tiles_of(tile).leaf
+        if leaf >= 0:
+            self.leaves[leaf].name_in(error)
 
     def _count_move(self, step: Step) -> None:
         lane = step.family.lane
@@ -650,7 +678,7 @@ class Run:
         with self._lock:
             self.directory.found(tile)
             self.rebuilt += 1
-        values = self._made_again(tile, {})
+        values = self._made_again(tile, {}, self._spare)
         out = self.steps.out(tile)
         if out.tiles.whole:  # others read it as a part of its piece
             part = self._part(out)
@@ -658,7 +686,7 @@ class Run:
             values = part
         self.directory.enter(tile, -1, values)
 
-    def _made_again(self, tile: int, made: dict[int, Any]) -> Any:
+    def _made_again(self, tile: int, made: dict[int, Any], spare: list[Buffer]) -> Any:
         """The values of a tile, in memory of their own if its slot holds something else by now."""
         if tile in made:
             return made[tile]
@@ -679,20 +707,38 @@ class Run:
                 "again: it was written to in place, and what was written over is gone"
             )
         made[tile] = None
-        ins = self._inputs(step, lambda source: self._made_again(source, made))
-        outs = [self._private(out) for out in step.outs]
-        with self.devices[step.device].running():
-            family.run(ins, outs, step.i)
+        if family.lane == EVICT:  # a copy below that is gone, of a tile
+            made[tile] = self._made_again(self._sources(step)[0], made, spare)
+            return made[tile]
+        ins = self._inputs(step, lambda source: self._as_read(source, step, made, spare))
+        outs = [self._private(out, spare) for out in step.outs]
+        try:
+            with self.devices[step.device].running():
+                family.run(ins, outs, step.i)
+        except CorruptTileError:
+            if tile not in self.program.origins:
+                raise
+            outs[0] = self._made_again(self.program.origins[tile], made, spare)
         for out, values in zip(step.outs, outs, strict=True):
             made[out.tile] = values
         return made[tile]
 
-    def _private(self, out: Out) -> Any:
+    def _as_read(self, source: int, step: Step, made: dict[int, Any], spare: list[Buffer]) -> Any:
+        """A source of a task as the task saw it; what was written into it since is not that."""
+        if self._written_by.get(source, -1) > step.task:
+            raise LostTileError(
+                f"a tile of {step.family.op!r} (recorded at {step.family.site}) cannot be made "
+                "again: what it was made from was written to in place since"
+            )
+        return self._made_again(source, made, spare)
+
+    def _private(self, out: Out, spare: list[Buffer]) -> Any:
         """Memory for a tile beside the slots; it counts in the ledger while it is held."""
-        buffer = self.ledgers[out.device].take(
-            int(slab_bytes(prod(out.shape) * out.dtype.itemsize))
-        )
-        self._spare.append(buffer)
+        n_bytes = int(slab_bytes(prod(out.shape) * out.dtype.itemsize))
+        buffer = self.ledgers[out.device].take(n_bytes)
+        with self._lock:
+            self.beside_bytes[out.device] += n_bytes
+        spare.append(buffer)
         return self.devices[out.device].array(buffer.block, out.shape, out.dtype)
 
     # results
@@ -775,8 +821,8 @@ class Run:
             alike = owners[:1] if len(set(owners)) == 1 else owners
             layout = Layout(layout.cuts, tuple(alike))
         whole = self._wholes.get(first)
-        if whole is None and len(arrays) == 1 and self.devices[0].kind == "cpu":
-            whole = arrays[0] if len(self.devices) == 1 else None
+        if whole is None and len(self.devices) == 1 and isinstance(arrays[0], np.ndarray):
+            whole = arrays[0] if len(arrays) == 1 else None
         return TileTable(layout, tiles.dtype, buffers, arrays, whole=whole)
 
     def release(self) -> None:

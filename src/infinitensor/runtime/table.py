@@ -9,6 +9,7 @@ import numpy as np
 
 from infinitensor.devices import copy_into
 from infinitensor.dtypes import dtype_of
+from infinitensor.errors import CorruptTileError
 from infinitensor.ir.layout import DISK, HOST, Layout, single
 from infinitensor.ir.region import box_shape, box_size, overlap, relative, tiles_over
 from infinitensor.ir.slab import slab_bytes
@@ -35,6 +36,7 @@ class TileTable:
         "dtype",
         "in_reach",
         "layout",
+        "made",
         "partly",
         "used_at",
         "whole",
@@ -57,6 +59,8 @@ class TileTable:
         self.whole = whole
         self.below: list[Any] = []
         """Of tiles that were read from files, where they can be read again: they can be dropped."""
+        self.made: tuple[str, Any] = ("", "")
+        """The op that made it, and the user's line."""
         self.used_at = 0
         """When it was last read: what was read long ago is evicted first."""
         self._device_bytes: dict[int, int] | None = None
@@ -138,6 +142,7 @@ class TileTable:
         alike = owners[:1] if len(set(owners)) == 1 else owners
         table = TileTable(Layout(cuts, tuple(alike)), self.dtype, buffers, arrays)
         table.below = below
+        table.made = self.made
         return table
 
     def read(self, box: Box, devices: Sequence[Device]) -> np.ndarray:
@@ -154,8 +159,17 @@ class TileTable:
             if owner >= 0:
                 array = devices[owner].to_host(array)
             spot: Any = (..., *relative(common, box))  # an array, even of one element
-            copy_into(out[spot], array[relative(common, tile)])
+            try:
+                copy_into(out[spot], array[relative(common, tile)])
+            except CorruptTileError as error:
+                self.name_in(error)
+                raise
         return out
+
+    def name_in(self, error: CorruptTileError) -> None:
+        """Say in an error whose values are lost."""
+        op, site = self.made
+        error.add_note(f"infinitensor: it is of what {op!r} made at {site}; that is not kept")
 
     def device_bytes(self) -> dict[int, int]:
         """Bytes that its tiles take in the ledger of each device."""
