@@ -192,7 +192,7 @@ def test_a_folder_that_is_taken_away_while_tiles_are_written_is_made_anew(tmp_pa
 
     with it.init("cpu", memory=TIGHT, disk="64MiB", spill_dir=str(tmp_path)):
         asked = program(it.asarray(VALUES))
-        with on_files(take_away), pytest.raises(it.SpillSpaceError, match="No such file"):
+        with on_files(take_away):
             it.compute(*asked)
         assert gone
         assert_same(values_of(asked), wanted)

@@ -97,11 +97,12 @@ class ProcessFolder:
     def _takes_direct(self) -> bool:
         """Whether files here are read and written past the page cache, by trying it."""
         page = aligned(PAGE_BYTES)
+        path = os.path.join(self.path, "probe")
         try:
             file = self.create("probe", direct=True)
             try:
-                write_at(file, self.path, 0, page.data)
-                return read_at(file, self.path, 0, page.data) == PAGE_BYTES
+                write_at(file, path, 0, page.data)
+                return read_at(file, path, 0, page.data) == PAGE_BYTES
             finally:
                 os.close(file)
         except OSError as error:

@@ -9,6 +9,7 @@ tile was freed.
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import threading
@@ -157,8 +158,8 @@ class Spill:
                     return self._write_to(parent, values)
                 except OSError as error:
                     why = f"{parent}: {error.strerror or error}"
-                    is_full = error.errno in FULL
-                if not (is_full and self.sweep()):
+                    is_full, is_gone = error.errno in FULL, error.errno == errno.ENOENT
+                if not (is_gone or (is_full and self.sweep())):
                     break
             failed.append(why)
         raise SpillSpaceError(parent, values.nbytes, _free_bytes(parent), "; ".join(failed))
