@@ -228,6 +228,18 @@ def test_values_that_do_not_fit_raise_numpys_error(mode: str) -> None:
         x[x > 0] = x * 2
 
 
+def test_other_counts_need_no_other_plan() -> None:
+    with it.init("cpu"):
+        x, y = map(it.asarray, arrays("default"))
+        for step in range(6):
+            if step == 3:
+                it.stats(reset=True)
+            mask = x < 2 - 0.3 * step
+            x[mask] = x[mask] ** 2 + y[mask]
+        assert it.stats()["plan_misses"] == 0
+        assert it.stats()["small_calls"] == 0
+
+
 def test_one_mask_is_counted_once(mode: str) -> None:
     x, y = map(it.asarray, arrays(mode))
     it.stats(reset=True)

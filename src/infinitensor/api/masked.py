@@ -185,12 +185,20 @@ def _may_spread(node: Node) -> bool:
     return node.op.kind == "elementwise" and not raises
 
 
+Shape = tuple[int, ...]
+
+
+def _call(op: Op, of: Call, shape: Shape, shapes: tuple[Shape, ...]) -> Call:
+    """The same call over other shapes: one object, however many were selected."""
+    return _call_over(op.name, of.params, of.loop, of.outs[0].dtype, shape, shapes)
+
+
 @lru_cache(maxsize=4096)
-def _call(op: str, of: Call, shape: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]) -> Call:
-    """The same call of an op over other shapes; one object for equal ones."""
-    specs = [Spec(given, dtype) for given, dtype in zip(shapes, of.loop, strict=True)]
-    outs = tuple(Spec(shape, spec.dtype) for spec in of.outs)
-    return Call(broadcast_form(specs, shape), outs, of.params, of.loop)
+def _call_over(
+    op: str, params: Any, loop: tuple[Any, ...], dtype: Any, shape: Shape, shapes: tuple[Shape, ...]
+) -> Call:
+    specs = [Spec(given, kind) for given, kind in zip(shapes, loop, strict=True)]
+    return Call(broadcast_form(specs, shape), (Spec(shape, dtype),), params, loop)
 
 
 def spread(tensor: Tensor, mask: Tensor, value: Tensor) -> tuple[Version, Version] | None:
@@ -238,7 +246,7 @@ def _recorded(session: Session, node: Node, shape: tuple[int, ...], whole: dict[
     if node.op.name == "_copy":
         return ins[0]
     shapes = tuple(x.shape if type(x) is Read else () for x in ins)
-    return _waits(session, node.op, _call(node.op.name, node.call, shape, shapes), ins, shape)
+    return _waits(session, node.op, _call(node.op, node.call, shape, shapes), ins, shape)
 
 
 def _waits(session: Session, op: Op, call: Call, ins: list[Any], shape: tuple[int, ...]) -> Read:

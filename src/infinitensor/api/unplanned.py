@@ -80,22 +80,23 @@ def _rounds_alike(op: Op, call: Call, shapes: Shapes) -> bool:
 
 
 _places: dict[Any, int] = {}
-"""How often calls of a place in the program ran without a plan, other ones than before."""
-_calls_at: dict[Any, list[int]] = {}
-"""Their last calls, by identity."""
+"""Places in the program whose calls ran without a plan: 1, and 1 more when there were others."""
+_calls_at: dict[Any, set[int]] = {}
+"""The calls of each op that ran there, by identity."""
 
 
 def _note_places(nodes: Sequence[Node]) -> None:
     if len(_places) > 65536:
         _places.clear()
         _calls_at.clear()
-    found: dict[Any, list[int]] = {}
+    found: dict[Any, set[int]] = {}
     for node in nodes:
-        found.setdefault(node.site.key(), []).append(id(node.call))
-    for key, calls in found.items():
-        if _calls_at.get(key) != calls:
-            _places[key] = _places.get(key, 0) + 1
-            _calls_at[key] = calls
+        found.setdefault((node.site.key(), node.op.name), set()).add(id(node.call))
+    for (place, op), calls in found.items():
+        known = _calls_at.setdefault((place, op), calls)
+        _places[place] = _places.get(place, 1) + (not calls <= known)
+        if len(known) < 64:
+            known |= calls
 
 
 def is_restless(nodes: Sequence[Node]) -> bool:
