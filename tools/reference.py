@@ -94,9 +94,12 @@ STATS = {
     "evaluations": "Evaluations that ran a plan.",
     "tiles_rebuilt": "Lost tiles that were made again.",
     "small_calls": "Calls on few elements that ran at once, on host values.",
-    "bytes_loaded": "0 in this version: nothing is spilled.",
-    "bytes_evicted": "0 in this version: nothing is spilled.",
-    "bytes_read": "Bytes that `load` and the like have read from files.",
+    "bytes_loaded": "Bytes that came to a device from a lower tier: spilled tiles, and what is "
+    "read of opened files.",
+    "bytes_evicted": "Bytes that left a device for a lower tier; what can be read or made again "
+    "leaves without being written, and is not counted.",
+    "bytes_read": "Bytes of the user's files that were read: by `load` and the like, and of "
+    "opened files each time (spilled tiles of stored tensors are among them).",
     "bytes_written": "Bytes of tensors that `save` and the like have written to files.",
     "eager_fallbacks": "Groups worth generating code for that ran step by step: no compiler, or a "
     "word or dtype that generated code does not do as NumPy does.",
@@ -280,7 +283,7 @@ def undocumented() -> list[str]:
     for name, member in tensor_members().items():
         if not first_sentence(member.__doc__):
             missing.append(f"Tensor.{name}")
-    for kind in (it.Csr, it.Session, it.Plan, it.Mesh, it.Config, it.ufunc):
+    for kind in (it.Csr, it.Session, it.Plan, it.Memory, it.Mesh, it.Config, it.ufunc):
         for name, member in public_members(kind).items():
             if not first_sentence(member.__doc__):
                 missing.append(f"{kind.__name__}.{name}")
@@ -364,9 +367,9 @@ def classes_section() -> list[str]:
         *table("member", "what it is"),
         *member_rows(it.Tensor, tensor_members()),
     ]
-    for kind in (it.Csr, it.Session, it.Plan, it.Mesh, it.ufunc):
+    for kind in (it.Csr, it.Session, it.Plan, it.Memory, it.Mesh, it.ufunc):
         lines += ["", f"## {kind.__name__}", "", first_sentence(kind.__doc__), ""]
-        if kind is it.Plan:
+        if kind in (it.Plan, it.Memory):
             names = ", ".join(f"`.{field.name}`" for field in dataclasses.fields(kind))
             lines += [f"Fields: {names}.", ""]
         if kind is it.ufunc:
@@ -381,7 +384,7 @@ def classes_section() -> list[str]:
 
 def session_section() -> list[str]:
     lines = ["## Sessions, plans, counts", "", *table("call", "what it gives")]
-    for name in ("init", "shutdown", "plan", "explain", "stats"):
+    for name in ("init", "shutdown", "plan", "explain", "memory", "stats"):
         function = getattr(it, name)
         lines.append(
             row(f"`{name}{plain(inspect.signature(function))}`", first_sentence(function.__doc__))

@@ -15,6 +15,7 @@ from infinitensor.api.explain import Plan, explain, plan
 from infinitensor.api.functions import MEMBERS as _MEMBERS
 from infinitensor.api.functions import PUBLIC as _PUBLIC
 from infinitensor.api.helpers import OBJECTS as _OBJECTS
+from infinitensor.api.memory import Memory, memory
 from infinitensor.api.random import MEMBERS as _RANDOM
 from infinitensor.api.session import Session, current_session, init, shutdown
 from infinitensor.api.standard import VERSION as _ARRAY_API
@@ -74,6 +75,7 @@ __all__ = [
     "InfiniTensorError",
     "LayoutError",
     "LostTileError",
+    "Memory",
     "MemoryBudgetError",
     "Mesh",
     "Plan",
@@ -87,6 +89,7 @@ __all__ = [
     "events",
     "explain",
     "init",
+    "memory",
     "plan",
     "shutdown",
     "stats",

@@ -72,6 +72,8 @@ from infinitensor.api.grids import ndindex as ndindex
 from infinitensor.api.grids import nditer as nditer
 from infinitensor.api.hosted import frompyfunc as frompyfunc
 from infinitensor.api.hosted import vectorize as vectorize
+from infinitensor.api.memory import Memory as Memory
+from infinitensor.api.memory import memory as memory
 from infinitensor.api.printing import array2string as array2string
 from infinitensor.api.printing import array_repr as array_repr
 from infinitensor.api.printing import array_str as array_str

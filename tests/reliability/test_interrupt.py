@@ -89,9 +89,9 @@ reply(children=children,
 class Interrupted:
     """The child that computes while we interrupt it."""
 
-    def __init__(self, temporary: Path) -> None:
+    def __init__(self, temporary: Path, script: str = SCRIPT) -> None:
         self.temporary = temporary
-        self.process = child.start(SCRIPT, TMPDIR=str(temporary))
+        self.process = child.start(script, TMPDIR=str(temporary))
         self.duration_s = 0.0
 
     def answer(self) -> dict[str, Any]:

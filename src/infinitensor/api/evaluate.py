@@ -18,6 +18,7 @@ from infinitensor.api.version import Node, Version
 from infinitensor.api.walk import waiting_nodes, walk
 from infinitensor.api.window import Hulls, part_of, shifted
 from infinitensor.config import config
+from infinitensor.engines.local import without_interrupts
 from infinitensor.errors import DeviceOutOfMemoryError, MemoryBudgetError
 from infinitensor.ir.graph import Graph, Leaf, Operand
 from infinitensor.ir.graph import Node as GraphNode
@@ -469,6 +470,15 @@ def _finish(session: Session, stopped: Stopped, nodes: Sequence[Node] = ()) -> N
         session.counts["bytes_evicted"] += run.evicted_bytes
         session.counts["bytes_read"] += run.read_bytes
         run.loaded_bytes = run.evicted_bytes = run.read_bytes = 0
+    if run.program.order is None:
+        _put_away(session, stopped, run)
+    else:  # files are removed by finalizers, and what is raised in one is lost
+        with without_interrupts():
+            _put_away(session, stopped, run)
+
+
+def _put_away(session: Session, stopped: Stopped, run: Run) -> None:
+    """Commit what a run has made, and let go of the rest."""
     for number, version in stopped.wanted():
         if number not in run.abandoned:
             commit(session, version, stopped.table(number))
