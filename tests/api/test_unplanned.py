@@ -159,3 +159,17 @@ def test_shapes_that_come_round_again_are_planned_no_more_than_before(session: A
             y = y[y < 2 - 0.1 * k]
         np.testing.assert_array_equal(x.numpy(), y)
     assert misses() == 0
+
+
+def test_a_loop_over_bins_of_several_sizes_makes_no_plans_for_them(session: Any) -> None:
+    a, bins = values(), np.random.default_rng(1).integers(0, 6, N) ** 2
+    x, where = it.asarray(a), it.asarray(bins)
+    for turn in range(3):
+        means, wanted = it.zeros(36), np.zeros(36)
+        for i in range(36):
+            if turn == 1 and i == 0:
+                it.stats(reset=True)
+            means[i] = x[where == i].sum()
+            wanted[i] = a[bins == i].sum()
+        np.testing.assert_allclose(means.numpy(), wanted, rtol=1e-12)
+    assert misses() <= 4

@@ -100,12 +100,13 @@ def _note_places(nodes: Sequence[Node]) -> None:
 
 
 def is_restless(nodes: Sequence[Node]) -> bool:
-    """Whether all calls of a program are made at hasty places.
+    """Whether all calls of a program are made at hasty places, but for writes of what they make.
 
     No plan of it is worth its making then, though the same shapes may come round again.
     """
     return bool(_places) and all(
-        _places.get(node.site.key(), 0) > 1 and _elements(node, node.shapes) <= MEDIUM
+        _elements(node, node.shapes) <= MEDIUM
+        and (node.op.kind == "update" or _places.get(node.site.key(), 0) > 1)
         for node in nodes
     )
 
