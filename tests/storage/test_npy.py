@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.storage.boxes import arrays, boxes, memory, slices, whole
 
 from infinitensor.dtypes import bfloat16
-from infinitensor.storage import NpyFile, NpyWriter, Part, is_memory, npy, runs
+from infinitensor.storage import NpyFile, NpyWriter, Part, is_memory, npy, runs, strided
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,6 +119,29 @@ def test_large_file_is_read_in_parts_by_many_threads(
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+@pytest.mark.parametrize("has_compiler", [True, False])
+def test_runs_that_lie_apart_are_read_with_and_without_c(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_compiler: bool
+) -> None:
+    if not has_compiler:
+        monkeypatch.setattr(strided, "_function", lambda: None)
+    values = np.random.default_rng(0).random((64, 8192))
+    np.save(tmp_path / "x.npy", values)
+    out = np.zeros((64, 300))
+    NpyFile(tmp_path / "x.npy").read(((0, 64), (5000, 5300)), out)
+    np.testing.assert_array_equal(out, values[:, 5000:5300])
+
+
+def test_runs_of_a_file_that_was_cut_short_are_an_error(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((64, 8192)))
+    file = NpyFile(tmp_path / "x.npy")
+    os.truncate(tmp_path / "x.npy", 1 << 20)
+    with pytest.raises(OSError, match="wanted 64 runs at 40128, got 15"):
+        file._fetch_runs(128 + 40_000, 65_536, np.zeros((64, 3200)))
+    with pytest.raises(OSError, match="changed after it was opened"):
+        file.read(((0, 64), (5000, 5300)), np.zeros((64, 300)))
 
 
 @pytest.mark.unaudited

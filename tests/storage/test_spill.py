@@ -508,9 +508,9 @@ def test_lock_is_not_kept_alive_by_a_forked_child(tmp_path: Path) -> None:
     spill = Spill([os.environ["WHERE"]])
     tile = spill.write(np.arange(3))
     if not os.fork():
+        print("ready", flush=True)
         sys.stdin.readline()
         os._exit(0)
-    print("ready", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
     """
     process = child.start(script, WHERE=str(tmp_path))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infinitensor import events
-from infinitensor.native import CompilerError, library
+from infinitensor.native import CompilerError, library, missed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,8 +40,11 @@ def read_runs(
 
     None: nothing was done, since there is no compiler or hooks want to see every read.
     """
-    function = None if "file" in events.hooks else _function()
+    if "file" in events.hooks:
+        return None
+    function = _function()
     if function is None:
+        missed[0] += 1
         return None
     memory, out_step = out.ctypes.data, out.strides[0]
     n_bytes = out[0].nbytes
