@@ -526,10 +526,12 @@ def test_lock_is_not_kept_alive_by_a_forked_child(tmp_path: Path) -> None:
 def test_closed_spill_takes_no_tile(tmp_path: Path) -> None:
     spill = Spill([tmp_path])
     spilled = spill.write(np.zeros(1 << 16))
-    n_threads = threading.active_count()
+    sweeper = spill._sweeper
+    assert sweeper is not None
+    assert sweeper._thread.is_alive()
     spill.close()
     spill.close()
-    assert threading.active_count() == n_threads - 1
+    assert not sweeper._thread.is_alive()
     with pytest.raises(SessionClosedError, match="closed"):
         spill.write(np.arange(3))
     with pytest.raises(CorruptTileError, match="No such file"):
