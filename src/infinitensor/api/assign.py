@@ -260,6 +260,8 @@ def _is_basic(item: Any) -> bool:
 @guarded
 def get(tensor: Tensor, index: Any) -> Tensor:
     """`tensor[index]`: a view for basic indices, a value for full integer ones, else a gather."""
+    if _is_tensor(index) and index.dtype == np.bool_ and index.ndim:
+        return masked.select(tensor, index)
     items = index if isinstance(index, tuple) else (index,)
     if all([type(item) is slice for item in items]) or all([_is_basic(item) for item in items]):
         seen = tensor._seen_as(views.basic(tensor._whole(), items))

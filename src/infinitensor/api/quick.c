@@ -23,7 +23,7 @@ static Slots tensor, version, cell, node, site, quick, known, config_slots;
 
 static PyObject *config, *unknown, *structure, *ours, *places, *lane, *generation, *no_views;
 static PyObject *slow, *slow_of_two, *empty, *no_options, *zero, *one, *package;
-static PyObject *n_closed, *n_dropped, *n_graveyard, *n_seq, *n_waiting, *n_cut, *n_tape, *n_lock,
+static PyObject *n_append, *n_closed, *n_dropped, *n_graveyard, *n_seq, *n_waiting, *n_cut, *n_tape, *n_lock,
     *n_acquire, *n_release, *n_generation, *n_in_task, *n_drain, *n_name;
 static long few, many, medium;
 
@@ -362,11 +362,14 @@ static PyObject *guarded(PyObject *self, PyObject *found, PyObject *session, PyO
     return made;
 }
 
-/* Whether an operand is more than what is computed at once. */
+/* Whether an operand is more than what is computed at once, or is not at hand. */
 static int has_large(PyObject *args, long limit) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
         PyObject *x = PyTuple_GET_ITEM(args, i);
         if (Py_TYPE(x) != tensor.type) continue;
+        PyObject *held = IS(AT(x, tensor, T_OWNER)) ? NULL : AT(x, tensor, T_CELL);
+        PyObject *of = IS(held) ? AT(held, cell, C_VERSION) : NULL;
+        if (of && AT(x, tensor, T_SEEN_OF) != of && !IS(AT(of, version, V_HOST))) return 1;
         PyObject *shape = AT(x, tensor, T_SHAPE);
         double n = 1;
         for (Py_ssize_t a = 0; a < PyTuple_GET_SIZE(shape); a++)
@@ -427,6 +430,30 @@ static PyObject *of_two(PyObject *module, PyObject *const *given, Py_ssize_t n) 
     return PyObject_Vectorcall(slow_of_two, given, n, NULL);
 }
 
+/* What `__del__` of versions and cells does: something is handed over to the session. */
+static void hand_over(PyObject *self, PyObject *session, PyObject *name, PyObject *what) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *list = session ? PyObject_GetAttr(session, name) : NULL;
+    PyObject *none = list ? PyObject_CallMethodOneArg(list, n_append, what) : NULL;
+    if (!none && PyErr_Occurred()) PyErr_WriteUnraisable(self);
+    Py_XDECREF(list), Py_XDECREF(none);
+    PyErr_Restore(type, value, trace);
+}
+
+static void version_gone(PyObject *self) {
+    PyObject *from = AT(self, version, V_NODE);
+    if (!IS(from)) return;
+    hand_over(self, AT(self, version, V_SESSION), n_graveyard, from);
+    put(self, &version, V_NODE, Py_None);
+}
+
+static void cell_gone(PyObject *self) {
+    PyObject *shown = AT(self, cell, C_VERSION);
+    if (shown && (IS(AT(shown, version, V_TABLE)) || !IS(AT(shown, version, V_HOST))))
+        hand_over(self, AT(self, cell, C_SESSION), n_dropped, shown);
+}
+
 static int replace(PyObject *module, PyObject *type, const char *name) {
     PyObject *function = PyObject_GetAttrString(module, name);
     PyObject *method = function ? PyInstanceMethod_New(function) : NULL; /* others do not bind */
@@ -470,6 +497,8 @@ static PyObject *install(PyObject *module, PyObject *args) {
         find(&config_slots, (PyObject *)Py_TYPE(config), of_config, N_CONFIG))
         return NULL;
     Py_INCREF(args); /* all of them stay */
+    version.type->tp_finalize = version_gone;
+    cell.type->tp_finalize = cell_gone;
     if (replace(module, types[5], "made") || replace(module, types[5], "of_two")) return NULL;
     Py_RETURN_NONE;
 }
@@ -489,7 +518,7 @@ PyMODINIT_FUNC PyInit_infinitensor_quick(void) {
     zero = PyLong_FromLong(0);
     one = PyLong_FromLong(1);
     struct { PyObject **name; const char *text; } names[] = {
-        {&n_closed, "closed"}, {&n_dropped, "dropped"}, {&n_graveyard, "graveyard"},
+        {&n_append, "append"}, {&n_closed, "closed"}, {&n_dropped, "dropped"}, {&n_graveyard, "graveyard"},
         {&n_seq, "seq"}, {&n_waiting, "waiting_bytes"}, {&n_cut, "cut_next"}, {&n_tape, "tape"},
         {&n_lock, "lock"}, {&n_acquire, "acquire"}, {&n_release, "release"},
         {&n_generation, "generation"}, {&n_in_task, "in_task"}, {&n_drain, "drain"},

@@ -400,8 +400,10 @@ class Tensor(Shown, TableMethods):
         found = near.got(self, index)
         if found is not None:
             return found
-        items = index if type(index) is tuple else (index,)
-        view = views.of_integers_and_slices(self._view or whole_view(self._shape), items)
+        view = None
+        if type(index) is not Tensor:
+            items = index if type(index) is tuple else (index,)
+            view = views.of_integers_and_slices(self._view or whole_view(self._shape), items)
         if view is None or not view.shape:
             return assign.get(self, index)
         return self._seen_as(view)

@@ -1,4 +1,4 @@
-"""Picking by a mask on a GPU in two passes: blocks are counted, then each writes its own part."""
+"""Picking by a mask on a GPU: blocks are counted, then each writes its own part."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from infinitensor.jit import Launch, Launches, has_triton
 
 BLOCK = 4096
 """Elements of a program."""
+COUNTS = 8192
+"""Counts that are added up at a time: by one program, for there are few."""
 
 _HEADER = "import triton\nimport triton.language as tl\n\n\n"
 _COUNT = (
@@ -18,23 +20,40 @@ def counted(mask, counts, n, BLOCK: tl.constexpr):
     pid = tl.program_id(0).to(tl.int64)
     at = pid * BLOCK + tl.arange(0, BLOCK)
     chosen = tl.load(mask + at, mask=at < n, other=0).to(tl.int32)
-    tl.store(counts + pid, tl.sum(chosen, 0))
+    tl.store(counts + pid, tl.sum(chosen, 0).to(tl.int64))
 
 
 run = counted
+"""
+)
+_ENDS = (
+    _HEADER
+    + """\
+@triton.jit
+def added(counts, total, n, BLOCK: tl.constexpr):
+    before = tl.zeros((), tl.int64)
+    for first in range(0, n, BLOCK):
+        at = first + tl.arange(0, BLOCK)
+        each = tl.load(counts + at, mask=at < n, other=0)
+        tl.store(counts + n + at, before + tl.cumsum(each, 0), mask=at < n)
+        before += tl.sum(each, 0)
+    tl.store(total, before)
+
+
+run = added
 """
 )
 _FILL = (
     _HEADER
     + """\
 @triton.jit
-def compacted(mask, x, ends, out, n, BLOCK: tl.constexpr):
+def compacted(mask, x, out, counts, n, BLOCK: tl.constexpr):
     pid = tl.program_id(0).to(tl.int64)
     at = pid * BLOCK + tl.arange(0, BLOCK)
     chosen = tl.load(mask + at, mask=at < n, other=0).to(tl.int32)
-    first = tl.load(ends + pid) - tl.sum(chosen, 0)
+    first = tl.load(counts + tl.cdiv(n, BLOCK) + pid) - tl.sum(chosen, 0)
     place = first + tl.cumsum(chosen, 0) - 1
-    tl.store(out + place, tl.load(x + at, mask=chosen != 0), mask=chosen != 0)
+    tl.store(out + place, tl.load(x + at, mask=at < n), mask=chosen != 0)
 
 
 run = compacted
@@ -42,32 +61,41 @@ run = compacted
 )
 
 
-def _launches(source: str) -> Launches:
+def _launches(source: str, block: int = 0) -> Launches:
+    """One program for each block of elements, or one that walks over blocks of a given size."""
+
     def make(shape: tuple[int, ...], tiles: Any) -> Launch:
-        return Launch(source, -(-shape[0] // BLOCK), shape, BLOCK=BLOCK)
+        n_programs = 1 if block else -(-shape[0] // BLOCK)
+        return Launch(source, n_programs, shape, n_warps=8 if block else 4, BLOCK=block or BLOCK)
 
     return Launches(make)
 
 
-_count, _fill = _launches(_COUNT), _launches(_FILL)
+_count, _added, _fill = _launches(_COUNT), _launches(_ENDS, COUNTS), _launches(_FILL)
 
 
-def count_true(mask: Any) -> Any:
-    """How many entries a mask has, left on the GPU: torch takes several times as long."""
+def count_into(mask: Any, out: Any) -> None:
+    """How many entries a mask has, into an integer on the GPU; torch takes several times longer."""
     import torch
 
-    if not (mask.is_cuda and mask.is_contiguous() and mask.numel() and has_triton()):
-        return torch.count_nonzero(mask)
-    return _counts(mask).sum()
+    if mask.is_cuda and mask.is_contiguous() and mask.numel() and has_triton():
+        _counted(mask, out)
+    else:
+        out[...] = torch.count_nonzero(mask)
 
 
-def _counts(mask: Any) -> Any:
-    """How many entries each block of a mask has."""
+def _counted(mask: Any, total: Any = None) -> Any:
+    """How many entries each block has, then where the part of each ends; how many there are goes
+    into `total`. (Scratch is always alike: launches are known by the other tiles.)"""
     import torch
 
     n = mask.numel()
-    counts = torch.empty(-(-n // BLOCK), dtype=torch.int32, device=mask.device)
-    _count.get((n,), (mask, counts))((mask, counts))
+    n_blocks = -(-n // BLOCK)
+    counts = torch.empty(2 * n_blocks, dtype=torch.int64, device=mask.device)
+    _count.get((n,), (mask,))((mask, counts))
+    alike = (mask,) if total is None else (mask, total)
+    target = counts if total is None else total  # the first of the counts is read by then
+    _added.get((n_blocks,), alike)((counts, target))
     return counts
 
 
@@ -80,8 +108,6 @@ def compact(x: Any, mask: Any, out: Any) -> bool:
     lies = x.is_contiguous() and mask.is_contiguous() and out.is_contiguous()
     if not (plain and lies and x.is_cuda and out.numel() and has_triton()):
         return False
-    n = x.numel()
-    ends = torch.cumsum(_counts(mask), 0)
-    tiles = (mask, x, ends, out)
-    _fill.get((n,), tiles)(tiles)
+    tiles = (mask, x, out)
+    _fill.get((x.numel(),), tiles)((*tiles, _counted(mask)))
     return True

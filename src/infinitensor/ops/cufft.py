@@ -26,6 +26,8 @@ def _library() -> Any:
 
 
 _plans: dict[Any, tuple[ctypes.c_int, int]] = {}
+_set: dict[int, tuple[int, int]] = {}
+"""By handle: the stream and the work space that a plan has been told to use."""
 
 
 def _plan(library: Any, device: int, kind: int, n: int, n_lines: int, n_out: int) -> Any:
@@ -39,6 +41,7 @@ def _plan(library: Any, device: int, kind: int, n: int, n_lines: int, n_out: int
             for handle, _ in _plans.values():
                 library.cufftDestroy(handle)
             _plans.clear()
+            _set.clear()
         handle, work, wide = ctypes.c_int(), ctypes.c_size_t(), ctypes.c_longlong
         failed = library.cufftCreate(ctypes.byref(handle))
         failed = failed or library.cufftSetAutoAllocation(handle, 0)
@@ -78,17 +81,21 @@ def transform_into(x: Any, out: Any, word: str, axis: int, n: int, norm: str) ->
             return False
         handle, n_bytes = found
         work = torch.empty(max(n_bytes, 1), dtype=torch.uint8, device=x.device)
-        pointers = [ctypes.c_void_p(t.data_ptr()) for t in (work, x, out)]
-        stream = ctypes.c_void_p(torch.cuda.current_stream(x.device).cuda_stream)
-        failed = library.cufftSetStream(handle, stream)
-        failed = failed or library.cufftSetWorkArea(handle, pointers[0])
+        uses = (torch._C._cuda_getCurrentRawStream(x.get_device()), work.data_ptr())
+        failed = 0
+        if _set.get(handle.value) != uses:
+            failed = library.cufftSetStream(handle, ctypes.c_void_p(uses[0]))
+            failed = failed or library.cufftSetWorkArea(handle, ctypes.c_void_p(uses[1]))
+            _set[handle.value] = uses
+        pointers = [ctypes.c_void_p(t.data_ptr()) for t in (x, out)]
         if kind in (C2C, Z2Z):
             run = library.cufftExecC2C if kind == C2C else library.cufftExecZ2Z
-            failed = failed or run(handle, *pointers[1:], INVERSE if word == "ifft" else FORWARD)
+            failed = failed or run(handle, *pointers, INVERSE if word == "ifft" else FORWARD)
         else:
             run = library.cufftExecR2C if kind == R2C else library.cufftExecD2Z
-            failed = failed or run(handle, *pointers[1:])
+            failed = failed or run(handle, *pointers)
     if failed:
+        _set.clear()
         return False
     scaled = {"ortho": n**-0.5, "backward": 1 / n if word == "ifft" else 1.0}
     scale = scaled.get(norm, 1.0 if word == "ifft" else 1 / n)

@@ -12,7 +12,7 @@ import numpy as np
 from infinitensor.dtypes import bool_, int64
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.bridge import as_signed
-from infinitensor.ops.compact import compact, count_true
+from infinitensor.ops.compact import compact, count_into
 from infinitensor.ops.gather import gather_form, is_empty
 from infinitensor.ops.loops import loop
 from infinitensor.ops.registry import op, program
@@ -174,9 +174,12 @@ def _counts_need(box: Box, specs: Sequence[Spec], *, block: int) -> tuple[Box | 
 
 def _counts_kernel(xp: Any, mask: Any, out: Any, at: At, block: int) -> None:
     if mask is not None:
-        count = xp.count_nonzero if xp is np else count_true
         for i in range(out.shape[0]):
-            out[i] = count(mask[i * block : (i + 1) * block])
+            part = mask if out.shape[0] == 1 else mask[i * block : (i + 1) * block]
+            if xp is np:
+                out[i] = np.count_nonzero(part)
+            else:
+                count_into(part, out[i])
 
 
 @op(

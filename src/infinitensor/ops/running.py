@@ -18,10 +18,10 @@ _TOTAL = (
     _HEADER
     + """\
 @triton.jit
-def totals(x, sums, n, ZERO: tl.constexpr, BLOCK: tl.constexpr):
+def totals(x, sums, n, BLOCK: tl.constexpr):
     pid = tl.program_id(0).to(tl.int64)
     at = pid * BLOCK + tl.arange(0, BLOCK)
-    tl.store(sums + pid, tl.sum(tl.load(x + at, mask=at < n, other=ZERO), 0))
+    tl.store(sums + pid, tl.sum(tl.load(x + at, mask=at < n, other=0), 0))
 
 
 run = totals
@@ -31,12 +31,12 @@ _SCAN = (
     _HEADER
     + """\
 @triton.jit
-def scanned(x, ends, out, n, ZERO: tl.constexpr, BLOCK: tl.constexpr):
+def scanned(x, out, ends, n, BLOCK: tl.constexpr):
     pid = tl.program_id(0).to(tl.int64)
     at = pid * BLOCK + tl.arange(0, BLOCK)
-    before = tl.load(ends + pid - 1, mask=pid > 0, other=ZERO)
-    line = tl.cumsum(tl.load(x + at, mask=at < n, other=ZERO), 0)
-    tl.store(out + at, before + line, mask=at < n)
+    before = tl.load(ends + pid - 1, mask=pid > 0, other=0)
+    line = tl.cumsum(tl.load(x + at, mask=at < n, other=0), 0)
+    tl.store(out + at, tl.where(pid > 0, before + line, line), mask=at < n)
 
 
 run = scanned
@@ -46,8 +46,7 @@ run = scanned
 
 def _launches(source: str) -> Launches:
     def make(shape: tuple[int, ...], tiles: Any) -> Launch:
-        zero = -0.0 if tiles[0].dtype.is_floating_point else 0  # 0.0 + -0.0 is 0.0
-        return Launch(source, -(-shape[0] // BLOCK), shape, n_warps=8, ZERO=zero, BLOCK=BLOCK)
+        return Launch(source, -(-shape[0] // BLOCK), shape, n_warps=8, BLOCK=BLOCK)
 
     return Launches(make)
 
@@ -66,7 +65,6 @@ def running_sum(x: Any, out: Any) -> bool:
     if not (plain and x.is_cuda and x.is_contiguous() and out.is_contiguous() and has_triton()):
         return False
     sums = torch.empty(-(-n // BLOCK), dtype=x.dtype, device=x.device)
-    _total.get((n,), (x, sums))((x, sums))
-    tiles = (x, torch.cumsum(sums, 0, dtype=x.dtype), out)
-    _scan.get((n,), tiles)(tiles)
+    _total.get((n,), (x,))((x, sums))  # scratch is always alike
+    _scan.get((n,), (x, out))((x, out, torch.cumsum(sums, 0, dtype=x.dtype)))
     return True

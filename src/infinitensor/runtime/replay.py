@@ -51,6 +51,8 @@ class Replays:
 
     def __init__(self, scratch_bytes: int = 0) -> None:
         self.scratch_bytes = scratch_bytes
+        self.alike: dict[tuple[int, int], list[int]] | None = None
+        """Slots that a run has to fill, by device and size; None until one has looked."""
         self._seen: OrderedDict[Any, Recording | None] = OrderedDict()
         self._n_missed = 0
 

@@ -10,7 +10,7 @@ import heapq
 import threading
 import time
 from array import array as int_array
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -164,8 +164,12 @@ class Run:
         self._failed: list[int] = []
         self.abandoned: set[int] = set()
         self._past_failures = False
-        self._lock = threading.Condition(threading.Lock())
         self._bind_leaves()
+
+    @cached_property
+    def _lock(self) -> threading.Condition:
+        """What workers share; made before they begin, for a run in one thread never needs it."""
+        return threading.Condition(threading.Lock())
 
     def _bind_leaves(self) -> None:
         graph = self.program.graph
@@ -302,7 +306,7 @@ class Run:
         """
         if replays.is_over or not events.hooks.keys().isdisjoint(("task_start", "tile_commit")):
             return False
-        key = self._memory()
+        key = self._memory(replays)
         if key is None:
             return False
         recording = replays.find(key)
@@ -324,15 +328,15 @@ class Run:
                     self._output(out)
         return True
 
-    def _memory(self) -> Any:
+    def _memory(self, replays: Replays) -> Any:
         """What this run reads and writes, and with which scalars; None where that is the host's."""
         buffers = self.directory.buffers
-        alike: dict[tuple[int, int], list[int]] = {}
-        for slot, buffer in enumerate(buffers):
-            if buffer is None:
+        if replays.alike is None:
+            replays.alike = {}
+            for slot in (slot for slot, buffer in enumerate(buffers) if buffer is None):
                 kind = (int(self.program.slot_devices[slot]), int(self.program.slot_bytes[slot]))
-                alike.setdefault(kind, []).append(slot)
-        for (device, n_bytes), slots in alike.items():
+                replays.alike.setdefault(kind, []).append(slot)
+        for (device, n_bytes), slots in replays.alike.items():
             # by their places: then the same slabs mean the same memory, in whatever order they rest
             taken = [self.ledgers[device].take(n_bytes) for _ in slots]
             taken.sort(key=lambda buffer: buffer.block.data_ptr())
@@ -343,7 +347,9 @@ class Run:
             if min(table.layout.owners) < 0:
                 return None
             places += [values.data_ptr() for values in table.arrays]
-        return tuple(places), repr(self.scalars)  # 0.0 and -0.0 are equal, but not the same
+        # 0.0 and -0.0 are equal, but not the same
+        scalars = [s.tobytes() if isinstance(s, np.generic) else repr(s) for s in self.scalars]
+        return tuple(places), tuple(scalars)
 
     def _recorded(self, scratch_bytes: int) -> Recording | None:
         """Record all tasks; nothing runs meanwhile. None, and as before, where that fails."""
@@ -361,6 +367,7 @@ class Run:
 
     def _count_waits(self) -> None:
         """Find what each task still waits for and which are ready; those that failed are again."""
+        self._lock  # noqa: B018 - from here on there may be workers
         self._failed.clear()
         start = _start_of(self.program, self.devices)
         if not self.n_done:

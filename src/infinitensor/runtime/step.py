@@ -120,7 +120,9 @@ class Steps:
         assert column.boxes is not None
         box = tuple([(lo, hi) for lo, hi in column.boxes[i].tolist()])
         if column.span is None:
-            return Read(TILE, tile, look_of(column, box, self.box_of(tile)))
+            origin = self.box_of(tile)
+            is_all = column.access is None and box == origin
+            return Read(TILE, tile, None if is_all else look_of(column, box, origin))
         tiles = self.tiles_of(tile)
         origin = whole_box(tiles.boxes[:, :, 1].max(axis=0).tolist())
         span = Span(tuple(column.touched_by(i)), tiles, partial(look_of, column, box))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from infinitensor.ir.op import Labels
     from infinitensor.ir.plan import GroupPlan, Moves, Plan, Route
 
+PLACES = 64
+"""Tasks of a family whose places are remembered."""
 RADIX = 8
 """Partial results one combine task merges (a power of two keeps the tree by index)."""
 
@@ -388,6 +391,7 @@ class _Lowering:
     ) -> Any:
         """`at(i)`: where the tiles of task i lie in their tensors (inputs: in their views)."""
 
+        @lru_cache(maxsize=PLACES)
         def at(i: int) -> At:
             outputs = tuple(
                 tuple(map(tuple, tiles.boxes[index[i]].tolist()))

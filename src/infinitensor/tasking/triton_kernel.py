@@ -84,16 +84,15 @@ def _power_below(n: int) -> int:
     return 1 << (max(n, 1).bit_length() - 1)
 
 
-def _values(ins: Sequence[Any], scalars: Sequence[int]) -> list[Any]:
-    """The scalars as Python numbers."""
-    values = [ins[k] for k in scalars]
-    return [value.item() if hasattr(value, "item") else value for value in values]
+def _scalars(group: Group) -> list[tuple[int, Callable[[Any], Any]]]:
+    """Which inputs are scalars, and how they become Python's numbers."""
+    return [(k, float if group.inputs[k].dtype.kind == "f" else int) for k in group.scalars]
 
 
 def map_kernel(group: Group) -> Callable[[Sequence[Any], Sequence[Any], tuple[int, ...]], None]:
     """`run(ins, outs, shape)`: the steps of a group in one pass."""
     map_source(group, 1, True, False)  # refuse what cannot be generated now
-    arrays, scalars = group.arrays, group.scalars
+    arrays, scalars = group.arrays, _scalars(group)
     most = BLOCK if len(group.parts) < MANY_STEPS else BLOCK // 2
 
     def make(shape: tuple[int, ...], tiles: Sequence[Any]) -> Launch:
@@ -115,7 +114,7 @@ def map_kernel(group: Group) -> Callable[[Sequence[Any], Sequence[Any], tuple[in
         if 0 in shape:
             return
         tiles = [*[ins[k] for k in arrays], *outs]
-        launches.get(shape, tiles)(tiles, _values(ins, scalars))
+        launches.get(shape, tiles)(tiles, [number(ins[k]) for k, number in scalars])
 
     return run
 
@@ -124,7 +123,7 @@ def framed_kernel(group: Group, box: Box) -> Callable[[Sequence[Any], Any, Any],
     """`run(ins, new, old)`: the steps of a group make a box of a tile; around it stays what was."""
     framed_source(group, 1, False)  # refuse what cannot be generated now
     borders = [lo for lo, _ in box] + [hi for _, hi in box]
-    arrays, scalars = group.arrays, group.scalars
+    arrays, scalars = group.arrays, _scalars(group)
 
     def make(shape: tuple[int, ...], tiles: Sequence[Any]) -> Launch:
         n_axes = len(shape)
@@ -143,7 +142,7 @@ def framed_kernel(group: Group, box: Box) -> Callable[[Sequence[Any], Any, Any],
 
     def run(ins: Sequence[Any], new: Any, old: Any) -> None:
         tiles = [*[ins[k] for k in arrays], new, old]
-        launches.get(tuple(new.shape), tiles)(tiles, _values(ins, scalars))
+        launches.get(tuple(new.shape), tiles)(tiles, [number(ins[k]) for k, number in scalars])
 
     return run
 
@@ -180,7 +179,7 @@ def reduce_kernel(
     """
     chunk_source(group, reductions, 2, 2, False)
     merge_source(reductions, 2, 2)
-    arrays, scalars = group.arrays, group.scalars
+    arrays, scalars = group.arrays, _scalars(group)
     dtypes = [to_torch(dtype) for reduction in reductions for dtype in reduction.held]
 
     def make(shape: tuple[int, ...], tiles: Sequence[Any]) -> _Chunked | None:
@@ -210,7 +209,7 @@ def reduce_kernel(
             else:
                 outs = parts()
             if n_done == 0:
-                launch([*tiles, *outs], _values(ins, scalars))
+                launch([*tiles, *outs], [number(ins[k]) for k, number in scalars])
             else:
                 launch([*before, *outs], ())
             before = outs
