@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.ir.sessions import strict
 
 import infinitensor as it
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_a_plan_is_plain_data() -> None:
@@ -25,3 +30,45 @@ def test_a_tensor_stays_on_the_devices_of_its_session() -> None:
         assert x.to_device(x.device) is x
         with pytest.raises(ValueError, match="runs on 'cpu'"):
             x.to_device("cuda")
+
+
+def test_a_plan_tells_what_goes_between_tiers_and_what_stays(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).random((400, 50))
+    np.save(tmp_path / "x.npy", values)
+    with strict("cpu", 500, 60_000, "64MiB"):
+        x = it.open(tmp_path / "x.npy")
+        plan = it.plan((x - x.mean(axis=0)).std(axis=0))
+        assert plan.evicted_bytes == 0
+        assert plan.loaded_bytes >= values.nbytes
+        assert plan.order
+        assert ("cpu:0", "disk") not in plan.peak_bytes
+        assert any("disk" in move for move in plan.moves)
+        it.compute((x - x.mean(axis=0)).std(axis=0))
+        assert 0.9 * plan.loaded_bytes < it.stats()["bytes_loaded"] <= plan.loaded_bytes
+        plan = it.plan(x.mean(axis=0))
+        ((tensor, n_bytes),) = plan.stays.items()
+        assert tensor.startswith("open at ")
+        assert "test_explain.py" in tensor
+        assert 0 < n_bytes < 60_000
+        assert "stays" in str(plan)
+        it.compute(x.mean(axis=0))
+        again = it.plan(x.mean(axis=0))
+        assert again.stays[tensor] >= n_bytes
+        assert again.loaded_bytes < plan.loaded_bytes
+        assert json.loads(json.dumps(plan.to_dict()))["stays"] == plan.stays
+
+
+def test_a_plan_tells_the_peak_on_disk() -> None:
+    with strict("cpu", 1024, 104_576, "64MiB", inline_elements=0):
+        x = it.asarray(np.random.default_rng(0).normal(size=(64, 64)))
+        y = it.tanh(x @ x.T)
+        z = y @ x
+        w = it.exp(z / 64 - y)
+        asked = [w @ y, (w * z).sum(axis=0), w - y]
+        plan = it.plan(*asked)
+        assert plan.peak_bytes["cpu:0", "device"] <= 104_576
+        assert 0 < plan.peak_bytes["cpu:0", "disk"] <= plan.evicted_bytes
+        assert "evicted" in str(plan)
+        assert plan.est_seconds > 0
+        it.compute(*asked)
+        assert it.stats()["bytes_evicted"] >= plan.evicted_bytes

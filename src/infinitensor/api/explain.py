@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
+from bisect import bisect_right
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.evaluate import Bound
 from infinitensor.api.walk import waiting_nodes
 from infinitensor.errors import InfiniTensorError, gib
 from infinitensor.ir.graph import Dependence
+from infinitensor.ir.layout import place_name
+from infinitensor.ir.tasks import LOAD
 from infinitensor.price import move_seconds
+from infinitensor.runtime.simulate import makespan
 
 if TYPE_CHECKING:
     from infinitensor.api.tensor import Tensor
+    from infinitensor.ir.tasks import Program, TileSet
+    from infinitensor.runtime import TileTable
 
 NOTHING = Dependence(0, 0, 0, 0, 0, 0)
 
@@ -31,6 +37,14 @@ class Plan:
     steps: tuple[dict[str, Any], ...]
     plan_bytes: int
     smaller_tiles: bool
+    loaded_bytes: int = 0
+    """Bytes that come to devices from lower tiers and from files."""
+    evicted_bytes: int = 0
+    """Bytes that are written to lower tiers."""
+    order: str = ""
+    """The serial order that memory was given in; empty where nothing is loaded or evicted."""
+    stays: dict[str, int] = field(default_factory=dict)
+    """What is read from below and stays in memory for the next run: tensor -> bytes."""
 
     @property
     def moved_bytes(self) -> int:
@@ -48,6 +62,11 @@ class Plan:
             "layouts": self.layouts,
             "steps": [{**step, "site": str(step["site"])} for step in self.steps],
             "plan_bytes": self.plan_bytes,
+            "smaller_tiles": self.smaller_tiles,
+            "loaded_bytes": self.loaded_bytes,
+            "evicted_bytes": self.evicted_bytes,
+            "order": self.order,
+            "stays": self.stays,
             "dependence": {
                 name: getattr(self.dependence, name) for name in Dependence.__dataclass_fields__
             },
@@ -64,8 +83,17 @@ class Plan:
             f"widest level {d.widest_level}, {d.versions_shared} writes in place, "
             f"{d.n_joins} joins",
             "memory: "
-            + ", ".join(f"{device} {gib(n)}" for (device, _), n in sorted(self.peak_bytes.items())),
+            + ", ".join(
+                f"{device}{'' if tier == 'device' else f' {tier}'} {gib(n)}"
+                for (device, tier), n in sorted(self.peak_bytes.items())
+            ),
         ]
+        if self.order:
+            lines.append(
+                f"tiers: {gib(self.loaded_bytes)} loaded, {gib(self.evicted_bytes)} evicted, "
+                f"tasks in the order {self.order!r}"
+            )
+        lines += [f"  stays: {gib(n)} of {tensor}" for tensor, n in self.stays.items()]
         if self.smaller_tiles:
             lines.append(
                 "tiles were made smaller to fit the budget: last bits of library kernels may differ"
@@ -119,7 +147,7 @@ def plan(*tensors: Tensor, mesh: Any = None, strategy: str = "auto") -> Plan:
     names = [device.name for device in session.engine.mesh.devices]
 
     def name(device: int) -> str:
-        return "host" if device < 0 else names[device]
+        return place_name(device) if device < 0 else names[device]
 
     program = prepared.program
     graph = prepared.analysed.graph
@@ -147,20 +175,59 @@ def plan(*tensors: Tensor, mesh: Any = None, strategy: str = "auto") -> Plan:
         prepared.plan.mesh.n_devices if prepared.plan.mesh.kind == "cuda" else 1,
     )
     seconds += sum(move_seconds(n, prepared.plan.mesh) for n in program.moved.values())
+    traffic = program.traffic
+    if traffic.order:
+        seconds = makespan(program, prepared.plan.mesh)
+    below = {"host": traffic.host_peak, "disk": traffic.disk_peak}
     return Plan(
         program.graph.n_tasks,
         {(name(a), name(b)): n for (a, b), n in program.moved.items()},
         {
             (name(d), "device"): n + bound.outside_bytes.get(d, 0)
             for d, n in program.peak_bytes.items()
-        },
+        }
+        | {(names[0], tier): n for tier, n in below.items() if n},
         seconds,
         layouts,
         prepared.analysed.dependence,
         tuple(steps),
         program.plan_bytes,
         prepared.tile_elements != 0 and prepared.tile_elements != bound.key[-1][0],
+        traffic.loaded,
+        traffic.evicted,
+        traffic.order,
+        _stays(program, bound),
     )
+
+
+def name_of(table: TileTable) -> str:
+    """A stored tensor for people: what made it, and where."""
+    op, site = table.made
+    return f"{op} at {site}"
+
+
+def _stays(program: Program, bound: Bound) -> dict[str, int]:
+    """Bytes of each tensor that was or will be read from below and is in memory in the end."""
+    found = {name_of(t): sum(t.device_bytes().values()) for t in bound.tables if t.below}
+    cached = set(program.cached)
+    sets = sorted(program.graph.tiles, key=lambda tiles: tiles.first)
+    firsts = [tiles.first for tiles in sets]
+
+    def set_of(tile: int) -> TileSet:
+        return sets[bisect_right(firsts, tile) - 1]
+
+    for family in program.graph.families if cached else ():
+        if family.lane != LOAD or family.many is None:
+            continue
+        borders, sources = family.many
+        for i, tile in enumerate(family.writes[0].tolist()):
+            if tile in cached:
+                tiles = set_of(tile)
+                name = name_of(bound.tables[set_of(int(sources[borders[i]])).leaf])
+                box = tiles.boxes[tile - tiles.first]
+                n_bytes = int((box[:, 1] - box[:, 0]).prod()) * tiles.dtype.itemsize
+                found[name] = found.get(name, 0) + n_bytes
+    return found
 
 
 def explain(*tensors: Tensor) -> Plan:

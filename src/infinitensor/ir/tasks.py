@@ -129,6 +129,8 @@ class Traffic:
     evicted: int = 0
     host_peak: int = 0
     disk_peak: int = 0
+    order: str = ""
+    """The serial order that was best; empty: nothing had to be ordered."""
 
 
 @dataclass(frozen=True, slots=True)

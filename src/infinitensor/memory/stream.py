@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from infinitensor.errors import DoesNotFit
@@ -37,7 +38,7 @@ def stream(
     best: Program | None = None
     least = float("inf")
     misfit: DoesNotFit | None = None
-    for order in ORDERS.values():
+    for name, order in ORDERS.items():
         try:
             found = fit(uses, order(uses), budgets, donated, n_concurrent, mesh, moved)
         except DoesNotFit as error:
@@ -46,7 +47,7 @@ def stream(
             continue
         taken = makespan(found, mesh)
         if taken < least:
-            best, least = found, taken
+            best, least = replace(found, traffic=replace(found.traffic, order=name)), taken
         if is_least(found, uses) or graph.n_tasks > MANY_TASKS:
             break
     if best is None:
