@@ -5,9 +5,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # signal.signal makes enums: 15 us a run
 import os
 import signal
-import sys
 import threading
-import time
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,6 +15,7 @@ import numpy as np
 from infinitensor import events
 from infinitensor.config import parse_bytes
 from infinitensor.devices import Ledger, open_devices
+from infinitensor.engines.progress import Progress
 from infinitensor.engines.tiers import LocalTiers
 from infinitensor.ir.layout import DISK, Layout
 from infinitensor.ir.mesh import Mesh, preset
@@ -106,11 +105,14 @@ class LocalEngine:
         has_lanes = run.program.order is not None and self.devices[0].kind != "cuda"
         alone = inline or (self.n_workers == 1 and not has_lanes)
         workers = None if alone else self._workers
+        shown = Progress(run, self.ledgers, self.tiers) if progress else None
         try:
             with self.devices[0].running():  # once, not for every task
-                run.go(workers, _progress_line(run) if progress else _nothing, resumed)
+                run.go(workers, _nothing if shown is None else shown, resumed)
         finally:
             restore()
+            if shown is not None:
+                shown.close()
             if "run_end" in events.hooks:
                 events.emit("run_end", run=run)
         # a Ctrl-C after the last task stopped nothing: whoever asked must still hear of it
@@ -232,21 +234,3 @@ def _catch_interrupts(run: Run | Held) -> Callable[[], None]:
 
 def _nothing() -> None:
     """No progress to show."""
-
-
-def _progress_line(run: Run) -> Callable[[], None]:
-    """A line on a terminal that shows how far a run is, once it has taken half a second."""
-    if not sys.stderr.isatty():
-        return _nothing
-    started = time.perf_counter()
-
-    def tick() -> None:
-        taken = time.perf_counter() - started
-        if run.n_done >= run.n_tasks or run.stopping:
-            sys.stderr.write("\r" + " " * 72 + "\r")
-        elif taken > 0.5:
-            bar = "█" * int(24 * run.n_done / run.n_tasks)
-            sys.stderr.write(f"\r  {bar:·<24} {run.n_done}/{run.n_tasks} tasks  {taken:.1f} s")
-        sys.stderr.flush()
-
-    return tick
