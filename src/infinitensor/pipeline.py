@@ -8,24 +8,27 @@ from typing import TYPE_CHECKING
 
 from infinitensor.analysis import analyse
 from infinitensor.errors import DoesNotFit, MemoryBudgetError
-from infinitensor.ir.layout import DISK
+from infinitensor.ir.layout import DISK, HOST
 from infinitensor.ir.region import box_size
 from infinitensor.memory.allocate import allocate
 from infinitensor.memory.stream import stream
 from infinitensor.partition import choose
 from infinitensor.redistribute import route
+from infinitensor.runtime.simulate import makespan
 from infinitensor.tasking import lower_plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from infinitensor.ir.graph import Analysed, Graph
+    from infinitensor.ir.graph import Analysed, Graph, Leaf
     from infinitensor.ir.mesh import Mesh
     from infinitensor.ir.plan import Moves, Plan
     from infinitensor.ir.tasks import Program
 
 SMALLEST_TILE = 4096
 """Tiles are not made smaller than this to fit a budget."""
+FINER = 3
+"""How often smaller tiles are tried where they may let copies and kernels overlap."""
 ROUNDS = 8
 """How often smaller tiles are tried before a graph is said not to fit."""
 
@@ -89,7 +92,8 @@ def prepare(
         largest = 0
         for way in _ways(mesh, evicts):
             try:
-                return _prepare(graph, way, bound, budgets, evicts)
+                found = _prepare(graph, way, bound, budgets, evicts)
+                return _finer(found, graph, way, budgets)
             except DoesNotFit as misfit:
                 if smallest is None or misfit.need_bytes < smallest.need_bytes:
                     smallest = misfit.with_traceback(None)  # it would hold the graph's tensors
@@ -101,6 +105,37 @@ def prepare(
             break  # order and residency change before tiles do
     assert smallest is not None
     raise misfit_error(smallest, mesh) from None
+
+
+def _finer(found: Prepared, graph: Graph, mesh: Mesh, budgets: Sequence[int]) -> Prepared:
+    """The plan, or one with smaller tiles that is estimated to be faster.
+
+    A GPU's tiles are as large as they come: where they stream through a small memory, few of them
+    fit at a time, and copies would wait for kernels.
+    """
+    if mesh.kind != "cuda" or found.program.order is None:
+        return found
+    least = makespan(found.program, mesh)
+    bound = _largest_tile(found.plan)
+    for _ in range(FINER):
+        bound //= 4
+        if bound < SMALLEST_TILE:
+            break
+        try:
+            finer = _prepare(graph, mesh, bound, budgets, True)
+        except DoesNotFit:
+            continue
+        taken = makespan(finer.program, mesh)
+        if taken < 0.95 * least:
+            found, least = finer, taken
+    return found
+
+
+def _is_below(leaf: Leaf, mesh: Mesh) -> bool:
+    """Whether a leaf lies in a lower tier, from where it is brought while others are computed."""
+    lowest = min(leaf.layout.owners)
+    is_large = prod(borders[-1] for borders in leaf.layout.cuts) > SMALLEST_TILE
+    return lowest == DISK or (lowest == HOST and mesh.kind == "cuda" and is_large)
 
 
 def has_tiers(mesh: Mesh) -> bool:
@@ -128,7 +163,7 @@ def _prepare(
     moves = route(plan)
     tasks = lower_plan(plan, moves)
     n_concurrent = mesh.workers if mesh.kind == "cpu" else 1
-    streams = any(min(leaf.layout.owners) == DISK for leaf in graph.leaves)
+    streams = any(_is_below(leaf, mesh) for leaf in graph.leaves)
     try:
         if not streams:
             try:
@@ -141,7 +176,30 @@ def _prepare(
             # of a window the memory around it stays
             donated = [d and not leaf.partly for d, leaf in zip(donated, graph.leaves, strict=True)]
             program = stream(tasks, budgets, donated, n_concurrent, mesh, moves.moved)
+            if not evicts:
+                _refuse_eviction(program, plan, budgets)
     except DoesNotFit as misfit:
-        misfit.largest_tile = max(prod(group.longest()) for group in plan.groups)
+        misfit.largest_tile = _largest_tile(plan)
         raise
     return Prepared(analysed, plan, moves, program, bound)
+
+
+def _refuse_eviction(program: Program, plan: Plan, budgets: Sequence[int]) -> None:
+    """Where nothing is to be evicted, a program that would is one that does not fit."""
+    if program.traffic.evicted:
+        last = plan.groups[-1].space.last
+        need = max(budgets) + program.traffic.evicted
+        raise DoesNotFit(last.op.name, need, max(budgets), 0, last.site)
+
+
+def _largest_tile(plan: Plan) -> int:
+    """Elements of the largest tile that a task works on (of a contraction: reads or makes)."""
+    largest = 1
+    for group in plan.groups:
+        lengths = group.longest()
+        tiles = [tuple(range(len(lengths)))]
+        if group.space.last.op.kind == "contraction":
+            tiles = [tuple(k for k in read.labels if k is not None) for read in group.space.reads]
+            tiles += [tuple(k for k in out if k is not None) for _, out in group.space.outs]
+        largest = max(largest, *(prod(lengths[k] for k in tile) for tile in tiles))
+    return largest

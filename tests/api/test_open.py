@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-import zarr
 
 import infinitensor as it
+
+zarr = pytest.importorskip("zarr")
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-import zarr
 
 import infinitensor as it
 from infinitensor.api import saving
+
+zarr = pytest.importorskip("zarr")
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

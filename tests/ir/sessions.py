@@ -21,6 +21,7 @@ def strict(
     tile_elements: int = 7,
     memory: str | int | None = None,
     disk: str | int = 0,
+    host: str | int = 0,
     **given: Any,
 ) -> Iterator[it.Session]:
     """A session in which no op is too small to be planned; two workers, whatever the machine.
@@ -32,7 +33,7 @@ def strict(
     for name, value in wanted.items():
         setattr(it.config, name, value)
     try:
-        with it.init(devices, memory=memory, disk=disk) as session:
+        with it.init(devices, memory=memory, host_memory=host, disk=disk) as session:
             yield session
     finally:
         for name, value in before.items():

@@ -104,14 +104,14 @@ def test_programs_of_nothing_never_overrun_nor_wait_for_ever(seed: int) -> None:
 def test_what_is_read_from_a_file_is_never_written_back(tmp_path: Path) -> None:
     values = np.random.default_rng(0).random((400, 50))
     np.save(tmp_path / "x.npy", values)
-    with strict("cpu", 500, 60_000, DISK):
+    with strict("cpu", 500, 80_000, DISK):
         x = it.open(tmp_path / "x.npy")
         found = (x - x.mean(axis=0)).std(axis=0).numpy()
         stats = it.stats()
     np.testing.assert_allclose(found, values.std(axis=0))
     assert stats["bytes_evicted"] == 0
     assert values.nbytes < stats["bytes_read"] <= 3 * values.nbytes
-    assert stats["peak_bytes"]["cpu:0", "device"] <= 60_000
+    assert stats["peak_bytes"]["cpu:0", "device"] <= 80_000
 
 
 def test_a_result_larger_than_memory_lies_on_disk_and_can_be_used() -> None:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from infinitensor.storage import NpyFile, ZarrFile
+
+zarr = pytest.importorskip("zarr")
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.storage.boxes import arrays, boxes, memory, slices, whole
 
 from infinitensor.dtypes import bfloat16
 from infinitensor.storage import Part, ZarrFile, ZarrWriter
+
+zarr = pytest.importorskip("zarr")
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,14 +18,13 @@ from infinitensor.api.unplanned import LITTLE, is_hasty
 from infinitensor.api.version import Shown, Version, user_site
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype, can_cast, dtype_of, resolve_dtypes
-from infinitensor.errors import LayoutError, MemoryBudgetError
+from infinitensor.errors import LayoutError
 from infinitensor.ir.layout import Layout
 from infinitensor.ir.op import Spec
 from infinitensor.ir.region import grid_shape, whole_box
 from infinitensor.ir.view import View, structure, take
 from infinitensor.ops.registry import TABLE
 from infinitensor.partition import canonical_layout
-from infinitensor.pipeline import has_tiers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -136,30 +135,8 @@ def scattered(session: Session, values: Any) -> Version:
 
 
 def _into(session: Session, values: Any, layout: Layout) -> Version:
-    engine = session.engine
-    dtype = dtype_of(values)
-    version = Version(session, tuple(values.shape), dtype)
-    needs = engine.bytes_for(layout, dtype.itemsize)
-    for device, need in enumerate(needs):
-        lacking = need - engine.available_bytes(device)
-        if lacking > 0 and has_tiers(engine.mesh):
-            session.make_room(lacking, ())
-        if need > engine.available_bytes(device):
-            if sum(needs) <= engine.tiers.left_bytes:
-                session.counts["bytes_evicted"] += sum(needs)
-                session.keep(version, engine.store_below(values, layout), "asarray")
-                return version
-            raise MemoryBudgetError(
-                "asarray",
-                need,
-                max(engine.available_bytes(device), 0),
-                engine.mesh.devices[device].name,
-                str(user_site()),
-                "let go of tensors that are no longer needed, use more devices, or give "
-                "it.init(memory=...) more",
-            )
-    table = session.with_room(lambda: engine.store(values, layout))
-    session.keep(version, table, "asarray")
+    version = Version(session, tuple(values.shape), dtype_of(values))
+    session.keep(version, session.store(values, layout), "asarray")
     return version
 
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from infinitensor.ir.tasks import Program
 
 
+MUCH = 32
+"""A leaf that takes more than this part of a device's budget is much."""
 FEW_ON_HOST = 1024
 """Elements of a host value that a GPU gets anew at each use; larger ones move there and stay."""
 SMALL_TILE = 1 << 13
@@ -70,6 +72,14 @@ class Stopped:
         return [(number, v) for number, v in found if v is not None and v.node is not None]
 
 
+class InTheWay(Exception):
+    """A program may fit if less is kept of it, and if these leaves of its own are evicted."""
+
+    def __init__(self, versions: list[Version]) -> None:
+        super().__init__()
+        self.versions = versions
+
+
 class Trace(NamedTuple):
     """A program that has run: its plan, and what is the same each time it runs."""
 
@@ -90,6 +100,9 @@ class Bound:
     def __init__(self, session: Session, roots: Iterable[Version], peek: bool = False) -> None:
         self.session = session
         self.peek = peek
+        self.is_run = False
+        """Whether its plan is to be run: then tensors may be evicted for it."""
+        self.is_last_try = False
         self.spares_leaves = peek
         self.roots = list(roots)
         walked = walk(self.roots)
@@ -300,14 +313,36 @@ class Bound:
         if self.session.make_room(lacking, self.leaves):
             with contextlib.suppress(MemoryBudgetError):
                 return prepare(graph, mesh, config.tile_elements, self.budgets(), evicts=False)
-        try:
-            return prepare(graph, mesh, config.tile_elements, self.budgets())
-        except MemoryBudgetError as misfit:
-            if not self.session.make_room(misfit.need_bytes - misfit.limit_bytes, ()):
-                raise
-        # what it reads lies in files now; nothing here holds the memory that it had
-        self.__dict__ = Bound(self.session, self.roots, self.peek).detail().__dict__
-        return self._planned()
+        if self.is_run:
+            if not self.peek and len(self.kept) > len(self.roots):
+                raise InTheWay([])
+            leaves = self._in_the_way()
+            if leaves:
+                with contextlib.suppress(MemoryBudgetError):
+                    found = prepare(graph, mesh, config.tile_elements, self.budgets())
+                    heavy = sum(leaf.table.n_bytes for leaf in leaves if leaf.table is not None)
+                    if found.program.traffic.evicted <= heavy:
+                        return found
+                raise InTheWay(leaves)
+        return prepare(graph, mesh, config.tile_elements, self.budgets())
+
+    def _in_the_way(self) -> list[Version]:
+        """Leaves that take much of the devices and outlive this evaluation.
+
+        Once they lie in a lower tier they are brought tile by tile, and what can stay will.
+        """
+        engine = self.session.engine
+        much = min(ledger.budget_bytes for ledger in engine.ledgers) // MUCH
+        left = engine.free_below()
+        found = []
+        for version, donated in zip(self.leaves, self.donated, strict=True):
+            table = version.table
+            if donated or version.exported or table is None:
+                continue
+            if max(table.device_bytes().values(), default=0) > much and table.n_bytes <= left:
+                found.append(version)
+                left -= table.n_bytes
+        return found
 
 
 def _lies_below(version: Version) -> bool:
@@ -324,8 +359,7 @@ def stored_table(session: Session, version: Version) -> TileTable:
     at_home = version.host.size <= FEW_ON_HOST  # or it would be copied at every use
     if (kind == "cuda" and not at_home) or (config.small_elements == 0 and kind != "null"):
         layout = canonical_layout(version.shape, session.engine.mesh, config.tile_elements)
-        host = version.host
-        table = session.with_room(lambda: session.engine.store(host, layout))
+        table = session.store(version.host, layout)
         session.keep(version, table, "asarray")
         return table
     return TileTable.of_host(version.host)
@@ -357,13 +391,16 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
 def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
     bound = Bound(session, waiting, peek)
     key = bound.trace_key()
+    if key in session.leans:
+        bound = Bound(session, waiting, True)
+        key = bound.trace_key()
     trace: Trace | None = session.traces.get(key)
     if trace is None or not bound.fits(trace.prepared.program):
         bound.detail()
         if (session.is_new(bound.key) or is_restless(bound.nodes)) and is_little(bound):
             _run_at_once(session, bound)
             return
-        trace = traced(bound)
+        bound, trace = traced_in_room(session, bound)
         if not bound.is_windowed:
             session.remember(bound.trace_key(), trace)
     else:
@@ -411,6 +448,33 @@ def _run_in_less(
         session.plans.clear()  # those made here are for less memory than there is
         session.traces.clear()
     return True
+
+
+def traced_in_room(session: Session, bound: Bound) -> tuple[Bound, Trace]:
+    """The plan of a program, and the program that is planned.
+
+    Where it does not fit, what is shown but was not asked for stays a recipe; where it still does
+    not, its own large leaves go to a lower tier, from which they are brought tile by tile.
+    """
+    while True:
+        bound.is_run = not bound.is_last_try
+        try:
+            return bound, traced(bound)
+        except InTheWay as what:
+            found = what.versions
+        except MemoryBudgetError as misfit:
+            lacking = misfit.need_bytes - misfit.limit_bytes
+            if bound.is_last_try or not session.make_room(lacking, ()):
+                raise
+            found = []
+            bound.is_last_try = True
+        if not bound.peek:
+            session.leans[bound.trace_key()] = None
+        roots, is_last, bound.tables = bound.roots, bound.is_last_try or bool(found), []
+        for version in found:
+            session.evict(version)
+        bound = Bound(session, roots, True).detail()
+        bound.is_last_try = is_last
 
 
 def traced(bound: Bound) -> Trace:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.api.evaluate import Bound
+from infinitensor.api.evaluate import Bound, traced_in_room
 from infinitensor.api.walk import waiting_nodes
 from infinitensor.errors import InfiniTensorError, gib
 from infinitensor.ir.graph import Dependence
@@ -143,7 +143,8 @@ def plan(*tensors: Tensor, mesh: Any = None, strategy: str = "auto") -> Plan:
                 "plan to make before that"
             )
         bound = Bound(session, waiting).detail()
-        prepared = bound.prepared()
+        bound, trace = traced_in_room(session, bound)
+        prepared = trace.prepared
     names = [device.name for device in session.engine.mesh.devices]
 
     def name(device: int) -> str:

@@ -13,11 +13,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from infinitensor.api.partners import greet
 from infinitensor.api.version import Version, user_site
 from infinitensor.config import config
+from infinitensor.dtypes import dtype_of
 from infinitensor.engines import Room, open_engine
-from infinitensor.errors import DeviceOutOfMemoryError, InfiniTensorError, SessionClosedError
+from infinitensor.errors import (
+    DeviceOutOfMemoryError,
+    InfiniTensorError,
+    MemoryBudgetError,
+    SessionClosedError,
+    SpillSpaceError,
+)
 from infinitensor.events import lane
 from infinitensor.ir import mesh
 from infinitensor.native import missed
+from infinitensor.pipeline import has_tiers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
 
     from infinitensor.api.version import Node
     from infinitensor.engines import LocalEngine
+    from infinitensor.ir.layout import Layout
     from infinitensor.runtime import TileTable
 
 Made = TypeVar("Made")
@@ -83,6 +92,8 @@ class Session:
         self.plans: OrderedDict[Any, Any] = OrderedDict()
         self.traces: OrderedDict[Any, Any] = OrderedDict()
         """Plans by the very objects a program is recorded with: how a loop finds its plan."""
+        self.leans: OrderedDict[Any, None] = OrderedDict()
+        """Programs that fit only if nothing but what was asked for is kept."""
         self._seen: OrderedDict[Any, None] = OrderedDict()
         self.counts = dict.fromkeys(COUNTS, 0)
         self.missed_before = missed[0]
@@ -167,11 +178,37 @@ class Session:
         found = [ref() for ref in self.stored]
         return [version for version in found if version is not None]
 
+    def store(self, values: Any, layout: Layout) -> TileTable:
+        """Values from outside in tiles; in a lower tier where there is no room on the devices."""
+        engine, dtype = self.engine, dtype_of(values)
+        needs = engine.bytes_for(layout, dtype.itemsize)
+        for device, need in enumerate(needs):
+            lacking = need - engine.available_bytes(device)
+            if lacking > 0:
+                self.make_room(lacking, ())
+            if need <= engine.available_bytes(device):
+                continue
+            if sum(needs) <= engine.free_below():
+                self.counts["bytes_evicted"] += sum(needs)
+                return engine.store_below(values, layout)
+            raise MemoryBudgetError(
+                "asarray",
+                need,
+                max(engine.available_bytes(device), 0),
+                engine.mesh.devices[device].name,
+                str(user_site()),
+                "let go of tensors that are no longer needed, use more devices, or give "
+                "it.init(memory=...) more",
+            )
+        return self.with_room(lambda: engine.store(values, layout))
+
     def make_room(self, n_bytes: int, spared: Sequence[Version]) -> bool:
         """Evict stored tensors, those read longest ago first; whether there were any.
 
         Goes on until that many bytes more are free on some device.
         """
+        if not has_tiers(self.engine.mesh):
+            return False
         spare = {id(version) for version in spared}
         cold = [
             version
@@ -187,14 +224,24 @@ class Session:
             if freed >= n_bytes:
                 break
             assert version.table is not None
-            if not version.table.below and version.table.n_bytes > self.engine.tiers.left_bytes:
+            found = max(version.table.device_bytes().values(), default=0)
+            is_clean = bool(version.table.below)
+            if not found or (not is_clean and version.table.n_bytes > self.engine.free_below()):
                 continue
-            freed += max(version.table.device_bytes().values(), default=0)
-            if not version.table.below:
-                self.counts["bytes_evicted"] += version.table.n_bytes
-            version.table = self.engine.evict(version.table)
-            version.host = version.opened = None
+            freed += found
+            self.evict(version)
         return freed > 0
+
+    def evict(self, version: Version) -> None:
+        """Move a stored tensor to a lower tier."""
+        assert version.table is not None
+        if not version.table.below:
+            self.counts["bytes_evicted"] += version.table.n_bytes
+        try:
+            version.table = self.engine.evict(version.table)
+        except SpillSpaceError as error:
+            raise error.with_traceback(None) from None  # its frames would hold the tiles
+        version.host = version.opened = None
 
     def with_room(self, make: Callable[[], Made]) -> Made:
         """What `make` makes; where a device has no memory for it, tensors are evicted first."""
@@ -254,6 +301,7 @@ class Session:
             self.closed = True
             self.plans.clear()
             self.traces.clear()
+            self.leans.clear()
             for ref in self.stored:
                 version = ref()
                 if version is not None:

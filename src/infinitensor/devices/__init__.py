@@ -1,7 +1,18 @@
 """Where kernels run: CPU and CUDA through PyTorch, and `null`, which does everything but them."""
 
-from infinitensor.devices.copy import copy_into, read
-from infinitensor.devices.device import Device, open_devices
+from infinitensor.devices.copy import copy_into, read, to_host
+from infinitensor.devices.device import Device, host_free_bytes, open_devices
 from infinitensor.devices.ledger import Buffer, Ledger
+from infinitensor.devices.pinned import PinnedDevice
 
-__all__ = ["Buffer", "Device", "Ledger", "copy_into", "open_devices", "read"]
+__all__ = [
+    "Buffer",
+    "Device",
+    "Ledger",
+    "PinnedDevice",
+    "copy_into",
+    "host_free_bytes",
+    "open_devices",
+    "read",
+    "to_host",
+]

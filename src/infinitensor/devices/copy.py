@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from infinitensor.dtypes import from_numpy
+from infinitensor.dtypes import from_numpy, to_numpy
 
 
 def copy_into(out: Any, value: Any) -> None:
-    """`out[...] = value` for NumPy and torch, across devices, and from files."""
+    """`out[...] = value` for NumPy and torch, across devices, and from files.
+
+    Between a GPU and pinned host memory only the start of the copy is waited for.
+    """
     if hasattr(value, "read_into"):
         if not hasattr(out, "copy_"):
             value.read_into(out)
@@ -19,7 +22,9 @@ def copy_into(out: Any, value: Any) -> None:
     if hasattr(out, "copy_"):
         if not hasattr(value, "copy_"):
             value = from_numpy(np.ascontiguousarray(value)).reshape(value.shape)
-        out.copy_(value)
+        out.copy_(value, non_blocking=True)
+    elif hasattr(value, "copy_"):
+        from_numpy(out).copy_(value, non_blocking=True)
     else:
         out[...] = value
 
@@ -29,3 +34,8 @@ def read(stored: Any) -> np.ndarray:
     values = np.empty(stored.shape, stored.dtype)
     stored.read_into(values)
     return values
+
+
+def to_host(values: Any) -> np.ndarray:
+    """The values of an array of any device as NumPy's; those of a CPU where they are."""
+    return to_numpy(values.cpu()) if hasattr(values, "copy_") else np.asarray(values)

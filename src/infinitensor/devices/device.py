@@ -49,8 +49,14 @@ class Device(Protocol):
     def from_host(self, array: Any, values: Any) -> None:
         """Write values (NumPy's; on a GPU torch's too) into an array."""
 
-    def running(self) -> Any:
-        """Context in which kernels of this device are started."""
+    def running(self, lane: int = 0) -> Any:
+        """Context in which kernels of this device, or copies of another lane, are started."""
+
+    def mark(self, lane: int) -> Any:
+        """An event that is over when all that was started in a lane is done."""
+
+    def wait(self, lane: int, event: Any) -> None:
+        """What is started in a lane from now on comes after an event."""
 
     def record(self, work: Callable[[], None]) -> Callable[[], None] | None:
         """A call that starts again what `work` starts here; None where that cannot be had."""
@@ -100,9 +106,15 @@ class CpuDevice:
         """Copy."""
         array[...] = values
 
-    def running(self) -> Any:
+    def running(self, lane: int = 0) -> Any:
         """Nothing to set up."""
         return contextlib.nullcontext()
+
+    def mark(self, lane: int) -> Any:
+        """What is started is done: there is nothing to wait for."""
+
+    def wait(self, lane: int, event: Any) -> None:
+        """There is nothing to wait for."""
 
     def record(self, work: Callable[[], None]) -> Callable[[], None] | None:
         """Kernels run at once: there is nothing to start again."""
@@ -177,15 +189,25 @@ class CudaDevice:
         with torch.cuda.stream(self._stream):
             array.copy_(from_numpy(np.array(values, order="C")).reshape(tuple(array.shape)))
 
-    def running(self) -> Any:
+    def running(self, lane: int = 0) -> Any:
         """Kernels start on our own stream; nothing to do within a context that is already."""
         import torch
 
+        if lane:
+            return torch.cuda.stream(_stream_of(self.gpu.index, lane))
         if torch.cuda.current_device() != self.gpu.index:
             return torch.cuda.stream(self._stream)
         if torch._C._cuda_getCurrentRawStream(self.gpu.index) == self._stream.cuda_stream:
             return _ALREADY
         return _Switched(self._stream)
+
+    def mark(self, lane: int) -> Any:
+        """An event that is over when all that was started in a lane is done."""
+        return _stream_of(self.gpu.index, lane).record_event()
+
+    def wait(self, lane: int, event: Any) -> None:
+        """What is started in a lane from now on comes after an event."""
+        _stream_of(self.gpu.index, lane).wait_event(event)
 
     def record(self, work: Callable[[], None]) -> Callable[[], None] | None:
         """A call that starts again what `work` starts on our stream; None where it cannot be.
@@ -209,8 +231,10 @@ class CudaDevice:
         return replay
 
     def synchronize(self) -> None:
-        """Wait for our stream."""
-        self._stream.synchronize()
+        """Wait for our streams."""
+        for (gpu, _), stream in _streams.items():
+            if gpu == self.gpu.index:
+                stream.synchronize()
 
     def free_bytes(self) -> int:
         """What the driver says is free, and what torch has cached."""
@@ -251,9 +275,15 @@ class NullDevice:
     def from_host(self, array: Any, values: Any) -> None:
         """Values are dropped."""
 
-    def running(self) -> Any:
+    def running(self, lane: int = 0) -> Any:
         """Nothing to set up."""
         return contextlib.nullcontext()
+
+    def mark(self, lane: int) -> Any:
+        """What is started is done: there is nothing to wait for."""
+
+    def wait(self, lane: int, event: Any) -> None:
+        """There is nothing to wait for."""
 
     def record(self, work: Callable[[], None]) -> Callable[[], None] | None:
         """There are no kernels."""
@@ -293,17 +323,18 @@ class _Switched:
         torch._C._cuda_setStream(*self.before)
 
 
-_streams: dict[int, Any] = {}
+_streams: dict[tuple[int, int], Any] = {}
 
 
-def _stream_of(gpu: int) -> Any:
-    """Our one stream on a GPU: what runs on it runs in the order it was started."""
-    import torch
+def _stream_of(gpu: int, lane: int = 0) -> Any:
+    """Our stream of a lane on a GPU: what runs on it runs in the order it was started."""
+    found = _streams.get((gpu, lane))
+    if found is None:
+        import torch
 
-    if gpu not in _streams:
         make: Any = torch.cuda.Stream
-        _streams[gpu] = make(device=gpu)
-    return _streams[gpu]
+        found = _streams[gpu, lane] = make(device=gpu)
+    return found
 
 
 def host_free_bytes() -> int:

@@ -14,17 +14,19 @@ import numpy as np
 
 from infinitensor import events
 from infinitensor.config import parse_bytes
-from infinitensor.devices import Ledger, open_devices
+from infinitensor.devices import Ledger, copy_into, open_devices, to_host
 from infinitensor.engines.progress import Progress
 from infinitensor.engines.tiers import LocalTiers
-from infinitensor.ir.layout import DISK, Layout
+from infinitensor.ir.layout import DISK, HOST, Layout
 from infinitensor.ir.mesh import Mesh, preset
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.runtime import Run, TileTable, Workers
+from infinitensor.storage import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from infinitensor.devices import Buffer
     from infinitensor.engines.tiers import Room
     from infinitensor.ir.tasks import Program
 
@@ -139,31 +141,64 @@ class LocalEngine:
         return [int(slabs[owners == d].sum()) for d in range(self.mesh.n_devices)]
 
     def store_below(self, values: Any, layout: Layout) -> TileTable:
-        """Put values from outside into files, tile by tile."""
+        """Put values from outside into a lower tier, tile by tile."""
         values = np.asarray(values)
-        arrays = []
-        for k in range(layout.n_tiles):
-            tile = values[tuple(slice(lo, hi) for lo, hi in layout.tile(k))]
-            arrays.append(None if self.mesh.kind == "null" else self.tiers.spill(tile))
-        below = Layout(layout.cuts, (DISK,))
-        return TileTable(below, values.dtype, [None] * len(arrays), arrays)
+        parts = [
+            values[tuple(slice(lo, hi) for lo, hi in layout.tile(k))] for k in range(layout.n_tiles)
+        ]
+        return self._below(layout, values.dtype, parts)
+
+    def _below(self, layout: Layout, dtype: Any, parts: Iterable[Any]) -> TileTable:
+        """Tiles in the host's memory beside GPUs while there is room, else in files."""
+        tiles = [self._tile_below(part, dtype) for part in parts]
+        self.synchronize()
+        return self._table(layout, dtype, tiles)
+
+    def _tile_below(self, part: Any, dtype: Any) -> tuple[int, Any, Buffer | None]:
+        """(owner, values, slab) of a tile in a lower tier."""
+        if part is None or self.mesh.kind == "null" or isinstance(part, Part):
+            return DISK, part, None  # the null device keeps none
+        host = self.tiers.host
+        n_bytes = int(slab_bytes(part.nbytes))
+        if host.used_bytes + n_bytes > host.budget_bytes:
+            return DISK, self.tiers.spill(to_host(part)), None
+        buffer = host.take(n_bytes)
+        array = host.device.array(buffer.block, tuple(part.shape), dtype)
+        copy_into(array, part)
+        return HOST, array, buffer
+
+    def _table(
+        self, layout: Layout, dtype: Any, tiles: list[tuple[int, Any, Buffer | None]]
+    ) -> TileTable:
+        owners = [owner for owner, _, _ in tiles]
+        alike = owners[:1] if len(set(owners)) == 1 else owners
+        arrays, buffers = [tile[1] for tile in tiles], [tile[2] for tile in tiles]
+        return TileTable(Layout(layout.cuts, tuple(alike)), dtype, buffers, arrays)
+
+    def free_below(self) -> int:
+        """Bytes that the lower tiers have left."""
+        host = self.tiers.host
+        return max(host.budget_bytes - host.used_bytes, 0) + max(self.tiers.left_bytes, 0)
 
     def blank(self, layout: Layout, shape: tuple[int, ...], dtype: Any) -> TileTable:
         """Memory for a value in one piece, where there is one memory."""
         return TileTable.in_one_piece(layout, shape, dtype, self.devices[0], self.ledgers[0])
 
     def evict(self, table: TileTable) -> TileTable:
-        """The same values in files, tile by tile; the memory is free when the table before goes."""
-        arrays: list[Any] = []
+        """The same values in lower tiers; the memory is free when the table before goes."""
+        tiles: list[tuple[int, Any, Buffer | None]] = []
         for k, array in enumerate(table.arrays):
             owner = table.layout.owner(k)
-            if table.below:
-                array = table.below[k]
-            elif owner >= 0 and array is not None:  # the null device keeps none
-                array = self.tiers.spill(self.devices[owner].to_host(array))
-            arrays.append(array)
-        layout = Layout(table.layout.cuts, (DISK,))
-        evicted = TileTable(layout, table.dtype, [None] * len(arrays), arrays)
+            if table.below and table.below[k] is not None:
+                part, slab = table.below[k], table.below_buffers[k]
+                tiles.append((HOST if slab is not None else DISK, part, slab))
+            elif owner < 0:
+                tiles.append((owner, array, table.buffers[k]))
+            else:
+                tiles.append(self._tile_below(array, table.dtype))
+        self.synchronize()
+        evicted = self._table(table.layout, table.dtype, tiles)
+        evicted.most_kept = None if table.below else table.most_kept
         evicted.made = table.made
         return evicted
 

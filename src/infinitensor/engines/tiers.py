@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from infinitensor.config import parse_bytes
-from infinitensor.devices import Ledger, open_devices
+from infinitensor.devices import Ledger, PinnedDevice, host_free_bytes, open_devices
 from infinitensor.storage import Part, Spill
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+SHARE_OF_HOST = 0.5
+"""What tiles of GPUs may take of the free host memory, unless the user says."""
 SHARE_OF_DISK = 0.5
 """What tiles may take of a disk's free space, unless the user says."""
 
@@ -44,7 +46,14 @@ class LocalTiers:
         else:
             self.disk_bytes = int(SHARE_OF_DISK * sum(map(free_bytes, self._spill.folders)))
         self._spill.limit_bytes = self.disk_bytes
-        self.host = Ledger(open_devices("null" if kind == "null" else "cpu")[0], 0)
+        self.host = self._host_ledger(kind, room.host_memory)
+
+    def _host_ledger(self, kind: str, host_memory: str | int | None) -> Ledger:
+        """Host memory that tiles of GPUs are evicted to; elsewhere there is none beside."""
+        if kind != "cuda":
+            return Ledger(open_devices("null" if kind == "null" else "cpu")[0], 0)
+        free = int(SHARE_OF_HOST * host_free_bytes())
+        return Ledger(PinnedDevice(), free if host_memory is None else parse_bytes(host_memory))
 
     def spill(self, values: np.ndarray) -> Part:
         """Write values to a file; they can be read until nobody holds the answer."""

@@ -159,6 +159,8 @@ class Op:
     scratch_bytes: Callable[..., int] = no_scratch
     scratches: dict[str, Callable[..., int]] = field(default_factory=dict)
     """What kernels for one kind of device allocate, where that is not what the common one does."""
+    plain_scratch: Callable[..., int] | None = None
+    """What it allocates where all operands lie as they are stored, no view of them."""
     grain: Callable[..., int] | None = None
     """grain(**params): elements that each one of a gather is made from; it makes tiles smaller."""
     cost: float = 1.0

@@ -106,6 +106,7 @@ class _Walk:
         self.idle: dict[int, int] = dict.fromkeys(range(len(budgets)), 0)
         """Bytes of tiles that only the next run would read."""
         self.is_idle = bytearray(n)
+        self.passed = dict.fromkeys(range(len(budgets)), 0)
         self.busy_peak: dict[int, int] = dict.fromkeys(range(len(budgets)), 0)
         self.free: dict[tuple[int, int], deque[Freed]] = {}
         self.slot_bytes: list[int] = []
@@ -160,6 +161,7 @@ class _Walk:
         """Tiles that a task makes from nothing that has to be kept: seconds to make them again."""
         self.again: dict[int, float] = {}
         self.from_below: set[int] = set()
+        self.bytes_below = dict.fromkeys(range(len(self.budgets)), 0)
         """Those of them that are read from a lower tier."""
         changed: set[int] = set()
         for family in self.graph.families:
@@ -178,6 +180,7 @@ class _Walk:
                     self.again[tile] = self._seconds(family, tile)
                     if family.lane == LOAD:
                         self.from_below.add(tile)
+                        self.bytes_below[self.devices[tile]] += self.tile_bytes[tile]
 
     def _seconds(self, family: Family, tile: int) -> float:
         if family.lane != LOAD:
@@ -338,7 +341,15 @@ class _Walk:
         """Whether a tile may stay though nothing here reads it any more: a ring of slots is left,
         for what is computed with, and what is read meanwhile."""
         device, n_bytes = self.devices[tile], self.tile_bytes[tile]
-        return self.used[device] + (2 * self.n_concurrent + 1) * n_bytes <= self.limit[device]
+        ring = (2 * self.n_concurrent + 1) * n_bytes
+        taken = self.used[device] - self.free_bytes.get(device, 0)
+        if taken + ring > self.limit[device]:
+            return False
+        # what stays is spread over the pass: then what does not is read all the time
+        room = self.limit[device] - ring - self.busy_peak[device]
+        self.passed[device] += n_bytes
+        share = room / max(self.bytes_below[device], 1)
+        return self.idle[device] + n_bytes <= share * self.passed[device] + n_bytes / 2
 
     def let_go(self, tile: int, at: int) -> None:
         """The slot of a tile is free."""

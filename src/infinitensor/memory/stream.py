@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,29 @@ def stream(
     Of the serial orders the one that is estimated to take least time; `DoesNotFit` if none fits.
     """
     uses = Uses(graph)
+    with contextlib.suppress(DoesNotFit):
+        return _stream(
+            uses, [a_little_less(b) for b in budgets], donated, n_concurrent, mesh, moved
+        )
+    # not where the error is handled: it would hold the frames of all who asked
+    return _stream(uses, budgets, donated, n_concurrent, mesh, moved)
+
+
+def a_little_less(budget: int) -> int:
+    """A little less than a budget: a program that takes all there is should still fit when a few
+    bytes less are left the next time."""
+    return budget - budget // 64
+
+
+def _stream(
+    uses: Uses,
+    budgets: Sequence[int],
+    donated: Sequence[bool],
+    n_concurrent: int,
+    mesh: Mesh,
+    moved: dict[tuple[int, int], int],
+) -> Program:
+    graph = uses.graph
     best: Program | None = None
     least = float("inf")
     misfit: DoesNotFit | None = None
@@ -52,7 +76,10 @@ def stream(
             break
     if best is None:
         assert misfit is not None
-        raise misfit
+        try:
+            raise misfit
+        finally:
+            del misfit  # it would hold this frame, and so those of all who asked
     return best
 
 

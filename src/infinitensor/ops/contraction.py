@@ -150,6 +150,15 @@ def _matmul_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str,
     return _product_scratch(n_in, outs[0].n_elements, ins, params["dtype"])
 
 
+def _matrix_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    """None for two matrices that the library multiplies where they are."""
+    dtype = params["dtype"]
+    is_plain = dtype.kind in "fc" and dtype == wide(dtype)
+    if is_plain and all(len(s.shape) == 2 and s.dtype == dtype for s in ins):
+        return 0
+    return _matmul_scratch(ins, outs, params)
+
+
 @op(
     "matmul",
     "contraction",
@@ -157,6 +166,7 @@ def _matmul_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str,
     kernel=_matmul_kernel,
     combine=SUM,
     scratch_bytes=_matmul_scratch,
+    plain_scratch=_matrix_scratch,
     cost=2.0,
     cases=lambda rng: [
         ((rng.normal(size=(5, 4)), rng.normal(size=(4, 6))), {}),

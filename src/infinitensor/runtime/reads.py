@@ -46,8 +46,24 @@ def tables_with_reads(run: Run) -> dict[int, TileTable]:
             k = number.get(run.steps.box_of(tile))
             if k is not None and buffer is not None and run.directory.is_home(tile, out.slot):
                 kept[k] = (out.device, run.directory.values(tile), buffer)
-        if len(kept) > WORTH * n_before:
-            found[leaf] = table.with_read(cuts, kept)
+        if table.most_kept is not None:
+            kept = _as_many(kept, table.most_kept)
+        if len(kept) > WORTH * n_before or (table.most_kept is None and kept):
+            made = found[leaf] = table.with_read(cuts, kept)
+            made.most_kept = table.most_kept
+            if made.most_kept is None:
+                made.most_kept = sum(buffer.n_bytes for _, _, buffer in kept.values())
+    return found
+
+
+def _as_many(kept: dict[int, Any], most_bytes: float) -> dict[int, Any]:
+    """As many of some tiles as a number of bytes allows."""
+    found = {}
+    for k, tile in kept.items():
+        most_bytes -= tile[2].n_bytes
+        if most_bytes < 0:
+            break
+        found[k] = tile
     return found
 
 

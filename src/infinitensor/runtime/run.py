@@ -27,6 +27,7 @@ from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD, PEER
 from infinitensor.runtime.directory import Directory
 from infinitensor.runtime.replay import Recording, replays_of
 from infinitensor.runtime.step import NOTHING, SCALAR, TILE, Steps
+from infinitensor.runtime.streams import Dispatcher
 from infinitensor.runtime.table import TileTable
 
 if TYPE_CHECKING:
@@ -198,7 +199,10 @@ class Run:
         self.failure = None
         self.stopping = False
         self._past_failures = resumed
-        if workers is None and not self.n_done and not resumed:
+        if self._lanes is not None and self.devices[0].kind == "cuda":
+            self._count_waits()
+            Dispatcher(self).go()
+        elif workers is None and not self.n_done and not resumed:
             self._failed.clear()
             with np.errstate(all="ignore"):
                 if self._replays is None or not self._work_again(self._replays):
@@ -431,7 +435,7 @@ class Run:
 
     # one task
 
-    def run_task(self, task: int) -> None:
+    def run_task(self, task: int, in_lane: int = COMPUTE) -> None:
         """Run one task now, in this thread."""
         step = self.steps[task]
         family = step.family
@@ -441,9 +445,9 @@ class Run:
         lane.in_task = True
         lane.check = self._check_stop
         try:
-            if step.device:
+            if step.device or in_lane:
                 # A flipped view is a kernel too: it belongs on our stream.
-                with self.devices[step.device].running():
+                with self.devices[step.device].running(in_lane):
                     self._run(step)
             else:
                 self._run(step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,10 @@ from infinitensor.price import tier_seconds
 
 if TYPE_CHECKING:
     from infinitensor.ir.mesh import Mesh
-    from infinitensor.ir.tasks import Program
+    from infinitensor.ir.tasks import Family, Program
+
+STRIDED = 20.0
+"""How much longer a copy to a GPU takes that the host has to put together first."""
 
 
 def makespan(program: Program, mesh: Mesh, fixed_order: bool = False) -> float:
@@ -57,6 +61,26 @@ def makespan(program: Program, mesh: Mesh, fixed_order: bool = False) -> float:
                 heapq.heappush(ready[lanes[successor]], ranks[successor])
 
 
+def _is_strided(program: Program, family: Family) -> np.ndarray:
+    """Which moves of a family copy what does not lie in one run: the host puts it together."""
+    assert family.many is not None
+    borders, sources = family.many
+    sets = {tiles.first: tiles for tiles in program.graph.tiles}
+    firsts = sorted(sets)
+
+    def box(tile: int) -> np.ndarray:
+        tiles = sets[firsts[bisect_right(firsts, tile) - 1]]
+        found: np.ndarray = tiles.boxes[tile - tiles.first]
+        return found
+
+    strided = np.zeros(family.n, np.bool_)
+    for i, target in enumerate(family.writes[0].tolist()):
+        whole, part = box(int(sources[borders[i]])), box(target)
+        cut = np.flatnonzero((whole != part).any(axis=1))
+        strided[i] = len(cut) > 0 and bool((part[: cut[-1], 1] - part[: cut[-1], 0] > 1).any())
+    return strided
+
+
 def _durations(program: Program, mesh: Mesh) -> tuple[list[float], list[int]]:
     """Seconds of every task, and its lane."""
     graph = program.graph
@@ -86,4 +110,6 @@ def _durations(program: Program, mesh: Mesh) -> tuple[list[float], list[int]]:
             tier_seconds(int(size), bool(is_disk), mesh)
             for size, is_disk in zip(sizes, disk, strict=True)
         ]
+        if family.many is not None and mesh.kind == "cuda":
+            seconds[span] *= np.where(_is_strided(program, family), STRIDED, 1.0)
     return seconds.tolist(), lanes.tolist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,11 +32,13 @@ class TileTable:
         "_device_bytes",
         "arrays",
         "below",
+        "below_buffers",
         "buffers",
         "dtype",
         "in_reach",
         "layout",
         "made",
+        "most_kept",
         "partly",
         "used_at",
         "whole",
@@ -58,7 +60,11 @@ class TileTable:
         self.partly = partly
         self.whole = whole
         self.below: list[Any] = []
-        """Of tiles that were read from files, where they can be read again: they can be dropped."""
+        """Of tiles that were read from lower tiers, where they can be read again; else None."""
+        self.below_buffers: list[Buffer | None] = []
+        self.most_kept: float | None = inf
+        """Bytes that may be kept of it in device memory: as many as some program left of it that
+        had no room for more; None until that program has run."""
         self.made: tuple[str, Any] = ("", "")
         """The op that made it, and the user's line."""
         self.used_at = 0
@@ -127,21 +133,27 @@ class TileTable:
         layout = Layout(cuts, (DISK,))
         arrays: list[Any] = []
         buffers: list[Buffer | None] = []
-        below = []
+        below, slabs = [], []
         owners = []
         for k in range(layout.n_tiles):
             box = layout.tile(k)
             (index,) = tiles_over(self.layout.cuts, box)
-            source = self.below[index] if self.below else self.arrays[index]
+            source, slab = None, None
+            if self.below:
+                source, slab = self.below[index], self.below_buffers[index]
+            elif self.layout.owner(index) < 0:
+                source, slab = self.arrays[index], self.buffers[index]
             part = None if source is None else source[relative(box, self.layout.tile(index))]
-            device, values, buffer = tiles.get(k, (DISK, part, None))
+            owner = HOST if isinstance(part, np.ndarray) else DISK
+            device, values, buffer = tiles.get(k, (owner, part, slab))
             arrays.append(values)
             buffers.append(buffer)
             owners.append(device)
             below.append(part)
+            slabs.append(slab)
         alike = owners[:1] if len(set(owners)) == 1 else owners
         table = TileTable(Layout(cuts, tuple(alike)), self.dtype, buffers, arrays)
-        table.below = below
+        table.below, table.below_buffers = below, slabs
         table.made = self.made
         return table
 
@@ -180,12 +192,12 @@ class TileTable:
         if self._device_bytes is None:
             found: dict[int, int] = {}
             for index, buffer in enumerate(self.buffers if self.whole is None else ()):
-                if buffer is not None:
+                owner = self.layout.owner(index)
+                if buffer is not None and owner >= 0:
                     n_bytes = buffer.n_bytes
                     if self.partly:
                         lengths = box_size(self.layout.tile(index)) * self.dtype.itemsize
                         n_bytes = min(n_bytes, int(slab_bytes(lengths)))
-                    owner = self.layout.owner(index)
                     found[owner] = found.get(owner, 0) + n_bytes
             if self.whole is not None and self.n_bytes:
                 found[0] = min(self.n_bytes, int(slab_bytes(self.whole.nbytes)))

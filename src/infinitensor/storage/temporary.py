@@ -52,7 +52,9 @@ def _locked(path: str, make: Callable[[str], int]) -> tuple[str, int]:
         made = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
         file = make(made)
         with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(
+                file, fcntl.LOCK_EX
+            )  # waits for a writer that just takes it for a dead one's
         if os.fstat(file).st_nlink:  # else another writer took it for a dead one's, before the lock
             return made, file
         os.close(file)

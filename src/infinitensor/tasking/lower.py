@@ -742,7 +742,11 @@ class _Lowering:
             else:
                 ins = (Spec((prod(lengths),), node.call.outs[0].dtype),) * len(node.operands)
                 outs = (Spec((prod(lengths),), node.call.outs[0].dtype),)
-            widest = max(widest, tile_scratch(node, ins, outs, self.kind))
+            plain = node.op.plain_scratch
+            if plain is not None and all(o.access is None for o in node.operands):
+                widest = max(widest, plain(ins, outs, dict(node.call.params)))
+            else:
+                widest = max(widest, tile_scratch(node, ins, outs, self.kind))
         wide = max(
             spec.dtype.itemsize for n in group.nodes for spec in self.graph.nodes[n].call.outs
         )
