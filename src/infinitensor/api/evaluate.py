@@ -381,8 +381,9 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
             try:
                 _run(session, waiting, peek)
             finally:
-                session.drain()  # what was only part of it is gone by now: nobody reads for it
-                forget_done(session)
+                with without_interrupts():
+                    session.drain()  # what was only part of it is gone by now
+                    forget_done(session)
         session.engine.synchronize()
         if "evaluated" in events.hooks:
             events.emit("evaluated", session=session)
@@ -534,11 +535,8 @@ def _finish(session: Session, stopped: Stopped, nodes: Sequence[Node] = ()) -> N
         session.counts["bytes_evicted"] += run.evicted_bytes
         session.counts["bytes_read"] += run.read_bytes
         run.loaded_bytes = run.evicted_bytes = run.read_bytes = 0
-    if run.program.order is None:
+    with without_interrupts():  # memory goes back in finalizers, and what is raised in one is lost
         _put_away(session, stopped, run)
-    else:  # files are removed by finalizers, and what is raised in one is lost
-        with without_interrupts():
-            _put_away(session, stopped, run)
 
 
 def _put_away(session: Session, stopped: Stopped, run: Run) -> None:
