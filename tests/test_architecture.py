@@ -32,7 +32,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("devices", "storage"),
     ("ops",),
     ("ir",),
-    ("dtypes", "config", "events", "native", "jit"),
+    ("dtypes", "config", "events", "interrupts", "native", "jit"),
     ("errors",),
 )
 ROW_OF = {part: row for row, parts in enumerate(ROWS, start=1) for part in parts}

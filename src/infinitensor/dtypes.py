@@ -7,9 +7,6 @@ this file, not NumPy, for kinds, result types and casts (docs/decisions/0011-bfl
 
 from __future__ import annotations
 
-import signal
-import sys
-import threading
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -221,26 +218,3 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     if tensor.dtype != torch.bfloat16:
         return tensor.numpy()
     return tensor.view(torch.uint16).numpy().view(bfloat16)
-
-
-def load_torch() -> None:
-    """Import torch, unless it is there; a Ctrl-C meanwhile comes afterwards.
-
-    (It takes seconds, and within its import a Ctrl-C aborts the process.)
-    """
-    is_main = threading.current_thread() is threading.main_thread()
-    if "torch" in sys.modules or not is_main:
-        import torch
-
-        return
-    came: list[int] = []
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:
-        signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
-    try:
-        import torch  # noqa: F401
-    finally:
-        if before is signal.default_int_handler:
-            signal.signal(signal.SIGINT, before)
-    if came:
-        raise KeyboardInterrupt

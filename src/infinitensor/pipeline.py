@@ -162,12 +162,11 @@ def _prepare(
     plan = choose(analysed, mesh, bound)
     moves = route(plan)
     tasks = lower_plan(plan, moves)
-    n_concurrent = mesh.workers if mesh.kind == "cpu" else 1
     streams = any(_is_below(leaf, mesh) for leaf in graph.leaves)
     try:
         if not streams:
             try:
-                program = allocate(tasks, budgets, donated, n_concurrent, moves.moved)
+                program = allocate(tasks, budgets, donated, mesh.n_concurrent, moves.moved)
             except DoesNotFit:
                 streams = evicts and has_tiers(mesh) and not mesh.is_one_memory
                 if not streams:
@@ -175,7 +174,7 @@ def _prepare(
         if streams:
             # of a window the memory around it stays
             donated = [d and not leaf.partly for d, leaf in zip(donated, graph.leaves, strict=True)]
-            program = stream(tasks, budgets, donated, n_concurrent, mesh, moves.moved)
+            program = stream(tasks, budgets, donated, mesh, moves.moved)
             if not evicts:
                 _refuse_eviction(program, plan, budgets)
     except DoesNotFit as misfit:

@@ -130,6 +130,18 @@ def test_a_result_larger_than_memory_lies_on_disk_and_can_be_used() -> None:
         assert session.engine.tiers.spilled_bytes == 0
 
 
+def test_a_plan_takes_no_more_of_the_disk_than_is_left() -> None:
+    with strict("cpu", 500, 60_000, 90_000) as session:
+        kept = it.asarray(np.ones((100, 50)))
+        more = it.asarray(np.ones((50, 50)))
+        it.compute(it.full((100, 50), 2.0) + 1)  # evicts what was stored before it
+        left = 90_000 - session.engine.tiers.spilled_bytes
+        assert left < 90_000
+        with pytest.raises(it.MemoryBudgetError, match="does not fit"):
+            it.compute(it.concat([kept, kept, more]) * 2)
+        assert float(kept.sum() + more.sum()) == 7500
+
+
 def test_tensors_not_read_for_long_make_room_for_new_ones() -> None:
     with strict("cpu", 500, 100_000, DISK) as session:
         kept = [it.full((100, 50), k) + 0.5 for k in range(5)]

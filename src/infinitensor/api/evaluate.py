@@ -18,8 +18,8 @@ from infinitensor.api.version import Node, Version
 from infinitensor.api.walk import waiting_nodes, walk
 from infinitensor.api.window import Hulls, part_of, shifted
 from infinitensor.config import config
-from infinitensor.engines.local import without_interrupts
 from infinitensor.errors import DeviceOutOfMemoryError, MemoryBudgetError
+from infinitensor.interrupts import without_interrupts
 from infinitensor.ir.graph import Graph, Leaf, Operand
 from infinitensor.ir.graph import Node as GraphNode
 from infinitensor.ir.op import Spec
@@ -100,9 +100,8 @@ class Bound:
     def __init__(self, session: Session, roots: Iterable[Version], peek: bool = False) -> None:
         self.session = session
         self.peek = peek
-        self.is_run = False
-        """Whether its plan is to be run: then tensors may be evicted for it."""
-        self.is_last_try = False
+        self.gives_way = False
+        """Whether it may be planned anew with less of it kept or resident (`traced_in_room`)."""
         self.spares_leaves = peek
         self.roots = list(roots)
         walked = walk(self.roots)
@@ -174,6 +173,10 @@ class Bound:
     def fits(self, program: Program) -> bool:
         """Whether what a plan needs is free."""
         engine, peaks = self.session.engine, program.peak_bytes
+        if program.order is not None:
+            mesh, traffic = engine.mesh_now(), program.traffic
+            if traffic.host_peak > mesh.host_bytes or traffic.disk_peak > mesh.disk_bytes:
+                return False
         if all(need <= engine.available_bytes(device) for device, need in peaks.items()):
             return True
         budgets = self.budgets()
@@ -296,14 +299,12 @@ class Bound:
             return found
         session.counts["plan_misses"] += 1
         made = self._planned()
-        session.plans[self.key] = made
-        while len(session.plans) > config.plan_cache:
-            session.plans.popitem(last=False)
+        session.add(session.plans, self.key, made)
         return made
 
     def _planned(self) -> Prepared:
         """A new plan: all of it in memory, if need be in place of other tensors; or in parts."""
-        graph, mesh = self.graph(), self.session.engine.mesh
+        graph, mesh = self.graph(), self.session.engine.mesh_now()
         try:
             return prepare(graph, mesh, config.tile_elements, self.budgets(), evicts=False)
         except MemoryBudgetError as misfit:
@@ -313,7 +314,7 @@ class Bound:
         if self.session.make_room(lacking, self.leaves):
             with contextlib.suppress(MemoryBudgetError):
                 return prepare(graph, mesh, config.tile_elements, self.budgets(), evicts=False)
-        if self.is_run:
+        if self.gives_way:
             if not self.peek and len(self.kept) > len(self.roots):
                 raise InTheWay([])
             leaves = self._in_the_way()
@@ -403,7 +404,7 @@ def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
             return
         bound, trace = traced_in_room(session, bound)
         if not bound.is_windowed:
-            session.remember(bound.trace_key(), trace)
+            session.add(session.traces, bound.trace_key(), trace)
     else:
         session.traces.move_to_end(key)
         session.counts["plan_hits"] += 1
@@ -457,25 +458,25 @@ def traced_in_room(session: Session, bound: Bound) -> tuple[Bound, Trace]:
     Where it does not fit, what is shown but was not asked for stays a recipe; where it still does
     not, its own large leaves go to a lower tier, from which they are brought tile by tile.
     """
+    is_last = False
     while True:
-        bound.is_run = not bound.is_last_try
+        bound.gives_way = not is_last
         try:
             return bound, traced(bound)
         except InTheWay as what:
             found = what.versions
+            is_last = bool(found)
         except MemoryBudgetError as misfit:
             lacking = misfit.need_bytes - misfit.limit_bytes
-            if bound.is_last_try or not session.make_room(lacking, ()):
+            if is_last or not session.make_room(lacking, ()):
                 raise
-            found = []
-            bound.is_last_try = True
+            found, is_last = [], True
         if not bound.peek:
-            session.leans[bound.trace_key()] = None
-        roots, is_last, bound.tables = bound.roots, bound.is_last_try or bool(found), []
+            session.add(session.leans, bound.trace_key(), None)
+        roots, bound.tables = bound.roots, []
         for version in found:
             session.evict(version)
         bound = Bound(session, roots, True).detail()
-        bound.is_last_try = is_last
 
 
 def traced(bound: Bound) -> Trace:

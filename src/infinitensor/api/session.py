@@ -255,16 +255,14 @@ class Session:
         """Whether a program has not come before, as far as is remembered; from now on it has."""
         if key in self._seen or key in self.plans:
             return False
-        self._seen[key] = None
-        while len(self._seen) > config.plan_cache:
-            self._seen.popitem(last=False)
+        self.add(self._seen, key, None)
         return True
 
-    def remember(self, key: Any, trace: Any) -> None:
-        """Keep a trace, and as many as plans are kept."""
-        self.traces[key] = trace
-        while len(self.traces) > config.plan_cache:
-            self.traces.popitem(last=False)
+    def add(self, cache: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+        """Keep something, and no more than the plan cache may hold: what came first goes first."""
+        cache[key] = value
+        while len(cache) > config.plan_cache:
+            cache.popitem(last=False)
 
     def stats(self, reset: bool) -> dict[str, Any]:
         """Counts so far, with the peak of each memory."""

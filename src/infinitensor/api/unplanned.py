@@ -20,7 +20,7 @@ import numpy as np
 from infinitensor.api.small import small_kernel
 from infinitensor.api.version import user_site
 from infinitensor.config import config
-from infinitensor.engines.local import without_interrupts
+from infinitensor.interrupts import without_interrupts
 from infinitensor.ir.op import At
 from infinitensor.ir.region import whole_box
 from infinitensor.ir.view import take

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # signal.signal makes enums: 15 us a run
 import os
-import signal
-import threading
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +13,7 @@ from infinitensor.config import parse_bytes
 from infinitensor.devices import Ledger, copy_into, open_devices, to_host
 from infinitensor.engines.progress import Progress
 from infinitensor.engines.tiers import LocalTiers
+from infinitensor.interrupts import catch_interrupts
 from infinitensor.ir.layout import DISK, HOST, Layout
 from infinitensor.ir.mesh import Mesh, preset
 from infinitensor.ir.slab import slab_bytes
@@ -24,14 +21,11 @@ from infinitensor.runtime import Run, TileTable, Workers
 from infinitensor.storage import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from infinitensor.devices import Buffer
     from infinitensor.engines.tiers import Room
     from infinitensor.ir.tasks import Program
-
-
-_SIGINT = int(signal.SIGINT)
 
 
 class Engine(Protocol):
@@ -103,7 +97,7 @@ class LocalEngine:
         """
         if "run_start" in events.hooks:
             events.emit("run_start", run=run)
-        restore = _catch_interrupts(run)
+        restore = catch_interrupts(run)
         has_lanes = run.program.order is not None and self.devices[0].kind != "cuda"
         alone = inline or (self.n_workers == 1 and not has_lanes)
         workers = None if alone else self._workers
@@ -175,10 +169,19 @@ class LocalEngine:
         arrays, buffers = [tile[1] for tile in tiles], [tile[2] for tile in tiles]
         return TileTable(Layout(layout.cuts, tuple(alike)), dtype, buffers, arrays)
 
+    def mesh_now(self) -> Mesh:
+        """The mesh, with what the lower tiers have left."""
+        host = self.tiers.host
+        return replace(
+            self.mesh,
+            host_bytes=max(host.budget_bytes - host.used_bytes, 0),
+            disk_bytes=max(self.tiers.left_bytes, 0),
+        )
+
     def free_below(self) -> int:
         """Bytes that the lower tiers have left."""
-        host = self.tiers.host
-        return max(host.budget_bytes - host.used_bytes, 0) + max(self.tiers.left_bytes, 0)
+        mesh = self.mesh_now()
+        return mesh.host_bytes + mesh.disk_bytes
 
     def blank(self, layout: Layout, shape: tuple[int, ...], dtype: Any) -> TileTable:
         """Memory for a value in one piece, where there is one memory."""
@@ -227,44 +230,6 @@ def open_engine(
     if engine != "local":
         raise ValueError(f"no engine {engine!r}; this version has 'local'")
     return LocalEngine(devices, room, workers)
-
-
-@contextmanager
-def without_interrupts() -> Iterator[None]:
-    """Ctrl-C comes at the end: what is done here takes no longer than anyone notices."""
-    held = Held()
-    restore = _catch_interrupts(held)
-    try:
-        yield
-    finally:
-        restore()
-    if held.is_stopped:
-        raise KeyboardInterrupt
-
-
-class Held:
-    """Remembers that it was to stop."""
-
-    is_stopped = False
-
-    def stop(self) -> None:
-        """Not now."""
-        self.is_stopped = True
-
-
-def _catch_interrupts(run: Run | Held) -> Callable[[], None]:
-    """Turn Ctrl-C into `run.stop()` while a run is on, so that no tile is left torn."""
-    if threading.current_thread() is not threading.main_thread():
-        return _nothing
-    before = _signal.getsignal(_SIGINT)
-    if before is not signal.default_int_handler:
-        return _nothing
-    _signal.signal(_SIGINT, lambda number, frame: run.stop())
-
-    def restore() -> None:
-        _signal.signal(_SIGINT, before)
-
-    return restore
 
 
 def _nothing() -> None:

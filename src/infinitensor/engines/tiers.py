@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from infinitensor.config import parse_bytes
 from infinitensor.devices import Ledger, PinnedDevice, host_free_bytes, open_devices
-from infinitensor.storage import Part, Spill
+from infinitensor.storage import Part, Spill, is_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 SHARE_OF_HOST = 0.5
 """What tiles of GPUs may take of the free host memory, unless the user says."""
 SHARE_OF_DISK = 0.5
-"""What tiles may take of a disk's free space, unless the user says."""
+"""What tiles may take of a disk's free space, unless the user says; of a folder in memory: nothing,
+because that is what they have to leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class LocalTiers:
         elif kind == "null":
             self.disk_bytes = 0
         else:
-            self.disk_bytes = int(SHARE_OF_DISK * sum(map(free_bytes, self._spill.folders)))
+            disks = [folder for folder in self._spill.folders if not is_memory(folder)]
+            self.disk_bytes = int(SHARE_OF_DISK * sum(map(free_bytes, disks)))
         self._spill.limit_bytes = self.disk_bytes
         self.host = self._host_ledger(kind, room.host_memory)
 

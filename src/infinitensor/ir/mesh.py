@@ -59,6 +59,11 @@ class Mesh:
         return self.devices[0].kind
 
     @property
+    def n_concurrent(self) -> int:
+        """Tasks that may run at a time on a device, each with its scratch."""
+        return self.workers if self.kind == "cpu" else 1
+
+    @property
     def is_one_memory(self) -> bool:
         """Whether every kernel can read every byte: then tensors lie in one piece, and their tiles
         are parts of it."""

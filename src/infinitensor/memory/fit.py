@@ -50,7 +50,6 @@ def fit(
     order: np.ndarray,
     budgets: Sequence[int],
     donated: Sequence[bool],
-    n_concurrent: int,
     mesh: Mesh,
     moved: dict[tuple[int, int], int],
 ) -> Program:
@@ -59,7 +58,7 @@ def fit(
     `DoesNotFit` where a task's own tiles are more than a budget, or the lower tiers are full.
     Takes time linear in tasks, and in tiles that fit for each eviction.
     """
-    return _Walk(uses, order, budgets, donated, n_concurrent, mesh).program(moved)
+    return _Walk(uses, order, budgets, donated, mesh).program(moved)
 
 
 class _Walk:
@@ -69,7 +68,6 @@ class _Walk:
         order: np.ndarray,
         budgets: Sequence[int],
         donated: Sequence[bool],
-        n_concurrent: int,
         mesh: Mesh,
     ) -> None:
         self.uses = uses
@@ -77,13 +75,11 @@ class _Walk:
         self.order = order.tolist()
         self.mesh = mesh
         self.budgets = budgets
-        scratch = uses.scratch_bytes(len(budgets), n_concurrent)
-        self.scratch = scratch
-        self.limit = {d: budget - scratch[d] for d, budget in enumerate(budgets)}
+        self.scratch = uses.scratch_bytes(len(budgets), mesh.n_concurrent)
+        self.limit = {d: budget - self.scratch[d] for d, budget in enumerate(budgets)}
         self.limit[HOST] = mesh.host_bytes
         self.limit[DISK] = mesh.disk_bytes
-        self.n_concurrent = n_concurrent
-        self.recent = RECENT * n_concurrent
+        self.recent = RECENT * mesh.n_concurrent
         n = self.graph.n_tiles
         self.tile_bytes: list[int] = uses.tile_bytes.tolist()
         self.devices: list[int] = uses.devices.tolist()
@@ -161,8 +157,8 @@ class _Walk:
         """Tiles that a task makes from nothing that has to be kept: seconds to make them again."""
         self.again: dict[int, float] = {}
         self.from_below: set[int] = set()
-        self.bytes_below = dict.fromkeys(range(len(self.budgets)), 0)
         """Those of them that are read from a lower tier."""
+        self.bytes_below = dict.fromkeys(range(len(self.budgets)), 0)
         changed: set[int] = set()
         for family in self.graph.families:
             if family.updates:
@@ -341,7 +337,7 @@ class _Walk:
         """Whether a tile may stay though nothing here reads it any more: a ring of slots is left,
         for what is computed with, and what is read meanwhile."""
         device, n_bytes = self.devices[tile], self.tile_bytes[tile]
-        ring = (2 * self.n_concurrent + 1) * n_bytes
+        ring = (2 * self.mesh.n_concurrent + 1) * n_bytes
         taken = self.used[device] - self.free_bytes.get(device, 0)
         if taken + ring > self.limit[device]:
             return False
@@ -538,7 +534,7 @@ class _Walk:
                     return
             if self.free_bytes.get(device, 0) + self.limit[device] - self.used[device] >= n_bytes:
                 return
-        self.refuse(device, n_bytes)
+        raise self.misfit(device, n_bytes)
 
     def weigh(self, tile: int) -> None:
         """Note when a tile is used next, and the seconds that its eviction costs."""
@@ -590,9 +586,10 @@ class _Walk:
             return HOST
         if self.used[DISK] + n_bytes <= self.limit[DISK]:
             return DISK
-        return self.refuse(self.devices[tile], n_bytes)
+        raise self.misfit(self.devices[tile], n_bytes)
 
-    def refuse(self, device: int, n_bytes: int) -> int:
+    def misfit(self, device: int, n_bytes: int) -> DoesNotFit:
+        """Why a task cannot have its tiles: what it needs at least, on which device."""
         held = sum(
             self.tile_bytes[t]
             for tiles in self.graph.tiles
@@ -607,7 +604,7 @@ class _Walk:
             self.op, self.site = family.op, family.site
         if need <= self.budgets[device]:  # the lower tiers are full, or pieces take all there is
             need = self.budgets[device] + n_bytes
-        raise DoesNotFit(self.op, need, self.budgets[device], device, self.site)
+        return DoesNotFit(self.op, need, self.budgets[device], device, self.site)
 
     # slots, tiles, tasks, edges
 

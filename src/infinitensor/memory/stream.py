@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from infinitensor.ir.tasks import Program, TaskGraph
 
 MANY_TASKS = 20_000
-"""Tasks from which only one order is tried: a walk takes about 20 us a task."""
+"""Tasks from which only one order is tried: a walk takes up to 0.1 ms a task."""
 
 
 def stream(
     graph: TaskGraph,
     budgets: Sequence[int],
     donated: Sequence[bool],
-    n_concurrent: int,
     mesh: Mesh,
     moved: dict[tuple[int, int], int],
 ) -> Program:
@@ -37,11 +36,9 @@ def stream(
     """
     uses = Uses(graph)
     with contextlib.suppress(DoesNotFit):
-        return _stream(
-            uses, [a_little_less(b) for b in budgets], donated, n_concurrent, mesh, moved
-        )
+        return _stream(uses, [a_little_less(b) for b in budgets], donated, mesh, moved)
     # not where the error is handled: it would hold the frames of all who asked
-    return _stream(uses, budgets, donated, n_concurrent, mesh, moved)
+    return _stream(uses, budgets, donated, mesh, moved)
 
 
 def a_little_less(budget: int) -> int:
@@ -54,7 +51,6 @@ def _stream(
     uses: Uses,
     budgets: Sequence[int],
     donated: Sequence[bool],
-    n_concurrent: int,
     mesh: Mesh,
     moved: dict[tuple[int, int], int],
 ) -> Program:
@@ -64,7 +60,7 @@ def _stream(
     misfit: DoesNotFit | None = None
     for name, order in ORDERS.items():
         try:
-            found = fit(uses, order(uses), budgets, donated, n_concurrent, mesh, moved)
+            found = fit(uses, order(uses), budgets, donated, mesh, moved)
         except DoesNotFit as error:
             if misfit is None or error.need_bytes < misfit.need_bytes:
                 misfit = error.with_traceback(None)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import load_torch, to_torch
+from infinitensor.dtypes import to_torch
 from infinitensor.events import between_steps
+from infinitensor.interrupts import without_interrupts
 from infinitensor.ops.scalar import Arg, Term, evaluate, n_inner
 from infinitensor.ops.words import WORDS
 
@@ -39,7 +40,10 @@ def lower(op: Op, call: Call, device_kind: str) -> Run:
         return _lower_elementwise(op, call, device_kind)
     xp = namespace(device_kind)
     if op.kind == "contraction":
-        load_torch()  # for their products: here, so that workers find it loaded
+        # for their products: here, so that workers find it loaded. Within its import, which takes
+        # seconds, a Ctrl-C aborts the process
+        with without_interrupts():
+            import torch  # noqa: F401
     kernel = op.kernel_for(device_kind)
     if isgeneratorfunction(kernel):
         kernel = stepwise(kernel)

@@ -1,7 +1,7 @@
 """What a run has read from files and still holds: kept for the next run, as long as there is room.
 
 When the same program runs again over data larger than memory, a fixed part of it stays and the rest
-streams by: the first tiles of a pass, because the next pass needs those first.
+streams by: tiles spread over the pass, so that the rest is read all the time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.ir.region import grid_shape
+from infinitensor.ir.region import boxes_of
 from infinitensor.ir.tasks import LOAD
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def tables_with_reads(run: Run) -> dict[int, TileTable]:
             continue
         kept = _at_home(table, cuts)
         n_before = len(kept)
-        number = {box: k for k, box in enumerate(_boxes(cuts))}
+        number = {box: k for k, box in enumerate(boxes_of(cuts))}
         for tile in tiles:
             out = run.steps.out(tile)
             buffer = run.directory.buffers[out.slot]
@@ -88,19 +88,12 @@ def _grid(run: Run, leaf: int) -> Cuts | None:
         shape = tuple(borders[-1] for borders in layout.cuts)
         if any(c[0] != 0 or c[-1] != n for c, n in zip(cuts, shape, strict=True)):
             return None
-    cells = set(_boxes(cuts))
+    cells = set(boxes_of(cuts))
     return cuts if all(box in cells for box in boxes) else None
 
 
 def _written(run: Run, family: Any) -> list[Any]:
     return [run.steps.box_of(int(tile)) for tile in family.writes[0]]
-
-
-def _boxes(cuts: Cuts) -> list[Any]:
-    grid = grid_shape(cuts)
-    return [
-        tuple((cuts[a][k], cuts[a][k + 1]) for a, k in enumerate(at)) for at in np.ndindex(grid)
-    ]
 
 
 def _at_home(table: TileTable, cuts: Cuts) -> dict[int, Any]:

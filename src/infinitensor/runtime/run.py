@@ -248,14 +248,18 @@ class Run:
                 if self.stopping:
                     self._put_back(tasks[k:])
                     break
-                try:
-                    self.run_task(task)
-                except BaseException as error:
-                    self._fail(task, error)
-                    continue
-                self._finish(task)
-                if "tile_commit" in events.hooks:
-                    self._tell_commit(task)
+                self._attempt(task)
+
+    def _attempt(self, task: int) -> None:
+        """Run one of the tasks that were taken; it is done then, or has failed."""
+        try:
+            self.run_task(task)
+        except BaseException as error:
+            self._fail(task, error)
+            return
+        self._finish(task)
+        if "tile_commit" in events.hooks:
+            self._tell_commit(task)
 
     def _work_on(self) -> None:
         """In one thread, run what is not done and waits for nothing that failed."""
@@ -267,14 +271,7 @@ class Run:
             if self.done[task] or self._waits[task]:
                 continue
             self._running += 1
-            try:
-                self.run_task(task)
-            except BaseException as error:
-                self._fail(task, error)
-                continue
-            self._finish(task)
-            if "tile_commit" in events.hooks:
-                self._tell_commit(task)
+            self._attempt(task)
         for heap in self._heaps:
             heap.clear()
 

@@ -19,7 +19,7 @@ from infinitensor.storage.calls import open_file, read_at, reserve, sync, write_
 from infinitensor.storage.runs import gather, scatter, steps_of
 from infinitensor.storage.stored import checked
 from infinitensor.storage.strided import read_runs
-from infinitensor.storage.temporary import discard, new_file, put_file
+from infinitensor.storage.temporary import Unfinished, discard, new_file, put_file
 
 KEPT_BYTES = 64 << 20
 """The pages of a larger file are given back once they are read: a pass over it fills no memory.
@@ -122,7 +122,7 @@ def changed(path: str, how: str) -> OSError:
     return OSError(errno.ESTALE, text, path)
 
 
-class NpyWriter:
+class NpyWriter(Unfinished):
     """A .npy file that appears under its name whole, when `commit` is called, or not at all.
 
     Boxes are put from any thread. Until the commit a file that had the name keeps it. Leaving a
@@ -183,16 +183,3 @@ class NpyWriter:
             raise
         self._discard.detach()
         os.close(self._file)
-
-    def abort(self) -> None:
-        """Remove what was written; does nothing the second time or after a commit."""
-        self._discard()
-
-    def __enter__(self) -> NpyWriter:
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if kind is None:
-            self.commit()
-        else:
-            self.abort()

@@ -13,15 +13,41 @@ import glob
 import os
 import secrets
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from infinitensor.storage.calls import open_file, remove, rename, sync_folder, told
 
 if TYPE_CHECKING:
+    import weakref
     from collections.abc import Callable
+    from typing import Self
 
 EXCHANGE = 2
 AT_CWD = -100
+
+
+class Unfinished:
+    """What appears under its name when `commit` is called, or not at all: leaving a `with` block
+    commits, an exception in it removes what was written."""
+
+    _discard: weakref.finalize[..., Any]
+
+    def commit(self) -> None:
+        """Put it under its name, on the disk; if that fails nothing is left of it."""
+        raise NotImplementedError
+
+    def abort(self) -> None:
+        """Remove what was written; does nothing the second time or after a commit."""
+        self._discard()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is None:
+            self.commit()
+        else:
+            self.abort()
 
 
 def new_file(path: str) -> tuple[str, int]:

@@ -20,7 +20,7 @@ from infinitensor.ir.region import Box, box_shape, overlap, relative
 from infinitensor.storage.calls import open_file, read_at, sync, told
 from infinitensor.storage.npy import changed
 from infinitensor.storage.stored import checked
-from infinitensor.storage.temporary import discard, new_folder, put_folder
+from infinitensor.storage.temporary import Unfinished, discard, new_folder, put_folder
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -199,7 +199,7 @@ def _check_codecs(codec: Any) -> None:
         raise ValueError(f"codec {str(codec)[:80]!r} is not one we let decode files")
 
 
-class ZarrWriter:
+class ZarrWriter(Unfinished):
     """A Zarr array that appears under its name whole, when `commit` is called, or not at all.
 
     Boxes are put from any thread and cover whole chunks. As for `NpyWriter`, leaving a `with` block
@@ -266,19 +266,6 @@ class ZarrWriter:
             raise
         self._discard.detach()
         os.close(self._file)
-
-    def abort(self) -> None:
-        """Remove what was written; does nothing the second time or after a commit."""
-        self._discard()
-
-    def __enter__(self) -> ZarrWriter:
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if kind is None:
-            self.commit()
-        else:
-            self.abort()
 
 
 def _sync(path: str) -> None:
