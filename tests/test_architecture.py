@@ -24,6 +24,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("mixture", "cleaning"),
     ("cluster",),
     ("neighbors", "metrics", "preprocessing", "decomposition"),
+    ("estimators",),
     ("api",),
     ("pipeline",),
     ("analysis", "partition", "redistribute", "tasking", "memory", "engines"),

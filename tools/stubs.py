@@ -40,6 +40,9 @@ BY_NAME = {
 }
 """Types of parameters that have none of their own, by what they are called everywhere."""
 
+LAZY_MODULES = ("cluster", "metrics", "neighbors")
+"""Modules that are imported when they are asked for."""
+
 VARIES = ("where",)
 """Functions whose result depends on how many arguments they get."""
 
@@ -227,6 +230,7 @@ def face() -> str:
     names += [name for name in vars(it) if name.startswith("__array_")]
     lines = [line_of(name, getattr(it, name)) for name in names]
     lines += [line_of(name, getattr(it, name)) for name in sorted(modules)]
+    lines += [f"from infinitensor import {name} as {name}" for name in LAZY_MODULES]
     lines += [f"{name}: {kind}" for name, kind in MODULE_CONSTANTS.items()]
     lines += [line_of(name, value) for name, (value, _) in OBJECTS.items()]
     lines += [

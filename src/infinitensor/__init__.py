@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib as _difflib
+import importlib as _importlib
 import sys as _sys
 import types as _types
 from typing import Any as _Any
@@ -99,7 +100,13 @@ __all__ = [
 ]
 
 
+_ESTIMATORS = ("cluster", "metrics", "neighbors")
+"""Modules that are imported when they are asked for: scikit-learn comes with them."""
+
+
 def __getattr__(name: str) -> _Any:
+    if name in _ESTIMATORS:
+        return _importlib.import_module(f"{__name__}.{name}")
     near = _difflib.get_close_matches(name, [n for n in globals() if not n.startswith("_")], 3, 0.5)
     hint = f"; the nearest are {', '.join(near)}" if near else ""
     raise AttributeError(f"infinitensor has no {name!r}{hint}")

@@ -8,11 +8,14 @@ import numpy as _np
 import numpy.typing as _npt
 
 from infinitensor.api.tensor import Tensor as Tensor
+from infinitensor import cluster as cluster
 from infinitensor import errors as errors
 from infinitensor import events as events
 from infinitensor import fft as fft
 from infinitensor import lib as lib
 from infinitensor import linalg as linalg
+from infinitensor import metrics as metrics
+from infinitensor import neighbors as neighbors
 from infinitensor import random as random
 from infinitensor.api.conversion import asanyarray as asanyarray
 from infinitensor.api.conversion import asarray_chkfinite as asarray_chkfinite

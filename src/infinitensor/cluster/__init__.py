@@ -1,0 +1,19 @@
+"""scikit-learn's clustering on tiles: every public name of `sklearn.cluster`.
+
+`docs/clustering.md` says which run here and which run scikit-learn's own code.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sklearn.cluster as _theirs
+
+from infinitensor.estimators.fallback import fallbacks as _fallbacks
+
+__all__ = sorted(_theirs.__all__)
+globals().update(_fallbacks(__name__, _theirs, [name for name in __all__ if name not in globals()]))
+
+
+def __getattr__(name: str) -> Any:  # for type checkers: the names are made above
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,150 @@
+"""Inputs: what a user gives, as points that kernels can read, checked as scikit-learn checks them.
+
+Host arrays, tables and sparse matrices go through scikit-learn's own validation. Tensors, files and
+arrays on a GPU are checked where they are: their shape and dtype by the same code on an array
+without values, their values by a reduction over tiles. Nothing is copied to the host.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils import assert_all_finite, check_array
+from sklearn.utils.validation import validate_data
+
+import infinitensor as it
+from infinitensor.api.foreign import is_torch, to_host
+from infinitensor.dtypes import bfloat16, kind_of
+
+FLOATS = (np.float64, np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """n points of d numbers each, borrowed from the user for the length of a call."""
+
+    n: int
+    d: int
+    dtype: np.dtype[Any]
+    dense: it.Tensor | None
+    """The points as a tensor; None if they are sparse."""
+    host: np.ndarray | None = None
+    """The same values where they lie on the host, if they do."""
+    sparse: Any = None
+    """The points as a CSR matrix of SciPy (or what `accept_sparse` allows), if they are sparse."""
+
+    @property
+    def tensor(self) -> it.Tensor:
+        """The points as a tensor; they must be dense."""
+        assert self.dense is not None, "these points are sparse"
+        return self.dense
+
+
+def points(X: Any, estimator: Any = None, *, reset: bool = True, **checks: Any) -> Points:
+    """What a user gave as `X`, checked with scikit-learn's rules, errors and texts.
+
+    `X` is an array (NumPy, torch, CuPy), a table (pandas, Polars, Arrow), a sparse matrix (SciPy,
+    `it.Csr`), a tensor, or the path of a file that `it.open` opens. `estimator` gets
+    `n_features_in_` and `feature_names_in_` if `reset`, and is held to them if not; a function
+    gives its name or nothing. `checks` are those of `sklearn.utils.check_array`.
+
+    >>> points(np.ones((3, 2), np.float32)).dtype
+    dtype('float32')
+    """
+    checks = {"dtype": list(FLOATS), **checks}
+    tensor = _elsewhere(X)
+    if tensor is not None:
+        return _streamed(tensor, estimator, reset, checks)
+    values = _validated(_plain(X), estimator, reset, checks)
+    n, d = values.shape
+    if scipy.sparse.issparse(values):
+        return Points(n, d, values.dtype, None, sparse=values)
+    return Points(n, d, values.dtype, borrow(values), host=values)
+
+
+def borrow(values: np.ndarray) -> it.Tensor:
+    """A tensor over an array's own memory where it lies in C or Fortran order, else over a copy.
+
+    The array must not change while the tensor is used.
+    """
+    if values.flags.f_contiguous and not values.flags.c_contiguous:
+        return it.asarray(values.T, copy=False).T
+    return it.asarray(np.ascontiguousarray(values), copy=False)
+
+
+def on_host(value: Any, *, may_be_path: bool = False) -> Any:
+    """What scikit-learn's code can read: a tensor, a file or an array on a GPU as a host array.
+
+    Everything else as it is.
+    """
+    if isinstance(value, str | os.PathLike) and not may_be_path:
+        return value
+    tensor = _elsewhere(value)
+    return _plain(value) if tensor is None else tensor.numpy()
+
+
+def _elsewhere(X: Any) -> it.Tensor | None:
+    """A tensor of what is not on the host: tensors, files, arrays on a GPU. None if it is."""
+    if isinstance(X, it.Tensor):
+        return X
+    if isinstance(X, str | os.PathLike):
+        return it.open(X)
+    if is_torch(X):
+        return it.asarray(X) if X.is_cuda else None
+    if hasattr(X, "__cuda_array_interface__"):
+        import torch
+
+        return it.asarray(torch.as_tensor(X))
+    return None
+
+
+def _plain(X: Any) -> Any:
+    """What scikit-learn's validation takes."""
+    if isinstance(X, it.Csr):
+        entries = (X.data.numpy(), X.indices.numpy(), X.indptr)
+        return scipy.sparse.csr_array(entries, shape=X.shape)
+    if is_torch(X):
+        values = to_host(X)
+        return values.astype(np.float32) if values.dtype == bfloat16 else values
+    return X
+
+
+def _validated(X: Any, estimator: Any, reset: bool, checks: dict[str, Any]) -> Any:
+    if estimator is None or isinstance(estimator, str):
+        return check_array(X, estimator=estimator, input_name="X", **checks)
+    return validate_data(estimator, X, reset=reset, **checks)
+
+
+def _streamed(tensor: it.Tensor, estimator: Any, reset: bool, checks: dict[str, Any]) -> Points:
+    """Points that stay where they are."""
+    wanted = checks["dtype"]
+    kinds = [np.dtype(one) for one in (wanted if isinstance(wanted, list | tuple) else [wanted])]
+    dtype = tensor.dtype if tensor.dtype in kinds or kind_of(tensor.dtype) == "c" else kinds[0]
+    stand_in = np.broadcast_to(np.zeros((), dtype), tensor.shape)
+    rules = {k: v for k, v in checks.items() if k not in ("order", "copy", "dtype")}
+    finite = rules.pop("ensure_all_finite", True)
+    _validated(stand_in, estimator, reset, {**rules, "dtype": None, "ensure_all_finite": False})
+    given = tensor if tensor.dtype == dtype else tensor.astype(dtype)
+    if finite is not False and kind_of(tensor.dtype) == "f":
+        _check_finite(tensor, given.dtype, estimator, allow_nan=finite == "allow-nan")
+    n, d = given.shape
+    return Points(n, d, given.dtype, given)
+
+
+def _check_finite(tensor: it.Tensor, dtype: Any, estimator: Any, *, allow_nan: bool) -> None:
+    """scikit-learn's error for values that are not finite, found by reductions over tiles."""
+    if bool(it.isfinite(tensor).all()):
+        return
+    found = [np.inf] if bool(it.isinf(tensor).any()) else []
+    found += [np.nan] if bool(it.isnan(tensor).any()) else []
+    name = estimator if isinstance(estimator, str) else type(estimator).__name__
+    assert_all_finite(
+        np.array(found, dtype),
+        allow_nan=allow_nan,
+        estimator_name=None if estimator is None else name,
+        input_name="X",
+    )
