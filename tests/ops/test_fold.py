@@ -70,6 +70,8 @@ def test_at_in_rounds_is_at_in_order(mode: str, kind: Any) -> None:
     st.data(),
 )
 def test_the_ways_to_fold_agree(name: str, numbers: list[int], data: st.DataObject) -> None:
+    if name in ("gcd", "lcm"):  # NumPy's gcd.reduce([-1]) is 1, its gcd.accumulate([-1]) is [-1]
+        numbers = [abs(number) for number in numbers]
     ufunc, x = getattr(it, name), it.asarray(numbers)
     whole = ufunc.reduce(x).numpy()
     assert ufunc.accumulate(x).numpy()[-1] == whole

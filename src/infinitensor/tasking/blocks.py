@@ -165,7 +165,7 @@ class Script:
                 offsets.append(at - ends[places[-1]][0])
         self.n_calls = len(calls)
         self.places = np.asarray(places)
-        n_scalars = 0 if self.scalars is None else len(self.scalars.scalars)
+        n_scalars = 0 if self.scalars is None else self.scalars.packer.size // 8
         self.zeros = np.zeros(max(row[9] for row in table), np.int64)
         self.numbers = np.asarray([*sum(table, ()), *offsets, *[0] * n_scalars], np.int64)
         rows = self.rows(self.numbers)

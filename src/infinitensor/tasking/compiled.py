@@ -61,9 +61,10 @@ class Compiled:
         self.source = source_of(parts, inputs, n_outs, folds)
         self.inputs, self.folds, self.axes, self.inner = inputs, folds, axes, inner
         self.scalars = [k for k, given in enumerate(inputs) if given.scalar]
-        kinds = ["d" if inputs[k].dtype.kind == "f" else "q" for k in self.scalars]
-        self.packer = struct.Struct("".join(kinds))
-        self.wide = [at for at, k in enumerate(self.scalars) if inputs[k].dtype.kind in "bu"]
+        kinds = [inputs[k].dtype.kind for k in self.scalars]
+        self.packer = struct.Struct("".join({"f": "d", "c": "dd"}.get(kind, "q") for kind in kinds))
+        self.wide = [at for at, kind in enumerate(kinds) if kind in "bu"]
+        self.in_parts = "c" in kinds
         self.arrays = [k for k, given in enumerate(inputs) if not given.scalar]
         self.n_plain = len(self.arrays) + n_outs
         self.keeps_last = bool(folds) or any(given.row for given in inputs)
@@ -97,6 +98,14 @@ class Compiled:
         """Scalars as the function reads them."""
         for at in self.wide:  # Python's integers have no top bit, NumPy's booleans are none
             values[at] = int(values[at]) - (int(values[at]) >> 63 << 64)
+        if self.in_parts:
+            values = [
+                part
+                for k, value in zip(self.scalars, values, strict=True)
+                for part in (
+                    (value.real, value.imag) if self.inputs[k].dtype.kind == "c" else (value,)
+                )
+            ]
         return self.packer.pack(*values)
 
 

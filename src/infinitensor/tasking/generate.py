@@ -28,6 +28,8 @@ C_TYPES = {
     "uint64": "uint64_t",
     "float32": "float",
     "float64": "double",
+    "complex64": "complex64",
+    "complex128": "complex128",
 }
 BOOL = np.dtype(np.bool_)
 
@@ -95,6 +97,8 @@ def cast(text: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
         return text
     if target == BOOL:
         return f"(uint8_t)({text} != 0)"
+    if source.kind == "c" and target.kind != "c":
+        raise Unsupported(f"cast from {source} to {target}")
     if source.kind == "f" and target.kind in "iu" and (target.kind == "u" or target.itemsize < 4):
         raise Unsupported(f"cast from {source} to {target}")
     return f"(({c_type(target)}){text})"
@@ -102,12 +106,20 @@ def cast(text: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
 
 def _number(value: Any, dtype: np.dtype[Any]) -> str:
     made = np.asarray(value).astype(dtype)[()]
+    if dtype.kind == "c":
+        parts = (_number(part, real_of(dtype)) for part in (made.real, made.imag))
+        return f"__builtin_complex({', '.join(parts)})"
     if dtype.kind == "f":
         if not np.isfinite(made):
             return "NAN" if np.isnan(made) else ("INFINITY" if made > 0 else "(-INFINITY)")
         text = float(made).hex()
         return f"({text}{'f' if dtype.itemsize == 4 else ''})"
     return f"(({c_type(dtype)}){int(made)})"
+
+
+def real_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of a part of complex numbers."""
+    return np.dtype(f"f{dtype.itemsize // 2}")
 
 
 def plain_call(name: str, texts: Sequence[str], dtype: np.dtype[Any]) -> str:
@@ -144,6 +156,8 @@ def expression(
     if word in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"):
         if {kind.kind for kind in kinds} >= {"i", "u"}:
             raise Unsupported("comparison of signed and unsigned integers")
+        if together.kind == "c" and "equal" not in (word, word.removeprefix("not_")):
+            raise Unsupported("order of complex numbers")
         a, b = (cast(t, d, together) for t, d in zip(texts, own, strict=True))
         return f"(uint8_t)({a} {_COMPARED[word]} {b})", BOOL
     if word in ("logical_and", "logical_or", "logical_xor", "logical_not"):
@@ -157,9 +171,35 @@ def expression(
             raise Unsupported(f"{word} of {together}")
         return f"(uint8_t)({word}({texts[0]}) != 0)", BOOL
     texts = [cast(t, d, together) for t, d in zip(texts, own, strict=True)]
+    if together.kind == "c":
+        return _complex(word, texts, together, call)
     if word in FUNCTIONS and together.kind == "f":
         return call(FUNCTIONS[word], texts, together), together
     return _arithmetic(word, texts, together), together
+
+
+def _complex(
+    word: str,
+    texts: list[str],
+    dtype: np.dtype[Any],
+    call: Callable[[str, Sequence[str], np.dtype[Any]], str],
+) -> tuple[str, np.dtype[Any]]:
+    name, real = c_type(dtype), real_of(dtype)
+    if word in ("add", "subtract"):
+        return f"({texts[0]} {_INFIX[word]} {texts[1]})", dtype
+    if word in ("multiply", "square"):
+        return f"mul_{name}({texts[0]}, {texts[-1]})", dtype
+    if word == "divide":
+        return f"div_{name}({texts[0]}, {texts[1]})", dtype
+    if word == "positive":
+        return texts[0], dtype
+    if word in ("negative", "conjugate"):
+        return f"({'-' if word == 'negative' else '~'}{texts[0]})", dtype
+    if word in ("real", "imag"):
+        return f"(__{word}__ {texts[0]})", real
+    if word == "absolute":
+        return call("hypot", [f"(__real__ {texts[0]})", f"(__imag__ {texts[0]})"], real), real
+    raise Unsupported(f"{word} of {dtype}")
 
 
 def _arithmetic(word: str, texts: list[str], dtype: np.dtype[Any]) -> str:

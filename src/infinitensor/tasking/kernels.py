@@ -200,7 +200,10 @@ def may_become_worth(steps: list[Step], last: Node) -> bool:
 
 def _is_exact(step: Step) -> bool:
     op = step.node.op
-    return op.kind == "elementwise" and op.expression.words().isdisjoint(FUNCTIONS)
+    if op.kind != "elementwise" or any(dtype.kind == "c" for dtype in step.node.call.loop):
+        return False
+    words: frozenset[str] = op.expression.words()
+    return words.isdisjoint(FUNCTIONS)
 
 
 def in_time(fast: Any, run: Any, work: int) -> Callable[[list[Any], list[Any], int], None]:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 BLOCK = 1024
 """Elements of a block: a handful of them stay in the nearest cache."""
 
+WIDE = {"f": "double", "c": "complex128"}
+"""What a scalar is handed over as, by its kind."""
+
 
 @cache
 def header(name: str) -> str:
@@ -186,6 +189,9 @@ class _Source:
         self.body = body = _Body(parts, inputs)
         stored = {part.stored: k for k, part in enumerate(parts) if part.stored >= 0}
         self.outs = [(j, f"s{stored[j]}", parts[stored[j]].dtype) for j in range(n_outs)]
+        self.is_complex = any(
+            dtype.kind == "c" for dtype in (*(x.dtype for x in inputs), *(p.dtype for p in parts))
+        )
         self.arrays = [k for k, given in enumerate(inputs) if not given.scalar]
         self.moving = [k for k in self.arrays if body.moves(k)]
         places = len(self.arrays) + n_outs
@@ -222,7 +228,10 @@ class _Source:
             yield from (header("polynomials.h"), header("vector.h"))
         if self.folds:
             yield header("folds.h")
-        yield from (header("lines.h"), f"#define BLOCK {BLOCK}", "")
+        yield header("lines.h")
+        if self.is_complex:
+            yield header("complex.h")
+        yield from (f"#define BLOCK {BLOCK}", "")
         yield "void run(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *shape, char **p,"
         yield "         const int64_t *steps, const char *scalars, const int64_t *folded,"
         yield "         int64_t n_same) {"
@@ -233,10 +242,12 @@ class _Source:
         yield "}"
 
     def declarations(self) -> Iterator[str]:
-        for at, k in enumerate(k for k, given in enumerate(self.inputs) if given.scalar):
-            name = c_type(self.inputs[k].dtype)
-            wide = "double" if self.inputs[k].dtype.kind == "f" else "int64_t"
-            yield f"const {name} x{k} = ({name})*(const {wide} *)(scalars + {8 * at});"
+        at = 0
+        for k, dtype in enumerate(given.dtype for given in self.inputs):
+            if self.inputs[k].scalar:
+                name, wide = c_type(dtype), WIDE.get(dtype.kind, "int64_t")
+                yield f"const {name} x{k} = ({name})*(const {wide} *)(scalars + {at});"
+                at += 16 if dtype.kind == "c" else 8
         for name, value in self.body.blocks.items():
             yield f"{c_type(value.dtype)} block_{name}[BLOCK];"
         yield from (f"{c_type(self.inputs[k].dtype)} line{k}[BLOCK];" for k in self.moving)

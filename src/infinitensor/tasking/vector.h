@@ -384,6 +384,15 @@ BLOCK(acos_f32, float, (float)acos_f64((double)x))
 #define POWER_f32(x, y) (float)exp_short((double)(y) * log_short((double)(x), 1, LN2_f64_1))
 BLOCK2_BUT(pow_f32, float, POWER_f32(x, y), ODD_f32(x) || !(fabsf(y) < INFINITY), powf)
 BLOCK2(hypot_f32, float, (isinf(x) || isinf(y)) ? INFINITY : (float)sqrt((double)x * x + (double)y * y))
+/* scaled by a power of two where squares would leave the range */
+INLINE double hypot_f64(double x, double y) {
+  const double p = fabs(x), q = fabs(y), most = p > q ? p : q;
+  const double down = most > 0x1p500 ? 0x1p-600 : most < 0x1p-400 ? 0x1p600 : 1;
+  const double up = most > 0x1p500 ? 0x1p600 : most < 0x1p-400 ? 0x1p-600 : 1;
+  const double a = p * down, b = q * down;
+  return (p == INFINITY || q == INFINITY) ? INFINITY : sqrt(fma(a, a, b * b)) * up;
+}
+BLOCK2(hypot_f64, double, hypot_f64(x, y))
 
 #else
 
@@ -391,6 +400,7 @@ BLOCK2(hypot_f32, float, (isinf(x) || isinf(y)) ? INFINITY : (float)sqrt((double
 LIBM(exp) LIBM(exp2) LIBM(expm1) LIBM(log) LIBM(log2) LIBM(log10) LIBM(log1p) LIBM(sin) LIBM(cos)
 LIBM(tan) LIBM(sinh) LIBM(cosh) LIBM(tanh) LIBM(atan) LIBM(asin) LIBM(acos)
 BLOCK2(hypot_f32, float, hypotf(x, y))
+BLOCK2(hypot_f64, double, hypot(x, y))
 BLOCK2(pow_f32, float, powf(x, y))
 
 #endif
@@ -405,5 +415,4 @@ BLOCK(cbrt_f64, double, cbrt(x))
 BLOCK(cbrt_f32, float, cbrtf(x))
 BLOCK2(atan2_f64, double, atan2(x, y))
 BLOCK2(atan2_f32, float, atan2f(x, y))
-BLOCK2(hypot_f64, double, hypot(x, y))
 BLOCK2(pow_f64, double, y == 2 ? x * x : pow(x, y))
