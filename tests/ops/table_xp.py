@@ -162,6 +162,10 @@ class TableXp:
     def force(self, t: Any) -> Any:
         return np.asarray(t)
 
+    def tiered_bytes(self) -> int:
+        """There is no lower tier: nothing is too long."""
+        return 0
+
     def block(self, n: int) -> int:
         return 4
 

@@ -58,6 +58,8 @@ COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", 
 
 
 NO_OPTIONS: dict[str, Any] = {}
+BLOCK_BYTES = 128
+"""What an element of a block may take while a kernel works on it: scratch, tiles, and others."""
 LOOKED_AT = COMPARISONS | {"_where"}
 """Ops that look at the value of a Python integer: it may be beyond the dtype, if that counts."""
 
@@ -77,10 +79,26 @@ class Namespace:
         tensor._session.counts["forced_evaluations"] += 1
         return tensor.numpy()
 
+    def settle(self, *tensors: Tensor) -> None:
+        """Evaluate tensors, of any size, because shapes depend on them; counted."""
+        current_session().counts["forced_evaluations"] += 1
+        compute(*tensors)
+
+    def tiered_bytes(self) -> int:
+        """The memory of a device, where there is a lower tier and values can be seen; else 0."""
+        mesh = current_session().engine.mesh
+        can_evict = mesh.kind != "null" and mesh.disk_bytes + mesh.host_bytes > 0
+        return mesh.devices[0].memory_bytes if can_evict else 0
+
+    def n_concurrent(self) -> int:
+        """Kernels that may run at a time on a device."""
+        return current_session().engine.mesh.n_concurrent
+
     def block(self, n: int) -> int:
         """The canonical block length of an axis of n elements: a power of two in the tile bound.
 
-        One GPU takes what it has in one piece: there is nobody to share passes with.
+        One GPU takes what it has in one piece: there is nobody to share passes with. On CPUs with
+        very little memory blocks are so small that kernels over them still fit.
         """
         mesh = current_session().engine.mesh
         if mesh.kind == "cuda" and mesh.n_devices == 1:
@@ -88,6 +106,8 @@ class Namespace:
             if n <= min(config.tile_elements or most, most):
                 return max(n, 1)
         leaf = LEAF_ELEMENTS[mesh.kind]
+        if mesh.kind != "cuda":
+            leaf = min(leaf, mesh.devices[0].memory_bytes // (BLOCK_BYTES * mesh.n_concurrent))
         return floor_power(max(min(n, config.tile_elements or leaf, leaf), 1))
 
     def next_seed(self) -> np.int64:

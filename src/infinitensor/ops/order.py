@@ -17,6 +17,7 @@ from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.bridge import as_signed
 from infinitensor.ops.cupy_sort import sort_with_cupy
 from infinitensor.ops.gather import along, gather_form, is_empty
+from infinitensor.ops.longsort import is_long, sort_long
 from infinitensor.ops.loops import loop
 from infinitensor.ops.registry import op, program
 
@@ -119,6 +120,11 @@ def _argsort_kernel(xp: Any, x: Any, out: Any, axis: int) -> None:
 
 
 def _sort_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    """Copies of lines and values, and what is sorted from and to in turns."""
+    return 3 * ins[0].n_bytes + 1024
+
+
+def _argsort_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     """Copies of lines, values and order, pairs of both twice; keys where torch needs them."""
     keyed = ins[0].n_bytes + 24 * ins[0].n_elements if ins[0].dtype.kind in "uc" else 0
     return 3 * ins[0].n_bytes + 40 * ins[0].n_elements + keyed + 1024
@@ -141,6 +147,7 @@ def _lines(rng: Any) -> list[Any]:
     "x",
     kernel=_sort_kernel,
     scratch_bytes=_sort_scratch,
+    scratches={"cuda": _argsort_scratch},
     cost=20.0,
     cases=_lines,
     oracle=np.sort,
@@ -157,7 +164,7 @@ def _sort_axis(x: Spec, axis: int) -> Call:
     "mapped",
     "x",
     kernel=_argsort_kernel,
-    scratch_bytes=_sort_scratch,
+    scratch_bytes=_argsort_scratch,
     cost=40.0,
     cases=_lines,
     oracle=lambda x, axis: np.argsort(x, axis, kind="stable"),
@@ -252,6 +259,7 @@ def _by_runs(f: Callable[..., Any]) -> Callable[..., Any]:
     kernel=_sort_runs_kernel,
     need=_runs_need,
     scratch_bytes=_sort_scratch,
+    scratches={"cuda": _argsort_scratch},
     cost=20.0,
     cases=_runs_cases,
     oracle=_by_runs(np.sort),
@@ -277,7 +285,7 @@ def _argsort_runs_oracle(x: Any, axis: int, run: int) -> Any:
     "x",
     kernel=_argsort_runs_kernel,
     need=_runs_need,
-    scratch_bytes=_sort_scratch,
+    scratch_bytes=_argsort_scratch,
     cost=40.0,
     cases=_runs_cases,
     oracle=_argsort_runs_oracle,
@@ -499,7 +507,8 @@ def sort(
     """The values in rising order along an axis, NaN last; `descending=True` turns the order round.
 
     An axis of less than two blocks is sorted in one go. A longer one is sorted in runs and merged:
-    two passes, and a piece of the result reads the whole axis of the runs.
+    two passes, and a piece of the result reads the whole axis of the runs. A line that is longer
+    than memory is sorted in parts, three passes of which two run when `sort` is called.
 
     >>> import infinitensor as it
     >>> it.sort(it.asarray([3, 1, 2])).numpy().tolist()
@@ -511,7 +520,9 @@ def sort(
     axis = normalize_axis_index(axis, len(a.shape), "sort")
     n = a.shape[axis]
     run = xp.block(n)
-    if n < 2 * run:
+    if is_long(xp, a):
+        result = sort_long(xp, a)
+    elif n < 2 * run:
         result = xp._sort_axis(a, axis)
     else:
         result = xp._merge_runs(xp._sort_runs(a, axis, run), axis, run)

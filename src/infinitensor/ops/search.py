@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.loops import loop
 from infinitensor.ops.order import torch_argsort, torch_keys
 from infinitensor.ops.registry import op, program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def _search_kernel(xp: Any, a: Any, v: Any, out: Any, side: Literal["left", "right"]) -> None:
@@ -69,6 +72,17 @@ def _numpy_dtype(x: Any) -> np.dtype[Any]:
     return np.dtype(str(x.dtype).removeprefix("torch."))
 
 
+def _search_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    """Both in one dtype and one piece, and the places."""
+    itemsize = result_type(ins[0].dtype, ins[1].dtype).itemsize
+    numbers = ins[0].n_elements + ins[1].n_elements
+    return int(itemsize * numbers + 16 * outs[0].n_elements + 1024)
+
+
+def _search_scratch_cuda(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    return 48 * (ins[0].n_elements + ins[1].n_elements) + 16 * outs[0].n_elements
+
+
 def _search_cases(rng: Any) -> list[Any]:
     a = np.sort(rng.integers(0, 9, 12))
     holes = np.array([1.0, 2.0, 2.0, np.inf, np.nan, np.nan])
@@ -91,9 +105,8 @@ def _search_cases(rng: Any) -> list[Any]:
     "a v",
     kernel=_search_kernel,
     kernels={"cuda": _search_torch},
-    scratch_bytes=lambda ins, outs, params: (
-        48 * (ins[0].n_elements + ins[1].n_elements) + 16 * outs[0].n_elements
-    ),
+    scratch_bytes=_search_scratch,
+    scratches={"cuda": _search_scratch_cuda},
     cost=20.0,
     cases=_search_cases,
     oracle=np.searchsorted,

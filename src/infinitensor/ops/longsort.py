@@ -1,0 +1,81 @@
+"""Sorting a line that is longer than memory: runs, then parts of the result from a piece of each.
+
+Each run is sorted for itself and computed at once, because the shapes of what follows depend on its
+values: a sample of all runs says which values part the result, a search in each run where they lie
+in it. A part of the result is then sorted from one piece of every run, and fits into memory: three
+passes over the values, of which two read what the first has written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+PARTS = 1.5
+"""Parts of the result for each run: the sample does not tell exactly how long they are."""
+SAMPLED = 8
+"""How many values a run gives to the sample for each run there is."""
+TAKEN = 7
+"""What an element takes while it is sorted, in all, of a device's memory: with its scratch."""
+MOST_RUNS = 512
+"""Beyond, there are too many pieces: each part has one of each run."""
+IN_MEMORY = 2.25
+"""A device with less than this many times the bytes of a line sorts it in parts: merging needs a
+line of runs, and one of results."""
+
+
+def is_long(xp: Any, a: Any) -> bool:
+    """Whether a line is too long to be merged in memory, but not to be sorted in parts."""
+    if len(a.shape) != 1 or np.dtype(a.dtype).kind == "c":
+        return False
+    n_bytes = a.shape[0] * np.dtype(a.dtype).itemsize
+    return IN_MEMORY * n_bytes > xp.tiered_bytes() > 0 and run_length(xp, a) > 0
+
+
+def run_length(xp: Any, a: Any) -> int:
+    """Elements of a run, so that as many as run at a time fit; 0: there would be too many runs."""
+    itemsize = np.dtype(a.dtype).itemsize
+    longest = int(xp.tiered_bytes() // (TAKEN * itemsize * xp.n_concurrent()))
+    n_runs = -(-a.shape[0] // max(longest, 1))
+    return 0 if n_runs > MOST_RUNS else -(-a.shape[0] // n_runs)
+
+
+def sort_long(xp: Any, a: Any) -> Any:
+    """The sorted line."""
+    n, length = a.shape[0], run_length(xp, a)
+    runs = [xp._sort_axis(a[lo : lo + length], 0) for lo in range(0, n, length)]
+    step = max(length // (SAMPLED * len(runs)), 1)
+    samples = [run[step // 2 :: step] for run in runs]
+    xp.settle(*runs, *samples)
+    sample = np.sort(np.concatenate([xp.force(s) for s in samples]))
+    ranks = np.linspace(0, n, int(PARTS * len(runs)) + 1).astype(np.int64)[1:-1]
+    values = sample[ranks * len(sample) // n]
+    found = [[xp.searchsorted(run, values, side) for run in runs] for side in ("left", "right")]
+    xp.settle(*found[0], *found[1])
+    left, right = (np.stack([xp.force(t) for t in each]) for each in found)
+    borders = split_equal(left, right, ranks)
+    ends = np.asarray([[run.shape[0]] for run in runs])
+    borders = np.concatenate([np.zeros_like(ends), borders, ends], axis=1)
+    parts = []
+    for lo, hi in zip(borders.T[:-1].tolist(), borders.T[1:].tolist(), strict=True):
+        pieces = [run[a:b] for run, a, b in zip(runs, lo, hi, strict=True) if b > a]
+        if pieces:
+            parts.append(xp._sort_axis(xp._concatenate(pieces, 0), 0))
+    return xp._concatenate(parts, 0)
+
+
+def split_equal(left: np.ndarray, right: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+    """By run and rank, how many elements of each run come before: as near to the ranks as values
+    that are equal allow, those of the first runs first.
+
+    `left` and `right` say how many elements of each run are below a value, and not above it.
+
+    >>> split_equal(np.array([[1], [0]]), np.array([[3], [2]]), np.array([4])).tolist()
+    [[3], [1]]
+    """
+    equal = right - left
+    lacking = np.clip(ranks - left.sum(axis=0), 0, equal.sum(axis=0))
+    before = np.cumsum(equal, axis=0) - equal
+    found: np.ndarray = left + np.clip(lacking - before, 0, equal)
+    return found
