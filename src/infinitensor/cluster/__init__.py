@@ -9,6 +9,9 @@ from typing import Any
 
 import sklearn.cluster as _theirs
 
+from infinitensor.cluster.kmeans import KMeans as KMeans
+from infinitensor.cluster.kmeans import k_means as k_means
+from infinitensor.cluster.kmeans import kmeans_plusplus as kmeans_plusplus
 from infinitensor.estimators.fallback import fallbacks as _fallbacks
 
 __all__ = sorted(_theirs.__all__)

@@ -105,8 +105,10 @@ def _elsewhere(X: Any) -> it.Tensor | None:
 def _plain(X: Any) -> Any:
     """What scikit-learn's validation takes."""
     if isinstance(X, it.Csr):
-        entries = (X.data.numpy(), X.indices.numpy(), X.indptr)
-        return scipy.sparse.csr_array(entries, shape=X.shape)
+        few = max(X.nnz, *X.shape) < 2**31  # scikit-learn's own kernels take such indices only
+        kind = np.int32 if few else np.int64
+        where = (X.indices.numpy().astype(kind), X.indptr.astype(kind))
+        return scipy.sparse.csr_array((X.data.numpy(), *where), shape=X.shape)
     if is_torch(X):
         values = to_host(X)
         return values.astype(np.float32) if values.dtype == bfloat16 else values

@@ -24,6 +24,7 @@ from infinitensor.ops import (  # noqa: F401 - chapters enter their ops when imp
     mask,
     moment,
     nan,
+    nearest,
     norm,
     order,
     orderstat,

@@ -14,6 +14,7 @@ import numpy as np
 from infinitensor.dtypes import HALVES, float32, result_type
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.gather import gather_form, is_empty
+from infinitensor.ops.loops import loop
 from infinitensor.ops.registry import op
 
 if TYPE_CHECKING:
@@ -183,3 +184,77 @@ def _csr_dense(data: Spec, indices: Spec, rows: Rows) -> Call:
     """The sparse matrix with its zeros."""
     shape = (rows.n_rows, rows.n_columns)
     return call(gather_form((data, indices), shape), Spec(shape, data.dtype), rows=rows)
+
+
+# --- the nearest of some points -----------------------------------------------------------------
+
+
+def _nearest_need(box: Box, specs: Sequence[Spec], *, rows: Rows) -> tuple[Box, ...]:
+    span = (0, 0) if is_empty(box) else rows.entries(*box[0])
+    return (span,), (span,), tuple((0, n) for n in specs[2].shape)
+
+
+def _nearest_kernel(
+    xp: Any, data: Any, indices: Any, centers: Any, out: Any, at: At, *, rows: Rows
+) -> None:
+    if is_empty(at.outputs[0]):
+        return
+    lo, hi = at.outputs[0][0]
+    starts = rows.within(lo, hi)
+    find = loop("nearest", "nearest_sparse", data.dtype) if xp is np else None
+    if find is not None:
+        wide = centers.astype(np.float64)
+        turned, norms = np.ascontiguousarray(wide.T), (wide * wide).sum(1)
+        columns = np.ascontiguousarray(indices, np.int64)
+        labels, k = np.empty(hi - lo, np.int32), len(centers)
+        entries = np.ascontiguousarray(data), columns, np.ascontiguousarray(starts), hi - lo
+        find(*entries, turned, norms, k, np.empty(k), labels)
+        out[...] = labels
+        return
+    wide = centers.astype(np.float64) if xp is np else centers.to(xp.float64)
+    norms = (wide * wide).sum(-1)
+    shape = (hi - lo, len(wide))
+    if xp is np:
+        found = np.empty(shape)
+        _on_cpu(data.astype(np.float64), indices, starts, wide.T, found)
+    else:
+        found = xp.empty(shape, dtype=xp.float64, device=out.device)
+        _on_gpu(xp, data.to(xp.float64), indices.long(), starts, wide.T, found)
+    out[...] = (norms - 2 * found).argmin(-1)
+
+
+def _nearest_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    k = ins[2].shape[0]
+    terms = 8 * k * (4 * ins[0].n_elements + 4 * outs[0].n_elements)
+    return terms + 40 * ins[0].n_elements + 64 * ins[2].n_elements + 32 * outs[0].n_elements + 8192
+
+
+def _nearest_cases(rng: np.random.Generator) -> list[Any]:
+    found = []
+    for (data, indices, _, rows), kw in _cases(rng)[:2]:
+        centers = rng.normal(size=(3, rows.n_columns)).astype(data.dtype)
+        found.append(((data, indices, centers, rows), kw))
+    return found
+
+
+def _nearest_oracle(data: Any, indices: Any, centers: Any, rows: Rows) -> Any:
+    far = dense(data, indices, rows).astype(float)[:, None, :] - centers
+    return (far * far).sum(-1).argmin(1).astype(np.int32)
+
+
+@op(
+    "_csr_nearest",
+    "gather",
+    "data indices centers",
+    kernel=_nearest_kernel,
+    need=_nearest_need,
+    scratch_bytes=_nearest_scratch,
+    cases=_nearest_cases,
+    oracle=_nearest_oracle,
+    same="equal",
+)
+def _csr_nearest(data: Spec, indices: Spec, centers: Spec, rows: Rows) -> Call:
+    """The number of the centre that is nearest to each row of the sparse matrix."""
+    shape = (rows.n_rows,)
+    form = gather_form((data, indices, centers), shape)
+    return call(form, Spec(shape, np.dtype(np.int32)), rows=rows)

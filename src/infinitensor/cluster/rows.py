@@ -1,0 +1,194 @@
+"""Points as the k-means family reads them: rows less a shift, with weights.
+
+`DenseRows` lie in tiles and are read by the ops of `ops/nearest.py`; `SparseRows` are a CSR matrix
+on the host. Both answer the same questions, so that seeding and Lloyd's iteration ask either.
+"""
+
+from __future__ import annotations
+
+from math import frexp
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import infinitensor as it
+from infinitensor.api.assign import call_op
+from infinitensor.ops.nearest import PARTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infinitensor.estimators.points import Points
+
+    Array = np.ndarray[Any, Any]
+
+NO_LABEL = -1
+"""Of rows that were not compared with centres yet."""
+
+
+class DenseRows:
+    """Rows of a tensor less a shift; what is larger than a few rows stays in tiles."""
+
+    def __init__(
+        self, x: it.Tensor, host: Array | None, shift: Array, weights: Array | None
+    ) -> None:
+        self.x = x
+        self.host = host
+        self.shift = np.ascontiguousarray(shift)
+        self.weights = weights
+        self.n, self.d = x.shape
+        self.dtype = np.dtype(x.dtype)
+        self._weighing = () if weights is None else (it.asarray(weights, copy=False),)
+        self._most: Array | None = None
+
+    def bounded(self, low: Array, high: Array) -> DenseRows:
+        """The same rows, whose least and greatest coordinates are known."""
+        shift = self.shift.astype(np.float64)
+        self._most = np.maximum(np.abs(low - shift), np.abs(high - shift)).astype(np.float64)
+        return self
+
+    @property
+    def most(self) -> Array:
+        """The greatest absolute value of each coordinate."""
+        if self._most is None:
+            low, high = self.x.min(0), self.x.max(0)
+            it.compute(low, high)
+            self.bounded(low.numpy(), high.numpy())
+        assert self._most is not None
+        return self._most
+
+    @property
+    def total_weight(self) -> float:
+        """What all rows weigh, no weight below zero."""
+        return float(self.n if self.weights is None else np.abs(self.weights).sum(dtype=float))
+
+    def take(self, indices: Sequence[int] | Array) -> Array:
+        """Some rows, on the host."""
+        where = np.asarray(indices, np.int64)
+        if self.host is not None:
+            return np.asarray(self.host[where] - self.shift)
+        picked = np.empty((len(where), self.d), self.dtype)
+        for i, row in enumerate(where.tolist()):  # one by one: a list would bring all tiles
+            picked[i] = self.x[row].numpy()
+        picked -= self.shift
+        return picked
+
+    def subset(self, indices: Array) -> DenseRows:
+        """Some rows in tiles of their own; the shift is taken off."""
+        weights = None if self.weights is None else self.weights[indices]
+        none = np.zeros_like(self.shift)
+        if self.host is None and (np.diff(indices) > 0).all():
+            chosen = np.zeros(self.n, bool)
+            chosen[indices] = True
+            return DenseRows(self.x[it.asarray(chosen)] - self.shift, None, none, weights)
+        values = self.take(indices)
+        return DenseRows(it.asarray(values, copy=False), values, none, weights)
+
+    def whole(self) -> Array:
+        """All rows, on the host: what a callable `init` gets."""
+        values = self.host if self.host is not None else self.x.numpy()
+        return np.asarray(values - self.shift)
+
+    # passes over the rows
+
+    def nearest(self, centers: Array) -> Array:
+        """The nearest centre of each row."""
+        labels: it.Tensor = call_op("_nearest", self.x, self.shift, centers)
+        return labels.numpy()
+
+    def closer(self, points: Array, known: tuple[Any, ...] = ()) -> it.Tensor:
+        """For each point each row's squared distance to the nearest seed, with that point."""
+        made: it.Tensor = call_op("_closer", self.x, self.shift, points, *known)
+        return made
+
+    def start(self, k: int) -> Assigning:
+        """Labels of k centres, to be found and found again as the centres move."""
+        return Assigning(self, k)
+
+    def inertia(self, centers: Array, labels: Any) -> Array:
+        """For each label the weighted squared distances of its rows to its centre."""
+        reach = float(((self.most + np.abs(centers).max(0)) ** 2).sum())
+        scale = unit_for(reach * self.total_weight)
+        asked = (self.x, self.shift, centers, np.array([scale]), labels, *self._weighing)
+        sums = call_op("_label_inertia", *asked).numpy().astype(np.float64)
+        return np.asarray((sums[:, 0] + sums[:, 1] / PARTS) / scale)
+
+    def own_distances(self, centers: Array, labels: Any) -> Array:
+        """The squared distance of each row to its own centre."""
+        far: it.Tensor = call_op("_label_distances", self.x, self.shift, centers, labels)
+        return far.numpy()
+
+
+class Assigning:
+    """Labels that follow moving centres, and what the rows of each label add up to."""
+
+    def __init__(self, rows: DenseRows, k: int) -> None:
+        self.rows = rows
+        self.k = k
+        n = rows.n
+        self.labels = it.full(n, NO_LABEL, dtype=np.int32)
+        self.bounds = it.zeros((n, 2), dtype=np.float32)
+        self.centers: Array | None = None
+        self.sums = np.zeros((k + 1, rows.d + 2), np.int64)
+        weight = rows.total_weight
+        units = [unit_for(most * weight) for most in rows.most]
+        self.scale = np.array([*units, unit_for(weight)])
+
+    def follow(self, centers: Array, *, add_up: bool = True) -> int:
+        """Compare with these centres; how many labels changed."""
+        rows = self.rows
+        moves = _moves(self.centers, centers, rows.n)
+        self.centers = centers.copy()
+        old = self.labels
+        asked = (rows.x, rows.shift, centers)
+        new, bounds = call_op("_nearest_moved", *asked, old, self.bounds, moves)
+        if add_up:
+            given = (rows.x, rows.shift, self.scale, new, old, *rows._weighing)
+            change = call_op("_label_sums", *given, k=self.k)
+            it.compute(new, bounds, change)
+            found = change.numpy()
+            self.sums += found
+        else:
+            it.compute(new, bounds)
+        self.labels, self.bounds = new, bounds
+        return int(found[self.k, 0]) if add_up else 0
+
+    def totals(self) -> tuple[Array, Array, Array]:
+        """Of each label: the sum of its rows, what they weigh, and whether one weighs something."""
+        sums = self.sums[: self.k].astype(np.float64) / [*self.scale, 1.0]
+        return sums[:, :-2], sums[:, -2], self.sums[: self.k, -1] != 0
+
+
+def unit_for(most: float) -> float:
+    """The power of two by which numbers that add up to at most `most` fit 62 bits."""
+    return 2.0 ** min(max(61 - frexp(most)[1], -1000), 1000) if most > 0 else 1.0
+
+
+def _moves(old: Array | None, new: Array, n: int) -> Array:
+    """For each centre how far it has moved, how far any other has, and half the way to the next.
+
+    Ways moved are rounded up, that to the next one down.
+    """
+    k = len(new)
+    moves = np.zeros((k, 3), np.float32)
+    if old is None:
+        return moves
+    wide = new.astype(np.float64)
+    far = np.sqrt(((wide - old.astype(np.float64)) ** 2).sum(1)) * (1 + 1e-6) + 1e-37
+    first, second = (np.partition(far, -2)[[-1, -2]]) if k > 1 else (far[0], 0.0)
+    moves[:, 0] = far
+    moves[:, 1] = np.where(far == first, second, first)
+    if (far == first).sum() > 1:
+        moves[:, 1] = first
+    if k > 1 and n > 4 * k:
+        norms = (wide * wide).sum(1)
+        apart = norms[:, None] + norms - 2 * (wide @ wide.T)
+        slack = (4 * new.shape[1] + 32) * 2.0**-52 * 4 * norms.max()
+        np.fill_diagonal(apart, np.inf)
+        moves[:, 2] = np.sqrt(np.clip(apart.min(1) - slack, 0, None)) * (0.5 - 1e-6)
+    return moves
+
+
+def dense_rows(points: Points, shift: Array, weights: Array | None) -> DenseRows:
+    """The rows of points that are dense."""
+    return DenseRows(points.tensor, points.host, shift, weights)

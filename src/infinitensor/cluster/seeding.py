@@ -1,0 +1,115 @@
+"""Greedy k-means++: the draws of scikit-learn, over distances that stay in tiles.
+
+Candidates are drawn on the host with NumPy's RandomState, in scikit-learn's order. A pass over the
+rows gives what every candidate would leave; rows that are too near to their seed for a candidate to
+matter are not compared with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import infinitensor as it
+
+if TYPE_CHECKING:
+    from infinitensor.cluster.rows import DenseRows
+    from infinitensor.cluster.sparse_rows import SparseRows
+
+    Array = np.ndarray[Any, Any]
+
+ON_HOST = 1 << 23
+"""Distances up to which they are added up on the host, as scikit-learn adds them.
+
+It does not depend on the memory there is: neither do results.
+"""
+
+
+def seed(
+    rows: DenseRows | SparseRows,
+    n_clusters: int,
+    random_state: np.random.RandomState,
+    n_local_trials: int | None = None,
+) -> tuple[Array, Array]:
+    """Rows chosen one after another, far from those before: their values and their numbers."""
+    n_trials = 2 + int(np.log(n_clusters)) if n_local_trials is None else n_local_trials
+    weights = np.ones(rows.n, rows.dtype) if rows.weights is None else rows.weights
+    chosen = np.full(n_clusters, -1, int)
+    centers = np.empty((n_clusters, rows.d), rows.dtype)
+    chosen[0] = random_state.choice(rows.n, p=weights / weights.sum())
+    centers[0] = rows.take(chosen[:1])[0]
+    left = _Left(rows, weights, centers)
+    left.use(centers[:1])
+    for c in range(1, n_clusters):
+        draws = random_state.uniform(size=n_trials) * left.potential
+        tried = np.clip(left.searched(draws), None, rows.n - 1)
+        candidates = rows.take(tried)
+        best = left.best_of(candidates, c)
+        centers[c], chosen[c] = candidates[best], tried[best]
+    return centers, chosen
+
+
+class _Left:
+    """Each row's squared distance to the nearest seed, which seed that is, and their sum."""
+
+    def __init__(self, rows: Any, weights: Array, centers: Array) -> None:
+        self.rows = rows
+        self.weights = weights
+        self.centers = centers
+        self.closest: Any = None
+        self.owner: Any = None
+        self.potential: Any = None
+
+    def use(self, first: Array) -> None:
+        """Take the first seed."""
+        far = self.rows.closer(first)
+        self.closest = far[0]
+        self.owner = it.zeros(self.rows.n, dtype=np.int32)
+        self.potential = self._added(far, self.weights)
+
+    def searched(self, draws: Array) -> Array:
+        """The rows at which the sum of what is left reaches the draws."""
+        if self.rows.n <= ON_HOST:
+            sums = np.cumsum(self.weights * self.closest.numpy())
+            return np.searchsorted(sums, draws)
+        return _searched_in_blocks(self.closest, self.weights, draws)
+
+    def best_of(self, candidates: Array, c: int) -> int:
+        """Take the candidate that leaves least; which one that is."""
+        wide, seeds = candidates.astype(np.float64), self.centers[:c].astype(np.float64)
+        apart = ((wide[:, None, :] - seeds) ** 2).sum(-1)
+        known = (self.closest, self.owner, np.ascontiguousarray(apart * (0.25 - 1e-6)))
+        far = self.rows.closer(candidates, known)
+        potentials = self._added(far, self.weights.reshape(-1, 1))
+        best = int(np.argmin(potentials))
+        self.potential = potentials[best]
+        nearer = far[best]
+        self.owner = it.where(nearer < self.closest, np.int32(c), self.owner)
+        self.closest = nearer
+        it.compute(self.owner, self.closest)
+        return best
+
+    def _added(self, far: it.Tensor, weights: Array) -> Array:
+        """The weighted sums over rows, one for each candidate.
+
+        On the host by the same call that scikit-learn makes, for the same roundings.
+        """
+        if far.size <= ON_HOST:
+            return np.asarray(far.numpy() @ weights)
+        it.compute(far)
+        return np.asarray((far @ it.asarray(weights, copy=False)).numpy())
+
+
+def _searched_in_blocks(closest: it.Tensor, weights: Array, draws: Array) -> Array:
+    """`searchsorted` in a running sum that is never held whole; its additions are the same."""
+    found = np.full(len(draws), len(weights), np.int64)
+    carried = weights.dtype.type(0)
+    for lo in range(0, len(weights), ON_HOST):
+        part = weights[lo : lo + ON_HOST] * closest[lo : lo + ON_HOST].numpy()
+        part[0] += carried
+        sums = np.cumsum(part)
+        here = (found == len(weights)) & (draws <= sums[-1])
+        found[here] = lo + np.searchsorted(sums, draws[here])
+        carried = sums[-1]
+    return found

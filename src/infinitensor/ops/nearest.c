@@ -1,0 +1,378 @@
+/* The nearest of k centres for each row, and sums over the rows of each label. T is the element.
+
+   Distances decide in float64, by the differences of a row and a centre (`far`); the first of equal ones wins. What
+   goes before only leaves out work whose outcome is certain: bounds kept from the pass before (`nearest`), and
+   products in float32 with a bound on their error (`scan`). */
+
+#include <math.h>
+#include <string.h>
+#include <stdlib.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+#if defined(__AVX512F__)
+#define LANES 16
+#define ROWS 8
+#elif defined(__AVX__)
+#define LANES 8
+#define ROWS 6
+#else
+#define LANES 4
+#define ROWS 8
+#endif
+#define WIDE 2
+#define PANEL (LANES * WIDE)
+#define UP 1.000001f
+#define DOWN 0.999999f
+#define UNIT 5.9604644775390625e-8 /* 2^-24 */
+
+typedef float V __attribute__((vector_size(4 * LANES)));
+typedef int32_t VI __attribute__((vector_size(4 * LANES)));
+
+INLINE V pick(VI mask, V a, V b) { return (V)((mask & (VI)a) | (~mask & (VI)b)); }
+INLINE float above(double v) { return (float)(v * (1 + 1e-12)) * UP + 1e-37f; }
+INLINE float below(double v) { return v > 0 ? (float)v * DOWN - 1e-37f : -1e-37f; }
+
+/* The squared distance of a row and a centre, added up in eight lanes. */
+INLINE double far(const T *x, const T *shift, const T *c, int64_t d) {
+    double lane[8] = {0};
+    int64_t j = 0;
+    for (; j + 8 <= d; j += 8)
+        for (int i = 0; i < 8; i++) {
+            double v = (double)(T)(x[j + i] - shift[j + i]) - (double)c[j + i];
+            lane[i] += v * v;
+        }
+    for (int i = 0; j + i < d; i++) {
+        double v = (double)(T)(x[j + i] - shift[j + i]) - (double)c[j + i];
+        lane[i] += v * v;
+    }
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
+/* Centres about their mean in float32, in panels side by side, as products read them. */
+typedef struct {
+    int64_t d, k, n_panels;
+    const T *centers, *shift;
+    double *pivot;
+    float *packed, *norms, *row, *found;
+    double most, offset;
+} Centers;
+
+static int pack(Centers *c, const T *centers, int64_t k, int64_t d, const T *shift) {
+    int64_t n_panels = (k + PANEL - 1) / PANEL, padded = n_panels * PANEL;
+    size_t floats = (size_t)padded * d + padded + (size_t)ROWS * d + (size_t)ROWS * padded;
+    c->pivot = malloc(sizeof(double) * (d + 1) + sizeof(float) * floats + 64);
+    if (!c->pivot) return 1;
+    c->d = d, c->k = k, c->n_panels = n_panels, c->centers = centers, c->shift = shift;
+    c->packed = (float *)(((uintptr_t)(c->pivot + d + 1) + 63) & ~(uintptr_t)63);
+    c->found = c->packed + padded * d;
+    c->norms = c->found + ROWS * padded;
+    c->row = c->norms + padded;
+    c->most = c->offset = 0;
+    for (int64_t j = 0; j < d; j++) {
+        double total = 0;
+        for (int64_t i = 0; i < k; i++) total += (double)centers[i * d + j];
+        c->pivot[j] = total / (double)k;
+        c->offset += c->pivot[j] * c->pivot[j];
+    }
+    c->offset = sqrt(c->offset);
+    for (int64_t i = 0; i < padded; i++) {
+        float *to = c->packed + (i / PANEL) * d * PANEL + i % PANEL;
+        double norm = 0;
+        for (int64_t j = 0; j < d; j++) {
+            double v = i < k ? (double)centers[i * d + j] - c->pivot[j] : 0;
+            to[j * PANEL] = (float)v;
+            norm += v * v;
+        }
+        c->norms[i] = i < k ? (float)norm : INFINITY;
+        if (norm > c->most) c->most = norm;
+    }
+    c->most = sqrt(c->most);
+    return 0;
+}
+
+/* The products of ROWS rows with every centre: norms - 2 x . c */
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=fast")
+static void products(const Centers *c) {
+    const int64_t d = c->d;
+    for (int64_t p = 0; p < c->n_panels; p++) {
+        const V *from = (const V *)(c->packed + p * d * PANEL);
+        const float *x = c->row;
+        V sum[ROWS][WIDE];
+        for (int r = 0; r < ROWS; r++)
+            for (int w = 0; w < WIDE; w++) sum[r][w] = (V){0};
+        for (int64_t j = 0; j < d; j++, from += WIDE, x += ROWS)
+            for (int r = 0; r < ROWS; r++)
+                for (int w = 0; w < WIDE; w++) sum[r][w] += from[w] * x[r];
+        const V *norms = (const V *)(c->norms + p * PANEL);
+        for (int r = 0; r < ROWS; r++) {
+            V *to = (V *)(c->found + (r * c->n_panels + p) * PANEL);
+            for (int w = 0; w < WIDE; w++) to[w] = norms[w] - (sum[r][w] + sum[r][w]);
+        }
+    }
+}
+#pragma GCC pop_options
+
+/* The two least of a row of products. */
+INLINE void least_two(const float *g, int64_t n, float *first, float *second) {
+    V one = *(const V *)g, two = one - one + INFINITY;
+    for (int64_t j = LANES; j < n; j += LANES) {
+        V v = *(const V *)(g + j);
+        VI less = v < one;
+        V larger = pick(less, one, v);
+        one = pick(less, v, one);
+        two = pick(larger < two, larger, two);
+    }
+    float a = INFINITY, b = INFINITY;
+    for (int i = 0; i < LANES; i++) {
+        float v = one[i], w = two[i];
+        if (v < a) b = a, a = v;
+        else if (v < b) b = v;
+        if (w < b) b = w;
+    }
+    *first = a;
+    *second = b;
+}
+
+/* Where a value that is there stands first. */
+INLINE int64_t position(const float *g, float value) {
+    int64_t at = 0;
+    for (;; at += PANEL) {
+        const V *v = (const V *)(g + at);
+        VI hit = (v[0] == value) | (v[1] == value);
+        int64_t any = 0;
+        for (int i = 0; i < LANES; i++) any |= hit[i];
+        if (any) break;
+    }
+    while (g[at] != value) at++;
+    return at;
+}
+
+/* The nearest of all centres to one row whose products are known to within `error`. */
+INLINE int32_t decide(const Centers *c, const T *x, const float *g, double norm, double error, float *upper,
+                      float *lower) {
+    float first, second;
+    least_two(g, c->n_panels * PANEL, &first, &second);
+    if (error < 1e30 && (double)second - (double)first > 2 * error) {
+        int64_t at = position(g, first);
+        *upper = above(sqrt(fmax(first + norm + error, 0)));
+        *lower = below(sqrt(fmax(second + norm - error, 0)));
+        return (int32_t)at;
+    }
+    double limit = error < 1e30 ? (double)first + 2 * error : INFINITY;
+    double least = INFINITY, next = error < 1e30 ? first + norm + error : INFINITY;
+    int32_t at = 0;
+    for (int64_t j = 0; j < c->k; j++)
+        if (!((double)g[j] > limit)) {
+            double v = far(x, c->shift, c->centers + j * c->d, c->d);
+            if (v < least) {
+                next = fmin(next, least);
+                least = v;
+                at = (int32_t)j;
+            } else next = fmin(next, v);
+        }
+    *upper = above(sqrt(least));
+    *lower = below(sqrt(fmax(next, 0)));
+    return at;
+}
+
+/* Rows `which` (at most ROWS) against all centres. An error of products: roundings of both factors, of d products and
+   sums, of the norms and of the last difference, each at most UNIT of what they stand for; then what float64 itself
+   leaves, of the pivot and of `far`. */
+INLINE void scan(const Centers *c, const T *x, const int64_t *which, int n, int32_t *labels, float *bounds) {
+    const int64_t d = c->d;
+    double norms[ROWS];
+    for (int r = 0; r < ROWS; r++) {
+        const T *from = x + which[r < n ? r : 0] * d;
+        double lane[4] = {0};
+        float *to = c->row + r;
+        int64_t j = 0;
+        for (; j + 4 <= d; j += 4)
+            for (int i = 0; i < 4; i++) {
+                double v = (double)(T)(from[j + i] - c->shift[j + i]) - c->pivot[j + i];
+                to[(j + i) * ROWS] = (float)v;
+                lane[i] += v * v;
+            }
+        for (; j < d; j++) {
+            double v = (double)(T)(from[j] - c->shift[j]) - c->pivot[j];
+            to[j * ROWS] = (float)v;
+            lane[0] += v * v;
+        }
+        norms[r] = (lane[0] + lane[1]) + (lane[2] + lane[3]);
+    }
+    products(c);
+    double unit = UNIT * (1 + 4 * UNIT * d), most = c->most;
+    for (int r = 0; r < n; r++) {
+        double length = sqrt(norms[r]), reach = length + most;
+        double error = unit * ((2 * d + 16) * length * most + 4 * most * most) +
+                       8.9e-16 * (length + c->offset) * reach + (d + 8) * 2.3e-16 * reach * reach + d * 1e-37;
+        float upper, lower;
+        int64_t i = which[r];
+        labels[i] = decide(c, x + i * d, c->found + r * c->n_panels * PANEL, norms[r], error, &upper, &lower);
+        if (bounds) bounds[2 * i] = upper, bounds[2 * i + 1] = lower;
+    }
+}
+
+/* Labels of rows, and how near each row's centre is at most and every other one at least.
+
+   With `before` and `kept`, of centres that have moved since: moves[3a] is how far centre a has moved, moves[3a + 1]
+   how far any other has, moves[3a + 2] half the way from it to the next. A row that stays nearer to its centre than
+   that keeps it. Returns how many rows were compared with every centre. */
+int64_t nearest(const T *x, int64_t n, int64_t d, const T *shift, const T *centers, int64_t k, const int32_t *before,
+                const float *kept, const float *moves, int32_t *labels, float *bounds) {
+    Centers c;
+    if (pack(&c, centers, k, d, shift)) return -1;
+    int64_t which[ROWS], n_compared = 0;
+    int m = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t a = before ? before[i] : -1;
+        if (a >= 0) {
+            float upper = (kept[2 * i] + moves[3 * a]) * UP, lower = (kept[2 * i + 1] - moves[3 * a + 1]);
+            lower = lower > 0 ? lower * DOWN : -1e-37f;
+            float room = lower > moves[3 * a + 2] ? lower : moves[3 * a + 2];
+            if (!(upper < room)) upper = above(sqrt(far(x + i * d, shift, centers + a * d, d)));
+            if (upper < room) {
+                labels[i] = a;
+                bounds[2 * i] = upper;
+                bounds[2 * i + 1] = lower;
+                continue;
+            }
+        }
+        which[m++] = i;
+        if (m == ROWS) {
+            scan(&c, x, which, m, labels, bounds);
+            n_compared += m;
+            m = 0;
+        }
+    }
+    if (m) scan(&c, x, which, m, labels, bounds);
+    free(c.pivot);
+    return n_compared + m;
+}
+
+/* For rows whose label is another one than before: what they weigh, in whole numbers of 1 / scale, is taken from the
+   old label and given to the new one. sums is (k + 1) x (d + 2): coordinates, the weight and how many rows have one;
+   the last row tells how many have changed. before and weights may be NULL. */
+int64_t label_sums(const T *x, int64_t n, int64_t d, const T *shift, const double *scale, const int32_t *now,
+                   const int32_t *before, const T *weights, int64_t k, int64_t *sums) {
+    int64_t width = d + 2, n_changed = 0;
+    int64_t *q = malloc(sizeof(int64_t) * width);
+    if (!q) return -1;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t a = before ? before[i] : -1, b = now[i];
+        if (a == b) continue;
+        n_changed++;
+        const T *from = x + i * d;
+        int64_t *to = sums + b * width;
+        if (!weights && a < 0) {
+            for (int64_t j = 0; j < d; j++) to[j] += (int64_t)((double)(T)(from[j] - shift[j]) * scale[j]);
+            to[d] += (int64_t)scale[d];
+            to[d + 1] += 1;
+            continue;
+        }
+        double w = weights ? (double)weights[i] : 1;
+        for (int64_t j = 0; j < d; j++) q[j] = (int64_t)((double)(T)(from[j] - shift[j]) * w * scale[j]);
+        q[d] = (int64_t)(w * scale[d]);
+        q[d + 1] = w != 0;
+        for (int64_t j = 0; j < width; j++) to[j] += q[j];
+        if (a < 0) continue;
+        to = sums + a * width;
+        for (int64_t j = 0; j < width; j++) to[j] -= q[j];
+    }
+    free(q);
+    sums[k * width] += n_changed;
+    return 0;
+}
+
+/* Weighted squared distances to the centre of each row's label, added up by label in two whole numbers: of 1 / scale
+   and of 2^-40 of that. */
+int64_t label_inertia(const T *x, int64_t n, int64_t d, const T *shift, const T *centers, const int32_t *labels,
+                      const T *weights, double scale, int64_t *sums) {
+    for (int64_t i = 0; i < n; i++) {
+        int32_t a = labels[i];
+        double v = far(x + i * d, shift, centers + a * d, d) * (weights ? (double)weights[i] : 1) * scale;
+        int64_t q = (int64_t)v;
+        sums[2 * a] += q;
+        sums[2 * a + 1] += (int64_t)((v - (double)q) * 1099511627776.0);
+    }
+    return 0;
+}
+
+int64_t label_distances(const T *x, int64_t n, int64_t d, const T *shift, const T *centers, const int32_t *labels,
+                        T *out) {
+    for (int64_t i = 0; i < n; i++) out[i] = (T)far(x + i * d, shift, centers + labels[i] * d, d);
+    return 0;
+}
+
+/* Distances of rows to k points, squared or not: out is n x k. */
+int64_t distances(const T *x, int64_t n, int64_t d, const T *shift, const T *points, int64_t k, int64_t squared,
+                  T *out) {
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < k; j++) {
+            double v = far(x + i * d, shift, points + j * d, d);
+            out[i * k + j] = (T)(squared ? v : sqrt(v));
+        }
+    return 0;
+}
+
+/* For each of m candidates: the squared distances to the nearest seed so far, were it one too. A row as near to its
+   seed as reach[candidate, seed] cannot be nearer to the candidate. owner and closest NULL: there is no seed yet. */
+int64_t closer(const T *x, int64_t n, int64_t d, const T *shift, const T *points, int64_t m, const T *closest,
+               const int32_t *owner, const double *reach, int64_t n_seeds, T *out) {
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < m; j++) {
+            T old = closest ? closest[i] : (T)INFINITY;
+            if (closest && (double)old < reach[j * n_seeds + owner[i]]) {
+                out[j * n + i] = old;
+                continue;
+            }
+            T v = (T)far(x + i * d, shift, points + j * d, d);
+            out[j * n + i] = v < old ? v : old;
+        }
+    return 0;
+}
+
+/* Centres after a batch, as running means, in the order of its rows. counts is changed. */
+int64_t batch_update(const T *x, int64_t n, int64_t d, const T *weights, const int32_t *labels, const T *old, int64_t k,
+                     T *counts, T *sums, T *out) {
+    memset(sums, 0, sizeof(T) * k);
+    for (int64_t i = 0; i < n; i++) sums[labels[i]] += weights[i];
+    for (int64_t a = 0; a < k; a++) {
+        T by = sums[a] > 0 ? counts[a] : (T)1;
+        for (int64_t j = 0; j < d; j++) out[a * d + j] = old[a * d + j] * by;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int32_t a = labels[i];
+        if (!(sums[a] > 0)) continue;
+        for (int64_t j = 0; j < d; j++) out[a * d + j] += x[i * d + j] * weights[i];
+    }
+    for (int64_t a = 0; a < k; a++) {
+        if (!(sums[a] > 0)) continue;
+        counts[a] += sums[a];
+        T by = 1 / counts[a];
+        for (int64_t j = 0; j < d; j++) out[a * d + j] *= by;
+    }
+    return 0;
+}
+
+/* Labels of sparse rows: entries of row i are starts[i] .. starts[i + 1], counted from the first. turned is d x k, the
+   centres side by side, norms their squares; both float64, and so is what decides. room has k numbers. */
+int64_t nearest_sparse(const T *data, const int64_t *columns, const int64_t *starts, int64_t n, const double *turned,
+                       const double *norms, int64_t k, double *room, int32_t *labels) {
+    for (int64_t i = 0; i < n; i++) {
+        memset(room, 0, sizeof(double) * k);
+        for (int64_t e = starts[i]; e < starts[i + 1]; e++) {
+            const double *c = turned + columns[e] * k;
+            double v = (double)data[e];
+            for (int64_t j = 0; j < k; j++) room[j] += v * c[j];
+        }
+        double least = INFINITY;
+        labels[i] = 0;
+        for (int64_t j = 0; j < k; j++) {
+            double v = norms[j] - 2 * room[j];
+            if (v < least) least = v, labels[i] = (int32_t)j;
+        }
+    }
+    return 0;
+}
