@@ -8,6 +8,7 @@ from infinitensor.ops import (  # noqa: F401 - chapters enter their ops when imp
     contraction,
     creation,
     diagonal,
+    distance,
     distributions,
     elementwise,
     factor,

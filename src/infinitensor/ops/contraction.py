@@ -75,7 +75,7 @@ SMALL_PRODUCT = 4096
 """Multiplications below which handing tiles to torch costs more than it gains."""
 
 
-def _product(xp: Any, x: Any, y: Any, out: Any) -> None:
+def product(xp: Any, x: Any, y: Any, out: Any) -> None:
     """out = x @ y for tiles of one dtype with 2 axes or more; halves may become floats."""
     if xp is not np:
         _torch_product(xp, x, y, out)
@@ -129,7 +129,7 @@ def _matmul_kernel(xp: Any, x1: Any, x2: Any, out: Any, dtype: np.dtype[Any]) ->
         x1, target = x1[None, :], target[..., None, :] if x2.ndim > 1 else target[..., None]
     if x2.ndim == 1:
         x2, target = x2[:, None], target[..., None]
-    _product(xp, x1, x2, target)
+    product(xp, x1, x2, target)
 
 
 def _product_scratch(n_in: int, n_out: int, ins: Sequence[Spec], dtype: np.dtype[Any]) -> int:
@@ -267,7 +267,7 @@ def _einsum_kernel(
         target = np.empty(shape, x.dtype)
     else:
         target = xp.empty(shape, dtype=out.dtype, device=out.device)
-    _product(xp, a, b, target)
+    product(xp, a, b, target)
     if not direct:
         full = target.reshape([size[c] for c in order])
         axes = [order.index(c) for c in kept]

@@ -1,0 +1,616 @@
+"""Distances of points to points: one tile for every metric of scikit-learn, and what tiles sum to.
+
+`tile` computes the distances of some rows to some others. Metrics that scikit-learn takes from
+SciPy, and those of its trees, are sums over the coordinates in their order, in float64;
+"euclidean", "cosine" and "nan_euclidean" are products of matrices as in `sklearn.metrics.pairwise`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.dtypes import float32, float64, int64, to_torch
+from infinitensor.ir.op import AxisForm, Call, Combine, Spec
+from infinitensor.ops.contraction import product
+from infinitensor.ops.loops import loop
+from infinitensor.ops.reduction import SUM
+from infinitensor.ops.registry import op
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from infinitensor.ir.op import At
+
+    Array = Any
+
+AT_ONCE = 1 << 16
+"""Elements of the temporary arrays that plain kernels make."""
+COLUMNS = 512
+"""Columns whose distances are made together where they are only summed up."""
+
+ALIASES = {"l1": "cityblock", "manhattan": "cityblock", "l2": "euclidean", "matching": "hamming"}
+BOOLEAN = (
+    "dice",
+    "jaccard",
+    "rogerstanimoto",
+    "russellrao",
+    "sokalsneath",
+    "sokalmichener",
+    "yule",
+)
+"""Metrics of sets: what is not 0 is in the set."""
+BY_PRODUCTS = ("euclidean", "cosine", "nan_euclidean")
+"""Metrics whose distances are float32 where the points are."""
+LOOPS = (
+    "sqeuclidean", "direct", "cityblock", "chebyshev", "minkowski", "seuclidean", "canberra",
+    "braycurtis", "braycurtis_tree", "hamming",
+)  # fmt: skip
+METRICS = (*BY_PRODUCTS, *LOOPS, "correlation", "mahalanobis", "haversine", *BOOLEAN)
+"""Every metric of `tile`; "direct" is euclidean as scikit-learn's trees have it, "braycurtis_tree"
+theirs too: over |x| + |y|, where SciPy has |x + y|."""
+
+
+def metric_dtype(metric: str, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of distances."""
+    is_single = metric in BY_PRODUCTS and all(dtype == float32 for dtype in dtypes)
+    return float32 if is_single else float64
+
+
+def tile(
+    xp: Any, x: Array, y: Array, metric: str, *, p: float = 2.0, extra: Array = None, role: str = ""
+) -> Array:
+    """The distances (rows of x, rows of y), as a new array of `metric_dtype`.
+
+    `extra` is what `role` says: weights "w" of the coordinates, variances "V" (seuclidean), or the
+    inverse covariance "VI" (mahalanobis).
+    """
+    if metric in BOOLEAN:
+        return _sets(xp, x, y, metric, extra)
+    if metric in _FORMS:
+        return _FORMS[metric](xp, x, y, extra)
+    name = "minkowski_w" if metric == "minkowski" and role == "w" else metric
+    if xp is np and (role != "w" or name == "minkowski_w"):
+        found = _looped(name, x, y, p, extra)
+        if found is not None:
+            return found
+    return _summed(xp, x, y, metric, p, extra)
+
+
+# --- loops in C -------------------------------------------------------------------------------
+
+
+def _looped(name: str, x: Array, y: Array, p: float, extra: Array) -> Array | None:
+    if x.dtype != y.dtype or x.dtype not in (float32, float64):
+        x, y = x.astype(float64), y.astype(float64)
+    pairs = loop("distance", name, x.dtype)
+    if pairs is None:
+        return None
+    x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
+    if extra is not None:
+        extra = np.ascontiguousarray(extra, float64)
+    out = np.empty((len(x), len(y)))
+    if pairs(x, len(x), y, len(y), x.shape[1], float(p), extra, out) < 0:
+        raise MemoryError(f"{name}: no memory for {y.nbytes} bytes of packed rows")
+    return out
+
+
+# --- plain kernels, over NumPy and torch ------------------------------------------------------
+
+
+def _wide(xp: Any, x: Array) -> Array:
+    return x.astype(float64) if xp is np else x.to(xp.float64)
+
+
+def _as(xp: Any, x: Array, dtype: np.dtype[Any]) -> Array:
+    return x.astype(dtype, copy=False) if xp is np else x.to(to_torch(dtype))
+
+
+def _made(xp: Any, shape: tuple[int, ...], like: Array, dtype: Any = None) -> Array:
+    dtype = dtype or xp.float64
+    return np.empty(shape, dtype) if xp is np else xp.empty(shape, dtype=dtype, device=like.device)
+
+
+def _steps(n: int, width: int) -> Iterator[slice]:
+    """Slices of n rows, so that `width` numbers a row are few at once."""
+    step = max(AT_ONCE // max(width, 1), 1)
+    return (slice(lo, min(lo + step, n)) for lo in range(0, n, step))
+
+
+def _summed(xp: Any, x: Array, y: Array, metric: str, p: float, w: Array) -> Array:
+    """A sum over coordinates, a few rows at once."""
+    x, y = _wide(xp, x), _wide(xp, y)
+    w = 1.0 if w is None else _wide(xp, w)
+    out = _made(xp, (x.shape[0], y.shape[0]), x)
+    for rows in _steps(x.shape[0], y.shape[0] * x.shape[1]):
+        out[rows] = _SUMS[metric](xp, x[rows][:, None, :], y[None], w, p)
+    return out
+
+
+def _most(xp: Any, x: Array, w: Array) -> Array:
+    """The greatest along the last axis of those that weigh something; 0 where there is none."""
+    x = x * (w > 0) if hasattr(w, "shape") else x
+    if x.shape[-1] == 0:
+        return x.sum(-1)
+    return x.max(-1) if xp is np else x.amax(-1)
+
+
+def _braycurtis(xp: Any, x: Array, y: Array, w: Array, p: float) -> Array:
+    with np.errstate(invalid="ignore"):
+        return (w * abs(x - y)).sum(-1) / (w * abs(x + y)).sum(-1)
+
+
+def _braycurtis_tree(xp: Any, x: Array, y: Array, w: Array, p: float) -> Array:
+    size = (abs(x) + abs(y)).sum(-1)
+    return abs(x - y).sum(-1) / (size + (size == 0))
+
+
+def _canberra(xp: Any, x: Array, y: Array, w: Array, p: float) -> Array:
+    size = abs(x) + abs(y)
+    return (w * abs(x - y) / (size + (size == 0))).sum(-1)
+
+
+def _hamming(xp: Any, x: Array, y: Array, w: Array, p: float) -> Array:
+    total = w.sum() if hasattr(w, "shape") else x.shape[-1]
+    return (w * _wide(xp, x != y)).sum(-1) / total
+
+
+_SUMS: dict[str, Callable[..., Array]] = {
+    "sqeuclidean": lambda xp, x, y, w, p: (w * (x - y) ** 2).sum(-1),
+    "direct": lambda xp, x, y, w, p: (w * (x - y) ** 2).sum(-1) ** 0.5,
+    "cityblock": lambda xp, x, y, w, p: (w * abs(x - y)).sum(-1),
+    "chebyshev": lambda xp, x, y, w, p: _most(xp, abs(x - y), w),
+    "minkowski": lambda xp, x, y, w, p: (w * abs(x - y) ** p).sum(-1) ** (1 / p),
+    "seuclidean": lambda xp, x, y, w, p: ((x - y) ** 2 / w).sum(-1) ** 0.5,
+    "canberra": _canberra,
+    "braycurtis": _braycurtis,
+    "braycurtis_tree": _braycurtis_tree,
+    "hamming": _hamming,
+}
+
+
+def _matmul(xp: Any, x: Array, y: Array) -> Array:
+    out = _made(xp, (x.shape[0], y.shape[0]), x, x.dtype)
+    product(xp, x, y.T, out)
+    return out
+
+
+def _lengths(xp: Any, x: Array) -> Array:
+    """Squared lengths of rows."""
+    return xp.einsum("ij,ij->i", x, x)
+
+
+def _squares(xp: Any, x: Array, y: Array) -> Array:
+    """Squared distances by products in float64, rounded to the points' dtype, not below 0."""
+    dtype = metric_dtype("euclidean", _dtype(x), _dtype(y))
+    x, y = _wide(xp, x), _wide(xp, y)
+    found = _matmul(xp, x, y)
+    found *= -2
+    found += _lengths(xp, x)[:, None]
+    found += _lengths(xp, y)
+    found = _as(xp, found, dtype)
+    return np.maximum(found, 0, out=found) if xp is np else found.clamp_(min=0)
+
+
+def _dtype(x: Array) -> np.dtype[Any]:
+    return np.dtype(str(x.dtype).removeprefix("torch."))
+
+
+def _euclidean(xp: Any, x: Array, y: Array, extra: Array) -> Array:
+    found = _squares(xp, x, y)
+    return np.sqrt(found, out=found) if xp is np else found.sqrt_()
+
+
+def _normal(xp: Any, x: Array) -> Array:
+    """Rows of length 1; those of zeros as they are."""
+    size = _lengths(xp, x) ** 0.5
+    return x / xp.where(size == 0, 1, size)[:, None]
+
+
+def _cosine(xp: Any, x: Array, y: Array, extra: Array) -> Array:
+    dtype = metric_dtype("cosine", _dtype(x), _dtype(y))
+    found = _matmul(xp, _normal(xp, _as(xp, x, dtype)), _normal(xp, _as(xp, y, dtype)))
+    found *= -1
+    found += 1
+    return np.clip(found, 0, 2, out=found) if xp is np else found.clamp_(0, 2)
+
+
+def _nan_euclidean(xp: Any, x: Array, y: Array, extra: Array) -> Array:
+    """What both rows have, scaled up to all coordinates; NaN where they share none."""
+    dtype = metric_dtype("nan_euclidean", _dtype(x), _dtype(y))
+    there = [_wide(xp, ~xp.isnan(one)) for one in (x, y)]
+    x, y = (_wide(xp, xp.where(xp.isnan(one), 0, one)) for one in (x, y))
+    found = _as(xp, _squares(xp, x, y), float64)
+    found -= _matmul(xp, x * x, 1 - there[1])
+    found -= _matmul(xp, 1 - there[0], y * y)
+    shared = _matmul(xp, *there)
+    found = found.clip(min=0) * x.shape[1]
+    found = (found / xp.where(shared == 0, 1, shared)) ** 0.5
+    return _as(xp, xp.where(shared == 0, np.nan, found), dtype)
+
+
+def _haversine(xp: Any, x: Array, y: Array, extra: Array) -> Array:
+    x, y = _wide(xp, x), _wide(xp, y)
+    north = xp.sin(0.5 * (x[:, 0][:, None] - y[:, 0]))
+    east = xp.sin(0.5 * (x[:, 1][:, None] - y[:, 1]))
+    inner = north * north + xp.cos(x[:, 0])[:, None] * xp.cos(y[:, 0]) * east * east
+    return 2 * (xp.arcsin if xp is np else xp.asin)(inner**0.5)
+
+
+def _mahalanobis(xp: Any, x: Array, y: Array, inverse: Array) -> Array:
+    x, y, inverse = _wide(xp, x), _wide(xp, y), _wide(xp, inverse)
+    out = _made(xp, (x.shape[0], y.shape[0]), x)
+    for rows in _steps(x.shape[0], y.shape[0] * x.shape[1]):
+        apart = x[rows][:, None, :] - y[None]
+        out[rows] = ((apart @ inverse.T) * apart).sum(-1) ** 0.5
+    return out
+
+
+def _correlation(xp: Any, x: Array, y: Array, w: Array) -> Array:
+    """1 - the cosine of what is left of rows when their mean is taken off."""
+    x, y = _wide(xp, x), _wide(xp, y)
+    share = 1 / x.shape[1] if w is None else _wide(xp, w) / w.sum()
+    x, y = (one - (one * share).sum(-1)[:, None] for one in (x, y))
+    root = 1.0 if w is None else _wide(xp, w) ** 0.5
+    x, y = x * root, y * root
+    found = _looped("dot", x, y, 0.0, None) if xp is np else None
+    found = _matmul(xp, x, y) if found is None else found
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = found / (_lengths(xp, x) ** 0.5)[:, None] / _lengths(xp, y) ** 0.5
+    return 1 - found.clip(-1, 1)
+
+
+_FORMS: dict[str, Callable[..., Array]] = {
+    "euclidean": _euclidean,
+    "cosine": _cosine,
+    "nan_euclidean": _nan_euclidean,
+    "haversine": _haversine,
+    "mahalanobis": _mahalanobis,
+    "correlation": _correlation,
+}
+
+
+def _sets(xp: Any, x: Array, y: Array, metric: str, w: Array) -> Array:
+    """From how much is in both sets, in one only, in none: whole numbers, by products."""
+    x, y = _wide(xp, x != 0), _wide(xp, y != 0)
+    w = xp.ones_like(x[:1])[0] if w is None else _wide(xp, w)
+    both = _matmul(xp, x * w, y)
+    first = (x @ w)[:, None] - both
+    second = (y @ w) - both
+    either, total = first + second, w.sum()
+    neither = total - both - either
+    with np.errstate(invalid="ignore", divide="ignore"):
+        match metric:
+            case "dice":
+                return either / (2 * both + either)
+            case "jaccard":
+                return either / xp.where(both + either == 0, 1, both + either)
+            case "rogerstanimoto" | "sokalmichener":
+                return 2 * either / (both + neither + 2 * either)
+            case "russellrao":
+                return (total - both) / total
+            case "sokalsneath":
+                return 2 * either / (both + 2 * either)
+            case _:
+                crossed = first * second
+                zero = crossed == 0
+                return xp.where(zero, 0, 2 * crossed / (both * neither + crossed + zero))
+
+
+# --- ops --------------------------------------------------------------------------------------
+
+
+def _scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    """Of `tile`: wide and packed rows, and a few arrays as large as the distances."""
+    (n, d), m = ins[0].shape, ins[1].shape[0]
+    rows = 64 * (n + m + 16) * (d + 2) + (0 if len(ins) < 3 else 32 * ins[-1].n_elements)
+    return rows + 8 * (8 * n * m + 6 * max(AT_ONCE, m * d)) + 4096
+
+
+def _same(at: At, axis: int = 0) -> Iterator[tuple[int, int]]:
+    """(row, column) of a tile of each point with itself."""
+    (lo, hi), (start, stop) = at.inputs[0][0], at.inputs[1][0]  # type: ignore[index]
+    return ((i - lo, i - start) for i in range(max(lo, start), min(hi, stop)))
+
+
+def _distances_kernel(
+    xp: Any,
+    x: Array,
+    y: Array,
+    *extra: Array,
+    out: Array,
+    at: At,
+    metric: str,
+    p: float,
+    role: str,
+    same: bool,
+) -> None:
+    out[...] = tile(xp, x, y, metric, p=p, extra=extra[0] if extra else None, role=role)
+    if same:
+        for i, j in _same(at):
+            out[i, j] = 0
+
+
+def _form(x: Spec, y: Spec, extra: Spec | None, *sizes: int, **named: Any) -> AxisForm:
+    """Labels: 0 rows of x, 1 rows of y, 2 coordinates, 3 and 4 coordinates of `extra`, `sizes`."""
+    (n, d), m = x.shape, y.shape[0]
+    inputs: list[tuple[int, ...]] = [(0, 2), (1, 2), *named.pop("inputs", ())]
+    if extra is not None:
+        inputs.append((3, 4)[: extra.ndim])
+    every = (n, m, d, d, d, *sizes)
+    return AxisForm(every, tuple(inputs), named["outputs"], frozenset(range(2, len(every))))
+
+
+def _checked(name: str, x: Spec, y: Spec, metric: str) -> None:
+    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
+        raise ValueError(f"{name}: points of shape {x.shape} and {y.shape} have no distances")
+    if metric not in METRICS:
+        raise ValueError(f"{name}: {metric!r} is none of {', '.join(METRICS)}")
+
+
+def _cases(rng: np.random.Generator) -> list[Any]:
+    x, y = rng.standard_normal((13, 5)), rng.standard_normal((9, 5))
+    weights, square = rng.uniform(0.5, 2, 5), rng.standard_normal((5, 5))
+    plain = [m for m in METRICS if m not in ("seuclidean", "mahalanobis", "haversine")]
+    found: list[Any] = [((x, y), {"metric": metric}) for metric in plain]
+    found += [((x[:, :2].copy(), y[:, :2].copy()), {"metric": "haversine"})]
+    found += [((x, y, weights), {"metric": "seuclidean", "role": "V"})]
+    found += [((x, y, square @ square.T), {"metric": "mahalanobis", "role": "VI"})]
+    found += [((x, y, weights), {"metric": m, "role": "w"}) for m in ("minkowski", "cityblock")]
+    found += [((x.astype("f4"), y.astype("f4")), {"metric": m}) for m in ("euclidean", "cosine")]
+    found += [((x, x.copy()), {"metric": "euclidean", "same": True})]
+    found += [((x > 0, y > 0), {"metric": metric}) for metric in BOOLEAN]
+    found += [((x, y), {"metric": "minkowski", "p": 3.0})]
+    return found
+
+
+def _oracle(
+    x: Any, y: Any, extra: Any = None, *, metric: str, p: float = 2.0, role: str = "", same: Any = 0
+) -> Any:
+    """Row by row, without the loops in C."""
+    x, y = np.asarray(x), np.asarray(y)
+    dtype = metric_dtype(metric, x.dtype, y.dtype)
+    if metric in _SUMS:
+        found = _summed(np, x, y, metric, p, extra)
+    else:
+        found = tile(np, x, y, metric, p=p, extra=extra, role=role)
+    if same:
+        np.fill_diagonal(found, 0)
+    return found.astype(dtype)
+
+
+@op(
+    "_distances",
+    "mapped",
+    "x y extra",
+    kernel=_distances_kernel,
+    located=True,
+    scratch_bytes=_scratch,
+    cost=3.0,
+    cases=_cases,
+    oracle=_oracle,
+)
+def _distances(
+    x: Spec,
+    y: Spec,
+    extra: Spec | None = None,
+    *,
+    metric: str,
+    p: float = 2.0,
+    role: str = "",
+    same: bool = False,
+) -> Call:
+    """The distance of every row of x to every row of y; `same`: they are the same points."""
+    _checked("_distances", x, y, metric)
+    out = Spec((x.shape[0], y.shape[0]), metric_dtype(metric, x.dtype, y.dtype))
+    params = (("metric", metric), ("p", float(p)), ("role", role), ("same", same))
+    return Call(_form(x, y, extra, outputs=((0, 1),)), (out,), params)
+
+
+# --- the nearest ------------------------------------------------------------------------------
+
+
+def _nearest_kernel(
+    xp: Any, x: Array, y: Array, *extra: Array, axes: Any, at: At, metric: str, p: float, role: str
+) -> tuple[Array, Array]:
+    value = _made(xp, (x.shape[0],), x)
+    where = _made(xp, (x.shape[0],), x, xp.int64)
+    value[...], where[...] = np.inf, -1
+    start = at.inputs[1][0][0]  # type: ignore[index]
+    for lo in range(0, y.shape[0], COLUMNS):
+        some = y[lo : lo + COLUMNS]
+        far = _wide(
+            xp, tile(xp, x, some, metric, p=p, extra=extra[0] if extra else None, role=role)
+        )
+        here = far.argmin(1)
+        take = np.take_along_axis if xp is np else xp.take_along_dim
+        least = take(far, here[:, None], 1)[:, 0]
+        better = (least < value) | (where < 0) | (xp.isnan(least) & ~xp.isnan(value))
+        value = xp.where(better, least, value)
+        where = xp.where(better, here + lo + start, where)
+    return value, where
+
+
+def _nearer(xp: Any, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    """NaN first, as NumPy's argmin has it, then the less, then the smaller index."""
+    (value_a, at_a), (value_b, at_b) = a, b
+    nan_a, nan_b = xp.isnan(value_a), xp.isnan(value_b)
+    tied = (value_a == value_b) | (nan_a & nan_b)
+    take = ((value_b < value_a) & ~nan_a) | (nan_b & ~nan_a) | (tied & (at_b < at_a))
+    return xp.where(take, value_b, value_a), xp.where(take, at_b, at_a)
+
+
+def _nearest_finish(xp: Any, value: Array, where: Array, out: Array, **params: Any) -> None:
+    out[0][...], out[1][...] = value, where
+
+
+def _nearest_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    few = Spec((min(ins[1].shape[0], COLUMNS), ins[1].shape[1]), ins[1].dtype)
+    return _scratch((ins[0], few, *ins[2:]), outs, params) + 128 * ins[0].shape[0]
+
+
+def _nearest_oracle(x: Any, y: Any, extra: Any = None, **named: Any) -> Any:
+    far = _oracle(x, y, extra, **named).astype(float64)
+    return far.min(1), far.argmin(1)
+
+
+@op(
+    "_nearest_by",
+    "reduction",
+    "x y extra",
+    kernel=_nearest_kernel,
+    combine=Combine("nearest", _nearer, exact=True),
+    finish=_nearest_finish,
+    located=True,
+    scratch_bytes=_nearest_scratch,
+    cost=3.0,
+    cases=lambda rng: [
+        (args, {k: v for k, v in named.items() if k != "same"})
+        for args, named in _cases(rng)
+        if named["metric"] not in BOOLEAN and not named.get("same")
+    ],
+    oracle=_nearest_oracle,
+)
+def _nearest_by(
+    x: Spec, y: Spec, extra: Spec | None = None, *, metric: str, p: float = 2.0, role: str = ""
+) -> Call:
+    """The distance of each row of x to the nearest row of y, and which that is: the first one."""
+    _checked("_nearest_by", x, y, metric)
+    n = x.shape[0]
+    form = _form(x, y, extra, outputs=((0,), (0,)))
+    params = (("metric", metric), ("p", float(p)), ("role", role))
+    return Call(form, (Spec((n,), float64), Spec((n,), int64)), params, (), (float64, int64))
+
+
+# --- sums by label ----------------------------------------------------------------------------
+
+
+def _sums_kernel(
+    xp: Any,
+    x: Array,
+    y: Array,
+    codes: Array,
+    *extra: Array,
+    out: Array,
+    at: At,
+    metric: str,
+    p: float,
+    role: str,
+) -> None:
+    """Columns in the order of their codes, so that each code is one run of them."""
+    out[...] = 0
+    order = np.argsort(codes, kind="stable") if xp is np else xp.argsort(codes, stable=True)
+    y, codes = y[order], codes[order]
+    place = _made(xp, tuple(order.shape), order, order.dtype)
+    place[order] = xp.arange(len(order)) if xp is np else xp.arange(len(order), device=order.device)
+    own = _made(xp, (x.shape[0],), order, xp.int64)
+    own[...] = -1
+    for i, j in _spans(at):
+        own[i] = place[j]
+    how = {"p": p, "extra": extra[0] if extra else None, "role": role}
+    for lo in range(0, len(order), COLUMNS):
+        part = slice(lo, min(lo + COLUMNS, len(order)))
+        inside = (own >= part.start) & (own < part.stop)
+        mine = xp.where(inside, own - lo, -1)
+        _add_runs(xp, x, y[part], codes[part], mine, metric, how, out)
+
+
+def _spans(at: At) -> Iterator[tuple[slice, slice]]:
+    """Rows and columns of a tile that are the same points, in one run if there are any."""
+    (lo, hi), (start, stop) = at.inputs[0][0], at.inputs[1][0]  # type: ignore[index]
+    first, last = max(lo, start), min(hi, stop)
+    if first < last:
+        yield slice(first - lo, last - lo), slice(first - start, last - start)
+
+
+def _add_runs(
+    xp: Any, x: Array, y: Array, codes: Array, own: Array, metric: str, how: Any, out: Array
+) -> None:
+    """Add the distances to columns of each code; a row is no distance from itself."""
+    if xp is not np:
+        far = _wide(xp, tile(xp, x, y, metric, **how))
+        rows = xp.nonzero(own >= 0)[:, 0]
+        far[rows, own[rows]] = 0
+        out.index_add_(1, codes, far)
+        return
+    starts = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
+    if metric == "euclidean" and _add_euclidean(x, y, codes, starts, own, out):
+        return
+    far = tile(xp, x, y, metric, **how)
+    rows = np.flatnonzero(own >= 0)
+    far[rows, own[rows]] = 0
+    out[:, codes[starts]] += np.add.reduceat(far, starts, axis=1, dtype=float64)
+
+
+def _add_euclidean(x: Array, y: Array, codes: Array, starts: Array, own: Array, out: Array) -> bool:
+    add = loop("distance", "run_sums", float64)
+    if add is None:
+        return False
+    is_single = metric_dtype("euclidean", x.dtype, y.dtype) == float32
+    x, y = _wide(np, x), _wide(np, y)
+    ends = np.append(starts[1:], len(y))
+    made = np.ascontiguousarray(out)
+    found = add(
+        _matmul(np, x, y), len(x), len(y), _lengths(np, x), _lengths(np, y), ends, codes[starts],
+        len(starts), np.ascontiguousarray(own), int(is_single), made, made.shape[1],
+    )  # fmt: skip
+    if found < 0:
+        raise MemoryError("silhouette: no memory for a row of distances")
+    if made is not out:
+        out[...] = made
+    return True
+
+
+def _sums_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    sorted_rows = ins[1].n_bytes + 64 * ins[1].shape[0]
+    return _nearest_scratch((*ins[:2], *ins[3:]), outs, params) + sorted_rows + 2 * outs[0].n_bytes
+
+
+def _sums_oracle(
+    x: Any, y: Any, codes: Any, extra: Any = None, *, n_codes: int, **named: Any
+) -> Any:
+    far = _oracle(x, y, extra, **named).astype(float64)
+    n = min(far.shape)
+    far[np.arange(n), np.arange(n)] = 0
+    return np.stack([far[:, codes == code].sum(1) for code in range(n_codes)], 1)
+
+
+@op(
+    "_distance_sums",
+    "contraction",
+    "x y codes extra",
+    kernel=_sums_kernel,
+    combine=SUM,
+    located=True,
+    scratch_bytes=_sums_scratch,
+    cost=3.0,
+    cases=lambda rng: [
+        (
+            (*args[:2], rng.integers(0, 3, len(args[1])), *args[2:]),
+            {"n_codes": 3, **{k: v for k, v in named.items() if k != "same"}},
+        )
+        for args, named in _cases(rng)
+        if named["metric"] not in ("braycurtis", "dice", "yule")
+    ],
+    oracle=_sums_oracle,
+)
+def _distance_sums(
+    x: Spec,
+    y: Spec,
+    codes: Spec,
+    extra: Spec | None = None,
+    *,
+    n_codes: int,
+    metric: str,
+    p: float = 2.0,
+    role: str = "",
+) -> Call:
+    """For each row of x the sum of the distances to the rows of y of each code (0 to n_codes - 1).
+
+    Row i of x and row i of y are the same point, whose distance is 0.
+    """
+    _checked("_distance_sums", x, y, metric)
+    form = _form(x, y, extra, n_codes, inputs=((1,),), outputs=((0, 5),))
+    params = (("metric", metric), ("p", float(p)), ("role", role))
+    return Call(form, (Spec((x.shape[0], n_codes), float64),), params)
