@@ -480,10 +480,15 @@ def _scatter(
     changed = call_op("_scattered", seen, indices, rows, axes, position, mode, loop)
     if 0 in seen.shape:
         changed._compute()  # nothing will read it, so its index is checked now
-    if seen._whole().is_whole and changed._session is seen._session:  # nobody else has it
-        seen._cell.show(changed._version)
+    _become(seen, changed)
+
+
+def _become(tensor: Tensor, changed: Tensor) -> None:
+    """Write all of a tensor, from a new one of its shape and dtype that nobody else has."""
+    if tensor._whole().is_whole and changed._session is tensor._session:
+        tensor._cell.show(changed._version)
     else:
-        write(seen, seen._whole(), changed)
+        write(tensor, tensor._whole(), changed)
 
 
 @guarded
@@ -528,7 +533,11 @@ def _put_masked(tensor: Tensor, mask: Any, value: Any) -> bool:
         "broadcast to indexing result of shape {}",
     )
     chosen = call_op("asarray", mask).reshape(*mask.shape, *(1,) * len(rest))
-    write(tensor, tensor._whole(), call_op("where", chosen, rows, tensor))
+    made = call_op("where", chosen, rows, tensor)
+    if tensor.size > config.small_elements:
+        _become(tensor, made)
+    else:
+        write(tensor, tensor._whole(), made)
     return True
 
 
