@@ -384,15 +384,12 @@ BLOCK(acos_f32, float, (float)acos_f64((double)x))
 #define POWER_f32(x, y) (float)exp_short((double)(y) * log_short((double)(x), 1, LN2_f64_1))
 BLOCK2_BUT(pow_f32, float, POWER_f32(x, y), ODD_f32(x) || !(fabsf(y) < INFINITY), powf)
 BLOCK2(hypot_f32, float, (isinf(x) || isinf(y)) ? INFINITY : (float)sqrt((double)x * x + (double)y * y))
-/* scaled by a power of two where squares would leave the range */
-INLINE double hypot_f64(double x, double y) {
+/* where squares leave the range, the C library's */
+INLINE int32_t is_far_f64(double x, double y) {
   const double p = fabs(x), q = fabs(y), most = p > q ? p : q;
-  const double down = most > 0x1p500 ? 0x1p-600 : most < 0x1p-400 ? 0x1p600 : 1;
-  const double up = most > 0x1p500 ? 0x1p600 : most < 0x1p-400 ? 0x1p-600 : 1;
-  const double a = p * down, b = q * down;
-  return (p == INFINITY || q == INFINITY) ? INFINITY : sqrt(fma(a, a, b * b)) * up;
+  return !((most > 0x1p-400 || most == 0) && most < 0x1p500);
 }
-BLOCK2(hypot_f64, double, hypot_f64(x, y))
+BLOCK2_BUT(hypot_f64, double, sqrt(fma(x, x, y * y)), is_far_f64(x, y), hypot)
 
 #else
 
