@@ -9,9 +9,11 @@ from typing import Any
 
 import sklearn.cluster as _theirs
 
+from infinitensor.cluster.bisecting import BisectingKMeans as BisectingKMeans
 from infinitensor.cluster.kmeans import KMeans as KMeans
 from infinitensor.cluster.kmeans import k_means as k_means
 from infinitensor.cluster.kmeans import kmeans_plusplus as kmeans_plusplus
+from infinitensor.cluster.minibatch import MiniBatchKMeans as MiniBatchKMeans
 from infinitensor.estimators.fallback import fallbacks as _fallbacks
 
 __all__ = sorted(_theirs.__all__)

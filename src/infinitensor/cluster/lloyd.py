@@ -25,6 +25,8 @@ class Run:
     inertia: float
     centers: Array
     n_iter: int
+    parts: Array
+    """The inertia of each label."""
 
 
 def lloyd(
@@ -64,8 +66,8 @@ def lloyd(
     if not strict:
         state.follow(centers, add_up=False)
     labels = np.asarray(state.labels)
-    inertia = total(rows.inertia(centers, state.labels), rows.dtype)
-    return Run(labels, inertia, centers, i + 1)
+    parts = rows.inertia(centers, state.labels)
+    return Run(labels, total(parts, rows.dtype), centers, i + 1, parts)
 
 
 def total(parts: Array, dtype: Any) -> Any:

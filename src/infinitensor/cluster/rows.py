@@ -13,6 +13,7 @@ import numpy as np
 
 import infinitensor as it
 from infinitensor.api.assign import call_op
+from infinitensor.api.files import stored_rows
 from infinitensor.ops.nearest import PARTS
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 NO_LABEL = -1
 """Of rows that were not compared with centres yet."""
+FEW = 64
+"""Rows of a tensor that are taken one by one; more are an index, which brings their tiles."""
 
 
 class DenseRows:
@@ -67,11 +70,12 @@ class DenseRows:
         where = np.asarray(indices, np.int64)
         if self.host is not None:
             return np.asarray(self.host[where] - self.shift)
-        picked = np.empty((len(where), self.d), self.dtype)
-        for i, row in enumerate(where.tolist()):  # one by one: a list would bring all tiles
-            picked[i] = self.x[row].numpy()
-        picked -= self.shift
-        return picked
+        picked = stored_rows(self.x, where)
+        if picked is None and len(where) <= FEW:
+            picked = np.stack([self.x[row].numpy() for row in where.tolist()])
+        elif picked is None:
+            picked = self.x[where].numpy()
+        return np.asarray(picked - self.shift)
 
     def subset(self, indices: Array) -> DenseRows:
         """Some rows in tiles of their own; the shift is taken off."""
@@ -80,7 +84,9 @@ class DenseRows:
         if self.host is None and (np.diff(indices) > 0).all():
             chosen = np.zeros(self.n, bool)
             chosen[indices] = True
-            return DenseRows(self.x[it.asarray(chosen)] - self.shift, None, none, weights)
+            kept = self.x[it.asarray(chosen)] - self.shift
+            it.compute(kept)
+            return DenseRows(kept, None, none, weights)
         values = self.take(indices)
         return DenseRows(it.asarray(values, copy=False), values, none, weights)
 
