@@ -3,6 +3,11 @@
 Layers of a network whose weights lie in the host's memory pass through a budget that holds a part
 of them. Beside ours: the same layers in torch with all weights on the GPU, the rate of the link,
 and a loop by hand that copies one layer ahead from pinned memory. A run takes about a minute.
+
+`--varied`: every second layer sees few rows, so that kernels take long and short in turns while
+copies are alike. `--fixed-order`: the same plan with lanes that keep to the order of the program
+and load one step ahead (`config.fixed_order`), in turns with ours. Both, in less than a minute:
+python -m benchmarks.bench_tiers 4096 --shares 0.25 0.1 --layers 12 --varied --fixed-order
 """
 
 from __future__ import annotations
@@ -16,7 +21,15 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-N_LAYERS, WIDTH = 24, 8192
+WIDTH, FEW_ROWS = 8192, 64
+
+
+def layer(relu: Callable[[Any], Any], y: Any, weight: Any, is_short: bool) -> Any:
+    """One layer over all rows; or over a few of them, whose mean is added to all."""
+    if not is_short:
+        return relu(y @ weight)
+    few = y[:FEW_ROWS] @ weight
+    return y + few.mean()
 
 
 def seconds(work: Callable[[], object], n: int) -> list[float]:
@@ -32,7 +45,7 @@ def seconds(work: Callable[[], object], n: int) -> list[float]:
     return found
 
 
-def resident(x: Any, weights: list[Any]) -> Callable[[], Any]:
+def resident(x: Any, weights: list[Any], varied: bool) -> Callable[[], Any]:
     """Torch with all weights on the GPU."""
     import torch
 
@@ -41,14 +54,14 @@ def resident(x: Any, weights: list[Any]) -> Callable[[], Any]:
 
     def work() -> Any:
         y = given
-        for weight in ours:
-            y = torch.relu(y @ weight)
+        for k, weight in enumerate(ours):
+            y = layer(torch.relu, y, weight, varied and k % 2 == 1)
         return y
 
     return work
 
 
-def by_hand(x: Any, weights: list[Any]) -> Callable[[], Any]:
+def by_hand(x: Any, weights: list[Any], varied: bool) -> Callable[[], Any]:
     """Two buffers; the next layer is copied from pinned memory while one is computed."""
     import torch
 
@@ -68,7 +81,7 @@ def by_hand(x: Any, weights: list[Any]) -> Callable[[], Any]:
                 loaded = loading.record_event()
             with cuda.stream(computing):
                 computing.wait_event(loaded)
-                y = torch.relu(y @ buffers[k % 2])
+                y = layer(torch.relu, y, buffers[k % 2], varied and k % 2 == 1)
                 free[k % 2] = computing.record_event()
         return y
 
@@ -89,15 +102,21 @@ def main() -> None:
 
     import infinitensor as it
 
+    def relu(y: Any) -> Any:
+        return it.maximum(y, 0)
+
     parser = argparse.ArgumentParser()
     parser.add_argument("rows", nargs="?", type=int, default=2048)
     parser.add_argument("--shares", nargs="+", type=float, default=[1.2, 0.75, 0.5, 0.25, 0.1])
+    parser.add_argument("--layers", type=int, default=24)
+    parser.add_argument("--varied", action="store_true")
+    parser.add_argument("--fixed-order", action="store_true")
     asked = parser.parse_args()
     rng = np.random.default_rng(0)
-    weights = [0.01 * torch.randn(WIDTH, WIDTH).numpy() for _ in range(N_LAYERS)]
+    weights = [0.01 * torch.randn(WIDTH, WIDTH).numpy() for _ in range(asked.layers)]
     x = rng.random((asked.rows, WIDTH), dtype=np.float32)
     total = sum(w.nbytes for w in weights)
-    work = resident(x, weights)
+    work = resident(x, weights, asked.varied)
     wanted = work().cpu().numpy()
     compute = sorted(seconds(work, 5))[2]
     del work
@@ -108,24 +127,36 @@ def main() -> None:
         budget = int(share * total) + 3 * x.nbytes
         with it.init("cuda:0", memory=budget, host_memory=2 * total, disk=0):
             ours, given = [it.asarray(w) for w in weights], it.asarray(x)
-            runs = []
-            for _ in range(6):
+            runs: dict[bool, list[float]] = {False: [], True: []}
+            # the first two plan and find out what stays; then in turns
+            turns = [False] * 6 if not asked.fixed_order else [False, False, *[True, False] * 5]
+            for is_fixed in turns:
                 it.stats(reset=True)
+                it.config.fixed_order = is_fixed
                 began = time.perf_counter()
                 y = given
-                for weight in ours:
-                    y = it.maximum(y @ weight, 0)
+                for k, weight in enumerate(ours):
+                    y = layer(relu, y, weight, asked.varied and k % 2 == 1)
                 it.compute(y)
-                runs.append(time.perf_counter() - began)
+                runs[is_fixed].append(time.perf_counter() - began)
+            it.config.fixed_order = False
             loaded, evicted = (it.stats()[name] for name in ("bytes_loaded", "bytes_evicted"))
             np.testing.assert_allclose(y.numpy(), wanted, rtol=1e-3, atol=1e-4)
         bound = max(compute, loaded / link)
         print(
-            f"budget {share:4.0%}: {[round(1e3 * s, 1) for s in runs]} ms, bound {1e3 * bound:.1f},"
+            f"budget {share:4.0%}: {shown(runs[False])} ms, bound {1e3 * bound:.1f},"
             f" loaded {loaded / 1e9:.2f} GB, written back {evicted / 1e9:.2f} GB",
             flush=True,
         )
-    print("by hand, one layer ahead:", [round(1e3 * s, 1) for s in seconds(by_hand(x, weights), 5)])
+        if asked.fixed_order:
+            ratio = np.median(runs[False][2:]) / np.median(runs[True])
+            print(f"  fixed order: {shown(runs[True])} ms, ours / fixed {ratio:.3f}", flush=True)
+    hand = seconds(by_hand(x, weights, asked.varied), 5)
+    print("by hand, one layer ahead:", shown(hand), "ms")
+
+
+def shown(runs: list[float]) -> list[float]:
+    return [round(1e3 * s, 1) for s in runs]
 
 
 if __name__ == "__main__":

@@ -32,6 +32,8 @@ class Config:
     """Waiting calls that start an evaluation of the live tensors."""
     max_recorded_bytes: int = 1 << 30
     """Bytes that waiting calls hold or will make, which start one too."""
+    fixed_order: bool = False
+    """Whether lanes keep to the order of the program, for comparison: slower, never faster."""
     plan_cache: int = 256
     """Plans kept, least recently used dropped first."""
 

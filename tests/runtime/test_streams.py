@@ -46,6 +46,21 @@ def test_weights_larger_than_the_budget_give_the_same_values(devices: str, share
     assert again["bytes_loaded"] <= 2 * sum(w.nbytes for w in weights)
 
 
+@pytest.mark.parametrize("share", [0.5, 0.25])
+def test_a_fixed_order_gives_the_same_values(share: float) -> None:
+    weights = layers(12, 512)
+    x = np.random.default_rng(4).random((256, 512), np.float32)
+    budget = int(share * sum(w.nbytes for w in weights)) + (4 << 20)
+    found = []
+    for is_fixed in (False, True):
+        with strict("cuda:0", 0, budget, 0, host="1GiB", fixed_order=is_fixed):
+            ours = [it.asarray(w) for w in weights]
+            for _ in range(3):
+                y = passed(it, it.asarray(x), ours).numpy()
+            found.append(y)
+    np.testing.assert_array_equal(*found)
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_a_tight_budget_changes_no_value(seed: int) -> None:
     with strict("cuda:0", 7) as session:

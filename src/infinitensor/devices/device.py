@@ -58,6 +58,9 @@ class Device(Protocol):
     def wait(self, lane: int, event: Any) -> None:
         """What is started in a lane from now on comes after an event."""
 
+    def shares_streams(self, other: Any) -> bool:
+        """Whether what is started in a lane here and there runs in the order it was started."""
+
     def record(self, work: Callable[[], None]) -> Callable[[], None] | None:
         """A call that starts again what `work` starts here; None where that cannot be had."""
 
@@ -115,6 +118,10 @@ class CpuDevice:
 
     def wait(self, lane: int, event: Any) -> None:
         """There is nothing to wait for."""
+
+    def shares_streams(self, other: Any) -> bool:
+        """What is started is done."""
+        return True
 
     def record(self, work: Callable[[], None]) -> Callable[[], None] | None:
         """Kernels run at once: there is nothing to start again."""
@@ -209,6 +216,10 @@ class CudaDevice:
         """What is started in a lane from now on comes after an event."""
         _stream_of(self.gpu.index, lane).wait_event(event)
 
+    def shares_streams(self, other: Any) -> bool:
+        """Virtual devices share those of their GPU."""
+        return bool(self.gpu == other.gpu)
+
     def record(self, work: Callable[[], None]) -> Callable[[], None] | None:
         """A call that starts again what `work` starts on our stream; None where it cannot be.
 
@@ -284,6 +295,10 @@ class NullDevice:
 
     def wait(self, lane: int, event: Any) -> None:
         """There is nothing to wait for."""
+
+    def shares_streams(self, other: Any) -> bool:
+        """What is started is done."""
+        return True
 
     def record(self, work: Callable[[], None]) -> Callable[[], None] | None:
         """There are no kernels."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from infinitensor import events
+from infinitensor.config import config
 from infinitensor.devices import copy_into
 from infinitensor.errors import CorruptTileError, DeviceOutOfMemoryError, LostTileError
 from infinitensor.events import lane
@@ -25,6 +26,7 @@ from infinitensor.ir.region import box_size, overlap, relative
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD, PEER
 from infinitensor.runtime.directory import Directory
+from infinitensor.runtime.fixed import FixedOrder
 from infinitensor.runtime.replay import Recording, replays_of
 from infinitensor.runtime.step import NOTHING, SCALAR, TILE, Steps
 from infinitensor.runtime.streams import Dispatcher
@@ -165,6 +167,8 @@ class Run:
         self._failed: list[int] = []
         self.abandoned: set[int] = set()
         self._past_failures = False
+        self.fixed: FixedOrder | None = None
+        """The order that lanes keep to, where they may not take any ready task."""
         self._bind_leaves()
 
     @cached_property
@@ -199,6 +203,9 @@ class Run:
         self.failure = None
         self.stopping = False
         self._past_failures = resumed
+        self.fixed = None
+        if config.fixed_order and not resumed:  # what waits for a failure would hold up the rest
+            self.fixed = self._fixed_order()
         if self._lanes is not None and self.devices[0].kind == "cuda":
             self._count_waits()
             Dispatcher(self).go()
@@ -236,19 +243,40 @@ class Run:
         lock = self._lock
         while True:
             with lock:
-                while not ready and not self.stopping and (self._running or any(self._heaps)):
+                while (
+                    not self._may_take(lane)
+                    and not self.stopping
+                    and (self._running or any(self._heaps))
+                ):
                     lock.wait()
                 if self.stopping or not ready:
                     lock.notify_all()
                     return
-                n = min(WINDOW, 1 + len(ready) // 8)
+                n = 1 if self.fixed is not None else min(WINDOW, 1 + len(ready) // 8)
                 tasks = [self._pop(ready) for _ in range(n)]
                 self._running += n
+                if self.fixed is not None:
+                    self.fixed.start(lane)
+                    lock.notify_all()  # a load may have its turn now
             for k, task in enumerate(tasks):
                 if self.stopping:
                     self._put_back(tasks[k:])
                     break
                 self._attempt(task)
+
+    def _may_take(self, lane: int) -> bool:
+        """Whether a lane has a task that it may start."""
+        ready = self._heaps[lane]
+        return bool(ready) and (self.fixed is None or self.fixed.next(lane) == ready[0])
+
+    def _fixed_order(self) -> FixedOrder:
+        """Lanes in the order of the program, of what is not done."""
+        order, lanes = self._order, self._lanes
+        if self._ranks is None:  # tasks are their own places
+            return FixedOrder((task for task in order if not self.done[task]), lambda _: COMPUTE)
+        assert lanes is not None
+        left = (place for place, task in enumerate(order) if not self.done[task])
+        return FixedOrder(left, lambda place: lanes[order[place]])
 
     def _attempt(self, task: int) -> None:
         """Run one of the tasks that were taken; it is done then, or has failed."""
@@ -391,6 +419,8 @@ class Run:
             self._running -= len(tasks)
             for task in tasks:
                 self._push(task)
+                if self.fixed is not None:
+                    self.fixed.take_back(COMPUTE if self._lanes is None else self._lanes[task])
             self._lock.notify_all()
 
     def _finish(self, task: int) -> None:
@@ -406,7 +436,8 @@ class Run:
                 if not self._waits[successor]:
                     self._push(successor)
                     n_new += 1
-            if n_new > 1 or not self._running or (n_new and self._lanes is not None):
+            is_awaited = self._lanes is not None or self.fixed is not None
+            if n_new > 1 or not self._running or (n_new and is_awaited):
                 self._lock.notify_all()
 
     def _fail(self, task: int, error: BaseException) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from infinitensor.ir.layout import DISK
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
 from infinitensor.price import tier_seconds
+from infinitensor.runtime.fixed import FixedOrder
 
 if TYPE_CHECKING:
     from infinitensor.ir.mesh import Mesh
@@ -20,13 +21,24 @@ STRIDED = 20.0
 """How much longer a copy to a GPU takes that the host has to put together first."""
 
 
-def makespan(program: Program, mesh: Mesh, fixed_order: bool = False) -> float:
+def makespan(
+    program: Program,
+    mesh: Mesh,
+    fixed_order: bool = False,
+    variation: float = 0.0,
+    seed: int = 0,
+) -> float:
     """Seconds until all tasks are done, if every lane takes the first ready task of the order.
 
-    `fixed_order`: each lane takes its tasks in the order of the program, and waits for them.
+    `fixed_order`: each lane takes its tasks in the order of the program, and waits for them; loads
+    go one step ahead. `variation`: the deviation of the logarithm of how long a task takes, by
+    chance, as `seed` says; the mean stays as it is.
     """
     graph = program.graph
     seconds, lanes = _durations(program, mesh)
+    if variation:
+        chance = np.random.default_rng(seed).normal(-(variation**2) / 2, variation, len(seconds))
+        seconds = (np.asarray(seconds) * np.exp(chance)).tolist()
     order = program.order if program.order is not None else np.flatnonzero(program.needed)
     rank = np.full(graph.n_tasks, -1, np.int64)
     rank[order] = np.arange(len(order))
@@ -34,8 +46,7 @@ def makespan(program: Program, mesh: Mesh, fixed_order: bool = False) -> float:
     waits = program.waits.tolist()
     after, borders = program.after.tolist(), program.borders.tolist()
     ready: tuple[list[int], ...] = ([], [], [])
-    queued = tuple([t for t in tasks if lanes[t] == lane] for lane in (COMPUTE, LOAD, EVICT))
-    started = [0, 0, 0]
+    fixed = FixedOrder(range(len(tasks)), lambda k: lanes[tasks[k]]) if fixed_order else None
     idle = [mesh.workers if mesh.kind == "cpu" else mesh.n_devices, 1, 1]
     for task in tasks:
         if not waits[task]:
@@ -45,10 +56,11 @@ def makespan(program: Program, mesh: Mesh, fixed_order: bool = False) -> float:
     while True:
         for lane in (COMPUTE, LOAD, EVICT):
             while idle[lane] and ready[lane]:
-                if fixed_order and tasks[ready[lane][0]] != queued[lane][started[lane]]:
-                    break
+                if fixed is not None:
+                    if fixed.next(lane) != ready[lane][0]:
+                        break
+                    fixed.start(lane)
                 task = tasks[heapq.heappop(ready[lane])]
-                started[lane] += 1
                 idle[lane] -= 1
                 heapq.heappush(running, (now + seconds[task], task))
         if not running:

@@ -18,6 +18,7 @@ import numpy as np
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
 
 if TYPE_CHECKING:
+    from infinitensor.runtime.fixed import FixedOrder
     from infinitensor.runtime.run import Run
 
 AHEAD = {COMPUTE: 4, LOAD: 3, EVICT: 3}
@@ -43,6 +44,7 @@ class Dispatcher:
         self.unstarted = list(run._waits)
         """How many of the tasks that each waits for have not been started."""
         self.started = bytearray(run.done)
+        self.n_computed = 0
         self.events: dict[int, Any] = {}
         self.running: dict[int, deque[int]] = {lane: deque() for lane in AHEAD}
         self.soon: dict[int, list[int]] = {lane: [] for lane in AHEAD}
@@ -80,6 +82,8 @@ class Dispatcher:
 
     def _next(self, lane: int) -> int:
         """The first task of a lane that is ready; else the first that will be soon; else -1."""
+        if self.run.fixed is not None:
+            return self._next_fixed(lane, self.run.fixed)
         ready = self.run._heaps[lane]
         while ready:
             task = self.run._pop(ready)
@@ -92,13 +96,24 @@ class Dispatcher:
                 return task
         return -1
 
+    def _next_fixed(self, lane: int, fixed: FixedOrder) -> int:
+        """The next of a lane, if all it waits for has been started and it is its turn; else -1."""
+        # of those that are started one runs, the others wait behind it
+        place = fixed.next(lane, self.n_computed + bool(self.running[COMPUTE]))
+        task = -1 if place < 0 else self.run._order[place]
+        if task < 0 or self.unstarted[task]:
+            return -1
+        if task in self.patient and self.run._waits[task]:
+            return -1
+        fixed.start(lane)
+        return task
+
     def _start(self, task: int, lane: int) -> None:
         run = self.run
         device = run.devices[run.steps[task].device]
         waited: set[int] = set()
         for before in self.before[self.before_at[task] : self.before_at[task + 1]]:
-            # within a stream tasks run in the order they were started
-            if self.lanes[before] != lane and before in self.events and before not in waited:
+            if before in self.events and before not in waited and not self._in_turn(before, task):
                 waited.add(before)
                 device.wait(lane, self.events[before])
         self.started[task] = 1
@@ -117,6 +132,13 @@ class Dispatcher:
                 assert ranks is not None
                 heapq.heappush(self.soon[self.lanes[successor]], ranks[successor])
 
+    def _in_turn(self, before: int, task: int) -> bool:
+        """Whether two tasks are in one stream: there they run in the order they were started."""
+        if self.lanes[before] != self.lanes[task]:
+            return False
+        steps, devices = self.run.steps, self.run.devices
+        return devices[steps[before].device].shares_streams(devices[steps[task].device])
+
     def _finish_done(self, lane: int) -> bool:
         running = self.running[lane]
         any_done = False
@@ -124,5 +146,6 @@ class Dispatcher:
             task = running.popleft()
             del self.events[task]
             self.run._finish(task)
+            self.n_computed += lane == COMPUTE
             any_done = True
         return any_done
