@@ -22,7 +22,7 @@ from infinitensor.errors import DeviceOutOfMemoryError, MemoryBudgetError
 from infinitensor.interrupts import without_interrupts
 from infinitensor.ir.graph import Graph, Leaf, Operand
 from infinitensor.ir.graph import Node as GraphNode
-from infinitensor.ir.op import Spec
+from infinitensor.ir.op import Spec, n_points
 from infinitensor.ir.region import box_shape
 from infinitensor.partition import canonical_layout
 from infinitensor.pipeline import Prepared, has_tiers, prepare
@@ -483,13 +483,14 @@ def traced(bound: Bound) -> Trace:
     """The plan of a program, and what is the same each time it runs."""
     prepared = bound.prepared()
     graph = prepared.program.graph
-    n_points = sum(spec.n_elements for spec in bound.specs)
+    n_elements = sum(spec.n_elements for spec in bound.specs)
+    n_elements += sum(n_points(node.op, node.call) for node in bound.nodes if node.op.pairs)
     # small tiles are bound by Python's lock: there a second thread only gets in the way
     limit = config.inline_elements
     n_tasks = int(np.count_nonzero(prepared.program.needed))
     return Trace(
         prepared,
-        limit > 0 and (n_points <= limit or n_points < SMALL_TILE * n_tasks),
+        limit > 0 and (n_elements <= limit or n_elements < SMALL_TILE * n_tasks),
         sum(node.op.whole for node in bound.nodes),
         sum(family.eager for family in graph.families),
         tuple((node.op, node.call, node.region, node.accesses) for node in bound.nodes),

@@ -16,7 +16,7 @@ from infinitensor.api.unplanned import blank, runs_at_once
 from infinitensor.api.version import Node, Site, Version, user_site
 from infinitensor.config import config
 from infinitensor.errors import InfiniTensorError
-from infinitensor.ir.op import Spec
+from infinitensor.ir.op import Spec, n_points
 from infinitensor.ir.view import structure, whole_view
 from infinitensor.ops.registry import TABLE
 
@@ -70,7 +70,7 @@ def host_view(ref: Ref) -> np.ndarray:
     return found
 
 
-def is_small(call: Call, operands: Sequence[Any]) -> bool:
+def is_small(op: Op, call: Call, operands: Sequence[Any]) -> bool:
     """Whether a call may run at once: everything it reads is on the host, and little."""
     limit = config.small_elements
     if not limit:
@@ -80,9 +80,7 @@ def is_small(call: Call, operands: Sequence[Any]) -> bool:
             operand.version.host is None or prod(operand.shape) > limit
         ):
             return False
-    return (
-        all(prod(spec.shape) <= limit for spec in call.outs) and prod(call.form.sizes) <= 16 * limit
-    )
+    return all(prod(spec.shape) <= limit for spec in call.outs) and n_points(op, call) <= 16 * limit
 
 
 def record(session: Session, op: Op, call: Call, operands: Sequence[Any]) -> list[Version]:
@@ -91,7 +89,7 @@ def record(session: Session, op: Op, call: Call, operands: Sequence[Any]) -> lis
     Small calls on host values run now. Others wait as a node; when too much waits, the live tensors
     are evaluated, at a program point seen before if there is one.
     """
-    if is_small(call, operands):
+    if is_small(op, call, operands):
         ins = [host_view(o) if isinstance(o, Ref) else o for o in operands]
         session.counts["small_calls"] += 1
         with np.errstate(all="ignore"):

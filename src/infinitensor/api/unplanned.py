@@ -21,7 +21,7 @@ from infinitensor.api.small import small_kernel
 from infinitensor.api.version import user_site
 from infinitensor.config import config
 from infinitensor.interrupts import without_interrupts
-from infinitensor.ir.op import At
+from infinitensor.ir.op import At, n_points
 from infinitensor.ir.region import whole_box
 from infinitensor.ir.view import take
 from infinitensor.partition import canonical_layout
@@ -66,12 +66,12 @@ Shapes = Sequence[tuple[int, ...]]
 def _elements(node: Node, shapes: Shapes) -> int:
     if node.op.kind == "update":
         return prod(shapes[0] if node.region is None else shapes[1])
-    return max(prod(node.call.form.sizes), *(spec.n_elements for spec in node.call.outs))
+    return max(n_points(node.op, node.call), *(spec.n_elements for spec in node.call.outs))
 
 
 def _rounds_alike(op: Op, call: Call, shapes: Shapes) -> bool:
     """Whether a plan would leave the call in one piece, or its pieces do not show."""
-    if op.kind in UNROUNDED or op.name == "_copy":
+    if op.kind in UNROUNDED or op.pairs or op.name == "_copy":
         return True
     volumes = [prod(shape) for shape in shapes] + [spec.n_elements for spec in call.outs]
     if op.kind == "contraction":
@@ -125,7 +125,7 @@ def runs_at_once(session: Session, op: Op, call: Call, shapes: Shapes, site: Sit
     """Whether a call on values at hand is made at a hasty place, with the bits of a plan."""
     if not _places or op.whole or op.kind == "update":
         return False
-    most = max(prod(call.form.sizes), *map(prod, shapes), *(s.n_elements for s in call.outs))
+    most = max(n_points(op, call), *map(prod, shapes), *(s.n_elements for s in call.outs))
     if not is_hasty(session, most, site) or not _rounds_alike(op, call, shapes):
         return False
     room = session.engine.available_bytes(0)

@@ -123,7 +123,7 @@ def _validated(X: Any, estimator: Any, reset: bool, checks: dict[str, Any]) -> A
 
 def _streamed(tensor: it.Tensor, estimator: Any, reset: bool, checks: dict[str, Any]) -> Points:
     """Points that stay where they are."""
-    wanted = checks["dtype"]
+    wanted = tensor.dtype if checks["dtype"] in (None, "numeric") else checks["dtype"]
     kinds = [np.dtype(one) for one in (wanted if isinstance(wanted, list | tuple) else [wanted])]
     dtype = tensor.dtype if tensor.dtype in kinds or kind_of(tensor.dtype) == "c" else kinds[0]
     stand_in = np.broadcast_to(np.zeros((), dtype), tensor.shape)

@@ -161,6 +161,8 @@ class Op:
     """What kernels for one kind of device allocate, where that is not what the common one does."""
     plain_scratch: Callable[..., int] | None = None
     """What it allocates where all operands lie as they are stored, no view of them."""
+    pairs: bool = False
+    """A reduction over pairs: its tiles are bound by its operands, not by the pairs of them."""
     grain: Callable[..., int] | None = None
     """grain(**params): elements that each one of a gather is made from; it makes tiles smaller."""
     cost: float = 1.0
@@ -185,3 +187,12 @@ class Op:
         kernel = self.kernels.get(device_kind, self.kernel)
         assert kernel is not None, self.name
         return kernel
+
+
+def n_points(op: Op, call: Call) -> int:
+    """Points of the label space that work grows with: of pairs, what only results have is none."""
+    form = call.form
+    if not op.pairs:
+        return prod(form.sizes)
+    given = {label for labels in form.inputs for label in labels}
+    return prod(form.sizes[label] for label in given if label is not None)

@@ -11,6 +11,8 @@ from typing import Any
 import sklearn.neighbors as _theirs
 
 from infinitensor.estimators.fallback import fallbacks as _fallbacks
+from infinitensor.neighbors._graph import kneighbors_graph, radius_neighbors_graph
+from infinitensor.neighbors._nearest import NearestNeighbors
 
 __all__ = [
     "KNeighborsClassifier",

@@ -214,6 +214,8 @@ def plan_group(
     if space.last.op.kind == "contraction":
         cuts = cut_contraction(space, by_size, lies, bound, mesh, tile_elements)
         leaves: tuple[tuple[int, int], ...] = ()
+    elif op.pairs:
+        cuts, leaves = cut_pairs(space, bound, mesh, tile_elements), ()
     else:
         cuts, leaves = cut_mapped(space, by_size, lies, shapes, bound, LEAF_ELEMENTS[mesh.kind])
     return GroupPlan(space, cuts, place(cuts, by_size, lies, mesh), leaves)
@@ -379,6 +381,31 @@ def cut_contraction(
         n_pieces = -(-size // lengths[label]) or 1
         cuts.append(borders or cut_evenly(size, max(-(-size // n_pieces), 1)))
     return tuple(cuts)
+
+
+PAIR_TILES = 64
+"""A reduction over pairs may have tiles this much larger: the more of them a task sees, the more it
+may leave out."""
+FEW_ROWS = 256
+"""Points below which a tile of pairs is not cut for the sake of more tasks."""
+
+
+def cut_pairs(space: Space, bound: int, mesh: Mesh, tile_elements: int) -> Cuts:
+    """Cuts of a reduction over pairs: operands within the bound, and a piece for every worker.
+
+    The second set of points (label 1) is cut first: a task then sees all of the other.
+    """
+    lengths = [max(n, 1) for n in space.sizes]
+    volumes = [tuple(label for label in r.labels if label is not None) for r in space.reads]
+    free = [label for label in range(len(lengths)) if label not in space.uncut]
+    limit = tile_elements or min(bound, mesh.devices[0].tile_elements) * PAIR_TILES
+    halve_until(lengths, volumes, limit, [], free)
+    while _pieces(space.sizes, lengths) < 2 * _n_parts(mesh) and lengths[1] >= 2 * FEW_ROWS:
+        lengths[1] = -(-lengths[1] // 2)
+    return tuple(
+        (0, size) if label in space.uncut else cut_evenly(size, lengths[label])
+        for label, size in enumerate(space.sizes)
+    )
 
 
 LARGEST_GRAM = 1 << 20

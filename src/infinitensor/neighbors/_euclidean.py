@@ -1,0 +1,135 @@
+"""Searches among points by Euclidean distance: the pair ops, on points in an order of their own."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+import infinitensor as it
+from infinitensor.api.assign import call_op
+from infinitensor.ops.pairs import NO_LABEL, neighbour_order
+from infinitensor.ops.sparse import Rows
+
+Array = Any
+
+
+class Ordered:
+    """Points in an order in which neighbours lie together, and the place each had.
+
+    Points on the host are put in that order; a tensor stays as it is, where it is.
+    """
+
+    def __init__(self, X: Array) -> None:
+        self.n, self.d = X.shape
+        if isinstance(X, it.Tensor):
+            self.order: Array = None
+            self.rows = X
+            return
+        order = neighbour_order(X)
+        self.order = order
+        self.rows = it.asarray(np.ascontiguousarray(X[order]), copy=False)
+
+    @cached_property
+    def numbers(self) -> it.Tensor:
+        """The place of each row among the points as they were given."""
+        if self.order is None:
+            return it.arange(self.n)
+        return it.asarray(self.order, copy=False)
+
+    def as_given(self, values: Array) -> Array:
+        """Values of rows in the order the points were given in."""
+        if self.order is None:
+            return values
+        placed = np.empty_like(values)
+        placed[self.order] = values
+        return placed
+
+    def some(self, chosen: Array) -> Ordered:
+        """Some of the rows, by their places in this order; numbered by their places there."""
+        made = Ordered.__new__(Ordered)
+        made.n, made.d = len(chosen), self.d
+        made.order = None
+        made.rows = call_op("take", self.rows, it.asarray(chosen), 0)
+        return made
+
+
+def nearest(among: Ordered, of: Ordered, k: int) -> tuple[Array, Array]:
+    """The k nearest of each point: squared distances and numbers, sorted by both."""
+    apart, number = call_op("_pairs_top", among.rows, among.numbers, of.rows, k)
+    it.compute(apart, number)
+    return of.as_given(apart.numpy()), of.as_given(number.numpy())
+
+
+def within(
+    among: Ordered, of: Ordered, limit: float, nearest_first: bool
+) -> tuple[Array, Array, Array]:
+    """All pairs within a squared radius: where rows start, numbers, squared distances.
+
+    They are counted first.
+    """
+    counts = call_op("_pairs_count", among.rows, of.rows, limit).numpy().astype(np.int64)
+    starts = np.concatenate(([0], np.cumsum(counts)))
+    rows = Rows(starts, among.n)
+    number, apart = call_op(
+        "_pairs_found", among.rows, among.numbers, of.rows, limit, rows, nearest_first
+    )
+    it.compute(number, apart)
+    if of.order is None:
+        return starts, number.numpy(), apart.numpy()
+    given_starts = np.concatenate(([0], np.cumsum(of.as_given(counts))))
+    # entry e of the result is that of its row in our order, as far from the row's start
+    shift = np.repeat(of.as_given(starts[:-1]) - given_starts[:-1], of.as_given(counts))
+    source = np.arange(len(shift)) + shift
+    return given_starts, number.numpy()[source], apart.numpy()[source]
+
+
+def density_labels(
+    points: Ordered, limit: float, least: float, weight: Array | None
+) -> tuple[Array, Array]:
+    """Labels and core points of DBSCAN: memory grows with the points, not with the pairs.
+
+    Core points within reach of each other are one cluster; clusters are numbered by their first
+    core point. Another point is of the first cluster that has a core point within reach, or -1.
+    """
+    if weight is None:
+        total = call_op("_pairs_count", points.rows, points.rows, limit, float(least))
+    else:
+        sorted_weight = weight if points.order is None else weight[points.order]
+        total = call_op("_pairs_weigh", points.rows, it.asarray(sorted_weight), points.rows, limit)
+    is_core = total.numpy() >= least
+    core, rest = np.flatnonzero(is_core), np.flatnonzero(~is_core)
+    place = np.arange(points.n) if points.order is None else points.order
+    labels = np.full(points.n, -1, np.intp)
+    if len(core):
+        cores = points.some(core)
+        tree = call_op(
+            "_pairs_unite",
+            cores.rows,
+            cores.numbers,
+            cores.rows,
+            cores.numbers,
+            limit,
+            cores.n,
+            True,
+        ).numpy()
+        label = _numbered_by_first(tree, place[core])
+        labels[core] = label
+        if len(rest):
+            near = call_op(
+                "_pairs_least", cores.rows, it.asarray(label), points.some(rest).rows, limit
+            )
+            found = near.numpy()
+            labels[rest] = np.where(found == NO_LABEL, -1, found)
+    return points.as_given(labels), np.sort(place[core])
+
+
+def _numbered_by_first(tree: Array, place: Array) -> Array:
+    """Numbers 0, 1, ... of components, by the smallest place that one of them has."""
+    _, member = np.unique(tree, return_inverse=True)
+    first = np.full(int(member.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, member, place)
+    rank = np.empty_like(first)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[member]

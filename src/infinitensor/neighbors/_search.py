@@ -1,0 +1,71 @@
+"""One search among points: by Euclidean distance over pair ops, else over blocks of distances."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse
+
+from infinitensor.neighbors import _euclidean as euclidean
+from infinitensor.neighbors._blocks import Given, Metric, SparseGraph
+
+Array = Any
+EUCLIDEAN = ("euclidean", "l2", "sqeuclidean")
+
+
+class Search(Protocol):
+    """What is asked of fitted points; `asked` None means they themselves."""
+
+    def nearest(self, asked: Array | None, k: int) -> tuple[Array, Array]:
+        """Distances and indices of the k nearest, sorted by (distance, index)."""
+
+    def within(
+        self, asked: Array | None, radius: Any, nearest_first: bool
+    ) -> tuple[Array, Array, Array]:
+        """All within the radius: where rows start, indices, distances."""
+
+
+def search_of(fitted: Array, metric: Any, params: dict[str, Any]) -> Search:
+    """The search that suits the points and the metric."""
+    if metric == "precomputed":
+        return SparseGraph(fitted) if scipy.sparse.issparse(fitted) else Given(fitted)
+    if metric in EUCLIDEAN and not scipy.sparse.issparse(fitted):
+        return Euclidean(fitted, metric == "sqeuclidean")
+    return Metric(fitted, metric, params)
+
+
+class Euclidean:
+    """By the pair ops. Squared distances are compared, with the square of the radius."""
+
+    def __init__(self, fitted: Array, squared: bool) -> None:
+        self.points = euclidean.Ordered(fitted)
+        self.squared = squared
+
+    def _asked(self, asked: Array | None) -> euclidean.Ordered:
+        if asked is None:
+            return self.points
+        if scipy.sparse.issparse(asked):
+            asked = asked.toarray()
+        return euclidean.Ordered(asked)
+
+    def nearest(self, asked: Array | None, k: int) -> tuple[Array, Array]:
+        """Distances and indices of the k nearest, sorted by (distance, index)."""
+        apart, number = euclidean.nearest(self.points, self._asked(asked), k)
+        return (apart if self.squared else np.sqrt(apart)), number
+
+    def within(
+        self, asked: Array | None, radius: Any, nearest_first: bool
+    ) -> tuple[Array, Array, Array]:
+        """All within the radius: where rows start, indices, distances."""
+        limit = np.asarray(radius, float)
+        limit = limit if self.squared else limit * limit
+        most = float(limit.max())
+        starts, number, apart = euclidean.within(
+            self.points, self._asked(asked), most, nearest_first
+        )
+        if limit.ndim:
+            kept = apart <= np.repeat(limit, np.diff(starts))
+            starts = np.concatenate(([0], np.cumsum(kept)))[starts]
+            number, apart = number[kept], apart[kept]
+        return starts, number, (apart if self.squared else np.sqrt(apart))

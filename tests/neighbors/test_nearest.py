@@ -1,0 +1,120 @@
+"""Neighbours are scikit-learn's, on one device and several, cut and whole."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+import sklearn.neighbors as theirs
+from tests.ir.sessions import strict
+from tests.neighbors.datasets import CONTINUOUS, CUTS, SETS, TIED, radius_of
+
+import infinitensor as it
+from infinitensor.neighbors import NearestNeighbors, kneighbors_graph, radius_neighbors_graph
+
+
+def assert_same_rows(ours: Any, exact: Any) -> None:
+    for mine, true in zip(ours, exact, strict=True):
+        np.testing.assert_array_equal(mine, true)
+
+
+@pytest.mark.parametrize(("devices", "tile", "small"), CUTS)
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_nearest_are_scikit_learns(name: str, devices: str, tile: int, small: int) -> None:
+    x = CONTINUOUS[name]()
+    apart, number = theirs.NearestNeighbors(n_neighbors=6, algorithm="kd_tree").fit(x).kneighbors()
+    with strict(devices, tile, small_elements=small):
+        ours, mine = NearestNeighbors(n_neighbors=6).fit(x).kneighbors()
+    np.testing.assert_array_equal(ours, apart)
+    np.testing.assert_array_equal(mine, number)
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_ties_go_to_the_smaller_index(name: str) -> None:
+    x = np.asarray(TIED[name](), float)
+    squares = ((x[:, None] - x[None]) ** 2).sum(-1)
+    order = np.lexsort((np.broadcast_to(np.arange(len(x)), squares.shape), squares))[:, :7]
+    apart, number = NearestNeighbors(n_neighbors=7).fit(x).kneighbors(x)
+    np.testing.assert_array_equal(number, order)
+    np.testing.assert_allclose(apart, np.sqrt(np.take_along_axis(squares, order, 1)), rtol=1e-14)
+
+
+@pytest.mark.parametrize(("devices", "tile", "small"), CUTS)
+@pytest.mark.parametrize("name", SETS)
+def test_all_within_a_radius_are_found(name: str, devices: str, tile: int, small: int) -> None:
+    x = np.asarray(SETS[name](), float)
+    radius = radius_of(x, 0.05)
+    squares = np.zeros((len(x), len(x)))
+    for feature in x.T:
+        squares += (feature[:, None] - feature) ** 2
+    near = squares <= radius * radius
+    with strict(devices, tile, small_elements=small):
+        found, number = NearestNeighbors(radius=radius).fit(x).radius_neighbors(x)
+    assert_same_rows(number, [np.flatnonzero(row) for row in near])
+    assert_same_rows(found, [np.sqrt(row[k]) for row, k in zip(squares, near, strict=True)])
+
+
+def test_rows_are_sorted_by_distance_on_request() -> None:
+    x = SETS["grid"]()
+    model = NearestNeighbors(radius=2.0).fit(x)
+    for apart, number in zip(*model.radius_neighbors(sort_results=True), strict=True):
+        keys = list(zip(apart, number, strict=True))
+        assert keys == sorted(keys)
+
+
+def test_each_query_may_have_its_own_radius() -> None:
+    x = SETS["d3"]()
+    radii = np.linspace(0.5, 4, 10)
+    ours = NearestNeighbors().fit(x).radius_neighbors(x[:10], radii, return_distance=False)
+    for i, found in enumerate(ours):
+        one = NearestNeighbors().fit(x).radius_neighbors(x[i : i + 1], radii[i])[1][0]
+        np.testing.assert_array_equal(found, one)
+
+
+@pytest.mark.parametrize("mode", ["connectivity", "distance"])
+def test_graphs_are_scikit_learns(mode: str) -> None:
+    x = SETS["moons"]()
+    for ours, exact in (
+        (kneighbors_graph(x, 5, mode=mode), theirs.kneighbors_graph(x, 5, mode=mode)),
+        (
+            radius_neighbors_graph(x, 0.2, mode=mode),
+            theirs.radius_neighbors_graph(x, 0.2, mode=mode),
+        ),
+    ):
+        assert abs(ours - exact).max() < 1e-12
+
+
+def test_sparse_points_have_the_neighbours_of_dense_ones() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((150, 12)) * (rng.uniform(size=(150, 12)) < 0.3)
+    apart, number = NearestNeighbors(n_neighbors=4).fit(scipy.sparse.csr_array(x)).kneighbors()
+    dense, mine = NearestNeighbors(n_neighbors=4).fit(x).kneighbors()
+    np.testing.assert_allclose(apart, dense, atol=1e-7)
+    assert (number == mine).mean() > 0.97
+
+
+def test_tensors_and_files_are_searched_where_they_are(tmp_path: Any) -> None:
+    x = SETS["d8"]()
+    np.save(tmp_path / "x.npy", x)
+    exact = NearestNeighbors(n_neighbors=3).fit(x).kneighbors()
+    for given in (it.asarray(x), tmp_path / "x.npy"):
+        ours = NearestNeighbors(n_neighbors=3).fit(given).kneighbors()
+        assert_same_rows(ours, exact)
+
+
+def test_a_pickle_has_the_points_and_no_tensors() -> None:
+    x = SETS["d3"]()
+    model = NearestNeighbors(n_neighbors=2).fit(x)
+    before = model.kneighbors()
+    again = pickle.loads(pickle.dumps(model))
+    assert again._search is None
+    assert_same_rows(again.kneighbors(), before)
+
+
+def test_a_matrix_of_other_columns_is_refused() -> None:
+    model = NearestNeighbors(n_neighbors=1, metric="precomputed").fit(np.ones((4, 4)))
+    with pytest.raises(ValueError, match=r"Got \(4, 3\) for 4 indexed"):
+        model.kneighbors(np.ones((4, 3)))
