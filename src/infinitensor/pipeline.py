@@ -90,7 +90,7 @@ def prepare(
     smallest: DoesNotFit | None = None
     for _ in range(ROUNDS):
         largest = 0
-        for way in _ways(mesh, evicts):
+        for way in _ways(graph, mesh, budgets, evicts):
             try:
                 found = _prepare(graph, way, bound, budgets, evicts)
                 return _finer(found, graph, way, budgets)
@@ -143,12 +143,17 @@ def has_tiers(mesh: Mesh) -> bool:
     return mesh.disk_bytes > 0 or mesh.host_bytes > 0
 
 
-def _ways(mesh: Mesh, evicts: bool) -> list[Mesh]:
+def _ways(graph: Graph, mesh: Mesh, budgets: Sequence[int], evicts: bool) -> list[Mesh]:
     """The mesh; and where tensors lie in one piece on it, the same with tiles apart, which can be
-    evicted one by one."""
-    if mesh.is_one_memory and evicts and has_tiers(mesh):
-        return [mesh, replace(mesh, apart=True)]
-    return [mesh]
+    evicted one by one. Only that where much is read from below: then what is made of it comes and
+    goes tile by tile too, and leaves room for what may stay."""
+    if not mesh.is_one_memory or not has_tiers(mesh):
+        return [mesh]
+    apart = replace(mesh, apart=True)
+    below = sum(graph.specs[leaf.value].n_bytes for leaf in graph.leaves if _is_below(leaf, mesh))
+    if 2 * below > min(budgets):
+        return [apart]
+    return [mesh, apart] if evicts else [mesh]
 
 
 def _prepare(

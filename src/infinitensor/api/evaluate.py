@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor import events
+from infinitensor.api.lean import bytes_of, give_back, gives_back, worth_keeping
 from infinitensor.api.rule import cached_rule
 from infinitensor.api.unplanned import AtOnce, is_little, is_restless
 from infinitensor.api.version import Node, Version
@@ -22,6 +23,7 @@ from infinitensor.errors import DeviceOutOfMemoryError, MemoryBudgetError
 from infinitensor.interrupts import without_interrupts
 from infinitensor.ir.graph import Graph, Leaf, Operand
 from infinitensor.ir.graph import Node as GraphNode
+from infinitensor.ir.layout import DISK, Layout
 from infinitensor.ir.op import Spec, n_points
 from infinitensor.ir.region import box_shape
 from infinitensor.partition import canonical_layout
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from infinitensor.api.session import Session
+    from infinitensor.ir.mesh import Mesh
     from infinitensor.ir.region import Box
     from infinitensor.ir.tasks import Program
 
@@ -80,6 +83,14 @@ class InTheWay(Exception):
         self.versions = versions
 
 
+class StaysTooMuch(Exception):
+    """A program may fit if so many bytes fewer stay of its leaves in lower tiers."""
+
+    def __init__(self, n_bytes: int) -> None:
+        super().__init__()
+        self.n_bytes = n_bytes
+
+
 class Trace(NamedTuple):
     """A program that has run: its plan, and what is the same each time it runs."""
 
@@ -97,9 +108,13 @@ class Bound:
     To recognise a program that has run before takes the numbers alone; `detail` adds the rest.
     """
 
-    def __init__(self, session: Session, roots: Iterable[Version], peek: bool = False) -> None:
+    def __init__(
+        self, session: Session, roots: Iterable[Version], peek: bool = False, lean: bool = False
+    ) -> None:
         self.session = session
         self.peek = peek
+        self.lean = lean
+        """Whether of what was not asked for only little things are kept: there is no more room."""
         self.gives_way = False
         """Whether it may be planned anew with less of it kept or resident (`traced_in_room`)."""
         self.spares_leaves = peek
@@ -109,6 +124,8 @@ class Bound:
         self.known_by = walked.known_by
         self.whole: dict[int, TileTable] = {}
         """Versions of which only a window is written: all of their tiles."""
+        self.recipes: list[Version] = []
+        """What is held, but made again when it is asked for."""
         self.kept = self._kept(walked.needed)
         self.donated = [
             is_free and not self.spares_leaves and not _lies_below(leaf)
@@ -137,18 +154,44 @@ class Bound:
         """
         asked = {id(version) for version in self.roots}
         kept = {}
+        worth: set[int] | None = None
         for number in needed:
             version = self.values[number]
             assert version is not None
             if id(version) in asked:
                 kept[number] = version
             elif not self.peek:
+                if self.lean and worth is None:
+                    worth = self._worth_keeping(needed)
                 room = sum(ledger.budget_bytes for ledger in self.session.engine.ledgers)
-                if prod(version.shape) * version.dtype.itemsize <= room:
+                if bytes_of(version) <= room and (worth is None or id(version) in worth):
                     kept[number] = version
                 else:  # it stays a recipe, and what it is made from stays too
                     self.spares_leaves = True
+                    self.recipes.append(version)
         return kept
+
+    def _worth_keeping(self, numbers: Iterable[int]) -> set[int]:
+        """What of the values that were not asked for is kept though there is little room."""
+        asked = {id(version) for version in self.roots}
+        held = [v for n in numbers if (v := self.values[n]) is not None and id(v) not in asked]
+        budget = min(ledger.budget_bytes for ledger in self.session.engine.ledgers)
+        again = self.session.made_before
+        return worth_keeping(self.nodes, self.leaves, held, budget, again)
+
+    def is_read_by(self) -> bool:
+        """Whether more is read from lower tiers than can stay.
+
+        Then what is held but was not asked for would take the room of what is read again.
+        """
+        budget = min(ledger.budget_bytes for ledger in self.session.engine.ledgers)
+        return sum(bytes_of(leaf) for leaf in self.leaves if _lies_below(leaf)) > budget
+
+    def _has_recipes(self) -> bool:
+        """Whether less would be kept if there were little room."""
+        if self.peek or self.lean or len(self.kept) == len(self.roots):
+            return False
+        return len(self._worth_keeping(self.kept)) < len(self.kept) - len(self.roots)
 
     def trace_key(self) -> Any:
         """What a program is recognised by when it comes again."""
@@ -160,6 +203,11 @@ class Bound:
             tuple(tables),
             config.key(),
         )
+
+    def lean_key(self) -> Any:
+        """What a program that has little room is recognised by, whatever stays of its leaves."""
+        shapes = [(leaf.shape, leaf.dtype) for leaf in self.leaves]
+        return (self.known_by, tuple(self.kept), tuple(shapes), config.key())
 
     def budgets(self) -> list[int]:
         """What this evaluation may use: the budget less what others hold."""
@@ -311,11 +359,17 @@ class Bound:
             if not has_tiers(mesh):
                 raise
             lacking = misfit.need_bytes - misfit.limit_bytes
+        if gives_back(self.leaves):
+            return self._planned_beside(graph, mesh, lacking)
         if self.session.make_room(lacking, self.leaves):
             with contextlib.suppress(MemoryBudgetError):
                 return prepare(graph, mesh, config.tile_elements, self.budgets(), evicts=False)
         if self.gives_way:
-            if not self.peek and len(self.kept) > len(self.roots):
+            if self._has_recipes():
+                with contextlib.suppress(MemoryBudgetError):  # tile by tile all of it may fit
+                    found = prepare(graph, mesh, config.tile_elements, self.budgets())
+                    if not found.program.traffic.evicted:
+                        return found
                 raise InTheWay([])
             leaves = self._in_the_way()
             if leaves:
@@ -326,6 +380,35 @@ class Bound:
                         return found
                 raise InTheWay(leaves)
         return prepare(graph, mesh, config.tile_elements, self.budgets())
+
+    def _planned_beside(self, graph: Graph, mesh: Mesh, lacking: int) -> Prepared:
+        """A new plan where tiles that were read before take the room: with those that can stay."""
+        if self.gives_way and self._has_recipes():
+            raise InTheWay([])
+        here = sum(sum(v.table.device_bytes().values()) for v in gives_back(self.leaves) if v.table)
+        least = here // 4 + 1  # few plans are made until it fits
+        if self.is_windowed:
+            raise StaysTooMuch(max(lacking, least))
+        below = [
+            replace(leaf, layout=Layout(leaf.layout.cuts, (DISK,))) if table.below else leaf
+            for leaf, table in zip(graph.leaves, self.tables, strict=True)
+        ]
+        budgets = self.budgets()
+        try:
+            alone = prepare(
+                replace(graph, leaves=tuple(below)), mesh, config.tile_elements, budgets, False
+            )
+        except MemoryBudgetError:  # its tiles are made smaller in any case: what is here may stay
+            with contextlib.suppress(MemoryBudgetError):
+                found = prepare(graph, mesh, config.tile_elements, budgets)
+                if not found.program.traffic.evicted:
+                    return found
+            n_back = here
+        else:
+            program = alone.program
+            stays = sum(int(program.slot_bytes[program.slots[tile]]) for tile in program.cached)
+            n_back = here - stays if stays < here else least
+        raise StaysTooMuch(n_back)
 
     def _in_the_way(self) -> list[Version]:
         """Leaves that take much of the devices and outlive this evaluation.
@@ -353,10 +436,15 @@ def _lies_below(version: Version) -> bool:
 
 def stored_table(session: Session, version: Version) -> TileTable:
     """The tiles of a stored version; a small host value is used where it is."""
-    if version.table is not None:
-        return version.table
-    assert version.host is not None
     kind = session.engine.mesh.kind
+    table = version.table
+    if table is not None:
+        if table.is_one_file and kind == "cpu":
+            layout = canonical_layout(version.shape, session.engine.mesh, config.tile_elements)
+            if layout.n_tiles > 1:
+                table = version.table = table.with_read(layout.cuts, {})
+        return table
+    assert version.host is not None
     at_home = version.host.size <= FEW_ON_HOST  # or it would be copied at every use
     if (kind == "cuda" and not at_home) or (config.small_elements == 0 and kind != "null"):
         layout = canonical_layout(version.shape, session.engine.mesh, config.tile_elements)
@@ -392,10 +480,9 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
 
 def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
     bound = Bound(session, waiting, peek)
+    if bound.is_read_by() or (session.leans and bound.lean_key() in session.leans):
+        bound = Bound(session, waiting, peek, lean=True)
     key = bound.trace_key()
-    if key in session.leans:
-        bound = Bound(session, waiting, True)
-        key = bound.trace_key()
     trace: Trace | None = session.traces.get(key)
     if trace is None or not bound.fits(trace.prepared.program):
         bound.detail()
@@ -423,6 +510,7 @@ def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
         # what is used up cannot be read again: then the run goes on when it is asked for again
         if any(bound.donated) or not _run_in_less(session, stopped, waiting, peek):
             raise
+    session.made_before.update(bound.recipes)
     counts["eager_fallbacks"] += trace.n_eager
     counts["whole_ops"] += trace.n_whole
 
@@ -463,6 +551,11 @@ def traced_in_room(session: Session, bound: Bound) -> tuple[Bound, Trace]:
         bound.gives_way = not is_last
         try:
             return bound, traced(bound)
+        except StaysTooMuch as what:
+            roots, leaves, bound.tables = bound.roots, bound.leaves, []
+            give_back(leaves, what.n_bytes)
+            bound = Bound(session, roots, bound.peek, bound.lean).detail()
+            continue
         except InTheWay as what:
             found = what.versions
             is_last = bool(found)
@@ -471,12 +564,12 @@ def traced_in_room(session: Session, bound: Bound) -> tuple[Bound, Trace]:
             if is_last or not session.make_room(lacking, ()):
                 raise
             found, is_last = [], True
-        if not bound.peek:
-            session.add(session.leans, bound.trace_key(), None)
+        if not (bound.peek or bound.lean):
+            session.add(session.leans, bound.lean_key(), None)
         roots, bound.tables = bound.roots, []
         for version in found:
             session.evict(version)
-        bound = Bound(session, roots, True).detail()
+        bound = Bound(session, roots, bound.peek, lean=True).detail()
 
 
 def traced(bound: Bound) -> Trace:

@@ -94,6 +94,8 @@ class Session:
         """Plans by the very objects a program is recorded with: how a loop finds its plan."""
         self.leans: OrderedDict[Any, None] = OrderedDict()
         """Programs that fit only if nothing but what was asked for is kept."""
+        self.made_before: weakref.WeakSet[Version] = weakref.WeakSet()
+        """What was held and made, but not kept, since there was little room."""
         self._seen: OrderedDict[Any, None] = OrderedDict()
         self.counts = dict.fromkeys(COUNTS, 0)
         self.missed_before = missed[0]

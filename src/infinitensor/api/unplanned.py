@@ -48,7 +48,7 @@ def is_little(bound: Bound) -> bool:
     session = bound.session
     if not config.small_elements or config.compile != "auto" or config.tile_elements:
         return False
-    if bound.peek or not session.engine.mesh.is_one_memory:
+    if bound.peek or bound.lean or not session.engine.mesh.is_one_memory:
         return False
     work = sum(_elements(node, node.shapes) for node in bound.nodes)
     room = session.engine.available_bytes(0)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from infinitensor.errors import DoesNotFit
 from infinitensor.ir.layout import DISK, HOST
 from infinitensor.ir.tasks import LOAD, Program, TaskGraph, TileSet, Traffic
 from infinitensor.memory.lower import Extra, families_with
+from infinitensor.memory.stay import staying
 from infinitensor.memory.uses import FOREVER
 from infinitensor.price import tier_seconds
 
@@ -102,7 +104,8 @@ class _Walk:
         self.idle: dict[int, int] = dict.fromkeys(range(len(budgets)), 0)
         """Bytes of tiles that only the next run would read."""
         self.is_idle = bytearray(n)
-        self.passed = dict.fromkeys(range(len(budgets)), 0)
+        self.idlers: dict[int, list[tuple[int, int]]] = {d: [] for d in range(len(budgets))}
+        """By device: those of them, the last to stay first."""
         self.busy_peak: dict[int, int] = dict.fromkeys(range(len(budgets)), 0)
         self.free: dict[tuple[int, int], deque[Freed]] = {}
         self.slot_bytes: list[int] = []
@@ -158,7 +161,6 @@ class _Walk:
         self.again: dict[int, float] = {}
         self.from_below: set[int] = set()
         """Those of them that are read from a lower tier."""
-        self.bytes_below = dict.fromkeys(range(len(self.budgets)), 0)
         changed: set[int] = set()
         for family in self.graph.families:
             if family.updates:
@@ -176,7 +178,13 @@ class _Walk:
                     self.again[tile] = self._seconds(family, tile)
                     if family.lane == LOAD:
                         self.from_below.add(tile)
-                        self.bytes_below[self.devices[tile]] += self.tile_bytes[tile]
+        self.stays = staying(self.uses, sorted(self.from_below))
+        """Of those that may stay when this is over: bytes of all that stay before, and of it."""
+        self.ring = dict.fromkeys(range(len(self.budgets)), 0)
+        """Bytes of slots for what is computed with, and what is read meanwhile."""
+        for tile in self.stays:
+            n_bytes = (2 * self.mesh.n_concurrent + 1) * self.tile_bytes[tile]
+            self.ring[self.devices[tile]] = max(self.ring[self.devices[tile]], n_bytes)
 
     def _seconds(self, family: Family, tile: int) -> float:
         if family.lane != LOAD:
@@ -322,10 +330,8 @@ class _Walk:
         self.weigh(tile)
         if n < end or self.is_external[tile] or self.is_held[tile] or self.now[tile] < 0:
             return
-        if tile in self.from_below and self.has_room_for_idle(tile):
-            # the next run reads it again
-            self.idle[self.devices[tile]] += self.tile_bytes[tile]
-            self.is_idle[tile] = 1
+        if tile in self.stays and self.stays[tile] <= self.room_for_idle(self.devices[tile], at):
+            self.rest(tile)
             return
         self.forget_copy(tile, task)
         if self.uses.in_piece[tile]:
@@ -333,19 +339,23 @@ class _Walk:
         else:
             self.let_go(tile, at)
 
-    def has_room_for_idle(self, tile: int) -> bool:
-        """Whether a tile may stay though nothing here reads it any more: a ring of slots is left,
-        for what is computed with, and what is read meanwhile."""
-        device, n_bytes = self.devices[tile], self.tile_bytes[tile]
-        ring = (2 * self.mesh.n_concurrent + 1) * n_bytes
-        taken = self.used[device] - self.free_bytes.get(device, 0)
-        if taken + ring > self.limit[device]:
-            return False
-        # what stays is spread over the pass: then what does not is read all the time
-        room = self.limit[device] - ring - self.busy_peak[device]
-        self.passed[device] += n_bytes
-        share = room / max(self.bytes_below[device], 1)
-        return self.idle[device] + n_bytes <= share * self.passed[device] + n_bytes / 2
+    def room_for_idle(self, device: int, at: int) -> int:
+        """Bytes for tiles that only the next run reads. Those that have no room by now go."""
+        room = self.limit[device] - self.ring[device] - self.busy_peak[device]
+        idlers = self.idlers[device]
+        while idlers and -idlers[0][0] > room:
+            tile = heappop(idlers)[1]
+            if self.is_idle[tile]:
+                self.let_go(tile, at)
+        return room
+
+    def rest(self, tile: int) -> None:
+        """A tile stays though nothing here reads it any more; of those the last ones go first."""
+        device = self.devices[tile]
+        self.idle[device] += self.tile_bytes[tile]
+        self.is_idle[tile] = 1
+        heappush(self.idlers[device], (-self.stays[tile], tile))
+        self.next_at[tile] = 2 * len(self.order) + self.stays[tile] // self.tile_bytes[tile]
 
     def let_go(self, tile: int, at: int) -> None:
         """The slot of a tile is free."""
@@ -696,13 +706,10 @@ class _Walk:
     def worth_keeping(self) -> tuple[int, ...]:
         """Of what was read from below and is still there: as much as leaves the next run the room
         that this one needed."""
-        cached = []
-        room = {device: self.limit[device] - busy for device, busy in self.busy_peak.items()}
-        first_use = self.uses.user_borders
-        tiles = [tile for tile in self.from_below if self.is_idle[tile]]
-        for tile in sorted(tiles, key=lambda t: self.at[first_use[t]]):
-            device = self.devices[tile]
-            room[device] -= self.tile_bytes[tile]
-            if room[device] >= 0:
-                cached.append(self.now[tile])
-        return tuple(cached)
+        at = len(self.order)
+        room = {device: self.room_for_idle(device, at) for device in self.busy_peak}
+        return tuple(
+            self.now[tile]
+            for tile, n_bytes in self.stays.items()
+            if self.is_idle[tile] and n_bytes <= room[self.devices[tile]]
+        )

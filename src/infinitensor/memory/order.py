@@ -45,6 +45,27 @@ def depth_first(uses: Uses) -> np.ndarray:
     return np.asarray(order, np.int64)
 
 
+def forward(uses: Uses) -> np.ndarray:
+    """After each task all that it made ready: what was read is used by everybody, then goes.
+    Linear in edges."""
+    sources, targets = _edges(uses)
+    n = uses.graph.n_tasks
+    by_source = np.lexsort((-targets, sources))
+    after = targets[by_source].tolist()
+    borders = np.searchsorted(sources[by_source], np.arange(n + 1)).tolist()
+    waits = np.bincount(targets, minlength=n).tolist()
+    ready = [task for task in range(n - 1, -1, -1) if uses.needed[task] and not waits[task]]
+    order: list[int] = []
+    while ready:
+        task = ready.pop()
+        order.append(task)
+        for successor in after[borders[task] : borders[task + 1]]:
+            waits[successor] -= 1
+            if not waits[successor]:
+                ready.append(successor)
+    return np.asarray(order, np.int64)
+
+
 def least_growth(uses: Uses) -> np.ndarray:
     """Of the tasks that could run, the one that makes memory grow least."""
     sources, targets = _edges(uses)
@@ -98,6 +119,8 @@ def _edges(uses: Uses) -> tuple[np.ndarray, np.ndarray]:
     return sources[real], targets[real]
 
 
+STREAMING: dict[str, Callable[[Uses], np.ndarray]] = {"forward": forward}
+"""Tried first where something is read from a lower tier."""
 ORDERS: dict[str, Callable[[Uses], np.ndarray]] = {
     "depth first": depth_first,
     "least growth": least_growth,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from infinitensor.errors import DoesNotFit
 from infinitensor.ir.tasks import LOAD
 from infinitensor.memory.fit import fit
-from infinitensor.memory.order import ORDERS
+from infinitensor.memory.order import ORDERS, STREAMING
 from infinitensor.memory.uses import Uses
 from infinitensor.runtime.simulate import makespan
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MANY_TASKS = 20_000
 """Tasks from which only one order is tried: a walk takes up to 0.1 ms a task."""
+SOME_TASKS = 2_000
+"""Tasks up to which another order is tried only because more might stay for the next run."""
 
 
 def stream(
@@ -58,17 +60,19 @@ def _stream(
     best: Program | None = None
     least = float("inf")
     misfit: DoesNotFit | None = None
-    for name, order in ORDERS.items():
+    is_read = any(family.lane == LOAD for family in graph.families)
+    for name, order in {**(STREAMING if is_read else {}), **ORDERS}.items():
         try:
             found = fit(uses, order(uses), budgets, donated, mesh, moved)
         except DoesNotFit as error:
             if misfit is None or error.need_bytes < misfit.need_bytes:
                 misfit = error.with_traceback(None)
             continue
-        taken = makespan(found, mesh)
+        # again: what is read from below is often read by the next run too, without what stayed
+        taken = makespan(found, mesh) + (makespan(found, mesh, again=True) if is_read else 0.0)
         if taken < least:
             best, least = replace(found, traffic=replace(found.traffic, order=name)), taken
-        if is_least(found, uses) or graph.n_tasks > MANY_TASKS:
+        if graph.n_tasks > MANY_TASKS or is_least(found, uses, graph.n_tasks <= SOME_TASKS):
             break
     if best is None:
         assert misfit is not None
@@ -79,11 +83,13 @@ def _stream(
     return best
 
 
-def is_least(program: Program, uses: Uses) -> bool:
-    """Whether nothing is evicted, and nothing read twice."""
+def is_least(program: Program, uses: Uses, stays: bool) -> bool:
+    """Whether nothing is evicted, nothing read twice, and, if asked, all that is read stays."""
     once = sum(
         int(uses.tile_bytes[family.writes[0]].sum())
         for family in uses.graph.families
         if family.lane == LOAD
     )
-    return program.traffic.evicted == 0 and program.traffic.loaded <= once
+    here = sum(int(program.slot_bytes[program.slots[tile]]) for tile in program.cached)
+    is_once = program.traffic.evicted == 0 and program.traffic.loaded <= once
+    return is_once and (here == once or not stays)

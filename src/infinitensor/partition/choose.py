@@ -150,6 +150,11 @@ def _reduced_bound(space: Space, bound: int, mesh: Mesh, n_read: int) -> int:
     return max(bound, min(TILES_REDUCED * bound, floor_power(share)))
 
 
+def is_below(layout: Layout) -> bool:
+    """Whether a value lies in a lower tier, in tiles: these are what is read, and what may stay."""
+    return min(layout.owners) < 0 and layout.n_tiles > 1
+
+
 def _n_parts(mesh: Mesh) -> int:
     """Pieces wanted at least: two for each worker on CPUs (for balance), else one a device."""
     return max(mesh.n_devices, 2 * mesh.workers) if mesh.kind != "cuda" else mesh.n_devices
@@ -208,7 +213,8 @@ def plan_group(
     bound = _bound(n_points, mesh, tile_elements)
     op = space.last.op
     grain = 1 if op.grain is None else op.grain(**dict(space.last.call.params))
-    if (op.kind == "reduction" or op.grain is not None) and not tile_elements:
+    is_streamed = bool(by_size) and is_below(lies[by_size[0]])
+    if (op.kind == "reduction" or op.grain is not None) and not tile_elements and not is_streamed:
         bound = _reduced_bound(space, bound, mesh, n_points * grain)
     bound = max(bound // grain, 1)
     if space.last.op.kind == "contraction":
@@ -358,11 +364,17 @@ def cut_contraction(
     volumes += [tuple(label for label in labels if label is not None) for _, labels in space.outs]
     free = [label for label in range(len(lengths)) if label not in space.uncut]
     kept = [label for label in free if label not in space.contracted]
-    if mesh.is_one_memory and not space.uncut:
+    lead = by_size[0]
+    if is_below(lies[lead]) and _uses(space, lead) < MANY_USES:
+        for label in free:
+            borders = lying_borders(lead, label, lies[lead])
+            if borders is not None:
+                lengths[label] = min(lengths[label], int(max(np.diff(borders))))
+    elif mesh.is_one_memory and not space.uncut:
         steps = steps_of_gram(space, limit, mesh) if not tile_elements else None
         if steps:
             return tuple(cut_evenly(n, k) for n, k in zip(space.sizes, steps, strict=True))
-        steps = steps_as_it_lies(space, by_size[0], tile_elements or limit, mesh)
+        steps = steps_as_it_lies(space, lead, tile_elements or limit, mesh)
         if steps and all(prod(steps[label] for label in v) <= limit for v in volumes):
             return tuple(cut_evenly(n, max(k, 1)) for n, k in zip(space.sizes, steps, strict=True))
     halve_until(lengths, volumes, limit, kept, free)
@@ -445,7 +457,7 @@ def _walked(read: Read, axis: int) -> Any:
 def steps_as_it_lies(space: Space, lead: Read, limit: int, mesh: Mesh) -> list[int] | None:
     """Piece lengths by the tile of the largest operand, where its elements are used a few times
     each: then its bytes count, read in the order they lie in. None where they are used more."""
-    uses = prod(n for label, n in enumerate(space.sizes) if label not in lead.labels)
+    uses = _uses(space, lead)
     if uses >= MANY_USES or None in lead.labels or 0 in lead.shape:
         return None
     # fewer are done before a task is started
@@ -484,8 +496,7 @@ def lying_within(
             continue
         if max(np.diff(borders)) > length:
             return None
-        uses = prod(n for k, n in enumerate(space.sizes) if k not in read.labels)
-        if uses < MANY_USES:
+        if _uses(space, read) < MANY_USES:
             return borders
         taken = [0]
         for before, border in pairwise(borders):
@@ -493,6 +504,11 @@ def lying_within(
                 taken.append(before)
         return (*taken, borders[-1])
     return None
+
+
+def _uses(space: Space, read: Read) -> int:
+    """How often each element of an operand is used."""
+    return prod(n for label, n in enumerate(space.sizes) if label not in read.labels)
 
 
 def _pieces(sizes: tuple[int, ...], lengths: list[int]) -> int:

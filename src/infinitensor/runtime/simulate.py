@@ -27,18 +27,22 @@ def makespan(
     fixed_order: bool = False,
     variation: float = 0.0,
     seed: int = 0,
+    again: bool = False,
 ) -> float:
     """Seconds until all tasks are done, if every lane takes the first ready task of the order.
 
     `fixed_order`: each lane takes its tasks in the order of the program, and waits for them; loads
     go one step ahead. `variation`: the deviation of the logarithm of how long a task takes, by
-    chance, as `seed` says; the mean stays as it is.
+    chance, as `seed` says; the mean stays as it is. `again`: what stays of one run is
+    there in the next.
     """
     graph = program.graph
     seconds, lanes = _durations(program, mesh)
     if variation:
         chance = np.random.default_rng(seed).normal(-(variation**2) / 2, variation, len(seconds))
         seconds = (np.asarray(seconds) * np.exp(chance)).tolist()
+    for tile in program.cached if again else ():
+        seconds[int(program.producers[tile])] = 0.0
     order = program.order if program.order is not None else np.flatnonzero(program.needed)
     rank = np.full(graph.n_tasks, -1, np.int64)
     rank[order] = np.arange(len(order))

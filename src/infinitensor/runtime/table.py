@@ -157,6 +157,18 @@ class TileTable:
         table.made = self.made
         return table
 
+    def without(self, gone: set[int]) -> TileTable:
+        """The same values, with some tiles that were read only where they can be read again."""
+        kept = {
+            k: (owner, self.arrays[k], buffer)
+            for k, owner in enumerate(self.layout.owner_array.tolist())
+            if owner >= 0 and k not in gone and (buffer := self.buffers[k]) is not None
+        }
+        table = self.with_read(self.layout.cuts, kept)
+        table.used_at = self.used_at
+        table.most_kept = None
+        return table
+
     def read(self, box: Box, devices: Sequence[Device]) -> np.ndarray:
         """The values of a box as a new NumPy array."""
         if self.whole is not None:
@@ -203,6 +215,11 @@ class TileTable:
                 found[0] = min(self.n_bytes, int(slab_bytes(self.whole.nbytes)))
             self._device_bytes = found
         return self._device_bytes
+
+    @property
+    def is_one_file(self) -> bool:
+        """Whether it lies in a file and is in no tiles yet."""
+        return self.layout.owners == (DISK,) and self.layout.n_tiles == 1 and not self.partly
 
     @property
     def is_whole(self) -> bool:

@@ -1,0 +1,84 @@
+"""Which tiles of a lower tier stay in device memory when a program is over: the same for all.
+
+What stays belongs to the tensor, not to the program that read it: its tiles stand in one order, and
+every program keeps as many of the first as it has room for. So two programs in turns over the same
+tensor agree, and one that needs more room gives back the last of them only. Neighbours in the order
+lie far apart in the tensor: what has to be read is spread over the pass, and read all the time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from infinitensor.memory.uses import Uses
+
+GOLDEN = 0.6180339887498949
+"""Steps of this part of a circle leave gaps that differ least, however many there are."""
+
+
+@lru_cache(maxsize=256)
+def places(n: int) -> np.ndarray:
+    """The place of each of n tiles in the order in which they stay; the first few are spread evenly
+    over all of them.
+
+    >>> places(8).tolist()
+    [0, 2, 6, 4, 1, 5, 3, 7]
+    """
+    # of a circle in n arcs: when steps round it first come to each
+    arcs = (np.arange(4 * n) * GOLDEN % 1.0 * n).astype(np.int64)
+    found = np.full(n, 4 * n)
+    np.minimum.at(found, arcs, np.arange(4 * n))
+    found = np.argsort(np.argsort(found, kind="stable"), kind="stable")
+    found.flags.writeable = False
+    return found
+
+
+def staying(uses: Uses, tiles: Iterable[int]) -> dict[int, int]:
+    """Of tiles that are read from below: the bytes, on its device, of those that stay before each
+    of them, with its own. Left out is what is no whole tile of its tensor: that cannot stay."""
+    families = uses.graph.families
+    firsts = [family.first for family in families]
+    by_leaf: dict[int, list[tuple[int, int]]] = {}
+    n_of: dict[int, int] = {}
+    for tile in tiles:
+        task = int(uses.producers[tile])
+        family = families[bisect_right(firsts, task) - 1]
+        assert family.many is not None
+        borders, sources = family.many
+        i = task - family.first
+        if borders[i + 1] - borders[i] != 1:
+            continue
+        source = int(sources[borders[i]])
+        held = uses.set_with(source)
+        if held.leaf < 0:
+            continue
+        k = source - held.first
+        made = uses.set_with(tile)
+        if held.n > 1 and not np.array_equal(held.boxes[k], made.boxes[tile - made.first]):
+            continue
+        by_leaf.setdefault(held.leaf, []).append((k, tile))
+        n_of[held.leaf] = held.n
+    ranked: list[tuple[float, int, int]] = []
+    among = places(max(len(by_leaf), 1)).tolist()
+    for n_before, leaf in enumerate(sorted(by_leaf)):
+        found = by_leaf[leaf]
+        n = n_of[leaf]
+        if n == 1:  # a file that is in no tiles yet: these are what it will be cut into
+            n = len(found)
+            found = [(k, tile) for k, (_, tile) in enumerate(found)]
+        order = places(n).tolist()
+        ranked += [((order[k] + 0.5) / n, among[n_before], tile) for k, tile in found]
+    total: dict[int, int] = {}
+    stays = {}
+    for _, _, tile in sorted(ranked):
+        device = int(uses.devices[tile])
+        total[device] = total.get(device, 0) + int(uses.tile_bytes[tile])
+        stays[tile] = total[device]
+    return stays
