@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-ON_HOST = 1 << 23
+ON_HOST = 1 << 21
 """Distances up to which they are added up on the host, as scikit-learn adds them.
 
 It does not depend on the memory there is: neither do results.
@@ -73,7 +73,10 @@ class _Left:
         if self.rows.n <= ON_HOST:
             sums = np.cumsum(self.weights * self.closest.numpy())
             return np.searchsorted(sums, draws)
-        return _searched_in_blocks(self.closest, self.weights, draws)
+        left = self.closest.astype(np.float64)
+        if self.rows.weights is not None:
+            left = left * it.asarray(self.weights, copy=False)
+        return np.asarray(it.searchsorted(it.cumsum(left), draws).numpy())
 
     def best_of(self, candidates: Array, c: int) -> int:
         """Take the candidate that leaves least; which one that is."""
@@ -98,18 +101,7 @@ class _Left:
         if far.size <= ON_HOST:
             return np.asarray(far.numpy() @ weights)
         it.compute(far)
-        return np.asarray((far @ it.asarray(weights, copy=False)).numpy())
-
-
-def _searched_in_blocks(closest: it.Tensor, weights: Array, draws: Array) -> Array:
-    """`searchsorted` in a running sum that is never held whole; its additions are the same."""
-    found = np.full(len(draws), len(weights), np.int64)
-    carried = weights.dtype.type(0)
-    for lo in range(0, len(weights), ON_HOST):
-        part = weights[lo : lo + ON_HOST] * closest[lo : lo + ON_HOST].numpy()
-        part[0] += carried
-        sums = np.cumsum(part)
-        here = (found == len(weights)) & (draws <= sums[-1])
-        found[here] = lo + np.searchsorted(sums, draws[here])
-        carried = sums[-1]
-    return found
+        left = far.astype(np.float64)
+        if self.rows.weights is not None:
+            left = left * it.asarray(self.weights, copy=False)
+        return np.asarray(left.sum(1).numpy()).reshape(-1, *weights.shape[1:])

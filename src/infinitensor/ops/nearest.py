@@ -13,6 +13,7 @@ import numpy as np
 
 from infinitensor.dtypes import float32, int64, to_torch
 from infinitensor.ir.op import AxisForm, Call, Spec, call
+from infinitensor.ops import nearest_triton as on_gpu
 from infinitensor.ops.loops import loop
 from infinitensor.ops.reduction import plain_combine
 from infinitensor.ops.registry import op
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 int32 = np.dtype(np.int32)
-AT_ONCE, AT_ONCE_ON_GPU = 1 << 14, 1 << 23
+AT_ONCE, AT_ONCE_ON_GPU = 1 << 14, 1 << 21
 """Elements of a temporary array that the plain kernels make at once."""
 PARTS = float(1 << 40)
 """How much smaller the second unit of an inertia is than the first."""
@@ -108,6 +109,10 @@ def _rows(x: Any) -> Any:
 
 
 def _nearest_kernel(xp: Any, x: Any, shift: Any, centers: Any, out: Any) -> None:
+    if xp is not np and on_gpu.may_launch(x, shift, centers, out):
+        bounds = xp.empty((len(x), 2), dtype=xp.float32, device=x.device)
+        on_gpu.nearest(xp, x, shift, centers, None, out, bounds)
+        return
     find = loop("nearest", "nearest", x.dtype) if xp is np else None
     if find is None:
         out[...] = _plain_nearest(xp, x, shift, centers)[0]
@@ -121,6 +126,9 @@ def _nearest_kernel(xp: Any, x: Any, shift: Any, centers: Any, out: Any) -> None
 def _moved_kernel(
     xp: Any, x: Any, shift: Any, centers: Any, before: Any, kept: Any, moves: Any, out: Any
 ) -> None:
+    if xp is not np and on_gpu.may_launch(x, shift, centers, before, kept, moves, *out):
+        on_gpu.nearest_moved(xp, x, shift, centers, (before, kept, moves), *out)
+        return
     find = loop("nearest", "nearest", x.dtype) if xp is np else None
     if find is None:
         out[0][...], out[1][...], _ = _plain_nearest(xp, x, shift, centers)
@@ -154,7 +162,8 @@ def _plain_scratch(at_once: int, ins: Sequence[Spec], outs: Sequence[Spec]) -> i
 
 
 def _torch_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    return _plain_scratch(AT_ONCE_ON_GPU, ins, outs)
+    lists = 32 * ins[0].shape[0] + 64 * ins[2].n_elements
+    return _plain_scratch(AT_ONCE_ON_GPU, ins, outs) + lists
 
 
 def _form(x: Spec, k: int, *others: tuple[int, ...], outputs: Any, extra: Any = ()) -> AxisForm:
@@ -260,6 +269,9 @@ def _sums_kernel(
     k: int,
 ) -> tuple[Any]:
     d = x.shape[1]
+    if xp is not np and on_gpu.may_launch(x, shift, scale, now, before, *weights):
+        tiles = (x, shift, scale, now, before, weights[0] if weights else None)
+        return (on_gpu.label_sums(xp, *tiles, k),)
     add = loop("nearest", "label_sums", x.dtype) if xp is np else None
     if add is not None:
         sums = np.zeros((k + 1, d + 2), np.int64)
@@ -305,7 +317,9 @@ def _sums_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, A
 
 def _torch_sums(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     part = min(AT_ONCE_ON_GPU, 16 * ins[0].n_elements)
-    return _copies(ins, outs) + 2 * outs[0].n_bytes + 96 * part + 64 * ins[0].shape[0]
+    shared = on_gpu.copies(max(outs[0].n_elements, 1)) * outs[0].n_bytes
+    made = _copies(ins, outs) + 2 * outs[0].n_bytes + shared
+    return made + 96 * part + 64 * ins[0].shape[0]
 
 
 def _sums_oracle(
@@ -380,6 +394,9 @@ def _inertia_kernel(
     axes: Any,
 ) -> tuple[Any]:
     k = centers.shape[0]
+    if xp is not np and on_gpu.may_launch(x, shift, centers, scale, labels, *weights):
+        tiles = (x, shift, centers, scale, labels, weights[0] if weights else None)
+        return (on_gpu.label_inertia(xp, *tiles),)
     add = loop("nearest", "label_inertia", x.dtype) if xp is np else None
     if add is not None:
         sums = np.zeros((k, 2), np.int64)
@@ -533,6 +550,9 @@ def _distances_to(x: Spec, shift: Spec, points: Spec, squared: bool = False) -> 
 
 
 def _closer_kernel(xp: Any, x: Any, shift: Any, points: Any, *known: Any, out: Any) -> None:
+    if xp is not np and on_gpu.may_launch(x, shift, points, out, *known):
+        on_gpu.closer(x, shift, points, known[0] if known else None, out)
+        return
     measure = loop("nearest", "closer", x.dtype) if xp is np else None
     if measure is not None:
         made = np.empty(out.shape, x.dtype)

@@ -1,0 +1,160 @@
+"""Estimators against scikit-learn: python -m benchmarks.bench_cluster [--only KMeans] [--gpu].
+
+Each has a process of its own with all cores. On a GPU ours runs there, scikit-learn on the CPU.
+`--lloyd` times Lloyd's iterations on a GPU, and compares the labels with float64's on all rows.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+QUESTION = "Does each estimator find scikit-learn's result in less time?"
+
+CORES = str(len(os.sched_getaffinity(0)))
+PEERS: dict[str, dict[str, str]] = {
+    "infinitensor": {},
+    "scikit-learn": {"OMP_NUM_THREADS": CORES, "OPENBLAS_NUM_THREADS": CORES},
+}
+
+
+def case(
+    estimator: str, data: str, shape: tuple[int, int], dtype: str, **parameters: Any
+) -> dict[str, Any]:
+    """One row: what is fitted on which points."""
+    size = f"{shape[0]:,} x {shape[1]}"
+    told = " ".join(f"{name}={value}" for name, value in parameters.items())
+    name = f"{estimator} {data} {size} {dtype} {told}"
+    return {
+        "name": name,
+        "estimator": estimator,
+        "data": data,
+        "shape": shape,
+        "dtype": dtype,
+        "parameters": parameters,
+    }
+
+
+STEPS = {"max_no_improvement": None, "max_iter": 2}
+"""Many steps: as many as two passes over the points have."""
+
+CASES: list[dict[str, Any]] = [
+    *(
+        case("KMeans", data, (200_000, 32), dtype, n_clusters=100, max_iter=40)
+        for data in ("groups", "even")
+        for dtype in ("float32", "float64")
+    ),
+    case("KMeans", "groups", (500_000, 64), "float32", n_clusters=100, max_iter=10),
+    case("KMeans", "groups", (500_000, 16), "float64", n_clusters=8),
+    *(
+        case("KMeans", "groups", (n, d), "float64", n_clusters=k, max_iter=20)
+        for n in (2_000, 20_000)
+        for d in (2, 16, 64)
+        for k in (3, 30)
+    ),
+    case("MiniBatchKMeans", "groups", (500_000, 32), "float64", n_clusters=50, **STEPS),
+    case("MiniBatchKMeans", "groups", (500_000, 32), "float32", n_clusters=50),
+    case("BisectingKMeans", "groups", (300_000, 16), "float64", n_clusters=16),
+    case("BisectingKMeans", "groups", (300_000, 16), "float32", n_clusters=16),
+    case("KMeans", "groups", (1_000_000, 64), "float32", n_clusters=100, max_iter=10),
+]
+
+
+def points(data: str, shape: tuple[int, int], dtype: str) -> Any:
+    """Groups that touch each other, or points that are spread evenly."""
+    rng = np.random.default_rng(0)
+    n, d = shape
+    if data == "even":
+        return rng.random((n, d)).astype(dtype)
+    centers = rng.normal(0, 4 / d**0.25, (64, d))
+    return (centers[rng.integers(0, 64, n)] + rng.normal(size=(n, d))).astype(dtype)
+
+
+def setup(
+    peer: str, case: dict[str, Any], device: str
+) -> tuple[Callable[[], None], Callable[[], float]]:
+    """One call is one fit; what is compared is the inertia."""
+    x = points(case["data"], tuple(case["shape"]), case["dtype"])
+    if peer == "scikit-learn":
+        import sklearn.cluster as module
+    else:
+        import infinitensor as it
+        import infinitensor.cluster as module  # type: ignore[no-redef]
+
+        it.init(devices=device)
+    last: list[Any] = []
+
+    def run() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = getattr(module, case["estimator"])(random_state=0, **case["parameters"])
+            last[:] = [made.fit(x)]
+
+    return run, lambda: float(last[0].inertia_)
+
+
+# --- Lloyd's iteration on a GPU -------------------------------------------------------------------
+
+
+def lloyd_on_gpu(n: int = 10_000_000, d: int = 64, k: int = 100, n_steps: int = 12) -> None:
+    """Milliseconds of each iteration, and how many labels are not float64's."""
+    import torch
+
+    import infinitensor as it
+    from infinitensor.cluster.lloyd import _moved
+    from infinitensor.cluster.rows import DenseRows
+
+    generator = torch.Generator("cuda").manual_seed(0)
+    for data in ("even", "groups"):
+        x = torch.randn((n, d), generator=generator, device="cuda")
+        if data == "groups":
+            groups = torch.randn((k, d), generator=generator, device="cuda") * 1.5
+            x += groups[torch.randint(k, (n,), generator=generator, device="cuda")]
+        with it.init("cuda"):
+            rows = DenseRows(it.asarray(x), None, np.zeros(d, np.float32), None)
+            centers = x[:k].cpu().numpy()
+            state = rows.start(k)
+            for step in range(n_steps):
+                torch.cuda.synchronize()
+                start = time.perf_counter()
+                n_changed = state.follow(centers)
+                torch.cuda.synchronize()
+                mid = time.perf_counter()
+                used = centers
+                centers, _ = _moved(rows, state, centers)
+                done = time.perf_counter()
+                ms = f"{1e3 * (mid - start):.2f} + {1e3 * (done - mid):.2f} ms"
+                print(f"{data} {n:,} x {d}, k={k}, step {step}: {ms}, {n_changed:,} changed")
+            labels = state.labels.numpy()
+            print(f"{data}: {_wrong(torch, x, used, labels):,} labels are not float64's")
+        del x
+
+
+def _wrong(torch: Any, x: Any, centers: Any, labels: Any) -> int:
+    """Labels that direct differences in float64 decide otherwise."""
+    wide = torch.from_numpy(centers).to("cuda", torch.float64)
+    wrong, step = 0, 20_000
+    for lo in range(0, len(x), step):
+        part = x[lo : lo + step].double()
+        far = torch.stack([((part - c) ** 2).sum(1) for c in wide], 1)
+        given = torch.from_numpy(labels[lo : lo + step]).cuda().long()
+        least = far.min(1).values
+        wrong += int((far.gather(1, given[:, None])[:, 0] > least * (1 + 1e-14)).sum())
+    return wrong
+
+
+if __name__ == "__main__":
+    if "--lloyd" in sys.argv:
+        lloyd_on_gpu()
+    else:
+        from benchmarks.harness import main
+
+        raise SystemExit(main("bench_cluster"))
