@@ -98,17 +98,21 @@ class Namespace:
         """The canonical block length of an axis of n elements: a power of two in the tile bound.
 
         One GPU takes what it has in one piece: there is nobody to share passes with. On CPUs with
-        very little memory blocks are so small that kernels over them still fit.
+        very little memory blocks are so small that kernels over them still fit; counted.
         """
-        mesh = current_session().engine.mesh
+        session = current_session()
+        mesh = session.engine.mesh
         if mesh.kind == "cuda" and mesh.n_devices == 1:
             most = mesh.devices[0].tile_elements
             if n <= min(config.tile_elements or most, most):
                 return max(n, 1)
         leaf = LEAF_ELEMENTS[mesh.kind]
-        if mesh.kind != "cuda":
-            leaf = min(leaf, mesh.devices[0].memory_bytes // (BLOCK_BYTES * mesh.n_concurrent))
-        return floor_power(max(min(n, config.tile_elements or leaf, leaf), 1))
+        longest = min(n, config.tile_elements or leaf, leaf)
+        fitting = mesh.devices[0].memory_bytes // (BLOCK_BYTES * mesh.n_concurrent)
+        if fitting < longest and mesh.kind != "cuda":
+            session.counts["smaller_blocks"] += 1
+            longest = fitting
+        return floor_power(max(longest, 1))
 
     def next_seed(self) -> np.int64:
         """The key of a random op."""

@@ -55,6 +55,7 @@ COUNTS = (
     "evaluations",
     "tiles_rebuilt",
     "small_calls",
+    "smaller_blocks",
 )
 
 

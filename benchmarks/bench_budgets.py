@@ -1,0 +1,193 @@
+"""Budgets smaller than the working set: python -m benchmarks.bench_budgets [names] [--size 0.25].
+
+Seven programs over files, each with 100, 75, 50, 25 and 10 % of what it is planned to take when
+there is room for everything. Every run is a process of its own, its result is compared with NumPy's
+and, bit for bit, with that of the run with room. Printed: bytes loaded and evicted, beside LRU and
+TURNIP's write-back-always with the same tiles in the same order (`policies`); the peak of the plan,
+of the ledger, and of the process as the system sees it (resident peak), less what it took before
+its first program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.budget_programs import PROGRAMS
+from benchmarks.policies import POLICIES, Recorder, traffic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SHARES = (1.0, 0.75, 0.5, 0.25, 0.1)
+ROOM = 16 << 30
+
+
+class OfNumPy:
+    """NumPy under the names that programs use."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    def astype(self, x: Any, dtype: Any) -> Any:
+        return x.astype(dtype)
+
+
+def make(name: str, size: float, folder: Path) -> None:
+    """The files of a program, and what NumPy makes of them."""
+    program = PROGRAMS[name]
+    files = program.files(size)
+    for key, values in files.items():
+        np.save(folder / f"{key}.npy", values)
+    results = program.results(OfNumPy(), files, lambda *tensors: None)
+    for k, values in enumerate(results):
+        np.save(folder / f"result-{k}.npy", np.asarray(values))
+
+
+def run(name: str, folder: Path, budget: int) -> dict[str, Any]:
+    """One run in this process: what it took, moved and found; an error where it does not fit."""
+    import infinitensor as it
+
+    program = PROGRAMS[name]
+    names = [path.stem for path in folder.glob("*.npy") if not path.stem.startswith("result-")]
+    with it.init("cpu", memory=budget, disk="32GiB", spill_dir=str(folder)) as session:
+        with Recorder(budget, session.engine.mesh.n_concurrent) as recorder:
+            files = {key: it.open(folder / f"{key}.npy") for key in names}
+            began = time.perf_counter()
+            try:
+                results = program.results(it, files, it.compute)
+            except it.MemoryBudgetError as error:
+                return {"does_not_fit": str(error)}
+            seconds = time.perf_counter() - began
+        found: dict[str, Any] = {"seconds": seconds, "outside": outside_bytes()}
+        stats = it.stats()
+        found["loaded"], found["evicted"] = stats["bytes_loaded"], stats["bytes_evicted"]
+        found["ledger"] = max(stats["peak_bytes"].values())
+        plans = [planned.program for planned in session.plans.values()]
+        found["plan"] = max((max(p.peak_bytes.values()) for p in plans), default=0)
+        found["smaller"] = stats["smaller_blocks"] > 0 or any(
+            planned.tile_elements != it.config.tile_elements for planned in session.plans.values()
+        )
+        values = [np.asarray(result) for result in results]
+        del results, files
+    for policy in POLICIES:
+        found[policy] = traffic(recorder.programs, policy)
+    found["bits"] = hashlib.sha256(b"".join(v.tobytes() for v in values)).hexdigest()
+    found["error"] = max(
+        float(np.abs(v - wanted).max() / max(np.abs(wanted).max(), 1e-300))
+        for k, v in enumerate(values)
+        for wanted in [np.load(folder / f"result-{k}.npy")]
+    )
+    assert found["error"] <= program.tolerance, f"{name}: {found['error']} from NumPy's"
+    return found
+
+
+def warm_up() -> None:
+    """Load what any program loads: kernels, torch, threads."""
+    import infinitensor as it
+
+    with it.init("cpu", memory="64MiB"):
+        x = it.asarray(np.ones((700, 700)))
+        it.compute(it.tanh(x @ x) + 1, it.linalg.cholesky(it.eye(9)), it.sort(x, axis=None))
+
+
+def outside_bytes() -> int:
+    """The most that this process has taken since its peak was last forgotten, as the system says:
+    resident pages, mapped files included."""
+    return status_bytes("VmHWM")
+
+
+def status_bytes(key: str) -> int:
+    return 1024 * int(Path("/proc/self/status").read_text().split(f"{key}:")[1].split()[0])
+
+
+def one(name: str, folder: Path, budget: int) -> None:
+    """What a child does: warm up, note what it has taken by then, run, and say what it found."""
+    warm_up()
+    before = status_bytes("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the resident peak begins anew
+    found = run(name, folder, budget)
+    print(json.dumps({"before": before, **found}))
+
+
+def child(name: str, folder: Path, budget: int) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.bench_budgets", "--one", name, str(folder)]
+    done = subprocess.run(
+        [*command, str(budget)], capture_output=True, text=True, check=False, env={**os.environ}
+    )
+    if done.returncode:
+        raise RuntimeError(f"{name} with {budget} bytes:\n{done.stderr[-2000:]}")
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def table(name: str, size: float, shares: tuple[float, ...] = SHARES) -> Iterator[dict[str, Any]]:
+    """A program with room for everything, and in each of its budgets."""
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        make(name, size, folder)
+        roomy = child(name, folder, ROOM)
+        yield {"name": name, "share": None, "budget": ROOM, "same": True, **roomy}
+        for share in shares:
+            budget = int(share * roomy["plan"])
+            found = child(name, folder, budget)
+            same = found.get("bits") == roomy["bits"]
+            yield {"name": name, "share": share, "budget": budget, "same": same, **found}
+
+
+def line(row: dict[str, Any]) -> str:
+    """One row of a Markdown table."""
+    share = "room" if row["share"] is None else f"{row['share']:.0%}"
+    if "does_not_fit" in row:
+        return f"| {row['name']} | {share} | does not fit | | | | | | | |"
+
+    def mb(n_bytes: float) -> str:
+        return f"{n_bytes / 1e6:.0f}"
+
+    moved = [(row["loaded"], row["evicted"]), *(row[policy] for policy in POLICIES)]
+    bits = "same" if row["same"] else "smaller tiles" if row["smaller"] else "other"
+    cells = [
+        row["name"],
+        share,
+        "" if row["share"] is None else mb(row["budget"]),
+        mb(row["plan"]),
+        mb(row["ledger"]),
+        mb(row["outside"] - row["before"]),
+        *(f"{mb(loaded)} + {mb(evicted)}" for loaded, evicted in moved),
+        f"{bits}, {row['seconds']:.1f} s",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_budgets")
+    parser.add_argument("names", nargs="*", default=list(PROGRAMS))
+    parser.add_argument("--size", type=float, default=1.0, help="of the files: 1 is 75 to 210 MB")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--one", nargs=3, help="one run, in this process")
+    args = parser.parse_args(argv)
+    if args.one:
+        name, folder, budget = args.one
+        one(name, Path(folder), int(budget))
+        return 0
+    print(
+        "| program | budget | MB | plan | ledger | process | loaded + evicted: ours | LRU "
+        "| write back | bits, time |\n" + "|---" * 10 + "|"
+    )
+    for name in args.names:
+        for row in table(name, args.size):
+            print(json.dumps(row) if args.json else line(row), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

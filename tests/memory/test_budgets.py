@@ -1,0 +1,134 @@
+"""Programs in a tenth of what they take: NumPy's values, the same bits, within the budget.
+
+What is moved is held against LRU and TURNIP's write-back-always, with the same tiles in the same
+order (`benchmarks.policies`). `python -m benchmarks.bench_budgets` is the same in large, each run
+in a process that is watched from outside.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from benchmarks.bench_budgets import OfNumPy, child, make
+from benchmarks.budget_programs import PROGRAMS
+from benchmarks.policies import Recorded, Recorder, Use, traffic
+from tests.ir.sessions import strict
+from tests.reliability.sampling import WHOLE, time_limit
+
+import infinitensor as it
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SIZES = {
+    "llama": 0.004,
+    "pca": 0.005,
+    "chain": 0.01,
+    "ffnn": 0.003,
+    "cholesky": 0.004,
+    "sort": 0.004,
+}
+TILE = 4096
+MIB = 1 << 20
+SHARES = (0.75, 0.5, 0.25, 0.1) if WHOLE else (0.5, 0.25)
+
+
+def results(name: str, folder: Path, memory: int | None) -> dict[str, Any]:
+    """A program in a budget: its values, what it took and what it moved."""
+    program = PROGRAMS[name]
+    disk = 0 if memory is None else "256MiB"
+    tile = 4 * TILE if name == "llama" else TILE
+    with strict("cpu", tile, memory, disk, inline_elements=0) as session:
+        budget = memory or session.engine.mesh.devices[0].memory_bytes
+        with Recorder(budget, session.engine.mesh.n_concurrent) as recorder:
+            files = {
+                path.stem: it.open(path)
+                for path in folder.glob("*.npy")
+                if not path.stem.startswith("result-")
+            }
+            found = program.results(it, files, it.compute)
+        stats, plans = it.stats(), list(session.plans.values())
+        made = {
+            "values": [np.array(values) for values in found],
+            "ledger": session.engine.ledgers[0].peak_bytes,
+            "plan": max(max(p.program.peak_bytes.values()) for p in plans),
+            "smaller": stats["smaller_blocks"] or any(p.tile_elements != tile for p in plans),
+            "moved": stats["bytes_loaded"] + stats["bytes_evicted"],
+            "evicted": stats["bytes_evicted"],
+            "programs": recorder.programs,
+        }
+        del found, files
+    return made
+
+
+@pytest.mark.parametrize("name", list(PROGRAMS))
+@time_limit(100)
+def test_a_part_of_the_working_set_is_enough(name: str, tmp_path: Path) -> None:
+    make(name, SIZES.get(name, 0.01), tmp_path)
+    wanted = [np.load(path) for path in sorted(tmp_path.glob("result-*.npy"))]
+    roomy = results(name, tmp_path, None)
+    for share in SHARES:
+        budget = int(share * roomy["plan"])
+        found = results(name, tmp_path, budget)
+        assert found["ledger"] <= found["plan"] <= budget
+        for a, b, right in zip(found["values"], roomy["values"], wanted, strict=True):
+            scale = np.abs(right).max()
+            np.testing.assert_allclose(a / scale, right / scale, atol=PROGRAMS[name].tolerance)
+            if not found["smaller"]:
+                np.testing.assert_array_equal(a, b)
+        lru, back = (sum(traffic(found["programs"], p)) for p in ("lru", "write back"))
+        print(f"{name} {share}: ours {found['moved']}, LRU {lru}, write back {back}")
+        if name == "llama":  # weights are only read
+            assert found["evicted"] == 0
+        assert found["moved"] <= 1.3 * lru
+        assert found["moved"] <= 1.25 * back
+
+
+@pytest.mark.parametrize("name", list(PROGRAMS) if WHOLE else ["sort"])
+@time_limit(100)
+def test_a_process_takes_no_more_than_its_plan_and_some_buffers(name: str, tmp_path: Path) -> None:
+    make(name, 0.05, tmp_path)
+    budget = 2 * sum(path.stat().st_size for path in tmp_path.glob("*.npy")) // 3
+    found = child(name, tmp_path, budget)
+    assert found["ledger"] <= found["plan"] <= budget
+    grown = found["outside"] - found["before"]
+    print(f"{name}: plan {found['plan'] / MIB:.0f} MiB, the process grew {grown / MIB:.0f} MiB")
+    assert grown <= found["plan"] + 64 * MIB
+
+
+def test_lru_drops_what_is_clean_and_writes_what_is_not_once() -> None:
+    clean: set[Any] = {("f", k) for k in range(3)}
+    uses = [Use((("f", k % 3),), (), False) for k in range(6)]
+    sizes: dict[Any, int] = {name: 512 for name in clean}
+    scan = Recorded(2 * 512, uses, sizes, clean)
+    assert traffic([scan], "lru") == (6 * 512, 0)  # a scan larger than memory hits nothing
+    assert traffic([scan], "write back") == (4 * 512, 2 * 512)
+    made = [Use((), ("a",), False), *uses[:2], Use(("a",), (), False)]
+    program = Recorded(2 * 512, made, {**sizes, "a": 512}, clean)
+    assert traffic([program], "lru") == (3 * 512, 512)
+
+
+def test_a_policy_keeps_what_it_has_read_for_the_next_program() -> None:
+    name: Any = ("f", 0)
+    once = Recorded(1024, [Use((name,), (), False)], {name: 512}, {name})
+    assert traffic([once, once], "lru") == (512, 0)
+
+
+def test_programs_are_recorded_without_what_we_load_and_evict() -> None:
+    values = np.random.default_rng(0).random((60, 60))
+    n_uses = []
+    for memory in (None, 60_000):
+        with strict("cpu", 900, memory, "64MiB", inline_elements=0) as session:
+            x = it.asarray(values)
+            with Recorder(1 << 30, session.engine.mesh.n_concurrent) as recorder:
+                y = it.tanh(x @ x) @ it.exp(x)
+                it.compute(y)
+            n_uses.append(sum(len(program.uses) for program in recorder.programs))
+    assert n_uses[0] == n_uses[1] > 0
+
+
+def test_numpy_has_the_names_that_programs_use() -> None:
+    assert OfNumPy().astype(np.ones(2), np.int64).dtype == np.int64
+    assert float(OfNumPy().sqrt(4.0)) == 2.0
