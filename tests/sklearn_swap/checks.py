@@ -10,6 +10,7 @@ import inspect
 import os
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import sklearn.utils._test_common.instance_generator as theirs
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -41,6 +42,7 @@ def estimators() -> Iterator[Any]:
                     yield kind(**one)
 
 
+@pytest.mark.filterwarnings("ignore:The default value of `copy` will change:FutureWarning")
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     list(estimators()),
     expected_failed_checks=lambda one: EXPECTED.get(type(one).__name__, {}),

@@ -11,6 +11,7 @@ import sklearn.cluster as _theirs
 
 from infinitensor.cluster._dbscan import DBSCAN as DBSCAN
 from infinitensor.cluster._dbscan import dbscan as dbscan
+from infinitensor.cluster._hdbscan import HDBSCAN as HDBSCAN
 from infinitensor.cluster.bisecting import BisectingKMeans as BisectingKMeans
 from infinitensor.cluster.kmeans import KMeans as KMeans
 from infinitensor.cluster.kmeans import k_means as k_means

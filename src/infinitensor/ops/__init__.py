@@ -34,6 +34,7 @@ from infinitensor.ops import (  # noqa: F401 - chapters enter their ops when imp
     parts,
     polynomial,
     position,
+    prim,
     products,
     quantile,
     random,

@@ -1,0 +1,160 @@
+/* Prim's tree of mutual reachability: one step after the other, over leaves of points with boxes.
+
+   The weight of a pair is the largest of its distance / alpha and the two core distances. At each step the point with
+   the least (weight to the tree, number) joins it; its edge comes from the first point of the tree that gave it
+   that weight. A leaf is looked at only where the new point could make one of its weights smaller. */
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LEAF 32
+
+typedef struct {
+    double *columns; /* leaf after leaf: feature by feature, LEAF points side by side; NaN: in the tree, or no point */
+    double *lo, *hi;
+    double *weight;  /* of each point to the tree */
+    double *limit;   /* squared distances from here on change nothing */
+    int64_t *source;
+    double *most;    /* of each leaf: the largest weight that may become smaller, */
+    double *least;   /* its least, */
+    int64_t *first;  /* and the place of the point that has it, the smallest number of several */
+} Tree;
+
+static void note(Tree *t, int64_t leaf, int64_t n, const int64_t *id, const uint8_t *in_tree) {
+    int64_t j0 = leaf * LEAF, j1 = j0 + LEAF < n ? j0 + LEAF : n, first = -1;
+    double most = -1, least = INFINITY;
+    for (int64_t j = j0; j < j1; j++) {
+        if (in_tree[j]) continue;
+        double w = t->weight[j];
+        if (t->limit[j] >= 0 && w > most) most = w;
+        if (first < 0 || w < least || (w == least && id[j] < id[first])) least = w, first = j;
+    }
+    t->most[leaf] = most;
+    t->least[leaf] = least;
+    t->first[leaf] = first;
+}
+
+/* Squares of at least this are no nearer than `w` after rounding, sqrt and the division. */
+static double square_of(double w, double alpha) {
+    double far = w * alpha;
+    return far * far * (1 + 1e-14) + 1e-300;
+}
+
+/* Points in any order, `id` their numbers; the edges in the order they are found, by number. `start` is the place of the
+   first point. With `previous` an edge is said to come from the point that joined before. -1 without memory. */
+int64_t prim(const double *x, int64_t n, int64_t d, const double *core, const int64_t *id, int64_t start, double alpha,
+             int64_t previous, int64_t *from, int64_t *to, double *weight) {
+    int64_t n_leaves = (n + LEAF - 1) / LEAF, padded = n_leaves * LEAF;
+    double *room = malloc(sizeof(double) * (size_t)(padded * (d + 2) + 2 * n_leaves * (d + 1) + 16));
+    int64_t *places = malloc(sizeof(int64_t) * (size_t)(padded + n_leaves + 16));
+    uint8_t *in_tree = calloc((size_t)padded + 1, 1);
+    if (!room || !places || !in_tree) {
+        free(room);
+        free(places);
+        free(in_tree);
+        return -1;
+    }
+    Tree tree = {.columns = room, .source = places, .first = places + padded}, *t = &tree;
+    t->weight = room + padded * d;
+    t->limit = t->weight + padded;
+    t->lo = t->limit + padded;
+    t->hi = t->lo + n_leaves * d;
+    t->most = t->hi + n_leaves * d;
+    t->least = t->most + n_leaves;
+    for (int64_t leaf = 0; leaf < n_leaves; leaf++) {
+        double *lo = t->lo + leaf * d, *hi = t->hi + leaf * d;
+        for (int64_t f = 0; f < d; f++) lo[f] = INFINITY, hi[f] = -INFINITY;
+        for (int64_t c = 0; c < LEAF; c++) {
+            int64_t j = leaf * LEAF + c;
+            for (int64_t f = 0; f < d; f++) {
+                double v = j < n ? x[j * d + f] : NAN;
+                t->columns[(leaf * d + f) * LEAF + c] = v;
+                if (v < lo[f]) lo[f] = v;
+                if (v > hi[f]) hi[f] = v;
+            }
+            t->weight[j] = t->limit[j] = INFINITY;
+            t->source[j] = start;
+        }
+        note(t, leaf, n, id, in_tree);
+    }
+    int64_t now = start;
+    for (int64_t step = 0; step + 1 < n; step++) {
+        in_tree[now] = 1;
+        for (int64_t f = 0; f < d; f++) t->columns[(now / LEAF * d + f) * LEAF + now % LEAF] = NAN;
+        note(t, now / LEAF, n, id, in_tree);
+        const double *row = x + now * d;
+        double own = core[now];
+        for (int64_t leaf = 0; leaf < n_leaves; leaf++) {
+            if (!(t->most[leaf] > own)) continue;
+            const double *lo = t->lo + leaf * d, *hi = t->hi + leaf * d;
+            double gap = 0;
+            for (int64_t f = 0; f < d; f++) {
+                double up = lo[f] - row[f], down = row[f] - hi[f];
+                double out = up > down ? up : down;
+                out = out > 0 ? out : 0;
+                gap += out * out;
+            }
+            if (!(gap < square_of(t->most[leaf], alpha))) continue;
+            double sum[LEAF];
+            for (int64_t c = 0; c < LEAF; c++) sum[c] = 0;
+            const double *block = t->columns + leaf * LEAF * d;
+            for (int64_t f = 0; f < d; f++) {
+                double v = row[f];
+                for (int64_t c = 0; c < LEAF; c++) {
+                    double out = v - block[f * LEAF + c];
+                    sum[c] += out * out;
+                }
+            }
+            const double *limit = t->limit + leaf * LEAF;
+            int32_t any = 0, changed = 0;
+            for (int64_t c = 0; c < LEAF; c++) any |= sum[c] < limit[c];
+            if (!any) continue;
+            for (int64_t c = 0; c < LEAF; c++) {
+                if (!(sum[c] < limit[c])) continue;
+                int64_t j = leaf * LEAF + c;
+                double w = sqrt(sum[c]) / alpha;
+                w = own > w ? own : w;
+                w = core[j] > w ? core[j] : w;
+                if (!(w < t->weight[j])) continue;
+                t->weight[j] = w;
+                /* a weight that is the point's own core distance does not become smaller */
+                t->limit[j] = w > core[j] ? square_of(w, alpha) : -1;
+                t->source[j] = now;
+                changed = 1;
+            }
+            if (changed) note(t, leaf, n, id, in_tree);
+        }
+        int64_t best = -1;
+        double least = INFINITY;
+        for (int64_t leaf = 0; leaf < n_leaves; leaf++) {
+            int64_t j = t->first[leaf];
+            if (j < 0 || t->least[leaf] > least) continue;
+            if (best < 0 || t->least[leaf] < least || id[j] < id[best]) least = t->least[leaf], best = j;
+        }
+        from[step] = id[previous ? now : t->source[best]];
+        to[step] = id[best];
+        weight[step] = least;
+        now = best;
+    }
+    free(room);
+    free(places);
+    free(in_tree);
+    return 0;
+}
+
+/* One step over a row of distances: takes it into the weights of points that are not in the tree, and finds the next.
+   Returns it. */
+int64_t prim_row(const double *apart, int64_t n, int64_t now, const double *core, uint8_t *in_tree, double *weight,
+                 int64_t *source) {
+    int64_t best = -1;
+    double least = INFINITY;
+    for (int64_t j = 0; j < n; j++) {
+        if (in_tree[j]) continue;
+        double w = apart[j] > core[now] ? apart[j] : core[now];
+        w = core[j] > w ? core[j] : w;
+        if (w < weight[j]) weight[j] = w, source[j] = now;
+        if (best < 0 || weight[j] < least) least = weight[j], best = j;
+    }
+    return best;
+}

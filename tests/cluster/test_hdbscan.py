@@ -1,0 +1,105 @@
+"""HDBSCAN's labels, probabilities and tree are scikit-learn's bit for bit, ties too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+import sklearn.cluster as theirs
+from tests.ir.sessions import strict
+from tests.neighbors.datasets import CUTS, SETS
+
+import infinitensor as it
+from infinitensor.cluster import HDBSCAN
+
+
+def assert_same(ours: Any, exact: Any) -> None:
+    np.testing.assert_array_equal(ours.labels_, exact.labels_)
+    np.testing.assert_array_equal(ours.probabilities_, exact.probabilities_)
+    np.testing.assert_array_equal(ours._single_linkage_tree_, exact._single_linkage_tree_)
+    assert ours.labels_.dtype == exact.labels_.dtype
+
+
+@pytest.mark.parametrize(("devices", "tile", "small"), CUTS)
+@pytest.mark.parametrize("name", SETS)
+def test_the_tree_is_scikit_learns(name: str, devices: str, tile: int, small: int) -> None:
+    x = SETS[name]()
+    exact = theirs.HDBSCAN(algorithm="kd_tree", copy=False).fit(x)
+    with strict(devices, tile, small_elements=small):
+        assert_same(HDBSCAN(copy=False).fit(x), exact)
+
+
+@pytest.mark.parametrize("name", ["moons", "d8", "grid", "iris"])
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"min_samples": 3, "min_cluster_size": 9},
+        {"alpha": 0.7, "cluster_selection_method": "leaf"},
+        {"cluster_selection_epsilon": 0.05},
+        {"allow_single_cluster": True},
+        {"max_cluster_size": 60},
+        {"metric": "manhattan"},
+        {"metric": "minkowski", "metric_params": {"p": 3}},
+    ],
+    ids=str,
+)
+def test_parameters_mean_what_they_mean_there(name: str, named: dict[str, Any]) -> None:
+    x = SETS[name]()
+    exact = theirs.HDBSCAN(copy=False, **named).fit(x)
+    ours = HDBSCAN(copy=False, **named).fit(x)
+    np.testing.assert_array_equal(ours.labels_, exact.labels_)
+    np.testing.assert_allclose(ours.probabilities_, exact.probabilities_, rtol=1e-9)
+
+
+def test_rows_that_are_not_finite_have_labels_of_their_own() -> None:
+    x = SETS["d3"]().copy()
+    x[5, 1], x[9, 0], x[30] = np.nan, np.inf, [np.inf, np.nan, 0]
+    assert_same(HDBSCAN(copy=False).fit(x), theirs.HDBSCAN(copy=False).fit(x))
+
+
+@pytest.mark.parametrize("name", ["moons", "cube"])
+def test_given_distances(name: str) -> None:
+    x = SETS[name]()
+    apart = np.sqrt(((x[:, None] - x[None]) ** 2).sum(-1))
+    before = apart.copy()
+    ours = HDBSCAN(metric="precomputed", copy=True).fit(apart)
+    np.testing.assert_array_equal(apart, before)
+    assert_same(ours, theirs.HDBSCAN(metric="precomputed", copy=True).fit(apart))
+    graph = scipy.sparse.csr_array(apart)
+    ours = HDBSCAN(metric="precomputed", copy=True).fit(graph)
+    assert_same(ours, theirs.HDBSCAN(metric="precomputed", copy=True).fit(graph))
+
+
+def test_sparse_points_and_centres() -> None:
+    x = SETS["d8"]()
+    sparse = scipy.sparse.csr_array(x)
+    ours = HDBSCAN(copy=False).fit(sparse)
+    exact = theirs.HDBSCAN(copy=False).fit(sparse)
+    np.testing.assert_array_equal(ours.labels_, exact.labels_)
+    ours = HDBSCAN(store_centers="both", copy=False).fit(x)
+    exact = theirs.HDBSCAN(store_centers="both", copy=False).fit(x)
+    np.testing.assert_allclose(ours.centroids_, exact.centroids_, rtol=1e-12)
+    np.testing.assert_array_equal(ours.medoids_, exact.medoids_)
+    cut = ours.dbscan_clustering(2.0), exact.dbscan_clustering(2.0)
+    np.testing.assert_array_equal(*cut)
+
+
+def test_centres_of_points_with_rows_that_are_missing() -> None:
+    x = SETS["d3"]().copy()
+    x[7, 1] = np.nan
+    ours = HDBSCAN(store_centers="centroid", copy=False).fit(x)
+    whole = HDBSCAN(store_centers="centroid", copy=False).fit(np.delete(x, 7, axis=0))
+    np.testing.assert_array_equal(ours.centroids_, whole.centroids_)
+
+
+def test_a_tensor_is_clustered() -> None:
+    x = SETS["d3"]()
+    assert_same(HDBSCAN(copy=False).fit(it.asarray(x)), HDBSCAN(copy=False).fit(x))
+
+
+def test_asymmetric_distances_are_refused() -> None:
+    apart = np.random.default_rng(0).uniform(size=(20, 20))
+    with pytest.raises(ValueError, match="values appear to be asymmetric"):
+        HDBSCAN(metric="precomputed", copy=True).fit(apart)
