@@ -178,13 +178,53 @@ def test_pass_over_a_large_file_leaves_no_pages(
         pytest.skip("here files are memory")
     monkeypatch.setattr(npy, "KEPT_BYTES", 1 << 20)
     np.save(tmp_path / "x.npy", np.zeros((512, 4096)))
-    with open(tmp_path / "x.npy", "rb") as saved:
-        os.fsync(saved.fileno())  # what is not yet written cannot go
+    forget_pages(tmp_path / "x.npy")
     file = NpyFile(tmp_path / "x.npy")
     out = np.empty((64, 4096))
     for lo in range(0, 512, 64):
         Part(file)[lo : lo + 64].read_into(out)
     assert n_cached_pages(tmp_path / "x.npy") < 1000  # of 4097
+
+
+def forget_pages(path: Path) -> None:
+    """No page of a file is in memory."""
+    with open(path, "rb") as saved:
+        os.fsync(saved.fileno())  # what is not yet written cannot go
+        os.posix_fadvise(saved.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+@pytest.mark.parametrize("is_direct", [True, False])
+def test_any_rows_of_a_large_file_are_its_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_direct: bool
+) -> None:
+    """Borders of pages lie anywhere in rows, the last page ends with the file."""
+    monkeypatch.setattr(npy, "KEPT_BYTES", 1 << 20)
+    if not is_direct:
+        monkeypatch.setattr(NpyFile, "_open_direct", lambda _: -1)
+    values = np.arange(3001 * 333, dtype=np.float32).reshape(3001, 333)
+    np.save(tmp_path / "x.npy", values)
+    file = NpyFile(tmp_path / "x.npy")
+    for lo, hi in ((0, 3001), (1, 1000), (777, 3000), (2000, 3001)):
+        forget_pages(tmp_path / "x.npy")
+        out = np.zeros((hi - lo, 333), np.float32)
+        Part(file)[lo:hi].read_into(out)
+        assert np.array_equal(out, values[lo:hi])
+
+
+def test_what_is_in_memory_already_is_read_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_memory(tmp_path):
+        pytest.skip("here files are memory")
+    monkeypatch.setattr(npy, "KEPT_BYTES", 1 << 20)
+    np.save(tmp_path / "x.npy", np.ones((512, 1024)))
+    file = NpyFile(tmp_path / "x.npy")
+    n_before = n_cached_pages(tmp_path / "x.npy")
+    monkeypatch.setattr(npy, "read_anywhere", None)  # nothing is read past the page cache
+    out = np.empty((512, 1024))
+    Part(file).read_into(out)
+    assert (out == 1).all()
+    assert n_cached_pages(tmp_path / "x.npy") == n_before > 1000
 
 
 # --- what is not there, or no longer ----------------------------------------------------------

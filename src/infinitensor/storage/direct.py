@@ -1,4 +1,4 @@
-"""Reads and writes past the page cache, for files of our own.
+"""Reads and writes past the page cache: files of our own, and large ones of others.
 
 Measured on ext4 in a control group smaller than the data: tiles come back at 4.6 GB/s instead of
 2 GB/s and take a tenth of the processor time, and no page of them counts as memory. The system
@@ -8,12 +8,13 @@ page goes through a buffer of this thread.
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
 import numpy as np
 
-from infinitensor.storage.calls import read_at, write_at
+from infinitensor.storage.calls import read_at, told, write_at
 from infinitensor.storage.runs import PAGE_BYTES, aligned
 
 BOUNCE_BYTES = 1 << 20
@@ -58,6 +59,28 @@ def read_direct(file: int, path: str, offset: int, into: memoryview) -> int:
         n = min(read_at(file, path, offset + n_read, piece.data), wanted)
         held[n_read : n_read + n] = piece[:n]
         n_read += n
+        if n < wanted:
+            break
+    return n_read
+
+
+def read_anywhere(file: int, path: str, offset: int, into: memoryview) -> int:
+    """As `read_at`, past the page cache, at any offset of a file of any length.
+
+    Whole pages come through the buffer of this thread. Fewer bytes than asked for: the file ends
+    there, or the system gave less; what is left has to be read in the usual way.
+    """
+    held = np.frombuffer(into, np.uint8)
+    n_read = 0
+    while n_read < held.size:
+        skip = (offset + n_read) % PAGE_BYTES
+        wanted = min(held.size - n_read, BOUNCE_BYTES - skip)
+        piece = _bounced()[: padded(skip + wanted)]
+        told("read", path, offset + n_read, wanted)
+        n = min(os.preadv(file, [piece.data], offset + n_read - skip) - skip, wanted)
+        if n > 0:
+            held[n_read : n_read + n] = piece[skip : skip + n]
+            n_read += n
         if n < wanted:
             break
     return n_read

@@ -15,17 +15,24 @@ from infinitensor.dtypes import as_dtype
 from infinitensor.errors import gib
 from infinitensor.ir.region import Box, box_size
 from infinitensor.storage import header
+from infinitensor.storage.cached import CachedPages
 from infinitensor.storage.calls import open_file, read_at, reserve, sync, write_at
+from infinitensor.storage.direct import read_anywhere
 from infinitensor.storage.runs import gather, scatter, steps_of
 from infinitensor.storage.stored import checked
 from infinitensor.storage.strided import read_runs
 from infinitensor.storage.temporary import Unfinished, discard, new_file, put_file
 
 KEPT_BYTES = 64 << 20
-"""The pages of a larger file are given back once they are read: a pass over it fills no memory.
+"""A larger file is read past the page cache where it is not in there already: a pass over it fills
+no memory, and the disk reads each page once. Where the file system cannot, pages are given back
+once they are read (readahead that is given back with them is read again: a quarter more).
 
-Those of a box with gaps stay, until the system needs them: the boxes beside it lie in them too.
+Boxes with gaps are read through the page cache, and their pages stay until the system needs them:
+the boxes beside them lie in them too.
 """
+DIRECT_BYTES = 256 << 10
+"""Of a run: shorter ones wait longer for the disk than they save."""
 FOLIO_BYTES = 2 << 20
 """The system keeps pages together up to this size, and gives them back together."""
 AHEAD_RUNS = 256
@@ -59,8 +66,24 @@ class NpyFile:
         self.dtype = self._header.dtype
         in_c_order = self.shape[::-1] if self._header.fortran_order else self.shape
         self._steps = steps_of(in_c_order, self.dtype.itemsize)
-        self._forgets = found.st_size > KEPT_BYTES
+        self._direct = self._open_direct() if found.st_size > KEPT_BYTES else -1
+        self._cached = CachedPages(self._file, self.path, found) if self._direct >= 0 else None
+        self._forgets = found.st_size > KEPT_BYTES and self._direct < 0
         os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+
+    def _open_direct(self) -> int:
+        """A second descriptor of the same file, for reads past the page cache; -1: there is none.
+
+        By its descriptor, not its name: that may be another file by now.
+        """
+        if not hasattr(os, "O_DIRECT"):
+            return -1
+        try:
+            found = os.open(f"/proc/self/fd/{self._file}", os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+        except OSError:  # tmpfs and some others
+            return -1
+        weakref.finalize(self, os.close, found)
+        return found
 
     @property
     def n_bytes(self) -> int:
@@ -93,7 +116,11 @@ class NpyFile:
                 os.posix_fadvise(self._file, start - before, n_bytes, os.POSIX_FADV_DONTNEED)
 
     def _fetch(self, offset: int, into: memoryview) -> None:
-        n_read = read_at(self._file, self.path, offset, into)
+        n_read = 0
+        if len(into) >= DIRECT_BYTES and self._cached and not self._cached.has(offset, len(into)):
+            n_read = read_anywhere(self._direct, self.path, offset, into)
+        if n_read < len(into):
+            n_read += read_at(self._file, self.path, offset + n_read, into[n_read:])
         if n_read < len(into):
             raise changed(self.path, f"wanted {len(into)} bytes at {offset}, got {n_read}")
 
