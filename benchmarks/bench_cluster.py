@@ -104,13 +104,17 @@ def setup(
 # --- Lloyd's iteration on a GPU -------------------------------------------------------------------
 
 
-def lloyd_on_gpu(n: int = 10_000_000, d: int = 64, k: int = 100, n_steps: int = 12) -> None:
-    """Milliseconds of each iteration, and how many labels are not float64's."""
+def lloyd_on_gpu(n: int = 10_000_000, d: int = 64, k: int = 100, n_steps: int = 8) -> None:
+    """Milliseconds of each iteration, and how many labels are not float64's.
+
+    With the blocks that are used, then a first pass over all rows with each of the others.
+    """
     import torch
 
     import infinitensor as it
     from infinitensor.cluster.lloyd import _moved
     from infinitensor.cluster.rows import DenseRows
+    from infinitensor.ops import nearest_triton
 
     generator = torch.Generator("cuda").manual_seed(0)
     for data in ("even", "groups"):
@@ -135,7 +139,45 @@ def lloyd_on_gpu(n: int = 10_000_000, d: int = 64, k: int = 100, n_steps: int = 
                 print(f"{data} {n:,} x {d}, k={k}, step {step}: {ms}, {n_changed:,} changed")
             labels = state.labels.numpy()
             print(f"{data}: {_wrong(torch, x, used, labels):,} labels are not float64's")
+        _kernels(torch, nearest_triton, x, torch.from_numpy(used).cuda())
         del x
+
+
+def _kernels(torch: Any, kernels: Any, x: Any, centers: Any) -> None:
+    """Milliseconds of one comparison of all rows, by block, and of sums over all rows."""
+    n, d = x.shape
+    none = torch.zeros(d, device="cuda")
+    labels = torch.empty(n, dtype=torch.int32, device="cuda")
+    bounds = torch.empty((n, 2), device="cuda")
+
+    def timed(run: Callable[[], object]) -> float:
+        run()
+        times = []
+        for _ in range(5):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            run()
+            torch.cuda.synchronize()
+            times.append(1e3 * (time.perf_counter() - start))
+        return sorted(times)[2]
+
+    extra = ((64, 128, 4, 1), (64, 128, 8, 1), (128, 128, 4, 1), (128, 64, 8, 1), (128, 128, 8, 2))
+    given = kernels.BLOCKS
+    for block in (*given[:3], *extra):
+        kernels.BLOCKS = (block,)
+        try:
+            ms = timed(lambda: kernels.nearest(torch, x, none, centers, None, labels, bounds))
+            print(f"block {block}: {ms:.2f} ms")
+        except Exception as error:
+            print(f"block {block}: {type(error).__name__}")
+    kernels.BLOCKS = given
+    scale = torch.full((d + 1,), 2.0**30, dtype=torch.float64, device="cuda")
+    old = torch.full_like(labels, -1)
+    k = len(centers)
+    ms = timed(lambda: kernels.label_sums(torch, x, none, scale, labels, old, None, k))
+    few = torch.where(torch.rand(n, device="cuda") < 0.05, old, labels)
+    changed = timed(lambda: kernels.label_sums(torch, x, none, scale, labels, few, None, k))
+    print(f"sums of all rows {ms:.2f} ms, of 5 % {changed:.2f} ms")
 
 
 def _wrong(torch: Any, x: Any, centers: Any, labels: Any) -> int:

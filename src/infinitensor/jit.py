@@ -55,7 +55,7 @@ def options() -> dict[str, Any]:
 class Launch:
     """A kernel, its grid and the arguments that stay the same for equal tiles."""
 
-    __slots__ = ("constants", "grid", "n_warps", "numbers", "run", "source")
+    __slots__ = ("constants", "grid", "how", "numbers", "run", "source")
 
     def __init__(
         self,
@@ -63,10 +63,11 @@ class Launch:
         n_programs: int,
         numbers: Sequence[int],
         n_warps: int = 4,
+        n_stages: int = 0,
         **constants: float,
     ) -> None:
         self.source = source
-        self.n_warps = n_warps
+        self.how = {"num_warps": n_warps, **({"num_stages": n_stages} if n_stages else {})}
         self.grid = (n_programs, 1, 1)
         self.numbers = tuple(numbers)
         self.constants = constants
@@ -79,7 +80,7 @@ class Launch:
             self.run(*pointers, *scalars, *self.numbers, *self.constants.values())
             return
         kernel = load(self.source)
-        how = {**options(), "num_warps": self.n_warps}
+        how = {**options(), **self.how}
         made = kernel[self.grid](*tiles, *scalars, *self.numbers, **self.constants, **how)
         if made is not None:  # the interpreter makes none
             self.run = made[self.grid]

@@ -13,6 +13,8 @@ from infinitensor.jit import Launch, Launches, has_triton
 
 PARTIAL = 1 << 22
 """Numbers of partial sums that programs share out among them, so that few wait for each other."""
+BLOCKS = ((128, 128, 8, 1), (128, 64, 4, 2), (64, 64, 4, 1), (32, 32, 4, 1), (16, 16, 2, 1))
+"""Rows, centres, warps and stages of a program of `near`, the best first."""
 MOSTLY = 0.7
 """The part of all rows from which on all are compared, without a list of them."""
 
@@ -44,9 +46,8 @@ def near(
                 x + row[:, None] * d + j[None, :], mask=there[:, None] & inside[None, :], other=0
             )
             value = value - tl.load(shift + j, mask=inside, other=0)[None, :]
-            less = tl.load(pivot + j, mask=inside, other=0)[None, :]
-            point = (value.to(tl.float64) - less).to(tl.float32)
-            point = tl.where(inside[None, :], point, 0.0)
+            value = value - tl.load(pivot + j, mask=inside, other=0)[None, :]
+            point = tl.where(inside[None, :], value, 0.0).to(tl.float32)
             c = tl.load(
                 turned + j[:, None] * k + column[None, :],
                 mask=inside[:, None] & (column < k)[None, :],
@@ -271,18 +272,21 @@ def _power(n: int, least: int, most: int) -> int:
     return min(max(1 << (max(n, 1) - 1).bit_length(), least), most)
 
 
-def _make_near(picked: bool) -> Launches:
+def _make_near(picked: bool, block: tuple[int, int, int, int]) -> Launches:
+    n_rows, n_centers, n_warps, n_stages = block
+
     def make(shape: tuple[int, ...], tiles: Any) -> Launch:
         n, d, k = shape
         return Launch(
             _NEAR,
-            -(-n // 128),
+            -(-n // n_rows),
             shape,
-            n_warps=8,
+            n_warps,
+            n_stages,
             PICKED=int(picked),
-            ROWS=128,
+            ROWS=n_rows,
             PART=_power(d, 16, 64),
-            CENTERS=_power(k, 16, 128),
+            CENTERS=_power(k, 16, n_centers),
         )
 
     return Launches(make)
@@ -322,7 +326,8 @@ def _make_closer(known: bool) -> Launches:
     return Launches(make)
 
 
-_near = {picked: _make_near(picked) for picked in (False, True)}
+_near: dict[Any, Launches] = {}
+_too_large: set[Any] = set()
 _sure = Launches(_make_sure)
 _stay = Launches(_make_stay)
 _sums = {weighed: _make_sums(_SUMS, weighed) for weighed in (False, True)}
@@ -339,10 +344,10 @@ def nearest(torch: Any, x: Any, shift: Any, centers: Any, rows: Any, out: Any, b
     """Labels and bounds of rows (all of them if `rows` is None) into `out` and `bounds`."""
     (n, d), k = x.shape, centers.shape[0]
     wide = centers.double()
-    pivot = wide.mean(0)
-    about = wide - pivot
+    pivot = wide.mean(0).to(x.dtype)  # a difference to it is rounded once, as a cast is
+    about = wide - pivot.double()
     norms = (about * about).sum(1)
-    sizes = torch.stack([norms.max().sqrt(), pivot.norm()])
+    sizes = torch.stack([norms.max().sqrt(), pivot.double().norm()])
     turned = about.float().t().contiguous()
     unsure = torch.zeros(n, dtype=torch.int8, device=x.device)
     picked = rows is not None
@@ -350,11 +355,31 @@ def nearest(torch: Any, x: Any, shift: Any, centers: Any, rows: Any, out: Any, b
     numbers = (len(rows) if picked else n, d, k)
     tiles = (x, shift, pivot, turned, norms.float(), sizes, which, out, bounds, unsure)
     if numbers[0]:
-        _near[picked].get(numbers, tiles)(tiles)
+        _launch_near(picked, numbers, tiles)
     doubtful = unsure.nonzero()[:, 0]
     if len(doubtful):
         exact = (x, shift, wide.t().contiguous(), doubtful, out, bounds)
         _sure.get((len(doubtful), d, k), exact)(exact)
+
+
+def _launch_near(picked: bool, numbers: tuple[int, int, int], tiles: Any) -> None:
+    """With the first blocks that the GPU has room for; those it has not are not tried again."""
+    from triton.runtime.errors import OutOfResources
+
+    for block in BLOCKS:
+        key = (picked, block)
+        tried = (key, tiles[0].dtype, _power(numbers[1], 16, 64), _power(numbers[2], 16, block[1]))
+        if tried in _too_large:
+            continue
+        if key not in _near:
+            _near[key] = _make_near(picked, block)
+        try:
+            _near[key].get(numbers, tiles)(tiles)
+        except OutOfResources:
+            _too_large.add(tried)
+        else:
+            return
+    raise RuntimeError(f"no block of {BLOCKS} fits this GPU")
 
 
 def nearest_moved(
