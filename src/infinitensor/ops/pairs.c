@@ -58,9 +58,73 @@ static void halve(const double *x, int64_t d, int64_t *order, int64_t n, double 
     }
 }
 
-/* `order` comes as 0, 1, ...; leaves are LEAF points of it, split along the widest feature. Finite values only. */
-int64_t kd_order(const double *x, int64_t n, int64_t d, int64_t *order, double *spare) {
-    halve(x, d, order, n, spare, spare + d);
+INLINE double apart(const double *a, const double *b, int64_t d) {
+    double sum = 0;
+    for (int64_t f = 0; f < d; f++) {
+        double gap = a[f] - b[f];
+        sum += gap * gap;
+    }
+    return sum;
+}
+
+/* Puts points into groups by the nearest of some of them. Returns how many come before the last group: that is of points
+   far from their own, and of what does not fill a leaf. `starts` gets where each group starts. */
+static int64_t group(const double *x, int64_t n, int64_t d, int64_t *order, int64_t n_pivots, int64_t *starts,
+                     int64_t *which, double *far) {
+    int64_t *count = starts + n_pivots + 1;
+    memset(count, 0, sizeof(int64_t) * (size_t)(n_pivots + 1));
+    for (int64_t i = 0; i < n; i++) {
+        far[i] = INFINITY;
+        which[i] = 0;
+        for (int64_t p = 0; p < n_pivots; p++) {
+            double gap = apart(x + i * d, x + p * (n / n_pivots) * d, d);
+            if (gap < far[i]) far[i] = gap, which[i] = p;
+        }
+        count[which[i]]++;
+    }
+    starts[0] = 0;
+    for (int64_t p = 0; p < n_pivots; p++) starts[p + 1] = starts[p] + count[p], count[p] = starts[p];
+    for (int64_t i = 0; i < n; i++) order[count[which[i]]++] = i;
+    int64_t kept = 0, left = 0;
+    for (int64_t p = 0; p < n_pivots; p++) {
+        int64_t size = starts[p + 1] - starts[p], *mine = order + starts[p];
+        if (size > 1) part_by(far, 1, 0, mine, size, size / 2);
+        double border = size ? 4 * far[mine[size / 2]] : 0; /* twice as far as half of them */
+        int64_t near = 0, first = kept;
+        for (int64_t i = 0; i < size; i++) near += far[mine[i]] <= border;
+        near = near / LEAF * LEAF;
+        if (near && near < size) part_by(far, 1, 0, mine, size, near - 1);
+        for (int64_t i = near; i < size; i++) which[left++] = mine[i];
+        memmove(order + kept, mine, sizeof(int64_t) * (size_t)near);
+        kept += near;
+        starts[p] = first;
+    }
+    memcpy(order + kept, which, sizeof(int64_t) * (size_t)left);
+    starts[n_pivots] = kept;
+    return kept;
+}
+
+/* An order of rows; leaves are LEAF points of it. Leaves are split along the widest feature. With many features one far
+   point makes the box of its leaf useless: points are put into groups before, and far ones into leaves of their own.
+   Finite values only. -1 without memory. */
+int64_t kd_order(const double *x, int64_t n, int64_t d, int64_t n_pivots, int64_t *order) {
+    double *lo = malloc(sizeof(double) * (size_t)(2 * d + n + 2));
+    int64_t *room = malloc(sizeof(int64_t) * (size_t)(n + 2 * n_pivots + 4));
+    if (!lo || !room) {
+        free(lo);
+        free(room);
+        return -1;
+    }
+    for (int64_t i = 0; i < n; i++) order[i] = i;
+    if (n_pivots < 2) halve(x, d, order, n, lo, lo + d);
+    else {
+        int64_t *starts = room + n;
+        int64_t kept = group(x, n, d, order, n_pivots, starts, room, lo + 2 * d);
+        for (int64_t p = 0; p < n_pivots; p++) halve(x, d, order + starts[p], starts[p + 1] - starts[p], lo, lo + d);
+        halve(x, d, order + kept, n - kept, lo, lo + d);
+    }
+    free(lo);
+    free(room);
     return 0;
 }
 
@@ -204,15 +268,6 @@ INLINE int idle(const int mode, Search *s, int64_t i, int64_t j) {
     return 0;
 }
 
-INLINE double apart(const double *a, const double *b, int64_t d) {
-    double sum = 0;
-    for (int64_t f = 0; f < d; f++) {
-        double gap = a[f] - b[f];
-        sum += gap * gap;
-    }
-    return sum;
-}
-
 /* --- boxes ----------------------------------------------------------------------------------- */
 
 static void boxes(const double *x, int64_t n, int64_t d, int64_t step, double *lo, double *hi) {
@@ -290,27 +345,59 @@ INLINE double centred(const double *row, int64_t d, const double *centre, double
     return sum / 2;
 }
 
-typedef float Lanes __attribute__((vector_size(64)));
-#define WIDE 16
+/* Sums of a few vectors stay in registers. Wider ones than the machine has would not. */
+#if defined(__AVX512F__)
+#define VECTOR 64
+#define COLUMNS 32
+#elif defined(__AVX__)
+#define VECTOR 32
+#define COLUMNS 16
+#else
+#define VECTOR 16
+#define COLUMNS 16
+#endif
+typedef float Singles __attribute__((vector_size(VECTOR)));
+#define N_SINGLES (COLUMNS * 4 / VECTOR)
 
 /* Products of four rows with a leaf of columns. Fused or not, in any order: the bound allows for both. */
-__attribute__((noinline, optimize("fp-contract=fast"))) static void products(const float *const rows[4],
-                                                                             const float *columns, int64_t d,
-                                                                             float out[4][LEAF]) {
-    for (int64_t c = 0; c < LEAF; c += WIDE) {
-        Lanes a = {0}, b = {0}, e = {0}, g = {0};
+__attribute__((noinline, optimize("O3", "fp-contract=fast"))) static void products(const float *const rows[4],
+                                                                                   const float *columns, int64_t d,
+                                                                                   float out[4][LEAF]) {
+    const float *p = rows[0], *q = rows[1], *r = rows[2], *s = rows[3];
+    for (int64_t c = 0; c < LEAF; c += COLUMNS) {
+        Singles sums[4][N_SINGLES] = {{{0}}};
         for (int64_t f = 0; f < d; f++) {
-            Lanes y;
-            memcpy(&y, columns + f * LEAF + c, sizeof y);
-            a += y * rows[0][f];
-            b += y * rows[1][f];
-            e += y * rows[2][f];
-            g += y * rows[3][f];
+            float a = p[f], b = q[f], e = r[f], g = s[f];
+            _Pragma("GCC unroll 8") for (int k = 0; k < N_SINGLES; k++) {
+                Singles y;
+                memcpy(&y, columns + f * LEAF + c + k * (VECTOR / 4), sizeof y);
+                sums[0][k] += y * a;
+                sums[1][k] += y * b;
+                sums[2][k] += y * e;
+                sums[3][k] += y * g;
+            }
         }
-        memcpy(out[0] + c, &a, sizeof a);
-        memcpy(out[1] + c, &b, sizeof b);
-        memcpy(out[2] + c, &e, sizeof e);
-        memcpy(out[3] + c, &g, sizeof g);
+        for (int i = 0; i < 4; i++) memcpy(out[i] + c, sums[i], sizeof sums[i]);
+    }
+}
+
+typedef double Doubles __attribute__((vector_size(VECTOR)));
+#define N_DOUBLES (COLUMNS * 4 / VECTOR)
+
+/* Squared distances of a row to a leaf of columns, added feature by feature. */
+static void squares(const double *row, const double *columns, int64_t d, double out[LEAF]) {
+    for (int64_t c = 0; c < LEAF; c += COLUMNS / 2) {
+        Doubles sums[N_DOUBLES] = {{0}};
+        for (int64_t f = 0; f < d; f++) {
+            double v = row[f];
+            _Pragma("GCC unroll 8") for (int k = 0; k < N_DOUBLES; k++) {
+                Doubles y;
+                memcpy(&y, columns + f * LEAF + c + k * (VECTOR / 8), sizeof y);
+                y = v - y;
+                sums[k] += y * y;
+            }
+        }
+        memcpy(out + c, sums, sizeof sums);
     }
 }
 
@@ -320,15 +407,7 @@ INLINE void exact_row(const int mode, Search *s, const Leaves *l, int64_t i, int
     const double *block = l->columns + leaf * LEAF * d, *row = s->x + i * d;
     double bound = reach(mode, s, i), sum[LEAF];
     if (bound < 0 || box_gap(row, row, l->lo + leaf * d, l->hi + leaf * d, d) > bound) return;
-    for (int64_t c = 0; c < LEAF; c++) sum[c] = 0;
-    for (int64_t f = 0; f < d; f++) {
-        double v = row[f];
-        const double *column = block + f * LEAF;
-        for (int64_t c = 0; c < LEAF; c++) {
-            double gap = v - column[c];
-            sum[c] += gap * gap;
-        }
-    }
+    squares(row, block, d, sum);
     if (mode == COUNT && !s->weight) {
         int64_t within = 0;
         for (int64_t c = 0; c < LEAF; c++) within += sum[c] <= bound; /* padding is NaN */

@@ -18,7 +18,7 @@ from infinitensor.ir.op import AxisForm, Call, Combine, Spec
 from infinitensor.ops import pairwords
 from infinitensor.ops.gather import gather_form, is_empty
 from infinitensor.ops.loops import loop
-from infinitensor.ops.pairtiles import Search, compiled, rows64, scratch_of
+from infinitensor.ops.pairtiles import FEW_FEATURES, Search, compiled, rows64, scratch_of
 from infinitensor.ops.registry import op
 from infinitensor.ops.sparse import Rows
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 Array = Any
 
+PIVOTS = 64
+"""Points around which others are put together, where there are many features."""
 NO_LABEL = np.iinfo(np.int64).max
 """What stands for no label, above all of them."""
 NO_END = 2**62
@@ -46,7 +48,10 @@ def neighbour_order(x: Array) -> Array:
     by_halves = loop("pairs", "kd_order")
     if by_halves is not None and x.size and np.isfinite(x).all():
         x = rows64(x)
-        by_halves(x, len(x), x.shape[1], order, np.empty(2 * x.shape[1]))
+        n, d = x.shape
+        n_pivots = min(n // 256, PIVOTS) if d > FEW_FEATURES else 0
+        if by_halves(x, n, d, n_pivots, order) < 0:
+            raise MemoryError(f"no memory for the order of {n} points")
     return order
 
 

@@ -10,6 +10,34 @@
 
 #define LEAF 32
 
+#if defined(__AVX512F__)
+#define VECTOR 64
+#elif defined(__AVX__)
+#define VECTOR 32
+#else
+#define VECTOR 16
+#endif
+/* Vectors of the machine's own width, and 4 of them at a time, stay in registers. */
+typedef double Doubles __attribute__((vector_size(VECTOR)));
+#define N_DOUBLES 4
+
+/* Squared distances of a row to a leaf of columns, added feature by feature. */
+static void squares(const double *row, const double *columns, int64_t d, double out[LEAF]) {
+    for (int64_t c = 0; c < LEAF; c += N_DOUBLES * VECTOR / 8) {
+        Doubles sums[N_DOUBLES] = {{0}};
+        for (int64_t f = 0; f < d; f++) {
+            double v = row[f];
+            _Pragma("GCC unroll 4") for (int k = 0; k < N_DOUBLES; k++) {
+                Doubles y;
+                memcpy(&y, columns + f * LEAF + c + k * (VECTOR / 8), sizeof y);
+                y = v - y;
+                sums[k] += y * y;
+            }
+        }
+        memcpy(out + c, sums, sizeof sums);
+    }
+}
+
 typedef struct {
     double *columns; /* leaf after leaf: feature by feature, LEAF points side by side; NaN: in the tree, or no point */
     double *lo, *hi;
@@ -97,15 +125,7 @@ int64_t prim(const double *x, int64_t n, int64_t d, const double *core, const in
             }
             if (!(gap < square_of(t->most[leaf], alpha))) continue;
             double sum[LEAF];
-            for (int64_t c = 0; c < LEAF; c++) sum[c] = 0;
-            const double *block = t->columns + leaf * LEAF * d;
-            for (int64_t f = 0; f < d; f++) {
-                double v = row[f];
-                for (int64_t c = 0; c < LEAF; c++) {
-                    double out = v - block[f * LEAF + c];
-                    sum[c] += out * out;
-                }
-            }
+            squares(row, t->columns + leaf * LEAF * d, d, sum);
             const double *limit = t->limit + leaf * LEAF;
             int32_t any = 0, changed = 0;
             for (int64_t c = 0; c < LEAF; c++) any |= sum[c] < limit[c];
