@@ -26,9 +26,11 @@ hooks: dict[str, list[Callable[..., Any]]] = {}
 
 
 class Lane(threading.local):
-    """What a thread is doing: `in_task` while it runs a kernel, `check` to ask whether to go on."""
+    """What a thread is doing: `in_task` while it runs a kernel, `check` to ask whether to go on;
+    `is_worker`: it is one of ours, several of which run kernels at a time."""
 
     in_task = False
+    is_worker = False
     check: Callable[[], None] | None = None
 
 

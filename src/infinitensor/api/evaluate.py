@@ -26,7 +26,8 @@ from infinitensor.ir.graph import Node as GraphNode
 from infinitensor.ir.layout import DISK, Layout
 from infinitensor.ir.op import Spec, n_points
 from infinitensor.ir.region import box_shape
-from infinitensor.partition import canonical_layout
+from infinitensor.ops.loading import begin_loading
+from infinitensor.partition import canonical_layout, streamed_cuts
 from infinitensor.pipeline import Prepared, has_tiers, prepare
 from infinitensor.runtime import Run, TileTable, tables_with_reads
 
@@ -353,6 +354,9 @@ class Bound:
     def _planned(self) -> Prepared:
         """A new plan: all of it in memory, if need be in place of other tensors; or in parts."""
         graph, mesh = self.graph(), self.session.engine.mesh_now()
+        multiplies = any(node.op.kind == "contraction" for node in self.nodes)
+        if mesh.kind == "cpu" and multiplies and any(map(_lies_below, self.leaves)):
+            begin_loading()
         try:
             return prepare(graph, mesh, config.tile_elements, self.budgets(), evicts=False)
         except MemoryBudgetError as misfit:
@@ -440,9 +444,10 @@ def stored_table(session: Session, version: Version) -> TileTable:
     table = version.table
     if table is not None:
         if table.is_one_file and kind == "cpu":
-            layout = canonical_layout(version.shape, session.engine.mesh, config.tile_elements)
-            if layout.n_tiles > 1:
-                table = version.table = table.with_read(layout.cuts, {})
+            mesh, itemsize = session.engine.mesh, version.dtype.itemsize
+            cuts = streamed_cuts(version.shape, itemsize, mesh, config.tile_elements)
+            if any(len(borders) > 2 for borders in cuts):
+                table = version.table = table.with_read(cuts, {})
         return table
     assert version.host is not None
     at_home = version.host.size <= FEW_ON_HOST  # or it would be copied at every use

@@ -402,7 +402,12 @@ class _Walk:
             self.now[tile] = tile
             return
         slot = self.in_place(family, i, task, tile) if family.in_place else -1
-        self.slots[tile] = slot if slot >= 0 else self.take(device, self.tile_bytes[tile], task, at)
+        if slot < 0:
+            # what is read goes ahead of what is computed as far as there is memory
+            is_ahead = self.mesh.kind == "cpu" and tile in self.from_below
+            rests = len(self.order) if is_ahead else self.recent
+            slot = self.take(device, self.tile_bytes[tile], task, at, rests)
+        self.slots[tile] = slot
         self.now[tile] = tile
         self.is_here[device][tile] = True
 
@@ -468,10 +473,10 @@ class _Walk:
 
     # room
 
-    def take(self, device: int, n_bytes: int, task: int, at: int) -> int:
+    def take(self, device: int, n_bytes: int, task: int, at: int, rests: int = 0) -> int:
         """A slot: one that has rested, a new one, one that has not, or what others give way to."""
         resting = self.free.get((device, n_bytes))
-        if resting and resting[0].at < at - self.recent:
+        if resting and resting[0].at < at - (rests or self.recent):
             return self.again_slot(resting, task)
         if self.used[device] + n_bytes > self.limit[device]:
             while True:

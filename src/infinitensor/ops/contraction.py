@@ -10,6 +10,7 @@ import numpy as np
 
 from infinitensor.dtypes import from_numpy, result_type
 from infinitensor.ir.op import AxisForm, Call, Spec
+from infinitensor.ops.loading import loaded
 from infinitensor.ops.reduction import SUM, to_dtype, wide
 from infinitensor.ops.registry import op, program
 
@@ -80,8 +81,7 @@ def product(xp: Any, x: Any, y: Any, out: Any) -> None:
     if xp is not np:
         _torch_product(xp, x, y, out)
     elif x.dtype.kind in "fc" and out.size * x.shape[-1] > SMALL_PRODUCT:
-        import torch
-
+        torch = loaded()
         if x.ndim == 2 and x.dtype == out.dtype and _is_turned(x, y):
             _gram(torch, torch_view(x), torch_view(out))
         else:

@@ -131,6 +131,25 @@ def canonical_layout(shape: tuple[int, ...], mesh: Mesh, tile_elements: int) -> 
     return Layout(cuts, tuple(blocks(n_tiles, mesh.n_devices).tolist()))
 
 
+STREAMED_TILES = 2048
+"""Tiles of a file from which they are made larger: planning takes time for each."""
+MOST_STREAMED = 8
+"""How much larger they may be than others."""
+SHARE_OF_MEMORY = 64
+"""The part of a memory that one of them may take: several are there at a time, with what is made of
+them."""
+
+
+def streamed_cuts(shape: tuple[int, ...], itemsize: int, mesh: Mesh, tile_elements: int) -> Cuts:
+    """The tiles of a file: canonical ones, larger where there would be very many."""
+    usual = mesh.devices[0].tile_elements
+    if not tile_elements:
+        room = max(mesh.devices[0].memory_bytes // (SHARE_OF_MEMORY * itemsize), 1)
+        wanted = min(prod(shape) // STREAMED_TILES, MOST_STREAMED * usual, room)
+        tile_elements = floor_power(wanted) if wanted > usual else 0
+    return canonical_layout(shape, mesh, tile_elements).cuts
+
+
 def blocks(n: int, n_devices: int) -> np.ndarray:
     """Device of each of n pieces: contiguous blocks, as even as can be."""
     return (np.arange(n, dtype=np.int64) * n_devices // max(n, 1)).astype(np.int16)
@@ -216,6 +235,8 @@ def plan_group(
     is_streamed = bool(by_size) and is_below(lies[by_size[0]])
     if (op.kind == "reduction" or op.grain is not None) and not tile_elements and not is_streamed:
         bound = _reduced_bound(space, bound, mesh, n_points * grain)
+    if is_streamed and not tile_elements:
+        bound = max(bound, prod(int(max(np.diff(cut))) for cut in lies[by_size[0]].cuts))
     bound = max(bound // grain, 1)
     if space.last.op.kind == "contraction":
         cuts = cut_contraction(space, by_size, lies, bound, mesh, tile_elements)

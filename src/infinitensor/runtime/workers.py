@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.events import lane
+from infinitensor.ops.loading import n_user_threads
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -56,6 +59,8 @@ class Workers:
                 self._wake.wait(0.1)
                 tick()
             self._jobs = []
+        if torch is None and n_user_threads and not self._is_calm:  # it was loaded meanwhile
+            torch, n_user = loaded_torch(), n_user_threads[0]
         if torch is not None and n_user is not None:
             # workers set their own intra-op threads to one; new threads of the user's get the
             # user's number again
@@ -81,6 +86,7 @@ class Workers:
 
     def _loop(self, number: int, seen: int) -> None:
         is_calm = False
+        lane.is_worker = True
         with np.errstate(all="ignore"):
             while True:
                 with self._wake:

@@ -1,0 +1,57 @@
+"""torch, which takes seconds to import, loaded by a thread while files are read.
+
+A Ctrl-C within its import aborts a process; it comes to the main thread, so in this one none does.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+from infinitensor.events import lane
+
+_loading: list[threading.Thread] = []
+n_user_threads: list[int] = []
+"""The threads of each op, as torch found them: before our workers take one each."""
+
+
+def begin_loading() -> None:
+    """Start to import torch, unless that was done."""
+    if "torch" not in sys.modules and not _loading:
+        _loading.append(threading.Thread(target=_load, name="infinitensor-torch"))
+        _loading[0].start()
+
+
+def is_loading() -> bool:
+    """Whether somebody else sees to it that torch is there."""
+    return bool(_loading) and _loading[0].is_alive()
+
+
+def _load() -> None:
+    try:
+        import torch
+
+        n_user_threads.append(torch.get_num_threads())
+    except Exception:  # whoever needs it gets the error, where he needs it
+        sys.modules.pop("torch", None)
+
+
+class _Calm(threading.local):
+    is_set = False
+
+
+_calm = _Calm()
+
+
+def loaded() -> Any:
+    """torch, once it is there."""
+    if _loading:
+        _loading[0].join()
+    import torch
+
+    if _loading and lane.is_worker and not _calm.is_set:
+        torch.get_num_threads()  # torch sets a thread up at its first question
+        torch.set_num_threads(1)
+        _calm.is_set = True
+    return torch

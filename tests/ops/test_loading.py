@@ -1,0 +1,39 @@
+"""torch is imported while files are read, by a thread of ours, and is then as the user finds it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROGRAM = """
+import sys, threading
+import numpy as np
+import infinitensor as it
+
+with it.init("cpu", memory="8MiB", disk="64MiB"):
+    x = it.open(sys.argv[1])
+    found = (x.T @ x).numpy()
+    assert "torch" in sys.modules
+    from infinitensor.ops import loading
+    assert loading._loading, "it was imported by the main thread"
+    assert not loading.is_loading()
+    import torch
+    assert torch.get_num_threads() == loading.n_user_threads[0], "our workers' number is left"
+    values = np.load(sys.argv[1])
+    np.testing.assert_allclose(found, values.T @ values, rtol=1e-4)
+"""
+
+
+def test_a_product_over_a_file_loads_torch_beside_the_reads(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.random.default_rng(0).random((100_000, 32), dtype=np.float32))
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
