@@ -94,8 +94,8 @@ STATS = {
     "evaluations": "Evaluations that ran a plan.",
     "tiles_rebuilt": "Lost tiles that were made again.",
     "small_calls": "Calls on few elements that ran at once, on host values.",
-    "smaller_blocks": "Blocks of sorts, scans and factorisations that were made smaller because memory "
-    "is little: last bits of library kernels may differ.",
+    "smaller_blocks": "Blocks of sorts, scans and factorisations that were made smaller because "
+    "memory is little: last bits of library kernels may differ.",
     "bytes_loaded": "Bytes that came to a device from a lower tier: spilled tiles, and what is "
     "read of opened files.",
     "bytes_evicted": "Bytes that left a device for a lower tier; what can be read or made again "

@@ -34,6 +34,9 @@ class Config:
     """Bytes that waiting calls hold or will make, which start one too."""
     fixed_order: bool = False
     """Whether lanes keep to the order of the program, for comparison: slower, never faster."""
+    lazy_results: bool = False
+    """Estimators and scores return results as long as their points as tensors that wait, which read
+    the points when they are computed; else as NumPy arrays. What is fitted stays NumPy's."""
     plan_cache: int = 256
     """Plans kept, least recently used dropped first."""
 

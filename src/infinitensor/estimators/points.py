@@ -76,6 +76,17 @@ def borrow(values: np.ndarray) -> it.Tensor:
     return it.asarray(np.ascontiguousarray(values), copy=False)
 
 
+def opened(X: Any) -> Any:
+    """A tensor for what is not on the host (a file, an array on a GPU); the rest as it is."""
+    tensor = _elsewhere(X)
+    return X if tensor is None else tensor
+
+
+def returned(tensor: it.Tensor) -> Any:
+    """A result as long as the points: a NumPy array, or lazy where `config.lazy_results` asks."""
+    return tensor if it.config.lazy_results else tensor.numpy()
+
+
 def on_host(value: Any, *, may_be_path: bool = False) -> Any:
     """What scikit-learn's code can read: a tensor, a file or an array on a GPU as a host array.
 

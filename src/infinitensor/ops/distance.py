@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.dtypes import float32, float64, int64, to_torch
-from infinitensor.ir.op import AxisForm, Call, Combine, Spec
+from infinitensor.ir.op import AxisForm, Call, Spec
 from infinitensor.ops.contraction import product
 from infinitensor.ops.loops import loop
 from infinitensor.ops.reduction import SUM
@@ -21,14 +21,12 @@ from infinitensor.ops.registry import op
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from infinitensor.ir.op import At
-
     Array = Any
 
 AT_ONCE = 1 << 16
 """Elements of the temporary arrays that plain kernels make."""
-COLUMNS = 512
-"""Columns whose distances are made together where they are only summed up."""
+COLUMNS, ROWS = 512, 512
+"""How many distances are made together where they are only summed up or compared."""
 
 ALIASES = {"l1": "cityblock", "manhattan": "cityblock", "l2": "euclidean", "matching": "hamming"}
 BOOLEAN = (
@@ -47,6 +45,8 @@ LOOPS = (
     "sqeuclidean", "direct", "cityblock", "chebyshev", "minkowski", "seuclidean", "canberra",
     "braycurtis", "braycurtis_tree", "hamming",
 )  # fmt: skip
+FEW_ARRAYS = ("euclidean", "cosine", *LOOPS)
+"""Metrics that make few arrays as large as the distances on the way."""
 METRICS = (*BY_PRODUCTS, *LOOPS, "correlation", "mahalanobis", "haversine", *BOOLEAN)
 """Every metric of `tile`; "direct" is euclidean as scikit-learn's trees have it, "braycurtis_tree"
 theirs too: over |x| + |y|, where SciPy has |x + y|."""
@@ -299,176 +299,190 @@ def _sets(xp: Any, x: Array, y: Array, metric: str, w: Array) -> Array:
 
 
 # --- ops --------------------------------------------------------------------------------------
+#
+# Rows of x are cut, rows of y are not: who has many of these takes them some at a time.
+
+
+def _grain(*, grain: int, **params: Any) -> int:
+    return grain
 
 
 def _scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     """Of `tile`: wide and packed rows, and a few arrays as large as the distances."""
     (n, d), m = ins[0].shape, ins[1].shape[0]
-    rows = 64 * (n + m + 16) * (d + 2) + (0 if len(ins) < 3 else 32 * ins[-1].n_elements)
-    return rows + 8 * (8 * n * m + 6 * max(AT_ONCE, m * d)) + 4096
+    rows = 64 * (n + m + 16) * (d + 2) + 32 * sum(spec.n_elements for spec in ins[2:])
+    n_arrays = 3 if params["metric"] in FEW_ARRAYS else 10
+    return rows + 8 * (n_arrays * n * m + 6 * max(AT_ONCE, m * d)) + 4096
 
 
-def _same(at: At, axis: int = 0) -> Iterator[tuple[int, int]]:
-    """(row, column) of a tile of each point with itself."""
-    (lo, hi), (start, stop) = at.inputs[0][0], at.inputs[1][0]  # type: ignore[index]
-    return ((i - lo, i - start) for i in range(max(lo, start), min(hi, stop)))
+def _some_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    """Of `tile` for a few columns at a time, and rows of y in another order."""
+    few, some = (
+        Spec((min(spec.shape[0], most), spec.shape[1]), spec.dtype)
+        for spec, most in zip(ins, (ROWS, COLUMNS), strict=False)
+    )
+    moved = ins[1].n_bytes + 64 * ins[1].shape[0] + 128 * ins[0].shape[0]
+    return _scratch((few, some, *ins[2:]), outs, params) + moved + 2 * outs[0].n_bytes
+
+
+def _call(
+    name: str, x: Spec, y: Spec, others: Sequence[Spec | None], outs: Any, **params: Any
+) -> Call:
+    """Labels: 0 rows of x, 1 rows of y, 2 coordinates, 3 coordinates too, then what outputs have.
+
+    `others` are operands with a number for each row of x (`own`) or of y (`codes`), and `extra`.
+    """
+    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
+        raise ValueError(f"{name}: points of shape {x.shape} and {y.shape} have no distances")
+    if params["metric"] not in METRICS:
+        raise ValueError(f"{name}: {params['metric']!r} is none of {', '.join(METRICS)}")
+    (n, d), m = x.shape, y.shape[0]
+    places: dict[int, tuple[int, ...]] = {0: (0,), 1: (1,), 2: (2, 3)}
+    inputs = [places[k][: spec.ndim] for k, spec in enumerate(others) if spec is not None]
+    sizes = (n, m, d, d, *(size for _, tail in outs for size in tail))
+    outputs, at = [], 4
+    for _, tail in outs:
+        outputs.append((0, *range(at, at + len(tail))))
+        at += len(tail)
+    uncut = frozenset(range(1, len(sizes)))
+    form = AxisForm(sizes, ((0, 2), (1, 2), *inputs), tuple(outputs), uncut)
+    widest = max(d, 1, *(size for _, tail in outs for size in tail))
+    params["grain"] = min(max(m * d // 4096, 1), max((1 << 10) // widest, 1))
+    specs = tuple(Spec((n, *tail), dtype) for dtype, tail in outs)
+    return Call(form, specs, tuple(params.items()))
 
 
 def _distances_kernel(
     xp: Any,
     x: Array,
     y: Array,
+    own: Array,
     *extra: Array,
     out: Array,
-    at: At,
     metric: str,
     p: float,
     role: str,
-    same: bool,
+    grain: int,
 ) -> None:
     out[...] = tile(xp, x, y, metric, p=p, extra=extra[0] if extra else None, role=role)
-    if same:
-        for i, j in _same(at):
-            out[i, j] = 0
+    _zero(xp, out, own)
 
 
-def _form(x: Spec, y: Spec, extra: Spec | None, *sizes: int, **named: Any) -> AxisForm:
-    """Labels: 0 rows of x, 1 rows of y, 2 coordinates, 3 and 4 coordinates of `extra`, `sizes`."""
-    (n, d), m = x.shape, y.shape[0]
-    inputs: list[tuple[int, ...]] = [(0, 2), (1, 2), *named.pop("inputs", ())]
-    if extra is not None:
-        inputs.append((3, 4)[: extra.ndim])
-    every = (n, m, d, d, d, *sizes)
-    return AxisForm(every, tuple(inputs), named["outputs"], frozenset(range(2, len(every))))
-
-
-def _checked(name: str, x: Spec, y: Spec, metric: str) -> None:
-    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
-        raise ValueError(f"{name}: points of shape {x.shape} and {y.shape} have no distances")
-    if metric not in METRICS:
-        raise ValueError(f"{name}: {metric!r} is none of {', '.join(METRICS)}")
+def _zero(xp: Any, far: Array, own: Array) -> None:
+    """A point is no distance from itself: row i is column own[i], if that is there."""
+    found = xp.nonzero((own >= 0) & (own < far.shape[1]))
+    rows = found[0] if xp is np else found[:, 0]
+    far[rows, own[rows]] = 0
 
 
 def _cases(rng: np.random.Generator) -> list[Any]:
     x, y = rng.standard_normal((13, 5)), rng.standard_normal((9, 5))
     weights, square = rng.uniform(0.5, 2, 5), rng.standard_normal((5, 5))
+    none, own = np.full(13, -1), np.arange(13) - 2
     plain = [m for m in METRICS if m not in ("seuclidean", "mahalanobis", "haversine")]
-    found: list[Any] = [((x, y), {"metric": metric}) for metric in plain]
-    found += [((x[:, :2].copy(), y[:, :2].copy()), {"metric": "haversine"})]
-    found += [((x, y, weights), {"metric": "seuclidean", "role": "V"})]
-    found += [((x, y, square @ square.T), {"metric": "mahalanobis", "role": "VI"})]
-    found += [((x, y, weights), {"metric": m, "role": "w"}) for m in ("minkowski", "cityblock")]
-    found += [((x.astype("f4"), y.astype("f4")), {"metric": m}) for m in ("euclidean", "cosine")]
-    found += [((x, x.copy()), {"metric": "euclidean", "same": True})]
-    found += [((x > 0, y > 0), {"metric": metric}) for metric in BOOLEAN]
-    found += [((x, y), {"metric": "minkowski", "p": 3.0})]
+    found: list[Any] = [((x, y, none), {"metric": metric}) for metric in plain]
+    found += [((x[:, :2].copy(), y[:, :2].copy(), none), {"metric": "haversine"})]
+    found += [((x, y, none, weights), {"metric": "seuclidean", "role": "V"})]
+    found += [((x, y, own, square @ square.T), {"metric": "mahalanobis", "role": "VI"})]
+    found += [
+        ((x, y, own, weights), {"metric": m, "role": "w"}) for m in ("minkowski", "cityblock")
+    ]
+    found += [
+        ((x.astype("f4"), y.astype("f4"), own), {"metric": m}) for m in ("euclidean", "cosine")
+    ]
+    found += [((x, y, own), {"metric": m}) for m in ("euclidean", "canberra")]
+    found += [((x > 0, y > 0, none), {"metric": metric}) for metric in BOOLEAN]
+    found += [((x, y, none), {"metric": "minkowski", "p": 3.0})]
     return found
 
 
 def _oracle(
-    x: Any, y: Any, extra: Any = None, *, metric: str, p: float = 2.0, role: str = "", same: Any = 0
+    x: Any, y: Any, own: Any, extra: Any = None, *, metric: str, p: float = 2.0, role: str = ""
 ) -> Any:
     """Row by row, without the loops in C."""
     x, y = np.asarray(x), np.asarray(y)
-    dtype = metric_dtype(metric, x.dtype, y.dtype)
     if metric in _SUMS:
         found = _summed(np, x, y, metric, p, extra)
     else:
         found = tile(np, x, y, metric, p=p, extra=extra, role=role)
-    if same:
-        np.fill_diagonal(found, 0)
-    return found.astype(dtype)
+    _zero(np, found, own)
+    return found
 
 
 @op(
     "_distances",
     "mapped",
-    "x y extra",
+    "x y own extra",
     kernel=_distances_kernel,
-    located=True,
+    grain=_grain,
     scratch_bytes=_scratch,
     cost=3.0,
     cases=_cases,
     oracle=_oracle,
 )
 def _distances(
-    x: Spec,
-    y: Spec,
-    extra: Spec | None = None,
-    *,
-    metric: str,
-    p: float = 2.0,
+    x: Spec, y: Spec, own: Spec, extra: Spec | None = None, *, metric: str, p: float = 2.0,
     role: str = "",
-    same: bool = False,
-) -> Call:
-    """The distance of every row of x to every row of y; `same`: they are the same points."""
-    _checked("_distances", x, y, metric)
-    out = Spec((x.shape[0], y.shape[0]), metric_dtype(metric, x.dtype, y.dtype))
-    params = (("metric", metric), ("p", float(p)), ("role", role), ("same", same))
-    return Call(_form(x, y, extra, outputs=((0, 1),)), (out,), params)
+) -> Call:  # fmt: skip
+    """The distance of every row of x to every row of y; row i is row own[i] of y (-1: none)."""
+    dtype = metric_dtype(metric, x.dtype, y.dtype)
+    outs = ((dtype, (y.shape[0],)),)
+    params = {"metric": metric, "p": float(p), "role": role}
+    return _call("_distances", x, y, (own, None, extra), outs, **params)
 
 
 # --- the nearest ------------------------------------------------------------------------------
 
 
 def _nearest_kernel(
-    xp: Any, x: Array, y: Array, *extra: Array, axes: Any, at: At, metric: str, p: float, role: str
-) -> tuple[Array, Array]:
-    value = _made(xp, (x.shape[0],), x)
-    where = _made(xp, (x.shape[0],), x, xp.int64)
-    value[...], where[...] = np.inf, -1
-    start = at.inputs[1][0][0]  # type: ignore[index]
+    xp: Any,
+    x: Array,
+    y: Array,
+    *extra: Array,
+    out: Array,
+    metric: str,
+    p: float,
+    role: str,
+    grain: int,
+) -> None:
+    out[0][...], out[1][...] = np.inf, -1
+    how = {"p": p, "extra": extra[0] if extra else None, "role": role}
+    for at in range(0, x.shape[0], ROWS):
+        rows = slice(at, at + ROWS)
+        _keep_nearest(xp, x[rows], y, metric, how, out[0][rows], out[1][rows])
+
+
+def _keep_nearest(
+    xp: Any, x: Array, y: Array, metric: str, how: Any, value: Array, where: Array
+) -> None:
+    take = np.take_along_axis if xp is np else xp.take_along_dim
     for lo in range(0, y.shape[0], COLUMNS):
-        some = y[lo : lo + COLUMNS]
-        far = _wide(
-            xp, tile(xp, x, some, metric, p=p, extra=extra[0] if extra else None, role=role)
-        )
+        far = tile(xp, x, y[lo : lo + COLUMNS], metric, **how)
         here = far.argmin(1)
-        take = np.take_along_axis if xp is np else xp.take_along_dim
         least = take(far, here[:, None], 1)[:, 0]
+        # NaN first, as NumPy's argmin has it, then the less, then the first
         better = (least < value) | (where < 0) | (xp.isnan(least) & ~xp.isnan(value))
-        value = xp.where(better, least, value)
-        where = xp.where(better, here + lo + start, where)
-    return value, where
-
-
-def _nearer(xp: Any, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-    """NaN first, as NumPy's argmin has it, then the less, then the smaller index."""
-    (value_a, at_a), (value_b, at_b) = a, b
-    nan_a, nan_b = xp.isnan(value_a), xp.isnan(value_b)
-    tied = (value_a == value_b) | (nan_a & nan_b)
-    take = ((value_b < value_a) & ~nan_a) | (nan_b & ~nan_a) | (tied & (at_b < at_a))
-    return xp.where(take, value_b, value_a), xp.where(take, at_b, at_a)
-
-
-def _nearest_finish(xp: Any, value: Array, where: Array, out: Array, **params: Any) -> None:
-    out[0][...], out[1][...] = value, where
-
-
-def _nearest_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    few = Spec((min(ins[1].shape[0], COLUMNS), ins[1].shape[1]), ins[1].dtype)
-    return _scratch((ins[0], few, *ins[2:]), outs, params) + 128 * ins[0].shape[0]
+        value[...] = xp.where(better, least, value)
+        where[...] = xp.where(better, here + lo, where)
 
 
 def _nearest_oracle(x: Any, y: Any, extra: Any = None, **named: Any) -> Any:
-    far = _oracle(x, y, extra, **named).astype(float64)
+    far = _wide(np, _oracle(x, y, np.full(len(x), -1), extra, **named))
     return far.min(1), far.argmin(1)
 
 
 @op(
     "_nearest_by",
-    "reduction",
+    "mapped",
     "x y extra",
     kernel=_nearest_kernel,
-    combine=Combine("nearest", _nearer, exact=True),
-    finish=_nearest_finish,
-    located=True,
-    scratch_bytes=_nearest_scratch,
+    grain=_grain,
+    scratch_bytes=_some_scratch,
     cost=3.0,
     cases=lambda rng: [
-        (args, {k: v for k, v in named.items() if k != "same"})
+        ((*args[:2], *args[3:]), named)
         for args, named in _cases(rng)
-        if named["metric"] not in BOOLEAN and not named.get("same")
+        if named["metric"] not in BOOLEAN
     ],
     oracle=_nearest_oracle,
 )
@@ -476,11 +490,9 @@ def _nearest_by(
     x: Spec, y: Spec, extra: Spec | None = None, *, metric: str, p: float = 2.0, role: str = ""
 ) -> Call:
     """The distance of each row of x to the nearest row of y, and which that is: the first one."""
-    _checked("_nearest_by", x, y, metric)
-    n = x.shape[0]
-    form = _form(x, y, extra, outputs=((0,), (0,)))
-    params = (("metric", metric), ("p", float(p)), ("role", role))
-    return Call(form, (Spec((n,), float64), Spec((n,), int64)), params, (), (float64, int64))
+    params = {"metric": metric, "p": float(p), "role": role}
+    outs = ((float64, ()), (int64, ()))
+    return _call("_nearest_by", x, y, (None, None, extra), outs, **params)
 
 
 # --- sums by label ----------------------------------------------------------------------------
@@ -490,13 +502,14 @@ def _sums_kernel(
     xp: Any,
     x: Array,
     y: Array,
+    own: Array,
     codes: Array,
     *extra: Array,
     out: Array,
-    at: At,
     metric: str,
     p: float,
     role: str,
+    grain: int,
 ) -> None:
     """Columns in the order of their codes, so that each code is one run of them."""
     out[...] = 0
@@ -504,24 +517,15 @@ def _sums_kernel(
     y, codes = y[order], codes[order]
     place = _made(xp, tuple(order.shape), order, order.dtype)
     place[order] = xp.arange(len(order)) if xp is np else xp.arange(len(order), device=order.device)
-    own = _made(xp, (x.shape[0],), order, xp.int64)
-    own[...] = -1
-    for i, j in _spans(at):
-        own[i] = place[j]
+    there = (own >= 0) & (own < len(order))
+    mine = xp.where(there, place[xp.where(there, own, 0)], -1)
     how = {"p": p, "extra": extra[0] if extra else None, "role": role}
-    for lo in range(0, len(order), COLUMNS):
-        part = slice(lo, min(lo + COLUMNS, len(order)))
-        inside = (own >= part.start) & (own < part.stop)
-        mine = xp.where(inside, own - lo, -1)
-        _add_runs(xp, x, y[part], codes[part], mine, metric, how, out)
-
-
-def _spans(at: At) -> Iterator[tuple[slice, slice]]:
-    """Rows and columns of a tile that are the same points, in one run if there are any."""
-    (lo, hi), (start, stop) = at.inputs[0][0], at.inputs[1][0]  # type: ignore[index]
-    first, last = max(lo, start), min(hi, stop)
-    if first < last:
-        yield slice(first - lo, last - lo), slice(first - start, last - start)
+    for at in range(0, x.shape[0], ROWS):
+        rows = slice(at, at + ROWS)
+        for lo in range(0, len(order), COLUMNS):
+            some = slice(lo, lo + COLUMNS)
+            here = xp.where(mine[rows] >= lo, mine[rows] - lo, -1)
+            _add_runs(xp, x[rows], y[some], codes[some], here, metric, how, out[rows])
 
 
 def _add_runs(
@@ -529,17 +533,15 @@ def _add_runs(
 ) -> None:
     """Add the distances to columns of each code; a row is no distance from itself."""
     if xp is not np:
-        far = _wide(xp, tile(xp, x, y, metric, **how))
-        rows = xp.nonzero(own >= 0)[:, 0]
-        far[rows, own[rows]] = 0
-        out.index_add_(1, codes, far)
+        far = tile(xp, x, y, metric, **how)
+        _zero(xp, far, own)
+        out.index_add_(1, codes, _wide(xp, far))
         return
     starts = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
     if metric == "euclidean" and _add_euclidean(x, y, codes, starts, own, out):
         return
     far = tile(xp, x, y, metric, **how)
-    rows = np.flatnonzero(own >= 0)
-    far[rows, own[rows]] = 0
+    _zero(xp, far, own)
     out[:, codes[starts]] += np.add.reduceat(far, starts, axis=1, dtype=float64)
 
 
@@ -549,47 +551,37 @@ def _add_euclidean(x: Array, y: Array, codes: Array, starts: Array, own: Array, 
         return False
     is_single = metric_dtype("euclidean", x.dtype, y.dtype) == float32
     x, y = _wide(np, x), _wide(np, y)
+    own = np.ascontiguousarray(np.where(own < len(y), own, -1))
     ends = np.append(starts[1:], len(y))
     made = np.ascontiguousarray(out)
     found = add(
         _matmul(np, x, y), len(x), len(y), _lengths(np, x), _lengths(np, y), ends, codes[starts],
-        len(starts), np.ascontiguousarray(own), int(is_single), made, made.shape[1],
+        len(starts), own, int(is_single), made, made.shape[1],
     )  # fmt: skip
     if found < 0:
-        raise MemoryError("silhouette: no memory for a row of distances")
+        raise MemoryError("_distance_sums: no memory for a row of distances")
     if made is not out:
         out[...] = made
     return True
 
 
-def _sums_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    sorted_rows = ins[1].n_bytes + 64 * ins[1].shape[0]
-    return _nearest_scratch((*ins[:2], *ins[3:]), outs, params) + sorted_rows + 2 * outs[0].n_bytes
-
-
 def _sums_oracle(
-    x: Any, y: Any, codes: Any, extra: Any = None, *, n_codes: int, **named: Any
+    x: Any, y: Any, own: Any, codes: Any, extra: Any = None, *, n_codes: int, **named: Any
 ) -> Any:
-    far = _oracle(x, y, extra, **named).astype(float64)
-    n = min(far.shape)
-    far[np.arange(n), np.arange(n)] = 0
+    far = _wide(np, _oracle(x, y, own, extra, **named))
     return np.stack([far[:, codes == code].sum(1) for code in range(n_codes)], 1)
 
 
 @op(
     "_distance_sums",
-    "contraction",
-    "x y codes extra",
+    "mapped",
+    "x y own codes extra",
     kernel=_sums_kernel,
-    combine=SUM,
-    located=True,
-    scratch_bytes=_sums_scratch,
+    grain=_grain,
+    scratch_bytes=_some_scratch,
     cost=3.0,
     cases=lambda rng: [
-        (
-            (*args[:2], rng.integers(0, 3, len(args[1])), *args[2:]),
-            {"n_codes": 3, **{k: v for k, v in named.items() if k != "same"}},
-        )
+        ((*args[:3], rng.integers(0, 3, len(args[1])), *args[3:]), {"n_codes": 3, **named})
         for args, named in _cases(rng)
         if named["metric"] not in ("braycurtis", "dice", "yule")
     ],
@@ -598,6 +590,7 @@ def _sums_oracle(
 def _distance_sums(
     x: Spec,
     y: Spec,
+    own: Spec,
     codes: Spec,
     extra: Spec | None = None,
     *,
@@ -608,9 +601,48 @@ def _distance_sums(
 ) -> Call:
     """For each row of x the sum of the distances to the rows of y of each code (0 to n_codes - 1).
 
-    Row i of x and row i of y are the same point, whose distance is 0.
+    Row i of x is row own[i] of y (-1: none), whose distance is 0.
     """
-    _checked("_distance_sums", x, y, metric)
-    form = _form(x, y, extra, n_codes, inputs=((1,),), outputs=((0, 5),))
-    params = (("metric", metric), ("p", float(p)), ("role", role))
-    return Call(form, (Spec((x.shape[0], n_codes), float64),), params)
+    params = {"metric": metric, "p": float(p), "role": role}
+    outs = ((float64, (n_codes,)),)
+    return _call("_distance_sums", x, y, (own, codes, extra), outs, **params)
+
+
+# --- sums of rows by label --------------------------------------------------------------------
+
+
+def _group_kernel(xp: Any, x: Array, codes: Array, *, out: Array) -> None:
+    out[...] = 0
+    if xp is np:
+        order = np.argsort(codes, kind="stable")
+        codes = codes[order]
+        starts = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
+        out[codes[starts]] += np.add.reduceat(x[order], starts, axis=0, dtype=float64)
+    else:
+        out.index_add_(0, codes, _wide(xp, x))
+
+
+def _group_oracle(x: Any, codes: Any, n_codes: int) -> Any:
+    return np.stack([x[codes == code].sum(0, dtype=float64) for code in range(n_codes)])
+
+
+@op(
+    "_group_sums",
+    "contraction",
+    "x codes",
+    kernel=_group_kernel,
+    combine=SUM,
+    scratch_bytes=lambda ins, outs, params: (
+        3 * ins[0].n_bytes + 64 * ins[1].shape[0] + 3 * outs[0].n_bytes + 4096
+    ),
+    cases=lambda rng: [
+        ((rng.standard_normal((23, 4)).astype(kind), rng.integers(0, 5, 23), 6), {})
+        for kind in ("f4", "f8")
+    ],
+    oracle=_group_oracle,
+)
+def _group_sums(x: Spec, codes: Spec, n_codes: int) -> Call:
+    """The sum of the rows of each code (0 to n_codes - 1), in float64."""
+    n, d = x.shape
+    form = AxisForm((n, d, n_codes), ((0, 1), (0,)), ((2, 1),), frozenset((1, 2)))
+    return Call(form, (Spec((n_codes, d), float64),))
