@@ -212,6 +212,25 @@ def lower_finish(
     return run
 
 
+ONE_CALL = frozenset(
+    ("add", "divide", "exp", "maximum", "minimum", "multiply", "negative", "sqrt", "square", "tanh")
+)
+"""Words that are one torch function with `out` for real floats."""
+
+
+def is_one_call(op: Op, call: Call, ins: Sequence[Spec], outs: Sequence[Spec]) -> bool:
+    """Whether a GPU runs an elementwise op by one torch function, straight into its output."""
+    tree, dtype = op.expression, outs[0].dtype
+    return (
+        isinstance(tree, Term)
+        and tree.word in ONE_CALL
+        and all(isinstance(arg, Arg) for arg in tree.args)
+        and dtype in (np.float32, np.float64)
+        and all(loop == dtype for loop in call.loop)
+        and all(spec.dtype == dtype or spec.n_elements == 1 for spec in ins)
+    )
+
+
 def scratch_bytes(
     op: Op, call: Call, ins: Sequence[Spec], outs: Sequence[Spec], device_kind: str = "cpu"
 ) -> int:
@@ -223,9 +242,7 @@ def scratch_bytes(
         n_arrays = n_inner(op.expression)
         if n_arrays:  # operands are cast to the loop's dtypes first
             n_arrays += len(ins)
-        if (
-            device_kind != "cpu"
-        ):  # operands are cast first, and words are made of several torch calls
-            n_arrays += len(ins) + 4
+        if device_kind != "cpu" and not is_one_call(op, call, ins, outs):
+            n_arrays += len(ins) + 4  # operands are cast first; words are several torch calls
         declared += n_arrays * prod(outs[0].shape) * max(widest, 8)
     return declared

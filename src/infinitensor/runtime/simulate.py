@@ -37,7 +37,7 @@ def makespan(
     there in the next.
     """
     graph = program.graph
-    seconds, lanes = _durations(program, mesh)
+    seconds, lanes = durations(program, mesh)
     if variation:
         chance = np.random.default_rng(seed).normal(-(variation**2) / 2, variation, len(seconds))
         seconds = (np.asarray(seconds) * np.exp(chance)).tolist()
@@ -97,7 +97,7 @@ def _is_strided(program: Program, family: Family) -> np.ndarray:
     return strided
 
 
-def _durations(program: Program, mesh: Mesh) -> tuple[list[float], list[int]]:
+def durations(program: Program, mesh: Mesh) -> tuple[list[float], list[int]]:
     """Seconds of every task, and its lane."""
     graph = program.graph
     seconds = np.zeros(graph.n_tasks)
