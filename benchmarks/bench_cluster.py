@@ -6,6 +6,7 @@ Each has a process of its own with all cores. On a GPU ours runs there, scikit-l
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import time
@@ -65,13 +66,27 @@ CASES: list[dict[str, Any]] = [
     case("BisectingKMeans", "groups", (300_000, 16), "float64", n_clusters=16),
     case("BisectingKMeans", "groups", (300_000, 16), "float32", n_clusters=16),
     case("KMeans", "groups", (1_000_000, 64), "float32", n_clusters=100, max_iter=10),
+    *(
+        case("DBSCAN", "noise", (50_000, d), "float64", eps=eps, n_jobs=2)
+        for d, eps in ((3, 0.35), (8, 1.6), (16, 3.2), (64, 9.6))
+    ),
+    *(
+        case("NearestNeighbors", "noise", (50_000, d), "float64", n_neighbors=10, n_jobs=2)
+        for d in (3, 8, 16, 64)
+    ),
+    *(case("HDBSCAN", "noise", (20_000, d), "float64", copy=False, n_jobs=2) for d in (3, 16)),
+    *(case(name, "noise", (1_500, 8), "float64") for name in ("DBSCAN", "NearestNeighbors")),
 ]
 
 
 def points(data: str, shape: tuple[int, int], dtype: str) -> Any:
-    """Groups that touch each other, or points that are spread evenly."""
+    """Groups that touch each other, points that are spread evenly, or groups with noise between."""
     rng = np.random.default_rng(0)
     n, d = shape
+    if data == "noise":
+        x = rng.uniform(-10, 10, (20, d))[rng.integers(0, 20, n)] + rng.normal(size=(n, d))
+        x[: n // 20] = rng.uniform(-10, 10, (n // 20, d))
+        return rng.permutation(x).astype(dtype)
     if data == "even":
         return rng.random((n, d)).astype(dtype)
     centers = rng.normal(0, 4 / d**0.25, (64, d))
@@ -81,24 +96,34 @@ def points(data: str, shape: tuple[int, int], dtype: str) -> Any:
 def setup(
     peer: str, case: dict[str, Any], device: str
 ) -> tuple[Callable[[], None], Callable[[], float]]:
-    """One call is one fit; what is compared is the inertia."""
+    """One call is one fit; what is compared is the inertia, the labels, or the neighbours."""
     x = points(case["data"], tuple(case["shape"]), case["dtype"])
-    if peer == "scikit-learn":
-        import sklearn.cluster as module
-    else:
+    package = "sklearn" if peer == "scikit-learn" else "infinitensor"
+    part = "neighbors" if case["estimator"] == "NearestNeighbors" else "cluster"
+    module = importlib.import_module(f"{package}.{part}")
+    if package == "infinitensor":
         import infinitensor as it
-        import infinitensor.cluster as module  # type: ignore[no-redef]
 
         it.init(devices=device)
     last: list[Any] = []
+    name, parameters = case["estimator"], case["parameters"]
+    if name.endswith("KMeans"):
+        parameters = {"random_state": 0, **parameters}
 
     def run() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made = getattr(module, case["estimator"])(random_state=0, **case["parameters"])
-            last[:] = [made.fit(x)]
+            made = getattr(module, name)(**parameters).fit(x)
+            last[:] = [made.kneighbors() if name == "NearestNeighbors" else made]
 
-    return run, lambda: float(last[0].inertia_)
+    def found() -> float:
+        if name == "NearestNeighbors":
+            return float(last[0][1].sum())
+        if hasattr(last[0], "inertia_"):
+            return float(last[0].inertia_)
+        return float((last[0].labels_ * np.arange(len(x))).sum())
+
+    return run, found
 
 
 # --- Lloyd's iteration on a GPU -------------------------------------------------------------------

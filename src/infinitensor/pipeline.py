@@ -197,12 +197,13 @@ def _refuse_eviction(program: Program, plan: Plan, budgets: Sequence[int]) -> No
 
 
 def _largest_tile(plan: Plan) -> int:
-    """Elements of the largest tile that a task works on (of a contraction: reads or makes)."""
+    """Elements of the largest tile that a task works on (of products and pairs: reads or makes)."""
     largest = 1
     for group in plan.groups:
         lengths = group.longest()
         tiles = [tuple(range(len(lengths)))]
-        if group.space.last.op.kind == "contraction":
+        last = group.space.last.op
+        if last.kind == "contraction" or last.pairs:
             tiles = [tuple(k for k in read.labels if k is not None) for read in group.space.reads]
             tiles += [tuple(k for k in out if k is not None) for _, out in group.space.outs]
         largest = max(largest, *(prod(lengths[k] for k in tile) for tile in tiles))

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 import sklearn.cluster as theirs
+from sklearn.datasets import make_blobs
 from tests.ir.sessions import strict
-from tests.neighbors.datasets import CUTS, SETS
+from tests.neighbors.datasets import CONTINUOUS, CUTS, SETS, TIED
 
 import infinitensor as it
 from infinitensor.cluster import HDBSCAN
@@ -94,9 +95,36 @@ def test_centres_of_points_with_rows_that_are_missing() -> None:
     np.testing.assert_array_equal(ours.centroids_, whole.centroids_)
 
 
-def test_a_tensor_is_clustered() -> None:
-    x = SETS["d3"]()
-    assert_same(HDBSCAN(copy=False).fit(it.asarray(x)), HDBSCAN(copy=False).fit(x))
+@pytest.mark.parametrize("alpha", [1.0, 0.7])
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_a_tensor_is_clustered_tile_by_tile(name: str, alpha: float) -> None:
+    x = np.ascontiguousarray(CONTINUOUS[name]())
+    exact = theirs.HDBSCAN(algorithm="kd_tree", copy=False, alpha=alpha).fit(x)
+    with strict("cpu*2", 1500):
+        ours = HDBSCAN(copy=False, alpha=alpha).fit(it.asarray(x))
+        assert not it.stats()["sklearn_fallbacks"]
+    np.testing.assert_array_equal(ours.labels_, exact.labels_)
+    np.testing.assert_array_equal(ours.probabilities_, exact.probabilities_)
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_a_tensor_full_of_ties_has_a_tree_of_the_same_weight(name: str) -> None:
+    x = np.asarray(TIED[name](), float)
+    exact = theirs.HDBSCAN(algorithm="kd_tree", copy=False).fit(x)._single_linkage_tree_["value"]
+    with strict("cpu*2", 1500):
+        ours = HDBSCAN(copy=False).fit(it.asarray(x))._single_linkage_tree_["value"]
+    np.testing.assert_allclose(np.sort(ours), np.sort(exact), rtol=1e-15)
+
+
+@pytest.mark.slow
+def test_a_file_larger_than_the_budget_has_the_same_labels(tmp_path: Any) -> None:
+    x, _ = make_blobs(1500, 300, centers=6, random_state=0)
+    np.save(tmp_path / "x.npy", x)
+    budget = x.nbytes // 2
+    with it.init("cpu", memory=budget, disk="100MB"):
+        ours = HDBSCAN(copy=False).fit(tmp_path / "x.npy")
+        assert max(it.stats()["peak_bytes"].values()) <= budget
+    np.testing.assert_array_equal(ours.labels_, HDBSCAN(copy=False).fit(x).labels_)
 
 
 def test_asymmetric_distances_are_refused() -> None:

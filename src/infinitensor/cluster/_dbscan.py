@@ -14,7 +14,8 @@ from sklearn.neighbors import sort_graph_by_row_values
 from sklearn.utils._param_validation import validate_params
 from sklearn.utils.validation import _check_sample_weight
 
-from infinitensor.estimators.points import on_host, points
+import infinitensor as it
+from infinitensor.estimators.points import points
 from infinitensor.neighbors import NearestNeighbors
 from infinitensor.neighbors._euclidean import density_labels
 from infinitensor.neighbors._search import Euclidean
@@ -65,8 +66,21 @@ class DBSCAN(theirs.DBSCAN):  # type: ignore[misc]
             starts, number, _ = search.within(asked, self.eps, False)
             self.labels_, cores = _labels_of_graph(starts, number, self.min_samples, weight)
         self.core_sample_indices_ = cores
-        self.components_ = on_host(values[cores]) if len(cores) else np.empty((0, given.d))
+        self.components_ = _rows(values, cores) if len(cores) else np.empty((0, given.d))
         return self
+
+
+def _rows(values: Array, chosen: Array) -> Array:
+    """Some rows as a host array, a few at a time where they come from elsewhere."""
+    if not isinstance(values, it.Tensor):
+        return values[chosen].copy()
+    step = max((1 << 16) // max(values.shape[1], 1), 1)
+    parts = []
+    for lo in range(0, values.shape[0], step):
+        mine = chosen[(chosen >= lo) & (chosen < lo + step)]
+        if len(mine):
+            parts.append(values[lo : lo + step].numpy()[mine - lo])
+    return np.concatenate(parts)
 
 
 def _with_diagonal(graph: Array) -> Array:

@@ -24,12 +24,11 @@ from sklearn.neighbors import BallTree, KDTree
 from sklearn.utils.validation import _allclose_dense_sparse
 
 import infinitensor as it
-from infinitensor.api.assign import call_op
 from infinitensor.estimators.points import on_host, points
 from infinitensor.neighbors import NearestNeighbors
-from infinitensor.neighbors import _euclidean as euclidean
 from infinitensor.neighbors._blocks import Blocks, Given, Metric
 from infinitensor.neighbors._search import Euclidean
+from infinitensor.neighbors._tree import grouped_tree, prim_tree
 from infinitensor.ops.prim import tree_of_rows
 
 Array = Any
@@ -62,7 +61,7 @@ class HDBSCAN(theirs.HDBSCAN):  # type: ignore[misc]
         finite = None
         if self.metric != "precomputed":
             self._raw_data = values
-            finite = _finite_rows(values)
+            finite = None if isinstance(values, it.Tensor) else _finite_rows(values)
         clustered = values if finite is None else values[finite]
         n = clustered.shape[0]
         if n == 1:
@@ -97,12 +96,19 @@ class HDBSCAN(theirs.HDBSCAN):  # type: ignore[misc]
         elif not scipy.sparse.issparse(X):
             named = {"dtype": np.float64, "ensure_all_finite": False}
         given = points(X, self, **named)
-        values = given.sparse if given.dense is None else given.host
+        values: Any = given.sparse if given.dense is None else given.host
         if values is None:
-            values = given.tensor.numpy()
+            values = given.tensor if self._stays(given.tensor) else given.tensor.numpy()
         if self.metric == "precomputed" and given.dense is not None and np.isnan(values).any():
             raise ValueError("np.nan values found in precomputed-dense")
         return values
+
+    def _stays(self, tensor: it.Tensor) -> bool:
+        """Whether a tensor is clustered where it is: tile by tile, never in one memory."""
+        names = (
+            ("euclidean", "l2") if self.store_centers is None and self.algorithm != "brute" else ()
+        )
+        return self.metric in names and bool(it.isfinite(tensor).all())
 
     def _check_algorithm(self, values: Array) -> None:
         for algorithm, name, tree in (
@@ -143,11 +149,15 @@ class HDBSCAN(theirs.HDBSCAN):  # type: ignore[misc]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # p is in both places
             search = model.fit(values)._searched()
+        if isinstance(values, it.Tensor) and isinstance(search, Euclidean):
+            return _process_mst(
+                _as_edges(*grouped_tree(search.points, self._min_samples, self.alpha))
+            )
         core = _core_distances(search, self._min_samples)
         if brute:
             core = core / self.alpha
         if isinstance(search, Euclidean) and not search.squared:
-            edges = _tree(search.points, core, self.alpha, brute)
+            edges = prim_tree(search.points, core, self.alpha, brute)
         else:
             edges = tree_of_rows(lambda i: _row(search, i) / self.alpha, core, brute)
         return _process_mst(_checked_weights(_as_edges(*edges)))
@@ -229,16 +239,6 @@ def _core_distances(search: Any, k: int) -> Array:
     """The distance of each point to its k-th nearest, itself counted."""
     apart, _ = search.nearest(None, k)
     return np.ascontiguousarray(apart[:, -1])
-
-
-def _tree(ordered: euclidean.Ordered, core: Array, alpha: float, previous: bool) -> Any:
-    """Edges of the tree, over points in the order their neighbours lie together."""
-    sorted_core = core if ordered.order is None else core[ordered.order]
-    edges = call_op(
-        "_pairs_tree", ordered.rows, it.asarray(sorted_core), ordered.numbers, alpha, previous
-    )
-    it.compute(*edges)
-    return [one.numpy() for one in edges]
 
 
 def _row(search: Blocks | Euclidean, i: int) -> Array:

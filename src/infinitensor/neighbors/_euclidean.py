@@ -99,30 +99,37 @@ def density_labels(
         sorted_weight = weight if points.order is None else weight[points.order]
         total = call_op("_pairs_weigh", points.rows, it.asarray(sorted_weight), points.rows, limit)
     is_core = total.numpy() >= least
-    core, rest = np.flatnonzero(is_core), np.flatnonzero(~is_core)
     place = np.arange(points.n) if points.order is None else points.order
-    labels = np.full(points.n, -1, np.intp)
-    if len(core):
-        cores = points.some(core)
-        tree = call_op(
-            "_pairs_unite",
-            cores.rows,
-            cores.numbers,
-            cores.rows,
-            cores.numbers,
-            limit,
-            cores.n,
-            True,
-        ).numpy()
-        label = _numbered_by_first(tree, place[core])
-        labels[core] = label
-        if len(rest):
-            near = call_op(
-                "_pairs_least", cores.rows, it.asarray(label), points.some(rest).rows, limit
-            )
-            found = near.numpy()
-            labels[rest] = np.where(found == NO_LABEL, -1, found)
-    return points.as_given(labels), np.sort(place[core])
+    labels = _labels_where_it_lies if points.order is None else _labels_of_some
+    found = labels(points, limit, is_core, place) if is_core.any() else np.full(points.n, -1)
+    return points.as_given(found.astype(np.intp)), np.sort(place[is_core])
+
+
+def _labels_of_some(points: Ordered, limit: float, is_core: Array, place: Array) -> Array:
+    """Core points apart from the others: then each is looked at no more often than need be."""
+    core, rest = np.flatnonzero(is_core), np.flatnonzero(~is_core)
+    cores = points.some(core)
+    sides = (cores.rows, cores.numbers) * 2
+    tree = call_op("_pairs_unite", *sides, limit, cores.n, True).numpy()
+    labels = np.full(points.n, -1)
+    labels[core] = label = _numbered_by_first(tree, place[core])
+    if len(rest):
+        others = points.some(rest).rows
+        near = call_op("_pairs_least", cores.rows, it.asarray(label), others, limit).numpy()
+        labels[rest] = np.where(near == NO_LABEL, -1, near)
+    return labels
+
+
+def _labels_where_it_lies(points: Ordered, limit: float, is_core: Array, place: Array) -> Array:
+    """The same without a copy of any point: they may be more than memory holds."""
+    node = it.asarray(np.where(is_core, place, -1))
+    sides = (points.rows, node) * 2
+    tree = call_op("_pairs_unite", *sides, limit, points.n, False).numpy()
+    label = np.full(points.n, NO_LABEL)
+    label[is_core] = _numbered_by_first(tree[is_core], place[is_core])
+    near = call_op("_pairs_least", points.rows, it.asarray(label), points.rows, limit).numpy()
+    found = np.where(is_core, label, near)
+    return np.where(found == NO_LABEL, -1, found)
 
 
 def _numbered_by_first(tree: Array, place: Array) -> Array:

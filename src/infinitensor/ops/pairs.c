@@ -134,7 +134,7 @@ enum { COUNT, TOP, UNITE, LEAST, FILL, EDGE };
 
 typedef struct {
     const double *x, *y;      /* rows of points */
-    const int64_t *xid, *yid; /* their numbers */
+    const int64_t *xid, *yid; /* their numbers; UNITE: below 0 a point is no node */
     int64_t n, m, d;
     double limit;             /* squared radius */
     int64_t in_float;         /* products first; then */
@@ -228,6 +228,7 @@ INLINE double reach(const int mode, const Search *s, int64_t i) {
         return s->xcore[i] > best ? -1 : best;
     }
     if (mode == COUNT && s->sum[i] >= s->enough) return -1;
+    if (mode == UNITE && s->xid[i] < 0) return -1;
     return s->limit;
 }
 
@@ -260,7 +261,7 @@ INLINE void accept(const int mode, Search *s, int64_t i, int64_t j, double d) {
 /* Whether a pair need not be looked at, however near. */
 INLINE int idle(const int mode, Search *s, int64_t i, int64_t j) {
     if (mode == UNITE) {
-        if (s->own && s->yid[j] <= s->xid[i]) return 1;
+        if (s->yid[j] < 0 || (s->own && s->yid[j] <= s->xid[i])) return 1;
         return root(s->parent, s->xid[i]) == root(s->parent, s->yid[j]);
     }
     if (mode == EDGE) return s->xgroup[i] == s->ygroup[j];
@@ -469,7 +470,8 @@ INLINE void product_row(const int mode, Search *s, const Leaves *l, int64_t i, d
 }
 
 INLINE int64_t owner(const int mode, Search *s, const int64_t *id, const int64_t *group, int64_t i) {
-    return mode == UNITE ? root(s->parent, id[i]) : group[i];
+    if (mode == UNITE) return id[i] < 0 ? -1 : root(s->parent, id[i]);
+    return group[i];
 }
 
 /* What all of some points belong to, or -1. */

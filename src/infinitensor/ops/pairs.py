@@ -75,11 +75,18 @@ def _form(
 
 
 def _scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    """What a search allocates, where tiles have to be copied first."""
+    copies = sum(8 * spec.n_elements for spec in ins)
+    return _plain_scratch(ins, outs, params) + copies
+
+
+def _plain_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     points = [spec for spec in ins if spec.ndim == 2]
     (m, d), n = points[0].shape, points[1].shape[0]
     words = 96 * min(max(n * m, 1), pairwords.BLOCK["cpu"] + m) if not compiled() else 0
-    state = sum(3 * spec.n_bytes for spec in outs) + sum(spec.n_bytes for spec in ins[1:])
-    return scratch_of(n, m, d) + words + state + 16 * n
+    copies = sum(8 * spec.n_elements for spec in ins if spec.dtype.itemsize != 8)
+    state = sum(3 * spec.n_bytes for spec in outs) + 16 * n
+    return scratch_of(m, d) + words + copies + state
 
 
 def _cuda_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
@@ -98,6 +105,7 @@ def pair_op(name: str, arrays: str, **entry: Any) -> Callable[..., Any]:
         arrays,
         pairs=True,
         scratch_bytes=_scratch,
+        plain_scratch=_plain_scratch,
         scratches={"cuda": _cuda_scratch},
         same="equal",
         **entry,
@@ -291,7 +299,8 @@ def _components(y: Array, yid: Array, x: Array, xid: Array, limit: float, n: int
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    a, b = np.nonzero(exact(x, y) <= limit)
+    nodes = (np.asarray(xid) >= 0)[:, None] & (np.asarray(yid) >= 0)
+    a, b = np.nonzero((exact(x, y) <= limit) & nodes)
     graph = coo_array((np.ones(len(a)), (xid[a], yid[b])), shape=(n, n))
     _, label = connected_components(graph, directed=False)
     first = np.full(n, n)
@@ -304,18 +313,26 @@ def _components(y: Array, yid: Array, x: Array, xid: Array, limit: float, n: int
     "y yid x xid",
     kernel=_unite,
     combine=Combine("forest", _merge_forests, exact=True),
-    cases=lambda rng: [
-        ((y, np.arange(len(y)), y, np.arange(len(y)), limit, len(y), own), {})
-        for y, _ in _some_points(rng)
-        if len(y)
-        for limit, own in ((0.6, True), (1.0, False))
-    ],
+    cases=lambda rng: (
+        [
+            ((y, np.arange(len(y)), y, np.arange(len(y)), limit, len(y), own), {})
+            for y, _ in _some_points(rng)
+            if len(y)
+            for limit, own in ((0.6, True), (1.0, False))
+        ]
+        + [
+            ((y, n, y, n, 1.0, len(y), False), {})
+            for y in [x for x, _ in _some_points(rng)][:2]
+            for n in [np.where(np.arange(len(y)) % 3, np.arange(len(y)), -1)]
+        ]
+    ),
     oracle=_components,
 )
 def _pairs_unite(y: Spec, yid: Spec, x: Spec, xid: Spec, limit: float, n: int, own: bool) -> Call:
     """Components of n nodes: an edge for each pair within a squared radius. Of each its smallest.
 
-    `own` says that x is y, with rising numbers: then each pair is looked at once.
+    A point with a number below 0 is no node. `own` says that x is y, with rising numbers: then each
+    pair is looked at once.
     """
     _points("_pairs_unite", y, x)
     params = (("limit", float(limit)), ("n", int(n)), ("own", bool(own)))

@@ -143,8 +143,8 @@ def _farthest(x: Array, centre: Array) -> float:
     return float(np.max(np.maximum(np.abs(lo - centre), np.abs(hi - centre))))
 
 
-def scratch_of(n: int, m: int, d: int) -> int:
-    """Bytes that a search of n by m points allocates besides its state."""
-    rows = 8 * (n + m) * d  # float64, where tiles are something else
-    leaves = 8 * (m + 64) * (d + 1) + 24 * (m // 16 + 64) * (d + 1)
-    return rows + leaves + 65_536
+def scratch_of(m: int, d: int) -> int:
+    """Bytes that a search among m points allocates: their leaves (`fill_leaves` in pairs.c)."""
+    leaves = -(-m // 32) + 1
+    columns = 4 * 32 * leaves * (d + 1) if d > FEW_FEATURES else 8 * 32 * leaves * d
+    return columns + 16 * (leaves + leaves // 32 + 2) * d + 40 * leaves + 64 * d + 8192

@@ -95,7 +95,9 @@ def united(
     for i, j in blocks(xp, x, y):
         near = squared_distances(xp, x[i], y[j]) <= limit
         a, b = xp.nonzero(near) if xp is np else xp.nonzero(near, as_tuple=True)
-        parent = hooked(xp, parent, xid[i][a], yid[j][b])
+        a, b = xid[i][a], yid[j][b]
+        nodes = (a >= 0) & (b >= 0)
+        parent = hooked(xp, parent, a[nodes], b[nodes])
     return parent
 
 

@@ -178,3 +178,64 @@ int64_t prim_row(const double *apart, int64_t n, int64_t now, const double *core
     }
     return best;
 }
+
+/* --- over the edges of a sparse graph -------------------------------------------------------- */
+
+typedef struct {
+    double weight;
+    int64_t node;
+} Next;
+
+static int before(Next a, Next b) { return a.weight < b.weight || (a.weight == b.weight && a.node < b.node); }
+
+/* Prim's tree of a connected graph from node 0: node i has the edges `starts[i]` up to `starts[i + 1]`, to `ends`, of
+   `weights`. Ties go to the smaller number. Returns how many edges were found, -1 without memory. */
+int64_t sparse_prim(const int64_t *starts, const int64_t *ends, const double *weights, int64_t n, int64_t *from,
+                    int64_t *to, double *weight) {
+    Next *heap = malloc(sizeof(Next) * (size_t)(starts[n] + 2));
+    double *least = malloc(sizeof(double) * (size_t)(n + 1));
+    int64_t *source = calloc((size_t)n + 1, sizeof(int64_t)), held = 0, found = 0, now = 0;
+    uint8_t *in_tree = calloc((size_t)n + 1, 1);
+    if (!heap || !least || !source || !in_tree) found = -1;
+    for (int64_t i = 0; found >= 0 && i < n; i++) least[i] = INFINITY;
+    while (found >= 0 && found < n - 1) {
+        in_tree[now] = 1;
+        for (int64_t e = starts[now]; e < starts[now + 1]; e++) {
+            int64_t node = ends[e];
+            if (in_tree[node] || !(weights[e] < least[node])) continue;
+            least[node] = weights[e];
+            source[node] = now;
+            Next one = {weights[e], node};
+            int64_t at = held++;
+            while (at && before(one, heap[(at - 1) / 2])) heap[at] = heap[(at - 1) / 2], at = (at - 1) / 2;
+            heap[at] = one;
+        }
+        Next top = {INFINITY, -1};
+        while (held) { /* what a smaller weight has made stale is passed over */
+            top = heap[0];
+            Next last = heap[--held];
+            int64_t at = 0;
+            for (;;) {
+                int64_t child = 2 * at + 1;
+                if (child >= held) break;
+                if (child + 1 < held && before(heap[child + 1], heap[child])) child++;
+                if (!before(heap[child], last)) break;
+                heap[at] = heap[child];
+                at = child;
+            }
+            heap[at] = last;
+            if (!in_tree[top.node] && top.weight == least[top.node]) break;
+            top.node = -1;
+        }
+        if (top.node < 0) break;
+        from[found] = source[top.node];
+        to[found] = top.node;
+        weight[found++] = top.weight;
+        now = top.node;
+    }
+    free(heap);
+    free(least);
+    free(source);
+    free(in_tree);
+    return found;
+}

@@ -6,6 +6,7 @@ reachability). Ties go to the smaller number, as in scikit-learn's HDBSCAN.
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,6 +76,44 @@ def tree_of_rows(row: Callable[[int], Array], core: Array, previous: bool) -> Ed
         edges[2][step] = weight[after]
         now = after
     return edges
+
+
+def tree_of_graph(n: int, a: Array, b: Array, weight: Array) -> Edges:
+    """Prim's tree of a connected graph of undirected edges, from node 0: from, to, weight."""
+    row, column = np.concatenate((a, b)), np.concatenate((b, a))
+    order = np.argsort(row, kind="stable")
+    starts = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=n))))
+    ends, weights = column[order], np.concatenate((weight, weight))[order]
+    edges = np.empty(n - 1, np.int64), np.empty(n - 1, np.int64), np.empty(n - 1)
+    grow = loop("prim", "sparse_prim")
+    if grow is not None:
+        found = grow(starts, np.ascontiguousarray(ends), weights, n, *edges)
+        if found < 0:
+            raise MemoryError(f"no memory for the tree of {n} nodes")
+    else:
+        found = _grown(starts, ends, weights, n, edges)
+    assert found == n - 1, "the graph is not connected"
+    return edges
+
+
+def _grown(starts: Array, ends: Array, weights: Array, n: int, edges: Edges) -> int:
+    least, source, in_tree = np.full(n, np.inf), np.zeros(n, np.int64), np.zeros(n, bool)
+    heap: list[tuple[float, int]] = []
+    now = 0
+    for step in range(n - 1):
+        in_tree[now] = True
+        for e in range(starts[now], starts[now + 1]):
+            node, w = int(ends[e]), float(weights[e])
+            if not in_tree[node] and w < least[node]:
+                least[node], source[node] = w, now
+                heappush(heap, (w, node))
+        while heap and in_tree[heap[0][1]]:
+            heappop(heap)
+        if not heap:
+            return step
+        w, now = heappop(heap)
+        edges[0][step], edges[1][step], edges[2][step] = source[now], now, w
+    return n - 1
 
 
 def _row_taken(
