@@ -81,6 +81,8 @@ def install(substitute: str, names: set[str]) -> None:
     """Swap: the names given, or all that are built."""
     from infinitensor.estimators.fallback import FALLBACKS
 
+    for place in PLACES.values():
+        importlib.import_module(place)  # which fills the table of what is not built
     unbuilt = set(map(id, FALLBACKS.values()))
     for home, place in PLACES.items():
         theirs = importlib.import_module(home)

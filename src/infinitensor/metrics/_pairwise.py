@@ -106,10 +106,8 @@ def chunks_of(y: it.Tensor) -> Iterator[tuple[int, it.Tensor]]:
     return ((at, y[at : at + step] if step < n else y) for at in range(0, max(n, 1), step))
 
 
-def owners(n: int, start: int, is_same: bool) -> it.Tensor:
+def owners(n: int, start: int) -> it.Tensor:
     """Which row of a chunk each point is itself; -1: none of them."""
-    if not is_same:
-        return it.full(n, -1)
     return it.arange(n) if start == 0 else it.maximum(it.arange(n) - start, -1)
 
 
@@ -121,8 +119,8 @@ def distances(pair: Pair, metric: Metric) -> it.Tensor:
             "_distances",
             x,
             some,
-            owners(x.shape[0], start, pair.is_same),
-            *metric.operands,
+            *(metric.operands or (None,)),
+            owners(x.shape[0], start) if pair.is_same else None,
             **metric.named,
         )
         for start, some in chunks_of(y)

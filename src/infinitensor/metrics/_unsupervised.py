@@ -86,7 +86,7 @@ def _sums(X: Any, codes: np.ndarray, n_codes: int, metric: Any, params: Any) -> 
     total: Any = None
     for start, some in chunks_of(x):
         here = it.asarray(codes[start : start + some.shape[0]])
-        own = owners(x.shape[0], start, True)
+        own = owners(x.shape[0], start)
         named = {**how.named, "n_codes": n_codes}
         sums = call_op("_distance_sums", x, some, own, here, *how.operands, **named)
         total = sums if total is None else total + sums

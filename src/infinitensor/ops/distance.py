@@ -7,6 +7,7 @@ SciPy, and those of its trees, are sums over the coordinates in their order, in 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -356,16 +357,17 @@ def _distances_kernel(
     xp: Any,
     x: Array,
     y: Array,
-    own: Array,
-    *extra: Array,
+    *others: Array,
     out: Array,
     metric: str,
     p: float,
     role: str,
+    owned: bool,
     grain: int,
 ) -> None:
-    out[...] = tile(xp, x, y, metric, p=p, extra=extra[0] if extra else None, role=role)
-    _zero(xp, out, own)
+    out[...] = tile(xp, x, y, metric, p=p, extra=others[0] if role else None, role=role)
+    if owned:
+        _zero(xp, out, others[-1])
 
 
 def _zero(xp: Any, far: Array, own: Array) -> None:
@@ -412,23 +414,40 @@ def _oracle(
 @op(
     "_distances",
     "mapped",
-    "x y own extra",
+    "x y extra own",
     kernel=_distances_kernel,
     grain=_grain,
     scratch_bytes=_scratch,
     cost=3.0,
-    cases=_cases,
-    oracle=_oracle,
+    cases=lambda rng: (
+        [((*args[:2], *(args[3:] or (None,)), args[2]), named) for args, named in _cases(rng)]
+        + [((*args[:2], *args[3:]), named) for args, named in _cases(rng) if len(args) > 3]
+    ),
+    oracle=lambda x, y, extra=None, own=None, **named: _oracle(
+        x, y, np.full(len(x), -1) if own is None else own, extra, **named
+    ),
 )
 def _distances(
-    x: Spec, y: Spec, own: Spec, extra: Spec | None = None, *, metric: str, p: float = 2.0,
+    x: Spec,
+    y: Spec,
+    extra: Spec | None = None,
+    own: Spec | None = None,
+    *,
+    metric: str,
+    p: float = 2.0,
     role: str = "",
-) -> Call:  # fmt: skip
-    """The distance of every row of x to every row of y; row i is row own[i] of y (-1: none)."""
-    dtype = metric_dtype(metric, x.dtype, y.dtype)
-    outs = ((dtype, (y.shape[0],)),)
-    params = {"metric": metric, "p": float(p), "role": role}
-    return _call("_distances", x, y, (own, None, extra), outs, **params)
+) -> Call:
+    """The distance of every row of x to every row of y.
+
+    With `own`, row i of x is row own[i] of y (-1: none), and their distance is 0.
+    """
+    outs = ((metric_dtype(metric, x.dtype, y.dtype), (y.shape[0],)),)
+    params = {"metric": metric, "p": float(p), "role": role, "owned": own is not None}
+    made = _call("_distances", x, y, (own, None, extra), outs, **params)
+    if extra is None or own is None:
+        return made
+    x_, y_, owned, extras = made.form.inputs
+    return replace(made, form=replace(made.form, inputs=(x_, y_, extras, owned)))
 
 
 # --- the nearest ------------------------------------------------------------------------------
