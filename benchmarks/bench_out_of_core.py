@@ -97,6 +97,11 @@ def by_blocks(path: str, case: str) -> list[Any]:
     return sums
 
 
+def n_bytes_of(text: str) -> int:
+    """The bytes of a text such as "2GiB", where our own parser is not installed."""
+    return int(float(text[:-3]) * {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[text[-3:]])
+
+
 def run(peer: str, case: str, path: str, budget: str) -> None:
     began = time.perf_counter()
     found: Any = None
@@ -120,7 +125,7 @@ def run(peer: str, case: str, path: str, budget: str) -> None:
         import cubed.array_api as xp
 
         with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as folder:
-            spec = cubed.Spec(folder, allowed_mem=budget, reserved_mem="200MB")
+            spec = cubed.Spec(folder, allowed_mem=n_bytes_of(budget), reserved_mem="200MB")
             kept = np.load(path, mmap_mode="r")
             x = cubed.from_array(kept, chunks=(CHUNK_ROWS, WIDTH), spec=spec)
             made = asked(_Within(xp, spec), x, case)
