@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed
 .PHONY: help setup demo test test-all test-gpu bench lint format whole-ops clean
 
 help:
-	@echo "make demo       install into $(VENV) and run examples/demo.py"
+	@echo "make demo       install into $(VENV) and run examples/demo.py and examples/cluster.py"
 	@echo "make test       install, lint, type-check, and run the sample of the tests"
 	@echo "make test-all   the whole matrices, slow tests included (up to an hour)"
 	@echo "make test-gpu   the tests that need a CUDA device"
@@ -32,7 +32,8 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: $(STAMP)
-	$(BIN)/python examples/demo.py
+	$(BIN)/python examples/demo.py --rows 400000
+	$(BIN)/python examples/cluster.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -86,9 +86,12 @@ class DenseRows:
             chosen[indices] = True
             kept = self.x[it.asarray(chosen)] - self.shift
             it.compute(kept)
-            return DenseRows(kept, None, none, weights)
-        values = self.take(indices)
-        return DenseRows(it.asarray(values, copy=False), values, none, weights)
+            part = DenseRows(kept, None, none, weights)
+        else:
+            values = self.take(indices)
+            part = DenseRows(it.asarray(values, copy=False), values, none, weights)
+        part._most = self._most  # no row is larger than all of them
+        return part
 
     def whole(self) -> Array:
         """All rows, on the host: what a callable `init` gets."""

@@ -96,10 +96,14 @@ class _Left:
     def _added(self, far: it.Tensor, weights: Array) -> Array:
         """The weighted sums over rows, one for each candidate.
 
-        On the host by the same call that scikit-learn makes, for the same roundings.
+        On the host by the same call that scikit-learn makes, for the same roundings: float32's are
+        large enough to lead a draw to another row. float64's are not, and a sum takes less.
         """
         if far.size <= ON_HOST:
-            return np.asarray(far.numpy() @ weights)
+            values = far.numpy()
+            if values.dtype == np.float64 and self.rows.weights is None:
+                return np.asarray(values.sum(1)).reshape(-1, *weights.shape[1:])
+            return np.asarray(values @ weights)
         it.compute(far)
         left = far.astype(np.float64)
         if self.rows.weights is not None:

@@ -1,6 +1,6 @@
 /* The nearest of k centres for each row, and sums over the rows of each label. T is the element.
 
-   Distances decide in float64, by the differences of a row and a centre (`far`); the first of equal ones wins. What
+   Distances decide in float64, by the differences of a row and a centre (`apart`); the first of equal ones wins. What
    goes before only leaves out work whose outcome is certain: bounds kept from the pass before (`nearest`), and
    products in float32 with a bound on their error (`scan`). */
 
@@ -33,27 +33,62 @@ INLINE V pick(VI mask, V a, V b) { return (V)((mask & (VI)a) | (~mask & (VI)b));
 INLINE float above(double v) { return (float)(v * (1 + 1e-12)) * UP + 1e-37f; }
 INLINE float below(double v) { return v > 0 ? (float)v * DOWN - 1e-37f : -1e-37f; }
 
-/* The squared distance of a row and a centre, added up in eight lanes. */
-INLINE double far(const T *x, const T *shift, const T *c, int64_t d) {
-    double lane[8] = {0};
-    int64_t j = 0;
-    for (; j + 8 <= d; j += 8)
-        for (int i = 0; i < 8; i++) {
-            double v = (double)(T)(x[j + i] - shift[j + i]) - (double)c[j + i];
-            lane[i] += v * v;
-        }
-    for (int i = 0; j + i < d; i++) {
-        double v = (double)(T)(x[j + i] - shift[j + i]) - (double)c[j + i];
-        lane[i] += v * v;
+#define PAIRS (LANES / 2)
+#define QUADS (8 / PAIRS)
+typedef double W __attribute__((vector_size(8 * PAIRS), aligned(8), may_alias));
+#define PADDED(d) (((d) + 7) & ~(int64_t)7)
+
+/* ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7)) of the lanes, however many a vector has. */
+INLINE double added(const W *sum) {
+#if PAIRS == 2
+    W v = (sum[0] + sum[2]) + (sum[1] + sum[3]);
+    return v[0] + v[1];
+#elif PAIRS == 4
+    W v = sum[0] + sum[1];
+    return (v[0] + v[2]) + (v[1] + v[3]);
+#else
+    W v = sum[0];
+    return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+#endif
+}
+
+/* Squared differences of eight numbers, each to its own lane. */
+INLINE void add_eight(const double *x, const double *c, W *sum) {
+    for (int i = 0; i < QUADS; i++) {
+        W v = *(const W *)(x + i * PAIRS) - *(const W *)(c + i * PAIRS);
+        sum[i] += v * v;
     }
-    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
+/* A row less the shift in float64, with zeros up to a multiple of eight. */
+INLINE void widen(const T *x, const T *shift, int64_t d, double *to) {
+    for (int64_t j = 0; j < d; j++) to[j] = (double)(T)(x[j] - shift[j]);
+    for (int64_t j = d; j < PADDED(d); j++) to[j] = 0;
+}
+
+/* k centres in float64, each with zeros up to a multiple of eight; and room for a row behind them. */
+static double *widened(const T *centers, int64_t k, int64_t d) {
+    int64_t width = PADDED(d);
+    double *wide = malloc(sizeof(double) * (size_t)(k + 1) * width + 64);
+    if (wide)
+        for (int64_t i = 0; i < k; i++)
+            for (int64_t j = 0; j < width; j++) wide[i * width + j] = j < d ? (double)centers[i * d + j] : 0;
+    return wide;
+}
+
+/* The squared distance of two rows of `width` numbers, a multiple of eight, added up in eight lanes. */
+INLINE double apart(const double *x, const double *c, int64_t width) {
+    W sum[QUADS];
+    for (int i = 0; i < QUADS; i++) sum[i] = (W){0};
+    for (int64_t j = 0; j < width; j += 8) add_eight(x + j, c + j, sum);
+    return added(sum);
 }
 
 /* Centres about their mean in float32, in panels side by side, as products read them. */
 typedef struct {
-    int64_t d, k, n_panels;
-    const T *centers, *shift;
-    double *pivot;
+    int64_t d, k, width, n_panels;
+    const T *shift;
+    double *pivot, *wide, *point;
     float *packed, *norms, *row, *found;
     double most, offset;
 } Centers;
@@ -61,9 +96,16 @@ typedef struct {
 static int pack(Centers *c, const T *centers, int64_t k, int64_t d, const T *shift) {
     int64_t n_panels = (k + PANEL - 1) / PANEL, padded = n_panels * PANEL;
     size_t floats = (size_t)padded * d + padded + (size_t)ROWS * d + (size_t)ROWS * padded;
+    c->wide = widened(centers, k, d);
+    if (!c->wide) return 1;
+    c->width = PADDED(d);
+    c->point = c->wide + k * c->width;
     c->pivot = malloc(sizeof(double) * (d + 1) + sizeof(float) * floats + 64);
-    if (!c->pivot) return 1;
-    c->d = d, c->k = k, c->n_panels = n_panels, c->centers = centers, c->shift = shift;
+    if (!c->pivot) {
+        free(c->wide);
+        return 1;
+    }
+    c->d = d, c->k = k, c->n_panels = n_panels, c->shift = shift;
     c->packed = (float *)(((uintptr_t)(c->pivot + d + 1) + 63) & ~(uintptr_t)63);
     c->found = c->packed + padded * d;
     c->norms = c->found + ROWS * padded;
@@ -163,9 +205,10 @@ INLINE int32_t decide(const Centers *c, const T *x, const float *g, double norm,
     double limit = error < 1e30 ? (double)first + 2 * error : INFINITY;
     double least = INFINITY, next = error < 1e30 ? first + norm + error : INFINITY;
     int32_t at = 0;
+    widen(x, c->shift, c->d, c->point);
     for (int64_t j = 0; j < c->k; j++)
         if (!((double)g[j] > limit)) {
-            double v = far(x, c->shift, c->centers + j * c->d, c->d);
+            double v = apart(c->point, c->wide + j * c->width, c->width);
             if (v < least) {
                 next = fmin(next, least);
                 least = v;
@@ -177,12 +220,9 @@ INLINE int32_t decide(const Centers *c, const T *x, const float *g, double norm,
     return at;
 }
 
-/* Rows `which` (at most ROWS) against all centres. An error of products: roundings of both factors, of d products and
-   sums, of the norms and of the last difference, each at most UNIT of what they stand for; then what float64 itself
-   leaves, of the pivot and of `far`. */
-INLINE void scan(const Centers *c, const T *x, const int64_t *which, int n, int32_t *labels, float *bounds) {
+/* Rows `which` (at most ROWS) about the pivot in float32, side by side, and their squared lengths; then `products`. */
+INLINE void multiply(const Centers *c, const T *x, const int64_t *which, int n, double *norms) {
     const int64_t d = c->d;
-    double norms[ROWS];
     for (int r = 0; r < ROWS; r++) {
         const T *from = x + which[r < n ? r : 0] * d;
         double lane[4] = {0};
@@ -202,16 +242,46 @@ INLINE void scan(const Centers *c, const T *x, const int64_t *which, int n, int3
         norms[r] = (lane[0] + lane[1]) + (lane[2] + lane[3]);
     }
     products(c);
-    double unit = UNIT * (1 + 4 * UNIT * d), most = c->most;
+}
+
+/* What a product of a row is wrong by at most: roundings of both factors, of d products and sums, of the norms and of
+   the last difference, each at most UNIT of what they stand for; then what float64 itself leaves, of the pivot and of
+   `apart`. */
+INLINE double error_of(const Centers *c, double norm) {
+    const int64_t d = c->d;
+    double unit = UNIT * (1 + 4 * UNIT * d), most = c->most, length = sqrt(norm), reach = length + most;
+    return unit * ((2 * d + 16) * length * most + 4 * most * most) + 8.9e-16 * (length + c->offset) * reach +
+           (d + 8) * 2.3e-16 * reach * reach + d * 1e-37;
+}
+
+/* Rows `which` (at most ROWS) against all centres. */
+INLINE void scan(const Centers *c, const T *x, const int64_t *which, int n, int32_t *labels, float *bounds) {
+    double norms[ROWS];
+    multiply(c, x, which, n, norms);
     for (int r = 0; r < n; r++) {
-        double length = sqrt(norms[r]), reach = length + most;
-        double error = unit * ((2 * d + 16) * length * most + 4 * most * most) +
-                       8.9e-16 * (length + c->offset) * reach + (d + 8) * 2.3e-16 * reach * reach + d * 1e-37;
+        double error = error_of(c, norms[r]);
         float upper, lower;
         int64_t i = which[r];
-        labels[i] = decide(c, x + i * d, c->found + r * c->n_panels * PANEL, norms[r], error, &upper, &lower);
+        labels[i] = decide(c, x + i * c->d, c->found + r * c->n_panels * PANEL, norms[r], error, &upper, &lower);
         if (bounds) bounds[2 * i] = upper, bounds[2 * i + 1] = lower;
     }
+}
+
+/* One row against few centres, each by differences: packing it would take longer. */
+INLINE void compare(const Centers *c, const T *x, int64_t i, int32_t *labels, float *bounds) {
+    double least = INFINITY, next = INFINITY;
+    int32_t at = 0;
+    widen(x + i * c->d, c->shift, c->d, c->point);
+    for (int64_t j = 0; j < c->k; j++) {
+        double v = apart(c->point, c->wide + j * c->width, c->width);
+        if (v < least) {
+            next = least;
+            least = v;
+            at = (int32_t)j;
+        } else if (v < next) next = v;
+    }
+    labels[i] = at;
+    if (bounds) bounds[2 * i] = above(sqrt(least)), bounds[2 * i + 1] = below(sqrt(next));
 }
 
 /* Labels of rows, and how near each row's centre is at most and every other one at least.
@@ -224,20 +294,28 @@ int64_t nearest(const T *x, int64_t n, int64_t d, const T *shift, const T *cente
     Centers c;
     if (pack(&c, centers, k, d, shift)) return -1;
     int64_t which[ROWS], n_compared = 0;
-    int m = 0;
+    int m = 0, few = k * (12 + d) < 140 + 5 * d;
     for (int64_t i = 0; i < n; i++) {
         int32_t a = before ? before[i] : -1;
         if (a >= 0) {
             float upper = (kept[2 * i] + moves[3 * a]) * UP, lower = (kept[2 * i + 1] - moves[3 * a + 1]);
             lower = lower > 0 ? lower * DOWN : -1e-37f;
             float room = lower > moves[3 * a + 2] ? lower : moves[3 * a + 2];
-            if (!(upper < room)) upper = above(sqrt(far(x + i * d, shift, centers + a * d, d)));
+            if (!(upper < room)) {
+                widen(x + i * d, shift, d, c.point);
+                upper = above(sqrt(apart(c.point, c.wide + a * c.width, c.width)));
+            }
             if (upper < room) {
                 labels[i] = a;
                 bounds[2 * i] = upper;
                 bounds[2 * i + 1] = lower;
                 continue;
             }
+        }
+        if (few) {
+            compare(&c, x, i, labels, bounds);
+            n_compared++;
+            continue;
         }
         which[m++] = i;
         if (m == ROWS) {
@@ -248,6 +326,7 @@ int64_t nearest(const T *x, int64_t n, int64_t d, const T *shift, const T *cente
     }
     if (m) scan(&c, x, which, m, labels, bounds);
     free(c.pivot);
+    free(c.wide);
     return n_compared + m;
 }
 
@@ -287,32 +366,53 @@ int64_t label_sums(const T *x, int64_t n, int64_t d, const T *shift, const doubl
 
 /* Weighted squared distances to the centre of each row's label, added up by label in two whole numbers: of 1 / scale
    and of 2^-40 of that. */
-int64_t label_inertia(const T *x, int64_t n, int64_t d, const T *shift, const T *centers, const int32_t *labels,
-                      const T *weights, double scale, int64_t *sums) {
+int64_t label_inertia(const T *x, int64_t n, int64_t d, const T *shift, const T *centers, int64_t k,
+                      const int32_t *labels, const T *weights, double scale, int64_t *sums) {
+    int64_t width = PADDED(d);
+    double *wide = widened(centers, k, d);
+    if (!wide) return -1;
+    double *point = wide + k * width;
     for (int64_t i = 0; i < n; i++) {
         int32_t a = labels[i];
-        double v = far(x + i * d, shift, centers + a * d, d) * (weights ? (double)weights[i] : 1) * scale;
+        widen(x + i * d, shift, d, point);
+        double v = apart(point, wide + a * width, width) * (weights ? (double)weights[i] : 1) * scale;
         int64_t q = (int64_t)v;
         sums[2 * a] += q;
         sums[2 * a + 1] += (int64_t)((v - (double)q) * 1099511627776.0);
     }
+    free(wide);
     return 0;
 }
 
-int64_t label_distances(const T *x, int64_t n, int64_t d, const T *shift, const T *centers, const int32_t *labels,
-                        T *out) {
-    for (int64_t i = 0; i < n; i++) out[i] = (T)far(x + i * d, shift, centers + labels[i] * d, d);
+int64_t label_distances(const T *x, int64_t n, int64_t d, const T *shift, const T *centers, int64_t k,
+                        const int32_t *labels, T *out) {
+    int64_t width = PADDED(d);
+    double *wide = widened(centers, k, d);
+    if (!wide) return -1;
+    double *point = wide + k * width;
+    for (int64_t i = 0; i < n; i++) {
+        widen(x + i * d, shift, d, point);
+        out[i] = (T)apart(point, wide + labels[i] * width, width);
+    }
+    free(wide);
     return 0;
 }
 
 /* Distances of rows to k points, squared or not: out is n x k. */
 int64_t distances(const T *x, int64_t n, int64_t d, const T *shift, const T *points, int64_t k, int64_t squared,
                   T *out) {
-    for (int64_t i = 0; i < n; i++)
+    int64_t width = PADDED(d);
+    double *wide = widened(points, k, d);
+    if (!wide) return -1;
+    double *point = wide + k * width;
+    for (int64_t i = 0; i < n; i++) {
+        widen(x + i * d, shift, d, point);
         for (int64_t j = 0; j < k; j++) {
-            double v = far(x + i * d, shift, points + j * d, d);
+            double v = apart(point, wide + j * width, width);
             out[i * k + j] = (T)(squared ? v : sqrt(v));
         }
+    }
+    free(wide);
     return 0;
 }
 
@@ -320,16 +420,40 @@ int64_t distances(const T *x, int64_t n, int64_t d, const T *shift, const T *poi
    seed as reach[candidate, seed] cannot be nearer to the candidate. owner and closest NULL: there is no seed yet. */
 int64_t closer(const T *x, int64_t n, int64_t d, const T *shift, const T *points, int64_t m, const T *closest,
                const int32_t *owner, const double *reach, int64_t n_seeds, T *out) {
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < m; j++) {
+    Centers c;
+    if (pack(&c, points, m, d, shift)) return -1;
+    int64_t which[ROWS];
+    double norms[ROWS];
+    int held = 0;
+    for (int64_t i = 0; i <= n; i++) {
+        if (i < n) {
             T old = closest ? closest[i] : (T)INFINITY;
-            if (closest && (double)old < reach[j * n_seeds + owner[i]]) {
+            int open = !closest;
+            for (int64_t j = 0; j < m; j++) {
                 out[j * n + i] = old;
-                continue;
+                if (closest) open |= !((double)old < reach[j * n_seeds + owner[i]]);
             }
-            T v = (T)far(x + i * d, shift, points + j * d, d);
-            out[j * n + i] = v < old ? v : old;
+            if (open) which[held++] = i;
         }
+        if (!held || (held < ROWS && i < n)) continue;
+        if (closest) multiply(&c, x, which, held, norms);
+        for (int r = 0; r < held; r++) {
+            int64_t at = which[r];
+            const float *g = c.found + r * c.n_panels * PANEL;
+            double room = closest ? (double)closest[at] * (1 + 1e-6) - norms[r] + error_of(&c, norms[r]) : 0;
+            int read = 0;
+            for (int64_t j = 0; j < m; j++) {
+                if (closest && (double)g[j] > room) continue;
+                if (!read) widen(x + at * d, shift, d, c.point);
+                read = 1;
+                T new = (T)apart(c.point, c.wide + j * c.width, c.width);
+                if (new < out[j * n + at]) out[j * n + at] = new;
+            }
+        }
+        held = 0;
+    }
+    free(c.pivot);
+    free(c.wide);
     return 0;
 }
 

@@ -151,7 +151,7 @@ def _copies(ins: Sequence[Spec], outs: Sequence[Spec]) -> int:
 def _near_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     """Copies and packed centres; or what the plain kernel makes of a few rows at once."""
     if _compiled("nearest", ins[0]):
-        return _copies(ins, outs) + 24 * ins[2].n_elements + 256 * (sum(ins[2].shape) + 64)
+        return _copies(ins, outs) + 32 * ins[2].n_elements + 320 * (sum(ins[2].shape) + 64)
     return _plain_scratch(AT_ONCE, ins, outs)
 
 
@@ -312,7 +312,8 @@ def _add_rows(xp: Any, sums: Any, labels: Any, rows: Any) -> None:
 
 def _sums_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     plain = 0 if _compiled("label_sums", ins[0]) else 96 * AT_ONCE + 64 * ins[0].shape[0]
-    return _copies(ins, outs) + 2 * outs[0].n_bytes + plain
+    wide = 8 * ins[2].n_elements + 64 * (sum(ins[2].shape) + 16)
+    return _copies(ins, outs) + 2 * outs[0].n_bytes + plain + wide
 
 
 def _torch_sums(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
@@ -402,7 +403,7 @@ def _inertia_kernel(
         sums = np.zeros((k, 2), np.int64)
         given = [_rows(one) for one in (labels, *weights)] + [None] * (not weights)
         unit = float(scale.reshape(-1)[0])
-        add(_rows(x), *x.shape, _rows(shift), _rows(centers), *given, unit, sums)
+        add(_rows(x), *x.shape, _rows(shift), _rows(centers), k, *given, unit, sums)
         return (sums,)
     like = {} if xp is np else {"device": x.device}
     sums = xp.zeros((k, 2), dtype=xp.int64, **like)
@@ -476,7 +477,8 @@ def _own_kernel(xp: Any, x: Any, shift: Any, centers: Any, labels: Any, out: Any
     measure = loop("nearest", "label_distances", x.dtype) if xp is np else None
     if measure is not None:
         made = np.empty(len(x), x.dtype)
-        measure(_rows(x), *x.shape, _rows(shift), _rows(centers), _rows(labels), made)
+        k = len(centers)
+        measure(_rows(x), *x.shape, _rows(shift), _rows(centers), k, _rows(labels), made)
         out[...] = made
         return
     for rows in _steps(xp, len(x), 4 * x.shape[1]):
@@ -523,7 +525,7 @@ def _distances_kernel(
 
 def _distances_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     if _compiled("distances", ins[0]):
-        return _copies(ins, outs)
+        return _copies(ins, outs) + 8 * ins[2].n_elements + 64 * (sum(ins[2].shape) + 16)
     return _plain_scratch(AT_ONCE, ins, outs) + 16 * outs[0].n_elements
 
 
