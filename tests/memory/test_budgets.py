@@ -31,6 +31,9 @@ SIZES = {
     "sort": 0.004,
 }
 TILE = 4096
+OTHER_CUTS = ("kmeans", "pca")
+"""Programs over one file in turns: once it stays as a whole it is cut otherwise than while it is
+read, and sums have other last bits."""
 MIB = 1 << 20
 SHARES = (0.75, 0.5, 0.25, 0.1) if WHOLE else (0.5, 0.25)
 
@@ -76,7 +79,7 @@ def test_a_part_of_the_working_set_is_enough(name: str, tmp_path: Path) -> None:
         for a, b, right in zip(found["values"], roomy["values"], wanted, strict=True):
             scale = np.abs(right).max()
             np.testing.assert_allclose(a / scale, right / scale, atol=PROGRAMS[name].tolerance)
-            if not found["smaller"]:
+            if not found["smaller"] and name not in OTHER_CUTS:
                 np.testing.assert_array_equal(a, b)
         lru, back = (sum(traffic(found["programs"], p)) for p in ("lru", "write back"))
         print(f"{name} {share}: ours {found['moved']}, LRU {lru}, write back {back}")
@@ -96,6 +99,26 @@ def test_a_process_takes_no_more_than_its_plan_and_some_buffers(name: str, tmp_p
     grown = found["outside"] - found["before"]
     print(f"{name}: plan {found['plan'] / MIB:.0f} MiB, the process grew {grown / MIB:.0f} MiB")
     assert grown <= found["plan"] + 64 * MIB
+
+
+def test_weights_that_products_read_from_files_stay_where_there_is_room(tmp_path: Path) -> None:
+    weights = [np.random.default_rng(k).random((96, 96)) / 48 for k in range(4)]
+    for k, values in enumerate(weights):
+        np.save(tmp_path / f"{k}.npy", values)
+    with strict("cpu", 1024, "8MiB", "64MiB", inline_elements=0):
+        ours = [it.open(tmp_path / f"{k}.npy") for k in range(4)]
+        x = it.asarray(np.ones((200, 96)))
+        loaded = []
+        for _ in range(3):
+            it.stats(reset=True)
+            y = x
+            for weight in ours:
+                y = y @ weight
+            found = y.numpy()
+            loaded.append(it.stats()["bytes_loaded"])
+    np.testing.assert_allclose(found, np.linalg.multi_dot([np.ones((200, 96)), *weights]))
+    assert loaded[0] >= sum(w.nbytes for w in weights)
+    assert loaded[1:] == [0, 0]
 
 
 def test_lru_drops_what_is_clean_and_writes_what_is_not_once() -> None:

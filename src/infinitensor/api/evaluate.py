@@ -27,7 +27,7 @@ from infinitensor.ir.layout import DISK, Layout
 from infinitensor.ir.op import Spec, n_points
 from infinitensor.ir.region import box_shape
 from infinitensor.ops.loading import begin_loading
-from infinitensor.partition import canonical_layout, streamed_cuts
+from infinitensor.partition import MANY_USES, canonical_layout, streamed_cuts
 from infinitensor.pipeline import Prepared, has_tiers, prepare
 from infinitensor.runtime import Run, TileTable, tables_with_reads
 
@@ -134,9 +134,33 @@ class Bound:
         ]
         self.used_up = {id(v) for v, is_ in zip(self.leaves, self.donated, strict=True) if is_}
         """Leaves that nobody else will read: their tiles may be used up."""
+        self._cut_files()
         self.tables = [stored_table(session, version) for version in self.leaves]
         for table in self.tables:
             table.used_at = session.seq
+
+    def _cut_files(self) -> None:
+        """Give files that are in no tiles yet those in which they are read, and may stay.
+
+        But not what a product reads over and over: that has the tiles of the product, and so what
+        stays of it are those.
+        """
+        mesh = self.session.engine.mesh
+        if mesh.kind != "cpu":
+            return
+        files = {id(v): v for v in self.leaves if v.table is not None and v.table.is_one_file}
+        for node in self.nodes if files else ():
+            form = node.call.form
+            for given, labels in zip(node.inputs, form.inputs, strict=False):
+                uses = prod(n for label, n in enumerate(form.sizes) if label not in labels)
+                if node.op.kind == "contraction" and uses >= MANY_USES:
+                    files.pop(id(given), None)
+        for version in files.values():
+            itemsize = version.dtype.itemsize
+            cuts = streamed_cuts(version.shape, itemsize, mesh, config.tile_elements)
+            if any(len(borders) > 2 for borders in cuts):
+                assert version.table is not None
+                version.table = version.table.with_read(cuts, {})
 
     @cached_property
     def versions(self) -> dict[int, Version]:
@@ -441,14 +465,8 @@ def _lies_below(version: Version) -> bool:
 def stored_table(session: Session, version: Version) -> TileTable:
     """The tiles of a stored version; a small host value is used where it is."""
     kind = session.engine.mesh.kind
-    table = version.table
-    if table is not None:
-        if table.is_one_file and kind == "cpu":
-            mesh, itemsize = session.engine.mesh, version.dtype.itemsize
-            cuts = streamed_cuts(version.shape, itemsize, mesh, config.tile_elements)
-            if any(len(borders) > 2 for borders in cuts):
-                table = version.table = table.with_read(cuts, {})
-        return table
+    if version.table is not None:
+        return version.table
     assert version.host is not None
     at_home = version.host.size <= FEW_ON_HOST  # or it would be copied at every use
     if (kind == "cuda" and not at_home) or (config.small_elements == 0 and kind != "null"):
