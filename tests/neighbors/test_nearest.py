@@ -105,6 +105,17 @@ def test_tensors_and_files_are_searched_where_they_are(tmp_path: Any) -> None:
         assert_same_rows(ours, exact)
 
 
+@pytest.mark.parametrize("metric", ["manhattan", "chebyshev", "cosine", "canberra", "correlation"])
+def test_other_metrics_have_scikit_learns_neighbours(metric: str) -> None:
+    x = SETS["d8"]()
+    apart, number = NearestNeighbors(n_neighbors=5, metric=metric).fit(x).kneighbors()
+    theirs_apart, theirs_number = (
+        theirs.NearestNeighbors(n_neighbors=5, metric=metric, algorithm="brute").fit(x).kneighbors()
+    )
+    np.testing.assert_allclose(apart, theirs_apart, atol=1e-12)
+    np.testing.assert_array_equal(number, theirs_number)
+
+
 def test_a_pickle_has_the_points_and_no_tensors() -> None:
     x = SETS["d3"]()
     model = NearestNeighbors(n_neighbors=2).fit(x)

@@ -8,9 +8,8 @@ import numpy as np
 import scipy.sparse
 from sklearn.metrics import DistanceMetric
 
-from infinitensor.api.assign import call_op
 from infinitensor.estimators.points import on_host
-from infinitensor.ops.distance import ALIASES, BOOLEAN
+from infinitensor.ops.distance import ALIASES, BOOLEAN, tile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -163,7 +162,7 @@ class Metric(Blocks):
         some, fitted = dense(some), dense(self.fitted)
         if self.metric in BOOLEAN:
             some, fitted = some != 0, fitted != 0
-        return call_op("_distances", some, fitted, metric=self.metric, **self.named).numpy()
+        return tile(np, some, fitted, self.metric, **self.named)
 
     def _euclidean(self, some: Array, own: bool, part: slice) -> Array:
         """By products, as scikit-learn has them for sparse points."""
