@@ -48,6 +48,8 @@ STEPS = {"max_no_improvement": None, "max_iter": 2}
 """Many steps: as many as two passes over the points have."""
 
 CASES: list[dict[str, Any]] = [
+    case("silhouette_score", "groups", (20_000, 16), "float64", n_labels=10),
+    case("silhouette_score", "groups", (20_000, 64), "float32", n_labels=10),
     *(
         case("KMeans", data, (200_000, 32), dtype, n_clusters=100, max_iter=40)
         for data in ("groups", "even")
@@ -93,12 +95,32 @@ def points(data: str, shape: tuple[int, int], dtype: str) -> Any:
     return (centers[rng.integers(0, 64, n)] + rng.normal(size=(n, d))).astype(dtype)
 
 
+def scored(
+    package: str, x: Any, device: str, n_labels: int
+) -> tuple[Callable[[], None], Callable[[], float]]:
+    """One call is one score of labels by the nearest of some points."""
+    module = importlib.import_module(f"{package}.metrics")
+    if package == "infinitensor":
+        import infinitensor as it
+
+        it.init(devices=device)
+    labels = (((x[:, None, :2] - x[:n_labels, :2]) ** 2).sum(-1)).argmin(1)
+    last: list[float] = []
+
+    def run() -> None:
+        last[:] = [module.silhouette_score(x, labels)]
+
+    return run, lambda: last[0]
+
+
 def setup(
     peer: str, case: dict[str, Any], device: str
 ) -> tuple[Callable[[], None], Callable[[], float]]:
     """One call is one fit; what is compared is the inertia, the labels, or the neighbours."""
     x = points(case["data"], tuple(case["shape"]), case["dtype"])
     package = "sklearn" if peer == "scikit-learn" else "infinitensor"
+    if case["estimator"] == "silhouette_score":
+        return scored(package, x, device, **case["parameters"])
     part = "neighbors" if case["estimator"] == "NearestNeighbors" else "cluster"
     module = importlib.import_module(f"{package}.{part}")
     if package == "infinitensor":
