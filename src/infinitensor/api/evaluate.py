@@ -404,7 +404,9 @@ class Bound:
                 with contextlib.suppress(MemoryBudgetError):
                     found = prepare(graph, mesh, config.tile_elements, self.budgets())
                     heavy = sum(leaf.table.n_bytes for leaf in leaves if leaf.table is not None)
-                    if found.program.traffic.evicted <= heavy:
+                    # every run moves this; leaves go once, and what can stay of them then stays
+                    traffic = found.program.traffic
+                    if traffic.evicted + traffic.loaded <= heavy:
                         return found
                 raise InTheWay(leaves)
         return prepare(graph, mesh, config.tile_elements, self.budgets())

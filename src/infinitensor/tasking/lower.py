@@ -239,12 +239,15 @@ class _Lowering:
                 for number in np.unique(route.fetches):
                     if number >= 0 and int(number) not in self.fetched:
                         fresh[int(number)] = None
-        by_ndim: dict[tuple[int, Any], list[int]] = {}
+        alike: dict[tuple[int, Any, bool], list[int]] = {}
         for number in fresh:
             fetch = self.moves.fetches[number]
-            dtype = self.graph.specs[self.roots[fetch.value]].dtype
-            by_ndim.setdefault((len(fetch.box), dtype), []).append(number)
-        for (ndim, dtype), numbers in by_ndim.items():
+            root = self.roots[fetch.value]
+            owners = self.device_of(np.asarray(fetch.tiles, np.int32) + self.first_of[root])
+            # what is loaded is counted, and runs beside kernels: nothing else goes with it
+            key = (len(fetch.box), self.graph.specs[root].dtype, bool((owners < 0).any()))
+            alike.setdefault(key, []).append(number)
+        for (ndim, dtype, _), numbers in alike.items():
             fetches = [self.moves.fetches[number] for number in numbers]
             boxes = np.asarray([f.box for f in fetches], np.int64).reshape(len(fetches), ndim, 2)
             devices = np.asarray([f.device for f in fetches], np.int16)
