@@ -14,6 +14,7 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import pytest
+from tests.memory_promise.clustered import clustered
 from tests.ops import test_scratch as moving
 from tests.ops.rows import RANDOM
 from tests.ops.table_xp import bind, spec_of
@@ -314,10 +315,25 @@ def test_kernels_allocate_what_they_declare(name: str, k: int) -> None:
     assert_within(op, call, ins, (numpy_peak, torch_peak))
 
 
+CLUSTERED = [
+    pytest.param(name, k, id=f"{name}-{k}")
+    for name, cases in clustered(np.random.default_rng(0)).items()
+    for k in range(len(cases))
+]
+
+
+@pytest.mark.parametrize(("name", "k"), CLUSTERED)
+def test_kernels_of_clustering_allocate_what_they_declare(name: str, k: int) -> None:
+    op = TABLE[name]
+    call, ins = bind(op, *clustered(np.random.default_rng(0))[name][k])
+    assert_within(op, call, ins, (numpy_peak, torch_peak))
+
+
 def test_every_kernel_is_measured() -> None:
     kernels = {name for name, op in TABLE.items() if op.kind != "program"}
     measured = {*ELEMENTWISE, "_cast", *REDUCTIONS, *large(np.random.default_rng(0))}
     measured |= set(moving._large(np.random.default_rng(0)))
+    measured |= set(clustered(np.random.default_rng(0)))
     assert kernels - measured - set(REGION_ONLY) == set()
     assert set(RANDOM) <= set(TABLE)
     assert isinstance(Spec((), np.dtype(float)).n_bytes, int)
@@ -401,6 +417,8 @@ def gpu_cases(name: str) -> list[tuple[Any, dict[str, Any]]]:
         return [(tuple(values(kind) for kind in some), {}) for some in kinds]
     if name in REDUCTIONS:
         return [((values(kind),), {"axis": axis}) for kind in KINDS for axis in (0, 1, None)]
+    if name in clustered(rng):
+        return clustered(rng)[name]
     given = large(rng).get(name) or moving._large(rng)[name]
     if name == "_scatter":
         given[2] = (given[2][0], [given[2][1][0][:300]], *given[2][2:])

@@ -244,8 +244,9 @@ class _Lowering:
             fetch = self.moves.fetches[number]
             root = self.roots[fetch.value]
             owners = self.device_of(np.asarray(fetch.tiles, np.int32) + self.first_of[root])
-            # what is loaded is counted, and runs beside kernels: nothing else goes with it
-            key = (len(fetch.box), self.graph.specs[root].dtype, bool((owners < 0).any()))
+            # what comes from elsewhere is counted, and runs beside kernels; the rest is apart
+            comes = bool((owners != fetch.device).any())
+            key = (len(fetch.box), self.graph.specs[root].dtype, comes)
             alike.setdefault(key, []).append(number)
         for (ndim, dtype, _), numbers in alike.items():
             fetches = [self.moves.fetches[number] for number in numbers]
