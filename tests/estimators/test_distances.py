@@ -113,9 +113,10 @@ def test_a_function_is_called_for_each_pair() -> None:
 
 def test_without_a_compiler_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = SETS["continuous"]
-    want = {metric: block(x, y, metric, params_of(metric, x, y)) for metric in NAMES}
+    names = [metric for metric in NAMES if metric != "haversine"]  # no loop in C, 2 numbers only
+    want = {metric: block(x, y, metric, params_of(metric, x, y)) for metric in names}
     monkeypatch.setattr(it.config, "compile", "never")
-    for metric in NAMES:
+    for metric in names:
         got = block(x, y, metric, params_of(metric, x, y))
         assert_allclose(got, want[metric], rtol=1e-12, atol=1e-12)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any
 
@@ -124,7 +125,7 @@ def _labels_of_graph(
 
 
 @validate_params(  # type: ignore[untyped-decorator]
-    {"X": ["array-like", "sparse matrix"], "sample_weight": ["array-like", None]},
+    {"X": ["array-like", "sparse matrix", str, os.PathLike], "sample_weight": ["array-like", None]},
     prefer_skip_nested_validation=False,
 )
 def dbscan(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -108,7 +109,10 @@ class HDBSCAN(theirs.HDBSCAN):  # type: ignore[misc]
         names = (
             ("euclidean", "l2") if self.store_centers is None and self.algorithm != "brute" else ()
         )
-        return self.metric in names and bool(it.isfinite(tensor).all())
+        if self.metric not in names:
+            return False
+        most = float(it.abs(tensor).max())
+        return 4 * tensor.shape[1] * most * most < sys.float_info.max  # squares do not overflow
 
     def _check_algorithm(self, values: Array) -> None:
         for algorithm, name, tree in (
@@ -149,6 +153,8 @@ class HDBSCAN(theirs.HDBSCAN):  # type: ignore[misc]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # p is in both places
             search = model.fit(values)._searched()
+        if self.algorithm == "brute" and getattr(search, "metric", None) == "braycurtis_tree":
+            search.metric = "braycurtis"  # of `pairwise_distances`, as scikit-learn's has it here
         if isinstance(values, it.Tensor) and isinstance(search, Euclidean):
             return _process_mst(
                 _as_edges(*grouped_tree(search.points, self._min_samples, self.alpha))

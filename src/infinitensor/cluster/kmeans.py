@@ -6,6 +6,7 @@ ours. Labels are float64's decision, also for float32 points.
 
 from __future__ import annotations
 
+import os
 import warnings
 from numbers import Integral
 from typing import Any
@@ -246,7 +247,7 @@ class KMeans(OnTiles, theirs.KMeans):  # type: ignore[misc]
 
 @validate_params(  # type: ignore[untyped-decorator]
     {
-        "X": ["array-like", "sparse matrix", it.Tensor, str],
+        "X": ["array-like", "sparse matrix", it.Tensor, str, os.PathLike],
         "sample_weight": ["array-like", None],
         "return_n_iter": [bool],
     },
@@ -292,7 +293,7 @@ def k_means(
 
 @validate_params(  # type: ignore[untyped-decorator]
     {
-        "X": ["array-like", "sparse matrix", it.Tensor, str],
+        "X": ["array-like", "sparse matrix", it.Tensor, str, os.PathLike],
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "sample_weight": ["array-like", None],
         "x_squared_norms": ["array-like", None],

@@ -69,6 +69,7 @@ def chosen(metric: str, params: dict[str, Any] | None = None, *, is_tree: bool =
         if given.get(one) is not None:
             role, extra = one, np.asarray(given.pop(one), np.float64)
         given.pop(one, None)
+    check_weights(extra if role == "w" else None)
     if given:
         raise TypeError(f"{metric}: unknown parameters {sorted(given)}")
     if name not in METRICS:
@@ -78,6 +79,12 @@ def chosen(metric: str, params: dict[str, Any] | None = None, *, is_tree: bool =
     if is_tree:
         name = {"euclidean": "direct", "braycurtis": "braycurtis_tree"}.get(name, name)
     return Metric(name, p, role, extra, squared)
+
+
+def check_weights(weights: np.ndarray | None) -> None:
+    """ValueError where a weight of a coordinate is below 0."""
+    if weights is not None and (weights < 0).any():
+        raise ValueError("Input weights should be all non-negative")
 
 
 def converted(metric: Any, x: Any) -> np.dtype[Any] | None:

@@ -59,7 +59,7 @@ def points(X: Any, estimator: Any = None, *, reset: bool = True, **checks: Any) 
     tensor = _elsewhere(X)
     if tensor is not None:
         return _streamed(tensor, estimator, reset, checks)
-    values = _validated(_plain(X), estimator, reset, checks)
+    values = _native(_validated(_plain(X), estimator, reset, checks))
     n, d = values.shape
     if scipy.sparse.issparse(values):
         return Points(n, d, values.dtype, None, sparse=values)
@@ -71,9 +71,17 @@ def borrow(values: np.ndarray) -> it.Tensor:
 
     The array must not change while the tensor is used.
     """
+    values = _native(values)
     if values.flags.f_contiguous and not values.flags.c_contiguous:
         return it.asarray(values.T, copy=False).T
     return it.asarray(np.ascontiguousarray(values), copy=False)
+
+
+def _native(values: Any) -> Any:
+    """Values that tensors have: in the byte order of this machine, long doubles as float64."""
+    dtype = values.dtype.newbyteorder("=")
+    dtype = np.dtype(np.float64) if dtype == np.longdouble else dtype
+    return values if values.dtype == dtype else values.astype(dtype)
 
 
 def opened(X: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import scipy.sparse
@@ -73,12 +73,15 @@ class Pair:
         for one, name in (("V", "seuclidean"), ("VI", "mahalanobis")):
             if metric == name and params.get(one) is None:
                 if not self.is_same:
-                    raise ValueError(
-                        f"The '{one}' parameter is required for the {metric} metric when Y is "
-                        "passed."
-                    )
+                    _refuse_without(one, metric)
                 params = {**params, one: _spread(self.tensors[0], metric)}
         return awake(chosen(metric, params))
+
+
+def _refuse_without(name: str, metric: str) -> NoReturn:
+    raise ValueError(
+        f"The '{name}' parameter is required for the {metric} metric when Y is passed."
+    )
 
 
 def awake(metric: Metric) -> Metric:
@@ -248,6 +251,9 @@ def _nearest(
     if callable(metric) or pair.is_sparse:
         how = metric if callable(metric) else chosen(metric, params, is_tree=True)
         return _nearest_in_blocks(pair, how, params)
+    needed = {"seuclidean": "V", "mahalanobis": "VI"}.get(metric)
+    if needed and params.get(needed) is None:
+        _refuse_without(needed, metric)
     is_tree = metric in ArgKmin.valid_metrics()
     if is_tree and params.pop("squared", False):
         metric = "sqeuclidean"

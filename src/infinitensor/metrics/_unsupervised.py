@@ -5,11 +5,14 @@ The distances of a silhouette are summed by label as they are made: never n by n
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 import sklearn.metrics as theirs
+from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics.cluster._unsupervised import check_number_of_labels
 from sklearn.utils import check_random_state, check_X_y
 
@@ -18,7 +21,7 @@ from infinitensor.api.assign import call_op
 from infinitensor.estimators.distances import block, chosen, row_steps
 from infinitensor.estimators.functions import like
 from infinitensor.estimators.points import borrow, points
-from infinitensor.metrics._pairwise import Pair, chunks_of, owners, pairwise_distances
+from infinitensor.metrics._pairwise import Pair, _kind, chunks_of, owners, pairwise_distances
 from infinitensor.ops.distance import BOOLEAN, metric_dtype, tile
 
 
@@ -53,6 +56,9 @@ def silhouette_samples(X: Any, labels: Any, *, metric: Any = "euclidean", **kwds
     >>> silhouette_samples([[0.0], [1.0], [9.0], [10.0]], [0, 0, 1, 1]).round(2).tolist()
     [0.89, 0.88, 0.88, 0.89]
     """
+    if isinstance(metric, str) and metric in BOOLEAN and _kind(X) != "b":
+        said = f"Data was converted to boolean for metric {metric}"
+        warnings.warn(said, DataConversionWarning, stacklevel=3)
     X, codes, counts = _checked(X, labels, accept_sparse=["csr"])
     if metric == "precomputed":
         _check_diagonal(X)
@@ -82,6 +88,10 @@ def _sums(X: Any, codes: np.ndarray, n_codes: int, metric: Any, params: Any) -> 
         return _sums_of_blocks(X, codes, n_codes, metric, params)
     pair = Pair(X, None, dtype=bool if metric in BOOLEAN else "infer_float")
     how = pair.fitted(metric, params)
+    if how.squared and how.name != "euclidean":
+        return _sums_of_blocks(X, codes, n_codes, metric, params)
+    dtype = metric_dtype(how.name, pair.x.dtype)
+    how = replace(how, name="sqeuclidean", squared=False) if how.squared else how
     x, _ = pair.tensors
     total: Any = None
     for start, some in chunks_of(x):
@@ -90,7 +100,7 @@ def _sums(X: Any, codes: np.ndarray, n_codes: int, metric: Any, params: Any) -> 
         named = {**how.named, "n_codes": n_codes}
         sums = call_op("_distance_sums", x, some, own, here, *how.operands, **named)
         total = sums if total is None else total + sums
-    return np.asarray(total.astype(metric_dtype(how.name, x.dtype)).numpy())
+    return np.asarray(total.astype(dtype).numpy())
 
 
 def _one_hot(codes: np.ndarray, n_codes: int) -> np.ndarray:

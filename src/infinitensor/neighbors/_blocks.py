@@ -8,8 +8,9 @@ import numpy as np
 import scipy.sparse
 from sklearn.metrics import DistanceMetric
 
+from infinitensor.estimators.distances import check_weights
 from infinitensor.estimators.points import on_host
-from infinitensor.ops.distance import ALIASES, BOOLEAN, tile
+from infinitensor.ops.distance import ALIASES, BOOLEAN, METRICS, check_sizes, tile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -208,6 +209,12 @@ def resolved(metric: Any, params: dict[str, Any], fitted: Array) -> tuple[Any, d
             extra = np.linalg.inv(params["V"] if "V" in params else np.cov(dense(fitted).T)).T
     if extra is not None:
         named |= {"extra": np.asarray(extra, float), "role": role}
+        check_weights(named["extra"] if role == "w" else None)
+    elif name == "braycurtis":
+        name = "braycurtis_tree"  # scikit-learn's searches have it so, those by brute force too
+    if name in METRICS:
+        shape = named["extra"].shape if named.get("role") else None
+        check_sizes(name, named.get("role", ""), fitted.shape[1], shape)
     return name, named
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import sklearn.neighbors as theirs
@@ -10,8 +11,15 @@ from sklearn.utils._param_validation import validate_params
 
 from infinitensor.neighbors._nearest import NearestNeighbors
 
-_constraints_k = theirs.kneighbors_graph._skl_parameter_constraints
-_constraints_radius = theirs.radius_neighbors_graph._skl_parameter_constraints
+
+def _with_paths(function: Any) -> dict[str, Any]:
+    """What scikit-learn's function takes, and paths of files as points."""
+    known: dict[str, Any] = function._skl_parameter_constraints
+    return {**known, "X": [*known["X"], str, os.PathLike]}
+
+
+_constraints_k = _with_paths(theirs.kneighbors_graph)
+_constraints_radius = _with_paths(theirs.radius_neighbors_graph)
 
 
 @validate_params(_constraints_k, prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]

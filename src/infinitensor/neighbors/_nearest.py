@@ -10,6 +10,8 @@ import numpy as np
 import scipy.sparse
 import sklearn.neighbors as theirs
 from sklearn.exceptions import DataConversionWarning
+from sklearn.metrics import DistanceMetric
+from sklearn.metrics._dist_metrics import EuclideanDistance64
 from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS
 from sklearn.neighbors import VALID_METRICS_SPARSE, BallTree, KDTree
 from sklearn.neighbors._base import NeighborsBase, _check_precomputed
@@ -27,9 +29,10 @@ class NeighborSearch:
 
     def _fit(self: Any, X: Any, y: Any = None) -> Any:
         """Check and keep the points; nothing is built until somebody asks."""
-        self._search = None
+        self._search = self._tree_metric = None
         if isinstance(X, KDTree | BallTree | NeighborsBase):
             super()._fit(X)  # type: ignore[misc]
+            self._tree_metric = _metric_of(X)
             if not isinstance(X, NeighborsBase):
                 self._fit_X = np.asarray(X.data)
             self._tree = Tree(self)
@@ -140,7 +143,10 @@ class NeighborSearch:
             warnings.warn(text, DataConversionWarning, stacklevel=3)
         if self.__dict__.get("_search") is None:
             metric = "precomputed" if self.metric == "precomputed" else self.effective_metric_
-            self._search = search_of(self._fit_X, metric, self.effective_metric_params_)
+            params = self.effective_metric_params_
+            if self.__dict__.get("_tree_metric") is not None:
+                metric, params = self._tree_metric
+            self._search = search_of(self._fit_X, metric, params)
         return self._search  # type: ignore[no-any-return]
 
     def _query(self: Any, X: Any) -> Any:
@@ -224,6 +230,23 @@ class NeighborSearch:
             starts, number, apart = _rows_without_itself(starts, number, apart)
         indices = _split(number, starts)
         return (_split(apart, starts), indices) if return_distance else indices
+
+
+def _metric_of(given: Any) -> tuple[Any, dict[str, Any]] | None:
+    """The metric of a tree, or of an estimator that has one: it is searched by, whatever is asked.
+
+    None for an estimator that searches by brute force: it gives its points only.
+    """
+    tree = given._tree if isinstance(given, NeighborsBase) else given
+    if isinstance(tree, Tree):
+        model = tree.model
+        if model.__dict__.get("_tree_metric") is not None:
+            return model._tree_metric  # type: ignore[no-any-return]
+        return model.effective_metric_, model.effective_metric_params_
+    if tree is None:
+        return None
+    metric = next(one for one in tree.__getstate__() if isinstance(one, DistanceMetric))
+    return ("euclidean" if isinstance(metric, EuclideanDistance64) else metric), {}
 
 
 def _without_itself(apart: Array, number: Array) -> tuple[Array, Array]:

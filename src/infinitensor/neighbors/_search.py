@@ -59,11 +59,12 @@ class Euclidean:
     ) -> tuple[Array, Array, Array]:
         """All within the radius: where rows start, indices, distances."""
         limit = np.asarray(radius, float)
-        limit = limit if self.squared else limit * limit
+        limit = limit if self.squared else np.where(limit < 0, -1.0, limit * limit)
         most = float(limit.max())
-        starts, number, apart = euclidean.within(
-            self.points, self._asked(asked), most, nearest_first
-        )
+        rows = self._asked(asked)
+        if most < 0:  # nothing is nearer than 0
+            return np.zeros(rows.n + 1, np.intp), np.empty(0, np.intp), np.empty(0)
+        starts, number, apart = euclidean.within(self.points, rows, most, nearest_first)
         if limit.ndim:
             kept = apart <= np.repeat(limit, np.diff(starts))
             starts = np.concatenate(([0], np.cumsum(kept)))[starts]

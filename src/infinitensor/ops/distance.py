@@ -67,6 +67,7 @@ def tile(
     `extra` is what `role` says: weights "w" of the coordinates, variances "V" (seuclidean), or the
     inverse covariance "VI" (mahalanobis).
     """
+    check_sizes(metric, role, x.shape[1], None if extra is None else tuple(extra.shape))
     if metric in BOOLEAN:
         return _sets(xp, x, y, metric, extra)
     if metric in _FORMS:
@@ -77,6 +78,22 @@ def tile(
         if found is not None:
             return found
     return _summed(xp, x, y, metric, p, extra)
+
+
+def check_sizes(metric: str, role: str, d: int, shape: tuple[int, ...] | None) -> None:
+    """ValueError where points of d numbers and `extra` of a shape (None: there is none) misfit."""
+    if metric == "haversine" and d != 2:
+        raise ValueError(f"Haversine distance only valid in 2 dimensions, these points have {d}")
+    needed = {"seuclidean": "V", "mahalanobis": "VI"}.get(metric)
+    if shape is None and needed:
+        raise ValueError(f"The '{needed}' parameter is required for the {metric} metric.")
+    if shape is None:
+        return
+    wanted = (d, d) if metric == "mahalanobis" else (d,)
+    if shape != wanted:
+        raise ValueError(
+            f"{metric}: {role or 'extra'} has shape {shape}, points of {d} numbers need {wanted}"
+        )
 
 
 # --- loops in C -------------------------------------------------------------------------------
@@ -338,6 +355,8 @@ def _call(
     if params["metric"] not in METRICS:
         raise ValueError(f"{name}: {params['metric']!r} is none of {', '.join(METRICS)}")
     (n, d), m = x.shape, y.shape[0]
+    extra = others[2] if len(others) > 2 else None
+    check_sizes(params["metric"], params["role"], d, None if extra is None else extra.shape)
     places: dict[int, tuple[int, ...]] = {0: (0,), 1: (1,), 2: (2, 3)}
     inputs = [places[k][: spec.ndim] for k, spec in enumerate(others) if spec is not None]
     sizes = (n, m, d, d, *(size for _, tail in outs for size in tail))
