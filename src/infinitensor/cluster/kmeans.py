@@ -146,11 +146,13 @@ class OnTiles(_BaseKMeans):  # type: ignore[misc]
 
     def _transform(self, X: Any) -> Array:
         given = X if isinstance(X, Points) else self._check_test_data(X)
-        centers = self._centers_for(given)
+        dtype = np.result_type(given.dtype, self.cluster_centers_.dtype)
+        centers = np.ascontiguousarray(self.cluster_centers_, dtype)
         if given.sparse is not None:
-            return np.sqrt(SparseRows(given.sparse, None).distances(centers).T)
-        none = np.zeros(given.d, given.dtype)
-        made: it.Tensor = call_op("_distances_to", given.tensor, none, centers)
+            rows = SparseRows(given.sparse.astype(dtype, copy=False), None)
+            return np.sqrt(rows.distances(centers).T)
+        x = given.tensor if given.dtype == dtype else given.tensor.astype(dtype)
+        made: it.Tensor = call_op("_distances_to", x, np.zeros(given.d, dtype), centers)
         return made.numpy()
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:

@@ -28,6 +28,9 @@ NO_LABEL = -1
 FEW = 64
 """Rows of a tensor that are taken one by one; more are an index, which brings their tiles."""
 
+FINE = 2.0**-34
+"""The part of what is told apart that a unit of sums may be; else a second unit is used."""
+
 
 class DenseRows:
     """Rows of a tensor less a shift; what is larger than a few rows stays in tiles."""
@@ -43,6 +46,7 @@ class DenseRows:
         self.dtype = np.dtype(x.dtype)
         self._weighing = () if weights is None else (it.asarray(weights, copy=False),)
         self._most: Array | None = None
+        self._typical: Array | None = None
 
     def bounded(self, low: Array, high: Array) -> DenseRows:
         """The same rows, whose least and greatest coordinates are known."""
@@ -98,6 +102,30 @@ class DenseRows:
         values = self.host if self.host is not None else self.x.numpy()
         return np.asarray(values - self.shift)
 
+    @property
+    def typical(self) -> Array:
+        """How far apart coordinates lie but for the most extreme, by a few rows.
+
+        Of a coordinate that is the same in these rows: its greatest absolute value.
+        """
+        if self._typical is None:
+            few = self.take(np.linspace(0, self.n - 1, min(FEW, self.n)).astype(np.int64))
+            wide = few.astype(np.float64)
+            found = np.quantile(np.abs(wide - np.median(wide, 0)), 0.9, axis=0)
+            self._typical = np.where(found > 0, found, self.most)
+        return self._typical
+
+    def remainders(self, scale: Array) -> it.Tensor:
+        """What `_label_sums` rounds away of each weighted coordinate, in its unit: exact."""
+        v = (self.x - self.shift).astype(np.float64)
+        if self._weighing:
+            v = v * self._weighing[0].astype(np.float64)[:, None]
+        v = v * scale
+        rest = v - it.trunc(v)
+        up, down = (rest >= 0.5).astype(np.float64), (rest <= -0.5).astype(np.float64)
+        made: it.Tensor = rest - up + down
+        return made
+
     # passes over the rows
 
     def nearest(self, centers: Array) -> Array:
@@ -118,6 +146,15 @@ class DenseRows:
         """For each label the weighted squared distances of its rows to its centre."""
         reach = float(((self.most + np.abs(centers).max(0)) ** 2).sum())
         scale = unit_for(reach * self.total_weight)
+        found = self._inertia(centers, labels, scale)
+        if self.n / (scale * PARTS) > FINE * float(found.sum()):
+            # a far row makes the unit coarse, though it may lie at its own centre
+            far = call_op("_label_distances", self.x, self.shift, centers, labels).max()
+            most = min(float(far.numpy()) * (1 + 1e-6), reach)
+            found = self._inertia(centers, labels, unit_for(most * self.total_weight))
+        return found
+
+    def _inertia(self, centers: Array, labels: Any, scale: float) -> Array:
         asked = (self.x, self.shift, centers, np.array([scale]), labels, *self._weighing)
         sums = call_op("_label_inertia", *asked).numpy().astype(np.float64)
         return np.asarray((sums[:, 0] + sums[:, 1] / PARTS) / scale)
@@ -142,6 +179,10 @@ class Assigning:
         weight = rows.total_weight
         units = [unit_for(most * weight) for most in rows.most]
         self.scale = np.array([*units, unit_for(weight)])
+        self.left: Array | None = None
+        self.finer = np.array([*[unit_for(rows.n)] * rows.d, 1.0])
+        if (1 / self.scale[:-1] > FINE * rows.typical).any():
+            self.left = np.zeros((k + 1, rows.d + 2), np.int64)
 
     def follow(self, centers: Array, *, add_up: bool = True) -> int:
         """Compare with these centres; how many labels changed."""
@@ -154,7 +195,14 @@ class Assigning:
         if add_up:
             given = (rows.x, rows.shift, self.scale, new, old, *rows._weighing)
             change = call_op("_label_sums", *given, k=self.k)
-            it.compute(new, bounds, change)
+            if self.left is None:
+                it.compute(new, bounds, change)
+            else:
+                none = np.zeros(rows.d)
+                rest = (rows.remainders(self.scale[:-1]), none, self.finer, new, old)
+                finer = call_op("_label_sums", *rest, k=self.k)
+                it.compute(new, bounds, change, finer)
+                self.left += finer.numpy()
             found = change.numpy()
             self.sums += found
         else:
@@ -164,7 +212,10 @@ class Assigning:
 
     def totals(self) -> tuple[Array, Array, Array]:
         """Of each label: the sum of its rows, what they weigh, and whether one weighs something."""
-        sums = self.sums[: self.k].astype(np.float64) / [*self.scale, 1.0]
+        sums = self.sums[: self.k].astype(np.float64)
+        if self.left is not None:
+            sums[:, :-2] += self.left[: self.k, :-2] / self.finer[:-1]
+        sums /= [*self.scale, 1.0]
         return sums[:, :-2], sums[:, -2], self.sums[: self.k, -1] != 0
 
 

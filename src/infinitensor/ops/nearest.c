@@ -33,6 +33,13 @@ INLINE V pick(VI mask, V a, V b) { return (V)((mask & (VI)a) | (~mask & (VI)b));
 INLINE float above(double v) { return (float)(v * (1 + 1e-12)) * UP + 1e-37f; }
 INLINE float below(double v) { return v > 0 ? (float)v * DOWN - 1e-37f : -1e-37f; }
 
+/* The nearest whole number, of two as near the one farther from zero. */
+INLINE int64_t whole(double v) {
+    int64_t q = (int64_t)v;
+    double rest = v - (double)q;
+    return q + (rest >= 0.5) - (rest <= -0.5);
+}
+
 #define PAIRS (LANES / 2)
 #define QUADS (8 / PAIRS)
 typedef double W __attribute__((vector_size(8 * PAIRS), aligned(8), may_alias));
@@ -345,14 +352,14 @@ int64_t label_sums(const T *x, int64_t n, int64_t d, const T *shift, const doubl
         const T *from = x + i * d;
         int64_t *to = sums + b * width;
         if (!weights && a < 0) {
-            for (int64_t j = 0; j < d; j++) to[j] += (int64_t)((double)(T)(from[j] - shift[j]) * scale[j]);
-            to[d] += (int64_t)scale[d];
+            for (int64_t j = 0; j < d; j++) to[j] += whole((double)(T)(from[j] - shift[j]) * scale[j]);
+            to[d] += whole(scale[d]);
             to[d + 1] += 1;
             continue;
         }
         double w = weights ? (double)weights[i] : 1;
-        for (int64_t j = 0; j < d; j++) q[j] = (int64_t)((double)(T)(from[j] - shift[j]) * w * scale[j]);
-        q[d] = (int64_t)(w * scale[d]);
+        for (int64_t j = 0; j < d; j++) q[j] = whole((double)(T)(from[j] - shift[j]) * w * scale[j]);
+        q[d] = whole(w * scale[d]);
         q[d + 1] = w != 0;
         for (int64_t j = 0; j < width; j++) to[j] += q[j];
         if (a < 0) continue;
@@ -376,9 +383,9 @@ int64_t label_inertia(const T *x, int64_t n, int64_t d, const T *shift, const T 
         int32_t a = labels[i];
         widen(x + i * d, shift, d, point);
         double v = apart(point, wide + a * width, width) * (weights ? (double)weights[i] : 1) * scale;
-        int64_t q = (int64_t)v;
+        int64_t q = whole(v);
         sums[2 * a] += q;
-        sums[2 * a + 1] += (int64_t)((v - (double)q) * 1099511627776.0);
+        sums[2 * a + 1] += whole((v - (double)q) * 1099511627776.0);
     }
     free(wide);
     return 0;
@@ -440,10 +447,12 @@ int64_t closer(const T *x, int64_t n, int64_t d, const T *shift, const T *points
         for (int r = 0; r < held; r++) {
             int64_t at = which[r];
             const float *g = c.found + r * c.n_panels * PANEL;
-            double room = closest ? (double)closest[at] * (1 + 1e-6) - norms[r] + error_of(&c, norms[r]) : 0;
+            double error = closest ? error_of(&c, norms[r]) : 0;
+            double room = closest ? (double)closest[at] * (1 + 1e-6) - norms[r] + error : 0;
+            int sure = closest && error < 1e30; /* beyond, products overflow */
             int read = 0;
             for (int64_t j = 0; j < m; j++) {
-                if (closest && (double)g[j] > room) continue;
+                if (sure && (double)g[j] > room) continue;
                 if (!read) widen(x + at * d, shift, d, c.point);
                 read = 1;
                 T new = (T)apart(c.point, c.wide + j * c.width, c.width);

@@ -101,6 +101,19 @@ def _two_least(xp: Any, values: Any) -> tuple[Any, Any, Any]:
     return least, at, rest.min(-1) if xp is np else rest.amin(-1)
 
 
+def _whole(xp: Any, v: Any) -> Any:
+    """The nearest whole numbers, of two as near the one farther from zero."""
+    q = _as(xp, v, np.int64)
+    rest = v - _wide(xp, q)
+    return q + _as(xp, rest >= 0.5, np.int64) - _as(xp, rest <= -0.5, np.int64)
+
+
+def _done(code: int) -> None:
+    """What a compiled loop returns: below zero, it found no memory for its own copies."""
+    if code < 0:
+        raise MemoryError("no memory for the centres that a loop over points packs")
+
+
 # --- labels -------------------------------------------------------------------------------------
 
 
@@ -119,7 +132,7 @@ def _nearest_kernel(xp: Any, x: Any, shift: Any, centers: Any, out: Any) -> None
         return
     labels = np.empty(len(x), np.int32)
     none = (None, None, None)
-    find(_rows(x), *x.shape, _rows(shift), _rows(centers), len(centers), *none, labels, None)
+    _done(find(_rows(x), *x.shape, _rows(shift), _rows(centers), len(centers), *none, labels, None))
     out[...] = labels
 
 
@@ -135,7 +148,9 @@ def _moved_kernel(
         return
     labels, bounds = np.empty(len(x), np.int32), np.empty((len(x), 2), np.float32)
     old = [_rows(one) for one in (before, kept, moves)]
-    find(_rows(x), *x.shape, _rows(shift), _rows(centers), len(centers), *old, labels, bounds)
+    _done(
+        find(_rows(x), *x.shape, _rows(shift), _rows(centers), len(centers), *old, labels, bounds)
+    )
     out[0][...], out[1][...] = labels, bounds
 
 
@@ -276,7 +291,7 @@ def _sums_kernel(
     if add is not None:
         sums = np.zeros((k + 1, d + 2), np.int64)
         given = [_rows(one) for one in (now, before, *weights)] + [None] * (not weights)
-        add(_rows(x), *x.shape, _rows(shift), _rows(scale), *given, k, sums)
+        _done(add(_rows(x), *x.shape, _rows(shift), _rows(scale), *given, k, sums))
         return (sums,)
     like = {} if xp is np else {"device": x.device}
     sums = xp.zeros((k + 1, d + 2), dtype=xp.int64, **like)
@@ -297,8 +312,8 @@ def _quanta(xp: Any, points: Any, scale: Any, *weights: Any) -> Any:
     like = {} if xp is np else {"device": points.device}
     q = xp.empty((points.shape[0], points.shape[1] + 2), dtype=xp.int64, **like)
     w = _wide(xp, weights[0]) if weights else xp.ones(len(points), dtype=xp.float64, **like)
-    q[:, :-2] = _as(xp, _wide(xp, points) * w[:, None] * scale[:-1], np.int64)
-    q[:, -2] = _as(xp, w * scale[-1], np.int64)
+    q[:, :-2] = _whole(xp, _wide(xp, points) * w[:, None] * scale[:-1])
+    q[:, -2] = _whole(xp, w * scale[-1])
     q[:, -1] = w != 0
     return q
 
@@ -374,7 +389,7 @@ def _label_sums(
 ) -> Call:
     """What rows with another label than before change in the sums of their labels.
 
-    For each label: the weighted sum of coordinates times `scale`, cut off to whole numbers, then
+    For each label: the weighted sum of coordinates times `scale`, rounded to whole numbers, then
     the weights times the last of `scale`, then how many rows weigh something. A row more: how many
     labels changed. A label of -1 has no sum.
     """
@@ -403,7 +418,7 @@ def _inertia_kernel(
         sums = np.zeros((k, 2), np.int64)
         given = [_rows(one) for one in (labels, *weights)] + [None] * (not weights)
         unit = float(scale.reshape(-1)[0])
-        add(_rows(x), *x.shape, _rows(shift), _rows(centers), k, *given, unit, sums)
+        _done(add(_rows(x), *x.shape, _rows(shift), _rows(centers), k, *given, unit, sums))
         return (sums,)
     like = {} if xp is np else {"device": x.device}
     sums = xp.zeros((k, 2), dtype=xp.int64, **like)
@@ -412,8 +427,8 @@ def _inertia_kernel(
         value = _own_far(xp, x[rows], shift, centers, at) * scale
         if weights:
             value = value * _wide(xp, weights[0][rows])
-        whole = _as(xp, value, np.int64)
-        rest = _as(xp, (value - _wide(xp, whole)) * PARTS, np.int64)
+        whole = _whole(xp, value)
+        rest = _whole(xp, (value - _wide(xp, whole)) * PARTS)
         _add_rows(xp, sums, at, xp.stack([whole, rest], 1))
     return (sums,)
 
@@ -430,8 +445,8 @@ def _inertia_oracle(
     value = _own_far(np, x, shift, centers, labels) * scale
     value = value if weights is None else value * weights
     sums = np.zeros((len(centers), 2), np.int64)
-    whole = value.astype(np.int64)
-    np.add.at(sums, labels, np.stack([whole, ((value - whole) * PARTS).astype(np.int64)], 1))
+    whole = np.rint(value).astype(np.int64)
+    np.add.at(sums, labels, np.stack([whole, np.rint((value - whole) * PARTS).astype(np.int64)], 1))
     return sums
 
 
@@ -478,7 +493,7 @@ def _own_kernel(xp: Any, x: Any, shift: Any, centers: Any, labels: Any, out: Any
     if measure is not None:
         made = np.empty(len(x), x.dtype)
         k = len(centers)
-        measure(_rows(x), *x.shape, _rows(shift), _rows(centers), k, _rows(labels), made)
+        _done(measure(_rows(x), *x.shape, _rows(shift), _rows(centers), k, _rows(labels), made))
         out[...] = made
         return
     for rows in _steps(xp, len(x), 4 * x.shape[1]):
@@ -515,7 +530,7 @@ def _distances_kernel(
     if measure is not None:
         made = np.empty(out.shape, x.dtype)
         n = len(points)
-        measure(_rows(x), *x.shape, _rows(shift), _rows(points), n, int(squared), made)
+        _done(measure(_rows(x), *x.shape, _rows(shift), _rows(points), n, int(squared), made))
         out[...] = made
         return
     for rows in _steps(xp, len(x), points.shape[0]):
@@ -560,7 +575,7 @@ def _closer_kernel(xp: Any, x: Any, shift: Any, points: Any, *known: Any, out: A
         made = np.empty(out.shape, x.dtype)
         given = [_rows(one) for one in known] or [None] * 3
         ends = (*given, known[2].shape[1] if known else 0, made)
-        measure(_rows(x), *x.shape, _rows(shift), _rows(points), len(points), *ends)
+        _done(measure(_rows(x), *x.shape, _rows(shift), _rows(points), len(points), *ends))
         out[...] = made
         return
     for rows in _steps(xp, len(x), points.shape[0]):

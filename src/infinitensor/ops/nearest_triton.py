@@ -137,7 +137,12 @@ def inertia(
         far = far * tl.load(weights + at, mask=there, other=0).to(tl.float64)
     far = far * tl.load(scale)
     whole = far.to(tl.int64)
-    rest = ((far - whole.to(tl.float64)) * 1099511627776.0).to(tl.int64)
+    left = far - whole.to(tl.float64)
+    whole += (left >= 0.5).to(tl.int64) - (left <= -0.5).to(tl.int64)
+    fine = (far - whole.to(tl.float64)) * 1099511627776.0
+    rest = fine.to(tl.int64)
+    left = fine - rest.to(tl.float64)
+    rest += (left >= 0.5).to(tl.int64) - (left <= -0.5).to(tl.int64)
     to = partial + ((pid % COPIES) * k + label) * 2
     tl.atomic_add(to, whole, mask=there, sem="relaxed")
     tl.atomic_add(to + 1, rest, mask=there, sem="relaxed")
@@ -217,11 +222,17 @@ def sums(
             value = tl.load(x + at[:, None] * d + j[None, :], mask=here, other=0)
             value = value - tl.load(shift + j, mask=inside, other=0)[None, :]
             unit = tl.load(scale + j, mask=inside, other=0)
-            q = (value.to(tl.float64) * weight[:, None] * unit[None, :]).to(tl.int64)
+            scaled = value.to(tl.float64) * weight[:, None] * unit[None, :]
+            q = scaled.to(tl.int64)
+            left = scaled - q.to(tl.float64)
+            q += (left >= 0.5).to(tl.int64) - (left <= -0.5).to(tl.int64)
             tl.atomic_add(to[:, None] + j[None, :], q, mask=here, sem="relaxed")
             gone = had[:, None] & inside[None, :]
             tl.atomic_add(out[:, None] + j[None, :], -q, mask=gone, sem="relaxed")
-        heavy = (weight * tl.load(scale + d)).to(tl.int64)
+        weighs = weight * tl.load(scale + d)
+        heavy = weighs.to(tl.int64)
+        over = weighs - heavy.to(tl.float64)
+        heavy += (over >= 0.5).to(tl.int64) - (over <= -0.5).to(tl.int64)
         counted = tl.where(weight != 0, 1, 0).to(tl.int64)
         tl.atomic_add(to + d, heavy, mask=moved, sem="relaxed")
         tl.atomic_add(to + d + 1, counted, mask=moved, sem="relaxed")
