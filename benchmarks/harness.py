@@ -373,7 +373,10 @@ def main(question: str, argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--name", help="of the files under results/")
     args = parser.parse_args(argv)
     device = "cuda" if args.gpu else "cpu"
-    peers = args.peers or (["torch"] if args.gpu else ["numpy", "torch"])
+    usual = ["torch"] if args.gpu else ["numpy", "torch"]
+    known = importlib.import_module(f"benchmarks.{question}").PEERS
+    others = [peer for peer in known if peer != args.us]
+    peers = args.peers or [peer for peer in usual if peer in known] or others
     name = args.name or (f"{question}_gpu" if args.gpu else question)
     records = measure(
         question,

@@ -14,7 +14,8 @@ import time
 import numpy as np
 
 N_COLUMNS = 16
-N_GROUPS = 12
+N_GROUPS = 64
+HOW = {"init": "random", "n_init": 1, "max_iter": 30, "random_state": 0}
 
 
 def say(text: str) -> None:
@@ -24,7 +25,7 @@ def say(text: str) -> None:
 def write_points(path: str, n_rows: int) -> None:
     """Rows around some centers, written a part at a time."""
     rng = np.random.default_rng(0)
-    centers = rng.normal(0, 3, (N_GROUPS, N_COLUMNS))
+    centers = rng.normal(0, 1, (N_GROUPS, N_COLUMNS))
     shape = (n_rows, N_COLUMNS)
     table = np.lib.format.open_memmap(path, "w+", np.float64, shape)
     for lo in range(0, n_rows, 100_000):
@@ -41,7 +42,7 @@ def ours(path: str, memory: str):
 
     with it.init(devices="cpu", memory=memory, progress=True):
         start = time.perf_counter()
-        made = KMeans(N_GROUPS, random_state=0).fit(path)
+        made = KMeans(N_GROUPS, **HOW).fit(path)
         seconds = time.perf_counter() - start
         stats = it.stats()
     return made, seconds, max(stats["peak_bytes"].values()), stats["bytes_read"]
@@ -53,7 +54,7 @@ def theirs(path: str):
 
     x = np.load(path)
     start = time.perf_counter()
-    made = KMeans(N_GROUPS, random_state=0).fit(x)
+    made = KMeans(N_GROUPS, **HOW).fit(x)
     return made, time.perf_counter() - start
 
 
