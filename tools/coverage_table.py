@@ -9,14 +9,13 @@ modules, and the public members of numpy.ndarray, of the NumPy that this project
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+from tools.pages import main
 from tools.reference import cut_of, kind_of, row, table
 
 import infinitensor as it
@@ -162,17 +161,5 @@ def page() -> str:
     return "\n".join(lines)
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true")
-    args = parser.parse_args(argv)
-    if not args.check:
-        PAGE.write_text(page(), encoding="utf-8")
-    elif PAGE.read_text(encoding="utf-8") != page():
-        print("docs/coverage.md is not current: run python tools/reference.py", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(__doc__, PAGE, page))

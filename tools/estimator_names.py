@@ -1,15 +1,15 @@
 """Write the table of estimators and scores in docs/clustering.md: whose code runs for each name.
 
-python tools/estimator_names.py           # write the table
-python tools/estimator_names.py --check   # say whether the committed table is current
+python -m tools.estimator_names           # write the table
+python -m tools.estimator_names --check   # say whether the committed table is current
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import sys
 from pathlib import Path
+
+from tools.pages import main
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "clustering.md"
 MODULES = ("cluster", "neighbors", "metrics")
@@ -49,17 +49,5 @@ def page() -> str:
     return f"{head}{START}\n\n{table()}\n\n{END}{rest.partition(END)[2]}"
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true")
-    args = parser.parse_args(argv)
-    if not args.check:
-        PAGE.write_text(page(), encoding="utf-8")
-    elif PAGE.read_text(encoding="utf-8") != page():
-        print("docs/clustering.md is not current: run python tools/reference.py", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(__doc__, PAGE, page))

@@ -22,7 +22,7 @@ def clustered(rng: np.random.Generator) -> dict[str, list[tuple[tuple[Any, ...],
     none, codes = np.full(400, -1), rng.integers(0, 5, 300)
     for metric in ("euclidean", "cosine", "cityblock", "minkowski", "correlation"):
         named = {"metric": metric, **({"p": 3.0} if metric == "minkowski" else {})}
-        made.setdefault("_distances", []).append(((x, y, None, none), named))
+        made.setdefault("_distances", []).append(((x, y, none), named))
         made.setdefault("_nearest_by", []).append(((x, y), named))
         sums = ((x, y, none, codes), {"n_codes": 5, **named})
         made.setdefault("_distance_sums", []).append(sums)

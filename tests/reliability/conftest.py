@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
+from tests.settings import settings_are_put_back  # noqa: F401 - every test here uses it
 
 import infinitensor as it
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 
 class HoldsBar(Protocol):
@@ -33,17 +33,6 @@ def holds_bar(record_property: Callable[[str, object], None]) -> HoldsBar:
         assert measured <= slack * bar, line
 
     return hold
-
-
-@pytest.fixture(autouse=True)
-def settings_are_put_back() -> Iterator[None]:
-    """Each test starts without a session and with the settings it found."""
-    before = {field.name: getattr(it.config, field.name) for field in fields(it.config)}
-    it.shutdown()
-    yield
-    it.shutdown()
-    for name, value in before.items():
-        setattr(it.config, name, value)
 
 
 @pytest.fixture

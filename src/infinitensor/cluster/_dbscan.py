@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from typing import Any
 
@@ -12,10 +11,10 @@ import sklearn.cluster as theirs
 from scipy.sparse.csgraph import connected_components
 from sklearn.base import _fit_context
 from sklearn.neighbors import sort_graph_by_row_values
-from sklearn.utils._param_validation import validate_params
 from sklearn.utils.validation import _check_sample_weight
 
 import infinitensor as it
+from infinitensor.estimators.functions import like
 from infinitensor.estimators.points import points
 from infinitensor.neighbors import NearestNeighbors
 from infinitensor.neighbors._euclidean import density_labels
@@ -124,10 +123,7 @@ def _labels_of_graph(
     return labels, cores
 
 
-@validate_params(  # type: ignore[untyped-decorator]
-    {"X": ["array-like", "sparse matrix", str, os.PathLike], "sample_weight": ["array-like", None]},
-    prefer_skip_nested_validation=False,
-)
+@like(theirs.dbscan, "X", asks=True)
 def dbscan(
     X: Any,
     eps: float = 0.5,

@@ -6,9 +6,7 @@ ours. Labels are float64's decision, also for float32 points.
 
 from __future__ import annotations
 
-import os
 import warnings
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,6 @@ from sklearn.cluster._kmeans import _BaseKMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
-from sklearn.utils._param_validation import Interval, validate_params
 from sklearn.utils.validation import (
     _check_sample_weight,
     _is_arraylike_not_scalar,
@@ -32,6 +29,7 @@ from infinitensor.cluster.lloyd import Run, lloyd, total
 from infinitensor.cluster.rows import DenseRows
 from infinitensor.cluster.seeding import seed
 from infinitensor.cluster.sparse_rows import SparseRows
+from infinitensor.estimators.functions import like
 from infinitensor.estimators.points import Points, on_host, points
 
 Array = np.ndarray[Any, Any]
@@ -247,14 +245,7 @@ class KMeans(OnTiles, theirs.KMeans):  # type: ignore[misc]
         return best
 
 
-@validate_params(  # type: ignore[untyped-decorator]
-    {
-        "X": ["array-like", "sparse matrix", it.Tensor, str, os.PathLike],
-        "sample_weight": ["array-like", None],
-        "return_n_iter": [bool],
-    },
-    prefer_skip_nested_validation=False,
-)
+@like(theirs.k_means, "X", asks=True)
 def k_means(
     X: Any,
     n_clusters: int,
@@ -293,17 +284,7 @@ def k_means(
     return (*made, found.n_iter_) if return_n_iter else made
 
 
-@validate_params(  # type: ignore[untyped-decorator]
-    {
-        "X": ["array-like", "sparse matrix", it.Tensor, str, os.PathLike],
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
-        "sample_weight": ["array-like", None],
-        "x_squared_norms": ["array-like", None],
-        "random_state": ["random_state"],
-        "n_local_trials": [Interval(Integral, 1, None, closed="left"), None],
-    },
-    prefer_skip_nested_validation=True,
-)
+@like(theirs.kmeans_plusplus, "X")
 def kmeans_plusplus(
     X: Any,
     n_clusters: int,

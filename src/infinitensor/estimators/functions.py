@@ -14,16 +14,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def like(their: Callable[..., Any], *points: str) -> Callable[[Callable[..., Any]], Any]:
+def like(
+    their: Callable[..., Any], *points: str, asks: bool = False
+) -> Callable[[Callable[..., Any]], Any]:
     """Decorator: a function checked by the constraints of scikit-learn's function.
 
-    Parameters named in `points` may also be paths of files, and arrays on a GPU.
+    Parameters named in `points` may also be paths of files, and arrays on a GPU. If it `asks` an
+    estimator, that checks the parameters which these constraints leave out.
     """
     constraints = their._skl_parameter_constraints  # type: ignore[attr-defined]
     names = list(inspect.signature(their).parameters)
 
     def enter(ours: Callable[..., Any]) -> Callable[..., Any]:
-        checked = validate_params(constraints, prefer_skip_nested_validation=True)(ours)
+        checked = validate_params(constraints, prefer_skip_nested_validation=not asks)(ours)
 
         @functools.wraps(checked)
         def run(*args: Any, **kwargs: Any) -> Any:

@@ -122,8 +122,8 @@ def distances(pair: Pair, metric: Metric) -> it.Tensor:
             "_distances",
             x,
             some,
-            *(metric.operands or (None,)),
             owners(x.shape[0], start) if pair.is_same else None,
+            *metric.operands,
             **metric.named,
         )
         for start, some in chunks_of(y)

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import sklearn.neighbors as theirs
 from sklearn.neighbors._graph import _check_params, _query_include_self
-from sklearn.utils._param_validation import validate_params
 
+from infinitensor.estimators.functions import like
 from infinitensor.neighbors._nearest import NearestNeighbors
 
 
-def _with_paths(function: Any) -> dict[str, Any]:
-    """What scikit-learn's function takes, and paths of files as points."""
-    known: dict[str, Any] = function._skl_parameter_constraints
-    return {**known, "X": [*known["X"], str, os.PathLike]}
+def _fitted(X: Any, kind: type, metric: Any, p: float, params: Any, **how: Any) -> Any:
+    """An estimator of the right kind as it is, or one of ours fitted to points."""
+    if isinstance(X, kind):
+        _check_params(X, metric, p, params)
+        return X
+    return NearestNeighbors(metric=metric, p=p, metric_params=params, **how).fit(X)
 
 
-_constraints_k = _with_paths(theirs.kneighbors_graph)
-_constraints_radius = _with_paths(theirs.radius_neighbors_graph)
-
-
-@validate_params(_constraints_k, prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
+@like(theirs.kneighbors_graph, "X", asks=True)
 def kneighbors_graph(
     X: Any,
     n_neighbors: int,
@@ -40,17 +37,13 @@ def kneighbors_graph(
     >>> kneighbors_graph([[0.0], [3.0], [1.0]], 1).toarray().tolist()
     [[0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
-    if isinstance(X, theirs._base.KNeighborsMixin):
-        _check_params(X, metric, p, metric_params)
-    else:
-        X = NearestNeighbors(
-            n_neighbors=n_neighbors, metric=metric, p=p, metric_params=metric_params, n_jobs=n_jobs
-        ).fit(X)
-    query = _query_include_self(X._fit_X, include_self, mode)
-    return X.kneighbors_graph(X=query, n_neighbors=n_neighbors, mode=mode)
+    how = {"n_neighbors": n_neighbors, "n_jobs": n_jobs}
+    fitted = _fitted(X, theirs._base.KNeighborsMixin, metric, p, metric_params, **how)
+    query = _query_include_self(fitted._fit_X, include_self, mode)
+    return fitted.kneighbors_graph(X=query, n_neighbors=n_neighbors, mode=mode)
 
 
-@validate_params(_constraints_radius, prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
+@like(theirs.radius_neighbors_graph, "X", asks=True)
 def radius_neighbors_graph(
     X: Any,
     radius: float,
@@ -68,11 +61,7 @@ def radius_neighbors_graph(
     >>> radius_neighbors_graph([[0.0], [3.0], [1.0]], 1.5).toarray().tolist()
     [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
     """
-    if isinstance(X, theirs._base.RadiusNeighborsMixin):
-        _check_params(X, metric, p, metric_params)
-    else:
-        X = NearestNeighbors(
-            radius=radius, metric=metric, p=p, metric_params=metric_params, n_jobs=n_jobs
-        ).fit(X)
-    query = _query_include_self(X._fit_X, include_self, mode)
-    return X.radius_neighbors_graph(query, radius, mode)
+    how = {"radius": radius, "n_jobs": n_jobs}
+    fitted = _fitted(X, theirs._base.RadiusNeighborsMixin, metric, p, metric_params, **how)
+    query = _query_include_self(fitted._fit_X, include_self, mode)
+    return fitted.radius_neighbors_graph(query, radius, mode)

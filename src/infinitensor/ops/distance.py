@@ -7,7 +7,6 @@ SciPy, and those of its trees, are sums over the coordinates in their order, in 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -384,9 +383,9 @@ def _distances_kernel(
     owned: bool,
     grain: int,
 ) -> None:
-    out[...] = tile(xp, x, y, metric, p=p, extra=others[0] if role else None, role=role)
+    out[...] = tile(xp, x, y, metric, p=p, extra=others[-1] if role else None, role=role)
     if owned:
-        _zero(xp, out, others[-1])
+        _zero(xp, out, others[0])
 
 
 def _zero(xp: Any, far: Array, own: Array) -> None:
@@ -433,24 +432,24 @@ def _oracle(
 @op(
     "_distances",
     "mapped",
-    "x y extra own",
+    "x y own extra",
     kernel=_distances_kernel,
     grain=_grain,
     scratch_bytes=_scratch,
     cost=3.0,
     cases=lambda rng: (
-        [((*args[:2], *(args[3:] or (None,)), args[2]), named) for args, named in _cases(rng)]
-        + [((*args[:2], *args[3:]), named) for args, named in _cases(rng) if len(args) > 3]
+        _cases(rng)
+        + [((*args[:2], None, *args[3:]), named) for args, named in _cases(rng) if len(args) > 3]
     ),
-    oracle=lambda x, y, extra=None, own=None, **named: _oracle(
+    oracle=lambda x, y, own=None, extra=None, **named: _oracle(
         x, y, np.full(len(x), -1) if own is None else own, extra, **named
     ),
 )
 def _distances(
     x: Spec,
     y: Spec,
-    extra: Spec | None = None,
     own: Spec | None = None,
+    extra: Spec | None = None,
     *,
     metric: str,
     p: float = 2.0,
@@ -462,11 +461,7 @@ def _distances(
     """
     outs = ((metric_dtype(metric, x.dtype, y.dtype), (y.shape[0],)),)
     params = {"metric": metric, "p": float(p), "role": role, "owned": own is not None}
-    made = _call("_distances", x, y, (own, None, extra), outs, **params)
-    if extra is None or own is None:
-        return made
-    x_, y_, owned, extras = made.form.inputs
-    return replace(made, form=replace(made.form, inputs=(x_, y_, extras, owned)))
+    return _call("_distances", x, y, (own, None, extra), outs, **params)
 
 
 # --- the nearest ------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import glob
 import os
 import secrets
 import shutil
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.storage.calls import open_file, remove, rename, sync_folder, told
@@ -26,15 +27,15 @@ EXCHANGE = 2
 AT_CWD = -100
 
 
-class Unfinished:
+class Unfinished(ABC):
     """What appears under its name when `commit` is called, or not at all: leaving a `with` block
     commits, an exception in it removes what was written."""
 
     _discard: weakref.finalize[..., Any]
 
+    @abstractmethod
     def commit(self) -> None:
         """Put it under its name, on the disk; if that fails nothing is left of it."""
-        raise NotImplementedError
 
     def abort(self) -> None:
         """Remove what was written; does nothing the second time or after a commit."""
