@@ -208,16 +208,16 @@ def _kernels(torch: Any, kernels: Any, x: Any, centers: Any) -> None:
             times.append(1e3 * (time.perf_counter() - start))
         return sorted(times)[2]
 
-    extra = ((64, 128, 4, 1), (64, 128, 8, 1), (128, 128, 4, 1), (128, 64, 8, 1), (128, 128, 8, 2))
-    given = kernels.BLOCKS
+    extra = ((64, 128, 4, 4), (64, 128, 8, 2), (128, 128, 4, 3), (128, 128, 8, 2), (128, 128, 8, 3))
+    given = kernels.FEW_BLOCKS
     for block in (*given[:3], *extra):
-        kernels.BLOCKS = (block,)
+        kernels.FEW_BLOCKS = (block,)
         try:
             ms = timed(lambda: kernels.nearest(torch, x, none, centers, None, labels, bounds))
             print(f"block {block}: {ms:.2f} ms")
         except Exception as error:
             print(f"block {block}: {type(error).__name__}")
-    kernels.BLOCKS = given
+    kernels.FEW_BLOCKS = given
     scale = torch.full((d + 1,), 2.0**30, dtype=torch.float64, device="cuda")
     old = torch.full_like(labels, -1)
     k = len(centers)

@@ -55,7 +55,7 @@ def options() -> dict[str, Any]:
 class Launch:
     """A kernel, its grid and the arguments that stay the same for equal tiles."""
 
-    __slots__ = ("constants", "grid", "how", "numbers", "run", "source")
+    __slots__ = ("constants", "grid", "how", "made", "numbers", "run", "source")
 
     def __init__(
         self,
@@ -71,19 +71,24 @@ class Launch:
         self.grid = (n_programs, 1, 1)
         self.numbers = tuple(numbers)
         self.constants = constants
+        self.made: Any = None
         self.run: Any = None
 
-    def __call__(self, tiles: Sequence[Any], scalars: Sequence[Any] = ()) -> None:
-        """Start it on the current stream."""
-        if self.run is not None:
+    def __call__(
+        self, tiles: Sequence[Any], scalars: Sequence[Any] = (), n_programs: int = 0
+    ) -> None:
+        """Start it on the current stream, in another number of programs if one is given."""
+        grid = (n_programs, 1, 1) if n_programs else self.grid
+        if self.made is not None:
             pointers = [tile.data_ptr() for tile in tiles]
-            self.run(*pointers, *scalars, *self.numbers, *self.constants.values())
+            run = self.made[grid] if n_programs else self.run
+            run(*pointers, *scalars, *self.numbers, *self.constants.values())
             return
         kernel = load(self.source)
         how = {**options(), **self.how}
-        made = kernel[self.grid](*tiles, *scalars, *self.numbers, **self.constants, **how)
+        made = kernel[grid](*tiles, *scalars, *self.numbers, **self.constants, **how)
         if made is not None:  # the interpreter makes none
-            self.run = made[self.grid]
+            self.made, self.run = made, made[self.grid]
 
 
 class Launches:

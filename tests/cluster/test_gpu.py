@@ -11,6 +11,7 @@ from tests.cluster.sets import CONTINUOUS, blobs
 import infinitensor as it
 from infinitensor.api.assign import call_op
 from infinitensor.cluster import BisectingKMeans, KMeans, MiniBatchKMeans
+from infinitensor.ops import nearest_triton
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("error")]
 
@@ -34,9 +35,13 @@ def test_fits_are_those_of_the_cpu(name: str, dtype: str) -> None:
         np.testing.assert_allclose(ours.cluster_centers_, theirs.cluster_centers_, rtol=1e-5)
 
 
+@pytest.mark.parametrize("coarse_first", [False, True])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(("d", "k"), [(3, 2), (64, 100), (130, 257)])
-def test_labels_and_sums_are_float64s_decision(d: int, k: int, dtype: str) -> None:
+def test_labels_and_sums_are_float64s_decision(
+    d: int, k: int, dtype: str, coarse_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nearest_triton, "COARSE_WORK", 0 if coarse_first else 1 << 62)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20_000, d)).astype(dtype)
     centers = x[:k].copy()
@@ -65,3 +70,12 @@ def test_points_on_the_gpu_stay_there() -> None:
         made = KMeans(8, random_state=0).fit(torch.from_numpy(x).cuda())
         assert type(made.cluster_centers_) is np.ndarray
     np.testing.assert_array_equal(made.labels_, KMeans(8, random_state=0).fit(x).labels_)
+
+
+def test_a_column_of_a_large_tensor_comes_in_parts() -> None:
+    x = np.random.default_rng(0).normal(size=(6_000_000, 3)).astype(np.float32)
+    with it.init("cuda:0"):
+        given = it.asarray(x)
+        it.compute(given)
+        np.testing.assert_array_equal(given[:, 1].numpy(), x[:, 1])
+        np.testing.assert_array_equal(given[5].numpy(), x[5])

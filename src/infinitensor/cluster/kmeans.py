@@ -189,11 +189,15 @@ class KMeans(OnTiles, theirs.KMeans):  # type: ignore[misc]
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KMeans:
         """Find the centres. X may also be a tensor or the path of a file, of any size."""
-        given = points(X, self, **CHECKS)
+        given = points(X, self, **CHECKS, ensure_all_finite=False)
         mean = ends = None
         variances = None
+        finite = False
         if given.sparse is None:
             mean, variances, ends = moments(given, self.tol)
+            finite = bool(np.isfinite([mean, *ends]).all())
+        if not finite:
+            points(X, self, **CHECKS)  # says what is not finite, in scikit-learn's words
         self._check_points(given, variances)
         random_state = check_random_state(self.random_state)
         weights = checked_weights(sample_weight, given)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import infinitensor as it
+from infinitensor.ops.loops import loop
 
 if TYPE_CHECKING:
     from infinitensor.cluster.rows import DenseRows
@@ -71,8 +72,7 @@ class _Left:
     def searched(self, draws: Array) -> Array:
         """The rows at which the sum of what is left reaches the draws."""
         if self.rows.n <= ON_HOST:
-            sums = np.cumsum(self.weights * self.closest.numpy())
-            return np.searchsorted(sums, draws)
+            return _reached(self.closest.numpy(), self.rows.weights, draws)
         left = self.closest.astype(np.float64)
         if self.rows.weights is not None:
             left = left * it.asarray(self.weights, copy=False)
@@ -104,8 +104,23 @@ class _Left:
             if values.dtype == np.float64 and self.rows.weights is None:
                 return np.asarray(values.sum(1)).reshape(-1, *weights.shape[1:])
             return np.asarray(values @ weights)
-        it.compute(far)
         left = far.astype(np.float64)
         if self.rows.weights is not None:
             left = left * it.asarray(self.weights, copy=False)
-        return np.asarray(left.sum(1).numpy()).reshape(-1, *weights.shape[1:])
+        sums = left.sum(1)
+        it.compute(far, sums)
+        return np.asarray(sums.numpy()).reshape(-1, *weights.shape[1:])
+
+
+def _reached(values: Array, weights: Array | None, draws: Array) -> Array:
+    """Where the running sum of weighted values, one after another in their dtype, reaches draws."""
+    find = loop("scan", "reached", values.dtype)
+    if find is None:
+        weighted = values if weights is None else weights * values
+        return np.searchsorted(np.cumsum(weighted), draws)
+    order = np.argsort(draws)
+    rising = np.ascontiguousarray(draws[order], np.float64)
+    found, places = np.empty((2, len(draws)), np.int64)
+    find(values, weights, len(values), rising, len(rising), found)
+    places[order] = found
+    return places

@@ -25,6 +25,10 @@ HUGE_BYTES = 1 << 22
 """Blocks from here on ask for huge pages: writing fresh memory is bound by page faults."""
 
 
+STAGED_BYTES = 1 << 24
+"""Of a part of a tile on a GPU that is put together there before it is copied to the host."""
+
+
 class Device(Protocol):
     """What the runtime asks of a device."""
 
@@ -43,7 +47,7 @@ class Device(Protocol):
     def array(self, block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """An array at the start of a block."""
 
-    def to_host(self, array: Any) -> np.ndarray:
+    def to_host(self, array: Any, where: tuple[slice, ...] = ()) -> np.ndarray:
         """The values as a NumPy array (on a CPU: the same memory)."""
 
     def from_host(self, array: Any, values: Any) -> None:
@@ -101,9 +105,9 @@ class CpuDevice:
         """A view of the block."""
         return np.ndarray(shape, dtype, block)
 
-    def to_host(self, array: Any) -> np.ndarray:
-        """The array itself."""
-        return np.asarray(array)
+    def to_host(self, array: Any, where: tuple[slice, ...] = ()) -> np.ndarray:
+        """The array itself, or a part of it."""
+        return np.asarray(array[where] if where else array)
 
     def from_host(self, array: Any, values: Any) -> None:
         """Copy."""
@@ -178,10 +182,19 @@ class CudaDevice:
         block._infinitensor = (shape, dtype, made)
         return made
 
-    def to_host(self, array: Any) -> np.ndarray:
-        """A copy on the host."""
+    def to_host(self, array: Any, where: tuple[slice, ...] = ()) -> np.ndarray:
+        """A copy on the host. What does not lie in one piece is put together a part at a time."""
+        import torch
+
         self.synchronize()
-        return to_numpy(array.cpu())
+        array = array[where] if where else array
+        if array.is_contiguous() or array.nbytes <= STAGED_BYTES:
+            return to_numpy(array.cpu())
+        out = torch.empty(array.shape, dtype=array.dtype)
+        step = max(STAGED_BYTES * len(array) // array.nbytes, 1)
+        for lo in range(0, len(array), step):
+            out[lo : lo + step] = array[lo : lo + step].cpu()
+        return to_numpy(out)
 
     def from_host(self, array: Any, values: Any) -> None:
         """Copy to the GPU, in order with its kernels; from a GPU after what makes the values."""
@@ -194,7 +207,7 @@ class CudaDevice:
             self._stream.synchronize()  # then the user may change or drop them
             return
         with torch.cuda.stream(self._stream):
-            array.copy_(from_numpy(np.array(values, order="C")).reshape(tuple(array.shape)))
+            array.copy_(from_numpy(_readable(values)).reshape(tuple(array.shape)))
 
     def running(self, lane: int = 0) -> Any:
         """Kernels start on our own stream; nothing to do within a context that is already."""
@@ -279,7 +292,7 @@ class NullDevice:
         """No array."""
         return None
 
-    def to_host(self, array: Any) -> np.ndarray:
+    def to_host(self, array: Any, where: tuple[slice, ...] = ()) -> np.ndarray:
         """There are no values to give."""
         raise ValueError("the null device runs plans without arithmetic: it holds no values")
 
@@ -313,6 +326,26 @@ class NullDevice:
 
 
 _ALREADY = contextlib.nullcontext()
+
+
+class _Lent:
+    """Memory of a read-only array for torch, which would warn: it is only read."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+        place = values.__array_interface__["data"][0]
+        shape = (values.nbytes,)
+        self.__array_interface__ = {
+            "data": (place, False), "shape": shape, "typestr": "|u1", "version": 3,
+        }  # fmt: skip
+
+
+def _readable(values: Any) -> np.ndarray:
+    """Values in C order that torch may read where they are."""
+    plain = np.asarray(values, order="C")
+    if plain.flags.writeable or not plain.nbytes:
+        return plain if plain.flags.writeable else plain.copy()
+    return np.asarray(_Lent(plain)).view(plain.dtype).reshape(plain.shape)
 
 
 class _Switched:

@@ -87,3 +87,17 @@ int64_t total(const T *x, int64_t n_outer, int64_t n, int64_t n_inner, T *out) {
     }
     return 0;
 }
+
+/* For each of `draws`, which rise, the first place where the running sum of x times weights (if given) reaches it;
+   n where it never does. Not stored: the sums are read once, and those after the last draw not at all. */
+int64_t reached(const T *x, const T *weights, int64_t n, const double *draws, int64_t m, int64_t *found) {
+    T sum = 0;
+    int64_t next = 0;
+    for (int64_t i = 0; i < n && next < m; i++) {
+        T value = weights ? weights[i] * x[i] : x[i];
+        sum = i ? sum + value : value;
+        while (next < m && !((double)sum < draws[next])) found[next++] = i;
+    }
+    while (next < m) found[next++] = n;
+    return 0;
+}

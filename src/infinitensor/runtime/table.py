@@ -183,12 +183,12 @@ class TileTable:
             if common is None:
                 continue
             owner = self.layout.owner(index)
-            array = self.arrays[index]
-            if owner >= 0:
-                array = devices[owner].to_host(array)
             spot: Any = (..., *relative(common, box))  # an array, even of one element
             try:
-                copy_into(out[spot], array[relative(common, tile)])
+                where = relative(common, tile)
+                array = self.arrays[index]
+                values = devices[owner].to_host(array, where) if owner >= 0 else array[where]
+                copy_into(out[spot], values)
             except CorruptTileError as error:
                 self.name_in(error)
                 raise
