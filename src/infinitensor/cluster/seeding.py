@@ -7,14 +7,19 @@ matter are not compared with it.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
+from sklearn.utils.parallel import _get_threadpool_controller
 
 import infinitensor as it
 from infinitensor.ops.loops import loop
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from infinitensor.cluster.rows import DenseRows
     from infinitensor.cluster.sparse_rows import SparseRows
 
@@ -40,39 +45,58 @@ def seed(
     centers = np.empty((n_clusters, rows.d), rows.dtype)
     chosen[0] = random_state.choice(rows.n, p=weights / weights.sum())
     centers[0] = rows.take(chosen[:1])[0]
-    left = _Left(rows, weights, centers)
+    left = _Left(rows, weights, centers, n_trials)
     left.use(centers[:1])
-    for c in range(1, n_clusters):
-        draws = random_state.uniform(size=n_trials) * left.potential
-        tried = np.clip(left.searched(draws), None, rows.n - 1)
-        candidates = rows.take(tried)
-        best = left.best_of(candidates, c)
-        centers[c], chosen[c] = candidates[best], tried[best]
+    with _few_threads(n_trials):
+        for c in range(1, n_clusters):
+            draws = random_state.uniform(size=n_trials) * left.potential
+            tried = np.clip(left.searched(draws), None, rows.n - 1)
+            candidates = rows.take(tried)
+            best = left.best_of(candidates, c)
+            centers[c], chosen[c] = candidates[best], tried[best]
     return centers, chosen
+
+
+def _few_threads(n_sums: int) -> AbstractContextManager[Any]:
+    """One thread for BLAS, if its sums are the same bits then: threads that wait take cores.
+
+    Of as many sums as threads or more each is added up by one thread, whatever their number.
+    """
+    if _openmp_effective_n_threads() > n_sums:
+        return nullcontext()
+    limited: AbstractContextManager[Any] = _get_threadpool_controller().limit(
+        limits=1, user_api="blas"
+    )
+    return limited
 
 
 class _Left:
     """Each row's squared distance to the nearest seed, which seed that is, and their sum."""
 
-    def __init__(self, rows: Any, weights: Array, centers: Array) -> None:
+    def __init__(self, rows: Any, weights: Array, centers: Array, n_trials: int) -> None:
         self.rows = rows
         self.weights = weights
         self.centers = centers
+        self.on_host = rows.n * n_trials <= ON_HOST and rows.host is not None
+        """Whether what is left is kept beside the rows, where it is added up."""
         self.closest: Any = None
         self.owner: Any = None
         self.potential: Any = None
 
     def use(self, first: Array) -> None:
         """Take the first seed."""
-        far = self.rows.closer(first)
-        self.closest = far[0]
-        self.owner = it.zeros(self.rows.n, dtype=np.int32)
+        far = self._made(self.rows.closer(first))
         self.potential = self._added(far, self.weights)
+        self.closest = far[0]
+        self.owner = (np if self.on_host else it).zeros(self.rows.n, dtype=np.int32)
+
+    def _made(self, far: it.Tensor) -> Any:
+        return far.numpy() if self.on_host else far
 
     def searched(self, draws: Array) -> Array:
         """The rows at which the sum of what is left reaches the draws."""
         if self.rows.n <= ON_HOST:
-            return _reached(self.closest.numpy(), self.rows.weights, draws)
+            return _reached(np.asarray(self.closest), self.rows.weights, draws)
         left = self.closest.astype(np.float64)
         if self.rows.weights is not None:
             left = left * it.asarray(self.weights, copy=False)
@@ -81,26 +105,32 @@ class _Left:
     def best_of(self, candidates: Array, c: int) -> int:
         """Take the candidate that leaves least; which one that is."""
         wide, seeds = candidates.astype(np.float64), self.centers[:c].astype(np.float64)
-        apart = ((wide[:, None, :] - seeds) ** 2).sum(-1)
-        known = (self.closest, self.owner, np.ascontiguousarray(apart * (0.25 - 1e-6)))
-        far = self.rows.closer(candidates, known)
+        # as wide as for all seeds: one shape, and so one plan, for every pass
+        reach = np.full((len(candidates), len(self.centers)), np.inf)
+        reach[:, :c] = ((wide[:, None, :] - seeds) ** 2).sum(-1) * (0.25 - 1e-6)
+        borrowed = [it.asarray(one, copy=False) for one in (self.closest, self.owner)]
+        far = self._made(self.rows.closer(candidates, (*borrowed, reach)))
         potentials = self._added(far, self.weights.reshape(-1, 1))
         best = int(np.argmin(potentials))
         self.potential = potentials[best]
         nearer = far[best]
+        if self.on_host:
+            self.owner[nearer < self.closest] = c
+            self.closest = nearer
+            return best
         self.owner = it.where(nearer < self.closest, np.int32(c), self.owner)
         self.closest = nearer
         it.compute(self.owner, self.closest)
         return best
 
-    def _added(self, far: it.Tensor, weights: Array) -> Array:
+    def _added(self, far: Any, weights: Array) -> Array:
         """The weighted sums over rows, one for each candidate.
 
         On the host by the same call that scikit-learn makes, for the same roundings: float32's are
         large enough to lead a draw to another row. float64's are not, and a sum takes less.
         """
         if far.size <= ON_HOST:
-            values = far.numpy()
+            values = np.asarray(far)
             if values.dtype == np.float64 and self.rows.weights is None:
                 return np.asarray(values.sum(1)).reshape(-1, *weights.shape[1:])
             return np.asarray(values @ weights)

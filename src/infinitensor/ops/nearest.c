@@ -7,29 +7,53 @@
 #include <math.h>
 #include <string.h>
 #include <stdlib.h>
+#if defined(__AVX__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* Rows lie side by side in vectors, centres are broadcast: what follows a product needs no sum across lanes. */
+#if !defined(LANES) /* tests try those of other machines */
 #if defined(__AVX512F__)
 #define LANES 16
-#define ROWS 8
+#define MANY 8
 #elif defined(__AVX__)
 #define LANES 8
-#define ROWS 6
+#define MANY 6 /* 12 sums, 2 rows and a centre: 15 of 16 registers */
+#elif defined(__aarch64__)
+#define LANES 4
+#define MANY 8
 #else
 #define LANES 4
-#define ROWS 8
+#define MANY 6
+#endif
 #endif
 #define WIDE 2
-#define PANEL (LANES * WIDE)
+#define ROWS (LANES * WIDE)
 #define UP 1.000001f
 #define DOWN 0.999999f
 #define UNIT 5.9604644775390625e-8 /* 2^-24 */
 
+#define TRUSTED 1e30f              /* products of larger errors may have overflowed */
+#define TRIES 64
+#define LEAST_OF_USE 10 /* one in so many: a measured way costs about that part of comparing a row with 100 centres */
+#define SKIPPED 1024
+
 typedef float V __attribute__((vector_size(4 * LANES)));
 typedef int32_t VI __attribute__((vector_size(4 * LANES)));
+typedef float Q __attribute__((vector_size(16), aligned(4), may_alias));
+typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
+typedef T Own __attribute__((vector_size(4 * LANES), aligned(sizeof(T)), may_alias));
+#if defined(__clang__)
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+typedef int32_t QI __attribute__((vector_size(16)));
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (QI){__VA_ARGS__})
+#endif
 
-INLINE V pick(VI mask, V a, V b) { return (V)((mask & (VI)a) | (~mask & (VI)b)); }
 INLINE float above(double v) { return (float)(v * (1 + 1e-12)) * UP + 1e-37f; }
 INLINE float below(double v) { return v > 0 ? (float)v * DOWN - 1e-37f : -1e-37f; }
 
@@ -91,130 +115,234 @@ INLINE double apart(const double *x, const double *c, int64_t width) {
     return added(sum);
 }
 
-/* Centres about their mean in float32, in panels side by side, as products read them. */
+/* Centres about their mean in float32, times -2, side by side in stripes as `products` reads them; and room for ROWS
+   rows. */
 typedef struct {
-    int64_t d, k, width, n_panels;
-    const T *shift;
-    double *pivot, *wide, *point;
+    int64_t d, k, width, padded;
+    const T *shift, *centers;
+    T *pivot; /* of float32's values */
+    double *wide, *point;
     float *packed, *norms, *row, *found;
-    double most, offset;
+    float fixed, linear, square, own; /* of `multiply`'s error bounds */
 } Centers;
 
+/* How many centres the next stripe has, of those that are left. */
+INLINE int stripe(int64_t left) { return left >= MANY - 1 ? MANY : left > 2 ? 4 : 2; }
+
+/* What a product of a row of some length is wrong by at most is fixed + linear * length + square * length^2:
+   roundings of both factors, of d products and sums, of the norms and of the last difference, each at most UNIT of
+   what they stand for; then what float64 itself leaves, of the pivot and of `apart`. */
+static void bound(Centers *c, double most, double offset) {
+    double d = (double)c->d, unit = UNIT * (1 + 32 * UNIT * (d + 8)), pivot = 8.9e-16, apart = (d + 8) * 2.3e-16;
+    c->fixed = above(4 * unit * most * most + pivot * offset * most + apart * most * most + d * 1e-37);
+    c->linear = above(unit * (2 * d + 16) * most + pivot * (offset + most) + 2 * apart * most);
+    c->square = above(pivot + apart);
+    c->own = above((d + 8) * UNIT);
+}
+
 static int pack(Centers *c, const T *centers, int64_t k, int64_t d, const T *shift) {
-    int64_t n_panels = (k + PANEL - 1) / PANEL, padded = n_panels * PANEL;
+    int64_t padded = 0;
+    while (padded < k) padded += stripe(k - padded);
     size_t floats = (size_t)padded * d + padded + (size_t)ROWS * d + (size_t)ROWS * padded;
     c->wide = widened(centers, k, d);
     if (!c->wide) return 1;
     c->width = PADDED(d);
     c->point = c->wide + k * c->width;
-    c->pivot = malloc(sizeof(double) * (d + 1) + sizeof(float) * floats + 64);
+    c->pivot = malloc(sizeof(T) * (d + 1) + sizeof(float) * floats + 64);
     if (!c->pivot) {
         free(c->wide);
         return 1;
     }
-    c->d = d, c->k = k, c->n_panels = n_panels, c->shift = shift;
-    c->packed = (float *)(((uintptr_t)(c->pivot + d + 1) + 63) & ~(uintptr_t)63);
-    c->found = c->packed + padded * d;
-    c->norms = c->found + ROWS * padded;
-    c->row = c->norms + padded;
-    c->most = c->offset = 0;
+    c->d = d, c->k = k, c->padded = padded, c->shift = shift, c->centers = centers;
+    c->found = (float *)(((uintptr_t)(c->pivot + d + 1) + 63) & ~(uintptr_t)63);
+    c->row = c->found + ROWS * padded;
+    c->norms = c->row + ROWS * d;
+    c->packed = c->norms + padded;
+    double most = 0, offset = 0;
     for (int64_t j = 0; j < d; j++) {
         double total = 0;
-        for (int64_t i = 0; i < k; i++) total += (double)centers[i * d + j];
-        c->pivot[j] = total / (double)k;
-        c->offset += c->pivot[j] * c->pivot[j];
+        for (int64_t i = 0; i < k; i++) total += c->wide[i * c->width + j];
+        c->pivot[j] = (T)(float)(total / (double)k);
+        offset += (double)c->pivot[j] * (double)c->pivot[j];
     }
-    c->offset = sqrt(c->offset);
-    for (int64_t i = 0; i < padded; i++) {
-        float *to = c->packed + (i / PANEL) * d * PANEL + i % PANEL;
-        double norm = 0;
-        for (int64_t j = 0; j < d; j++) {
-            double v = i < k ? (double)centers[i * d + j] - c->pivot[j] : 0;
-            to[j * PANEL] = (float)v;
-            norm += v * v;
+    for (int64_t first = 0; first < padded;) {
+        int n = stripe(k - first);
+        for (int i = 0; i < n; i++) {
+            double norm = 0;
+            for (int64_t j = 0; j < d; j++) {
+                double v = first + i < k ? c->wide[(first + i) * c->width + j] - (double)c->pivot[j] : 0;
+                c->packed[first * d + j * n + i] = -2 * (float)v;
+                norm += v * v;
+            }
+            c->norms[first + i] = first + i < k ? (float)norm : INFINITY;
+            if (norm > most) most = norm;
         }
-        c->norms[i] = i < k ? (float)norm : INFINITY;
-        if (norm > c->most) c->most = norm;
+        first += n;
     }
-    c->most = sqrt(c->most);
+    bound(c, sqrt(most), sqrt(offset));
     return 0;
 }
 
-/* The products of ROWS rows with every centre: norms - 2 x . c */
+static void unpack(Centers *c) {
+    free(c->pivot);
+    free(c->wide);
+}
+
+/* Rows `which` (at most ROWS) about the pivot in float32, side by side. */
+static void turn(const Centers *c, const T *x, const int64_t *which, int n) {
+    const int64_t d = c->d;
+    for (int r = 0; r < ROWS; r += 4) {
+        const T *from[4];
+        for (int i = 0; i < 4; i++) from[i] = x + which[r + i < n ? r + i : 0] * d;
+        float *to = c->row + r;
+        int64_t j = 0;
+        for (; j + 4 <= d; j += 4, to += 4 * ROWS) {
+            Four shift = *(const Four *)(c->shift + j), pivot = *(const Four *)(c->pivot + j);
+            Q a[4];
+            for (int i = 0; i < 4; i++)
+                a[i] = __builtin_convertvector((*(const Four *)(from[i] + j) - shift) - pivot, Q);
+            Q p = SHUFFLE(a[0], a[1], 0, 4, 1, 5), q = SHUFFLE(a[2], a[3], 0, 4, 1, 5);
+            Q s = SHUFFLE(a[0], a[1], 2, 6, 3, 7), t = SHUFFLE(a[2], a[3], 2, 6, 3, 7);
+            *(Q *)to = SHUFFLE(p, q, 0, 1, 4, 5);
+            *(Q *)(to + ROWS) = SHUFFLE(p, q, 2, 3, 6, 7);
+            *(Q *)(to + 2 * ROWS) = SHUFFLE(s, t, 0, 1, 4, 5);
+            *(Q *)(to + 3 * ROWS) = SHUFFLE(s, t, 2, 3, 6, 7);
+        }
+        for (; j < d; j++, to += ROWS)
+            for (int i = 0; i < 4; i++) to[i] = (float)((T)(from[i][j] - c->shift[j]) - c->pivot[j]);
+    }
+}
+
 #pragma GCC push_options
 #pragma GCC optimize("fp-contract=fast")
-static void products(const Centers *c) {
-    const int64_t d = c->d;
-    for (int64_t p = 0; p < c->n_panels; p++) {
-        const V *from = (const V *)(c->packed + p * d * PANEL);
-        const float *x = c->row;
-        V sum[ROWS][WIDE];
-        for (int r = 0; r < ROWS; r++)
-            for (int w = 0; w < WIDE; w++) sum[r][w] = (V){0};
-        for (int64_t j = 0; j < d; j++, from += WIDE, x += ROWS)
-            for (int r = 0; r < ROWS; r++)
-                for (int w = 0; w < WIDE; w++) sum[r][w] += from[w] * x[r];
-        const V *norms = (const V *)(c->norms + p * PANEL);
-        for (int r = 0; r < ROWS; r++) {
-            V *to = (V *)(c->found + (r * c->n_panels + p) * PANEL);
-            for (int w = 0; w < WIDE; w++) to[w] = norms[w] - (sum[r][w] + sum[r][w]);
+
+INLINE V least(V a, V b) {
+#if LANES == 16 && defined(__AVX512F__)
+    return (V)_mm512_min_ps((__m512)a, (__m512)b);
+#elif LANES == 8 && defined(__AVX__)
+    return (V)_mm256_min_ps((__m256)a, (__m256)b);
+#elif LANES == 4 && defined(__aarch64__)
+    return (V)vminq_f32((float32x4_t)a, (float32x4_t)b);
+#else
+    VI less = a < b;
+    return (V)((less & (VI)a) | (~less & (VI)b));
+#endif
+}
+
+INLINE V most(V a, V b) {
+#if LANES == 16 && defined(__AVX512F__)
+    return (V)_mm512_max_ps((__m512)a, (__m512)b);
+#elif LANES == 8 && defined(__AVX__)
+    return (V)_mm256_max_ps((__m256)a, (__m256)b);
+#elif LANES == 4 && defined(__aarch64__)
+    return (V)vmaxq_f32((float32x4_t)a, (float32x4_t)b);
+#else
+    VI more = a > b;
+    return (V)((more & (VI)a) | (~more & (VI)b));
+#endif
+}
+
+/* The two least products of each row, and whose the first is. */
+typedef struct {
+    V first[WIDE], second[WIDE];
+    VI at[WIDE];
+} Least;
+
+/* Products of ROWS rows with a stripe of n centres: norms - 2 x . c. */
+INLINE void products_of(const Centers *c, int64_t begin, const int n, Least *found) {
+    const float *from = c->packed + begin * c->d;
+    const V *x = (const V *)c->row;
+    V sum[MANY][WIDE];
+    for (int i = 0; i < n; i++)
+        for (int w = 0; w < WIDE; w++) sum[i][w] = (V){0};
+    for (int64_t j = 0; j < c->d; j++, from += n, x += WIDE) {
+#if defined(__aarch64__) && MANY % 4 == 0
+        /* four centres a load, taken by lane: to load and spread each would keep a pipe from multiplying */
+        Q four[(MANY + 3) / 4];
+        if (n >= 4)
+            for (int i = 0; i < n / 4; i++) four[i] = *(const Q *)(from + 4 * i);
+        for (int i = 0; i < n; i++)
+            for (int w = 0; w < WIDE; w++) sum[i][w] += x[w] * (n >= 4 ? four[i / 4][i % 4] : from[i]);
+#else
+        for (int i = 0; i < n; i++)
+            for (int w = 0; w < WIDE; w++) sum[i][w] += x[w] * from[i];
+#endif
+    }
+    V *to = (V *)(c->found + begin * ROWS);
+    Least here; /* in registers */
+    if (found) here = *found;
+#pragma GCC unroll 8
+    for (int i = 0; i < n; i++)
+#pragma GCC unroll 2
+        for (int w = 0; w < WIDE; w++) {
+            V v = sum[i][w] + c->norms[begin + i];
+            to[i * WIDE + w] = v;
+            if (!found) continue;
+            VI less = v < here.first[w];
+            here.second[w] = least(here.second[w], most(here.first[w], v));
+            here.first[w] = least(here.first[w], v);
+            here.at[w] = (less & (int32_t)(begin + i)) | (~less & here.at[w]);
         }
+    if (found) *found = here;
+}
+
+INLINE void products(const Centers *c, Least *found) {
+    for (int64_t begin = 0; begin < c->padded;) {
+        int n = stripe(c->k - begin);
+        if (n == MANY) products_of(c, begin, MANY, found);
+        else if (n == 4) products_of(c, begin, 4, found);
+        else products_of(c, begin, 2, found);
+        begin += n;
+    }
+}
+
+/* Products with every centre, kept in c->found. */
+static void products_alone(const Centers *c) { products(c, 0); }
+
+static void products_least(const Centers *c, Least *found) {
+    for (int w = 0; w < WIDE; w++) {
+        found->first[w] = found->second[w] = (V){0} + INFINITY;
+        found->at[w] = (VI){0};
+    }
+    products(c, found);
+}
+
+/* The squared lengths of ROWS rows. */
+static void lengths(const Centers *c, float *norms) {
+    const V *x = (const V *)c->row;
+    V sum[2 * WIDE];
+    for (int w = 0; w < 2 * WIDE; w++) sum[w] = (V){0};
+    int64_t j = 0;
+    for (; j + 2 <= c->d; j += 2, x += 2 * WIDE)
+        for (int w = 0; w < 2 * WIDE; w++) sum[w] += x[w] * x[w];
+    for (int w = 0; w < WIDE; w++) {
+        if (j < c->d) sum[w] += x[w] * x[w];
+        V v = sum[w] + sum[WIDE + w];
+        memcpy(norms + w * LANES, &v, sizeof v);
     }
 }
 #pragma GCC pop_options
 
-/* The two least of a row of products. */
-INLINE void least_two(const float *g, int64_t n, float *first, float *second) {
-    V one = *(const V *)g, two = one - one + INFINITY;
-    for (int64_t j = LANES; j < n; j += LANES) {
-        V v = *(const V *)(g + j);
-        VI less = v < one;
-        V larger = pick(less, one, v);
-        one = pick(less, v, one);
-        two = pick(larger < two, larger, two);
+/* Rows `which`, ready for products: their squared lengths, and what a product of each is wrong by at most. */
+INLINE void multiply(const Centers *c, const T *x, const int64_t *which, int n, float *norms, float *errors) {
+    turn(c, x, which, n);
+    lengths(c, norms);
+    for (int r = 0; r < ROWS; r++) {
+        float length = sqrtf(norms[r]);
+        errors[r] = (c->fixed + length * (c->linear + length * c->square)) * UP;
     }
-    float a = INFINITY, b = INFINITY;
-    for (int i = 0; i < LANES; i++) {
-        float v = one[i], w = two[i];
-        if (v < a) b = a, a = v;
-        else if (v < b) b = v;
-        if (w < b) b = w;
-    }
-    *first = a;
-    *second = b;
 }
 
-/* Where a value that is there stands first. */
-INLINE int64_t position(const float *g, float value) {
-    int64_t at = 0;
-    for (;; at += PANEL) {
-        const V *v = (const V *)(g + at);
-        VI hit = (v[0] == value) | (v[1] == value);
-        int64_t any = 0;
-        for (int i = 0; i < LANES; i++) any |= hit[i];
-        if (any) break;
-    }
-    while (g[at] != value) at++;
-    return at;
-}
-
-/* The nearest of all centres to one row whose products are known to within `error`. */
-INLINE int32_t decide(const Centers *c, const T *x, const float *g, double norm, double error, float *upper,
+/* The nearest of all centres to one row whose products, ROWS apart, are known to within `error`. */
+static int32_t decide(const Centers *c, const T *x, const float *g, float first, float norm, float error, float *upper,
                       float *lower) {
-    float first, second;
-    least_two(g, c->n_panels * PANEL, &first, &second);
-    if (error < 1e30 && (double)second - (double)first > 2 * error) {
-        int64_t at = position(g, first);
-        *upper = above(sqrt(fmax(first + norm + error, 0)));
-        *lower = below(sqrt(fmax(second + norm - error, 0)));
-        return (int32_t)at;
-    }
-    double limit = error < 1e30 ? (double)first + 2 * error : INFINITY;
-    double least = INFINITY, next = error < 1e30 ? first + norm + error : INFINITY;
+    int sure = error < TRUSTED;
+    double limit = sure ? (double)first + 2 * (double)error : INFINITY, least = INFINITY;
+    double next = sure ? first + (double)norm * (1 - c->own) + error : INFINITY;
     int32_t at = 0;
     widen(x, c->shift, c->d, c->point);
     for (int64_t j = 0; j < c->k; j++)
-        if (!((double)g[j] > limit)) {
+        if (!((double)g[j * ROWS] > limit)) {
             double v = apart(c->point, c->wide + j * c->width, c->width);
             if (v < least) {
                 next = fmin(next, least);
@@ -227,90 +355,84 @@ INLINE int32_t decide(const Centers *c, const T *x, const float *g, double norm,
     return at;
 }
 
-/* Rows `which` (at most ROWS) about the pivot in float32, side by side, and their squared lengths; then `products`. */
-INLINE void multiply(const Centers *c, const T *x, const int64_t *which, int n, double *norms) {
-    const int64_t d = c->d;
-    for (int r = 0; r < ROWS; r++) {
-        const T *from = x + which[r < n ? r : 0] * d;
-        double lane[4] = {0};
-        float *to = c->row + r;
-        int64_t j = 0;
-        for (; j + 4 <= d; j += 4)
-            for (int i = 0; i < 4; i++) {
-                double v = (double)(T)(from[j + i] - c->shift[j + i]) - c->pivot[j + i];
-                to[(j + i) * ROWS] = (float)v;
-                lane[i] += v * v;
-            }
-        for (; j < d; j++) {
-            double v = (double)(T)(from[j] - c->shift[j]) - c->pivot[j];
-            to[j * ROWS] = (float)v;
-            lane[0] += v * v;
-        }
-        norms[r] = (lane[0] + lane[1]) + (lane[2] + lane[3]);
-    }
-    products(c);
-}
-
-/* What a product of a row is wrong by at most: roundings of both factors, of d products and sums, of the norms and of
-   the last difference, each at most UNIT of what they stand for; then what float64 itself leaves, of the pivot and of
-   `apart`. */
-INLINE double error_of(const Centers *c, double norm) {
-    const int64_t d = c->d;
-    double unit = UNIT * (1 + 4 * UNIT * d), most = c->most, length = sqrt(norm), reach = length + most;
-    return unit * ((2 * d + 16) * length * most + 4 * most * most) + 8.9e-16 * (length + c->offset) * reach +
-           (d + 8) * 2.3e-16 * reach * reach + d * 1e-37;
-}
-
 /* Rows `which` (at most ROWS) against all centres. */
-INLINE void scan(const Centers *c, const T *x, const int64_t *which, int n, int32_t *labels, float *bounds) {
-    double norms[ROWS];
-    multiply(c, x, which, n, norms);
+static void scan(const Centers *c, const T *x, const int64_t *which, int n, int32_t *labels, float *bounds) {
+    float norms[ROWS], errors[ROWS], first[ROWS], second[ROWS], upper[ROWS], lower[ROWS];
+    int32_t at[ROWS], sure[ROWS], n_sure = 0;
+    Least found;
+    multiply(c, x, which, n, norms, errors);
+    products_least(c, &found);
+    memcpy(first, found.first, sizeof first);
+    memcpy(second, found.second, sizeof second);
+    memcpy(at, found.at, sizeof at);
+    for (int r = 0; r < ROWS; r++) {
+        float slack = errors[r] + norms[r] * c->own;
+        float near = first[r] + norms[r] + slack, far = second[r] + norms[r] - slack;
+        near = near > 0 ? near : 0;
+        far = far > 0 ? far : 0;
+        upper[r] = sqrtf(near) * UP + 1e-37f;
+        lower[r] = sqrtf(far) * DOWN - 1e-37f;
+        sure[r] = (errors[r] < TRUSTED) & (second[r] - first[r] > 2.00001f * errors[r]);
+        n_sure += sure[r];
+    }
+    if (n_sure < ROWS)
+        for (int r = 0; r < n; r++)
+            if (!sure[r])
+                at[r] = decide(c, x + which[r] * c->d, c->found + r, first[r], norms[r], errors[r], upper + r, lower + r);
     for (int r = 0; r < n; r++) {
-        double error = error_of(c, norms[r]);
-        float upper, lower;
         int64_t i = which[r];
-        labels[i] = decide(c, x + i * c->d, c->found + r * c->n_panels * PANEL, norms[r], error, &upper, &lower);
-        if (bounds) bounds[2 * i] = upper, bounds[2 * i + 1] = lower;
+        labels[i] = at[r];
+        if (bounds) bounds[2 * i] = upper[r], bounds[2 * i + 1] = lower[r];
     }
 }
 
-/* One row against few centres, each by differences: packing it would take longer. */
-INLINE void compare(const Centers *c, const T *x, int64_t i, int32_t *labels, float *bounds) {
-    double least = INFINITY, next = INFINITY;
-    int32_t at = 0;
-    widen(x + i * c->d, c->shift, c->d, c->point);
-    for (int64_t j = 0; j < c->k; j++) {
-        double v = apart(c->point, c->wide + j * c->width, c->width);
-        if (v < least) {
-            next = least;
-            least = v;
-            at = (int32_t)j;
-        } else if (v < next) next = v;
+/* How far a row is from a centre at most, by differences in its own precision. */
+INLINE float at_most(const Centers *c, const T *x, int64_t a) {
+    const T *center = c->centers + a * c->d, *shift = c->shift;
+    const int64_t step = sizeof(Own) / sizeof(T);
+    Own sum[2] = {{0}, {0}};
+    int64_t j = 0;
+    for (; j + 2 * step <= c->d; j += 2 * step)
+        for (int i = 0; i < 2; i++) {
+            int64_t at = j + i * step;
+            Own v = (*(const Own *)(x + at) - *(const Own *)(shift + at)) - *(const Own *)(center + at);
+            sum[i] += v * v;
+        }
+    sum[0] += sum[1];
+    T total = 0;
+    for (int64_t i = 0; i < step; i++) total += sum[0][i];
+    for (; j < c->d; j++) {
+        T v = (T)(x[j] - shift[j]) - center[j];
+        total += v * v;
     }
-    labels[i] = at;
-    if (bounds) bounds[2 * i] = above(sqrt(least)), bounds[2 * i + 1] = below(sqrt(next));
+    return sqrtf(above((double)total)) * (1 + c->own) * UP;
 }
 
 /* Labels of rows, and how near each row's centre is at most and every other one at least.
 
    With `before` and `kept`, of centres that have moved since: moves[3a] is how far centre a has moved, moves[3a + 1]
    how far any other has, moves[3a + 2] half the way from it to the next. A row that stays nearer to its centre than
-   that keeps it. Returns how many rows were compared with every centre. */
+   that keeps it. Where bounds do not say so, the way to the own centre is measured anew; but not where that has been of
+   no use for the rows before. Returns how many rows were compared with every centre. */
 int64_t nearest(const T *x, int64_t n, int64_t d, const T *shift, const T *centers, int64_t k, const int32_t *before,
                 const float *kept, const float *moves, int32_t *labels, float *bounds) {
     Centers c;
     if (pack(&c, centers, k, d, shift)) return -1;
     int64_t which[ROWS], n_compared = 0;
-    int m = 0, few = k * (12 + d) < 140 + 5 * d;
+    int m = 0, tried = 0, of_use = 0, to_skip = 0;
     for (int64_t i = 0; i < n; i++) {
         int32_t a = before ? before[i] : -1;
         if (a >= 0) {
             float upper = (kept[2 * i] + moves[3 * a]) * UP, lower = (kept[2 * i + 1] - moves[3 * a + 1]);
             lower = lower > 0 ? lower * DOWN : -1e-37f;
             float room = lower > moves[3 * a + 2] ? lower : moves[3 * a + 2];
-            if (!(upper < room)) {
-                widen(x + i * d, shift, d, c.point);
-                upper = above(sqrt(apart(c.point, c.wide + a * c.width, c.width)));
+            if (!(upper < room) && to_skip-- <= 0) {
+                upper = at_most(&c, x + i * d, a);
+                of_use += upper < room;
+                if (++tried == TRIES) {
+                    to_skip = of_use * LEAST_OF_USE < TRIES ? SKIPPED : 0;
+                    tried = of_use = 0;
+                }
             }
             if (upper < room) {
                 labels[i] = a;
@@ -318,11 +440,6 @@ int64_t nearest(const T *x, int64_t n, int64_t d, const T *shift, const T *cente
                 bounds[2 * i + 1] = lower;
                 continue;
             }
-        }
-        if (few) {
-            compare(&c, x, i, labels, bounds);
-            n_compared++;
-            continue;
         }
         which[m++] = i;
         if (m == ROWS) {
@@ -332,8 +449,7 @@ int64_t nearest(const T *x, int64_t n, int64_t d, const T *shift, const T *cente
         }
     }
     if (m) scan(&c, x, which, m, labels, bounds);
-    free(c.pivot);
-    free(c.wide);
+    unpack(&c);
     return n_compared + m;
 }
 
@@ -405,9 +521,9 @@ int64_t label_distances(const T *x, int64_t n, int64_t d, const T *shift, const 
     return 0;
 }
 
-/* Distances of rows to k points, squared or not: out is n x k. */
-int64_t distances(const T *x, int64_t n, int64_t d, const T *shift, const T *points, int64_t k, int64_t squared,
-                  T *out) {
+/* Distances of rows to k points, squared or not: out is n x k, or k x n if `turned`. */
+INLINE int64_t measured(const T *x, int64_t n, int64_t d, const T *shift, const T *points, int64_t k, int squared,
+                        int turned, T *out) {
     int64_t width = PADDED(d);
     double *wide = widened(points, k, d);
     if (!wide) return -1;
@@ -416,11 +532,16 @@ int64_t distances(const T *x, int64_t n, int64_t d, const T *shift, const T *poi
         widen(x + i * d, shift, d, point);
         for (int64_t j = 0; j < k; j++) {
             double v = apart(point, wide + j * width, width);
-            out[i * k + j] = (T)(squared ? v : sqrt(v));
+            out[turned ? j * n + i : i * k + j] = (T)(squared ? v : sqrt(v));
         }
     }
     free(wide);
     return 0;
+}
+
+int64_t distances(const T *x, int64_t n, int64_t d, const T *shift, const T *points, int64_t k, int64_t squared,
+                  T *out) {
+    return measured(x, n, d, shift, points, k, (int)squared, 0, out);
 }
 
 /* For each of m candidates: the squared distances to the nearest seed so far, were it one too. A row as near to its
@@ -428,41 +549,49 @@ int64_t distances(const T *x, int64_t n, int64_t d, const T *shift, const T *poi
 int64_t closer(const T *x, int64_t n, int64_t d, const T *shift, const T *points, int64_t m, const T *closest,
                const int32_t *owner, const double *reach, int64_t n_seeds, T *out) {
     Centers c;
+    if (!closest) return measured(x, n, d, shift, points, m, 1, 1, out);
     if (pack(&c, points, m, d, shift)) return -1;
+    double *nearest = malloc(sizeof(double) * (n_seeds + 1)); /* reach of the candidate that is nearest to each seed */
+    if (!nearest) {
+        unpack(&c);
+        return -1;
+    }
+    for (int64_t s = 0; s < n_seeds; s++) {
+        nearest[s] = INFINITY;
+        for (int64_t j = 0; j < m; j++) nearest[s] = fmin(nearest[s], reach[j * n_seeds + s]);
+    }
+    for (int64_t j = 0; j < m; j++) memcpy(out + j * n, closest, sizeof(T) * n);
     int64_t which[ROWS];
-    double norms[ROWS];
+    float norms[ROWS], errors[ROWS], room[ROWS];
+    int32_t open[ROWS];
     int held = 0;
     for (int64_t i = 0; i <= n; i++) {
-        if (i < n) {
-            T old = closest ? closest[i] : (T)INFINITY;
-            int open = !closest;
-            for (int64_t j = 0; j < m; j++) {
-                out[j * n + i] = old;
-                if (closest) open |= !((double)old < reach[j * n_seeds + owner[i]]);
-            }
-            if (open) which[held++] = i;
-        }
+        if (i < n && !((double)closest[i] < nearest[owner[i]])) which[held++] = i;
         if (!held || (held < ROWS && i < n)) continue;
-        if (closest) multiply(&c, x, which, held, norms);
+        multiply(&c, x, which, held, norms, errors);
+        products_alone(&c);
+        for (int r = 0; r < ROWS; r++) {
+            double most = (double)closest[which[r < held ? r : 0]] * (1 + 1e-6);
+            most = most - (double)norms[r] * (1 - c.own) + (double)errors[r];
+            room[r] = errors[r] < TRUSTED ? (float)(most + fabs(most) * 1e-6) : INFINITY; /* beyond, products overflow */
+            open[r] = 0;
+        }
+        for (int64_t j = 0; j < m; j++)
+            for (int r = 0; r < ROWS; r++) open[r] |= !(c.found[j * ROWS + r] > room[r]);
         for (int r = 0; r < held; r++) {
+            if (!open[r]) continue;
             int64_t at = which[r];
-            const float *g = c.found + r * c.n_panels * PANEL;
-            double error = closest ? error_of(&c, norms[r]) : 0;
-            double room = closest ? (double)closest[at] * (1 + 1e-6) - norms[r] + error : 0;
-            int sure = closest && error < 1e30; /* beyond, products overflow */
-            int read = 0;
+            widen(x + at * d, shift, d, c.point);
             for (int64_t j = 0; j < m; j++) {
-                if (sure && (double)g[j] > room) continue;
-                if (!read) widen(x + at * d, shift, d, c.point);
-                read = 1;
+                if (c.found[j * ROWS + r] > room[r]) continue;
                 T new = (T)apart(c.point, c.wide + j * c.width, c.width);
                 if (new < out[j * n + at]) out[j * n + at] = new;
             }
         }
         held = 0;
     }
-    free(c.pivot);
-    free(c.wide);
+    free(nearest);
+    unpack(&c);
     return 0;
 }
 

@@ -7,6 +7,7 @@ are the same bits for every tiling, device and order.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -121,6 +122,16 @@ def _rows(x: Any) -> Any:
     return np.ascontiguousarray(x)
 
 
+@contextmanager
+def _in_one_piece(*outs: Any) -> Iterator[list[Any]]:
+    """Arrays that a loop may write to: the results' own memory where it lies in one piece."""
+    made = [out if out.flags.c_contiguous else np.empty(out.shape, out.dtype) for out in outs]
+    yield made
+    for out, one in zip(outs, made, strict=True):
+        if one is not out:
+            out[...] = one
+
+
 def _nearest_kernel(xp: Any, x: Any, shift: Any, centers: Any, out: Any) -> None:
     if xp is not np and on_gpu.may_launch(x, shift, centers, out):
         bounds = xp.empty((len(x), 2), dtype=xp.float32, device=x.device)
@@ -130,10 +141,9 @@ def _nearest_kernel(xp: Any, x: Any, shift: Any, centers: Any, out: Any) -> None
     if find is None:
         out[...] = _plain_nearest(xp, x, shift, centers)[0]
         return
-    labels = np.empty(len(x), np.int32)
-    none = (None, None, None)
-    _done(find(_rows(x), *x.shape, _rows(shift), _rows(centers), len(centers), *none, labels, None))
-    out[...] = labels
+    given = (_rows(x), *x.shape, _rows(shift), _rows(centers), len(centers), None, None, None)
+    with _in_one_piece(out) as (labels,):
+        _done(find(*given, labels, None))
 
 
 def _moved_kernel(
@@ -146,12 +156,10 @@ def _moved_kernel(
     if find is None:
         out[0][...], out[1][...], _ = _plain_nearest(xp, x, shift, centers)
         return
-    labels, bounds = np.empty(len(x), np.int32), np.empty((len(x), 2), np.float32)
     old = [_rows(one) for one in (before, kept, moves)]
-    _done(
-        find(_rows(x), *x.shape, _rows(shift), _rows(centers), len(centers), *old, labels, bounds)
-    )
-    out[0][...], out[1][...] = labels, bounds
+    given = (_rows(x), *x.shape, _rows(shift), _rows(centers), len(centers), *old)
+    with _in_one_piece(*out) as made:
+        _done(find(*given, *made))
 
 
 def _compiled(name: str, spec: Spec) -> bool:
@@ -491,10 +499,9 @@ def _label_inertia(
 def _own_kernel(xp: Any, x: Any, shift: Any, centers: Any, labels: Any, out: Any) -> None:
     measure = loop("nearest", "label_distances", x.dtype) if xp is np else None
     if measure is not None:
-        made = np.empty(len(x), x.dtype)
-        k = len(centers)
-        _done(measure(_rows(x), *x.shape, _rows(shift), _rows(centers), k, _rows(labels), made))
-        out[...] = made
+        given = (_rows(x), *x.shape, _rows(shift), _rows(centers), len(centers), _rows(labels))
+        with _in_one_piece(out) as (made,):
+            _done(measure(*given, made))
         return
     for rows in _steps(xp, len(x), 4 * x.shape[1]):
         at = _as(xp, labels[rows], np.int64)
@@ -528,10 +535,9 @@ def _distances_kernel(
 ) -> None:
     measure = loop("nearest", "distances", x.dtype) if xp is np else None
     if measure is not None:
-        made = np.empty(out.shape, x.dtype)
-        n = len(points)
-        _done(measure(_rows(x), *x.shape, _rows(shift), _rows(points), n, int(squared), made))
-        out[...] = made
+        given = (_rows(x), *x.shape, _rows(shift), _rows(points), len(points), int(squared))
+        with _in_one_piece(out) as (made,):
+            _done(measure(*given, made))
         return
     for rows in _steps(xp, len(x), points.shape[0]):
         far = _far(xp, x[rows], shift, points)
@@ -572,11 +578,10 @@ def _closer_kernel(xp: Any, x: Any, shift: Any, points: Any, *known: Any, out: A
         return
     measure = loop("nearest", "closer", x.dtype) if xp is np else None
     if measure is not None:
-        made = np.empty(out.shape, x.dtype)
-        given = [_rows(one) for one in known] or [None] * 3
-        ends = (*given, known[2].shape[1] if known else 0, made)
-        _done(measure(_rows(x), *x.shape, _rows(shift), _rows(points), len(points), *ends))
-        out[...] = made
+        before = [_rows(one) for one in known] or [None] * 3
+        given = (_rows(x), *x.shape, _rows(shift), _rows(points), len(points), *before)
+        with _in_one_piece(out) as (made,):
+            _done(measure(*given, known[2].shape[1] if known else 0, made))
         return
     for rows in _steps(xp, len(x), points.shape[0]):
         far = _far(xp, x[rows], shift, points).T

@@ -1,0 +1,101 @@
+"""Labels by products: float64's decision, and bounds that hold, for the vectors of any machine."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import infinitensor.ops.nearest
+from infinitensor.cluster.rows import _moves
+from infinitensor.native import compiler, library
+from infinitensor.ops.loops import _argument
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="loops in C need a compiler")
+
+SOURCE = Path(infinitensor.ops.nearest.__file__).with_suffix(".c").read_text()
+MACHINES: dict[str, Any] = {"this": None, "sse": (4, 6), "avx": (8, 6), "avx512": (16, 8)}
+EVERY = ["this", "avx", *(pytest.param(name, marks=pytest.mark.slow) for name in ("sse", "avx512"))]
+"""Vectors that a machine has not are slow to compile for it."""
+SCALES = [(1.0, 0.0), (1e-30, 0.0), (1e-20, 0.0), (1e25, 0.0), (1e-3, 1e4), (1.0, 1e6)]
+N = 75
+
+
+def loops(machine: Any, dtype: Any) -> Any:
+    """The loops compiled for registers of so many float32, and so many centres at once."""
+    head = "#include <stdint.h>\n"
+    if machine:
+        head += "#define LANES {}\n#define MANY {}\n".format(*machine)
+    name = "float" if dtype == np.float32 else "double"
+    return library(f"{head}typedef {name} T;\n{SOURCE}")
+
+
+def run(function: Any, *given: Any) -> None:
+    function.restype = ctypes.c_int64
+    assert function(*map(_argument, given)) >= 0
+
+
+def squared(points: Any, centers: Any) -> Any:
+    return ((points[:, None].astype(float) - centers.astype(float)) ** 2).sum(-1)
+
+
+def check(far: Any, labels: Any, bounds: Any) -> None:
+    """A label is of a nearest centre; its bound is above its distance, the other below the rest."""
+    rows = np.arange(len(far))
+    own = far[rows, labels]
+    assert (own <= far.min(1) * (1 + 1e-14 * far.shape[1])).all()
+    rest = far.copy()
+    rest[rows, labels] = np.inf
+    assert (bounds[:, 0] >= np.sqrt(own) * (1 - 1e-14)).all()
+    assert (bounds[:, 1] <= np.sqrt(rest.min(1)) * (1 + 1e-14)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("machine", EVERY)
+def test_labels_are_exact_and_bounds_hold_at_any_scale(machine: str, dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    made = loops(MACHINES[machine], dtype)
+    for d in (1, 3, 8, 33):
+        for k in (1, 2, 3, 6, 7, 9, 31):
+            for scale, offset in SCALES:
+                tied = rng.random() < 0.3
+                x = rng.integers(0, 4, (N, d)) if tied else rng.normal(size=(N, d))
+                x = (x * scale + offset).astype(dtype)
+                shift = x.mean(0, dtype=dtype)
+                points = x - shift
+                centers = (points[rng.integers(0, N, k)]).astype(dtype)
+                labels, bounds = np.full(N, -1, np.int32), np.zeros((N, 2), np.float32)
+                sizes = (x, N, d, shift)
+                run(made.nearest, *sizes, centers, k, None, None, None, labels, bounds)
+                far = squared(points, centers)
+                check(far, labels, bounds)
+                moved = (centers + rng.normal(size=centers.shape) * scale * 0.02).astype(dtype)
+                then, kept = labels.copy(), bounds.copy()
+                old = (then, kept, _moves(centers, moved, N))
+                run(made.nearest, *sizes, moved, k, *old, labels, bounds)
+                check(squared(points, moved), labels, bounds)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("machine", EVERY)
+def test_candidates_lower_the_distances_that_they_are_nearer_by(machine: str, dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    made = loops(MACHINES[machine], dtype)
+    for d in (1, 3, 8, 33):
+        for m in (1, 2, 5, 6, 8):
+            for scale, offset in SCALES:
+                x = (rng.normal(size=(N, d)) * scale + offset).astype(dtype)
+                shift = x.mean(0, dtype=dtype)
+                points = x - shift
+                seeds, tried = points[:3], points[rng.integers(0, N, m)].copy()
+                with np.errstate(over="ignore"):  # float32 has no squares of 1e25
+                    far, closer = squared(points, seeds), squared(points, tried).T.astype(dtype)
+                    closest = far.min(1).astype(dtype)
+                owner = far.argmin(1).astype(np.int32)
+                reach = squared(tried, seeds) * (0.25 - 1e-6)
+                out = np.empty((m, N), dtype)
+                run(made.closer, x, N, d, shift, tried, m, closest, owner, reach, 3, out)
+                np.testing.assert_allclose(out, np.minimum(closer, closest), rtol=1e-6)
