@@ -17,6 +17,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,16 @@ def library(source: str) -> ctypes.CDLL:
         return _loaded[source]
 
 
+def is_built(source: str) -> bool:
+    """Whether a source was compiled before, by this process or another."""
+    if source in _loaded:
+        return True
+    try:
+        return compiler() is not None and _place(source, FLAGS, cache_folder()).exists()
+    except OSError:
+        return False
+
+
 def _load(source: str) -> ctypes.CDLL:
     return ctypes.CDLL(str(_built(source, FLAGS)))
 
@@ -91,13 +102,11 @@ def _built(source: str, flags: tuple[str, ...]) -> Path:
     cc = compiler()
     if cc is None:
         raise CompilerError("no C compiler")
-    text = "\n".join((source, cc, *flags, _machine()))
-    name = hashlib.sha256(text.encode()).hexdigest()[:32]
     try:
         folder = cache_folder()
     except OSError:  # no home, or one that others may write to: compile for this process
         folder = Path(tempfile.mkdtemp(prefix="infinitensor-"))
-    path = folder / f"{name}.so"
+    path = _place(source, flags, folder)
     if not path.exists():
         with tempfile.TemporaryDirectory(dir=folder) as work:
             (Path(work) / "kernel.c").write_text(source)
@@ -114,6 +123,13 @@ def _built(source: str, flags: tuple[str, ...]) -> Path:
     return path
 
 
+def _place(source: str, flags: tuple[str, ...], folder: Path) -> Path:
+    """Where the library of a source is kept."""
+    text = "\n".join((source, compiler() or "", *flags, _machine()))
+    return folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.so"
+
+
+@cache
 def _machine() -> str:
     """What -march=native depends on: a shared home must not mix machines."""
     try:

@@ -20,6 +20,7 @@ from infinitensor.tasking.loops import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = [
     pytest.mark.filterwarnings("error"),
@@ -234,6 +235,7 @@ def test_little_work_is_compiled_once_it_has_run_often_and_its_bits_stay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(kernels, "PAID_OFF", 600_000)
+    monkeypatch.setattr(kernels, "is_built", lambda source: False)
     calls = []
     run = Compiled.__call__
 
@@ -251,3 +253,46 @@ def test_little_work_is_compiled_once_it_has_run_often_and_its_bits_stay(
         it.exp(x * 1.7 + 0.3).numpy()
         (x * 1.7 + 0.3 - x).sum().numpy()
     assert not calls
+
+
+def test_little_work_runs_compiled_where_that_was_compiled_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(native, "_loaded", {})
+    monkeypatch.setattr("infinitensor.api.unplanned.LITTLE", 0)  # all is planned
+    compiled_kernel.cache_clear()
+    x = np.random.default_rng(3).normal(size=(3, 40_000))
+
+    def made(n: int) -> np.ndarray:
+        y = it.asarray(x[:, :n])
+        found: np.ndarray = ((y * 1.7 + 0.3) / (y - 2.5)).numpy()
+        return found
+
+    eager = made(30_000)
+    assert not native._loaded
+    with monkeypatch.context() as patch:
+        patch.setattr(kernels, "COMPILED_ELEMENTS", 1)
+        made(30_001)
+        assert native._loaded
+    native._loaded.clear()
+    compiled_kernel.cache_clear()
+    monkeypatch.setattr(subprocess, "run", None)  # would fail if it compiled again
+    again = made(30_002)[:, :30_000]
+    assert native._loaded
+    assert np.ascontiguousarray(again).tobytes() == eager.tobytes()
+
+
+def test_work_that_shrinks_at_each_step_is_compiled_for_all_of_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(native, "_loaded", {})
+    monkeypatch.setattr(kernels, "COMPILED_ELEMENTS", 1 << 19)
+    values = np.random.default_rng(3).normal(size=(300, 300))
+    x, y = it.asarray(values), values.copy()
+    for k in range(12):
+        x[:, k:] -= 2 * (x[:, k:] * 0.25)
+        y[:, k:] -= 2 * (y[:, k:] * 0.25)
+    assert x.numpy().tobytes() == y.tobytes()
+    assert len(native._loaded) == 3  # and one that copies, and one that calls both

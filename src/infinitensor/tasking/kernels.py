@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+import weakref
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +14,7 @@ from infinitensor.config import config
 from infinitensor.dtypes import to_torch
 from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import piece_boxes
-from infinitensor.native import CompilerError, compiler
+from infinitensor.native import CompilerError, compiler, is_built
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial, scratch_bytes
 from infinitensor.ops.words import WORDS
 from infinitensor.tasking.compiled import Compiled, compiled_kernel, inner_axis
@@ -96,10 +97,10 @@ def fused_kernel(
     plan: GroupPlan,
     device_kind: str,
     parts_out: bool,
-    n_alike: int = 1,
+    n_alike: int = 0,
 ) -> Fused:
-    """The kernel of a group of several nodes, or of a reduction that may be generated; `n_alike`
-    groups run it."""
+    """The kernel of a group of several nodes, or of a reduction that may be generated; groups of
+    `n_alike` elements in all run it."""
     steps, final, final_source = _steps(graph, group, plan, device_kind, parts_out)
     n_extra = len(plan.space.outs) - len(plan.space.last.outs)
     last = plan.space.last.call.form
@@ -169,22 +170,23 @@ def fused_kernel(
     chosen = first_choice(fast, run, boxes)
     if not worth:
         work = prod(plan.space.sizes) * len(steps) // max(len(boxes), 1)
-        return Fused(in_time(chosen, run, work), n_registers)
+        return Fused(in_time(chosen, run, work, in_c), n_registers)
     in_c = in_c if isinstance(in_c, Compiled) and (folds or not ends) else None
     return Fused(chosen, n_registers, in_c=in_c, folds=tuple(folds))
 
 
-def shape_of_group(graph: Graph, group: Group) -> tuple[Any, ...]:
-    """What groups that run the same kernel have in common."""
+def kind_of_group(graph: Graph, group: Group) -> tuple[Any, ...]:
+    """What groups that run the same kernel have in common, whatever their shapes."""
     nodes = [graph.nodes[n] for n in group.nodes]
-    return tuple((node.op.name, node.call.outs[0]) for node in nodes)
+    return tuple((node.op.name, node.call.loop, node.call.outs[0].dtype) for node in nodes)
 
 
-def is_worth_compiling(plan: GroupPlan, steps: list[Step], n_alike: int = 1) -> bool:
+def is_worth_compiling(plan: GroupPlan, steps: list[Step], n_alike: int = 0) -> bool:
     """Whether a group is compiled: by its work, so that equal programs are compiled alike."""
     if config.compile != "auto":
         return config.compile == "always"
-    return prod(plan.space.sizes) * max(len(steps), 1) * n_alike >= COMPILED_ELEMENTS
+    n_elements = max(prod(plan.space.sizes), n_alike)
+    return n_elements * max(len(steps), 1) >= COMPILED_ELEMENTS
 
 
 def may_become_worth(steps: list[Step], last: Node) -> bool:
@@ -206,9 +208,22 @@ def _is_exact(step: Step) -> bool:
     return words.isdisjoint(FUNCTIONS)
 
 
-def in_time(fast: Any, run: Any, work: int) -> Callable[[list[Any], list[Any], int], None]:
-    """Step by step until as much work is done so as compiling takes; then generated code."""
+_left: weakref.WeakKeyDictionary[Compiled, list[int]] = weakref.WeakKeyDictionary()
+"""Work until a kernel has paid for its compiling, whatever the shapes it runs on."""
+
+
+def in_time(
+    fast: Any, run: Any, work: int, in_c: Any = None
+) -> Callable[[list[Any], list[Any], int], None]:
+    """Step by step until as much work is done so as compiling takes; then generated code.
+
+    What is compiled already costs nothing.
+    """
     left = [PAID_OFF]
+    if isinstance(in_c, Compiled):
+        left = _left.setdefault(in_c, left)
+        if left[0] > 0 and is_built(in_c.source):
+            left[0] = 0
 
     def either(ins: list[Any], outs: list[Any], i: int) -> None:
         if left[0] <= 0:

@@ -22,9 +22,9 @@ from infinitensor.tasking.kernels import (
     Fused,
     fused_kernel,
     group_inputs,
+    kind_of_group,
     may_reuse,
     reduce_kernel,
-    shape_of_group,
     tile_scratch,
 )
 from infinitensor.tasking.passes import find_passes, lower_pass
@@ -76,11 +76,11 @@ class _Lowering:
         self.in_one_piece = values_in_one_piece(plan, moves)
         written = {self.roots[n.outs[0]] for n in self.graph.nodes if n.in_place}
         self.edges = Edges(self, written)
-        self.alike = Counter(
-            shape_of_group(self.graph, group)
-            for group in plan.analysed.groups
-            if len(group.nodes) > 1
-        )
+        self.alike: Counter[Any] = Counter()
+        for group in plan.analysed.groups:
+            if len(group.nodes) > 1:
+                sizes = self.graph.nodes[group.nodes[-1]].call.form.sizes
+                self.alike[kind_of_group(self.graph, group)] += prod(sizes)
 
     def result(self) -> TaskGraph:
         for number, leaf in enumerate(self.graph.leaves):
@@ -103,8 +103,8 @@ class _Lowering:
         )
 
     def n_alike(self, group: Group) -> int:
-        """How many groups of this graph do the same: a loop pays for what it compiles once."""
-        return max(self.alike[shape_of_group(self.graph, group)], 1)
+        """Elements of all groups of this graph that do the same: a loop compiles it once."""
+        return self.alike[kind_of_group(self.graph, group)]
 
     # tiles
 
