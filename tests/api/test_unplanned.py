@@ -173,3 +173,64 @@ def test_a_loop_over_bins_of_several_sizes_makes_no_plans_for_them(session: Any)
             wanted[i] = a[bins == i].sum()
         np.testing.assert_allclose(means.numpy(), wanted, rtol=1e-12)
     assert misses() <= 4
+
+
+@pytest.mark.parametrize("dtype", ["complex128", "float32", "int64"])
+def test_a_loop_that_compacts_by_masks_reads_and_writes_at_once(session: Any, dtype: str) -> None:
+    given = (np.random.default_rng(2).random(2 * N) * 100).astype(dtype)
+
+    def compacted(xp: Any, z: Any) -> tuple[Any, ...]:
+        i = xp.arange(len(z))
+        rows = xp.stack([z, z, z], axis=1)
+        at, left = xp.zeros(2 * N, dtype=np.int64), xp.zeros(2 * N, dtype=z.dtype)
+        kept = []
+        for step in range(6):
+            xp.multiply(z, 2, z)
+            xp.add(z, z.dtype.type(step), out=z)
+            far = abs(z) > 180 + step
+            at[i[far]] = step + 1
+            left[i[far]] = z[far]
+            kept.append(rows[far])
+            xp.logical_not(far, far)
+            z, i, rows = z[far], i[far], rows[far]
+            xp.divide(z, 2, out=z, casting="unsafe")
+        return (at, left, z, i, rows, *kept)
+
+    wanted = compacted(np, given.copy())
+    for turn in range(3):
+        if turn == 2:
+            it.stats(reset=True)
+        found = compacted(it, it.asarray(given))
+        for a, b in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(a.numpy(), b)
+    assert misses() <= 1
+
+
+def test_a_ufunc_stores_into_what_is_at_hand_and_nobody_reads(session: Any) -> None:
+    a = np.arange(12.0).reshape(3, 4)
+    x, y = it.asarray(a) + 0, a.copy()
+    assert it.add(x, x[0], x) is x
+    np.add(y, y[0], y)
+    it.multiply(x[:, 1:], 2, out=x[:, :-1])
+    np.multiply(y[:, 1:], 2, out=y[:, :-1])
+    np.testing.assert_array_equal(x.numpy(), y)
+    with pytest.raises(TypeError, match="Cannot cast ufunc 'add' output"):
+        it.add(x, 1j, out=x)
+    with pytest.raises(ValueError, match="non-broadcastable output operand"):
+        it.add(x, x, out=x[0])
+    with pytest.raises(ValueError, match="read-only"):
+        it.add(x[0], 1, out=it.broadcast_to(x[0], (3, 4)))
+    np.testing.assert_array_equal(x.numpy(), y)
+
+
+def test_what_waits_to_be_read_is_not_stored_into(session: Any) -> None:
+    a = values()
+    x = it.asarray(a)
+    for k in range(1, 5):  # shapes that change: these places are hasty
+        z = x[k:] * 2
+        it.compute(z)
+        before = z + 1
+        it.add(z, 1, out=z)
+        after = z * 1
+        np.testing.assert_array_equal(before.numpy(), a[k:] * 2 + 1)
+        np.testing.assert_array_equal(after.numpy(), a[k:] * 2 + 1)

@@ -412,7 +412,8 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
         write(tensor, view, value)
         return
     _check_writable(tensor, tensor._whole())
-    if tensor._version.node is not None and taken(tensor.shape, index) is not None:
+    waits = tensor._version.node is not None
+    if waits and taken(tensor.shape, index, tensor._session) is not None:
         settle(tensor, (1,), value)
         if was_put(tensor, index, value):
             return

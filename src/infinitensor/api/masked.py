@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from infinitensor.api import near
 from infinitensor.api.record import wait
 from infinitensor.api.rule import cached_rule
+from infinitensor.api.unplanned import blank, is_hasty
 from infinitensor.api.version import Shown, Version, user_site
 from infinitensor.ir.op import Call, Spec
 from infinitensor.ir.view import structure
+from infinitensor.ops.mask import chosen
 from infinitensor.ops.registry import TABLE, broadcast_form
 
 if TYPE_CHECKING:
@@ -59,6 +62,9 @@ def select(tensor: Tensor, mask: Any) -> Tensor:
     if not isinstance(mask, Shown):
         return namespace._masked(tensor, mask)  # type: ignore[no-any-return]
     seen = cast("Tensor", mask)
+    found = _selected_now(tensor, seen)
+    if found is not None:
+        return fresh(tensor._session, found)
     node = _same_selected(tensor, seen)
     if node is not None:
         if seen._version is not node.inputs[1]:
@@ -74,6 +80,33 @@ def select(tensor: Tensor, mask: Any) -> Tensor:
     if made._owner is None and is_selection(made._version):
         _last.append(weakref.ref(made._version))
     return made  # type: ignore[no-any-return]
+
+
+def _selected_now(tensor: Tensor, mask: Tensor) -> Version | None:
+    """What a mask selects, now, where both are at hand at a hasty place: no plan of it comes again.
+
+    None anywhere else.
+    """
+    values, where = near.seen(tensor), near.seen(mask)
+    if type(values) is not np.ndarray or type(where) is not np.ndarray:
+        return None
+    session, site = tensor._session, user_site()
+    fits = where.ndim and where.shape == values.shape[: where.ndim] and session is mask._session
+    if not fits or not is_hasty(session, values.size, site):
+        return None
+    with session.guard():
+        session.check_open()
+        session.counts["small_calls"] += 1
+        shape = (int(np.count_nonzero(where)), *values.shape[where.ndim :])
+        table = blank(session, shape, values.dtype)
+        if not chosen(where, values, table.whole):
+            table.whole[...] = values[where]
+        version = Version(session, shape, values.dtype)
+        if table.n_bytes:
+            session.keep(version, table, SELECT, site)
+        else:
+            version.host = table.whole
+    return version
 
 
 def _same_selected(tensor: Tensor, mask: Tensor) -> Node | None:

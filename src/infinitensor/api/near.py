@@ -452,14 +452,22 @@ def copied(tensor: Tensor, dtype: Any = None) -> Tensor | None:
     return at_hand(session, quietly(values.astype, dtype, "C"))
 
 
-def taken(shape: tuple[int, ...], index: Any) -> Any:
-    """An index with arrays in it as NumPy's, if what it selects is small; None for any other."""
+def taken(shape: tuple[int, ...], index: Any, session: Session | None = None) -> Any:
+    """An index with arrays in it as NumPy's, if what it selects is small; None for any other.
+
+    Where a session is given, also what is not small, at a hasty place.
+    """
     items = index if type(index) is tuple else (index,)
     plain = []
-    n_arrays = 0
+    n_arrays = n_most = 0
     for item in items:
         if type(item) is _tensors[0]:
-            item = near(item)
+            given, item = item, seen(item)
+            if item is None:
+                return None
+            n_most = max(n_most, item.size)
+            if type(item) is not _ndarray:
+                item = _array(given, item)
         elif type(item) is list:
             try:
                 item = np.array(item)
@@ -475,7 +483,9 @@ def taken(shape: tuple[int, ...], index: Any) -> Any:
             return None
         plain.append(item)
     limit = config.small_elements
-    if prod(shape) > limit and _selected(shape, plain) > limit:
+    if prod(shape) > limit:
+        n_most = max(n_most, _selected(shape, plain))
+    if n_most > limit and (session is None or not is_hasty(session, n_most)):
         return None
     return plain[0] if len(plain) == 1 else tuple(plain)
 
@@ -587,7 +597,7 @@ def _scattered(tensor: Tensor, values: np.ndarray, index: Any, value: Any) -> bo
     if not values.ndim:
         return False
     try:
-        plain = taken(values.shape, index)
+        plain = taken(values.shape, index, tensor._owner or tensor._cell.session)
         if plain is None:
             return False
         quietly(operator.setitem, values, plain, value)
@@ -622,6 +632,37 @@ def changed(
     finally:
         _restore(token)
     return tensor
+
+
+def stored_in(like: np.ufunc, args: tuple[Any, ...], out: Any) -> Tensor | None:
+    """`like(*args, out=out)`: in place, likewise."""
+    if type(out) is not _tensors[0] or out._is_value:
+        return None
+    limit = config.small_elements
+    values = _writeable(out) if limit else None
+    if type(values) is not _ndarray:
+        return None
+    given = []
+    for x in args:
+        if type(x) is _tensors[0]:
+            x = seen(x)
+            if x is None:
+                return None
+        elif type(x) not in _NUMBERS:
+            return None
+        given.append(x)
+    session = out._owner or out._cell.session
+    if values.size > limit and not is_hasty(session, values.size):
+        return None
+    token = _silence(_SILENT)
+    try:
+        like(*given, out=values)
+    except (TypeError, ValueError):  # ours has the better words; NumPy has computed nothing yet
+        return None
+    finally:
+        _restore(token)
+    session.counts["small_calls"] += 1
+    return out  # type: ignore[no-any-return]
 
 
 # --- in C -------------------------------------------------------------------------------------

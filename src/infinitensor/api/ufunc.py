@@ -68,7 +68,13 @@ class ufunc:
     def __call__(self, *args: Any, **options: Any) -> Any:
         """The function of the inputs; `out` may follow them by position."""
         if options or len(args) != self.nin:
-            return self._with_options(args, options)
+            if self._is_numpys and not options and len(args) == self.nin + 1 == self.nargs:
+                found = near.stored_in(self._like, args[:-1], args[-1])
+            elif self._is_numpys and options.keys() == {"out"} and len(args) == self.nin:
+                found = near.stored_in(self._like, args, options["out"])
+            else:
+                found = None
+            return self._with_options(args, options) if found is None else found
         if self._is_numpys:
             found = near.applied(self._like, args)
         else:

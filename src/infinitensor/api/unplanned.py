@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 LITTLE = 1 << 22
 """Elements of all calls together, up to which no plan is made: below what is worth compiling."""
-MEDIUM = 1 << 19
+MEDIUM = 1 << 20
 """Elements that a call at a hasty place may have: what more cores would not gain much on."""
 LEAF = LEAF_ELEMENTS["cpu"]
 UNROUNDED = ("elementwise", "creation", "update", "gather")

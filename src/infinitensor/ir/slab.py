@@ -15,6 +15,10 @@ def slab_bytes(n_bytes: Any) -> Any:
     >>> int(slab_bytes(100)), int(slab_bytes(1 << 20)), int(slab_bytes((1 << 20) + 1))
     (128, 1048576, 1179648)
     """
+    if type(n_bytes) is int:  # asked for at every buffer
+        few = max(n_bytes, 64)
+        each = max(1 << max(few.bit_length() - 4, 0), 64)
+        return -(-few // each) * each
     need = np.maximum(np.asarray(n_bytes, np.int64), 64)
     octave = np.floor(np.log2(need.astype(np.float64))).astype(np.int64)
     step = np.maximum(np.left_shift(np.int64(1), np.maximum(octave - 3, 0)), 64)

@@ -106,24 +106,80 @@ int64_t write_dealt(T *out, int64_t lo, int64_t hi, const uint32_t *places, cons
 
 /* --- masks ----------------------------------------------------------------------------------- */
 
-/* The elements number skip .. skip + count of those a mask chooses. */
-int64_t choose(const uint8_t *mask, int64_t skip, int64_t count, const T *x, T *out) {
+/* Eight entries of a mask at a time: none, all or some of them. */
+#define NONE 0
+#define ALL UINT64_C(0x0101010101010101)
+static uint64_t eight(const uint8_t *mask) {
+    uint64_t word;
+    memcpy(&word, mask, 8);
+    return word;
+}
+
+/* Where the entry behind the first `skip` ones of a mask of n is looked for. */
+static int64_t behind(const uint8_t *mask, int64_t n, int64_t skip) {
     int64_t i = 0;
-    while (skip > 0) skip -= mask[i++];
-    for (int64_t k = 0; k < count; i++) {
-        out[k] = x[i];
-        k += mask[i];
+    while (skip > 0) {
+        const int64_t held = i + 8 <= n ? (int64_t)((eight(mask + i) * ALL) >> 56) : skip + 1;
+        if (held <= skip)
+            skip -= held, i += 8;
+        else
+            skip -= mask[i++];
+    }
+    return i;
+}
+
+/* The elements number skip .. skip + count of those a mask of n chooses. */
+int64_t choose(const uint8_t *mask, int64_t n, int64_t skip, int64_t count, const T *x, T *out) {
+    int64_t i = behind(mask, n, skip);
+    for (int64_t k = 0; k < count;) {
+        const uint64_t word = i + 8 <= n ? eight(mask + i) : 1;
+        if (word == NONE) {
+            i += 8;
+        } else if (i + 8 > n || k + 8 > count) {
+            out[k] = x[i];
+            k += mask[i++];
+        } else if (word == ALL) {
+            memcpy(out + k, x + i, 8 * sizeof(T));
+            k += 8, i += 8;
+        } else {
+            for (int j = 0; j < 8; j++) {
+                out[k] = x[i];
+                k += mask[i++];
+            }
+        }
+    }
+    return 0;
+}
+
+/* The same of rows of so many bytes, `step` bytes apart. */
+int64_t choose_rows(const uint8_t *mask, int64_t n, int64_t skip, int64_t count, const char *x,
+                    int64_t step, int64_t n_bytes, char *out) {
+    int64_t i = behind(mask, n, skip);
+    for (int64_t k = 0; k < count;) {
+        if (i + 8 <= n && eight(mask + i) == NONE) {
+            i += 8;
+            continue;
+        }
+        if (mask[i]) memcpy(out + k++ * n_bytes, x + i * step, n_bytes);
+        i++;
     }
     return 0;
 }
 
 /* Their places, `first` added. */
-int64_t places(const uint8_t *mask, int64_t skip, int64_t count, int64_t first, int64_t *out) {
-    int64_t i = 0;
-    while (skip > 0) skip -= mask[i++];
-    for (int64_t k = 0; k < count; i++) {
-        out[k] = first + i;
-        k += mask[i];
+int64_t places(const uint8_t *mask, int64_t n, int64_t skip, int64_t count, int64_t first,
+               int64_t *out) {
+    int64_t i = behind(mask, n, skip);
+    for (int64_t k = 0; k < count;) {
+        if (i + 8 <= n && eight(mask + i) == NONE) {
+            i += 8;
+            continue;
+        }
+        const int64_t end = i + 8 <= n && k + 8 <= count ? i + 8 : i + 1;
+        for (; i < end; i++) {
+            out[k] = first + i;
+            k += mask[i];
+        }
     }
     return 0;
 }

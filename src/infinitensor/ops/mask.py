@@ -62,9 +62,7 @@ def _mask_kernel(
         held = int(prefix[min(-(-source[0][1] // block), len(counts))]) - before
         if (lo, hi) == (before, before + held) and compact(as_signed(x), mask, as_signed(out)):
             return
-    choose = _loop_over("choose", xp, mask, x, out)
-    if choose is not None and x.shape == mask.shape:
-        choose(mask, lo - before, hi - lo, x, out)
+    if xp is np and chosen(mask, x, out, lo - before):
         return
     index = xp.nonzero(mask) if xp is np else xp.nonzero(mask, as_tuple=True)
     part = tuple(i[lo - before : hi - before] for i in index)
@@ -74,11 +72,32 @@ def _mask_kernel(
         as_signed(out)[...] = as_signed(x)[part]
 
 
-def _loop_over(name: str, xp: Any, mask: Any, *arrays: Any) -> Any:
-    """The loop in C, where the mask and the others lie side by side."""
-    if xp is not np or not all(a.flags.c_contiguous for a in (mask, *arrays)):
-        return None
-    return loop("index", name, arrays[-1].dtype)
+def chosen(mask: np.ndarray, x: np.ndarray, out: np.ndarray, skip: int = 0) -> bool:
+    """Put what a mask over leading axes of x chooses into `out`, from the entry number `skip` on.
+
+    False, and nothing done, where there is no loop in C for it.
+    """
+    if not mask.flags.c_contiguous or not out.flags.c_contiguous or not out.size:
+        return False
+    n, count = mask.size, len(out)
+    if x.shape == mask.shape:
+        choose = loop("index", "choose", MOVED.get(x.dtype.str[1:], x.dtype))
+        if choose is None or not x.flags.c_contiguous:
+            return False
+        choose(mask, n, skip, count, x, out)
+        return True
+    if mask.ndim > 1 or not x[0].flags.c_contiguous:
+        return False
+    rows = loop("index", "choose_rows", np.uint8)
+    if rows is None:
+        return False
+    step, where = x.strides[0], int(x.__array_interface__["data"][0])
+    rows(mask, n, skip, count, where, step, out.nbytes // count, out)
+    return True
+
+
+MOVED = {"c8": np.dtype("u8"), "c16": np.dtype("V16")}
+"""What stands for elements that are only moved, by the kind that they are of."""
 
 
 def _blocks(mask: Any, block: int) -> tuple[int, ...]:
@@ -133,10 +152,11 @@ def _where_kernel(
     first = source[0][0]
     lo, hi = at.outputs[0][0]
     before = int(_prefix(counts)[first // block])
-    places = _loop_over("places", xp, mask, out) if mask.ndim == 1 else None
-    if places is not None:
-        places(mask, lo - before, hi - lo, first, out)
-        return
+    if xp is np and mask.ndim == 1 and mask.flags.c_contiguous and out.flags.c_contiguous:
+        places = loop("index", "places", out.dtype)
+        if places is not None:
+            places(mask, mask.size, lo - before, hi - lo, first, out)
+            return
     index = xp.nonzero(mask) if xp is np else xp.nonzero(mask, as_tuple=True)
     outs = out if isinstance(out, tuple) else (out,)
     for axis, (i, target) in enumerate(zip(index, outs, strict=True)):

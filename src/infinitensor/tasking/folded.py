@@ -68,10 +68,13 @@ def folded_run(
 
     def leaf(ins: list[Any], kept: list[Any], shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
         """The partial results of every reduction, of all leaves that lie along axes in front."""
-        left = kept_shape(shape, axes)
-        made = [tuple(empty(shape, dtype) for dtype in fold.parts) for fold in folds]
+        made: list[tuple[Any, ...]] = [
+            tuple(empty(shape, dtype) for dtype in fold.parts) for fold in folds
+        ]
         generated(ins, [*kept, *(part for parts in made for part in parts)], shape)
-        count = np.full(left, n_folded(shape, axes), np.int64)
+        if all(fold.kind != "moments" for fold in folds):
+            return made
+        count = np.full(kept_shape(shape, axes), n_folded(shape, axes), np.int64)
         return [
             (count, *parts) if fold.kind == "moments" else parts
             for fold, parts in zip(folds, made, strict=True)
