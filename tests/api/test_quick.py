@@ -345,3 +345,81 @@ def test_numbers_written_through_slices_of_a_large_tensor_are_numpys() -> None:
     frozen.flags.writeable = False
     with pytest.raises(ValueError, match="read-only"):
         frozen[1:-1] = 1.0
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "complex128"])
+def test_writes_through_views_that_come_again_are_numpys(dtype: str) -> None:
+    rng = np.random.default_rng(5)
+    values = (rng.random((400, 300)) * 9).astype(dtype)
+    other = (rng.random((400, 300)) * 9).astype(dtype)
+    x, y = it.asarray(values), it.asarray(other)
+    numbers = [1.5, -0.0, 2.0, -7.0] if dtype == "int64" else [1.5, -0.0, 1e39, np.inf]
+    reads: list[tuple[Any, Any]] = []
+    for turn in range(40):
+        a, b = rng.integers(0, 3, 2)
+        part = (slice(a, -1 - a), slice(b, -b or None))
+        if turn % 4 == 0:
+            with np.errstate(all="ignore"):
+                values[part] = x[part] = numbers[turn // 4 % 4]
+        elif turn % 4 == 1:
+            values[part] = other[part].copy()
+            x[part] = y[part] + 0
+        elif turn % 4 == 2:  # a value of the same tensor, and a view of another
+            values[part], x[part] = values[part].copy(), x[part]
+            values[1:200, :], x[1:200, :] = other[:199, :], y[:199, :]
+        else:
+            reads.append((values[part] * 2, x[part] * 2))
+            values.real[part], x.real[part] = 3.0, 3.0
+    assert np.array_equal(x.numpy(), values)
+    for wanted, found in reads:
+        assert np.array_equal(found.numpy(), wanted)
+
+
+def test_a_write_recorded_in_c_is_counted_as_python_does() -> None:
+    x, y = (it.asarray(np.zeros((300, 300))) for _ in range(2))
+    for turn in range(3):  # asked, learnt, known
+        before = x._version
+        value = y[1:, 1:] * 1.0
+        x[1:, 1:] = value
+        after, node = x._version, x._version.node
+        assert node is not None
+        assert after is not before
+        assert (before.live, after.live, after.readers) == (0, 1, 0), turn
+        assert (before.readers, value._version.readers) == (1, 1)
+        assert node.op.name == "_write"
+        assert node.inputs == (before, value._version)
+        assert node.shapes == ((300, 300), (299, 299))
+        assert node.alive == 1
+        assert node.outs[0]() is after
+        assert x._session.writes
+        it.compute(x)
+
+
+def test_writing_in_c_leaks_nothing() -> None:
+    x = it.asarray(np.ones((300, 300), np.float32))
+    y = it.asarray(np.ones((299, 299), np.float32))
+    kept = [x._session, x.dtype, y._version, None]
+    counts = []
+    for n in (10, 500, 500):
+        for _ in range(n):
+            x[1:, 1:] = 2.0
+            x[1:, 1:] = y
+        it.compute(x)
+        x._session.drain()
+        gc.collect()
+        counts.append([sys.getrefcount(one) for one in kept])
+    assert all(abs(a - b) < 100 for a, b in zip(counts[1], counts[2], strict=True))
+
+
+def test_a_frozen_or_closed_tensor_takes_no_write_also_the_third_time() -> None:
+    with it.init("cpu"):
+        x = it.asarray(np.zeros((300, 300)))
+        for _ in range(3):
+            x[1:, 1:] = 1.0
+        shown = it.broadcast_to(x, (2, 300, 300))
+        for _ in range(3):
+            with pytest.raises(ValueError, match="read-only"):
+                shown[:, 1:, 1:] = 1.0
+    for _ in range(3):
+        with pytest.raises(it.errors.SessionClosedError, match="shut down"):
+            x[1:, 1:] = 1.0

@@ -25,7 +25,7 @@ from infinitensor.api.foreign import (
 )
 from infinitensor.api.helpers import FUNCTIONS
 from infinitensor.api.options import numpys, with_options
-from infinitensor.api.quick import Quick
+from infinitensor.api.quick import Quick, fill
 from infinitensor.api.record import Ref, record, stored
 from infinitensor.api.rule import cached_rule
 from infinitensor.api.session import current_session
@@ -997,4 +997,4 @@ _equip()
 
 _quicks = [getattr(namespace, _BINARY[short])._quick for short in (*near.IN_C, "matmul")]
 _quicks += [getattr(namespace, _COMPARE[short])._quick for short in near.COMPARED]
-near.in_c(Tensor, tuple(None if quick is None else quick.of_two for quick in _quicks), assign.fill)
+near.in_c(Tensor, tuple(None if quick is None else quick.of_two for quick in _quicks), fill)

@@ -1,5 +1,5 @@
 /* `Quick.made` and `of_two` of `api/quick.py` for the plain case: a call known before, of tensors and Python's
-   numbers, with one result that waits. Whatever else there is, or is in doubt, goes to the Python
+   numbers, with one result that waits; and writes that wait. Whatever else there is, or is in doubt, goes to the Python
    method (`slow`), which is complete without this. */
 
 enum { T_CELL, T_DTYPE, T_FROZEN, T_INDEX, T_IS_VALUE, T_LAZY_VIEW, T_LENT, T_OWNER, T_SEEN,
@@ -22,8 +22,8 @@ typedef struct {
 static Slots tensor, version, cell, node, site, quick, known, config_slots;
 
 static PyObject *config, *unknown, *structure, *ours, *places, *lane, *generation, *no_views;
-static PyObject *slow, *slow_of_two, *empty, *no_options, *zero, *one, *package;
-static PyObject *n_append, *n_closed, *n_dropped, *n_graveyard, *n_seq, *n_waiting, *n_cut, *n_tape, *n_lock,
+static PyObject *slow, *slow_of_two, *empty, *no_options, *zero, *one, *minus_one, *package;
+static PyObject *n_writes, *n_append, *n_closed, *n_dropped, *n_graveyard, *n_seq, *n_waiting, *n_cut, *n_tape, *n_lock,
     *n_acquire, *n_release, *n_generation, *n_in_task, *n_drain, *n_name;
 static long few, many, medium;
 
@@ -209,16 +209,16 @@ static int operands(PyObject *self, PyObject *found, PyObject *session, PyObject
 static PyObject *allocated(Slots *slots) { return slots->type->tp_alloc(slots->type, 0); }
 
 /* New: the node of a call. */
-static PyObject *node_of(PyObject *self, PyObject *found, PyObject *inputs, PyObject *accesses,
-                         PyObject *where, PyObject *seq) {
+static PyObject *node_of(PyObject *op, PyObject *found, PyObject *inputs, PyObject *accesses,
+                         PyObject *where, PyObject *seq, PyObject *region) {
     PyObject *made = allocated(&node);
     if (!made) return NULL;
-    put(made, &node, O_OP, AT(self, quick, Q_OP));
+    put(made, &node, O_OP, op);
     put(made, &node, O_CALL, AT(found, known, K_CALL));
     put(made, &node, O_SHAPES, AT(found, known, K_SHAPES));
     put(made, &node, O_SITE, where);
     put(made, &node, O_SEQ, seq);
-    put(made, &node, O_REGION, Py_None);
+    put(made, &node, O_REGION, region);
     put(made, &node, O_STOPPED, Py_None);
     put(made, &node, O_ALIVE, one);
     put(made, &node, O_INPUTS, inputs);
@@ -240,6 +240,17 @@ static PyObject *version_of(PyObject *session, PyObject *found, PyObject *from) 
     for (int i = 0; i < 3; i++) put(made, &version, nones[i], Py_None);
     put(made, &version, V_LIVE, one); /* its cell shows it */
     return made;
+}
+
+/* New: the version that a node makes; it is on the tape. */
+static PyObject *taped(PyObject *session, PyObject *found, PyObject *from) {
+    PyObject *of = version_of(session, found, from), *tape = PyObject_GetAttr(session, n_tape);
+    PyObject *ref = of ? PyWeakref_NewRef(of, NULL) : NULL, *outs = ref ? PyTuple_Pack(1, ref) : NULL;
+    if (outs) put(from, &node, O_OUTS, outs);
+    int bad = !outs || !tape || PyList_Append(tape, ref);
+    Py_XDECREF(tape), Py_XDECREF(ref), Py_XDECREF(outs);
+    if (bad) Py_CLEAR(of);
+    return of;
 }
 
 static PyObject *tensor_of(PyObject *session, PyObject *of) {
@@ -293,8 +304,8 @@ static int is_hasty(PyObject *where, PyObject *found) {
 
 /* New: the tensor of a call that waits; Py_None: Python has to look. The lock is held. */
 static PyObject *waiting(PyObject *self, PyObject *found, PyObject *session, PyObject *args) {
-    PyObject *inputs = NULL, *accesses = NULL, *where = NULL, *made = NULL, *of = NULL, *ref = NULL,
-             *outs = NULL, *from = NULL, *seq = NULL, *tape = NULL;
+    PyObject *inputs = NULL, *accesses = NULL, *where = NULL, *made = NULL, *of = NULL,
+             *from = NULL, *seq = NULL;
     int is = truth_of(session, n_closed);
     if (is) return is < 0 ? NULL : Py_NewRef(Py_None);
     is = is_plain(session, found);
@@ -325,16 +336,50 @@ static PyObject *waiting(PyObject *self, PyObject *found, PyObject *session, PyO
         add_attribute(session, n_waiting, AT(found, known, K_BYTES)))
         goto end;
     if (!(seq = PyObject_GetAttr(session, n_seq))) goto end;
-    if (!(from = node_of(self, found, inputs, accesses, where, seq))) goto end;
-    if (!(of = version_of(session, found, from))) goto end;
-    if (!(ref = PyWeakref_NewRef(of, NULL)) || !(outs = PyTuple_Pack(1, ref))) goto end;
-    put(from, &node, O_OUTS, outs);
-    if (!(tape = PyObject_GetAttr(session, n_tape)) || PyList_Append(tape, ref)) goto end;
+    if (!(from = node_of(AT(self, quick, Q_OP), found, inputs, accesses, where, seq, Py_None)))
+        goto end;
+    if (!(of = taped(session, found, from))) goto end;
     made = tensor_of(session, of);
 end:
-    Py_XDECREF(inputs), Py_XDECREF(accesses), Py_XDECREF(where), Py_XDECREF(of), Py_XDECREF(ref);
-    Py_XDECREF(outs), Py_XDECREF(from), Py_XDECREF(seq), Py_XDECREF(tape);
+    Py_XDECREF(inputs), Py_XDECREF(accesses), Py_XDECREF(where), Py_XDECREF(of);
+    Py_XDECREF(from), Py_XDECREF(seq);
     return made;
+}
+
+/* written(known, op, region, tensor, operand, access, site): the cell of a tensor shows a next
+   version, with an operand (a version or a scalar) written to a region. The lock is held. False,
+   and nothing done, where Python has to look. */
+static PyObject *written(PyObject *module, PyObject *const *given, Py_ssize_t n) {
+    if (n != 7 || Py_TYPE(given[0]) != known.type || Py_TYPE(given[3]) != tensor.type)
+        Py_RETURN_FALSE;
+    PyObject *found = given[0], *operand = given[4], *where = given[6];
+    PyObject *held = AT(given[3], tensor, T_CELL);
+    if (!IS(held)) Py_RETURN_FALSE;
+    PyObject *base = AT(held, cell, C_VERSION), *session = AT(held, cell, C_SESSION);
+    int is = truth_of(session, n_closed);
+    if (!is) is = is_plain(session, found) - 1;
+    Py_ssize_t dropped = is ? 0 : length_of(session, n_dropped);
+    Py_ssize_t gone = is ? 0 : length_of(session, n_graveyard);
+    if (PyErr_Occurred()) return NULL;
+    if (is || dropped > many || gone > many) Py_RETURN_FALSE;
+    PyObject *inputs = PyTuple_Pack(2, base, operand), *seq = NULL, *from = NULL, *of = NULL;
+    PyObject *accesses = given[5] == Py_None ? NULL : PyTuple_Pack(2, Py_None, given[5]);
+    if (!inputs || (!accesses && given[5] != Py_None)) goto end;
+    for (int i = 0; i < 2; i++) {
+        PyObject *read = PyTuple_GET_ITEM(inputs, i);
+        if (Py_TYPE(read) != version.type) continue;
+        if (add(read, &version, V_READERS, one)) goto end;
+        put(read, &version, V_OPENED, Py_None);
+    }
+    if (PyObject_SetAttr(session, n_writes, Py_True) || add_attribute(session, n_seq, one)) goto end;
+    if (!(seq = PyObject_GetAttr(session, n_seq))) goto end;
+    if (!(from = node_of(given[1], found, inputs, accesses, where, seq, given[2]))) goto end;
+    if (!(of = taped(session, found, from)) || add(base, &version, V_LIVE, minus_one)) goto end;
+    put(held, &cell, C_VERSION, of);
+end:
+    Py_XDECREF(inputs), Py_XDECREF(accesses), Py_XDECREF(seq), Py_XDECREF(from), Py_XDECREF(of);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_TRUE;
 }
 
 /* The same under the session's lock, as `Session.guard` gives it. */
@@ -507,6 +552,7 @@ static PyMethodDef methods[] = {
     {"install", install, METH_VARARGS, NULL},
     {"made", (PyCFunction)(void (*)(void))made, METH_FASTCALL, NULL},
     {"of_two", (PyCFunction)(void (*)(void))of_two, METH_FASTCALL, NULL},
+    {"written", (PyCFunction)(void (*)(void))written, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "infinitensor_quick", NULL, -1,
@@ -517,8 +563,9 @@ PyMODINIT_FUNC PyInit_infinitensor_quick(void) {
     no_options = PyDict_New();
     zero = PyLong_FromLong(0);
     one = PyLong_FromLong(1);
+    minus_one = PyLong_FromLong(-1);
     struct { PyObject **name; const char *text; } names[] = {
-        {&n_append, "append"}, {&n_closed, "closed"}, {&n_dropped, "dropped"}, {&n_graveyard, "graveyard"},
+        {&n_writes, "writes"}, {&n_append, "append"}, {&n_closed, "closed"}, {&n_dropped, "dropped"}, {&n_graveyard, "graveyard"},
         {&n_seq, "seq"}, {&n_waiting, "waiting_bytes"}, {&n_cut, "cut_next"}, {&n_tape, "tape"},
         {&n_lock, "lock"}, {&n_acquire, "acquire"}, {&n_release, "release"},
         {&n_generation, "generation"}, {&n_in_task, "in_task"}, {&n_drain, "drain"},

@@ -11,10 +11,11 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.api import unplanned, version
+from infinitensor.api import assign, unplanned, version
 from infinitensor.api.assign import was_read_often
 from infinitensor.api.near import UNKNOWN, at_hand, near, quietly
-from infinitensor.api.record import FEW, MANY, waits
+from infinitensor.api.record import FEW, MANY, WRITE, waits
+from infinitensor.api.rule import cached_rule
 from infinitensor.api.session import _generation
 from infinitensor.api.small import small_kernel
 from infinitensor.api.tensor import Tensor, fresh
@@ -22,15 +23,21 @@ from infinitensor.api.unplanned import is_hasty
 from infinitensor.api.version import Cell, Node, Site, Version, user_site
 from infinitensor.config import config
 from infinitensor.events import lane
+from infinitensor.ir.op import Spec
 from infinitensor.ir.view import structure
 from infinitensor.native import extension
+from infinitensor.ops.registry import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+
     from infinitensor.api.session import Session
     from infinitensor.ir.op import Call, Op
+    from infinitensor.ir.view import View
 
+_WRITE = TABLE[WRITE]
 _NO_VIEWS: tuple[tuple[None, ...], ...] = tuple((None,) * n for n in range(33))
 
 
@@ -218,8 +225,70 @@ class Quick:
             return tuple(fresh(session, version) for version in versions)
 
 
+_written: Any = None
+"""The C form of recording a write: False where Python has to look."""
+_views: dict[View, tuple[Any, Any, Known, Any, int]] = {}
+"""Views that are written through: of which dtype, what makes its scalars of plain numbers, by which
+call, where, and how many elements."""
+SAFE = 1e30
+"""Numbers up to which float32 and wider overflow nowhere."""
+
+
+def fill(tensor: Tensor, view: View | None, value: Any, site: Site) -> bool:
+    """As `assign.fill`, with what is known of a view that was written through before."""
+    dtype = tensor._dtype
+    if _written is None or view is None:
+        return assign.fill(tensor, view, value, site)
+    found = _views.get(view)
+    if found is None or found[0] is not dtype:
+        _learn(view, dtype)
+        return assign.fill(tensor, view, value, site)
+    _, scalar, known, region, n = found
+    cell = tensor._cell
+    operand: Any = None
+    if tensor._frozen or tensor._owner is not None or cell.version.dtype is not dtype:
+        pass
+    elif type(value) is float:
+        if scalar is not None and -SAFE < value < SAFE:
+            operand = scalar(value)
+    elif (
+        value._owner is None
+        and value._lazy_view is None
+        and value._dtype is dtype
+        and value._shape == view.shape
+        and value._cell is not cell
+        and value._cell.session is cell.session
+    ):
+        operand = value._cell.version
+    session = cell.session
+    waits = operand is not None and n > config.small_elements
+    if not waits or (unplanned._places and is_hasty(session, n, site)):
+        return assign.fill(tensor, view, value, site)
+    with session.guard():
+        if _written(known, _WRITE, region, tensor, operand, None, site):
+            return True
+    return assign.fill(tensor, view, value, site)
+
+
+def _learn(view: View, dtype: np.dtype[Any]) -> None:
+    """Remember what a write through a view is, unless there are questions to be asked each time."""
+    if view.is_whole or view.is_broadcast or view.part or 0 in view.shape:
+        return
+    region = structure(view)
+    if region is None:
+        return
+    call = cached_rule(_WRITE, (Spec(view.base_shape, dtype), Spec(view.shape, dtype)))
+    known = Known(call, (view.base_shape, view.shape))
+    known.n_bytes = 0  # goes in place: it holds no more than its base
+    if len(_views) > 4096:
+        _views.clear()
+    scalar = dtype.type if dtype.kind == "f" and dtype.itemsize > 2 else None
+    _views[view] = (dtype, scalar, known, region, prod(view.shape))
+
+
 def _in_c() -> None:
     """Put the C form of the plain case (`quick.c`) before both methods, if it can be compiled."""
+    global _written
     if config.compile == "never":
         return
     here = Path(__file__)
@@ -231,6 +300,7 @@ def _in_c() -> None:
     limits = (FEW, MANY, unplanned.MEDIUM)
     slow = (Quick.made, Quick.of_two)
     module.install(types, config, UNKNOWN, *shared, *slow, *limits, version._PACKAGE[:-1])
+    _written = module.written
 
 
 _in_c()
