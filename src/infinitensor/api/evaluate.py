@@ -220,7 +220,7 @@ class Bound:
 
     def trace_key(self) -> Any:
         """What a program is recognised by when it comes again."""
-        tables = [(t.layout, t.dtype, t.partly, t.whole is None) for t in self.tables]
+        tables = [(t.layout, t.dtype, t.partly, t.whole is None, t.is_file) for t in self.tables]
         return (
             self.known_by,
             tuple(self.kept),
@@ -267,7 +267,14 @@ class Bound:
         """Per device, what leaves hold around their windows: no part of the plan, but there."""
         self._look_through_windows()
         leaf_key = tuple(
-            (self.specs[self.numbers[id(v)]], table.layout, donated, table.partly, table.is_whole)
+            (
+                self.specs[self.numbers[id(v)]],
+                table.layout,
+                donated,
+                table.partly,
+                table.is_whole,
+                table.is_file,
+            )
             for v, table, donated in zip(self.leaves, self.tables, self.donated, strict=True)
         )
         calls = tuple(map(id, self.calls))
@@ -357,7 +364,14 @@ class Bound:
                 shapes = (call.outs[0].shape, *shapes[1:])
             nodes.append(GraphNode(node.op, call, tuple(operands), outs, node.site, shapes, region))
         leaves = tuple(
-            Leaf(self.numbers[id(v)], table.layout, donated, table.partly, table.is_whole)
+            Leaf(
+                self.numbers[id(v)],
+                table.layout,
+                donated,
+                table.partly,
+                table.is_whole,
+                table.is_file,
+            )
             for v, table, donated in zip(self.leaves, self.tables, self.donated, strict=True)
         )
         return Graph(tuple(self.specs), tuple(nodes), leaves, frozenset(self.kept))

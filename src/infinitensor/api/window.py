@@ -110,9 +110,11 @@ def part_of(table: TileTable, window: Box) -> TileTable:
     whole = None
     if table.whole is not None:
         whole = table.whole[tuple(slice(lo, hi) for lo, hi in window)]
-    layout = Layout(cuts, tuple(alike))
-    part = TileTable(layout, table.dtype, buffers, arrays, partly=True, whole=whole)
+    part = TileTable(
+        Layout(cuts, tuple(alike)), table.dtype, buffers, arrays, partly=True, whole=whole
+    )
     part.made = table.made
+    part.is_file = table.is_file
     return part
 
 

@@ -202,7 +202,7 @@ class LocalEngine:
         self.synchronize()
         evicted = self._table(table.layout, table.dtype, tiles)
         evicted.most_kept = None if table.below else table.most_kept
-        evicted.made = table.made
+        evicted.made, evicted.is_file = table.made, table.is_file
         return evicted
 
     def available_bytes(self, device: int) -> int:

@@ -58,6 +58,14 @@ class Leaf:
     """Whether it stands for the window of a larger tensor: then it stays where it is."""
     whole: bool = True
     """Whether its tiles are parts of one piece of memory."""
+    file: bool = False
+    """Whether it is a file, though some or all of it may be in memory."""
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether it comes from below in tiles: these are what is read, and what may stay. A file
+        does wherever its tiles are by now, so that it is cut alike in every budget."""
+        return self.layout.n_tiles > 1 and (self.file or min(self.layout.owners) < 0)
 
     @property
     def in_piece(self) -> bool:

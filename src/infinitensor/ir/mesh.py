@@ -67,7 +67,12 @@ class Mesh:
     def is_one_memory(self) -> bool:
         """Whether every kernel can read every byte: then tensors lie in one piece, and their tiles
         are parts of it."""
-        return self.n_devices == 1 and self.kind == "cpu" and not self.apart
+        return self.is_one_cpu and not self.apart
+
+    @property
+    def is_one_cpu(self) -> bool:
+        """Whether there is one memory, be tiles apart in it or not."""
+        return self.n_devices == 1 and self.kind == "cpu"
 
     @staticmethod
     def current() -> Mesh:

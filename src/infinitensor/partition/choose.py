@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from math import prod
+from math import isqrt, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +48,8 @@ def choose(analysed: Analysed, mesh: Mesh, tile_elements: int) -> Plan:
     roots = analysed.roots
     layouts = {leaf.value: leaf.layout for leaf in graph.leaves}
     leaving = leaving_values(analysed)
+    streamed = {leaf.value for leaf in graph.leaves if leaf.is_streamed}
+    files = {leaf.value for leaf in graph.leaves if leaf.file}
     plans = []
     alike: dict[Any, tuple[GroupPlan, list[Layout]]] = {}
     for group in analysed.groups:
@@ -55,12 +57,13 @@ def choose(analysed: Analysed, mesh: Mesh, tile_elements: int) -> Plan:
         kin = None
         if len(group.nodes) == 1 and node.op.kind != "update":
             part = None if len(node.outs) != 1 else needed_part(node, analysed.needed)
-            kin = kin_of(node, layouts, roots, part)
+            kin = kin_of(node, layouts, roots, streamed, part)
             known = alike.get(kin)
             if known is not None:
                 plan = repeated(known[0], node)
                 for (value, _), layout in zip(plan.space.outs, known[1], strict=True):
                     layouts[value] = layout
+                add_streamed(plan.space, layouts, roots, streamed, files)
                 plans.append(plan)
                 continue
         space = space_of(graph, group, leaving)
@@ -76,15 +79,34 @@ def choose(analysed: Analysed, mesh: Mesh, tile_elements: int) -> Plan:
             part = needed_part(node, analysed.needed) if len(space.outs) == 1 else None
             lies = {read: layouts[roots[read.operand.value]] for read in space.reads}
             shapes = {read: graph.specs[roots[read.operand.value]].shape for read in space.reads}
-            plan = plan_group(space, lies, shapes, mesh, tile_elements, part)
+            below = frozenset(read for read in space.reads if roots[read.operand.value] in streamed)
+            plan = plan_group(space, lies, shapes, below, mesh, tile_elements, part)
             made = [layout_of(plan, labels) for _, labels in space.outs]
             if kin is not None:
                 plan = replace(plan, kin=kin)
                 alike[kin] = (plan, made)
             for (value, _), layout in zip(space.outs, made, strict=True):
                 layouts[value] = layout
+            add_streamed(space, layouts, roots, streamed, files)
         plans.append(plan)
     return Plan(analysed, mesh, tuple(plans), layouts)
+
+
+def add_streamed(
+    space: Space,
+    layouts: dict[int, Layout],
+    roots: tuple[int, ...],
+    streamed: set[int],
+    files: set[int],
+) -> None:
+    """Note that what is made of a file comes in tiles too, if it lies in several."""
+    if not files or not space.reads:
+        return
+    lead = max(space.reads, key=lambda read: prod(read.shape))
+    if roots[lead.operand.value] in files:
+        made = {value for value, _ in space.outs if layouts[value].n_tiles > 1}
+        files |= made
+        streamed |= made
 
 
 def needed_part(node: Node, needed: dict[int, Box]) -> Box | None:
@@ -100,10 +122,19 @@ def repeated(known: GroupPlan, node: Node) -> GroupPlan:
     )
 
 
-def kin_of(node: Node, layouts: dict[int, Layout], roots: tuple[int, ...], part: Box | None) -> Any:
+def kin_of(
+    node: Node,
+    layouts: dict[int, Layout],
+    roots: tuple[int, ...],
+    streamed: set[int],
+    part: Box | None,
+) -> Any:
     """All that the plan of a group of one node depends on, but for which values it reads."""
     operands = tuple(
-        None if o.value < 0 else (layouts[roots[o.value]], o.access) for o in node.operands
+        None
+        if o.value < 0
+        else (layouts[roots[o.value]], o.access, bool(streamed) and roots[o.value] in streamed)
+        for o in node.operands
     )
     same = tuple(node.operands.index(o) for o in node.operands)  # x * x reads once, x * y twice
     return (id(node.op), id(node.call), operands, same, node.shapes, part)
@@ -169,11 +200,6 @@ def _reduced_bound(space: Space, bound: int, mesh: Mesh, n_read: int) -> int:
     return max(bound, min(TILES_REDUCED * bound, floor_power(share)))
 
 
-def is_below(layout: Layout) -> bool:
-    """Whether a value lies in a lower tier, in tiles: these are what is read, and what may stay."""
-    return min(layout.owners) < 0 and layout.n_tiles > 1
-
-
 def _n_parts(mesh: Mesh) -> int:
     """Pieces wanted at least: two for each worker on CPUs (for balance), else one a device."""
     return max(mesh.n_devices, 2 * mesh.workers) if mesh.kind != "cuda" else mesh.n_devices
@@ -203,12 +229,15 @@ def plan_group(
     space: Space,
     lies: dict[Read, Layout],
     shapes: dict[Read, tuple[int, ...]],
+    below: frozenset[Read],
     mesh: Mesh,
     tile_elements: int,
     part: Box | None,
 ) -> GroupPlan:
     """Cuts and devices of one group that is no update.
 
+    `below` are reads of what comes from a lower tier in tiles, or is made of that: how they are cut
+    depends on shapes and tiles alone, not on where tiles are by now, nor whether they lie apart.
     Where only a part is needed, what lies around it is left in pieces as large as they come: they
     are never made.
     """
@@ -232,14 +261,14 @@ def plan_group(
     bound = _bound(n_points, mesh, tile_elements)
     op = space.last.op
     grain = 1 if op.grain is None else op.grain(**dict(space.last.call.params))
-    is_streamed = bool(by_size) and is_below(lies[by_size[0]])
+    is_streamed = bool(by_size) and by_size[0] in below
     if (op.kind == "reduction" or op.grain is not None) and not tile_elements and not is_streamed:
         bound = _reduced_bound(space, bound, mesh, n_points * grain)
     if is_streamed and not tile_elements:
         bound = max(bound, prod(int(max(np.diff(cut))) for cut in lies[by_size[0]].cuts))
     bound = max(bound // grain, 1)
     if space.last.op.kind == "contraction":
-        cuts = cut_contraction(space, by_size, lies, bound, mesh, tile_elements)
+        cuts = cut_contraction(space, by_size, lies, bound, mesh, tile_elements, is_streamed)
         leaves: tuple[tuple[int, int], ...] = ()
     elif op.pairs:
         cuts, leaves = cut_pairs(space, bound, mesh, tile_elements), ()
@@ -376,9 +405,11 @@ def cut_contraction(
     bound: int,
     mesh: Mesh,
     tile_elements: int,
+    is_streamed: bool,
 ) -> Cuts:
     """Cuts of a contraction: as its operands lie, then halved until every tile is within the bound
-    and there is a piece for every worker."""
+    and there is a piece for every worker. `is_streamed`: its largest operand comes from below in
+    tiles, each of which should be read once."""
     lengths = [max(n, 1) for n in space.sizes]
     limit = tile_elements or min(bound * GEMM_TILES, mesh.devices[0].tile_elements * GEMM_TILES)
     volumes = [tuple(label for label in r.labels if label is not None) for r in by_size]
@@ -386,15 +417,16 @@ def cut_contraction(
     free = [label for label in range(len(lengths)) if label not in space.uncut]
     kept = [label for label in free if label not in space.contracted]
     lead = by_size[0]
-    if is_below(lies[lead]) and _uses(space, lead) < MANY_USES:
+    if is_streamed and _uses(space, lead) < MANY_USES:
         for label in free:
             borders = lying_borders(lead, label, lies[lead])
             if borders is not None:
                 lengths[label] = min(lengths[label], int(max(np.diff(borders))))
-    elif mesh.is_one_memory and not space.uncut:
-        steps = steps_of_gram(space, limit, mesh) if not tile_elements else None
-        if steps:
-            return tuple(cut_evenly(n, k) for n, k in zip(space.sizes, steps, strict=True))
+    elif (mesh.is_one_memory or (mesh.is_one_cpu and is_streamed)) and not space.uncut:
+        layout = lies[lead] if is_streamed else None
+        gram = cuts_of_gram(space, layout, limit, mesh) if not tile_elements else None
+        if gram:
+            return gram
         steps = steps_as_it_lies(space, lead, tile_elements or limit, mesh)
         if steps and all(prod(steps[label] for label in v) <= limit for v in volumes):
             return tuple(cut_evenly(n, max(k, 1)) for n, k in zip(space.sizes, steps, strict=True))
@@ -445,8 +477,9 @@ LARGEST_GRAM = 1 << 20
 """Elements of x @ x.T up to which its pieces are added, not put together."""
 
 
-def steps_of_gram(space: Space, limit: int, mesh: Mesh) -> list[int] | None:
-    """Piece lengths of x @ x.T: cut along the sum only, a piece needs half of its products.
+def cuts_of_gram(space: Space, layout: Layout | None, limit: int, mesh: Mesh) -> Cuts | None:
+    """Cuts of x @ x.T: along the sum only, a piece needs half of its products. Where x has to
+    be read as it lies (`layout`), those pieces, or as many together as are worth a result.
 
     None for any other contraction, and where the result is too large to be made several times.
     """
@@ -462,11 +495,17 @@ def steps_of_gram(space: Space, limit: int, mesh: Mesh) -> list[int] | None:
             y, 1 - axis
         ):
             return None
-    pieces = max(_n_parts(mesh), -(-max(prod(x.shape), 1) // limit))
-    step = -(-depth // pieces)
-    if step * step < n or prod(x.shape) <= LEAF_ELEMENTS[mesh.kind]:
+    if prod(x.shape) <= LEAF_ELEMENTS[mesh.kind]:
         return None
-    return [step if label == inner else size for label, size in enumerate(space.sizes)]
+    borders = None if layout is None else lying_borders(x, inner, layout)
+    if borders is None:
+        pieces = max(_n_parts(mesh), -(-max(prod(x.shape), 1) // limit))
+        borders = cut_evenly(depth, -(-depth // pieces))
+    else:
+        borders = joined(borders, -(-depth // _n_parts(mesh)), isqrt(n - 1) + 1)
+    if max(np.diff(borders)) ** 2 < n or max(np.diff(borders)) * prod(x.shape) > limit * depth:
+        return None
+    return tuple(borders if label == inner else (0, k) for label, k in enumerate(space.sizes))
 
 
 def _walked(read: Read, axis: int) -> Any:
@@ -519,12 +558,21 @@ def lying_within(
             return None
         if _uses(space, read) < MANY_USES:
             return borders
-        taken = [0]
-        for before, border in pairwise(borders):
-            if border - taken[-1] > length:
-                taken.append(before)
-        return (*taken, borders[-1])
+        return joined(borders, length, length)
     return None
+
+
+def joined(borders: tuple[int, ...], most: int, enough: int) -> tuple[int, ...]:
+    """Neighbouring pieces taken together while they are not enough, up to a length.
+
+    >>> joined((0, 2, 4, 6, 7), 5, 5), joined((0, 2, 4, 6, 7), 5, 3), joined((0, 2, 4, 6, 7), 5, 1)
+    ((0, 4, 7), (0, 4, 7), (0, 2, 4, 6, 7))
+    """
+    taken = [0]
+    for before, border in pairwise(borders):
+        if before > taken[-1] and (border - taken[-1] > most or before - taken[-1] >= enough):
+            taken.append(before)
+    return (*taken, borders[-1])
 
 
 def _uses(space: Space, read: Read) -> int:

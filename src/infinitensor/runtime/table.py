@@ -36,6 +36,7 @@ class TileTable:
         "buffers",
         "dtype",
         "in_reach",
+        "is_file",
         "layout",
         "made",
         "most_kept",
@@ -62,6 +63,8 @@ class TileTable:
         self.below: list[Any] = []
         """Of tiles that were read from lower tiers, where they can be read again; else None."""
         self.below_buffers: list[Buffer | None] = []
+        self.is_file = False
+        """Whether all of it can be read from a file of the user's, wherever its tiles are."""
         self.most_kept: float | None = inf
         """Bytes that may be kept of it in device memory: as many as some program left of it that
         had no room for more; None until that program has run."""
@@ -83,7 +86,9 @@ class TileTable:
     @classmethod
     def of_file(cls, values: Any) -> TileTable:
         """A table over an array in a file, in one tile: tasks read the boxes they need."""
-        return cls(single(values.shape, DISK), values.dtype, [None], [values])
+        table = cls(single(values.shape, DISK), values.dtype, [None], [values])
+        table.is_file = True
+        return table
 
     @classmethod
     def scatter(
@@ -154,7 +159,7 @@ class TileTable:
         alike = owners[:1] if len(set(owners)) == 1 else owners
         table = TileTable(Layout(cuts, tuple(alike)), self.dtype, buffers, arrays)
         table.below, table.below_buffers = below, slabs
-        table.made = self.made
+        table.made, table.is_file = self.made, self.is_file
         return table
 
     def without(self, gone: set[int]) -> TileTable:
