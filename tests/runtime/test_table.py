@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -10,8 +10,12 @@ import pytest
 from infinitensor.devices.device import CpuDevice, _readable
 from infinitensor.devices.ledger import Ledger
 from infinitensor.dtypes import bfloat16, from_numpy
-from infinitensor.ir.layout import Layout
+from infinitensor.ir.layout import DISK, Layout
 from infinitensor.runtime.table import TileTable
+from infinitensor.storage import NpyFile, Part
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Counting(CpuDevice):
@@ -52,3 +56,26 @@ def test_read_only_arrays_are_lent_to_torch_without_a_copy(
     assert from_numpy(lent).shape == shape
     assert not values.size or np.shares_memory(lent, values)
     np.testing.assert_array_equal(lent.astype(complex), values.astype(complex))
+
+
+def test_a_tile_that_lies_nowhere_below_stays_when_others_are_given_back(tmp_path: Path) -> None:
+    values = np.arange(12.0).reshape(6, 2)
+    np.save(tmp_path / "x.npy", values)
+    stored = Part(NpyFile(str(tmp_path / "x.npy")))
+    cuts = ((0, 2, 4, 6), (0, 2))
+    device = CpuDevice(0)
+    ledger = Ledger(device, 1 << 20)
+    here = TileTable.scatter(values, Layout(cuts, (0,)), [device], [ledger], False)
+    # the first tile is in memory alone, the others in a file
+    parts = [here.arrays[0], stored[2:4], stored[4:6]]
+    mixed = TileTable(
+        Layout(cuts, (0, DISK, DISK)), values.dtype, [here.buffers[0], None, None], parts
+    )
+    second = (0, here.arrays[1], here.buffers[1])
+    read = mixed.with_read(cuts, {1: second})  # type: ignore[dict-item]
+    assert [read.is_spare(k) for k in range(3)] == [False, True, False]
+    assert read.spare_bytes == here.buffers[1].n_bytes  # type: ignore[union-attr]
+    for table in (read, read.without({0, 1, 2}), read.with_read(cuts, {})):
+        np.testing.assert_array_equal(table.read(((0, 6), (0, 2)), [device]), values)
+        assert table.layout.owner(0) == 0
+    assert read.without({0, 1, 2}).spare_bytes == 0

@@ -429,12 +429,12 @@ class Bound:
         """A new plan where tiles that were read before take the room: with those that can stay."""
         if self.gives_way and self._has_recipes():
             raise InTheWay([])
-        here = sum(sum(v.table.device_bytes().values()) for v in gives_back(self.leaves) if v.table)
+        here = sum(v.table.spare_bytes for v in gives_back(self.leaves) if v.table)
         least = here // 4 + 1  # few plans are made until it fits
         if self.is_windowed:
             raise StaysTooMuch(max(lacking, least))
         below = [
-            replace(leaf, layout=Layout(leaf.layout.cuts, (DISK,))) if table.below else leaf
+            replace(leaf, layout=_without_spares(table)) if table.below else leaf
             for leaf, table in zip(graph.leaves, self.tables, strict=True)
         ]
         budgets = self.budgets()
@@ -471,6 +471,13 @@ class Bound:
                 found.append(version)
                 left -= table.n_bytes
         return found
+
+
+def _without_spares(table: TileTable) -> Layout:
+    """Where tiles would lie if nothing stayed that can be read again."""
+    owners = table.layout.owner_array.tolist()
+    rest = tuple(DISK if table.is_spare(k) else owner for k, owner in enumerate(owners))
+    return Layout(table.layout.cuts, rest[:1] if len(set(rest)) == 1 else rest)
 
 
 def _lies_below(version: Version) -> bool:

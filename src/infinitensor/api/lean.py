@@ -65,7 +65,7 @@ def bytes_of(version: Version) -> int:
 
 def gives_back(leaves: Iterable[Version]) -> list[Version]:
     """The leaves of which something stays in device memory only to be read less."""
-    return [v for v in leaves if v.table is not None and v.table.below and v.table.device_bytes()]
+    return [v for v in leaves if v.table is not None and v.table.spare_bytes]
 
 
 def give_back(leaves: Iterable[Version], n_bytes: int) -> None:
@@ -73,8 +73,9 @@ def give_back(leaves: Iterable[Version], n_bytes: int) -> None:
     for version in gives_back(leaves):
         table = version.table
         assert table is not None
-        owners, order = table.layout.owner_array, places(table.layout.n_tiles)
-        here = sorted((k for k in range(len(owners)) if owners[k] >= 0), key=lambda k: -order[k])
+        n_tiles = table.layout.n_tiles
+        order = places(n_tiles)
+        here = sorted((k for k in range(n_tiles) if table.is_spare(k)), key=lambda k: -order[k])
         gone = set()
         for k in here:
             if n_bytes <= 0:

@@ -162,7 +162,7 @@ def _held(table: TileTable, shape: tuple[int, ...], names: list[str]) -> Held:
     cached = 0
     for k, owner in enumerate(table.layout.owner_array.tolist()):
         n_bytes = box_size(table.layout.tile(k)) * table.dtype.itemsize
-        if table.below and owner != DISK:
+        if table.is_spare(k):
             cached += n_bytes
         if (owner == DISK or table.below) and below[k] is not None:
             stored = below[k].stored

@@ -238,8 +238,13 @@ class Session:
     def evict(self, version: Version) -> None:
         """Move a stored tensor to a lower tier."""
         assert version.table is not None
-        if not version.table.below:
-            self.counts["bytes_evicted"] += version.table.n_bytes
+        table = version.table
+        written = {
+            id(b): b.n_bytes
+            for k, b in enumerate(table.buffers)
+            if b is not None and table.layout.owner(k) >= 0 and not table.is_spare(k)
+        }
+        self.counts["bytes_evicted"] += sum(written.values())
         try:
             version.table = self.engine.evict(version.table)
         except SpillSpaceError as error:

@@ -97,11 +97,11 @@ def _written(run: Run, family: Any) -> list[Any]:
 
 
 def _at_home(table: TileTable, cuts: Cuts) -> dict[int, Any]:
-    """The tiles of a table that are in device memory already."""
+    """The tiles of a table that were read into device memory before."""
     if table.layout.cuts != cuts:
         return {}
     return {
         k: (owner, table.arrays[k], table.buffers[k])
         for k, owner in enumerate(table.layout.owner_array.tolist())
-        if owner >= 0
+        if table.is_spare(k)
     }

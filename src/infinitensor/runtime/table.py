@@ -134,7 +134,10 @@ class TileTable:
         return cls(layout, dtype, [piece] * layout.n_tiles, parts(whole, layout), whole=whole)
 
     def with_read(self, cuts: Cuts, tiles: dict[int, tuple[int, Any, Buffer]]) -> TileTable:
-        """The same values in these tiles, some of which have been read: (device, values, slab)."""
+        """The same values in these tiles, some of which have been read: (device, values, slab).
+
+        A tile that lies nowhere below stays where it is, whatever is read.
+        """
         layout = Layout(cuts, (DISK,))
         arrays: list[Any] = []
         buffers: list[Buffer | None] = []
@@ -150,7 +153,11 @@ class TileTable:
                 source, slab = self.arrays[index], self.buffers[index]
             part = None if source is None else source[relative(box, self.layout.tile(index))]
             owner = HOST if isinstance(part, np.ndarray) else DISK
-            device, values, buffer = tiles.get(k, (owner, part, slab))
+            here = (owner, part, slab)
+            if part is None and self.layout.owner(index) >= 0:
+                assert box == self.layout.tile(index), "a tile that lies nowhere else is not cut"
+                here = (self.layout.owner(index), self.arrays[index], self.buffers[index])
+            device, values, buffer = tiles.get(k, here)
             arrays.append(values)
             buffers.append(buffer)
             owners.append(device)
@@ -220,6 +227,17 @@ class TileTable:
                 found[0] = min(self.n_bytes, int(slab_bytes(self.whole.nbytes)))
             self._device_bytes = found
         return self._device_bytes
+
+    def is_spare(self, index: int) -> bool:
+        """Whether a tile is in device memory only to be read less: it lies below too."""
+        is_below = bool(self.below) and self.below[index] is not None
+        return is_below and self.layout.owner(index) >= 0
+
+    @property
+    def spare_bytes(self) -> int:
+        """Bytes of device memory that can be had without writing anything."""
+        buffers = (b for k, b in enumerate(self.buffers) if self.is_spare(k))
+        return sum(buffer.n_bytes for buffer in buffers if buffer is not None)
 
     @property
     def is_one_file(self) -> bool:

@@ -239,13 +239,16 @@ class _Lowering:
                 for number in np.unique(route.fetches):
                     if number >= 0 and int(number) not in self.fetched:
                         fresh[int(number)] = None
-        alike: dict[tuple[int, Any, bool], list[int]] = {}
+        alike: dict[tuple[int, Any, str], list[int]] = {}
         for number in fresh:
             fetch = self.moves.fetches[number]
             root = self.roots[fetch.value]
             owners = self.device_of(np.asarray(fetch.tiles, np.int32) + self.first_of[root])
-            # what comes from elsewhere is counted, and runs beside kernels; the rest is apart
-            comes = bool((owners != fetch.device).any())
+            # what comes from elsewhere is counted, and runs beside kernels; what comes from below
+            # can be read again: each is apart from the rest
+            comes = "here"
+            if (owners != fetch.device).any():
+                comes = "below" if (owners < 0).any() else "beside"
             key = (len(fetch.box), self.graph.specs[root].dtype, comes)
             alike.setdefault(key, []).append(number)
         for (ndim, dtype, _), numbers in alike.items():
