@@ -2,6 +2,8 @@
 
 Each has a process of its own with all cores. On a GPU ours runs there, scikit-learn on the CPU.
 `--lloyd` times Lloyd's iterations on a GPU, and compares the labels with float64's on all rows.
+`--density` times DBSCAN, HDBSCAN and neighbours on a GPU, scikit-learn on all cores in a process of
+its own, and compares what they find.
 """
 
 from __future__ import annotations
@@ -240,9 +242,66 @@ def _wrong(torch: Any, x: Any, centers: Any, labels: Any) -> int:
     return wrong
 
 
+# --- density on a GPU -----------------------------------------------------------------------------
+
+DENSITY: list[dict[str, Any]] = [
+    case("NearestNeighbors", "noise", (100_000, 16), "float64", n_neighbors=10, n_jobs=-1),
+    case("NearestNeighbors", "noise", (100_000, 64), "float64", n_neighbors=10, n_jobs=-1),
+    case("NearestNeighbors", "noise", (200_000, 3), "float64", n_neighbors=10, n_jobs=-1),
+    case("DBSCAN", "noise", (100_000, 16), "float64", eps=3.2, n_jobs=-1),
+    case("DBSCAN", "noise", (100_000, 64), "float64", eps=9.6, n_jobs=-1),
+    case("DBSCAN", "noise", (200_000, 3), "float64", eps=0.2, n_jobs=-1),
+    case("HDBSCAN", "noise", (40_000, 15), "float64", copy=False, n_jobs=-1),
+    case("DBSCAN", "noise", (1_000_000, 16), "float64", eps=3.2),
+    case("HDBSCAN", "noise", (400_000, 15), "float64", copy=False),
+    case("HDBSCAN", "noise", (400_000, 15), "float64", copy=False, min_samples=50),
+    case("NearestNeighbors", "noise", (1_000_000, 16), "float64", n_neighbors=10),
+]
+"""With `n_jobs` scikit-learn is timed too."""
+
+
+def density_on_gpu(only: list[str]) -> None:
+    """Seconds of a first and of two more fits on the GPU, and of one by scikit-learn."""
+    from subprocess import run
+
+    for one in DENSITY:
+        if only and not any(word in one["name"] for word in only):
+            continue
+        fit, found = setup("infinitensor", one, "cuda")
+        ours = [_seconds(fit) for _ in range(3)]
+        told = f"{one['name']}: " + " ".join(f"{s:.3f}" for s in ours) + " s"
+        if "n_jobs" in one["parameters"]:
+            code = "from benchmarks import bench_cluster as b; b.peer_alone({!r})"
+            made = run(
+                [sys.executable, "-c", code.format(one["name"])],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            theirs, value = map(float, made.stdout.split()[-2:])
+            told += f"; scikit-learn {theirs:.2f} s, {theirs / min(ours):.0f}x, "
+            told += "equal" if value == found() else f"OTHER: {found()} {value}"
+        print(told, flush=True)
+
+
+def peer_alone(name: str) -> None:
+    """Print seconds and result of one fit by scikit-learn."""
+    (one,) = (made for made in DENSITY if made["name"] == name)
+    fit, found = setup("scikit-learn", one, "cpu")
+    print(_seconds(fit), repr(found()))
+
+
+def _seconds(run: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
 if __name__ == "__main__":
     if "--lloyd" in sys.argv:
         lloyd_on_gpu()
+    elif "--density" in sys.argv:
+        density_on_gpu(sys.argv[sys.argv.index("--density") + 1 :])
     else:
         from benchmarks.harness import main
 

@@ -196,14 +196,28 @@ def dtype_of(values: Any) -> np.dtype[Any]:
 def from_numpy(array: np.ndarray[Any, Any]) -> torch.Tensor:
     """A torch tensor over an array's memory, of any of our dtypes.
 
+    That of an array that may not be written must not be written either: torch has no such tensors,
+    and would warn.
+
     >>> from_numpy(np.ones(2, bfloat16))
     tensor([1., 1.], dtype=torch.bfloat16)
     """
     import torch
 
-    if array.dtype != bfloat16:
-        return torch.from_numpy(array)
-    return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
+    plain = array if array.dtype != bfloat16 else array.view(np.uint16)
+    if not plain.flags.writeable:
+        plain = np.asarray(_Unlocked(plain))
+    made = torch.from_numpy(plain)
+    return made if array.dtype != bfloat16 else made.view(torch.bfloat16)
+
+
+class _Unlocked:
+    """An array's memory, as if it could be written."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array = array  # it is kept alive
+        about = array.__array_interface__
+        self.__array_interface__ = {**about, "data": (about["data"][0], False)}
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from infinitensor.devices.device import (
     host_free_bytes,
     parse_devices,
 )
+from infinitensor.dtypes import from_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -197,3 +199,13 @@ def test_pages_of_files_that_a_control_group_would_give_up_are_free(tmp_path: Pa
     assert _reclaimable_bytes(tmp_path) == 700
     (tmp_path / "memory.stat").write_text("inactive_file 3\ntotal_inactive_file 8\n")
     assert _reclaimable_bytes(tmp_path) == 3
+
+
+def test_memory_that_may_not_be_written_becomes_a_tensor_without_a_warning() -> None:
+    locked = np.arange(6.0).reshape(2, 3)
+    locked.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tensor = from_numpy(locked)
+    assert tensor.data_ptr() == locked.ctypes.data
+    assert tensor.tolist() == locked.tolist()

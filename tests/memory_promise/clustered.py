@@ -78,4 +78,5 @@ def _paired(rng: np.random.Generator, d: int) -> dict[str, list[Any]]:
             ((y[:200], number[:200], x[:500], limit, found, one), {}) for one in (0, 1)
         ],
         "_pairs_tree": [((x, core, number), {})],
+        "_pairs_order": [((x,), {})],
     }

@@ -25,6 +25,7 @@ from sklearn.neighbors import BallTree, KDTree
 from sklearn.utils.validation import _allclose_dense_sparse
 
 import infinitensor as it
+from infinitensor.cluster._stable import stable_labels
 from infinitensor.estimators.points import on_host, points
 from infinitensor.neighbors import NearestNeighbors
 from infinitensor.neighbors._blocks import Blocks, Given, Metric
@@ -33,6 +34,9 @@ from infinitensor.neighbors._tree import grouped_tree, prim_tree
 from infinitensor.ops.prim import tree_of_rows
 
 Array = Any
+
+MANY = 4096
+"""Points from which on a GPU finds the tree: of fewer the host finds Prim's in milliseconds."""
 
 
 class HDBSCAN(theirs.HDBSCAN):  # type: ignore[misc]
@@ -75,19 +79,26 @@ class HDBSCAN(theirs.HDBSCAN):  # type: ignore[misc]
             )
         self._check_algorithm(clustered)
         self._single_linkage_tree_ = self._linkage(clustered)
-        self.labels_, self.probabilities_ = tree_to_labels(
-            self._single_linkage_tree_,
-            self.min_cluster_size,
-            self.cluster_selection_method,
-            self.allow_single_cluster,
-            self.cluster_selection_epsilon,
-            self.max_cluster_size,
-        )
+        self.labels_, self.probabilities_ = self._labels()
         if finite is not None:
             self._add_rows_that_are_not_finite(values, finite)
         if self.store_centers:
             self._weighted_cluster_center(clustered)
         return self
+
+    def _labels(self) -> tuple[Array, Array]:
+        """Labels and probabilities of the single linkage tree."""
+        tree, most = self._single_linkage_tree_, self.max_cluster_size
+        if self.cluster_selection_method == "eom" and self.cluster_selection_epsilon == 0:
+            return stable_labels(tree, self.min_cluster_size, self.allow_single_cluster, most)
+        return tree_to_labels(  # type: ignore[no-any-return]
+            tree,
+            self.min_cluster_size,
+            self.cluster_selection_method,
+            self.allow_single_cluster,
+            self.cluster_selection_epsilon,
+            most,
+        )
 
     def _checked(self, X: Any) -> Array:
         """Points that may have rows that are not finite, or a matrix of distances."""
@@ -111,8 +122,25 @@ class HDBSCAN(theirs.HDBSCAN):  # type: ignore[misc]
         )
         if self.metric not in names:
             return False
-        most = float(it.abs(tensor).max())
-        return 4 * tensor.shape[1] * most * most < sys.float_info.max  # squares do not overflow
+        return self._squares(tensor)
+
+    @staticmethod
+    def _squares(values: Array) -> bool:
+        """Whether squares of distances do not overflow."""
+        most = max(float(values.max()), -float(values.min()))
+        return bool(4 * values.shape[1] * most * most < sys.float_info.max)
+
+    def _by_groups(self, values: Array) -> bool:
+        """Whether the tree is found by joining groups.
+
+        So it is for what is not on the host, and on GPUs: Prim's steps are too small for them.
+        """
+        if isinstance(values, it.Tensor):
+            return True
+        if self.algorithm == "brute":
+            return False
+        many = it.Mesh.current().kind == "cuda" and len(values) > MANY
+        return many and self.metric in ("euclidean", "l2") and self._squares(values)
 
     def _check_algorithm(self, values: Array) -> None:
         for algorithm, name, tree in (
@@ -155,10 +183,9 @@ class HDBSCAN(theirs.HDBSCAN):  # type: ignore[misc]
             search = model.fit(values)._searched()
         if self.algorithm == "brute" and getattr(search, "metric", None) == "braycurtis_tree":
             search.metric = "braycurtis"  # of `pairwise_distances`, as scikit-learn's has it here
-        if isinstance(values, it.Tensor) and isinstance(search, Euclidean):
-            return _process_mst(
-                _as_edges(*grouped_tree(search.points, self._min_samples, self.alpha))
-            )
+        if isinstance(search, Euclidean) and self._by_groups(values):
+            tree = grouped_tree(search.points, self._min_samples, self.alpha)
+            return _process_mst(_as_edges(*tree))
         core = _core_distances(search, self._min_samples)
         if brute:
             core = core / self.alpha

@@ -14,21 +14,33 @@ from infinitensor.ops.sparse import Rows
 
 Array = Any
 
+MANY = 1024
+"""Points from which on a GPU puts them in order."""
+COPIES = 16
+"""Room for so many copies of the points, in float64, is asked for then."""
+
 
 class Ordered:
     """Points in an order in which neighbours lie together, and the place each had.
 
-    Points on the host are put in that order; a tensor stays as it is, where it is.
+    Points on the host are put in that order, and so is what fits a GPU several times. Other tensors
+    stay as they are, where they are.
     """
 
     def __init__(self, X: Array) -> None:
         self.n, self.d = X.shape
+        self.order: Array = None
+        if _fits_a_gpu(X):
+            given = X if isinstance(X, it.Tensor) else it.asarray(X, copy=False)
+            order = call_op("_pairs_order", given)
+            self.rows = call_op("take", given, order, 0)
+            it.compute(order, self.rows)
+            self.order = order.numpy()
+            return
         if isinstance(X, it.Tensor):
-            self.order: Array = None
             self.rows = X
             return
-        order = neighbour_order(X)
-        self.order = order
+        self.order = order = neighbour_order(X)
         self.rows = it.asarray(np.ascontiguousarray(X[order]), copy=False)
 
     @cached_property
@@ -53,6 +65,13 @@ class Ordered:
         made.order = None
         made.rows = call_op("take", self.rows, it.asarray(chosen), 0)
         return made
+
+
+def _fits_a_gpu(X: Array) -> bool:
+    """Whether the points are worth an order on a GPU, and have room there with what that takes."""
+    mesh = it.Mesh.current()
+    need = 8 * X.shape[0] * X.shape[1] * COPIES
+    return mesh.kind == "cuda" and X.shape[0] >= MANY and need < mesh.devices[0].memory_bytes
 
 
 def nearest(among: Ordered, of: Ordered, k: int) -> tuple[Array, Array]:

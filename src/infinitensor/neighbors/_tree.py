@@ -39,13 +39,15 @@ def grouped_tree(points: Ordered, k: int, alpha: float) -> Edges:
     core = np.ascontiguousarray(squares[:, -1])
     scaled = core * (alpha * alpha)
     n = points.n
-    group = np.arange(n)
+    group = _first_groups(squares, number, core, scaled)
+    order = slice(None) if points.order is None else points.order
+    cores = it.asarray(scaled[order])
     lows, highs, weighs = [], [], []
     while True:
         n_groups = int(group.max()) + 1
         if n_groups == 1:
             break
-        sides = (points.rows, points.numbers, it.asarray(group), it.asarray(scaled))
+        sides = (points.rows, points.numbers, it.asarray(group[order]), cores)
         found = call_op("_pairs_edge", *sides, *sides, n_groups)
         it.compute(*found)
         weigh, low, high = (one.numpy() for one in found)
@@ -65,3 +67,18 @@ def grouped_tree(points: Ordered, k: int, alpha: float) -> Edges:
     by_core = square <= np.maximum(scaled[low], scaled[high])
     weight = np.where(by_core, np.maximum(reach[low], reach[high]), weight)
     return tree_of_graph(n, low, high, weight)
+
+
+def _first_groups(squares: Array, number: Array, core: Array, scaled: Array) -> Array:
+    """Groups of points that are joined by one of their nearest, at the weight of their own core.
+
+    No edge of a point is lighter than that, so each of these is a lightest one of its end: they are
+    among the k nearest, which the tree is looked for in anyway.
+    """
+    n = len(core)
+    joins = (core[number] <= core[:, None]) & (squares <= scaled[:, None])
+    joins &= number != np.arange(n)[:, None]
+    ends = number[np.arange(n), joins.argmax(1)]
+    some = np.flatnonzero(joins.any(1))
+    graph = scipy.sparse.coo_array((np.ones(len(some), np.int8), (some, ends[some])), shape=(n, n))
+    return connected_components(graph, directed=False)[1].astype(np.int64)

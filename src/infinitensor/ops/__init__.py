@@ -30,6 +30,7 @@ from infinitensor.ops import (  # noqa: F401 - chapters enter their ops when imp
     order,
     orderstat,
     pad,
+    pairorder,
     pairs,
     parts,
     polynomial,

@@ -15,7 +15,7 @@ import numpy as np
 
 from infinitensor.dtypes import float64, int64
 from infinitensor.ir.op import AxisForm, Call, Combine, Spec
-from infinitensor.ops import pairwords
+from infinitensor.ops import pairs_gpu, pairwords
 from infinitensor.ops.gather import gather_form, is_empty
 from infinitensor.ops.loops import loop
 from infinitensor.ops.pairtiles import FEW_FEATURES, Search, compiled, rows64, scratch_of
@@ -92,9 +92,10 @@ def _plain_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, 
 def _cuda_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     points = [spec for spec in ins if spec.ndim == 2]
     (m, d), n = points[0].shape, points[1].shape[0]
-    pairs = min(max(n * m, 1), pairwords.BLOCK["cuda"])
+    words = 96 * min(max(n * m, 1), pairwords.BLOCK["cuda"]) + 8 * (n + m) * d
+    kernels = pairs_gpu.scratch_of(n, m, d, params.get("k", 0))
     state = sum(8 * spec.n_bytes for spec in outs) + sum(2 * spec.n_bytes for spec in ins)
-    return 96 * pairs + 8 * (n + m) * d + state + (1 << 20)
+    return max(words, kernels) + state + (1 << 20)
 
 
 def pair_op(name: str, arrays: str, **entry: Any) -> Callable[..., Any]:
@@ -117,6 +118,11 @@ def in_c(xp: Any) -> bool:
     return xp is np and compiled()
 
 
+def on_gpu(xp: Any, x: Array, y: Array) -> pairs_gpu.Pairs | None:
+    """The pairs for kernels on a GPU; None where a search runs in words."""
+    return None if xp is np else pairs_gpu.searches(xp, x, y)
+
+
 # --- how many are near ------------------------------------------------------------------------
 
 
@@ -135,6 +141,9 @@ def _count_plain(
     xp: Any, y: Array, x: Array, axes: Any, limit: float, enough: float
 ) -> tuple[Array]:
     if not in_c(xp):
+        pairs = on_gpu(xp, x, y)
+        if pairs is not None:
+            return (pairs.count(limit, enough),)
         y, x = pairwords.as_float64(xp, y), pairwords.as_float64(xp, x)
         return (pairwords.count_within(xp, x, y, None, limit),)
     total = np.zeros(len(x))
@@ -208,6 +217,9 @@ def _pairs_count(y: Spec, x: Spec, limit: float, enough: float = float("inf")) -
 
 def _top(xp: Any, y: Array, yid: Array, x: Array, axes: Any, k: int) -> tuple[Array, Array]:
     if not in_c(xp):
+        pairs = on_gpu(xp, x, y) if k <= pairs_gpu.MOST_NEAREST else None
+        if pairs is not None:
+            return pairs.nearest(yid, k)
         y, x = pairwords.as_float64(xp, y), pairwords.as_float64(xp, x)
         return pairwords.nearest(xp, x, y, yid, k)
     n = len(x)
@@ -269,6 +281,9 @@ def _unite(
     xp: Any, y: Array, yid: Array, x: Array, xid: Array, axes: Any, limit: float, n: int, own: bool
 ) -> tuple[Array]:
     if not in_c(xp):
+        pairs = on_gpu(xp, x, y)
+        if pairs is not None:
+            return (pairs.united(xid, yid, limit, n),)
         y, x = pairwords.as_float64(xp, y), pairwords.as_float64(xp, x)
         every = np.arange(n) if xp is np else xp.arange(n, device=x.device)
         return (pairwords.united(xp, x, xid, y, yid, limit, every),)
@@ -344,6 +359,9 @@ def _pairs_unite(y: Spec, yid: Spec, x: Spec, xid: Spec, limit: float, n: int, o
 
 def _least(xp: Any, y: Array, label: Array, x: Array, axes: Any, limit: float) -> tuple[Array]:
     if not in_c(xp):
+        pairs = on_gpu(xp, x, y)
+        if pairs is not None:
+            return (pairs.least_label(label, limit, NO_LABEL),)
         y, x = pairwords.as_float64(xp, y), pairwords.as_float64(xp, x)
         return (pairwords.least_label(xp, x, y, label, limit, NO_LABEL),)
     least = np.full(len(x), NO_LABEL)
@@ -391,10 +409,12 @@ def _edge(
     n_groups: int,
 ) -> tuple[Array, Array, Array]:
     if not in_c(xp):
+        ends = (xid, xgroup, xcore), (yid, ygroup, ycore)
+        pairs = on_gpu(xp, x, y)
+        if pairs is not None:
+            return pairs.lightest(*ends, n_groups)
         y, x = pairwords.as_float64(xp, y), pairwords.as_float64(xp, x)
-        return pairwords.lightest_edges(
-            xp, x, y, (xid, xgroup, xcore), (yid, ygroup, ycore), n_groups
-        )
+        return pairwords.lightest_edges(xp, x, y, *ends, n_groups)
     weigh = np.full(n_groups, np.inf)
     lo, hi = np.full(n_groups, NO_END), np.full(n_groups, NO_END)
     whole = {"xid": xid, "yid": yid, "xgroup": xgroup, "ygroup": ygroup}

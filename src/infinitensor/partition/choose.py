@@ -465,7 +465,8 @@ def cut_pairs(space: Space, bound: int, mesh: Mesh, tile_elements: int) -> Cuts:
     free = [label for label in range(len(lengths)) if label not in space.uncut]
     limit = tile_elements or min(bound, mesh.devices[0].tile_elements) * PAIR_TILES
     halve_until(lengths, volumes, limit, [], free)
-    while _pieces(space.sizes, lengths) < 2 * _n_parts(mesh) and lengths[1] >= 2 * FEW_ROWS:
+    n_parts = _n_parts(mesh) * (1 if mesh.kind == "cuda" else 2)
+    while _pieces(space.sizes, lengths) < n_parts and lengths[1] >= 2 * FEW_ROWS:
         lengths[1] = -(-lengths[1] // 2)
     return tuple(
         (0, size) if label in space.uncut else cut_evenly(size, lengths[label])
