@@ -14,14 +14,13 @@ made for that machine, with the scheduler in virtual time. Points are measured (
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+from benchmarks.bench_tiers import WIDTH
+from benchmarks.simulate_tiers import LINK_BYTES_PER_S, budget_of, h200, network, passes
 
-N_LAYERS, WIDTH = 24, 8192
-LINK_BYTES_PER_S = 5.5e10
+N_LAYERS = 24
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.35, 0.5, 0.625, 0.75, 0.875, 0.95, 1.0, 1.2)
 MEASURED_MS = {  # rows: {budget / weights: the median of four passes}
     2048: {1.2: 128.85, 0.75: 130.1, 0.5: 129.25, 0.25: 129.75, 0.1: 134.35},
@@ -43,70 +42,23 @@ class Point:
     roofline: float
 
 
-def network(rows: int, resident: frozenset[int] = frozenset()) -> Any:
-    """The graph of one pass; weights on the host, but for those that stay on the GPU."""
-    import infinitensor as it
-    from infinitensor.api.evaluate import Bound
-    from infinitensor.ir.layout import HOST, single
-
-    small, it.config.small_elements = it.config.small_elements, 0
-    try:
-        with it.init("null", memory=1 << 50) as session:
-            weights = [it.zeros((WIDTH, WIDTH), dtype=np.float32) for _ in range(N_LAYERS)]
-            x = it.zeros((rows, WIDTH), dtype=np.float32)
-            it.compute(x, *weights)
-            y = x
-            for weight in weights:
-                y = it.maximum(y @ weight, 0)
-            with session.guard():
-                session.drain()
-                graph = Bound(session, [y._version], True).detail().graph()
-    finally:
-        it.config.small_elements = small
-    assert len(graph.leaves) == 1 + N_LAYERS
-    leaves = tuple(
-        replace(leaf, layout=single(graph.specs[leaf.value].shape, owner))
-        for k, leaf in enumerate(graph.leaves)
-        for owner in [0 if k == 0 or k in resident else HOST]
-    )
-    return replace(graph, leaves=leaves)
-
-
-def staying(program: Any) -> frozenset[int]:
-    """The leaves that a program would keep for the next run."""
-    from infinitensor.memory.uses import Uses
-
-    found = set()
-    uses = Uses(program.graph)
-    for tile in program.cached:
-        task = int(program.producers[tile])
-        family = next(f for f in program.graph.families if f.first <= task < f.first + f.n)
-        assert family.many is not None
-        found.add(uses.set_with(int(family.many[1][family.many[0][task - family.first]])).leaf)
-    return frozenset(found)
-
-
 def simulated(rows: int, share: float) -> Point:
     """One budget: all ways, in virtual time."""
-    from infinitensor.ir.mesh import preset
     from infinitensor.ir.tasks import LOAD
-    from infinitensor.pipeline import prepare
-    from infinitensor.runtime.simulate import durations, makespan
+    from infinitensor.runtime.simulate import durations
 
-    mesh = preset("cuda", 1, 1 << 50, 1)
-    mesh = replace(mesh, host_bytes=1 << 50, host_bytes_per_s=LINK_BYTES_PER_S)
     weight = WIDTH * WIDTH * 4
-    budget = int(share * N_LAYERS * weight) + 3 * rows * WIDTH * 4
-    first = prepare(network(rows), mesh, 0, [budget]).program
-    seconds, lanes = durations(first, mesh)
+    found = passes(network(rows, N_LAYERS, False), budget_of(share, rows, N_LAYERS))
+    first, last = found[0], found[-1]
+    seconds, lanes = durations(first.prepared.program, h200())
     loading = sum(s for s, lane in zip(seconds, lanes, strict=True) if lane == LOAD)
-    compute = sum(seconds) - loading
+    compute = first.compute_seconds
     if share >= 1:  # weights that fit were never on the host
         return Point(share, compute, compute, compute, compute)
-    again = prepare(network(rows, staying(first)), mesh, 0, [budget]).program
     lacking = (1 - share) * N_LAYERS * weight / LINK_BYTES_PER_S
-    ours, lru = makespan(again, mesh), makespan(first, mesh)
-    return Point(share, ours, lru, compute + loading, max(compute, lacking))
+    return Point(
+        share, last.seconds, first.seconds, compute + loading, max(last.compute_seconds, lacking)
+    )
 
 
 def panel(left: int, rows: int, points: list[Point]) -> str:

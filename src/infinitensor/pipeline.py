@@ -14,7 +14,7 @@ from infinitensor.memory.allocate import allocate
 from infinitensor.memory.stream import stream
 from infinitensor.partition import choose
 from infinitensor.redistribute import route
-from infinitensor.runtime.simulate import makespan
+from infinitensor.runtime.simulate import least_seconds, makespan
 from infinitensor.tasking import lower_plan
 
 if TYPE_CHECKING:
@@ -29,6 +29,16 @@ SMALLEST_TILE = 4096
 """Tiles are not made smaller than this to fit a budget."""
 FINER = 3
 """How often smaller tiles are tried where they may let copies and kernels overlap."""
+MANY_TASKS = 1000
+"""Tasks from which no smaller tiles are tried: planning would take longer than they may gain."""
+PARTS = (8, 32)
+"""In how many parts the largest matrix is read that products bring from a lower tier."""
+SMALLEST_PART = 1 << 21
+"""Elements of such a part at least: a copy takes some microseconds however small it is."""
+NEAR = 1.05
+"""A plan that takes at most this much longer than its busiest lane is good enough."""
+WHOLE = 1 << 62
+"""The size of a part that is all of it."""
 ROUNDS = 8
 """How often smaller tiles are tried before a graph is said not to fit."""
 
@@ -43,6 +53,8 @@ class Prepared:
     program: Program
     tile_elements: int
     """The tile bound that fitted; 0: the devices' own."""
+    part_elements: int = 0
+    """The size of parts in which products read from lower tiers; 0: they do not."""
 
 
 def refuse_impossible(analysed: Analysed, mesh: Mesh, budgets: Sequence[int]) -> None:
@@ -78,12 +90,17 @@ def misfit_error(misfit: DoesNotFit, mesh: Mesh) -> MemoryBudgetError:
 
 
 def prepare(
-    graph: Graph, mesh: Mesh, tile_elements: int, budgets: Sequence[int], evicts: bool = True
+    graph: Graph,
+    mesh: Mesh,
+    tile_elements: int,
+    budgets: Sequence[int],
+    evicts: bool = True,
+    shrinks: bool = True,
 ) -> Prepared:
     """Plan a graph into a Program that fits the budgets.
 
     Where it does not fit, tiles are evicted to lower tiers and loaded again, if `evicts`; where a
-    task alone is too large, smaller tiles are tried a bounded number of times; then
+    task alone is too large, smaller tiles are tried a bounded number of times, if `shrinks`; then
     `MemoryBudgetError` names the op, the need and the line. Nothing has run by then.
     """
     bound = tile_elements
@@ -92,8 +109,7 @@ def prepare(
         largest = 0
         for way in _ways(graph, mesh, budgets, evicts):
             try:
-                found = _prepare(graph, way, bound, budgets, evicts)
-                return _finer(found, graph, way, budgets)
+                return _fastest(graph, way, bound, budgets, evicts, shrinks)
             except DoesNotFit as misfit:
                 if smallest is None or misfit.need_bytes < smallest.need_bytes:
                     smallest = misfit.with_traceback(None)  # it would hold the graph's tensors
@@ -101,33 +117,97 @@ def prepare(
         bound = min(bound or largest, largest) // 4
         if bound < min(SMALLEST_TILE, tile_elements or SMALLEST_TILE):
             break  # more tasks than anyone would wait for
-        if not evicts and has_tiers(mesh):
+        if not shrinks or (not evicts and has_tiers(mesh)):
             break  # order and residency change before tiles do
     assert smallest is not None
     raise misfit_error(smallest, mesh) from None
 
 
-def _finer(found: Prepared, graph: Graph, mesh: Mesh, budgets: Sequence[int]) -> Prepared:
+def _fastest(
+    graph: Graph,
+    mesh: Mesh,
+    bound: int,
+    budgets: Sequence[int],
+    evicts: bool,
+    shrinks: bool,
+) -> Prepared:
+    """Of plans that read in parts of several sizes the one that is estimated to be fastest; the
+    first that is near what its busiest lane takes."""
+    best: Prepared | None = None
+    least = float("inf")
+    misfit: DoesNotFit | None = None
+    for part_elements in _part_sizes(graph, mesh):
+        try:
+            found = _prepare(graph, mesh, bound, budgets, evicts, part_elements)
+        except DoesNotFit as error:
+            misfit = error.with_traceback(None)
+            if not (evicts and shrinks):
+                break  # something else gives way first
+            continue
+        if mesh.kind != "cuda" or found.program.order is None:
+            return found
+        taken, is_near = _estimated(found.program, mesh)
+        if taken < least:
+            best, least = found, taken
+        if is_near:
+            return best or found
+    if best is None:
+        assert misfit is not None
+        try:
+            raise misfit
+        finally:
+            del misfit  # it would hold this frame
+    return _finer(best, least, graph, mesh, budgets)
+
+
+def _part_sizes(graph: Graph, mesh: Mesh) -> list[int]:
+    """Elements of the parts to try in which products read matrices from lower tiers."""
+    if mesh.kind != "cuda" or mesh.n_devices > 1:
+        return [0]
+    products = [node for node in graph.nodes if node.op.added is not None]
+    read = {operand.value for node in products for operand in node.operands}
+    below = [
+        graph.specs[leaf.value].n_elements
+        for leaf in graph.leaves
+        if leaf.value in read and _is_below(leaf, mesh)
+    ]
+    largest = max(below, default=0)
+    sizes = {max(-(-largest // n), SMALLEST_PART): None for n in PARTS}
+    return [*(n for n in sizes if n < largest), WHOLE]
+
+
+def _estimated(program: Program, mesh: Mesh) -> tuple[float, bool]:
+    """Seconds of a run and of the next one, and whether both are near their busiest lane."""
+    taken, is_near = 0.0, True
+    for again in (False, True):
+        seconds = makespan(program, mesh, again=again)
+        taken += seconds
+        is_near = is_near and seconds <= NEAR * least_seconds(program, mesh, again)
+    return taken, is_near
+
+
+def _finer(
+    found: Prepared, least: float, graph: Graph, mesh: Mesh, budgets: Sequence[int]
+) -> Prepared:
     """The plan, or one with smaller tiles that is estimated to be faster.
 
     A GPU's tiles are as large as they come: where they stream through a small memory, few of them
     fit at a time, and copies would wait for kernels.
     """
-    if mesh.kind != "cuda" or found.program.order is None:
-        return found
-    least = makespan(found.program, mesh)
     bound = _largest_tile(found.plan)
     for _ in range(FINER):
         bound //= 4
         if bound < SMALLEST_TILE:
             break
         try:
-            finer = _prepare(graph, mesh, bound, budgets, True)
+            finer = _prepare(graph, mesh, bound, budgets, True, found.part_elements)
         except DoesNotFit:
             continue
-        taken = makespan(finer.program, mesh)
+        taken, is_near = _estimated(finer.program, mesh)
         if taken < 0.95 * least:
             found, least = finer, taken
+        if is_near or finer.program.graph.n_tasks > MANY_TASKS:
+            break
     return found
 
 
@@ -157,14 +237,19 @@ def _ways(graph: Graph, mesh: Mesh, budgets: Sequence[int], evicts: bool) -> lis
 
 
 def _prepare(
-    graph: Graph, mesh: Mesh, bound: int, budgets: Sequence[int], evicts: bool
+    graph: Graph,
+    mesh: Mesh,
+    bound: int,
+    budgets: Sequence[int],
+    evicts: bool,
+    part_elements: int,
 ) -> Prepared:
     # one memory: tasks may look into any tile
     analysed = analyse(graph, renews=mesh.is_one_memory)
     refuse_impossible(analysed, mesh, budgets)
     # tiles of a piece cannot be used up one by one
     donated = [leaf.donated and (mesh.is_one_memory or not leaf.in_piece) for leaf in graph.leaves]
-    plan = choose(analysed, mesh, bound)
+    plan = choose(analysed, mesh, bound, part_elements)
     moves = route(plan)
     tasks = lower_plan(plan, moves)
     streams = any(_is_below(leaf, mesh) for leaf in graph.leaves)
@@ -185,7 +270,7 @@ def _prepare(
     except DoesNotFit as misfit:
         misfit.largest_tile = _largest_tile(plan)
         raise
-    return Prepared(analysed, plan, moves, program, bound)
+    return Prepared(analysed, plan, moves, program, bound, part_elements)
 
 
 def _refuse_eviction(program: Program, plan: Plan, budgets: Sequence[int]) -> None:

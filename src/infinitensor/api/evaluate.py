@@ -415,8 +415,12 @@ class Bound:
                 raise InTheWay([])
             leaves = self._in_the_way()
             if leaves:
+                # a GPU's tiles are large: before they are made small, leaves go
+                shrinks = mesh.kind != "cuda"
                 with contextlib.suppress(MemoryBudgetError):
-                    found = prepare(graph, mesh, config.tile_elements, self.budgets())
+                    found = prepare(
+                        graph, mesh, config.tile_elements, self.budgets(), shrinks=shrinks
+                    )
                     heavy = sum(leaf.table.n_bytes for leaf in leaves if leaf.table is not None)
                     # every run moves this; leaves go once, and what can stay of them then stays
                     traffic = found.program.traffic

@@ -160,7 +160,10 @@ class Op:
     scratches: dict[str, Callable[..., int]] = field(default_factory=dict)
     """What kernels for one kind of device allocate, where that is not what the common one does."""
     plain_scratch: Callable[..., int] | None = None
-    """What it allocates where all operands lie as they are stored, no view of them."""
+    """What it allocates where all operands lie as they are stored, or in lines of it."""
+    added: Kernel | None = None
+    """added(xp, before, *tiles, out, **params): a contraction of two matrices, added to what was
+    there before; `out` may be the memory of `before`."""
     pairs: bool = False
     """A reduction over pairs: its tiles are bound by its operands, not by the pairs of them."""
     grain: Callable[..., int] | None = None

@@ -34,6 +34,9 @@ class GroupPlan:
     tiles: np.ndarray | None = None
     part: Box | None = None
     """The part of the space that is needed; pieces around it are never made."""
+    chained: int = -1
+    """The contracted label along which pieces are added one after another, each to the sum of those
+    before it; -1: pieces are made apart, then combined."""
     kin: Any = None
     """What the cuts were chosen from: groups of equal kin are cut, reached and lowered alike."""
 

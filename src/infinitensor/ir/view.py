@@ -77,6 +77,18 @@ class Access:
     fixed: tuple[int, ...]
     part: str = ""
 
+    @property
+    def keeps_lines(self) -> bool:
+        """Whether the view is made of lines of the base: one axis walks its last one by single
+        steps, and none walks backwards."""
+        walked = [axis for axis in self.axes if axis is not None]
+        return (
+            not self.part
+            and len(walked) == len(self.axes)
+            and all(step > 0 for _, _, step in walked)
+            and any(base == len(self.fixed) - 1 and step == 1 for base, _, step in walked)
+        )
+
     def base_region(self, box: Box) -> tuple[tuple[int, int, int], ...]:
         """The base elements a box of the view names: (first, end, step) per base axis."""
         region = [(at, at + 1, 1) for at in self.fixed]

@@ -138,6 +138,11 @@ class _Walk:
         for tiles in self.graph.tiles:
             if tiles.leaf >= 0:
                 self._enter_leaf(tiles, donated[tiles.leaf])
+        self.ahead = self._room_ahead() if self.is_streamed else {}
+        """By device: bytes of slots for what is read from below; the rest needs the others."""
+        self.read_slots: set[int] = set()
+        self.read_bytes = dict.fromkeys(self.ahead, 0)
+        """Bytes of the slots that were last given to what is read from below."""
 
     # what is known before
 
@@ -159,6 +164,8 @@ class _Walk:
     def _find_again(self) -> None:
         """Tiles that a task makes from nothing that has to be kept: seconds to make them again."""
         self.again: dict[int, float] = {}
+        self.is_streamed = False
+        """Whether a GPU reads from below while it computes: there one task runs at a time."""
         self.from_below: set[int] = set()
         """Those of them that are read from a lower tier."""
         changed: set[int] = set()
@@ -178,13 +185,57 @@ class _Walk:
                     self.again[tile] = self._seconds(family, tile)
                     if family.lane == LOAD:
                         self.from_below.add(tile)
+        self.is_streamed = self.mesh.kind == "cuda" and bool(self.from_below)
         self.stays = staying(self.uses, sorted(self.from_below))
         """Of those that may stay when this is over: bytes of all that stay before, and of it."""
         self.ring = dict.fromkeys(range(len(self.budgets)), 0)
         """Bytes of slots for what is computed with, and what is read meanwhile."""
+        self._find_ring()
+
+    def _find_ring(self) -> None:
+        """Slots of the largest tile that may stay; on a GPU of the size most bytes are read in."""
+        n_slots = 2 * self.mesh.n_concurrent + 1
+        by_size: dict[tuple[int, int], int] = {}
         for tile in self.stays:
-            n_bytes = (2 * self.mesh.n_concurrent + 1) * self.tile_bytes[tile]
-            self.ring[self.devices[tile]] = max(self.ring[self.devices[tile]], n_bytes)
+            key = (self.devices[tile], self.tile_bytes[tile])
+            by_size[key] = by_size.get(key, 0) + key[1]
+        # what lies at the end is what is left
+        for device, n_bytes in sorted(
+            by_size, key=lambda key: by_size[key] if self.is_streamed else key[1]
+        ):
+            self.ring[device] = n_slots * n_bytes
+
+    def _room_ahead(self) -> dict[int, int]:
+        """What tiles that are not read from below leave of each device where they take most."""
+        uses, n = self.uses, len(self.order)
+        is_other = (np.diff(uses.user_borders) > 0) & (uses.devices >= 0)
+        is_other[list(self.from_below)] = False
+        tiles = np.flatnonzero(is_other & (np.frombuffer(self.is_external, np.int8) == 0))
+        at = np.asarray(self.at, np.int64)
+        begins = at[uses.user_borders[tiles]]
+        begins[np.asarray(self.slots)[tiles] >= 0] = 0  # leaves
+        ends = np.where(uses.last_use[tiles] == FOREVER, n, at[uses.user_borders[tiles + 1] - 1])
+        begins += np.isin(tiles, self._taking_over())
+        is_held = np.frombuffer(self.is_external, np.bool_)
+        room = {}
+        for device, limit in enumerate(self.budgets):
+            here = uses.devices[tiles] == device
+            sizes = uses.tile_bytes[tiles[here]]
+            change = np.bincount(begins[here], sizes, minlength=n + 2)
+            change -= np.bincount(ends[here] + 1, sizes, minlength=n + 2)
+            held = int(uses.tile_bytes[is_held & (uses.devices == device)].sum())
+            room[device] = limit - self.scratch[device] - held - int(change.cumsum().max())
+        return room
+
+    def _taking_over(self) -> list[int]:
+        """Tiles that take the memory of one that is used last where they are made."""
+        return [
+            int(tile)
+            for family in self.graph.families
+            if family.in_place and family.reads and not family.reads[0].scalar
+            for before, tile in zip(family.reads[0].tiles, family.writes[0], strict=True)
+            if before >= 0 and self.end[before] - self.next[before] == 2
+        ]
 
     def _seconds(self, family: Family, tile: int) -> float:
         if family.lane != LOAD:
@@ -402,11 +453,14 @@ class _Walk:
             self.now[tile] = tile
             return
         slot = self.in_place(family, i, task, tile) if family.in_place else -1
-        if slot < 0:
+        if slot < 0 and self.is_streamed and tile in self.from_below:
+            slot = self.take_ahead(tile, task, at)
+        elif slot < 0:
             # what is read goes ahead of what is computed as far as there is memory
             is_ahead = self.mesh.kind == "cpu" and tile in self.from_below
-            rests = len(self.order) if is_ahead else self.recent
+            rests = len(self.order) if is_ahead else -1 if self.is_streamed else self.recent
             slot = self.take(device, self.tile_bytes[tile], task, at, rests)
+            self.leave_ahead(slot)
         self.slots[tile] = slot
         self.now[tile] = tile
         self.is_here[device][tile] = True
@@ -463,7 +517,10 @@ class _Walk:
                 self.loaded += n_bytes
         self.loaded_by[place] = task
         self.origins[place] = tile
-        self.slots[place] = self.take(device, n_bytes, task, at)
+        if self.is_streamed and tile in self.from_below:
+            self.slots[place] = self.take_ahead(tile, task, at)
+        else:
+            self.slots[place] = self.take(device, n_bytes, task, at)
         self.serial.append(task)
         self.users[place] = [task]
         self.writers[place] = [task]
@@ -490,6 +547,27 @@ class _Walk:
             self.retires[len(self.slot_bytes)] = gone
         self.grow(device, n_bytes, task)
         return self.new_slot(device, n_bytes)
+
+    def take_ahead(self, tile: int, task: int, at: int) -> int:
+        """A slot for what is read from below: a new one while the others leave room for it, so that
+        it waits for nobody; then the one that was free first."""
+        device, n_bytes = self.devices[tile], self.tile_bytes[tile]
+        resting = self.free.get((device, n_bytes))
+        is_room = self.read_bytes[device] + n_bytes <= self.ahead[device]
+        if resting and not (is_room and self.used[device] + n_bytes <= self.limit[device]):
+            slot = self.again_slot(resting, task)
+        else:
+            slot = self.take(device, n_bytes, task, at, len(self.order))
+        if slot not in self.read_slots:
+            self.read_slots.add(slot)
+            self.read_bytes[device] += n_bytes
+        return slot
+
+    def leave_ahead(self, slot: int) -> None:
+        """A slot is not one for what is read from below any more."""
+        if slot in self.read_slots:
+            self.read_slots.discard(slot)
+            self.read_bytes[self.slot_devices[slot]] -= self.slot_bytes[slot]
 
     def grow(self, device: int, n_bytes: int, task: int) -> None:
         """A task takes new memory: after all that was given back before, some of which it gets."""
@@ -522,6 +600,8 @@ class _Walk:
             self.free_bytes[device] -= size
             self.wait_for(one.users, task)
             gone += one.slots
+            for slot in one.slots:
+                self.leave_ahead(slot)
         if gone:
             if device in self.last_retired:
                 self.edge(self.last_retired[device], task)

@@ -132,6 +132,16 @@ def _matmul_kernel(xp: Any, x1: Any, x2: Any, out: Any, dtype: np.dtype[Any]) ->
     product(xp, x1, x2, target)
 
 
+def _matmul_added(xp: Any, before: Any, x1: Any, x2: Any, out: Any, dtype: np.dtype[Any]) -> None:
+    """out = before + x1 @ x2 for matrices of one dtype that the library multiplies."""
+    if xp is np:
+        before, x1, x2, out = (torch_view(v) for v in (before, x1, x2, out))
+    if before.data_ptr() == out.data_ptr():
+        out.addmm_(x1, x2)
+    else:
+        loaded().addmm(before, x1, x2, out=out)
+
+
 def _product_scratch(n_in: int, n_out: int, ins: Sequence[Spec], dtype: np.dtype[Any]) -> int:
     """Copies that make operands of n_in elements fit a matrix product, and a strided result.
 
@@ -167,6 +177,7 @@ def _matrix_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str,
     combine=SUM,
     scratch_bytes=_matmul_scratch,
     plain_scratch=_matrix_scratch,
+    added=_matmul_added,
     cost=2.0,
     cases=lambda rng: [
         ((rng.normal(size=(5, 4)), rng.normal(size=(4, 6))), {}),

@@ -18,6 +18,7 @@ from infinitensor.ir.layout import Layout
 from infinitensor.ir.plan import GroupPlan, Plan
 from infinitensor.ir.region import cut_evenly, grid_shape, tiles_over, whole_box
 from infinitensor.ir.space import Space, points, space_like, space_of
+from infinitensor.partition.parts import parts_of
 from infinitensor.partition.tiles import (
     LEAF_ELEMENTS,
     bound_for,
@@ -42,8 +43,11 @@ TILES_REDUCED = 4
 """Tiles that a task of a large reduction reads at most where there is one memory."""
 
 
-def choose(analysed: Analysed, mesh: Mesh, tile_elements: int) -> Plan:
-    """Cuts and devices of every group, layouts of every value. Pure; linear in tasks."""
+def choose(analysed: Analysed, mesh: Mesh, tile_elements: int, part_elements: int = 0) -> Plan:
+    """Cuts and devices of every group, layouts of every value. Pure; linear in tasks.
+
+    `part_elements`: what products read from lower tiers at a time, of one matrix; 0: all of it.
+    """
     graph = analysed.graph
     roots = analysed.roots
     layouts = {leaf.value: leaf.layout for leaf in graph.leaves}
@@ -80,7 +84,7 @@ def choose(analysed: Analysed, mesh: Mesh, tile_elements: int) -> Plan:
             lies = {read: layouts[roots[read.operand.value]] for read in space.reads}
             shapes = {read: graph.specs[roots[read.operand.value]].shape for read in space.reads}
             below = frozenset(read for read in space.reads if roots[read.operand.value] in streamed)
-            plan = plan_group(space, lies, shapes, below, mesh, tile_elements, part)
+            plan = plan_group(space, lies, shapes, below, mesh, tile_elements, part, part_elements)
             made = [layout_of(plan, labels) for _, labels in space.outs]
             if kin is not None:
                 plan = replace(plan, kin=kin)
@@ -118,7 +122,14 @@ def repeated(known: GroupPlan, node: Node) -> GroupPlan:
     """The plan of a node of equal kin, over its own values."""
     space = space_like(known.space, node)
     return GroupPlan(
-        space, known.cuts, known.devices, known.leaves, known.tiles, known.part, known.kin
+        space,
+        known.cuts,
+        known.devices,
+        known.leaves,
+        known.tiles,
+        known.part,
+        known.chained,
+        known.kin,
     )
 
 
@@ -233,6 +244,7 @@ def plan_group(
     mesh: Mesh,
     tile_elements: int,
     part: Box | None,
+    part_elements: int = 0,
 ) -> GroupPlan:
     """Cuts and devices of one group that is no update.
 
@@ -269,6 +281,13 @@ def plan_group(
     bound = max(bound // grain, 1)
     if space.last.op.kind == "contraction":
         cuts = cut_contraction(space, by_size, lies, bound, mesh, tile_elements, is_streamed)
+        found = parts_of(space, by_size, lies, part_elements) if part_elements else None
+        if found is not None:
+            label, borders = found
+            if max(np.diff(borders)) <= max(np.diff(cuts[label])):
+                cuts = (*cuts[:label], borders, *cuts[label + 1 :])
+            chained = label if label in space.contracted else -1
+            return GroupPlan(space, cuts, place(cuts, by_size, lies, mesh), chained=chained)
         leaves: tuple[tuple[int, int], ...] = ()
     elif op.pairs:
         cuts, leaves = cut_pairs(space, bound, mesh, tile_elements), ()

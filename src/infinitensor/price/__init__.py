@@ -21,6 +21,11 @@ def kernel_seconds(cost: float, n_points: int, mesh: Mesh) -> float:
     return max(arithmetic, memory) + device.launch_s
 
 
+def added_seconds(n_bytes: int, mesh: Mesh) -> float:
+    """What a product takes longer that is added to what is there: that is read once more."""
+    return n_bytes / mesh.devices[0].bytes_per_s
+
+
 def move_seconds(n_bytes: int, mesh: Mesh) -> float:
     """Bytes from one device to another."""
     return n_bytes / mesh.link_bytes_per_s

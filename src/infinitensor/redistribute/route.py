@@ -60,6 +60,13 @@ def write_boxes(group: GroupPlan) -> np.ndarray:
     return boxes
 
 
+def in_lines(box: Box, layout: Layout) -> Box:
+    """A box and what lies between its elements in a value that is stored in C order."""
+    first = next((a for a, (lo, hi) in enumerate(box) if hi - lo > 1), len(box))
+    whole = tuple((0, borders[-1]) for borders in layout.cuts)
+    return (*box[: first + 1], *whole[first + 1 :])
+
+
 class _Router:
     """Collects fetches while routes are made: a region is fetched once to each device."""
 
@@ -147,6 +154,10 @@ class _Router:
                 len(over) > 1 or not self._is_at_hand(layout.owner(over[0]), int(group.devices[i]))
             ):
                 tiles[i] = -1
+                if group.chained >= 0 and layout.owner(over[0]) < 0:
+                    # all of it is read, piece by piece: brought at once it is one run of bytes
+                    base = in_lines(base, layout)
+                    over = tiles_over(layout.cuts, base)
                 fetches[i] = self._fetch(
                     read.operand.value, layout, base, int(group.devices[i]), over
                 )

@@ -77,6 +77,23 @@ def makespan(
                 heapq.heappush(ready[lanes[successor]], ranks[successor])
 
 
+def least_seconds(program: Program, mesh: Mesh, again: bool = False) -> float:
+    """What no schedule of a Program can go below: the work of its busiest lane, and of kernels also
+    the loads that one of them at least has to wait for."""
+    seconds, lanes = (np.asarray(column) for column in durations(program, mesh))
+    seconds[program.producers[list(program.cached)] if again else []] = 0.0
+    taken = np.bincount(lanes, seconds, minlength=3)
+    taken[COMPUTE] /= mesh.workers if mesh.kind == "cpu" else mesh.n_devices
+    is_load = lanes == LOAD
+    sources = np.repeat(np.arange(len(lanes)), np.diff(program.borders))
+    after, n = program.after, len(lanes)
+    waited = np.bincount(after, seconds[sources] * is_load[sources], minlength=n)
+    is_first = np.bincount(after, ~is_load[sources], minlength=n) == 0
+    lead = waited[is_first & program.needed & (lanes == COMPUTE)].min(initial=np.inf)
+    taken[COMPUTE] += lead if np.isfinite(lead) else 0.0
+    return float(taken.max())
+
+
 def _is_strided(program: Program, family: Family) -> np.ndarray:
     """Which moves of a family copy what does not lie in one run: the host puts it together."""
     assert family.many is not None

@@ -17,6 +17,7 @@ from infinitensor.ir.tasks import COMPUTE, LOAD, PEER, Column, Family, TaskGraph
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial, merge_tree, namespace
 from infinitensor.price import kernel_seconds
 from infinitensor.tasking.batch import Batch, Pattern, reads_of
+from infinitensor.tasking.chain import lower_chain
 from infinitensor.tasking.edges import Edges
 from infinitensor.tasking.kernels import (
     Fused,
@@ -183,7 +184,9 @@ class _Lowering:
             self.lower_update(g, node, plan, routes)
         else:
             contracted = [label for label in plan.space.contracted if len(plan.cuts[label]) > 2]
-            if contracted:
+            if plan.chained in contracted:
+                lower_chain(self, group, plan, routes)
+            elif contracted:
                 self.lower_contracted(group, plan, routes)
             else:
                 self.lower_mapped(group, plan, routes)
@@ -750,7 +753,9 @@ class _Lowering:
                 ins = (Spec((prod(lengths),), node.call.outs[0].dtype),) * len(node.operands)
                 outs = (Spec((prod(lengths),), node.call.outs[0].dtype),)
             plain = node.op.plain_scratch
-            if plain is not None and all(o.access is None for o in node.operands):
+            if plain is not None and all(
+                o.access is None or o.access.keeps_lines for o in node.operands
+            ):
                 widest = max(widest, plain(ins, outs, dict(node.call.params)))
             else:
                 widest = max(widest, tile_scratch(node, ins, outs, self.kind))

@@ -1,0 +1,75 @@
+"""Parts of a matrix that comes from a lower tier: a product works on one while the next is brought.
+
+A GPU's tiles are as large as they come. A weight that is brought whole has to be there before its
+product begins, and until it ends: two of them must fit to overlap anything. In parts, each is free
+for the next one as soon as its own product is done, and small parts stay where a weight would not.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from infinitensor.ir.region import cut_evenly
+
+if TYPE_CHECKING:
+    from infinitensor.ir.layout import Layout
+    from infinitensor.ir.space import Read, Space
+
+ALIGNED = 64
+"""Parts are as many lines as a multiple of this, where they are longer: kernels like that."""
+
+
+def parts_of(
+    space: Space, by_size: list[Read], lies: dict[Read, Layout], part_elements: int
+) -> tuple[int, tuple[int, ...]] | None:
+    """The label along which a product reads one of its matrices in parts, and the borders of these;
+    None where it reads none so.
+
+    Parts follow the order in which the matrix is stored, so that each is one run of bytes. One that
+    lies in parts already is read in those, wherever they are: some of them stayed.
+    """
+    if not can_be_chained(space):
+        return None
+    for read in by_size:
+        layout = lies[read]
+        label = _leading_label(read)
+        if label is None or label in space.uncut or not all(read.shape):
+            continue
+        if layout.n_tiles > 1:
+            walked = read.operand.access
+            if walked is None and all(len(borders) == 2 for borders in layout.cuts[1:]):
+                return label, layout.cuts[0]
+        elif min(layout.owners) < 0 and prod(read.shape) > part_elements:
+            n_parts = -(-prod(read.shape) // part_elements)
+            step = -(-space.sizes[label] // n_parts)
+            if step > ALIGNED:
+                step = -(-step // ALIGNED) * ALIGNED
+            return label, cut_evenly(space.sizes[label], step)
+    return None
+
+
+def can_be_chained(space: Space) -> bool:
+    """Whether it is a product of two matrices whose pieces can be added where the sum is."""
+    call = space.last.call
+    made = call.outs[0].dtype
+    return (
+        space.last.op.added is not None
+        and len(space.reads) == 2
+        and len({read.operand.value for read in space.reads}) == 2
+        and all(len(read.shape) == 2 for read in space.reads)
+        and len(space.contracted) == 1
+        and made.kind in "fc"
+        and call.parts == (made,)  # halves are added in another dtype than they are kept in
+    )
+
+
+def _leading_label(read: Read) -> int | None:
+    """The label that walks the first axis of the base, element by element."""
+    access = read.operand.access
+    if access is None:
+        return read.labels[0]
+    for label, walked in zip(read.labels, access.axes, strict=True):
+        if walked is not None and walked[0] == 0 and walked[2] == 1:
+            return label
+    return None

@@ -1,0 +1,97 @@
+"""Weights that stream through a GPU's memory: near the bound, in few bytes, planned in few steps.
+
+Plans for an H200 in virtual time (`benchmarks/simulate_tiers.py`); no GPU is needed.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from benchmarks.bench_tiers import WIDTH
+from benchmarks.simulate_tiers import LINK_BYTES_PER_S, Pass, budget_of, network, passes
+
+from infinitensor.memory import fit
+
+N_LAYERS = 12
+WEIGHT_BYTES = WIDTH * WIDTH * 4
+CASES = [
+    (rows, share, varied)
+    for varied in (False, True)
+    for rows in (512, 2048, 4096)
+    for share in (1.0, 0.75, 0.5, 0.25, 0.1)
+]
+SAMPLE = [(512, 0.1, False), (4096, 0.25, False), (512, 0.5, True), (4096, 0.25, True)]
+SAMPLE += [(4096, 0.1, True), (2048, 1.0, True)]
+
+
+def fill_seconds(rows: int) -> float:
+    """Before the first kernel runs: the rows, and the first part of a weight."""
+    return (rows * WIDTH * 4 + WEIGHT_BYTES / 8) / LINK_BYTES_PER_S
+
+
+def check(found: Pass, rows: int, budget: int) -> None:
+    program = found.prepared.program
+    assert program.peak_bytes[0] <= budget
+    assert found.evicted_bytes == 0, "weights are clean, and activations fit"
+    assert found.seconds <= 1.1 * found.bound_seconds
+    assert found.seconds <= 1.03 * (found.bound_seconds + fill_seconds(rows))
+    assert found.seconds <= 1.03 * found.fixed_seconds
+
+
+@pytest.mark.parametrize(
+    ("rows", "share", "varied"), CASES if os.environ.get("INFINITENSOR_TEST_ALL") else SAMPLE
+)
+def test_a_pass_takes_no_longer_than_the_slower_of_compute_and_link(
+    rows: int, share: float, varied: bool
+) -> None:
+    budget = budget_of(share, rows, N_LAYERS)
+    found = passes(network(rows, N_LAYERS, varied), budget)
+    for one in found:
+        check(one, rows, budget)
+    n_rows_bytes = rows * WIDTH * 4
+    assert found[0].loaded_bytes == N_LAYERS * WEIGHT_BYTES + n_rows_bytes, "each byte once"
+    # what cannot stay: beside kept weights there are three activations and a ring of parts
+    lacking = max(N_LAYERS * WEIGHT_BYTES - budget, 0) + 4 * n_rows_bytes
+    assert found[-1].loaded_bytes <= lacking + WEIGHT_BYTES
+
+
+@pytest.mark.parametrize("share", [0.25, 0.1])
+def test_kernels_that_vary_leave_the_hand_written_loop_behind(share: float) -> None:
+    rows, n_layers = 4096, 6
+    last = passes(network(rows, n_layers, True), budget_of(share, rows, n_layers))[-1]
+    load = WEIGHT_BYTES / LINK_BYTES_PER_S
+    # two buffers, one layer ahead: a copy waits for the long kernel that uses its buffer
+    by_hand = n_layers // 2 * (last.compute_seconds / (n_layers // 2) + load)
+    assert last.seconds < 0.9 * by_hand
+
+
+def test_a_weight_that_does_not_fit_twice_is_read_in_parts() -> None:
+    rows, n_layers = 4096, 6
+    found = passes(network(rows, n_layers, False), 3 * rows * WIDTH * 4 + WEIGHT_BYTES // 2)
+    assert found[0].seconds <= 1.1 * (found[0].bound_seconds + fill_seconds(rows))
+    assert found[0].evicted_bytes == 0
+
+
+def test_planning_is_linear_in_layers_and_walks_few_orders(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[int] = []
+    walked = fit._Walk.step
+
+    def counted(self: Any, at: int, task: int) -> None:
+        steps[-1] += 1
+        walked(self, at, task)
+
+    monkeypatch.setattr(fit._Walk, "step", counted)
+    n_tasks = []
+    for n_layers in (6, 12, 24):
+        steps.append(0)
+        budget = budget_of(0.25, 4096, n_layers)
+        (first,) = passes(network(4096, n_layers, True), budget, n_passes=1)
+        n_tasks.append(first.prepared.program.graph.n_tasks)
+    assert n_tasks[1] <= 20 * 12
+    assert n_tasks[2] <= 2.1 * n_tasks[1]
+    for walked_tasks, n in zip(steps, n_tasks, strict=True):
+        assert walked_tasks <= 4 * n, "no more than the four orders, of one size of parts"
