@@ -215,7 +215,7 @@ def _kernels(torch: Any, kernels: Any, x: Any, centers: Any) -> None:
     for block in (*given[:3], *extra):
         kernels.FEW_BLOCKS = (block,)
         try:
-            ms = timed(lambda: kernels.nearest(torch, x, none, centers, None, labels, bounds))
+            ms = timed(lambda: kernels.nearest(torch, x, none, centers, labels, bounds))
             print(f"block {block}: {ms:.2f} ms")
         except Exception as error:
             print(f"block {block}: {type(error).__name__}")
@@ -223,9 +223,9 @@ def _kernels(torch: Any, kernels: Any, x: Any, centers: Any) -> None:
     scale = torch.full((d + 1,), 2.0**30, dtype=torch.float64, device="cuda")
     old = torch.full_like(labels, -1)
     k = len(centers)
-    ms = timed(lambda: kernels.label_sums(torch, x, none, scale, labels, old, None, k))
+    ms = timed(lambda: kernels.label_sums(torch, k, x, none, scale, labels, old))
     few = torch.where(torch.rand(n, device="cuda") < 0.05, old, labels)
-    changed = timed(lambda: kernels.label_sums(torch, x, none, scale, labels, few, None, k))
+    changed = timed(lambda: kernels.label_sums(torch, k, x, none, scale, labels, few))
     print(f"sums of all rows {ms:.2f} ms, of 5 % {changed:.2f} ms")
 
 

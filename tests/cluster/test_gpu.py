@@ -79,3 +79,15 @@ def test_a_column_of_a_large_tensor_comes_in_parts() -> None:
         it.compute(given)
         np.testing.assert_array_equal(given[:, 1].numpy(), x[:, 1])
         np.testing.assert_array_equal(given[5].numpy(), x[5])
+
+
+@pytest.mark.parametrize("memory", ["24MiB", "8MiB"])
+def test_points_larger_than_the_gpus_memory_have_the_same_labels(memory: str) -> None:
+    x = blobs(200_000, 32, 20, 0).astype(np.float32)
+    whole = on("cuda:0", lambda: KMeans(20, random_state=0, max_iter=12, tol=0).fit(x))
+    with it.init("cuda:0", memory=memory):
+        parted = KMeans(20, random_state=0, max_iter=12, tol=0).fit(x)
+        assert it.stats()["bytes_loaded"] > 10 * x.nbytes
+    np.testing.assert_array_equal(parted.labels_, whole.labels_)
+    np.testing.assert_allclose(parted.cluster_centers_, whole.cluster_centers_, rtol=1e-5)
+    assert parted.n_iter_ == whole.n_iter_

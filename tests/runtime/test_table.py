@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from infinitensor.devices.device import CpuDevice, _readable
+from infinitensor.devices.copy import copy_into, readable
+from infinitensor.devices.device import CpuDevice
 from infinitensor.devices.ledger import Ledger
 from infinitensor.dtypes import bfloat16, from_numpy
 from infinitensor.ir.layout import DISK, Layout
@@ -51,7 +52,7 @@ def test_read_only_arrays_are_lent_to_torch_without_a_copy(
 ) -> None:
     values = np.ones(shape, dtype)
     values.flags.writeable = False
-    lent = _readable(values)
+    lent = readable(values)
     assert lent.dtype == values.dtype
     assert from_numpy(lent).shape == shape
     assert not values.size or np.shares_memory(lent, values)
@@ -79,3 +80,13 @@ def test_a_tile_that_lies_nowhere_below_stays_when_others_are_given_back(tmp_pat
         np.testing.assert_array_equal(table.read(((0, 6), (0, 2)), [device]), values)
         assert table.layout.owner(0) == 0
     assert read.without({0, 1, 2}).spare_bytes == 0
+
+
+def test_read_only_arrays_are_copied_into_tensors_without_a_warning() -> None:
+    import torch
+
+    values = np.arange(3.0)
+    values.flags.writeable = False
+    out = torch.empty(3, dtype=torch.float64)
+    copy_into(out, values)
+    np.testing.assert_array_equal(out.numpy(), values)

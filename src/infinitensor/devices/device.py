@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from infinitensor.devices.copy import readable
 from infinitensor.dtypes import from_numpy, to_numpy, to_torch
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ class CudaDevice:
             self._stream.synchronize()  # then the user may change or drop them
             return
         with torch.cuda.stream(self._stream):
-            array.copy_(from_numpy(_readable(values)).reshape(tuple(array.shape)))
+            array.copy_(from_numpy(readable(values)).reshape(tuple(array.shape)))
 
     def running(self, lane: int = 0) -> Any:
         """Kernels start on our own stream; nothing to do within a context that is already."""
@@ -326,26 +327,6 @@ class NullDevice:
 
 
 _ALREADY = contextlib.nullcontext()
-
-
-class _Lent:
-    """Memory of a read-only array for torch, which would warn: it is only read."""
-
-    def __init__(self, values: np.ndarray) -> None:
-        self.values = values
-        place = values.__array_interface__["data"][0]
-        shape = (values.nbytes,)
-        self.__array_interface__ = {
-            "data": (place, False), "shape": shape, "typestr": "|u1", "version": 3,
-        }  # fmt: skip
-
-
-def _readable(values: Any) -> np.ndarray:
-    """Values in C order that torch may read where they are."""
-    plain = np.asarray(values, order="C")
-    if plain.flags.writeable or not plain.nbytes:
-        return plain if plain.flags.writeable else plain.copy()
-    return np.asarray(_Lent(plain)).view(plain.dtype).reshape(plain.shape)
 
 
 class _Switched:

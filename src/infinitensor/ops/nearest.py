@@ -8,12 +8,14 @@ are the same bits for every tiling, device and order.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from infinitensor.dtypes import float32, int64, to_torch
 from infinitensor.ir.op import AxisForm, Call, Spec, call
+from infinitensor.jit import has_triton
 from infinitensor.ops import nearest_triton as on_gpu
 from infinitensor.ops.loops import loop
 from infinitensor.ops.reduction import plain_combine
@@ -133,9 +135,10 @@ def _in_one_piece(*outs: Any) -> Iterator[list[Any]]:
 
 
 def _nearest_kernel(xp: Any, x: Any, shift: Any, centers: Any, out: Any) -> None:
-    if xp is not np and on_gpu.may_launch(x, shift, centers, out):
+    if xp is not np and on_gpu.may_launch(x, shift, centers):
         bounds = xp.empty((len(x), 2), dtype=xp.float32, device=x.device)
-        on_gpu.nearest(xp, x, shift, centers, None, out, bounds)
+        run = partial(on_gpu.nearest, xp)
+        on_gpu.launch(run, (x, shift, centers), (out, bounds))
         return
     find = loop("nearest", "nearest", x.dtype) if xp is np else None
     if find is None:
@@ -149,8 +152,9 @@ def _nearest_kernel(xp: Any, x: Any, shift: Any, centers: Any, out: Any) -> None
 def _moved_kernel(
     xp: Any, x: Any, shift: Any, centers: Any, before: Any, kept: Any, moves: Any, out: Any
 ) -> None:
-    if xp is not np and on_gpu.may_launch(x, shift, centers, before, kept, moves, *out):
-        on_gpu.nearest_moved(xp, x, shift, centers, (before, kept, moves), *out)
+    if xp is not np and on_gpu.may_launch(x, shift, centers, before, kept, moves):
+        run = partial(on_gpu.nearest_moved, xp)
+        on_gpu.launch(run, (x, shift, centers, before, kept, moves), out)
         return
     find = loop("nearest", "nearest", x.dtype) if xp is np else None
     if find is None:
@@ -189,6 +193,13 @@ def _torch_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, 
     return _plain_scratch(AT_ONCE_ON_GPU, ins, outs) + lists
 
 
+def _near_on_gpu(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    """Copies, two lists of rows, their bounds and what is made of the centres."""
+    if not (has_triton() and all(spec.n_elements for spec in ins)):
+        return _torch_scratch(ins, outs, params)
+    return _copies(ins, outs) + 16 * ins[0].shape[0] + 64 * ins[2].n_elements + 4096
+
+
 def _form(x: Spec, k: int, *others: tuple[int, ...], outputs: Any, extra: Any = ()) -> AxisForm:
     """Labels: 0 points, 1 coordinates, 2 centres, then `extra` sizes; only points are cut."""
     sizes = (*x.shape, k, *extra)
@@ -221,7 +232,7 @@ def _first_nearest(x: Any, shift: Any, centers: Any) -> Any:
     "x shift centers",
     kernel=_nearest_kernel,
     scratch_bytes=_near_scratch,
-    scratches={"cuda": _torch_scratch},
+    scratches={"cuda": _near_on_gpu},
     cost=2.0,
     cases=lambda rng: [(pair, {}) for pair in _pairs(rng)],
     oracle=_first_nearest,
@@ -255,7 +266,7 @@ def _moved_cases(rng: np.random.Generator) -> list[Any]:
     "x shift centers before kept moves",
     kernel=_moved_kernel,
     scratch_bytes=_near_scratch,
-    scratches={"cuda": _torch_scratch},
+    scratches={"cuda": _near_on_gpu},
     cost=2.0,
     cases=_moved_cases,
     oracle=lambda x, shift, centers, *rest: (_first_nearest(x, shift, centers), None),
@@ -293,8 +304,8 @@ def _sums_kernel(
 ) -> tuple[Any]:
     d = x.shape[1]
     if xp is not np and on_gpu.may_launch(x, shift, scale, now, before, *weights):
-        tiles = (x, shift, scale, now, before, weights[0] if weights else None)
-        return (on_gpu.label_sums(xp, *tiles, k),)
+        tiles = (x, shift, scale, now, before, *weights)
+        return (on_gpu.launch(partial(on_gpu.label_sums, xp, k), tiles),)
     add = loop("nearest", "label_sums", x.dtype) if xp is np else None
     if add is not None:
         sums = np.zeros((k + 1, d + 2), np.int64)
@@ -346,6 +357,14 @@ def _torch_sums(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any
     return made + 96 * part + 64 * ins[0].shape[0]
 
 
+def _sums_on_gpu(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    """Copies, two lists of rows and the sums of parts."""
+    if not (has_triton() and all(spec.n_elements for spec in ins)):
+        return _torch_sums(ins, outs, params)
+    n_shared = on_gpu.copies(max(outs[0].n_elements, 1)) + 2
+    return _copies(ins, outs) + n_shared * outs[0].n_bytes + 8 * ins[0].shape[0] + 4096
+
+
 def _sums_oracle(
     x: Any, shift: Any, scale: Any, now: Any, before: Any, weights: Any = None, *, k: int
 ) -> Any:
@@ -379,7 +398,7 @@ def _sums_cases(rng: np.random.Generator) -> list[Any]:
     kernel=_sums_kernel,
     combine=plain_combine("sum", exact=True),
     scratch_bytes=_sums_scratch,
-    scratches={"cuda": _torch_sums},
+    scratches={"cuda": _sums_on_gpu},
     cost=2.0,
     cases=_sums_cases,
     oracle=_sums_oracle,
@@ -419,8 +438,8 @@ def _inertia_kernel(
 ) -> tuple[Any]:
     k = centers.shape[0]
     if xp is not np and on_gpu.may_launch(x, shift, centers, scale, labels, *weights):
-        tiles = (x, shift, centers, scale, labels, weights[0] if weights else None)
-        return (on_gpu.label_inertia(xp, *tiles),)
+        tiles = (x, shift, centers, scale, labels, *weights)
+        return (on_gpu.launch(partial(on_gpu.label_inertia, xp), tiles),)
     add = loop("nearest", "label_inertia", x.dtype) if xp is np else None
     if add is not None:
         sums = np.zeros((k, 2), np.int64)
@@ -475,7 +494,7 @@ def _inertia_cases(rng: np.random.Generator) -> list[Any]:
     kernel=_inertia_kernel,
     combine=plain_combine("sum", exact=True),
     scratch_bytes=_sums_scratch,
-    scratches={"cuda": _torch_sums},
+    scratches={"cuda": _sums_on_gpu},
     cost=2.0,
     cases=_inertia_cases,
     oracle=_inertia_oracle,
@@ -573,8 +592,8 @@ def _distances_to(x: Spec, shift: Spec, points: Spec, squared: bool = False) -> 
 
 
 def _closer_kernel(xp: Any, x: Any, shift: Any, points: Any, *known: Any, out: Any) -> None:
-    if xp is not np and on_gpu.may_launch(x, shift, points, out, *known):
-        on_gpu.closer(x, shift, points, known[0] if known else None, out)
+    if xp is not np and on_gpu.may_launch(x, shift, points, *known):
+        on_gpu.launch(on_gpu.closer, (x, shift, points, *known[:1]), (out,))
         return
     measure = loop("nearest", "closer", x.dtype) if xp is np else None
     if measure is not None:
@@ -614,7 +633,7 @@ def _closer_oracle(
     "x shift points closest owner reach",
     kernel=_closer_kernel,
     scratch_bytes=_distances_scratch,
-    scratches={"cuda": _torch_scratch},
+    scratches={"cuda": _near_on_gpu},
     cost=3.0,
     cases=_closer_cases,
     oracle=_closer_oracle,

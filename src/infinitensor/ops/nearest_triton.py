@@ -9,9 +9,12 @@ Sums are whole numbers, so atomic additions give the same bits in any order.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infinitensor.jit import Launch, Launches, has_triton
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 PARTIAL = 1 << 22
 """Numbers of partial sums that programs share out among them, so that few wait for each other."""
@@ -26,19 +29,32 @@ MOST_AT_ONCE = 128
 """Coordinates and centres up to which centres stay with a program that takes block after block."""
 FEW_BLOCKS = ((64, 128, 4, 3), (64, 128, 4, 2), (64, 128, 4, 1), (32, 128, 4, 1))
 """As `BLOCKS`, of such programs."""
-PROGRAMS = 2
-"""Such programs for each processor of a GPU."""
+PROGRAMS, MANY_PROGRAMS = 2, 16
+"""Such programs for each processor of a GPU, and those of other kernels over lists of rows."""
 SURE_ROWS, SUM_ROWS = 16, 16
 """Rows of a program of `sure`, and of one that adds up."""
-MOSTLY = 0.7
-"""The part of all rows from which on all are compared, without a list of them."""
 
 _HEADER = "import triton\nimport triton.language as tl\n\n\n"
+
+_APPEND = """\
+@triton.jit
+def append(rows, count, row, wanted):
+    ones = wanted.to(tl.int32)
+    place = tl.cumsum(ones, 0) - ones
+    n_wanted = tl.sum(ones, 0)
+    if n_wanted > 0:
+        start = tl.atomic_add(count, n_wanted, sem="relaxed")
+        tl.store(rows + start + place, row.to(tl.int32), mask=wanted)
+
+
+"""
+"""Rows go to the end of a list: in any order, for each is looked at alone. Its length stays on the
+GPU, so that nothing waits for it."""
 
 _DECIDE = """\
 @triton.jit
 def decide(
-    first, second, best, norm, row, there, most, offset, labels, bounds, unsure, d,
+    first, second, best, norm, row, there, most, offset, labels, bounds, left, n_left, d,
     UNIT: tl.constexpr,
 ):
     length = tl.sqrt(norm) * 1.0001
@@ -53,7 +69,7 @@ def decide(
     tl.store(labels + row, best, mask=there)
     tl.store(bounds + 2 * row, upper, mask=there)
     tl.store(bounds + 2 * row + 1, lower, mask=there)
-    tl.store(unsure + row, tl.where(open_, 0, 1).to(tl.int8), mask=there)
+    append(left, n_left, row, there & (open_ == 0))
 
 
 @triton.jit
@@ -68,54 +84,61 @@ def two_least(g, CENTERS: tl.constexpr):
 
 _NEAR = (
     _HEADER
+    + _APPEND
     + _DECIDE
     + """\
 @triton.jit(do_not_specialize=["n"])
 def near(
-    x, shift, pivot, turned, norms, sizes, rows, labels, bounds, unsure, n: "i64", d, k,
+    x, shift, pivot, turned, norms, sizes, rows, n_rows, labels, bounds, left, n_left,
+    n: "i64", d, k,
     PICKED: tl.constexpr, COARSE: tl.constexpr, UNIT: tl.constexpr,
     ROWS: tl.constexpr, PART: tl.constexpr, CENTERS: tl.constexpr,
 ):
-    at = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    there = at < n
-    row = tl.load(rows + at, mask=there, other=0) if PICKED else at
     most, offset = tl.load(sizes).to(tl.float32), tl.load(sizes + 1).to(tl.float32)
-    first = tl.full((ROWS,), float("inf"), tl.float32)
-    second = tl.full((ROWS,), float("inf"), tl.float32)
-    best = tl.zeros((ROWS,), tl.int32)
-    norm = tl.zeros((ROWS,), tl.float32)
-    for start in range(0, k, CENTERS):
-        column = start + tl.arange(0, CENTERS)
-        total = tl.zeros((ROWS, CENTERS), tl.float32)
-        for low in range(0, d, PART):
-            j = low + tl.arange(0, PART)
-            inside = j < d
-            value = tl.load(
-                x + row[:, None] * d + j[None, :], mask=there[:, None] & inside[None, :], other=0
-            )
-            value = value - tl.load(shift + j, mask=inside, other=0)[None, :]
-            value = value - tl.load(pivot + j, mask=inside, other=0)[None, :]
-            point = tl.where(inside[None, :], value, 0.0).to(tl.float32)
-            c = tl.load(
-                turned + j[:, None] * k + column[None, :],
-                mask=inside[:, None] & (column < k)[None, :],
-                other=0,
-            )
-            if COARSE:
-                total += tl.dot(point, c, input_precision="tf32")
-            else:
-                total += tl.dot(point, c, input_precision="tf32x3")
-            if start == 0:
-                norm += tl.sum(point * point, 1)
-        g = tl.load(norms + column, mask=column < k, other=float("inf"))[None, :] - 2 * total
-        least, where, next_ = two_least(g, CENTERS)
-        less_now = least < first
-        second = tl.minimum(tl.minimum(second, next_), tl.where(less_now, first, least))
-        best = tl.where(less_now, where + start, best)
-        first = tl.minimum(first, least)
-    decide(
-        first, second, best, norm, row, there, most, offset, labels, bounds, unsure, d, UNIT
-    )
+    if PICKED:
+        n = tl.load(n_rows).to(tl.int64)
+    if tl.program_id(0).to(tl.int64) * ROWS >= n:
+        return  # a pipelined loop must have something to do
+    for block in range(tl.program_id(0), tl.cdiv(n, ROWS), tl.num_programs(0)):
+        at = block * ROWS + tl.arange(0, ROWS).to(tl.int64)
+        there = at < n
+        row = tl.load(rows + at, mask=there, other=0).to(tl.int64) if PICKED else at
+        first = tl.full((ROWS,), float("inf"), tl.float32)
+        second = tl.full((ROWS,), float("inf"), tl.float32)
+        best = tl.zeros((ROWS,), tl.int32)
+        norm = tl.zeros((ROWS,), tl.float32)
+        for start in range(0, k, CENTERS):
+            column = start + tl.arange(0, CENTERS)
+            total = tl.zeros((ROWS, CENTERS), tl.float32)
+            for low in range(0, d, PART):
+                j = low + tl.arange(0, PART)
+                inside = j < d
+                here = there[:, None] & inside[None, :]
+                value = tl.load(x + row[:, None] * d + j[None, :], mask=here, other=0)
+                value = value - tl.load(shift + j, mask=inside, other=0)[None, :]
+                value = value - tl.load(pivot + j, mask=inside, other=0)[None, :]
+                point = tl.where(inside[None, :], value, 0.0).to(tl.float32)
+                c = tl.load(
+                    turned + j[:, None] * k + column[None, :],
+                    mask=inside[:, None] & (column < k)[None, :],
+                    other=0,
+                )
+                if COARSE:
+                    total += tl.dot(point, c, input_precision="tf32")
+                else:
+                    total += tl.dot(point, c, input_precision="tf32x3")
+                if start == 0:
+                    norm += tl.sum(point * point, 1)
+            g = tl.load(norms + column, mask=column < k, other=float("inf"))[None, :] - 2 * total
+            least, where, next_ = two_least(g, CENTERS)
+            less_now = least < first
+            second = tl.minimum(tl.minimum(second, next_), tl.where(less_now, first, least))
+            best = tl.where(less_now, where + start, best)
+            first = tl.minimum(first, least)
+        decide(
+            first, second, best, norm, row, there, most, offset, labels, bounds, left, n_left, d,
+            UNIT,
+        )
 
 
 run = near
@@ -124,11 +147,13 @@ run = near
 
 _NEAR_FEW = (
     _HEADER
+    + _APPEND
     + _DECIDE
     + """\
 @triton.jit(do_not_specialize=["n"])
 def near_few(
-    x, shift, pivot, turned, norms, sizes, rows, labels, bounds, unsure, n: "i64", d, k,
+    x, shift, pivot, turned, norms, sizes, rows, n_rows, labels, bounds, left, n_left,
+    n: "i64", d, k,
     PICKED: tl.constexpr, COARSE: tl.constexpr, UNIT: tl.constexpr,
     ROWS: tl.constexpr, PART: tl.constexpr, CENTERS: tl.constexpr,
 ):
@@ -144,10 +169,14 @@ def near_few(
     own = tl.load(norms + column, mask=column < k, other=float("inf"))
     less = tl.load(shift + j, mask=inside, other=0)[None, :]
     middle = tl.load(pivot + j, mask=inside, other=0)[None, :]
+    if PICKED:
+        n = tl.load(n_rows).to(tl.int64)
+    if tl.program_id(0).to(tl.int64) * ROWS >= n:
+        return  # a pipelined loop must have something to do
     for block in range(tl.program_id(0), tl.cdiv(n, ROWS), tl.num_programs(0)):
         at = block * ROWS + tl.arange(0, ROWS).to(tl.int64)
         there = at < n
-        row = tl.load(rows + at, mask=there, other=0) if PICKED else at
+        row = tl.load(rows + at, mask=there, other=0).to(tl.int64) if PICKED else at
         value = tl.load(
             x + row[:, None] * d + j[None, :], mask=there[:, None] & inside[None, :], other=0
         )
@@ -161,7 +190,8 @@ def near_few(
         norm = tl.sum(point * point, 1)
         first, best, second = two_least(own[None, :] - 2 * total, CENTERS)
         decide(
-            first, second, best, norm, row, there, most, offset, labels, bounds, unsure, d, UNIT
+            first, second, best, norm, row, there, most, offset, labels, bounds, left, n_left, d,
+            UNIT,
         )
 
 
@@ -171,9 +201,10 @@ run = near_few
 
 _STAY = (
     _HEADER
+    + _APPEND
     + """\
 @triton.jit
-def stay(before, kept, moves, labels, bounds, active, n, ROWS: tl.constexpr):
+def stay(before, kept, moves, labels, bounds, active, n_active, n, ROWS: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     there = at < n
     label = tl.load(before + at, mask=there, other=-1)
@@ -189,7 +220,7 @@ def stay(before, kept, moves, labels, bounds, active, n, ROWS: tl.constexpr):
     tl.store(labels + at, label, mask=stays)
     tl.store(bounds + 2 * at, upper, mask=stays)
     tl.store(bounds + 2 * at + 1, lower, mask=stays)
-    tl.store(active + at, tl.where(stays, 0, 1).to(tl.int8), mask=there)
+    append(active, n_active, at, there & (stays == 0))
 
 
 run = stay
@@ -240,87 +271,112 @@ run = inertia
 _SURE = (
     _HEADER
     + """\
-@triton.jit(do_not_specialize=["n"])
+@triton.jit
 def sure(
-    x, shift, turned, rows, labels, bounds, n: "i64", d, k,
+    x, shift, turned, rows, n_rows, labels, bounds, d, k,
     ROWS: tl.constexpr, CENTERS: tl.constexpr,
 ):
-    at = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    there = at < n
-    row = tl.load(rows + at, mask=there, other=0)
-    first = tl.full((ROWS,), float("inf"), tl.float64)
-    second = tl.full((ROWS,), float("inf"), tl.float64)
-    best = tl.zeros((ROWS,), tl.int32)
-    for start in range(0, k, CENTERS):
-        column = start + tl.arange(0, CENTERS)
-        far = tl.zeros((ROWS, CENTERS), tl.float64)
-        for j in range(0, d):
-            value = tl.load(x + row * d + j, mask=there, other=0) - tl.load(shift + j)
-            c = tl.load(turned + j * k + column, mask=column < k, other=float("inf"))
-            apart = value.to(tl.float64)[:, None] - c[None, :]
-            far += apart * apart
-        least = tl.min(far, 1)
-        where = tl.argmin(far, 1).to(tl.int32)
-        others = tl.where(tl.arange(0, CENTERS)[None, :] == where[:, None], float("inf"), far)
-        next_ = tl.min(others, 1)
-        less_now = least < first
-        second = tl.minimum(tl.minimum(second, next_), tl.where(less_now, first, least))
-        best = tl.where(less_now, where + start, best)
-        first = tl.minimum(first, least)
-    tl.store(labels + row, best, mask=there)
-    tl.store(bounds + 2 * row, (tl.sqrt(first) * 1.000001).to(tl.float32) + 1e-37, mask=there)
-    tl.store(bounds + 2 * row + 1, (tl.sqrt(second) * 0.999999).to(tl.float32), mask=there)
+    n = tl.load(n_rows)
+    if tl.program_id(0) * ROWS >= n:
+        return
+    for block in range(tl.program_id(0), tl.cdiv(n, ROWS), tl.num_programs(0)):
+        at = block * ROWS + tl.arange(0, ROWS)
+        there = at < n
+        row = tl.load(rows + at, mask=there, other=0).to(tl.int64)
+        first = tl.full((ROWS,), float("inf"), tl.float64)
+        second = tl.full((ROWS,), float("inf"), tl.float64)
+        best = tl.zeros((ROWS,), tl.int32)
+        for start in range(0, k, CENTERS):
+            column = start + tl.arange(0, CENTERS)
+            far = tl.zeros((ROWS, CENTERS), tl.float64)
+            for j in range(0, d):
+                value = tl.load(x + row * d + j, mask=there, other=0) - tl.load(shift + j)
+                c = tl.load(turned + j * k + column, mask=column < k, other=float("inf"))
+                apart = value.to(tl.float64)[:, None] - c[None, :]
+                far += apart * apart
+            least = tl.min(far, 1)
+            where = tl.argmin(far, 1).to(tl.int32)
+            others = tl.where(tl.arange(0, CENTERS)[None, :] == where[:, None], float("inf"), far)
+            next_ = tl.min(others, 1)
+            less_now = least < first
+            second = tl.minimum(tl.minimum(second, next_), tl.where(less_now, first, least))
+            best = tl.where(less_now, where + start, best)
+            first = tl.minimum(first, least)
+        upper, lower = tl.sqrt(first) * 1.000001, tl.sqrt(second) * 0.999999
+        tl.store(labels + row, best, mask=there)
+        tl.store(bounds + 2 * row, upper.to(tl.float32) + 1e-37, mask=there)
+        tl.store(bounds + 2 * row + 1, lower.to(tl.float32), mask=there)
 
 
 run = sure
 """
 )
 
+_CHANGED = (
+    _HEADER
+    + _APPEND
+    + """\
+@triton.jit
+def changed(now, before, rows, n_rows, n, ROWS: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    there = at < n
+    new = tl.load(now + at, mask=there, other=0)
+    append(rows, n_rows, at, there & (new != tl.load(before + at, mask=there, other=0)))
+
+
+run = changed
+"""
+)
+
 _SUMS = (
     _HEADER
     + """\
-@triton.jit(do_not_specialize=["n"])
+@triton.jit
 def sums(
-    x, shift, scale, now, before, weights, rows, partial, n: "i64", d, k,
+    x, shift, scale, now, before, weights, rows, n_rows, partial, d, k,
     COPIES: tl.constexpr, WEIGHED: tl.constexpr, ROWS: tl.constexpr, PART: tl.constexpr,
 ):
-    pid = tl.program_id(0).to(tl.int64)
-    place = pid * ROWS + tl.arange(0, ROWS)
-    moved = place < n
-    at = tl.load(rows + place, mask=moved, other=0)
-    new = tl.load(now + at, mask=moved, other=0).to(tl.int64)
-    old = tl.load(before + at, mask=moved, other=0).to(tl.int64)
+    pid = tl.program_id(0)
+    n = tl.load(n_rows)
     width = d + 2
-    mine = partial + (pid % COPIES) * (k + 1) * width
-    had = moved & (old >= 0)
-    if WEIGHED:
-        weight = tl.load(weights + at, mask=moved, other=0).to(tl.float64)
-    else:
-        weight = tl.full((ROWS,), 1.0, tl.float64)
-    to, out = mine + new * width, mine + tl.maximum(old, 0) * width
-    for low in range(0, d, PART):
-        j = low + tl.arange(0, PART)
-        inside = j < d
-        here = moved[:, None] & inside[None, :]
-        value = tl.load(x + at[:, None] * d + j[None, :], mask=here, other=0)
-        value = value - tl.load(shift + j, mask=inside, other=0)[None, :]
-        unit = tl.load(scale + j, mask=inside, other=0)
-        scaled = value.to(tl.float64) * weight[:, None] * unit[None, :]
-        q = scaled.to(tl.int64)
-        left = scaled - q.to(tl.float64)
-        q += (left >= 0.5).to(tl.int64) - (left <= -0.5).to(tl.int64)
-        tl.atomic_add(to[:, None] + j[None, :], q, mask=here, sem="relaxed")
-        gone = had[:, None] & inside[None, :]
-        tl.atomic_add(out[:, None] + j[None, :], -q, mask=gone, sem="relaxed")
-    weighs = weight * tl.load(scale + d)
-    heavy = weighs.to(tl.int64)
-    over = weighs - heavy.to(tl.float64)
-    heavy += (over >= 0.5).to(tl.int64) - (over <= -0.5).to(tl.int64)
-    counted = tl.where(weight != 0, 1, 0).to(tl.int64)
-    tl.atomic_add(to + d, heavy, mask=moved, sem="relaxed")
-    tl.atomic_add(to + d + 1, counted, mask=moved, sem="relaxed")
-    tl.atomic_add(out + d, -heavy, mask=had, sem="relaxed")
-    tl.atomic_add(out + d + 1, -counted, mask=had, sem="relaxed")
+    mine = partial + (pid % COPIES).to(tl.int64) * (k + 1) * width
+    for block in range(pid, tl.cdiv(n, ROWS), tl.num_programs(0)):
+        place = block * ROWS + tl.arange(0, ROWS)
+        moved = place < n
+        at = tl.load(rows + place, mask=moved, other=0).to(tl.int64)
+        new = tl.load(now + at, mask=moved, other=0).to(tl.int64)
+        old = tl.load(before + at, mask=moved, other=0).to(tl.int64)
+        had = moved & (old >= 0)
+        if WEIGHED:
+            weight = tl.load(weights + at, mask=moved, other=0).to(tl.float64)
+        else:
+            weight = tl.full((ROWS,), 1.0, tl.float64)
+        to, out = mine + new * width, mine + tl.maximum(old, 0) * width
+        for low in range(0, d, PART):
+            j = low + tl.arange(0, PART)
+            inside = j < d
+            here = moved[:, None] & inside[None, :]
+            value = tl.load(x + at[:, None] * d + j[None, :], mask=here, other=0)
+            value = value - tl.load(shift + j, mask=inside, other=0)[None, :]
+            unit = tl.load(scale + j, mask=inside, other=0)
+            scaled = value.to(tl.float64) * weight[:, None] * unit[None, :]
+            q = scaled.to(tl.int64)
+            left = scaled - q.to(tl.float64)
+            q += (left >= 0.5).to(tl.int64) - (left <= -0.5).to(tl.int64)
+            tl.atomic_add(to[:, None] + j[None, :], q, mask=here, sem="relaxed")
+            gone = had[:, None] & inside[None, :]
+            tl.atomic_add(out[:, None] + j[None, :], -q, mask=gone, sem="relaxed")
+        weighs = weight * tl.load(scale + d)
+        heavy = weighs.to(tl.int64)
+        over = weighs - heavy.to(tl.float64)
+        heavy += (over >= 0.5).to(tl.int64) - (over <= -0.5).to(tl.int64)
+        counted = tl.where(weight != 0, 1, 0).to(tl.int64)
+        tl.atomic_add(to + d, heavy, mask=moved, sem="relaxed")
+        tl.atomic_add(to + d + 1, counted, mask=moved, sem="relaxed")
+        tl.atomic_add(out + d, -heavy, mask=had, sem="relaxed")
+        tl.atomic_add(out + d + 1, -counted, mask=had, sem="relaxed")
+    if pid == 0:
+        tl.store(partial + k * width, n.to(tl.int64))
 
 
 run = sums
@@ -406,8 +462,11 @@ def _make_sums(source: str, weighed: bool) -> Launches:
     return Launches(make)
 
 
-def _make_stay(shape: tuple[int, ...], tiles: Any) -> Launch:
-    return Launch(_STAY, -(-shape[0] // 1024), shape, n_warps=4, ROWS=1024)
+def _make_listing(source: str) -> Launches:
+    def make(shape: tuple[int, ...], tiles: Any) -> Launch:
+        return Launch(source, -(-shape[0] // 1024), shape, n_warps=4, ROWS=1024)
+
+    return Launches(make)
 
 
 def _make_closer(known: bool) -> Launches:
@@ -422,7 +481,7 @@ def _make_closer(known: bool) -> Launches:
 _near: dict[Any, Launches] = {}
 _too_large: set[Any] = set()
 _sure = Launches(_make_sure)
-_stay = Launches(_make_stay)
+_stay, _changed = _make_listing(_STAY), _make_listing(_CHANGED)
 _sums = {weighed: _make_sums(_SUMS, weighed) for weighed in (False, True)}
 _inertia = {weighed: _make_sums(_INERTIA, weighed) for weighed in (False, True)}
 _closer = {known: _make_closer(known) for known in (False, True)}
@@ -430,58 +489,89 @@ _closer = {known: _make_closer(known) for known in (False, True)}
 
 def may_launch(*tiles: Any) -> bool:
     """Whether these torch tiles can go to the kernels here."""
-    return has_triton() and all(tile.is_contiguous() and tile.numel() for tile in tiles)
+    return has_triton() and all(tile.numel() and len(tile) < 1 << 31 for tile in tiles)
 
 
-def nearest(torch: Any, x: Any, shift: Any, centers: Any, rows: Any, out: Any, bounds: Any) -> None:
-    """Labels and bounds of rows (all of them if `rows` is None) into `out` and `bounds`."""
+def launch(run: Callable[..., Any], ins: Sequence[Any], outs: Sequence[Any] = ()) -> Any:
+    """`run(*ins, *outs)` with tiles that lie in one piece; copies of those that do not."""
+    made = [out if out.is_contiguous() else out.contiguous() for out in outs]
+    found = run(*[tile.contiguous() for tile in ins], *made)
+    for out, tile in zip(outs, made, strict=True):
+        if out is not tile:
+            out.copy_(tile)
+    return found
+
+
+class Lists:
+    """Lists of rows that kernels make, with their lengths: memory for two, used in turns."""
+
+    def __init__(self, torch: Any, n: int, device: Any, n_lengths: int = 3) -> None:
+        self.rows = torch.empty((2, n), dtype=torch.int32, device=device)
+        self.lengths = torch.zeros((n_lengths, 4), dtype=torch.int32, device=device)
+        self.n_made = 0
+
+    def new(self) -> tuple[Any, Any]:
+        """An empty list: its rows and its length. It takes the place of the one before the last."""
+        self.n_made += 1
+        return self.rows[self.n_made % 2], self.lengths[self.n_made - 1]
+
+
+def nearest(
+    torch: Any,
+    x: Any,
+    shift: Any,
+    centers: Any,
+    out: Any,
+    bounds: Any,
+    lists: Lists | None = None,
+    asked: tuple[Any, Any] | None = None,
+) -> None:
+    """Labels and bounds of the rows of a list (None: of all) into `out` and `bounds`."""
     (n, d), k = x.shape, centers.shape[0]
+    lists = Lists(torch, n, x.device) if lists is None else lists
     wide = centers.double()
     pivot = wide.mean(0).to(x.dtype)  # a difference to it is rounded once, as a cast is
     about = wide - pivot.double()
     norms = (about * about).sum(1)
     sizes = torch.stack([norms.max().sqrt(), pivot.double().norm()])
     turned = about.float().t().contiguous()
-    unsure = torch.zeros(n, dtype=torch.int8, device=x.device)
-    before = (x, shift, pivot, turned, norms.float(), sizes)
-    after = (out, bounds, unsure)
-    n_asked = n if rows is None else len(rows)
-    for coarse in (True, False) if n_asked * d * k > COARSE_WORK else (False,):
-        if rows is None or len(rows):
-            _launch_near(coarse, before, rows, after)
-        rows = unsure.nonzero()[:, 0]
-    if len(rows):
-        fixed = (x, shift, wide.t().contiguous(), out, bounds)
-        launch = _sure.get((d, k), fixed)
-        launch((*fixed[:3], rows, *fixed[3:]), (len(rows),), -(-len(rows) // SURE_ROWS))
+    given = (x, shift, pivot, turned, norms.float(), sizes)
+    for coarse in (True, False) if n * d * k > COARSE_WORK else (False,):
+        left = lists.new()
+        _launch_near(coarse, given, asked, (out, bounds), left)
+        asked = left
+    tiles = (x, shift, wide.t().contiguous(), *left, out, bounds)
+    _sure.get((d, k), tiles)(tiles, (), _n_programs(x, SURE_ROWS, MANY_PROGRAMS))
 
 
-def _launch_near(coarse: bool, before: Any, rows: Any, after: Any) -> None:
+def _launch_near(coarse: bool, given: Any, asked: Any, made: Any, left: Any) -> None:
     """With the first blocks that the GPU has room for; those it has not are not tried again."""
     from triton.runtime.errors import OutOfResources
 
-    x, turned = before[0], before[3]
+    x, turned = given[0], given[3]
     d, k = turned.shape
-    n = len(x) if rows is None else len(rows)
-    tiles = (*before, after[0] if rows is None else rows, *after)
+    tiles = (*given, *(left if asked is None else asked), *made, *left)
     few = max(d, k) <= MOST_AT_ONCE
     for block in FEW_BLOCKS if few else BLOCKS:
-        key = (few, rows is not None, coarse, block)
+        key = (few, asked is not None, coarse, block)
         tried = (key, x.dtype, _power(d, 16, 64), _power(k, 16, block[1]))
         if tried in _too_large:
             continue
         if key not in _near:
             _near[key] = _make_near(*key)
-        n_programs = -(-n // block[0])
-        if few:
-            n_programs = min(n_programs, PROGRAMS * _n_processors(x.get_device()))
+        n_programs = _n_programs(x, block[0], PROGRAMS if few else MANY_PROGRAMS)
         try:
-            _near[key].get((d, k), (*before, *after))(tiles, (n,), n_programs)
+            _near[key].get((d, k), tiles)(tiles, (len(x),), n_programs)
         except OutOfResources:
             _too_large.add(tried)
         else:
             return
     raise RuntimeError(f"no block of {FEW_BLOCKS if few else BLOCKS} fits this GPU")
+
+
+def _n_programs(x: Any, n_rows: int, each: int) -> int:
+    """Programs that take block after block of rows: so many for each processor of the GPU."""
+    return min(-(-len(x) // n_rows), each * _n_processors(x.get_device()))
 
 
 @cache
@@ -493,19 +583,27 @@ def _n_processors(gpu: int) -> int:
 
 
 def nearest_moved(
-    torch: Any, x: Any, shift: Any, centers: Any, known: tuple[Any, Any, Any], out: Any, bounds: Any
+    torch: Any,
+    x: Any,
+    shift: Any,
+    centers: Any,
+    before: Any,
+    kept: Any,
+    moves: Any,
+    out: Any,
+    bounds: Any,
 ) -> None:
     """As `nearest`, for the rows that bounds (before, kept, moves) do not keep where they are."""
     n = x.shape[0]
-    active = torch.empty(n, dtype=torch.int8, device=x.device)
-    tiles = (*known, out, bounds, active)
+    lists = Lists(torch, n, x.device)
+    active = lists.new()
+    tiles = (before, kept, moves, out, bounds, *active)
     _stay.get((n,), tiles)(tiles)
-    rows = active.nonzero()[:, 0]
-    nearest(torch, x, shift, centers, None if len(rows) > MOSTLY * n else rows, out, bounds)
+    nearest(torch, x, shift, centers, out, bounds, lists, active)
 
 
 def label_inertia(
-    torch: Any, x: Any, shift: Any, centers: Any, scale: Any, labels: Any, weights: Any
+    torch: Any, x: Any, shift: Any, centers: Any, scale: Any, labels: Any, weights: Any = None
 ) -> Any:
     """Weighted squared distances by label, in two whole numbers; see `ops/nearest.py`."""
     (n, d), k = x.shape, centers.shape[0]
@@ -517,24 +615,23 @@ def label_inertia(
 
 
 def label_sums(
-    torch: Any, x: Any, shift: Any, scale: Any, now: Any, before: Any, weights: Any, k: int
+    torch: Any, k: int, x: Any, shift: Any, scale: Any, now: Any, before: Any, weights: Any = None
 ) -> Any:
     """What changes in the sums of labels; see `ops/nearest.py`."""
     d = x.shape[1]
     shape = (copies((k + 1) * (d + 2)), k + 1, d + 2)
     partial = torch.zeros(shape, dtype=torch.int64, device=x.device)
-    rows = (now != before).nonzero()[:, 0]
-    n = len(rows)
-    if n:
-        given = (x, shift, scale, now, before, x if weights is None else weights)
-        launch = _sums[weights is not None].get((d, k), (*given, partial))
-        launch((*given, rows, partial), (n,), -(-n // SUM_ROWS))
-    sums = partial.sum(0)
-    sums[k, 0] = n
-    return sums
+    moved = Lists(torch, len(x), x.device).new()
+    compared = (now, before, *moved)
+    _changed.get((len(x),), compared)(compared)
+    tiles = (x, shift, scale, now, before, x if weights is None else weights, *moved, partial)
+    launch = _sums[weights is not None].get((d, k), tiles)
+    launch(tiles, (), _n_programs(x, SUM_ROWS, MANY_PROGRAMS))
+    return partial.sum(0)
 
 
-def closer(x: Any, shift: Any, points: Any, closest: Any, out: Any) -> None:
-    """Squared distances to points, no more than those to the closest so far, into `out`."""
-    tiles = (x, shift, points, x if closest is None else closest, out)
-    _closer[closest is not None].get((*x.shape, points.shape[0]), tiles)(tiles)
+def closer(x: Any, shift: Any, points: Any, *known: Any) -> None:
+    """Squared distances to points, no more than the `closest` so far if given, into `out`."""
+    *closest, out = known
+    tiles = (x, shift, points, closest[0] if closest else x, out)
+    _closer[bool(closest)].get((*x.shape, points.shape[0]), tiles)(tiles)
