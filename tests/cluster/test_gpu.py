@@ -91,3 +91,14 @@ def test_points_larger_than_the_gpus_memory_have_the_same_labels(memory: str) ->
     np.testing.assert_array_equal(parted.labels_, whole.labels_)
     np.testing.assert_allclose(parted.cluster_centers_, whole.cluster_centers_, rtol=1e-5)
     assert parted.n_iter_ == whole.n_iter_
+
+
+@pytest.mark.parametrize("memory", ["16MiB", "28MiB"])
+def test_labels_and_bounds_that_leave_the_gpu_come_back(memory: str) -> None:
+    """Few coordinates: labels and bounds are as large as points, and kernels run far ahead."""
+    x = np.random.default_rng(0).normal(size=(700_000, 4)).astype(np.float32)
+    whole = on("cuda:0", lambda: KMeans(64, init=x[:64], max_iter=15, tol=0).fit(x))
+    with it.init("cuda:0", memory=memory):
+        parted = KMeans(64, init=x[:64], max_iter=15, tol=0).fit(x)
+        assert it.stats()["bytes_evicted"] > 2 * x.nbytes
+    np.testing.assert_array_equal(parted.labels_, whole.labels_)

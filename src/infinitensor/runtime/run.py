@@ -664,6 +664,13 @@ class Run:
         self.directory.enter(out.tile, slot, values)
         return values
 
+    def takes_memory(self, task: int) -> bool:
+        """Whether a task begins with memory that no task of this run has used."""
+        return any(
+            out.slot >= 0 and self.directory.buffers[out.slot] is None
+            for out in self.steps[task].outs
+        )
+
     def _place(self, owner: int) -> tuple[Device, Ledger]:
         if owner == HOST:
             assert self.tiers is not None

@@ -116,6 +116,10 @@ class Dispatcher:
             if before in self.events and before not in waited and not self._in_turn(before, task):
                 waited.add(before)
                 device.wait(lane, self.events[before])
+        if lane != COMPUTE and run.takes_memory(task):
+            # kernels that were started may still use what they gave back: it is theirs by the order
+            # of their own stream only
+            device.wait(lane, device.mark(COMPUTE))
         self.started[task] = 1
         run._running += 1
         try:
