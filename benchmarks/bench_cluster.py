@@ -246,16 +246,16 @@ def _wrong(torch: Any, x: Any, centers: Any, labels: Any) -> int:
 
 DENSITY: list[dict[str, Any]] = [
     case("NearestNeighbors", "noise", (100_000, 16), "float64", n_neighbors=10, n_jobs=-1),
-    case("NearestNeighbors", "noise", (100_000, 64), "float64", n_neighbors=10, n_jobs=-1),
-    case("NearestNeighbors", "noise", (200_000, 3), "float64", n_neighbors=10, n_jobs=-1),
     case("DBSCAN", "noise", (100_000, 16), "float64", eps=3.2, n_jobs=-1),
-    case("DBSCAN", "noise", (100_000, 64), "float64", eps=9.6, n_jobs=-1),
-    case("DBSCAN", "noise", (200_000, 3), "float64", eps=0.2, n_jobs=-1),
     case("HDBSCAN", "noise", (40_000, 15), "float64", copy=False, n_jobs=-1),
     case("DBSCAN", "noise", (1_000_000, 16), "float64", eps=3.2),
     case("HDBSCAN", "noise", (400_000, 15), "float64", copy=False),
-    case("HDBSCAN", "noise", (400_000, 15), "float64", copy=False, min_samples=50),
+    case("NearestNeighbors", "noise", (100_000, 64), "float64", n_neighbors=10, n_jobs=-1),
+    case("DBSCAN", "noise", (100_000, 64), "float64", eps=9.6, n_jobs=-1),
+    case("NearestNeighbors", "noise", (200_000, 3), "float64", n_neighbors=10, n_jobs=-1),
+    case("DBSCAN", "noise", (200_000, 3), "float64", eps=0.2, n_jobs=-1),
     case("NearestNeighbors", "noise", (1_000_000, 16), "float64", n_neighbors=10),
+    case("HDBSCAN", "noise", (400_000, 15), "float64", copy=False, min_samples=50),
 ]
 """With `n_jobs` scikit-learn is timed too."""
 

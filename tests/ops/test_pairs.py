@@ -10,7 +10,7 @@ from tests.ir.sessions import strict
 
 import infinitensor as it
 from infinitensor.api.assign import call_op
-from infinitensor.ops import pairwords
+from infinitensor.ops import pairwords, prim
 from infinitensor.ops.pairs import exact, neighbour_order
 from infinitensor.ops.pairtiles import Search, compiled
 
@@ -135,6 +135,18 @@ def test_without_a_compiler_searches_are_the_same(d: int, monkeypatch: pytest.Mo
     for name, parts in in_c.items():
         for a, b in zip(parts, in_words[name], strict=True):
             np.testing.assert_array_equal(a, b, err_msg=name)
+
+
+@needs_c
+def test_edges_of_nodes_come_in_the_same_order_without_a_compiler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    graph = (9, rng.integers(0, 9, 50), rng.integers(0, 7, 50), rng.uniform(size=50))
+    in_c = prim._adjacent(*graph)
+    monkeypatch.setattr(it.config, "compile", "never")
+    for a, b in zip(in_c, prim._adjacent(*graph), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_points_that_do_not_fit_are_named() -> None:

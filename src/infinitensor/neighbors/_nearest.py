@@ -252,6 +252,8 @@ def _metric_of(given: Any) -> tuple[Any, dict[str, Any]] | None:
 def _without_itself(apart: Array, number: Array) -> tuple[Array, Array]:
     """Each row without its own point; without its first where more points are equal to it."""
     n, k = number.shape
+    if (number[:, 0] == np.arange(n)).all():
+        return np.ascontiguousarray(apart[:, 1:]), np.ascontiguousarray(number[:, 1:])
     other = number != np.arange(n)[:, None]
     other[other.all(1), 0] = False
     return apart[other].reshape(n, k - 1), number[other].reshape(n, k - 1)

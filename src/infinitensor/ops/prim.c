@@ -181,6 +181,23 @@ int64_t prim_row(const double *apart, int64_t n, int64_t now, const double *core
 
 /* --- over the edges of a sparse graph -------------------------------------------------------- */
 
+/* The edges of each node of a graph of m undirected edges, those it is the first end of before the others, each in the
+   order they are given in. `starts` is of n + 1 zeros. */
+int64_t adjacent(const int64_t *a, const int64_t *b, const double *weight, int64_t m, int64_t n, int64_t *starts,
+                 int64_t *ends, double *weights) {
+    for (int64_t e = 0; e < m; e++) starts[a[e]]++, starts[b[e]]++;
+    for (int64_t i = 0, at = 0; i <= n; i++) {
+        int64_t count = starts[i];
+        starts[i] = at;
+        at += count;
+    }
+    for (int64_t e = 0; e < m; e++) ends[starts[a[e]]] = b[e], weights[starts[a[e]]++] = weight[e];
+    for (int64_t e = 0; e < m; e++) ends[starts[b[e]]] = a[e], weights[starts[b[e]]++] = weight[e];
+    for (int64_t i = n; i > 0; i--) starts[i] = starts[i - 1];
+    starts[0] = 0;
+    return 0;
+}
+
 typedef struct {
     double weight;
     int64_t node;

@@ -80,20 +80,32 @@ def tree_of_rows(row: Callable[[int], Array], core: Array, previous: bool) -> Ed
 
 def tree_of_graph(n: int, a: Array, b: Array, weight: Array) -> Edges:
     """Prim's tree of a connected graph of undirected edges, from node 0: from, to, weight."""
-    row, column = np.concatenate((a, b)), np.concatenate((b, a))
-    order = np.argsort(row, kind="stable")
-    starts = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=n))))
-    ends, weights = column[order], np.concatenate((weight, weight))[order]
+    starts, ends, weights = _adjacent(n, a, b, weight)
     edges = np.empty(n - 1, np.int64), np.empty(n - 1, np.int64), np.empty(n - 1)
     grow = loop("prim", "sparse_prim")
     if grow is not None:
-        found = grow(starts, np.ascontiguousarray(ends), weights, n, *edges)
+        found = grow(starts, ends, weights, n, *edges)
         if found < 0:
             raise MemoryError(f"no memory for the tree of {n} nodes")
     else:
         found = _grown(starts, ends, weights, n, edges)
     assert found == n - 1, "the graph is not connected"
     return edges
+
+
+def _adjacent(n: int, a: Array, b: Array, weight: Array) -> tuple[Array, Array, Array]:
+    """The edges of each node: where they start, their other ends, their weights."""
+    sort = loop("prim", "adjacent")
+    if sort is None:
+        row, column = np.concatenate((a, b)), np.concatenate((b, a))
+        order = np.argsort(row, kind="stable")
+        starts = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=n))))
+        return starts, column[order], np.concatenate((weight, weight))[order]
+    a, b = np.ascontiguousarray(a, np.int64), np.ascontiguousarray(b, np.int64)
+    m = len(a)
+    made = np.zeros(n + 1, np.int64), np.empty(2 * m, np.int64), np.empty(2 * m)
+    sort(a, b, rows64(weight), m, n, *made)
+    return made
 
 
 def _grown(starts: Array, ends: Array, weights: Array, n: int, edges: Edges) -> int:
