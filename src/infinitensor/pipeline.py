@@ -29,8 +29,9 @@ SMALLEST_TILE = 4096
 """Tiles are not made smaller than this to fit a budget."""
 FINER = 3
 """How often smaller tiles are tried where they may let copies and kernels overlap."""
-MANY_TASKS = 1000
-"""Tasks from which no smaller tiles are tried: planning would take longer than they may gain."""
+MANY_TASKS = 250
+"""Tasks from which no smaller tiles are tried: there would be ten times as many, and planning them
+would take longer than they may gain."""
 PARTS = (8, 32)
 """In how many parts the largest matrix is read that products bring from a lower tier."""
 SMALLEST_PART = 1 << 21
@@ -164,7 +165,7 @@ def _part_sizes(graph: Graph, mesh: Mesh) -> list[int]:
     """Elements of the parts to try in which products read matrices from lower tiers."""
     if mesh.kind != "cuda" or mesh.n_devices > 1:
         return [0]
-    products = [node for node in graph.nodes if node.op.added is not None]
+    products = [node for node in graph.nodes if node.op.kind == "contraction"]
     read = {operand.value for node in products for operand in node.operands}
     below = [
         graph.specs[leaf.value].n_elements
@@ -194,10 +195,10 @@ def _finer(
     A GPU's tiles are as large as they come: where they stream through a small memory, few of them
     fit at a time, and copies would wait for kernels.
     """
-    bound = _largest_tile(found.plan)
+    bound, n_tasks = _largest_tile(found.plan), found.program.graph.n_tasks
     for _ in range(FINER):
         bound //= 4
-        if bound < SMALLEST_TILE:
+        if bound < SMALLEST_TILE or n_tasks > MANY_TASKS:
             break
         try:
             finer = _prepare(graph, mesh, bound, budgets, True, found.part_elements)
@@ -206,8 +207,9 @@ def _finer(
         taken, is_near = _estimated(finer.program, mesh)
         if taken < 0.95 * least:
             found, least = finer, taken
-        if is_near or finer.program.graph.n_tasks > MANY_TASKS:
+        if is_near:
             break
+        n_tasks = finer.program.graph.n_tasks
     return found
 
 

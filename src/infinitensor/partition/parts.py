@@ -29,17 +29,21 @@ def parts_of(
     Parts follow the order in which the matrix is stored, so that each is one run of bytes. One that
     lies in parts already is read in those, wherever they are: some of them stayed.
     """
-    if not can_be_chained(space):
+    if not is_of_two_matrices(space):
         return None
     for read in by_size:
         layout = lies[read]
-        label = _leading_label(read)
+        label, start = _leading_label(read)
         if label is None or label in space.uncut or not all(read.shape):
             continue
+        if label in space.contracted and not can_be_chained(space):
+            continue
         if layout.n_tiles > 1:
-            walked = read.operand.access
-            if walked is None and all(len(borders) == 2 for borders in layout.cuts[1:]):
-                return label, layout.cuts[0]
+            if all(len(borders) == 2 for borders in layout.cuts[1:]):
+                n = space.sizes[label]
+                return label, tuple(
+                    sorted({0, n, *(b - start for b in layout.cuts[0] if 0 < b - start < n)})
+                )
         elif min(layout.owners) < 0 and prod(read.shape) > part_elements:
             n_parts = -(-prod(read.shape) // part_elements)
             step = -(-space.sizes[label] // n_parts)
@@ -49,27 +53,30 @@ def parts_of(
     return None
 
 
-def can_be_chained(space: Space) -> bool:
-    """Whether it is a product of two matrices whose pieces can be added where the sum is."""
-    call = space.last.call
-    made = call.outs[0].dtype
+def is_of_two_matrices(space: Space) -> bool:
+    """Whether a contraction is a product of two matrices that are not the same."""
     return (
-        space.last.op.added is not None
-        and len(space.reads) == 2
+        len(space.reads) == 2
         and len({read.operand.value for read in space.reads}) == 2
         and all(len(read.shape) == 2 for read in space.reads)
         and len(space.contracted) == 1
-        and made.kind in "fc"
-        and call.parts == (made,)  # halves are added in another dtype than they are kept in
     )
 
 
-def _leading_label(read: Read) -> int | None:
-    """The label that walks the first axis of the base, element by element."""
+def can_be_chained(space: Space) -> bool:
+    """Whether the pieces of a product of two matrices can be added where the sum is."""
+    call = space.last.call
+    made = call.outs[0].dtype
+    # halves are added in another dtype than they are kept in
+    return space.last.op.added is not None and made.kind in "fc" and call.parts == (made,)
+
+
+def _leading_label(read: Read) -> tuple[int | None, int]:
+    """The label that walks the first axis of the base, element by element, and from where."""
     access = read.operand.access
     if access is None:
-        return read.labels[0]
+        return read.labels[0], 0
     for label, walked in zip(read.labels, access.axes, strict=True):
         if walked is not None and walked[0] == 0 and walked[2] == 1:
-            return label
-    return None
+            return label, walked[1]
+    return None, 0
