@@ -50,7 +50,8 @@ def stats(reset: _Any = False) -> dict[str, _Any]:
     """What this session has counted: tasks, bytes, plan hits, fall-backs, peaks.
 
     >>> import infinitensor as it
-    >>> it.stats()["sklearn_fallbacks"]
+    >>> with it.init("cpu"):
+    ...     it.stats()["sklearn_fallbacks"]
     0
     """
     return current_session().stats(reset)
