@@ -38,9 +38,9 @@
 #define UNIT 5.9604644775390625e-8 /* 2^-24 */
 
 #define TRUSTED 1e30f              /* products of larger errors may have overflowed */
-#define TRIES 64
-#define LEAST_OF_USE 10 /* one in so many: a measured way costs about that part of comparing a row with 100 centres */
-#define SKIPPED 1024
+#define AT_ONCE 16
+#define BLOCK 256 /* rows whose bounds are looked at together */
+#define SKIPPED 4
 
 typedef float V __attribute__((vector_size(4 * LANES)));
 typedef int32_t VI __attribute__((vector_size(4 * LANES)));
@@ -54,14 +54,48 @@ typedef int32_t QI __attribute__((vector_size(16)));
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (QI){__VA_ARGS__})
 #endif
 
+#if LANES == 16 && defined(__AVX512F__)
+#define WORD(name, ...) (V) _mm512_##name##_ps(__VA_ARGS__)
+typedef __m512 Native;
+#elif LANES == 8 && defined(__AVX__)
+#define WORD(name, ...) (V) _mm256_##name##_ps(__VA_ARGS__)
+typedef __m256 Native;
+#elif LANES == 4 && defined(__aarch64__)
+#define WORD(name, ...) (V) v##name##q_f32(__VA_ARGS__)
+typedef float32x4_t Native;
+#endif
+
+#if defined(WORD)
+INLINE V least(V a, V b) { return WORD(min, (Native)a, (Native)b); }
+INLINE V most(V a, V b) { return WORD(max, (Native)a, (Native)b); }
+INLINE V root(V a) { return WORD(sqrt, (Native)a); }
+#else
+INLINE V least(V a, V b) {
+    VI less = a < b;
+    return (V)((less & (VI)a) | (~less & (VI)b));
+}
+INLINE V most(V a, V b) {
+    VI more = a > b;
+    return (V)((more & (VI)a) | (~more & (VI)b));
+}
+INLINE V root(V a) {
+    for (int i = 0; i < LANES; i++) a[i] = sqrtf(a[i]);
+    return a;
+}
+#endif
+
 INLINE float above(double v) { return (float)(v * (1 + 1e-12)) * UP + 1e-37f; }
 INLINE float below(double v) { return v > 0 ? (float)v * DOWN - 1e-37f : -1e-37f; }
 
 /* The nearest whole number, of two as near the one farther from zero. */
 INLINE int64_t whole(double v) {
+#if defined(__aarch64__)
+    return (int64_t)__builtin_llround(v); /* an instruction there, a call elsewhere */
+#else
     int64_t q = (int64_t)v;
     double rest = v - (double)q;
     return q + (rest >= 0.5) - (rest <= -0.5);
+#endif
 }
 
 #define PAIRS (LANES / 2)
@@ -216,32 +250,6 @@ static void turn(const Centers *c, const T *x, const int64_t *which, int n) {
 #pragma GCC push_options
 #pragma GCC optimize("fp-contract=fast")
 
-INLINE V least(V a, V b) {
-#if LANES == 16 && defined(__AVX512F__)
-    return (V)_mm512_min_ps((__m512)a, (__m512)b);
-#elif LANES == 8 && defined(__AVX__)
-    return (V)_mm256_min_ps((__m256)a, (__m256)b);
-#elif LANES == 4 && defined(__aarch64__)
-    return (V)vminq_f32((float32x4_t)a, (float32x4_t)b);
-#else
-    VI less = a < b;
-    return (V)((less & (VI)a) | (~less & (VI)b));
-#endif
-}
-
-INLINE V most(V a, V b) {
-#if LANES == 16 && defined(__AVX512F__)
-    return (V)_mm512_max_ps((__m512)a, (__m512)b);
-#elif LANES == 8 && defined(__AVX__)
-    return (V)_mm256_max_ps((__m256)a, (__m256)b);
-#elif LANES == 4 && defined(__aarch64__)
-    return (V)vmaxq_f32((float32x4_t)a, (float32x4_t)b);
-#else
-    VI more = a > b;
-    return (V)((more & (VI)a) | (~more & (VI)b));
-#endif
-}
-
 /* The two least products of each row, and whose the first is. */
 typedef struct {
     V first[WIDE], second[WIDE];
@@ -308,7 +316,7 @@ static void products_least(const Centers *c, Least *found) {
 }
 
 /* The squared lengths of ROWS rows. */
-static void lengths(const Centers *c, float *norms) {
+INLINE void lengths(const Centers *c, V *norms) {
     const V *x = (const V *)c->row;
     V sum[2 * WIDE];
     for (int w = 0; w < 2 * WIDE; w++) sum[w] = (V){0};
@@ -317,19 +325,18 @@ static void lengths(const Centers *c, float *norms) {
         for (int w = 0; w < 2 * WIDE; w++) sum[w] += x[w] * x[w];
     for (int w = 0; w < WIDE; w++) {
         if (j < c->d) sum[w] += x[w] * x[w];
-        V v = sum[w] + sum[WIDE + w];
-        memcpy(norms + w * LANES, &v, sizeof v);
+        norms[w] = sum[w] + sum[WIDE + w];
     }
 }
 #pragma GCC pop_options
 
 /* Rows `which`, ready for products: their squared lengths, and what a product of each is wrong by at most. */
-INLINE void multiply(const Centers *c, const T *x, const int64_t *which, int n, float *norms, float *errors) {
+INLINE void multiply(const Centers *c, const T *x, const int64_t *which, int n, V *norms, V *errors) {
     turn(c, x, which, n);
     lengths(c, norms);
-    for (int r = 0; r < ROWS; r++) {
-        float length = sqrtf(norms[r]);
-        errors[r] = (c->fixed + length * (c->linear + length * c->square)) * UP;
+    for (int w = 0; w < WIDE; w++) {
+        V length = root(norms[w]);
+        errors[w] = (c->fixed + length * (c->linear + length * c->square)) * UP;
     }
 }
 
@@ -357,32 +364,28 @@ static int32_t decide(const Centers *c, const T *x, const float *g, float first,
 
 /* Rows `which` (at most ROWS) against all centres. */
 static void scan(const Centers *c, const T *x, const int64_t *which, int n, int32_t *labels, float *bounds) {
-    float norms[ROWS], errors[ROWS], first[ROWS], second[ROWS], upper[ROWS], lower[ROWS];
-    int32_t at[ROWS], sure[ROWS], n_sure = 0;
+    V norms[WIDE], errors[WIDE], upper[WIDE], lower[WIDE];
+    VI sure[WIDE];
     Least found;
     multiply(c, x, which, n, norms, errors);
     products_least(c, &found);
-    memcpy(first, found.first, sizeof first);
-    memcpy(second, found.second, sizeof second);
-    memcpy(at, found.at, sizeof at);
-    for (int r = 0; r < ROWS; r++) {
-        float slack = errors[r] + norms[r] * c->own;
-        float near = first[r] + norms[r] + slack, far = second[r] + norms[r] - slack;
-        near = near > 0 ? near : 0;
-        far = far > 0 ? far : 0;
-        upper[r] = sqrtf(near) * UP + 1e-37f;
-        lower[r] = sqrtf(far) * DOWN - 1e-37f;
-        sure[r] = (errors[r] < TRUSTED) & (second[r] - first[r] > 2.00001f * errors[r]);
-        n_sure += sure[r];
+    for (int w = 0; w < WIDE; w++) {
+        V slack = errors[w] + norms[w] * c->own, none = {0};
+        upper[w] = root(most(found.first[w] + norms[w] + slack, none)) * UP + 1e-37f;
+        lower[w] = root(most(found.second[w] + norms[w] - slack, none)) * DOWN - 1e-37f;
+        sure[w] = (errors[w] < TRUSTED) & (found.second[w] - found.first[w] > 2.00001f * errors[w]);
     }
-    if (n_sure < ROWS)
-        for (int r = 0; r < n; r++)
-            if (!sure[r])
-                at[r] = decide(c, x + which[r] * c->d, c->found + r, first[r], norms[r], errors[r], upper + r, lower + r);
     for (int r = 0; r < n; r++) {
+        int w = r / LANES, l = r % LANES;
         int64_t i = which[r];
-        labels[i] = at[r];
-        if (bounds) bounds[2 * i] = upper[r], bounds[2 * i + 1] = lower[r];
+        int32_t at = found.at[w][l];
+        float near = upper[w][l], far = lower[w][l];
+        if (!sure[w][l]) {
+            const float *g = c->found + r;
+            at = decide(c, x + i * c->d, g, found.first[w][l], norms[w][l], errors[w][l], &near, &far);
+        }
+        labels[i] = at;
+        if (bounds) bounds[2 * i] = near, bounds[2 * i + 1] = far;
     }
 }
 
@@ -398,6 +401,11 @@ INLINE float at_most(const Centers *c, const T *x, int64_t a) {
             Own v = (*(const Own *)(x + at) - *(const Own *)(shift + at)) - *(const Own *)(center + at);
             sum[i] += v * v;
         }
+    if (j + step <= c->d) {
+        Own v = (*(const Own *)(x + j) - *(const Own *)(shift + j)) - *(const Own *)(center + j);
+        sum[0] += v * v;
+        j += step;
+    }
     sum[0] += sum[1];
     T total = 0;
     for (int64_t i = 0; i < step; i++) total += sum[0][i];
@@ -408,49 +416,87 @@ INLINE float at_most(const Centers *c, const T *x, int64_t a) {
     return sqrtf(above((double)total)) * (1 + c->own) * UP;
 }
 
+/* Of rows begin .. end the labels and bounds that moves leave; `open` gets those that may be nearer to another centre.
+   No step depends on an outcome, so that none is guessed wrong. Returns how many are open. */
+INLINE int left_open(int64_t begin, int64_t end, const int32_t *before, const float *kept, const float *moves,
+                     int32_t *labels, float *bounds, int64_t *open) {
+    int n_open = 0;
+    for (int64_t i = begin; i < end; i++) {
+        int32_t a = before[i];
+        const float *move = moves + 3 * (a < 0 ? 0 : a);
+        float upper = (kept[2 * i] + move[0]) * UP, lower = kept[2 * i + 1] - move[1];
+        lower = lower > 0 ? lower * DOWN : -1e-37f;
+        float room = lower > move[2] ? lower : move[2];
+        labels[i] = a;
+        bounds[2 * i] = upper;
+        bounds[2 * i + 1] = lower;
+        open[n_open] = i;
+        n_open += (a < 0) | !(upper < room);
+    }
+    return n_open;
+}
+
+/* The way to the own centre is measured of rows that are open: how many are so still. */
+INLINE int still_open(const Centers *c, const T *x, const float *moves, const int32_t *labels, float *bounds,
+                      int64_t *open, int n_open) {
+    int n = 0;
+    for (int t = 0; t < n_open; t++) {
+        int64_t i = open[t];
+        int32_t a = labels[i];
+        open[n] = i;
+        if (a < 0) {
+            n++;
+            continue;
+        }
+        float upper = at_most(c, x + i * c->d, a), lower = bounds[2 * i + 1], half = moves[3 * a + 2];
+        bounds[2 * i] = upper;
+        n += !(upper < (lower > half ? lower : half));
+    }
+    return n;
+}
+
 /* Labels of rows, and how near each row's centre is at most and every other one at least.
 
    With `before` and `kept`, of centres that have moved since: moves[3a] is how far centre a has moved, moves[3a + 1]
    how far any other has, moves[3a + 2] half the way from it to the next. A row that stays nearer to its centre than
-   that keeps it. Where bounds do not say so, the way to the own centre is measured anew; but not where that has been of
-   no use for the rows before. Returns how many rows were compared with every centre. */
+   that keeps it. Where bounds do not say so, the way to the own centre is measured anew; but not where that was of no use
+   for the rows before. Returns how many rows were compared with every centre. */
 int64_t nearest(const T *x, int64_t n, int64_t d, const T *shift, const T *centers, int64_t k, const int32_t *before,
                 const float *kept, const float *moves, int32_t *labels, float *bounds) {
     Centers c;
     if (pack(&c, centers, k, d, shift)) return -1;
-    int64_t which[ROWS], n_compared = 0;
-    int m = 0, tried = 0, of_use = 0, to_skip = 0;
-    for (int64_t i = 0; i < n; i++) {
-        int32_t a = before ? before[i] : -1;
-        if (a >= 0) {
-            float upper = (kept[2 * i] + moves[3 * a]) * UP, lower = (kept[2 * i + 1] - moves[3 * a + 1]);
-            lower = lower > 0 ? lower * DOWN : -1e-37f;
-            float room = lower > moves[3 * a + 2] ? lower : moves[3 * a + 2];
-            if (!(upper < room) && to_skip-- <= 0) {
-                upper = at_most(&c, x + i * d, a);
-                of_use += upper < room;
-                if (++tried == TRIES) {
-                    to_skip = of_use * LEAST_OF_USE < TRIES ? SKIPPED : 0;
-                    tried = of_use = 0;
-                }
+    int64_t open[BLOCK + ROWS], n_compared = 0;
+    int held = 0, to_skip = 0; /* rows that wait for more, blocks that are not measured */
+    for (int64_t begin = 0; begin < n; begin += BLOCK) {
+        int64_t end = begin + BLOCK < n ? begin + BLOCK : n;
+        int n_open = (int)(end - begin);
+        if (before) {
+            n_open = left_open(begin, end, before, kept, moves, labels, bounds, open + held);
+            if (to_skip) to_skip--;
+            else if (n_open) {
+                int n_before = n_open;
+                n_open = still_open(&c, x, moves, labels, bounds, open + held, n_open);
+                /* about what it takes, as a part of comparing with k centres */
+                if ((n_before - n_open) * (k + 8) < 4 * n_before) to_skip = SKIPPED;
             }
-            if (upper < room) {
-                labels[i] = a;
-                bounds[2 * i] = upper;
-                bounds[2 * i + 1] = lower;
-                continue;
-            }
-        }
-        which[m++] = i;
-        if (m == ROWS) {
-            scan(&c, x, which, m, labels, bounds);
-            n_compared += m;
-            m = 0;
-        }
+        } else
+            for (int t = 0; t < n_open; t++) open[held + t] = begin + t;
+        n_open += held;
+        n_compared += n_open - held;
+        int t = 0;
+        for (; t + ROWS <= n_open; t += ROWS) scan(&c, x, open + t, ROWS, labels, bounds);
+        held = n_open - t;
+        memmove(open, open + t, sizeof(int64_t) * held);
     }
-    if (m) scan(&c, x, which, m, labels, bounds);
+    if (held) scan(&c, x, open, held, labels, bounds);
     unpack(&c);
-    return n_compared + m;
+    return n_compared;
+}
+
+INLINE int same(const int32_t *a, const int32_t *b) {
+    int32_t other = 0;
+    for (int i = 0; i < AT_ONCE; i++) other |= a[i] ^ b[i];
+    return !other;
 }
 
 /* For rows whose label is another one than before: what they weigh, in whole numbers of 1 / scale, is taken from the
@@ -462,6 +508,8 @@ int64_t label_sums(const T *x, int64_t n, int64_t d, const T *shift, const doubl
     int64_t *q = malloc(sizeof(int64_t) * width);
     if (!q) return -1;
     for (int64_t i = 0; i < n; i++) {
+        while (before && i + AT_ONCE <= n && same(now + i, before + i)) i += AT_ONCE;
+        if (i == n) break;
         int32_t a = before ? before[i] : -1, b = now[i];
         if (a == b) continue;
         n_changed++;
@@ -562,7 +610,8 @@ int64_t closer(const T *x, int64_t n, int64_t d, const T *shift, const T *points
     }
     for (int64_t j = 0; j < m; j++) memcpy(out + j * n, closest, sizeof(T) * n);
     int64_t which[ROWS];
-    float norms[ROWS], errors[ROWS], room[ROWS];
+    V norms[WIDE], errors[WIDE];
+    float room[ROWS];
     int32_t open[ROWS];
     int held = 0;
     for (int64_t i = 0; i <= n; i++) {
@@ -571,9 +620,9 @@ int64_t closer(const T *x, int64_t n, int64_t d, const T *shift, const T *points
         multiply(&c, x, which, held, norms, errors);
         products_alone(&c);
         for (int r = 0; r < ROWS; r++) {
-            double most = (double)closest[which[r < held ? r : 0]] * (1 + 1e-6);
-            most = most - (double)norms[r] * (1 - c.own) + (double)errors[r];
-            room[r] = errors[r] < TRUSTED ? (float)(most + fabs(most) * 1e-6) : INFINITY; /* beyond, products overflow */
+            double far = (double)closest[which[r < held ? r : 0]] * (1 + 1e-6), error = errors[r / LANES][r % LANES];
+            far = far - (double)norms[r / LANES][r % LANES] * (1 - c.own) + error;
+            room[r] = error < TRUSTED ? (float)(far + fabs(far) * 1e-6) : INFINITY;
             open[r] = 0;
         }
         for (int64_t j = 0; j < m; j++)
