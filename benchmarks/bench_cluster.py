@@ -4,6 +4,8 @@ Each has a process of its own with all cores. On a GPU ours runs there, scikit-l
 `--lloyd` times Lloyd's iterations on a GPU, and compares the labels with float64's on all rows.
 `--density` times DBSCAN, HDBSCAN and neighbours on a GPU, scikit-learn on all cores in a process of
 its own, and compares what they find.
+`--grid` times k-means over a grid of points, features and centres; `--grid --busy` in processor
+time, with one thread for scikit-learn (those that wait for others would count), on a busy machine.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 QUESTION = "Does each estimator find scikit-learn's result in less time?"
 
@@ -117,7 +119,7 @@ def scored(
 
 def setup(
     peer: str, case: dict[str, Any], device: str
-) -> tuple[Callable[[], None], Callable[[], float]]:
+) -> tuple[Callable[[], float | None], Callable[[], float]]:
     """One call is one fit; what is compared is the inertia, the labels, or the neighbours."""
     x = points(case["data"], tuple(case["shape"]), case["dtype"])
     package = "sklearn" if peer == "scikit-learn" else "infinitensor"
@@ -134,11 +136,13 @@ def setup(
     if name.endswith("KMeans"):
         parameters = {"random_state": 0, **parameters}
 
-    def run() -> None:
+    def run() -> float | None:
+        begun = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             made = getattr(module, name)(**parameters).fit(x)
             last[:] = [made.kneighbors() if name == "NearestNeighbors" else made]
+        return time.process_time() - begun if case.get("clock") == "processor" else None
 
     def found() -> float:
         if name == "NearestNeighbors":
@@ -148,6 +152,55 @@ def setup(
         return float((last[0].labels_ * np.arange(len(x))).sum())
 
     return run, found
+
+
+# --- a grid of sizes ------------------------------------------------------------------------------
+
+GRID = [
+    (n, d, k)
+    for n in (2_000, 20_000, 100_000)
+    for d in (2, 16, 64)
+    for k in (3, 30, 100)
+    if n * d * k <= 200_000_000
+]
+
+
+def grid(only: Sequence[str] = (), *, busy: bool = False, n_turns: int = 5) -> None:
+    """scikit-learn's time over ours for KMeans, median of turns."""
+    from benchmarks.harness import Worker
+
+    n_iter = 20
+    one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    threads = {"infinitensor": {}, "scikit-learn": one_thread} if busy else PEERS
+    clock = "processor" if busy else "wall"
+    print(f"{time.strftime('%Y-%m-%d')}, load {os.getloadavg()[0]:.1f}, {clock}, {n_iter=}")
+    print("| data | n | d | k | float32 | float64 |\n|---|---|---|---|---|---|")
+    for data in ("groups", "even"):
+        for n, d, k in GRID:
+            if only and f"{n}x{d}x{k}" not in only:
+                continue
+            cells = []
+            for dtype in ("float32", "float64"):
+                one = case("KMeans", data, (n, d), dtype, n_clusters=k, max_iter=n_iter)
+                one["clock"] = clock
+                both = [Worker("bench_cluster", peer, threads[peer], "cpu") for peer in threads]
+                with both[0], both[1]:
+                    ratios = _turns(both, one, n_turns)
+                cells.append(f"{sorted(ratios)[n_turns // 2]:.2f}")
+            print(f"| {data} | {n:,} | {d} | {k} | {' | '.join(cells)} |", flush=True)
+
+
+def _turns(both: Sequence[Any], one: dict[str, Any], n_turns: int) -> list[float]:
+    for worker in both:
+        worker.ask(do="setup", case=one)
+        worker.ask(do="run", times=2)
+    ratios = []
+    for turn in range(n_turns):
+        took = {}
+        for worker in both if turn % 2 else both[::-1]:
+            took[worker.peer] = worker.ask(do="run", times=1)["seconds"]
+        ratios.append(took["scikit-learn"] / took["infinitensor"])
+    return ratios
 
 
 # --- Lloyd's iteration on a GPU -------------------------------------------------------------------
@@ -302,6 +355,8 @@ if __name__ == "__main__":
         lloyd_on_gpu()
     elif "--density" in sys.argv:
         density_on_gpu(sys.argv[sys.argv.index("--density") + 1 :])
+    elif "--grid" in sys.argv:
+        grid([size for size in sys.argv[1:] if size[0] != "-"], busy="--busy" in sys.argv)
     else:
         from benchmarks.harness import main
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import whole_box
+from infinitensor.ops import TABLE
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial
 
 if TYPE_CHECKING:
@@ -51,9 +53,13 @@ def small_kernel(op: Op, call: Call) -> Callable[..., list[Any]]:
             return outs
     else:
         kernel = lower(op, call, "cpu")
+        wholes: list[At] = []
 
         def run(ins: list[Any], outs: list[Any] | None = None) -> list[Any]:
             outs = outs or blank()
+            if op.need is None and wholes:  # the shapes of operands belong to the call
+                kernel(ins, outs, wholes[0])
+                return outs
             boxes: tuple[Any, ...] = tuple(whole_box(np.shape(x)) for x in ins)
             if op.need is not None:
                 specs = tuple(Spec(np.shape(x), np.asarray(x).dtype) for x in ins)
@@ -62,10 +68,32 @@ def small_kernel(op: Op, call: Call) -> Callable[..., list[Any]]:
                     None if box is None else x[tuple(slice(lo, hi) for lo, hi in box)] if box else x
                     for x, box in zip(ins, boxes, strict=True)
                 ]
-            kernel(ins, outs, At(tuple(map(whole_box, shapes)), boxes))
+            at = At(tuple(map(whole_box, shapes)), boxes)
+            if op.need is None:
+                wholes.append(at)
+            kernel(ins, outs, at)
             return outs
 
     if len(_small) > 4096:
         _small.clear()
     _small[id(call)] = (call, run)
     return run
+
+
+@lru_cache(4096)
+def _kernel(name: str, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    op = TABLE[name]
+    specs = [Spec(shape, dtype) for shape, dtype in operands]
+    return small_kernel(op, op.rule(*specs, **dict(params)))
+
+
+def at_once(name: str, *arrays: np.ndarray, **params: Any) -> Any:
+    """What an op of the table gives for few values on the host: an array, or several.
+
+    For those who know that values are few, and call it many times: nothing is looked at, recorded
+    or made a tensor of.
+    """
+    operands = tuple([(x.shape, x.dtype) for x in arrays])
+    with np.errstate(all="ignore"):
+        made = _kernel(name, operands, tuple(params.items()))(list(arrays))
+    return made[0] if len(made) == 1 else tuple(made)

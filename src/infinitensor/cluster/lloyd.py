@@ -77,13 +77,15 @@ def total(parts: Array, dtype: Any) -> Any:
 
 def _moved(rows: Any, state: Any, centers: Array) -> tuple[Array, Any]:
     """The means of the rows of each label, and the squared way of all centres there."""
-    sums, weights, present = state.totals()
-    if not present.all():
-        _relocate(rows, state.labels, centers, sums, weights, ~present)
-    new = np.where(weights[:, None] > 0, sums, 0.0)
-    np.multiply(new, 1.0 / np.where(weights > 0, weights, 1.0)[:, None], out=new)
-    new[~(weights > 0)] = new[np.argmax(weights)]
-    new = np.ascontiguousarray(new.astype(rows.dtype))
+    new = state.means
+    if new is None:
+        sums, weights, present = state.totals()
+        if not present.all():
+            _relocate(rows, state.labels, centers, sums, weights, ~present)
+        new = np.where(weights[:, None] > 0, sums, 0.0)
+        np.multiply(new, 1.0 / np.where(weights > 0, weights, 1.0)[:, None], out=new)
+        new[~(weights > 0)] = new[np.argmax(weights)]
+        new = np.ascontiguousarray(new.astype(rows.dtype))
     far = np.sqrt(((new - centers) ** 2).sum(1))
     return new, (far**2).sum()
 

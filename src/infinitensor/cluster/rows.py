@@ -14,6 +14,8 @@ import numpy as np
 import infinitensor as it
 from infinitensor.api.assign import call_op
 from infinitensor.api.files import stored_rows
+from infinitensor.api.small import at_once
+from infinitensor.ops.loops import loop
 from infinitensor.ops.nearest import PARTS
 
 if TYPE_CHECKING:
@@ -44,7 +46,13 @@ class DenseRows:
         self.weights = weights
         self.n, self.d = x.shape
         self.dtype = np.dtype(x.dtype)
-        self._weighing = () if weights is None else (it.asarray(weights, copy=False),)
+        self.few = (
+            host is not None and host.flags.c_contiguous and host.size <= it.config.small_elements
+        )
+        """Whether passes run at once, on whole arrays: rows are few, and on the host."""
+        self._weighing: tuple[Any, ...] = ()
+        if weights is not None:
+            self._weighing = (weights if self.few else it.asarray(weights, copy=False),)
         self._most: Array | None = None
         self._typical: Array | None = None
 
@@ -128,19 +136,26 @@ class DenseRows:
 
     # passes over the rows
 
+    def call(self, name: str, *others: Any, **params: Any) -> Any:
+        """An op on the rows: tensors that wait, or arrays if rows are few."""
+        if self.few:
+            assert self.host is not None
+            return at_once(name, self.host, self.shift, *map(np.asarray, others), **params)
+        return call_op(name, self.x, self.shift, *others, **params)
+
     def nearest(self, centers: Array) -> Array:
         """The nearest centre of each row."""
-        labels: it.Tensor = call_op("_nearest", self.x, self.shift, centers)
-        return labels.numpy()
+        return np.asarray(self.call("_nearest", centers))
 
-    def closer(self, points: Array, known: tuple[Any, ...] = ()) -> it.Tensor:
+    def closer(self, points: Array, known: tuple[Any, ...] = ()) -> Any:
         """For each point each row's squared distance to the nearest seed, with that point."""
-        made: it.Tensor = call_op("_closer", self.x, self.shift, points, *known)
-        return made
+        if not self.few:
+            known = tuple(it.asarray(one, copy=False) for one in known)
+        return self.call("_closer", points, *known)
 
     def start(self, k: int) -> Assigning:
         """Labels of k centres, to be found and found again as the centres move."""
-        return Assigning(self, k)
+        return FewAssigning(self, k) if self.few else Assigning(self, k)
 
     def inertia(self, centers: Array, labels: Any) -> Array:
         """For each label the weighted squared distances of its rows to its centre."""
@@ -149,31 +164,33 @@ class DenseRows:
         found = self._inertia(centers, labels, scale)
         if self.n / (scale * PARTS) > FINE * float(found.sum()):
             # a far row makes the unit coarse, though it may lie at its own centre
-            far = call_op("_label_distances", self.x, self.shift, centers, labels).max()
-            most = min(float(far.numpy()) * (1 + 1e-6), reach)
+            far = self.call("_label_distances", centers, labels).max()
+            most = min(float(far) * (1 + 1e-6), reach)
             found = self._inertia(centers, labels, unit_for(most * self.total_weight))
         return found
 
     def _inertia(self, centers: Array, labels: Any, scale: float) -> Array:
-        asked = (self.x, self.shift, centers, np.array([scale]), labels, *self._weighing)
-        sums = call_op("_label_inertia", *asked).numpy().astype(np.float64)
+        asked = (centers, np.array([scale]), labels, *self._weighing)
+        sums = np.asarray(self.call("_label_inertia", *asked)).astype(np.float64)
         return np.asarray((sums[:, 0] + sums[:, 1] / PARTS) / scale)
 
     def own_distances(self, centers: Array, labels: Any) -> Array:
         """The squared distance of each row to its own centre."""
-        far: it.Tensor = call_op("_label_distances", self.x, self.shift, centers, labels)
-        return far.numpy()
+        return np.asarray(self.call("_label_distances", centers, labels))
 
 
 class Assigning:
     """Labels that follow moving centres, and what the rows of each label add up to."""
 
+    means: Array | None = None
+    """Those of the labels, where they are made with them."""
+
     def __init__(self, rows: DenseRows, k: int) -> None:
         self.rows = rows
         self.k = k
-        n = rows.n
-        self.labels = it.full(n, NO_LABEL, dtype=np.int32)
-        self.bounds = it.zeros((n, 2), dtype=np.float32)
+        kind: Any = np if rows.few else it
+        self.labels = kind.full(rows.n, NO_LABEL, dtype=np.int32)
+        self.bounds = kind.zeros((rows.n, 2), dtype=np.float32)
         self.centers: Array | None = None
         self.sums = np.zeros((k + 1, rows.d + 2), np.int64)
         weight = rows.total_weight
@@ -190,25 +207,25 @@ class Assigning:
         moves = _moves(self.centers, centers, rows.n)
         self.centers = centers.copy()
         old = self.labels
-        asked = (rows.x, rows.shift, centers)
-        new, bounds = call_op("_nearest_moved", *asked, old, self.bounds, moves)
+        new, bounds = rows.call("_nearest_moved", centers, old, self.bounds, moves)
+        made = [new, bounds]
         if add_up:
-            given = (rows.x, rows.shift, self.scale, new, old, *rows._weighing)
-            change = call_op("_label_sums", *given, k=self.k)
-            if self.left is None:
-                it.compute(new, bounds, change)
-            else:
+            made.append(rows.call("_label_sums", self.scale, new, old, *rows._weighing, k=self.k))
+            if self.left is not None:
                 none = np.zeros(rows.d)
                 rest = (rows.remainders(self.scale[:-1]), none, self.finer, new, old)
-                finer = call_op("_label_sums", *rest, k=self.k)
-                it.compute(new, bounds, change, finer)
-                self.left += finer.numpy()
-            found = change.numpy()
-            self.sums += found
-        else:
-            it.compute(new, bounds)
+                made.append(call_op("_label_sums", *rest, k=self.k))
+        if not rows.few:
+            it.compute(*made)
+        n_changed = 0
+        if add_up:
+            change = np.asarray(made[2])
+            self.sums += change
+            n_changed = int(change[self.k, 0])
+            if self.left is not None:
+                self.left += np.asarray(made[3])
         self.labels, self.bounds = new, bounds
-        return int(found[self.k, 0]) if add_up else 0
+        return n_changed
 
     def totals(self) -> tuple[Array, Array, Array]:
         """Of each label: the sum of its rows, what they weigh, and whether one weighs something."""
@@ -217,6 +234,37 @@ class Assigning:
             sums[:, :-2] += self.left[: self.k, :-2] / self.finer[:-1]
         sums /= [*self.scale, 1.0]
         return sums[:, :-2], sums[:, -2], self.sums[: self.k, -1] != 0
+
+
+class FewAssigning(Assigning):
+    """The same for few rows: a step is one call of a loop, and its means come with it."""
+
+    def __init__(self, rows: DenseRows, k: int) -> None:
+        super().__init__(rows, k)
+        self._step = loop("nearest", "step", rows.dtype) if self.left is None else None
+        self._moves = np.zeros((k, 3), np.float32)
+
+    def follow(self, centers: Array, *, add_up: bool = True) -> int:
+        """As of many rows."""
+        rows, k = self.rows, self.k
+        known = self.means is not None and centers is self.means
+        self.means = None
+        if self._step is None or not add_up or centers.dtype != rows.dtype:
+            return super().follow(centers, add_up=add_up)
+        moves = self._moves if known else _moves(self.centers, centers, rows.n)
+        new, bounds = np.empty_like(self.labels), np.empty_like(self.bounds)
+        means, next_moves = np.empty((k, rows.d), rows.dtype), np.empty((k, 3), np.float32)
+        weights = rows._weighing[0] if rows._weighing else None
+        given = (rows.host, rows.n, rows.d, rows.shift, self.scale, weights, k)
+        found = (self.labels, self.bounds, new, bounds, self.sums, means, next_moves)
+        n_changed = self._step(*given, np.ascontiguousarray(centers), moves, *found)
+        if n_changed == -1:
+            raise MemoryError("no memory for the centres that a loop over points packs")
+        self.centers, self.labels, self.bounds = centers, new, bounds
+        if n_changed < 0:
+            return -2 - n_changed
+        self.means, self._moves = means, next_moves
+        return n_changed
 
 
 def unit_for(most: float) -> float:

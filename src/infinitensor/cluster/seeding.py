@@ -90,8 +90,8 @@ class _Left:
         self.closest = far[0]
         self.owner = (np if self.on_host else it).zeros(self.rows.n, dtype=np.int32)
 
-    def _made(self, far: it.Tensor) -> Any:
-        return far.numpy() if self.on_host else far
+    def _made(self, far: Any) -> Any:
+        return np.asarray(far) if self.on_host else it.asarray(far, copy=False)
 
     def searched(self, draws: Array) -> Array:
         """The rows at which the sum of what is left reaches the draws."""
@@ -108,8 +108,7 @@ class _Left:
         # as wide as for all seeds: one shape, and so one plan, for every pass
         reach = np.full((len(candidates), len(self.centers)), np.inf)
         reach[:, :c] = ((wide[:, None, :] - seeds) ** 2).sum(-1) * (0.25 - 1e-6)
-        borrowed = [it.asarray(one, copy=False) for one in (self.closest, self.owner)]
-        far = self._made(self.rows.closer(candidates, (*borrowed, reach)))
+        far = self._made(self.rows.closer(candidates, (self.closest, self.owner, reach)))
         potentials = self._added(far, self.weights.reshape(-1, 1))
         best = int(np.argmin(potentials))
         self.potential = potentials[best]

@@ -72,7 +72,7 @@ class SparseRows:
         """For each point each row's squared distance to the nearest seed, with that point."""
         far = self.distances(points)
         if known:
-            np.minimum(far, known[0].numpy(), out=far)
+            np.minimum(far, np.asarray(known[0]), out=far)
         return it.asarray(far, copy=False)
 
     def start(self, k: int) -> SparseAssigning:
@@ -97,6 +97,8 @@ class SparseRows:
 
 class SparseAssigning:
     """Labels of sparse rows, and what the rows of each label add up to."""
+
+    means: Array | None = None
 
     def __init__(self, rows: SparseRows, k: int) -> None:
         self.rows = rows

@@ -70,10 +70,12 @@ def _function(file: str, name: str, dtype: np.dtype[Any]) -> Callable[..., int] 
             warnings.warn(f"{error}; {file} runs over NumPy's words", RuntimeWarning, stacklevel=4)
         return _missing
     function.restype = ctypes.c_int64
-    return lambda *args: int(function(*map(_argument, args)))
+    return lambda *args: int(function(*[_argument(value) for value in args]))
 
 
 def _argument(value: Any) -> Any:
+    if type(value) is int:
+        return ctypes.c_int64(value)
     if isinstance(value, np.ndarray):
         assert value.flags.c_contiguous
         return ctypes.c_void_p(value.__array_interface__["data"][0])

@@ -535,6 +535,56 @@ int64_t label_sums(const T *x, int64_t n, int64_t d, const T *shift, const doubl
     return 0;
 }
 
+/* What `nearest` asks for of centres that have moved from old to new: ways moved are rounded up, half the way to the
+   next one down. */
+static void moved(const T *old, const T *new, int64_t k, int64_t d, float *moves) {
+    double first = 0, second = 0;
+    for (int64_t a = 0; a < k; a++) {
+        double way = 0, next = INFINITY;
+        for (int64_t j = 0; j < d; j++) {
+            double v = (double)new[a * d + j] - (double)old[a * d + j];
+            way += v * v;
+        }
+        way = sqrt(way);
+        moves[3 * a] = above(way);
+        if (way > first) second = first, first = way;
+        else if (way > second) second = way;
+        for (int64_t b = 0; b < k; b++) {
+            double far = 0;
+            for (int64_t j = 0; j < d; j++) {
+                double v = (double)new[a * d + j] - (double)new[b * d + j];
+                far += v * v;
+            }
+            if (b != a && far < next) next = far;
+        }
+        moves[3 * a + 2] = k > 1 ? below(sqrt(next) / 2) : 0;
+    }
+    for (int64_t a = 0; a < k; a++) moves[3 * a + 1] = above(first) > moves[3 * a] ? above(first) : above(second);
+}
+
+/* One of Lloyd's iterations over few rows: labels and bounds that follow the centres, the sums by label (changed), the
+   means that these make, and how far those are from the centres. Returns how many labels have changed; below -1, less
+   two: some label has no row, and no mean was made. */
+int64_t step(const T *x, int64_t n, int64_t d, const T *shift, const double *scale, const T *weights, int64_t k,
+             const T *centers, const float *moves, const int32_t *before, const float *kept, int32_t *labels,
+             float *bounds, int64_t *sums, T *means, float *next_moves) {
+    int64_t width = d + 2, known = sums[k * width], largest = 0;
+    if (nearest(x, n, d, shift, centers, k, before, kept, moves, labels, bounds) < 0) return -1;
+    if (label_sums(x, n, d, shift, scale, labels, before, weights, k, sums) < 0) return -1;
+    int64_t n_changed = sums[k * width] - known;
+    for (int64_t a = 0; a < k; a++)
+        if (!sums[a * width + d + 1]) return -2 - n_changed;
+    for (int64_t a = 0; a < k; a++)
+        if (sums[a * width + d] > sums[largest * width + d]) largest = a;
+    for (int64_t a = 0; a < k; a++) {
+        int64_t *own = sums + (sums[a * width + d] > 0 ? a : largest) * width;
+        double weight = (double)own[d] / scale[d], by = weight > 0 ? 1.0 / weight : 1.0;
+        for (int64_t j = 0; j < d; j++) means[a * d + j] = (T)(weight > 0 ? (double)own[j] / scale[j] * by : 0.0);
+    }
+    moved(centers, means, k, d, next_moves);
+    return n_changed;
+}
+
 /* Weighted squared distances to the centre of each row's label, added up by label in two whole numbers: of 1 / scale
    and of 2^-40 of that. */
 int64_t label_inertia(const T *x, int64_t n, int64_t d, const T *shift, const T *centers, int64_t k,
