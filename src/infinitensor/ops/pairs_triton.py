@@ -11,7 +11,8 @@ be lengths of a row and of a column from there, u = 2^-24, and t the squared rad
 part in TF32 leaves at most 2^-10 of a number, its own rounding 2^-20, and the product of two rests
 2^-20 more: the three products err by less than 4e-6 r R, and sums in float32, rounded towards zero,
 by less than (d + 16) 2^-22 r R. Half of a squared length, the difference, the threshold and the
-float64 side err by less than 4 u (r^2 + R^2 + t), as there.
+float64 side err by less than 4 u (r^2 + R^2 + t), as there. Numbers and products below 2^-126 may
+be lost: less than 1e-37 for each feature, since no scaled difference is above 1.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ def pairs(
                     error = length * length + longest * longest
                     if MODE == 3:
                         error = unit * length * longest + 2.5e-7 * error
-                        error = error * 1.01 + 1e-36
+                        error = error * 1.01 + (d + 16) * 1e-37
                         w = (half32[:, None] - v + error[:, None]) * 2.0
                         w = tl.maximum(w, core32[:, None])
                         w = tl.maximum(w, (ycore32.to(tl.float32) * 1.000001)[None, :])
@@ -162,7 +163,7 @@ def pairs(
                     else:
                         active = t >= 0
                         error = unit * length * longest + 2.5e-7 * (error + t32)
-                        error = error * 1.01 + 1e-36
+                        error = error * 1.01 + (d + 16) * 1e-37
                         base = (half - 0.5 * t * square).to(tl.float32)
                         maybe = v >= tl.where(active, base - error, float("inf"))[:, None]
                         if MODE == 2:
