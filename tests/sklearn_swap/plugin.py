@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from _pytest.assertion import rewrite
+from sklearn.base import BaseEstimator
 from tests.sklearn_swap.poison import poison
 
 if TYPE_CHECKING:
@@ -104,15 +105,19 @@ def install(substitute: str, names: set[str]) -> None:
 
 
 def measured(function: Any) -> Any:
-    """In a cut run, a function's first array is cut as the points of a fit are."""
+    """In a cut run, a function's first array is cut as the points of a fit are.
+
+    A fitted estimator is cut as it was when it was fitted.
+    """
     import infinitensor as it
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         if it.config.small_elements == 0:
             first = args[0] if args else next(iter(kwargs.values()), ())
-            shape = getattr(first, "shape", None) or (len(first),)
-            it.config.tile_elements = max(1, int(np.prod(shape)) // FEW_TILES)
+            if not isinstance(first, BaseEstimator):
+                shape = getattr(first, "shape", None) or (len(first),)
+                it.config.tile_elements = max(1, int(np.prod(shape)) // FEW_TILES)
         return function(*args, **kwargs)
 
     return run

@@ -26,9 +26,10 @@ from sklearn.utils.validation import _allclose_dense_sparse
 
 import infinitensor as it
 from infinitensor.cluster._stable import stable_labels
+from infinitensor.estimators.distances import check_sparse_metric
 from infinitensor.estimators.points import on_host, points
 from infinitensor.neighbors import NearestNeighbors
-from infinitensor.neighbors._blocks import Blocks, Given, Metric
+from infinitensor.neighbors._blocks import Given, Metric
 from infinitensor.neighbors._search import Euclidean
 from infinitensor.neighbors._tree import grouped_tree, prim_tree
 from infinitensor.ops.prim import tree_of_rows
@@ -155,6 +156,8 @@ class HDBSCAN(theirs.HDBSCAN):  # type: ignore[misc]
         sparse = self.metric != "precomputed" and scipy.sparse.issparse(values)
         if sparse and self.algorithm not in ("auto", "brute"):
             raise ValueError("Sparse data matrices only support algorithm `brute`.")
+        if sparse and isinstance(self.metric, str):
+            check_sparse_metric(self.metric)
 
     def _linkage(self, values: Array) -> Array:
         """The single linkage tree."""
@@ -180,9 +183,7 @@ class HDBSCAN(theirs.HDBSCAN):  # type: ignore[misc]
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # p is in both places
-            search = model.fit(values)._searched()
-        if self.algorithm == "brute" and getattr(search, "metric", None) == "braycurtis_tree":
-            search.metric = "braycurtis"  # of `pairwise_distances`, as scikit-learn's has it here
+            search = model.fit(values)._searched(by_pairs=brute)
         if isinstance(search, Euclidean) and self._by_groups(values):
             tree = grouped_tree(search.points, self._min_samples, self.alpha)
             return _process_mst(_as_edges(*tree))
@@ -241,8 +242,8 @@ class HDBSCAN(theirs.HDBSCAN):  # type: ignore[misc]
                 self.medoids_[label] = members[self._medoid(members, weight)]
 
     def _medoid(self, members: Array, weight: Array) -> int:
-        search = Metric(members, self.metric, self._metric_params)
-        total = np.concatenate([block @ weight for _, block in search.blocks(None)])
+        search = Metric(members, self.metric, self._metric_params, by_pairs=True)
+        total = np.concatenate([block.numpy() @ weight for _, block in search.blocks(None)])
         return int(np.argmin(total))
 
 
@@ -274,14 +275,14 @@ def _core_distances(search: Any, k: int) -> Array:
     return np.ascontiguousarray(apart[:, -1])
 
 
-def _row(search: Blocks | Euclidean, i: int) -> Array:
+def _row(search: Metric | Euclidean, i: int) -> Array:
     """Distances of one point to all."""
     if isinstance(search, Euclidean):  # squared ones
         rows = on_host(search.points.rows)
         place = search.points.order
         mine = rows[np.flatnonzero(place == i)[0]]
         return search.points.as_given(((rows - mine) ** 2).sum(1))
-    return search.block(None, slice(i, i + 1))[0]
+    return search.row(i)
 
 
 def _as_edges(source: Array, target: Array, weight: Array) -> Array:

@@ -1,7 +1,8 @@
 """Metrics by scikit-learn's names: what they compute, and blocks of distances on the host.
 
-Dense tensors go through the ops of `ops/distance.py` with `chosen(...).named`. Sparse points and
-metrics that are Python functions have blocks: rows at a time, made on the host.
+Dense points go through the ops of `ops/distance.py` with `chosen(...).named`, the second ones in
+chunks (`between`). Sparse points and metrics that are Python functions have blocks: rows at a time,
+made on the host.
 """
 
 from __future__ import annotations
@@ -13,15 +14,24 @@ import numpy as np
 import scipy.sparse
 from sklearn.metrics.pairwise import _pairwise_callable
 
-from infinitensor.ops.distance import ALIASES, BOOLEAN, METRICS, metric_dtype, tile
+import infinitensor as it
+from infinitensor.api.assign import call_op
+from infinitensor.api.session import current_session
+from infinitensor.ops.distance import ALIASES, LOOPS, METRICS, metric_dtype, tile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BLOCK_ELEMENTS = 1 << 20
 """Distances of a block."""
+CHUNK_ELEMENTS = 1 << 22
+"""Elements of the second points that one op takes; it has them in one piece."""
+CHUNK_BYTES, BLOCK_BYTES = 256, 64
+"""Memory a device should have for each element of a chunk, in each kernel; of a block."""
 SPARSE = ("euclidean", "cosine", "cityblock")
 """Metrics of sparse points."""
+SPARSE_NAMES = ("euclidean", "l2", "l1", "manhattan", "cityblock", "cosine", "precomputed")
+"""What scikit-learn calls them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +97,75 @@ def check_weights(weights: np.ndarray | None) -> None:
         raise ValueError("Input weights should be all non-negative")
 
 
-def converted(metric: Any, x: Any) -> np.dtype[Any] | None:
-    """The dtype in which scikit-learn takes points for a metric of sets; None: as they are."""
-    is_set = isinstance(metric, str) and metric in BOOLEAN
-    return np.dtype(bool) if is_set and x.dtype != bool else None
+def check_sparse_metric(metric: str) -> None:
+    """TypeError where scikit-learn has no distances of sparse points by a metric of this name."""
+    if metric not in SPARSE_NAMES:
+        raise TypeError("scipy distance metrics do not support sparse matrices.")
+
+
+# --- on tiles ---------------------------------------------------------------------------------
+
+
+def awake(metric: Metric) -> Metric:
+    """The metric, with torch imported if it multiplies matrices.
+
+    Workers give torch one thread each before they start; one that imports it while others run
+    would not.
+    """
+    if metric.name not in LOOPS:
+        import torch  # noqa: F401
+    return metric
+
+
+def spread(x: it.Tensor, metric: str) -> np.ndarray:
+    """Variances of points for seuclidean, the inverse of their covariance for mahalanobis."""
+    if metric == "seuclidean":
+        return np.asarray(it.var(x, axis=0, ddof=1).numpy())
+    return np.asarray(np.linalg.inv(np.atleast_2d(it.cov(x.T).numpy())).T)
+
+
+def _fitting(n_elements: int, n_bytes: int) -> int:
+    """So many numbers at a time, or fewer: with `n_bytes` for each they fit a device's memory."""
+    devices = current_session().engine.mesh.devices
+    return max(min(n_elements, min(one.memory_bytes for one in devices) // n_bytes), 1)
+
+
+def chunks_of(y: it.Tensor) -> Iterator[tuple[int, it.Tensor]]:
+    """Where each chunk of rows starts, and the chunk."""
+    n, d = y.shape
+    n_kernels = current_session().engine.mesh.n_concurrent
+    step = max(_fitting(CHUNK_ELEMENTS, CHUNK_BYTES * n_kernels) // max(d, 1), 1)
+    return ((at, y[at : at + step] if step < n else y) for at in range(0, max(n, 1), step))
+
+
+def owners(rows: slice, start: int) -> it.Tensor:
+    """Which row of a chunk each of some rows is itself; -1: none of them."""
+    if rows.start >= start:
+        return it.arange(rows.start - start, rows.stop - start)
+    return it.maximum(it.arange(rows.start, rows.stop) - start, -1)
+
+
+def between(x: it.Tensor, y: it.Tensor, metric: Metric, own: slice | None = None) -> it.Tensor:
+    """The distances of the rows of x to the rows of y; waiting.
+
+    `own`: x is these rows of y, and a row's distance to itself is 0.
+    """
+    made = [
+        call_op(
+            "_distances",
+            x,
+            some,
+            None if own is None else owners(own, start),
+            *metric.operands,
+            **metric.named,
+        )
+        for start, some in chunks_of(y)
+    ]
+    found: it.Tensor = made[0] if len(made) == 1 else it.concatenate(made, axis=1)
+    return found * found if metric.squared else found
+
+
+# --- on the host ------------------------------------------------------------------------------
 
 
 def block(x: Any, y: Any, metric: Any, params: dict[str, Any] | None = None) -> np.ndarray:
@@ -109,7 +184,7 @@ def block(x: Any, y: Any, metric: Any, params: dict[str, Any] | None = None) -> 
 
 def row_steps(n: int, width: int) -> Iterator[slice]:
     """Slices of n rows, with a block of `width` numbers a row each."""
-    step = max(BLOCK_ELEMENTS // max(width, 1), 1)
+    step = max(_fitting(BLOCK_ELEMENTS, BLOCK_BYTES) // max(width, 1), 1)
     return (slice(at, min(at + step, n)) for at in range(0, n, step))
 
 

@@ -15,18 +15,22 @@ from sklearn.utils.validation import check_non_negative
 
 import infinitensor as it
 from infinitensor.api.assign import call_op
-from infinitensor.estimators.distances import block, chosen, row_steps
+from infinitensor.estimators.distances import (
+    awake,
+    between,
+    block,
+    check_sparse_metric,
+    chosen,
+    chunks_of,
+    row_steps,
+    spread,
+)
 from infinitensor.estimators.functions import like
 from infinitensor.estimators.points import borrow, points, returned
-from infinitensor.ops.distance import BOOLEAN, LOOPS
+from infinitensor.ops.distance import BOOLEAN, metric_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from infinitensor.estimators.distances import Metric
-
-CHUNK_ELEMENTS = 1 << 22
-"""Elements of the second points that one op takes; it has them in one piece."""
 
 
 class Pair:
@@ -74,7 +78,7 @@ class Pair:
             if metric == name and params.get(one) is None:
                 if not self.is_same:
                     _refuse_without(one, metric)
-                params = {**params, one: _spread(self.tensors[0], metric)}
+                params = {**params, one: spread(self.tensors[0], metric)}
         return awake(chosen(metric, params))
 
 
@@ -82,54 +86,6 @@ def _refuse_without(name: str, metric: str) -> NoReturn:
     raise ValueError(
         f"The '{name}' parameter is required for the {metric} metric when Y is passed."
     )
-
-
-def awake(metric: Metric) -> Metric:
-    """The metric, with torch imported if it multiplies matrices.
-
-    Workers give torch one thread each before they start; one that imports it while others run
-    would not.
-    """
-    if metric.name not in LOOPS:
-        import torch  # noqa: F401
-    return metric
-
-
-def _spread(x: it.Tensor, metric: str) -> np.ndarray:
-    """Variances, or the inverse of the covariance."""
-    if metric == "seuclidean":
-        return np.asarray(it.var(x, axis=0, ddof=1).numpy())
-    return np.asarray(np.linalg.inv(np.atleast_2d(it.cov(x.T).numpy())).T)
-
-
-def chunks_of(y: it.Tensor) -> Iterator[tuple[int, it.Tensor]]:
-    """Where each chunk of rows starts, and the chunk."""
-    n, d = y.shape
-    step = max(CHUNK_ELEMENTS // max(d, 1), 1)
-    return ((at, y[at : at + step] if step < n else y) for at in range(0, max(n, 1), step))
-
-
-def owners(n: int, start: int) -> it.Tensor:
-    """Which row of a chunk each point is itself; -1: none of them."""
-    return it.arange(n) if start == 0 else it.maximum(it.arange(n) - start, -1)
-
-
-def distances(pair: Pair, metric: Metric) -> it.Tensor:
-    """The matrix of distances; waiting."""
-    x, y = pair.tensors
-    made = [
-        call_op(
-            "_distances",
-            x,
-            some,
-            owners(x.shape[0], start) if pair.is_same else None,
-            *metric.operands,
-            **metric.named,
-        )
-        for start, some in chunks_of(y)
-    ]
-    found: it.Tensor = made[0] if len(made) == 1 else it.concatenate(made, axis=1)
-    return found * found if metric.squared else found
 
 
 @like(theirs.pairwise_distances, "X", "Y")
@@ -169,29 +125,21 @@ def pairwise_distances(
         if any(_kind(one) != "b" for one in (X, Y) if one is not None):
             said = f"Data was converted to boolean for metric {metric}"
             warnings.warn(said, DataConversionWarning, stacklevel=3)
-    if metric not in _SPARSE and (scipy.sparse.issparse(X) or scipy.sparse.issparse(Y)):
-        raise TypeError("scipy distance metrics do not support sparse matrices.")
     if metric == "nan_euclidean":
         checks["accept_sparse"] = False
+    elif metric == "haversine":
+        X, Y = (one.toarray() if scipy.sparse.issparse(one) else one for one in (X, Y))
+    elif scipy.sparse.issparse(X) or scipy.sparse.issparse(Y):
+        check_sparse_metric(metric)
     pair = Pair(X, Y, **checks)
     if pair.is_sparse:
         made = block(pair.x, pair.y, chosen(metric, kwds))
         if pair.is_same and metric not in ("l1", "manhattan", "cityblock"):
             np.fill_diagonal(made, 0)
         return made
-    return returned(distances(pair, pair.fitted(metric, kwds)))
-
-
-_SPARSE = (
-    "euclidean",
-    "l2",
-    "l1",
-    "manhattan",
-    "cityblock",
-    "cosine",
-    "nan_euclidean",
-    "haversine",
-)
+    x, y = pair.tensors
+    own = slice(0, x.shape[0]) if pair.is_same else None
+    return returned(between(x, y, pair.fitted(metric, kwds), own))
 
 
 def _host(X: Any) -> Any:
@@ -248,13 +196,18 @@ def _nearest(
     pair.is_same = False
     if axis == 0:
         pair.x, pair.y = pair.y, pair.x
-    if callable(metric) or pair.is_sparse:
-        how = metric if callable(metric) else chosen(metric, params, is_tree=True)
-        return _nearest_in_blocks(pair, how, params)
+    is_tree = metric in ArgKmin.valid_metrics()
+    if callable(metric):
+        return _nearest_in_blocks(pair, metric, params)
+    if pair.is_sparse:
+        if not is_tree or "euclidean" in metric:
+            check_sparse_metric(metric)
+        else:  # scikit-learn compares them by differences, in float64
+            pair.x, pair.y = pair.x.astype(np.float64), pair.y.astype(np.float64)
+        return _nearest_in_blocks(pair, chosen(metric, params, is_tree=is_tree), params)
     needed = {"seuclidean": "V", "mahalanobis": "VI"}.get(metric)
     if needed and params.get(needed) is None:
         _refuse_without(needed, metric)
-    is_tree = metric in ArgKmin.valid_metrics()
     if is_tree and params.pop("squared", False):
         metric = "sqeuclidean"
     found = None
@@ -270,7 +223,7 @@ def _nearest(
         found = value, where
     assert found is not None
     value = found[0] * found[0] if how.squared else found[0]
-    return value, found[1]
+    return value.astype(metric_dtype(how.name, x.dtype, y.dtype)), found[1]
 
 
 def _nearest_in_blocks(pair: Pair, how: Any, params: dict[str, Any]) -> tuple[Any, Any]:

@@ -18,10 +18,17 @@ from sklearn.utils import check_random_state, check_X_y
 
 import infinitensor as it
 from infinitensor.api.assign import call_op
-from infinitensor.estimators.distances import block, chosen, row_steps
+from infinitensor.estimators.distances import (
+    block,
+    check_sparse_metric,
+    chosen,
+    chunks_of,
+    owners,
+    row_steps,
+)
 from infinitensor.estimators.functions import like
 from infinitensor.estimators.points import borrow, points
-from infinitensor.metrics._pairwise import Pair, _kind, chunks_of, owners, pairwise_distances
+from infinitensor.metrics._pairwise import Pair, _kind, pairwise_distances
 from infinitensor.ops.distance import BOOLEAN, metric_dtype, tile
 
 
@@ -96,7 +103,7 @@ def _sums(X: Any, codes: np.ndarray, n_codes: int, metric: Any, params: Any) -> 
     total: Any = None
     for start, some in chunks_of(x):
         here = it.asarray(codes[start : start + some.shape[0]])
-        own = owners(x.shape[0], start)
+        own = owners(slice(0, x.shape[0]), start)
         named = {**how.named, "n_codes": n_codes}
         sums = call_op("_distance_sums", x, some, own, here, *how.operands, **named)
         total = sums if total is None else total + sums
@@ -111,6 +118,8 @@ def _sums_of_blocks(
     X: Any, codes: np.ndarray, n_codes: int, metric: Any, params: Any
 ) -> np.ndarray:
     """Sparse points and metrics that are functions, some rows at a time."""
+    if scipy.sparse.issparse(X) and not callable(metric):
+        check_sparse_metric(metric)
     how = metric if callable(metric) else chosen(metric, params)
     hot = _one_hot(codes, n_codes)
     n, made = X.shape[0], []

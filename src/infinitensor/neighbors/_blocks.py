@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
 from sklearn.metrics import DistanceMetric
 
-from infinitensor.estimators.distances import check_weights
-from infinitensor.estimators.points import on_host
-from infinitensor.ops.distance import ALIASES, BOOLEAN, METRICS, check_sizes, tile
+import infinitensor as it
+from infinitensor.estimators.distances import (
+    SPARSE,
+    awake,
+    between,
+    block,
+    chosen,
+    row_steps,
+    spread,
+)
+from infinitensor.estimators.distances import Metric as Named
+from infinitensor.estimators.points import FLOATS, borrow, on_host
+from infinitensor.ops.distance import check_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Array = Any
-BLOCK_ELEMENTS = 1 << 20
-"""Distances that are looked at together."""
+TOGETHER = 4
+"""Blocks that are made at a time."""
 
 
 class Blocks:
@@ -30,25 +41,30 @@ class Blocks:
         """How many points are asked about."""
         return self.n if asked is None else int(asked.shape[0])
 
-    def block(self, asked: Array | None, part: slice) -> Array:
-        """Distances from some of the points asked about to all fitted ones."""
+    def block(self, asked: Array | None, part: slice) -> it.Tensor:
+        """Distances from some of the points asked about to all fitted ones; they may wait."""
         raise NotImplementedError
 
-    def blocks(self, asked: Array | None) -> Iterator[tuple[slice, Array]]:
+    def blocks(self, asked: Array | None) -> Iterator[tuple[slice, it.Tensor]]:
         """All of them, block by block."""
-        n = self.rows(asked)
-        step = max(BLOCK_ELEMENTS // max(self.n, 1), 1)
-        for i in range(0, n, step):
-            part = slice(i, min(i + step, n))
+        for part in row_steps(self.rows(asked), self.n):
             yield part, self.block(asked, part)
 
+    def rounds(self, asked: Array | None) -> Iterator[list[tuple[slice, it.Tensor]]]:
+        """All blocks, a few at a time, for workers to make together: each is about one task."""
+        blocks = self.blocks(asked)
+        while some := list(islice(blocks, TOGETHER)):
+            yield some
+
     def nearest(self, asked: Array | None, k: int) -> tuple[Array, Array]:
-        """Distances and indices of the k nearest, sorted by (distance, index)."""
-        n = self.rows(asked)
-        apart, number = np.empty((n, k)), np.empty((n, k), np.intp)
-        for part, block in self.blocks(asked):
-            apart[part], number[part] = smallest(block, k)
-        return apart, number
+        """Distances and indices of the k nearest, sorted by (distance, index); NaN is last."""
+        apart, number = [], []
+        for some in self.rounds(asked):
+            found = [it.topk(waiting, k, largest=False) for _, waiting in some]
+            it.compute(*chain(*found))
+            apart += [gap.numpy() for gap, _ in found]
+            number += [place.numpy() for _, place in found]
+        return np.concatenate(apart), np.concatenate(number)
 
     def within(
         self, asked: Array | None, radius: Any, nearest_first: bool
@@ -56,36 +72,21 @@ class Blocks:
         """All within the radius: where rows start, indices, distances."""
         counts, numbers, gaps = [], [], []
         radius = np.asarray(radius)
-        for part, block in self.blocks(asked):
-            limit = radius[part, None] if radius.ndim else radius
-            near = block <= limit
-            row, column = np.nonzero(near)
-            gap = block[row, column]
-            if nearest_first:
-                order = np.lexsort((column, gap, row))
-                column, gap = column[order], gap[order]
-            counts.append(near.sum(1))
-            numbers.append(column)
-            gaps.append(gap)
+        for some in self.rounds(asked):
+            it.compute(*(waiting for _, waiting in some))
+            for part, made in some:
+                block = made.numpy()
+                near = block <= (radius[part, None] if radius.ndim else radius)
+                row, column = np.nonzero(near)
+                gap = block[row, column]
+                if nearest_first:
+                    order = np.lexsort((column, gap, row))
+                    column, gap = column[order], gap[order]
+                counts.append(near.sum(1))
+                numbers.append(column)
+                gaps.append(gap)
         starts = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
         return starts, np.concatenate(numbers), np.concatenate(gaps)
-
-
-def smallest(block: Array, k: int) -> tuple[Array, Array]:
-    """The k smallest of each row and their columns, sorted by (value, column); NaN is last."""
-    n, m = block.shape
-    if k < m:
-        border = np.partition(block, k - 1, axis=1)[:, k - 1, None]
-        below = block < border
-        tied = (block == border) | (np.isnan(block) & np.isnan(border))
-        missing = k - below.sum(1, keepdims=True)
-        chosen = below | (tied & (np.cumsum(tied, axis=1) <= missing))
-        column = np.nonzero(chosen)[1].reshape(n, k)
-    else:
-        column = np.broadcast_to(np.arange(m), (n, m))
-    value = np.take_along_axis(block, column, 1)
-    order = np.argsort(value, axis=1, kind="stable")
-    return np.take_along_axis(value, order, 1), np.take_along_axis(column, order, 1)
 
 
 class Given(Blocks):
@@ -99,10 +100,9 @@ class Given(Blocks):
         """How many points are asked about."""
         return int((self.fitted if asked is None else asked).shape[0])
 
-    def block(self, asked: Array | None, part: slice) -> Array:
+    def block(self, asked: Array | None, part: slice) -> it.Tensor:
         """Rows of the matrix."""
-        block = (self.fitted if asked is None else asked)[part]
-        return block.toarray() if scipy.sparse.issparse(block) else np.asarray(block)
+        return borrow(floats(dense((self.fitted if asked is None else asked)[part])))
 
 
 class SparseGraph:
@@ -140,41 +140,79 @@ class SparseGraph:
 
 
 class Metric(Blocks):
-    """Distances by a metric, made block by block."""
+    """Distances by a metric, made block by block: dense ones in tiles, by all workers.
 
-    def __init__(self, fitted: Array, metric: Any, params: dict[str, Any]) -> None:
-        self.fitted = fitted if scipy.sparse.issparse(fitted) else np.asarray(on_host(fitted))
+    `by_pairs`: as `pairwise_distances` has them, which is what scikit-learn's brute force uses
+    where it has nothing better; else as its trees have them. They differ in the dtype of distances
+    of float32, in `braycurtis`, and in whether a point is at distance 0 from itself by definition.
+    """
+
+    def __init__(
+        self, fitted: Array, metric: Any, params: dict[str, Any], by_pairs: bool = False
+    ) -> None:
+        self.given, self.by_pairs = fitted, by_pairs
         self.n = fitted.shape[0]
-        self.metric, self.named = resolved(metric, params, self.fitted)
-        self.is_euclidean = self.metric in ("euclidean", "l2", "sqeuclidean")
-        if self.is_euclidean:
-            self.lengths = squared_lengths(self.fitted)
+        self.metric, self.params = metric, params
+        if metric == "pyfunc":
+            self.params = {name: value for name, value in params.items() if name != "func"}
+            self.metric = params["func"]
+        if isinstance(self.metric, str):
+            self.fitted = floats(fitted)
+            self.metric = awake(self._named(metric))
+        else:
+            self.fitted = on_host(fitted)
 
-    def block(self, asked: Array | None, part: slice) -> Array:
-        """Distances from some of the points asked about to all fitted ones."""
-        some = (self.fitted if asked is None else on_host(asked))[part]
-        if self.is_euclidean:
-            return self._euclidean(some, asked is None, part)
+    def _named(self, metric: str) -> Named:
+        """The metric of a name, with what it takes from the points."""
+        known = ("p", "w", "V", "VI")
+        given = {k: v for k, v in self.params.items() if k in known and v is not None}
+        if metric != "seuclidean":
+            covariance = given.pop("V", None)
+            if metric == "mahalanobis" and covariance is not None and "VI" not in given:
+                given["VI"] = np.linalg.inv(covariance).T
+        role = {"seuclidean": "V", "mahalanobis": "VI"}.get(metric)
+        if role and role not in given:
+            given[role] = spread(tensor_of(self.fitted), metric)
+        how = chosen(metric, given, is_tree=not self.by_pairs)
+        shape = None if how.extra is None else how.extra.shape
+        check_sizes(how.name, how.role, self.fitted.shape[1], shape)
+        return how
+
+    def block(self, asked: Array | None, part: slice) -> it.Tensor:
+        """Distances from some of the points asked about to all fitted ones; they may wait."""
+        own = part if asked is None or asked is self.given else None
+        some = (self.fitted if asked is None or own is not None else asked)[part]
         if isinstance(self.metric, DistanceMetric):  # the user's own, as a function is
-            return self.metric.pairwise(some, self.fitted)
+            return borrow(self.metric.pairwise(on_host(some), self.fitted))
         if callable(self.metric):
-            ys = rows_of(self.fitted)
-            return np.array([[self.metric(x, y, **self.named) for y in ys] for x in rows_of(some)])
-        some, fitted = dense(some), dense(self.fitted)
-        if self.metric in BOOLEAN:
-            some, fitted = some != 0, fitted != 0
-        return tile(np, some, fitted, self.metric, **self.named)
+            xs, ys = rows_of(on_host(some)), rows_of(self.fitted)
+            return borrow(np.array([[self.metric(x, y, **self.params) for y in ys] for x in xs]))
+        some = floats(some)
+        if scipy.sparse.issparse(some) or scipy.sparse.issparse(self.fitted):
+            return borrow(self._sparse(some, own))
+        own = own if self.by_pairs else None
+        return between(tensor_of(some), tensor_of(self.fitted), self.metric, own)
 
-    def _euclidean(self, some: Array, own: bool, part: slice) -> Array:
-        """By products, as scikit-learn has them for sparse points."""
-        product = some @ self.fitted.T
-        block = np.asarray(dense(product), float) * -2.0
-        block += (self.lengths[part] if own else squared_lengths(some))[:, None]
-        block += self.lengths
-        np.maximum(block, 0, out=block)
-        if own:
-            block[np.arange(len(block)), np.arange(part.start, part.stop)] = 0
-        return block if self.metric == "sqeuclidean" else np.sqrt(block, out=block)
+    def row(self, i: int) -> Array:
+        """Distances of one fitted point to all, on the host."""
+        if not isinstance(self.metric, Named) or scipy.sparse.issparse(self.fitted):
+            return self.block(None, slice(i, i + 1)).numpy()[0]
+        found = self.metric.tile(self.fitted[i : i + 1], self.fitted)[0]
+        if self.by_pairs:
+            found[i] = 0
+        return found
+
+    def _sparse(self, some: Array, own: slice | None) -> Array:
+        """By products where scikit-learn has them; metrics that need zeros get them."""
+        x, y = some, self.fitted
+        if self.metric.name not in (*SPARSE, "direct"):
+            return self.metric.tile(dense(x), dense(y))
+        if not self.by_pairs:
+            x, y = x.astype(np.float64), y.astype(np.float64)
+        found = block(x, y, self.metric)
+        if own is not None:
+            found[np.arange(len(found)), np.arange(own.start, own.stop)] = 0
+        return found
 
 
 def rows_of(x: Array) -> list[Array]:
@@ -187,40 +225,11 @@ def dense(x: Array) -> Array:
     return x.toarray() if scipy.sparse.issparse(x) else x
 
 
-def resolved(metric: Any, params: dict[str, Any], fitted: Array) -> tuple[Any, dict[str, Any]]:
-    """A metric by the name that `ops/distance.py` has for it, and its parameters."""
-    if metric == "pyfunc":
-        others = {name: value for name, value in params.items() if name != "func"}
-        return params["func"], others
-    if not isinstance(metric, str):
-        return metric, params
-    name = {"infinity": "chebyshev", "p": "minkowski"}.get(metric, metric)
-    name = ALIASES.get(name, name)
-    named: dict[str, Any] = {}
-    if name == "minkowski":
-        named["p"] = float(params.get("p", 2))
-    extra, role = params.get("w"), "w"
-    if name == "seuclidean":
-        extra, role = params.get("V"), "V"
-        extra = np.var(dense(fitted), axis=0, ddof=1) if extra is None else extra
-    elif name == "mahalanobis":
-        extra, role = params.get("VI"), "VI"
-        if extra is None:
-            extra = np.linalg.inv(params["V"] if "V" in params else np.cov(dense(fitted).T)).T
-    if extra is not None:
-        named |= {"extra": np.asarray(extra, float), "role": role}
-        check_weights(named["extra"] if role == "w" else None)
-    elif name == "braycurtis":
-        name = "braycurtis_tree"  # scikit-learn's searches have it so, those by brute force too
-    if name in METRICS:
-        shape = named["extra"].shape if named.get("role") else None
-        check_sizes(name, named.get("role", ""), fitted.shape[1], shape)
-    return name, named
+def floats(x: Array) -> Array:
+    """Points, or distances, as scikit-learn computes with them: float32 stays, the rest is wide."""
+    return x if x.dtype in FLOATS else x.astype(np.float64)
 
 
-def squared_lengths(x: Array) -> Array:
-    """Of each row, in float64."""
-    if scipy.sparse.issparse(x):
-        return np.asarray(x.multiply(x).sum(1), float).reshape(-1)
-    x = np.asarray(x, float)
-    return np.einsum("ij,ij->i", x, x)
+def tensor_of(x: Array) -> it.Tensor:
+    """A tensor as it is, one over an array's memory otherwise."""
+    return x if isinstance(x, it.Tensor) else borrow(x)

@@ -12,13 +12,14 @@ import sklearn.neighbors as theirs
 from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import DistanceMetric
 from sklearn.metrics._dist_metrics import EuclideanDistance64
+from sklearn.metrics._pairwise_distances_reduction import ArgKmin
 from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS
 from sklearn.neighbors import VALID_METRICS_SPARSE, BallTree, KDTree
 from sklearn.neighbors._base import NeighborsBase, _check_precomputed
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from infinitensor.estimators.points import points
+from infinitensor.estimators.points import FLOATS, points
 from infinitensor.neighbors._search import Search, search_of
 
 Array = Any
@@ -136,7 +137,7 @@ class NeighborSearch:
 
     # --- asking -------------------------------------------------------------------------------
 
-    def _searched(self: Any) -> Search:
+    def _searched(self: Any, by_pairs: bool | None = None) -> Search:
         sets = self.effective_metric_ in PAIRWISE_BOOLEAN_FUNCTIONS and self._fit_method == "brute"
         if sets and self._fit_X.dtype != bool:
             text = f"Data was converted to boolean for metric {self.effective_metric_}"
@@ -146,8 +147,18 @@ class NeighborSearch:
             params = self.effective_metric_params_
             if self.__dict__.get("_tree_metric") is not None:
                 metric, params = self._tree_metric
-            self._search = search_of(self._fit_X, metric, params)
+            by_pairs = self._is_by_pairs() if by_pairs is None else by_pairs
+            self._search = search_of(self._fit_X, metric, params, by_pairs)
         return self._search  # type: ignore[no-any-return]
+
+    def _is_by_pairs(self: Any) -> bool:
+        """Whether scikit-learn takes distances of `pairwise_distances` here."""
+        metric, X = self.effective_metric_, self._fit_X
+        if self._fit_method != "brute" or isinstance(metric, DistanceMetric):
+            return False
+        if scipy.sparse.issparse(X) and isinstance(metric, str) and "euclidean" in metric:
+            return True
+        return X.dtype not in FLOATS or metric not in ArgKmin.valid_metrics()
 
     def _query(self: Any, X: Any) -> Any:
         """Points to ask about, checked; None: the fitted ones."""

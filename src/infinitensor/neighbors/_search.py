@@ -26,13 +26,13 @@ class Search(Protocol):
         """All within the radius: where rows start, indices, distances."""
 
 
-def search_of(fitted: Array, metric: Any, params: dict[str, Any]) -> Search:
-    """The search that suits the points and the metric."""
+def search_of(fitted: Array, metric: Any, params: dict[str, Any], by_pairs: bool = False) -> Search:
+    """The search that suits the points and the metric; `by_pairs` as `Metric` has it."""
     if metric == "precomputed":
         return SparseGraph(fitted) if scipy.sparse.issparse(fitted) else Given(fitted)
     if metric in EUCLIDEAN and not scipy.sparse.issparse(fitted):
         return Euclidean(fitted, metric == "sqeuclidean")
-    return Metric(fitted, metric, params)
+    return Metric(fitted, metric, params, by_pairs)
 
 
 class Euclidean:
