@@ -232,7 +232,9 @@ def _ways(graph: Graph, mesh: Mesh, budgets: Sequence[int], evicts: bool) -> lis
     if not mesh.is_one_memory or not has_tiers(mesh):
         return [mesh]
     apart = replace(mesh, apart=True)
-    below = sum(graph.specs[leaf.value].n_bytes for leaf in graph.leaves if _is_below(leaf, mesh))
+    # a file whose tiles are all here by now too: what stays should not have to go again
+    read = [leaf for leaf in graph.leaves if leaf.file or _is_below(leaf, mesh)]
+    below = sum(graph.specs[leaf.value].n_bytes for leaf in read)
     if 2 * below > min(budgets):
         return [apart]
     return [mesh, apart] if evicts else [mesh]
@@ -260,7 +262,8 @@ def _prepare(
             try:
                 program = allocate(tasks, budgets, donated, mesh.n_concurrent, moves.moved)
             except DoesNotFit:
-                streams = evicts and has_tiers(mesh) and not mesh.is_one_memory
+                can_stream = evicts or any(leaf.file for leaf in graph.leaves)
+                streams = can_stream and has_tiers(mesh) and not mesh.is_one_memory
                 if not streams:
                     raise
         if streams:

@@ -210,3 +210,24 @@ def test_what_is_held_but_not_asked_for_is_made_again_once_and_then_kept(file: P
         assert 0 < read[1] < DATA_BYTES
         assert read[2:] == [0, 0]
         np.testing.assert_allclose(total, (values @ weights).sum(dtype=np.float64), rtol=1e-4)
+
+
+@pytest.mark.parametrize("n_tiles", [8, 16])
+def test_a_file_that_fits_beside_what_is_made_of_it_is_read_once(file: Path, n_tiles: int) -> None:
+    with it.init("cpu", memory=DATA_BYTES + n_tiles * TILE_BYTES, disk="64MiB"):
+        x = it.open(file)
+        c = iterate(by_one_hot_products, x, x[:K].numpy(), 4)
+        assert it.stats()["bytes_loaded"] <= DATA_BYTES + TILE_BYTES
+        del x, c
+
+
+def test_less_is_left_free_to_read_into_where_tiles_are_much_of_the_room(file: Path) -> None:
+    """Of a quarter of the data at least as much stays as there is room for, less a few tiles."""
+    memory = DATA_BYTES // 4 + 8 * TILE_BYTES
+    with it.init("cpu", memory=memory, disk="64MiB"):
+        x = it.open(file)
+        for _ in range(3):
+            it.stats(reset=True)
+            it.compute(x.sum(axis=0))
+        assert it.stats()["bytes_loaded"] <= DATA_BYTES - memory + 8 * TILE_BYTES
+        del x

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor import events
-from infinitensor.api.lean import bytes_of, give_back, gives_back, worth_keeping
+from infinitensor.api.lean import bytes_of, comes_from_below, give_back, gives_back, worth_keeping
 from infinitensor.api.rule import cached_rule
 from infinitensor.api.unplanned import AtOnce, is_little, is_restless
 from infinitensor.api.version import Node, Version
@@ -46,6 +46,8 @@ FEW_ON_HOST = 1024
 """Elements of a host value that a GPU gets anew at each use; larger ones move there and stay."""
 SMALL_TILE = 1 << 13
 """Elements of a task, on average, below which workers do not help."""
+TO_COMPUTE_IN = 4
+"""The part of a budget that is left for tiles on the way, when it is asked what can stay."""
 
 
 @dataclass(slots=True)
@@ -205,12 +207,16 @@ class Bound:
         return worth_keeping(self.nodes, self.leaves, held, budget, again)
 
     def is_read_by(self) -> bool:
-        """Whether more is read from lower tiers than can stay.
+        """Whether more is read from lower tiers than can stay beside all that would be kept.
 
         Then what is held but was not asked for would take the room of what is read again.
         """
+        below = sum(bytes_of(leaf) for leaf in self.leaves if comes_from_below(leaf))
+        if not below or self.peek:
+            return False
         budget = min(ledger.budget_bytes for ledger in self.session.engine.ledgers)
-        return sum(bytes_of(leaf) for leaf in self.leaves if _lies_below(leaf)) > budget
+        kept = sum(bytes_of(version) for version in self.kept.values())
+        return below + kept > budget - budget // TO_COMPUTE_IN
 
     def _has_recipes(self) -> bool:
         """Whether less would be kept if there were little room."""

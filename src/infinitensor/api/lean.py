@@ -35,7 +35,7 @@ def worth_keeping(
 
     What was made before, and not kept (`again`), is kept the second time, if it fits.
     """
-    below = [v for v in leaves if v.table is not None and min(v.table.layout.owners) < 0]
+    below = [version for version in leaves if comes_from_below(version)]
     bits = {id(version): 1 << k for k, version in enumerate(below)}
     made: dict[int, int] = {}
     for node in nodes:
@@ -56,6 +56,12 @@ def worth_keeping(
             left -= n_bytes
             found.add(id(version))
     return found
+
+
+def comes_from_below(leaf: Version) -> bool:
+    """Whether it is read from a lower tier, or was and has all stayed."""
+    table = leaf.table
+    return table is not None and (table.is_file or min(table.layout.owners) < 0)
 
 
 def bytes_of(version: Version) -> int:

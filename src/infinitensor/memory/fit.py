@@ -38,6 +38,10 @@ WAIT = 3
 """What such a wait counts, as a factor of what the eviction costs."""
 
 
+RING_SHARE = 8
+"""The part of the room for what stays that slots to read into may take before they are fewer."""
+
+
 class Freed(NamedTuple):
     """A slot (or those of a piece) that can be used again, once the users of what it held are
     done."""
@@ -190,6 +194,11 @@ class _Walk:
         """Of those that may stay when this is over: bytes of all that stay before, and of it."""
         self.ring = dict.fromkeys(range(len(self.budgets)), 0)
         """Bytes of slots for what is computed with, and what is read meanwhile."""
+        self.all_stay = dict.fromkeys(range(len(self.budgets)), 0)
+        """Bytes of all that may stay, by device."""
+        for tile, n_bytes in self.stays.items():
+            device = self.devices[tile]
+            self.all_stay[device] = max(self.all_stay[device], n_bytes)
         self._find_ring()
 
     def _find_ring(self) -> None:
@@ -392,13 +401,26 @@ class _Walk:
 
     def room_for_idle(self, device: int, at: int) -> int:
         """Bytes for tiles that only the next run reads. Those that have no room by now go."""
-        room = self.limit[device] - self.ring[device] - self.busy_peak[device]
+        room = self.limit[device] - self.busy_peak[device]
+        if self.all_stay[device] > room:
+            room -= self.ring_bytes(device, room)
         idlers = self.idlers[device]
         while idlers and -idlers[0][0] > room:
             tile = heappop(idlers)[1]
             if self.is_idle[tile]:
                 self.let_go(tile, at)
         return room
+
+    def ring_bytes(self, device: int, room: int) -> int:
+        """Bytes of slots for what is read while what was read before is computed with.
+
+        As many tiles as there may be tasks at a time, twice, and one; where that is much of the
+        room, only once (what is computed with is counted as busy): more stays, and less is read.
+        """
+        full, at_a_time = self.ring[device], self.mesh.n_concurrent
+        if self.mesh.kind != "cpu" or RING_SHARE * full <= room:
+            return full
+        return max(full * at_a_time // (2 * at_a_time + 1), room // RING_SHARE)
 
     def rest(self, tile: int) -> None:
         """A tile stays though nothing here reads it any more; of those the last ones go first."""

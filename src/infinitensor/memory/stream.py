@@ -61,7 +61,10 @@ def _stream(
     least = float("inf")
     misfit: DoesNotFit | None = None
     is_read = any(family.lane == LOAD for family in graph.families)
-    for name, order in {**(STREAMING if is_read else {}), **ORDERS}.items():
+    orders = {**STREAMING, **ORDERS} if is_read else dict(ORDERS)
+    if mesh.kind == "cpu":  # where all that was read has stayed, it still takes least room so
+        orders = {**orders, **STREAMING}
+    for name, order in orders.items():
         try:
             found = fit(uses, order(uses), budgets, donated, mesh, moved)
         except DoesNotFit as error:
