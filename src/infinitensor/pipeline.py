@@ -34,8 +34,9 @@ MANY_TASKS = 250
 would take longer than they may gain."""
 PARTS = (8, 32)
 """In how many parts the largest matrix is read that products bring from a lower tier."""
-SMALLEST_PART = 1 << 21
-"""Elements of such a part at least: a copy takes some microseconds however small it is."""
+SMALLEST_PART = 1 << 22
+"""Elements of such a part at least: to start a copy and a kernel takes the host a tenth of a
+millisecond."""
 NEAR = 1.05
 """A plan that takes at most this much longer than its busiest lane is good enough."""
 WHOLE = 1 << 62
