@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from infinitensor.devices.copy import copy_into, readable
+from infinitensor.devices.copy import copy_into
 from infinitensor.devices.device import CpuDevice
 from infinitensor.devices.ledger import Ledger
-from infinitensor.dtypes import bfloat16, from_numpy
 from infinitensor.ir.layout import DISK, Layout
 from infinitensor.runtime.table import TileTable
 from infinitensor.storage import NpyFile, Part
@@ -43,20 +42,6 @@ def test_a_box_is_cut_out_where_it_lies(box: tuple[tuple[int, int], ...]) -> Non
     asked = values[tuple(slice(lo, hi) for lo, hi in box)]
     np.testing.assert_array_equal(table.read(box, [device]), asked)
     assert device.n_read == asked.size
-
-
-@pytest.mark.parametrize("dtype", [np.float32, bfloat16, np.bool_, np.complex64])
-@pytest.mark.parametrize("shape", [(), (0, 2), (2, 3)])
-def test_read_only_arrays_are_lent_to_torch_without_a_copy(
-    dtype: Any, shape: tuple[int, ...]
-) -> None:
-    values = np.ones(shape, dtype)
-    values.flags.writeable = False
-    lent = readable(values)
-    assert lent.dtype == values.dtype
-    assert from_numpy(lent).shape == shape
-    assert not values.size or np.shares_memory(lent, values)
-    np.testing.assert_array_equal(lent.astype(complex), values.astype(complex))
 
 
 def test_a_tile_that_lies_nowhere_below_stays_when_others_are_given_back(tmp_path: Path) -> None:

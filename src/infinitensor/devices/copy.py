@@ -21,7 +21,7 @@ def copy_into(out: Any, value: Any) -> None:
         value = read(value)
     if hasattr(out, "copy_"):
         if not hasattr(value, "copy_"):
-            value = from_numpy(readable(value)).reshape(value.shape)
+            value = from_numpy(np.asarray(value, order="C")).reshape(value.shape)
         out.copy_(value, non_blocking=True)
     elif hasattr(value, "copy_"):
         from_numpy(out).copy_(value, non_blocking=True)
@@ -39,23 +39,3 @@ def read(stored: Any) -> np.ndarray:
 def to_host(values: Any) -> np.ndarray:
     """The values of an array of any device as NumPy's; those of a CPU where they are."""
     return to_numpy(values.cpu()) if hasattr(values, "copy_") else np.asarray(values)
-
-
-class _Lent:
-    """Memory of a read-only array for torch, which would warn: it is only read."""
-
-    def __init__(self, values: np.ndarray) -> None:
-        self.values = values
-        place = values.__array_interface__["data"][0]
-        shape = (values.nbytes,)
-        self.__array_interface__ = {
-            "data": (place, False), "shape": shape, "typestr": "|u1", "version": 3,
-        }  # fmt: skip
-
-
-def readable(values: Any) -> np.ndarray:
-    """Values in C order that torch may read where they are."""
-    plain = np.asarray(values, order="C")
-    if plain.flags.writeable or not plain.nbytes:
-        return plain if plain.flags.writeable else plain.copy()
-    return np.asarray(_Lent(plain)).view(plain.dtype).reshape(plain.shape)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from infinitensor.devices.copy import readable
 from infinitensor.dtypes import from_numpy, to_numpy, to_torch
 
 if TYPE_CHECKING:
@@ -208,7 +207,7 @@ class CudaDevice:
             self._stream.synchronize()  # then the user may change or drop them
             return
         with torch.cuda.stream(self._stream):
-            array.copy_(from_numpy(readable(values)).reshape(tuple(array.shape)))
+            array.copy_(from_numpy(np.asarray(values, order="C")).reshape(tuple(array.shape)))
 
     def running(self, lane: int = 0) -> Any:
         """Kernels start on our own stream; nothing to do within a context that is already."""
