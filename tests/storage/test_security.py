@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.reliability.sampling import WHOLE, logged_rng, time_limit
 
 from infinitensor.storage import NpyFile, ZarrFile
 
@@ -251,6 +252,33 @@ def reference(path: Path, file: NpyFile) -> np.ndarray[Any, Any]:
         file.read(tuple((0, n) for n in file.shape), out)
         return out
     return values
+
+
+@time_limit(60)
+def test_damaged_headers_for_a_minute_raise_value_errors_in_little_memory(tmp_path: Path) -> None:
+    """The bar: 60 s of them (2 in a sample), resident memory grows by less than 256 MB."""
+    rng = logged_rng("damaged headers")
+    path, before, n_read, n_refused = tmp_path / "x.npy", peak_bytes(), 0, 0
+    end = time.monotonic() + (60 if WHOLE else 2)
+    while time.monotonic() < end:
+        data = bytearray(GOOD)
+        for at in rng.integers(0, len(data), int(rng.integers(0, 5))):
+            data[at : at + int(rng.integers(0, 4))] = rng.bytes(int(rng.integers(0, 4)))
+        path.write_bytes(data)
+        n_refused += 1
+        with only_value_errors(path):
+            check_npy(path, bytes(data))
+            n_read += 1
+            n_refused -= 1
+    print(f"{n_read} read, {n_refused} refused")
+    assert n_read > 0
+    assert n_refused > 0
+    assert peak_bytes() - before < 256 << 20
+
+
+def peak_bytes() -> int:
+    """The resident peak of this process."""
+    return 1024 * int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 
 
 JSON = st.recursive(
