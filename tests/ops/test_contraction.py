@@ -199,3 +199,16 @@ def test_pieces_of_a_gram_matrix_are_added() -> None:
         it.compute(x)
         assert "4 tasks  (300, 300)           1×1 tile" in (x @ x.T).explain()
         assert "1×1 tile" not in (x @ (x + 1).T).explain()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128", "int64"])
+def test_rows_of_several_matrices_are_multiplied_as_one(dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    wide = (rng.random((12, 30, 2, 40)) * 9).astype(dtype)
+    y = (rng.random((40, 25)) * 9).astype(dtype)
+    shapes = [wide, wide[:, :, :1], wide[:, ::2], wide.transpose(1, 0, 2, 3), wide[:, :, :0]]
+    for x in (*shapes, wide[..., :20]):
+        right = y[: x.shape[-1]]
+        made = (it.asarray(x) @ it.asarray(right)).numpy()
+        np.testing.assert_allclose(made, x @ right, rtol=1e-5 if dtype == "float32" else 1e-12)
+        assert made.shape == (*x.shape[:-1], 25)

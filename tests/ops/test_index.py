@@ -158,3 +158,35 @@ def test_a_write_by_index_copies_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     x[it.asarray([3, 1, 3])] = it.asarray([1.0, 2.0, 4.0])
     assert "_copy" not in x.explain()
     assert x[:4].tolist() == [0, 2, 0, 4]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "complex64", "bool"])
+def test_writes_by_several_index_arrays_are_numpys(dtype: str) -> None:
+    rng = np.random.default_rng(4)
+    values = (rng.random((500, 300, 2)) * 9).astype(dtype)
+    x = it.asarray(values)
+    rows, columns = rng.integers(-500, 500, (40, 50)), rng.integers(-300, 300, (40, 50))
+    single = (rng.random((40, 50, 2)) * 9).astype(dtype)
+    order = np.argsort(values[:, :, 0].real, axis=0)
+    ranks, ours = np.zeros((500, 300), np.int64), it.zeros((500, 300), dtype=np.int64)
+    for target, xp in ((values, np), (x, it)):
+        target[xp.asarray(rows), xp.asarray(columns)] = xp.asarray(single)
+        target[xp.asarray(rows), xp.asarray(columns), 1] = xp.asarray(single[..., 0])
+        target[xp.asarray(rows[:, :1]), xp.asarray(columns[:1])] = xp.asarray(single[:, :1])
+    np.put_along_axis(ranks, order, np.arange(500)[:, None], axis=0)
+    it.put_along_axis(ours, it.asarray(order), it.arange(500)[:, None], axis=0)
+    assert np.array_equal(x.numpy(), values)
+    assert np.array_equal(ours.numpy(), ranks)
+    if dtype != "bool":
+        np.add.at(values, (rows, columns), single)
+        it.add.at(x, (it.asarray(rows), it.asarray(columns)), it.asarray(single))
+        np.testing.assert_array_equal(x.numpy(), values)
+
+
+def test_a_second_index_out_of_bounds_names_its_axis_and_writes_nothing() -> None:
+    x = it.zeros((500, 300))
+    rows, columns = np.arange(200), np.arange(200)
+    columns[-1] = 300
+    x[it.asarray(rows) + 0, it.asarray(columns) + 0] = 1.0
+    with pytest.raises(IndexError, match="index 300 is out of bounds for axis 1 with size 300"):
+        x.numpy()

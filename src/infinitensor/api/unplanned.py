@@ -12,6 +12,7 @@ for each of their values. From then on they are not recorded, where their operan
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -132,11 +133,16 @@ def runs_at_once(session: Session, op: Op, call: Call, shapes: Shapes, site: Sit
     return 2 * sum(spec.n_bytes for spec in call.outs) < room
 
 
+_layout_of = lru_cache(maxsize=1024)(canonical_layout)
+
+
 def blank(session: Session, shape: tuple[int, ...], dtype: np.dtype[Any]) -> TileTable:
     """Memory for a value: the ledger's, where it is not small."""
     if prod(shape) <= config.small_elements:
         return TileTable.of_host(np.empty(shape, dtype))
-    layout = canonical_layout(shape, session.engine.mesh, config.tile_elements)
+    if session.dropped:
+        session.drain()  # what was used last is still in cache
+    layout = _layout_of(shape, session.engine.mesh, config.tile_elements)
     return session.with_room(lambda: session.engine.blank(layout, shape, dtype))
 
 

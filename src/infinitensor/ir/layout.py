@@ -67,6 +67,13 @@ class Layout:
         """The box of a tile."""
         return tile_box(self.cuts, index)
 
+    @cached_property
+    def slices(self) -> tuple[tuple[slice, ...], ...]:
+        """Where each tile lies in an array of all of them."""
+        return tuple(
+            tuple(slice(lo, hi) for lo, hi in self.tile(index)) for index in range(self.n_tiles)
+        )
+
     def owner(self, index: int) -> int:
         """The device of a tile."""
         return self.owners[0] if len(self.owners) == 1 else self.owners[index]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +81,10 @@ def product(xp: Any, x: Any, y: Any, out: Any) -> None:
     """out = x @ y for tiles of one dtype with 2 axes or more; halves may become floats."""
     if xp is not np:
         _torch_product(xp, x, y, out)
-    elif x.dtype.kind in "fc" and out.size * x.shape[-1] > SMALL_PRODUCT:
+        return
+    if x.ndim > 2 and y.ndim == 2 and _is_one_matrix(x) and _is_one_matrix(out):
+        x, out = x.reshape(-1, x.shape[-1]), out.reshape(-1, out.shape[-1])
+    if x.dtype.kind in "fc" and out.size * x.shape[-1] > SMALL_PRODUCT:
         torch = loaded()
         if x.ndim == 2 and x.dtype == out.dtype and _is_turned(x, y):
             _gram(torch, torch_view(x), torch_view(out))
@@ -88,6 +92,12 @@ def product(xp: Any, x: Any, y: Any, out: Any) -> None:
             _torch_product(torch, torch_view(x), torch_view(y), torch_view(out))
     else:
         np.matmul(x, y, out=out)
+
+
+def _is_one_matrix(x: Any) -> bool:
+    """Whether the rows of several matrices are those of one, in the same memory."""
+    axes = [(n, step) for n, step in zip(x.shape[:-1], x.strides, strict=False) if n != 1]
+    return x.size > 0 and all(a[1] == b[0] * b[1] for a, b in pairwise(axes))
 
 
 def _is_turned(x: Any, y: Any) -> bool:
@@ -185,6 +195,7 @@ def _matrix_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str,
         ((rng.normal(size=(5, 4)), rng.normal(size=4)), {}),
         ((rng.normal(size=9), rng.normal(size=9)), {}),
         ((rng.normal(size=(2, 1, 5, 4)), rng.normal(size=(3, 4, 2))), {}),
+        ((rng.normal(size=(8, 9, 1, 20)), rng.normal(size=(20, 17))), {}),
         ((rng.normal(size=(2, 5, 4)).astype(np.float32), rng.normal(size=4)), {}),
         ((rng.integers(-9, 9, (5, 4)), rng.integers(0, 99, (4, 3)).astype(np.int16)), {}),
         ((rng.integers(0, 2, (5, 4)) > 0, rng.integers(0, 2, (4, 3)) > 0), {}),

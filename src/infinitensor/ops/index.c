@@ -50,6 +50,39 @@ int64_t write_rows(T *out, int64_t width, const int64_t *index, int64_t n, int64
     return 0;
 }
 
+/* The same by k indices, for the leading axes of a tile lo..hi: `index` has where each begins, and `wrong` is an
+   index that is out of bounds and its axis. */
+int64_t write_points(T *out, int64_t width, int64_t k, const int64_t *const *indices, int64_t n, const int64_t *sizes, const int64_t *lo, const int64_t *hi, const T *rows, int64_t adds, int64_t *wrong) {
+    for (int64_t a = 0; a < k; a++)
+        if (!in_bounds(indices[a], n, sizes[a], wrong)) {
+            wrong[1] = a;
+            return -1;
+        }
+    for (int64_t first = 0; first < n; first += ENTRIES, rows += ENTRIES * width) {
+        int64_t m = n - first < ENTRIES ? n - first : ENTRIES, hits[ENTRIES], place[ENTRIES], count = 0;
+        uint64_t outside[ENTRIES];
+        memset(place, 0, sizeof place), memset(outside, 0, sizeof outside);
+        for (int64_t a = 0; a < k; a++) {
+            const int64_t *index = indices[a] + first, size = sizes[a], length = hi[a] - lo[a], from = lo[a];
+            for (int64_t i = 0; i < m; i++) {
+                const int64_t at = PLACE(i) - from;
+                outside[i] |= (uint64_t)at >= (uint64_t)length;
+                place[i] = place[i] * length + at;
+            }
+        }
+        for (int64_t i = 0; i < m; i++) {
+            hits[count] = i;
+            count += !outside[i];
+        }
+        if (width == 1 && !adds)
+            for (int64_t h = 0; h < count; h++) out[place[hits[h]]] = rows[hits[h]];
+        else
+            for (int64_t h = 0; h < count; h++)
+                write_row(out + place[hits[h]] * width, rows + hits[h] * width, width, adds);
+    }
+    return 0;
+}
+
 /* --- many entries: dealt into buckets first -------------------------------------------------- */
 
 /* Entries in the order of their buckets of 2^shift places, those of one bucket in their own order; places are not

@@ -59,8 +59,8 @@ def _scatter_kernel(
     if index[0] is None:
         return
     ndim = index[0].ndim
-    on_rows = xp is np and axes == (0,) and position == 0
-    if on_rows and _written_by_loop(index[0], value, out, at, mode, sizes[0]):
+    in_front = xp is np and axes == tuple(range(len(axes))) and position == 0
+    if in_front and _written_by_loop(index, value, out, at, mode, sizes):
         return
     flats = [
         checked_index(xp, i.reshape(-1), n, axis)
@@ -87,18 +87,31 @@ def _scatter_kernel(
         _apply_torch(target, where, rows[inside], mode, loop)
 
 
-def _written_by_loop(index: Any, value: Any, out: Any, at: At, mode: str, size: int) -> bool:
-    """Whether a loop in C wrote the rows that fall into the tile."""
-    if not _has_loop(mode, out.dtype, index.dtype) or value is None or value.dtype != out.dtype:
+def _written_by_loop(
+    indices: Sequence[Any], value: Any, out: Any, at: At, mode: str, sizes: Sequence[int]
+) -> bool:
+    """Whether a loop in C wrote the entries of leading axes that fall into the tile."""
+    if value is None or value.dtype != out.dtype or not out.flags.c_contiguous or not out.size:
         return False
-    write = loop("index", "write_rows", out.dtype)
-    if write is None or not out.flags.c_contiguous or not out.size:
+    if not all(_has_loop(mode, out.dtype, index.dtype) for index in indices):
         return False
-    index, value = np.ascontiguousarray(index), np.ascontiguousarray(value)
-    (lo, hi), wrong = at.outputs[0][0], np.zeros(1, np.int64)
-    width, adds = out.size // (hi - lo), int(mode == "add")
-    if write(out, width, index, index.size, size, lo, hi, value, adds, wrong) < 0:
-        raise _out_of_bounds(wrong[0], size)
+    write = loop("index", "write_rows" if len(indices) == 1 else "write_points", out.dtype)
+    if write is None:
+        return False
+    indices = [np.ascontiguousarray(index) for index in indices]
+    value, wrong, adds = np.ascontiguousarray(value), np.zeros(2, np.int64), int(mode == "add")
+    ends = np.asarray(at.outputs[0][: len(indices)], np.int64)
+    n, width = indices[0].size, out.size // prod((ends[:, 1] - ends[:, 0]).tolist())
+    if len(indices) == 1:
+        (lo, hi), size = ends[0].tolist(), sizes[0]
+        done = write(out, width, indices[0], n, size, lo, hi, value, adds, wrong)
+    else:
+        begin = np.asarray([i.__array_interface__["data"][0] for i in indices], np.int64)
+        lows, highs = np.ascontiguousarray(ends[:, 0]), np.ascontiguousarray(ends[:, 1])
+        lengths = np.asarray(sizes, np.int64)
+        done = write(out, width, len(indices), begin, n, lengths, lows, highs, value, adds, wrong)
+    if done < 0:
+        raise _out_of_bounds(wrong[0], sizes[int(wrong[1])], int(wrong[1]))
     return True
 
 
@@ -106,8 +119,8 @@ def _has_loop(mode: str, dtype: Any, index: Any) -> bool:
     return mode in ("set", "add") and index == int64 and not (mode == "add" and dtype.kind == "b")
 
 
-def _out_of_bounds(wrong: int, size: int) -> IndexError:
-    return IndexError(f"index {wrong} is out of bounds for axis 0 with size {size}")
+def _out_of_bounds(wrong: int, size: int, axis: int = 0) -> IndexError:
+    return IndexError(f"index {wrong} is out of bounds for axis {axis} with size {size}")
 
 
 def _write_numpy(target: Any, index: tuple[Any, ...], rows: Any, mode: str) -> None:
@@ -194,6 +207,7 @@ def _scatter_cases(rng: Any) -> list[Any]:
         for axes, position, shape in (
             ((0,), 0, (2, 3, 5, 6)),
             ((1,), 1, (4, 2, 3, 6)),
+            ((0, 1), 0, (2, 3, 6)),
             ((0, 2), 0, (2, 3, 5)),
             ((0, 1, 2), 0, (2, 3)),
         )

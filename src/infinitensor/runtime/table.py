@@ -258,5 +258,4 @@ class TileTable:
 
 def parts(whole: Any, layout: Layout) -> list[Any]:
     """The tiles of an array, as parts of it."""
-    boxes = (layout.tile(k) for k in range(layout.n_tiles))
-    return [whole[(..., *(slice(lo, hi) for lo, hi in box))] for box in boxes]
+    return [whole[(..., *part)] for part in layout.slices]
