@@ -133,3 +133,22 @@ def test_the_old_tensor_lives_on_where_it_is_somebody_elses(
         it.compute(x)
         np.testing.assert_array_equal(view, np.arange(12.0))
         np.testing.assert_array_equal(x.numpy()[1:], np.arange(11.0) * 2 + 1)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float64"])
+def test_an_element_is_an_operand_of_a_stencil(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    monkeypatch.setattr("infinitensor.tasking.kernels.COMPILED_ELEMENTS", 1)
+    rng = np.random.default_rng(2)
+    given, worth = rng.integers(0, 99, 300_000).astype(dtype), rng.integers(1, 9, 6).astype(dtype)
+
+    def packed(xp: Any, best: Any, worth: Any, pair: Any) -> Any:
+        for w, value in enumerate(worth, 1):
+            best[w:] = xp.maximum(best[w:], best[:-w] + value)
+            best[:-w] = best[w:] - worth[-1] + pair.imag[1] * pair[0, ...].real
+        return best
+
+    pair = np.array([2 + 3j, 5 + 7j]) if dtype == "float64" else np.array([2, 5])
+    wanted = packed(np, given.copy(), worth, pair)
+    for _ in range(2):
+        found = packed(it, it.asarray(given), it.asarray(worth), it.asarray(pair))
+        np.testing.assert_array_equal(found.numpy(), wanted)

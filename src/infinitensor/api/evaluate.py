@@ -48,6 +48,8 @@ SMALL_TILE = 1 << 13
 """Elements of a task, on average, below which workers do not help."""
 TO_COMPUTE_IN = 4
 """The part of a budget that is left for tiles on the way, when it is asked what can stay."""
+ALONE = 16
+"""How much more than what runs in the caller's thread a program may be that is one task."""
 
 
 @dataclass(slots=True)
@@ -637,9 +639,11 @@ def traced(bound: Bound) -> Trace:
     # small tiles are bound by Python's lock: there a second thread only gets in the way
     limit = config.inline_elements
     n_tasks = int(np.count_nonzero(prepared.program.needed))
+    # and one task, of little work, is done before a thread is woken for it
+    small = max(SMALL_TILE * n_tasks, ALONE * limit if n_tasks == 1 else 0)
     return Trace(
         prepared,
-        limit > 0 and (n_elements <= limit or n_elements < SMALL_TILE * n_tasks),
+        limit > 0 and (n_elements <= limit or n_elements < small),
         sum(node.op.whole for node in bound.nodes),
         sum(family.eager for family in graph.families),
         tuple((node.op, node.call, node.region, node.accesses) for node in bound.nodes),

@@ -19,7 +19,7 @@ static PyTypeObject *tensor_type;
 static PyObject *config, *bfloat16, *unknown, *numbers, *silence, *silent, *empty;
 static PyObject *name_counts, *name_small, *name_cell, *one;
 static PyObject *slow_get, *slow_applied, *slow_called, *outer_fits, *recorders, *site_type, *slow_fill;
-static PyObject *name_name, *name_whole, *no_part, *package, *package_dot;
+static PyObject *name_name, *no_part, *package, *package_dot;
 static PyObject *slow_forward[LT], *slow_reflected[LT];
 static PyNumberMethods slow_number; /* the slots before ours: they call the Python methods */
 static PyMappingMethods slow_mapping;
@@ -395,6 +395,17 @@ static int through(PyObject *item, npy_intp length, npy_intp *first, npy_intp *s
     return *kept > 0;
 }
 
+/* Whether these elements are a base of this shape, axis for axis: `View.is_whole`. */
+static int is_all(PyObject *base, int n, const npy_intp *lengths, const npy_intp *steps) {
+    npy_intp step = 1;
+    if (PyTuple_GET_SIZE(base) != n) return 0;
+    for (int k = n - 1; k >= 0; k--) {
+        if (PyLong_AsSsize_t(PyTuple_GET_ITEM(base, k)) != lengths[k] || steps[k] != step) return 0;
+        step *= lengths[k] > 1 ? lengths[k] : 1;
+    }
+    return 1;
+}
+
 /* A view of a large or waiting tensor through integers and slices, as `Tensor.__getitem__`. */
 static PyObject *sliced(PyObject *tensor, PyObject *index) {
     PyObject *view = T(tensor, LAZY_VIEW), *base = T(tensor, SHAPE), *shape = base, *strides = NULL;
@@ -432,19 +443,19 @@ static PyObject *sliced(PyObject *tensor, PyObject *index) {
     PyObject *fields = shape && strides ? Py_BuildValue("((OOnOO))", base, shape, (Py_ssize_t)offset,
                                                         strides, no_part) : NULL;
     view = fields ? PyTuple_Type.tp_new(Py_TYPE(unknown), fields, NULL) : NULL;
-    PyObject *whole = view ? PyObject_GetAttr(view, name_whole) : NULL;
-    if (whole && (made = tensor_type->tp_alloc(tensor_type, 0))) {
+    int whole = is_all(base, n, lengths, steps);
+    if (view && (made = tensor_type->tp_alloc(tensor_type, 0))) {
         put(made, CELL, cell);
         put(made, SHAPE, shape);
         put(made, DTYPE, V(C(cell, C_VERSION), V_DTYPE));
-        put(made, LAZY_VIEW, whole == Py_True ? Py_None : view);
+        put(made, LAZY_VIEW, whole ? Py_None : view);
         put(made, FROZEN, T(tensor, FROZEN));
         put(made, IS_VALUE, Py_False);
         put(made, LENT, empty);
         for (int field = OWNER; field <= SEEN_OF; field++) put(made, field, Py_None);
         put(made, INDEX, Py_None);
     }
-    Py_XDECREF(shape), Py_XDECREF(strides), Py_XDECREF(fields), Py_XDECREF(view), Py_XDECREF(whole);
+    Py_XDECREF(shape), Py_XDECREF(strides), Py_XDECREF(fields), Py_XDECREF(view);
     return made;
 }
 
@@ -750,7 +761,6 @@ PyMODINIT_FUNC PyInit_infinitensor_near(void) {
     name_small = PyUnicode_InternFromString("small_calls");
     name_cell = PyUnicode_InternFromString("_cell");
     name_name = PyUnicode_InternFromString("__name__");
-    name_whole = PyUnicode_InternFromString("is_whole");
     no_part = PyUnicode_InternFromString("");
     package = PyUnicode_InternFromString("infinitensor");
     package_dot = PyUnicode_InternFromString("infinitensor.");

@@ -60,11 +60,17 @@ class Seen:
     through: tuple[Access, Box, Box] | None
 
     def of(self, tile: Any) -> Any:
-        """The part, without copying."""
+        """The part, without copying; one element is an array too, for it has to have an address."""
         if self.index is not None:
-            return tile[self.index]
+            return tile[self.index] if self.index else tile
         assert self.through is not None
-        return take(tile, *self.through)
+        found = take(tile, *self.through)
+        if not isinstance(found, np.generic):
+            return found
+        access, _, origin = self.through
+        at = [k - lo for k, (lo, _) in zip(access.fixed, origin, strict=True)]
+        element = tile[tuple(slice(k, k + 1) for k in at)].reshape(())
+        return getattr(element, access.part) if access.part else element
 
 
 @dataclass(frozen=True, slots=True)
