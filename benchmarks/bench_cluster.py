@@ -15,6 +15,7 @@ import os
 import sys
 import time
 import warnings
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -175,17 +176,15 @@ def grid(only: Sequence[str] = (), *, busy: bool = False, n_turns: int = 5) -> N
     clock = "processor" if busy else "wall"
     print(f"{time.strftime('%Y-%m-%d')}, load {os.getloadavg()[0]:.1f}, {clock}, {n_iter=}")
     print("| data | n | d | k | float32 | float64 |\n|---|---|---|---|---|---|")
-    for data in ("groups", "even"):
-        for n, d, k in GRID:
+    both = [Worker("bench_cluster", peer, threads[peer], "cpu") for peer in threads]
+    with both[0], both[1]:
+        for data, (n, d, k) in product(("groups", "even"), GRID):
             if only and f"{n}x{d}x{k}" not in only:
                 continue
             cells = []
             for dtype in ("float32", "float64"):
                 one = case("KMeans", data, (n, d), dtype, n_clusters=k, max_iter=n_iter)
-                one["clock"] = clock
-                both = [Worker("bench_cluster", peer, threads[peer], "cpu") for peer in threads]
-                with both[0], both[1]:
-                    ratios = _turns(both, one, n_turns)
+                ratios = _turns(both, {**one, "clock": clock}, n_turns)
                 cells.append(f"{sorted(ratios)[n_turns // 2]:.2f}")
             print(f"| {data} | {n:,} | {d} | {k} | {' | '.join(cells)} |", flush=True)
 

@@ -42,7 +42,7 @@ class BisectingKMeans(OnTiles, theirs.BisectingKMeans):  # type: ignore[misc]
             mean, variances, ends = moments(given, self.tol)
         self._check_points(given, variances)
         self._random_state = check_random_state(self.random_state)
-        rows = rows_of(given, mean, checked_weights(sample_weight, given))
+        rows = rows_of(given, mean, checked_weights(sample_weight, given), 2)
         self._n_threads = _openmp_effective_n_threads()
         if mean is not None:
             self._X_mean = mean
@@ -98,7 +98,7 @@ class BisectingKMeans(OnTiles, theirs.BisectingKMeans):  # type: ignore[misc]
         given = self._check_test_data(X)
         labels = np.full(given.n, -1, dtype=np.int32)
         whole = np.arange(given.n)
-        self._descend(rows_of(given, None, None), whole, self._bisecting_tree, labels)
+        self._descend(rows_of(given, None, None, 2), whole, self._bisecting_tree, labels)
         return labels
 
     def _descend(self, rows: Any, indices: Array, node: Any, labels: Array) -> None:

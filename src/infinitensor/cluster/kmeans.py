@@ -48,12 +48,14 @@ class Shape:
         return self.variances
 
 
-def rows_of(given: Points, shift: Array | None, weights: Array | None) -> DenseRows | SparseRows:
-    """Points as the passes read them."""
+def rows_of(
+    given: Points, shift: Array | None, weights: Array | None, k: int
+) -> DenseRows | SparseRows:
+    """Points as the passes read them that compare them with k centres."""
     if given.sparse is not None:
         return SparseRows(given.sparse, weights)
     shift = np.zeros(given.d, given.dtype) if shift is None else shift
-    return DenseRows(given.tensor, given.host, shift, weights)
+    return DenseRows(given.tensor, given.host, shift, weights, k)
 
 
 def checked_weights(sample_weight: Any, given: Points) -> Array | None:
@@ -107,7 +109,7 @@ class OnTiles(_BaseKMeans):  # type: ignore[misc]
             rows = X
         else:
             given = points(X, **CHECKS)
-            rows = rows_of(given, None, checked_weights(sample_weight, given))
+            rows = rows_of(given, None, checked_weights(sample_weight, given), self.n_clusters)
         k = self.n_clusters if n_centroids is None else n_centroids
         if init_size is not None and init_size < rows.n:
             rows = rows.subset(random_state.randint(0, rows.n, init_size))
@@ -130,7 +132,7 @@ class OnTiles(_BaseKMeans):  # type: ignore[misc]
         """The number of the nearest centre of each point."""
         check_is_fitted(self)
         given = self._check_test_data(X)
-        return rows_of(given, None, None).nearest(self._centers_for(given))
+        return rows_of(given, None, None, self.n_clusters).nearest(self._centers_for(given))
 
     def transform(self, X: Any) -> Array:
         """The distance of each point to each centre."""
@@ -157,7 +159,7 @@ class OnTiles(_BaseKMeans):  # type: ignore[misc]
         """The negative sum of weighted squared distances to the nearest centres."""
         check_is_fitted(self)
         given = self._check_test_data(X)
-        rows = rows_of(given, None, checked_weights(sample_weight, given))
+        rows = rows_of(given, None, checked_weights(sample_weight, given), self.n_clusters)
         return -labels_inertia(rows, self._centers_for(given))[1]
 
 
@@ -203,7 +205,7 @@ class KMeans(OnTiles, theirs.KMeans):  # type: ignore[misc]
         weights = checked_weights(sample_weight, given)
         self._n_threads = _openmp_effective_n_threads()
         init = self._checked_init(given)
-        rows = rows_of(given, mean, weights)
+        rows = rows_of(given, mean, weights, self.n_clusters)
         if isinstance(rows, DenseRows) and ends is not None:
             rows.bounded(*ends)
             if isinstance(init, np.ndarray):
@@ -319,7 +321,7 @@ def kmeans_plusplus(
                 f"The length of x_squared_norms {norms.shape[0]} should "
                 f"be equal to the length of n_samples {given.n}."
             )
-    rows = rows_of(given, None, weights)
+    rows = rows_of(given, None, weights, n_clusters)
     random_state = check_random_state(random_state)
     centers, chosen = seed(rows, n_clusters, random_state, n_local_trials)
     plain = X if isinstance(X, np.ndarray) else None

@@ -125,7 +125,7 @@ class MiniBatchKMeans(OnTiles, theirs.MiniBatchKMeans):  # type: ignore[misc]
         dense = given.sparse is None
         self._check_points(given, given.tensor.var(0).numpy() if dense and self.tol else 0.0)
         random_state = check_random_state(self.random_state)
-        rows = rows_of(given, None, checked_weights(sample_weight, given))
+        rows = rows_of(given, None, checked_weights(sample_weight, given), self.n_clusters)
         self._n_threads = _openmp_effective_n_threads()
         centers = self._best_start(rows, self._checked_init(given), random_state)
         self._counts = np.zeros(self.n_clusters, dtype=rows.dtype)
@@ -203,7 +203,7 @@ class MiniBatchKMeans(OnTiles, theirs.MiniBatchKMeans):  # type: ignore[misc]
         has_centers = hasattr(self, "cluster_centers_")
         given = points(X, self, reset=not has_centers, **CHECKS)
         self._random_state = getattr(self, "_random_state", check_random_state(self.random_state))
-        rows = rows_of(given, None, checked_weights(sample_weight, given))
+        rows = rows_of(given, None, checked_weights(sample_weight, given), self.n_clusters)
         self.n_steps_ = getattr(self, "n_steps_", 0)
         if not has_centers:
             self._start(given, rows)

@@ -38,17 +38,17 @@ class DenseRows:
     """Rows of a tensor less a shift; what is larger than a few rows stays in tiles."""
 
     def __init__(
-        self, x: it.Tensor, host: Array | None, shift: Array, weights: Array | None
+        self, x: it.Tensor, host: Array | None, shift: Array, weights: Array | None, k: int = 16
     ) -> None:
+        """`k`: about how many centres they are compared with."""
         self.x = x
         self.host = host
         self.shift = np.ascontiguousarray(shift)
         self.weights = weights
         self.n, self.d = x.shape
         self.dtype = np.dtype(x.dtype)
-        self.few = (
-            host is not None and host.flags.c_contiguous and host.size <= it.config.small_elements
-        )
+        self.k = k
+        self.few = host is not None and _are_few(host, k)
         """Whether passes run at once, on whole arrays: rows are few, and on the host."""
         self._weighing: tuple[Any, ...] = ()
         if weights is not None:
@@ -81,7 +81,9 @@ class DenseRows:
         """Some rows, on the host."""
         where = np.asarray(indices, np.int64)
         if self.host is not None:
-            return np.asarray(self.host[where] - self.shift)
+            rows = np.take(self.host, where, axis=0)
+            rows -= self.shift
+            return rows
         picked = stored_rows(self.x, where)
         if picked is None and len(where) <= FEW:
             picked = np.stack([self.x[row].numpy() for row in where.tolist()])
@@ -98,10 +100,10 @@ class DenseRows:
             chosen[indices] = True
             kept = self.x[it.asarray(chosen)] - self.shift
             it.compute(kept)
-            part = DenseRows(kept, None, none, weights)
+            part = DenseRows(kept, None, none, weights, self.k)
         else:
             values = self.take(indices)
-            part = DenseRows(it.asarray(values, copy=False), values, none, weights)
+            part = DenseRows(it.asarray(values, copy=False), values, none, weights, self.k)
         part._most = self._most  # no row is larger than all of them
         return part
 
@@ -234,6 +236,13 @@ class Assigning:
             sums[:, :-2] += self.left[: self.k, :-2] / self.finer[:-1]
         sums /= [*self.scale, 1.0]
         return sums[:, :-2], sums[:, -2], self.sums[: self.k, -1] != 0
+
+
+def _are_few(host: Array, k: int) -> bool:
+    """Whether a pass over rows takes one core less than to plan it and to call others."""
+    limit = it.config.small_elements
+    n_points = max(4 * host.size, host.size * k)
+    return host.flags.c_contiguous and len(host) <= limit and n_points <= 256 * limit
 
 
 class FewAssigning(Assigning):
