@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 import sklearn.cluster as theirs
-from sklearn.datasets import make_blobs
 from tests.ir.sessions import strict
 from tests.neighbors.datasets import CUTS, SETS, radius_of
 
@@ -94,16 +93,6 @@ def test_a_tensor_and_a_file_are_clustered_where_they_are(tmp_path: Any) -> None
         ours = DBSCAN(eps=3.0).fit(given)
         np.testing.assert_array_equal(ours.labels_, exact.labels_)
         np.testing.assert_array_equal(ours.components_, exact.components_)
-
-
-def test_a_file_larger_than_the_budget_has_the_same_labels(tmp_path: Any) -> None:
-    x, _ = make_blobs(2000, 300, centers=6, random_state=0)
-    np.save(tmp_path / "x.npy", x)
-    exact = DBSCAN(eps=24.0).fit(x)
-    with it.init("cpu", memory=x.nbytes // 2, disk="100MB"):
-        ours = DBSCAN(eps=24.0).fit(tmp_path / "x.npy")
-        assert max(it.stats()["peak_bytes"].values()) <= x.nbytes // 2
-    np.testing.assert_array_equal(ours.labels_, exact.labels_)
 
 
 def test_the_function_gives_what_the_class_learns() -> None:

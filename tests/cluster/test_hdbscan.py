@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 import sklearn.cluster as theirs
-from sklearn.datasets import make_blobs
 from tests.ir.sessions import strict
 from tests.neighbors.datasets import CONTINUOUS, CUTS, SETS, TIED
 
@@ -114,17 +113,6 @@ def test_a_tensor_full_of_ties_has_a_tree_of_the_same_weight(name: str) -> None:
     with strict("cpu*2", 1500):
         ours = HDBSCAN(copy=False).fit(it.asarray(x))._single_linkage_tree_["value"]
     np.testing.assert_allclose(np.sort(ours), np.sort(exact), rtol=1e-15)
-
-
-@pytest.mark.slow
-def test_a_file_larger_than_the_budget_has_the_same_labels(tmp_path: Any) -> None:
-    x, _ = make_blobs(1500, 300, centers=6, random_state=0)
-    np.save(tmp_path / "x.npy", x)
-    budget = x.nbytes // 2
-    with it.init("cpu", memory=budget, disk="100MB"):
-        ours = HDBSCAN(copy=False).fit(tmp_path / "x.npy")
-        assert max(it.stats()["peak_bytes"].values()) <= budget
-    np.testing.assert_array_equal(ours.labels_, HDBSCAN(copy=False).fit(x).labels_)
 
 
 def test_asymmetric_distances_are_refused() -> None:
