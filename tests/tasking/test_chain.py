@@ -73,6 +73,32 @@ def test_weights_in_parts_give_the_values_of_whole_ones(
         assert loaded[-1] <= total + x.nbytes - budget + 4 * x.nbytes + weights[0].nbytes
 
 
+@pytest.mark.parametrize(
+    ("rows", "of_weights"),
+    [
+        (np.float32, np.float64),
+        (np.float64, np.float32),
+        (np.float64, np.int64),
+        (np.complex64, np.float32),
+    ],
+)
+def test_parts_of_another_dtype_are_added_in_that_of_the_result(rows: Any, of_weights: Any) -> None:
+    weights = [(64 * w).astype(of_weights) for w in weights_of(6, dtype=np.float64)]
+    x = np.random.default_rng(4).random((96, WIDTH)).astype(rows)
+    total = sum(w.nbytes for w in weights)
+    wanted = sum(x @ w for w in weights)
+    budget = total // 2 + 8 * wanted.nbytes
+    with fake_gpu(SCALE), it.init("cuda:0", memory=budget, host_memory=8 * total, disk=0) as s:
+        given = it.asarray(x)
+        y: Any = sum(given @ it.asarray(w) for w in weights)
+        found = y.numpy()
+        (prepared,) = {id(t.prepared): t.prepared for t in s.traces.values()}.values()
+        assert s.engine.ledgers[0].peak_bytes <= budget
+    assert any(group.chained >= 0 for group in prepared.plan.groups)
+    assert found.dtype == wanted.dtype
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-2)
+
+
 def test_integers_and_halves_are_read_whole() -> None:
     for dtype in (np.int32, np.float16):
         weights = [np.ones((64, 64), dtype) for _ in range(6)]

@@ -143,7 +143,8 @@ def _matmul_kernel(xp: Any, x1: Any, x2: Any, out: Any, dtype: np.dtype[Any]) ->
 
 
 def _matmul_added(xp: Any, before: Any, x1: Any, x2: Any, out: Any, dtype: np.dtype[Any]) -> None:
-    """out = before + x1 @ x2 for matrices of one dtype that the library multiplies."""
+    """out = before + x1 @ x2 for matrices, in a dtype that the library multiplies."""
+    x1, x2 = _factors(xp, x1, x2, dtype)
     if xp is np:
         before, x1, x2, out = (torch_view(v) for v in (before, x1, x2, out))
     if before.data_ptr() == out.data_ptr():
