@@ -10,7 +10,7 @@ from tests.ir.sessions import strict
 
 import infinitensor as it
 from infinitensor.api.assign import call_op
-from infinitensor.ops import pairwords, prim
+from infinitensor.ops import pairs_gpu, pairwords, prim
 from infinitensor.ops.pairs import exact, neighbour_order
 from infinitensor.ops.pairtiles import Search, compiled
 
@@ -152,6 +152,15 @@ def test_edges_of_nodes_come_in_the_same_order_without_a_compiler(
 def test_points_that_do_not_fit_are_named() -> None:
     with pytest.raises(ValueError, match=r"_pairs_count: points of shapes \(3, 2\) and \(4, 5\)"):
         call_op("_pairs_count", np.ones((4, 5)), np.ones((3, 2)), 1.0)
+
+
+def test_a_square_matrix_is_not_its_transpose() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.arange(9.0).reshape(3, 3)
+    pairs = pairs_gpu.Pairs(torch, x, x.T)
+    assert pairs.cols.x.tolist() == x.T.tolist()
+    pairs = pairs_gpu.Pairs(torch, x, x)
+    assert pairs.cols is pairs.rows
 
 
 @pytest.mark.gpu

@@ -104,6 +104,7 @@ class Pairs:
         self.xp = xp
         self.rows = Side(xp, x)
         same = x.data_ptr() == y.data_ptr() and x.shape == y.shape and x.dtype == y.dtype
+        same = same and x.stride() == y.stride()  # a square matrix and its transpose differ in it
         self.cols = self.rows if same else Side(xp, y)
         self.d = x.shape[1]
         lo = xp.minimum(self.rows.lo.amin(0), self.cols.lo.amin(0))
