@@ -150,7 +150,7 @@ def test_points_that_stream_late_have_the_same_labels(
     monkeypatch.setattr(nearest, "AT_ONCE_ON_GPU", 1 << 10)
     x = np.random.default_rng(0).normal(size=(6_000, 4))
     theirs = KMeans(5, init=x[:5], max_iter=6, tol=0).fit(x)
-    with late_gpu(seed) as streams, it.init("cuda:0", memory="512KiB", host_memory="1GiB"):
+    with late_gpu(seed) as streams, strict("cuda:0", 4096, "512KiB", 0, host="1GiB"):
         ours = KMeans(5, init=x[:5], max_iter=6, tol=0).fit(x)
         stats = it.stats()
     assert stats["bytes_loaded"] > 4 * x.nbytes

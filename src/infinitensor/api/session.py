@@ -245,6 +245,7 @@ class Session:
             if b is not None and table.layout.owner(k) >= 0 and not table.is_spare(k)
         }
         self.counts["bytes_evicted"] += sum(written.values())
+        del table  # an error would hold it, and so its memory
         try:
             version.table = self.engine.evict(version.table)
         except SpillSpaceError as error:

@@ -158,6 +158,8 @@ class Run:
         self._spare: list[Buffer] = []
         self._pieces: dict[int, tuple[Buffer, Any]] = {}
         self._written_by: dict[int, int] = {}
+        self._writing: dict[int, int] = {}
+        """Tiles that tasks write into now: nothing else may be made from them meanwhile."""
         """The last task that wrote into a tile in place."""
         self._wholes: dict[int, Any] = {}
         """By its first tile: the array that the tiles of a value are parts of."""
@@ -472,6 +474,11 @@ class Run:
             events.emit("task_start", op=family.op, tile=step.i, device=name, run=self)
         lane.in_task = True
         lane.check = self._check_stop
+        written: tuple[int, ...] = ()
+        if family.updates:
+            tile = step.outs[0].tile
+            written = (tile, self.program.origins.get(tile, tile))
+            self._writing.update(dict.fromkeys(written, task))
         try:
             if step.device or in_lane:
                 # A flipped view is a kernel too: it belongs on our stream.
@@ -485,11 +492,10 @@ class Run:
         finally:
             lane.in_task = False
             lane.check = None  # it would hold this run
-        if family.updates:
-            tile = step.outs[0].tile
-            for each in (tile, self.program.origins.get(tile, tile)):
-                self.directory.written(each)
-                self._written_by[each] = task
+        for each in written:
+            self.directory.written(each)
+            self._written_by[each] = task
+            self._writing.pop(each, None)
         if family.lane != COMPUTE:
             self._count_move(step)
         for tile in self.program.drops.get(task, ()):
@@ -765,18 +771,28 @@ class Run:
             if tile not in self.program.origins:
                 raise
             outs[0] = self._made_again(self.program.origins[tile], made, spare)
+        for source in self._sources(step):
+            if source not in made:  # it was read where it lies, beside tasks that run
+                self._check_unwritten(source, step)
         for out, values in zip(step.outs, outs, strict=True):
             made[out.tile] = values
         return made[tile]
 
     def _as_read(self, source: int, step: Step, made: dict[int, Any], spare: list[Buffer]) -> Any:
         """A source of a task as the task saw it; what was written into it since is not that."""
-        if self._written_by.get(source, -1) > step.task:
+        if source not in made:
+            self._check_unwritten(source, step, is_read=False)
+        return self._made_again(source, made, spare)
+
+    def _check_unwritten(self, source: int, step: Step, is_read: bool = True) -> None:
+        """Refuse a source that was written into since its task, or has left its slot since then."""
+        written = max(self._written_by.get(source, -1), self._writing.get(source, -1))
+        is_here = self.directory.is_home(source, int(self.program.slots[source]))
+        if written > step.task or (is_read and not is_here):
             raise LostTileError(
                 f"a tile of {step.family.op!r} (recorded at {step.family.site}) cannot be made "
                 "again: what it was made from was written to in place since"
             )
-        return self._made_again(source, made, spare)
 
     def _private(self, out: Out, spare: list[Buffer]) -> Any:
         """Memory for a tile beside the slots; it counts in the ledger while it is held."""
