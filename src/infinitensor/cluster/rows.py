@@ -21,8 +21,6 @@ from infinitensor.ops.nearest import PARTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from infinitensor.estimators.points import Points
-
     Array = np.ndarray[Any, Any]
 
 NO_LABEL = -1
@@ -304,8 +302,3 @@ def _moves(old: Array | None, new: Array, n: int) -> Array:
         np.fill_diagonal(apart, np.inf)
         moves[:, 2] = np.sqrt(np.clip(apart.min(1) - slack, 0, None)) * (0.5 - 1e-6)
     return moves
-
-
-def dense_rows(points: Points, shift: Array, weights: Array | None) -> DenseRows:
-    """The rows of points that are dense."""
-    return DenseRows(points.tensor, points.host, shift, weights)
