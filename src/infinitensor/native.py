@@ -36,7 +36,8 @@ class CompilerError(Exception):
 _lock = threading.Lock()
 _loaded: dict[str, ctypes.CDLL] = {}
 missed = [0]
-"""Calls in this process that went over NumPy for want of a compiler; sessions count by it."""
+"""Calls in this process that went over the words of NumPy or torch for want of a compiler, or of a
+kernel that is for what they are given; sessions count by it."""
 
 
 def compiler() -> str | None:

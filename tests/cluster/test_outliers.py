@@ -95,3 +95,15 @@ def test_distances_have_the_wider_dtype_of_points_and_centres(fitted: str, given
     peer = theirs.KMeans(**how).fit(X.astype(fitted)).transform(X.astype(given))
     assert ours.dtype == peer.dtype
     np.testing.assert_allclose(ours, peer, rtol=1e-5 if fitted == "f4" else 1e-7, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+@pytest.mark.parametrize("small_elements", [0, 65_536])
+def test_squares_that_overflow_have_an_infinite_inertia(small_elements: int) -> None:
+    x = np.random.default_rng(0).normal(size=(500, 4)) * 1e200
+    expected = theirs.KMeans(3, random_state=0, n_init=1).fit(x)
+    it.config.small_elements = small_elements
+    ours = KMeans(3, random_state=0, n_init=1).fit(x)
+    assert ours.inertia_ == expected.inertia_ == np.inf
+    assert ours.n_iter_ == expected.n_iter_

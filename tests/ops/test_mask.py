@@ -41,3 +41,13 @@ def test_what_has_no_loop_is_left_alone() -> None:
     assert not chosen(mask, x, np.empty((16, 3)))  # rows behind two axes
     assert not chosen(mask[:, ::2], x[:, ::2, 0], np.empty(8))
     assert not chosen(mask[0], x[:, :, 0].T, np.empty((4, 4)))  # elements apart
+
+
+def test_complex_numbers_lie_anywhere_eight_bytes_apart() -> None:
+    raw = np.zeros(16 * 40 + 8, np.uint8)
+    x = raw[8:].view(np.complex128)
+    x[:] = np.arange(40) * (1 + 2j)
+    mask = np.arange(40) % 3 == 0
+    out = np.empty(int(mask.sum()), np.complex128)
+    assert chosen(mask, x, out, 0)
+    np.testing.assert_array_equal(out, x[mask])

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from infinitensor import native
 from infinitensor.cluster.seeding import _reached
+from infinitensor.ops import nearest_triton, pairs, pairs_gpu
 from infinitensor.ops.nearest_triton import COARSE_UNIT
 
 
@@ -43,3 +45,19 @@ def test_draws_reach_the_rows_that_numpys_running_sum_gives(
     last = float(sums[-1])
     draws = np.array([*(rng.random(6) * last), 0.0, last, 1.1 * last, float(sums[n // 2])])
     np.testing.assert_array_equal(_reached(values, weights, draws), np.searchsorted(sums, draws))
+
+
+def test_what_no_kernel_on_a_gpu_is_for_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    for module in (nearest_triton, pairs_gpu):
+        monkeypatch.setattr(module, "has_triton", lambda: False)
+    x, none = torch.ones((3, 2)), torch.ones((0, 2))
+    before = native.missed[0]
+    assert pairs.on_gpu(torch, x, x) is None
+    assert not nearest_triton.may_launch(x)
+    assert native.missed[0] == before + 2
+    assert pairs.on_gpu(torch, x, none) is None
+    assert not nearest_triton.may_launch(x, none)
+    assert pairs.on_gpu(np, x.numpy(), x.numpy()) is None
+    assert native.missed[0] == before + 2, "there is nothing to do, or it is not on a GPU"

@@ -657,7 +657,7 @@ def stored_in(like: np.ufunc, args: tuple[Any, ...], out: Any) -> Tensor | None:
     token = _silence(_SILENT)
     try:
         like(*given, out=values)
-    except (TypeError, ValueError):  # ours has the better words; NumPy has computed nothing yet
+    except (TypeError, ValueError):  # ours has the better words
         return None
     finally:
         _restore(token)

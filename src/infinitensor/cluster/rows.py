@@ -159,7 +159,12 @@ class DenseRows:
 
     def inertia(self, centers: Array, labels: Any) -> Array:
         """For each label the weighted squared distances of its rows to its centre."""
-        reach = float(((self.most + np.abs(centers).max(0)) ** 2).sum())
+        with np.errstate(over="ignore"):
+            reach = float(((self.most + np.abs(centers).max(0)) ** 2).sum())
+        if not np.isfinite(reach * self.total_weight):  # there is no unit for what may be infinite
+            far = self.own_distances(centers, labels).astype(np.float64)
+            far = far if self.weights is None else far * self.weights
+            return np.bincount(np.asarray(labels), far, minlength=len(centers))
         scale = unit_for(reach * self.total_weight)
         found = self._inertia(centers, labels, scale)
         if self.n / (scale * PARTS) > FINE * float(found.sum()):

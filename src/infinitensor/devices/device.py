@@ -48,7 +48,7 @@ class Device(Protocol):
         """An array at the start of a block."""
 
     def to_host(self, array: Any, where: tuple[slice, ...] = ()) -> np.ndarray:
-        """The values as a NumPy array (on a CPU: the same memory)."""
+        """The values, or those of a part, as a NumPy array (on a CPU: the same memory)."""
 
     def from_host(self, array: Any, values: Any) -> None:
         """Write values (NumPy's; on a GPU torch's too) into an array."""

@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.jit import Launch, Launches, has_triton
+from infinitensor.native import missed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,6 +32,8 @@ FEW_BLOCKS = ((64, 128, 4, 3), (64, 128, 4, 2), (64, 128, 4, 1), (32, 128, 4, 1)
 """As `BLOCKS`, of such programs."""
 PROGRAMS, MANY_PROGRAMS = 2, 16
 """Such programs for each processor of a GPU, and those of other kernels over lists of rows."""
+LONGEST = (1 << 31) - 1024
+"""Rows of a tile, whose numbers take 32 bits in lists and in what runs beyond their end."""
 SURE_ROWS, SUM_ROWS = 16, 16
 """Rows of a program of `sure`, and of one that adds up."""
 
@@ -488,8 +491,12 @@ _closer = {known: _make_closer(known) for known in (False, True)}
 
 
 def may_launch(*tiles: Any) -> bool:
-    """Whether these torch tiles can go to the kernels here."""
-    return has_triton() and all(tile.numel() and len(tile) < 1 << 31 for tile in tiles)
+    """Whether these torch tiles can go to the kernels here; it is counted where they cannot."""
+    if not all(tile.numel() for tile in tiles):
+        return False
+    able = has_triton() and all(len(tile) < LONGEST for tile in tiles)
+    missed[0] += not able
+    return able
 
 
 def launch(run: Callable[..., Any], ins: Sequence[Any], outs: Sequence[Any] = ()) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 
 from infinitensor.dtypes import float64, int64
 from infinitensor.ir.op import AxisForm, Call, Combine, Spec
+from infinitensor.native import missed
 from infinitensor.ops import pairs_gpu, pairwords
 from infinitensor.ops.gather import gather_form, is_empty
 from infinitensor.ops.loops import loop
@@ -118,9 +119,13 @@ def in_c(xp: Any) -> bool:
     return xp is np and compiled()
 
 
-def on_gpu(xp: Any, x: Array, y: Array) -> pairs_gpu.Pairs | None:
-    """The pairs for kernels on a GPU; None where a search runs in words."""
-    return None if xp is np else pairs_gpu.searches(xp, x, y)
+def on_gpu(xp: Any, x: Array, y: Array, k: int = 0) -> pairs_gpu.Pairs | None:
+    """The pairs for kernels on a GPU; None where a search runs in words, which is counted there."""
+    if xp is np:
+        return None
+    made = pairs_gpu.searches(xp, x, y) if k <= pairs_gpu.MOST_NEAREST else None
+    missed[0] += made is None and len(x) > 0 and len(y) > 0
+    return made
 
 
 # --- how many are near ------------------------------------------------------------------------
@@ -217,7 +222,7 @@ def _pairs_count(y: Spec, x: Spec, limit: float, enough: float = float("inf")) -
 
 def _top(xp: Any, y: Array, yid: Array, x: Array, axes: Any, k: int) -> tuple[Array, Array]:
     if not in_c(xp):
-        pairs = on_gpu(xp, x, y) if k <= pairs_gpu.MOST_NEAREST else None
+        pairs = on_gpu(xp, x, y, k)
         if pairs is not None:
             return pairs.nearest(yid, k)
         y, x = pairwords.as_float64(xp, y), pairwords.as_float64(xp, x)
