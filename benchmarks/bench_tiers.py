@@ -109,6 +109,7 @@ def by_hand(x: Any, pinned: list[Any], varied: bool, n_parts: int) -> Callable[[
                     y = torch.add(y, out.mean(), out=sums[1 - place])
                 else:
                     y, place = out.relu_(), 1 - place
+        cuda.current_stream().wait_stream(computing)
         return y
 
     return work

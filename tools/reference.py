@@ -104,7 +104,8 @@ STATS = {
     "opened files each time (spilled tiles of stored tensors are among them).",
     "bytes_written": "Bytes of tensors that `save` and the like have written to files.",
     "eager_fallbacks": "Groups worth generating code for that ran step by step: no compiler, or a "
-    "word or dtype that generated code does not do as NumPy does.",
+    "word or dtype that generated code does not do as NumPy does. Searches and k-means on a GPU "
+    "that no kernel is for (docs/clustering.md) are among them.",
     "host_arrays": (
         "Arrays that NumPy got through `__array__`: `np.asarray(x)`, and what NumPy and others do "
         "by themselves (`np.ascontiguousarray(x)`, `np.nditer(x)`, a tensor in a list)."

@@ -100,5 +100,5 @@ def test_labels_and_bounds_that_leave_the_gpu_come_back(memory: str) -> None:
     whole = on("cuda:0", lambda: KMeans(64, init=x[:64], max_iter=15, tol=0).fit(x))
     with it.init("cuda:0", memory=memory):
         parted = KMeans(64, init=x[:64], max_iter=15, tol=0).fit(x)
-        assert it.stats()["bytes_evicted"] > 2 * x.nbytes
+        assert it.stats()["bytes_evicted"] > x.nbytes
     np.testing.assert_array_equal(parted.labels_, whole.labels_)
