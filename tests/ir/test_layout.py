@@ -54,6 +54,8 @@ def test_one_owner_stands_for_all() -> None:
     assert [layout.owner(i) for i in range(2)] == [1, 1] == layout.owner_array.tolist()
     assert layout.box(1) == whole_box((4,))
     assert layout.box(0) is None
+    assert Layout(((0, 2, 4),), (1, 1)) == layout
+    assert hash(Layout(((0, 2, 4),), (1, 1))) == hash(layout)
 
 
 def test_equal_layouts_are_equal_and_read_as_text() -> None:

@@ -139,8 +139,8 @@ def test_what_c_does_otherwise_than_numpy_is_refused() -> None:
             [Input(np.dtype(float), False, False)],
             1,
         )
-    with pytest.raises(Unsupported, match="floor_divide of int64"):
-        expression(Term("floor_divide", (Arg(0), Arg(0))), [("x", np.dtype(np.int64))])
+    with pytest.raises(Unsupported, match="gcd of int64"):
+        expression(Term("gcd", (Arg(0), Arg(0))), [("x", np.dtype(np.int64))])
     with pytest.raises(Unsupported, match="maximum of complex128"):
         expression(Term("maximum", (Arg(0), Arg(0))), [("x", np.dtype(complex))])
 
@@ -188,8 +188,47 @@ def test_a_program_with_generated_code_gives_numpys_values(
 def test_a_group_that_c_cannot_do_runs_step_by_step_and_is_counted(always: None) -> None:
     with it.init("cpu"):
         x = it.asarray(np.arange(1, 20))
-        np.testing.assert_array_equal(((x // 3) * 2 + 1).numpy(), np.arange(1, 20) // 3 * 2 + 1)
+        wanted = np.gcd(np.arange(1, 20), 6) * 2 + 1
+        np.testing.assert_array_equal((it.gcd(x, 6) * 2 + 1).numpy(), wanted)
         assert it.stats()["eager_fallbacks"] == 1
+
+
+@pytest.mark.parametrize("kind", ["i1", "i2", "i4", "i8", "u1", "u4", "u8"])
+def test_integers_that_c_leaves_undefined_are_numpys(kind: str, always: None) -> None:
+    ends = np.iinfo(kind)
+    bits = 8 * np.dtype(kind).itemsize
+    some = [ends.min, ends.max, 0, 1, 2, 3, 7, bits - 1, bits, bits + 1]
+    if ends.min:
+        some += [-1, -2, -7, ends.min + 1]
+    a = np.repeat(np.array(some, kind), len(some))
+    b = np.tile(np.array(some, kind), len(some))
+    with it.init("cpu"), np.errstate(all="ignore"):
+        x, y = it.asarray(a), it.asarray(b)
+        for mine, wanted in (
+            (x // y + 1, a // b + 1),
+            (x % y + 1, a % b + 1),
+            ((x << y) + 1, (a << b) + 1),
+            ((x >> y) + 1, (a >> b) + 1),
+            (~x + 1, ~a + 1),
+            (x.clip(2, 7) * 3, a.clip(2, 7) * 3),
+        ):
+            np.testing.assert_array_equal(mine.numpy(), wanted, strict=True)
+        assert it.stats()["eager_fallbacks"] == 0
+
+
+def test_what_is_one_number_everywhere_is_part_of_generated_code(always: None) -> None:
+    mask = np.arange(40).reshape(5, 8) % 3 == 0
+    with it.init("cpu"):
+        given = it.asarray(mask)
+        for dtype in (np.int64, np.float32, np.complex128, np.bool_):
+            made = it.zeros((5, 8), dtype=dtype)
+            made[given] = 1
+            wanted = np.zeros((5, 8), dtype=dtype)
+            wanted[mask] = 1
+            np.testing.assert_array_equal(made.numpy(), wanted, strict=True)
+            sums = it.where(given, it.ones((5, 8), dtype=dtype), 0).sum(0)
+            np.testing.assert_array_equal(sums.numpy(), np.where(mask, wanted, 0).sum(0))
+        assert it.stats()["eager_fallbacks"] == 0
 
 
 def test_a_compiler_that_fails_is_named_in_a_warning_and_the_group_still_runs(

@@ -20,6 +20,8 @@ static PyObject *config, *bfloat16, *unknown, *numbers, *silence, *silent, *empt
 static PyObject *name_counts, *name_small, *name_cell, *one;
 static PyObject *slow_get, *slow_applied, *slow_called, *outer_fits, *recorders, *site_type, *slow_fill;
 static PyObject *name_name, *no_part, *package, *package_dot;
+static PyObject *cores_made, *cores_into, *ufuncs; /* of `cores.c`, and the ufuncs of the operators */
+static Py_ssize_t cores_least;
 static PyObject *slow_forward[LT], *slow_reflected[LT];
 static PyNumberMethods slow_number; /* the slots before ours: they call the Python methods */
 static PyMappingMethods slow_mapping;
@@ -150,6 +152,24 @@ static PyObject *quietly(int op, const Binary *calls, PyObject *a, PyObject *b) 
     return made;
 }
 
+/* A ufunc on all cores: a new array, or NULL without an error where NumPy has to do it here. */
+static PyObject *by_cores(PyObject *ufunc, PyObject *const *given, Py_ssize_t n, npy_intp size) {
+    if (size < cores_least || n > 4) return NULL;
+    PyObject *args[] = {ufunc, given[0], n > 1 ? given[1] : NULL, n > 2 ? given[2] : NULL, n > 3 ? given[3] : NULL};
+    PyObject *made = PyObject_Vectorcall(cores_made, args, n + 1, NULL);
+    if (made == Py_None) Py_CLEAR(made);
+    return made;
+}
+
+/* Whether all cores did `out[...] = ufunc(a, b)`, or a copy (None): not where NumPy has to, or on an error. */
+static int into_by_cores(PyObject *ufunc, PyObject *out, PyObject *a, PyObject *b) {
+    if (PyArray_SIZE((PyArrayObject *)out) < cores_least) return 0;
+    PyObject *args[] = {ufunc, out, a, b};
+    PyObject *done = PyObject_Vectorcall(cores_into, args, b ? 4 : 3, NULL);
+    Py_XDECREF(done);
+    return done == Py_True;
+}
+
 static PyObject *truth(int is) {
     PyObject *made = is ? PyArrayScalar_True : PyArrayScalar_False;
     Py_INCREF(made);
@@ -250,19 +270,26 @@ static PyObject *operated(int op, PyObject *first, PyObject *second) {
     PyObject *b = a ? operand(second, &session, limit) : NULL;
     if (!b || !session) return NULL;
     int n_arrays = PyArray_CheckExact(a) + PyArray_CheckExact(b);
+    npy_intp size = 0; /* of an elementwise result */
     if (n_arrays == 2) {
         PyArrayObject *x = (PyArrayObject *)a, *y = (PyArrayObject *)b;
         if (op == MATMUL) {
             if (PyArray_NDIM(x) > 1 && PyArray_NDIM(y) > 1) return NULL;
-        } else if (broadcast_size(x, y) > limit) {
+        } else if ((size = broadcast_size(x, y)) > limit) {
             return NULL;
         }
     } else if (op == MATMUL) {
         return NULL;
+    } else if (n_arrays) {
+        size = PyArray_SIZE((PyArrayObject *)(PyArray_CheckExact(a) ? a : b));
     }
     Py_INCREF(a), Py_INCREF(b), Py_INCREF(session);
     PyObject *made = n_arrays ? NULL : of_floats(op, a, b);
     if (!made && !n_arrays && !PyErr_Occurred()) made = of_integers(op, a, b);
+    if (size >= cores_least) {
+        PyObject *both[] = {a, b};
+        made = by_cores(PyTuple_GET_ITEM(ufuncs, op), both, 2, size);
+    }
     if (!made && !PyErr_Occurred()) made = quietly(op, call_of, a, b);
     if (!made && op == MATMUL) PyErr_Clear(); /* Python's has the better words */
     if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
@@ -299,10 +326,14 @@ static PyObject *changed(int op, PyObject *tensor, PyObject *other) {
     PyObject *values = b ? writeable(tensor) : NULL;
     if (!values || PyArray_SIZE((PyArrayObject *)values) > limit) return NULL;
     Py_INCREF(values), Py_INCREF(b);
-    PyObject *made = quietly(op, in_place_of, values, b);
+    int done = into_by_cores(PyTuple_GET_ITEM(ufuncs, op), values, values, b);
+    if (!done && !PyErr_Occurred()) {
+        PyObject *made = quietly(op, in_place_of, values, b);
+        done = made != NULL;
+        Py_XDECREF(made);
+    }
     Py_DECREF(values), Py_DECREF(b);
-    if (!made) return NULL;
-    Py_DECREF(made);
+    if (!done) return NULL;
     Py_INCREF(tensor);
     return tensor;
 }
@@ -488,8 +519,12 @@ static int was_put(PyObject *tensor, PyObject *index, PyObject *value) {
     int is_alike = PyArray_DESCR(array)->type_num == NPY_DOUBLE &&
         (PyFloat_Check(value) || (PyArray_CheckExact(value) &&
                                   PyArray_DESCR((PyArrayObject *)value)->type_num == NPY_DOUBLE));
-    PyObject *token = is_alike ? NULL : PyContextVar_Set(silence, silent);
-    int bad = (!is_alike && !token) ? -1 : PyObject_SetItem(target, index, value);
+    if (index == Py_Ellipsis && PyArray_CheckExact(value) && into_by_cores(Py_None, target, value, NULL)) {
+        Py_DECREF(target), Py_DECREF(value);
+        return 1;
+    }
+    PyObject *token = is_alike || PyErr_Occurred() ? NULL : PyContextVar_Set(silence, silent);
+    int bad = (!is_alike && !token) || PyErr_Occurred() ? -1 : PyObject_SetItem(target, index, value);
     if (token) {
         PyObject *type, *error, *trace;
         PyErr_Fetch(&type, &error, &trace);
@@ -527,8 +562,10 @@ static PyObject *called(PyObject *like, PyObject *args, int is_elementwise, PyOb
     if (n_arrays > 1 && product > limit && !(is_alike && (is_elementwise || is_one))) return NULL;
     for (Py_ssize_t i = 0; i < n; i++) Py_INCREF(given[i]);
     Py_INCREF(session);
-    PyObject *token = PyContextVar_Set(silence, silent);
-    PyObject *made = token ? PyObject_Vectorcall(like, given, n, NULL) : NULL;
+    PyObject *made = NULL;
+    if (is_elementwise && first && is_alike) made = by_cores(like, given, n, PyArray_SIZE(first));
+    PyObject *token = made || PyErr_Occurred() ? NULL : PyContextVar_Set(silence, silent);
+    if (token) made = PyObject_Vectorcall(like, given, n, NULL);
     PyObject *type, *error, *trace;
     PyErr_Fetch(&type, &error, &trace);
     if (token) PyContextVar_Reset(silence, token);
@@ -720,13 +757,13 @@ static int fill_slots(void) {
 }
 
 /* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent, applied,
-   called, outer_fits, recorders, Site, fill) */
+   called, outer_fits, recorders, Site, fill, made, into, least, ufuncs): the last four are of `cores.py` */
 static PyObject *install(PyObject *module, PyObject *args) {
     PyObject *tensor, *version, *cell;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOO!OO", &tensor, &version, &cell, &config, &bfloat16,
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOO!OOOOnO!", &tensor, &version, &cell, &config, &bfloat16,
                           &unknown, &numbers, &silence, &silent, &slow_applied, &slow_called,
                           &outer_fits, &PyTuple_Type, &recorders, &site_type,
-                          &slow_fill))
+                          &slow_fill, &cores_made, &cores_into, &cores_least, &PyTuple_Type, &ufuncs))
         return NULL;
     static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
         "_lazy_view", "_lent", "_owner", "_seen", "_seen_of", "_shape"};
@@ -738,8 +775,8 @@ static PyObject *install(PyObject *module, PyObject *args) {
         find_slots(cell, of_cell, cell_at, N_CELL) ||
         find_slots((PyObject *)Py_TYPE(config), of_config, &limit_at, 1))
         return NULL;
-    if (PyTuple_GET_SIZE(recorders) != GE + 1)
-        return PyErr_Format(PyExc_ValueError, "%d recorders are meant", GE + 1);
+    if (PyTuple_GET_SIZE(recorders) != GE + 1 || PyTuple_GET_SIZE(ufuncs) != GE + 1)
+        return PyErr_Format(PyExc_ValueError, "%d recorders and ufuncs are meant", GE + 1);
     tensor_type = (PyTypeObject *)tensor;
     Py_INCREF(args); /* all of them stay */
     if (fill_slots()) return NULL;

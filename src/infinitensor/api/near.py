@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.api import cores
 from infinitensor.api.record import host_view
 from infinitensor.api.unplanned import is_hasty
 from infinitensor.api.version import Cell, Site, Version
@@ -584,12 +585,18 @@ def was_put(tensor: Tensor, index: Any, value: Any) -> bool:
             values, index = target, ...
     token = _silence(_SILENT)
     try:
-        values[index] = value
+        if index is not ... or not _was_copied(values, value):
+            values[index] = value
     finally:
         _restore(token)
     if values.dtype.char == "d" and tensor._owner is None and tensor._lazy_view is None:
         tensor._cell.version.opened = tensor._cell.version.host
     return True
+
+
+def _was_copied(target: np.ndarray, value: Any) -> bool:
+    """Whether all cores copied it."""
+    return target.size >= cores.LEAST and cores.into(None, target, value)
 
 
 def _scattered(tensor: Tensor, values: np.ndarray, index: Any, value: Any) -> bool:
@@ -626,11 +633,7 @@ def changed(
         return None
     if values.size > limit and not is_hasty(tensor._cell.session, values.size):
         return None
-    token = _silence(_SILENT)
-    try:
-        like(values, other, values)
-    finally:
-        _restore(token)
+    quietly(cores.stored, like, values, values, other)
     return tensor
 
 
@@ -654,13 +657,10 @@ def stored_in(like: np.ufunc, args: tuple[Any, ...], out: Any) -> Tensor | None:
     session = out._owner or out._cell.session
     if values.size > limit and not is_hasty(session, values.size):
         return None
-    token = _silence(_SILENT)
     try:
-        like(*given, out=values)
+        quietly(cores.stored, like, values, *given)
     except (TypeError, ValueError):  # ours has the better words
         return None
-    finally:
-        _restore(token)
     session.counts["small_calls"] += 1
     return out  # type: ignore[no-any-return]
 
@@ -672,6 +672,12 @@ IN_C = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "
 """The arithmetic operators that are, by their short names; `matmul` follows."""
 COMPARED = ("lt", "le", "eq", "ne", "gt", "ge")
 """Then the comparisons."""
+_UFUNCS = (
+    np.add, np.subtract, np.multiply, np.divide, np.floor_divide, np.remainder, np.bitwise_and,
+    np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift, np.matmul, np.less, np.less_equal,
+    np.equal, np.not_equal, np.greater, np.greater_equal,
+)  # fmt: skip
+"""What these are of arrays."""
 
 
 def in_c(
@@ -693,8 +699,8 @@ def in_c(
         return False
     shared = (config, bfloat16, UNKNOWN, _NUMBERS, _variable, _SILENT)
     global applied, called
-    module.install(
-        tensor, Version, Cell, *shared, applied, called, _outer_fits, recorders, Site, fill
-    )
+    slow = (applied, called, _outer_fits, recorders, Site, fill)
+    on_cores = (cores.made, cores.into, cores.LEAST, _UFUNCS)
+    module.install(tensor, Version, Cell, *shared, *slow, *on_cores)
     applied, called = module.applied, module.called
     return True

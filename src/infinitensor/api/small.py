@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.api import cores
 from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import whole_box
 from infinitensor.ops import TABLE
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial
+from infinitensor.ops.scalar import Arg, Term
+from infinitensor.ops.words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,10 +49,15 @@ def small_kernel(op: Op, call: Call) -> Callable[..., list[Any]]:
             return outs
     elif op.kind == "elementwise":
         kernel = lower(op, call, "cpu")
+        word = _ufunc_of(op.expression)
 
         def run(ins: list[Any], outs: list[Any] | None = None) -> list[Any]:
             outs = outs or [np.empty(shapes[0], dtypes[0])]
-            kernel(ins, outs, None)
+            is_done = False
+            if word is not None and outs[0].size >= cores.LEAST:
+                is_done = cores.into(word, outs[0], *ins)
+            if not is_done:
+                kernel(ins, outs, None)
             return outs
     else:
         kernel = lower(op, call, "cpu")
@@ -78,6 +86,13 @@ def small_kernel(op: Op, call: Call) -> Callable[..., list[Any]]:
         _small.clear()
     _small[id(call)] = (call, run)
     return run
+
+
+def _ufunc_of(tree: Any) -> np.ufunc | None:
+    """The ufunc that is all of an expression."""
+    word = WORDS["cpu"].get(tree.word) if isinstance(tree, Term) else None
+    is_all = word is not None and tree.args == tuple(map(Arg, range(len(tree.args))))
+    return word if is_all and isinstance(word, np.ufunc) else None
 
 
 @lru_cache(4096)

@@ -26,11 +26,16 @@ DISK = -2
 class Layout:
     """Tiles by cut points, uneven if need be, each owned by one device.
 
-    `owners[i]` is the device of tile i in C order; a shorter tuple is one owner for all.
+    `owners[i]` is the device of tile i in C order; where one owns all it is there once.
     """
 
     cuts: Cuts
     owners: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        # one form for one layout: plans are found by it
+        if len(self.owners) > 1 and self.owners.count(self.owners[0]) == len(self.owners):
+            object.__setattr__(self, "owners", self.owners[:1])
 
     @cached_property
     def _hash(self) -> int:

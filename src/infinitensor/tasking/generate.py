@@ -32,6 +32,8 @@ C_TYPES = {
     "complex128": "complex128",
 }
 BOOL = np.dtype(np.bool_)
+CONSTANT = "constant"
+"""The word of a step that is one number everywhere."""
 
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*"}
 _COMPARED = {
@@ -104,10 +106,11 @@ def cast(text: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
     return f"(({c_type(target)}){text})"
 
 
-def _number(value: Any, dtype: np.dtype[Any]) -> str:
+def number(value: Any, dtype: np.dtype[Any]) -> str:
+    """C text of a number in a dtype."""
     made = np.asarray(value).astype(dtype)[()]
     if dtype.kind == "c":
-        parts = (_number(part, real_of(dtype)) for part in (made.real, made.imag))
+        parts = (number(part, real_of(dtype)) for part in (made.real, made.imag))
         return f"__builtin_complex({', '.join(parts)})"
     if dtype.kind == "f":
         if not np.isfinite(made):
@@ -146,7 +149,7 @@ def expression(
         kinds = kinds[1:] or kinds
     together = result_type(*kinds)
     texts = [
-        _number(arg, together) if found is None else found[0]
+        number(arg, together) if found is None else found[0]
         for arg, found in zip(tree.args, known, strict=True)
     ]
     own = [together if found is None else found[1] for found in known]
@@ -226,19 +229,47 @@ def _arithmetic(word: str, texts: list[str], dtype: np.dtype[Any]) -> str:
         if kind == "f":
             return f"fabs{suffix}({texts[0]})"
         return texts[0] if kind == "u" else f"({name})({texts[0]} < 0 ? -{texts[0]} : {texts[0]})"
-    if kind != "f":
-        raise Unsupported(f"{word} of {dtype}")
-    if word == "divide":
-        return f"({texts[0]} / {texts[1]})"
-    if word == "reciprocal":
-        return f"(1 / {texts[0]})"
     if word == "clip":
         x, low, high = texts
         inner = _arithmetic("maximum", [x, low], dtype)
         return _arithmetic("minimum", [inner, high], dtype)
+    if kind != "f":
+        return _integer(word, texts, dtype)
+    if word == "divide":
+        return f"({texts[0]} / {texts[1]})"
+    if word == "reciprocal":
+        return f"(1 / {texts[0]})"
     if word == "sign":
         x = texts[0]
         return f"({x} > 0 ? 1 : ({x} < 0 ? -1 : ({x} == 0 ? 0 : {x})))"
     if word in _INSTRUCTIONS:
         return plain_call(_INSTRUCTIONS[word], texts, dtype)
     raise Unsupported(word)
+
+
+INTEGER_WORDS = frozenset(("invert", "left_shift", "right_shift", "floor_divide", "remainder"))
+"""Words that C leaves undefined for some integers, where NumPy says what they are."""
+
+
+def _integer(word: str, texts: list[str], dtype: np.dtype[Any]) -> str:
+    if word not in INTEGER_WORDS:
+        raise Unsupported(f"{word} of {dtype}")
+    name, is_signed = c_type(dtype), dtype.kind == "i"
+    if word == "invert":
+        return f"({name})(~{texts[0]})"
+    a, b = texts
+    if word in ("left_shift", "right_shift"):  # by more bits than there are, everything is gone
+        bits = 8 * dtype.itemsize
+        mark = "<<" if word == "left_shift" else ">>"
+        gone = f"({a} < 0 ? -1 : 0)" if is_signed and mark == ">>" else "0"
+        return f"({name})((uint64_t){b} < {bits} ? {a} {mark} {b} : {gone})"
+    if not is_signed:
+        mark = "/" if word == "floor_divide" else "%"
+        return f"({name})({b} == 0 ? 0 : {a} {mark} {b})"
+    # the least by -1 stops a processor; towards zero is not down
+    if word == "floor_divide":
+        down = f"({a} % {b} != 0 && ({a} < 0) != ({b} < 0))"
+        return f"({name})({b} == 0 ? 0 : {b} == -1 ? -{a} : {a} / {b} - {down})"
+    rest = f"({a} % {b})"
+    up = f"({rest} != 0 && ({a} < 0) != ({b} < 0) ? {b} : 0)"
+    return f"({name})({b} == 0 || {b} == -1 ? 0 : {rest} + {up})"

@@ -15,7 +15,7 @@ import numpy as np
 from infinitensor.dtypes import result_type
 from infinitensor.native import CompilerError
 from infinitensor.ops.scalar import Arg, Term
-from infinitensor.tasking.generate import expression
+from infinitensor.tasking.generate import CONSTANT, INTEGER_WORDS, Unsupported, expression
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +100,10 @@ def _steps(parts: Sequence[Part], inputs: Sequence[Input]) -> list[str]:
         for (where, at), loop in zip(part.sources, part.loop, strict=True):
             name = f"e{at}" if where == "in" else f"s{at}"
             args.append((_cast(name, loop), loop))
-        text = args[0][0] if part.tree.word == "cast" else _text(part.tree, args)[0]
+        if part.tree.word == CONSTANT:
+            text = repr(part.tree.args[0])
+        else:
+            text = args[0][0] if part.tree.word == "cast" else _text(part.tree, args)[0]
         lines.append(f"s{k} = {_cast(text, part.dtype)}")
         if part.stored >= 0:
             lines.append(f"o{part.stored}[at] = s{k}")
@@ -116,6 +119,8 @@ def _text(tree: Any, args: Sequence[tuple[str, np.dtype[Any]]]) -> tuple[str, np
     if isinstance(tree, Arg):
         return args[tree.index]
     _, dtype = expression(tree, args)
+    if tree.word in INTEGER_WORDS and dtype.kind != "f":
+        raise Unsupported(f"{tree.word} of {dtype}")
     known = [_text(arg, args) if isinstance(arg, Arg | Term) else None for arg in tree.args]
     kinds = [found[1] for found in known if found is not None]
     beside = result_type(*(kinds[1:] or kinds if tree.word == "where" else kinds))

@@ -16,10 +16,11 @@ from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import piece_boxes
 from infinitensor.native import CompilerError, compiler, is_built
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial, scratch_bytes
+from infinitensor.ops.scalar import Term
 from infinitensor.ops.words import WORDS
 from infinitensor.tasking.compiled import Compiled, compiled_kernel, inner_axis
 from infinitensor.tasking.folded import folded_run, folds_of, reduced_axes
-from infinitensor.tasking.generate import FUNCTIONS, Input, Part, Unsupported
+from infinitensor.tasking.generate import CONSTANT, FUNCTIONS, Input, Part, Unsupported
 from infinitensor.tasking.jitted import has_numba, jitted_kernel
 from infinitensor.tasking.triton_group import generated, mapped_run, reduced_run
 
@@ -200,8 +201,25 @@ def may_become_worth(steps: list[Step], last: Node) -> bool:
     return config.compile == "auto" and len(steps) > 1 and all(_is_exact(step) for step in steps)
 
 
+CONSTANTS = ("zeros", "ones", "empty")
+"""Creations that are one number everywhere, which they are made with."""
+
+
+def _tree(step: Step) -> Term | None:
+    """The expression of a step, or None where it is no generated code."""
+    op = step.node.op
+    if op.kind == "elementwise":
+        tree: Term = op.expression
+        return tree
+    if op.name in CONSTANTS:
+        return Term(CONSTANT, (dict(step.node.call.params)["value"],))
+    return None
+
+
 def _is_exact(step: Step) -> bool:
     op = step.node.op
+    if op.name in CONSTANTS:
+        return True
     if op.kind != "elementwise" or any(dtype.kind == "c" for dtype in step.node.call.loop):
         return False
     words: frozenset[str] = op.expression.words()
@@ -263,18 +281,13 @@ def generate(
                 dtype = np.dtype(f"f{dtype.itemsize // 2}")
             inputs.append(Input(dtype, False, len(shape) + inner not in node.call.form.inputs[i]))
     last = final_source[0][1] if final_source and final_source[0][0] == "step" else -1
-    parts = [
-        Part(
-            step.node.op.expression,
-            step.node.call.loop,
-            tuple(step.sources),
-            step.dtype,
-            n_outs if k == last and step.out < 0 else step.out,
-        )
-        for k, step in enumerate(steps)
-    ]
-    if any(step.node.op.kind != "elementwise" for step in steps):
-        return None
+    parts = []
+    for k, step in enumerate(steps):
+        tree = _tree(step)
+        if tree is None:
+            return None
+        stored = n_outs if k == last and step.out < 0 else step.out
+        parts.append(Part(tree, step.node.call.loop, tuple(step.sources), step.dtype, stored))
     try:
         n_stored = n_outs + (last >= 0 and steps[last].out < 0)
         if compiler() is None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.tasking.folds import across_lines, block_lines, end_lines, state_lines
-from infinitensor.tasking.generate import c_type, cast, expression
+from infinitensor.tasking.generate import CONSTANT, c_type, cast, expression, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,7 +67,9 @@ class _Body:
             for (where, at), loop in zip(part.sources, part.loop, strict=True):
                 dtype = inputs[at].dtype if where == "in" else parts[at].dtype
                 args.append((cast(f"{'x' if where == 'in' else 's'}{at}", dtype, loop), loop))
-            if part.tree.word == "cast":
+            if part.tree.word == CONSTANT:
+                text, made = number(part.tree.args[0], part.dtype), part.dtype
+            elif part.tree.word == "cast":
                 text, made = args[0]
             else:
                 text, made = expression(part.tree, args, self.call)

@@ -1,0 +1,53 @@
+"""Calls that run at once and have many elements: NumPy's own loops, on all cores.
+
+A loop whose shapes change at every step has no plan, and calls NumPy call by call. Of a call of
+`LEAST` elements or more every core takes a part (`cores.c`): the same loops, the same bits. What
+would have to be cast or copied first, and everything without a compiler, is left to NumPy.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infinitensor.config import config
+from infinitensor.native import extension
+
+if TYPE_CHECKING:
+    import numpy as np
+
+LEAST = 1 << 14
+"""Elements from which a call is worth another core: the time in which it is there."""
+
+
+def into(ufunc: np.ufunc | None, out: np.ndarray, *ins: Any) -> bool:
+    """Whether `out[...] = ufunc(*ins)` was done, or a copy (None); NumPy has to do the rest."""
+    return False
+
+
+def made(ufunc: np.ufunc, *ins: Any) -> np.ndarray | None:
+    """A new array `ufunc(*ins)`, or None."""
+    return None
+
+
+def stored(ufunc: np.ufunc, out: np.ndarray, *ins: Any) -> None:
+    """`out[...] = ufunc(*ins)`, by all cores where that is worth it."""
+    if out.size < LEAST or not into(ufunc, out, *ins):
+        ufunc(*ins, out=out)
+
+
+def _in_c() -> None:
+    global into, made
+    if config.compile == "never":
+        return
+    here = Path(__file__)
+    module = extension(here.with_suffix(".c"), here.with_name("slots.h"))
+    if module is None:
+        return
+    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    module.use(config.workers or int(n_cores or 1))
+    into, made = module.into, module.made
+
+
+_in_c()
