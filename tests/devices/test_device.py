@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -113,11 +114,14 @@ class TestCpu(DeviceTests):
     def test_a_large_block_is_aligned_and_an_array_is_a_view_of_it(self, n_bytes: int) -> None:
         (device,) = open_devices("cpu")
         block = device.allocate(n_bytes)
-        assert block.nbytes == n_bytes
+        assert n_bytes <= block.nbytes <= n_bytes + mmap.PAGESIZE
         assert block.ctypes.data % (16 if n_bytes < SMALL_BYTES else 64) == 0
         array = device.array(block, (4, 8), np.dtype(np.float64))
         assert np.shares_memory(array, block)
         assert np.shares_memory(device.to_host(array), block)
+        shifted = device.array(block, (n_bytes,), np.dtype(np.uint8), 128)
+        ahead = shifted.ctypes.data - block.ctypes.data
+        assert ahead == (128 if n_bytes == 1 << 20 else 0), "only where there is a page to spare"
 
 
 @pytest.mark.gpu

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -149,9 +150,22 @@ for command in sys.stdin:
 """
 
 
-def start(folder: Path, seed: int = 0) -> subprocess.Popen[str]:
+NOBODY = 65534
+AS_NOBODY = f"""
+with it.init("cpu", memory=400_000, disk="64MiB"):  # what is imported late, as who may read it
+    warm = [it.asarray(np.ones((128, 128)) * k) for k in range(8)]
+    float(sum((tensor @ tensor).sum() for tensor in warm))
+    del warm
+os.setgroups([])
+os.setgid({NOBODY})
+os.setuid({NOBODY})
+"""
+"""Another user from here on: the interpreter itself may lie where only its owner can start it."""
+
+
+def start(folder: Path, seed: int = 0, before: str = "") -> subprocess.Popen[str]:
     """A program that has spilled and waits; it says so."""
-    process = child.start(f"FOLDER = {str(folder)!r}\nSEED = {seed}\n{SPILLING}")
+    process = child.start(f"FOLDER = {str(folder)!r}\nSEED = {seed}\n{before}\n{SPILLING}")
     assert answer(process)["ready"]
     return process
 
@@ -194,6 +208,33 @@ def test_two_programs_at_once_are_both_right_and_keep_to_their_own_budgets(tmp_p
         first.communicate("quit\n", timeout=30)
         assert len(list(tmp_path.iterdir())) == 1
         assert answer(second, "go")["right"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+def test_two_users_share_a_folder_and_neither_touches_what_is_the_others() -> None:
+    with tempfile.TemporaryDirectory() as shared:  # pytest's own folders are for one user
+        os.chmod(shared, 0o1777)
+        folder = Path(shared)
+        mine, theirs = start(folder, 1), start(folder, 2, AS_NOBODY)
+        with ended(mine, theirs):
+            owners = {path.stat().st_uid: path for path in folder.iterdir()}
+            assert set(owners) == {os.geteuid(), NOBODY}
+            assert all(path.stat().st_mode & 0o777 == 0o700 for path in owners.values())
+            for process in (mine, theirs):
+                found = answer(process, "go")
+                assert found["right"]
+                assert found["peak"] <= 400_000
+            theirs.send_signal(signal.SIGKILL)
+            theirs.wait(30)
+            third = start(folder, 3)
+            with ended(third):
+                assert owners[NOBODY].exists(), "what another user left is his to remove"
+                assert answer(third, "go")["right"]
+            fourth = start(folder, 4, AS_NOBODY)
+            with ended(fourth):
+                assert not owners[NOBODY].exists()
+                assert answer(fourth, "go")["right"]
+            assert answer(mine, "go")["right"]
 
 
 def test_what_a_killed_program_left_is_removed_and_a_living_ones_files_never(

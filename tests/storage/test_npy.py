@@ -14,8 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.storage.boxes import arrays, boxes, memory, slices, whole
 
+from infinitensor import events
 from infinitensor.dtypes import bfloat16
 from infinitensor.storage import NpyFile, NpyWriter, Part, is_memory, npy, runs, strided
+from infinitensor.storage.runs import aligned
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -211,6 +213,33 @@ def test_any_rows_of_a_large_file_are_its_values(
         assert np.array_equal(out, values[lo:hi])
 
 
+@pytest.mark.parametrize(("lo", "hi"), [(0, 3001), (64, 1088), (128, 129 + 1024), (2944, 3001)])
+def test_rows_come_by_one_read_into_memory_that_begins_in_a_page_as_they_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lo: int, hi: int
+) -> None:
+    monkeypatch.setattr(npy, "KEPT_BYTES", 1 << 20)
+    monkeypatch.setattr(npy, "DIRECT_BYTES", 1)
+    values = np.arange(3001 * 336, dtype=np.float32).reshape(3001, 336)
+    np.save(tmp_path / "x.npy", values)
+    part = Part(NpyFile(tmp_path / "x.npy"))[lo:hi]
+    if is_memory(tmp_path):
+        pytest.skip("here files are memory")
+    assert part.shift % 64 == 0
+    assert part.shift == (128 + lo * 336 * 4) % 4096
+    held = aligned(part.n_bytes + 2 * 4096)
+    held[:] = 7
+    out = np.ndarray(part.shape, part.dtype, held, part.shift)
+    forget_pages(tmp_path / "x.npy")
+    seen: list[int] = []
+    with events.on("file", lambda **what: seen.append(what["n_bytes"])):
+        part.read_into(out)
+    assert seen == [part.n_bytes]
+    assert np.array_equal(out, values[lo:hi])
+    end = part.shift + part.n_bytes
+    assert (held[: part.shift] == 7).all(), "what lies before it in its page is not its own"
+    assert (held[end:] == 7).all()
+
+
 def test_what_is_in_memory_already_is_read_from_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,8 +271,6 @@ def test_file_changed_in_place_is_noticed(tmp_path: Path) -> None:
 
 
 def test_file_cut_short_while_it_is_read_is_noticed(tmp_path: Path) -> None:
-    from infinitensor import events
-
     np.save(tmp_path / "x.npy", np.arange(4))
     file = NpyFile(tmp_path / "x.npy")
 

@@ -23,7 +23,10 @@ SMALL_BYTES = 1 << 14
 """Smaller blocks come from NumPy: pages of their own would take longer than a small kernel."""
 HUGE_BYTES = 1 << 22
 """Blocks from here on ask for huge pages: writing fresh memory is bound by page faults."""
-
+HUGE_PAGE = 1 << 21
+SHIFTED_BYTES = 1 << 18
+"""Blocks from here on have a page more, which nobody touches unless what they hold is read from a
+file straight into them: that begins within a page as it does in the file."""
 
 STAGED_BYTES = 1 << 24
 """Of a part of a tile on a GPU that is put together there before it is copied to the host."""
@@ -44,8 +47,10 @@ class Device(Protocol):
     def watch(self, block: Any) -> Callable[[], bool]:
         """A question that keeps nothing alive: have the block and all arrays of it gone?"""
 
-    def array(self, block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """An array at the start of a block."""
+    def array(
+        self, block: Any, shape: tuple[int, ...], dtype: np.dtype[Any], shift: int = 0
+    ) -> Any:
+        """An array at the start of a block; on a CPU so many bytes behind it, up to a page."""
 
     def to_host(self, array: Any, where: tuple[slice, ...] = ()) -> np.ndarray:
         """The values, or those of a part, as a NumPy array (on a CPU: the same memory)."""
@@ -87,10 +92,13 @@ class CpuDevice:
         """Bytes; a large block has pages of its own."""
         if n_bytes < SMALL_BYTES or not hasattr(mmap, "MAP_PRIVATE"):
             return np.empty(n_bytes, np.uint8)
-        pages = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        if n_bytes >= HUGE_BYTES and hasattr(mmap, "MADV_HUGEPAGE"):
+        is_huge = n_bytes >= HUGE_BYTES and hasattr(mmap, "MADV_HUGEPAGE")
+        # the system begins a block at a huge page only if it ends at one
+        spare = HUGE_PAGE if is_huge else mmap.PAGESIZE if n_bytes >= SHIFTED_BYTES else 0
+        pages = mmap.mmap(-1, n_bytes + spare, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if is_huge:
             with contextlib.suppress(OSError):  # a system without them
-                pages.madvise(mmap.MADV_HUGEPAGE)
+                pages.madvise(mmap.MADV_HUGEPAGE, 0, n_bytes)
         return np.frombuffer(pages, np.uint8)
 
     def release(self) -> None:
@@ -101,9 +109,13 @@ class CpuDevice:
         seen = weakref.ref(block)
         return lambda: seen() is None
 
-    def array(self, block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """A view of the block."""
-        return np.ndarray(shape, dtype, block)
+    def array(
+        self, block: Any, shape: tuple[int, ...], dtype: np.dtype[Any], shift: int = 0
+    ) -> Any:
+        """A view of the block; where that has no page to spare, from its start."""
+        if shift and prod(shape) * dtype.itemsize + shift > block.size:
+            shift = 0
+        return np.ndarray(shape, dtype, block, shift)
 
     def to_host(self, array: Any, where: tuple[slice, ...] = ()) -> np.ndarray:
         """The array itself, or a part of it."""
@@ -172,7 +184,9 @@ class CudaDevice:
         seen = weak(block.untyped_storage())
         return lambda: bool(seen.expired())
 
-    def array(self, block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    def array(
+        self, block: Any, shape: tuple[int, ...], dtype: np.dtype[Any], shift: int = 0
+    ) -> Any:
         """A view of the block; the one before, if it is asked for again (views take torch long)."""
         before = getattr(block, "_infinitensor", None)
         if before is not None and before[0] == shape and before[1] == dtype:
@@ -288,7 +302,9 @@ class NullDevice:
         """There is nothing to look at."""
         return lambda: True
 
-    def array(self, block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    def array(
+        self, block: Any, shape: tuple[int, ...], dtype: np.dtype[Any], shift: int = 0
+    ) -> Any:
         """No array."""
         return None
 

@@ -173,7 +173,7 @@ def canonical_layout(shape: tuple[int, ...], mesh: Mesh, tile_elements: int) -> 
     return Layout(cuts, tuple(blocks(n_tiles, mesh.n_devices).tolist()))
 
 
-STREAMED_TILES = 2048
+STREAMED_TILES = 512
 """Tiles of a file from which they are made larger: planning takes time for each."""
 MOST_STREAMED = 8
 """How much larger they may be than others."""

@@ -31,6 +31,7 @@ from infinitensor.runtime.replay import Recording, replays_of
 from infinitensor.runtime.step import NOTHING, SCALAR, TILE, Steps
 from infinitensor.runtime.streams import Dispatcher
 from infinitensor.runtime.table import TileTable
+from infinitensor.storage import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -507,7 +508,9 @@ class Run:
             self._spill(step, ins[0])
             return
         updates = step.family.updates
-        outs = [self._array(out.tile) if updates else self._output(out) for out in step.outs]
+        # a file is read past all caches into memory that begins within a page as its bytes do
+        shift = ins[0].shift if len(step.many) == 1 and isinstance(ins[0], Part) else 0
+        outs = [self._array(out.tile) if updates else self._output(out, shift) for out in step.outs]
         if self._is_null:
             return
         try:
@@ -655,7 +658,7 @@ class Run:
             self._rebuild(tile)
         return self.directory.values(tile)
 
-    def _output(self, out: Out) -> Any:
+    def _output(self, out: Out, shift: int = 0) -> Any:
         slot = out.slot
         if out.tiles.whole:
             values = self._part(out)
@@ -666,7 +669,7 @@ class Run:
                 self._retire(slot)
                 buffer = ledger.take(int(self.program.slot_bytes[slot]))
                 self.directory.buffers[slot] = buffer
-            values = device.array(buffer.block, out.shape, out.dtype)
+            values = device.array(buffer.block, out.shape, out.dtype, shift)
         self.directory.enter(out.tile, slot, values)
         return values
 

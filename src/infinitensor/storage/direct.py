@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from infinitensor.storage.calls import read_at, told, write_at
+from infinitensor.storage.calls import MOST_BYTES, read_at, told, write_at
 from infinitensor.storage.runs import PAGE_BYTES, aligned
 
 BOUNCE_BYTES = 1 << 20
@@ -67,11 +67,20 @@ def read_direct(file: int, path: str, offset: int, into: memoryview) -> int:
 def read_anywhere(file: int, path: str, offset: int, into: memoryview) -> int:
     """As `read_at`, past the page cache, at any offset of a file of any length.
 
-    Whole pages come through the buffer of this thread. Fewer bytes than asked for: the file ends
-    there, or the system gave less; what is left has to be read in the usual way.
+    Where the memory begins within a page as its bytes do in the file, whole pages come straight to
+    it; else through the buffer of this thread. Fewer bytes than asked for: the file ends there, or
+    the system gave less; what is left has to be read in the usual way.
     """
     held = np.frombuffer(into, np.uint8)
     n_read = 0
+    if (held.ctypes.data - offset) % PAGE_BYTES == 0:
+        while n_read < held.size:
+            wanted = min(held.size - n_read, MOST_BYTES - (offset + n_read) % PAGE_BYTES)
+            n = _read_pages(file, path, offset + n_read, held[n_read : n_read + wanted])
+            n_read += n
+            if n < wanted:
+                break
+        return n_read
     while n_read < held.size:
         skip = (offset + n_read) % PAGE_BYTES
         wanted = min(held.size - n_read, BOUNCE_BYTES - skip)
@@ -84,6 +93,24 @@ def read_anywhere(file: int, path: str, offset: int, into: memoryview) -> int:
         if n < wanted:
             break
     return n_read
+
+
+def _read_pages(file: int, path: str, offset: int, held: np.ndarray[Any, Any]) -> int:
+    """One read into memory that lies to pages as the file does; only of its first and last page,
+    which are not all its own, the bytes come through the buffer."""
+    skip = offset % PAGE_BYTES
+    n_head = min(-skip % PAGE_BYTES, held.size)
+    end = n_head + (held.size - n_head) // PAGE_BYTES * PAGE_BYTES
+    first, last = _bounced()[:PAGE_BYTES], _bounced()[PAGE_BYTES : 2 * PAGE_BYTES]
+    pieces = [first.data] if skip else []
+    pieces += [held[n_head:end].data] if end > n_head else []
+    pieces += [last.data] if end < held.size else []
+    told("read", path, offset, held.size)
+    n = max(min(os.preadv(file, pieces, offset - skip) - skip, held.size), 0)
+    held[: min(n, n_head)] = first[skip : skip + min(n, n_head)]
+    if n > end:
+        held[end:n] = last[: n - end]
+    return n
 
 
 class DirectWriter:

@@ -18,7 +18,7 @@ from infinitensor.storage import header
 from infinitensor.storage.cached import CachedPages
 from infinitensor.storage.calls import open_file, read_at, reserve, sync, write_at
 from infinitensor.storage.direct import read_anywhere
-from infinitensor.storage.runs import gather, scatter, steps_of
+from infinitensor.storage.runs import PAGE_BYTES, gather, scatter, steps_of
 from infinitensor.storage.stored import checked
 from infinitensor.storage.strided import read_runs
 from infinitensor.storage.temporary import Unfinished, discard, new_file, put_file
@@ -35,6 +35,7 @@ DIRECT_BYTES = 256 << 10
 """Of a run: shorter ones wait longer for the disk than they save."""
 FOLIO_BYTES = 2 << 20
 """The system keeps pages together up to this size, and gives them back together."""
+ALIGNED_BYTES = 64
 AHEAD_RUNS = 256
 AHEAD_BYTES = 16 << 20
 """Of runs that lie apart, how many the system is told of before they are read."""
@@ -114,6 +115,15 @@ class NpyFile:
                 before = min(start, FOLIO_BYTES)  # pages that the block before this one shared
                 n_bytes = before + out.nbytes
                 os.posix_fadvise(self._file, start - before, n_bytes, os.POSIX_FADV_DONTNEED)
+
+    def shift(self, box: Box) -> int:
+        """How far behind the start of a page the bytes of a box begin, if they are read past the
+        page cache: straight into memory that does so too. Kernels want multiples of 64."""
+        if self._direct < 0 or self._header.fortran_order:
+            return 0
+        first = sum(lo * step for (lo, _), step in zip(box, self._steps, strict=True))
+        found = (self._header.offset + first) % PAGE_BYTES
+        return 0 if found % ALIGNED_BYTES else found
 
     def _fetch(self, offset: int, into: memoryview) -> None:
         n_read = 0

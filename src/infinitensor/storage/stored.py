@@ -37,6 +37,9 @@ class Stored(Protocol):
     def chunks(self) -> tuple[int, ...] | None:
         """The tiles that the file itself is cut into; None: its values lie in C order."""
 
+    def shift(self, box: Box) -> int:
+        """How far behind the start of a page memory best begins that a box is read into."""
+
     def read(self, box: Box, out: np.ndarray[Any, Any]) -> None:
         """Fill `out`, of any strides and the shape of the box, with the values of the box."""
 
@@ -98,6 +101,11 @@ class Part:
         if len(parts) > len(box):
             raise IndexError(f"{len(parts)} indices for {len(box)} axes")
         return Part(self.stored, tuple(box))
+
+    @property
+    def shift(self) -> int:
+        """How far behind the start of a page memory best begins that this is read into."""
+        return self.stored.shift(self.box)
 
     def read_into(self, out: np.ndarray[Any, Any]) -> None:
         """Fill `out`, which has this part's shape, with its values."""
