@@ -231,3 +231,14 @@ def test_less_is_left_free_to_read_into_where_tiles_are_much_of_the_room(file: P
             it.compute(x.sum(axis=0))
         assert it.stats()["bytes_loaded"] <= DATA_BYTES - memory + 8 * TILE_BYTES
         del x
+
+
+def test_what_is_read_twice_counts_once_among_what_stays(file: Path) -> None:
+    with it.init("cpu", memory=DATA_BYTES + FOR_COMPUTING, disk="64MiB"):
+        x = it.open(file)
+        mean = x.mean(axis=0)
+        spread = ((x - mean) ** 2).sum(axis=0)
+        it.compute(mean, spread)  # between its two passes all of the file is at work
+        assert it.stats(reset=True)["bytes_loaded"] == DATA_BYTES
+        it.compute(abs(x - 1).sum(axis=0))
+        assert it.stats()["bytes_loaded"] == 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from heapq import heappop, heappush
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from infinitensor.errors import DoesNotFit
 from infinitensor.ir.layout import DISK, HOST
 from infinitensor.ir.tasks import LOAD, Program, TaskGraph, TileSet, Traffic
 from infinitensor.memory.lower import Extra, families_with
-from infinitensor.memory.stay import staying
+from infinitensor.memory.stay import Stayers, staying
 from infinitensor.memory.uses import FOREVER
 from infinitensor.price import tier_seconds
 
@@ -105,12 +105,8 @@ class _Walk:
         """By device: the tiles there that could be evicted."""
         self.used = {d: 0 for d in (*range(len(budgets)), HOST, DISK)}
         self.peak = dict(self.used)
-        self.idle: dict[int, int] = dict.fromkeys(range(len(budgets)), 0)
-        """Bytes of tiles that only the next run would read."""
         self.is_idle = bytearray(n)
-        self.idlers: dict[int, list[tuple[int, int]]] = {d: [] for d in range(len(budgets))}
-        """By device: those of them, the last to stay first."""
-        self.busy_peak: dict[int, int] = dict.fromkeys(range(len(budgets)), 0)
+        """Tiles that only the next run would read."""
         self.free: dict[tuple[int, int], deque[Freed]] = {}
         self.slot_bytes: list[int] = []
         self.slot_devices: list[int] = []
@@ -194,12 +190,16 @@ class _Walk:
         """Of those that may stay when this is over: bytes of all that stay before, and of it."""
         self.ring = dict.fromkeys(range(len(self.budgets)), 0)
         """Bytes of slots for what is computed with, and what is read meanwhile."""
-        self.all_stay = dict.fromkeys(range(len(self.budgets)), 0)
-        """Bytes of all that may stay, by device."""
-        for tile, n_bytes in self.stays.items():
-            device = self.devices[tile]
-            self.all_stay[device] = max(self.all_stay[device], n_bytes)
         self._find_ring()
+        self.stayers = [
+            Stayers(
+                {tile: n for tile, n in self.stays.items() if self.devices[tile] == device},
+                self.tile_bytes,
+                partial(self.left_bytes, device),
+                partial(self.ring_bytes, device),
+            )
+            for device in range(len(self.budgets))
+        ]
 
     def _find_ring(self) -> None:
         """Slots of the largest tile that may stay; on a GPU of the size most bytes are read in."""
@@ -357,9 +357,10 @@ class _Walk:
         if family.lane == LOAD:
             self.loaded += sum(self.tile_bytes[tile] for tile in fresh)
         self.serial.append(task)
-        for device, idle in self.idle.items():
-            busy = self.used[device] - idle - self.free_bytes.get(device, 0)
-            self.busy_peak[device] = max(self.busy_peak[device], busy)
+        for stayers in self.stayers:
+            for tile in stayers.leaving():
+                if self.is_idle[tile]:
+                    self.let_go(tile, at)
         for tile in touched:
             place = self.now[tile]
             if place < 0:
@@ -390,7 +391,7 @@ class _Walk:
         self.weigh(tile)
         if n < end or self.is_external[tile] or self.is_held[tile] or self.now[tile] < 0:
             return
-        if tile in self.stays and self.stays[tile] <= self.room_for_idle(self.devices[tile], at):
+        if tile in self.stays and tile in self.stayers[self.devices[tile]]:
             self.rest(tile)
             return
         self.forget_copy(tile, task)
@@ -399,17 +400,9 @@ class _Walk:
         else:
             self.let_go(tile, at)
 
-    def room_for_idle(self, device: int, at: int) -> int:
-        """Bytes for tiles that only the next run reads. Those that have no room by now go."""
-        room = self.limit[device] - self.busy_peak[device]
-        if self.all_stay[device] > room:
-            room -= self.ring_bytes(device, room)
-        idlers = self.idlers[device]
-        while idlers and -idlers[0][0] > room:
-            tile = heappop(idlers)[1]
-            if self.is_idle[tile]:
-                self.let_go(tile, at)
-        return room
+    def left_bytes(self, device: int) -> int:
+        """Bytes of a device that no tile has now."""
+        return self.limit[device] - self.used[device] + self.free_bytes.get(device, 0)
 
     def ring_bytes(self, device: int, room: int) -> int:
         """Bytes of slots for what is read while what was read before is computed with.
@@ -424,19 +417,16 @@ class _Walk:
 
     def rest(self, tile: int) -> None:
         """A tile stays though nothing here reads it any more; of those the last ones go first."""
-        device = self.devices[tile]
-        self.idle[device] += self.tile_bytes[tile]
         self.is_idle[tile] = 1
-        heappush(self.idlers[device], (-self.stays[tile], tile))
         self.next_at[tile] = 2 * len(self.order) + self.stays[tile] // self.tile_bytes[tile]
 
     def let_go(self, tile: int, at: int) -> None:
         """The slot of a tile is free."""
         place, device = self.now[tile], self.devices[tile]
-        if self.is_idle[tile]:
-            self.idle[device] -= self.tile_bytes[tile]
-            self.is_idle[tile] = 0
+        self.is_idle[tile] = 0
         self.now[tile] = -1
+        if device >= 0:
+            self.stayers[device].leave(tile)
         self.is_here[device][tile] = False
         key = (device, self.tile_bytes[tile])
         self.release(key, Freed((self.slots[place],), self.users.pop(place), at))
@@ -486,6 +476,7 @@ class _Walk:
         self.slots[tile] = slot
         self.now[tile] = tile
         self.is_here[device][tile] = True
+        self.stayers[device].enter(tile)
 
     def in_place(self, family: Family, i: int, task: int, out: int) -> int:
         """The slot of an input that dies here and has the output's elements, or -1."""
@@ -548,6 +539,7 @@ class _Walk:
         self.writers[place] = [task]
         self.now[tile] = place
         self.is_here[device][tile] = True
+        self.stayers[device].enter(tile)
         self.weigh(tile)
 
     # room
@@ -813,10 +805,8 @@ class _Walk:
     def worth_keeping(self) -> tuple[int, ...]:
         """Of what was read from below and is still there: as much as leaves the next run the room
         that this one needed."""
-        at = len(self.order)
-        room = {device: self.room_for_idle(device, at) for device in self.busy_peak}
         return tuple(
             self.now[tile]
-            for tile, n_bytes in self.stays.items()
-            if self.is_idle[tile] and n_bytes <= room[self.devices[tile]]
+            for tile in self.stays
+            if self.is_idle[tile] and tile in self.stayers[self.devices[tile]]
         )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from infinitensor.memory.uses import Uses
 
@@ -82,3 +82,60 @@ def staying(uses: Uses, tiles: Iterable[int]) -> dict[int, int]:
         total[device] = total.get(device, 0) + int(uses.tile_bytes[tile])
         stays[tile] = total[device]
     return stays
+
+
+class Stayers:
+    """The tiles of one device that would stay, while a program is walked: as many of the first of
+    their order as leave room for everything else, whenever that takes most.
+
+    What is read of them counts once, whether a task works on it or nobody does: in the next run
+    they are all there all the time.
+    """
+
+    def __init__(
+        self,
+        stays: dict[int, int],
+        tile_bytes: Sequence[int],
+        left_bytes: Callable[[], int],
+        ring_bytes: Callable[[int], int],
+    ) -> None:
+        self._stays = dict(sorted(stays.items(), key=lambda one: one[1]))
+        self._all_bytes = max(stays.values(), default=0)
+        self._tile_bytes = tile_bytes
+        self._left_bytes = left_bytes
+        self._ring_bytes = ring_bytes
+        self._here: set[int] = set()
+        self._here_bytes = 0
+
+    def __contains__(self, tile: int) -> bool:
+        return tile in self._stays
+
+    def enter(self, tile: int) -> None:
+        """A tile is in memory."""
+        if tile in self._stays and tile not in self._here:
+            self._here.add(tile)
+            self._here_bytes += self._tile_bytes[tile]
+
+    def leave(self, tile: int) -> None:
+        """A tile is in memory no more; it may come again."""
+        if tile in self._here:
+            self._here.discard(tile)
+            self._here_bytes -= self._tile_bytes[tile]
+
+    def leaving(self) -> Iterator[int]:
+        """The tiles here that there is no room for by now, the last of the order first.
+
+        Where not all stay, slots are left to read the rest into.
+        """
+        while self._stays:
+            tile, n_bytes = next(reversed(self._stays.items()))
+            room = self._left_bytes() + self._here_bytes
+            if n_bytes < self._all_bytes:
+                room -= self._ring_bytes(room)
+            if n_bytes <= room:
+                return
+            del self._stays[tile]
+            is_here = tile in self._here
+            self.leave(tile)
+            if is_here:
+                yield tile
