@@ -36,7 +36,8 @@ def load(source: str) -> Any:
             path = f"<{name}>"
             linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
             made: dict[str, Any] = {"__name__": name}
-            exec(compile(source, path, "exec"), made)
+            # not with this file's own `annotations`: Triton would not see the types of arguments
+            exec(compile(source, path, "exec", dont_inherit=True), made)
             _loaded[source] = made["run"]
         return _loaded[source]
 
@@ -55,7 +56,18 @@ def options() -> dict[str, Any]:
 class Launch:
     """A kernel, its grid and the arguments that stay the same for equal tiles."""
 
-    __slots__ = ("constants", "grid", "how", "made", "numbers", "run", "source")
+    __slots__ = (
+        "_device",
+        "_fixed",
+        "_handles",
+        "_start",
+        "_stream",
+        "constants",
+        "grid",
+        "how",
+        "numbers",
+        "source",
+    )
 
     def __init__(
         self,
@@ -71,24 +83,51 @@ class Launch:
         self.grid = (n_programs, 1, 1)
         self.numbers = tuple(numbers)
         self.constants = constants
-        self.made: Any = None
-        self.run: Any = None
+        self._fixed = (*self.numbers, *constants.values())
+        self._start: Any = None
+        self._stream: Any = None
+        self._handles: tuple[Any, ...] = ()
+        self._device = 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has been launched: from then on addresses will do for its arrays."""
+        return self._start is not None
 
     def __call__(
         self, tiles: Sequence[Any], scalars: Sequence[Any] = (), n_programs: int = 0
     ) -> None:
         """Start it on the current stream, in another number of programs if one is given."""
-        grid = (n_programs, 1, 1) if n_programs else self.grid
-        if self.made is not None:
-            pointers = [tile.data_ptr() for tile in tiles]
-            run = self.made[grid] if n_programs else self.run
-            run(*pointers, *scalars, *self.numbers, *self.constants.values())
+        start = self._start
+        if start is None:
+            self._launch_first(tiles, scalars, n_programs)
             return
+        pointers = [tile if type(tile) is int else tile.data_ptr() for tile in tiles]
+        # what Triton's own launches do once they have found all this out, and looked for hooks
+        start(
+            n_programs or self.grid[0],
+            1,
+            1,
+            self._stream(self._device),
+            *self._handles,
+            *pointers,
+            *scalars,
+            *self._fixed,
+        )
+
+    def _launch_first(self, tiles: Sequence[Any], scalars: Sequence[Any], n_programs: int) -> None:
+        """Through Triton's front end, which finds or compiles the kernel."""
+        grid = (n_programs, 1, 1) if n_programs else self.grid
         kernel = load(self.source)
         how = {**options(), **self.how}
         made = kernel[grid](*tiles, *scalars, *self.numbers, **self.constants, **how)
         if made is not None:  # the interpreter makes none
-            self.made, self.run = made, made[self.grid]
+            import torch
+
+            self._stream = torch._C._cuda_getCurrentRawStream
+            self._device = tiles[0].get_device()
+            self._handles = (made.function, made.packed_metadata, None, None, None)
+            self._start = made.run
 
 
 class Launches:

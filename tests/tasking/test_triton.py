@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.fake_gpu import fake_gpu
 
 import infinitensor as it
 from infinitensor import jit
@@ -71,6 +72,19 @@ def chain(n_parts: int = 1) -> Group:
 # the text --------------------------------------------------------------------------------------
 
 
+def test_what_several_steps_read_alike_is_one_argument(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a tensor that is read as it is, and by its rows and columns: three, however often."""
+    started: list[int] = []
+    monkeypatch.setattr(triton_group, "has_triton", lambda: True)
+    monkeypatch.setattr(jit.Launch, "__call__", lambda self, tiles, *_: started.append(len(tiles)))
+    monkeypatch.setattr(it.config, "compile", "always")
+    monkeypatch.setattr(it.config, "small_elements", 0)
+    with fake_gpu(), it.init("cuda:0"):
+        x, square = it.asarray(np.ones(40)), it.asarray(np.ones((40, 40)))
+        it.compute(square * x + x[:, None] * square - (square / x[:, None]) * x)
+    assert started == [4]
+
+
 @pytest.mark.parametrize("name", sorted(TYPES))
 def test_what_is_written_for_every_word_is_python(name: str) -> None:
     group, words = group_of(np.dtype(name))
@@ -81,8 +95,38 @@ def test_what_is_written_for_every_word_is_python(name: str) -> None:
 
 def test_scalars_are_arguments_so_that_no_value_is_compiled_in() -> None:
     source = map_source(chain(), 1, True, False)
-    assert 'x2: "fp64"' in source
+    assert 'x2: "fp32"' in source
     assert "do_not_specialize=['x2']" in source
+
+
+@pytest.mark.parametrize(
+    ("name", "passed", "is_cast"),
+    [
+        ("float64", "fp64", False),
+        ("float16", "fp32", True),
+        ("int32", "i64", True),
+        ("uint8", "u64", True),
+        ("bool", "i64", True),
+    ],
+)
+def test_scalars_keep_all_their_bits(name: str, passed: str, is_cast: bool) -> None:
+    dtype = np.dtype(name)
+    part = Part(Term("equal", (Arg(0), Arg(1))), (dtype,) * 2, (("in", 0), ("in", 1)), dtype, 0)
+    group = Group((part,), (Input(dtype, False, False), Input(dtype, True, False)), 1)
+    source = map_source(group, 1, True, False)
+    assert f'x1: "{passed}"' in source
+    assert ("    x1 = " in source) == is_cast
+
+
+def test_the_types_of_arguments_are_what_a_kernel_says() -> None:
+    run = jit.load('def told(x: "fp64"):\n    pass\n\n\nrun = told\n')
+    assert run.__annotations__ == {"x": "fp64"}
+
+
+def test_whole_blocks_need_no_masks_and_one_axis_no_division() -> None:
+    assert "mask=" not in map_source(chain(), 1, True, False, whole=True)
+    assert "//" not in map_source(chain(), 1, True, False)
+    assert "//" in map_source(chain(), 2, True, False)
 
 
 def test_offsets_take_64_bits_only_where_asked() -> None:
@@ -239,6 +283,57 @@ def test_plain_arithmetic_has_numpys_bits_and_subnormals() -> None:
         with np.errstate(all="ignore"):
             wanted = x * y + np.float32(scalar)
         np.testing.assert_array_equal(out.cpu().numpy(), wanted)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("whole", [512 * 8, 512 * 8 + 3])
+def test_scalars_of_64_bits_reach_a_kernel_with_all_of_them(whole: int) -> None:
+    x = np.random.default_rng(0).uniform(0.5, 2, whole)
+    n = np.arange(whole)
+    with it.init("cuda:0"):
+        before, it.config.compile = it.config.compile, "always"
+        try:
+            scaled, moved = it.compute(it.asarray(x) * 0.1, it.asarray(n) * 3 + (2**40 + 1))
+            for _ in range(20):  # many steps: those of whole blocks are not masked
+                scaled = scaled * 0.7 + 0.1
+            scaled, moved = scaled.numpy(), moved.numpy()
+        finally:
+            it.config.compile = before
+    wanted = x * 0.1
+    for _ in range(20):
+        wanted = wanted * 0.7 + 0.1
+    np.testing.assert_array_equal(scaled, wanted)
+    np.testing.assert_array_equal(moved, n * 3 + (2**40 + 1))
+
+
+@pytest.mark.gpu
+def test_what_several_steps_read_alike_is_read_once_and_other_parts_are_not(always: None) -> None:
+    x = np.random.default_rng(1).uniform(1, 2, 300)
+    square = np.random.default_rng(2).uniform(1, 2, (300, 300))
+
+    def program(xp: Any, x: Any, square: Any) -> list[Any]:
+        down = (x * 2)[:, None]
+        return [square * x + down * x - square / x, square[1:] + square[:-1] * square[1:]]
+
+    same(program, x, square, rtol=1e-14)
+
+
+@pytest.mark.gpu
+def test_a_kernel_starts_again_on_other_memory_and_streams() -> None:
+    import torch
+
+    launch = map_kernel(chain())
+    x, y = (torch.rand(1 << 12, device="cuda") for _ in range(2))
+    other: Any = torch.cuda.Stream
+    for k in range(4):
+        stream = other() if k % 2 else torch.cuda.current_stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            out = torch.empty_like(x)
+            launch([x, y, float(k)], [out], (1 << 12,))
+        stream.synchronize()
+        assert torch.equal(out, x * y + k)
+        x = x.clone()
 
 
 @pytest.fixture

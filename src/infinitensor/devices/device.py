@@ -229,7 +229,7 @@ class CudaDevice:
 
         if lane:
             return torch.cuda.stream(_stream_of(self.gpu.index, lane))
-        if torch.cuda.current_device() != self.gpu.index:
+        if torch._C._cuda_getDevice() != self.gpu.index:
             return torch.cuda.stream(self._stream)
         if torch._C._cuda_getCurrentRawStream(self.gpu.index) == self._stream.cuda_stream:
             return _ALREADY

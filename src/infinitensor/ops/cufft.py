@@ -5,6 +5,7 @@ torch makes a result of its own, which would have to be copied: a quarter of the
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from functools import lru_cache
 from typing import Any
@@ -23,6 +24,21 @@ def _library() -> Any:
     except OSError:
         return None
     return ctypes.CDLL(sorted(paths)[0]) if paths else None
+
+
+@lru_cache(maxsize=1)
+def _kinds() -> dict[Any, int]:
+    """What cuFFT calls a transform, by torch's dtype and the word."""
+    import torch
+
+    return {
+        (torch.complex64, "fft"): C2C,
+        (torch.complex64, "ifft"): C2C,
+        (torch.complex128, "fft"): Z2Z,
+        (torch.complex128, "ifft"): Z2Z,
+        (torch.float32, "rfft"): R2C,
+        (torch.float64, "rfft"): D2Z,
+    }
 
 
 _plans: dict[Any, tuple[ctypes.c_int, int]] = {}
@@ -60,28 +76,22 @@ def transform_into(x: Any, out: Any, word: str, axis: int, n: int, norm: str) ->
     """Transform lines that lie side by side; False, and nothing done, for any others."""
     import torch
 
-    kinds = {
-        (torch.complex64, "fft"): C2C,
-        (torch.complex64, "ifft"): C2C,
-        (torch.complex128, "fft"): Z2Z,
-        (torch.complex128, "ifft"): Z2Z,
-        (torch.float32, "rfft"): R2C,
-        (torch.float64, "rfft"): D2Z,
-    }
-    kind = kinds.get((x.dtype, word))
+    kind = _kinds().get((x.dtype, word))
     lies = x.is_contiguous() and out.is_contiguous() and axis == x.ndim - 1 and n == x.shape[-1]
     if kind is None or not lies or not x.is_cuda or not x.numel():
         return False
     library = _library()
     if library is None:
         return False
-    with torch.cuda.device(x.device):
-        found = _plan(library, x.get_device(), kind, n, x.numel() // n, out.shape[-1])
+    device = x.get_device()
+    is_current = torch._C._cuda_getDevice() == device
+    with contextlib.nullcontext() if is_current else torch.cuda.device(device):
+        found = _plan(library, device, kind, n, x.numel() // n, out.shape[-1])
         if found is None:
             return False
         handle, n_bytes = found
         work = torch.empty(max(n_bytes, 1), dtype=torch.uint8, device=x.device)
-        uses = (torch._C._cuda_getCurrentRawStream(x.get_device()), work.data_ptr())
+        uses = (torch._C._cuda_getCurrentRawStream(device), work.data_ptr())
         failed = 0
         if _set.get(handle.value) != uses:
             failed = library.cufftSetStream(handle, ctypes.c_void_p(uses[0]))

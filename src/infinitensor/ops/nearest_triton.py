@@ -93,7 +93,7 @@ _NEAR = (
 @triton.jit(do_not_specialize=["n"])
 def near(
     x, shift, pivot, turned, norms, sizes, rows, n_rows, labels, bounds, left, n_left,
-    n: "i64", d, k,
+    n, d, k,
     PICKED: tl.constexpr, COARSE: tl.constexpr, UNIT: tl.constexpr,
     ROWS: tl.constexpr, PART: tl.constexpr, CENTERS: tl.constexpr,
 ):
@@ -156,7 +156,7 @@ _NEAR_FEW = (
 @triton.jit(do_not_specialize=["n"])
 def near_few(
     x, shift, pivot, turned, norms, sizes, rows, n_rows, labels, bounds, left, n_left,
-    n: "i64", d, k,
+    n, d, k,
     PICKED: tl.constexpr, COARSE: tl.constexpr, UNIT: tl.constexpr,
     ROWS: tl.constexpr, PART: tl.constexpr, CENTERS: tl.constexpr,
 ):
@@ -235,7 +235,7 @@ _INERTIA = (
     + """\
 @triton.jit(do_not_specialize=["n"])
 def inertia(
-    x, shift, centers, scale, labels, weights, partial, n: "i64", d, k,
+    x, shift, centers, scale, labels, weights, partial, n, d, k,
     COPIES: tl.constexpr, WEIGHED: tl.constexpr, ROWS: tl.constexpr, PART: tl.constexpr,
 ):
     pid = tl.program_id(0).to(tl.int64)

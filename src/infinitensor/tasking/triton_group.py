@@ -106,11 +106,20 @@ def assembled(
     stores: list[int] = []
     names: dict[tuple[str, int], tuple[str, int]] = {}
 
+    read_alike: dict[Any, tuple[str, int]] = {}
+
     def named(source: tuple[str, int]) -> tuple[str, int]:
         if source not in names:
+            n, i = externals[source[1]]
             names[source] = ("in", len(inputs))
-            inputs.append(_external(graph, *externals[source[1]]))
-            taken.append(source[1])
+            node = graph.nodes[n]
+            if node.op.kind == "elementwise" and node.operands[i].value >= 0:
+                # several steps read the same part of the same tensor: it is loaded once
+                alike = (node.operands[i], node.call.form.inputs[i], node.shapes[i])
+                names[source] = read_alike.setdefault(alike, names[source])
+            if names[source][1] == len(inputs):
+                inputs.append(_external(graph, n, i))
+                taken.append(source[1])
         return names[source]
 
     for k, step in enumerate(steps):

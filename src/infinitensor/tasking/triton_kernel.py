@@ -36,6 +36,8 @@ MOST_PARTS = 1 << 16
 """Programs of a reduction, about, from which chunks are no shorter than leaves."""
 SMALL = 1 << 31
 """Offsets below this take 32 bits."""
+ALIGNED = 512
+"""Bytes on which partial results begin: as torch aligns memory of its own."""
 
 
 def merged_axes(
@@ -93,7 +95,8 @@ def map_kernel(group: Group) -> Callable[[Sequence[Any], Sequence[Any], tuple[in
     """`run(ins, outs, shape)`: the steps of a group in one pass."""
     map_source(group, 1, True, False)  # refuse what cannot be generated now
     arrays, scalars = group.arrays, _scalars(group)
-    most = BLOCK if len(group.parts) < MANY_STEPS else BLOCK // 2
+    is_long = len(group.parts) >= MANY_STEPS
+    most = BLOCK // 2 if is_long else BLOCK
 
     def make(shape: tuple[int, ...], tiles: Sequence[Any]) -> Launch:
         axes = merged_axes(shape, tiles) or [(1, [0] * len(tiles), False)]
@@ -104,7 +107,9 @@ def map_kernel(group: Group) -> Callable[[Sequence[Any], Sequence[Any], tuple[in
         if by_row and len(axes) > 1:  # as little as possible beyond the end of a row
             block = min((most, most // 2, most // 4), key=lambda b: -(-last // b) * b)
         n_blocks = -(-last // block) * prod(lengths[:-1]) if by_row else -(-prod(lengths) // block)
-        source = map_source(group, len(axes), by_row, _is_wide(axes), _is_even(tiles))
+        # where steps take as long as memory it counts that masks take steps too
+        whole = is_long and (last if by_row else prod(lengths)) % block == 0
+        source = map_source(group, len(axes), by_row, _is_wide(axes), _is_even(tiles), whole)
         steps = [strides[a] for a in range(len(tiles)) for _, strides, _ in axes]
         return Launch(source, n_blocks, [*lengths, *steps], BLOCK=block)
 
@@ -160,12 +165,28 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class _Chunked:
-    """The launches of one reduction and the shapes of its partial results."""
+    """The launches of one reduction, and where the partial results between them lie."""
 
-    chunks: Launch
-    merges: tuple[Launch, ...]
+    launches: tuple[Launch, ...]
+    """Of chunks, then of merges."""
     shapes: tuple[tuple[int, ...], ...]
     """Of the partial results before each merge."""
+    places: tuple[tuple[int, ...], ...]
+    """Of each of these, where what is held begins in a common block."""
+    n_bytes: int
+    """Of that block."""
+
+    def partial(self, n_done: int, block: Any, dtypes: Sequence[Any]) -> list[Any]:
+        """What a launch writes: tensors for Triton to look at, later their addresses."""
+        places = self.places[n_done]
+        if self.launches[n_done].is_ready and self.launches[n_done + 1].is_ready:
+            start = block.data_ptr()
+            return [start + place for place in places]
+        shape = self.shapes[n_done]
+        return [
+            block[place : place + prod(shape) * dtype.itemsize].view(dtype).view(shape)
+            for place, dtype in zip(places, dtypes, strict=True)
+        ]
 
 
 def reduce_kernel(
@@ -200,19 +221,17 @@ def reduce_kernel(
         found = None if 0 in shape else launches.get(shape, tiles)
         if found is None:
             return False
-        device = tiles[0].device
-        before: Sequence[Any] = ()
-        for n_done, launch in enumerate((found.chunks, *found.merges)):
-            if n_done < len(found.merges):
-                partly = found.shapes[n_done]
-                outs: Sequence[Any] = [torch.empty(partly, dtype=d, device=device) for d in dtypes]
-            else:
-                outs = parts()
-            if n_done == 0:
-                launch([*tiles, *outs], [number(ins[k]) for k, number in scalars])
-            else:
-                launch([*before, *outs], ())
-            before = outs
+        # one block for all partial results: to ask torch for each takes the host longer
+        block = None
+        if found.n_bytes:
+            block = torch.empty(found.n_bytes, dtype=torch.uint8, device=tiles[0].device)
+        before: Sequence[Any] = [*tiles]
+        numbers: Sequence[Any] = [number(ins[k]) for k, number in scalars]
+        for n_done, launch in enumerate(found.launches):
+            is_last = n_done == len(found.shapes)
+            outs = parts() if is_last else found.partial(n_done, block, dtypes)
+            launch([*before, *outs], numbers)
+            before, numbers = outs, ()
         return True
 
     return run
@@ -280,4 +299,12 @@ def _chunked(
         source = merge_source(reductions, height, width)
         merges.append(Launch(source, n_programs, [columns[0], n_parts]))
         n_parts = n_groups
-    return _Chunked(chunks, tuple(merges), tuple(shapes))
+    places = []
+    n_bytes = 0
+    for shape in shapes:
+        begins = []
+        for dtype in (dtype for reduction in reductions for dtype in reduction.held):
+            begins.append(n_bytes)
+            n_bytes += -(-prod(shape) * dtype.itemsize // ALIGNED) * ALIGNED
+        places.append(tuple(begins))
+    return _Chunked((chunks, *merges), tuple(shapes), tuple(places), n_bytes)

@@ -250,9 +250,13 @@ class Group:
         return [f"p{a}" for a in range(self.n_arrays)]
 
     def numbers(self) -> list[str]:
-        """The scalars in a kernel's arguments: in 64 bits, whatever their dtype."""
-        wide = {"f": "fp64", "u": "u64"}
-        return [f'x{k}: "{wide.get(self.inputs[k].dtype.kind, "i64")}"' for k in self.scalars]
+        """The scalars in a kernel's arguments, in the dtype that `_passed` says."""
+        short = {"f": "fp", "u": "u"}
+        kinds = [_passed(self.inputs[k].dtype) for k in self.scalars]
+        return [
+            f'x{k}: "{short.get(dtype.kind, "i")}{8 * dtype.itemsize}"'
+            for k, dtype in zip(self.scalars, kinds, strict=True)
+        ]
 
     def body(
         self, places: Sequence[str], mask: str, stores: bool = True
@@ -285,13 +289,18 @@ class Group:
     def scalar_lines(self) -> list[str]:
         """Scalars in their own dtype."""
         return [
-            f"x{k} = {cast(f'x{k}', _wide(self.inputs[k].dtype), self.inputs[k].dtype)}"
+            f"x{k} = {cast(f'x{k}', _passed(self.inputs[k].dtype), self.inputs[k].dtype)}"
             for k in self.scalars
+            if _passed(self.inputs[k].dtype) != self.inputs[k].dtype
         ]
 
 
-def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return np.dtype({"f": np.float64, "u": np.uint64}.get(dtype.kind, np.int64))
+def _passed(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What a scalar of a dtype is passed in: that, or a wider one. (Every thread would cast a float
+    of 64 bits to one of 32, and such a cast takes as long as eight additions.)"""
+    if dtype.kind == "f":
+        return np.dtype(np.float64) if dtype.itemsize == 8 else SINGLE
+    return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
 
 
 def function(
@@ -314,19 +323,24 @@ def function(
     return "\n".join([decorator, f"def {name}({names}):", *body, "", "", f"run = {name}", ""])
 
 
-def map_source(group: Group, n_axes: int, by_row: bool, wide: bool, even: bool = True) -> str:
+def map_source(
+    group: Group, n_axes: int, by_row: bool, wide: bool, even: bool = True, whole: bool = False
+) -> str:
     """A kernel over a space of `n_axes` axes.
 
     `by_row`: a program takes a block of a row; else a block of elements in C order, whose place
     along each axis is found by division. `wide`: offsets take 64 bits. `even`: as in `function`.
+    `whole`: no block is cut off at the end.
     """
     last = n_axes - 1
     sizes = [f"n{d}" for d in range(n_axes)]
     steps = [[f"s{a}_{d}" for d in range(n_axes)] for a in range(group.n_arrays)]
     lines = [f"pid = tl.program_id(0){'.to(tl.int64)' if wide else ''}"]
     if by_row:
-        lines += [f"n_blocks = tl.cdiv(n{last}, BLOCK)", "rest = pid // n_blocks"]
-        lines += [f"c{last} = (pid % n_blocks) * BLOCK + tl.arange(0, BLOCK)"]
+        if last:
+            lines += [f"n_blocks = tl.cdiv(n{last}, BLOCK)", "rest = pid // n_blocks"]
+            lines += ["pid = pid % n_blocks"]
+        lines += [f"c{last} = pid * BLOCK + tl.arange(0, BLOCK)"]
         lines += [f"mask = c{last} < n{last}"]
         outer = range(last - 1, -1, -1)
     else:
@@ -340,7 +354,7 @@ def map_source(group: Group, n_axes: int, by_row: bool, wide: bool, even: bool =
         offset = " + ".join(f"c{d} * {steps[a][d]}" for d in range(n_axes))
         places.append(f"p{a} + ({offset})")
     lines += group.scalar_lines()
-    lines += group.body(places, "mask")[0]
+    lines += group.body(places, "" if whole else "mask")[0]
     arguments = [*group.pointers(), *group.numbers(), *sizes, *(s for each in steps for s in each)]
     return HEADER + function("steps", arguments, lines, ["BLOCK"], even)
 
