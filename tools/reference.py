@@ -84,6 +84,7 @@ KINDS = """\
 STATS = {
     "bytes_moved": "Bytes that went from one device to another.",
     "tasks": "Tasks that ran.",
+    "tasks_in_c": "Those of them that C ran, without Python, because they are generated code.",
     "plan_hits": "Evaluations whose plan was in the cache (plans made by `explain()` count too).",
     "plan_misses": "Plans that had to be made.",
     "peak_bytes": "{(device, tier): the most bytes held so far}; `reset` starts from what is held.",

@@ -33,6 +33,27 @@ class CompilerError(Exception):
     """There is no compiler, or it does not take what was generated."""
 
 
+def _where(array: np.ndarray) -> int:
+    """Where an array begins, as NumPy says it."""
+    return int(array.__array_interface__["data"][0])
+
+
+_pointer = ctypes.c_void_p.from_address
+_HEAD = object.__basicsize__
+"""Behind what every Python object begins with, an array has this pointer: five times as fast."""
+_probe = np.zeros(1)
+_is_there = sys.implementation.name == "cpython" and _pointer(id(_probe) + _HEAD).value == _where(
+    _probe
+)
+
+
+def address(array: np.ndarray) -> int:
+    """Where an array begins."""
+    if _is_there:
+        return _pointer(id(array) + _HEAD).value or 0
+    return _where(array)
+
+
 _lock = threading.Lock()
 _loaded: dict[str, ctypes.CDLL] = {}
 missed = [0]

@@ -44,6 +44,7 @@ COUNTS = (
     "bytes_read",
     "bytes_written",
     "tasks",
+    "tasks_in_c",
     "plan_hits",
     "plan_misses",
     "whole_ops",

@@ -10,6 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from infinitensor.ir.calls import InC
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.view import Access
 
@@ -100,6 +101,8 @@ class Family:
     seconds: float = 0.0
     values: tuple[int, ...] = ()
     """What the tasks make, for errors and recovery: values finished by this family."""
+    in_c: InC | None = None
+    """The same tasks as calls of compiled functions, where they are nothing else."""
 
     @property
     def n(self) -> int:

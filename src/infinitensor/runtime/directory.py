@@ -67,6 +67,10 @@ class Directory:
         """The values at home; KeyError if the slot holds another tile by now."""
         return self._at_home[tile]
 
+    def is_at_home(self, tile: int) -> bool:
+        """Whether it is known where the values of a tile are."""
+        return tile in self._at_home
+
     def is_home(self, tile: int, slot: int) -> bool:
         """Whether the values of a tile are in device memory, and not lost."""
         held = slot < 0 or self.holder[slot] == tile

@@ -25,6 +25,7 @@ from infinitensor.ir.layout import DISK, HOST, Layout
 from infinitensor.ir.region import box_size, overlap, relative
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD, PEER
+from infinitensor.runtime.called import IS_STOPPED, Bindings, run_called
 from infinitensor.runtime.directory import Directory
 from infinitensor.runtime.fixed import FixedOrder
 from infinitensor.runtime.replay import Recording, replays_of
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from infinitensor.devices import Buffer, Device, Ledger
     from infinitensor.ir.tasks import Family, Program, TileSet
+    from infinitensor.runtime.called import Called
     from infinitensor.runtime.replay import Replays
     from infinitensor.runtime.step import Out, Span, Step
     from infinitensor.runtime.workers import Workers
@@ -79,6 +81,7 @@ class _Start(NamedTuple):
     """The lane of each task; None: all are computed, or the one thread does everything."""
     steps: Steps
     replays: Replays | None
+    bindings: Bindings
 
 
 def _start_of(program: Program, devices: Sequence[Device]) -> _Start:
@@ -101,6 +104,7 @@ def _start_of(program: Program, devices: Sequence[Device]) -> _Start:
                 lanes,
                 Steps(program, devices[0].kind == "null"),
                 replays_of(program, n_tasks, devices),
+                Bindings(program, devices[0].kind),
             )
         )
     start: _Start = program.start[0]
@@ -155,6 +159,15 @@ class Run:
         self._lanes = start.lanes
         self.steps = start.steps
         self._replays = start.replays
+        self._bindings = start.bindings
+        self.job: np.ndarray | None = None
+        """What C works on now."""
+        self.shared: dict[int, Buffer] = {}
+        """By device: the slab in which its small slots lie, where C runs the tasks."""
+        self._called: Called | None = None
+        """What C runs, or has run."""
+        self.n_called = 0
+        """Tasks that C ran."""
         self.directory = Directory(graph.n_tiles, len(program.slot_bytes))
         self._spare: list[Buffer] = []
         self._pieces: dict[int, tuple[Buffer, Any]] = {}
@@ -172,6 +185,7 @@ class Run:
         self._past_failures = False
         self.fixed: FixedOrder | None = None
         """The order that lanes keep to, where they may not take any ready task."""
+        self._are_leaves_entered = False
         self._bind_leaves()
 
     @cached_property
@@ -191,8 +205,18 @@ class Run:
                 if piece >= 0:
                     assert table.buffers[0] is not None
                     self._pieces[piece] = (table.buffers[0], table.whole)
-                for k in range(tiles.n):
-                    slot = int(self.program.slots[tiles.first + k])
+
+    def _enter_leaves(self) -> None:
+        """Say where the tiles of leaves are; where C runs all tasks nobody asks."""
+        if self._are_leaves_entered:
+            return
+        self._are_leaves_entered = True
+        for tiles in self.program.graph.tiles:
+            if tiles.leaf >= 0:
+                table = self.leaves[tiles.leaf]
+                for k, slot in enumerate(
+                    self.program.slots[tiles.first : tiles.first + tiles.n].tolist()
+                ):
                     self.directory.enter(tiles.first + k, slot, table.arrays[k])
 
     # the loop
@@ -209,11 +233,14 @@ class Run:
         self.fixed = None
         if config.fixed_order and not resumed:  # what waits for a failure would hold up the rest
             self.fixed = self._fixed_order()
-        if self._lanes is not None and self.devices[0].kind == "cuda":
+        if self._has_called(workers, tick):
+            pass
+        elif self._lanes is not None and self.devices[0].kind == "cuda":
             self._count_waits()
             Dispatcher(self).go()
         elif workers is None and not self.n_done and not resumed:
             self._failed.clear()
+            self._enter_leaves()
             with np.errstate(all="ignore"):
                 if self._replays is None or not self._work_again(self._replays):
                     self._work_through()
@@ -239,6 +266,63 @@ class Run:
         finally:
             del failure
         assert self.n_done == self.n_tasks, "tasks that wait for each other"
+
+    def _has_called(self, workers: Workers | None, tick: Callable[[], None]) -> bool:
+        """Run all tasks in C, if they are calls of compiled functions; else False.
+
+        Hooks on tasks, and tiles that are lost, are Python's.
+        """
+        bindings = self._bindings
+        if (
+            bindings.is_over
+            or self.n_done
+            or self._past_failures
+            or self.fixed is not None
+            or self.directory.has_lost
+            or not events.hooks.keys().isdisjoint(("task_start", "tile_commit"))
+        ):
+            return False
+        called = bindings.find(self)
+        if called is None:
+            return False
+        self._failed.clear()
+        if called.is_mixed:
+            self._lock  # noqa: B018 - there may be workers
+            self._enter_leaves()
+        self._called = called
+        if not run_called(self, called, workers, tick):
+            self._called = None
+            return False
+        if called.is_mixed:
+            done = np.frombuffer(self.done, np.bool_)
+            self.n_called = int(np.count_nonzero(done & (called.in_python == 0)))
+        else:
+            self.n_called = self.n_done
+        if self.n_done < self.n_tasks:
+            self._settle()
+        return True
+
+    def attempt_called(self, task: int) -> bool:
+        """Run a task that lies between those of C; False if it failed."""
+        try:
+            self.run_task(task)
+        except BaseException as error:
+            with self._lock:
+                self._running += 1
+            self._fail(task, error)
+            return False
+        return True
+
+    def _settle(self) -> None:
+        """C was stopped: say where all is that it has made, as if Python had run those tasks."""
+        self._enter_leaves()
+        assert self._called is not None
+        for slot in np.flatnonzero(self._called.within >= 0).tolist():
+            self.directory.buffers[slot] = self.shared[int(self.program.slot_devices[slot])]
+        for task in self._order:
+            if self.done[task] and not self.steps[task].family.updates:
+                for out in self.steps[task].outs:
+                    self._output(out)
 
     def work(self, lane: int = COMPUTE) -> None:
         """Take ready tasks of a lane and run them, until there is nothing left to start."""
@@ -354,10 +438,7 @@ class Run:
         self.done = bytearray(self.program.needed.tobytes())
         self.n_done = self.n_tasks
         for first, layout in self.program.graph.held.values():
-            for tile in range(first, first + layout.n_tiles):
-                out = self.steps.out(tile)
-                if out.slot >= 0 and self.directory.holder[out.slot] != tile:
-                    self._output(out)
+            self._enter_called(first, layout.n_tiles)
         return True
 
     def _memory(self, replays: Replays) -> Any:
@@ -400,6 +481,7 @@ class Run:
     def _count_waits(self) -> None:
         """Find what each task still waits for and which are ready; those that failed are again."""
         self._lock  # noqa: B018 - from here on there may be workers
+        self._enter_leaves()
         self._failed.clear()
         start = _start_of(self.program, self.devices)
         if not self.n_done:
@@ -461,6 +543,8 @@ class Run:
     def stop(self) -> None:
         """Start no more tasks; those that run finish (safe in a signal handler: takes no lock)."""
         self.stopping = True
+        if self.job is not None:
+            self.job[IS_STOPPED] = 1
         if self.failure is None:
             self.failure = KeyboardInterrupt()
 
@@ -640,10 +724,10 @@ class Run:
     def _across(self, span: Span, look: Callable[[Any], Any], array: Callable[[int], Any]) -> Any:
         """What is seen of the piece that holds some tiles of a value."""
         if array == self._array and not self.directory.has_lost:
-            return look(self._wholes[span.held.first])
+            return look(self._whole_of(span.held))
         values = [array(tile) for tile in span.tiles]
         if array == self._array:
-            return look(self._wholes[span.held.first])
+            return look(self._whole_of(span.held))
         boxes = [self.steps.box_of(tile) for tile in span.tiles]  # lost tiles, made one by one
         hull = tuple(
             (min(b[a][0] for b in boxes), max(b[a][1] for b in boxes)) for a in range(len(boxes[0]))
@@ -656,22 +740,28 @@ class Run:
     def _array(self, tile: int) -> Any:
         if self.directory.is_lost(tile):
             self._rebuild(tile)
+        if self.job is not None and not self.directory.is_at_home(tile):
+            return self._output(self.steps.out(tile))  # C has made it
         return self.directory.values(tile)
 
     def _output(self, out: Out, shift: int = 0) -> Any:
-        slot = out.slot
-        if out.tiles.whole:
-            values = self._part(out)
-        else:
-            buffer = self.directory.buffers[slot]
-            device, ledger = self._place(out.device)
-            if buffer is None:
-                self._retire(slot)
-                buffer = ledger.take(int(self.program.slot_bytes[slot]))
-                self.directory.buffers[slot] = buffer
-            values = device.array(buffer.block, out.shape, out.dtype, shift)
-        self.directory.enter(out.tile, slot, values)
+        values = self._part(out) if out.tiles.whole else self._in_slot(out, shift)
+        self.directory.enter(out.tile, out.slot, values)
         return values
+
+    def _in_slot(self, out: Out, shift: int) -> Any:
+        """A tile that has a slot of its own, or a part of the slab of small slots."""
+        slot = out.slot
+        device, ledger = self._place(out.device)
+        if self._called is not None and self._called.within[slot] >= 0:
+            block = self.shared[out.device].block[self._called.within[slot] :]
+            return device.array(block, out.shape, out.dtype)
+        buffer = self.directory.buffers[slot]
+        if buffer is None:
+            self._retire(slot)
+            buffer = ledger.take(int(self.program.slot_bytes[slot]))
+            self.directory.buffers[slot] = buffer
+        return device.array(buffer.block, out.shape, out.dtype, shift)
 
     def takes_memory(self, task: int) -> bool:
         """Whether a task begins with memory that no task of this run has used."""
@@ -692,7 +782,9 @@ class Run:
             leaf = self.program.slot_leaves.get(old)
             if leaf is not None:
                 table, k = self.leaves[leaf[0]], leaf[1]
-                table.buffers[k] = table.arrays[k] = table.whole = table.in_reach = None
+                table.buffers[k] = table.whole = table.in_reach = None
+                table.arrays = list(table.arrays)
+                table.arrays[k] = None
             self._pieces.pop(self.program.slot_pieces.get(old, -1), None)
             tile = self.directory.leave_slot(old)
             if tile >= 0:
@@ -700,13 +792,18 @@ class Run:
 
     def _part(self, out: Out) -> Any:
         """A tile that is a part of one piece of memory, which the first of them takes."""
-        whole = self._wholes.get(out.tiles.first)
+        whole = self._whole_of(out.tiles)
+        return whole if out.part is None else whole[out.part]
+
+    def _whole_of(self, tiles: TileSet) -> Any:
+        """The piece of memory that tiles are parts of, taken if it is not there."""
+        whole = self._wholes.get(tiles.first)
         if whole is None:
             with self._lock:
-                whole = self._wholes.get(out.tiles.first)
+                whole = self._wholes.get(tiles.first)
                 if whole is None:
-                    whole = self._take_piece(out.tiles, out.slot)
-        return whole if out.part is None else whole[out.part]
+                    whole = self._take_piece(tiles, int(self.program.slots[tiles.first]))
+        return whole
 
     def _take_piece(self, tiles: TileSet, slot: int) -> Any:
         number = self.program.slot_pieces[slot]
@@ -867,6 +964,11 @@ class Run:
     def table(self, value: int) -> TileTable:
         """The stored tiles of a kept value; they leave the run with it."""
         first, layout = self.program.graph.held[value]
+        if self._called is not None and self.n_done == self.n_tasks:
+            held = self._called.held[value]
+            if held is not None:
+                return held.table(self)
+            self._enter_called(first, layout.n_tiles)
         tiles = self.steps.tiles_of(first)
         arrays = []
         buffers: list[Buffer | None] = []
@@ -890,10 +992,19 @@ class Run:
             whole = arrays[0] if len(arrays) == 1 else None
         return TileTable(layout, tiles.dtype, buffers, arrays, whole=whole)
 
+    def _enter_called(self, first: int, n: int) -> None:
+        """Say where tiles are that C has made."""
+        self._enter_leaves()
+        for tile in range(first, first + n):
+            out = self.steps.out(tile)
+            if out.slot >= 0 and self.directory.holder[out.slot] != tile:
+                self._output(out)
+
     def release(self) -> None:
         """Let go of every buffer this run holds."""
         self.directory.clear()
         self._spare = []
         self._pieces = {}
         self._wholes = {}
+        self.shared = {}
         self.leaves = []

@@ -15,7 +15,7 @@ from infinitensor.ir.region import box_shape, box_size, overlap, relative, tiles
 from infinitensor.ir.slab import slab_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from infinitensor.devices import Buffer, Device, Ledger
     from infinitensor.ir.region import Box, Cuts
@@ -50,7 +50,7 @@ class TileTable:
         layout: Layout,
         dtype: np.dtype[Any],
         buffers: list[Buffer | None],
-        arrays: list[Any],
+        arrays: list[Any] | Parts,
         partly: bool = False,
         whole: Any = None,
     ) -> None:
@@ -254,6 +254,25 @@ class TileTable:
     def n_bytes(self) -> int:
         """Bytes of the buffers."""
         return sum({id(b): b.n_bytes for b in self.buffers if b is not None}.values())
+
+
+class Parts:
+    """The tiles of an array, as parts of it that are made when they are asked for."""
+
+    __slots__ = ("_layout", "_whole")
+
+    def __init__(self, whole: Any, layout: Layout) -> None:
+        self._whole = whole
+        self._layout = layout
+
+    def __len__(self) -> int:
+        return self._layout.n_tiles
+
+    def __getitem__(self, index: int) -> Any:
+        return self._whole[(..., *self._layout.slices[index])]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
 
 
 def parts(whole: Any, layout: Layout) -> list[Any]:

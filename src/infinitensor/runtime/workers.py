@@ -10,6 +10,7 @@ import numpy as np
 
 from infinitensor.events import lane
 from infinitensor.ops.loading import n_user_threads
+from infinitensor.runtime.called import Pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,6 +40,8 @@ class Workers:
         self._generation = 0
         self._busy = 0
         self._closed = False
+        self.pool = Pool(n - 1)
+        """Those who help whoever asks for tasks that C runs: he works too."""
 
     def run(
         self,
@@ -72,6 +75,12 @@ class Workers:
                 raise error
         finally:
             del error  # its frames would hold the run
+
+    def join(self) -> None:
+        """Wait until all are back."""
+        with self._wake:
+            while self._busy:
+                self._wake.wait()
 
     def _start(self, n: int) -> None:
         for k in range(len(self._threads), n):
@@ -122,3 +131,4 @@ class Workers:
         for thread in self._threads:
             thread.join(timeout=5)
         self._threads = []
+        self.pool.close()

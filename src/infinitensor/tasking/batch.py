@@ -81,6 +81,7 @@ class Batch:
             "in_place": before.in_place,
             "seconds": before.seconds,
             "values": tuple(self.values),
+            "in_c": before.in_c,
         }
 
 

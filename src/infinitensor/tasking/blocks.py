@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from infinitensor.native import library
-from infinitensor.tasking.compiled import address, entry, strides_of
+from infinitensor.native import address, library
+from infinitensor.tasking.compiled import entry, strides_of
 from infinitensor.tasking.loops import header
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import sys
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.native import library
+from infinitensor.native import address, library
 from infinitensor.ops.scalar import Arg, Term
 from infinitensor.tasking.generate import Input, Part
 from infinitensor.tasking.loops import source_of
@@ -116,27 +115,6 @@ def inner_axis(shape: tuple[int, ...]) -> int:
     (-1, -2, -1)
     """
     return next((a for a in range(-1, -len(shape) - 1, -1) if shape[a] >= LEAST_ROW), -1)
-
-
-def _where(array: np.ndarray) -> int:
-    """Where an array begins, as NumPy says it."""
-    return int(array.__array_interface__["data"][0])
-
-
-_pointer = ctypes.c_void_p.from_address
-_HEAD = object.__basicsize__
-"""Behind what every Python object begins with, an array has this pointer: five times as fast."""
-_probe = np.zeros(1)
-_is_there = sys.implementation.name == "cpython" and _pointer(id(_probe) + _HEAD).value == _where(
-    _probe
-)
-
-
-def address(array: np.ndarray) -> int:
-    """Where an array begins."""
-    if _is_there:
-        return _pointer(id(array) + _HEAD).value or 0
-    return _where(array)
 
 
 def entry(source: str) -> Any:

@@ -18,6 +18,7 @@ from infinitensor.native import CompilerError, compiler, is_built
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial, scratch_bytes
 from infinitensor.ops.scalar import Term
 from infinitensor.ops.words import WORDS
+from infinitensor.tasking.calls import TASK_WORK, Mapped
 from infinitensor.tasking.compiled import Compiled, compiled_kernel, inner_axis
 from infinitensor.tasking.folded import folded_run, folds_of, reduced_axes
 from infinitensor.tasking.generate import CONSTANT, FUNCTIONS, Input, Part, Unsupported
@@ -90,6 +91,8 @@ class Fused(NamedTuple):
     folds: tuple[Fold, ...] = ()
     steps: list[Step] | None = None
     """What generated code on a GPU does, where there is no reduction."""
+    called: Mapped | None = None
+    """The same as a call that C makes, where one call is all of it."""
 
 
 def fused_kernel(
@@ -169,11 +172,14 @@ def fused_kernel(
     else:
         fast = _compiled_run(in_c, steps, boxes, final, final_source, n_extra)
     chosen = first_choice(fast, run, boxes)
+    is_all = isinstance(in_c, Compiled) and not ends
     if not worth:
         work = prod(plan.space.sizes) * len(steps) // max(len(boxes), 1)
-        return Fused(in_time(chosen, run, work, in_c), n_registers)
+        called = Mapped(in_c, time_left(in_c)) if is_all else None
+        return Fused(in_time(chosen, run, work, in_c), n_registers, called=called)
+    called = Mapped(in_c) if is_all else None
     in_c = in_c if isinstance(in_c, Compiled) and (folds or not ends) else None
-    return Fused(chosen, n_registers, in_c=in_c, folds=tuple(folds))
+    return Fused(chosen, n_registers, in_c=in_c, folds=tuple(folds), called=called)
 
 
 def kind_of_group(graph: Graph, group: Group) -> tuple[Any, ...]:
@@ -237,20 +243,39 @@ def in_time(
 
     What is compiled already costs nothing.
     """
-    left = [PAID_OFF]
-    if isinstance(in_c, Compiled):
-        left = _left.setdefault(in_c, left)
-        if left[0] > 0 and is_built(in_c.source):
-            left[0] = 0
+    left = time_left(in_c) if isinstance(in_c, Compiled) else [PAID_OFF]
 
     def either(ins: list[Any], outs: list[Any], i: int) -> None:
         if left[0] <= 0:
             fast(ins, outs, i)
             return
         run(ins, outs, i)
-        left[0] -= work
+        left[0] -= work + TASK_WORK
 
     return either
+
+
+def time_left(in_c: Compiled) -> list[int]:
+    """Work until a kernel is compiled; none if it was compiled before."""
+    left = _left.setdefault(in_c, [PAID_OFF])
+    if left[0] > 0 and is_built(in_c.source):
+        left[0] = 0
+    return left
+
+
+def single_called(graph: Graph, group: Group, plan: GroupPlan) -> Mapped | None:
+    """The call that C makes instead of NumPy's function, for a group of one node of which it has
+    the same bits: worth it where tasks are so many that starting them takes the time."""
+    node = plan.space.last
+    if node.op.kind != "elementwise" or config.compile == "never" or compiler() is None:
+        return None
+    steps, _, _ = _steps(graph, group, plan, "cpu", parts_out=False)
+    if not all(_is_exact(step) for step in steps):
+        return None
+    in_c = generate(graph, group, steps, [], len(plan.space.outs), [], [])
+    if not isinstance(in_c, Compiled):
+        return None
+    return Mapped(in_c, None if config.compile == "always" else time_left(in_c), counts=True)
 
 
 def generate(

@@ -26,6 +26,7 @@ from infinitensor.tasking.kernels import (
     kind_of_group,
     may_reuse,
     reduce_kernel,
+    single_called,
     tile_scratch,
 )
 from infinitensor.tasking.passes import find_passes, lower_pass
@@ -324,12 +325,15 @@ class _Lowering:
             fused = Fused(self.reduction_run(node, plan, columns, sets, order, parts_out=False))
         else:
             fused = Fused(self.single_run(node, columns, sets, order))
+            if self.kind == "cpu":
+                fused = fused._replace(called=single_called(self.graph, group, plan))
         family = self.add_family(
             op=node.op.name,
             site=node.site,
             lane=COMPUTE,
             devices=plan.devices,
             run=fused.run,
+            in_c=fused.called,
             reads=tuple(columns),
             writes=writes,
             scratch_bytes=self.scratch(group, plan, columns, fused),

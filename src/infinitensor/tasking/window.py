@@ -21,16 +21,18 @@ from infinitensor.ir.region import tile_box, tiles_over
 from infinitensor.ir.space import space_of
 from infinitensor.ir.tasks import COMPUTE, Column
 from infinitensor.ir.view import take
-from infinitensor.native import CompilerError
+from infinitensor.native import CompilerError, compiler
 from infinitensor.ops.kernels import lower
 from infinitensor.tasking.blocks import Script
+from infinitensor.tasking.calls import Mapped, Parted
 from infinitensor.tasking.compiled import copy_kernel
-from infinitensor.tasking.kernels import Fused, fused_kernel, group_inputs
+from infinitensor.tasking.generate import C_TYPES
+from infinitensor.tasking.kernels import Fused, fused_kernel, group_inputs, single_called
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from infinitensor.ir.graph import Graph
+    from infinitensor.ir.graph import Graph, Node
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.op import Labels
     from infinitensor.ir.region import Box
@@ -216,8 +218,10 @@ def lower_renewed(lowering: Any, group: Group, plan: GroupPlan) -> None:
     if key not in lowering.renewals:
         fused = window_kernel(graph, group, lowering.n_alike(group))
         found = find_windows(node.region, node.shapes[1], layouts[base], 0, tuple(looks))
-        lowering.renewals[key] = fused, found, window_run(fused, found)
-    fused, found, run = lowering.renewals[key]
+        dtypes = [graph.specs[root].dtype for root in numbered]
+        in_c = window_in_c(fused, found, [*dtypes, graph.specs[node.outs[0]].dtype])
+        lowering.renewals[key] = fused, found, window_run(fused, found), in_c
+    fused, found, run, in_c = lowering.renewals[key]
     firsts = [lowering.first_of[root] for root in numbered]
     borders = np.cumsum([0, *(len(window.sources) for window in found)]).astype(np.int64)
     sources = [firsts[r] + t for window in found for r, t in window.sources]
@@ -229,6 +233,7 @@ def lower_renewed(lowering: Any, group: Group, plan: GroupPlan) -> None:
         lane=COMPUTE,
         devices=plan.devices,
         run=run,
+        in_c=in_c,
         reads=tuple(columns),
         writes=(np.arange(tiles.first, tiles.first + tiles.n, dtype=np.int32),),
         many=(borders, np.asarray(sources, np.int32)),
@@ -263,14 +268,30 @@ def window_kernel(graph: Graph, group: Group, n_alike: int) -> Fused:
     """The kernel of what is written, on arrays of any shape."""
     inner = Group(group.nodes[:-1])
     if not inner.nodes:
-        return Fused(lambda ins, outs, i: np.copyto(outs[0], ins[0]))
+        write = graph.nodes[group.nodes[-1]]
+        return Fused(lambda ins, outs, i: np.copyto(outs[0], ins[0]), called=_copied(graph, write))
     last = graph.nodes[inner.nodes[-1]]
-    if len(inner.nodes) == 1:
-        kernel = lower(last.op, last.call, "cpu")
-        return Fused(lambda ins, outs, i: kernel(ins, outs, None), 1 + len(last.operands))
     space = space_of(graph, inner, frozenset(last.outs))
     plan = GroupPlan(space, tuple((0, n) for n in space.sizes), np.zeros(1, np.int16))
+    if len(inner.nodes) == 1:
+        kernel = lower(last.op, last.call, "cpu")
+        called = single_called(graph, inner, plan)
+        n_registers = 1 + len(last.operands)
+        return Fused(lambda ins, outs, i: kernel(ins, outs, None), n_registers, called=called)
     return fused_kernel(graph, inner, plan, "cpu", False, n_alike)
+
+
+def _copied(graph: Graph, write: Node) -> Mapped | None:
+    """A write of stored values as a call that C makes; it has the dtype of what it is written to
+    unless that is a part of it, or a scalar."""
+    value, dtype = write.operands[1], graph.specs[write.outs[0]].dtype
+    if value.value < 0 or compiler() is None:
+        return None
+    assert write.region is not None
+    part = (value.access is not None and value.access.part) or write.region.part
+    if part or graph.specs[value.value].dtype != dtype or dtype.name not in C_TYPES:
+        return None
+    return Mapped(copy_kernel(dtype))
 
 
 def window_run(
@@ -301,6 +322,20 @@ def window_run(
             fused.run([next(left) if x is None else x for x in views], [target], 0)
 
     return run
+
+
+def window_in_c(
+    fused: Fused, windows: tuple[Window, ...], dtypes: list[np.dtype[Any]]
+) -> Parted | None:
+    """The calls of windows, for C; of what is looked into and of the new tiles `dtypes`."""
+    called = fused.called
+    if called is None:
+        return None
+    return Parted(
+        called,
+        lambda i, sources: _calls(windows[i], called.in_c, sources),
+        lambda i: [*(dtypes[root] for root, _ in windows[i].sources), dtypes[-1]],
+    )
 
 
 def _calls(window: Window, in_c: Compiled, sources: list[Any]) -> Iterator[Any]:
