@@ -4,8 +4,7 @@ Each has a process of its own with all cores. On a GPU ours runs there, scikit-l
 `--lloyd` times Lloyd's iterations on a GPU, and compares the labels with float64's on all rows.
 `--density` times DBSCAN, HDBSCAN and neighbours on a GPU, scikit-learn on all cores in a process of
 its own, and compares what they find.
-`--grid` times k-means over a grid of points, features and centres; `--grid --busy` in processor
-time, with one thread for scikit-learn (those that wait for others would count), on a busy machine.
+The tables in docs/benchmarks.md are made by `python -m benchmarks.cluster_tables`.
 """
 
 from __future__ import annotations
@@ -15,13 +14,12 @@ import os
 import sys
 import time
 import warnings
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 QUESTION = "Does each estimator find scikit-learn's result in less time?"
 
@@ -100,106 +98,59 @@ def points(data: str, shape: tuple[int, int], dtype: str) -> Any:
     return (centers[rng.integers(0, 64, n)] + rng.normal(size=(n, d))).astype(dtype)
 
 
-def scored(
-    package: str, x: Any, device: str, n_labels: int
-) -> tuple[Callable[[], None], Callable[[], float]]:
-    """One call is one score of labels by the nearest of some points."""
-    module = importlib.import_module(f"{package}.metrics")
-    if package == "infinitensor":
-        import infinitensor as it
-
-        it.init(devices=device)
-    labels = (((x[:, None, :2] - x[:n_labels, :2]) ** 2).sum(-1)).argmin(1)
-    last: list[float] = []
-
-    def run() -> None:
-        last[:] = [module.silhouette_score(x, labels)]
-
-    return run, lambda: last[0]
-
-
 def setup(
     peer: str, case: dict[str, Any], device: str
 ) -> tuple[Callable[[], float | None], Callable[[], float]]:
     """One call is one fit; what is compared is the inertia, the labels, or the neighbours."""
     x = points(case["data"], tuple(case["shape"]), case["dtype"])
     package = "sklearn" if peer == "scikit-learn" else "infinitensor"
-    if case["estimator"] == "silhouette_score":
-        return scored(package, x, device, **case["parameters"])
-    part = "neighbors" if case["estimator"] == "NearestNeighbors" else "cluster"
-    module = importlib.import_module(f"{package}.{part}")
     if package == "infinitensor":
         import infinitensor as it
 
         it.init(devices=device)
+    once = called(package, x, case["estimator"], case["parameters"])
     last: list[Any] = []
-    name, parameters = case["estimator"], case["parameters"]
-    if name.endswith("KMeans"):
-        parameters = {"random_state": 0, **parameters}
 
     def run() -> float | None:
         begun = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made = getattr(module, name)(**parameters).fit(x)
-            last[:] = [made.kneighbors() if name == "NearestNeighbors" else made]
+            last[:] = [once()]
         return time.process_time() - begun if case.get("clock") == "processor" else None
 
-    def found() -> float:
-        if name == "NearestNeighbors":
-            return float(last[0][1].sum())
-        if hasattr(last[0], "inertia_"):
-            return float(last[0].inertia_)
-        return float((last[0].labels_ * np.arange(len(x))).sum())
-
-    return run, found
+    return run, lambda: told(last[0])
 
 
-# --- a grid of sizes ------------------------------------------------------------------------------
+def called(package: str, x: Any, name: str, parameters: dict[str, Any]) -> Callable[[], Any]:
+    """What is timed: a fit, a search for neighbours, distances, or a score of labels.
 
-GRID = [
-    (n, d, k)
-    for n in (2_000, 20_000, 100_000)
-    for d in (2, 16, 64)
-    for k in (3, 30, 100)
-    if n * d * k <= 200_000_000
-]
-
-
-def grid(only: Sequence[str] = (), *, busy: bool = False, n_turns: int = 5) -> None:
-    """scikit-learn's time over ours for KMeans, median of turns."""
-    from benchmarks.harness import Worker
-
-    n_iter = 20
-    one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    threads = {"infinitensor": {}, "scikit-learn": one_thread} if busy else PEERS
-    clock = "processor" if busy else "wall"
-    print(f"{time.strftime('%Y-%m-%d')}, load {os.getloadavg()[0]:.1f}, {clock}, {n_iter=}")
-    print("| data | n | d | k | float32 | float64 |\n|---|---|---|---|---|---|")
-    both = [Worker("bench_cluster", peer, threads[peer], "cpu") for peer in threads]
-    with both[0], both[1]:
-        for data, (n, d, k) in product(("groups", "even"), GRID):
-            if only and f"{n}x{d}x{k}" not in only:
-                continue
-            cells = []
-            for dtype in ("float32", "float64"):
-                one = case("KMeans", data, (n, d), dtype, n_clusters=k, max_iter=n_iter)
-                ratios = _turns(both, {**one, "clock": clock}, n_turns)
-                cells.append(f"{sorted(ratios)[n_turns // 2]:.2f}")
-            print(f"| {data} | {n:,} | {d} | {k} | {' | '.join(cells)} |", flush=True)
+    The labels are those of the nearest of some points.
+    """
+    parts = {"NearestNeighbors": "neighbors", "silhouette_score": "metrics"}
+    part = parts.get(name, "metrics" if name[0].islower() else "cluster")
+    made = getattr(importlib.import_module(f"{package}.{part}"), name)
+    if name == "silhouette_score":
+        few = x[: parameters["n_labels"], :2]
+        labels = ((x[:, None, :2] - few) ** 2).sum(-1).argmin(1)
+        return lambda: made(x, labels)
+    if name[0].islower():
+        return lambda: made(x, **parameters)
+    if name == "NearestNeighbors":
+        return lambda: made(**parameters).fit(x).kneighbors()
+    if name.endswith("KMeans"):
+        parameters = {"random_state": 0, **parameters}
+    return lambda: made(**parameters).fit(x)
 
 
-def _turns(both: Sequence[Any], one: dict[str, Any], n_turns: int) -> list[float]:
-    for worker in both:
-        worker.ask(do="setup", case=one)
-        worker.ask(do="run", times=2)
-    ratios = []
-    for turn in range(n_turns):
-        took = {}
-        for worker in both if turn % 2 else both[::-1]:
-            took[worker.peer] = worker.ask(do="run", times=1)["seconds"]
-        ratios.append(took["scikit-learn"] / took["infinitensor"])
-    return ratios
+def told(found: Any) -> float:
+    """One number of a result."""
+    if isinstance(found, tuple):
+        return float(found[1].sum())
+    if hasattr(found, "inertia_"):
+        return float(found.inertia_)
+    if hasattr(found, "labels_"):
+        return float((found.labels_ * np.arange(len(found.labels_))).sum())
+    return float(np.sum(found))
 
 
 # --- Lloyd's iteration on a GPU -------------------------------------------------------------------
@@ -354,8 +305,6 @@ if __name__ == "__main__":
         lloyd_on_gpu()
     elif "--density" in sys.argv:
         density_on_gpu(sys.argv[sys.argv.index("--density") + 1 :])
-    elif "--grid" in sys.argv:
-        grid([size for size in sys.argv[1:] if size[0] != "-"], busy="--busy" in sys.argv)
     else:
         from benchmarks.harness import main
 

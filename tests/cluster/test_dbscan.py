@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 import sklearn.cluster as theirs
 from tests.ir.sessions import strict
-from tests.neighbors.datasets import CUTS, SETS, radius_of
+from tests.neighbors.datasets import CUTS, SETS, radius_of, sample, thinned
 
 import infinitensor as it
 from infinitensor.cluster import DBSCAN, dbscan
@@ -78,11 +78,15 @@ def test_given_distances_dense_and_sparse(name: str) -> None:
         np.testing.assert_array_equal(ours.core_sample_indices_, exact.core_sample_indices_)
 
 
-def test_sparse_points() -> None:
-    x = scipy.sparse.csr_array(SETS["binary"]())
-    ours, exact = DBSCAN(eps=2.1).fit(x), theirs.DBSCAN(eps=2.1).fit(x)
-    np.testing.assert_array_equal(ours.labels_, exact.labels_)
-    assert (ours.components_ != exact.components_).nnz == 0
+@pytest.mark.parametrize("name", sample(SETS))
+def test_sparse_points(name: str) -> None:
+    x = thinned(name)
+    for share in (0.01, 0.1):
+        eps = radius_of(x.toarray(), share) * (1 + 1e-6)  # no distance is on it
+        ours, exact = DBSCAN(eps=eps).fit(x), theirs.DBSCAN(eps=eps).fit(x)
+        np.testing.assert_array_equal(ours.labels_, exact.labels_)
+        np.testing.assert_array_equal(ours.core_sample_indices_, exact.core_sample_indices_)
+        assert abs(ours.components_ - exact.components_).sum() == 0
 
 
 def test_a_tensor_and_a_file_are_clustered_where_they_are(tmp_path: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 import sklearn.cluster as theirs
 from tests.ir.sessions import strict
-from tests.neighbors.datasets import CONTINUOUS, CUTS, SETS, TIED
+from tests.neighbors.datasets import CONTINUOUS, CUTS, SETS, TIED, sample, thinned, with_missing
 
 import infinitensor as it
 from infinitensor.cluster import HDBSCAN
@@ -53,10 +53,16 @@ def test_parameters_mean_what_they_mean_there(name: str, named: dict[str, Any]) 
     np.testing.assert_allclose(ours.probabilities_, exact.probabilities_, rtol=1e-9)
 
 
-def test_rows_that_are_not_finite_have_labels_of_their_own() -> None:
-    x = SETS["d3"]().copy()
-    x[5, 1], x[9, 0], x[30] = np.nan, np.inf, [np.inf, np.nan, 0]
-    assert_same(HDBSCAN(copy=False).fit(x), theirs.HDBSCAN(copy=False).fit(x))
+@pytest.mark.parametrize(("devices", "tile", "small"), CUTS)
+@pytest.mark.parametrize("name", sample(SETS))
+def test_rows_that_are_not_finite_have_labels_of_their_own(
+    name: str, devices: str, tile: int, small: int
+) -> None:
+    x = with_missing(name)
+    exact = theirs.HDBSCAN(algorithm="kd_tree", copy=False).fit(x)
+    assert {-2, -3} <= set(exact.labels_)
+    with strict(devices, tile, small_elements=small):
+        assert_same(HDBSCAN(copy=False).fit(x), exact)
 
 
 @pytest.mark.parametrize("name", ["moons", "cube"])
@@ -72,12 +78,19 @@ def test_given_distances(name: str) -> None:
     assert_same(ours, theirs.HDBSCAN(metric="precomputed", copy=True).fit(graph))
 
 
-def test_sparse_points_and_centres() -> None:
+@pytest.mark.parametrize("name", sample(SETS))
+def test_sparse_points(name: str) -> None:
+    x = thinned(name)
+    ours = HDBSCAN(copy=False).fit(x)
+    exact = theirs.HDBSCAN(copy=False).fit(x)
+    mine, true = (np.sort(one._single_linkage_tree_["value"]) ** 2 for one in (ours, exact))
+    np.testing.assert_allclose(mine, true, rtol=1e-9, atol=1e-14 * abs(x).max() ** 2)
+    if name in CONTINUOUS:
+        np.testing.assert_array_equal(ours.labels_, exact.labels_)
+
+
+def test_centres() -> None:
     x = SETS["d8"]()
-    sparse = scipy.sparse.csr_array(x)
-    ours = HDBSCAN(copy=False).fit(sparse)
-    exact = theirs.HDBSCAN(copy=False).fit(sparse)
-    np.testing.assert_array_equal(ours.labels_, exact.labels_)
     ours = HDBSCAN(store_centers="both", copy=False).fit(x)
     exact = theirs.HDBSCAN(store_centers="both", copy=False).fit(x)
     np.testing.assert_allclose(ours.centroids_, exact.centroids_, rtol=1e-12)

@@ -6,6 +6,7 @@ import io
 import pickle
 import warnings
 from contextlib import redirect_stdout
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from tests.cluster.sets import ALL, CONTINUOUS, TIED, blobs, sample
 
 import infinitensor as it
 from infinitensor.cluster import KMeans, k_means, kmeans_plusplus
+from infinitensor.cluster.seeding import _product
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,6 +67,45 @@ def test_tied_points_end_as_well_as_scikit_learns(name: str) -> None:
     assert ours.inertia_ <= theirs.inertia_ * 1.02 + 1e-9
     far = ((x[:, None, :] - ours.cluster_centers_) ** 2).sum(-1)
     np.testing.assert_allclose(far.min(1), far[np.arange(len(x)), ours.labels_], atol=1e-9)
+
+
+def test_digits_in_float32_differ_no_more_than_scikit_learns_two_algorithms_do() -> None:
+    x = TIED["digits"]().astype(np.float32)
+    ours_differ = theirs_differ = 0
+    for k, seed in product((5, 10, 20), range(10 if ALL else 3)):
+        ours = KMeans(k, random_state=seed).fit(x)
+        theirs, elkan = (
+            sklearn.cluster.KMeans(k, random_state=seed, algorithm=algorithm).fit(x)
+            for algorithm in ("lloyd", "elkan")
+        )
+        ours_differ += bool((ours.labels_ != theirs.labels_).any())
+        theirs_differ += bool((elkan.labels_ != theirs.labels_).any())
+        assert ours.inertia_ == pytest.approx(theirs.inertia_, rel=0.02)
+    assert ours_differ <= theirs_differ + 1
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_rows_in_parts_give_what_rows_in_one_give(dtype: str) -> None:
+    x = blobs(30_000, 9, 12, 3, 4.0).astype(dtype)
+    weights = np.random.default_rng(1).random(len(x)).astype(dtype)
+    for weighed, init in product((None, weights), ("k-means++", np.full((12, 9), 1e3, dtype))):
+        found: list[Any] = []
+        for workers in (1, 3):
+            it.shutdown()
+            it.config.workers = workers
+            made = KMeans(12, random_state=0, max_iter=9, n_init=1, init=init)
+            made.fit(x, sample_weight=weighed)
+            found.append((made.cluster_centers_.tobytes(), made.labels_.tobytes(), made.inertia_))
+            found[-1] += (made.predict(x[:-7]).tobytes(), made.score(x))
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_long_product_has_the_bits_that_blas_gives_it(dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    for n in (9_000, 10_001, 33_334):
+        values, weights = rng.random((1, n)).astype(dtype), rng.random((n, 1)).astype(dtype)
+        np.testing.assert_array_equal(_product(values, weights), values @ weights)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -99,6 +99,7 @@ def test_distances_have_the_wider_dtype_of_points_and_centres(fitted: str, given
 
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:Number of distinct clusters")
 @pytest.mark.parametrize("small_elements", [0, 65_536])
 def test_squares_that_overflow_have_an_infinite_inertia(small_elements: int) -> None:
     x = np.random.default_rng(0).normal(size=(500, 4)) * 1e200

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.datasets import load_digits, load_iris, load_wine, make_blobs, make_circles, make_moons
 
 if TYPE_CHECKING:
@@ -76,6 +77,33 @@ TIED: dict[str, Callable[[], Any]] = {
     "binary": lambda: np.random.default_rng(0).integers(0, 2, (N, 20)).astype(float),
 }
 SETS = CONTINUOUS | TIED
+FEW = ("moons", "d15", "d16 float32", "d8 far away", "duplicates", "cube", "binary")
+"""Those that a sample has, of matrices that are run whole with INFINITENSOR_TEST_ALL=1."""
+
+
+def sample(names: Any) -> list[str]:
+    """All names, or a few in continuous integration."""
+    return [name for name in names if ALL or name in FEW]
+
+
+def thinned(name: str) -> Any:
+    """A set as a sparse matrix: some values are left out, of a few rows all of them."""
+    x = np.asarray(SETS[name]())
+    x = x if x.dtype.kind == "f" else x.astype(float)
+    kept = np.random.default_rng(1).uniform(size=x.shape) < 0.5
+    kept[::29] = False
+    return scipy.sparse.csr_array(np.where(kept, x, 0))
+
+
+def with_missing(name: str) -> Any:
+    """A set with rows that have NaN, infinity, or both."""
+    x = np.array(SETS[name](), np.result_type(SETS[name]().dtype, np.float32))
+    x[5::37, 0] = np.nan
+    x[9::41, -1] = np.inf
+    x[30, 0], x[30, -1] = np.inf, np.nan
+    return x
+
+
 EVERY_CUT = [("cpu", 0, 65_536), ("cpu", 900, 0), ("cpu*2", 5000, 0), ("cpu*3", 2000, 0)]
 """Devices, `tile_elements`, `small_elements`."""
 CUTS = EVERY_CUT if ALL else EVERY_CUT[:1] + EVERY_CUT[-1:]

@@ -171,11 +171,10 @@ def labels_inertia(rows: DenseRows | SparseRows, centers: Array) -> tuple[Array,
 
 def moments(given: Points, tol: float) -> tuple[Array, Any, tuple[Array, Array]]:
     """Means, variances (where `tol` needs them) and both ends of each coordinate, in one pass."""
-    x = given.tensor
-    asked = [x.mean(0), x.min(0), x.max(0), *([] if tol == 0 else [x.var(0)])]
+    asked = call_op("_columns", given.tensor)
     it.compute(*asked)
-    mean, low, high, *variances = [one.numpy() for one in asked]
-    return mean, variances[0] if variances else None, (low, high)
+    mean, variances, low, high = [one.numpy() for one in asked]
+    return mean, variances if tol else None, (low, high)
 
 
 class KMeans(OnTiles, theirs.KMeans):  # type: ignore[misc]

@@ -14,7 +14,7 @@ import numpy as np
 import infinitensor as it
 from infinitensor.api.assign import call_op
 from infinitensor.api.files import stored_rows
-from infinitensor.api.small import at_once
+from infinitensor.api.shared import in_parts, parts_of, share
 from infinitensor.ops.loops import loop
 from infinitensor.ops.nearest import PARTS
 
@@ -27,6 +27,9 @@ NO_LABEL = -1
 """Of rows that were not compared with centres yet."""
 FEW = 64
 """Rows of a tensor that are taken one by one; more are an index, which brings their tiles."""
+
+SOME = 1 << 20
+"""About how much work is worth a part of its own, of rows that are shared out among workers."""
 
 FINE = 2.0**-34
 """The part of what is told apart that a unit of sums may be; else a second unit is used."""
@@ -47,7 +50,9 @@ class DenseRows:
         self.dtype = np.dtype(x.dtype)
         self.k = k
         self.few = host is not None and _are_few(host, k)
-        """Whether passes run at once, on whole arrays: rows are few, and on the host."""
+        """Whether passes run at once, without a plan: rows are few, and on the host."""
+        self.least = SOME // ((self.d + 16) * (k + 4)) + 1
+        """Rows that are worth a part of their own then."""
         self._weighing: tuple[Any, ...] = ()
         if weights is not None:
             self._weighing = (weights if self.few else it.asarray(weights, copy=False),)
@@ -140,7 +145,8 @@ class DenseRows:
         """An op on the rows: tensors that wait, or arrays if rows are few."""
         if self.few:
             assert self.host is not None
-            return at_once(name, self.host, self.shift, *map(np.asarray, others), **params)
+            arrays = (self.host, self.shift, *map(np.asarray, others))
+            return in_parts(name, self.least, *arrays, **params)
         return call_op(name, self.x, self.shift, *others, **params)
 
     def nearest(self, centers: Array) -> Array:
@@ -242,41 +248,75 @@ class Assigning:
 
 
 def _are_few(host: Array, k: int) -> bool:
-    """Whether a pass over rows takes one core less than to plan it and to call others."""
+    """Whether to plan a pass over rows would take a good part of the time that the pass takes."""
     limit = it.config.small_elements
     n_points = max(4 * host.size, host.size * k)
-    return host.flags.c_contiguous and len(host) <= limit and n_points <= 256 * limit
+    if not host.flags.c_contiguous or len(host) > 4 * limit or n_points > 4096 * limit:
+        return False
+    # what is more than one core's work is for a GPU, where there is one
+    return (len(host) <= limit and n_points <= 256 * limit) or it.Mesh.current().kind == "cpu"
 
 
 class FewAssigning(Assigning):
-    """The same for few rows: a step is one call of a loop, and its means come with it."""
+    """The same for few rows: a step is one call of a loop, or one for each part of the rows."""
 
     def __init__(self, rows: DenseRows, k: int) -> None:
         super().__init__(rows, k)
-        self._step = loop("nearest", "step", rows.dtype) if self.left is None else None
+        loops = [loop("nearest", name, rows.dtype) for name in ("step", "assign", "means")]
+        self._loops: Any = None if loops[0] is None or self.left is not None else loops
         self._moves = np.zeros((k, 3), np.float32)
+        self._parts = parts_of(rows.n, rows.least)
 
     def follow(self, centers: Array, *, add_up: bool = True) -> int:
         """As of many rows."""
         rows, k = self.rows, self.k
         known = self.means is not None and centers is self.means
         self.means = None
-        if self._step is None or not add_up or centers.dtype != rows.dtype:
+        if self._loops is None or not add_up or centers.dtype != rows.dtype:
             return super().follow(centers, add_up=add_up)
         moves = self._moves if known else _moves(self.centers, centers, rows.n)
         new, bounds = np.empty_like(self.labels), np.empty_like(self.bounds)
-        means, next_moves = np.empty((k, rows.d), rows.dtype), np.empty((k, 3), np.float32)
-        weights = rows._weighing[0] if rows._weighing else None
-        given = (rows.host, rows.n, rows.d, rows.shift, self.scale, weights, k)
-        found = (self.labels, self.bounds, new, bounds, self.sums, means, next_moves)
-        n_changed = self._step(*given, np.ascontiguousarray(centers), moves, *found)
-        if n_changed == -1:
-            raise MemoryError("no memory for the centres that a loop over points packs")
+        made = np.empty((k, rows.d), rows.dtype), np.empty((k, 3), np.float32)
+        given = (np.ascontiguousarray(centers), moves, self.labels, self.bounds, new, bounds)
+        n_changed = self._stepped(given, made)
         self.centers, self.labels, self.bounds = centers, new, bounds
         if n_changed < 0:
             return -2 - n_changed
-        self.means, self._moves = means, next_moves
+        self.means, self._moves = made
         return n_changed
+
+    def _stepped(self, given: tuple[Array, ...], made: tuple[Array, Array]) -> int:
+        """What `step` of nearest.c returns; it is made of parts where there are several."""
+        rows, k = self.rows, self.k
+        step, assign, means = self._loops
+        weights = rows._weighing[0] if rows._weighing else None
+        if len(self._parts) == 1:
+            points = (rows.host, rows.n, rows.d, rows.shift, self.scale, weights, k)
+            return _some_memory(step(*points, *given, self.sums, *made))
+        centers, moves, *of_rows = given
+        changes: list[Array] = []
+
+        def work(begin: int, end: int) -> None:
+            here = slice(begin, end)
+            weighing = None if weights is None else weights[here]
+            change = np.zeros_like(self.sums)
+            points = (rows.host[here], end - begin, rows.d, rows.shift, self.scale, weighing, k)  # type: ignore[index]
+            _some_memory(assign(*points, centers, moves, *[one[here] for one in of_rows], change))
+            changes.append(change)
+
+        share(self._parts, work)
+        change = sum(changes[1:], changes[0])
+        self.sums += change
+        n_changed = int(change[k, 0])
+        is_empty = means(self.sums, k, rows.d, self.scale, centers, *made)
+        return -2 - n_changed if is_empty else n_changed
+
+
+def _some_memory(code: int) -> int:
+    """What a loop returns; -1: it found no memory for its own copies."""
+    if code == -1:
+        raise MemoryError("no memory for the centres that a loop over points packs")
+    return code
 
 
 def unit_for(most: float) -> float:

@@ -8,6 +8,7 @@ matter are not compared with it.
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -132,13 +133,53 @@ class _Left:
             values = np.asarray(far)
             if values.dtype == np.float64 and self.rows.weights is None:
                 return np.asarray(values.sum(1)).reshape(-1, *weights.shape[1:])
-            return np.asarray(values @ weights)
+            return _product(values, weights)
         left = far.astype(np.float64)
         if self.rows.weights is not None:
             left = left * it.asarray(self.weights, copy=False)
         sums = left.sum(1)
         it.compute(far, sums)
         return np.asarray(sums.numpy()).reshape(-1, *weights.shape[1:])
+
+
+LONG = 10_000
+"""Numbers from which on BLAS adds up a single product by all its threads."""
+
+
+def _product(values: Array, weights: Array) -> Array:
+    """`values @ weights`, with the bits of as many threads as BLAS has.
+
+    After a product that it shares out, BLAS's threads spin for some 50 ms, and ours wait for the
+    cores. So one thread adds up the parts that they would have added up.
+    """
+    controller = _get_threadpool_controller().select(user_api="blas")
+    n_threads = max((one.num_threads for one in controller.lib_controllers), default=1)
+    is_long = len(values) == 1 and values.shape[1] > LONG
+    if not is_long or n_threads == 1 or not _adds_parts(n_threads, values.dtype):
+        return np.asarray(values @ weights)
+    return _product_of_parts(values, weights, n_threads)
+
+
+def _product_of_parts(values: Array, weights: Array, n_threads: int) -> Array:
+    n, begin, total = len(weights), 0, None
+    with _get_threadpool_controller().limit(limits=1, user_api="blas"):
+        for left in range(n_threads, 0, -1):
+            end = begin - (begin - n) // left
+            part = values[:, begin:end] @ weights[begin:end]
+            total = part if total is None else total + part
+            begin = end
+    return np.asarray(total)
+
+
+@cache
+def _adds_parts(n_threads: int, dtype: Any) -> bool:
+    """Whether BLAS, with so many threads, gives the bits of `_product_of_parts`: tried once."""
+    rng = np.random.default_rng(0)
+    for n in range(LONG + 1, 4 * LONG, LONG // 2 + 1):
+        values, weights = rng.random((1, n)).astype(dtype), rng.random((n, 1)).astype(dtype)
+        if (values @ weights != _product_of_parts(values, weights, n_threads)).any():
+            return False
+    return True
 
 
 def _reached(values: Array, weights: Array | None, draws: Array) -> Array:

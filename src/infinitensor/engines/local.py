@@ -21,7 +21,7 @@ from infinitensor.runtime import Run, TileTable, Workers
 from infinitensor.storage import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from infinitensor.devices import Buffer
     from infinitensor.engines.tiers import Room
@@ -115,6 +115,10 @@ class LocalEngine:
         late, run.failure = run.failure, None
         if late is not None:
             raise late
+
+    def share(self, job: Callable[[], None]) -> None:
+        """Call a function in every worker, and wait until all are back."""
+        self._workers.run(job, _nothing)
 
     def store(self, values: Any, layout: Layout) -> TileTable:
         """Put values from outside, NumPy's or torch's, into tiles."""

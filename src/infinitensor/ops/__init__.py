@@ -5,6 +5,7 @@ from infinitensor.ops import (  # noqa: F401 - chapters enter their ops when imp
     calculus,
     check,
     closeness,
+    columns,
     contraction,
     creation,
     diagonal,

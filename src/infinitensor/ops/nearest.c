@@ -562,27 +562,44 @@ static void moved(const T *old, const T *new, int64_t k, int64_t d, float *moves
     for (int64_t a = 0; a < k; a++) moves[3 * a + 1] = above(first) > moves[3 * a] ? above(first) : above(second);
 }
 
-/* One of Lloyd's iterations over few rows: labels and bounds that follow the centres, the sums by label (changed), the
-   means that these make, and how far those are from the centres. Returns how many labels have changed; below -1, less
-   two: some label has no row, and no mean was made. */
-int64_t step(const T *x, int64_t n, int64_t d, const T *shift, const double *scale, const T *weights, int64_t k,
-             const T *centers, const float *moves, const int32_t *before, const float *kept, int32_t *labels,
-             float *bounds, int64_t *sums, T *means, float *next_moves) {
-    int64_t width = d + 2, known = sums[k * width], largest = 0;
+/* Labels and bounds of rows that follow the centres, and what that changes in the sums by label. Returns how many
+   labels have changed. */
+int64_t assign(const T *x, int64_t n, int64_t d, const T *shift, const double *scale, const T *weights, int64_t k,
+               const T *centers, const float *moves, const int32_t *before, const float *kept, int32_t *labels,
+               float *bounds, int64_t *sums) {
+    int64_t *n_changed = sums + k * (d + 2), known = *n_changed;
     if (nearest(x, n, d, shift, centers, k, before, kept, moves, labels, bounds) < 0) return -1;
     if (label_sums(x, n, d, shift, scale, labels, before, weights, k, sums) < 0) return -1;
-    int64_t n_changed = sums[k * width] - known;
+    return *n_changed - known;
+}
+
+/* The means that sums by label make, and how far those are from the centres. Returns 1 if some label has no row: then
+   no mean was made. */
+int64_t means(const int64_t *sums, int64_t k, int64_t d, const double *scale, const T *centers, T *made,
+              float *next_moves) {
+    int64_t width = d + 2, largest = 0;
     for (int64_t a = 0; a < k; a++)
-        if (!sums[a * width + d + 1]) return -2 - n_changed;
+        if (!sums[a * width + d + 1]) return 1;
     for (int64_t a = 0; a < k; a++)
         if (sums[a * width + d] > sums[largest * width + d]) largest = a;
     for (int64_t a = 0; a < k; a++) {
-        int64_t *own = sums + (sums[a * width + d] > 0 ? a : largest) * width;
+        const int64_t *own = sums + (sums[a * width + d] > 0 ? a : largest) * width;
         double weight = (double)own[d] / scale[d], by = weight > 0 ? 1.0 / weight : 1.0;
-        for (int64_t j = 0; j < d; j++) means[a * d + j] = (T)(weight > 0 ? (double)own[j] / scale[j] * by : 0.0);
+        for (int64_t j = 0; j < d; j++) made[a * d + j] = (T)(weight > 0 ? (double)own[j] / scale[j] * by : 0.0);
     }
-    moved(centers, means, k, d, next_moves);
-    return n_changed;
+    moved(centers, made, k, d, next_moves);
+    return 0;
+}
+
+/* One of Lloyd's iterations over few rows: both. Returns how many labels have changed; below -1, less two: some label
+   has no row, and no mean was made. */
+int64_t step(const T *x, int64_t n, int64_t d, const T *shift, const double *scale, const T *weights, int64_t k,
+             const T *centers, const float *moves, const int32_t *before, const float *kept, int32_t *labels,
+             float *bounds, int64_t *sums, T *made, float *next_moves) {
+    int64_t n_changed =
+        assign(x, n, d, shift, scale, weights, k, centers, moves, before, kept, labels, bounds, sums);
+    if (n_changed < 0) return -1;
+    return means(sums, k, d, scale, centers, made, next_moves) ? -2 - n_changed : n_changed;
 }
 
 /* Weighted squared distances to the centre of each row's label, added up by label in two whole numbers: of 1 / scale
