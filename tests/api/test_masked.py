@@ -248,3 +248,40 @@ def test_one_mask_is_counted_once(mode: str) -> None:
     x[mask] = made
     assert it.stats()["forced_evaluations"] == 1
     assert x.shape == mask.shape
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float64", "int16"])
+def test_reductions_of_selected_rows_read_them_where_they_lie(dtype: str) -> None:
+    rng = np.random.default_rng(8)
+    a = (rng.random((300, 3000)) * 2.2 - 0.4).astype(dtype)
+    if dtype == "float64":
+        a[7, 5] = a[90, 6] = np.nan
+    for mask in (a[:, 3] > 0.7, np.arange(300) == 299, np.arange(300) % 90 > 1):
+        with it.init("cpu"):
+            x = it.asarray(a)
+            for name in ("any", "all", "max", "min"):
+                for options in ({}, {"keepdims": True}):
+                    made = getattr(x[it.asarray(mask)], name)(axis=0, **options)
+                    assert "_mask_fold" in made.explain()
+                    wanted = getattr(a[mask], name)(axis=0, **options)
+                    np.testing.assert_array_equal(made.numpy(), wanted, strict=True)
+
+
+def test_selected_rows_that_somebody_else_reads_are_stored() -> None:
+    a = np.random.default_rng(9).random((300, 3000))
+    with it.init("cpu"):
+        x = it.asarray(a)
+        rows = x[it.asarray(a[:, 0] > 0.5)]
+        top = rows.max(axis=0)
+        assert "_mask_fold" not in top.explain()
+        np.testing.assert_array_equal(top.numpy(), a[a[:, 0] > 0.5].max(axis=0))
+        np.testing.assert_array_equal(rows.numpy(), a[a[:, 0] > 0.5])
+        # none selected, along rows, rounded sums: as they were
+        none = x[it.asarray(a[:, 0] > 2)]
+        assert not none.any(axis=0).numpy().any()
+        with pytest.raises(ValueError, match="zero-size"):
+            none.max(axis=0)
+        few = x[it.asarray(a[:, 0] > 0.5)].max(axis=1)
+        np.testing.assert_array_equal(few.numpy(), a[a[:, 0] > 0.5].max(axis=1))
+        total = x[it.asarray(a[:, 0] > 0.5)].sum(axis=0)
+        np.testing.assert_allclose(total.numpy(), a[a[:, 0] > 0.5].sum(axis=0))

@@ -6,6 +6,7 @@ from infinitensor.analysis.dependence import find_dependence
 from infinitensor.analysis.fusion import find_groups
 from infinitensor.analysis.merge import merge_equal
 from infinitensor.analysis.pushdown import find_needed
+from infinitensor.analysis.selected import fold_selected
 from infinitensor.analysis.versions import place_versions
 from infinitensor.ir.graph import Analysed, Graph
 
@@ -14,10 +15,13 @@ def analyse(graph: Graph, renews: bool = False) -> Analysed:
     """Merge equal nodes, decide which writes go in place, group what shares an iteration space,
     and count what depends on what.
 
-    `renews` allows writes to make tiles of their own (`place_versions`).
+    `renews` allows writes to make tiles of their own (`place_versions`), and tasks to read what
+    lies in any tile (`fold_selected`): there is one memory.
     Takes time linear in nodes and accesses (bounded by joins where many overlap).
     """
     graph, merged = merge_equal(graph)
+    if renews:
+        graph = fold_selected(graph)
     graph, roots, shared = place_versions(graph, renews)
     groups = find_groups(graph, roots)
     needed = find_needed(graph, roots)

@@ -216,3 +216,33 @@ int64_t places(const uint8_t *mask, int64_t n, int64_t skip, int64_t count, int6
     }
     return 0;
 }
+
+/* --- what rows that a mask chooses come to ------------------------------------------------------ */
+
+#define FOLD(how)                                                                         \
+    for (int64_t i = first + 1; i < n; i++) {                                             \
+        if (i + 8 <= n && eight(mask + i) == NONE) {                                      \
+            i += 7;                                                                       \
+            continue;                                                                     \
+        }                                                                                 \
+        if (!mask[i]) continue;                                                           \
+        const T *row = (const T *)(x + i * step);                                         \
+        for (int64_t j = 0; j < width; j++) out[j] = how;                                 \
+    }
+
+/* Of rows of `width` elements, `step` bytes apart, those a mask of n chooses (one at least), element by element: the
+   bits of one or all of them, the largest, or the smallest (a NaN is both). */
+int64_t fold_rows(const uint8_t *mask, int64_t n, const char *x, int64_t step, int64_t width, int64_t word, T *out) {
+    int64_t first = behind(mask, n, 0);
+    while (!mask[first]) first++;
+    memcpy(out, x + first * step, width * sizeof(T));
+    switch (word) {
+#if !IS_FLOAT
+    case 0: FOLD(out[j] | row[j]) break;
+    case 1: FOLD(out[j] & row[j]) break;
+#endif
+    case 2: FOLD(out[j] >= row[j] || out[j] != out[j] ? out[j] : row[j]) break;
+    default: FOLD(out[j] <= row[j] || out[j] != out[j] ? out[j] : row[j])
+    }
+    return 0;
+}

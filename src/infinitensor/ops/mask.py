@@ -15,7 +15,7 @@ from infinitensor.ops.bridge import as_signed
 from infinitensor.ops.compact import compact, count_into
 from infinitensor.ops.gather import gather_form, is_empty
 from infinitensor.ops.loops import loop
-from infinitensor.ops.registry import op, program
+from infinitensor.ops.registry import TABLE, op, program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,6 +131,111 @@ def _mask_select(x: Spec, mask: Spec, counts: tuple[int, ...], block: int) -> Ca
     shape = (sum(counts), *x.shape[mask.ndim :])
     form = gather_form((x, mask), shape)
     return call(form, Spec(shape, x.dtype), counts=tuple(counts), block=block)
+
+
+# --- what rows that a mask selects come to --------------------------------------------------------
+
+
+FOLDED = {"any": 0, "all": 1, "max": 2, "amax": 2, "min": 3, "amin": 3}
+"""Reductions of rows that are one loop in C, where all is in the dtype of the result."""
+WIDE_ENOUGH = 2048
+"""Elements of a row from which rows are reduced side by side, by parts of them."""
+FEW = 32
+"""Rows that a task reduces at least for each of its elements: so are tiles made."""
+CHUNK = 1 << 18
+"""Bytes of rows that are gathered at a time where there is no such loop."""
+
+
+def may_fold(op: Any, of: Call, shape: tuple[int, ...]) -> bool:
+    """Whether a reduction of selected rows of a shape can be made without storing them."""
+    is_plain = op.kind == "reduction" and op.combine is not None and op.combine.exact
+    if not is_plain or op.finish is not None or op.located or op.random or len(of.outs) != 1:
+        return False
+    labels = of.form.inputs
+    rows = (tuple(range(len(shape))),)
+    is_first = labels == rows and of.form.contracted == (0,) and not of.tail
+    return is_first and shape[0] > 0 and prod(shape[1:]) >= WIDE_ENOUGH
+
+
+def _folded_need(box: Box, specs: Sequence[Spec], **_: Any) -> tuple[Box | None, ...]:
+    x, mask = specs
+    if is_empty(box):
+        return (None, None)
+    return (((0, x.shape[0]), *box[len(box) - x.ndim + 1 :]), ((0, mask.shape[0]),))
+
+
+def _folded_kernel(
+    xp: Any, x: Any, mask: Any, out: Any, at: At, reduction: str, options: Any, count: int
+) -> None:
+    if x is None:
+        return
+    op = TABLE[reduction]
+    target = out.reshape(x.shape[1:])
+    if xp is np and _folded_in_c(reduction, x, mask, target):
+        return
+    kernel = op.kernel_for("cpu" if xp is np else "cuda")
+    assert op.combine is not None
+    n = max(CHUNK // max(prod(x.shape[1:]) * x.itemsize, 1), 1) if xp is np else len(x)
+    found: tuple[Any, ...] | None = None
+    for lo in range(0, len(x), n):
+        rows = x[lo : lo + n][mask[lo : lo + n]]
+        if len(rows):
+            part = tuple(kernel(xp, rows, axes=(0,), **dict(options)))
+            found = part if found is None else op.combine.merge(xp, found, part)
+    assert found is not None
+    target[...] = found[0].reshape(target.shape)
+
+
+def _folded_in_c(reduction: str, x: Any, mask: Any, out: Any) -> bool:
+    word = FOLDED.get(reduction)
+    kind = x.dtype.kind
+    fits = x.dtype == out.dtype and (kind == "b" if word in (0, 1) else kind in "iuf")
+    if word is None or not fits:
+        return False
+    fold = loop("index", "fold_rows", x.dtype)
+    if fold is None or not (x[0].flags.c_contiguous and out.flags.c_contiguous):
+        return False
+    where = int(x.__array_interface__["data"][0])
+    fold(np.ascontiguousarray(mask), len(x), where, x.strides[0], out.size, word, out)
+    return True
+
+
+def _folded_cases(rng: Any) -> list[Any]:
+    cases = []
+    for dtype in ("f8", "i4", "?"):
+        x, mask = (rng.random((40, 6)) * 9 - 3).astype(dtype), rng.random(40) < 0.3
+        mask[3] = True
+        for name, shape in (("any", (6,)), ("all", (1, 6)), ("max", (6,)), ("min", (1, 6))):
+            out = np.dtype(bool if name in ("any", "all") else dtype)
+            options = (("dtype", out),)
+            cases.append(((x, mask, name, options, Spec(shape, out), int(mask.sum())), {}))
+    return cases
+
+
+def _folded_oracle(x: Any, mask: Any, reduction: str, options: Any, out: Spec, count: int) -> Any:
+    return getattr(np, reduction)(x[mask], axis=0).astype(out.dtype).reshape(out.shape)
+
+
+@op(
+    "_mask_fold",
+    "gather",
+    "x mask",
+    kernel=_folded_kernel,
+    need=_folded_need,
+    grain=lambda reduction, options, count: min(count, FEW),
+    scratch_bytes=lambda ins, outs, params: (
+        4 * max(CHUNK, ins[0].n_bytes // max(ins[0].shape[0], 1)) + ins[1].n_elements + 64
+    ),
+    cases=_folded_cases,
+    oracle=_folded_oracle,
+    same="equal",
+)
+def _mask_fold(
+    x: Spec, mask: Spec, reduction: str, options: Any, out: Spec, count: int
+) -> Call:
+    """A reduction, by name, of the `count` rows that a mask selects; they are never stored."""
+    form = gather_form((x, mask), out.shape)
+    return call(form, out, reduction=reduction, options=options, count=count)
 
 
 def _where_need(
