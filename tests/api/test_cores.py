@@ -98,6 +98,25 @@ def test_copies_go_between_any_strides(dtype: str) -> None:
 
 
 @in_c
+@pytest.mark.parametrize("dtype", ["?", "i2", "f4", "f8", "c16"])
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.99, 1.0])
+def test_masks_choose_as_numpys_do(dtype: str, share: float) -> None:
+    rng = np.random.default_rng(7)
+    for n in (1, 7, 4 * cores.LEAST + 3):
+        mask, x = rng.random(n) < share, values(rng, dtype, (n, 3))
+        assert cores.count(mask) == np.count_nonzero(mask)
+        for given in (x[:, 1].copy(), x):
+            out = np.full((int(mask.sum()), *given.shape[1:]), 0, dtype)
+            assert cores.choose(mask, given, out)
+            np.testing.assert_array_equal(out, given[mask])
+        if n > 1:
+            assert not cores.choose(mask, x[:, 1], np.empty(mask.sum(), dtype))  # strides
+        assert not cores.choose(mask, x, np.empty((n + 1, 3), dtype))
+    assert cores.count(np.ones(9, "u1")) == -1
+    assert cores.count(np.ones((8, 8), bool)[:, ::2]) == -1
+
+
+@in_c
 def test_threads_and_children_call_at_the_same_time() -> None:
     x = np.random.default_rng(4).random(N)
     wanted, wrong = np.sqrt(x), []

@@ -162,6 +162,9 @@ class TableXp:
     def force(self, t: Any) -> Any:
         return np.asarray(t)
 
+    def settled(self, mask: Any) -> None:
+        """Masks are counted in tiles."""
+
     def tiered_bytes(self) -> int:
         """There is no lower tier: nothing is too long."""
         return 0

@@ -33,9 +33,8 @@ def fold_selected(graph: Graph) -> Graph:
         select = by_value.get(made)
         if select is None or n_reads[made] != 1 or made in graph.kept:
             continue
-        x, mask = select.shapes
         rows = graph.specs[made].shape
-        if len(mask) != 1 or node.operands[0].access is not None:
+        if len(select.shapes[1]) != 1 or node.operands[0].access is not None:
             continue
         if may_fold(node.op, node.call, rows):
             folded[id(node)] = _as_one(graph, select, node)

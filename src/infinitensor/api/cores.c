@@ -1,4 +1,4 @@
-/* NumPy's own loops over the elements of one call, on several cores.
+/* NumPy's own loops over the elements of one call, and choosing by masks, on several cores.
 
    A call of `LEAST` elements or more whose operands have the dtypes of a loop of the ufunc is cut into parts; this
    thread and helpers take part after part. It is the loops that NumPy would call, without Python's lock, so the bits are
@@ -20,13 +20,21 @@
 #define PART 8192 /* elements of a part, at least */
 #define PARTS 4   /* for each thread: one that is late holds up little */
 
-typedef struct {
+typedef struct Job {
+    void (*run)(const struct Job *, npy_intp part);
+    npy_intp n_parts;
+    /* a ufunc */
     PyUFuncGenericFunction loop;
     void *data;
     int n_args, n_axes; /* outer axes */
-    npy_intp n, n_rows, n_parts;
+    npy_intp n, n_rows;
     npy_intp inner[MOST_ARGS], lengths[MOST_AXES], steps[MOST_AXES][MOST_ARGS];
     char *at[MOST_ARGS];
+    /* a mask of n: what is before each part, the elements it chooses from and their bytes */
+    const npy_uint8 *mask;
+    npy_intp *starts, width;
+    const char *x;
+    char *out;
 } Job;
 
 /* --- parts ------------------------------------------------------------------------------------ */
@@ -77,7 +85,7 @@ static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 #define ADD(x, n) __atomic_fetch_add(&(x), n, __ATOMIC_SEQ_CST)
 
 static void take_parts(void) {
-    for (npy_intp part; (part = ADD(next_part, 1)) < job.n_parts;) run_part(&job, part);
+    for (npy_intp part; (part = ADD(next_part, 1)) < job.n_parts;) job.run(&job, part);
 }
 
 #define AWAKE_NS 50000 /* how long a helper looks for more before it sleeps: a loop comes again at once */
@@ -124,8 +132,8 @@ static void start_helpers(void) {
 
 /* Do the job here and with helpers; another thread's job is not waited for: then all of it here. */
 static void share(const Job *given) {
-    if (pthread_mutex_trylock(&owner)) {
-        for (npy_intp part = 0; part < given->n_parts; part++) run_part(given, part);
+    if (given->n_parts < 2 || n_wanted < 1 || pthread_mutex_trylock(&owner)) {
+        for (npy_intp part = 0; part < given->n_parts; part++) given->run(given, part);
         return;
     }
     start_helpers();
@@ -264,6 +272,7 @@ static int laid_out(Job *work, PyArrayObject *const *ins, int n_in, PyArrayObjec
     }
     if (n) memcpy(work->inner, steps[m], sizeof steps[m]);
     else memset(work->inner, 0, sizeof work->inner);
+    work->run = run_part;
     npy_intp size = work->n * work->n_rows;
     npy_intp most = (npy_intp)PARTS * (n_wanted + 1);
     work->n_parts = size / PART < most ? size / PART : most;
@@ -370,6 +379,115 @@ static PyObject *made(PyObject *module, PyObject *const *args, Py_ssize_t n) {
     return (PyObject *)out;
 }
 
+/* --- masks ------------------------------------------------------------------------------------ */
+
+#define MOST_PARTS 64
+#define FIRST(job, part) ((job)->n * (part) / (job)->n_parts)
+#define ALL UINT64_C(0x0101010101010101)
+
+static npy_uint64 eight(const npy_uint8 *mask) {
+    npy_uint64 word;
+    memcpy(&word, mask, 8);
+    return word;
+}
+
+static void count_part(const Job *job, npy_intp part) {
+    npy_intp count = 0, i = FIRST(job, part), end = FIRST(job, part + 1);
+    for (; i + 8 <= end; i += 8) count += (npy_intp)((eight(job->mask + i) * ALL) >> 56);
+    for (; i < end; i++) count += job->mask[i];
+    job->starts[part + 1] = count;
+}
+
+/* Eight entries at a time: none, all or some of them. An element is written where the next will be, so not behind the
+   last of a part, which is another's. */
+#define CHOOSE(name, type)                                                                                  \
+    static void name(const Job *job, npy_intp part) {                                                       \
+        const npy_uint8 *mask = job->mask;                                                                  \
+        const type *x = (const type *)job->x;                                                               \
+        type *out = (type *)job->out + job->starts[part];                                                   \
+        npy_intp i = FIRST(job, part), end = FIRST(job, part + 1), k = 0;                                   \
+        const npy_intp count = job->starts[part + 1] - job->starts[part];                                   \
+        while (k + 8 <= count && i + 8 <= end) {                                                            \
+            const npy_uint64 word = eight(mask + i);                                                        \
+            if (word == ALL) {                                                                              \
+                memcpy(out + k, x + i, 8 * sizeof(type));                                                   \
+                k += 8;                                                                                     \
+            } else if (word) {                                                                              \
+                for (int j = 0; j < 8; j++) {                                                               \
+                    out[k] = x[i + j];                                                                      \
+                    k += mask[i + j];                                                                       \
+                }                                                                                           \
+            }                                                                                               \
+            i += 8;                                                                                         \
+        }                                                                                                   \
+        for (; k < count; i++)                                                                              \
+            if (mask[i]) out[k++] = x[i];                                                                   \
+    }
+CHOOSE(choose_1, npy_uint8) CHOOSE(choose_2, npy_uint16) CHOOSE(choose_4, npy_uint32)
+CHOOSE(choose_8, npy_uint64) CHOOSE(choose_16, Pair)
+
+static void choose_rows(const Job *job, npy_intp part) {
+    npy_intp i = FIRST(job, part), k = job->starts[part];
+    for (; k < job->starts[part + 1]; i++)
+        if (job->mask[i]) memcpy(job->out + k++ * job->width, job->x + i * job->width, job->width);
+}
+
+static int is_mask(PyObject *x) {
+    return PyArray_CheckExact(x) && type_of((PyArrayObject *)x) == NPY_BOOL && PyArray_IS_C_CONTIGUOUS((PyArrayObject *)x);
+}
+
+/* Count the parts of a mask: how many there are before each of them, and in all. */
+static npy_intp count_parts(Job *work, PyArrayObject *mask, npy_intp *starts) {
+    work->mask = (const npy_uint8 *)PyArray_DATA(mask);
+    work->n = PyArray_SIZE(mask);
+    work->starts = starts;
+    work->run = count_part;
+    npy_intp most = (npy_intp)PARTS * (n_wanted + 1);
+    work->n_parts = work->n / PART < most ? work->n / PART : most;
+    if (work->n_parts > MOST_PARTS) work->n_parts = MOST_PARTS;
+    if (work->n_parts < 1) work->n_parts = 1;
+    starts[0] = 0;
+    share(work);
+    for (npy_intp part = 0; part < work->n_parts; part++) starts[part + 1] += starts[part];
+    return starts[work->n_parts];
+}
+
+/* count(mask): entries of a mask in C order; -1 of anything else. */
+static PyObject *count(PyObject *module, PyObject *mask) {
+    Job work;
+    npy_intp starts[MOST_PARTS + 1], found = -1;
+    if (is_mask(mask)) {
+        Py_BEGIN_ALLOW_THREADS
+        found = count_parts(&work, (PyArrayObject *)mask, starts);
+        Py_END_ALLOW_THREADS
+    }
+    return PyLong_FromSsize_t(found);
+}
+
+/* choose(mask, x, out): whether out[...] = x[mask] was done: all in C order, of as many as the mask has. */
+static PyObject *choose(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+    if (n != 3 || !is_mask(args[0]) || !PyArray_CheckExact(args[1]) || !PyArray_CheckExact(args[2])) Py_RETURN_FALSE;
+    PyArrayObject *mask = (PyArrayObject *)args[0], *x = (PyArrayObject *)args[1], *out = (PyArrayObject *)args[2];
+    npy_intp size = PyArray_SIZE(mask), starts[MOST_PARTS + 1];
+    if (!size || PyArray_SIZE(x) % size || !PyArray_IS_C_CONTIGUOUS(x) || !PyArray_IS_C_CONTIGUOUS(out) ||
+        !PyArray_ISBEHAVED(out) || !PyArray_ISBEHAVED_RO(x) || type_of(x) != type_of(out) ||
+        PyDataType_REFCHK(PyArray_DESCR(x)))
+        Py_RETURN_FALSE;
+    Job work;
+    work.width = PyArray_SIZE(x) / size * PyArray_ITEMSIZE(x);
+    work.x = PyArray_BYTES(x);
+    work.out = PyArray_BYTES(out);
+    if (!work.width) Py_RETURN_FALSE;
+    int fits;
+    Py_BEGIN_ALLOW_THREADS
+    fits = count_parts(&work, mask, starts) * work.width == PyArray_NBYTES(out);
+    work.run = work.width == 1 ? choose_1 : work.width == 2 ? choose_2 : work.width == 4 ? choose_4 :
+               work.width == 8 ? choose_8 : work.width == 16 ? choose_16 : choose_rows;
+    if (fits) share(&work);
+    Py_END_ALLOW_THREADS
+    return PyBool_FromLong(fits);
+}
+
 /* use(n): so many threads, this one among them. */
 static PyObject *use(PyObject *module, PyObject *number) {
     long n = PyLong_AsLong(number);
@@ -380,7 +498,8 @@ static PyObject *use(PyObject *module, PyObject *number) {
 
 #define FAST(call) (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL
 static PyMethodDef functions[] = {
-    {"into", FAST(into)}, {"made", FAST(made)}, {"use", use, METH_O, NULL}, {NULL}};
+    {"into", FAST(into)}, {"made", FAST(made)}, {"choose", FAST(choose)},
+    {"count", count, METH_O, NULL}, {"use", use, METH_O, NULL}, {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "infinitensor_cores", NULL, -1, functions};
 
 PyMODINIT_FUNC PyInit_infinitensor_cores(void) {

@@ -31,6 +31,16 @@ def made(ufunc: np.ufunc, *ins: Any) -> np.ndarray | None:
     return None
 
 
+def count(mask: np.ndarray) -> int:
+    """Entries of a mask in C order; -1 of anything else."""
+    return -1
+
+
+def choose(mask: np.ndarray, x: np.ndarray, out: np.ndarray) -> bool:
+    """Whether `out[...] = x[mask]` was done, for a mask over leading axes, all in C order."""
+    return False
+
+
 def stored(ufunc: np.ufunc, out: np.ndarray, *ins: Any) -> None:
     """`out[...] = ufunc(*ins)`, by all cores where that is worth it."""
     if out.size < LEAST or not into(ufunc, out, *ins):
@@ -38,7 +48,7 @@ def stored(ufunc: np.ufunc, out: np.ndarray, *ins: Any) -> None:
 
 
 def _in_c() -> None:
-    global into, made
+    global into, made, count, choose
     if config.compile == "never":
         return
     here = Path(__file__)
@@ -47,7 +57,7 @@ def _in_c() -> None:
         return
     n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     module.use(config.workers or int(n_cores or 1))
-    into, made = module.into, module.made
+    into, made, count, choose = module.into, module.made, module.count, module.choose
 
 
 _in_c()

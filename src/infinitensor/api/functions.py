@@ -38,6 +38,7 @@ from infinitensor.api.standard import (
 )
 from infinitensor.api.tensor import Tensor, fresh, from_values, session_of
 from infinitensor.api.ufunc import ufunc
+from infinitensor.api.unplanned import LITTLE
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype, bfloat16, float32, kind_of, result_type
 from infinitensor.ir.op import Spec
@@ -78,6 +79,23 @@ class Namespace:
         """Evaluate a small tensor because a shape depends on it; counted."""
         tensor._session.counts["forced_evaluations"] += 1
         return tensor.numpy()
+
+    def settled(self, mask: Tensor) -> np.ndarray | None:
+        """The values of a mask that waits, computed now because a shape depends on them.
+
+        None where it does not then lie in one piece in this memory, and where it is so large that
+        all workers should count it.
+        """
+        session = mask._session
+        is_cut = not config.small_elements or config.tile_elements
+        if is_cut or mask.size > LITTLE or not session.engine.mesh.is_one_memory:
+            return None
+        if mask._owner is not None or mask._version.node is None:
+            return None
+        session.counts["forced_evaluations"] += 1
+        compute(mask)
+        found = near.seen(mask)
+        return found if isinstance(found, np.ndarray) else None
 
     def settle(self, *tensors: Tensor) -> None:
         """Evaluate tensors, of any size, because shapes depend on them; counted."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from infinitensor.api import near
+from infinitensor.api import cores, near
 from infinitensor.api.record import wait
 from infinitensor.api.rule import cached_rule
 from infinitensor.api.unplanned import blank, is_hasty
@@ -97,9 +97,10 @@ def _selected_now(tensor: Tensor, mask: Tensor) -> Version | None:
     with session.guard():
         session.check_open()
         session.counts["small_calls"] += 1
-        shape = (int(np.count_nonzero(where)), *values.shape[where.ndim :])
+        n = cores.count(where)
+        shape = (int(np.count_nonzero(where)) if n < 0 else n, *values.shape[where.ndim :])
         table = blank(session, shape, values.dtype)
-        if not chosen(where, values, table.whole):
+        if not cores.choose(where, values, table.whole) and not chosen(where, values, table.whole):
             table.whole[...] = values[where]
         version = Version(session, shape, values.dtype)
         if table.n_bytes:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from infinitensor.ir.op import Call, Op
 
+SELECT = "_mask_select"
 _small: dict[int, tuple[Call, Callable[..., list[Any]]]] = {}
 
 
@@ -65,6 +66,8 @@ def small_kernel(op: Op, call: Call) -> Callable[..., list[Any]]:
 
         def run(ins: list[Any], outs: list[Any] | None = None) -> list[Any]:
             outs = outs or blank()
+            if op.name == SELECT and ins[1].size >= cores.LEAST and cores.choose(*ins[::-1], *outs):
+                return outs
             if op.need is None and wholes:  # the shapes of operands belong to the call
                 kernel(ins, outs, wholes[0])
                 return outs

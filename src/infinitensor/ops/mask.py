@@ -201,7 +201,7 @@ def _folded_in_c(reduction: str, x: Any, mask: Any, out: Any) -> bool:
 
 
 def _folded_cases(rng: Any) -> list[Any]:
-    cases = []
+    cases: list[Any] = []
     for dtype in ("f8", "i4", "?"):
         x, mask = (rng.random((40, 6)) * 9 - 3).astype(dtype), rng.random(40) < 0.3
         mask[3] = True
@@ -230,9 +230,7 @@ def _folded_oracle(x: Any, mask: Any, reduction: str, options: Any, out: Spec, c
     oracle=_folded_oracle,
     same="equal",
 )
-def _mask_fold(
-    x: Spec, mask: Spec, reduction: str, options: Any, out: Spec, count: int
-) -> Call:
+def _mask_fold(x: Spec, mask: Spec, reduction: str, options: Any, out: Spec, count: int) -> Call:
     """A reduction, by name, of the `count` rows that a mask selects; they are never stored."""
     form = gather_form((x, mask), out.shape)
     return call(form, out, reduction=reduction, options=options, count=count)
@@ -332,6 +330,9 @@ def count_pass(xp: Any, mask: Any) -> tuple[tuple[int, ...], int]:
         return ((0,), max(n, 1))
     fit = max(xp.block(n * width) // width, 1)
     block = n if fit >= n else 1 << (fit.bit_length() - 1)
+    values = xp.settled(mask)
+    if values is not None:
+        return _blocks(values, block), block
     return tuple(np.asarray(xp.force(xp._mask_counts(mask, block))).tolist()), block
 
 
