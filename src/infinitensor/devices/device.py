@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SMALL_BYTES = 1 << 14
 """Smaller blocks come from NumPy: pages of their own would take longer than a small kernel."""
-HUGE_BYTES = 1 << 22
+HUGE_BYTES = 1 << 21
 """Blocks from here on ask for huge pages: writing fresh memory is bound by page faults."""
 HUGE_PAGE = 1 << 21
 SHIFTED_BYTES = 1 << 18
