@@ -132,12 +132,14 @@ class Bound:
         self.recipes: list[Version] = []
         """What is held, but made again when it is asked for."""
         self.kept = self._kept(walked.needed)
-        self.donated = [
-            is_free and not self.spares_leaves and not _lies_below(leaf)
-            for leaf, is_free in zip(self.leaves, walked.is_free, strict=True)
-        ]
-        self.used_up = {id(v) for v, is_ in zip(self.leaves, self.donated, strict=True) if is_}
+        self.donated = [False] * len(self.leaves)
+        self.used_up: set[int] = set()
         """Leaves that nobody else will read: their tiles may be used up."""
+        if True in walked.is_free and not self.spares_leaves:
+            for k, leaf in enumerate(self.leaves):
+                if walked.is_free[k] and not _lies_below(leaf):
+                    self.donated[k] = True
+                    self.used_up.add(id(leaf))
         self._cut_files()
         self.tables = [stored_table(session, version) for version in self.leaves]
         for table in self.tables:
@@ -213,9 +215,9 @@ class Bound:
 
         Then what is held but was not asked for would take the room of what is read again.
         """
-        below = sum(bytes_of(leaf) for leaf in self.leaves if comes_from_below(leaf))
-        if not below or self.peek:
+        if self.peek or True not in map(comes_from_below, self.leaves):
             return False
+        below = sum(bytes_of(leaf) for leaf in self.leaves if comes_from_below(leaf))
         budget = min(ledger.budget_bytes for ledger in self.session.engine.ledgers)
         kept = sum(bytes_of(version) for version in self.kept.values())
         return below + kept > budget - budget // TO_COMPUTE_IN
@@ -499,9 +501,9 @@ def _lies_below(version: Version) -> bool:
 
 def stored_table(session: Session, version: Version) -> TileTable:
     """The tiles of a stored version; a small host value is used where it is."""
-    kind = session.engine.mesh.kind
     if version.table is not None:
         return version.table
+    kind = session.engine.mesh.kind
     assert version.host is not None
     at_home = version.host.size <= FEW_ON_HOST  # or it would be copied at every use
     if (kind == "cuda" and not at_home) or (config.small_elements == 0 and kind != "null"):

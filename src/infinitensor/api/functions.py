@@ -14,6 +14,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from infinitensor.api import assign, near, views
 from infinitensor.api.binding import binder, forwarder
 from infinitensor.api.csr import csr
+from infinitensor.api.evaluate import evaluate
 from infinitensor.api.export import CPU
 from infinitensor.api.foreign import (
     borrowed,
@@ -657,8 +658,6 @@ def compute(*tensors: Any) -> Any:
     >>> float(a) + float(b)
     7.0
     """
-    from infinitensor.api.evaluate import evaluate
-
     if len(tensors) == 1 and type(tensors[0]) is Tensor:
         evaluate(tensors[0]._session, [tensors[0]._version])
         return tensors[0]

@@ -220,7 +220,7 @@ class CudaDevice:
                 array.copy_(values)
             self._stream.synchronize()  # then the user may change or drop them
             return
-        with torch.cuda.stream(self._stream):
+        with self.running():
             array.copy_(from_numpy(np.asarray(values, order="C")).reshape(tuple(array.shape)))
 
     def running(self, lane: int = 0) -> Any:

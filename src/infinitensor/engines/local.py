@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -128,6 +129,11 @@ class LocalEngine:
 
     def bytes_for(self, layout: Layout, itemsize: int) -> list[int]:
         """What a tensor takes of each device's budget."""
+        if layout.n_tiles == 1:
+            n_bytes = prod(borders[-1] for borders in layout.cuts) * itemsize
+            needs = [0] * (1 if self.mesh.is_one_memory else self.mesh.n_devices)
+            needs[layout.owner(0)] = int(slab_bytes(n_bytes))
+            return needs
         lengths = [np.diff(borders) for borders in layout.cuts]
         sizes: Any = np.ones((), np.int64)
         for length in lengths:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.ir.layout import Layout
+from infinitensor.ir.layout import Layout, single
 from infinitensor.ir.plan import GroupPlan, Plan
 from infinitensor.ir.region import cut_evenly, grid_shape, tiles_over, whole_box
 from infinitensor.ir.space import Space, points, space_like, space_of
@@ -166,7 +166,10 @@ def leaving_values(analysed: Analysed) -> frozenset[int]:
 
 def canonical_layout(shape: tuple[int, ...], mesh: Mesh, tile_elements: int) -> Layout:
     """Where a tensor from outside is put: canonical tiles, in blocks over the devices."""
-    bound = _bound(prod(shape), mesh, tile_elements)
+    n_elements = prod(shape)
+    bound = _bound(n_elements, mesh, tile_elements)
+    if 0 < n_elements <= bound:  # asked for whenever a host value goes to a GPU
+        return single(shape, 0)
     tile = tile_shape(shape, bound)
     cuts = tuple(cut_evenly(n, step) for n, step in zip(shape, tile, strict=True))
     n_tiles = prod(grid_shape(cuts))
