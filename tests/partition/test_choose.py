@@ -121,3 +121,14 @@ def test_a_wide_product_is_cut_along_what_it_sums_so_that_both_operands_are_read
         tall = it.zeros((20_000, 200))
         it.compute(tall)
         assert "1×1 tile" not in (tall @ y[:200]).explain()
+
+
+def test_a_product_whose_results_are_as_much_as_its_matrix_is_not_cut_along_what_it_sums() -> None:
+    with it.init("cpu"):
+        state, weights = it.zeros((64, 256)), it.zeros((256, 1024))
+        it.compute(state, weights)
+        session = state._session
+        (group,) = prepared(session, state @ weights).plan.groups
+    rows, columns, inner = group.cuts
+    assert (rows, inner) == ((0, 64), (0, 256))
+    assert len(columns) > 2

@@ -643,13 +643,25 @@ def traced(bound: Bound) -> Trace:
     n_tasks = int(np.count_nonzero(prepared.program.needed))
     # and one task, of little work, is done before a thread is woken for it
     small = max(SMALL_TILE * n_tasks, ALONE * limit if n_tasks == 1 else 0)
+    is_whole = prepared.program.order is None and _is_mostly_whole(bound, n_elements)
     return Trace(
         prepared,
-        limit > 0 and (n_elements <= limit or n_elements < small),
+        limit > 0 and (n_elements <= limit or n_elements < small or is_whole),
         sum(node.op.whole for node in bound.nodes),
         sum(family.eager for family in graph.families),
         tuple((node.op, node.call, node.region, node.accesses) for node in bound.nodes),
     )
+
+
+def _is_mostly_whole(bound: Bound, n_elements: int) -> bool:
+    """Whether most of the work is in ops that have their operands in one piece.
+
+    Such an op is one task. In a worker it would have that worker's core; the library that solves or
+    factors has all of them in the thread that asks.
+    """
+    whole = [node for node in bound.nodes if node.op.whole]
+    n_whole = sum(prod(shape) for node in whole for shape in node.shapes)
+    return ALONE * n_whole >= n_elements > 0 and bool(whole)
 
 
 def _run_at_once(session: Session, bound: Bound) -> None:

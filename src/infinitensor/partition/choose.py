@@ -554,7 +554,16 @@ def steps_as_it_lies(space: Space, lead: Read, limit: int, mesh: Mesh) -> list[i
         if lead.labels[a] not in space.contracted
     )
     others = sum(prod(read.shape) for read in space.reads if read is not lead)
-    if again > 1 and again * others > prod(lead.shape):
+    n_sums = prod(  # pieces whose results have to be added
+        -(-lead.shape[a] // step)
+        for a, step in zip(order, tile, strict=True)
+        if lead.labels[a] in space.contracted
+    )
+    results = prod(n for label, n in enumerate(space.sizes) if label not in space.contracted)
+    if n_sums > 1 and 4 * n_sums * results > prod(lead.shape):
+        order.sort(key=lambda a: lead.labels[a] in space.contracted)
+        tile = tile_shape(tuple(lead.shape[a] for a in order), min(share, limit))
+    elif again > 1 and again * others > prod(lead.shape):
         order.sort(key=lambda a: lead.labels[a] not in space.contracted)
         tile = tile_shape(tuple(lead.shape[a] for a in order), min(share, limit))
     steps = list(space.sizes)
