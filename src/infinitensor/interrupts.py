@@ -5,11 +5,11 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # signal.signal makes enums: 15 us a run
 import signal
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from types import TracebackType
 
 _SIGINT = int(signal.SIGINT)
 
@@ -21,27 +21,35 @@ class Stoppable(Protocol):
         """Stop soon."""
 
 
-@contextmanager
-def without_interrupts() -> Iterator[None]:
-    """Ctrl-C comes at the end: what is done here takes no longer than anyone notices."""
-    held = Held()
-    restore = catch_interrupts(held)
-    try:
-        yield
-    finally:
-        restore()
-    if held.is_stopped:
-        raise KeyboardInterrupt
-
-
 class Held:
-    """Remembers that it was to stop."""
+    """Remembers that it was to stop, and stops at the end of its block.
+
+    (No generator: every evaluation has two of them.)
+    """
 
     is_stopped = False
 
     def stop(self) -> None:
         """Not now."""
         self.is_stopped = True
+
+    def __enter__(self) -> None:
+        self._restore = catch_interrupts(self)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._restore()
+        if self.is_stopped and kind is None:
+            raise KeyboardInterrupt
+
+
+def without_interrupts() -> Held:
+    """Ctrl-C comes at the end: what is done here takes no longer than anyone notices."""
+    return Held()
 
 
 def catch_interrupts(work: Stoppable) -> Callable[[], None]:

@@ -41,13 +41,15 @@ def random_program(rng: np.random.Generator) -> Callable[[Any, list[np.ndarray]]
         held = [xp.asarray(a.copy()) for a in arrays]
         for _ in range(own.integers(2, 7)):
             x, y = (held[own.integers(len(held))] for _ in range(2))
-            what = own.integers(7)
+            what = own.integers(8)
             if what == 0 and x.ndim:
                 x = x[tuple(slice(None, None, int(own.choice([1, -1, 2]))) for _ in x.shape)]
             elif what == 1:
                 x = x.T
             elif what == 2 and x.ndim and x.shape[0] > 2:
                 x[1:-1] = x[:-2] + x[2:] * 3 - x[1:-1]
+            elif what == 6 and x.ndim == 2 and min(x.shape) > 2:
+                x[1:, 1:] -= 2 * (x[1:, :1] * x[0, 1:]) + x[1:, 0].copy()[:, None] * 3
             elif what == 3 and x.ndim and x.shape[-1] > 1:
                 x = x[..., 1:] + x[..., :1]
             elif what == 4 and np.iscomplexobj(x):
@@ -279,6 +281,19 @@ def test_windows_of_leaves_of_other_widths_are_bound_anew() -> None:
             x = it.asarray(values)
             y = (x[2:22, 3:23] * 2 + 1)[::-1] * 3
             np.testing.assert_array_equal(y.numpy(), (values[2:22, 3:23] * 2 + 1)[::-1] * 3)
+        assert it.stats()["tasks_in_c"] > 0
+
+
+def test_windows_look_into_operands_of_fewer_axes() -> None:
+    rng = np.random.default_rng(3)
+    x, v, w = rng.random((9, 8)), rng.random(9), rng.random(8)
+    with strict("cpu", 7, compile="always"):
+        ours = [it.asarray(a) for a in (x, v, w)]
+        it.compute(*ours)
+        y, a, b = ours
+        y[1:, 1:] -= 2 * a[1:, None] * b[1:]
+        x[1:, 1:] -= 2 * v[1:, None] * w[1:]
+        np.testing.assert_array_equal(y.numpy(), x)
         assert it.stats()["tasks_in_c"] > 0
 
 

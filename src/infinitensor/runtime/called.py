@@ -134,7 +134,7 @@ class Places:
         self.offsets = np.zeros(n, np.int64)
         self.strides = np.zeros((n, ndim), np.int64)
         self.starts = np.zeros((n, ndim), np.int64)
-        self.lengths = np.zeros((n, ndim), np.int64)
+        self.lengths = np.full((n, ndim), -1, np.int64)
         self.ndims = np.zeros(n, np.int8)
         for tiles in graph.tiles:
             self._place(tiles)
@@ -200,7 +200,7 @@ class Places:
             self.strides[span, :ndim] = strides
 
     def whole(self, tiles: np.ndarray) -> Lies:
-        """Tiles."""
+        """Tiles; axes that some of them do not have are -1 long."""
         ndim = int(self.ndims[tiles].max(initial=0))
         return Lies(
             self.bases[tiles],

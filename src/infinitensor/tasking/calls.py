@@ -221,7 +221,8 @@ class Parted:
 
 def _stand(lies: Lies, k: int, dtype: np.dtype[Any]) -> np.ndarray:
     """An array that lies like one of those, in memory that nobody uses."""
-    shape, strides = tuple(lies.shapes[k].tolist()), tuple(lies.strides[k].tolist())
+    ndim = np.count_nonzero(lies.shapes[k] >= 0)
+    shape, strides = tuple(lies.shapes[k, :ndim].tolist()), tuple(lies.strides[k, :ndim].tolist())
     steps = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
     memory = np.empty(dtype.itemsize + sum(map(abs, steps)), np.uint8)
     return np.ndarray(shape, dtype, memory, -sum(step for step in steps if step < 0), strides)
