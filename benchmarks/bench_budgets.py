@@ -1,5 +1,9 @@
 """Budgets smaller than the working set: python -m benchmarks.bench_budgets [names] [--size 0.25].
 
+With `--device cuda` on a GPU, all in one process: what is printed as the process's is then torch's
+peak of reserved memory, less what it had reserved before, and torch may reserve no more than the
+budget and `SEGMENT_BYTES` (`set_per_process_memory_fraction`).
+
 Seven programs over files, each with 100, 75, 50, 25 and 10 % of what it is planned to take when
 there is room for everything. Every run is a process of its own, its result is compared with NumPy's
 and, bit for bit, with that of the run with room. Printed: bytes loaded and evicted, beside LRU and
@@ -31,6 +35,9 @@ if TYPE_CHECKING:
 
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.1)
 ROOM = 16 << 30
+SEGMENT_BYTES = 64 << 20
+"""The stated overhead on a GPU: torch takes memory in segments of 2 and 20 MiB, and library kernels
+have workspaces."""
 
 
 class OfNumPy:
@@ -54,13 +61,14 @@ def make(name: str, size: float, folder: Path) -> None:
         np.save(folder / f"result-{k}.npy", np.asarray(values))
 
 
-def run(name: str, folder: Path, budget: int) -> dict[str, Any]:
+def run(name: str, folder: Path, budget: int, device: str = "cpu") -> dict[str, Any]:
     """One run in this process: what it took, moved and found; an error where it does not fit."""
     import infinitensor as it
 
     program = PROGRAMS[name]
     names = [path.stem for path in folder.glob("*.npy") if not path.stem.startswith("result-")]
-    with it.init("cpu", memory=budget, disk="32GiB", spill_dir=str(folder)) as session:
+    room = {"memory": budget, "host_memory": "8GiB", "disk": "32GiB", "spill_dir": str(folder)}
+    with it.init(device, **room) as session:
         with Recorder(budget, session.engine.mesh.n_concurrent) as recorder:
             files = {key: it.open(folder / f"{key}.npy") for key in names}
             began = time.perf_counter()
@@ -69,7 +77,8 @@ def run(name: str, folder: Path, budget: int) -> dict[str, Any]:
             except it.MemoryBudgetError as error:
                 return {"does_not_fit": str(error)}
             seconds = time.perf_counter() - began
-        found: dict[str, Any] = {"seconds": seconds, "outside": outside_bytes()}
+        outside = outside_bytes() if device == "cpu" else reserved_bytes()
+        found: dict[str, Any] = {"seconds": seconds, "outside": outside}
         stats = it.stats()
         found["loaded"], found["evicted"] = stats["bytes_loaded"], stats["bytes_evicted"]
         found["ledger"] = max(stats["peak_bytes"].values())
@@ -92,11 +101,11 @@ def run(name: str, folder: Path, budget: int) -> dict[str, Any]:
     return found
 
 
-def warm_up() -> None:
+def warm_up(device: str = "cpu") -> None:
     """Load what any program loads: kernels, torch, threads."""
     import infinitensor as it
 
-    with it.init("cpu", memory="64MiB"):
+    with it.init(device, memory="64MiB"):
         x = it.asarray(np.ones((700, 700)))
         it.compute(it.tanh(x @ x) + 1, it.linalg.cholesky(it.eye(9)), it.sort(x, axis=None))
 
@@ -105,6 +114,30 @@ def outside_bytes() -> int:
     """The most that this process has taken since its peak was last forgotten, as the system says:
     resident pages, mapped files included."""
     return status_bytes("VmHWM")
+
+
+def reserved_bytes() -> int:
+    """The most that torch has taken of the GPU since its peak was last forgotten."""
+    import torch
+
+    return int(torch.cuda.max_memory_reserved())
+
+
+def on_gpu(name: str, folder: Path, budget: int) -> dict[str, Any]:
+    """One run on a GPU, in this process: torch may reserve what the budget says, and no more."""
+    import torch
+
+    warm_up("cuda:0")
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_reserved()
+    torch.cuda.reset_peak_memory_stats()
+    allowed = before + budget + SEGMENT_BYTES
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(min(allowed / total, 1.0))
+    try:
+        return {"before": before, **run(name, folder, budget, "cuda:0")}
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
 
 
 def status_bytes(key: str) -> int:
@@ -130,16 +163,19 @@ def child(name: str, folder: Path, budget: int) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def table(name: str, size: float, shares: tuple[float, ...] = SHARES) -> Iterator[dict[str, Any]]:
+def table(
+    name: str, size: float, shares: tuple[float, ...] = SHARES, device: str = "cpu"
+) -> Iterator[dict[str, Any]]:
     """A program with room for everything, and in each of its budgets."""
+    measured = child if device == "cpu" else on_gpu
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         make(name, size, folder)
-        roomy = child(name, folder, ROOM)
+        roomy = measured(name, folder, ROOM)
         yield {"name": name, "share": None, "budget": ROOM, "same": True, **roomy}
         for share in shares:
             budget = int(share * roomy["plan"])
-            found = child(name, folder, budget)
+            found = measured(name, folder, budget)
             same = found.get("bits") == roomy["bits"]
             yield {"name": name, "share": share, "budget": budget, "same": same, **found}
 
@@ -172,6 +208,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_budgets")
     parser.add_argument("names", nargs="*", default=list(PROGRAMS))
     parser.add_argument("--size", type=float, default=1.0, help="of the files: 1 is 75 to 210 MB")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--one", nargs=3, help="one run, in this process")
     args = parser.parse_args(argv)
@@ -184,7 +221,7 @@ def main(argv: list[str] | None = None) -> int:
         "| write back | bits, time |\n" + "|---" * 10 + "|"
     )
     for name in args.names:
-        for row in table(name, args.size):
+        for row in table(name, args.size, device=args.device):
             print(json.dumps(row) if args.json else line(row), flush=True)
     return 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
+from operator import sub
 from typing import TYPE_CHECKING
 
 from infinitensor.analysis import analyse
@@ -14,13 +15,14 @@ from infinitensor.memory.allocate import allocate
 from infinitensor.memory.stream import stream
 from infinitensor.partition import choose
 from infinitensor.redistribute import route
-from infinitensor.runtime.simulate import least_seconds, makespan
+from infinitensor.runtime.simulate import estimated
 from infinitensor.tasking import lower_plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from infinitensor.ir.graph import Analysed, Graph, Leaf
+    from infinitensor.ir.layout import Layout
     from infinitensor.ir.mesh import Mesh
     from infinitensor.ir.plan import Moves, Plan
     from infinitensor.ir.tasks import Program
@@ -32,13 +34,12 @@ FINER = 3
 MANY_TASKS = 250
 """Tasks from which no smaller tiles are tried: there would be ten times as many, and planning them
 would take longer than they may gain."""
-PARTS = (8, 32)
-"""In how many parts the largest matrix is read that products bring from a lower tier."""
+PARTS = (2, 4, 8, 16)
+"""In how many parts the largest matrix is read that products bring from a lower tier. Products of
+larger parts take less time in all; of smaller ones the first begins sooner, and more may stay."""
 SMALLEST_PART = 1 << 22
 """Elements of such a part at least: to start a copy and a kernel takes the host a tenth of a
 millisecond."""
-NEAR = 1.05
-"""A plan that takes at most this much longer than its busiest lane is good enough."""
 WHOLE = 1 << 62
 """The size of a part that is all of it."""
 ROUNDS = 8
@@ -133,12 +134,14 @@ def _fastest(
     evicts: bool,
     shrinks: bool,
 ) -> Prepared:
-    """Of plans that read in parts of several sizes the one that is estimated to be fastest; the
-    first that is near what its busiest lane takes."""
+    """Of plans that read in parts of several sizes the one that is estimated to be fastest; with
+    smaller tiles where even that is not near what its busiest lane takes."""
     best: Prepared | None = None
-    least = float("inf")
+    least, is_near = float("inf"), False
     misfit: DoesNotFit | None = None
     for part_elements in _part_sizes(graph, mesh):
+        if part_elements == WHOLE and is_near:
+            break
         try:
             found = _prepare(graph, mesh, bound, budgets, evicts, part_elements)
         except DoesNotFit as error:
@@ -148,18 +151,19 @@ def _fastest(
             continue
         if mesh.kind != "cuda" or found.program.order is None:
             return found
-        taken, is_near = _estimated(found.program, mesh)
+        taken, found_near = estimated(found.program, mesh)
         if taken < least:
-            best, least = found, taken
-        if is_near:
-            return best or found
+            best, least, is_near = found, taken, found_near
+        if is_near and found.program.graph.n_tasks > MANY_TASKS:
+            break  # smaller parts are more tasks
     if best is None:
         assert misfit is not None
         try:
             raise misfit
         finally:
             del misfit  # it would hold this frame
-    return _finer(best, least, graph, mesh, budgets)
+    is_chained = any(group.chained >= 0 for group in best.plan.groups)
+    return best if is_near or is_chained else _finer(best, least, graph, mesh, budgets)
 
 
 def _part_sizes(graph: Graph, mesh: Mesh) -> list[int]:
@@ -169,23 +173,16 @@ def _part_sizes(graph: Graph, mesh: Mesh) -> list[int]:
     products = [node for node in graph.nodes if node.op.kind == "contraction"]
     read = {operand.value for node in products for operand in node.operands}
     below = [
-        graph.specs[leaf.value].n_elements
+        (prod(_longest(leaf.layout)), graph.specs[leaf.value].n_elements)
         for leaf in graph.leaves
         if leaf.value in read and _is_below(leaf, mesh)
     ]
-    largest = max(below, default=0)
+    largest = max((n for _, n in below), default=0)
+    parts = [part for part, n in below if n == largest and part < n]
+    if parts:  # some of it has stayed: the rest has parts like those
+        return [max(parts), WHOLE]
     sizes = {max(-(-largest // n), SMALLEST_PART): None for n in PARTS}
     return [*(n for n in sizes if n < largest), WHOLE]
-
-
-def _estimated(program: Program, mesh: Mesh) -> tuple[float, bool]:
-    """Seconds of a run and of the next one, and whether both are near their busiest lane."""
-    taken, is_near = 0.0, True
-    for again in (False, True):
-        seconds = makespan(program, mesh, again=again)
-        taken += seconds
-        is_near = is_near and seconds <= NEAR * least_seconds(program, mesh, again)
-    return taken, is_near
 
 
 def _finer(
@@ -205,13 +202,18 @@ def _finer(
             finer = _prepare(graph, mesh, bound, budgets, True, found.part_elements)
         except DoesNotFit:
             continue
-        taken, is_near = _estimated(finer.program, mesh)
+        taken, is_near = estimated(finer.program, mesh)
         if taken < 0.95 * least:
             found, least = finer, taken
         if is_near:
             break
         n_tasks = finer.program.graph.n_tasks
     return found
+
+
+def _longest(layout: Layout) -> list[int]:
+    """The longest side of a tile along each axis."""
+    return [max(map(sub, borders[1:], borders), default=0) for borders in layout.cuts]
 
 
 def _is_below(leaf: Leaf, mesh: Mesh) -> bool:

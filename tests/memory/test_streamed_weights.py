@@ -13,6 +13,8 @@ from benchmarks.bench_tiers import WIDTH
 from benchmarks.simulate_tiers import LINK_BYTES_PER_S, Pass, budget_of, network, passes
 
 from infinitensor.memory import fit
+from infinitensor.memory.stream import AHEAD
+from infinitensor.pipeline import PARTS
 
 N_LAYERS = 12
 WEIGHT_BYTES = WIDTH * WIDTH * 4
@@ -52,9 +54,12 @@ def test_a_pass_takes_no_longer_than_the_slower_of_compute_and_link(
         check(one, rows, budget)
     n_rows_bytes = rows * WIDTH * 4
     assert found[0].loaded_bytes == N_LAYERS * WEIGHT_BYTES + n_rows_bytes, "each byte once"
-    # what cannot stay: beside kept weights there are three activations and a ring of parts
-    lacking = max(N_LAYERS * WEIGHT_BYTES - budget, 0) + 4 * n_rows_bytes
-    assert found[-1].loaded_bytes <= lacking + WEIGHT_BYTES
+    # what cannot stay: beside kept weights there are three activations and a ring of parts. Where
+    # kernels take longer than the link, parts are larger, and kernels that vary get all the room
+    is_loading = found[-1].compute_seconds < found[-1].loaded_bytes / LINK_BYTES_PER_S
+    if is_loading or not varied:
+        lacking = max(N_LAYERS * WEIGHT_BYTES - budget, 0) + 4 * n_rows_bytes
+        assert found[-1].loaded_bytes <= lacking + (1 if is_loading else 2) * WEIGHT_BYTES
 
 
 @pytest.mark.parametrize("share", [0.25, 0.1])
@@ -93,5 +98,7 @@ def test_planning_is_linear_in_layers_and_walks_few_orders(
         n_tasks.append(first.prepared.program.graph.n_tasks)
     assert n_tasks[1] <= 20 * 12
     assert n_tasks[2] <= 2.1 * n_tasks[1]
-    for walked_tasks, n in zip(steps, n_tasks, strict=True):
-        assert walked_tasks <= 4 * n, "no more than the four orders, of one size of parts"
+    assert steps[2] <= 2.1 * steps[1]
+    for walked_tasks, n_layers in zip(steps, (6, 12, 24), strict=True):
+        # sizes of parts, and room to read ahead; a part is read and multiplied
+        assert walked_tasks <= len(AHEAD) * sum(2 * n + 3 for n in PARTS) * n_layers

@@ -70,7 +70,8 @@ def test_weights_in_parts_give_the_values_of_whole_ones(
         assert session.engine.ledgers[0].peak_bytes <= budget
     assert loaded[-1] <= total + x.nbytes
     if not turned:  # (what lies turned is read by the rows of the result, which is put together)
-        assert loaded[-1] <= total + x.nbytes - budget + 4 * x.nbytes + weights[0].nbytes
+        ring = 2 * weights[0].nbytes  # parts may be half a weight
+        assert loaded[-1] <= total + x.nbytes - budget + 4 * x.nbytes + ring
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,8 @@ def test_a_sum_keeps_its_memory_while_parts_are_added() -> None:
         it.compute(y)
         (program,) = {id(t.prepared): t.prepared.program for t in s.traces.values()}.values()
     added = [family for family in program.graph.families if family.in_place]
-    assert len(added) == 6 * 7, "eight parts of each weight, all but the first are added"
+    n_added = [6 * (n - 1) for n in pipeline.PARTS]
+    assert len(added) in n_added, "parts of each weight, all but the first are added"
     for family in added:
         np.testing.assert_array_equal(
             program.slots[family.reads[0].tiles], program.slots[family.writes[0]]

@@ -26,7 +26,7 @@ class DeviceRates:
 PRESETS: dict[str, tuple[float, float, float, int]] = {
     # kind: flop/s, memory bytes/s, seconds a launch, tile elements
     "cpu": (1.0e11, 1.0e10, 5e-6, 1 << 19),
-    "cuda": (5.0e13, 4.0e12, 8e-6, 1 << 30),
+    "cuda": (5.2e13, 4.0e12, 8e-6, 1 << 30),
     "null": (1.0e11, 1.0e10, 5e-6, 1 << 19),
 }
 
@@ -42,7 +42,7 @@ class Mesh:
     """Host memory that tiles of GPUs may be evicted to."""
     disk_bytes: int = 0
     """Bytes of files that tiles may be evicted to."""
-    host_bytes_per_s: float = 5.0e10
+    host_bytes_per_s: float = 5.5e10
     disk_bytes_per_s: float = 1.0e9
     apart: bool = False
     """Whether tiles have memory of their own even where there is one memory: then each can be

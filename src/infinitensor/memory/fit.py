@@ -58,13 +58,17 @@ def fit(
     donated: Sequence[bool],
     mesh: Mesh,
     moved: dict[tuple[int, int], int],
+    ahead: int | None = 3,
 ) -> Program:
     """A Program whose peak is within every budget, with what has to be evicted and loaded.
+
+    What was read from below stays for the next run where there is room: beside what is computed
+    with there are `ahead` slots to read into on a GPU; None: all there is, and nothing stays.
 
     `DoesNotFit` where a task's own tiles are more than a budget, or the lower tiers are full.
     Takes time linear in tasks, and in tiles that fit for each eviction.
     """
-    return _Walk(uses, order, budgets, donated, mesh).program(moved)
+    return _Walk(uses, order, budgets, donated, mesh, ahead).program(moved)
 
 
 class _Walk:
@@ -75,8 +79,10 @@ class _Walk:
         budgets: Sequence[int],
         donated: Sequence[bool],
         mesh: Mesh,
+        ahead: int | None,
     ) -> None:
         self.uses = uses
+        self.n_ahead = ahead
         self.graph = uses.graph
         self.order = order.tolist()
         self.mesh = mesh
@@ -107,7 +113,8 @@ class _Walk:
         self.peak = dict(self.used)
         self.is_idle = bytearray(n)
         """Tiles that only the next run would read."""
-        self.free: dict[tuple[int, int], deque[Freed]] = {}
+        self.free: dict[tuple[int, int, bool], deque[Freed]] = {}
+        """By device, size, and whether what was there had been read from below by a GPU."""
         self.slot_bytes: list[int] = []
         self.slot_devices: list[int] = []
         self.slot_leaves: dict[int, tuple[int, int]] = {}
@@ -186,7 +193,9 @@ class _Walk:
                     if family.lane == LOAD:
                         self.from_below.add(tile)
         self.is_streamed = self.mesh.kind == "cuda" and bool(self.from_below)
-        self.stays = staying(self.uses, sorted(self.from_below))
+        self.stays = {}
+        if self.n_ahead is not None:
+            self.stays = staying(self.uses, sorted(self.from_below))
         """Of those that may stay when this is over: bytes of all that stay before, and of it."""
         self.ring = dict.fromkeys(range(len(self.budgets)), 0)
         """Bytes of slots for what is computed with, and what is read meanwhile."""
@@ -204,6 +213,8 @@ class _Walk:
     def _find_ring(self) -> None:
         """Slots of the largest tile that may stay; on a GPU of the size most bytes are read in."""
         n_slots = 2 * self.mesh.n_concurrent + 1
+        if self.is_streamed and self.n_ahead is not None:
+            n_slots = self.n_ahead
         by_size: dict[tuple[int, int], int] = {}
         for tile in self.stays:
             key = (self.devices[tile], self.tile_bytes[tile])
@@ -428,10 +439,17 @@ class _Walk:
         if device >= 0:
             self.stayers[device].leave(tile)
         self.is_here[device][tile] = False
-        key = (device, self.tile_bytes[tile])
+        is_read = self.is_streamed and tile in self.from_below
+        key = (device, self.tile_bytes[tile], is_read)
         self.release(key, Freed((self.slots[place],), self.users.pop(place), at))
 
-    def release(self, key: tuple[int, int], freed: Freed) -> None:
+    def resting(self, device: int, n_bytes: int, is_read: bool = False) -> deque[Freed] | None:
+        """Free slots of a size: those of tiles of the same kind, if there are any. What is computed
+        would else take turns with what is read, and one wait for the other."""
+        alike = self.free.get((device, n_bytes, is_read))
+        return alike or self.free.get((device, n_bytes, not is_read))
+
+    def release(self, key: tuple[int, int, bool], freed: Freed) -> None:
         self.free.setdefault(key, deque()).append(freed)
         self.free_bytes[key[0]] = self.free_bytes.get(key[0], 0) + key[1]
 
@@ -449,7 +467,7 @@ class _Walk:
         else:
             users = [*self.users.pop(copy, ()), task]
             freed = Freed((self.slots[copy],), users, int(self.used_at[tile]))
-            self.release((HOST, n_bytes), freed)
+            self.release((HOST, n_bytes, False), freed)
 
     # making and bringing back
 
@@ -546,12 +564,12 @@ class _Walk:
 
     def take(self, device: int, n_bytes: int, task: int, at: int, rests: int = 0) -> int:
         """A slot: one that has rested, a new one, one that has not, or what others give way to."""
-        resting = self.free.get((device, n_bytes))
+        resting = self.resting(device, n_bytes)
         if resting and resting[0].at < at - (rests or self.recent):
             return self.again_slot(resting, task)
         if self.used[device] + n_bytes > self.limit[device]:
             while True:
-                resting = self.free.get((device, n_bytes))
+                resting = self.resting(device, n_bytes)
                 if resting:
                     return self.again_slot(resting, task)
                 gone = self.retire(device, n_bytes, task)
@@ -566,7 +584,7 @@ class _Walk:
         """A slot for what is read from below: a new one while the others leave room for it, so that
         it waits for nobody; then the one that was free first."""
         device, n_bytes = self.devices[tile], self.tile_bytes[tile]
-        resting = self.free.get((device, n_bytes))
+        resting = self.resting(device, n_bytes, is_read=True)
         is_room = self.read_bytes[device] + n_bytes <= self.ahead[device]
         if resting and not (is_room and self.used[device] + n_bytes <= self.limit[device]):
             slot = self.again_slot(resting, task)
@@ -691,7 +709,7 @@ class _Walk:
     def tier_for(self, tile: int) -> int:
         """The lower tier with room for a tile: the host's memory first."""
         n_bytes = self.tile_bytes[tile]
-        if self.used[HOST] + n_bytes <= self.limit[HOST] or self.free.get((HOST, n_bytes)):
+        if self.used[HOST] + n_bytes <= self.limit[HOST] or self.resting(HOST, n_bytes):
             return HOST
         if self.used[DISK] + n_bytes <= self.limit[DISK]:
             return DISK

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from infinitensor.ir.tasks import LOAD
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -46,7 +48,8 @@ def depth_first(uses: Uses) -> np.ndarray:
 
 
 def forward(uses: Uses) -> np.ndarray:
-    """After each task all that it made ready: what was read is used by everybody, then goes.
+    """After each task all that it made ready: what was read is used by everybody, then goes. What
+    waits for nothing comes as its first reader does: what is read after what is there already.
     Linear in edges."""
     sources, targets = _edges(uses)
     n = uses.graph.n_tasks
@@ -54,7 +57,14 @@ def forward(uses: Uses) -> np.ndarray:
     after = targets[by_source].tolist()
     borders = np.searchsorted(sources[by_source], np.arange(n + 1)).tolist()
     waits = np.bincount(targets, minlength=n).tolist()
+    turn = np.arange(n)
+    for family in uses.graph.families:
+        if family.lane == LOAD:
+            turn[family.first : family.first + family.n] = n
+    is_load = turn[sources] == n
+    np.minimum.at(turn, sources[is_load], targets[is_load])
     ready = [task for task in range(n - 1, -1, -1) if uses.needed[task] and not waits[task]]
+    ready.sort(key=lambda task: -int(turn[task]))
     order: list[int] = []
     while ready:
         task = ready.pop()

@@ -74,7 +74,8 @@ def staying(uses: Uses, tiles: Iterable[int]) -> dict[int, int]:
             n = len(found)
             found = [(k, tile) for k, (_, tile) in enumerate(found)]
         order = places(n).tolist()
-        ranked += [((order[k] + 0.5) / n, among[n_before], tile) for k, tile in found]
+        # the first of every tensor before the second of any; a small one so stays whole
+        ranked += [(order[k] / n, among[n_before], tile) for k, tile in found]
     total: dict[int, int] = {}
     stays = {}
     for _, _, tile in sorted(ranked):

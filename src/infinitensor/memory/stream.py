@@ -11,7 +11,7 @@ from infinitensor.ir.tasks import LOAD
 from infinitensor.memory.fit import fit
 from infinitensor.memory.order import ORDERS, STREAMING
 from infinitensor.memory.uses import FOREVER, Uses
-from infinitensor.runtime.simulate import makespan
+from infinitensor.runtime.simulate import estimated, makespan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +27,11 @@ FEW_TASKS = 500
 LITTLE = 8
 """Of more tasks than those few, the part of the budgets that is too little to try another order
 for: to walk one takes as long as to read some of what might stay."""
+
+
+AHEAD = (3, None)
+"""Slots that a GPU reads into beside what it computes with; kernels that vary in length need more.
+None: all the room there is, and nothing stays."""
 
 
 def stream(
@@ -65,29 +70,41 @@ def _stream(
     least = float("inf")
     misfit: DoesNotFit | None = None
     is_read = any(family.lane == LOAD for family in graph.families)
-    orders = {**STREAMING, **ORDERS} if is_read else dict(ORDERS)
+    orders = [*STREAMING, *ORDERS] if is_read else list(ORDERS)
     if mesh.kind == "cpu":  # where all that was read has stayed, it still takes least room so
-        orders = {**orders, **STREAMING}
-    for name, order in orders.items():
+        orders += [name for name in STREAMING if name not in orders]
+    tries: list[tuple[str, int | None]] = [(name, AHEAD[0]) for name in orders]
+    is_streamed = is_read and mesh.kind == "cuda"
+    if is_streamed:
+        tries = [*((orders[0], ahead) for ahead in AHEAD), *tries[1:]]
+    for name, ahead in tries:
+        order = {**STREAMING, **ORDERS}[name]
         try:
-            found = fit(uses, order(uses), budgets, donated, mesh, moved)
+            found = fit(uses, order(uses), budgets, donated, mesh, moved, ahead)
         except DoesNotFit as error:
             if misfit is None or error.need_bytes < misfit.need_bytes:
                 misfit = error.with_traceback(None)
             continue
         enough = 0
         if graph.n_tasks <= SOME_TASKS:
-            little = sum(budgets) // LITTLE if graph.n_tasks > FEW_TASKS else 0
+            is_many = graph.n_tasks > FEW_TASKS and not is_streamed
+            little = sum(budgets) // LITTLE if is_many else 0
             enough = most_stays(uses, budgets, donated) - little
         is_last = graph.n_tasks > MANY_TASKS or is_least(found, uses, enough)
         taken = 0.0
         if best is not None or not is_last:  # there is something to compare it with
             # again: what is read from below is often read by the next run too, without what stayed
-            taken = makespan(found, mesh) + (makespan(found, mesh, again=True) if is_read else 0.0)
+            if is_streamed:
+                taken = estimated(found, mesh)[0]
+            else:
+                taken = makespan(found, mesh)
+                taken += makespan(found, mesh, again=True) if is_read else 0.0
         if taken < least:
             best, least = replace(found, traffic=replace(found.traffic, order=name)), taken
         if is_last:
             break
+        if ahead is None and best is not None and not best.traffic.evicted:
+            break  # another order would hold more tiles that wait for their readers
     if best is None:
         assert misfit is not None
         try:

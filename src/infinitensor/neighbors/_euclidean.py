@@ -30,12 +30,16 @@ class Ordered:
     def __init__(self, X: Array) -> None:
         self.n, self.d = X.shape
         self.order: Array = None
+        self.back: it.Tensor | None = None
+        """Where each of the points as they were given lies here, if a GPU put them in order."""
         if _fits_a_gpu(X):
             given = X if isinstance(X, it.Tensor) else it.asarray(X, copy=False)
             order = call_op("_pairs_order", given)
             self.rows = call_op("take", given, order, 0)
-            it.compute(order, self.rows)
+            self.back = it.argsort(order)
+            it.compute(order, self.rows, self.back)
             self.order = order.numpy()
+            self.numbers = order
             return
         if isinstance(X, it.Tensor):
             self.rows = X
@@ -62,7 +66,7 @@ class Ordered:
         """Some of the rows, by their places in this order; numbered by their places there."""
         made = Ordered.__new__(Ordered)
         made.n, made.d = len(chosen), self.d
-        made.order = None
+        made.order = made.back = None
         made.rows = call_op("take", self.rows, it.asarray(chosen), 0)
         return made
 
@@ -76,9 +80,32 @@ def _fits_a_gpu(X: Array) -> bool:
 
 def nearest(among: Ordered, of: Ordered, k: int) -> tuple[Array, Array]:
     """The k nearest of each point: squared distances and numbers, sorted by both."""
-    apart, number = call_op("_pairs_top", among.rows, among.numbers, of.rows, k)
+    found: Any = call_op("_pairs_top", among.rows, among.numbers, of.rows, k)
+    if of.back is not None:
+        found = [call_op("take", one, of.back, 0) for one in found]
+    it.compute(*found)
+    if of.back is not None:
+        return found[0].numpy(), found[1].numpy()
+    return of.as_given(found[0].numpy()), of.as_given(found[1].numpy())
+
+
+def nearest_others(points: Ordered, k: int, squared: bool) -> tuple[Array, Array] | None:
+    """The k nearest others of each point, and how far they are, of points that a GPU put in order.
+
+    The point itself is left out there. None for other points.
+    """
+    if points.back is None:
+        return None
+    found: Any = call_op("_pairs_top", points.rows, points.numbers, points.rows, k + 1)
+    apart, number = (call_op("take", one, points.back, 0) for one in found)
+    # its own column; the first where as many as were asked for are equal to it
+    own = it.argmax(number == it.arange(points.n)[:, None], axis=1)
+    column = it.arange(k)[None, :]
+    column = column + (column >= own[:, None])
+    apart = it.take_along_axis(apart if squared else it.sqrt(apart), column, 1)
+    number = it.take_along_axis(number, column, 1)
     it.compute(apart, number)
-    return of.as_given(apart.numpy()), of.as_given(number.numpy())
+    return apart.numpy(), number.numpy()
 
 
 def within(

@@ -20,7 +20,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from infinitensor.estimators.points import FLOATS, points
-from infinitensor.neighbors._search import Search, search_of
+from infinitensor.neighbors._search import Search, nearest_others, search_of
 
 Array = Any
 
@@ -215,9 +215,11 @@ class NeighborSearch:
                 f"Expected n_neighbors {'<' if itself else '<='} n_samples_fit, but n_neighbors = "
                 f"{n_neighbors}, n_samples_fit = {self.n_samples_fit_}, n_samples = {n}"
             )
-        apart, number = self._searched().nearest(asked, n_neighbors + itself)
+        search = self._searched()
         if itself:
-            apart, number = _without_itself(apart, number)
+            apart, number = nearest_others(search, n_neighbors)
+        else:
+            apart, number = search.nearest(asked, n_neighbors)
         return (apart, number) if return_distance else number
 
     def radius_neighbors(
@@ -258,16 +260,6 @@ def _metric_of(given: Any) -> tuple[Any, dict[str, Any]] | None:
         return None
     metric = next(one for one in tree.__getstate__() if isinstance(one, DistanceMetric))
     return ("euclidean" if isinstance(metric, EuclideanDistance64) else metric), {}
-
-
-def _without_itself(apart: Array, number: Array) -> tuple[Array, Array]:
-    """Each row without its own point; without its first where more points are equal to it."""
-    n, k = number.shape
-    if (number[:, 0] == np.arange(n)).all():
-        return np.ascontiguousarray(apart[:, 1:]), np.ascontiguousarray(number[:, 1:])
-    other = number != np.arange(n)[:, None]
-    other[other.all(1), 0] = False
-    return apart[other].reshape(n, k - 1), number[other].reshape(n, k - 1)
 
 
 def _rows_without_itself(starts: Array, number: Array, apart: Array) -> tuple[Array, Array, Array]:

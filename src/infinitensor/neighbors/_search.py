@@ -35,6 +35,25 @@ def search_of(fitted: Array, metric: Any, params: dict[str, Any], by_pairs: bool
     return Metric(fitted, metric, params, by_pairs)
 
 
+def nearest_others(search: Search, k: int) -> tuple[Array, Array]:
+    """Distances and indices of the k nearest others of each fitted point."""
+    if isinstance(search, Euclidean):
+        found = euclidean.nearest_others(search.points, k, search.squared)
+        if found is not None:
+            return found
+    return _without_itself(*search.nearest(None, k + 1))
+
+
+def _without_itself(apart: Array, number: Array) -> tuple[Array, Array]:
+    """Each row without its own point; without its first where more points are equal to it."""
+    n, k = number.shape
+    if (number[:, 0] == np.arange(n)).all():
+        return np.ascontiguousarray(apart[:, 1:]), np.ascontiguousarray(number[:, 1:])
+    other = number != np.arange(n)[:, None]
+    other[other.all(1), 0] = False
+    return apart[other].reshape(n, k - 1), number[other].reshape(n, k - 1)
+
+
 class Euclidean:
     """By the pair ops. Squared distances are compared, with the square of the radius."""
 

@@ -37,7 +37,7 @@ def order_in_words(xp: Any, x: Array) -> Array:
     n, d = x.shape
     size = pairs_triton.TILE
     order = xp.arange(n, device=x.device)
-    segment = xp.zeros(-(-n // size), dtype=xp.int64, device=x.device)  # of each tile
+    segment = np.zeros(-(-n // size), np.int64)  # of each tile; few, so that the host halves them
     n_pivots = min(n // (4 * size), PIVOTS) if d > FEW_FEATURES else 0
     if n_pivots > 1:
         order, segment = _grouped(xp, x, n_pivots)
@@ -46,16 +46,19 @@ def order_in_words(xp: Any, x: Array) -> Array:
         if n_segments == len(segment):
             return order
         rows = x[order]
-        of_point = segment.repeat_interleave(size)[:n]
-        widest = _widest(xp, rows, segment, n_segments)
-        value = rows.gather(1, widest[of_point][:, None])[:, 0]
+        of_tile = xp.from_numpy(segment).to(x.device, non_blocking=True)
+        of_point = of_tile.repeat_interleave(size)[:n]
+        axis, lowest, width = _widest(xp, rows, of_tile, n_segments)
+        value = rows.gather(1, axis[of_point][:, None])[:, 0]
         del rows
-        order = order[sorted_by(xp, (value, of_point))]
-        segment = _halved(xp, segment, n_segments)
+        # by segment, then by value: one sort, in which values of a segment lie between two numbers
+        value = (value - lowest[of_point]) / width[of_point]
+        order = order[xp.argsort(of_point + value * 0.9375, stable=True)]
+        segment = _halved(segment)
 
 
-def _widest(xp: Any, rows: Array, segment: Array, n_segments: int) -> Array:
-    """The feature of each segment whose values are farthest apart."""
+def _widest(xp: Any, rows: Array, segment: Array, n_segments: int) -> tuple[Array, Array, Array]:
+    """Of each segment the feature whose values are farthest apart, the least, and how far."""
     size, (n, d) = pairs_triton.TILE, rows.shape
     full = n // size
     of_tile = segment[:full, None].expand(full, d)
@@ -69,17 +72,18 @@ def _widest(xp: Any, rows: Array, segment: Array, n_segments: int) -> Array:
         rest = rows[full * size :]
         lo[-1] = xp.minimum(lo[-1], rest.amin(0))
         hi[-1] = xp.maximum(hi[-1], rest.amax(0))
-    return (hi - lo).argmax(1)
+    width, axis = (hi - lo).max(1)
+    return axis, lo.gather(1, axis[:, None])[:, 0], width.clamp(min=1e-300)
 
 
-def _halved(xp: Any, segment: Array, n_segments: int) -> Array:
+def _halved(segment: Array) -> Array:
     """Each segment of several tiles in two halves."""
-    lengths = xp.bincount(segment, minlength=n_segments)
-    starts = lengths.cumsum(0) - lengths
-    place = xp.arange(len(segment), device=segment.device) - starts[segment]
+    lengths = np.bincount(segment)
+    starts = lengths.cumsum() - lengths
+    place = np.arange(len(segment)) - starts[segment]
     second = (place >= lengths[segment] // 2) & (lengths[segment] > 1)
     both = 2 * segment + second
-    return (both.diff(prepend=both[:1]) != 0).cumsum(0)
+    return (np.diff(both, prepend=both[:1]) != 0).cumsum()
 
 
 def _grouped(xp: Any, x: Array, n_pivots: int) -> tuple[Array, Array]:
@@ -103,7 +107,7 @@ def _grouped(xp: Any, x: Array, n_pivots: int) -> tuple[Array, Array]:
     groups = xp.arange(n_pivots, device=x.device).repeat_interleave(n_near)
     left = -(-n // size) - len(groups)
     segment = xp.cat((groups, groups.new_full((left,), n_pivots)))
-    return order, (segment.diff(prepend=segment[:1]) != 0).cumsum(0)
+    return order, (segment.diff(prepend=segment[:1]) != 0).cumsum(0).cpu().numpy()
 
 
 def _scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
@@ -114,7 +118,7 @@ def _scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) 
 def _cuda_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     n, d = ins[0].shape
     pivots = 16 * min(n, AT_ONCE) * PIVOTS if d > FEW_FEATURES else 0
-    return 24 * n * d + 128 * n + pivots + (1 << 20)
+    return 24 * n * d + 160 * n + pivots + (1 << 20)
 
 
 @op(

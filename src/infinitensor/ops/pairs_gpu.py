@@ -115,6 +115,7 @@ class Pairs:
         self.device = x.device
         self.turned = self.cols.x.t().contiguous() if self.is_sound else None
         self.middles = self.rows.lo * 0.5 + self.rows.hi * 0.5
+        self.facts = xp.full((2,), self.scale, dtype=xp.float64, device=x.device)
         self.nothing = xp.zeros(1, dtype=xp.int32, device=x.device)
         self.nothing64 = xp.zeros(1, dtype=xp.float64, device=x.device)
 
@@ -137,9 +138,7 @@ class Pairs:
     ) -> None:
         """One kernel over tiles of rows and of columns."""
         split = min(max(PROGRAMS // len(rows), 1), -(-n_looks // kernels.BLOCK))
-        facts = given.get("facts")
-        if facts is None:
-            facts = self.xp.tensor([self.scale, 0.0], dtype=self.xp.float64, device=self.device)
+        facts = given.get("facts", self.facts)
         none, none64 = self.nothing, self.nothing64
         names = ("reach", "state", "label", "mine", "skip", "xcore", "ycore", "best")
         more = ("tile_label", "tile_core", "list_i", "list_j", "cursor")
@@ -197,11 +196,11 @@ class Pairs:
 
     def count(self, limit: float, enough: float) -> Array:
         """How many columns are within the squared radius of each row; of `enough` any number."""
-        xp = self.xp
         limit = self.limit_of(limit)
         total, now = self.full(0, "int32"), self.full(0, "int32")
         reach = self.full(limit, "float64")
-        facts = xp.tensor([self.scale, enough], dtype=xp.float64, device=self.device)
+        facts = self.full(self.scale, "float64", (2,))  # a copy from the host would be waited for
+        facts[1] = enough
 
         def take(i: Array, j: Array, far: Array) -> None:
             now.index_add_(0, i, (far <= limit).int())

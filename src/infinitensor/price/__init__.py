@@ -21,9 +21,14 @@ def kernel_seconds(cost: float, n_points: int, mesh: Mesh) -> float:
     return max(arithmetic, memory) + device.launch_s
 
 
-def added_seconds(n_bytes: int, mesh: Mesh) -> float:
-    """What a product takes longer that is added to what is there: that is read once more."""
-    return n_bytes / mesh.devices[0].bytes_per_s
+PART_S = 3e-5
+"""What a product takes besides its multiplications: its first and last blocks leave much idle."""
+
+
+def part_seconds(n_bytes: int, is_first: bool, mesh: Mesh) -> float:
+    """What a product of a part takes besides its multiplications: the sum, of so many bytes, is
+    written, and, but for the first, read and waited for."""
+    return PART_S + (1 if is_first else 3) * n_bytes / mesh.devices[0].bytes_per_s
 
 
 def move_seconds(n_bytes: int, mesh: Mesh) -> float:

@@ -763,6 +763,22 @@ class Run:
             self.directory.buffers[slot] = buffer
         return device.array(buffer.block, out.shape, out.dtype, shift)
 
+    def take_memory(self) -> None:
+        """Take what the plan has for tiles of devices, but for what others have to give back first.
+
+        A task that takes memory of its own waits for all kernels that were started before it.
+        """
+        if self.n_done:
+            return  # what is not there by now was given back
+        program = self.program
+        for slot in range(min(program.retires, default=len(program.slot_bytes))):
+            device = int(program.slot_devices[slot])
+            if device < 0 or slot in program.slot_pieces or slot in program.slot_leaves:
+                continue
+            if self.directory.buffers[slot] is None:
+                taken = self.ledgers[device].take(int(program.slot_bytes[slot]))
+                self.directory.buffers[slot] = taken
+
     def takes_memory(self, task: int) -> bool:
         """Whether a task begins with memory that no task of this run has used."""
         return any(

@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 
 STRIDED = 20.0
 """How much longer a copy to a GPU takes that the host has to put together first."""
+RETIRED_S = 2e-3
+"""What a GPU takes to give memory back and to take it in another size: all of it waits."""
+NEAR = 1.05
+"""A plan that takes at most this much longer than its busiest lane is good enough."""
+
+AGAIN = 3
+"""Times that what is read from below is thought to be read again, on average."""
+
+LOADING = 0.05
+"""What a second of loading counts where kernels take longer: others may want the link."""
+
+Durations = tuple[list[float], list[int]]
 
 
 def makespan(
@@ -28,21 +40,24 @@ def makespan(
     variation: float = 0.0,
     seed: int = 0,
     again: bool = False,
+    known: Durations | None = None,
 ) -> float:
     """Seconds until all tasks are done, if every lane takes the first ready task of the order.
 
     `fixed_order`: each lane takes its tasks in the order of the program, and waits for them; loads
     go one step ahead. `variation`: the deviation of the logarithm of how long a task takes, by
     chance, as `seed` says; the mean stays as it is. `again`: what stays of one run is
-    there in the next.
+    there in the next. `known`: the durations, where they were asked for before.
     """
     graph = program.graph
-    seconds, lanes = durations(program, mesh)
+    seconds, lanes = known or durations(program, mesh)
     if variation:
         chance = np.random.default_rng(seed).normal(-(variation**2) / 2, variation, len(seconds))
         seconds = (np.asarray(seconds) * np.exp(chance)).tolist()
-    for tile in program.cached if again else ():
-        seconds[int(program.producers[tile])] = 0.0
+    if again and program.cached:
+        seconds = list(seconds)
+        for tile in program.cached:
+            seconds[int(program.producers[tile])] = 0.0
     order = program.order if program.order is not None else np.flatnonzero(program.needed)
     rank = np.full(graph.n_tasks, -1, np.int64)
     rank[order] = np.arange(len(order))
@@ -77,10 +92,27 @@ def makespan(
                 heapq.heappush(ready[lanes[successor]], ranks[successor])
 
 
-def least_seconds(program: Program, mesh: Mesh, again: bool = False) -> float:
+def estimated(program: Program, mesh: Mesh) -> tuple[float, bool]:
+    """Seconds of a run and of those that come after it, with a little for what they load; and
+    whether all are near their busiest lane."""
+    known = durations(program, mesh)
+    loads = np.asarray(known[0]) * (np.asarray(known[1]) == LOAD)
+    taken, is_near = 0.0, True
+    for again in (False, True):
+        if again:
+            loads[program.producers[list(program.cached)]] = 0.0
+        seconds = makespan(program, mesh, again=again, known=known)
+        is_near = is_near and seconds <= NEAR * least_seconds(program, mesh, again, known)
+        taken += (AGAIN if again else 1) * (seconds + LOADING * float(loads.sum()))
+    return taken, is_near
+
+
+def least_seconds(
+    program: Program, mesh: Mesh, again: bool = False, known: Durations | None = None
+) -> float:
     """What no schedule of a Program can go below: the work of its busiest lane, and of kernels also
     the loads that one of them at least has to wait for."""
-    seconds, lanes = (np.asarray(column) for column in durations(program, mesh))
+    seconds, lanes = (np.array(column) for column in known or durations(program, mesh))
     seconds[program.producers[list(program.cached)] if again else []] = 0.0
     taken = np.bincount(lanes, seconds, minlength=3)
     taken[COMPUTE] /= mesh.workers if mesh.kind == "cpu" else mesh.n_devices
@@ -114,7 +146,7 @@ def _is_strided(program: Program, family: Family) -> np.ndarray:
     return strided
 
 
-def durations(program: Program, mesh: Mesh) -> tuple[list[float], list[int]]:
+def durations(program: Program, mesh: Mesh) -> Durations:
     """Seconds of every task, and its lane."""
     graph = program.graph
     seconds = np.zeros(graph.n_tasks)
@@ -145,4 +177,8 @@ def durations(program: Program, mesh: Mesh) -> tuple[list[float], list[int]]:
         ]
         if family.many is not None and mesh.kind == "cuda":
             seconds[span] *= np.where(_is_strided(program, family), STRIDED, 1.0)
+    if mesh.kind == "cuda" and program.retires:
+        firsts = {slot: tile for tile, slot in reversed(list(enumerate(program.slots.tolist())))}
+        for slot in program.retires:
+            seconds[program.producers[firsts[slot]]] += RETIRED_S
     return seconds.tolist(), lanes.tolist()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from infinitensor.runtime.fixed import FixedOrder
     from infinitensor.runtime.run import Run
 
-AHEAD = {COMPUTE: 4, LOAD: 3, EVICT: 3}
+AHEAD = {COMPUTE: 8, LOAD: 3, EVICT: 3}
 """Tasks of a lane that are started and not done: one runs, the others wait behind it."""
 LOOK_S = 2e-5
 """Between two looks at the events, where nothing can be started."""
@@ -58,6 +58,11 @@ class Dispatcher:
     def go(self) -> None:
         """Until all is done, or something stops it."""
         run = self.run
+        run.take_memory()
+        for device in run.devices:
+            begun = device.mark(COMPUTE)  # kernels before this run may have used what it takes
+            for lane in (LOAD, EVICT):
+                device.wait(lane, begun)
         while run.n_done < run.n_tasks and not run.stopping:
             moved = False
             for lane in (LOAD, EVICT, COMPUTE):

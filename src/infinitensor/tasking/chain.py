@@ -16,7 +16,7 @@ from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.region import grid_shape, piece_boxes
 from infinitensor.ir.tasks import COMPUTE, Column
 from infinitensor.ops.kernels import lower, namespace
-from infinitensor.price import added_seconds
+from infinitensor.price import part_seconds
 from infinitensor.tasking.kernels import Fused
 
 if TYPE_CHECKING:
@@ -71,9 +71,7 @@ def lower_chain(lowering: Any, group: Group, plan: GroupPlan, routes: dict[Any, 
             writes=(made,),
             scratch_bytes=scratch_bytes,
             in_place=before is not None,
-            seconds=seconds
-            if before is None
-            else seconds + added_seconds(n_bytes, lowering.plan.mesh),
+            seconds=seconds + part_seconds(n_bytes, before is None, lowering.plan.mesh),
             values=node.outs if is_last else (),
         )
         lowering.edges.of_columns(family)

@@ -731,7 +731,8 @@ class _Lowering:
     ) -> int:
         lengths = plan.longest()
         if fused.one_pass:  # what is created, and partial results of at least 8 elements each
-            return (8 * fused.n_registers + 3) * prod(lengths)
+            is_reduced = fused.steps is None
+            return (8 * fused.n_registers + 3 * is_reduced) * prod(lengths)
         widest = 0
         for n in group.nodes:
             node = self.graph.nodes[n]
