@@ -6,6 +6,7 @@ on the host. Both answer the same questions, so that seeding and Lloyd's iterati
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import frexp
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,14 @@ class DenseRows:
         assert self._most is not None
         return self._most
 
+    @cached_property
+    def units(self) -> tuple[Array, bool]:
+        """By what coordinates and weights are made whole, and whether that is coarse for them."""
+        weight = self.total_weight
+        units = [unit_for(most * weight) for most in self.most.tolist()]
+        scale = np.array([*units, unit_for(weight)])
+        return scale, bool((1 / scale[:-1] > FINE * self.typical).any())
+
     @property
     def total_weight(self) -> float:
         """What all rows weigh, no weight below zero."""
@@ -124,7 +133,10 @@ class DenseRows:
         if self._typical is None:
             few = self.take(np.linspace(0, self.n - 1, min(FEW, self.n)).astype(np.int64))
             wide = few.astype(np.float64)
-            found = np.quantile(np.abs(wide - np.median(wide, 0)), 0.9, axis=0)
+            wide.sort(axis=0)
+            away = np.abs(wide - wide[len(wide) // 2])
+            away.sort(axis=0)
+            found = away[9 * len(away) // 10]
             self._typical = np.where(found > 0, found, self.most)
         return self._typical
 
@@ -157,6 +169,14 @@ class DenseRows:
         """For each point each row's squared distance to the nearest seed, with that point."""
         if not self.few:
             known = tuple(it.asarray(one, copy=False) for one in known)
+        elif self.n < 2 * self.least and known and points.dtype == self.dtype:
+            measure = loop("nearest", "closer", self.dtype)
+            if measure is not None:  # once for each seed: what leads there would take longer
+                made = np.empty((len(points), self.n), self.dtype)
+                given = (self.host, self.n, self.d, self.shift, points, len(points))
+                here = [np.ascontiguousarray(one) for one in known]
+                _some_memory(measure(*given, *here, here[2].shape[1], made))
+                return made
         return self.call("_closer", points, *known)
 
     def start(self, k: int) -> Assigning:
@@ -204,12 +224,10 @@ class Assigning:
         self.bounds = kind.zeros((rows.n, 2), dtype=np.float32)
         self.centers: Array | None = None
         self.sums = np.zeros((k + 1, rows.d + 2), np.int64)
-        weight = rows.total_weight
-        units = [unit_for(most * weight) for most in rows.most]
-        self.scale = np.array([*units, unit_for(weight)])
+        self.scale, is_coarse = rows.units
         self.left: Array | None = None
         self.finer = np.array([*[unit_for(rows.n)] * rows.d, 1.0])
-        if (1 / self.scale[:-1] > FINE * rows.typical).any():
+        if is_coarse:
             self.left = np.zeros((k + 1, rows.d + 2), np.int64)
 
     def follow(self, centers: Array, *, add_up: bool = True) -> int:

@@ -51,7 +51,7 @@ def seed(
     with _few_threads(n_trials):
         for c in range(1, n_clusters):
             draws = random_state.uniform(size=n_trials) * left.potential
-            tried = np.clip(left.searched(draws), None, rows.n - 1)
+            tried = np.minimum(left.searched(draws), rows.n - 1)
             candidates = rows.take(tried)
             best = left.best_of(candidates, c)
             centers[c], chosen[c] = candidates[best], tried[best]
@@ -142,6 +142,8 @@ class _Left:
         return np.asarray(sums.numpy()).reshape(-1, *weights.shape[1:])
 
 
+FEW = 4096
+"""Values whose running sum is made sooner than it is avoided."""
 LONG = 10_000
 """Numbers from which on BLAS adds up a single product by all its threads."""
 
@@ -184,7 +186,7 @@ def _adds_parts(n_threads: int, dtype: Any) -> bool:
 
 def _reached(values: Array, weights: Array | None, draws: Array) -> Array:
     """Where the running sum of weighted values, one after another in their dtype, reaches draws."""
-    find = loop("scan", "reached", values.dtype)
+    find = loop("scan", "reached", values.dtype) if len(values) > FEW else None
     if find is None:
         weighted = values if weights is None else weights * values
         return np.searchsorted(np.cumsum(weighted), draws)

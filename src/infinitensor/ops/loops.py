@@ -8,8 +8,8 @@ is counted in `stats()["eager_fallbacks"]`; the op then goes over NumPy's words.
 
 from __future__ import annotations
 
-import ctypes
 import warnings
+from ctypes import c_double, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,16 +69,19 @@ def _function(file: str, name: str, dtype: np.dtype[Any]) -> Callable[..., int] 
         if "no C compiler" not in str(error):
             warnings.warn(f"{error}; {file} runs over NumPy's words", RuntimeWarning, stacklevel=4)
         return _missing
-    function.restype = ctypes.c_int64
+    function.restype = c_int64
     return lambda *args: int(function(*[_argument(value) for value in args]))
 
 
 def _argument(value: Any) -> Any:
-    if type(value) is int:
-        return ctypes.c_int64(value)
-    if isinstance(value, np.ndarray):
+    kind = type(value)
+    if kind is np.ndarray:
         assert value.flags.c_contiguous
-        return ctypes.c_void_p(value.__array_interface__["data"][0])
-    if isinstance(value, float):
-        return ctypes.c_double(value)
-    return None if value is None else ctypes.c_int64(value)
+        return c_void_p(value.__array_interface__["data"][0])
+    if kind is int:
+        return c_int64(value)
+    if value is None:
+        return None
+    if isinstance(value, np.ndarray):  # of a kind of its own, a file's
+        return _argument(value.view(np.ndarray))
+    return c_double(value) if isinstance(value, float) else c_int64(value)

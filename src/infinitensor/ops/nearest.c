@@ -375,17 +375,33 @@ static void scan(const Centers *c, const T *x, const int64_t *which, int n, int3
         lower[w] = root(most(found.second[w] + norms[w] - slack, none)) * DOWN - 1e-37f;
         sure[w] = (errors[w] < TRUSTED) & (found.second[w] - found.first[w] > 2.00001f * errors[w]);
     }
-    for (int r = 0; r < n; r++) {
-        int w = r / LANES, l = r % LANES;
-        int64_t i = which[r];
-        int32_t at = found.at[w][l];
-        float near = upper[w][l], far = lower[w][l];
-        if (!sure[w][l]) {
-            const float *g = c->found + r;
-            at = decide(c, x + i * c->d, g, found.first[w][l], norms[w][l], errors[w][l], &near, &far);
+    VI all = sure[0];
+    for (int w = 1; w < WIDE; w++) all &= sure[w];
+    int32_t at[ROWS], known[LANES], every = -1;
+    float near[ROWS], far[ROWS];
+    memcpy(at, found.at, sizeof at);
+    memcpy(near, upper, sizeof near);
+    memcpy(far, lower, sizeof far);
+    memcpy(known, &all, sizeof known);
+    for (int l = 0; l < LANES; l++) every &= known[l];
+    if (!every)
+        for (int r = 0; r < n; r++) {
+            int w = r / LANES, l = r % LANES;
+            if (sure[w][l]) continue;
+            const T *row = x + which[r] * c->d;
+            at[r] = decide(c, row, c->found + r, found.first[w][l], norms[w][l], errors[w][l], near + r, far + r);
         }
-        labels[i] = at;
-        if (bounds) bounds[2 * i] = near, bounds[2 * i + 1] = far;
+    if (n == ROWS && which[n - 1] - which[0] == n - 1) { /* rows that follow each other: they come in rising order */
+        memcpy(labels + which[0], at, sizeof at);
+        if (!bounds) return;
+        float *to = bounds + 2 * which[0];
+        for (int r = 0; r < ROWS; r++) to[2 * r] = near[r], to[2 * r + 1] = far[r];
+        return;
+    }
+    for (int r = 0; r < n; r++) {
+        int64_t i = which[r];
+        labels[i] = at[r];
+        if (bounds) bounds[2 * i] = near[r], bounds[2 * i + 1] = far[r];
     }
 }
 
