@@ -159,6 +159,25 @@ def test_medium_calls_of_tensors_are_numpys() -> None:
         assert it.stats()["tasks"] == 0
 
 
+@pytest.mark.parametrize("n", [10, 300, 30_000])
+def test_masks_over_small_tensors_select_as_numpys_do(n: int) -> None:
+    rng = np.random.default_rng(8)
+    a, where = rng.random((n, 2)), rng.random(n) < 0.4
+    with it.init("cpu"):
+        x, mask = it.asarray(a), it.asarray(where)
+        for mine, wanted in (
+            (x[mask], a[where]),
+            (x[:, 1][mask], a[:, 1][where]),
+            ((x[:, 0] * 2)[mask], (a[:, 0] * 2)[where]),
+            (x[x > 0.5], a[a > 0.5]),
+            (x[it.asarray(np.zeros(n, bool))], a[:0]),
+            (x[it.asarray(a > 2)], a[a > 2]),
+        ):
+            np.testing.assert_array_equal(mine.numpy(), wanted, strict=True)
+        with pytest.raises(IndexError, match="boolean index did not match"):
+            x[it.asarray(np.ones(n + 1, bool))]
+
+
 def test_calls_at_hasty_places_are_numpys() -> None:
     def eliminate(np: Any, a: Any) -> Any:
         for k in range(12):

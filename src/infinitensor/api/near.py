@@ -514,7 +514,7 @@ def gathered(tensor: Tensor, index: Any) -> Tensor | None:
         return None
     try:
         plain = taken(values.shape, index)
-        found = None if plain is None else values[plain]
+        found = None if plain is None else _chosen(values, plain)
     except Exception:  # ours has the better words
         return None
     if found is None or type(found) is not _ndarray:
@@ -522,6 +522,21 @@ def gathered(tensor: Tensor, index: Any) -> Tensor | None:
     session = tensor._owner or tensor._cell.session
     session.counts["small_calls"] += 1
     return at_hand(session, found)
+
+
+FEW_CHOSEN = 256
+"""Entries of a mask below which NumPy's way of choosing is as good."""
+
+
+def _chosen(values: np.ndarray, index: Any) -> Any:
+    """`values[index]` for an index with arrays; our loop for masks is several times NumPy's."""
+    if type(index) is _ndarray and index.dtype.kind == "b" and index.size >= FEW_CHOSEN:
+        n = cores.count(index) if index.shape == values.shape[: index.ndim] else -1
+        if n >= 0:
+            found = np.empty((n, *values.shape[index.ndim :]), values.dtype)
+            if cores.choose(index, values, found):
+                return found
+    return values[index]
 
 
 def _element(tensor: Tensor, index: Any) -> Tensor | None:
