@@ -290,9 +290,11 @@ def test_windows_look_into_operands_of_fewer_axes() -> None:
     with strict("cpu", 7, compile="always"):
         ours = [it.asarray(a) for a in (x, v, w)]
         it.compute(*ours)
-        y, a, b = ours
-        y[1:, 1:] -= 2 * a[1:, None] * b[1:]
-        x[1:, 1:] -= 2 * v[1:, None] * w[1:]
+        y, a, b = ours[0] * 2, *ours[1:]
+        x *= 2
+        for k in (1, 2):
+            y[k:, k:] -= 2 * a[k:, None] * b[k:] + y[k:, k:]
+            x[k:, k:] -= 2 * v[k:, None] * w[k:] + x[k:, k:]
         np.testing.assert_array_equal(y.numpy(), x)
         assert it.stats()["tasks_in_c"] > 0
 
