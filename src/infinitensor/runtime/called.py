@@ -39,6 +39,9 @@ SLICE_NS = 50_000_000
 """How long C runs before Python looks whether somebody has pressed Ctrl-C."""
 SHARED_BYTES = 1 << 16
 """Slots up to this size lie in one slab: to take one by one costs more than to fill it."""
+BIND = 16
+"""Tasks from Python that take as long as binding a family: a program of many families of few tasks
+is bound when it has come often enough."""
 KEPT = 4
 """Bindings kept of a program: leaves may lie in other strides when it comes again."""
 MIXED = 2
@@ -69,7 +72,11 @@ class Bindings:
         ]
         self._n_tasks = int(np.count_nonzero(needed))
         self._n_calls = sum(family.n for family in self._families)
+        self._n_kinds = len({id(family.in_c) for family in self._families})
+        """Families of one kind (steps of a stencil) are worked out once."""
         self._n_due = -1
+        self._n_before = 0
+        """Calls that a binding would have run so far."""
         self.is_over = (
             kind != "cpu"
             or program.order is not None
@@ -83,6 +90,9 @@ class Bindings:
         """The binding for a run, made if it is time to."""
         key = leaf_key(run)
         if key is None:
+            return None
+        self._n_before += self._n_calls
+        if self._n_before < BIND * self._n_kinds:
             return None
         if self._n_due < len(self._families):
             due = [f for f in self._families if f.in_c and f.in_c.is_due(self._n_calls)]
