@@ -1,6 +1,6 @@
 """Weights larger than a GPU's budget, without a GPU: python -m benchmarks.simulate_tiers.
 
-The network of `bench_tiers` is planned for an H200 (50 TFLOP/s, a link of 55 GB/s) with its weights
+The network of `bench_tiers` is planned for an H200 (52 TFLOP/s, a link of 55 GB/s) with its weights
 and its rows on the host, and run by the scheduler in virtual time. One line for each budget, number
 of rows and kind of layers: seconds of the first pass and of a pass after what can stay has stayed,
 each over its bound, the slower of compute and loaded bytes over the link; a pass in fixed order;
