@@ -290,13 +290,14 @@ def _refuse_eviction(program: Program, plan: Plan, budgets: Sequence[int]) -> No
 
 
 def _largest_tile(plan: Plan) -> int:
-    """Elements of the largest tile that a task works on (of products and pairs: reads or makes)."""
+    """Elements of the largest tile that a task works on; where its space has axes that are summed
+    or never cut, of the largest that it reads or makes."""
     largest = 1
     for group in plan.groups:
         lengths = group.longest()
         tiles = [tuple(range(len(lengths)))]
         last = group.space.last.op
-        if last.kind == "contraction" or last.pairs:
+        if last.kind == "contraction" or last.pairs or group.space.uncut:
             tiles = [tuple(k for k in read.labels if k is not None) for read in group.space.reads]
             tiles += [tuple(k for k in out if k is not None) for _, out in group.space.outs]
         largest = max(largest, *(prod(lengths[k] for k in tile) for tile in tiles))

@@ -126,8 +126,8 @@ def test_a_file_larger_than_memory_gives_the_same(tmp_path: Path) -> None:
     n = 2_000_000 if ALL else 500_000
     x = blobs(n, 16, 10, 5, 3.0).astype(np.float32)
     np.save(tmp_path / "points.npy", x)
-    whole = KMeans(10, random_state=1, max_iter=4).fit(x)
-    it.shutdown()
+    with it.init(devices="cpu"):
+        whole = KMeans(10, random_state=1, max_iter=4).fit(x)
     budget = x.nbytes // 2
     with it.init(devices="cpu", memory=budget, spill_dir=str(tmp_path)):
         made = KMeans(10, random_state=1, max_iter=4).fit(str(tmp_path / "points.npy"))

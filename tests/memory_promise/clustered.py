@@ -44,6 +44,7 @@ def _centered(rng: np.random.Generator, kind: str) -> dict[str, list[Any]]:
     data, indices = rng.standard_normal(n * 10).astype(kind), rng.integers(0, d, n * 10)
     closest = rng.uniform(size=n).astype(kind)
     return {
+        "_columns": [((x,), {}), ((x[:, ::2],), {})],
         "_nearest": [((x, shift, centers), {})],
         "_nearest_moved": [((x, shift, centers, before, kept, moves), {})],
         "_label_sums": [((x, shift, scale, labels, before, weights), {"k": k})],

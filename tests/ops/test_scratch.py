@@ -45,6 +45,18 @@ def _large(rng: Any) -> dict[str, list[Any]]:
         ],
         "_take_along": [(x, i.reshape(300, -1) % 200, 1), (x.T, i.reshape(200, -1) % 200 - 100, 0)],
         "_mask_select": [(x, mask, counts, 100)],
+        "_mask_fold": [
+            (
+                x,
+                mask[:, 0],
+                name,
+                (("dtype", np.dtype(kind)),),
+                Spec(x.shape[1:], np.dtype(kind)),
+                n,
+            )
+            for n in (int(mask[:, 0].sum()),)
+            for name, kind in (("any", bool), ("max", x.dtype))
+        ],
         "_nonzero_fill": [(mask, counts, 100)],
         "_sort_axis": [(x, 0), (x, 1)],
         "_argsort_axis": [(x, 0), (x.astype("f4"), 1)],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from tests.fake_gpu import fake_gpu
 from tests.runtime.test_streams import (
@@ -13,6 +14,8 @@ from tests.runtime.test_streams import (
 )
 
 import infinitensor as it
+from infinitensor.api.assign import call_op
+from infinitensor.ops import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,3 +32,15 @@ def on_a_fake_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(it.config, "compile", "never")
     with fake_gpu():
         yield
+
+
+def test_points_in_one_piece_are_cut_however_many_centres_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The space of a search has points times centres: its tiles do not."""
+    monkeypatch.setattr(nearest, "has_triton", lambda: True)
+    x, centers = np.ones((600_000, 32), np.float32), np.ones((16_000, 32), np.float32)
+    memory = x.nbytes * 9 // 10
+    with it.init("cuda:0", memory=memory):
+        found = call_op("_nearest", it.asarray(x), np.zeros(32, np.float32), centers)
+        assert max(it.plan(found).peak_bytes.values()) <= memory

@@ -51,9 +51,16 @@ def _finish(
 
 
 def _scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    """A copy in one piece, or in float64 where there is no compiler; a few sums a column."""
-    copies = 1 if loop("columns", "columns", ins[0].dtype) is not None else 3
-    return copies * 8 * ins[0].n_elements + 512 * ins[0].shape[1] + 4096
+    """A copy in one piece, or three in float64 where there is no compiler; a few sums a column."""
+    sums = 512 * ins[0].shape[1] + 4096
+    if loop("columns", "columns", ins[0].dtype) is None:
+        return 24 * ins[0].n_elements + sums
+    return ins[0].n_bytes + sums
+
+
+def _on_gpu(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    """What torch's blocks add up, for each column."""
+    return ins[0].n_bytes // 8 + 2048 * ins[0].shape[1] + (1 << 16)
 
 
 def _oracle(x: Array) -> tuple[Array, ...]:
@@ -69,6 +76,7 @@ def _oracle(x: Array) -> tuple[Array, ...]:
     combine=Combine("columns", _merge, exact=False),
     finish=_finish,
     scratch_bytes=_scratch,
+    scratches={"cuda": _on_gpu},
     cost=4.0,
     cases=lambda rng: [
         ((x.astype(dtype),), {})

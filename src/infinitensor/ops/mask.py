@@ -200,6 +200,12 @@ def _folded_in_c(reduction: str, x: Any, mask: Any, out: Any) -> bool:
     return True
 
 
+def _folded_on_gpu(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    """Where they are, the rows, and what is made of them."""
+    x, mask = ins
+    return 2 * x.n_bytes + 24 * mask.n_elements + 16 * outs[0].n_bytes + (1 << 16)
+
+
 def _folded_cases(rng: Any) -> list[Any]:
     cases: list[Any] = []
     for dtype in ("f8", "i4", "?"):
@@ -226,6 +232,7 @@ def _folded_oracle(x: Any, mask: Any, reduction: str, options: Any, out: Spec, c
     scratch_bytes=lambda ins, outs, params: (
         4 * max(CHUNK, ins[0].n_bytes // max(ins[0].shape[0], 1)) + ins[1].n_elements + 64
     ),
+    scratches={"cuda": _folded_on_gpu},
     cases=_folded_cases,
     oracle=_folded_oracle,
     same="equal",
