@@ -67,8 +67,8 @@ def run(name: str, folder: Path, budget: int, device: str = "cpu") -> dict[str, 
 
     program = PROGRAMS[name]
     names = [path.stem for path in folder.glob("*.npy") if not path.stem.startswith("result-")]
-    room = {"memory": budget, "host_memory": "8GiB", "disk": "32GiB", "spill_dir": str(folder)}
-    with it.init(device, **room) as session:
+    room: dict[str, Any] = {"host_memory": "8GiB", "disk": "32GiB", "spill_dir": str(folder)}
+    with it.init(device, memory=budget, **room) as session:
         with Recorder(budget, session.engine.mesh.n_concurrent) as recorder:
             files = {key: it.open(folder / f"{key}.npy") for key in names}
             began = time.perf_counter()

@@ -44,3 +44,13 @@ def test_points_in_one_piece_are_cut_however_many_centres_there_are(
     with it.init("cuda:0", memory=memory):
         found = call_op("_nearest", it.asarray(x), np.zeros(32, np.float32), centers)
         assert max(it.plan(found).peak_bytes.values()) <= memory
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float32", "complex128"])
+@pytest.mark.parametrize("rows", [1000, 40_000])
+def test_values_come_back_in_one_copy_or_in_parts(dtype: str, rows: int) -> None:
+    x = np.random.default_rng(0).integers(0, 9, (rows, 500)).astype(dtype)
+    with it.init("cuda:0"):
+        given = it.asarray(x) + it.zeros((1, 500), dtype)
+        np.testing.assert_array_equal(given.numpy(), x)
+        np.testing.assert_array_equal(given[:, :300].numpy(), x[:, :300])
