@@ -290,15 +290,17 @@ def _refuse_eviction(program: Program, plan: Plan, budgets: Sequence[int]) -> No
 
 
 def _largest_tile(plan: Plan) -> int:
-    """Elements of the largest tile that a task works on; where its space has axes that are summed
-    or never cut, of the largest that it reads or makes."""
+    """Elements of the largest tile that a task works on (of products and pairs: reads or makes;
+    where axes are never cut: reads, or goes through along the others)."""
     largest = 1
     for group in plan.groups:
         lengths = group.longest()
+        space = group.space
+        read = [tuple(k for k in read.labels if k is not None) for read in space.reads]
         tiles = [tuple(range(len(lengths)))]
-        last = group.space.last.op
-        if last.kind == "contraction" or last.pairs or group.space.uncut:
-            tiles = [tuple(k for k in read.labels if k is not None) for read in group.space.reads]
-            tiles += [tuple(k for k in out if k is not None) for _, out in group.space.outs]
+        if space.last.op.kind == "contraction" or space.last.op.pairs:
+            tiles = read + [tuple(k for k in out if k is not None) for _, out in space.outs]
+        elif space.last.op.kind == "mapped" and space.uncut:
+            tiles = [*read, tuple(k for k in range(len(lengths)) if k not in space.uncut)]
         largest = max(largest, *(prod(lengths[k] for k in tile) for tile in tiles))
     return largest
