@@ -305,11 +305,12 @@ class FewAssigning(Assigning):
 
     def _stepped(self, given: tuple[Array, ...], made: tuple[Array, Array]) -> int:
         """What `step` of nearest.c returns; it is made of parts where there are several."""
-        rows, k = self.rows, self.k
+        rows, k, host = self.rows, self.k, self.rows.host
+        assert host is not None
         step, assign, means = self._loops
         weights = rows._weighing[0] if rows._weighing else None
         if len(self._parts) == 1:
-            points = (rows.host, rows.n, rows.d, rows.shift, self.scale, weights, k)
+            points = (host, rows.n, rows.d, rows.shift, self.scale, weights, k)
             return _some_memory(step(*points, *given, self.sums, *made))
         centers, moves, *of_rows = given
         changes: list[Array] = []
@@ -318,7 +319,7 @@ class FewAssigning(Assigning):
             here = slice(begin, end)
             weighing = None if weights is None else weights[here]
             change = np.zeros_like(self.sums)
-            points = (rows.host[here], end - begin, rows.d, rows.shift, self.scale, weighing, k)  # type: ignore[index]
+            points = (host[here], end - begin, rows.d, rows.shift, self.scale, weighing, k)
             _some_memory(assign(*points, centers, moves, *[one[here] for one in of_rows], change))
             changes.append(change)
 

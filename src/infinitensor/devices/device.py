@@ -30,9 +30,6 @@ file straight into them: that begins within a page as it does in the file."""
 
 STAGED_BYTES = 1 << 24
 """Of a part of a tile on a GPU that is put together there before it is copied to the host."""
-HUGE_BYTES = 1 << 22
-"""From which values are copied into memory of NumPy's: it asks for huge pages from there on, and
-torch's own takes a fault for each of 4 KiB."""
 
 
 class Device(Protocol):
@@ -205,12 +202,9 @@ class CudaDevice:
 
         self.synchronize()
         array = array[where] if where else array
-        if array.nbytes < HUGE_BYTES:
-            return to_numpy(array.cpu())
-        memory = torch.from_numpy(np.empty(array.nbytes, np.uint8))
-        out = memory.view(array.dtype).view(array.shape)
         if array.is_contiguous() or array.nbytes <= STAGED_BYTES:
-            return to_numpy(out.copy_(array))
+            return to_numpy(array.cpu())
+        out = torch.empty(array.shape, dtype=array.dtype)
         step = max(STAGED_BYTES * len(array) // array.nbytes, 1)
         for lo in range(0, len(array), step):
             out[lo : lo + step] = array[lo : lo + step].cpu()
