@@ -14,6 +14,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,13 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 def name_of(path: Path) -> str:
     return str(path.relative_to(REPOSITORY))
+
+
+@pytest.fixture(autouse=True)
+def folder_of_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What examples leave in temporary folders goes with the test."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
 
 
 # --- Markdown ---------------------------------------------------------------------------------
