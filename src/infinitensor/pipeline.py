@@ -58,6 +58,9 @@ class Prepared:
     """The tile bound that fitted; 0: the devices' own."""
     part_elements: int = 0
     """The size of parts in which products read from lower tiers; 0: they do not."""
+    in_the_way: int = 0
+    """Bytes of its leaves that would go to a lower tier, if what it moves at every run were more
+    than that."""
 
 
 def refuse_impossible(analysed: Analysed, mesh: Mesh, budgets: Sequence[int]) -> None:

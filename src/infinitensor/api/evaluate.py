@@ -149,23 +149,27 @@ class Bound:
         """Give files that are in no tiles yet those in which they are read, and may stay.
 
         But not what a product reads over and over: that has the tiles of the product, and so what
-        stays of it are those.
+        stays of it are those. What was evicted in other tiles is in none then.
         """
         mesh = self.session.engine.mesh
         if mesh.kind != "cpu":
             return
-        files = {id(v): v for v in self.leaves if v.table is not None and v.table.is_one_file}
-        for node in self.nodes if files else ():
+        below = {id(v): v for v in self.leaves if v.table is not None and v.table.is_in_files}
+        for node in self.nodes if below else ():
             form = node.call.form
             for given, labels in zip(node.inputs, form.inputs, strict=False):
                 uses = prod(n for label, n in enumerate(form.sizes) if label not in labels)
                 if node.op.kind == "contraction" and uses >= MANY_USES:
-                    files.pop(id(given), None)
-        for version in files.values():
+                    version = below.pop(id(given), None)
+                    if version is not None and version.table is not None:
+                        version.table = version.table.joined() or version.table
+        for version in below.values():
+            assert version.table is not None
+            if not version.table.is_one_file:
+                continue
             itemsize = version.dtype.itemsize
             cuts = streamed_cuts(version.shape, itemsize, mesh, config.tile_elements)
             if any(len(borders) > 2 for borders in cuts):
-                assert version.table is not None
                 version.table = version.table.with_read(cuts, {})
 
     @cached_property
@@ -434,8 +438,9 @@ class Bound:
                     heavy = sum(leaf.table.n_bytes for leaf in leaves if leaf.table is not None)
                     # every run moves this; leaves go once, and what can stay of them then stays
                     traffic = found.program.traffic
-                    if traffic.evicted + traffic.loaded <= heavy:
-                        return found
+                    left = heavy - self.session.moved_again.get(self.lean_key(), 0)
+                    if traffic.evicted + traffic.loaded <= left:
+                        return replace(found, in_the_way=heavy)
                 raise InTheWay(leaves)
         return prepare(graph, mesh, config.tile_elements, self.budgets())
 
@@ -555,6 +560,8 @@ def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
     else:
         session.traces.move_to_end(key)
         session.counts["plan_hits"] += 1
+    if trace.prepared.in_the_way:
+        _count_moved(session, bound, trace.prepared)
     counts = session.counts
     counts["evaluations"] += 1
     run = session.engine.start(trace.prepared.program, bound.tables, bound.scalars)
@@ -573,6 +580,20 @@ def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
     session.made_before.update(bound.recipes)
     counts["eager_fallbacks"] += trace.n_eager
     counts["whole_ops"] += trace.n_whole
+
+
+def _count_moved(session: Session, bound: Bound, prepared: Prepared) -> None:
+    """Note what a program moves whenever it runs.
+
+    Once that is as much as to evict the leaves that are in its way, it is planned anew: they go.
+    """
+    key, traffic = bound.lean_key(), prepared.program.traffic
+    moved = session.moved_again.get(key, 0) + traffic.evicted + traffic.loaded
+    session.add(session.moved_again, key, moved)
+    if moved + traffic.evicted + traffic.loaded > prepared.in_the_way:
+        session.traces.pop(bound.trace_key(), None)
+        for known in [k for k, found in session.plans.items() if found is prepared]:
+            del session.plans[known]
 
 
 def _run_in_less(

@@ -11,7 +11,7 @@ from infinitensor.api.session import current_session
 from infinitensor.errors import gib
 from infinitensor.ir.layout import DISK
 from infinitensor.ir.region import box_size
-from infinitensor.storage import Spilled
+from infinitensor.storage import Joined, Spilled
 
 if TYPE_CHECKING:
     from infinitensor.api.session import Session
@@ -166,7 +166,7 @@ def _held(table: TileTable, shape: tuple[int, ...], names: list[str]) -> Held:
             cached += n_bytes
         if (owner == DISK or table.below) and below[k] is not None:
             stored = below[k].stored
-            if isinstance(stored, Spilled):
+            if isinstance(stored, Spilled | Joined):
                 place = (names[0], "disk")
                 found[place] = found.get(place, 0) + n_bytes
             else:

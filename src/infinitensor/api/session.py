@@ -96,6 +96,9 @@ class Session:
         """Plans by the very objects a program is recorded with: how a loop finds its plan."""
         self.leans: OrderedDict[Any, None] = OrderedDict()
         """Programs that fit only if nothing but what was asked for is kept."""
+        self.moved_again: OrderedDict[Any, int] = OrderedDict()
+        """By program: the bytes it moved between tiers in all its runs, where its own leaves might
+        rather lie in a lower one."""
         self.made_before: weakref.WeakSet[Version] = weakref.WeakSet()
         """What was held and made, but not kept, since there was little room."""
         self._seen: OrderedDict[Any, None] = OrderedDict()
@@ -310,6 +313,7 @@ class Session:
             self.plans.clear()
             self.traces.clear()
             self.leans.clear()
+            self.moved_again.clear()
             for ref in self.stored:
                 version = ref()
                 if version is not None:

@@ -13,6 +13,7 @@ from infinitensor.errors import CorruptTileError
 from infinitensor.ir.layout import DISK, HOST, Layout, single
 from infinitensor.ir.region import box_shape, box_size, overlap, relative, tiles_over
 from infinitensor.ir.slab import slab_bytes
+from infinitensor.storage import Joined, Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -169,6 +170,22 @@ class TileTable:
         table.made, table.is_file = self.made, self.is_file
         return table
 
+    def joined(self) -> TileTable | None:
+        """The same values in one tile, to be read in others than they were evicted in; None where
+        not all of them lie in files of ours."""
+        parts = list(self.arrays)
+        if self.is_file or not self.is_in_files or len(parts) < 2:
+            return None
+        if not all(isinstance(part, Part) for part in parts):
+            return None
+        shape = tuple(borders[-1] for borders in self.layout.cuts)
+        stored = parts[0].stored
+        if stored.shape != shape or any(part.stored is not stored for part in parts):
+            stored = Joined(self.layout.cuts, parts)
+        table = TileTable(single(shape, DISK), self.dtype, [None], [Part(stored)])
+        table.made, table.used_at, table.most_kept = self.made, self.used_at, self.most_kept
+        return table
+
     def without(self, gone: set[int]) -> TileTable:
         """The same values, with some tiles that were read only where they can be read again."""
         kept = {
@@ -240,9 +257,14 @@ class TileTable:
         return sum(buffer.n_bytes for buffer in buffers if buffer is not None)
 
     @property
+    def is_in_files(self) -> bool:
+        """Whether all of it lies in files, the user's or ours, and nothing has stayed in memory."""
+        return self.layout.owners == (DISK,) and not self.partly
+
+    @property
     def is_one_file(self) -> bool:
         """Whether it lies in a file and is in no tiles yet."""
-        return self.layout.owners == (DISK,) and self.layout.n_tiles == 1 and not self.partly
+        return self.is_in_files and self.layout.n_tiles == 1
 
     @property
     def is_whole(self) -> bool:
