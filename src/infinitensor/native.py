@@ -63,7 +63,12 @@ kernel that is for what they are given; sessions count by it."""
 
 def compiler() -> str | None:
     """The C compiler of this machine, if it has one."""
-    return shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
+    return _found(os.environ.get("CC", "cc"), os.environ.get("PATH"))
+
+
+@cache
+def _found(name: str, path: str | None) -> str | None:
+    return shutil.which(name, path=path) or shutil.which("gcc", path=path)
 
 
 def cache_folder() -> Path:
@@ -83,6 +88,11 @@ def library(source: str) -> ctypes.CDLL:
         if source not in _loaded:
             _loaded[source] = _load(source)
         return _loaded[source]
+
+
+def is_loaded(source: str) -> bool:
+    """Whether this process has a source compiled."""
+    return source in _loaded
 
 
 def is_built(source: str) -> bool:

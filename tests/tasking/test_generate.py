@@ -338,3 +338,31 @@ def test_work_that_shrinks_at_each_step_is_compiled_for_all_of_it(
         y[:, k:] -= 2 * (y[:, k:] * 0.25)
     assert x.numpy().tobytes() == y.tobytes()
     assert len(native._loaded) == 3  # and one that copies, and one that calls both
+
+
+@pytest.mark.parametrize(
+    ("chain", "is_compiled"),
+    [
+        (lambda xp, x: x * x + 1.0, False),
+        (lambda xp, x: xp.exp(x) + 1.0, True),
+        (lambda xp, x: x * (x + 1j) + 1j, True),
+        (lambda xp, x: abs(x + 1j) + 1.0, True),
+    ],
+    ids=["sums", "function", "complex", "absolute"],
+)
+def test_steps_count_by_their_work_when_compiling_is_weighed(
+    chain: Any, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "COMPILED_ELEMENTS", 600_000)
+    monkeypatch.setattr("infinitensor.api.unplanned.LITTLE", 0)  # all is planned
+    worth: list[bool] = []
+    weighed = kernels.is_worth_compiling
+
+    def noted(*args: Any) -> bool:
+        worth.append(weighed(*args))
+        return worth[-1]
+
+    monkeypatch.setattr(kernels, "is_worth_compiling", noted)
+    values = np.random.default_rng(3).normal(size=100_000)
+    np.testing.assert_allclose(chain(it, it.asarray(values)).numpy(), chain(np, values), rtol=1e-13)
+    assert worth == [is_compiled]

@@ -14,7 +14,7 @@ from infinitensor.config import config
 from infinitensor.dtypes import to_torch
 from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import piece_boxes
-from infinitensor.native import CompilerError, compiler, is_built
+from infinitensor.native import CompilerError, compiler, is_built, is_loaded
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial, scratch_bytes
 from infinitensor.ops.scalar import Term
 from infinitensor.ops.words import WORDS
@@ -34,7 +34,11 @@ if TYPE_CHECKING:
 
 _lane = threading.local()
 COMPILED_ELEMENTS = 1 << 23
-"""Elements times steps from which a group is worth a tenth of a second of compiling."""
+"""Elements times work of their steps from which a group is worth a tenth of a second of compiling.
+"""
+COMPLEX_WORK, FUNCTION_WORK = 4, 8
+"""What a step takes as sums of as many reals: one of complex numbers, or an exponential or the like
+(twice that of complex numbers)."""
 LAUNCHES = 1 << 13
 """Kernels on a GPU whose start takes about as long as compiling one."""
 PAID_OFF = 1 << 27
@@ -136,7 +140,7 @@ def fused_kernel(
             where, k = final_source[0]
             final(ins[k] if where == "in" else made[k], outs[n_extra:], i)
 
-    worth = is_worth_compiling(plan, steps, n_alike)
+    worth = is_worth_compiling(plan, sum(work_of(step.node) for step in steps), n_alike)
     exact = on_cpu or final is None  # reductions on a GPU are cut another way than steps are
     if not worth and not (exact and may_become_worth(steps, plan.space.last)):
         return Fused(run, n_registers)
@@ -188,12 +192,26 @@ def kind_of_group(graph: Graph, group: Group) -> tuple[Any, ...]:
     return tuple((node.op.name, node.call.loop, node.call.outs[0].dtype) for node in nodes)
 
 
-def is_worth_compiling(plan: GroupPlan, steps: list[Step], n_alike: int = 0) -> bool:
-    """Whether a group is compiled: by its work, so that equal programs are compiled alike."""
+def is_worth_compiling(plan: GroupPlan, work: int, n_alike: int = 0) -> bool:
+    """Whether a group is compiled: by its work (an element's is given), so that equal programs are
+    compiled alike."""
     if config.compile != "auto":
         return config.compile == "always"
     n_elements = max(prod(plan.space.sizes), n_alike)
-    return n_elements * max(len(steps), 1) >= COMPILED_ELEMENTS
+    return n_elements * max(work, 1) >= COMPILED_ELEMENTS
+
+
+def work_of(node: Node) -> int:
+    """What a node takes for each element, as sums of two reals."""
+    op, loop = node.op, node.call.loop
+    if op.kind != "elementwise":
+        return 1
+    words: frozenset[str] = op.expression.words()
+    is_complex = any(dtype.kind == "c" for dtype in loop)
+    is_function = not words.isdisjoint(FUNCTIONS) or (is_complex and "absolute" in words)
+    if not is_function:
+        return COMPLEX_WORK if is_complex else 1
+    return FUNCTION_WORK * 2 if is_complex else FUNCTION_WORK
 
 
 def may_become_worth(steps: list[Step], last: Node) -> bool:
@@ -257,8 +275,10 @@ def in_time(
 
 def time_left(in_c: Compiled) -> list[int]:
     """Work until a kernel is compiled; none if it was compiled before."""
-    left = _left.setdefault(in_c, [PAID_OFF])
-    if left[0] > 0 and is_built(in_c.source):
+    left = _left.get(in_c)
+    if left is None:  # files are looked for once
+        left = _left[in_c] = [0 if is_built(in_c.source) else PAID_OFF]
+    elif left[0] > 0 and is_loaded(in_c.source):
         left[0] = 0
     return left
 

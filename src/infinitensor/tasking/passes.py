@@ -41,7 +41,7 @@ def find_passes(lowering: Any, taken: set[int]) -> dict[int, list[int]]:
             continue
         if g in taken:
             continue
-        if node.operands[0].value < 0 or not is_worth_compiling(plan, []):
+        if node.operands[0].value < 0 or not is_worth_compiling(plan, 1):
             continue
         if lowering.roots[node.operands[0].value] in lowering.edges.written or not folds([node]):
             continue

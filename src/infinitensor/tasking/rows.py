@@ -27,6 +27,7 @@ from infinitensor.tasking.kernels import (
     group_inputs,
     is_worth_compiling,
     scratch,
+    work_of,
 )
 
 if TYPE_CHECKING:
@@ -150,7 +151,8 @@ class _Finder:
         if not any(node.op.kind == "reduction" for node in nodes):
             return None
         # every group is a kernel to compile: each must be worth it, one with the other
-        if not is_worth_compiling(self.plans[max(full)], nodes[: -(-len(nodes) // len(several))]):
+        work = sum(map(work_of, nodes))
+        if not is_worth_compiling(self.plans[max(full)], -(-work // len(several))):
             return None
         touched = inside | {o.value for node in nodes for o in node.operands if o.value >= 0}
         if any(self.lowering.roots[value] in self.lowering.edges.written for value in touched):

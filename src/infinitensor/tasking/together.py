@@ -47,7 +47,7 @@ def lower_together(lowering: Any, several: list[int]) -> bool:
     plans: list[GroupPlan] = [lowering.plan.groups[g] for g in several]
     plan = next((p for p in plans if p.leaves), plans[0])  # one that rounds says where
     nodes: list[Node] = [p.space.last for p in plans]
-    if not is_worth_compiling(plan, []):
+    if not is_worth_compiling(plan, 1):
         return False
     steps = [
         reduce_kernel(node, p, lowering.kind, False) for node, p in zip(nodes, plans, strict=True)
