@@ -105,15 +105,41 @@ def test_masks_choose_as_numpys_do(dtype: str, share: float) -> None:
     for n in (1, 7, 4 * cores.LEAST + 3):
         mask, x = rng.random(n) < share, values(rng, dtype, (n, 3))
         assert cores.count(mask) == np.count_nonzero(mask)
-        for given in (x[:, 1].copy(), x):
+        for given in (x[:, 1].copy(), x, x[:, 1], x[::-1, 2]):
             out = np.full((int(mask.sum()), *given.shape[1:]), 0, dtype)
             assert cores.choose(mask, given, out)
             np.testing.assert_array_equal(out, given[mask])
         if n > 1:
-            assert not cores.choose(mask, x[:, 1], np.empty(mask.sum(), dtype))  # strides
+            assert not cores.choose(mask, x[:, 1:], np.empty((mask.sum(), 2), dtype))  # strides
         assert not cores.choose(mask, x, np.empty((n + 1, 3), dtype))
     assert cores.count(np.ones(9, "u1")) == -1
     assert cores.count(np.ones((8, 8), bool)[:, ::2]) == -1
+
+
+@in_c
+@pytest.mark.parametrize("dtype", ["?", "i2", "f4", "f8", "c16"])
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 1.0])
+def test_masks_put_as_numpys_do(dtype: str, share: float) -> None:
+    rng = np.random.default_rng(9)
+    for n in (1, 7, 4 * cores.LEAST + 3):
+        mask, x = rng.random(n) < share, values(rng, dtype, (n, 3))
+        count = int(mask.sum())
+        for column in (np.s_[:, 1], np.s_[::-1, 2]):
+            for value in (values(rng, dtype, count), np.asarray(values(rng, dtype, ()))):
+                mine, wanted = x.copy(), x.copy()
+                assert cores.put(mask, mine[column], value)
+                wanted[column][mask] = value
+                np.testing.assert_array_equal(mine, wanted)
+        vector = x[:, 0].copy()
+        assert cores.put(mask, vector, x[:, 0][mask])
+        assert not cores.put(mask, vector, values(rng, dtype, count + 1))
+        assert not cores.put(mask, vector, vector[: count or 1])  # overlaps
+        assert not cores.put(mask, x, values(rng, dtype, count))  # rows
+        assert not cores.put(mask, vector, np.ones((), "u1"))
+        frozen = vector.copy()
+        frozen.flags.writeable = False
+        assert not cores.put(mask, frozen, np.asarray(values(rng, dtype, ())))
+        np.testing.assert_array_equal(vector, x[:, 0])
 
 
 @in_c
@@ -176,6 +202,27 @@ def test_masks_over_small_tensors_select_as_numpys_do(n: int) -> None:
             np.testing.assert_array_equal(mine.numpy(), wanted, strict=True)
         with pytest.raises(IndexError, match="boolean index did not match"):
             x[it.asarray(np.ones(n + 1, bool))]
+
+
+@pytest.mark.parametrize("n", [10, 300, 30_000])
+def test_masks_write_into_columns_as_numpys_do(n: int) -> None:
+    rng = np.random.default_rng(8)
+    a, where = rng.random((n, 3)), rng.random(n) < 0.4
+    rest = rng.random(int(where.sum()))
+    with it.init("cpu"):
+        x, mask, values = it.asarray(a), it.asarray(where), it.asarray(rest)
+        np.testing.assert_array_equal(x[mask, 1].numpy(), a[where, 1], strict=True)
+        for t, m, v in ((x, mask, values), (a, where, rest)):
+            t[m, 1] = v
+            t[m, -1] += 2 * v
+            t[:, 0][m] = 0.25
+            t[m] *= 2
+        np.testing.assert_array_equal(x.numpy(), a)
+        with pytest.raises(IndexError, match="out of bounds"):
+            x[mask, 3] = 1.0
+        with pytest.raises(ValueError, match="shape mismatch"):
+            x[mask, 1] = values[:-1]
+        np.testing.assert_array_equal(x.numpy(), a)
 
 
 def test_calls_at_hasty_places_are_numpys() -> None:

@@ -30,9 +30,10 @@ typedef struct Job {
     npy_intp n, n_rows;
     npy_intp inner[MOST_ARGS], lengths[MOST_AXES], steps[MOST_AXES][MOST_ARGS];
     char *at[MOST_ARGS];
-    /* a mask of n: what is before each part, the elements it chooses from and their bytes */
+    /* a mask of n: what is before each part, the elements it chooses from, their bytes and how far apart they are
+       (those it puts to, the same) */
     const npy_uint8 *mask;
-    npy_intp *starts, width;
+    npy_intp *starts, width, step;
     const char *x;
     char *out;
 } Job;
@@ -222,6 +223,13 @@ static int is_apart(PyArrayObject *x, PyArrayObject *out) {
            PyArray_ITEMSIZE(x) == PyArray_ITEMSIZE(out);
 }
 
+/* Parts of so many elements: as many for each thread, or one thread would be waited for. */
+static npy_intp parts_for(npy_intp size) {
+    const npy_intp n_threads = n_wanted + 1, n = size / PART;
+    if (n >= PARTS * n_threads) return PARTS * n_threads;
+    return n <= n_threads ? n : (n + n_threads - 1) / n_threads * n_threads;
+}
+
 /* Fill in how operands and the output are walked; 0 where NumPy has to look. */
 static int laid_out(Job *work, PyArrayObject *const *ins, int n_in, PyArrayObject *out) {
     int ndim = PyArray_NDIM(out);
@@ -273,9 +281,7 @@ static int laid_out(Job *work, PyArrayObject *const *ins, int n_in, PyArrayObjec
     if (n) memcpy(work->inner, steps[m], sizeof steps[m]);
     else memset(work->inner, 0, sizeof work->inner);
     work->run = run_part;
-    npy_intp size = work->n * work->n_rows;
-    npy_intp most = (npy_intp)PARTS * (n_wanted + 1);
-    work->n_parts = size / PART < most ? size / PART : most;
+    work->n_parts = parts_for(work->n * work->n_rows);
     if (work->n_rows < work->n_parts && work->n < work->n_parts) return 0;
     return work->n >= 16 && work->n_parts > 1;
 }
@@ -429,8 +435,28 @@ CHOOSE(choose_8, npy_uint64) CHOOSE(choose_16, Pair)
 static void choose_rows(const Job *job, npy_intp part) {
     npy_intp i = FIRST(job, part), k = job->starts[part];
     for (; k < job->starts[part + 1]; i++)
-        if (job->mask[i]) memcpy(job->out + k++ * job->width, job->x + i * job->width, job->width);
+        if (job->mask[i]) memcpy(job->out + k++ * job->width, job->x + i * job->step, job->width);
 }
+
+/* From elements that lie apart; and the values in turn, or one number, to where the mask is. */
+#define MOVE(name, type)                                                                                    \
+    static void choose_far_##name(const Job *job, npy_intp part) {                                          \
+        type *out = (type *)job->out;                                                                       \
+        const npy_intp end = FIRST(job, part + 1), last = job->starts[part + 1];                            \
+        for (npy_intp i = FIRST(job, part), k = job->starts[part]; i < end && k < last; i++)                \
+            if (job->mask[i]) out[k++] = *(const type *)(job->x + i * job->step);                           \
+    }                                                                                                       \
+    static void put_##name(const Job *job, npy_intp part) {                                                 \
+        const type *x = (const type *)job->x;                                                               \
+        const npy_intp end = FIRST(job, part + 1), last = job->starts[part + 1];                            \
+        for (npy_intp i = FIRST(job, part), k = job->starts[part]; i < end && k < last; i++)                \
+            if (job->mask[i]) *(type *)(job->out + i * job->step) = x[k++ * job->inner[0]];                 \
+    }
+MOVE(1, npy_uint8) MOVE(2, npy_uint16) MOVE(4, npy_uint32) MOVE(8, npy_uint64) MOVE(16, Pair)
+
+#define BY_WIDTH(how, width, other)                                                                         \
+    ((width) == 1 ? how##1 : (width) == 2 ? how##2 : (width) == 4 ? how##4 : (width) == 8 ? how##8 :        \
+     (width) == 16 ? how##16 : other)
 
 static int is_mask(PyObject *x) {
     return PyArray_CheckExact(x) && type_of((PyArrayObject *)x) == NPY_BOOL && PyArray_IS_C_CONTIGUOUS((PyArrayObject *)x);
@@ -442,8 +468,7 @@ static npy_intp count_parts(Job *work, PyArrayObject *mask, npy_intp *starts) {
     work->n = PyArray_SIZE(mask);
     work->starts = starts;
     work->run = count_part;
-    npy_intp most = (npy_intp)PARTS * (n_wanted + 1);
-    work->n_parts = work->n / PART < most ? work->n / PART : most;
+    work->n_parts = parts_for(work->n);
     if (work->n_parts > MOST_PARTS) work->n_parts = MOST_PARTS;
     if (work->n_parts < 1) work->n_parts = 1;
     starts[0] = 0;
@@ -464,25 +489,61 @@ static PyObject *count(PyObject *module, PyObject *mask) {
     return PyLong_FromSsize_t(found);
 }
 
-/* choose(mask, x, out): whether out[...] = x[mask] was done: all in C order, of as many as the mask has. */
+/* How far apart the elements are that a mask of so many is over, in bytes; 0 where they are not evenly so. */
+static npy_intp step_of(PyArrayObject *x, PyArrayObject *mask) {
+    if (PyArray_IS_C_CONTIGUOUS(x)) return PyArray_SIZE(x) / PyArray_SIZE(mask) * PyArray_ITEMSIZE(x);
+    return PyArray_NDIM(x) == 1 && PyArray_SIZE(x) == PyArray_SIZE(mask) ? PyArray_STRIDE(x, 0) : 0;
+}
+
+/* choose(mask, x, out): whether out[...] = x[mask] was done: of as many as the mask has; mask and out in C order, x too
+   or a vector. */
 static PyObject *choose(PyObject *module, PyObject *const *args, Py_ssize_t n) {
     if (n != 3 || !is_mask(args[0]) || !PyArray_CheckExact(args[1]) || !PyArray_CheckExact(args[2])) Py_RETURN_FALSE;
     PyArrayObject *mask = (PyArrayObject *)args[0], *x = (PyArrayObject *)args[1], *out = (PyArrayObject *)args[2];
     npy_intp size = PyArray_SIZE(mask), starts[MOST_PARTS + 1];
-    if (!size || PyArray_SIZE(x) % size || !PyArray_IS_C_CONTIGUOUS(x) || !PyArray_IS_C_CONTIGUOUS(out) ||
-        !PyArray_ISBEHAVED(out) || !PyArray_ISBEHAVED_RO(x) || type_of(x) != type_of(out) ||
-        PyDataType_REFCHK(PyArray_DESCR(x)))
+    if (!size || PyArray_SIZE(x) % size || !PyArray_IS_C_CONTIGUOUS(out) || !PyArray_ISBEHAVED(out) ||
+        !PyArray_ISBEHAVED_RO(x) || type_of(x) != type_of(out) || PyDataType_REFCHK(PyArray_DESCR(x)))
         Py_RETURN_FALSE;
     Job work;
     work.width = PyArray_SIZE(x) / size * PyArray_ITEMSIZE(x);
+    work.step = step_of(x, mask);
     work.x = PyArray_BYTES(x);
     work.out = PyArray_BYTES(out);
-    if (!work.width) Py_RETURN_FALSE;
+    if (!work.width || !work.step) Py_RETURN_FALSE;
     int fits;
     Py_BEGIN_ALLOW_THREADS
     fits = count_parts(&work, mask, starts) * work.width == PyArray_NBYTES(out);
-    work.run = work.width == 1 ? choose_1 : work.width == 2 ? choose_2 : work.width == 4 ? choose_4 :
-               work.width == 8 ? choose_8 : work.width == 16 ? choose_16 : choose_rows;
+    work.run = work.step == work.width ? BY_WIDTH(choose_, work.width, choose_rows)
+                                       : BY_WIDTH(choose_far_, work.width, choose_rows);
+    if (fits) share(&work);
+    Py_END_ALLOW_THREADS
+    return PyBool_FromLong(fits);
+}
+
+/* put(mask, out, x): whether out[mask] = x was done: x is a vector of as many as the mask has, or one number. */
+static PyObject *put(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+    if (n != 3 || !is_mask(args[0]) || !PyArray_CheckExact(args[1]) || !PyArray_CheckExact(args[2])) Py_RETURN_FALSE;
+    PyArrayObject *mask = (PyArrayObject *)args[0], *out = (PyArrayObject *)args[1], *x = (PyArrayObject *)args[2];
+    npy_intp size = PyArray_SIZE(mask), starts[MOST_PARTS + 1], wanted = PyArray_SIZE(x);
+    char *low, *high, *from, *to;
+    extent(x, &low, &high), extent(out, &from, &to);
+    if (!size || PyArray_SIZE(out) != size || !PyArray_ISBEHAVED(out) || !PyArray_ISBEHAVED_RO(x) ||
+        PyArray_NDIM(x) > 1 || !PyArray_IS_C_CONTIGUOUS(x) || type_of(x) != type_of(out) ||
+        PyDataType_REFCHK(PyArray_DESCR(x)) || (low < to && from < high))
+        Py_RETURN_FALSE;
+    Job work;
+    work.width = PyArray_ITEMSIZE(out);
+    work.step = step_of(out, mask);
+    work.inner[0] = PyArray_NDIM(x) == 1;
+    work.x = PyArray_BYTES(x);
+    work.out = PyArray_BYTES(out);
+    void (*run)(const Job *, npy_intp) = BY_WIDTH(put_, work.width, NULL);
+    if (!run || !work.step) Py_RETURN_FALSE;
+    int fits;
+    Py_BEGIN_ALLOW_THREADS
+    npy_intp found = count_parts(&work, mask, starts);
+    fits = !work.inner[0] || found == wanted;
+    work.run = run;
     if (fits) share(&work);
     Py_END_ALLOW_THREADS
     return PyBool_FromLong(fits);
@@ -498,7 +559,7 @@ static PyObject *use(PyObject *module, PyObject *number) {
 
 #define FAST(call) (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL
 static PyMethodDef functions[] = {
-    {"into", FAST(into)}, {"made", FAST(made)}, {"choose", FAST(choose)},
+    {"into", FAST(into)}, {"made", FAST(made)}, {"choose", FAST(choose)}, {"put", FAST(put)},
     {"count", count, METH_O, NULL}, {"use", use, METH_O, NULL}, {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "infinitensor_cores", NULL, -1, functions};
 

@@ -37,7 +37,18 @@ def count(mask: np.ndarray) -> int:
 
 
 def choose(mask: np.ndarray, x: np.ndarray, out: np.ndarray) -> bool:
-    """Whether `out[...] = x[mask]` was done, for a mask over leading axes, all in C order."""
+    """Whether `out[...] = x[mask]` was done, for a mask over leading axes.
+
+    All in C order; a vector x may have its elements apart.
+    """
+    return False
+
+
+def put(mask: np.ndarray, out: np.ndarray, x: np.ndarray) -> bool:
+    """Whether `out[mask] = x` was done, for x a vector of as many as the mask has, or one number.
+
+    Of one dtype, all in C order; a vector `out` may have its elements apart.
+    """
     return False
 
 
@@ -48,7 +59,7 @@ def stored(ufunc: np.ufunc, out: np.ndarray, *ins: Any) -> None:
 
 
 def _in_c() -> None:
-    global into, made, count, choose
+    global into, made, count, choose, put
     if config.compile == "never":
         return
     here = Path(__file__)
@@ -57,7 +68,8 @@ def _in_c() -> None:
         return
     n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     module.use(config.workers or int(n_cores or 1))
-    into, made, count, choose = module.into, module.made, module.count, module.choose
+    into, made, count = module.into, module.made, module.count
+    choose, put = module.choose, module.put
 
 
 _in_c()

@@ -9,7 +9,6 @@ base it lies in. Every function here answers None (or False) where the machinery
 
 from __future__ import annotations
 
-import operator
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -528,15 +527,45 @@ FEW_CHOSEN = 256
 """Entries of a mask below which NumPy's way of choosing is as good."""
 
 
+def _over(values: np.ndarray, index: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """(mask, view) such that `values[index]` is `view[mask]`, for a mask and integers behind it.
+
+    None for any other index, and for few entries.
+    """
+    mask, view = index, values
+    if type(index) is tuple:
+        mask, rest = index[0], index[1:]
+        if type(mask) is not _ndarray or not _INTEGERS.issuperset(map(type, rest)):
+            return None
+        view = values[(slice(None),) * mask.ndim + rest]
+    if type(mask) is not _ndarray or mask.dtype.kind != "b" or mask.size < FEW_CHOSEN:
+        return None
+    return (mask, view) if mask.shape == view.shape[: mask.ndim] else None
+
+
 def _chosen(values: np.ndarray, index: Any) -> Any:
     """`values[index]` for an index with arrays; our loop for masks is several times NumPy's."""
-    if type(index) is _ndarray and index.dtype.kind == "b" and index.size >= FEW_CHOSEN:
-        n = cores.count(index) if index.shape == values.shape[: index.ndim] else -1
+    over = _over(values, index)
+    if over is not None:
+        mask, view = over
+        n = cores.count(mask)
         if n >= 0:
-            found = np.empty((n, *values.shape[index.ndim :]), values.dtype)
-            if cores.choose(index, values, found):
+            found = np.empty((n, *view.shape[mask.ndim :]), view.dtype)
+            if cores.choose(mask, view, found):
                 return found
     return values[index]
+
+
+def _deal(values: np.ndarray, index: Any, value: Any) -> None:
+    """`values[index] = value` for an index with arrays; our loop for masks likewise."""
+    dtype, given = values.dtype, value
+    if type(value) is float and dtype.kind in "fc":
+        given = np.array(value, dtype)
+    if type(given) is _ndarray and given.dtype is dtype:
+        over = _over(values, index)
+        if over is not None and cores.put(*over, given):
+            return
+    values[index] = value
 
 
 def _element(tensor: Tensor, index: Any) -> Tensor | None:
@@ -622,7 +651,7 @@ def _scattered(tensor: Tensor, values: np.ndarray, index: Any, value: Any) -> bo
         plain = taken(values.shape, index, tensor._owner or tensor._cell.session)
         if plain is None:
             return False
-        quietly(operator.setitem, values, plain, value)
+        quietly(_deal, values, plain, value)
     except Exception:  # ours has the better words; NumPy looks at indices and shapes first
         return False
     return True
