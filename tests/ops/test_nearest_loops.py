@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import infinitensor.ops.nearest
 from infinitensor.cluster.rows import _moves
 from infinitensor.native import compiler, library
-from infinitensor.ops.loops import _argument
+from infinitensor.ops.loops import calling, source
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="loops in C need a compiler")
 
-SOURCE = Path(infinitensor.ops.nearest.__file__).with_suffix(".c").read_text()
 MACHINES: dict[str, Any] = {"this": None, "sse": (4, 6), "avx": (8, 6), "avx512": (16, 8)}
 EVERY = ["this", "avx", *(pytest.param(name, marks=pytest.mark.slow) for name in ("sse", "avx512"))]
 """Vectors that a machine has not are slow to compile for it."""
@@ -24,18 +20,17 @@ SCALES = [(1.0, 0.0), (1e-30, 0.0), (1e-20, 0.0), (1e25, 0.0), (1e-3, 1e4), (1.0
 N = 75
 
 
-def loops(machine: Any, dtype: Any) -> Any:
-    """The loops compiled for registers of so many float32, and so many centres at once."""
+def loops(machine: Any, dtype: Any, file: str = "nearest.c") -> Any:
+    """The loops of a file, compiled for registers of so many float32 and so many centres."""
     head = "#include <stdint.h>\n"
     if machine:
         head += "#define LANES {}\n#define MANY {}\n".format(*machine)
     name = "float" if dtype == np.float32 else "double"
-    return library(f"{head}typedef {name} T;\n{SOURCE}")
+    return library(f"{head}typedef {name} T;\n{source(file)}")
 
 
 def run(function: Any, *given: Any) -> None:
-    function.restype = ctypes.c_int64
-    assert function(*map(_argument, given)) >= 0
+    assert calling(function)(*given) >= 0
 
 
 def squared(points: Any, centers: Any) -> Any:

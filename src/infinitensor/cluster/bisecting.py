@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from sklearn.utils.validation import check_is_fitted
 
+from infinitensor.cluster.halves import part_of
 from infinitensor.cluster.kmeans import CHECKS, OnTiles, checked_weights, moments, rows_of
 from infinitensor.cluster.lloyd import Run, lloyd, total
 from infinitensor.cluster.sparse_rows import SparseRows
@@ -69,7 +70,11 @@ class BisectingKMeans(OnTiles, theirs.BisectingKMeans):  # type: ignore[misc]
 
     def _split(self, rows: DenseRows | SparseRows, node: Any) -> None:
         """Part the points of a node in two, by the best of `n_init` runs."""
-        part = rows.subset(node.indices) if len(node.indices) < rows.n else rows
+        part: Any = rows
+        if not isinstance(rows, SparseRows):
+            part = part_of(rows, node.indices, node.center)
+        elif len(node.indices) < rows.n:
+            part = rows.subset(node.indices)
         best: Run | None = None
         for _ in range(self.n_init):
             run = lloyd(

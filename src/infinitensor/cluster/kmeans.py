@@ -25,6 +25,7 @@ from sklearn.utils.validation import (
 
 import infinitensor as it
 from infinitensor.api.assign import call_op
+from infinitensor.cluster.halves import Part
 from infinitensor.cluster.lloyd import Run, lloyd, total
 from infinitensor.cluster.rows import DenseRows
 from infinitensor.cluster.seeding import seed
@@ -67,7 +68,7 @@ def checked_weights(sample_weight: Any, given: Points) -> Array | None:
     return np.asarray(checked)
 
 
-def normalised(rows: DenseRows | SparseRows) -> Array:
+def normalised(rows: DenseRows | SparseRows | Part) -> Array:
     """The weights of rows as probabilities."""
     weights = np.ones(rows.n, rows.dtype) if rows.weights is None else rows.weights
     return np.asarray(weights / weights.sum())
@@ -105,9 +106,8 @@ class OnTiles(_BaseKMeans):  # type: ignore[misc]
         n_centroids: int | None = None,
     ) -> Array:
         """The first centres; X is rows of ours, or an array."""
-        if isinstance(X, DenseRows | SparseRows):
-            rows = X
-        else:
+        rows: Any = X
+        if not isinstance(X, DenseRows | SparseRows | Part):
             given = points(X, **CHECKS)
             rows = rows_of(given, None, checked_weights(sample_weight, given), self.n_clusters)
         k = self.n_clusters if n_centroids is None else n_centroids
@@ -117,7 +117,8 @@ class OnTiles(_BaseKMeans):  # type: ignore[misc]
             return seed(rows, k, random_state)[0]
         if isinstance(init, str):
             p = normalised(rows)
-            return rows.take(random_state.choice(rows.n, size=k, replace=False, p=p))
+            chosen = random_state.choice(rows.n, size=k, replace=False, p=p)
+            return np.asarray(rows.take(chosen))
         if _is_arraylike_not_scalar(self.init):
             return np.asarray(init)
         centers = init(rows.whole(), k, random_state=random_state)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from infinitensor.cluster.halves import Part
     from infinitensor.cluster.rows import DenseRows
     from infinitensor.cluster.sparse_rows import SparseRows
 
@@ -30,7 +31,7 @@ class Run:
 
 
 def lloyd(
-    rows: DenseRows | SparseRows,
+    rows: DenseRows | SparseRows | Part,
     centers: Array,
     *,
     max_iter: int,

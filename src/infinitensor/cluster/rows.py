@@ -36,7 +36,76 @@ FINE = 2.0**-34
 """The part of what is told apart that a unit of sums may be; else a second unit is used."""
 
 
-class DenseRows:
+class Measured:
+    """What rows on the host, in tiles, or at some places of others have to say of units."""
+
+    n: int
+    weights: Array | None
+
+    if TYPE_CHECKING:
+
+        @property
+        def most(self) -> Array:
+            """The greatest absolute value of each coordinate."""
+
+        @property
+        def scale(self) -> Array:
+            """By what coordinates and weights are made whole."""
+
+        def take(self, indices: Sequence[int] | Array) -> Array:
+            """Some rows, on the host."""
+
+        def own_distances(self, centers: Array, labels: Any) -> Array:
+            """The squared distance of each row to its own centre."""
+
+        def farthest(self, centers: Array, labels: Any) -> float:
+            """The greatest of these."""
+
+        def _inertia(self, centers: Array, labels: Any, scale: float) -> Array:
+            """The same by label, weighted, in units of `1 / scale`."""
+
+    @cached_property
+    def units(self) -> tuple[Array, bool]:
+        """By what coordinates and weights are made whole, and whether that is coarse for them."""
+        return self.scale, bool((1 / self.scale[:-1] > FINE * self.typical).any())
+
+    @property
+    def total_weight(self) -> float:
+        """What all rows weigh, no weight below zero."""
+        return float(self.n if self.weights is None else np.abs(self.weights).sum(dtype=float))
+
+    @cached_property
+    def typical(self) -> Array:
+        """How far apart coordinates lie but for the most extreme, by a few rows.
+
+        Of a coordinate that is the same in these rows: its greatest absolute value.
+        """
+        few = self.take(np.linspace(0, self.n - 1, min(FEW, self.n)).astype(np.int64))
+        wide = few.astype(np.float64)
+        wide.sort(axis=0)
+        away = np.abs(wide - wide[len(wide) // 2])
+        away.sort(axis=0)
+        found = away[9 * len(away) // 10]
+        return np.where(found > 0, found, self.most)
+
+    def inertia(self, centers: Array, labels: Any) -> Array:
+        """For each label the weighted squared distances of its rows to its centre."""
+        with np.errstate(over="ignore"):
+            reach = float(((self.most + np.abs(centers).max(0)) ** 2).sum())
+        if not np.isfinite(reach * self.total_weight):  # there is no unit for what may be infinite
+            far = self.own_distances(centers, labels).astype(np.float64)
+            far = far if self.weights is None else far * self.weights
+            return np.bincount(np.asarray(labels), far, minlength=len(centers))
+        scale = unit_for(reach * self.total_weight)
+        found = self._inertia(centers, labels, scale)
+        if self.n / (scale * PARTS) > FINE * float(found.sum()):
+            # a far row makes the unit coarse, though it may lie at its own centre
+            most = min(self.farthest(centers, labels) * (1 + 1e-6), reach)
+            found = self._inertia(centers, labels, unit_for(most * self.total_weight))
+        return found
+
+
+class DenseRows(Measured):
     """Rows of a tensor less a shift; what is larger than a few rows stays in tiles."""
 
     def __init__(
@@ -58,7 +127,6 @@ class DenseRows:
         if weights is not None:
             self._weighing = (weights if self.few else it.asarray(weights, copy=False),)
         self._most: Array | None = None
-        self._typical: Array | None = None
 
     def bounded(self, low: Array, high: Array) -> DenseRows:
         """The same rows, whose least and greatest coordinates are known."""
@@ -77,17 +145,11 @@ class DenseRows:
         return self._most
 
     @cached_property
-    def units(self) -> tuple[Array, bool]:
-        """By what coordinates and weights are made whole, and whether that is coarse for them."""
+    def scale(self) -> Array:
+        """By what coordinates and weights are made whole."""
         weight = self.total_weight
         units = [unit_for(most * weight) for most in self.most.tolist()]
-        scale = np.array([*units, unit_for(weight)])
-        return scale, bool((1 / scale[:-1] > FINE * self.typical).any())
-
-    @property
-    def total_weight(self) -> float:
-        """What all rows weigh, no weight below zero."""
-        return float(self.n if self.weights is None else np.abs(self.weights).sum(dtype=float))
+        return np.array([*units, unit_for(weight)])
 
     def take(self, indices: Sequence[int] | Array) -> Array:
         """Some rows, on the host."""
@@ -124,22 +186,6 @@ class DenseRows:
         values = self.host if self.host is not None else self.x.numpy()
         return np.asarray(values - self.shift)
 
-    @property
-    def typical(self) -> Array:
-        """How far apart coordinates lie but for the most extreme, by a few rows.
-
-        Of a coordinate that is the same in these rows: its greatest absolute value.
-        """
-        if self._typical is None:
-            few = self.take(np.linspace(0, self.n - 1, min(FEW, self.n)).astype(np.int64))
-            wide = few.astype(np.float64)
-            wide.sort(axis=0)
-            away = np.abs(wide - wide[len(wide) // 2])
-            away.sort(axis=0)
-            found = away[9 * len(away) // 10]
-            self._typical = np.where(found > 0, found, self.most)
-        return self._typical
-
     def remainders(self, scale: Array) -> it.Tensor:
         """What `_label_sums` rounds away of each weighted coordinate, in its unit: exact."""
         v = (self.x - self.shift).astype(np.float64)
@@ -175,30 +221,13 @@ class DenseRows:
                 made = np.empty((len(points), self.n), self.dtype)
                 given = (self.host, self.n, self.d, self.shift, points, len(points))
                 here = [np.ascontiguousarray(one) for one in known]
-                _some_memory(measure(*given, *here, here[2].shape[1], made))
+                some_memory(measure(*given, *here, here[2].shape[1], made))
                 return made
         return self.call("_closer", points, *known)
 
     def start(self, k: int) -> Assigning:
         """Labels of k centres, to be found and found again as the centres move."""
         return FewAssigning(self, k) if self.few else Assigning(self, k)
-
-    def inertia(self, centers: Array, labels: Any) -> Array:
-        """For each label the weighted squared distances of its rows to its centre."""
-        with np.errstate(over="ignore"):
-            reach = float(((self.most + np.abs(centers).max(0)) ** 2).sum())
-        if not np.isfinite(reach * self.total_weight):  # there is no unit for what may be infinite
-            far = self.own_distances(centers, labels).astype(np.float64)
-            far = far if self.weights is None else far * self.weights
-            return np.bincount(np.asarray(labels), far, minlength=len(centers))
-        scale = unit_for(reach * self.total_weight)
-        found = self._inertia(centers, labels, scale)
-        if self.n / (scale * PARTS) > FINE * float(found.sum()):
-            # a far row makes the unit coarse, though it may lie at its own centre
-            far = self.call("_label_distances", centers, labels).max()
-            most = min(float(far) * (1 + 1e-6), reach)
-            found = self._inertia(centers, labels, unit_for(most * self.total_weight))
-        return found
 
     def _inertia(self, centers: Array, labels: Any, scale: float) -> Array:
         asked = (centers, np.array([scale]), labels, *self._weighing)
@@ -208,6 +237,10 @@ class DenseRows:
     def own_distances(self, centers: Array, labels: Any) -> Array:
         """The squared distance of each row to its own centre."""
         return np.asarray(self.call("_label_distances", centers, labels))
+
+    def farthest(self, centers: Array, labels: Any) -> float:
+        """The greatest of these."""
+        return float(self.call("_label_distances", centers, labels).max())
 
 
 class Assigning:
@@ -290,7 +323,7 @@ class FewAssigning(Assigning):
         rows, k = self.rows, self.k
         known = self.means is not None and centers is self.means
         self.means = None
-        if self._loops is None or not add_up or centers.dtype != rows.dtype:
+        if self._loops is None or centers.dtype != rows.dtype:
             return super().follow(centers, add_up=add_up)
         moves = self._moves if known else _moves(self.centers, centers, rows.n)
         new, bounds = np.empty_like(self.labels), np.empty_like(self.bounds)
@@ -311,7 +344,7 @@ class FewAssigning(Assigning):
         weights = rows._weighing[0] if rows._weighing else None
         if len(self._parts) == 1:
             points = (host, rows.n, rows.d, rows.shift, self.scale, weights, k)
-            return _some_memory(step(*points, *given, self.sums, *made))
+            return some_memory(step(*points, *given, self.sums, *made))
         centers, moves, *of_rows = given
         changes: list[Array] = []
 
@@ -320,7 +353,7 @@ class FewAssigning(Assigning):
             weighing = None if weights is None else weights[here]
             change = np.zeros_like(self.sums)
             points = (host[here], end - begin, rows.d, rows.shift, self.scale, weighing, k)
-            _some_memory(assign(*points, centers, moves, *[one[here] for one in of_rows], change))
+            some_memory(assign(*points, centers, moves, *[one[here] for one in of_rows], change))
             changes.append(change)
 
         share(self._parts, work)
@@ -331,7 +364,7 @@ class FewAssigning(Assigning):
         return -2 - n_changed if is_empty else n_changed
 
 
-def _some_memory(code: int) -> int:
+def some_memory(code: int) -> int:
     """What a loop returns; -1: it found no memory for its own copies."""
     if code == -1:
         raise MemoryError("no memory for the centres that a loop over points packs")

@@ -21,6 +21,7 @@ from infinitensor.ops.loops import loop
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from infinitensor.cluster.halves import Part
     from infinitensor.cluster.rows import DenseRows
     from infinitensor.cluster.sparse_rows import SparseRows
 
@@ -34,7 +35,7 @@ It does not depend on the memory there is: neither do results.
 
 
 def seed(
-    rows: DenseRows | SparseRows,
+    rows: DenseRows | SparseRows | Part,
     n_clusters: int,
     random_state: np.random.RandomState,
     n_local_trials: int | None = None,
@@ -48,7 +49,7 @@ def seed(
     centers[0] = rows.take(chosen[:1])[0]
     left = _Left(rows, weights, centers, n_trials)
     left.use(centers[:1])
-    with _few_threads(n_trials):
+    with _few_threads(n_trials, left.multiplies):
         for c in range(1, n_clusters):
             draws = random_state.uniform(size=n_trials) * left.potential
             tried = np.minimum(left.searched(draws), rows.n - 1)
@@ -58,12 +59,12 @@ def seed(
     return centers, chosen
 
 
-def _few_threads(n_sums: int) -> AbstractContextManager[Any]:
+def _few_threads(n_sums: int, are_products: bool) -> AbstractContextManager[Any]:
     """One thread for BLAS, if its sums are the same bits then: threads that wait take cores.
 
     Of as many sums as threads or more each is added up by one thread, whatever their number.
     """
-    if _openmp_effective_n_threads() > n_sums:
+    if not are_products or _openmp_effective_n_threads() > n_sums:
         return nullcontext()
     limited: AbstractContextManager[Any] = _get_threadpool_controller().limit(
         limits=1, user_api="blas"
@@ -80,6 +81,8 @@ class _Left:
         self.centers = centers
         self.on_host = rows.n * n_trials <= ON_HOST and rows.host is not None
         """Whether what is left is kept beside the rows, where it is added up."""
+        self.multiplies = rows.n * n_trials > FEW and not self._is_summed(rows.dtype)
+        """Whether BLAS adds up, and has threads for it."""
         self.closest: Any = None
         self.owner: Any = None
         self.potential: Any = None
@@ -123,6 +126,9 @@ class _Left:
         it.compute(self.owner, self.closest)
         return best
 
+    def _is_summed(self, dtype: np.dtype[Any]) -> bool:
+        return dtype == np.float64 and self.rows.weights is None
+
     def _added(self, far: Any, weights: Array) -> Array:
         """The weighted sums over rows, one for each candidate.
 
@@ -131,7 +137,7 @@ class _Left:
         """
         if far.size <= ON_HOST:
             values = np.asarray(far)
-            if values.dtype == np.float64 and self.rows.weights is None:
+            if self._is_summed(values.dtype):
                 return np.asarray(values.sum(1)).reshape(-1, *weights.shape[1:])
             return _product(values, weights)
         left = far.astype(np.float64)
@@ -143,7 +149,7 @@ class _Left:
 
 
 FEW = 4096
-"""Values whose running sum is made sooner than it is avoided."""
+"""Values whose running sum is made sooner than avoided, and whose product one thread makes."""
 LONG = 10_000
 """Numbers from which on BLAS adds up a single product by all its threads."""
 

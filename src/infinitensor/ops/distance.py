@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 AT_ONCE = 1 << 16
 """Elements of the temporary arrays that plain kernels make."""
+NARROW = 12
+"""Coordinates up to which euclidean distances of float64 are sums of squared differences on a CPU:
+what a product leaves is gone over five times, which takes longer."""
 COLUMNS, ROWS = 512, 512
 """How many distances are made together where they are only summed up or compared."""
 
@@ -59,9 +62,17 @@ def metric_dtype(metric: str, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def tile(
-    xp: Any, x: Array, y: Array, metric: str, *, p: float = 2.0, extra: Array = None, role: str = ""
+    xp: Any,
+    x: Array,
+    y: Array,
+    metric: str,
+    *,
+    p: float = 2.0,
+    extra: Array = None,
+    role: str = "",
+    out: Array = None,
 ) -> Array:
-    """The distances (rows of x, rows of y), as a new array of `metric_dtype`.
+    """The distances (rows of x, rows of y), of `metric_dtype`: in `out` if they fit, else new.
 
     `extra` is what `role` says: weights "w" of the coordinates, variances "V" (seuclidean), or the
     inverse covariance "VI" (mahalanobis).
@@ -69,11 +80,16 @@ def tile(
     check_sizes(metric, role, x.shape[1], None if extra is None else tuple(extra.shape))
     if metric in BOOLEAN:
         return _sets(xp, x, y, metric, extra)
+    is_narrow = x.shape[1] <= NARROW and _dtype(x) == _dtype(y) == float64
+    if xp is np and metric == "euclidean" and is_narrow:
+        found = _looped("direct", x, y, p, None, out)
+        if found is not None:
+            return found
     if metric in _FORMS:
         return _FORMS[metric](xp, x, y, extra)
     name = "minkowski_w" if metric == "minkowski" and role == "w" else metric
     if xp is np and (role != "w" or name == "minkowski_w"):
-        found = _looped(name, x, y, p, extra)
+        found = _looped(name, x, y, p, extra, out)
         if found is not None:
             return found
     return _summed(xp, x, y, metric, p, extra)
@@ -98,7 +114,9 @@ def check_sizes(metric: str, role: str, d: int, shape: tuple[int, ...] | None) -
 # --- loops in C -------------------------------------------------------------------------------
 
 
-def _looped(name: str, x: Array, y: Array, p: float, extra: Array) -> Array | None:
+def _looped(
+    name: str, x: Array, y: Array, p: float, extra: Array, out: Array = None
+) -> Array | None:
     if x.dtype != y.dtype or x.dtype not in (float32, float64):
         x, y = x.astype(float64), y.astype(float64)
     pairs = loop("distance", name, x.dtype)
@@ -107,7 +125,8 @@ def _looped(name: str, x: Array, y: Array, p: float, extra: Array) -> Array | No
     x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
     if extra is not None:
         extra = np.ascontiguousarray(extra, float64)
-    out = np.empty((len(x), len(y)))
+    if out is None or out.dtype != float64 or not out.flags.c_contiguous:
+        out = np.empty((len(x), len(y)))
     if pairs(x, len(x), y, len(y), x.shape[1], float(p), extra, out) < 0:
         raise MemoryError(f"{name}: no memory for {y.nbytes} bytes of packed rows")
     return out
@@ -383,7 +402,10 @@ def _distances_kernel(
     owned: bool,
     grain: int,
 ) -> None:
-    out[...] = tile(xp, x, y, metric, p=p, extra=others[-1] if role else None, role=role)
+    extra = others[-1] if role else None
+    found = tile(xp, x, y, metric, p=p, extra=extra, role=role, out=out)
+    if found is not out:
+        out[...] = found
     if owned:
         _zero(xp, out, others[0])
 

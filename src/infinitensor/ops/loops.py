@@ -8,6 +8,7 @@ is counted in `stats()["eager_fallbacks"]`; the op then goes over NumPy's words.
 
 from __future__ import annotations
 
+import re
 import warnings
 from ctypes import c_double, c_int64, c_void_p
 from functools import cache
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.config import config
-from infinitensor.native import CompilerError, library, missed
+from infinitensor.native import CompilerError, address, library, missed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +29,8 @@ _C_NAMES |= {f"u{n}": f"uint{8 * n}_t" for n in (1, 2, 4, 8)}
 _C_NAMES["V16"] = "__attribute__((aligned(8))) unsigned __int128"  # as complex numbers lie
 
 
-KEYS = '#include "keys.c"'
-"""What files that order values begin with; it is put in before a source is compiled."""
+_INCLUDED = re.compile(r'^#include "(\w+\.c)"$', re.MULTILINE)
+"""What files share, `keys.c` and `apart.c`: it is put in before a source is compiled."""
 
 
 def loop(file: str, name: str, dtype: Any = np.float64) -> Callable[..., int] | None:
@@ -48,8 +49,10 @@ def _missing(*_: Any) -> int:
     raise CompilerError("no C compiler")
 
 
-def _text(name: str) -> str:
-    return Path(__file__).with_name(name).read_text()
+def source(name: str) -> str:
+    """A file beside this one, with what it includes."""
+    text = Path(__file__).with_name(name).read_text()
+    return _INCLUDED.sub(lambda found: source(found[1]), text)
 
 
 @cache
@@ -57,9 +60,7 @@ def _function(file: str, name: str, dtype: np.dtype[Any]) -> Callable[..., int] 
     c_name = _C_NAMES.get(dtype.str[1:])
     if c_name is None or not dtype.isnative:
         return None
-    text = _text(f"{file}.c")
-    if KEYS in text:
-        text = text.replace(KEYS, _text("keys.c"))
+    text = source(f"{file}.c")
     is_float = int(dtype.kind == "f")
     head = f"#include <stdint.h>\ntypedef {c_name} T;\n#define IS_FLOAT {is_float}\n"
     head += f"#define IS_SIGNED {int(dtype.kind == 'i')}\n#define BITS {8 * dtype.itemsize}\n"
@@ -69,19 +70,39 @@ def _function(file: str, name: str, dtype: np.dtype[Any]) -> Callable[..., int] 
         if "no C compiler" not in str(error):
             warnings.warn(f"{error}; {file} runs over NumPy's words", RuntimeWarning, stacklevel=4)
         return _missing
+    return calling(function)
+
+
+def calling(function: Any) -> Callable[..., int]:
+    """A function of a library that takes arrays, integers and floats; None for an address is 0.
+
+    What each place takes is what the first call gives it: a C function's places do not change.
+    """
     function.restype = c_int64
-    return lambda *args: int(function(*[_argument(value) for value in args]))
+
+    def call(*args: Any) -> int:
+        values = [_argument(value) for value in args]
+        if function.argtypes is None:
+            function.argtypes = [_place(value) for value in args]
+        found: int = function(*values)
+        return found
+
+    return call
 
 
 def _argument(value: Any) -> Any:
     kind = type(value)
     if kind is np.ndarray:
         assert value.flags.c_contiguous
-        return c_void_p(value.__array_interface__["data"][0])
-    if kind is int:
-        return c_int64(value)
-    if value is None:
-        return None
+        return address(value)
+    if kind is int or kind is float or value is None:
+        return value
     if isinstance(value, np.ndarray):  # of a kind of its own, a file's
         return _argument(value.view(np.ndarray))
-    return c_double(value) if isinstance(value, float) else c_int64(value)
+    return float(value) if isinstance(value, float) else int(value)
+
+
+def _place(value: Any) -> Any:
+    if value is None or isinstance(value, np.ndarray):
+        return c_void_p
+    return c_double if isinstance(value, float) else c_int64

@@ -445,7 +445,7 @@ def _inertia_kernel(
         sums = np.zeros((k, 2), np.int64)
         given = [_rows(one) for one in (labels, *weights)] + [None] * (not weights)
         unit = float(scale.reshape(-1)[0])
-        _done(add(_rows(x), *x.shape, _rows(shift), _rows(centers), k, *given, unit, sums))
+        _done(add(_rows(x), None, *x.shape, _rows(shift), _rows(centers), k, *given, unit, sums))
         return (sums,)
     like = {} if xp is np else {"device": x.device}
     sums = xp.zeros((k, 2), dtype=xp.int64, **like)
