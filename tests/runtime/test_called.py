@@ -49,7 +49,7 @@ def random_program(rng: np.random.Generator) -> Callable[[Any, list[np.ndarray]]
         held = [xp.asarray(a.copy()) for a in arrays]
         for _ in range(own.integers(2, 7)):
             x, y = (held[own.integers(len(held))] for _ in range(2))
-            what = own.integers(8)
+            what = own.integers(11)
             if what == 0 and x.ndim:
                 x = x[tuple(slice(None, None, int(own.choice([1, -1, 2]))) for _ in x.shape)]
             elif what == 1:
@@ -62,6 +62,13 @@ def random_program(rng: np.random.Generator) -> Callable[[Any, list[np.ndarray]]
                 x = x[..., 1:] + x[..., :1]
             elif what == 4 and np.iscomplexobj(x):
                 x = x.imag * 2 + x.real
+            elif what == 7 and x.ndim and x.shape[0] > 3:
+                x[1::2] = x[-2::-2][: x[1::2].shape[0]] + 1
+            elif what == 8 and x.ndim:
+                x = xp.roll(x, (1, -2), (0, x.ndim - 1))
+            elif what == 9 and x.ndim > 1 and x.shape[0] > 2:
+                x = x.copy()
+                x[::-2, 0] = (x * 2)[::-2, -1]
             elif what == 5 and x.shape == y.shape:
                 x = xp.maximum(x.real, y.real) - (x + y).real
             x = x * own.choice([2, 3]) + (1.5 if x.dtype.kind in "fc" else 2)
@@ -122,6 +129,14 @@ def chain(x: Any) -> Any:
     return it.sqrt(x)[::-1] + 1
 
 
+def halves(x: Any) -> Any:
+    """Two writes into the tiles of a copy, each reading what the one before has written."""
+    y = x.copy()
+    y[::2] = it.sqrt(y)[1::2]
+    y[1::2] = y[::2] * 2 + 1
+    return y
+
+
 def is_stopped(run: Any, workers: Workers | None, stop_after: int) -> bool:
     """Stop a run after some ticks; whether it was not at its end."""
     n_ticks = []
@@ -138,16 +153,20 @@ def is_stopped(run: Any, workers: Workers | None, stop_after: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize(("stop_after", "n_workers"), [(1, 0), (3, 0), (9, 0), (1, 3)])
+@pytest.mark.parametrize("program", [chain, halves])
+@pytest.mark.parametrize(("stop_after", "n_workers"), [(1, 0), (3, 0), (900, 0), (1, 3)])
 def test_a_program_stopped_in_c_goes_on_in_python(
-    stop_after: int, n_workers: int, monkeypatch: pytest.MonkeyPatch
+    stop_after: int,
+    n_workers: int,
+    program: Callable[[Any], Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(called, "SLICE_NS", 0)  # the ticks come after every task
     workers = Workers(n_workers) if n_workers else None
     with strict("cpu", 7, compile="always") as session:
         values = np.arange(5000.0)
         for _ in range(50):  # other threads may be done before this one ticks
-            run, number = begin(session, chain(it.asarray(values)))
+            run, number = begin(session, program(it.asarray(values)))
             if is_stopped(run, workers, stop_after):
                 break
             run.release()
@@ -156,7 +175,10 @@ def test_a_program_stopped_in_c_goes_on_in_python(
         run.go(workers, lambda: None)
         assert run.is_finished()
         found = run.table(number).read(((0, 5000),), session.engine.devices)
-        np.testing.assert_array_equal(found, np.sqrt(values)[::-1] + 1)
+        halved = np.repeat(np.sqrt(values[1::2]), 2)
+        halved[1::2] = halved[1::2] * 2 + 1
+        expected = halved if program is halves else np.sqrt(values)[::-1] + 1
+        np.testing.assert_array_equal(found, expected)
         run.release()
     if workers is not None:
         workers.close()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
+    from infinitensor.ir.view import Access
 
 REAL, WHOLE, REAL_PART, IMAGINARY_PART = range(4)
 """How a scalar is handed over: as a double, as 64 bits of an integer, as a half of a complex."""
@@ -27,6 +29,23 @@ class Lies(NamedTuple):
     def take(self, which: Any) -> Lies:
         """Those of some of the tasks."""
         return Lies(*(column[which] for column in self))
+
+    def seen(self, starts: np.ndarray, boxes: np.ndarray, access: Access | None) -> Lies:
+        """Boxes of tensors, or of views of them, in tiles that begin at `starts` of the tensor."""
+        lengths = boxes[:, :, 1] - boxes[:, :, 0]
+        if access is None:
+            offsets = ((boxes[:, :, 0] - starts) * self.strides).sum(axis=1)
+            return Lies(self.bases, self.offsets + offsets, lengths, self.strides)
+        n, ndim = self.strides.shape
+        at = np.broadcast_to(np.asarray(access.fixed, np.int64), (n, ndim)).copy()
+        strides = np.zeros((n, len(access.axes)), np.int64)
+        for axis, walked in enumerate(access.axes):
+            if walked is not None:
+                base, start, step = walked
+                at[:, base] = start + step * boxes[:, axis, 0]
+                strides[:, axis] = step * self.strides[:, base]
+        offsets = self.offsets + ((at - starts) * self.strides).sum(axis=1)
+        return Lies(self.bases, offsets, lengths, strides)
 
 
 class Form(NamedTuple):

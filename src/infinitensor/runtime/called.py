@@ -222,27 +222,20 @@ class Places:
     def seen(self, column: Column, tasks: np.ndarray, n_bytes: int) -> Lies:
         """What some tasks read of the tiles in a column, of elements of so many bytes."""
         tiles = column.tiles[tasks]
+        if tiles.min() < 0:  # tasks that read nothing of it are left out by their boxes
+            if tiles.max() < 0:
+                assert column.boxes is not None
+                none = np.zeros((len(tiles), column.boxes.shape[1]), np.int64)
+                return Lies(tiles, np.zeros(len(tiles), np.int64), none, none)
+            tiles = np.where(tiles < 0, tiles.max(), tiles)
         found = self.whole(tiles)
         if column.boxes is None:
             return found
-        boxes = column.boxes[tasks]
-        ndim = found.strides.shape[1]
-        starts, lengths = self.starts[tiles, :ndim], boxes[:, :, 1] - boxes[:, :, 0]
-        if column.access is None:
-            offsets = ((boxes[:, :, 0] - starts) * found.strides).sum(axis=1)
-            return Lies(found.bases, found.offsets + offsets, lengths, found.strides)
-        access = column.access
-        at = np.broadcast_to(np.asarray(access.fixed, np.int64), (len(tiles), ndim)).copy()
-        strides = np.zeros((len(tiles), len(access.axes)), np.int64)
-        for axis, walked in enumerate(access.axes):
-            if walked is not None:
-                base, start, step = walked
-                at[:, base] = start + step * boxes[:, axis, 0]
-                strides[:, axis] = step * found.strides[:, base]
-        offsets = found.offsets + ((at - starts) * found.strides).sum(axis=1)
-        if access.part == "imag":
-            offsets += n_bytes // 2
-        return Lies(found.bases, offsets, lengths, strides)
+        starts = self.starts[tiles, : found.strides.shape[1]]
+        seen = found.seen(starts, column.boxes[tasks], column.access)
+        if column.access is not None and column.access.part == "imag":
+            seen = seen._replace(offsets=seen.offsets + n_bytes // 2)
+        return seen
 
 
 class Called:

@@ -320,8 +320,13 @@ class Run:
         for slot in np.flatnonzero(self._called.within >= 0).tolist():
             self.directory.buffers[slot] = self.shared[int(self.program.slot_devices[slot])]
         for task in self._order:
-            if self.done[task] and not self.steps[task].family.updates:
-                for out in self.steps[task].outs:
+            if not self.done[task]:
+                continue
+            for out in self.steps[task].outs:
+                if self.steps[task].family.updates:
+                    self.directory.written(out.tile)
+                    self._written_by[out.tile] = task
+                else:
                     self._output(out)
 
     def work(self, lane: int = COMPUTE) -> None:

@@ -18,6 +18,7 @@ from infinitensor.ops.kernels import lower, lower_finish, lower_partial, merge_t
 from infinitensor.price import kernel_seconds
 from infinitensor.tasking.batch import Batch, Pattern, reads_of
 from infinitensor.tasking.chain import lower_chain
+from infinitensor.tasking.copies import copies_in_c, write_in_c
 from infinitensor.tasking.edges import Edges
 from infinitensor.tasking.kernels import (
     Fused,
@@ -333,7 +334,7 @@ class _Lowering:
             lane=COMPUTE,
             devices=plan.devices,
             run=fused.run,
-            in_c=fused.called,
+            in_c=fused.called or copies_in_c(self, node, columns, sets[0], order[0]),
             reads=tuple(columns),
             writes=writes,
             scratch_bytes=self.scratch(group, plan, columns, fused),
@@ -678,8 +679,10 @@ class _Lowering:
             else:
                 columns.append(self.column(operand, by_place[place]))
         written = self.moves.writes.get(g)
+        in_c = None
         if written is not None:
             run = self.write_run(node, tiles, plan.tiles, written)
+            in_c = write_in_c(self, node, tiles, plan.tiles, written)
         else:
             run = self.update_run(node, columns, tiles, plan.tiles)
         family = self.add_family(
@@ -693,6 +696,7 @@ class _Lowering:
             scratch_bytes=self.update_scratch(node, columns, tiles),
             updates=True,
             values=node.outs,
+            in_c=in_c,
         )
         self.edges.of_update(family, node, written)
 
