@@ -212,6 +212,57 @@ def test_what_is_held_but_not_asked_for_is_made_again_once_and_then_kept(file: P
         np.testing.assert_allclose(total, (values @ weights).sum(dtype=np.float64), rtol=1e-4)
 
 
+def by_selection(x: Any, c: Any) -> Any:
+    labels = ((c * c).sum(axis=1) - 2 * (x @ c.T)).argmin(axis=1)
+    return np.stack([x[labels == k].mean(axis=0) for k in range(K)]).astype(np.float32)
+
+
+@pytest.mark.parametrize("source", ["file", "memory"])
+def test_means_of_selected_rows_read_one_pass_an_evaluation(
+    source: str, file: Path, tmp_path: Path
+) -> None:
+    """The rows of a cluster lie in all tiles; they are not brought together."""
+    values = np.load(file)
+    start, found = values[:K].copy(), []
+    wanted = by_selection(values, by_selection(values, start))
+    for memory in (4 * DATA_BYTES, DATA_BYTES // 2, DATA_BYTES // 4):
+        with it.init("cpu", memory=memory, disk="64MiB", spill_dir=str(tmp_path)):
+            x = it.open(file) if source == "file" else it.asarray(values)
+            c: Any = it.asarray(start)
+            for _ in range(2):
+                it.stats(reset=True)
+                c = it.compute(by_selection(x, c))
+                stats = it.stats()
+                assert stats["evaluations"] == 2  # of the labels, and of what is made with them
+                assert stats["bytes_loaded"] <= 2 * DATA_BYTES
+                assert max(stats["peak_bytes"].values()) <= memory
+            found.append(np.asarray(c).copy())
+            del x, c
+    for one in found:
+        np.testing.assert_allclose(one, wanted, rtol=1e-4)
+    if source == "file":
+        assert len({one.tobytes() for one in found}) == 1, "a file is cut alike in every budget"
+
+
+def test_a_selection_that_is_kept_or_read_twice_is_made(file: Path) -> None:
+    values = np.load(file)
+    with it.init("cpu", memory=DATA_BYTES // 2 + FOR_COMPUTING, disk="64MiB"):
+        x = it.open(file)
+        rows = x[it.asarray(values[:, 0] > 1.2)]
+        wanted = values[values[:, 0] > 1.2]
+        total, most, every = it.compute(rows.sum(axis=0), rows.max(axis=0), rows.sum())
+        np.testing.assert_allclose(total, wanted.sum(axis=0), rtol=1e-4)
+        np.testing.assert_array_equal(most, wanted.max(axis=0))
+        np.testing.assert_allclose(every, wanted.sum(dtype=np.float64), rtol=1e-4)
+        np.testing.assert_array_equal(rows.numpy(), wanted)
+        alone = (2 * x[1:, 3:5] - 1)[it.asarray(values[1:, 0] > 1.2)].sum(axis=(0, 1))
+        seen = (2 * values[1:, 3:5] - 1)[values[1:, 0] > 1.2]
+        np.testing.assert_allclose(float(alone), seen.sum(dtype=np.float64), rtol=1e-4)
+        kept = x[it.asarray(values[:, 0] > 1.2)].mean(axis=0, keepdims=True)
+        np.testing.assert_allclose(kept.numpy(), wanted.mean(axis=0, keepdims=True), rtol=1e-4)
+        del x, rows, total, most, every, alone, kept
+
+
 @pytest.mark.parametrize("n_tiles", [8, 16])
 def test_a_file_that_fits_beside_what_is_made_of_it_is_read_once(file: Path, n_tiles: int) -> None:
     with it.init("cpu", memory=DATA_BYTES + n_tiles * TILE_BYTES, disk="64MiB"):

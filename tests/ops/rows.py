@@ -229,7 +229,7 @@ def given(op: Op, row: Row, rng: np.random.Generator) -> Given:
     shapes = SHAPES[row["shape"]]
     n = len(op.arrays)
     args = [values(row["dtype"], shapes[0], rng, special)]
-    if op.name == "_where":
+    if op.name in ("_where", "_chosen"):
         args[0] = values("bool", shapes[0], rng)
     args += [_second(row, shapes[i], rng, special) for i in range(1, n)]
     if op.name == "reciprocal" and not ON_CPU and args[0].dtype.kind in "iub":
@@ -244,7 +244,7 @@ def given(op: Op, row: Row, rng: np.random.Generator) -> Given:
         n > 1
         and row["second"] != "same"
         and row["tile"] == 7
-        and op.name not in BY_INTEGERS | {"_where", "_clip"}
+        and op.name not in BY_INTEGERS | {"_where", "_chosen", "_clip"}
     ):
         args.reverse()
     return tuple(args), {}

@@ -49,6 +49,16 @@ def _branches(condition: Spec, x: Spec, y: Spec) -> Dtypes:
     return (_BOOL, dtype, dtype, dtype)
 
 
+def _counted(condition: Spec, x: Spec) -> Dtypes:
+    dtype = np.dtype(np.int8) if x.dtype == _BOOL else x.dtype
+    return (_BOOL, dtype, dtype)
+
+
+def _or_zero(condition: Any, x: Any) -> Any:
+    x = np.asarray(x)
+    return np.where(condition, x, np.zeros((), np.int8 if x.dtype == _BOOL else x.dtype))
+
+
 def _alike(*specs: Spec) -> Dtypes:
     return (promoted(*specs),) * (len(specs) + 1)
 
@@ -201,6 +211,14 @@ elementwise(
     "x where the condition holds, y elsewhere.",
     dtype=_branches,
     oracle=np.where,
+    scratch_bytes=lambda ins, outs, params: 2 * outs[0].n_elements,
+)
+elementwise(
+    "_chosen",
+    lambda e, condition, x: e.where(condition, x, 0),
+    "x where the condition holds, zero elsewhere; truth as numbers.",
+    dtype=_counted,
+    oracle=_or_zero,
     scratch_bytes=lambda ins, outs, params: 2 * outs[0].n_elements,
 )
 elementwise(
