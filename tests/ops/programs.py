@@ -61,6 +61,10 @@ class Cut(TableXp):
     def block(self, n: int) -> int:
         return self._block
 
+    def n_hands(self, n_bytes: int) -> int:
+        """Lines are walked tile by tile."""
+        return 0
+
     def __getattr__(self, name: str) -> Any:
         if (dotted := name.replace("_", ".", 1)) in TABLE:
             name = dotted  # xp.linalg_qr is linalg.qr

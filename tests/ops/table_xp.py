@@ -172,6 +172,10 @@ class TableXp:
     def block(self, n: int) -> int:
         return 4
 
+    def n_hands(self, n_bytes: int) -> int:
+        """Lines are walked tile by tile."""
+        return 0
+
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         op = TABLE[name]
         if op.kind == "program":

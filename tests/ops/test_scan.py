@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.ir.sessions import strict
 from tests.ops.programs import Cut, check_cases, ops_of
 
 import infinitensor as it
+from infinitensor import native
+from infinitensor.api.functions import namespace
 from infinitensor.dtypes import NUMPYS
 
 STEPS = [1, 2, 7, 1000]
@@ -91,3 +94,30 @@ def test_a_running_product_keeps_its_zeros_and_infinities_whatever_follows(
                 np.testing.assert_array_equal(it.cumprod(it.asarray(line)).numpy(), line.cumprod())
     finally:
         it.config.small_elements, it.config.tile_elements = before
+
+
+@pytest.mark.skipif(native.compiler() is None, reason="one thread walks tile by tile")
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "u8"])
+@pytest.mark.parametrize("n", [1 << 18, (1 << 18) + 1, (1 << 19) + (1 << 15), 1_000_003])
+def test_a_line_walked_by_threads_has_the_bits_of_two_passes(
+    n: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.random.default_rng(n).integers(0, 1 << 20, n).astype(dtype) / 3
+    x = x.astype(dtype)
+    if dtype[0] == "f":
+        x[:9] = -0.0
+    with strict("cpu", 0, workers=3):
+        together = it.cumsum(it.asarray(x))
+        assert "_scan_line" in str(it.plan(together))
+        found = together.numpy()
+        monkeypatch.setattr(type(namespace), "n_hands", lambda self, n_bytes: 0)
+        apart = it.cumsum(it.asarray(x))
+        assert "_scan_totals" in str(it.plan(apart))
+        assert found.tobytes() == apart.numpy().tobytes()
+    wanted = np.cumsum(x, dtype="f8") if dtype[0] == "f" else np.cumsum(x)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4)
+
+
+def test_a_line_that_takes_much_of_memory_is_walked_tile_by_tile() -> None:
+    with strict("cpu", 0, memory="64MiB"):
+        assert "_scan_totals" in str(it.plan(it.cumsum(it.zeros(2_000_000) + 1)))

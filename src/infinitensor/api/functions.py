@@ -43,6 +43,7 @@ from infinitensor.api.unplanned import LITTLE
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype, bfloat16, float32, kind_of, result_type
 from infinitensor.ir.op import Spec
+from infinitensor.native import compiler
 from infinitensor.ops import TABLE
 from infinitensor.ops.scalar import Arg, Term
 from infinitensor.ops.user import map_tiles_op
@@ -60,6 +61,9 @@ COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", 
 
 
 NO_OPTIONS: dict[str, Any] = {}
+MUCH_OF_MEMORY = 4
+"""The part of a memory up to which values are walked by one kernel: it can be stopped only at its
+end, and nothing of them can be evicted meanwhile."""
 BLOCK_BYTES = 128
 """What an element of a block may take while a kernel works on it: scratch, tiles, and others."""
 LOOKED_AT = COMPARISONS | {"_where"}
@@ -112,6 +116,19 @@ class Namespace:
     def n_concurrent(self) -> int:
         """Kernels that may run at a time on a device."""
         return current_session().engine.mesh.n_concurrent
+
+    def n_hands(self, n_bytes: int) -> int:
+        """Threads with which one kernel may walk values of so many bytes, which it reads and makes.
+
+        0 where they do not lie in one piece, where they take much of memory, and where nothing is
+        compiled: then they are walked tile by tile.
+        """
+        mesh = current_session().engine.mesh
+        is_cut = config.tile_elements or not mesh.is_one_memory or mesh.kind == "null"
+        is_much = n_bytes > mesh.devices[0].memory_bytes // MUCH_OF_MEMORY
+        if is_cut or is_much or config.compile == "never" or compiler() is None:
+            return 0
+        return mesh.workers
 
     def block(self, n: int) -> int:
         """The canonical block length of an axis of n elements: a power of two in the tile bound.

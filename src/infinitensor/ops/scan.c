@@ -2,6 +2,9 @@
    n_inner) and is added to each sum at its end, so that bits are those of a scan and an addition after it. Lines
    are taken two at a time, totals four: an addition waits for the one before it. */
 
+#include <pthread.h>
+#include <sched.h>
+
 #define INLINE static inline __attribute__((always_inline))
 
 #define CHUNK 8 /* elements of a line at a time: more streams than that would push each other out of cache */
@@ -85,6 +88,57 @@ int64_t total(const T *x, int64_t n_outer, int64_t n, int64_t n_inner, T *out) {
         for (int64_t i = 1; i < n; i++)
             for (int64_t j = 0; j < n_inner; j++) to[j] += row[i * n_inner + j];
     }
+    return 0;
+}
+
+/* One line of blocks by several threads, read from memory once: a thread takes the next few blocks, adds them up, learns
+   what comes before them from who took those before, and scans them while they are still in its cache. Bits are
+   those of totals, their running sum, and blocks scanned after it. */
+typedef struct {
+    const T *x;
+    T *out, *carry; /* carry[b]: what comes before block b */
+    int64_t n, block, n_blocks, n_taken, n_known;
+} Line;
+
+static void add_blocks(Line *line, int64_t b, int k) {
+    T sums[4];
+    const T *x = line->x + b * line->block;
+    if (k == 4) total_lines(x, 4, line->block, sums);
+    else if (k == 2) total_lines(x, 2, line->block, sums);
+    else for (int j = 0; j < k; j++) total_lines(x + j * line->block, 1, line->block, sums + j);
+    for (int spins = 0; __atomic_load_n(&line->n_known, __ATOMIC_ACQUIRE) <= b; spins++)
+        if (spins > 1000) sched_yield(); /* who took those before has no core */
+    for (int j = 0; j < k && b + j + 1 < line->n_blocks; j++)
+        line->carry[b + j + 1] = b + j ? line->carry[b + j] + sums[j] : sums[j];
+    __atomic_store_n(&line->n_known, b + k + 1, __ATOMIC_RELEASE);
+}
+
+static void *walk_blocks(void *given) {
+    Line *line = given;
+    const int64_t fit = (1 << 19) / (int64_t)sizeof(T) / line->block; /* that stay in a core's cache */
+    const int most = fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
+    for (;;) {
+        const int64_t b = __atomic_fetch_add(&line->n_taken, most, __ATOMIC_RELAXED);
+        if (b >= line->n_blocks) return 0;
+        const int64_t left = line->n - b * line->block, whole = left / line->block;
+        const int k = whole < most ? (int)whole : most;
+        add_blocks(line, b, k);
+        const T *x = line->x + b * line->block;
+        T *out = line->out + b * line->block;
+        scan_all_lines(x, k, line->block, line->carry + b, out);
+        const int64_t rest = left - k * line->block;
+        if (k < most && rest) scan_lines(x + k * line->block, 1, rest, line->carry + b + k, out + k * line->block);
+    }
+}
+
+int64_t line(const T *x, int64_t n, int64_t block, int64_t n_threads, T *carry, T *out) {
+    Line line = {x, out, carry, n, block, (n + block - 1) / block, 0, 1};
+    pthread_t threads[64];
+    int n_helpers = 0;
+    for (; n_helpers < n_threads - 1 && n_helpers < 64; n_helpers++)
+        if (pthread_create(threads + n_helpers, 0, walk_blocks, &line)) break;
+    walk_blocks(&line);
+    while (n_helpers) pthread_join(threads[--n_helpers], 0);
     return 0;
 }
 

@@ -1,8 +1,9 @@
 """Running sums and products, those of any other word, and differences.
 
 An axis of less than two blocks is scanned by one kernel. A longer one takes two passes: the totals
-of blocks, then each block is scanned after what those before it add up to. Bits depend on the block
-only.
+of blocks, then each block is scanned after what those before it add up to. A line in one memory is
+walked by all workers in one task, block by block: both passes find a block in cache, so that memory
+is read once. Bits depend on the block only.
 """
 
 from __future__ import annotations
@@ -136,6 +137,45 @@ def _scan_axis(x: Spec, axis: int, word: str, dtype: np.dtype[Any]) -> Call:
     return call(form, Spec(x.shape, dtype), axis=axis, word=word)
 
 
+def _line_kernel(xp: Any, x: Any, out: Any, block: int, n_threads: int) -> None:
+    walk = _loop_over("line", xp, "add", x, out)
+    if walk is not None:
+        carry = np.empty(-(-len(x) // block), x.dtype)
+        carry[0] = -0.0 if x.dtype.kind == "f" else 0  # changes nothing, not even a sign
+        walk(x, len(x), block, n_threads, carry, out)
+        return
+    before: Any = None
+    for lo in range(0, len(x), block):
+        line = out[lo : lo + block]
+        _scanned(xp, x[lo : lo + block], line, 0, "add")
+        total = line[-1:] + 0
+        if before is not None:
+            line[...] = before + line
+            total = before + total
+        before = total
+
+
+@op(
+    "_scan_line",
+    "mapped",
+    "x",
+    kernel=_line_kernel,
+    scratch_bytes=lambda ins, outs, params: (
+        16 * (ins[0].n_elements // params["block"] + 6 * params["block"] + 8)
+    ),
+    cases=lambda rng: [
+        ((rng.standard_normal(50), 8, 2), {}),
+        ((rng.integers(-9, 9, 32), 8, 3), {}),
+        ((rng.standard_normal(7).astype("f4"), 8, 1), {}),
+    ],
+    oracle=lambda x, block, n_threads: np.cumsum(x),
+)
+def _scan_line(x: Spec, block: int, n_threads: int) -> Call:
+    """The running sum of a line that is not cut, by several threads."""
+    form = AxisForm(x.shape, ((0,),), ((0,),), frozenset((0,)))
+    return call(form, Spec(x.shape, x.dtype), block=block, n_threads=n_threads)
+
+
 def _totals_need(
     box: Box, specs: Sequence[Spec], *, axis: int, word: str, block: int
 ) -> tuple[Box | None, ...]:
@@ -208,7 +248,7 @@ def _from_kernel(
     first_carry = at.inputs[1][axis][0] if at.inputs[1] is not None else 0
     scan = _loop_over("scan", xp, word, x, out)
     if scan is not None and x.size == x.shape[axis] == out.shape[axis]:
-        _scan_line(scan, x.reshape(-1), carry, out.reshape(-1), source[axis][0] == 0, block)
+        _scan_blocks(scan, x.reshape(-1), carry, out.reshape(-1), source[axis][0] == 0, block)
         return
     for whole, part, where in pieces(at.outputs[0][axis], source[axis], block):
         line = target = out[along(axis, where)]
@@ -226,7 +266,7 @@ def _from_kernel(
             target[...] = line[along(axis, part)]
 
 
-def _scan_line(scan: Any, x: Any, carry: Any, out: Any, is_first: bool, block: int) -> None:
+def _scan_blocks(scan: Any, x: Any, carry: Any, out: Any, is_first: bool, block: int) -> None:
     """A line of blocks, all whole ones at once; before the first of all comes a zero that changes
     nothing, not even the sign of another."""
     zero = np.full(int(is_first), -0.0 if x.dtype.kind == "f" else 0, x.dtype)
@@ -300,6 +340,10 @@ def _accumulate(xp: Any, a: Any, axis: int, word: str, dtype: np.dtype[Any]) -> 
         block //= FOUR
     if n < 2 * block or is_ordered:
         return xp._scan_axis(a, axis, word, dtype)
+    if word == "add" and a.shape == (n,) and dtype == a.dtype and dtype.kind in "iuf":
+        n_threads = xp.n_hands(2 * n * dtype.itemsize)
+        if n_threads and n < 2 * block * block and dtype.itemsize >= 4:
+            return xp._scan_line(a, block, n_threads)
     totals = xp._scan_totals(a, axis, word, dtype, block)
     carry = xp._accumulate(totals, axis, word, dtype)
     return xp._scan_from(a, carry, axis, word, dtype, block)
