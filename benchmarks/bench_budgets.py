@@ -9,7 +9,8 @@ there is room for everything. Every run is a process of its own, its result is c
 and, bit for bit, with that of the run with room. Printed: bytes loaded and evicted, beside LRU and
 TURNIP's write-back-always with the same tiles in the same order (`policies`); the peak of the plan,
 of the ledger, and of the process as the system sees it (resident peak), less what it took before
-its first program.
+its first program. Where we may make a control group the kernel ends a process that takes more than
+that and its budget, `BUFFER_BYTES` on top.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.budget_programs import PROGRAMS
+from benchmarks.control_group import VARIABLE, control_group, given_group
 from benchmarks.policies import POLICIES, Recorder, traffic
 
 if TYPE_CHECKING:
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.1)
 ROOM = 16 << 30
+BUFFER_BYTES = 64 << 20
+"""The stated overhead on a CPU, beyond what a process took before: stacks and buffers of threads,
+of libraries and of the allocator, and plans."""
 SEGMENT_BYTES = 64 << 20
 """The stated overhead on a GPU: torch takes memory in segments of 2 and 20 MiB, and library kernels
 have workspaces."""
@@ -146,18 +151,29 @@ def status_bytes(key: str) -> int:
 
 def one(name: str, folder: Path, budget: int) -> None:
     """What a child does: warm up, note what it has taken by then, run, and say what it found."""
+    group = given_group()
+    if group is not None:
+        group.join()
     warm_up()
     before = status_bytes("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the resident peak begins anew
+    if group is not None:
+        group.limit(group.own_bytes() + budget + BUFFER_BYTES)
     found = run(name, folder, budget)
-    print(json.dumps({"before": before, **found}))
+    print(json.dumps({"before": before, "group": group is not None, **found}))
 
 
 def child(name: str, folder: Path, budget: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.bench_budgets", "--one", name, str(folder)]
-    done = subprocess.run(
-        [*command, str(budget)], capture_output=True, text=True, check=False, env={**os.environ}
-    )
+    with control_group() as group:
+        given = {} if group is None else {VARIABLE: str(group.path)}
+        done = subprocess.run(
+            [*command, str(budget)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, **given},
+        )
     if done.returncode:
         raise RuntimeError(f"{name} with {budget} bytes:\n{done.stderr[-2000:]}")
     return dict(json.loads(done.stdout.splitlines()[-1]))
