@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 from operator import sub
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from infinitensor.analysis import analyse
 from infinitensor.errors import DoesNotFit, MemoryBudgetError
 from infinitensor.ir.layout import DISK, HOST
+from infinitensor.ir.mesh import Mesh
 from infinitensor.ir.region import box_size
 from infinitensor.memory.allocate import allocate
 from infinitensor.memory.stream import stream
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
 
     from infinitensor.ir.graph import Analysed, Graph, Leaf
     from infinitensor.ir.layout import Layout
-    from infinitensor.ir.mesh import Mesh
     from infinitensor.ir.plan import Moves, Plan
-    from infinitensor.ir.tasks import Program
+    from infinitensor.ir.tasks import Program, TaskGraph
 
 SMALLEST_TILE = 4096
 """Tiles are not made smaller than this to fit a budget."""
@@ -61,6 +61,19 @@ class Prepared:
     in_the_way: int = 0
     """Bytes of its leaves that would go to a lower tier, if what it moves at every run were more
     than that."""
+
+
+class Lowered(NamedTuple):
+    """What a graph was made into before memory is given out: the same whatever the budgets."""
+
+    analysed: Analysed
+    plan: Plan
+    moves: Moves
+    tasks: TaskGraph
+
+
+Known = dict[tuple[Mesh, int, int], Lowered]
+"""Of one graph, by mesh, tile bound and size of parts: what it was made into when it was tried."""
 
 
 def refuse_impossible(analysed: Analysed, mesh: Mesh, budgets: Sequence[int]) -> None:
@@ -102,20 +115,22 @@ def prepare(
     budgets: Sequence[int],
     evicts: bool = True,
     shrinks: bool = True,
+    known: Known | None = None,
 ) -> Prepared:
-    """Plan a graph into a Program that fits the budgets.
+    """Plan a graph into a Program that fits the budgets. `known` is for those who ask again.
 
     Where it does not fit, tiles are evicted to lower tiers and loaded again, if `evicts`; where a
     task alone is too large, smaller tiles are tried a bounded number of times, if `shrinks`; then
     `MemoryBudgetError` names the op, the need and the line. Nothing has run by then.
     """
     bound = tile_elements
+    known = {} if known is None else known
     smallest: DoesNotFit | None = None
     for _ in range(ROUNDS):
         largest = 0
         for way in _ways(graph, mesh, budgets, evicts):
             try:
-                return _fastest(graph, way, bound, budgets, evicts, shrinks)
+                return _fastest(graph, way, bound, budgets, evicts, shrinks, known)
             except DoesNotFit as misfit:
                 if smallest is None or misfit.need_bytes < smallest.need_bytes:
                     smallest = misfit.with_traceback(None)  # it would hold the graph's tensors
@@ -136,6 +151,7 @@ def _fastest(
     budgets: Sequence[int],
     evicts: bool,
     shrinks: bool,
+    known: Known,
 ) -> Prepared:
     """Of plans that read in parts of several sizes the one that is estimated to be fastest; with
     smaller tiles where even that is not near what its busiest lane takes."""
@@ -146,7 +162,7 @@ def _fastest(
         if part_elements == WHOLE and is_near:
             break
         try:
-            found = _prepare(graph, mesh, bound, budgets, evicts, part_elements)
+            found = _prepare(graph, mesh, bound, budgets, evicts, part_elements, known)
         except DoesNotFit as error:
             misfit = error.with_traceback(None)
             if not (evicts and shrinks):
@@ -166,7 +182,7 @@ def _fastest(
         finally:
             del misfit  # it would hold this frame
     is_chained = any(group.chained >= 0 for group in best.plan.groups)
-    return best if is_near or is_chained else _finer(best, least, graph, mesh, budgets)
+    return best if is_near or is_chained else _finer(best, least, graph, mesh, budgets, known)
 
 
 def _part_sizes(graph: Graph, mesh: Mesh) -> list[int]:
@@ -189,7 +205,7 @@ def _part_sizes(graph: Graph, mesh: Mesh) -> list[int]:
 
 
 def _finer(
-    found: Prepared, least: float, graph: Graph, mesh: Mesh, budgets: Sequence[int]
+    found: Prepared, least: float, graph: Graph, mesh: Mesh, budgets: Sequence[int], known: Known
 ) -> Prepared:
     """The plan, or one with smaller tiles that is estimated to be faster.
 
@@ -202,7 +218,7 @@ def _finer(
         if bound < SMALLEST_TILE or n_tasks > MANY_TASKS:
             break
         try:
-            finer = _prepare(graph, mesh, bound, budgets, True, found.part_elements)
+            finer = _prepare(graph, mesh, bound, budgets, True, found.part_elements, known)
         except DoesNotFit:
             continue
         taken, is_near = estimated(finer.program, mesh)
@@ -253,15 +269,19 @@ def _prepare(
     budgets: Sequence[int],
     evicts: bool,
     part_elements: int,
+    known: Known,
 ) -> Prepared:
-    # one memory: tasks may look into any tile
-    analysed = analyse(graph, renews=mesh.is_one_memory)
-    refuse_impossible(analysed, mesh, budgets)
+    key = (mesh, bound, part_elements)
+    if key not in known:
+        # one memory: tasks may look into any tile
+        analysed = analyse(graph, renews=mesh.is_one_memory)
+        refuse_impossible(analysed, mesh, budgets)
+        plan = choose(analysed, mesh, bound, part_elements)
+        moves = route(plan)
+        known[key] = Lowered(analysed, plan, moves, lower_plan(plan, moves))
+    analysed, plan, moves, tasks = known[key]
     # tiles of a piece cannot be used up one by one
     donated = [leaf.donated and (mesh.is_one_memory or not leaf.in_piece) for leaf in graph.leaves]
-    plan = choose(analysed, mesh, bound, part_elements)
-    moves = route(plan)
-    tasks = lower_plan(plan, moves)
     streams = any(_is_below(leaf, mesh) for leaf in graph.leaves)
     try:
         if not streams:

@@ -28,7 +28,7 @@ from infinitensor.ir.op import Spec, n_points
 from infinitensor.ir.region import box_shape
 from infinitensor.ops.loading import begin_loading
 from infinitensor.partition import MANY_USES, canonical_layout, streamed_cuts
-from infinitensor.pipeline import Prepared, has_tiers, prepare
+from infinitensor.pipeline import Known, Prepared, has_tiers, prepare
 from infinitensor.runtime import Run, TileTable, tables_with_reads
 
 if TYPE_CHECKING:
@@ -405,12 +405,12 @@ class Bound:
 
     def _planned(self) -> Prepared:
         """A new plan: all of it in memory, if need be in place of other tensors; or in parts."""
-        graph, mesh = self.graph(), self.session.engine.mesh_now()
+        graph, mesh, known = self.graph(), self.session.engine.mesh_now(), Known()
         multiplies = any(node.op.kind == "contraction" for node in self.nodes)
         if mesh.kind == "cpu" and multiplies and any(map(_lies_below, self.leaves)):
             begin_loading()
         try:
-            return prepare(graph, mesh, config.tile_elements, self.budgets(), evicts=False)
+            return self._prepared(graph, mesh, known, evicts=False)
         except MemoryBudgetError as misfit:
             if not has_tiers(mesh):
                 raise
@@ -419,11 +419,11 @@ class Bound:
             return self._planned_beside(graph, mesh, lacking)
         if self.session.make_room(lacking, self.leaves):
             with contextlib.suppress(MemoryBudgetError):
-                return prepare(graph, mesh, config.tile_elements, self.budgets(), evicts=False)
+                return self._prepared(graph, mesh, known, evicts=False)
         if self.gives_way:
             if self._has_recipes():
                 with contextlib.suppress(MemoryBudgetError):  # tile by tile all of it may fit
-                    found = prepare(graph, mesh, config.tile_elements, self.budgets())
+                    found = self._prepared(graph, mesh, known)
                     if not found.program.traffic.evicted:
                         return found
                 raise InTheWay([])
@@ -432,9 +432,7 @@ class Bound:
                 # a GPU's tiles are large: before they are made small, leaves go
                 shrinks = mesh.kind != "cuda"
                 with contextlib.suppress(MemoryBudgetError):
-                    found = prepare(
-                        graph, mesh, config.tile_elements, self.budgets(), shrinks=shrinks
-                    )
+                    found = self._prepared(graph, mesh, known, shrinks=shrinks)
                     heavy = sum(leaf.table.n_bytes for leaf in leaves if leaf.table is not None)
                     # every run moves this; leaves go once, and what can stay of them then stays
                     traffic = found.program.traffic
@@ -442,7 +440,14 @@ class Bound:
                     if traffic.evicted + traffic.loaded <= left:
                         return replace(found, in_the_way=heavy)
                 raise InTheWay(leaves)
-        return prepare(graph, mesh, config.tile_elements, self.budgets())
+        return self._prepared(graph, mesh, known)
+
+    def _prepared(
+        self, graph: Graph, mesh: Mesh, known: Known, evicts: bool = True, shrinks: bool = True
+    ) -> Prepared:
+        """A plan within what this evaluation may use now."""
+        elements = config.tile_elements
+        return prepare(graph, mesh, elements, self.budgets(), evicts, shrinks, known)
 
     def _planned_beside(self, graph: Graph, mesh: Mesh, lacking: int) -> Prepared:
         """A new plan where tiles that were read before take the room: with those that can stay."""
