@@ -2,8 +2,8 @@
 
 Programs of elementwise work, reductions and stencils, written once in NumPy's words; torch.compile
 and JAX get the same functions. Operands are in memory, results are left where they are made.
-`--peers numpy torch torch.compile jax --pairs 15 --fresh 1` is the whole table (10 minutes or so;
-a peer that is not installed is left out); `torch.compile` needs a C++ compiler.
+`--peers numpy torch torch.compile jax --pairs 15 --together` is the whole table (7 minutes or so on
+a quiet machine; a peer that is not installed is left out); `torch.compile` needs a C++ compiler.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ Both are asked for `check()` after the first run; where it differs there is no r
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
@@ -189,6 +190,29 @@ def take_turns(
     return ours, theirs
 
 
+def take_turns_together(
+    question: str, case: dict[str, Any], us: str, peers: Sequence[str], device: str, n_pairs: int
+) -> tuple[Side, dict[str, Side | str]]:
+    """Us and all peers in turns, one process each: the samples of us are a pair with those of every
+    peer. A peer that cannot begin is left out; why is said instead."""
+    module = importlib.import_module(f"benchmarks.{question}")
+    ours = Side(us)
+    found: dict[str, Side | str] = {}
+    with contextlib.ExitStack() as processes:
+        running = [(ours, processes.enter_context(start(question, ours, module, case, device)))]
+        for peer in peers:
+            side = Side(peer)
+            try:
+                worker = processes.enter_context(start(question, side, module, case, device))
+            except RuntimeError as error:
+                found[peer] = str(error)
+            else:
+                found[peer] = side
+                running.append((side, worker))
+        take_warm_turns(running, n_pairs)
+    return ours, found
+
+
 def take_warm_turns(both: list[tuple[Side, Worker]], n_pairs: int) -> None:
     """`n_pairs` samples of each of two or more sides, in turns, each long enough for the clock."""
     times = {}
@@ -248,17 +272,38 @@ def measure(
     n_pairs: int = 16,
     n_fresh: int = 4,
     only: Sequence[str] = (),
+    together: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """One record for each case and peer, as they are done."""
     module = importlib.import_module(f"benchmarks.{question}")
+    for peer in peers:
+        if peer not in module.PEERS:
+            print(f"{peer} is not installed", file=sys.stderr)
+    peers = [peer for peer in peers if peer in module.PEERS]
     for case in module.CASES:
         if only and not any(part in case["name"] for part in only):
             continue
+        if together:
+            yield from records_together(question, case, us, peers, device, n_pairs)
+            continue
         for peer in peers:
-            if peer not in module.PEERS:
-                print(f"{peer} is not installed", file=sys.stderr)
-                continue
             yield one_record(question, case, us, peer, device, n_pairs, n_fresh)
+
+
+def records_together(
+    question: str, case: dict[str, Any], us: str, peers: Sequence[str], device: str, n_pairs: int
+) -> Iterator[dict[str, Any]]:
+    """A record for each peer of a case that all ran in turns."""
+    record: dict[str, Any] = {"question": question, "case": case, "us": us}
+    record |= {"device": device, "load_before": os.getloadavg()[0]}
+    try:
+        ours, found = take_turns_together(question, case, us, peers, device, n_pairs)
+    except RuntimeError as error:
+        yield record | {"peer": ", ".join(peers), "failed": str(error)} | machine()
+        return
+    for peer, side in found.items():
+        said = {"failed": side} if isinstance(side, str) else outcome(ours, side)
+        yield record | {"peer": peer} | said | machine()
 
 
 def one_record(
@@ -370,6 +415,9 @@ def main(question: str, argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--pairs", type=int, default=16)
     parser.add_argument("--fresh", type=int, default=4, help="processes a side")
     parser.add_argument("--only", nargs="+", default=(), help="cases whose name contains one")
+    parser.add_argument(
+        "--together", action="store_true", help="all peers in turns, one process each: takes less"
+    )
     parser.add_argument("--name", help="of the files under results/")
     args = parser.parse_args(argv)
     device = "cuda" if args.gpu else "cpu"
@@ -386,6 +434,7 @@ def main(question: str, argv: Sequence[str] | None = None) -> int:
         n_pairs=args.pairs,
         n_fresh=args.fresh,
         only=args.only,
+        together=args.together,
     )
     print(HEAD)
     report(records, question, name)
