@@ -199,3 +199,22 @@ def test_programs_are_recorded_without_what_we_load_and_evict() -> None:
 def test_numpy_has_the_names_that_programs_use() -> None:
     assert OfNumPy().astype(np.ones(2), np.int64).dtype == np.int64
     assert float(OfNumPy().sqrt(4.0)) == 2.0
+
+
+def test_what_was_evicted_can_be_written_to_by_a_stencil() -> None:
+    """The write makes new tiles of old ones, which are in a file by then."""
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((1153, 952))
+    with it.init("cpu", memory="24MiB"):
+        other, x = it.asarray(rng.standard_normal(values.shape)), it.asarray(values.copy())
+        part = x[2::3]
+        for y in (x, values):
+            y *= 0.75
+            y[1:-1, 1:-1] = 0.25 * (y[:-2, 1:-1] + y[2:, 1:-1] + y[1:-1, :-2] + y[1:-1, 2:])
+        for tensor in (other, x, part, other + other):
+            tensor.numpy()
+        assert it.stats()["bytes_evicted"] >= values.nbytes
+        np.testing.assert_array_equal(x.numpy(), values)
+        for y in (x, values):
+            y[1:-1] = y[1:-1] * 2 + y[:-2]
+        np.testing.assert_array_equal(x.numpy(), values)

@@ -14,7 +14,7 @@ from tests.ops.table_xp import WHOLE, TableXp
 import infinitensor as it
 from infinitensor.ops import TABLE
 from infinitensor.ops.fold import REORDERABLE
-from infinitensor.ops.scatter import _apply_torch, _write_numpy
+from infinitensor.ops.scatter import _apply_torch, _put
 
 NAMES = [name for name in TABLE if name.startswith("_reduce_")]
 NAMES += ["_fold", "_reduceat", "modf", "frexp", "_scan_axis", "_scan_totals", "_scan_from"]
@@ -57,7 +57,7 @@ def test_at_in_rounds_is_at_in_order(mode: str, kind: Any) -> None:
     base, rows = rng.integers(1, 9, (6, 3)).astype(kind), rng.integers(1, 4, (11, 3)).astype(kind)
     index = rng.integers(0, 6, 11)
     want, got = base.copy(), torch.from_numpy(base.copy())
-    _write_numpy(want, (index,), rows, mode)
+    _put(want, (index,), rows, mode)
     where = (torch.from_numpy(index),)
     _apply_torch(got, where, torch.from_numpy(rows), mode, np.dtype(kind))
     np.testing.assert_array_equal(got.numpy(), want)

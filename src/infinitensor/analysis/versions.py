@@ -31,7 +31,8 @@ def place_versions(graph: Graph, renews: bool) -> tuple[Graph, tuple[int, ...], 
     nodes: list[Node] = []
     shared = 0
     computed = find_computed(graph) if renews else frozenset()
-    staying = {leaf.value for leaf in graph.leaves if leaf.partly}
+    # a write that renews reads old tiles where they are: it finds no memory of those on a disk
+    staying = {leaf.value for leaf in graph.leaves if leaf.partly or min(leaf.layout.owners) < 0}
     for node in graph.nodes:
         if node.op.kind != "update":
             nodes.append(node)

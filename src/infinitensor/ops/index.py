@@ -26,13 +26,19 @@ def checked_index(xp: Any, index: Any, n: int, axis: int) -> Any:
 
     On CUDA this waits for the device: an error must not be lost.
     """
+    low = check_bounds(index, n, axis)
+    return xp.where(index < 0, index + n, index) if low < 0 else index
+
+
+def check_bounds(index: Any, n: int, axis: int) -> int:
+    """The least of the indices into an axis of `n`; one outside is NumPy's IndexError."""
     if not prod(index.shape):
-        return index
+        return 0
     low, high = int(index.min()), int(index.max())
     if low < -n or high >= n:
         wrong = low if low < -n else high
         raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {n}")
-    return xp.where(index < 0, index + n, index) if low < 0 else index
+    return low
 
 
 def selected_shape(

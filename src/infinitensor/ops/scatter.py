@@ -16,14 +16,14 @@ from infinitensor.dtypes import int64, to_torch
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.bridge import as_signed
 from infinitensor.ops.gather import gather_form, is_empty
-from infinitensor.ops.index import check_selection, checked_index, selected_shape
+from infinitensor.ops.index import check_bounds, check_selection, checked_index, selected_shape
 from infinitensor.ops.loops import loop
 from infinitensor.ops.order import pieces, run_hull
 from infinitensor.ops.registry import op, program
 from infinitensor.ops.words import WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from infinitensor.ir.op import At
     from infinitensor.ir.region import Box
@@ -58,61 +58,126 @@ def _scatter_kernel(
     *index, value = tiles[-len(axes) - 1 :]
     if index[0] is None:
         return
+    if value is None:
+        for i, n, axis in zip(index, sizes, axes, strict=True):
+            checked_index(xp, i.reshape(-1), n, axis)
+        return
     ndim = index[0].ndim
-    in_front = xp is np and axes == tuple(range(len(axes))) and position == 0
-    if in_front and _written_by_loop(index, value, out, at, mode, sizes):
+    rows = xp.moveaxis(value, tuple(range(position, position + ndim)), tuple(range(ndim)))
+    target = xp.moveaxis(out, axes, tuple(range(len(axes))))
+    if xp is np:
+        lows = [at.outputs[0][axis][0] for axis in axes]
+        _write_numpy(target, index, rows, lows, axes, mode, sizes)
         return
     flats = [
         checked_index(xp, i.reshape(-1), n, axis)
         for i, n, axis in zip(index, sizes, axes, strict=True)
     ]
-    if value is None:
-        return
-    inside: Any = None
-    local = []
-    for flat, axis in zip(flats, axes, strict=True):
-        lo, hi = at.outputs[0][axis]
-        within = (flat >= lo) & (flat < hi)
-        inside = within if inside is None else inside & within
-        local.append(flat - lo)
-    rows = xp.moveaxis(value, tuple(range(position, position + ndim)), tuple(range(ndim)))
-    rows = rows.reshape(len(local[0]), *rows.shape[ndim:])
-    target = xp.moveaxis(out, axes, tuple(range(len(axes))))
-    where = tuple(i[inside] for i in local)
-    if xp is np:
-        _write_numpy(target, where, rows[inside], mode)
-    elif mode == "set" or (mode == "add" and rows.dtype == out.dtype):
+    where, inside = _within(flats, [at.outputs[0][axis] for axis in axes])
+    rows = rows.reshape(len(flats[0]), *rows.shape[ndim:])
+    if mode == "set" or (mode == "add" and rows.dtype == out.dtype):
         _write_torch(as_signed(target), where, as_signed(rows.to(out.dtype))[inside], mode)
     else:
         _apply_torch(target, where, rows[inside], mode, loop)
 
 
-def _written_by_loop(
-    indices: Sequence[Any], value: Any, out: Any, at: At, mode: str, sizes: Sequence[int]
-) -> bool:
-    """Whether a loop in C wrote the entries of leading axes that fall into the tile."""
-    if value is None or value.dtype != out.dtype or not out.flags.c_contiguous or not out.size:
-        return False
-    if not all(_has_loop(mode, out.dtype, index.dtype) for index in indices):
-        return False
-    write = loop("index", "write_rows" if len(indices) == 1 else "write_points", out.dtype)
-    if write is None:
-        return False
-    indices = [np.ascontiguousarray(index) for index in indices]
-    value, wrong, adds = np.ascontiguousarray(value), np.zeros(2, np.int64), int(mode == "add")
-    ends = np.asarray(at.outputs[0][: len(indices)], np.int64)
-    n, width = indices[0].size, out.size // prod((ends[:, 1] - ends[:, 0]).tolist())
-    if len(indices) == 1:
-        (lo, hi), size = ends[0].tolist(), sizes[0]
-        done = write(out, width, indices[0], n, size, lo, hi, value, adds, wrong)
+def _within(flats: Sequence[Any], ends: Sequence[tuple[int, int]]) -> tuple[tuple[Any, ...], Any]:
+    """The places within a tile of the entries that fall into it, and which these are."""
+    inside: Any = None
+    for flat, (lo, hi) in zip(flats, ends, strict=True):
+        within = (flat >= lo) & (flat < hi)
+        inside = within if inside is None else inside & within
+    places = (flat[inside] - lo for flat, (lo, _) in zip(flats, ends, strict=True))
+    return tuple(places), inside
+
+
+def _write_numpy(
+    target: Any,
+    index: Sequence[Any],
+    rows: Any,
+    lows: Sequence[int],
+    axes: Sequence[int],
+    mode: str,
+    sizes: Sequence[int],
+) -> None:
+    """Entries in the order of the index: all at once by a loop in C, or run by run, so that what a
+    run takes beside its operands is little. Nothing is written where an index is out of bounds."""
+    ends = [(lo, lo + n) for lo, n in zip(lows, target.shape, strict=False)]
+    write = _loop_for(index, rows, target, mode)
+    if write and all(array.flags.c_contiguous for array in (*index, rows)):
+        _write_by_loop(write, index, rows, target, ends, mode, sizes)
+        return
+    for i, n, axis in zip(index, sizes, axes, strict=True):
+        check_bounds(i, n, axis)
+    ndim = index[0].ndim
+    for run in _runs(index[0].shape, MOST_AT_A_TIME // max(prod(rows.shape[ndim:]), 1)):
+        some = [i[run].reshape(-1) for i in index]
+        values = rows[run].reshape(-1, *rows.shape[ndim:])
+        if write:
+            _write_by_loop(write, some, values, target, ends, mode, sizes)
+            continue
+        flats = [np.where(i < 0, i + n, i) for i, n in zip(some, sizes, strict=True)]
+        where, inside = _within(flats, ends)
+        _put(target, where, values[inside], mode)
+
+
+def _put(target: Any, where: tuple[Any, ...], rows: Any, mode: str) -> None:
+    if mode == "set":
+        target[where] = rows
     else:
-        begin = np.asarray([i.__array_interface__["data"][0] for i in indices], np.int64)
-        lows, highs = np.ascontiguousarray(ends[:, 0]), np.ascontiguousarray(ends[:, 1])
+        ufunc: np.ufunc = getattr(np, mode)
+        ufunc.at(target, where, *(rows,) * (ufunc.nin - 1))
+
+
+MOST_AT_A_TIME = 1 << 13
+"""Values that are written at a time where entries are brought together first."""
+
+
+def _runs(shape: tuple[int, ...], most: int) -> Iterator[tuple[Any, ...]]:
+    """Parts of an index of `most` entries or fewer (but one), in C order."""
+    if not shape:
+        yield (None,)
+        return
+    axis, inner = len(shape) - 1, 1
+    while axis and inner * shape[axis] <= most:
+        inner *= shape[axis]
+        axis -= 1
+    step = max(most // max(inner, 1), 1)
+    for lead in np.ndindex(*shape[:axis]):
+        for first in range(0, shape[axis], step):
+            yield (*lead, slice(first, first + step))
+
+
+def _loop_for(index: Sequence[Any], rows: Any, out: Any, mode: str) -> Any:
+    """The loop in C that writes rows of this dtype by leading axes; None where there is none."""
+    if rows.dtype != out.dtype or not out.flags.c_contiguous or not out.size:
+        return None
+    if not all(_has_loop(mode, out.dtype, i.dtype) for i in index):
+        return None
+    return loop("index", "write_rows" if len(index) == 1 else "write_points", out.dtype)
+
+
+def _write_by_loop(
+    write: Any,
+    index: Sequence[Any],
+    rows: Any,
+    out: Any,
+    ends: Sequence[tuple[int, int]],
+    mode: str,
+    sizes: Sequence[int],
+) -> None:
+    index, rows = [np.ascontiguousarray(i) for i in index], np.ascontiguousarray(rows)
+    wrong, adds = np.zeros(2, np.int64), int(mode == "add")
+    n, width = index[0].size, out.size // prod(hi - lo for lo, hi in ends)
+    if len(index) == 1:
+        done = write(out, width, index[0], n, sizes[0], *ends[0], rows, adds, wrong)
+    else:
+        begin = np.asarray([i.__array_interface__["data"][0] for i in index], np.int64)
+        lows, highs = (np.asarray(edge, np.int64) for edge in zip(*ends, strict=True))
         lengths = np.asarray(sizes, np.int64)
-        done = write(out, width, len(indices), begin, n, lengths, lows, highs, value, adds, wrong)
+        done = write(out, width, len(index), begin, n, lengths, lows, highs, rows, adds, wrong)
     if done < 0:
         raise _out_of_bounds(wrong[0], sizes[int(wrong[1])], int(wrong[1]))
-    return True
 
 
 def _has_loop(mode: str, dtype: Any, index: Any) -> bool:
@@ -121,14 +186,6 @@ def _has_loop(mode: str, dtype: Any, index: Any) -> bool:
 
 def _out_of_bounds(wrong: int, size: int, axis: int = 0) -> IndexError:
     return IndexError(f"index {wrong} is out of bounds for axis {axis} with size {size}")
-
-
-def _write_numpy(target: Any, index: tuple[Any, ...], rows: Any, mode: str) -> None:
-    if mode == "set":
-        target[index] = rows
-    else:
-        ufunc: np.ufunc = getattr(np, mode)
-        ufunc.at(target, index, *(rows,) * (ufunc.nin - 1))
 
 
 def _by_place(target: Any, index: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -184,7 +241,7 @@ def _scatter_oracle(
     ndim = indices[0].ndim
     front = np.moveaxis(result, axes, range(len(axes)))
     rows = np.moveaxis(value, range(position, position + ndim), range(ndim))
-    _write_numpy(front, tuple(indices), rows, mode)
+    _put(front, tuple(indices), rows, mode)
     return result
 
 
@@ -214,6 +271,22 @@ def _scatter_cases(rng: Any) -> list[Any]:
     ]
 
 
+def _scratch(ins: Sequence[Spec], out: Spec, k: int) -> int:
+    """What a run of entries takes beside its operands."""
+    n, item = ins[-2].n_elements, max(ins[-1].dtype.itemsize, out.dtype.itemsize)
+    width = -(-ins[-1].n_elements // max(n, 1))
+    most = min(max(MOST_AT_A_TIME // max(width, 1), 1), n)
+    return most * (48 * k + 4 + 6 * width * item) + (1 << 12)
+
+
+def _on_gpu(ins: Sequence[Spec], out: Spec, k: int) -> int:
+    return (
+        7 * sum(spec.n_bytes + spec.n_elements for spec in ins[-1 - k : -1])
+        + 6 * ins[-1].n_elements * max(ins[-1].dtype.itemsize, out.dtype.itemsize)
+        + 256
+    )
+
+
 @op(
     "_scatter",
     "update",
@@ -221,11 +294,8 @@ def _scatter_cases(rng: Any) -> list[Any]:
     kernel=_scatter_kernel,
     need=_scatter_need,
     located=True,
-    scratch_bytes=lambda ins, outs, params: (
-        7 * sum(spec.n_bytes + spec.n_elements for spec in ins[-1 - len(params["axes"]) : -1])
-        + 6 * ins[-1].n_elements * max(ins[-1].dtype.itemsize, outs[0].dtype.itemsize)
-        + 256
-    ),
+    scratch_bytes=lambda ins, outs, params: _scratch(ins, outs[0], len(params["axes"])),
+    scratches={"cuda": lambda ins, outs, params: _on_gpu(ins, outs[0], len(params["axes"]))},
     cases=_scatter_cases,
     oracle=_scatter_oracle,
 )
@@ -352,7 +422,7 @@ def _scatter_dealt_kernel(
         return
     write = loop("index", "write_dealt", out.dtype) if xp is np else None
     if write is None or rows.dtype != out.dtype or not out.flags.c_contiguous:
-        places = places.astype(np.int64) if xp is np else places.to(xp.int64)
+        places = places if xp is np else places.to(xp.int64)
         _scatter_kernel(
             xp, places, rows, out=out, at=at, axes=(0,), position=0, sizes=(size,), **params
         )
@@ -385,10 +455,11 @@ def _scatter_dealt_oracle(
     need=_dealt_need,
     located=True,
     scratch_bytes=lambda ins, outs, params: (
-        64 * ins[-2].n_elements
-        + 6 * ins[-1].n_elements * max(ins[-1].dtype.itemsize, outs[0].dtype.itemsize)
-        + 256
+        _scratch(ins, outs[0], 1) + 8 * -(-ins[-2].n_elements // params["run"])
     ),
+    scratches={
+        "cuda": lambda ins, outs, params: _on_gpu(ins, outs[0], 1) + 64 * ins[-2].n_elements
+    },
     cases=_scatter_dealt_cases,
     oracle=_scatter_dealt_oracle,
 )
