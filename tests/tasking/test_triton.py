@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -149,6 +150,19 @@ def test_float32_divides_and_takes_roots_exactly() -> None:
     assert "tl.div_rn(" in source
     assert "tl.sqrt_rn(" in source
     assert " / " not in source.replace(" // ", "")
+
+
+def test_one_over_something_is_its_reciprocal() -> None:
+    """Only where the number is 1, which shows at a launch."""
+    part = Part(Term("divide", (Arg(0), Arg(1))), (SINGLE,) * 2, (("in", 1), ("in", 0)), SINGLE, 0)
+    group = Group((part,), (Input(SINGLE, False, False), Input(SINGLE, True, False)), 1)
+    assert group.numerators == [1]
+    assert "tl.div_rn(x1, x0)" in map_source(group, 1, True, False)
+    assert "libdevice.rcp_rn(x0)" in map_source(
+        replace(group, ones=frozenset((1,))), 1, True, False
+    )
+    turned = Group((replace(part, sources=(("in", 0), ("in", 1))),), group.inputs, 1)
+    assert turned.numerators == []
 
 
 @pytest.mark.parametrize(
@@ -574,3 +588,20 @@ def test_masks_transforms_and_sorts_write_straight_into_their_output() -> None:
 
     x = some(300, 500)
     same(f, x, (x + 1j * x[::-1]).astype("c8"), rtol=1e-3)
+
+
+@pytest.mark.gpu
+def test_one_over_something_has_numpys_bits() -> None:
+    """Normal, subnormal and special denominators; then another number over the same."""
+    bits = np.random.default_rng(0).integers(0, 2**32, 1 << 20, dtype=np.uint32)
+    x = bits.view(np.float32)
+    x[:8] = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 3e38]
+    with it.init("cuda:0"), np.errstate(all="ignore"):
+        given = it.asarray(x)
+        for number in (1, 1.0, 3, -1, 1):
+            found = (number / given + 0).numpy()
+            wanted = np.float32(number) / x + np.float32(0)
+            is_number = ~np.isnan(wanted)
+            assert (np.isnan(found) == ~is_number).all()
+            found, wanted = (v.view(np.uint32)[is_number] for v in (found, wanted))
+            np.testing.assert_array_equal(found, wanted)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ MOST_PARTS = 1 << 16
 """Programs of a reduction, about, from which chunks are no shorter than leaves."""
 SMALL = 1 << 31
 """Offsets below this take 32 bits."""
+_NONE: frozenset[int] = frozenset()
 ALIGNED = 512
 """Bytes on which partial results begin: as torch aligns memory of its own."""
 
@@ -95,33 +97,40 @@ def map_kernel(group: Group) -> Callable[[Sequence[Any], Sequence[Any], tuple[in
     """`run(ins, outs, shape)`: the steps of a group in one pass."""
     map_source(group, 1, True, False)  # refuse what cannot be generated now
     arrays, scalars = group.arrays, _scalars(group)
-    is_long = len(group.parts) >= MANY_STEPS
-    most = BLOCK // 2 if is_long else BLOCK
-
-    def make(shape: tuple[int, ...], tiles: Sequence[Any]) -> Launch:
-        axes = merged_axes(shape, tiles) or [(1, [0] * len(tiles), False)]
-        lengths = [n for n, _, _ in axes]
-        last = lengths[-1]
-        by_row = len(axes) == 1 or last >= SHORT_ROW
-        block = most
-        if by_row and len(axes) > 1:  # as little as possible beyond the end of a row
-            block = min((most, most // 2, most // 4), key=lambda b: -(-last // b) * b)
-        n_blocks = -(-last // block) * prod(lengths[:-1]) if by_row else -(-prod(lengths) // block)
-        # where steps take as long as memory it counts that masks take steps too
-        whole = is_long and (last if by_row else prod(lengths)) % block == 0
-        source = map_source(group, len(axes), by_row, _is_wide(axes), _is_even(tiles), whole)
-        steps = [strides[a] for a in range(len(tiles)) for _, strides, _ in axes]
-        return Launch(source, n_blocks, [*lengths, *steps], BLOCK=block)
-
-    launches = Launches(make)
+    numerators = group.numerators
+    by_ones: dict[frozenset[int], Launches] = {}
 
     def run(ins: Sequence[Any], outs: Sequence[Any], shape: tuple[int, ...]) -> None:
         if 0 in shape:
             return
+        # 1 / x takes fewer instructions than y / x, but which it is shows only now
+        ones = frozenset([k for k in numerators if ins[k] == 1]) if numerators else _NONE
+        launches = by_ones.get(ones)
+        if launches is None:
+            launches = by_ones[ones] = Launches(partial(_map_launch, replace(group, ones=ones)))
         tiles = [*[ins[k] for k in arrays], *outs]
         launches.get(shape, tiles)(tiles, [number(ins[k]) for k, number in scalars])
 
     return run
+
+
+def _map_launch(group: Group, shape: tuple[int, ...], tiles: Sequence[Any]) -> Launch:
+    """How the steps of a group are launched over tiles."""
+    is_long = len(group.parts) >= MANY_STEPS
+    most = BLOCK // 2 if is_long else BLOCK
+    axes = merged_axes(shape, tiles) or [(1, [0] * len(tiles), False)]
+    lengths = [n for n, _, _ in axes]
+    last = lengths[-1]
+    by_row = len(axes) == 1 or last >= SHORT_ROW
+    block = most
+    if by_row and len(axes) > 1:  # as little as possible beyond the end of a row
+        block = min((most, most // 2, most // 4), key=lambda b: -(-last // b) * b)
+    n_blocks = -(-last // block) * prod(lengths[:-1]) if by_row else -(-prod(lengths) // block)
+    # where steps take as long as memory it counts that masks take steps too
+    whole = is_long and (last if by_row else prod(lengths)) % block == 0
+    source = map_source(group, len(axes), by_row, _is_wide(axes), _is_even(tiles), whole)
+    steps = [strides[a] for a in range(len(tiles)) for _, strides, _ in axes]
+    return Launch(source, n_blocks, [*lengths, *steps], BLOCK=block)
 
 
 def framed_kernel(group: Group, box: Box) -> Callable[[Sequence[Any], Any, Any], None]:

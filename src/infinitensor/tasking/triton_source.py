@@ -51,6 +51,9 @@ _FUNCTIONS = {
 }  # fmt: skip
 """Words that are functions of CUDA's library."""
 
+ONE = "1.0"
+DIVIDE = Term("divide", (Arg(0), Arg(1)))
+
 HEADER = """\
 import triton
 import triton.language as tl
@@ -190,7 +193,9 @@ def _arithmetic(word: str, names: list[str], dtype: np.dtype[Any]) -> str:
 def _of_floats(word: str, names: list[str], dtype: np.dtype[Any]) -> str:
     single = dtype == SINGLE
     if word in ("divide", "reciprocal"):  # Triton's own division of float32 is not the exact one
-        a, b = ("1.0", names[0]) if word == "reciprocal" else names
+        a, b = (ONE, names[0]) if word == "reciprocal" else names
+        if a == ONE and single:  # as exact, in fewer instructions
+            return f"libdevice.rcp_rn({b})"
         return f"tl.div_rn({a}, {b})" if single else f"{a} / {b}"
     if word == "sqrt":
         return f"tl.sqrt_rn({names[0]})" if single else f"tl.sqrt({names[0]})"
@@ -229,6 +234,18 @@ class Group:
     parts: tuple[Part, ...]
     inputs: tuple[Input, ...]
     n_outs: int
+    ones: frozenset[int] = frozenset()
+    """Those of `numerators` that are 1 in this kernel."""
+
+    @property
+    def numerators(self) -> list[int]:
+        """The inputs that are numbers of 32 bits and divided by something."""
+        found = {
+            part.sources[0][1]
+            for part in self.parts
+            if _divides(part) and part.sources[0][0] == "in"
+        }
+        return [k for k in sorted(found) if self.inputs[k].scalar]
 
     @property
     def arrays(self) -> list[int]:
@@ -277,6 +294,8 @@ class Group:
             for where, at in part.sources:
                 dtype = self.inputs[at].dtype if where == "in" else self.parts[at].dtype
                 args.append((f"x{at}" if where == "in" else made[at], dtype))
+            if _divides(part) and part.sources[0][0] == "in" and part.sources[0][1] in self.ones:
+                args[0] = (ONE, SINGLE)
             made.append(writer.step(part, args))
         lines += writer.lines
         stored = {part.stored: k for k, part in enumerate(self.parts) if part.stored >= 0}
@@ -293,6 +312,11 @@ class Group:
             for k in self.scalars
             if _passed(self.inputs[k].dtype) != self.inputs[k].dtype
         ]
+
+
+def _divides(part: Part) -> bool:
+    """Whether a step is a quotient of float32."""
+    return part.tree == DIVIDE and part.loop[0] == SINGLE
 
 
 def _passed(dtype: np.dtype[Any]) -> np.dtype[Any]:
