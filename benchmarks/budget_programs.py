@@ -181,7 +181,7 @@ def sort(xp: Any, files: Mapping[str, Any], compute: Callable[..., Any]) -> list
 
 PROGRAMS = {
     "chain": BudgetProgram(chain_files, chain, 1e-9),
-    "ffnn": BudgetProgram(ffnn_files, ffnn, 1e-4),
+    "ffnn": BudgetProgram(ffnn_files, ffnn, 1e-2),  # what is just above 0 may be just below
     "llama": BudgetProgram(llama_files, llama, 1e-3),
     "kmeans": BudgetProgram(points_files, kmeans, 1e-3),
     "pca": BudgetProgram(tall_files, pca, 2e-3),

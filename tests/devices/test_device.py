@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import warnings
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -128,6 +129,20 @@ class TestCpu(DeviceTests):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 class TestCuda(DeviceTests):
     text = "cuda:0"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["bool", "float32", "complex128", "int64"])
+def test_large_values_come_from_a_gpu_piece_by_piece(dtype: str) -> None:
+    """Whole pieces and the rest of one, in one piece of memory and not, and what is next to it."""
+    x = np.random.default_rng(0).integers(0, 9, (1501, 3500)).astype(dtype)
+    with it.init("cuda:0"):
+        given = it.compute(it.asarray(x))
+        np.testing.assert_array_equal(given.numpy(), x, strict=True)
+        np.testing.assert_array_equal((given[:, 3:] + given[:, :-3]).numpy(), x[:, 3:] + x[:, :-3])
+        np.testing.assert_array_equal(given[:, 5:3000].numpy(), x[:, 5:3000], strict=True)
+        found = [given.numpy() for _ in range(3)]
+        assert not any(np.shares_memory(a, b) for a, b in pairwise(found))
 
 
 class TestNull(DeviceTests):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from benchmarks.bench_budgets import ROOM, make, run
 from tests.fake_gpu import fake_gpu
 from tests.runtime.test_streams import (
     test_a_fixed_order_gives_the_same_values,
@@ -14,11 +15,13 @@ from tests.runtime.test_streams import (
 )
 
 import infinitensor as it
+from infinitensor import events
 from infinitensor.api.assign import call_op
 from infinitensor.ops import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 __all__ = [
     "test_a_fixed_order_gives_the_same_values",
@@ -54,3 +57,43 @@ def test_values_come_back_in_one_copy_or_in_parts(dtype: str, rows: int) -> None
         given = it.asarray(x) + it.zeros((1, 500), dtype)
         np.testing.assert_array_equal(given.numpy(), x)
         np.testing.assert_array_equal(given[:, :300].numpy(), x[:, :300])
+
+
+@pytest.mark.parametrize("name", ["sort", "cholesky"])
+def test_lines_and_matrices_larger_than_the_device_are_cut(name: str, tmp_path: Path) -> None:
+    make(name, 0.02, tmp_path)
+    roomy = run(name, tmp_path, ROOM, "cuda:0")
+    for share in (0.75, 0.25, 0.1):
+        budget = int(share * roomy["plan"])
+        found = run(name, tmp_path, budget, "cuda:0")
+        assert found["ledger"] <= found["plan"] <= budget
+        assert found["bits"] == roomy["bits"] or found["smaller"]
+
+
+@pytest.mark.parametrize("memory", ["64MiB", "2MiB"])
+def test_where_all_memory_is_refused_an_error_names_the_task_and_nothing_is_lost(
+    memory: str,
+) -> None:
+    """Of the device, and pinned on the host: what has to make room goes to files."""
+    it.config.small_elements = 0
+    values = np.random.default_rng(0).normal(size=(300, 300))
+
+    def refuse(device: str, n_bytes: int) -> None:
+        raise it.DeviceOutOfMemoryError(f"{device} has no {n_bytes} bytes left", n_bytes)
+
+    with it.init("cuda:0", memory=memory, host_memory="64MiB") as session:
+        x = it.compute(it.asarray(values))
+        asked = it.tanh(x @ x.T) @ x
+        with (
+            events.on("allocate", refuse),
+            pytest.raises(it.DeviceOutOfMemoryError, match="cuda:0 has no") as caught,
+        ):
+            it.compute(asked)
+        assert caught.value.op
+        assert caught.value.tile >= 0
+        assert "test_streams_without_gpu.py" in "".join(caught.value.__notes__)
+        del caught
+        np.testing.assert_allclose(asked.numpy(), np.tanh(values @ values.T) @ values)
+        del asked
+        session.drain()
+        np.testing.assert_array_equal(x.numpy(), values)

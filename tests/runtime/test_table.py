@@ -10,7 +10,7 @@ import pytest
 from infinitensor.devices.copy import copy_into
 from infinitensor.devices.device import CpuDevice
 from infinitensor.devices.ledger import Ledger
-from infinitensor.ir.layout import DISK, Layout
+from infinitensor.ir.layout import DISK, HOST, Layout
 from infinitensor.runtime.table import TileTable
 from infinitensor.storage import NpyFile, Part
 
@@ -75,3 +75,13 @@ def test_read_only_arrays_are_copied_into_tensors_without_a_warning() -> None:
     out = torch.empty(3, dtype=torch.float64)
     copy_into(out, values)
     np.testing.assert_array_equal(out.numpy(), values)
+
+
+def test_a_tile_on_the_host_beside_gpus_takes_nothing_of_them() -> None:
+    device = CpuDevice(0)
+    values = np.ones(600)
+    buffer = Ledger(device, 1 << 20).take(8192)
+    table = TileTable(Layout(((0, 600),), (HOST,)), values.dtype, [buffer], [values], whole=values)
+    assert table.device_bytes() == {}
+    here = TileTable(Layout(((0, 600),), (0,)), values.dtype, [buffer], [values], whole=values)
+    assert here.device_bytes() == {0: 5120}

@@ -29,7 +29,7 @@ from infinitensor.ir.region import box_shape
 from infinitensor.ops.loading import begin_loading
 from infinitensor.partition import MANY_USES, canonical_layout, streamed_cuts
 from infinitensor.pipeline import Known, Prepared, has_tiers, prepare
-from infinitensor.runtime import Run, TileTable, tables_with_reads
+from infinitensor.runtime import Few, Run, TileTable, few_of, tables_with_reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -105,6 +105,8 @@ class Trace(NamedTuple):
     n_eager: int
     held: tuple[Any, ...]
     """What it is known by the identity of: kept, so that nothing else gets that identity."""
+    few: Few | None
+    """The program, where it is a few kernels."""
 
 
 class Bound:
@@ -565,10 +567,12 @@ def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
     else:
         session.traces.move_to_end(key)
         session.counts["plan_hits"] += 1
+        if trace.few is not None and _has_started(session, bound, trace.few):
+            _count(session, bound, trace)
+            return
     if trace.prepared.in_the_way:
         _count_moved(session, bound, trace.prepared)
-    counts = session.counts
-    counts["evaluations"] += 1
+    session.counts["evaluations"] += 1
     run = session.engine.start(trace.prepared.program, bound.tables, bound.scalars)
     for version, donated in zip(bound.leaves, bound.donated, strict=True):
         if donated:
@@ -578,11 +582,18 @@ def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
     stopped = Stopped(run, kept, trace.inline, bound.whole, leaves)
     try:
         _finish(session, stopped, bound.nodes)
-    except DeviceOutOfMemoryError:
+    except DeviceOutOfMemoryError as refused:
         # what is used up cannot be read again: then the run goes on when it is asked for again
-        if any(bound.donated) or not _run_in_less(session, stopped, waiting, peek):
+        lacking = refused.n_bytes
+        if any(bound.donated) or not _run_in_less(session, stopped, waiting, peek, lacking):
             raise
+    _count(session, bound, trace)
+
+
+def _count(session: Session, bound: Bound, trace: Trace) -> None:
+    """A program has run."""
     session.made_before.update(bound.recipes)
+    counts = session.counts
     counts["eager_fallbacks"] += trace.n_eager
     counts["whole_ops"] += trace.n_whole
 
@@ -601,13 +612,29 @@ def _count_moved(session: Session, bound: Bound, prepared: Prepared) -> None:
             del session.plans[known]
 
 
+def _has_started(session: Session, bound: Bound, few: Few) -> bool:
+    """Start the kernels of a program that has run before, and commit what they make; False: not."""
+    if config.progress if session.progress is None else session.progress:
+        return False
+    engine = session.engine
+    tables = few.start(bound.tables, bound.scalars, engine.devices[0], engine.ledgers[0])
+    if tables is None:
+        return False
+    with without_interrupts():
+        for number, version in bound.kept.items():
+            commit(session, version, tables[number])
+    session.counts["evaluations"] += 1
+    session.counts["tasks"] += len(few.steps)
+    return True
+
+
 def _run_in_less(
-    session: Session, stopped: Stopped, waiting: Sequence[Version], peek: bool
+    session: Session, stopped: Stopped, waiting: Sequence[Version], peek: bool, lacking: int
 ) -> bool:
-    """Plan again for what the devices gave, and run that; False if that is too little."""
+    """Plan again for what devices gave and half of what was refused; False if it is too little."""
     ledgers = session.engine.ledgers
     budgets = [ledger.budget_bytes for ledger in ledgers]
-    given = [ledger.used_bytes for ledger in ledgers]
+    given = [min(each.used_bytes + lacking // 2, each.budget_bytes) for each in ledgers]
     if stopped.run is None or not any(map(int.__lt__, given, budgets)):
         return False
     stopped.run.release()
@@ -676,6 +703,7 @@ def traced(bound: Bound) -> Trace:
         sum(node.op.whole for node in bound.nodes),
         sum(family.eager for family in graph.families),
         tuple((node.op, node.call, node.region, node.accesses) for node in bound.nodes),
+        few_of(prepared.program, bound.session.engine.devices),
     )
 
 

@@ -66,6 +66,8 @@ MUCH_OF_MEMORY = 4
 end, and nothing of them can be evicted meanwhile."""
 BLOCK_BYTES = 128
 """What an element of a block may take while a kernel works on it: scratch, tiles, and others."""
+PIECE_BYTES = 48
+"""What an element takes on a GPU, about, where an axis is one piece: less memory makes blocks."""
 LOOKED_AT = COMPARISONS | {"_where"}
 """Ops that look at the value of a Python integer: it may be beyond the dtype, if that counts."""
 
@@ -130,22 +132,34 @@ class Namespace:
             return 0
         return mesh.workers
 
+    def device_kind(self) -> str:
+        """Of what kind the devices are, on which tiles lie."""
+        return current_session().engine.mesh.kind
+
+    def scratch_bytes(self, name: str, x: Spec) -> int:
+        """What the kernel of an op works in, from one tile to another of the same shape."""
+        op = TABLE[name]
+        rule = op.scratches.get(self.device_kind(), op.scratch_bytes)
+        return int(rule((x,), (x,), {}))
+
     def block(self, n: int) -> int:
         """The canonical block length of an axis of n elements: a power of two in the tile bound.
 
-        One GPU takes what it has in one piece: there is nobody to share passes with. On CPUs with
-        very little memory blocks are so small that kernels over them still fit; counted.
+        One GPU takes what it has in one piece, if that fits: there is nobody to share passes with.
+        With very little memory blocks are so small that kernels over them still fit; counted.
         """
         session = current_session()
         mesh = session.engine.mesh
+        is_in_pieces = mesh.kind == "cuda"
         if mesh.kind == "cuda" and mesh.n_devices == 1:
             most = mesh.devices[0].tile_elements
-            if n <= min(config.tile_elements or most, most):
+            is_in_pieces = PIECE_BYTES * n <= mesh.devices[0].memory_bytes
+            if is_in_pieces and n <= min(config.tile_elements or most, most):
                 return max(n, 1)
         leaf = LEAF_ELEMENTS[mesh.kind]
         longest = min(n, config.tile_elements or leaf, leaf)
         fitting = mesh.devices[0].memory_bytes // (BLOCK_BYTES * mesh.n_concurrent)
-        if fitting < longest and mesh.kind != "cuda":
+        if fitting < longest and not is_in_pieces:
             session.counts["smaller_blocks"] += 1
             longest = fitting
         return floor_power(max(longest, 1))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from infinitensor.devices.fetch import FRESH_BYTES, fetch, fresh
 from infinitensor.dtypes import from_numpy, to_numpy, to_torch
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ file straight into them: that begins within a page as it does in the file."""
 
 STAGED_BYTES = 1 << 24
 """Of a part of a tile on a GPU that is put together there before it is copied to the host."""
+REFUSALS = ("[CUDA]: out of memory", "CUDA error: out of memory", "ALLOC_FAILED", "std::bad_alloc")
+"""What Triton, the driver, CUDA's libraries and Thrust say where there is no memory left."""
 
 
 class Device(Protocol):
@@ -78,6 +81,9 @@ class Device(Protocol):
 
     def free_bytes(self) -> int:
         """Memory that is free now."""
+
+    def is_refusal(self, error: BaseException) -> bool:
+        """Whether a kernel raised an error because it got no memory of the device."""
 
 
 class CpuDevice:
@@ -150,6 +156,10 @@ class CpuDevice:
         """What the machine, or this process's control group, has left."""
         return host_free_bytes()
 
+    def is_refusal(self, error: BaseException) -> bool:
+        """Host memory is promised to all, and a process that takes more than there is is ended."""
+        return False
+
 
 class CudaDevice:
     """A GPU, or a part of one with its own budget (virtual devices share it and its stream)."""
@@ -198,16 +208,16 @@ class CudaDevice:
 
     def to_host(self, array: Any, where: tuple[slice, ...] = ()) -> np.ndarray:
         """A copy on the host. What does not lie in one piece is put together a part at a time."""
-        import torch
-
         self.synchronize()
         array = array[where] if where else array
-        if array.is_contiguous() or array.nbytes <= STAGED_BYTES:
+        if array.nbytes < FRESH_BYTES:
             return to_numpy(array.cpu())
-        out = torch.empty(array.shape, dtype=array.dtype)
-        step = max(STAGED_BYTES * len(array) // array.nbytes, 1)
+        out = fresh(array)
+        step = len(array)
+        if not array.is_contiguous():
+            step = max(STAGED_BYTES * len(array) // array.nbytes, 1)
         for lo in range(0, len(array), step):
-            out[lo : lo + step] = array[lo : lo + step].cpu()
+            fetch(array[lo : lo + step], out[lo : lo + step], self._stream)
         return to_numpy(out)
 
     def from_host(self, array: Any, values: Any) -> None:
@@ -275,12 +285,21 @@ class CudaDevice:
                 stream.synchronize()
 
     def free_bytes(self) -> int:
-        """What the driver says is free, and what torch has cached."""
+        """What the driver says is free, and what torch has cached; no more than torch may take."""
         import torch
 
-        free, _ = torch.cuda.mem_get_info(self.gpu)
-        cached = torch.cuda.memory_reserved(self.gpu) - torch.cuda.memory_allocated(self.gpu)
-        return int(free) + int(cached)
+        free, total = torch.cuda.mem_get_info(self.gpu)
+        reserved = torch.cuda.memory_reserved(self.gpu)
+        part: Any = getattr(torch.cuda.memory, "get_per_process_memory_fraction", lambda _: 1.0)
+        free = min(free, max(int(part(self.gpu) * total) - reserved, 0))
+        return int(free + reserved - torch.cuda.memory_allocated(self.gpu))
+
+    def is_refusal(self, error: BaseException) -> bool:
+        """torch's error, or that of a library which takes memory itself."""
+        import torch
+
+        is_torch = isinstance(error, torch.OutOfMemoryError)
+        return is_torch or any(text in str(error) for text in REFUSALS)
 
 
 class NullDevice:
@@ -339,6 +358,10 @@ class NullDevice:
     def free_bytes(self) -> int:
         """As much as anyone could want."""
         return 1 << 50
+
+    def is_refusal(self, error: BaseException) -> bool:
+        """There are no kernels."""
+        return False
 
 
 _ALREADY = contextlib.nullcontext()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import replace
 from math import prod
@@ -14,6 +15,7 @@ from infinitensor.config import parse_bytes
 from infinitensor.devices import Ledger, copy_into, open_devices, to_host
 from infinitensor.engines.progress import Progress
 from infinitensor.engines.tiers import LocalTiers
+from infinitensor.errors import DeviceOutOfMemoryError
 from infinitensor.interrupts import catch_interrupts
 from infinitensor.ir.layout import DISK, HOST, Layout
 from infinitensor.ir.mesh import Mesh, preset
@@ -164,9 +166,12 @@ class LocalEngine:
             return DISK, part, None  # the null device keeps none
         host = self.tiers.host
         n_bytes = int(slab_bytes(part.nbytes))
-        if host.used_bytes + n_bytes > host.budget_bytes:
+        buffer = None
+        if host.used_bytes + n_bytes <= host.budget_bytes:
+            with contextlib.suppress(DeviceOutOfMemoryError):  # no more can be pinned
+                buffer = host.take(n_bytes)
+        if buffer is None:
             return DISK, self.tiers.spill(to_host(part)), None
-        buffer = host.take(n_bytes)
         array = host.device.array(buffer.block, tuple(part.shape), dtype)
         copy_into(array, part)
         return HOST, array, buffer

@@ -12,31 +12,43 @@ from typing import Any
 
 import numpy as np
 
+from infinitensor.ir.op import Spec
+
 PARTS = 1.5
 """Parts of the result for each run: the sample does not tell exactly how long they are."""
 SAMPLED = 8
 """How many values a run gives to the sample for each run there is."""
-TAKEN = 7
-"""What an element takes while it is sorted, in all, of a device's memory: with its scratch."""
+TAKEN = 4
+"""How often an element is there while it is sorted, beside the scratch of that: a part of the
+result is put together from pieces first."""
 MOST_RUNS = 512
 """Beyond, there are too many pieces: each part has one of each run."""
 IN_MEMORY = 2.25
-"""A device with less than this many times the bytes of a line sorts it in parts: merging needs a
-line of runs, and one of results."""
+"""A CPU with less than this many times the bytes of a line sorts it in parts: merging needs a line
+of runs, and one of results."""
 
 
 def is_long(xp: Any, a: Any) -> bool:
     """Whether a line is too long to be merged in memory, but not to be sorted in parts."""
     if len(a.shape) != 1 or np.dtype(a.dtype).kind == "c":
         return False
-    n_bytes = a.shape[0] * np.dtype(a.dtype).itemsize
-    return IN_MEMORY * n_bytes > xp.tiered_bytes() > 0 and run_length(xp, a) > 0
+    n, itemsize = a.shape[0], np.dtype(a.dtype).itemsize
+    need = IN_MEMORY * n * itemsize
+    if xp.device_kind() == "cuda":  # there a line is sorted in one go
+        need = n * (2 * itemsize + _scratch(xp, a))
+    return need > xp.tiered_bytes() > 0 and run_length(xp, a) > 0
+
+
+def _scratch(xp: Any, a: Any) -> float:
+    """Bytes of scratch for each element of a line that is sorted in one go."""
+    line = Spec((1 << 20,), np.dtype(a.dtype))
+    return float(xp.scratch_bytes("_sort_axis", line) / line.n_elements)
 
 
 def run_length(xp: Any, a: Any) -> int:
     """Elements of a run, so that as many as run at a time fit; 0: there would be too many runs."""
-    itemsize = np.dtype(a.dtype).itemsize
-    longest = int(xp.tiered_bytes() // (TAKEN * itemsize * xp.n_concurrent()))
+    taken = TAKEN * np.dtype(a.dtype).itemsize + _scratch(xp, a)
+    longest = int(xp.tiered_bytes() // (taken * xp.n_concurrent()))
     n_runs = -(-a.shape[0] // max(longest, 1))
     return 0 if n_runs > MOST_RUNS else -(-a.shape[0] // n_runs)
 

@@ -19,7 +19,7 @@ import numpy as np
 from infinitensor import events
 from infinitensor.config import config
 from infinitensor.devices import copy_into
-from infinitensor.errors import CorruptTileError, DeviceOutOfMemoryError, LostTileError
+from infinitensor.errors import CorruptTileError, DeviceOutOfMemoryError, LostTileError, gib
 from infinitensor.events import lane
 from infinitensor.ir.layout import DISK, HOST, Layout
 from infinitensor.ir.region import box_size, overlap, relative
@@ -607,6 +607,27 @@ class Run:
         except CorruptTileError:
             if step.family.lane != LOAD or not self._load_remade(step, outs[0]):
                 raise
+        except (MemoryError, RuntimeError) as error:
+            if not self.devices[step.device].is_refusal(error):
+                raise
+            self._run_trimmed(step, ins, outs)
+
+    def _run_trimmed(self, step: Step, ins: list[Any], outs: list[Any]) -> None:
+        """Run a kernel again whose scratch was refused, after all memory at rest was given back."""
+        device, ledger = self.devices[step.device], self.ledgers[step.device]
+        ledger.trim()
+        try:
+            step.family.run(ins, outs, step.i)
+        except (MemoryError, RuntimeError) as error:
+            if not device.is_refusal(error):
+                raise
+            n_bytes = step.family.scratch_bytes
+            raise DeviceOutOfMemoryError(
+                f"{device.name} has no {gib(n_bytes)} left for a kernel to work in although the "
+                f"budget of {gib(ledger.budget_bytes)} allows it ({gib(ledger.used_bytes)} in use);"
+                " something else uses this memory: give a smaller memory= to it.init",
+                n_bytes,
+            ) from None
 
     def _spill(self, step: Step, values: Any) -> None:
         """Write a tile to a file."""
@@ -781,7 +802,12 @@ class Run:
             if device < 0 or slot in program.slot_pieces or slot in program.slot_leaves:
                 continue
             if self.directory.buffers[slot] is None:
-                taken = self.ledgers[device].take(int(program.slot_bytes[slot]))
+                try:
+                    taken = self.ledgers[device].take(int(program.slot_bytes[slot]))
+                except DeviceOutOfMemoryError as error:
+                    tile = int(np.flatnonzero(program.slots == slot)[0])
+                    self.explain_failure(error, *self.steps.family_of(program.producers[tile]))
+                    raise
                 self.directory.buffers[slot] = taken
 
     def takes_memory(self, task: int) -> bool:

@@ -240,7 +240,8 @@ class TileTable:
                         lengths = box_size(self.layout.tile(index)) * self.dtype.itemsize
                         n_bytes = min(n_bytes, int(slab_bytes(lengths)))
                     found[owner] = found.get(owner, 0) + n_bytes
-            if self.whole is not None and self.n_bytes:
+            # (beside GPUs a tile on the host is one array too, but of no device)
+            if self.whole is not None and self.n_bytes and self.layout.owner(0) >= 0:
                 found[0] = min(self.n_bytes, int(slab_bytes(self.whole.nbytes)))
             self._device_bytes = found
         return self._device_bytes
