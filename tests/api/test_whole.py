@@ -32,3 +32,46 @@ def test_a_solve_with_little_around_it_runs_in_the_thread_that_asks(monkeypatch:
         wanted = np.exp(large).sum() + np.linalg.det(a[:20, :20])
         np.testing.assert_allclose(rest.numpy(), wanted)
         assert not all(ran)
+
+
+def test_a_matrix_that_fits_is_factored_in_one_piece_by_the_thread_that_asks(
+    monkeypatch: Any,
+) -> None:
+    ran: list[Any] = []
+    go = Run.go
+
+    def noted(self: Run, workers: Any, *rest: Any) -> None:
+        ran.append((workers is None, self.n_tasks))
+        go(self, workers, *rest)
+
+    monkeypatch.setattr(Run, "go", noted)
+    a = np.random.default_rng(1).random((600, 600))
+    a = a @ a.T + 600 * np.eye(600)
+    with it.init("cpu"):
+        np.testing.assert_allclose(it.linalg.cholesky(it.asarray(a)).numpy(), np.linalg.cholesky(a))
+        assert ran == [(True, 1)]
+    ran.clear()
+    with it.init("cpu", memory="32MiB"):  # too little for one piece and what it is copied to
+        np.testing.assert_allclose(it.linalg.cholesky(it.asarray(a)).numpy(), np.linalg.cholesky(a))
+        assert sum(n for _, n in ran) > 1
+
+
+def test_what_is_added_in_place_is_one_pass_with_what_it_is_computed_from() -> None:
+    values = np.random.default_rng(2).random((400, 300))
+    with it.init("cpu"):
+        x = it.asarray(values)
+        shown = x
+        x += 1
+        x *= values
+        plan = str(it.plan(x))
+        assert "_copy" not in plan
+        assert "add+multiply" in plan
+        np.testing.assert_array_equal(x.numpy(), (values + 1) * values)
+        assert shown is x
+        part = x[:300]
+        part -= 5  # a view writes into its base
+        np.testing.assert_array_equal(x.numpy()[:300], ((values + 1) * values)[:300] - 5)
+        held = x
+        y = x + 0
+        held += 1
+        np.testing.assert_array_equal(y.numpy() + 1, held.numpy())

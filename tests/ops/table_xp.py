@@ -169,6 +169,9 @@ class TableXp:
         """There is no lower tier: nothing is too long."""
         return 0
 
+    def largest_piece(self) -> int:
+        return 0
+
     def block(self, n: int) -> int:
         return 4
 

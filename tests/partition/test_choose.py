@@ -132,3 +132,17 @@ def test_a_product_whose_results_are_as_much_as_its_matrix_is_not_cut_along_what
     rows, columns, inner = group.cuts
     assert (rows, inner) == ((0, 64), (0, 256))
     assert len(columns) > 2
+
+
+def test_products_are_cut_into_equal_pieces_for_every_worker() -> None:
+    with strict("cpu", 0, workers=2):
+        a, b, c = it.zeros((1300, 1400)), it.zeros((1400, 1200)), it.zeros((200, 75_000))
+        thin, few, wide = it.zeros((75_000, 40)), it.zeros((10_000, 32)), it.zeros((32, 256))
+        it.compute(a, b, c, thin, few, wide)
+        session = a._session
+        for made in ((2.0 * a) @ b, c @ thin, few @ wide):
+            cuts = prepared(session, made).plan.groups[-1].cuts
+            lengths = [np.diff(borders) for borders in cuts]
+            assert prod(map(len, lengths)) % 2 == 0
+            assert prod(map(len, lengths)) >= 4
+            assert all(each.max() - each.min() <= len(each) for each in lengths)

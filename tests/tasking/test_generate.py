@@ -331,7 +331,7 @@ def test_work_that_shrinks_at_each_step_is_compiled_for_all_of_it(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(native, "_loaded", {})
     monkeypatch.setattr(kernels, "COMPILED_ELEMENTS", 1 << 19)
-    values = np.random.default_rng(3).normal(size=(300, 300))
+    values = np.random.default_rng(3).normal(size=(400, 400))
     x, y = it.asarray(values), values.copy()
     for k in range(12):
         x[:, k:] -= 2 * (x[:, k:] * 0.25)

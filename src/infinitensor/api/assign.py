@@ -817,8 +817,27 @@ def in_place(tensor: Tensor, name: str, other: Any) -> Tensor:
             f"non-broadcastable output operand with shape {_tight(tensor.shape)} doesn't match the "
             f"broadcast shape {_tight(result.shape)}"
         )
-    write(tensor, tensor._whole(), result)
+    if _may_become(tensor, result):
+        tensor._cell.show(result._version)
+    else:
+        write(tensor, tensor._whole(), result)
     return tensor
+
+
+def _may_become(tensor: Tensor, result: Tensor) -> bool:
+    """Whether a tensor can show what was just computed for it, which nobody else has, as it is.
+
+    So it is part of one pass with what it is computed from and what is computed from it.
+    """
+    return (
+        tensor.size > config.small_elements
+        and result.dtype == tensor.dtype
+        and result._version.node is not None
+        and result._view is None
+        and result._session is tensor._session
+        and not tensor._frozen
+        and tensor._whole().is_whole
+    )
 
 
 @functools.cache

@@ -48,6 +48,8 @@ SMALL_TILE = 1 << 13
 """Elements of a task, on average, below which workers do not help."""
 TO_COMPUTE_IN = 4
 """The part of a budget that is left for tiles on the way, when it is asked what can stay."""
+LARGE = 1 << 17
+"""Elements of a matrix from which a second core gains on factoring it."""
 ALONE = 16
 """How much more than what runs in the caller's thread a program may be that is one task."""
 
@@ -713,9 +715,14 @@ def _is_mostly_whole(bound: Bound, n_elements: int) -> bool:
     Such an op is one task. In a worker it would have that worker's core; the library that solves or
     factors has all of them in the thread that asks.
     """
-    whole = [node for node in bound.nodes if node.op.whole]
+    whole = [node for node in bound.nodes if node.op.whole or _is_one_threaded(node)]
     n_whole = sum(prod(shape) for node in whole for shape in node.shapes)
     return ALONE * n_whole >= n_elements > 0 and bool(whole)
+
+
+def _is_one_threaded(node: Node) -> bool:
+    """Whether a library factors one large matrix."""
+    return node.op.threaded and len(node.shapes[0]) == 2 and prod(node.shapes[0]) > LARGE
 
 
 def _run_at_once(session: Session, bound: Bound) -> None:

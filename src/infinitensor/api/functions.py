@@ -64,6 +64,8 @@ NO_OPTIONS: dict[str, Any] = {}
 MUCH_OF_MEMORY = 4
 """The part of a memory up to which values are walked by one kernel: it can be stopped only at its
 end, and nothing of them can be evicted meanwhile."""
+LARGEST_PIECE = 1 << 24
+"""Elements of a matrix that one task may factor while nothing else runs."""
 BLOCK_BYTES = 128
 """What an element of a block may take while a kernel works on it: scratch, tiles, and others."""
 PIECE_BYTES = 48
@@ -163,6 +165,16 @@ class Namespace:
             session.counts["smaller_blocks"] += 1
             longest = fitting
         return floor_power(max(longest, 1))
+
+    def largest_piece(self) -> int:
+        """Elements of a matrix that is still factored in one piece, by a library with all cores.
+
+        None where there are several memories; where memory is short they are few.
+        """
+        mesh = current_session().engine.mesh
+        if not mesh.is_one_memory or config.tile_elements or not config.inline_elements:
+            return 0
+        return min(LARGEST_PIECE, mesh.devices[0].memory_bytes // BLOCK_BYTES)
 
     def next_seed(self) -> np.int64:
         """The key of a random op."""

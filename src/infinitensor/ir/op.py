@@ -171,6 +171,8 @@ class Op:
     cost: float = 1.0
     """Floating-point operations for each point of the label space."""
     whole: bool = False
+    threaded: bool = False
+    """Its kernel is a library's, which uses all cores in a thread that has them."""
     wide: bool = False
     """bfloat16 is computed in float32, and the result rounded: the kernel, or the program, has no
     way of its own with it, or would round at every step."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from infinitensor.dtypes import from_numpy, result_type
 from infinitensor.ir.op import AxisForm, Call, Spec
+from infinitensor.ops.blas import multiply
 from infinitensor.ops.loading import loaded
 from infinitensor.ops.reduction import SUM, to_dtype, wide
 from infinitensor.ops.registry import op, program
@@ -84,6 +85,8 @@ def product(xp: Any, x: Any, y: Any, out: Any) -> None:
         return
     if x.ndim > 2 and y.ndim == 2 and _is_one_matrix(x) and _is_one_matrix(out):
         x, out = x.reshape(-1, x.shape[-1]), out.reshape(-1, out.shape[-1])
+    if _multiplied(x, y, out):
+        return
     if x.dtype.kind in "fc" and out.size * x.shape[-1] > SMALL_PRODUCT:
         torch = loaded()
         if x.ndim == 2 and x.dtype == out.dtype and _is_turned(x, y):
@@ -92,6 +95,14 @@ def product(xp: Any, x: Any, y: Any, out: Any) -> None:
             _torch_product(torch, torch_view(x), torch_view(y), torch_view(out))
     else:
         np.matmul(x, y, out=out)
+
+
+def _multiplied(x: Any, y: Any, out: Any) -> bool:
+    """Whether the library has multiplied them, without torch: the small ones too, for tasks that C
+    runs have no other way, and the same bits."""
+    if out.ndim == 3 and len(out) == len(x) == len(y) == 1:
+        x, y, out = x[0], y[0], out[0]
+    return x.ndim == y.ndim == out.ndim == 2 and multiply(x, y, out)
 
 
 def _is_one_matrix(x: Any) -> bool:

@@ -364,10 +364,11 @@ def _cholesky_kernel(xp: Any, a: Any, out: Any, upper: bool) -> None:
     import torch
 
     target, source = tensors(xp, out, a)
-    factor, wrong = torch.linalg.cholesky_ex(source, upper=upper)
+    # LAPACK's columns are our rows: what is turned around lies as it wants it
+    factor, wrong = torch.linalg.cholesky_ex(source.mH, upper=not upper)
     if bool(wrong.any()):
         raise LinAlgError("Matrix is not positive definite")
-    target.copy_(factor)
+    target.copy_(factor.mH)
 
 
 def _definite(rng: Any) -> list[Any]:
@@ -386,6 +387,7 @@ def _definite(rng: Any) -> list[Any]:
     "mapped",
     "a",
     kernel=_cholesky_kernel,
+    threaded=True,
     cost=2.0,
     cases=_definite,
     oracle=lambda a, upper=False: np.linalg.cholesky(a, upper=upper),
@@ -402,8 +404,9 @@ def _cholesky_block(a: Spec, upper: bool = False) -> Call:
 def cholesky(xp: Any, a: Any, *, upper: bool = False) -> Any:
     """The triangular L with L L^H = a (or U with U^H U = a); only that triangle of a is read.
 
-    Blocked, right-looking: the diagonal blocks one after another, the updates of what lies below
-    cut over all devices. A matrix that is not positive definite raises `LinAlgError` when the
+    A matrix of up to 4,096 rows in one memory is one piece, factored by all cores. Else blocked,
+    right-looking: the diagonal blocks one after another, the updates of what lies below cut over
+    all devices. A matrix that is not positive definite raises `LinAlgError` when the
     result is computed.
 
     >>> import infinitensor as it
@@ -414,7 +417,7 @@ def cholesky(xp: Any, a: Any, *, upper: bool = False) -> Any:
     dtype = linalg_dtype(a.dtype)
     n = a.shape[-1]
     side = square_block(xp, n)
-    if len(a.shape) > 2 or n <= side:
+    if len(a.shape) > 2 or n <= side or n * n <= xp.largest_piece():
         return xp._cholesky_block(a, bool(upper))
     factor = xp._copy((adjoint(xp, a) if upper else a).astype(dtype))
     for start in range(0, n, side):

@@ -451,19 +451,23 @@ def cut_contraction(
             return gram
         steps = steps_as_it_lies(space, lead, tile_elements or limit, mesh)
         if steps and all(prod(steps[label] for label in v) <= limit for v in volumes):
+            if not (tile_elements or is_streamed):
+                steps = evened(space.sizes, steps, mesh.workers)
             return tuple(cut_evenly(n, max(k, 1)) for n, k in zip(space.sizes, steps, strict=True))
     halve_until(lengths, volumes, limit, kept, free)
     while kept and _pieces(space.sizes, lengths) < _n_parts(mesh):
         label = max(kept, key=lambda c: (lengths[c], -c))
         smaller = lengths.copy()
-        smaller[label] //= 2
-        if min(prod(smaller[c] for c in v) for v in volumes) < LEAF_ELEMENTS[mesh.kind] // 4:
+        smaller[label] = -(-smaller[label] // 2)
+        cut = [prod(smaller[c] for c in v) for v in volumes if label in v]
+        if min(cut) < LEAF_ELEMENTS[mesh.kind] // 4:
             break
         lengths = smaller
     cuts = []
     for label, size in enumerate(space.sizes):
         borders = None
-        if label not in space.uncut:
+        as_it_lies = tile_elements or is_streamed or not mesh.is_one_cpu
+        if label not in space.uncut and (as_it_lies or label in space.contracted):
             borders = lying_within(space, by_size, label, lies, lengths[label])
         n_pieces = -(-size // lengths[label]) or 1
         cuts.append(borders or cut_evenly(size, max(-(-size // n_pieces), 1)))
@@ -572,6 +576,22 @@ def steps_as_it_lies(space: Space, lead: Read, limit: int, mesh: Mesh) -> list[i
         assert label is not None
         steps[label] = min(steps[label], step)
     return steps
+
+
+def evened(sizes: tuple[int, ...], steps: list[int], n_workers: int) -> list[int]:
+    """Piece lengths so that there are as many pieces for one worker as for another, all about
+    equally long, where one label is cut: what is left over would be waited for.
+
+    >>> evened((75_000, 40), [8192, 40], 2), evened((200, 40), [128, 40], 2)
+    ([7500, 40], [100, 40])
+    """
+    cut = [label for label, (n, k) in enumerate(zip(sizes, steps, strict=True)) if n > k]
+    if len(cut) != 1:
+        return steps
+    (label,) = cut
+    n_pieces = -(-sizes[label] // max(steps[label], 1))
+    n_pieces = -(-n_pieces // n_workers) * n_workers
+    return [*steps[:label], -(-sizes[label] // n_pieces), *steps[label + 1 :]]
 
 
 def lying_within(

@@ -24,6 +24,7 @@ from infinitensor.errors import DeviceOutOfMemoryError
 from infinitensor.ir.calls import REAL, REAL_PART, WHOLE, Lies
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
 from infinitensor.native import CompilerError, address, compiler, library
+from infinitensor.ops.blas import one_core_each
 from infinitensor.runtime.table import Parts, TileTable
 
 if TYPE_CHECKING:
@@ -486,7 +487,8 @@ def run_called(run: Run, called: Called, workers: Workers | None, tick: Callable
                 job[IS_STOPPED] = 1
                 workers.join()  # what raised here must not take memory from those who still write
         else:
-            _run_together(partial(functions.together, workers.pool.handle, at, -1), job, told)
+            with one_core_each():
+                _run_together(partial(functions.together, workers.pool.handle, at, -1), job, told)
     finally:
         run.job = None
         run.n_done = int(job[N_DONE])

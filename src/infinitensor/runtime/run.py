@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 WINDOW = 4
 """Ready tasks a worker takes at a time."""
+LONG_S = 2e-4
+"""Estimated seconds of a task from which it is taken alone: another worker may have the next."""
 N_LOADING = 2
 """Threads that load: a file system answers several questions faster than one."""
 
@@ -82,6 +84,8 @@ class _Start(NamedTuple):
     steps: Steps
     replays: Replays | None
     bindings: Bindings
+    long: bytes
+    """Whether each task takes long."""
 
 
 def _start_of(program: Program, devices: Sequence[Device]) -> _Start:
@@ -105,10 +109,19 @@ def _start_of(program: Program, devices: Sequence[Device]) -> _Start:
                 Steps(program, devices[0].kind == "null"),
                 replays_of(program, n_tasks, devices),
                 Bindings(program, devices[0].kind),
+                _long_of(program),
             )
         )
     start: _Start = program.start[0]
     return start
+
+
+def _long_of(program: Program) -> bytes:
+    long = bytearray(program.graph.n_tasks)
+    for family in program.graph.families:
+        if family.seconds >= LONG_S:
+            long[family.first : family.first + family.n] = bytes([1]) * family.n
+    return bytes(long)
 
 
 def _lanes_of(program: Program) -> bytes:
@@ -157,6 +170,7 @@ class Run:
         self._order = start.order
         self._ranks = start.ranks
         self._lanes = start.lanes
+        self._long = start.long
         self.steps = start.steps
         self._replays = start.replays
         self._bindings = start.bindings
@@ -345,8 +359,10 @@ class Run:
                     lock.notify_all()
                     return
                 n = 1 if self.fixed is not None else min(WINDOW, 1 + len(ready) // 8)
-                tasks = [self._pop(ready) for _ in range(n)]
-                self._running += n
+                tasks = [self._pop(ready)]
+                while len(tasks) < n and not self._long[tasks[-1]]:
+                    tasks.append(self._pop(ready))
+                self._running += len(tasks)
                 if self.fixed is not None:
                     self.fixed.start(lane)
                     lock.notify_all()  # a load may have its turn now

@@ -15,7 +15,9 @@ from infinitensor.dtypes import to_torch
 from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import piece_boxes
 from infinitensor.native import CompilerError, compiler, is_built, is_loaded
+from infinitensor.ops import blas
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial, scratch_bytes
+from infinitensor.ops.loading import is_loading
 from infinitensor.ops.scalar import Term
 from infinitensor.ops.words import WORDS
 from infinitensor.tasking.calls import TASK_WORK, Mapped
@@ -296,6 +298,27 @@ def single_called(graph: Graph, group: Group, plan: GroupPlan) -> Mapped | None:
     if not isinstance(in_c, Compiled):
         return None
     return Mapped(in_c, None if config.compile == "always" else time_left(in_c), counts=True)
+
+
+def product_called(graph: Graph, node: Node) -> blas.Multiplied | None:
+    """The product of two matrices, or of one and a vector, as a call that C makes.
+
+    None while torch is loaded beside the reading of files: nobody should wait for it here.
+    """
+    if node.op.name != "matmul" or config.compile == "never" or is_loading():
+        return None
+    if blas.found() is None:
+        return None
+    dtype = node.call.outs[0].dtype
+    if dtype.name not in blas.CODES or 0 in node.call.form.sizes:
+        return None
+    for operand, shape in zip(node.operands, node.shapes, strict=True):
+        if operand.value < 0 or len(shape) > 2 or graph.specs[operand.value].dtype != dtype:
+            return None
+        access = operand.access
+        if access is not None and (access.part or not access.keeps_lines):
+            return None
+    return blas.multiplied(dtype)
 
 
 def generate(

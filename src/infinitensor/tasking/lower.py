@@ -26,6 +26,7 @@ from infinitensor.tasking.kernels import (
     group_inputs,
     kind_of_group,
     may_reuse,
+    product_called,
     reduce_kernel,
     single_called,
     tile_scratch,
@@ -41,6 +42,7 @@ from infinitensor.tasking.written import lower_written
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from infinitensor.ir.calls import InC
     from infinitensor.ir.graph import Group, Node, Operand
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.op import Labels
@@ -334,7 +336,9 @@ class _Lowering:
             lane=COMPUTE,
             devices=plan.devices,
             run=fused.run,
-            in_c=fused.called or copies_in_c(self, node, columns, sets[0], order[0]),
+            in_c=fused.called
+            or self.product_in_c(node)
+            or copies_in_c(self, node, columns, sets[0], order[0]),
             reads=tuple(columns),
             writes=writes,
             scratch_bytes=self.scratch(group, plan, columns, fused),
@@ -351,6 +355,10 @@ class _Lowering:
             self.patterns[plan.kin] = Pattern(
                 family, tiles.boxes, tiles.devices, tiles.dtype, order[0], bases
             )
+
+    def product_in_c(self, node: Node) -> InC | None:
+        """The tasks of a product as calls that C makes."""
+        return product_called(self.graph, node) if self.kind == "cpu" else None
 
     def first_tile(self, operand: Operand) -> int:
         return self.first_of[self.roots[operand.value]]
@@ -498,6 +506,7 @@ class _Lowering:
             lane=COMPUTE,
             devices=plan.devices,
             run=fused.run,
+            in_c=fused.called or self.product_in_c(node),
             reads=tuple(columns),
             writes=tuple(writes),
             scratch_bytes=self.scratch(group, plan, columns, fused),

@@ -1,0 +1,155 @@
+/* Products of matrices by the library that torch has loaded: one function for whoever multiplies, so
+   that all have the same bits. Where several threads call, each call has one core, and says so for
+   its own thread alone. */
+#include <stdint.h>
+#include <string.h>
+
+enum { ROW_MAJOR = 101, AS_IT_IS = 111, TURNED = 112, UPPER = 121 };
+enum { GEMM, GEMV, SYRK };
+
+static void *functions[4][3]; /* by dtype (f4, f8, c8, c16) */
+static int (*get_threads)(void);
+static void (*set_threads)(int);
+static int n_sharing;
+
+/* What the library has; called once. */
+void use(void *const *given, void *get, void *set) {
+  memcpy(functions, given, sizeof functions);
+  get_threads = (int (*)(void))get;
+  set_threads = (void (*)(int))set;
+}
+
+/* From +1 to -1 every call has one core. */
+void share(int64_t by) { __atomic_add_fetch(&n_sharing, (int)by, __ATOMIC_SEQ_CST); }
+
+/* A matrix as the library takes it: its rows lie in one piece each, or its columns do (turned). */
+typedef struct {
+  const char *at;
+  int turned, step;
+} Matrix;
+
+static Matrix seen(const char *at, int64_t rows, int64_t columns, int64_t row, int64_t column,
+                   int64_t size) {
+  const int is_turned = !(columns == 1 || column == size) || (columns == 1 && rows > 1 && row == size);
+  const int64_t length = is_turned ? rows : columns;
+  int64_t step = (is_turned ? column : row) / size;
+  if ((is_turned ? columns : rows) == 1 || step < length) step = length;
+  return (Matrix){at, is_turned ? TURNED : AS_IT_IS, (int)step};
+}
+
+typedef struct {
+  int64_t rows, columns, k, step; /* step: from row to row of out, in elements */
+  Matrix a, b;
+  const char *vector; /* where one side is one */
+  int apart;
+  char *out;
+} Product;
+
+#define REAL(T, CODE)                                                                              \
+  typedef void (*Gemm_##T)(int, int, int, int, int, int, T, const void *, int, const void *, int,  \
+                           T, void *, int);                                                        \
+  typedef void (*Gemv_##T)(int, int, int, int, T, const void *, int, const void *, int, T, void *, \
+                           int);                                                                   \
+  typedef void (*Syrk_##T)(int, int, int, int, int, T, const void *, int, T, void *, int);         \
+  static void halve_##T(const Product *p) {                                                        \
+    ((Syrk_##T)functions[CODE][SYRK])(ROW_MAJOR, UPPER, p->a.turned, p->rows, p->k, 1, p->a.at,    \
+                                      p->a.step, 0, p->out, p->step);                              \
+  }                                                                                                \
+  static void multiply_##T(const Product *p) {                                                     \
+    ((Gemm_##T)functions[CODE][GEMM])(ROW_MAJOR, p->a.turned, p->b.turned, p->rows, p->columns,    \
+                                      p->k, 1, p->a.at, p->a.step, p->b.at, p->b.step, 0, p->out,  \
+                                      p->step);                                                    \
+  }                                                                                                \
+  static void apply_##T(const Product *p, int how, int rows, int columns, const Matrix *m,         \
+                        int between) {                                                             \
+    ((Gemv_##T)functions[CODE][GEMV])(ROW_MAJOR, how, rows, columns, 1, m->at, m->step, p->vector, \
+                                      p->apart, 0, p->out, between);                               \
+  }
+REAL(float, 0)
+REAL(double, 1)
+
+#define COMPLEX(T, CODE)                                                                           \
+  static const T one_##CODE[2] = {1, 0}, zero_##CODE[2] = {0, 0};                                  \
+  static void halve_##CODE(const Product *p) {                                                     \
+    ((Syrk_complex)functions[CODE][SYRK])(ROW_MAJOR, UPPER, p->a.turned, p->rows, p->k,            \
+                                          one_##CODE, p->a.at, p->a.step, zero_##CODE, p->out,     \
+                                          p->step);                                                \
+  }                                                                                                \
+  static void multiply_##CODE(const Product *p) {                                                  \
+    ((Gemm_complex)functions[CODE][GEMM])(ROW_MAJOR, p->a.turned, p->b.turned, p->rows,            \
+                                          p->columns, p->k, one_##CODE, p->a.at, p->a.step,        \
+                                          p->b.at, p->b.step, zero_##CODE, p->out, p->step);       \
+  }                                                                                                \
+  static void apply_##CODE(const Product *p, int how, int rows, int columns, const Matrix *m,      \
+                           int between) {                                                          \
+    ((Gemv_complex)functions[CODE][GEMV])(ROW_MAJOR, how, rows, columns, one_##CODE, m->at,        \
+                                          m->step, p->vector, p->apart, zero_##CODE, p->out,       \
+                                          between);                                                \
+  }
+typedef void (*Gemm_complex)(int, int, int, int, int, int, const void *, const void *, int,
+                             const void *, int, const void *, void *, int);
+typedef void (*Gemv_complex)(int, int, int, int, const void *, const void *, int, const void *, int,
+                             const void *, void *, int);
+typedef void (*Syrk_complex)(int, int, int, int, int, const void *, const void *, int, const void *,
+                             void *, int);
+COMPLEX(float, 2)
+COMPLEX(double, 3)
+
+static void (*const multiply[4])(const Product *) = {multiply_float, multiply_double, multiply_2,
+                                                     multiply_3};
+static void (*const apply[4])(const Product *, int, int, int, const Matrix *, int) = {
+    apply_float, apply_double, apply_2, apply_3};
+
+static void (*const halve[4])(const Product *) = {halve_float, halve_double, halve_2, halve_3};
+
+/* A matrix times itself turned: the half above the diagonal, and the other copied from it. */
+static void gram(const Product *p, int64_t code, int64_t size) {
+  enum { BLOCK = 32 };
+  const int64_t n = p->rows, row = p->step * size;
+  char *const out = p->out;
+  halve[code](p);
+  for (int64_t i = 0; i < n; i += BLOCK)
+    for (int64_t j = 0; j <= i; j += BLOCK)
+      for (int64_t y = i; y < i + BLOCK && y < n; ++y)
+        for (int64_t x = j; x < j + BLOCK && x < y; ++x)
+          memcpy(out + y * row + x * size, out + x * row + y * size, size);
+}
+
+/* A matrix and a vector, on either side; `between`: steps between elements of out. */
+static void with_vector(const Product *p, int64_t code, int64_t size) {
+  const int is_right = p->columns == 1;
+  const Matrix *const m = is_right ? &p->a : &p->b;
+  const int64_t n = is_right ? p->rows : p->columns;
+  const int is_turned = m->turned == TURNED;
+  const int between = is_right && n > 1 ? (int)p->step : 1;
+  for (int64_t i = 0; i < n; ++i) memset(p->out + i * between * size, 0, size); /* 0 * NaN is none */
+  const int along = is_right != is_turned; /* stored rows are what is multiplied */
+  apply[code](p, along ? AS_IT_IS : TURNED, (int)(along ? n : p->k), (int)(along ? p->k : n), m,
+              between);
+}
+
+/* One product: `how` has the dtype, rows, columns, k, and steps in bytes: of both from row to row and
+   from column to column, and from row to row of out. The arguments are those of every kernel that
+   `calls.c` calls. */
+void product(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, char **arrays,
+             const int64_t *steps, const char *words, const int64_t *folded, int64_t n_same) {
+  static const int64_t sizes[4] = {4, 8, 8, 16};
+  const int64_t code = how[0], size = sizes[code];
+  Product p = {how[1], how[2], how[3], how[8] / size};
+  p.out = arrays[2];
+  if (p.rows == 1 && p.step < p.columns) p.step = p.columns;
+  const int is_one = __atomic_load_n(&n_sharing, __ATOMIC_RELAXED) != 0;
+  const int before = is_one ? get_threads() : 1;
+  if (before != 1) set_threads(1);
+  p.a = seen(arrays[0], p.rows, p.k, how[4], how[5], size);
+  p.b = seen(arrays[1], p.k, p.columns, how[6], how[7], size);
+  if (p.columns == 1 || p.rows == 1) {
+    p.vector = p.columns == 1 ? arrays[1] : arrays[0];
+    p.apart = p.k == 1 ? 1 : (int)((p.columns == 1 ? how[6] : how[5]) / size);
+    with_vector(&p, code, size);
+  } else if (arrays[0] == arrays[1] && p.rows == p.columns && how[4] == how[7] && how[5] == how[6])
+    gram(&p, code, size);
+  else
+    multiply[code](&p);
+  if (before != 1) set_threads(before);
+}

@@ -1,0 +1,188 @@
+"""Products of two matrices by the BLAS that torch has loaded, called without torch and its price.
+
+A call by torch takes 15 to 30 us before it multiplies, with Python's lock; this takes 3, and from C
+(`runtime/calls.c`) nothing. Whoever multiplies matrices on a CPU comes here, so the bits are those
+of one function. There is none (`found()` is None) where torch has no OpenBLAS of its own beside it,
+or there is no compiler: then torch multiplies.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.config import config
+from infinitensor.ir.calls import Calls, Form
+from infinitensor.native import CompilerError, address, compiler, library
+from infinitensor.ops.loading import loaded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from infinitensor.ir.calls import Lies
+
+CODES = {"float32": 0, "float64": 1, "complex64": 2, "complex128": 3}
+LETTERS = "sdcz"
+MOST = 1 << 31
+"""What the library counts to."""
+
+
+@cache
+def found() -> Any:
+    """The functions of `blas.c` over the library of torch, or None."""
+    folder = Path(loaded().__file__).parent / "lib"
+    paths = sorted(folder.glob("libopenblas*.so*"))
+    if not paths or compiler() is None:
+        return None
+    try:
+        blas = ctypes.CDLL(str(paths[0]))
+        names = [f"cblas_{c}{op}" for c in LETTERS for op in ("gemm", "gemv", "syrk")]
+        given = [ctypes.cast(getattr(blas, name), ctypes.c_void_p) for name in names]
+        threads = [
+            ctypes.cast(getattr(blas, f"omp_{word}_threads"), ctypes.c_void_p)
+            for word in ("get_max", "set_num")
+        ]
+        ours = library(Path(__file__).with_name("blas.c").read_text("utf-8"))
+    except (AttributeError, OSError, CompilerError):
+        return None
+    ours.use((ctypes.c_void_p * len(given))(*given), *threads)
+    ours.share.argtypes, ours.share.restype = [ctypes.c_int64], None
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    ours.product.argtypes = [
+        number, number, number, pointer, pointer, pointer, pointer, pointer, number,
+    ]  # fmt: skip
+    ours.product.restype = None
+    return ours
+
+
+@contextmanager
+def one_core_each() -> Iterator[None]:
+    """While several threads that are not torch's multiply, each has one core."""
+    ours = found() if found.cache_info().currsize else None  # else nobody multiplies
+    if ours is None:
+        yield
+        return
+    ours.share(1)
+    try:
+        yield
+    finally:
+        ours.share(-1)
+
+
+def is_suited(rows: int, columns: int, steps: Sequence[int], size: int) -> bool:
+    """Whether the library takes a matrix with these steps, in bytes, as it lies."""
+    row, column = steps
+    if max(rows, columns, abs(row) // size, abs(column) // size) >= MOST:
+        return False
+    if columns == 1 or column == size:
+        lies = rows == 1 or (row >= columns * size and row % size == 0)
+        if lies:
+            return True
+    return (rows == 1 or row == size) and (
+        columns == 1 or (column >= rows * size and column % size == 0)
+    )
+
+
+def multiply(x: Any, y: Any, out: Any) -> bool:
+    """out = x @ y for matrices of one dtype; False, and nothing done, where that is not for it."""
+    code = CODES.get(x.dtype.name)
+    if code is None or y.dtype != x.dtype or out.dtype != x.dtype or config.compile == "never":
+        return False
+    ours = found()
+    if ours is None:
+        return False
+    size = x.itemsize
+    rows, k = x.shape
+    columns = y.shape[1]
+    if not (x.size and y.size) or not _is_written(out, size):
+        return False
+    is_turned = rows == columns and x.strides == y.strides[::-1] and address(x) == address(y)
+    if not is_suited(rows, k, x.strides, size):
+        x = np.ascontiguousarray(x)
+    if is_turned:
+        y = x.T
+    elif not is_suited(k, columns, y.strides, size):
+        y = np.ascontiguousarray(y)
+    how = (ctypes.c_int64 * 9)(code, rows, columns, k, *x.strides, *y.strides, out.strides[0])
+    arrays = (ctypes.c_void_p * 3)(address(x), address(y), address(out))
+    ours.product(0, 0, 0, how, arrays, None, None, None, 0)
+    return True
+
+
+def _is_written(out: Any, size: int) -> bool:
+    """Whether the library writes rows that lie like these."""
+    rows, columns = out.shape
+    step = out.strides[0]
+    if rows > 1 and (step < columns * size or step % size or step // size >= MOST):
+        return False
+    return columns == 1 or bool(out.strides[1] == size)
+
+
+class Multiplied:
+    """The C of a family of products of two matrices, or of a matrix and a vector."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._code = CODES[dtype.name]
+        self._size = dtype.itemsize
+
+    def is_due(self, n_tasks: int) -> bool:
+        """It is compiled once for all."""
+        return True
+
+    def calls(
+        self,
+        tasks: np.ndarray,
+        many: tuple[np.ndarray, Lies] | None,
+        ins: Sequence[Any],
+        outs: Sequence[Lies],
+    ) -> Calls:
+        """One call a task; `CompilerError` where the library does not take what lies there."""
+        ours = found()
+        if ours is None:
+            raise CompilerError("no library to multiply with")
+        x, y = ins
+        (out,) = outs
+        n = len(x.bases)
+        rows = x.shapes[:, 0] if x.shapes.shape[1] > 1 else np.ones(n, np.int64)
+        columns = y.shapes[:, 1] if y.shapes.shape[1] > 1 else np.ones(n, np.int64)
+        k = x.shapes[:, -1]
+        row = x.strides[:, 0] if x.shapes.shape[1] > 1 else np.zeros(n, np.int64)
+        column = y.strides[:, 1] if y.shapes.shape[1] > 1 else np.zeros(n, np.int64)
+        step = out.strides[:, 0] if x.shapes.shape[1] > 1 else np.zeros(n, np.int64)
+        table = np.stack(
+            [np.full(n, self._code), rows, columns, k, row, x.strides[:, -1],
+             y.strides[:, 0], column, step], axis=1,
+        )  # fmt: skip
+        each, kind = np.unique(table, axis=0, return_inverse=True)
+        function = ctypes.cast(ours.product, ctypes.c_void_p).value or 0
+        of = []
+        for how in each.tolist():
+            _, m, n_columns, inner, *steps = how
+            last = self._size if n_columns > 1 else 0
+            if not (
+                is_suited(m, inner, steps[:2], self._size)
+                and is_suited(inner, n_columns, steps[2:4], self._size)
+                and (m == 1 or steps[4] >= n_columns * last)
+            ):
+                raise CompilerError("a matrix whose rows and columns are in pieces")
+            held = (ctypes.c_int64 * 9)(*how)
+            of.append(Form((function, 0, 0, 0, ctypes.addressof(held), 0, 0, 0), 3, 0, held))
+        return Calls(
+            np.arange(n),
+            kind.reshape(-1),
+            of,
+            np.stack([x.bases, y.bases, out.bases], axis=1).reshape(-1),
+            np.stack([x.offsets, y.offsets, out.offsets], axis=1).reshape(-1),
+            np.zeros(0, np.int64),
+        )
+
+
+@cache
+def multiplied(dtype: np.dtype[Any]) -> Multiplied:
+    """The C of products in a dtype: families of it are of one kind."""
+    return Multiplied(dtype)

@@ -1,0 +1,107 @@
+"""Products by the library beside torch: however operands lie, from Python and from C."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import infinitensor as it
+from infinitensor.events import on
+from infinitensor.ops import blas
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+needs_library = pytest.mark.skipif(blas.found() is None, reason="no library beside torch here")
+
+
+def lying(rng: np.random.Generator, rows: int, columns: int, dtype: str) -> Iterator[np.ndarray]:
+    """Matrices that lie in all the ways there are: some the library takes, some it does not."""
+    values = rng.standard_normal((rows, columns)).astype(dtype)
+    if values.dtype.kind == "c":
+        values += (1j * rng.standard_normal((rows, columns))).astype(dtype)
+    yield values
+    yield np.asfortranarray(values)
+    yield np.pad(values, 2)[2:-2, 2:-2]
+    yield np.pad(values.T, 3)[3:-3, 3:-3].T
+    yield np.repeat(np.repeat(values, 2, 0), 3, 1)[::2, ::3]
+    yield values[::-1].copy()[::-1]
+    yield np.broadcast_to(values[:1], (rows, columns))
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize(("rows", "k", "columns"), [(7, 5, 9), (1, 5, 9), (7, 5, 1), (7, 1, 9)])
+def test_a_product_is_the_same_however_its_operands_lie(
+    dtype: str, rows: int, k: int, columns: int
+) -> None:
+    rng = np.random.default_rng(0)
+    for x in lying(rng, rows, k, dtype):
+        for y in lying(rng, k, columns, dtype):
+            for out in (
+                np.full((rows, columns), np.nan, dtype),
+                np.full((rows, 20), np.nan, dtype),
+            ):
+                out = out[:, :columns]
+                assert blas.multiply(x, y, out)
+                np.testing.assert_allclose(out, x @ y, rtol=1e-3, atol=1e-5)
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+def test_a_matrix_times_itself_turned_is_symmetric_to_the_bit(dtype: str) -> None:
+    for x in lying(np.random.default_rng(1), 70, 40, dtype):
+        out = np.full((70, 70), np.nan, dtype)
+        assert blas.multiply(x, x.T, out)
+        np.testing.assert_allclose(out, x @ x.T, rtol=1e-3, atol=1e-4)
+        assert (out == out.T).all()
+
+
+def test_what_it_is_not_for_is_left_to_others() -> None:
+    whole = np.arange(12).reshape(3, 4)
+    assert not blas.multiply(whole, whole.T, np.empty((3, 3), whole.dtype))
+    x = np.ones((3, 4))
+    assert not blas.multiply(x, x.T.astype("f4"), np.empty((3, 3)))
+    assert not blas.multiply(x, x.T, np.empty((3, 6))[:, ::2])
+    assert not blas.multiply(x[:0], x.T, np.empty((0, 3)))
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+def test_tasks_in_c_have_the_bits_of_those_in_python(dtype: str) -> None:
+    rng = np.random.default_rng(2)
+    given = [rng.standard_normal((500, 500)).astype(dtype) for _ in range(2)]
+
+    def program() -> tuple[Any, ...]:
+        a, b = (it.asarray(x) for x in given)
+        v = a[3]
+        made = (a @ b + a, a.T @ b[:, :300], v @ a, (a[:, :400] @ b[:400]) @ v, a @ a.T)
+        it.compute(*made)
+        return tuple(x.numpy() for x in made)
+
+    with it.init("cpu"):
+        started: list[Any] = []
+        with on("task_start", lambda **event: started.append(event["op"])):
+            wanted = program()
+        assert "matmul" in started
+        for _ in range(4):
+            it.stats(reset=True)
+            found = program()
+        assert it.stats()["tasks_in_c"] > 0
+    for x, y in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+@needs_library
+def test_a_program_of_products_in_c_leaves_the_threads_of_torch_as_they_were() -> None:
+    import torch
+
+    a = np.random.default_rng(3).random((600, 600))
+    before = torch.get_num_threads()
+    with it.init("cpu"):
+        for _ in range(4):
+            x = it.asarray(a)
+            np.testing.assert_allclose((x @ x + 1).numpy(), a @ a + 1)
+    assert torch.get_num_threads() == before
