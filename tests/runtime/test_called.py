@@ -19,7 +19,7 @@ from infinitensor import events, native
 from infinitensor.devices import Ledger
 from infinitensor.errors import DeviceOutOfMemoryError
 from infinitensor.runtime import Workers, called
-from infinitensor.tasking.calls import kinds
+from infinitensor.tasking.calls import Mapped, kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -376,6 +376,37 @@ def test_programs_of_few_tasks_are_bound_when_they_come_again(
             np.testing.assert_array_equal((x * 2 + 1).numpy(), values * 2 + 1)
             n_in_c.append(it.stats()["tasks_in_c"])
         assert n_in_c == [0, 8, 16, 24, 32]
+
+
+def test_families_that_are_due_later_are_bound_beside_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    is_due, calls_of = Mapped.is_due, called._calls_of
+    late, bound = [True], []
+
+    def due(self: Mapped, n_tasks: int) -> bool:
+        return not (late[0] and self._counts) and is_due(self, n_tasks)
+
+    def noted(run: Any, places: Any, family: Any, own: Any) -> Any:
+        bound.append(family.first)
+        return calls_of(run, places, family, own)
+
+    monkeypatch.setattr(Mapped, "is_due", due)
+    monkeypatch.setattr(called, "_calls_of", noted)
+    values = np.arange(30.0)
+    with strict("cpu", 7, compile="always"):
+        x = it.asarray(values)
+        n_in_c = []
+        for k in range(3):
+            late[0] = k == 0
+            y = x * 2 + 1
+            z = -x[::-1]
+            it.compute(y, z)
+            np.testing.assert_array_equal(y.numpy(), values * 2 + 1)
+            np.testing.assert_array_equal(z.numpy(), -values[::-1])
+            n_in_c.append(it.stats(reset=True)["tasks_in_c"])
+        assert 0 < n_in_c[0] < n_in_c[1] == n_in_c[2]
+        assert len(bound) == len(set(bound)) == 2
 
 
 def test_a_closed_pool_opens_again() -> None:

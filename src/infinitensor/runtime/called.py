@@ -63,6 +63,8 @@ class Bindings:
 
     def __init__(self, program: Program, kind: str) -> None:
         self._found: dict[Hashable, Called] = {}
+        self._before: dict[Hashable, Called] = {}
+        """Bindings with fewer of the families, whose calls are those of the next."""
         needed = program.needed
         self._families = [
             family
@@ -100,16 +102,19 @@ class Bindings:
             if sum(family.n for family in due) * MIXED < self._n_tasks:
                 return None
             if len(due) != self._n_due:
-                self._found.clear()
+                self._before, self._found = self._found, {}
                 self._n_due, self._due = len(due), due
         if key not in self._found:
             if len(self._found) >= KEPT:
                 self._found.clear()
+            before = self._before.pop(key, None)
             try:
-                self._found[key] = Called(run, self._due)
+                self._found[key] = Called(run, self._due, before.calls if before else {})
             except CompilerError:  # the other way says so
                 self.is_over = True
                 return None
+            if self._n_due == len(self._families):
+                self._found[key].calls.clear()  # no other binding will ask for them
         return self._found[key]
 
 
@@ -242,18 +247,21 @@ class Places:
 class Called:
     """A program bound to C."""
 
-    def __init__(self, run: Run, families: Sequence[Family]) -> None:
+    def __init__(self, run: Run, families: Sequence[Family], known: dict[int, Calls]) -> None:
         program = run.program
         places = Places(run)
-        found: list[Calls] = []
+        self.calls: dict[int, Calls] = {}
+        """By the first task of a family; some are `known`."""
         tasks: list[np.ndarray] = []
         self.held = {value: _held(program, *held) for value, held in program.graph.held.items()}
         self.in_python = program.needed.astype(np.uint8)
         for family in families:
             self.in_python[family.first : family.first + family.n] = 0
             own = np.flatnonzero(program.needed[family.first : family.first + family.n])
-            found.append(_calls_of(run, places, family, own))
-            tasks.append(family.first + own[found[-1].tasks])
+            calls = known.get(family.first) or _calls_of(run, places, family, own)
+            self.calls[family.first] = calls
+            tasks.append(family.first + own[calls.tasks])
+        found = list(self.calls.values())
         self.is_mixed = bool(self.in_python.any())
         self.within = places.within
         self.n_shared = places.n_shared

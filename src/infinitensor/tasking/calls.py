@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 MOST = 64
 """Arrays, and scalars, of one call (`runtime/calls.c`)."""
+ALIGNED = 64
+"""Bytes at whose multiples arrays begin."""
 TASK_WORK = 1 << 13
 """What it costs to start a task from Python, as elements of a kernel."""
 
@@ -193,25 +196,24 @@ class Parted:
         of: dict[int, tuple[int, Form]] = {}
         columns: tuple[list[int], ...] = ([], [], [], [])
         scalars: list[tuple[int, int]] = []
+        lying = [*_lying(sources), *_lying(out)]
         for j, i in enumerate(tasks.tolist()):
             own = [*range(borders[j], borders[j + 1]), n_sources + j]
-            stands = [
-                _stand(sources, k, dtype) if k < n_sources else _stand(out, j, dtype)
-                for k, dtype in zip(own, self._dtypes(i), strict=True)
-            ]
-            blocks: list[Any] = [x.base for x in stands]
-            spans = [(address(block), address(block) + block.nbytes) for block in blocks]
+            stands, ends = _stands([lying[k] for k in own], self._dtypes(i))
+            firsts = list(map(address, stands))
             for in_c, operands, target in self._calls_of(i, stands):
                 tiles = [*(x for x in operands if x is not None), target]
                 walk = in_c.walk(tiles, target.shape)
-                number, _ = of.setdefault(id(walk), (len(of), _form(in_c, walk, len(tiles))))
+                found = of.get(id(walk))
+                if found is None:
+                    found = of[id(walk)] = (len(of), _form(in_c, walk, len(tiles)))
                 columns[0].append(j)
-                columns[1].append(number)
+                columns[1].append(found[0])
                 for tile in tiles:
                     at = address(tile)
-                    place = next(k for k, (lo, hi) in enumerate(spans) if lo <= at < hi)
+                    place = bisect_right(ends, at)
                     columns[2].append(own[place])
-                    columns[3].append(at - address(stands[place]))
+                    columns[3].append(at - firsts[place])
                 if in_c.scalars:
                     scalars += [(j, k) for k in range(in_c.packer.size // 8)]
         calls, forms, places, offsets = (np.asarray(column, np.int64) for column in columns)
@@ -219,13 +221,33 @@ class Parted:
         return Parts(calls, forms, [form for _, form in of.values()], places, offsets, pairs)
 
 
-def _stand(lies: Lies, k: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """An array that lies like one of those, in memory that nobody uses."""
-    ndim = np.count_nonzero(lies.shapes[k] >= 0)
-    shape, strides = tuple(lies.shapes[k, :ndim].tolist()), tuple(lies.strides[k, :ndim].tolist())
-    steps = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
-    memory = np.empty(dtype.itemsize + sum(map(abs, steps)), np.uint8)
-    return np.ndarray(shape, dtype, memory, -sum(step for step in steps if step < 0), strides)
+def _lying(lies: Lies) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Shapes and strides, without axes that an array does not have."""
+    found = []
+    for shape, strides in zip(lies.shapes.tolist(), lies.strides.tolist(), strict=True):
+        ndim = len([n for n in shape if n >= 0])
+        found.append((tuple(shape[:ndim]), tuple(strides[:ndim])))
+    return found
+
+
+def _stands(
+    lying: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], dtypes: Sequence[np.dtype[Any]]
+) -> tuple[list[np.ndarray], list[int]]:
+    """Arrays that lie like those, one behind another in memory that nobody uses; where each ends,
+    as an address."""
+    places, n_bytes = [], 0
+    for (shape, strides), dtype in zip(lying, dtypes, strict=True):
+        steps = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
+        places.append(n_bytes - sum(step for step in steps if step < 0))
+        n_bytes += -(-(dtype.itemsize + sum(map(abs, steps))) // ALIGNED) * ALIGNED
+        places.append(n_bytes)
+    memory = np.empty(n_bytes, np.uint8)
+    begin = address(memory)
+    stands = [
+        np.ndarray(shape, dtype, memory, at, strides)
+        for (shape, strides), dtype, at in zip(lying, dtypes, places[::2], strict=True)
+    ]
+    return stands, [begin + end for end in places[1::2]]
 
 
 def _spread(in_c: Compiled, ins: Sequence[Any]) -> dict[int, Any]:
