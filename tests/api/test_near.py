@@ -170,3 +170,49 @@ def test_a_scalar_has_no_views() -> None:
         array = xp.asarray(4.0)
         array[None][0] = 1.0  # an array of no axes has
         assert float(array) == 1.0
+
+
+@pytest.mark.parametrize("name", ["concatenate", "concat", "stack"])
+def test_small_tensors_are_joined_by_numpy(name: str) -> None:
+    a, b = np.arange(12.0).reshape(3, 4), np.arange(12).reshape(4, 3).T
+    theirs = getattr(np, name)
+    ours = getattr(it, name)
+    with it.init("cpu"):
+        x, y = it.asarray(a), it.asarray(b.T.copy()).T
+        for args, options in (((0,), {}), ((), {"axis": 1}), ((-1,), {}), ((), {})):
+            it.stats(reset=True)
+            made = ours([x, y], *args, **options)
+            assert it.stats()["small_calls"] == 1
+            np.testing.assert_array_equal(
+                made.numpy(), theirs([a, b], *args, **options), strict=True
+            )
+        only = ours((x,))
+        only[0] = 7
+        np.testing.assert_array_equal(x.numpy(), a)  # it has memory of its own
+        np.testing.assert_array_equal(only.numpy()[0], np.full(only.shape[1:], 7))
+        mixed = ours([x, b])  # an ndarray among them
+        np.testing.assert_array_equal(mixed.numpy(), theirs([a, b]))
+        with pytest.raises(ValueError, match="axis 5 is out of bounds"):
+            ours([x, y], axis=5)
+        with pytest.raises(ValueError, match=r"shape|size"):
+            ours([x, y[:, :1], y[:2]], axis=1)
+
+
+def test_small_ranges_and_rolls_are_numpys() -> None:
+    with it.init("cpu"):
+        for args in ((5,), (2, 9), (9, 2, -3), (0,), (-4, 4, 2)):
+            it.stats(reset=True)
+            np.testing.assert_array_equal(it.arange(*args).numpy(), np.arange(*args), strict=True)
+            assert it.stats()["small_calls"] == 1
+        a = np.arange(12).reshape(3, 4)
+        x = it.asarray(a)
+        np.testing.assert_array_equal(it.roll(x, 5).numpy(), np.roll(a, 5), strict=True)
+        np.testing.assert_array_equal(it.roll(x, -1, axis=1).numpy(), np.roll(a, -1, axis=1))
+        np.testing.assert_array_equal(
+            it.roll(x, (1, 2), (0, 1)).numpy(), np.roll(a, (1, 2), (0, 1))
+        )
+        for args in ((2**63,), (0, 1, 0)):
+            with pytest.raises((OverflowError, ValueError, ZeroDivisionError)) as theirs:
+                np.arange(*args)
+            with pytest.raises(theirs.type, match=r"."):
+                it.arange(*args)

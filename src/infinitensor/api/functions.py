@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 from math import prod
@@ -829,6 +830,11 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
             found[name] = _numpys_first(found[name], like, fits)
     for name, like in near.CREATIONS.items():
         found[name] = _numpys_creation(found[name], like)
+    for name, join in near.JOINS.items():
+        found[name] = _small_first(found[name], functools.partial(near.joined, join))
+    found["arange"] = _small_first(
+        found["arange"], lambda args, kwargs: near.ranged(current_session(), args, kwargs)
+    )
     found.update(VIEWS)
     found.update(HELPERS)
     found.update(QUESTIONS)
@@ -895,6 +901,18 @@ def _numpys_creation(function: Callable[..., Any], like: Callable[..., Any]) -> 
 
     def first(*args: Any, **kwargs: Any) -> Any:
         made = near.created(current_session(), like, *args, **kwargs) if args else None
+        return function(*args, **kwargs) if made is None else made
+
+    return _named_as(function, first)
+
+
+def _small_first(
+    function: Callable[..., Any], small: Callable[[Any, Any], Tensor | None]
+) -> Callable[..., Any]:
+    """The function; of what is small another that takes its arguments, or answers None."""
+
+    def first(*args: Any, **kwargs: Any) -> Any:
+        made = small(args, kwargs)
         return function(*args, **kwargs) if made is None else made
 
     return _named_as(function, first)

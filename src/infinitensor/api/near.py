@@ -281,6 +281,7 @@ NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
     "argmin": (np.argmin, None),
     "dot": (np.dot, _dot_fits),
     "outer": (np.outer, _outer_fits),
+    "roll": (np.roll, None),
     "where": (np.where, _where_fits),
     "zeros_like": (np.zeros_like, None),
     "ones_like": (np.ones_like, None),
@@ -354,6 +355,65 @@ def created(
         return None
     session.counts["small_calls"] += 1
     return made
+
+
+JOINS: dict[str, Callable[..., Any]] = {
+    "concatenate": np.concatenate,
+    "concat": np.concatenate,
+    "stack": np.stack,
+}
+"""Functions of several tensors and an axis."""
+
+
+def joined(like: Callable[..., Any], args: Any, kwargs: Any) -> Tensor | None:
+    """Small tensors, joined along an axis."""
+    limit = config.small_elements
+    if not 1 <= len(args) <= 2 or type(args[0]) not in (list, tuple):
+        return None
+    axis = args[1] if len(args) == 2 else kwargs.get("axis", 0)
+    if (
+        len(args) - 1 + len(kwargs) > 1
+        or (kwargs and "axis" not in kwargs)
+        or type(axis) is not int
+    ):
+        return None
+    session = None
+    n = 0
+    given = []
+    for x in args[0]:
+        if type(x) is not _tensors[0]:
+            return None
+        home = x._owner or x._cell.session
+        values = seen(x)
+        if values is None or (session or home) is not home:
+            return None
+        session = home
+        n += values.size
+        given.append(values)
+    if session is None or n > limit:
+        return None
+    try:
+        made = like(given, axis)
+    except Exception:  # ours has the better words
+        return None
+    session.counts["small_calls"] += 1
+    return at_hand(session, made)
+
+
+def ranged(session: Session, args: Any, kwargs: Any) -> Tensor | None:
+    """A small range of integers."""
+    if kwargs or not 1 <= len(args) <= 3 or not all([type(x) is int for x in args]):
+        return None
+    try:
+        if len(range(*args)) > config.small_elements or not config.small_elements:
+            return None
+        made = np.arange(*args)
+    except Exception:  # ours has the better words
+        return None
+    if made.dtype != np.int64:  # beyond it, or what the machine has for numbers of Python's
+        return None
+    session.counts["small_calls"] += 1
+    return _made(session, made)
 
 
 def multiplied(like: Callable[..., Any], a: Any, b: Any) -> Tensor | None:
