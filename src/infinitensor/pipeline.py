@@ -14,7 +14,7 @@ from infinitensor.ir.mesh import Mesh
 from infinitensor.ir.region import box_size
 from infinitensor.memory.allocate import allocate
 from infinitensor.memory.stream import stream
-from infinitensor.partition import choose
+from infinitensor.partition import LEAF_ELEMENTS, choose
 from infinitensor.redistribute import route
 from infinitensor.runtime.simulate import estimated
 from infinitensor.tasking import lower_plan
@@ -135,13 +135,22 @@ def prepare(
                 if smallest is None or misfit.need_bytes < smallest.need_bytes:
                     smallest = misfit.with_traceback(None)  # it would hold the graph's tensors
                 largest = misfit.largest_tile
-        bound = min(bound or largest, largest) // 4
+        bound = _smaller(min(bound or largest, largest), LEAF_ELEMENTS[mesh.kind])
         if bound < min(SMALLEST_TILE, tile_elements or SMALLEST_TILE):
             break  # more tasks than anyone would wait for
         if not shrinks or (not evicts and has_tiers(mesh)):
             break  # order and residency change before tiles do
     assert smallest is not None
     raise misfit_error(smallest, mesh) from None
+
+
+def _smaller(bound: int, leaf: int) -> int:
+    """A quarter of a tile bound, but first the size below which reductions have other bits.
+
+    >>> _smaller(1 << 18, 1 << 17) == 1 << 17, _smaller(1 << 17, 1 << 17) == 1 << 15
+    (True, True)
+    """
+    return leaf if bound // 4 < leaf < bound else bound // 4
 
 
 def _fastest(

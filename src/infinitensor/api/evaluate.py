@@ -27,7 +27,7 @@ from infinitensor.ir.layout import DISK, Layout
 from infinitensor.ir.op import Spec, n_points
 from infinitensor.ir.region import box_shape
 from infinitensor.ops.loading import begin_loading
-from infinitensor.partition import MANY_USES, canonical_layout, streamed_cuts
+from infinitensor.partition import LEAF_ELEMENTS, MANY_USES, canonical_layout, streamed_cuts
 from infinitensor.pipeline import Known, Prepared, has_tiers, prepare
 from infinitensor.runtime import Few, Run, TileTable, few_of, tables_with_reads
 
@@ -441,7 +441,10 @@ class Bound:
                     # every run moves this; leaves go once, and what can stay of them then stays
                     traffic = found.program.traffic
                     left = heavy - self.session.moved_again.get(self.lean_key(), 0)
-                    if traffic.evicted + traffic.loaded <= left:
+                    # leaves go before tiles are so small that sums have other bits
+                    is_small = 0 < found.tile_elements < LEAF_ELEMENTS[mesh.kind]
+                    is_forced = is_small and not config.tile_elements
+                    if traffic.evicted + traffic.loaded <= left and not is_forced:
                         return replace(found, in_the_way=heavy)
                 raise InTheWay(leaves)
         return self._prepared(graph, mesh, known)
