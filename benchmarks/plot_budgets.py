@@ -1,5 +1,9 @@
 """The plot of docs/memory.md: python -m benchmarks.plot_budgets docs/budgets.svg.
 
+With what `bench_tiers` printed on a GPU, 512 and 2048 rows, its points are new (two minutes):
+python -m benchmarks.bench_tiers 512 > 512.txt; python -m benchmarks.bench_tiers 2048 > 2048.txt
+python -m benchmarks.plot_budgets docs/budgets.svg 512=512.txt 2048=2048.txt
+
 Throughput of the network of `bench_tiers` (24 layers of 8192 x 8192 float32, weights in host
 memory) against the budget, on an H200 with a link of 55 GB/s. Lines are simulated: our own plans,
 made for that machine, with the scheduler in virtual time. Points are measured (docs/memory.md).
@@ -13,9 +17,12 @@ made for that machine, with the scheduler in virtual time. Points are measured (
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from benchmarks.bench_tiers import WIDTH
 from benchmarks.simulate_tiers import LINK_BYTES_PER_S, budget_of, h200, network, passes
@@ -29,6 +36,20 @@ MEASURED_MS = {  # rows: {budget / weights: the median of four passes}
 BY_HAND_MS = {512: 117.6}
 """A loop in torch that copies one layer ahead from pinned memory; the same at every budget."""
 COLOURS = {"ours": "#1b6ca8", "LRU": "#c0504d", "naive": "#888888", "roofline": "#2e8b57"}
+
+
+def measured(text: str) -> tuple[dict[float, float], float]:
+    """What `bench_tiers` printed: the median pass at each budget, and that of the loop by hand.
+
+    >>> said = "budget  75%: [90.0, 80.0, 3.0, 2.0, 1.0, 4.0] ms, bound 1.0, loaded 2 GB"
+    >>> measured(said + "\\nby hand, one layer ahead, whatever the budget: [5.0, 7.0] ms")
+    ({0.75: 2.5}, 6.0)
+    """
+    found = {}
+    for share, runs in re.findall(r"budget +([0-9]+)%: (\[.*?\]) ms", text):
+        found[int(share) / 100] = median(json.loads(runs)[2:])  # the first two plan
+    (by_hand,) = re.findall(r"whatever the budget: (\[.*?\]) ms", text)
+    return found, median(json.loads(by_hand))
 
 
 @dataclass(frozen=True)
@@ -111,6 +132,11 @@ def panel(left: int, rows: int, points: list[Point]) -> str:
 
 
 def main() -> None:
+    for given in sys.argv[2:]:
+        n_rows, _, path = given.partition("=")
+        passes_ms, BY_HAND_MS[int(n_rows)] = measured(Path(path).read_text())
+        MEASURED_MS[int(n_rows)] = passes_ms
+        print(n_rows, passes_ms, BY_HAND_MS[int(n_rows)], "copy these into this file")
     panels = []
     for left, rows in ((50, 512), (430, 2048)):
         points = [simulated(rows, share) for share in SHARES]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from benchmarks.bench_tiers import WIDTH
+from benchmarks.plot_budgets import measured
 from benchmarks.simulate_tiers import LINK_BYTES_PER_S, Pass, budget_of, network, passes
 
 from infinitensor.memory import fit
@@ -102,3 +103,11 @@ def test_planning_is_linear_in_layers_and_walks_few_orders(
     for walked_tasks, n_layers in zip(steps, (6, 12, 24), strict=True):
         # sizes of parts, and room to read ahead; a part is read and multiplied
         assert walked_tasks <= len(AHEAD) * sum(2 * n + 3 for n in PARTS) * n_layers
+
+
+def test_the_plot_takes_its_points_from_what_was_printed() -> None:
+    said = "weights 6.44 GB, torch 1.0 ms, 55.0 GB/s\n"
+    said += "budget 120%: [300.0, 9.0, 4.0, 6.0] ms, bound 4.0; 1 parts of a layer: [7.0, 7.5] ms\n"
+    said += "budget  10%: [30.0, 20.0, 8.0] ms, bound 4.0; 2 parts of a layer: [9.0, 9.5] ms\n"
+    said += "by hand, one layer ahead, whatever the budget: [5.0, 7.0, 6.0] ms\n"
+    assert measured(said) == ({1.2: 5.0, 0.1: 8.0}, 6.0)
