@@ -498,6 +498,8 @@ def _bitwise_count(x: Any, out: Any = None) -> Any:
 
 def _where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
     torch = _torch()
+    if not isinstance(y, torch.Tensor):  # a number of an expression
+        y = torch.tensor(y, dtype=x.dtype)
     return _select(condition.to(torch.bool), x, y, out=out)
 
 
