@@ -304,7 +304,8 @@ def _prepare(
         if streams:
             # of a window the memory around it stays
             donated = [d and not leaf.partly for d, leaf in zip(donated, graph.leaves, strict=True)]
-            program = stream(tasks, budgets, donated, mesh, moves.moved)
+            gives_back = not evicts and any(leaf.file for leaf in graph.leaves)
+            program = stream(tasks, budgets, donated, mesh, moves.moved, gives_back)
             if not evicts:
                 _refuse_eviction(program, plan, budgets)
     except DoesNotFit as misfit:

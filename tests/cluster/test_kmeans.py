@@ -175,6 +175,17 @@ def test_seeds_of_many_points_are_found_in_blocks(monkeypatch: pytest.MonkeyPatc
     np.testing.assert_array_equal(kmeans_plusplus(x, 12, random_state=0)[1], plain)
 
 
+def test_labels_and_their_inertia_are_one_pass_over_a_file(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).random((250_000, 64), dtype=np.float32)
+    np.save(tmp_path / "x.npy", x)
+    with it.init("cpu", memory=x.nbytes // 2, spill_dir=str(tmp_path)):
+        found = KMeans(8, init=x[:8], n_init=1, max_iter=4, tol=0).fit(str(tmp_path / "x.npy"))
+        n_passes = it.stats()["bytes_loaded"] / x.nbytes
+    assert found.n_iter_ == 4
+    # columns, four iterations, and the last: 4.9, as a part of the file stays; with one more 5.7
+    assert n_passes < 5.3
+
+
 @pytest.mark.parametrize("kind", ["tensor", "path", "torch", "csr"])
 def test_inputs_that_are_no_arrays(kind: str, tmp_path: Path) -> None:
     import scipy.sparse

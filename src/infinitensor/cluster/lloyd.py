@@ -66,8 +66,8 @@ def lloyd(
             break
     if not strict:
         state.follow(centers, add_up=False)
-    labels = np.asarray(state.labels)
     parts = rows.inertia(centers, state.labels)
+    labels = np.asarray(state.labels)
     return Run(labels, total(parts, rows.dtype), centers, i + 1, parts)
 
 

@@ -230,8 +230,10 @@ class DenseRows(Measured):
         return FewAssigning(self, k) if self.few else Assigning(self, k)
 
     def _inertia(self, centers: Array, labels: Any, scale: float) -> Array:
-        asked = (centers, np.array([scale]), labels, *self._weighing)
-        sums = np.asarray(self.call("_label_inertia", *asked)).astype(np.float64)
+        made = self.call("_label_inertia", centers, np.array([scale]), labels, *self._weighing)
+        if not self.few:  # labels may wait still: one pass finds both
+            it.compute(made, *([labels] if isinstance(labels, it.Tensor) else []))
+        sums = np.asarray(made).astype(np.float64)
         return np.asarray((sums[:, 0] + sums[:, 1] / PARTS) / scale)
 
     def own_distances(self, centers: Array, labels: Any) -> Array:
@@ -264,7 +266,10 @@ class Assigning:
             self.left = np.zeros((k + 1, rows.d + 2), np.int64)
 
     def follow(self, centers: Array, *, add_up: bool = True) -> int:
-        """Compare with these centres; how many labels changed."""
+        """Compare with these centres; how many labels changed.
+
+        Without `add_up` that is not said: labels wait until they, or their inertia, are asked for.
+        """
         rows = self.rows
         moves = _moves(self.centers, centers, rows.n)
         self.centers = centers.copy()
@@ -277,7 +282,7 @@ class Assigning:
                 none = np.zeros(rows.d)
                 rest = (rows.remainders(self.scale[:-1]), none, self.finer, new, old)
                 made.append(call_op("_label_sums", *rest, k=self.k))
-        if not rows.few:
+        if not rows.few and add_up:
             it.compute(*made)
         n_changed = 0
         if add_up:
@@ -286,7 +291,9 @@ class Assigning:
             n_changed = int(change[self.k, 0])
             if self.left is not None:
                 self.left += np.asarray(made[3])
-        self.labels, self.bounds = new, bounds
+        self.labels = new
+        if add_up:  # else nobody follows again
+            self.bounds = bounds
         return n_changed
 
     def totals(self) -> tuple[Array, Array, Array]:

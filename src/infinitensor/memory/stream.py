@@ -40,16 +40,19 @@ def stream(
     donated: Sequence[bool],
     mesh: Mesh,
     moved: dict[tuple[int, int], int],
+    gives_back: bool = False,
 ) -> Program:
     """A Program within the budgets that moves few bytes between tiers.
 
     Of the serial orders the one that is estimated to take least time; `DoesNotFit` if none fits.
+    `gives_back`: a program that evicts is of no use, tiles that have stayed go before it. So where
+    they and what is kept are more than the budgets, one order tells enough.
     """
     uses = Uses(graph)
     with contextlib.suppress(DoesNotFit):
-        return _stream(uses, [a_little_less(b) for b in budgets], donated, mesh, moved)
+        return _stream(uses, [a_little_less(b) for b in budgets], donated, mesh, moved, gives_back)
     # not where the error is handled: it would hold the frames of all who asked
-    return _stream(uses, budgets, donated, mesh, moved)
+    return _stream(uses, budgets, donated, mesh, moved, gives_back)
 
 
 def a_little_less(budget: int) -> int:
@@ -64,6 +67,7 @@ def _stream(
     donated: Sequence[bool],
     mesh: Mesh,
     moved: dict[tuple[int, int], int],
+    gives_back: bool,
 ) -> Program:
     graph = uses.graph
     best: Program | None = None
@@ -91,6 +95,8 @@ def _stream(
             little = sum(budgets) // LITTLE if is_many else 0
             enough = most_stays(uses, budgets, donated) - little
         is_last = graph.n_tasks > MANY_TASKS or is_least(found, uses, enough)
+        if gives_back and found.traffic.evicted:
+            is_last |= most_stays(uses, budgets, donated) < 0
         taken = 0.0
         if best is not None or not is_last:  # there is something to compare it with
             # again: what is read from below is often read by the next run too, without what stayed
