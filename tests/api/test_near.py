@@ -198,6 +198,80 @@ def test_small_tensors_are_joined_by_numpy(name: str) -> None:
             ours([x, y[:, :1], y[:2]], axis=1)
 
 
+CALLS: dict[str, tuple[tuple[Any, ...], ...]] = {
+    **dict.fromkeys(("mean", "var", "std", "count_nonzero"), ((), (0,), (1,), (None,))),
+    "cumsum": ((0,), (1,)),
+    "sort": ((), (0,), (1,)),
+    "argsort": ((), (0,), (1,)),
+    "nonzero": ((),),
+    "clip": ((1, 3), (None, 2), (0.5, None)),
+    "diff": ((), (2,), (1, 0)),
+    "repeat": ((3,), (2, 0)),
+    "tile": ((2,),),
+    "take": ((5,), (-1, 0), (2, 1)),
+    **dict.fromkeys(("tril", "triu", "trace"), ((), (1,), (-2,))),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("kind", ["f8", "f4", "f2", "i8", "u1", "?", "c16"])
+@pytest.mark.parametrize("shape", [(5, 7), (300, 200)], ids=str)
+def test_small_calls_have_the_bits_of_planned_ones(
+    name: str, kind: str, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = (np.random.default_rng(0).standard_normal(shape) * 3).astype(kind)
+    ours = getattr(it, name)
+    with it.init("cpu"):
+        x = it.asarray(values)
+        for args in CALLS[name]:
+            made: list[Any] = []
+            for limit in (65_536, 0):
+                monkeypatch.setattr(config, "small_elements", limit)
+                try:
+                    result = ours(x, *args)
+                    results = result if isinstance(result, tuple) else (result,)
+                    made.append([tensor.numpy() for tensor in results])
+                except (TypeError, ValueError) as error:
+                    made.append(type(error))
+            if isinstance(made[0], type):
+                assert made[0] is made[1], (args, made)
+            else:
+                np.testing.assert_array_equal(made[0], made[1], str(args), strict=True)
+
+
+def test_small_calls_of_two_tensors_are_numpys() -> None:
+    rng = np.random.default_rng(0)
+    line, many = np.sort(rng.integers(0, 50, 40)), rng.integers(0, 30, (5, 6))
+    with it.init("cpu"):
+        a, b = it.asarray(line), it.asarray(many)
+        it.stats(reset=True)
+        np.testing.assert_array_equal(
+            it.searchsorted(a, b).numpy(), np.searchsorted(line, many), strict=True
+        )
+        np.testing.assert_array_equal(it.take(a, b).numpy(), np.take(line, many), strict=True)
+        np.testing.assert_array_equal(it.bincount(a).numpy(), np.bincount(line), strict=True)
+        assert it.stats()["small_calls"] == 3
+        with pytest.raises(IndexError, match="index 70 is out of bounds"):
+            it.take(a, it.asarray([70])).numpy()
+        assert np.isnan(it.mean(it.zeros(0)).numpy())  # without a warning
+
+
+def test_small_tensors_of_plain_numbers_are_numpys() -> None:
+    with it.init("cpu"):
+        for name, args in (
+            ("linspace", (0, 1, 7)),
+            ("linspace", (2.5, -1)),
+            ("eye", (4,)),
+            ("eye", (3, 5)),
+            ("full", (6, 2)),
+            ("full", (3, 0.5)),
+        ):
+            it.stats(reset=True)
+            made = getattr(it, name)(*args).numpy()
+            assert it.stats()["small_calls"] == 1
+            np.testing.assert_array_equal(made, getattr(np, name)(*args), strict=True)
+
+
 def test_small_ranges_and_rolls_are_numpys() -> None:
     with it.init("cpu"):
         for args in ((5,), (2, 9), (9, 2, -3), (0,), (-4, 4, 2)):

@@ -832,9 +832,8 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
         found[name] = _numpys_creation(found[name], like)
     for name, join in near.JOINS.items():
         found[name] = _small_first(found[name], functools.partial(near.joined, join))
-    found["arange"] = _small_first(
-        found["arange"], lambda args, kwargs: near.ranged(current_session(), args, kwargs)
-    )
+    for name, (like, size) in near.COUNTED.items():
+        found[name] = _small_first(found[name], _counted(like, size))
     found.update(VIEWS)
     found.update(HELPERS)
     found.update(QUESTIONS)
@@ -904,6 +903,10 @@ def _numpys_creation(function: Callable[..., Any], like: Callable[..., Any]) -> 
         return function(*args, **kwargs) if made is None else made
 
     return _named_as(function, first)
+
+
+def _counted(like: Callable[..., Any], size: Callable[..., int]) -> Callable[[Any, Any], Any]:
+    return lambda args, kwargs: near.counted(like, size, current_session(), args, kwargs)
 
 
 def _small_first(

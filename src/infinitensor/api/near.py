@@ -225,7 +225,10 @@ def applied(like: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     if session is None or not limit or (len(shapes) > 1 and _too_large(*shapes)):
         return None
     session.counts["small_calls"] += 1
-    made = quietly(like, *given)
+    return _handed(session, quietly(like, *given))
+
+
+def _handed(session: Session, made: Any) -> Any:
     return (
         tuple(at_hand(session, m) for m in made) if type(made) is tuple else at_hand(session, made)
     )
@@ -270,7 +273,51 @@ def _reduced(ufunc: np.ufunc) -> Callable[..., Any]:
     return reduction
 
 
+LINE = 1 << 13
+"""Elements of a line that a running sum takes one after the other; longer ones are cut."""
+
+
+def _moment(like: Callable[..., Any]) -> Callable[..., Any]:
+    """A mean or a variance by its plain arguments.
+
+    Of nothing NumPy's has a warning to say, and of halves ours rounds once more.
+    """
+
+    def moment(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+        if not a.size or a.dtype == np.float16:
+            raise ValueError("ours")
+        return like(a, axis, keepdims=keepdims)
+
+    return moment
+
+
+def _repeat_fits(a: Any, times: Any, *_: Any) -> bool:
+    return type(times) is int and a.size * times <= config.small_elements
+
+
+def _counts_fit(a: Any, *more: Any) -> bool:
+    return not more and a.size > 0 and int(a.max()) < config.small_elements
+
+
 NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
+    "mean": (_moment(np.mean), None),
+    "var": (_moment(np.var), None),
+    "std": (_moment(np.std), None),
+    "count_nonzero": (lambda a, axis=None: np.asarray(np.count_nonzero(a, axis)), None),
+    "bincount": (np.bincount, _counts_fit),
+    "nonzero": (np.nonzero, None),
+    "cumsum": (np.cumsum, lambda a, *_: a.size <= LINE),
+    "sort": (np.sort, None),
+    "argsort": (lambda a, axis=-1: np.argsort(a, axis, "stable"), None),
+    "searchsorted": (np.searchsorted, None),
+    "take": (np.take, None),
+    "clip": (np.clip, None),
+    "diff": (np.diff, None),
+    "repeat": (np.repeat, _repeat_fits),
+    "tile": (np.tile, _repeat_fits),
+    "tril": (np.tril, None),
+    "triu": (np.triu, None),
+    "trace": (np.trace, None),
     "sum": (_reduced(np.add), None),
     "prod": (_reduced(np.multiply), None),
     **dict.fromkeys(("max", "amax"), (_reduced(np.maximum), None)),
@@ -295,7 +342,7 @@ What they are made of besides is arrays of theirs (no views), and the same bits 
 
 def called(
     like: Callable[..., Any], fits: Callable[..., bool] | None, args: Any, kwargs: Any
-) -> Tensor | None:
+) -> Any:
     """A function of NumPy's of small tensors, numbers and options; None where it raises, too."""
     limit = config.small_elements
     given = []
@@ -325,7 +372,7 @@ def called(
     finally:
         _restore(token)
     session.counts["small_calls"] += 1
-    return at_hand(session, made)
+    return _handed(session, made)
 
 
 _DTYPES = frozenset((None, bool, int, float, complex, *(dtype.type for dtype in NUMPYS), *NUMPYS))
@@ -400,23 +447,40 @@ def joined(like: Callable[..., Any], args: Any, kwargs: Any) -> Tensor | None:
     return at_hand(session, made)
 
 
-def ranged(session: Session, args: Any, kwargs: Any) -> Tensor | None:
-    """A small range of integers."""
-    if kwargs or not 1 <= len(args) <= 3 or not all([type(x) is int for x in args]):
+def _range_size(*ends: Any) -> int:
+    if not all([type(end) is int for end in ends]):
+        raise TypeError("ends that are not whole take care of their own")
+    return len(range(*ends))
+
+
+COUNTED: dict[str, tuple[Callable[..., Any], Callable[..., int]]] = {
+    "arange": (np.arange, _range_size),
+    "linspace": (np.linspace, lambda start, stop, n=50: n),
+    "eye": (np.eye, lambda n, m=None: n * (n if m is None else m)),
+    "full": (np.full, lambda n, value: n),
+}
+"""Functions of plain numbers alone, and how many elements they make."""
+
+
+def counted(
+    like: Callable[..., Any], size: Callable[..., int], session: Session, args: Any, kwargs: Any
+) -> Tensor | None:
+    """A small new tensor that numbers describe."""
+    if kwargs or not config.small_elements or not all([type(x) in (int, float) for x in args]):
         return None
     try:
-        if len(range(*args)) > config.small_elements or not config.small_elements:
+        if size(*args) > config.small_elements:
             return None
-        made = np.arange(*args)
+        made = like(*args)
     except Exception:  # ours has the better words
         return None
-    if made.dtype != np.int64:  # beyond it, or what the machine has for numbers of Python's
+    if made.dtype not in (np.int64, np.float64):  # beyond them, or what this machine has instead
         return None
     session.counts["small_calls"] += 1
     return _made(session, made)
 
 
-def multiplied(like: Callable[..., Any], a: Any, b: Any) -> Tensor | None:
+def multiplied(like: Callable[..., Any], a: Any, b: Any) -> Any:
     """The matrix product of small tensors."""
     return called(like, _product_fits, (a, b), {})
 
