@@ -333,7 +333,7 @@ def _largest_tile(plan: Plan) -> int:
         tiles = [tuple(range(len(lengths)))]
         if space.last.op.kind == "contraction" or space.last.op.pairs:
             tiles = read + [tuple(k for k in out if k is not None) for _, out in space.outs]
-        elif space.last.op.kind == "mapped" and space.uncut:
+        elif space.last.op.kind in ("mapped", "reduction") and space.uncut:
             tiles = [*read, tuple(k for k in range(len(lengths)) if k not in space.uncut)]
         largest = max(largest, *(prod(lengths[k] for k in tile) for tile in tiles))
     return largest
