@@ -88,10 +88,19 @@ def test_a_carried_loop_is_a_chain() -> None:
 def test_in_place_updates_of_one_array_are_a_chain() -> None:
     c = rows()
     for i in range(N):
-        c += float(i)
+        c[1:] += float(i)
     found = dependence_of(c)
     assert found.critical_path >= N
     assert found.widest_level <= 4
+
+
+def test_updates_of_whole_arrays_are_one_pass() -> None:
+    """Nobody sees what is between them."""
+    c = rows()
+    for i in range(N):
+        c += float(i)
+    assert dependence_of(c).critical_path == 1
+    np.testing.assert_array_equal(c.numpy(), rows().numpy() + N * (N - 1) / 2)
 
 
 def test_two_interleaved_chains_are_half_as_long_and_twice_as_wide() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
 from typing import Any
 
 import numpy as np
 import pytest
 
 import infinitensor as it
+from infinitensor import native
 from infinitensor.ops.scalar import Arg, Term
 from infinitensor.tasking.generate import Input, Part, Unsupported, expression
 from infinitensor.tasking.jitted import Jitted, has_numba
@@ -28,7 +28,7 @@ logical_or arctan2 copysign power
 
 @pytest.fixture
 def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(native, "_found", lambda name, path: None)
     monkeypatch.setattr(it.config, "compile", "always")
     monkeypatch.setattr(it.config, "small_elements", 0)
 

@@ -112,7 +112,7 @@ def _write_numpy(
     ndim = index[0].ndim
     for run in _runs(index[0].shape, MOST_AT_A_TIME // max(prod(rows.shape[ndim:]), 1)):
         some = [i[run].reshape(-1) for i in index]
-        values = rows[run].reshape(-1, *rows.shape[ndim:])
+        values = rows[run].reshape(some[0].size, *rows.shape[ndim:])
         if write:
             _write_by_loop(write, some, values, target, ends, mode, sizes)
             continue

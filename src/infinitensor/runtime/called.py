@@ -552,7 +552,10 @@ def _memories(run: Run, called: Called) -> list[int] | None:
                     buffer = buffers[number] = ledger.take(int(program.slot_bytes[number]))
                 block = buffer.block
             found.append(address(block))
-    except DeviceOutOfMemoryError:  # the other way takes it piece by piece, and says whose it is
+    except BaseException as error:
+        run.called = None
         run.shared.clear()
-        return None
+        if isinstance(error, DeviceOutOfMemoryError):
+            return None  # the other way takes it piece by piece, and says whose it is
+        raise
     return found

@@ -178,7 +178,7 @@ class Run:
         """What C works on now."""
         self.shared: dict[int, Buffer] = {}
         """By device: the slab in which its small slots lie, where C runs the tasks."""
-        self._called: Called | None = None
+        self.called: Called | None = None
         """What C runs, or has run."""
         self.n_called = 0
         """Tasks that C ran."""
@@ -303,9 +303,8 @@ class Run:
         if called.is_mixed:
             self._lock  # noqa: B018 - there may be workers
             self._enter_leaves()
-        self._called = called
+        self.called = called
         if not run_called(self, called, workers, tick):
-            self._called = None
             return False
         if called.is_mixed:
             done = np.frombuffer(self.done, np.bool_)
@@ -330,8 +329,8 @@ class Run:
     def _settle(self) -> None:
         """C was stopped: say where all is that it has made, as if Python had run those tasks."""
         self._enter_leaves()
-        assert self._called is not None
-        for slot in np.flatnonzero(self._called.within >= 0).tolist():
+        assert self.called is not None
+        for slot in np.flatnonzero(self.called.within >= 0).tolist():
             self.directory.buffers[slot] = self.shared[int(self.program.slot_devices[slot])]
         for task in self._order:
             if not self.done[task]:
@@ -795,8 +794,8 @@ class Run:
         """A tile that has a slot of its own, or a part of the slab of small slots."""
         slot = out.slot
         device, ledger = self._place(out.device)
-        if self._called is not None and self._called.within[slot] >= 0:
-            block = self.shared[out.device].block[self._called.within[slot] :]
+        if self.called is not None and self.called.within[slot] >= 0:
+            block = self.shared[out.device].block[self.called.within[slot] :]
             return device.array(block, out.shape, out.dtype)
         buffer = self.directory.buffers[slot]
         if buffer is None:
@@ -1027,8 +1026,8 @@ class Run:
     def table(self, value: int) -> TileTable:
         """The stored tiles of a kept value; they leave the run with it."""
         first, layout = self.program.graph.held[value]
-        if self._called is not None and self.n_done == self.n_tasks:
-            held = self._called.held[value]
+        if self.called is not None and self.n_done == self.n_tasks:
+            held = self.called.held[value]
             if held is not None:
                 return held.table(self)
             self._enter_called(first, layout.n_tiles)
