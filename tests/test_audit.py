@@ -83,7 +83,7 @@ def test_a_slab_that_rests_and_is_in_use(session: Session) -> None:
 
 def test_bytes_at_rest_that_are_not_counted(session: Session) -> None:
     it.compute(it.asarray(np.arange(40.0)) * 2)
-    session.engine.ledgers[0].resting_bytes += 64
+    session.engine.ledgers[0]._resting_bytes += 64
     with pytest.raises(BrokenPromise, match="bytes rest, not as counted"):
         audited_evaluation()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import weakref
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from infinitensor import events
@@ -17,17 +19,35 @@ if TYPE_CHECKING:
 class Buffer:
     """A slab in use. It goes back to its ledger when nothing holds it any more."""
 
-    __slots__ = ("block", "exported", "ledger", "n_bytes")
+    __slots__ = ("__weakref__", "_loan", "block", "ledger", "n_bytes")
 
     def __init__(self, block: Any, ledger: Ledger, n_bytes: int) -> None:
         self.block = block
         self.ledger = ledger
         self.n_bytes = n_bytes
-        self.exported = False
-        """Whether arrays of it were given out: then its memory is theirs, and is not used again."""
+        self._loan = ledger.lent_to(self)
 
-    def __del__(self) -> None:
-        self.ledger.give(self.block, self.n_bytes, self.exported)
+    @property
+    def exported(self) -> bool:
+        """Whether arrays of it were given out: then its memory is theirs, and is not used again."""
+        return self._loan.exported
+
+    @exported.setter
+    def exported(self, is_so: bool) -> None:
+        self._loan.exported = is_so
+
+
+class Loan(weakref.ref[Buffer]):
+    """What a ledger knows of a slab once its buffer is gone.
+
+    It is told by the callback of a weak reference, which is C's: in a finalizer of Python's, Ctrl-C
+    would be lost, and with it the slab.
+    """
+
+    __slots__ = ("block", "exported", "n_bytes")
+    block: Any
+    exported: bool
+    n_bytes: int
 
 
 class Ledger:
@@ -43,17 +63,33 @@ class Ledger:
     def __init__(self, device: Device, budget_bytes: int) -> None:
         self.device = device
         self.budget_bytes = budget_bytes
-        self.resting_bytes = 0
         self.peak_bytes = 0
+        self._resting_bytes = 0
         self._used_bytes = 0
+        self._loans: dict[int, Loan] = {}
+        self._returned: deque[Loan] = deque()
         self._resting: dict[int, list[Any]] = {}
         self._lent: list[tuple[Callable[[], bool], int]] = []
         # re-entrant: a buffer may be collected, and given back, while another is taken
         self._lock = threading.RLock()
 
+    def lent_to(self, buffer: Buffer) -> Loan:
+        """Note that a buffer has its slab, until it is gone."""
+        loan = Loan(buffer, self._returned.append)
+        loan.block, loan.n_bytes, loan.exported = buffer.block, buffer.n_bytes, False
+        self._loans[id(loan)] = loan
+        return loan
+
+    @property
+    def resting_bytes(self) -> int:
+        """Bytes of slabs that nobody uses, and that are handed out again."""
+        self._take_back()
+        return self._resting_bytes
+
     @property
     def used_bytes(self) -> int:
         """Bytes of buffers, and of buffers that are gone but whose arrays somebody still has."""
+        self._take_back()
         if self._lent:
             with self._lock:
                 seen = [(gone, n_bytes) for gone, n_bytes in self._lent if not gone()]
@@ -65,11 +101,12 @@ class Ledger:
         """A buffer of a slab size; `DeviceOutOfMemoryError` if the device has no memory left."""
         if "allocate" in events.hooks:
             events.emit("allocate", device=self.device.name, n_bytes=n_bytes)
+        self._take_back()
         with self._lock:
             held = self._resting.get(n_bytes)
             if held:
                 block = held.pop()
-                self.resting_bytes -= n_bytes
+                self._resting_bytes -= n_bytes
             else:
                 if self.used_bytes + self.resting_bytes + n_bytes > self.budget_bytes:
                     self.trim()
@@ -95,21 +132,32 @@ class Ledger:
                     n_bytes,
                 ) from error
 
-    def give(self, block: Any, n_bytes: int, exported: bool = False) -> None:
-        """Take a slab back; an exported one is in use until nobody looks at it any more."""
-        with self._lock:
-            if exported:
-                self._lent.append((self.device.watch(block), n_bytes))
-                return
-            self._used_bytes -= n_bytes
-            self.resting_bytes += n_bytes
-            self._resting.setdefault(n_bytes, []).append(block)
-            if self._used_bytes + self.resting_bytes > self.budget_bytes:
-                self.trim()
+    def _take_back(self) -> None:
+        """Let slabs rest whose buffers are gone; exported ones are in use while they are seen."""
+        while self._returned:
+            with self._lock:
+                if not self._returned:
+                    return
+                loan = self._returned.popleft()
+                n_bytes = loan.n_bytes
+                if loan.exported:
+                    self._lent.append((self.device.watch(loan.block), n_bytes))
+                else:
+                    self._used_bytes -= n_bytes
+                    self._resting_bytes += n_bytes
+                    self._resting.setdefault(n_bytes, []).append(loan.block)
+                del loan.block
+                self._loans.pop(id(loan))
+                if self._used_bytes + self._resting_bytes > self.budget_bytes:
+                    self._clear()
 
     def trim(self) -> None:
         """Return the slabs at rest to the device."""
+        self._take_back()
+        self._clear()
+
+    def _clear(self) -> None:
         with self._lock:
             self._resting.clear()
-            self.resting_bytes = 0
+            self._resting_bytes = 0
             self.device.release()
