@@ -101,8 +101,8 @@ class Audit:
         session.drain()
         stored = bytes_by_ledger(live_buffers(session))
         for ledger in session.engine.ledgers:
+            counted = ledger.used_bytes  # which takes back what is gone, and notes what is seen
             lent = sum(n_bytes for _, n_bytes in ledger._lent)
-            counted = ledger.used_bytes
             promise(
                 counted == stored[ledger] + lent
                 or (ledger in self._torn and counted > stored[ledger] + lent),
