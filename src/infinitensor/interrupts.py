@@ -24,7 +24,8 @@ class Stoppable(Protocol):
 class Held:
     """Remembers that it was to stop, and stops at the end of its block.
 
-    (No generator: every evaluation has two of them.)
+    Whatever else leaves the block: who presses Ctrl-C must hear of it, and what was raised is its
+    context. (No generator: every evaluation has two of them.)
     """
 
     is_stopped = False
@@ -43,7 +44,7 @@ class Held:
         trace: TracebackType | None,
     ) -> None:
         self._restore()
-        if self.is_stopped and kind is None:
+        if self.is_stopped:
             raise KeyboardInterrupt
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,9 +80,42 @@ class EngineTests:
             monkeypatch.setattr(Run, "go", go)
             np.testing.assert_array_equal(x.numpy(), np.full((10, 6), 3.0))
 
-    def test_ctrl_c_stops_between_tasks_and_the_handler_is_put_back(self) -> None:
-        import signal
+    def test_ctrl_c_before_the_first_task_is_not_lost(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with strict("cpu*3", 7):
+            x = it.ones((10, 6)) * 3
+            go = Run.go
 
+            def interrupt_then_go(run: Run, *args: Any, **kwargs: Any) -> None:
+                signal.raise_signal(signal.SIGINT)
+                go(run, *args, **kwargs)
+
+            monkeypatch.setattr(Run, "go", interrupt_then_go)
+            with pytest.raises(KeyboardInterrupt):
+                it.compute(x)
+            monkeypatch.setattr(Run, "go", go)
+            np.testing.assert_array_equal(x.numpy(), np.full((10, 6), 3.0))
+
+    def test_ctrl_c_beside_an_error_is_not_lost(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        before = signal.getsignal(signal.SIGINT)
+        with strict("cpu*3", 7):
+            x = it.ones((10, 6)) * 3
+
+            def go(run: Run, *args: Any, **kwargs: Any) -> None:
+                signal.raise_signal(signal.SIGINT)
+                raise ZeroDivisionError("of a tick")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(Run, "go", go)
+                with pytest.raises(KeyboardInterrupt) as found:
+                    it.compute(x)
+            assert isinstance(found.value.__context__, ZeroDivisionError)
+            assert signal.getsignal(signal.SIGINT) is before
+            del found  # it holds the frames of what it stopped
+            np.testing.assert_array_equal(x.numpy(), np.full((10, 6), 3.0))
+
+    def test_ctrl_c_stops_between_tasks_and_the_handler_is_put_back(self) -> None:
         before = signal.getsignal(signal.SIGINT)
         with strict("cpu*3", 7):
             x = it.cumsum(it.ones((10, 6)), axis=0)

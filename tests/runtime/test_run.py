@@ -96,6 +96,39 @@ def test_a_stopped_run_goes_on_where_it_was(stop_after: int, n_workers: int) -> 
         workers.close()
 
 
+@pytest.mark.parametrize("compile_when", ["never", "always"])
+@pytest.mark.parametrize("n_workers", [0, 2])
+def test_a_run_told_to_stop_before_it_begins_does_not_begin(
+    n_workers: int, compile_when: str
+) -> None:
+    workers = Workers(n_workers) if n_workers else None
+    with strict("cpu*3", 7, compile=compile_when) as session:
+        run, number = begin(session, record())
+        run.stop()
+        with pytest.raises(KeyboardInterrupt):
+            run.go(workers, no_tick)
+        assert run.n_done == 0
+        run.go(workers, no_tick)
+        assert run.is_finished()
+        np.testing.assert_allclose(values(session, run, number), wanted())
+    if workers is not None:
+        workers.close()
+
+
+def test_ctrl_c_comes_though_a_task_raises() -> None:
+    def fail(**what: Any) -> None:
+        what["run"].stop()
+        raise Broken
+
+    with strict("cpu*3", 7) as session:
+        run, number = begin(session, record())
+        with events.on("task_start", fail), pytest.raises(KeyboardInterrupt) as found:
+            run.go(None, no_tick)
+        assert isinstance(found.value.__context__, Broken)
+        run.go(None, no_tick, resumed=True)
+        np.testing.assert_allclose(values(session, run, number), wanted())
+
+
 @pytest.mark.parametrize("fails_at", [1, 6, 25])
 def test_a_task_that_raised_runs_again(fails_at: int) -> None:
     started: list[str] = []

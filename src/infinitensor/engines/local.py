@@ -101,11 +101,12 @@ class LocalEngine:
         if "run_start" in events.hooks:
             events.emit("run_start", run=run)
         restore = catch_interrupts(run)
-        has_lanes = run.program.order is not None and self.devices[0].kind != "cuda"
-        alone = inline or (self.n_workers == 1 and not has_lanes)
-        workers = None if alone else self._workers
-        shown = Progress(run, self.ledgers, self.tiers) if progress else None
+        shown = None
         try:
+            has_lanes = run.program.order is not None and self.devices[0].kind != "cuda"
+            alone = inline or (self.n_workers == 1 and not has_lanes)
+            workers = None if alone else self._workers
+            shown = Progress(run, self.ledgers, self.tiers) if progress else None
             with self.devices[0].running():  # once, not for every task
                 run.go(workers, _nothing if shown is None else shown, resumed)
         finally:
@@ -114,10 +115,10 @@ class LocalEngine:
                 shown.close()
             if "run_end" in events.hooks:
                 events.emit("run_end", run=run)
-        # a Ctrl-C after the last task stopped nothing: whoever asked must still hear of it
-        late, run.failure = run.failure, None
-        if late is not None:
-            raise late
+            # a Ctrl-C after the last task, or beside an error, stopped nothing: whoever asked must
+            # still hear of it
+            if run.clear_stop():
+                raise KeyboardInterrupt
 
     def share(self, job: Callable[[], None]) -> None:
         """Call a function in every worker, and wait until all are back."""

@@ -470,6 +470,7 @@ def run_called(run: Run, called: Called, workers: Workers | None, tick: Callable
     job, at, held = called.job(run, memories)
     functions = _functions()
     run.job = job
+    job[IS_STOPPED] = run.stopping  # before it had a job to say so
 
     def told() -> None:
         if run.stopping:

@@ -166,6 +166,7 @@ class Run:
         self.started_at = clock()
         self.failure: BaseException | None = None
         self.stopping = False
+        self.is_interrupted = False
         self._waits: int_array[int] = _NO_WAITS
         self._order = start.order
         self._ranks = start.ranks
@@ -239,10 +240,8 @@ class Run:
         """Run until all is done or something stops it; then raise what stopped it.
 
         A resumed run goes on past a task that raises, so that whatever does not depend on it is
-        made.
+        made. One that was told to stop before it began does not begin.
         """
-        self.failure = None
-        self.stopping = False
         self._past_failures = resumed
         self.fixed = None
         if config.fixed_order and not resumed:  # what waits for a failure would hold up the rest
@@ -269,16 +268,18 @@ class Run:
                     others += [partial(self.work, LOAD)] * N_LOADING
                     others.append(partial(self.work, EVICT))
                 workers.run(self.work, tick, others)
-        if self.failure is not None:
+        if self.stopping or self.failure is not None:
             for device in self.devices:
                 device.synchronize()
-        # an error held here would hold the frames, and so the tensors, of whoever asked
-        failure, self.failure = self.failure, None
+        failure = self.failure
+        is_interrupted = self.clear_stop()
         try:
             if failure is not None:
                 raise failure
         finally:
-            del failure
+            del failure  # it would hold the frames, and so the tensors, of whoever asked
+            if is_interrupted:
+                raise KeyboardInterrupt
         assert self.n_done == self.n_tasks, "tasks that wait for each other"
 
     def _has_called(self, workers: Workers | None, tick: Callable[[], None]) -> bool:
@@ -493,8 +494,8 @@ class Run:
         self.directory.restore(at_home)
         self.done = bytearray(len(self.done))
         self.n_done = 0
-        if isinstance(self.failure, Exception):  # a Ctrl-C still stops the run
-            self.failure, self.stopping = None, False
+        if isinstance(self.failure, Exception):
+            self.failure, self.stopping = None, self.is_interrupted
         self._failed.clear()
         return None if failed or again is None else Recording(again, moved, scratch_bytes)
 
@@ -549,7 +550,7 @@ class Run:
         with self._lock:
             self._running -= 1
             self._failed.append(task)
-            if self.failure is None:
+            if self.failure is None and not isinstance(error, Left):
                 self.failure = error
             if not self._past_failures or not isinstance(error, Exception):
                 self.stopping = True
@@ -562,11 +563,15 @@ class Run:
 
     def stop(self) -> None:
         """Start no more tasks; those that run finish (safe in a signal handler: takes no lock)."""
-        self.stopping = True
+        self.stopping = self.is_interrupted = True
         if self.job is not None:
             self.job[IS_STOPPED] = 1
-        if self.failure is None:
-            self.failure = KeyboardInterrupt()
+
+    def clear_stop(self) -> bool:
+        """It may go on; True if it was told to stop, which somebody must still hear of."""
+        was, self.is_interrupted = self.is_interrupted, False
+        self.failure, self.stopping = None, False
+        return was
 
     # one task
 
