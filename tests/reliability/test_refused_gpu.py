@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,7 @@ def at_most(n_bytes: int) -> Iterator[None]:
     """While it lasts torch may take so many bytes more of the GPU than it has."""
     import torch
 
+    gc.collect()  # what tests before this one left in cycles would be memory to find later
     torch.cuda.empty_cache()
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + n_bytes) / total)
