@@ -234,3 +234,51 @@ def test_what_waits_to_be_read_is_not_stored_into(session: Any) -> None:
         after = z * 1
         np.testing.assert_array_equal(before.numpy(), a[k:] * 2 + 1)
         np.testing.assert_array_equal(after.numpy(), a[k:] * 2 + 1)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "i2", "u1", "?"])
+def test_ufuncs_at_hasty_places_have_numpys_values_dtypes_and_errors(
+    session: Any, dtype: str
+) -> None:
+    given = (np.random.default_rng(5).random(N) * 100).astype(dtype)
+
+    def steps(xp: Any, x: Any) -> list[Any]:
+        found = []
+        for k in range(1, 6):
+            z = x[k:] + x[:-k]
+            if xp is it:
+                it.compute(z)
+            w = abs(z)
+            found += [z, w, w > 2, z + 1, z * 2.5, xp.logical_not(z), z * z[::-1], z == z[:1]]
+        return found
+
+    wanted = steps(np, given)
+    for turn in range(2):
+        if turn == 1:
+            it.stats(reset=True)
+        found = steps(it, it.asarray(given))
+        for a, b in zip(found, wanted, strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a.numpy(), b)
+    assert it.stats()["small_calls"] > 5 * 5
+    x = it.asarray(given)
+    for k in range(3):
+        with pytest.raises(ValueError, match="broadcast"):
+            x + x[k + 1 :]
+
+
+def test_what_was_selected_is_computed_before_it_is_selected_from(session: Any) -> None:
+    a, n = values(), np.arange(N)
+    x, i = it.asarray(a), it.arange(N)
+    at, wanted = it.zeros(N), np.zeros(N)
+    for k in range(4):
+        near, close = x < 2 - k / 2, a < 2 - k / 2
+        x, i, a, n = x[near], i[near], a[close], n[close]
+        at[i] = x
+        wanted[n] = a
+    assert i._version.node is None
+    np.testing.assert_array_equal(at.numpy(), wanted)
+    nothing = x > 100
+    at[i[nothing]] = x[nothing]  # an index of nothing
+    np.testing.assert_array_equal(at.numpy(), wanted)
+    assert misses() == 0

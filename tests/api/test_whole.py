@@ -75,3 +75,38 @@ def test_what_is_added_in_place_is_one_pass_with_what_it_is_computed_from() -> N
         y = x + 0
         held += 1
         np.testing.assert_array_equal(y.numpy() + 1, held.numpy())
+
+
+def test_solves_that_wait_for_nothing_of_each_other_run_in_workers(monkeypatch: Any) -> None:
+    ran: list[Any] = []
+    go = Run.go
+
+    def noted(self: Run, workers: Any, *rest: Any) -> None:
+        ran.append((workers is None, self.n_tasks))
+        go(self, workers, *rest)
+
+    monkeypatch.setattr(Run, "go", noted)
+    rng = np.random.default_rng(4)
+    many = rng.random((7, 200, 200)) + 200 * np.eye(200)
+    b = rng.random((200, 50))
+    config = it.config
+    monkeypatch.setattr(config, "workers", 2)
+    with it.init("cpu"):
+        total, turned = it.zeros((200, 50)), it.zeros((200, 50))
+        for a in many:
+            x = it.linalg.solve(it.asarray(a), it.asarray(b))
+            total += x
+            turned += 2 * x
+        made = total.numpy(), turned.numpy()
+        wanted = sum(np.linalg.solve(a, b) for a in many)
+        np.testing.assert_allclose(made[0], wanted)
+        np.testing.assert_allclose(made[1], 2 * wanted)
+        # four at a time, and then the rest, not one by one
+        assert len([n for alone, n in ran if not alone]) == 2
+        assert len(ran) <= 5
+        ran.clear()
+        x = it.asarray(b)
+        for a in many[:3]:  # each waits for the one before it
+            x = it.linalg.solve(it.asarray(a), x)
+        it.compute(x)
+        assert [alone for alone, _ in ran] == [True]

@@ -16,6 +16,7 @@ from infinitensor.api.record import Ref, host_view, record, record_write, stored
 from infinitensor.api.rule import cached_rule
 from infinitensor.api.unplanned import LITTLE, is_hasty
 from infinitensor.api.version import Shown, Version, user_site
+from infinitensor.api.whole import is_for_company
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype, can_cast, dtype_of, resolve_dtypes
 from infinitensor.errors import LayoutError
@@ -412,12 +413,13 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
         write(tensor, view, value)
         return
     _check_writable(tensor, tensor._whole())
-    waits = tensor._version.node is not None
+    mask = _leading_mask(items)
+    has_settled = mask is None and masked.settle(*items, value)
+    waits = has_settled or tensor._version.node is not None
     if waits and taken(tensor.shape, index, tensor._session) is not None:
         settle(tensor, (1,), value)
         if was_put(tensor, index, value):
             return
-    mask = _leading_mask(items)
     if mask is not None and len(items) == 1 and mask.shape == tensor.shape:
         n_axes = len(_shape(value))
         if n_axes > 1:
@@ -800,7 +802,10 @@ def in_place(tensor: Tensor, name: str, other: Any) -> Tensor:
         return call_op(name, tensor, other)  # type: ignore[no-any-return]
     _check_writable_operand(tensor)
     settle(tensor, tensor.shape, other)
-    settle(tensor, tensor.shape, None)  # where the other is still much work
+    if tensor.size <= config.small_elements and not is_for_company(
+        tensor._version, tensor._session.engine.mesh.n_concurrent
+    ):
+        settle(tensor, tensor.shape, None)  # where the other is still much work
     if not (_is_tensor(other) or isinstance(other, bool | int | float | complex)):
         other = np.asarray(other)
     if name == "matmul":

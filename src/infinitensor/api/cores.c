@@ -397,15 +397,33 @@ static npy_uint64 eight(const npy_uint8 *mask) {
     return word;
 }
 
-static void count_part(const Job *job, npy_intp part) {
-    npy_intp count = 0, i = FIRST(job, part), end = FIRST(job, part + 1);
-    for (; i + 8 <= end; i += 8) count += (npy_intp)((eight(job->mask + i) * ALL) >> 56);
-    for (; i < end; i++) count += job->mask[i];
-    job->starts[part + 1] = count;
+/* Bytes that are 1 among n: lanes of bytes, emptied before they are full. */
+static npy_intp ones(const npy_uint8 *mask, npy_intp n) {
+    npy_intp count = 0, i = 0;
+    while (i + 16 <= n) {
+        npy_uint8 lanes[16] = {0};
+        npy_intp end = i + 255 * 16 < n ? i + 255 * 16 : n;
+        for (; i + 16 <= end; i += 16)
+            for (int j = 0; j < 16; j++) lanes[j] += mask[i + j];
+        for (int j = 0; j < 16; j++) count += lanes[j];
+    }
+    for (; i < n; i++) count += mask[i];
+    return count;
 }
 
-/* Eight entries at a time: none, all or some of them. An element is written where the next will be, so not behind the
-   last of a part, which is another's. */
+static void count_part(const Job *job, npy_intp part) {
+    npy_intp first = FIRST(job, part);
+    job->starts[part + 1] = ones(job->mask + first, FIRST(job, part + 1) - first);
+}
+
+/* Whether 32 entries are none or all: 0 or 1, else -1. */
+static int alike(const npy_uint8 *mask) {
+    const npy_uint64 a = eight(mask), b = eight(mask + 8), c = eight(mask + 16), d = eight(mask + 24);
+    return !(a | b | c | d) ? 0 : (a & b & c & d) == ALL ? 1 : -1;
+}
+
+/* 32 entries at a time, then eight: none, all or some of them. An element is written where the next will be, so not
+   behind the last of a part, which is another's. */
 #define CHOOSE(name, type)                                                                                  \
     static void name(const Job *job, npy_intp part) {                                                       \
         const npy_uint8 *mask = job->mask;                                                                  \
@@ -413,18 +431,30 @@ static void count_part(const Job *job, npy_intp part) {
         type *out = (type *)job->out + job->starts[part];                                                   \
         npy_intp i = FIRST(job, part), end = FIRST(job, part + 1), k = 0;                                   \
         const npy_intp count = job->starts[part + 1] - job->starts[part];                                   \
-        while (k + 8 <= count && i + 8 <= end) {                                                            \
-            const npy_uint64 word = eight(mask + i);                                                        \
-            if (word == ALL) {                                                                              \
-                memcpy(out + k, x + i, 8 * sizeof(type));                                                   \
-                k += 8;                                                                                     \
-            } else if (word) {                                                                              \
-                for (int j = 0; j < 8; j++) {                                                               \
-                    out[k] = x[i + j];                                                                      \
-                    k += mask[i + j];                                                                       \
+        while (k < count && i + 32 <= end) {                                                                \
+            const int all = alike(mask + i);                                                                \
+            if (all == 1) {                                                                                 \
+                memcpy(out + k, x + i, 32 * sizeof(type));                                                  \
+                k += 32;                                                                                    \
+            }                                                                                               \
+            for (int part_of = 0; all < 0 && part_of < 32; part_of += 8) {                                  \
+                const npy_uint64 word = eight(mask + i + part_of);                                          \
+                const npy_uint8 *in = mask + i + part_of;                                                   \
+                const type *from = x + i + part_of;                                                         \
+                if (word == ALL) {                                                                          \
+                    memcpy(out + k, from, 8 * sizeof(type));                                                \
+                    k += 8;                                                                                 \
+                } else if (word && k + 8 <= count) {                                                        \
+                    for (int j = 0; j < 8; j++) {                                                           \
+                        out[k] = from[j];                                                                   \
+                        k += in[j];                                                                         \
+                    }                                                                                       \
+                } else if (word) {                                                                          \
+                    for (int j = 0; j < 8; j++)                                                             \
+                        if (in[j]) out[k++] = from[j];                                                      \
                 }                                                                                           \
             }                                                                                               \
-            i += 8;                                                                                         \
+            i += 32;                                                                                        \
         }                                                                                                   \
         for (; k < count; i++)                                                                              \
             if (mask[i]) out[k++] = x[i];                                                                   \
@@ -438,19 +468,24 @@ static void choose_rows(const Job *job, npy_intp part) {
         if (job->mask[i]) memcpy(job->out + k++ * job->width, job->x + i * job->step, job->width);
 }
 
-/* From elements that lie apart; and the values in turn, or one number, to where the mask is. */
+/* From elements that lie apart; and the values in turn, or one number, to where the mask is: each entry by `does`, with
+   32 at a time passed over where there are none. */
+#define WALK(does)                                                                                          \
+    const npy_intp end = FIRST(job, part + 1), last = job->starts[part + 1];                                \
+    for (npy_intp i = FIRST(job, part), k = job->starts[part]; i < end && k < last;) {                      \
+        const npy_intp stop = i + 32 <= end ? i + 32 : end;                                                 \
+        if (stop == i + 32 && !alike(job->mask + i)) i = stop;                                              \
+        for (; i < stop; i++)                                                                               \
+            if (job->mask[i]) does;                                                                         \
+    }
 #define MOVE(name, type)                                                                                    \
     static void choose_far_##name(const Job *job, npy_intp part) {                                          \
         type *out = (type *)job->out;                                                                       \
-        const npy_intp end = FIRST(job, part + 1), last = job->starts[part + 1];                            \
-        for (npy_intp i = FIRST(job, part), k = job->starts[part]; i < end && k < last; i++)                \
-            if (job->mask[i]) out[k++] = *(const type *)(job->x + i * job->step);                           \
+        WALK(out[k++] = *(const type *)(job->x + i * job->step))                                            \
     }                                                                                                       \
     static void put_##name(const Job *job, npy_intp part) {                                                 \
         const type *x = (const type *)job->x;                                                               \
-        const npy_intp end = FIRST(job, part + 1), last = job->starts[part + 1];                            \
-        for (npy_intp i = FIRST(job, part), k = job->starts[part]; i < end && k < last; i++)                \
-            if (job->mask[i]) *(type *)(job->out + i * job->step) = x[k++ * job->inner[0]];                 \
+        WALK(*(type *)(job->out + i * job->step) = x[k++ * job->inner[0]])                                  \
     }
 MOVE(1, npy_uint8) MOVE(2, npy_uint16) MOVE(4, npy_uint32) MOVE(8, npy_uint64) MOVE(16, Pair)
 

@@ -17,6 +17,7 @@ from infinitensor.api.rule import cached_rule
 from infinitensor.api.unplanned import AtOnce, is_little, is_restless
 from infinitensor.api.version import Node, Version
 from infinitensor.api.walk import waiting_nodes, walk
+from infinitensor.api.whole import runs_in_caller
 from infinitensor.api.window import Hulls, part_of, shifted
 from infinitensor.config import config
 from infinitensor.errors import DeviceOutOfMemoryError, MemoryBudgetError
@@ -48,8 +49,6 @@ SMALL_TILE = 1 << 13
 """Elements of a task, on average, below which workers do not help."""
 TO_COMPUTE_IN = 4
 """The part of a budget that is left for tiles on the way, when it is asked what can stay."""
-LARGE = 1 << 17
-"""Elements of a matrix from which a second core gains on factoring it."""
 ALONE = 16
 """How much more than what runs in the caller's thread a program may be that is one task."""
 
@@ -695,13 +694,14 @@ def traced(bound: Bound) -> Trace:
     prepared = bound.prepared()
     graph = prepared.program.graph
     n_elements = sum(spec.n_elements for spec in bound.specs)
-    n_elements += sum(n_points(node.op, node.call) for node in bound.nodes if node.op.pairs)
+    is_whole = prepared.program.order is None and runs_in_caller(bound.nodes, n_elements)
+    dense = [node for node in bound.nodes if node.op.pairs or node.op.whole]
+    n_elements += sum(n_points(node.op, node.call) for node in dense)
     # small tiles are bound by Python's lock: there a second thread only gets in the way
     limit = config.inline_elements
     n_tasks = int(np.count_nonzero(prepared.program.needed))
     # and one task, of little work, is done before a thread is woken for it
     small = max(SMALL_TILE * n_tasks, ALONE * limit if n_tasks == 1 else 0)
-    is_whole = prepared.program.order is None and _is_mostly_whole(bound, n_elements)
     return Trace(
         prepared,
         limit > 0 and (n_elements <= limit or n_elements < small or is_whole),
@@ -710,22 +710,6 @@ def traced(bound: Bound) -> Trace:
         tuple((node.op, node.call, node.region, node.accesses) for node in bound.nodes),
         few_of(prepared.program, bound.session.engine.devices),
     )
-
-
-def _is_mostly_whole(bound: Bound, n_elements: int) -> bool:
-    """Whether most of the work is in ops that have their operands in one piece.
-
-    Such an op is one task. In a worker it would have that worker's core; the library that solves or
-    factors has all of them in the thread that asks.
-    """
-    whole = [node for node in bound.nodes if node.op.whole or _is_one_threaded(node)]
-    n_whole = sum(prod(shape) for node in whole for shape in node.shapes)
-    return ALONE * n_whole >= n_elements > 0 and bool(whole)
-
-
-def _is_one_threaded(node: Node) -> bool:
-    """Whether a library factors one large matrix."""
-    return node.op.threaded and len(node.shapes[0]) == 2 and prod(node.shapes[0]) > LARGE
 
 
 def _run_at_once(session: Session, bound: Bound) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from infinitensor.api import assign, near, views
+from infinitensor.api import assign, hasty, near, views
 from infinitensor.api.binding import binder, forwarder
 from infinitensor.api.csr import csr
 from infinitensor.api.evaluate import evaluate
@@ -1016,15 +1016,17 @@ def _forward(function: Callable[..., Any], short: str) -> Callable[..., Any]:
 
 def _operator(function: ufunc, quick: Quick, short: str) -> Callable[..., Any]:
     """An operator by the shortest ways first: NumPy on what is small, a call known before."""
-    operated, known = near.operated, quick.of_two
+    operated, known, is_numpys = near.operated, quick.of_two, function._is_numpys
     like: Callable[..., Any] | None = None
-    if function._is_numpys:
+    if is_numpys:
         like = getattr(operator, f"__{short}__")
     elif short == "matmul":
         like, operated = function._like, near.multiplied
 
     def method(self: Tensor, other: Any) -> Any:
         made = None if like is None else operated(like, self, other)
+        if made is None and is_numpys:
+            made = hasty.made(function._like, (self, other))
         if made is None:
             made = known(self, other)
         if made is None:

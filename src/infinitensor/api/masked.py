@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import weakref
 from functools import lru_cache
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from infinitensor.api import cores, near
+from infinitensor.api.evaluate import evaluate
 from infinitensor.api.record import wait
 from infinitensor.api.rule import cached_rule
-from infinitensor.api.unplanned import blank, is_hasty
+from infinitensor.api.unplanned import LITTLE, blank, is_hasty, runs_unplanned
 from infinitensor.api.version import Shown, Version, user_site
 from infinitensor.ir.op import Call, Spec
 from infinitensor.ir.view import structure
@@ -62,6 +64,7 @@ def select(tensor: Tensor, mask: Any) -> Tensor:
     if not isinstance(mask, Shown):
         return namespace._masked(tensor, mask)  # type: ignore[no-any-return]
     seen = cast("Tensor", mask)
+    settle(tensor)
     found = _selected_now(tensor, seen)
     if found is not None:
         return fresh(tensor._session, found)
@@ -80,6 +83,23 @@ def select(tensor: Tensor, mask: Any) -> Tensor:
     if made._owner is None and is_selection(made._version):
         _last.append(weakref.ref(made._version))
     return made  # type: ignore[no-any-return]
+
+
+def settle(*given: Any) -> bool:
+    """Compute what was selected by a mask before another selects from it, or it goes elsewhere.
+
+    A loop that goes on with what is left has other shapes at every step: no plan of it comes again,
+    and each of its calls is run at once where its operands are at hand. False: there is no such.
+    """
+    tensors = [cast("Tensor", x) for x in given if isinstance(x, Shown)]
+    waiting = [x._version for x in tensors if x._owner is None and is_selection(x._version)]
+    if not waiting or sum(prod(version.shape) for version in waiting) > LITTLE:
+        return False
+    session = waiting[0].session
+    if not runs_unplanned(session) or any(version.session is not session for version in waiting):
+        return False
+    evaluate(session, waiting)
+    return True
 
 
 def _selected_now(tensor: Tensor, mask: Tensor) -> Version | None:

@@ -584,9 +584,10 @@ def taken(shape: tuple[int, ...], index: Any, session: Session | None = None) ->
     items = index if type(index) is tuple else (index,)
     plain = []
     n_arrays = n_most = 0
-    for item in items:
-        if type(item) is _tensors[0]:
-            given, item = item, seen(item)
+    for given in items:
+        item = given
+        if type(given) is _tensors[0]:
+            item = seen(given)
             if item is None:
                 return None
             n_most = max(n_most, item.size)
@@ -601,7 +602,7 @@ def taken(shape: tuple[int, ...], index: Any, session: Session | None = None) ->
             return None
         if type(item) is _ndarray:
             n_arrays += 1
-            if item.dtype.kind not in "iub" or not item.size:
+            if item.dtype.kind not in "iub" or not (item.size or type(given) is _tensors[0]):
                 return None
         elif item is None and n_arrays:
             return None

@@ -44,12 +44,17 @@ LEAF = LEAF_ELEMENTS["cpu"]
 UNROUNDED = ("elementwise", "creation", "update", "gather")
 
 
+def runs_unplanned(session: Session) -> bool:
+    """Whether a session runs anything without a plan."""
+    if not config.small_elements or config.compile != "auto" or config.tile_elements:
+        return False
+    return session.engine.mesh.is_one_memory
+
+
 def is_little(bound: Bound) -> bool:
     """Whether a program is better run at once than planned."""
     session = bound.session
-    if not config.small_elements or config.compile != "auto" or config.tile_elements:
-        return False
-    if bound.peek or bound.lean or not session.engine.mesh.is_one_memory:
+    if bound.peek or bound.lean or not runs_unplanned(session):
         return False
     work = sum(_elements(node, node.shapes) for node in bound.nodes)
     room = session.engine.available_bytes(0)
@@ -114,12 +119,9 @@ def is_restless(nodes: Sequence[Node]) -> bool:
 
 def is_hasty(session: Session, n_elements: int, site: Site | None = None) -> bool:
     """Whether a call of so many elements, made at this place, is better run than recorded."""
-    if not _places or n_elements > MEDIUM:
+    if not _places or n_elements > MEDIUM or not runs_unplanned(session):
         return False
-    if not config.small_elements or config.compile != "auto" or config.tile_elements:
-        return False
-    key = (site or user_site()).key()
-    return _places.get(key, 0) > 1 and session.engine.mesh.is_one_memory
+    return _places.get((site or user_site()).key(), 0) > 1
 
 
 def runs_at_once(session: Session, op: Op, call: Call, shapes: Shapes, site: Site) -> bool:
