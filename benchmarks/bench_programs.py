@@ -34,6 +34,8 @@ from tests.programs.physics import _complex
 from tests.programs.products import matrices
 from tests.programs.registry import PROGRAMS as REGISTERED
 
+from benchmarks.harness import PAUSE_S
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -420,7 +422,10 @@ def surveyed(name: str, n_pairs: int) -> dict[str, Any]:
     pairs = []
     for turn in range(n_pairs):
         it.stats(reset=True)
-        pair = [run() for run in ((ours, theirs) if turn % 2 else (theirs, ours))]
+        pair = []
+        for run in (ours, theirs) if turn % 2 else (theirs, ours):
+            time.sleep(PAUSE_S)
+            pair.append(run())
         pairs.append(pair if turn % 2 else pair[::-1])
     counts = it.stats()
     ratios = [us / them for (us, _), (them, _) in pairs]

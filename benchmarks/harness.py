@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
 LEAST_SAMPLE_S = 0.02
+PAUSE_S = 0.05
+"""Between two turns: threads of a library may go on looking for work for up to 30 ms after it has
+returned (NumPy's OpenBLAS), on a core that whoever comes next would have."""
 CHECK_TOLERANCE = 1e-3
 
 
@@ -224,6 +227,7 @@ def take_warm_turns(both: list[tuple[Side, Worker]], n_pairs: int) -> None:
         worker.forget_peak()
     for turn in range(n_pairs):
         for side, worker in both if turn % 2 == 0 else both[::-1]:
+            time.sleep(PAUSE_S)
             answer = worker.ask(do="run", times=times[side.name, worker])
             side.warm_s.append(answer["seconds"])
             side.process.append(len(side.cold_s))

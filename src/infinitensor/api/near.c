@@ -9,6 +9,7 @@
 enum { CELL, DTYPE, FROZEN, INDEX, IS_VALUE, LAZY_VIEW, LENT, OWNER, SEEN, SEEN_OF, SHAPE, N_TENSOR };
 enum { V_DTYPE, V_EXPORTED, V_HOST, V_LIVE, V_READERS, V_TABLE, N_VERSION };
 enum { C_SESSION, C_VERSION, N_CELL };
+enum { ONE_CORE_DOT = 10000 }; /* as in near.py */
 enum { ADD, SUB, MUL, DIV, FLOORDIV, MOD, AND, OR, XOR, LSHIFT, RSHIFT, MATMUL,
        LT, LE, EQ, NE, GT, GE }; /* comparisons in the order of Py_LT ... Py_GE */
 static const char *const names[] = {"add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or",
@@ -275,6 +276,7 @@ static PyObject *operated(int op, PyObject *first, PyObject *second) {
         PyArrayObject *x = (PyArrayObject *)a, *y = (PyArrayObject *)b;
         if (op == MATMUL) {
             if (PyArray_NDIM(x) > 1 && PyArray_NDIM(y) > 1) return NULL;
+            if (PyArray_NDIM(x) == PyArray_NDIM(y) && PyArray_SIZE(x) > ONE_CORE_DOT) return NULL;
         } else if ((size = broadcast_size(x, y)) > limit) {
             return NULL;
         }

@@ -23,6 +23,7 @@ from infinitensor.config import config
 from infinitensor.dtypes import NUMPYS, bfloat16
 from infinitensor.ir.view import View
 from infinitensor.native import extension
+from infinitensor.ops import blas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -260,6 +261,30 @@ def _dot_fits(a: Any, b: Any) -> bool:
     return max(a.ndim, b.ndim) <= 2 and min(a.ndim, b.ndim) > 0 and _product_fits(a, b)
 
 
+ONE_CORE = 1 << 18
+"""Multiplications of a product of matrices up to which NumPy's library keeps to one core."""
+ONE_CORE_DOT = 10_000
+"""Likewise of two vectors."""
+
+
+def _product(a: Any, b: Any) -> Any:
+    """A @ b as `matmul`: by our library where NumPy's would use all cores.
+
+    Its threads go on looking for work for 20 to 30 ms, on cores that our workers need.
+    """
+    if a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0]:
+        shape = (a.shape[0], b.shape[1])
+        if shape[0] * shape[1] * a.shape[1] > ONE_CORE:
+            out = np.empty(shape, a.dtype)
+            if blas.multiply(a, b, out):
+                return out
+    elif a.ndim == b.ndim == 1 and a.size == b.size > ONE_CORE_DOT:
+        out = np.empty((1, 1), a.dtype)
+        if blas.multiply(a[None], b[:, None], out):
+            return out[0, 0]
+    return np.matmul(a, b)
+
+
 def _where_fits(*given: Any) -> bool:
     return len(given) == 3 and not _too_large(*(np.shape(x) for x in given))
 
@@ -326,7 +351,7 @@ NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
     "all": (_reduced(np.logical_and), None),
     "argmax": (np.argmax, None),
     "argmin": (np.argmin, None),
-    "dot": (np.dot, _dot_fits),
+    "dot": (_product, _dot_fits),
     "outer": (np.outer, _outer_fits),
     "roll": (np.roll, None),
     "where": (np.where, _where_fits),
@@ -481,8 +506,8 @@ def counted(
 
 
 def multiplied(like: Callable[..., Any], a: Any, b: Any) -> Any:
-    """The matrix product of small tensors."""
-    return called(like, _product_fits, (a, b), {})
+    """The matrix product of small tensors: what `like` is of arrays, or by our library."""
+    return called(_product, _product_fits, (a, b), {})
 
 
 # --- indices ----------------------------------------------------------------------------------

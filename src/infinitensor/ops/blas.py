@@ -1,4 +1,4 @@
-"""Products of two matrices by the BLAS that torch has loaded, called without torch and its price.
+"""Products of two matrices by the BLAS that lies beside torch, called without torch and its price.
 
 A call by torch takes 15 to 30 us before it multiplies, with Python's lock; this takes 3, and from C
 (`runtime/calls.c`) nothing. Whoever multiplies matrices on a CPU comes here, so the bits are those
@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 from contextlib import contextmanager
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,6 @@ import numpy as np
 from infinitensor.config import config
 from infinitensor.ir.calls import Calls, Form
 from infinitensor.native import CompilerError, address, compiler, library
-from infinitensor.ops.loading import loaded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,8 +34,9 @@ MOST = 1 << 31
 
 @cache
 def found() -> Any:
-    """The functions of `blas.c` over the library of torch, or None."""
-    folder = Path(loaded().__file__).parent / "lib"
+    """The functions of `blas.c` over the library beside torch, or None."""
+    beside = find_spec("torch")  # which takes a second to import, and is not needed for this
+    folder = Path((beside and beside.origin) or "").parent / "lib"
     paths = sorted(folder.glob("libopenblas*.so*"))
     if not paths or compiler() is None:
         return None

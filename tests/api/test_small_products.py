@@ -1,0 +1,70 @@
+"""Products of small tensors: NumPy's where its library keeps to one core, else by ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import infinitensor as it
+from infinitensor.api import near
+from infinitensor.config import config
+from infinitensor.ops import blas
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls are small here in strict runs too."""
+    monkeypatch.setattr(config, "small_elements", 65_536)
+
+
+@pytest.fixture
+def multiplied_by_us(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """The shapes of what our library was asked for."""
+    asked: list[tuple[int, ...]] = []
+    before = blas.multiply
+
+    def noted(x: Any, y: Any, out: Any) -> bool:
+        asked.append((*x.shape, y.shape[1]))
+        return before(x, y, out)
+
+    monkeypatch.setattr(blas, "multiply", noted)
+    return asked
+
+
+@pytest.mark.parametrize(("n", "k"), [(20, 30), (40, 300), (64, 64), (65, 100)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int64"])
+def test_product_is_numpys_whoever_multiplies(
+    n: int, k: int, dtype: str, multiplied_by_us: list[Any]
+) -> None:
+    rng = np.random.default_rng(3)
+    a = (rng.normal(size=(k, n)) * 9).astype(dtype)
+    x = it.asarray(a)
+    it.stats(reset=True)
+    found = (x.T @ x, it.dot(x.T, x))
+    assert it.stats()["small_calls"] == 2
+    for made in found:
+        np.testing.assert_allclose(made, a.T @ a, rtol=1e-4)
+    assert multiplied_by_us == [(n, k, n)] * 2 * (n * n * k > near.ONE_CORE)
+
+
+@pytest.mark.parametrize("n", [100, 10_000, 10_001, 60_000])
+@pytest.mark.parametrize("step", [1, -1])
+def test_long_vectors_do_not_wake_threads_of_numpys(
+    n: int, step: int, multiplied_by_us: list[Any]
+) -> None:
+    a = np.random.default_rng(4).normal(size=n)
+    x = it.asarray(a)
+    it.stats(reset=True)
+    found = (x[::step] @ x, it.dot(x, x[::step]), x @ x[::step])
+    assert it.stats()["small_calls"] == 3
+    for made in found:
+        assert float(made) == pytest.approx(float(a[::step] @ a))
+    assert multiplied_by_us == [(1, n, 1)] * 3 * (n > near.ONE_CORE_DOT)
+
+
+def test_vectors_of_unlike_dtypes_are_numpys() -> None:
+    a, b = np.arange(20_000), np.linspace(0, 1, 20_000)
+    assert float(it.asarray(a) @ it.asarray(b)) == pytest.approx(float(a @ b))
+    assert int(it.asarray(a) @ it.asarray(a)) == int(a @ a)
