@@ -39,9 +39,13 @@ if TYPE_CHECKING:
 
 OTHERS = ("torch", "torch.compile", "cupy", "jax")
 US = "infinitensor"
+FUSED = "infinitensor, fused"
+"""We with `config.rounding = "fused"`, as torch.compile and JAX round: shown beside, where there is
+much to round."""
 PEERS: dict[str, dict[str, str]] = {
     name: {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} for name in (US, *OTHERS)
 }
+PEERS[FUSED] = {"INFINITENSOR_ROUNDING": "fused"}
 
 
 # One program, written once for all ----------------------------------------------------------------
@@ -125,9 +129,9 @@ def layers(xp: Any, x: Any, weights: Any) -> Any:
 
 # name: (program, shapes, dtype, peers that make sense)
 PROGRAMS: dict[str, tuple[Callable[..., Any], list[list[int]], str, Sequence[str]]] = {
-    "chain with sum 5e8": (chain_sum, [[500_000_000]] * 2, "float32", OTHERS),
+    "chain with sum 5e8": (chain_sum, [[500_000_000]] * 2, "float32", (FUSED, *OTHERS)),
     "triad 5e8": (triad, [[500_000_000]] * 2, "float32", OTHERS),
-    "Black-Scholes 2e8": (black_scholes, [[200_000_000]] * 3, "float32", OTHERS),
+    "Black-Scholes 2e8": (black_scholes, [[200_000_000]] * 3, "float32", (FUSED, *OTHERS)),
     "mean and variance 1e7x50": (
         mean_and_variance, [[10_000_000, 50]], "float32", ("torch", "torch.compile", "jax"),
     ),
@@ -168,6 +172,7 @@ def caller(peer: str, program: Callable[..., Any], given: list[Any]) -> Callable
     """`call()`: the program on its own operands, done when it returns."""
     return {
         US: with_us,
+        FUSED: with_us,
         "torch": with_torch,
         "torch.compile": with_compile,
         "cupy": with_cupy,
@@ -301,9 +306,10 @@ HEAD = "| case | us, ms | best peer, ms | us / best [95 %] | all, ms |\n|---|---
 def row(name: str, sides: Sequence[Side]) -> str:
     """One line of the table."""
     ours, *others = sides
+    fused = [side for side in others if side.name == FUSED]
     texts = []
     best = None
-    for side in others:
+    for side in (side for side in others if side.name != FUSED):
         took = statistics.median(side.warm_s)
         text = f"{side.name} {took * 1e3:.3g}"
         if abs(side.value - ours.value) > CHECK_TOLERANCE * abs(ours.value):
@@ -313,6 +319,10 @@ def row(name: str, sides: Sequence[Side]) -> str:
         if best is None or took < best[0]:
             ratio, low, high = median_ratio(ours.warm_s, side.warm_s)
             best = (took, text, f"{ratio:.2f} [{low:.2f}, {high:.2f}]")
+            for one in fused:
+                ratio, low, high = median_ratio(one.warm_s, side.warm_s)
+                best = (took, text, f"{best[2]}; fused {ratio:.2f} [{low:.2f}, {high:.2f}]")
+    texts += [f"{one.name} {statistics.median(one.warm_s) * 1e3:.3g}" for one in fused]
     mine = f"{statistics.median(ours.warm_s) * 1e3:.3g}"
     _, text, ratio_text = best or (0, "", "")
     return f"| {name} | {mine} | {text} | {ratio_text} | {', '.join(texts)} |"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, fields
 
+ROUNDINGS = ("numpy", "fused")
+
 
 @dataclass(slots=True)
 class Config:
@@ -24,6 +26,9 @@ class Config:
     """Threads that run CPU tasks; 0: one for each core this process may use."""
     compile: str = "auto"
     """Generated code for fused groups: "auto" (large ones), "always" or "never"."""
+    rounding: str = "numpy"
+    """How generated code on GPUs rounds: "numpy": each step as NumPy does; "fused": products and
+    sums at once, quotients and roots of float32 approximately. CPUs round as NumPy does."""
     progress: bool = False
     """Show a progress line while a plan runs (only on a terminal)."""
     strategy: str = "auto"
@@ -61,9 +66,17 @@ class Config:
             setattr(config, field.name, value)
         return config
 
-    def key(self) -> tuple[int, int, str, str]:
+    def key(self) -> tuple[int, int, str, str, str]:
         """What a plan depends on."""
-        return (self.tile_elements, self.inline_elements, self.strategy, self.compile)
+        if self.rounding not in ROUNDINGS:
+            raise ValueError(f"config.rounding is {self.rounding!r}, not one of {ROUNDINGS}")
+        return (
+            self.tile_elements,
+            self.inline_elements,
+            self.strategy,
+            self.compile,
+            self.rounding,
+        )
 
 
 config = Config.from_environment()

@@ -43,7 +43,7 @@ def load(source: str) -> Any:
 
 
 def options() -> dict[str, Any]:
-    """How kernels are compiled: multiply and add are not contracted, subnormals are kept."""
+    """How kernels are compiled by default: no contraction of products and sums, subnormals kept."""
     if not _options:
         from triton.backends.nvidia.compiler import CUDAOptions
 
@@ -54,7 +54,10 @@ def options() -> dict[str, Any]:
 
 
 class Launch:
-    """A kernel, its grid and the arguments that stay the same for equal tiles."""
+    """A kernel, its grid and the arguments that stay the same for equal tiles.
+
+    `fused`: multiply and add may be one step.
+    """
 
     __slots__ = (
         "_device",
@@ -76,10 +79,13 @@ class Launch:
         numbers: Sequence[int],
         n_warps: int = 4,
         n_stages: int = 0,
+        fused: int = False,
         **constants: float,
     ) -> None:
         self.source = source
         self.how = {"num_warps": n_warps, **({"num_stages": n_stages} if n_stages else {})}
+        if fused:
+            self.how["enable_fp_fusion"] = True
         self.grid = (n_programs, 1, 1)
         self.numbers = tuple(numbers)
         self.constants = constants

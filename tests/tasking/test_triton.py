@@ -165,6 +165,89 @@ def test_one_over_something_is_its_reciprocal() -> None:
     assert turned.numerators == []
 
 
+def dividing(n_steps: int) -> Group:
+    """Quotients, reciprocals and roots, stored each, and sums that make a group long."""
+    words = ["divide", "reciprocal", "sqrt", *["add"] * (n_steps - 3)]
+    parts = [one_word(word, SINGLE, SINGLE, min(k, 3)) for k, word in enumerate(words)]
+    parts[3:-1] = [replace(part, stored=-1) for part in parts[3:-1]]
+    return Group(tuple(parts), (Input(SINGLE, False, False),) * 2, 4)
+
+
+def test_long_groups_check_their_divisions_in_the_end() -> None:
+    group = dividing(16)
+    assert group.n_divisions == 3
+    source = map_source(group, 1, True, False, late=True)
+    ast.parse(source)
+    short, exact = source.split("if good == 0:")
+    assert "quotient(x0, x1)" in short
+    assert "div_rn" not in short
+    assert "tl.div_rn(x0, x1)" in exact
+    assert source.count("tl.store(") == 2 * group.n_outs
+    # what may not be small: the numerator, and each result
+    assert short.count("tl.abs(") == 4
+
+
+def started(monkeypatch: pytest.MonkeyPatch, program: Any) -> list[jit.Launch]:
+    """The launches of a program over a million numbers."""
+    found: list[jit.Launch] = []
+    monkeypatch.setattr(triton_group, "has_triton", lambda: True)
+    monkeypatch.setattr(jit.Launch, "__call__", lambda self, *_: found.append(self))
+    with fake_gpu(), it.init("cuda:0"):
+        it.compute(program(it.asarray(some(1 << 20))))
+    return found
+
+
+def long_program(x: Any) -> Any:
+    y = it.sqrt(x / (x + 2)) / x
+    for k in range(14):
+        y = y * x + k
+    return y
+
+
+def test_only_long_groups_check_their_divisions_together(
+    monkeypatch: pytest.MonkeyPatch, always: None
+) -> None:
+    [late] = started(monkeypatch, long_program)
+    assert "if good == 0:" in late.source
+    [short] = started(monkeypatch, lambda x: x / (x + 2) / x)
+    assert "tl.div_rn(" in short.source
+    assert "good" not in short.source
+
+
+def test_fused_rounding_reaches_the_text_the_compiler_and_the_plan(
+    monkeypatch: pytest.MonkeyPatch, always: None
+) -> None:
+    [exact] = started(monkeypatch, long_program)
+    key = it.config.key()
+    monkeypatch.setattr(it.config, "rounding", "fused")
+    [fused] = started(monkeypatch, long_program)
+    [summed] = started(monkeypatch, lambda x: (x / (x + 2)).sum())[:1]
+    assert "enable_fp_fusion" not in exact.how
+    for launch in (fused, summed):
+        assert launch.how["enable_fp_fusion"] is True
+        assert "div_rn" not in launch.source
+        assert "quotient" not in launch.source
+    assert it.config.key() != key
+
+
+def test_a_rounding_that_is_none_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(it.config, "rounding", "exact")
+    with pytest.raises(ValueError, match=r"config\.rounding is 'exact', not one of"):
+        it.config.key()
+
+
+def test_on_cpus_fused_rounding_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = some(1 << 16), some(1 << 16) + 9
+    found = []
+    for rounding in ("numpy", "fused"):
+        monkeypatch.setattr(it.config, "rounding", rounding)
+        monkeypatch.setattr(it.config, "compile", "always")
+        with it.init("cpu"):
+            a, b = it.asarray(x), it.asarray(y)
+            found.append((it.sqrt(b) / (a * b + 0.3) - a * a).numpy())
+    np.testing.assert_array_equal(found[0], found[1])
+
+
 @pytest.mark.parametrize(
     ("word", "kind", "match"),
     [
@@ -605,3 +688,45 @@ def test_one_over_something_has_numpys_bits() -> None:
             assert (np.isnan(found) == ~is_number).all()
             found, wanted = (v.view(np.uint32)[is_number] for v in (found, wanted))
             np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [1 << 20, (1 << 20) + 3])
+def test_divisions_that_are_checked_in_the_end_have_numpys_bits(n: int) -> None:
+    """Blocks of ordinary numbers, of any bits at all, and of both."""
+    import torch
+
+    random = np.random.default_rng(0)
+    x, y = (random.integers(0, 2**32, n, dtype=np.uint32).view(np.float32) for _ in range(2))
+    half = n // 2
+    for v in (x, y):
+        v[:half] = random.uniform(0.1, 2, half)
+        v[1000:half:5000] = random.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 3e38])
+    tiles = [torch.from_numpy(v).cuda() for v in (x, y)]
+    outs = [torch.empty(n, device="cuda") for _ in range(4)]
+    map_kernel(dividing(16))(tiles, outs, (n,))
+    with np.errstate(all="ignore"):
+        wanted = [x / y, 1 / x, np.sqrt(x), x + y]
+    for out, one in zip(outs, wanted, strict=True):
+        found, is_number = out.cpu().numpy(), ~np.isnan(one)
+        assert (np.isnan(found) == ~is_number).all()
+        found, one = (v[is_number].view(np.uint32) for v in (found, one))
+        np.testing.assert_array_equal(found, one)
+
+
+@pytest.mark.gpu
+def test_fused_rounding_is_near_what_float64_has(
+    monkeypatch: pytest.MonkeyPatch, always: None
+) -> None:
+    monkeypatch.setattr(it.config, "rounding", "fused")
+    x, y = (np.random.default_rng(k).uniform(0.1, 2, 100_003).astype("f4") for k in range(2))
+
+    def f(xp: Any, x: Any, y: Any) -> list[Any]:
+        return [x / y, 1 / x, xp.sqrt(x), x * y + 3, xp.exp(x) / xp.sqrt(y) + xp.log(x + 1) * y]
+
+    with it.init("cuda:0"):
+        made = it.compute(*f(it, it.asarray(x), it.asarray(y)))
+        exact = f(np, x.astype("f8"), y.astype("f8"))
+        for found, wanted, most in zip(made, exact, [2, 2, 2, 0.6, 8], strict=True):
+            units = np.abs(found.numpy() - wanted) / np.spacing(wanted.astype("f4"))
+            assert units.max() <= most

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.config import config
 from infinitensor.dtypes import to_torch
 from infinitensor.ir.op import At
 from infinitensor.ir.region import piece_boxes
@@ -139,7 +140,8 @@ def assembled(
         names["step", k] = ("step", len(parts))
         parts.append(Part(step.node.op.expression, step.node.call.loop, read, step.dtype, stored))
     reduced = tuple(named(source) for source in sources)
-    group = Group(tuple(parts), tuple(inputs), len(stores))
+    fused = config.rounding == "fused"
+    group = Group(tuple(parts), tuple(inputs), len(stores), fused=fused)
     return Assembly(group, tuple(taken), tuple(created), tuple(stores), reduced)
 
 

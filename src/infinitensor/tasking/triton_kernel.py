@@ -23,6 +23,11 @@ BLOCK = 1024
 """Lanes of a program."""
 MANY_STEPS = 16
 """Steps of a group from which its lanes hold so much that a program has half as many."""
+MANY_DIVISIONS = 2
+"""Divisions and roots of float32 from which such a group checks all of them together."""
+LATE_BLOCK, LATE_WARP = 512, 256
+"""Lanes of a program that does so, and those of each warp: without branches on the way a thread
+computes several of them side by side, and a few warps do not wait long for each other."""
 SHORT_ROW = 256
 """Rows of fewer elements are not given programs of their own."""
 FRAME_ROWS = 16
@@ -117,7 +122,8 @@ def map_kernel(group: Group) -> Callable[[Sequence[Any], Sequence[Any], tuple[in
 def _map_launch(group: Group, shape: tuple[int, ...], tiles: Sequence[Any]) -> Launch:
     """How the steps of a group are launched over tiles."""
     is_long = len(group.parts) >= MANY_STEPS
-    most = BLOCK // 2 if is_long else BLOCK
+    late = is_long and not group.fused and group.n_divisions >= MANY_DIVISIONS
+    most = LATE_BLOCK if late else BLOCK // 2 if is_long and not group.fused else BLOCK
     axes = merged_axes(shape, tiles) or [(1, [0] * len(tiles), False)]
     lengths = [n for n, _, _ in axes]
     last = lengths[-1]
@@ -128,9 +134,11 @@ def _map_launch(group: Group, shape: tuple[int, ...], tiles: Sequence[Any]) -> L
     n_blocks = -(-last // block) * prod(lengths[:-1]) if by_row else -(-prod(lengths) // block)
     # where steps take as long as memory it counts that masks take steps too
     whole = is_long and (last if by_row else prod(lengths)) % block == 0
-    source = map_source(group, len(axes), by_row, _is_wide(axes), _is_even(tiles), whole)
+    late &= whole or len(axes) == 1 or not by_row  # beyond the end of a row nothing can be divided
+    source = map_source(group, len(axes), by_row, _is_wide(axes), _is_even(tiles), whole, late)
     steps = [strides[a] for a in range(len(tiles)) for _, strides, _ in axes]
-    return Launch(source, n_blocks, [*lengths, *steps], BLOCK=block)
+    n_warps = max(block // LATE_WARP, 1) if late else 4
+    return Launch(source, n_blocks, [*lengths, *steps], n_warps, fused=group.fused, BLOCK=block)
 
 
 def framed_kernel(group: Group, box: Box) -> Callable[[Sequence[Any], Any, Any], None]:
@@ -150,7 +158,8 @@ def framed_kernel(group: Group, box: Box) -> Callable[[Sequence[Any], Any, Any],
         n_blocks *= -(-shape[-2] // rows) if n_axes > 1 else 1
         steps = [step for each in strides for step in each]
         numbers = [*shape, *borders, *steps]
-        return Launch(source, n_blocks, numbers, ROWS=rows, COLUMNS=columns)
+        how = {"ROWS": rows, "COLUMNS": columns}
+        return Launch(source, n_blocks, numbers, fused=group.fused, **how)
 
     launches = Launches(make)
 
@@ -296,6 +305,7 @@ def _chunked(
         outer[0] * -(-columns[0] // width) * n_parts,
         [*sizes, *steps],
         n_warps=2 if moments else 4,
+        fused=group.fused,
     )
     merges = []
     shapes = []

@@ -2,8 +2,8 @@
 
 Each step is an expression over the scalar vocabulary, computed in the dtypes that NumPy's loops
 use; functions are those of CUDA's own library, which torch calls too. What Triton does not do
-exactly as NumPy does makes the group run eagerly. Sizes, strides and scalars are arguments, so that
-one source serves every tile.
+exactly as NumPy does makes the group run eagerly; only `config.rounding` may allow it to round
+otherwise. Sizes, strides and scalars are arguments, so that one source serves every tile.
 """
 
 from __future__ import annotations
@@ -15,6 +15,15 @@ import numpy as np
 
 from infinitensor.ops.scalar import Arg, Term
 from infinitensor.tasking.generate import Unsupported
+from infinitensor.tasking.triton_division import (
+    LEAST,
+    ONE,
+    WORDS,
+    Division,
+    checked,
+    functions,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +60,6 @@ _FUNCTIONS = {
 }  # fmt: skip
 """Words that are functions of CUDA's library."""
 
-ONE = "1.0"
 DIVIDE = Term("divide", (Arg(0), Arg(1)))
 
 HEADER = """\
@@ -91,15 +99,22 @@ def number(value: Any, dtype: np.dtype[Any]) -> str:
 
 
 class Writer:
-    """The lines of a kernel's body, one for each term."""
+    """The lines of a kernel's body, one for each term.
 
-    def __init__(self) -> None:
+    `how` it divides and takes roots; what names begin with.
+    """
+
+    def __init__(self, how: Division = Division.EXACT, prefix: str = "t") -> None:
         self.lines: list[str] = []
+        self.how = how
+        self.least = ""
+        """The name of the smallest size of all that is to be checked in the end; NaN if one is."""
+        self._prefix = prefix
         self._n = 0
 
     def let(self, text: str) -> str:
         """A new name for what a text computes."""
-        name = f"t{self._n}"
+        name = f"{self._prefix}{self._n}"
         self._n += 1
         self.lines.append(f"{name} = {text}")
         return name
@@ -154,7 +169,14 @@ class Writer:
         names = [self.cast(*each, inner) for each in given]
         if word in ("isnan", "isinf", "isfinite"):
             return self.let(_asked(word, names[0], inner)), BOOL
-        return self.cast(self.let(_arithmetic(word, names, inner)), inner, together), together
+        made = self.let(_arithmetic(word, names, inner, self.how))
+        if self.how is Division.LATE and inner == SINGLE and word in WORDS:
+            for name in checked(word, names, made):
+                size = f"tl.abs({name})"
+                if self.least:
+                    size = f"tl.minimum({self.least}, {size}, propagate_nan=tl.PropagateNan.ALL)"
+                self.least = self.let(size)
+        return self.cast(made, inner, together), together
 
 
 def _asked(word: str, x: str, dtype: np.dtype[Any]) -> str:
@@ -165,7 +187,7 @@ def _asked(word: str, x: str, dtype: np.dtype[Any]) -> str:
     return f'tl.abs({x}) {"==" if word == "isinf" else "<"} float("inf")'
 
 
-def _arithmetic(word: str, names: list[str], dtype: np.dtype[Any]) -> str:
+def _arithmetic(word: str, names: list[str], dtype: np.dtype[Any], how: Division) -> str:
     kind = dtype.kind
     if word in _BITWISE and kind in "biu":
         return f"{names[0]} {_BITWISE[word]} {names[1]}"
@@ -187,18 +209,12 @@ def _arithmetic(word: str, names: list[str], dtype: np.dtype[Any]) -> str:
         return larger(f"({larger(names[0], names[1], dtype, True)})", names[2], dtype, False)
     if kind != "f":
         raise Unsupported(f"{word} of {dtype}")
-    return _of_floats(word, names, dtype)
+    return _of_floats(word, names, dtype, how)
 
 
-def _of_floats(word: str, names: list[str], dtype: np.dtype[Any]) -> str:
-    single = dtype == SINGLE
-    if word in ("divide", "reciprocal"):  # Triton's own division of float32 is not the exact one
-        a, b = (ONE, names[0]) if word == "reciprocal" else names
-        if a == ONE and single:  # as exact, in fewer instructions
-            return f"libdevice.rcp_rn({b})"
-        return f"tl.div_rn({a}, {b})" if single else f"{a} / {b}"
-    if word == "sqrt":
-        return f"tl.sqrt_rn({names[0]})" if single else f"tl.sqrt({names[0]})"
+def _of_floats(word: str, names: list[str], dtype: np.dtype[Any], how: Division) -> str:
+    if word in WORDS:  # Triton's own are exact for float64
+        return text_of(word, names, how if dtype == SINGLE else Division.FUSED)
     if word in ("fmax", "fmin"):
         a, b = names
         return f"tl.where({a} != {a}, {b}, tl.where({b} != {b}, {a}, {_plain(word, a, b)}))"
@@ -236,6 +252,8 @@ class Group:
     n_outs: int
     ones: frozenset[int] = frozenset()
     """Those of `numerators` that are 1 in this kernel."""
+    fused: bool = False
+    """Whether it rounds as `config.rounding` "fused" says."""
 
     @property
     def numerators(self) -> list[int]:
@@ -282,7 +300,39 @@ class Group:
 
         `mask` names the lanes that are there; empty: all are. `stores`: what is kept is stored.
         """
-        writer = Writer()
+        how = Division.FUSED if self.fused else Division.EXACT
+        lines, made, _ = self._pass(places, mask, how)
+        return [*lines, *(self._stores(places, made, mask) if stores else ())], made
+
+    def late_body(self, places: Sequence[str], mask: str) -> list[str]:
+        """Lines of one pass that divides the short way, and of another one for where that was not
+        exact in some lane of a program."""
+        lines, made, writer = self._pass(places, mask, Division.LATE)
+        assert writer.least, "nothing is divided"
+        again, same, _ = self._pass(places, mask, Division.EXACT, "e")
+        return [
+            *lines,
+            f"good = tl.broadcast_to({writer.least} >= {LEAST!r}, (BLOCK,))",
+            "good = tl.reduce(good.to(tl.int32), 0, both)",
+            "if good == 0:",
+            *(f"    {line}" for line in [*again, *self._stores(places, same, mask)]),
+            "else:",
+            *(f"    {line}" for line in self._stores(places, made, mask)),
+        ]
+
+    @property
+    def n_divisions(self) -> int:
+        """Steps that divide or take a root in float32."""
+        return sum(
+            part.loop[0] in (HALF, SINGLE) and not part.tree.words().isdisjoint(WORDS)
+            for part in self.parts
+        )
+
+    def _pass(
+        self, places: Sequence[str], mask: str, how: Division, prefix: str = "t"
+    ) -> tuple[list[str], list[str], Writer]:
+        """Lines that load and compute, the names of what steps make, and who wrote them."""
+        writer = Writer(how, prefix)
         lines = []
         for place, k in zip(places, self.arrays, strict=False):
             type_of(self.inputs[k].dtype)
@@ -297,13 +347,15 @@ class Group:
             if _divides(part) and part.sources[0][0] == "in" and part.sources[0][1] in self.ones:
                 args[0] = (ONE, SINGLE)
             made.append(writer.step(part, args))
-        lines += writer.lines
+        return [*lines, *writer.lines], made, writer
+
+    def _stores(self, places: Sequence[str], made: Sequence[str], mask: str) -> list[str]:
         stored = {part.stored: k for k, part in enumerate(self.parts) if part.stored >= 0}
-        for j in range(self.n_outs if stores else 0):
-            place = places[len(self.arrays) + j]
-            masked = f", mask={mask}" if mask else ""
-            lines.append(f"tl.store({place}, {made[stored[j]]}{masked})")
-        return lines, made
+        masked = f", mask={mask}" if mask else ""
+        return [
+            f"tl.store({places[len(self.arrays) + j]}, {made[stored[j]]}{masked})"
+            for j in range(self.n_outs)
+        ]
 
     def scalar_lines(self) -> list[str]:
         """Scalars in their own dtype."""
@@ -348,13 +400,19 @@ def function(
 
 
 def map_source(
-    group: Group, n_axes: int, by_row: bool, wide: bool, even: bool = True, whole: bool = False
+    group: Group,
+    n_axes: int,
+    by_row: bool,
+    wide: bool,
+    even: bool = True,
+    whole: bool = False,
+    late: bool = False,
 ) -> str:
     """A kernel over a space of `n_axes` axes.
 
     `by_row`: a program takes a block of a row; else a block of elements in C order, whose place
     along each axis is found by division. `wide`: offsets take 64 bits. `even`: as in `function`.
-    `whole`: no block is cut off at the end.
+    `whole`: no block is cut off at the end. `late`: a group that divides checks that in the end.
     """
     last = n_axes - 1
     sizes = [f"n{d}" for d in range(n_axes)]
@@ -378,9 +436,11 @@ def map_source(
         offset = " + ".join(f"c{d} * {steps[a][d]}" for d in range(n_axes))
         places.append(f"p{a} + ({offset})")
     lines += group.scalar_lines()
-    lines += group.body(places, "" if whole else "mask")[0]
+    mask = "" if whole else "mask"
+    lines += group.late_body(places, mask) if late else group.body(places, mask)[0]
     arguments = [*group.pointers(), *group.numbers(), *sizes, *(s for each in steps for s in each)]
-    return HEADER + function("steps", arguments, lines, ["BLOCK"], even)
+    text = function("steps", arguments, lines, ["BLOCK"], even)
+    return HEADER + (functions() if late else "") + text
 
 
 def framed_source(group: Group, n_axes: int, wide: bool, even: bool = True) -> str:
