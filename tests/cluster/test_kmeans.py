@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tests.cluster.sets import ALL, CONTINUOUS, TIED, blobs, sample
 
 import infinitensor as it
+from infinitensor.api.session import current_session
 from infinitensor.cluster import KMeans, k_means, kmeans_plusplus
 from infinitensor.cluster.seeding import _product
 
@@ -98,6 +99,43 @@ def test_rows_in_parts_give_what_rows_in_one_give(dtype: str) -> None:
             found.append((made.cluster_centers_.tobytes(), made.labels_.tobytes(), made.inertia_))
             found[-1] += (made.predict(x[:-7]).tobytes(), made.score(x))
         assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_few_rows_and_many_centers_have_the_same_bits_for_every_number_of_workers(
+    dtype: str,
+) -> None:
+    x = np.random.default_rng(2).random((2000, 16)).astype(dtype)
+    found: list[Any] = []
+    for workers in (1, 2):
+        it.shutdown()
+        it.config.workers = workers
+        made = KMeans(100, random_state=0, max_iter=9, n_init=1).fit(x)
+        found.append((made.cluster_centers_.tobytes(), made.labels_.tobytes(), made.inertia_))
+    assert found[0] == found[1]
+    theirs = sklearn.cluster.KMeans(100, random_state=0, max_iter=9, n_init=1).fit(x)
+    np.testing.assert_array_equal(made.labels_, theirs.labels_)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_seeds_of_few_rows_are_found_without_waking_workers(
+    dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.random.default_rng(2).random((2000, 16)).astype(dtype)
+    it.shutdown()
+    it.config.workers = 2
+    engine = current_session().engine
+    n_shared, share = [0], engine.share
+
+    def counted(job: Any) -> None:
+        n_shared[0] += 1
+        share(job)
+
+    monkeypatch.setattr(engine, "share", counted)
+    kmeans_plusplus(x, 100, random_state=0)
+    assert n_shared[0] == 0  # or 100, each of which would take longer than a step
+    KMeans(100, random_state=0, max_iter=9, n_init=1).fit(x)
+    assert n_shared[0] >= 9  # an iteration is long enough
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

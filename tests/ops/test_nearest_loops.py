@@ -78,7 +78,7 @@ def test_labels_are_exact_and_bounds_hold_at_any_scale(machine: str, dtype: Any)
 @pytest.mark.parametrize("machine", EVERY)
 def test_candidates_lower_the_distances_that_they_are_nearer_by(machine: str, dtype: Any) -> None:
     rng = np.random.default_rng(0)
-    made = loops(MACHINES[machine], dtype)
+    made = loops(MACHINES[machine], dtype, "seeds.c")
     for d in (1, 3, 8, 33):
         for m in (1, 2, 5, 6, 8):
             for scale, offset in SCALES:
@@ -94,3 +94,39 @@ def test_candidates_lower_the_distances_that_they_are_nearer_by(machine: str, dt
                 out = np.empty((m, N), dtype)
                 run(made.closer, x, N, d, shift, tried, m, closest, owner, reach, 3, out)
                 np.testing.assert_allclose(out, np.minimum(closer, closest), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("machine", EVERY)
+@pytest.mark.parametrize("weighs", [False, True])
+def test_a_step_of_seeding_draws_rows_and_takes_the_best_before(
+    machine: str, dtype: Any, weighs: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    made = loops(MACHINES[machine], dtype, "seeds.c")
+    for d in (1, 3, 8, 33):
+        x = rng.normal(size=(N, d)).astype(dtype)
+        shift = x.mean(0, dtype=dtype)
+        points, m, k = x - shift, 5, 6
+        weights = rng.random(N).astype(dtype) if weighs else None
+        seeds = np.zeros((k, -(-d // 8) * 8))
+        seeds[0, :d] = points[0]
+        closest = squared(points, points[:1])[:, 0].astype(dtype)
+        owner, best = np.zeros(N, np.int32), -1
+        rows, tried, out = np.empty(m, np.int64), np.empty((m, d), dtype), np.empty((m, N), dtype)
+        chosen = [0]
+        for c in range(1, k):
+            draws = rng.random(m) * float(closest.sum()) * (1.3 if c == 1 else 0.5)
+            known = (best, c, seeds, closest, owner)
+            run(made.try_seeds, x, N, d, shift, weights, draws, m, *known, rows, tried, out)
+            far = squared(points, points[chosen])
+            np.testing.assert_array_equal(owner, far.argmin(1))
+            np.testing.assert_allclose(closest, far.min(1), rtol=1e-6)
+            left = closest if weights is None else weights * closest
+            reached = np.minimum(np.searchsorted(np.cumsum(left), draws), N - 1)
+            np.testing.assert_array_equal(rows, reached)
+            np.testing.assert_array_equal(tried, points[rows])
+            would = np.minimum(squared(points, tried).T, far.min(1))
+            np.testing.assert_allclose(out, would, rtol=1e-6)
+            best = int(out.sum(1).argmin())
+            chosen.append(int(rows[best]))

@@ -101,6 +101,10 @@ class Part(Measured):
         """For each point each row's squared distance to the nearest seed, with that point."""
         return self.copy.closer(points, known)
 
+    def at_hand(self, k: int) -> DenseRows | None:
+        """A copy of the rows, if a loop over them for k points is done before it is shared out."""
+        return self.copy.at_hand(k)
+
     def own_distances(self, centers: Array, labels: Any) -> Array:
         """The squared distance of each row to its own centre."""
         return self.copy.own_distances(centers, labels)

@@ -31,6 +31,8 @@ FEW = 64
 
 SOME = 1 << 20
 """About how much work is worth a part of its own, of rows that are shared out among workers."""
+ALONE = 4
+"""Parts up to which one thread is faster, where what comes between two passes is short."""
 
 FINE = 2.0**-34
 """The part of what is told apart that a unit of sums may be; else a second unit is used."""
@@ -121,7 +123,7 @@ class DenseRows(Measured):
         self.k = k
         self.few = host is not None and _are_few(host, k)
         """Whether passes run at once, without a plan: rows are few, and on the host."""
-        self.least = SOME // ((self.d + 16) * (k + 4)) + 1
+        self.least = _least(self.d, k)
         """Rows that are worth a part of their own then."""
         self._weighing: tuple[Any, ...] = ()
         if weights is not None:
@@ -199,12 +201,16 @@ class DenseRows(Measured):
 
     # passes over the rows
 
-    def call(self, name: str, *others: Any, **params: Any) -> Any:
-        """An op on the rows: tensors that wait, or arrays if rows are few."""
+    def call(self, name: str, *others: Any, n_points: int = 0, **params: Any) -> Any:
+        """An op on the rows: tensors that wait, or arrays if rows are few.
+
+        `n_points`: how many they are compared with, if not with the centres.
+        """
         if self.few:
             assert self.host is not None
             arrays = (self.host, self.shift, *map(np.asarray, others))
-            return in_parts(name, self.least, *arrays, **params)
+            least = _least(self.d, n_points) if n_points else self.least
+            return in_parts(name, least, *arrays, **params)
         return call_op(name, self.x, self.shift, *others, **params)
 
     def nearest(self, centers: Array) -> Array:
@@ -215,15 +221,13 @@ class DenseRows(Measured):
         """For each point each row's squared distance to the nearest seed, with that point."""
         if not self.few:
             known = tuple(it.asarray(one, copy=False) for one in known)
-        elif self.n < 2 * self.least and known and points.dtype == self.dtype:
-            measure = loop("nearest", "closer", self.dtype)
-            if measure is not None:  # once for each seed: what leads there would take longer
-                made = np.empty((len(points), self.n), self.dtype)
-                given = (self.host, self.n, self.d, self.shift, points, len(points))
-                here = [np.ascontiguousarray(one) for one in known]
-                some_memory(measure(*given, *here, here[2].shape[1], made))
-                return made
-        return self.call("_closer", points, *known)
+        return self.call("_closer", points, *known, n_points=len(points))
+
+    def at_hand(self, k: int) -> DenseRows | None:
+        """These rows, if a loop over them for k points is done before it is shared out."""
+        if not self.few or self.n >= ALONE * _least(self.d, k):
+            return None
+        return self if loop("seeds", "try_seeds", self.dtype) is not None else None
 
     def start(self, k: int) -> Assigning:
         """Labels of k centres, to be found and found again as the centres move."""
@@ -303,6 +307,11 @@ class Assigning:
             sums[:, :-2] += self.left[: self.k, :-2] / self.finer[:-1]
         sums /= [*self.scale, 1.0]
         return sums[:, :-2], sums[:, -2], self.sums[: self.k, -1] != 0
+
+
+def _least(d: int, k: int) -> int:
+    """Rows of so many coordinates that are worth a part of their own, for k points."""
+    return SOME // ((d + 16) * (k + 4)) + 1
 
 
 def _are_few(host: Array, k: int) -> bool:

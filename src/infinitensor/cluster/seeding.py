@@ -16,6 +16,7 @@ from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from sklearn.utils.parallel import _get_threadpool_controller
 
 import infinitensor as it
+from infinitensor.cluster.rows import some_memory
 from infinitensor.ops.loops import loop
 
 if TYPE_CHECKING:
@@ -47,15 +48,14 @@ def seed(
     centers = np.empty((n_clusters, rows.d), rows.dtype)
     chosen[0] = random_state.choice(rows.n, p=weights / weights.sum())
     centers[0] = rows.take(chosen[:1])[0]
-    left = _Left(rows, weights, centers, n_trials)
+    here = rows.at_hand(n_trials) if rows.n * n_trials <= ON_HOST else None
+    kind = _Left if here is None else _FewLeft
+    left = kind(rows if here is None else here, weights, centers, n_trials)
     left.use(centers[:1])
     with _few_threads(n_trials, left.multiplies):
         for c in range(1, n_clusters):
             draws = random_state.uniform(size=n_trials) * left.potential
-            tried = np.minimum(left.searched(draws), rows.n - 1)
-            candidates = rows.take(tried)
-            best = left.best_of(candidates, c)
-            centers[c], chosen[c] = candidates[best], tried[best]
+            centers[c], chosen[c] = left.best_of(draws, c)
     return centers, chosen
 
 
@@ -79,6 +79,7 @@ class _Left:
         self.rows = rows
         self.weights = weights
         self.centers = centers
+        self.n_trials = n_trials
         self.on_host = rows.n * n_trials <= ON_HOST and rows.host is not None
         """Whether what is left is kept beside the rows, where it is added up."""
         self.multiplies = rows.n * n_trials > FEW and not self._is_summed(rows.dtype)
@@ -106,8 +107,14 @@ class _Left:
             left = left * it.asarray(self.weights, copy=False)
         return np.asarray(it.searchsorted(it.cumsum(left), draws).numpy())
 
-    def best_of(self, candidates: Array, c: int) -> int:
-        """Take the candidate that leaves least; which one that is."""
+    def best_of(self, draws: Array, c: int) -> tuple[Array, Any]:
+        """Of the rows that are drawn take the one that leaves least: its values and its number."""
+        tried = np.minimum(self.searched(draws), self.rows.n - 1)
+        candidates = self.rows.take(tried)
+        best = self._taken(candidates, c)
+        return candidates[best], tried[best]
+
+    def _taken(self, candidates: Array, c: int) -> int:
         wide, seeds = candidates.astype(np.float64), self.centers[:c].astype(np.float64)
         # as wide as for all seeds: one shape, and so one plan, for every pass
         reach = np.full((len(candidates), len(self.centers)), np.inf)
@@ -148,6 +155,35 @@ class _Left:
         return np.asarray(sums.numpy()).reshape(-1, *weights.shape[1:])
 
 
+class _FewLeft(_Left):
+    """The same for few rows on the host: all of a step but the sums is one call of a loop."""
+
+    def use(self, first: Array) -> None:
+        """Take the first seed."""
+        super().use(first)
+        n, d, dtype = self.rows.n, self.rows.d, self.rows.dtype
+        self._seeds = np.zeros((len(self.centers), -(-d // 8) * 8))
+        self._seeds[0, :d] = first
+        self._rows = np.empty(self.n_trials, np.int64)
+        self._candidates = np.empty((self.n_trials, d), dtype)
+        self._far = np.empty((self.n_trials, n), dtype)
+        self._best = -1
+
+    def best_of(self, draws: Array, c: int) -> tuple[Array, Any]:
+        """Of the rows that are drawn take the one that leaves least: its values and its number."""
+        rows, n_trials = self.rows, self.n_trials
+        of_rows = (rows.host, rows.n, rows.d, rows.shift, rows.weights)
+        known = (self._best, c, self._seeds, self.closest, self.owner)
+        made = (self._rows, self._candidates, self._far)
+        try_seeds = loop("seeds", "try_seeds", rows.dtype)
+        assert try_seeds is not None
+        some_memory(try_seeds(*of_rows, draws, n_trials, *known, *made))
+        potentials = self._added(self._far, self.weights.reshape(-1, 1))
+        self._best = int(potentials.argmin())
+        self.potential = potentials[self._best]
+        return self._candidates[self._best], self._rows[self._best]
+
+
 FEW = 4096
 """Values whose running sum is made sooner than avoided, and whose product one thread makes."""
 LONG = 10_000
@@ -160,10 +196,11 @@ def _product(values: Array, weights: Array) -> Array:
     After a product that it shares out, BLAS's threads spin for some 50 ms, and ours wait for the
     cores. So one thread adds up the parts that they would have added up.
     """
+    if len(values) > 1 or values.shape[1] <= LONG:
+        return np.asarray(values @ weights)
     controller = _get_threadpool_controller().select(user_api="blas")
     n_threads = max((one.num_threads for one in controller.lib_controllers), default=1)
-    is_long = len(values) == 1 and values.shape[1] > LONG
-    if not is_long or n_threads == 1 or not _adds_parts(n_threads, values.dtype):
+    if n_threads == 1 or not _adds_parts(n_threads, values.dtype):
         return np.asarray(values @ weights)
     return _product_of_parts(values, weights, n_threads)
 

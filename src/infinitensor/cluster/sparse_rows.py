@@ -75,6 +75,9 @@ class SparseRows:
             np.minimum(far, np.asarray(known[0]), out=far)
         return it.asarray(far, copy=False)
 
+    def at_hand(self, k: int) -> None:
+        """No loop reads these rows as they are."""
+
     def start(self, k: int) -> SparseAssigning:
         """Labels of k centres, to be found and found again as the centres move."""
         return SparseAssigning(self, k)

@@ -30,7 +30,7 @@ _C_NAMES["V16"] = "__attribute__((aligned(8))) unsigned __int128"  # as complex 
 
 
 _INCLUDED = re.compile(r'^#include "(\w+\.c)"$', re.MULTILINE)
-"""What files share, `keys.c` and `apart.c`: it is put in before a source is compiled."""
+"""What files share, `keys.c`, `apart.c` and `products.c`: it is put in before one is compiled."""
 
 
 def loop(file: str, name: str, dtype: Any = np.float64) -> Callable[..., int] | None:

@@ -4,244 +4,10 @@
    goes before only leaves out work whose outcome is certain: bounds kept from the pass before (`nearest`), and
    products in float32 with a bound on their error (`scan`). */
 
-#include "apart.c"
+#include "products.c"
 
-#define WIDE 2
-#define ROWS (LANES * WIDE)
 #define BLOCK 256 /* rows whose bounds are looked at together */
 #define SKIPPED 4
-
-typedef float V __attribute__((vector_size(4 * LANES)));
-typedef int32_t VI __attribute__((vector_size(4 * LANES)));
-typedef float Q __attribute__((vector_size(16), aligned(4), may_alias));
-typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
-#if defined(__clang__)
-#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-typedef int32_t QI __attribute__((vector_size(16)));
-#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (QI){__VA_ARGS__})
-#endif
-
-#if LANES == 16 && defined(__AVX512F__)
-#define WORD(name, ...) (V) _mm512_##name##_ps(__VA_ARGS__)
-typedef __m512 Native;
-#elif LANES == 8 && defined(__AVX__)
-#define WORD(name, ...) (V) _mm256_##name##_ps(__VA_ARGS__)
-typedef __m256 Native;
-#elif LANES == 4 && defined(__aarch64__)
-#define WORD(name, ...) (V) v##name##q_f32(__VA_ARGS__)
-typedef float32x4_t Native;
-#endif
-
-#if defined(WORD)
-INLINE V least(V a, V b) { return WORD(min, (Native)a, (Native)b); }
-INLINE V most(V a, V b) { return WORD(max, (Native)a, (Native)b); }
-INLINE V root(V a) { return WORD(sqrt, (Native)a); }
-#else
-INLINE V least(V a, V b) {
-    VI less = a < b;
-    return (V)((less & (VI)a) | (~less & (VI)b));
-}
-INLINE V most(V a, V b) {
-    VI more = a > b;
-    return (V)((more & (VI)a) | (~more & (VI)b));
-}
-INLINE V root(V a) {
-    for (int i = 0; i < LANES; i++) a[i] = sqrtf(a[i]);
-    return a;
-}
-#endif
-
-/* Centres about their mean in float32, times -2, side by side in stripes as `products` reads them; and room for ROWS
-   rows. */
-typedef struct {
-    int64_t d, k, width, padded;
-    const T *shift, *centers;
-    T *pivot; /* of float32's values */
-    double *wide, *point;
-    float *packed, *norms, *row, *found;
-    float fixed, linear, square, own; /* of `multiply`'s error bounds */
-} Centers;
-
-/* How many centres the next stripe has, of those that are left. */
-INLINE int stripe(int64_t left) { return left >= MANY - 1 ? MANY : left > 2 ? 4 : 2; }
-
-/* What a product of a row of some length is wrong by at most is fixed + linear * length + square * length^2:
-   roundings of both factors, of d products and sums, of the norms and of the last difference, each at most UNIT of
-   what they stand for; then what float64 itself leaves, of the pivot and of `apart`. */
-static void bound(Centers *c, double most, double offset) {
-    double d = (double)c->d, unit = UNIT * (1 + 32 * UNIT * (d + 8)), pivot = 8.9e-16, apart = (d + 8) * 2.3e-16;
-    c->fixed = above(4 * unit * most * most + pivot * offset * most + apart * most * most + d * 1e-37);
-    c->linear = above(unit * (2 * d + 16) * most + pivot * (offset + most) + 2 * apart * most);
-    c->square = above(pivot + apart);
-    c->own = above((d + 8) * UNIT);
-}
-
-static int pack(Centers *c, const T *centers, int64_t k, int64_t d, const T *shift) {
-    int64_t padded = 0;
-    while (padded < k) padded += stripe(k - padded);
-    size_t floats = (size_t)padded * d + padded + (size_t)ROWS * d + (size_t)ROWS * padded;
-    c->wide = widened(centers, k, d);
-    if (!c->wide) return 1;
-    c->width = PADDED(d);
-    c->point = c->wide + k * c->width;
-    c->pivot = malloc(sizeof(T) * (d + 1) + sizeof(float) * floats + 64);
-    if (!c->pivot) {
-        free(c->wide);
-        return 1;
-    }
-    c->d = d, c->k = k, c->padded = padded, c->shift = shift, c->centers = centers;
-    c->found = (float *)(((uintptr_t)(c->pivot + d + 1) + 63) & ~(uintptr_t)63);
-    c->row = c->found + ROWS * padded;
-    c->norms = c->row + ROWS * d;
-    c->packed = c->norms + padded;
-    double most = 0, offset = 0;
-    for (int64_t j = 0; j < d; j++) {
-        double total = 0;
-        for (int64_t i = 0; i < k; i++) total += c->wide[i * c->width + j];
-        c->pivot[j] = (T)(float)(total / (double)k);
-        offset += (double)c->pivot[j] * (double)c->pivot[j];
-    }
-    for (int64_t first = 0; first < padded;) {
-        int n = stripe(k - first);
-        for (int i = 0; i < n; i++) {
-            double norm = 0;
-            for (int64_t j = 0; j < d; j++) {
-                double v = first + i < k ? c->wide[(first + i) * c->width + j] - (double)c->pivot[j] : 0;
-                c->packed[first * d + j * n + i] = -2 * (float)v;
-                norm += v * v;
-            }
-            c->norms[first + i] = first + i < k ? (float)norm : INFINITY;
-            if (norm > most) most = norm;
-        }
-        first += n;
-    }
-    bound(c, sqrt(most), sqrt(offset));
-    return 0;
-}
-
-static void unpack(Centers *c) {
-    free(c->pivot);
-    free(c->wide);
-}
-
-/* Rows `which` (at most ROWS) about the pivot in float32, side by side. */
-static void turn(const Centers *c, const T *x, const int64_t *which, int n) {
-    const int64_t d = c->d;
-    for (int r = 0; r < ROWS; r += 4) {
-        const T *from[4];
-        for (int i = 0; i < 4; i++) from[i] = x + which[r + i < n ? r + i : 0] * d;
-        float *to = c->row + r;
-        int64_t j = 0;
-        for (; j + 4 <= d; j += 4, to += 4 * ROWS) {
-            Four shift = *(const Four *)(c->shift + j), pivot = *(const Four *)(c->pivot + j);
-            Q a[4];
-            for (int i = 0; i < 4; i++)
-                a[i] = __builtin_convertvector((*(const Four *)(from[i] + j) - shift) - pivot, Q);
-            Q p = SHUFFLE(a[0], a[1], 0, 4, 1, 5), q = SHUFFLE(a[2], a[3], 0, 4, 1, 5);
-            Q s = SHUFFLE(a[0], a[1], 2, 6, 3, 7), t = SHUFFLE(a[2], a[3], 2, 6, 3, 7);
-            *(Q *)to = SHUFFLE(p, q, 0, 1, 4, 5);
-            *(Q *)(to + ROWS) = SHUFFLE(p, q, 2, 3, 6, 7);
-            *(Q *)(to + 2 * ROWS) = SHUFFLE(s, t, 0, 1, 4, 5);
-            *(Q *)(to + 3 * ROWS) = SHUFFLE(s, t, 2, 3, 6, 7);
-        }
-        for (; j < d; j++, to += ROWS)
-            for (int i = 0; i < 4; i++) to[i] = (float)((T)(from[i][j] - c->shift[j]) - c->pivot[j]);
-    }
-}
-
-#pragma GCC push_options
-#pragma GCC optimize("fp-contract=fast")
-
-/* The two least products of each row, and whose the first is. */
-typedef struct {
-    V first[WIDE], second[WIDE];
-    VI at[WIDE];
-} Least;
-
-/* Products of ROWS rows with a stripe of n centres: norms - 2 x . c. */
-INLINE void products_of(const Centers *c, int64_t begin, const int n, Least *found) {
-    const float *from = c->packed + begin * c->d;
-    const V *x = (const V *)c->row;
-    V sum[MANY][WIDE];
-    for (int i = 0; i < n; i++)
-        for (int w = 0; w < WIDE; w++) sum[i][w] = (V){0};
-    for (int64_t j = 0; j < c->d; j++, from += n, x += WIDE) {
-#if defined(__aarch64__) && MANY % 4 == 0
-        /* four centres a load, taken by lane: to load and spread each would keep a pipe from multiplying */
-        Q four[(MANY + 3) / 4];
-        if (n >= 4)
-            for (int i = 0; i < n / 4; i++) four[i] = *(const Q *)(from + 4 * i);
-        for (int i = 0; i < n; i++)
-            for (int w = 0; w < WIDE; w++) sum[i][w] += x[w] * (n >= 4 ? four[i / 4][i % 4] : from[i]);
-#else
-        for (int i = 0; i < n; i++)
-            for (int w = 0; w < WIDE; w++) sum[i][w] += x[w] * from[i];
-#endif
-    }
-    V *to = (V *)(c->found + begin * ROWS);
-    Least here; /* in registers */
-    if (found) here = *found;
-#pragma GCC unroll 8
-    for (int i = 0; i < n; i++)
-#pragma GCC unroll 2
-        for (int w = 0; w < WIDE; w++) {
-            V v = sum[i][w] + c->norms[begin + i];
-            to[i * WIDE + w] = v;
-            if (!found) continue;
-            VI less = v < here.first[w];
-            here.second[w] = least(here.second[w], most(here.first[w], v));
-            here.first[w] = least(here.first[w], v);
-            here.at[w] = (less & (int32_t)(begin + i)) | (~less & here.at[w]);
-        }
-    if (found) *found = here;
-}
-
-INLINE void products(const Centers *c, Least *found) {
-    for (int64_t begin = 0; begin < c->padded;) {
-        int n = stripe(c->k - begin);
-        if (n == MANY) products_of(c, begin, MANY, found);
-        else if (n == 4) products_of(c, begin, 4, found);
-        else products_of(c, begin, 2, found);
-        begin += n;
-    }
-}
-
-/* Products with every centre, kept in c->found. */
-static void products_alone(const Centers *c) { products(c, 0); }
-
-static void products_least(const Centers *c, Least *found) {
-    for (int w = 0; w < WIDE; w++) {
-        found->first[w] = found->second[w] = (V){0} + INFINITY;
-        found->at[w] = (VI){0};
-    }
-    products(c, found);
-}
-
-/* The squared lengths of ROWS rows. */
-INLINE void lengths(const Centers *c, V *norms) {
-    const V *x = (const V *)c->row;
-    V sum[2 * WIDE];
-    for (int w = 0; w < 2 * WIDE; w++) sum[w] = (V){0};
-    int64_t j = 0;
-    for (; j + 2 <= c->d; j += 2, x += 2 * WIDE)
-        for (int w = 0; w < 2 * WIDE; w++) sum[w] += x[w] * x[w];
-    for (int w = 0; w < WIDE; w++) {
-        if (j < c->d) sum[w] += x[w] * x[w];
-        norms[w] = sum[w] + sum[WIDE + w];
-    }
-}
-#pragma GCC pop_options
-
-/* Rows `which`, ready for products: their squared lengths, and what a product of each is wrong by at most. */
-INLINE void multiply(const Centers *c, const T *x, const int64_t *which, int n, V *norms, V *errors) {
-    turn(c, x, which, n);
-    lengths(c, norms);
-    for (int w = 0; w < WIDE; w++) {
-        V length = root(norms[w]);
-        errors[w] = (c->fixed + length * (c->linear + length * c->square)) * UP;
-    }
-}
 
 /* The nearest of all centres to one row whose products, ROWS apart, are known to within `error`. */
 static int32_t decide(const Centers *c, const T *x, const float *g, float first, float norm, float error, float *upper,
@@ -456,29 +222,36 @@ int64_t label_sums(const T *x, int64_t n, int64_t d, const T *shift, const doubl
 
 /* What `nearest` asks for of centres that have moved from old to new: ways moved are rounded up, half the way to the
    next one down. */
-static void moved(const T *old, const T *new, int64_t k, int64_t d, float *moves) {
-    double first = 0, second = 0;
+static int moved(const T *old, const T *new, int64_t k, int64_t d, float *moves) {
+    const int64_t width = PADDED(d);
+    double first = 0, second = 0, *wide = widened(new, k, d), *next = malloc(sizeof(double) * (k + 1));
+    if (!wide || !next) {
+        free(wide);
+        free(next);
+        return -1;
+    }
+    for (int64_t a = 0; a < k; a++) next[a] = INFINITY;
     for (int64_t a = 0; a < k; a++) {
-        double way = 0, next = INFINITY;
+        double way = 0, nearest = next[a];
         for (int64_t j = 0; j < d; j++) {
-            double v = (double)new[a * d + j] - (double)old[a * d + j];
+            double v = wide[a * width + j] - (double)old[a * d + j];
             way += v * v;
         }
         way = sqrt(way);
         moves[3 * a] = above(way);
         if (way > first) second = first, first = way;
         else if (way > second) second = way;
-        for (int64_t b = 0; b < k; b++) {
-            double far = 0;
-            for (int64_t j = 0; j < d; j++) {
-                double v = (double)new[a * d + j] - (double)new[b * d + j];
-                far += v * v;
-            }
-            if (b != a && far < next) next = far;
+        for (int64_t b = a + 1; b < k; b++) { /* each pair once */
+            double far = apart(wide + a * width, wide + b * width, width);
+            if (far < nearest) nearest = far;
+            if (far < next[b]) next[b] = far;
         }
-        moves[3 * a + 2] = k > 1 ? below(sqrt(next) / 2) : 0;
+        moves[3 * a + 2] = k > 1 ? below(sqrt(nearest) / 2) : 0;
     }
     for (int64_t a = 0; a < k; a++) moves[3 * a + 1] = above(first) > moves[3 * a] ? above(first) : above(second);
+    free(wide);
+    free(next);
+    return 0;
 }
 
 /* Labels and bounds of rows that follow the centres, and what that changes in the sums by label. Returns how many
@@ -493,7 +266,7 @@ int64_t assign(const T *x, int64_t n, int64_t d, const T *shift, const double *s
 }
 
 /* The means that sums by label make, and how far those are from the centres. Returns 1 if some label has no row: then
-   no mean was made. */
+   no mean was made; -1 without memory. */
 int64_t means(const int64_t *sums, int64_t k, int64_t d, const double *scale, const T *centers, T *made,
               float *next_moves) {
     int64_t width = d + 2, largest = 0;
@@ -506,8 +279,7 @@ int64_t means(const int64_t *sums, int64_t k, int64_t d, const double *scale, co
         double weight = (double)own[d] / scale[d], by = weight > 0 ? 1.0 / weight : 1.0;
         for (int64_t j = 0; j < d; j++) made[a * d + j] = (T)(weight > 0 ? (double)own[j] / scale[j] * by : 0.0);
     }
-    moved(centers, made, k, d, next_moves);
-    return 0;
+    return moved(centers, made, k, d, next_moves);
 }
 
 /* One of Lloyd's iterations over few rows: both. Returns how many labels have changed; below -1, less two: some label
@@ -518,7 +290,8 @@ int64_t step(const T *x, int64_t n, int64_t d, const T *shift, const double *sca
     int64_t n_changed =
         assign(x, n, d, shift, scale, weights, k, centers, moves, before, kept, labels, bounds, sums);
     if (n_changed < 0) return -1;
-    return means(sums, k, d, scale, centers, made, next_moves) ? -2 - n_changed : n_changed;
+    int64_t is_empty = means(sums, k, d, scale, centers, made, next_moves);
+    return is_empty < 0 ? -1 : is_empty ? -2 - n_changed : n_changed;
 }
 
 /* Weighted squared distances to the centre of each row's label, added up by label in two whole numbers: of 1 / scale
@@ -552,81 +325,6 @@ int64_t label_distances(const T *x, int64_t n, int64_t d, const T *shift, const 
         out[i] = (T)apart(point, wide + labels[i] * width, width);
     }
     free(wide);
-    return 0;
-}
-
-/* Distances of rows to k points, squared or not: out is n x k, or k x n if `turned`. */
-INLINE int64_t measured(const T *x, int64_t n, int64_t d, const T *shift, const T *points, int64_t k, int squared,
-                        int turned, T *out) {
-    int64_t width = PADDED(d);
-    double *wide = widened(points, k, d);
-    if (!wide) return -1;
-    double *point = wide + k * width;
-    for (int64_t i = 0; i < n; i++) {
-        widen(x + i * d, shift, d, point);
-        for (int64_t j = 0; j < k; j++) {
-            double v = apart(point, wide + j * width, width);
-            out[turned ? j * n + i : i * k + j] = (T)(squared ? v : sqrt(v));
-        }
-    }
-    free(wide);
-    return 0;
-}
-
-int64_t distances(const T *x, int64_t n, int64_t d, const T *shift, const T *points, int64_t k, int64_t squared,
-                  T *out) {
-    return measured(x, n, d, shift, points, k, (int)squared, 0, out);
-}
-
-/* For each of m candidates: the squared distances to the nearest seed so far, were it one too. A row as near to its
-   seed as reach[candidate, seed] cannot be nearer to the candidate. owner and closest NULL: there is no seed yet. */
-int64_t closer(const T *x, int64_t n, int64_t d, const T *shift, const T *points, int64_t m, const T *closest,
-               const int32_t *owner, const double *reach, int64_t n_seeds, T *out) {
-    Centers c;
-    if (!closest) return measured(x, n, d, shift, points, m, 1, 1, out);
-    if (pack(&c, points, m, d, shift)) return -1;
-    double *nearest = malloc(sizeof(double) * (n_seeds + 1)); /* reach of the candidate that is nearest to each seed */
-    if (!nearest) {
-        unpack(&c);
-        return -1;
-    }
-    for (int64_t s = 0; s < n_seeds; s++) {
-        nearest[s] = INFINITY;
-        for (int64_t j = 0; j < m; j++) nearest[s] = fmin(nearest[s], reach[j * n_seeds + s]);
-    }
-    for (int64_t j = 0; j < m; j++) memcpy(out + j * n, closest, sizeof(T) * n);
-    int64_t which[ROWS];
-    V norms[WIDE], errors[WIDE];
-    float room[ROWS];
-    int32_t open[ROWS];
-    int held = 0;
-    for (int64_t i = 0; i <= n; i++) {
-        if (i < n && !((double)closest[i] < nearest[owner[i]])) which[held++] = i;
-        if (!held || (held < ROWS && i < n)) continue;
-        multiply(&c, x, which, held, norms, errors);
-        products_alone(&c);
-        for (int r = 0; r < ROWS; r++) {
-            double far = (double)closest[which[r < held ? r : 0]] * (1 + 1e-6), error = errors[r / LANES][r % LANES];
-            far = far - (double)norms[r / LANES][r % LANES] * (1 - c.own) + error;
-            room[r] = error < TRUSTED ? (float)(far + fabs(far) * 1e-6) : INFINITY;
-            open[r] = 0;
-        }
-        for (int64_t j = 0; j < m; j++)
-            for (int r = 0; r < ROWS; r++) open[r] |= !(c.found[j * ROWS + r] > room[r]);
-        for (int r = 0; r < held; r++) {
-            if (!open[r]) continue;
-            int64_t at = which[r];
-            widen(x + at * d, shift, d, c.point);
-            for (int64_t j = 0; j < m; j++) {
-                if (c.found[j * ROWS + r] > room[r]) continue;
-                T new = (T)apart(c.point, c.wide + j * c.width, c.width);
-                if (new < out[j * n + at]) out[j * n + at] = new;
-            }
-        }
-        held = 0;
-    }
-    free(nearest);
-    unpack(&c);
     return 0;
 }
 

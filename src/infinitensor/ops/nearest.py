@@ -166,8 +166,8 @@ def _moved_kernel(
         _done(find(*given, *made))
 
 
-def _compiled(name: str, spec: Spec) -> bool:
-    return loop("nearest", name, spec.dtype) is not None
+def _compiled(file: str, name: str, spec: Spec) -> bool:
+    return loop(file, name, spec.dtype) is not None
 
 
 def _copies(ins: Sequence[Spec], outs: Sequence[Spec]) -> int:
@@ -177,7 +177,7 @@ def _copies(ins: Sequence[Spec], outs: Sequence[Spec]) -> int:
 
 def _near_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     """Copies and packed centres; or what the plain kernel makes of a few rows at once."""
-    if _compiled("nearest", ins[0]):
+    if _compiled("nearest", "nearest", ins[0]):
         return _copies(ins, outs) + 32 * ins[2].n_elements + 320 * (sum(ins[2].shape) + 64)
     return _plain_scratch(AT_ONCE, ins, outs)
 
@@ -345,7 +345,8 @@ def _add_rows(xp: Any, sums: Any, labels: Any, rows: Any) -> None:
 
 
 def _sums_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    plain = 0 if _compiled("label_sums", ins[0]) else 96 * AT_ONCE + 64 * ins[0].shape[0]
+    has_loop = _compiled("nearest", "label_sums", ins[0])
+    plain = 0 if has_loop else 96 * AT_ONCE + 64 * ins[0].shape[0]
     wide = 8 * ins[2].n_elements + 64 * (sum(ins[2].shape) + 16)
     return _copies(ins, outs) + 2 * outs[0].n_bytes + plain + wide
 
@@ -552,7 +553,7 @@ def _label_distances(x: Spec, shift: Spec, centers: Spec, labels: Spec) -> Call:
 def _distances_kernel(
     xp: Any, x: Any, shift: Any, points: Any, out: Any, squared: bool = False
 ) -> None:
-    measure = loop("nearest", "distances", x.dtype) if xp is np else None
+    measure = loop("seeds", "distances", x.dtype) if xp is np else None
     if measure is not None:
         given = (_rows(x), *x.shape, _rows(shift), _rows(points), len(points), int(squared))
         with _in_one_piece(out) as (made,):
@@ -564,7 +565,7 @@ def _distances_kernel(
 
 
 def _distances_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    if _compiled("distances", ins[0]):
+    if _compiled("seeds", "distances", ins[0]):
         return _copies(ins, outs) + 8 * ins[2].n_elements + 64 * (sum(ins[2].shape) + 16)
     return _plain_scratch(AT_ONCE, ins, outs) + 16 * outs[0].n_elements
 
@@ -595,7 +596,7 @@ def _closer_kernel(xp: Any, x: Any, shift: Any, points: Any, *known: Any, out: A
     if xp is not np and on_gpu.may_launch(x, shift, points, *known):
         on_gpu.launch(on_gpu.closer, (x, shift, points, *known[:1]), (out,))
         return
-    measure = loop("nearest", "closer", x.dtype) if xp is np else None
+    measure = loop("seeds", "closer", x.dtype) if xp is np else None
     if measure is not None:
         before = [_rows(one) for one in known] or [None] * 3
         given = (_rows(x), *x.shape, _rows(shift), _rows(points), len(points), *before)
