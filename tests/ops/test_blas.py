@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,3 +108,37 @@ def test_a_program_of_products_in_c_leaves_the_threads_of_torch_as_they_were() -
             x = it.asarray(a)
             np.testing.assert_allclose((x @ x + 1).numpy(), a @ a + 1)
     assert torch.get_num_threads() == before
+
+
+@needs_library
+def test_a_worker_keeps_to_one_core_without_torch_and_others_do_not() -> None:
+    said = """
+import ctypes, threading
+import numpy as np
+from infinitensor.events import lane
+from infinitensor.ops import blas
+
+a = np.ones((64, 64))
+
+def threads(is_worker):
+    lane.is_worker = is_worker
+    assert blas.multiply(a, a, np.empty((64, 64)))
+    path = next(p for line in open("/proc/self/maps") if "libgomp" in (p := line.split()[-1]))
+    found.append(ctypes.CDLL(path).omp_get_max_threads())
+
+found = []
+for is_worker in (True, False):
+    thread = threading.Thread(target=threads, args=(is_worker,))
+    thread.start()
+    thread.join()
+import sys
+print(*found, "torch" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", said],
+        env={**os.environ, "OMP_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["1", "2", "False"]

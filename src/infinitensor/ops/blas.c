@@ -22,6 +22,9 @@ void use(void *const *given, void *get, void *set) {
 /* From +1 to -1 every call has one core. */
 void share(int64_t by) { __atomic_add_fetch(&n_sharing, (int)by, __ATOMIC_SEQ_CST); }
 
+/* This thread has one core from now on. */
+void keep_to_one(void) { set_threads(1); }
+
 /* A matrix as the library takes it: its rows lie in one piece each, or its columns do (turned). */
 typedef struct {
   const char *at;

@@ -9,6 +9,7 @@ or there is no compiler: then torch multiplies.
 from __future__ import annotations
 
 import ctypes
+import threading
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.config import config
+from infinitensor.events import lane
 from infinitensor.ir.calls import Calls, Form
 from infinitensor.native import CompilerError, address, compiler, library
 
@@ -53,6 +55,7 @@ def found() -> Any:
         return None
     ours.use((ctypes.c_void_p * len(given))(*given), *threads)
     ours.share.argtypes, ours.share.restype = [ctypes.c_int64], None
+    ours.keep_to_one.argtypes, ours.keep_to_one.restype = [], None
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     ours.product.argtypes = [
         number, number, number, pointer, pointer, pointer, pointer, pointer, number,
@@ -111,8 +114,20 @@ def multiply(x: Any, y: Any, out: Any) -> bool:
         y = np.ascontiguousarray(y)
     how = (ctypes.c_int64 * 9)(code, rows, columns, k, *x.strides, *y.strides, out.strides[0])
     arrays = (ctypes.c_void_p * 3)(address(x), address(y), address(out))
+    if lane.is_worker and not _calm.is_set:
+        ours.keep_to_one()
+        _calm.is_set = True
     ours.product(0, 0, 0, how, arrays, None, None, None, 0)
     return True
+
+
+class _Calm(threading.local):
+    """Whether a worker of ours keeps to one core; torch, which would say so, may not be there."""
+
+    is_set = False
+
+
+_calm = _Calm()
 
 
 def _is_written(out: Any, size: int) -> bool:

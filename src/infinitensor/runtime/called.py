@@ -491,7 +491,8 @@ def run_called(run: Run, called: Called, workers: Workers | None, tick: Callable
             following = partial(functions.next_of_python, handle, at)
             leave = partial(functions.leave, handle, at)
             try:
-                workers.run(lambda: _run_both(run, following, leave), told)
+                with one_core_each():
+                    workers.run(lambda: _run_both(run, following, leave), told)
             finally:
                 job[IS_STOPPED] = 1
                 workers.join()  # what raised here must not take memory from those who still write
