@@ -109,7 +109,7 @@ def _chosen(graph: Graph, select: Node) -> Node:
     """All rows of what a mask selects from, those it does not select as zeros."""
     op = TABLE[CHOSEN]
     shape, (n,) = select.shapes
-    mask = _upright(select.operands[1], len(shape) - 1)
+    mask = upright(select.operands[1], len(shape) - 1)
     stands = (n, *(1,) * (len(shape) - 1))
     dtypes = [graph.specs[operand.value].dtype for operand in select.operands]
     call = op.rule(Spec(stands, dtypes[1]), Spec(shape, dtypes[0]))
@@ -117,7 +117,7 @@ def _chosen(graph: Graph, select: Node) -> Node:
     return Node(op, call, operands, select.outs, select.site, (stands, shape))
 
 
-def _upright(mask: Operand, n_more: int) -> Operand:
+def upright(mask: Operand, n_more: int) -> Operand:
     """A line with axes of length one behind its own."""
     before = mask.access or Access(((0, 0, 1),), (-1,))
     return replace(mask, access=replace(before, axes=(*before.axes, *(None,) * n_more)))
