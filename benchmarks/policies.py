@@ -89,7 +89,7 @@ class Recorder:
             step = run.steps[task]
             if step.family.lane in (LOAD, EVICT) or step.outs[0].tile in program.origins:
                 continue  # others load when a tile is read, and evict when they have to
-            reads = dict.fromkeys(names[tile] for tile in run._sources(step) if names.is_here(tile))
+            reads = dict.fromkeys(names[tile] for tile in step.sources() if names.is_here(tile))
             writes = [names[out.tile] for out in step.outs]
             found.uses.append(Use(tuple(reads), tuple(writes), step.family.in_place))
         self.programs.append(found)

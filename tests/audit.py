@@ -63,9 +63,9 @@ class Audit:
         leaves = leaf_bytes(run.program)
         own = bytes_by_ledger(
             buffer
-            for slot, buffer in enumerate(run.directory.buffers)
+            for slot, buffer in enumerate(run.tiles.directory.buffers)
             if buffer is not None and slot not in run.program.slot_leaves
-        ) + bytes_by_ledger(run._spare)
+        ) + bytes_by_ledger(run.spare)
         noted = self._at_start[id(run)] = []
         for k, ledger in enumerate(run.ledgers):
             with ledger._lock:
@@ -91,7 +91,7 @@ class Audit:
             )
         promise(run._running == 0, f"{run._running} tasks still run")
         if run.is_finished() and run.failure is None:
-            promise(not any(run._heaps) and not run._failed, "a finished run has tasks to start")
+            promise(not any(run._heaps) and not run.failed, "a finished run has tasks to start")
         else:
             self._torn.update(run.ledgers)
 
@@ -146,7 +146,9 @@ def planned_bytes(program: Program) -> Counter[int]:
 def buffers_of(run: Run) -> list[Buffer]:
     """What a run holds: the tiles it reads and those it makes."""
     held = [buffer for table in run.leaves for buffer in table.buffers]
-    return [buffer for buffer in (*held, *run.directory.buffers, *run._spare) if buffer is not None]
+    return [
+        buffer for buffer in (*held, *run.tiles.directory.buffers, *run.spare) if buffer is not None
+    ]
 
 
 def live_buffers(session: Session) -> list[Buffer]:

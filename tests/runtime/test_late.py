@@ -92,14 +92,14 @@ def late_gpu(seed: int) -> Iterator[Streams]:
 
     def run_late(self: Run, step: Any) -> None:
         asked = [*step.many, *(tile for how, tile, _, _ in step.reads if how == TILE)]
-        found = {tile: self._array(tile) for tile in asked}
+        found = {tile: self.array(tile) for tile in asked}
         if step.family.lane == EVICT and step.outs[0].device == DISK:
-            self._spill(step, self._inputs(step, self._array)[0])
+            self._spill(step, self.inputs(step, self.array)[0])
             return
         updates = step.family.updates
-        outs = [self._array(out.tile) if updates else self._output(out) for out in step.outs]
+        outs = [self.array(out.tile) if updates else self.tiles.output(out) for out in step.outs]
         # a view may be a kernel of its own
-        streams.start(lambda: step.family.run(self._inputs(step, found.__getitem__), outs, step.i))
+        streams.start(lambda: step.family.run(self.inputs(step, found.__getitem__), outs, step.i))
 
     def read(self: Any, array: Any, where: tuple[slice, ...] = ()) -> np.ndarray:
         streams.go_on()

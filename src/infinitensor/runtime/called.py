@@ -197,7 +197,7 @@ class Places:
             shape = tiles.boxes[:, :, 1].max(axis=0)
             self.pieces.setdefault(piece, (tuple(shape.tolist()), tiles.dtype))
             strides = c_strides(shape, tiles.dtype.itemsize)
-            given = self.run._pieces.get(piece)
+            given = self.run.tiles.pieces.get(piece)
             if given is not None:  # memory of a leaf, which lies as it lies
                 strides = np.asarray(given[1].strides, np.int64)
             self.offsets[span] = starts @ strides
@@ -343,13 +343,13 @@ class Held(NamedTuple):
     def table(self, run: Run) -> TileTable:
         """Its tiles, when all tasks are done."""
         if self.piece >= 0:
-            buffer, whole = run._pieces[self.piece]
+            buffer, whole = run.tiles.pieces[self.piece]
             whole = whole.view(self.dtype)
             n = self.layout.n_tiles
             return TileTable(
                 self.layout, self.dtype, [buffer] * n, Parts(whole, self.layout), whole=whole
             )
-        buffers = [run.directory.buffers[slot] for slot, _, _ in self.tiles]
+        buffers = [run.tiles.directory.buffers[slot] for slot, _, _ in self.tiles]
         arrays = [
             run.devices[device].array(buffer.block, shape, self.dtype)
             for (_, device, shape), buffer in zip(self.tiles, buffers, strict=True)
@@ -529,7 +529,7 @@ def _run_both(run: Run, following: Callable[[int], int], leave: Callable[[], Non
 
 def _memories(run: Run, called: Called) -> list[int] | None:
     """The addresses of the memories of a run, which takes what it does not have."""
-    program, buffers = run.program, run.directory.buffers
+    program, buffers = run.program, run.tiles.directory.buffers
     found = []
     try:
         for kind, number, part in called.memories:
@@ -538,15 +538,15 @@ def _memories(run: Run, called: Called) -> list[int] | None:
             elif kind == "tile":
                 block = run.leaves[number].arrays[part]
             elif kind == "piece":
-                piece = run._pieces.get(number)
+                piece = run.tiles.pieces.get(number)
                 if piece is None:
                     slab = run.ledgers[0].take(program.piece_bytes[number])
                     whole = run.devices[0].array(slab.block, *called.pieces[number])
-                    piece = run._pieces[number] = (slab, whole)
+                    piece = run.tiles.pieces[number] = (slab, whole)
                 block = piece[1]
             elif kind == "shared":
-                run.shared[number] = run.ledgers[number].take(called.n_shared[number])
-                block = run.shared[number].block
+                run.tiles.shared[number] = run.ledgers[number].take(called.n_shared[number])
+                block = run.tiles.shared[number].block
             else:
                 buffer = buffers[number]
                 if buffer is None:
@@ -555,8 +555,8 @@ def _memories(run: Run, called: Called) -> list[int] | None:
                 block = buffer.block
             found.append(address(block))
     except BaseException as error:
-        run.called = None
-        run.shared.clear()
+        run.called = run.tiles.within = None
+        run.tiles.shared.clear()
         if isinstance(error, DeviceOutOfMemoryError):
             return None  # the other way takes it piece by piece, and says whose it is
         raise

@@ -1,34 +1,19 @@
 """The directory of a run: where every tile lies, in which version.
 
-A tile has a home, the slot of its device's memory that the Program gave it, and may have copies of
-the same version in lower tiers. A copy of an older version is never found.
+A tile has a home: the slot of its device's memory that the Program gave it.
 """
 
 from __future__ import annotations
 
 from array import array as int_array
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from infinitensor.devices import Buffer
 
-TIERS = ("device", "host", "disk")
-DEVICE, HOST_TIER, DISK = range(3)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One copy of a tile."""
-
-    tile: int
-    device: int
-    tier: int
-    version: int
-
 
 class Directory:
-    """(tile, device, tier, version) -> values, and who holds each slot.
+    """tile -> its values at home, and who holds each slot.
 
     `version` counts the writes into a tile since it was made (or came with a leaf).
     """
@@ -38,7 +23,6 @@ class Directory:
         self.holder: list[int] = [-1] * n_slots
         """The tile whose values each slot holds."""
         self._at_home: dict[int, Any] = {}
-        self._lower: dict[int, dict[tuple[int, int], tuple[int, Any]]] = {}
         self._versions = int_array("i", bytes(4 * n_tiles))
         self._lost: set[int] = set()
 
@@ -79,31 +63,10 @@ class Directory:
     def written(self, tile: int) -> None:
         """A write into a tile is done: copies of what was there are worth nothing now."""
         self._versions[tile] += 1
-        self._lower.pop(tile, None)
 
     def version(self, tile: int) -> int:
         """How often a tile was written to."""
         return self._versions[tile]
-
-    def copied(self, tile: int, device: int, tier: int, values: Any) -> None:
-        """A copy of the tile as it is now lies in a lower tier."""
-        copies = self._lower.setdefault(tile, {})
-        copies[device, tier] = (self._versions[tile], values)
-
-    def copy(self, tile: int, device: int, tier: int) -> Any:
-        """The copy in a lower tier, or None; never one of an older version."""
-        version, values = self._lower.get(tile, {}).get((device, tier), (-1, None))
-        return values if version == self._versions[tile] else None
-
-    def places(self, tile: int, device: int) -> list[Place]:
-        """Every copy of a tile whose home is on a device."""
-        version = self._versions[tile]
-        found = []
-        if tile in self._at_home and tile not in self._lost:
-            found.append(Place(tile, device, DEVICE, version))
-        for (where, tier), (copied, _) in self._lower.get(tile, {}).items():
-            found.append(Place(tile, where, tier, copied))
-        return found
 
     def lose(self, tile: int) -> None:
         """The values at home are gone, as after a fault."""
@@ -134,4 +97,3 @@ class Directory:
         """Let go of everything."""
         self.buffers = []
         self._at_home = {}
-        self._lower = {}

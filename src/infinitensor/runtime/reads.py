@@ -42,10 +42,10 @@ def tables_with_reads(run: Run) -> dict[int, TileTable]:
         number = {box: k for k, box in enumerate(boxes_of(cuts))}
         for tile in tiles:
             out = run.steps.out(tile)
-            buffer = run.directory.buffers[out.slot]
+            buffer = run.tiles.directory.buffers[out.slot]
             k = number.get(run.steps.box_of(tile))
-            if k is not None and buffer is not None and run.directory.is_home(tile, out.slot):
-                kept[k] = (out.device, run.directory.values(tile), buffer)
+            if k is not None and buffer is not None and run.tiles.directory.is_home(tile, out.slot):
+                kept[k] = (out.device, run.tiles.directory.values(tile), buffer)
         if table.most_kept is not None:
             kept = _as_many(kept, table.most_kept)
         if len(kept) > WORTH * n_before or (table.most_kept is None and kept):

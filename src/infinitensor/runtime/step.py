@@ -65,6 +65,16 @@ class Step(NamedTuple):
     reads: tuple[Read, ...]
     outs: tuple[Out, ...]
 
+    def sources(self) -> list[int]:
+        """The tiles that it reads."""
+        found = list(self.many)
+        for read in self.reads:
+            if read.span is not None:
+                found += read.span.tiles
+            elif read.how == TILE:
+                found.append(read.tile)
+        return found
+
 
 class Steps:
     """The steps of a program; kept where they are few."""

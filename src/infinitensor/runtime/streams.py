@@ -58,7 +58,8 @@ class Dispatcher:
     def go(self) -> None:
         """Until all is done, or something stops it."""
         run = self.run
-        run.take_memory()
+        if not run.n_done:  # what is not there by now was given back
+            run.tiles.take_all()
         for device in run.devices:
             begun = device.mark(COMPUTE)  # kernels before this run may have used what it takes
             for lane in (LOAD, EVICT):
@@ -121,7 +122,7 @@ class Dispatcher:
             if before in self.events and before not in waited and not self._in_turn(before, task):
                 waited.add(before)
                 device.wait(lane, self.events[before])
-        if lane != COMPUTE and run.takes_memory(task):
+        if lane != COMPUTE and run.tiles.takes_memory(task):
             # kernels that were started may still use what they gave back: it is theirs by the order
             # of their own stream only
             device.wait(lane, device.mark(COMPUTE))
