@@ -18,6 +18,7 @@ from benchmarks.bench_budgets import BUFFER_BYTES, ROOM, OfNumPy, child, make, r
 from benchmarks.budget_programs import PROGRAMS
 from benchmarks.control_group import VARIABLE, control_group
 from benchmarks.policies import Recorded, Recorder, Use, traffic
+from tests.fake_gpu import fake_gpu
 from tests.ir.sessions import strict
 from tests.reliability.sampling import WHOLE, time_limit
 
@@ -218,3 +219,13 @@ def test_what_was_evicted_can_be_written_to_by_a_stencil() -> None:
         for y in (x, values):
             y[1:-1] = y[1:-1] * 2 + y[:-2]
         np.testing.assert_array_equal(x.numpy(), values)
+
+
+def test_on_a_gpu_what_was_read_stays_though_a_little_is_evicted_for_it(tmp_path: Path) -> None:
+    """Five passes of k-means over 32 MB in 62: to read it all each time would be 160."""
+    make("kmeans", 0.25, tmp_path)
+    with fake_gpu():
+        found = run("kmeans", tmp_path, 62_000_000, "cuda:0")
+    assert found["plan"] <= 62_000_000
+    assert found["loaded"] <= 82_000_000
+    assert found["evicted"] <= 6_000_000

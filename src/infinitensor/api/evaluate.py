@@ -475,7 +475,13 @@ class Bound:
         except MemoryBudgetError:  # its tiles are made smaller in any case: what is here may stay
             with contextlib.suppress(MemoryBudgetError):
                 found = prepare(graph, mesh, config.tile_elements, budgets)
-                if not found.program.traffic.evicted:
+                traffic = found.program.traffic
+                if not traffic.evicted:
+                    return found
+                # to evict a little in every run may be less than to read all of it in every run
+                rest = replace(graph, leaves=tuple(below))
+                without = prepare(rest, mesh, config.tile_elements, budgets).program.traffic
+                if traffic.evicted + traffic.loaded < without.evicted + without.loaded:
                     return found
             n_back = here
         else:

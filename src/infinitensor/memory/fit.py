@@ -167,6 +167,7 @@ class _Walk:
         self.touched: list[int] = touched.tolist()
         self.touched_at: list[int] = borders.tolist()
         self.family_firsts = [family.first for family in self.graph.families]
+        self.at_now = 0
 
     def _find_again(self) -> None:
         """Tiles that a task makes from nothing that has to be kept: seconds to make them again."""
@@ -192,6 +193,8 @@ class _Walk:
                     self.again[tile] = self._seconds(family, tile)
                     if family.lane == LOAD:
                         self.from_below.add(tile)
+        self.last_below = max((self.at[self.end[tile] - 1] for tile in self.from_below), default=-1)
+        """When the last of them is read."""
         self.is_streamed = self.mesh.kind == "cuda" and bool(self.from_below)
         self.stays = {}
         if self.n_ahead is not None:
@@ -355,7 +358,7 @@ class _Walk:
         """Give one task its tiles; take back what it uses last."""
         family = self.graph.families[bisect_right(self.family_firsts, task) - 1]
         i = task - family.first
-        self.op, self.site = family.op, family.site
+        self.op, self.site, self.at_now = family.op, family.site, at
         touched = set(self.touched[self.touched_at[task] : self.touched_at[task + 1]])
         fresh = [] if family.updates else [int(writes[i]) for writes in family.writes]
         self.pin(touched)
@@ -420,7 +423,10 @@ class _Walk:
 
         As many tiles as there may be tasks at a time, twice, and one; where that is much of the
         room, only once (what is computed with is counted as busy): more stays, and less is read.
+        None once nothing is read any more.
         """
+        if self.at_now > self.last_below:
+            return 0
         full, at_a_time = self.ring[device], self.mesh.n_concurrent
         if self.mesh.kind != "cpu" or RING_SHARE * full <= room:
             return full
