@@ -30,3 +30,13 @@ def test_a_large_file_has_few_tiles_as_far_as_memory_allows(memory_bytes: int) -
     n_usual = prod(grid_shape(canonical_layout(shape, mesh, 0).cuts))
     assert prod(tile) * 4 <= max(memory_bytes // 64, 4 * mesh.devices[0].tile_elements)
     assert prod(grid_shape(cuts)) <= (4096 if memory_bytes > GIB else n_usual)
+
+
+def test_a_file_of_twice_the_memory_is_planned_in_few_tiles() -> None:
+    """With 954 of them k-means took 21.5 s of processor where it takes 13.5 with these."""
+    mesh = preset("cpu", 1, 1_000_000_000, 2)
+    shape = (7_812_500, 64)  # 2 GB
+    cuts = streamed_cuts(shape, 4, mesh, 0)
+    assert prod(grid_shape(cuts)) <= 256
+    usual = canonical_layout(shape, mesh, 0).cuts
+    assert set(cuts[0]) <= set(usual[0])  # unions of the usual tiles: sums have the same bits

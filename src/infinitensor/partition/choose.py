@@ -176,8 +176,9 @@ def canonical_layout(shape: tuple[int, ...], mesh: Mesh, tile_elements: int) -> 
     return Layout(cuts, tuple(blocks(n_tiles, mesh.n_devices).tolist()))
 
 
-STREAMED_TILES = 512
-"""Tiles of a file from which they are made larger: planning takes time for each."""
+STREAMED_TILES = 128
+"""Tiles of a file from which they are made larger: to plan a load and a task, to start them and to
+wake who waits takes as long for each, whatever its size."""
 MOST_STREAMED = 8
 """How much larger they may be than others."""
 SHARE_OF_MEMORY = 64
