@@ -8,6 +8,7 @@ from infinitensor.analysis.merge import merge_equal
 from infinitensor.analysis.pushdown import find_needed
 from infinitensor.analysis.selected import fold_selected, sum_selected
 from infinitensor.analysis.summed import sum_products
+from infinitensor.analysis.turned import turn_back
 from infinitensor.analysis.versions import place_versions
 from infinitensor.ir.graph import Analysed, Graph
 
@@ -21,7 +22,7 @@ def analyse(graph: Graph, renews: bool = False) -> Analysed:
     Takes time linear in nodes and accesses (bounded by joins where many overlap).
     """
     graph, merged = merge_equal(graph)
-    graph = sum_products(sum_selected(graph))
+    graph = turn_back(sum_products(sum_selected(graph)))
     if renews:
         graph = fold_selected(graph)
     graph, roots, shared = place_versions(graph, renews)
