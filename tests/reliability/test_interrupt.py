@@ -61,9 +61,9 @@ for command in sys.stdin:
         break
     caught = []
     held = None
-    reply(started=time.monotonic())
     try:
         try:
+            reply(started=time.monotonic())
             held = program()
             it.compute(*held)
             time.sleep(60)

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 import infinitensor as it
-from infinitensor import events
 
-from .sampling import sample, time_limit
-from .test_spill import Refusal, assert_same, values_of
+from .refusal import assert_one_refusal_changes_nothing, values_of
+from .sampling import time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,20 +66,13 @@ def assert_near(found: list[np.ndarray], wanted: list[np.ndarray]) -> None:
 
 
 def test_memory_refused_once_at_any_allocation_changes_nothing() -> None:
-    wanted = expected()
-    counted = Refusal(1 << 60)
-    with it.init("cuda:0", memory="1GiB"), events.on("allocate", counted):
-        values_of(program(it.asarray(VALUES)))
-    assert counted.n_seen >= 4
-    for at in sample(range(counted.n_seen), 8, "refused allocations of a GPU"):
-        with it.init("cuda:0", memory="1GiB", host_memory="1GiB") as session:
-            with events.on("allocate", Refusal(at)):
-                x = it.asarray(VALUES)
-                asked = program(x)
-                assert_same(values_of(asked), wanted)
-            del x, asked
-            session.drain()
-            assert session.engine.ledgers[0].used_bytes == 0
+    assert_one_refusal_changes_nothing(
+        lambda: it.init("cuda:0", memory="1GiB", host_memory="1GiB"),
+        program,
+        VALUES,
+        expected(),
+        "refused allocations of a GPU",
+    )
 
 
 @pytest.mark.parametrize("n_matrices", [24, 12, 8])

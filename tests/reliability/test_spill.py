@@ -20,10 +20,11 @@ import pytest
 import infinitensor as it
 from infinitensor import events
 
+from .refusal import Refusal, assert_one_refusal_changes_nothing, assert_same, values_of
 from .sampling import sample, time_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from .conftest import HoldsBar
 
@@ -52,19 +53,10 @@ def program(x: Any) -> list[Any]:
     return [w @ y, (w * z).sum(axis=0), w - y]
 
 
-def values_of(tensors: Sequence[Any]) -> list[np.ndarray]:
-    return [np.array(tensor.numpy()) for tensor in tensors]
-
-
 def expected() -> list[np.ndarray]:
     """The same with room for everything."""
     with it.init("cpu", disk=0):
         return values_of(program(it.asarray(VALUES)))
-
-
-def assert_same(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> None:
-    for a, b in zip(found, wanted, strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def spill_files(folder: Path) -> list[Path]:
@@ -405,43 +397,15 @@ def test_no_budget_changes_a_bit(devices: str, name: str) -> None:
 # F13 ----------------------------------------------------------------------------------------------
 
 
-class Refusal:
-    """Refuses memory at the n-th allocation, or from it on."""
-
-    def __init__(self, at: int, n_times: float = 1) -> None:
-        self.at = at
-        self.n_times = n_times
-        self.n_seen = 0
-
-    def __call__(self, device: str, n_bytes: int) -> None:
-        number, self.n_seen = self.n_seen, self.n_seen + 1
-        if self.at <= number < self.at + self.n_times:
-            raise it.DeviceOutOfMemoryError(f"{device} has no {n_bytes} bytes left", n_bytes)
-
-
-def allocations(memory: int | None) -> int:
-    counted = Refusal(1 << 60)
-    with it.init("cpu", memory=memory, disk="64MiB"), events.on("allocate", counted):
-        values_of(program(it.asarray(VALUES)))
-    return counted.n_seen
-
-
 @pytest.mark.parametrize("memory", [None, TIGHT])
 def test_memory_refused_once_at_any_allocation_changes_nothing(memory: int | None) -> None:
-    wanted = expected()
-    n_seen = allocations(memory)
-    assert n_seen >= 5
-    for at in sample(range(n_seen), 8, "refused allocations", memory):
-        with it.init("cpu", memory=memory, disk="64MiB") as session:
-            ledger = session.engine.ledgers[0]
-            with events.on("allocate", Refusal(at)):
-                x = it.asarray(VALUES)
-                asked = program(x)
-                assert_same(values_of(asked), wanted)
-            del x, asked
-            session.drain()
-            assert ledger.used_bytes == 0
-            assert session.engine.tiers.spilled_bytes == 0
+    assert_one_refusal_changes_nothing(
+        lambda: it.init("cpu", memory=memory, disk="64MiB"),
+        program,
+        VALUES,
+        expected(),
+        f"refused allocations of {memory}",
+    )
 
 
 def test_a_device_with_less_memory_than_was_said_gets_smaller_plans() -> None:

@@ -272,7 +272,9 @@ class cut:
 
         def made(points: Any, *args: Any, **kwargs: Any) -> None:
             init(points, *args, **kwargs)
-            it.config.tile_elements = max(1, points.n * points.d // FEW_TILES)
+            # a query is cut as the fit was: its few rows would cut that into thousands of tiles
+            if sys._getframe(1).f_locals.get("reset", True):
+                it.config.tile_elements = max(1, points.n * points.d // FEW_TILES)
 
         Points.__init__ = made  # type: ignore[method-assign, assignment]
         it.config.small_elements, it.config.tile_elements = 0, 7

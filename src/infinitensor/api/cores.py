@@ -8,11 +8,10 @@ would have to be cast or copied first, and everything without a compiler, is lef
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from infinitensor.api.compiled import compiled
 from infinitensor.config import config
-from infinitensor.native import extension
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,10 +59,7 @@ def stored(ufunc: np.ufunc, out: np.ndarray, *ins: Any) -> None:
 
 def _in_c() -> None:
     global into, made, count, choose, put
-    if config.compile == "never":
-        return
-    here = Path(__file__)
-    module = extension(here.with_suffix(".c"), here.with_name("slots.h"))
+    module = compiled(__file__)
     if module is None:
         return
     n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -10,19 +10,18 @@ base it lies in. Every function here answers None (or False) where the machinery
 from __future__ import annotations
 
 from math import prod
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from infinitensor.api import cores
+from infinitensor.api.compiled import compiled
 from infinitensor.api.record import host_view
 from infinitensor.api.unplanned import is_hasty
 from infinitensor.api.version import Cell, Site, Version
 from infinitensor.config import config
 from infinitensor.dtypes import NUMPYS, bfloat16
 from infinitensor.ir.view import View
-from infinitensor.native import extension
 from infinitensor.ops import blas
 
 if TYPE_CHECKING:
@@ -885,10 +884,7 @@ def in_c(
     number through a large view, or answers False.
     False, and nothing is changed, without a compiler or the headers of Python and NumPy.
     """
-    if _variable is None or config.compile == "never":
-        return False
-    here = Path(__file__)
-    module = extension(here.with_suffix(".c"), here.with_name("slots.h"))
+    module = None if _variable is None else compiled(__file__)
     if module is None:
         return False
     shared = (config, bfloat16, UNKNOWN, _NUMBERS, _variable, _SILENT)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import weakref
 from math import prod
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.api import assign, unplanned, version
 from infinitensor.api.assign import was_read_often
+from infinitensor.api.compiled import compiled
 from infinitensor.api.near import UNKNOWN, at_hand, near, quietly
 from infinitensor.api.record import FEW, MANY, WRITE, waits
 from infinitensor.api.rule import cached_rule
@@ -25,7 +25,6 @@ from infinitensor.config import config
 from infinitensor.events import lane
 from infinitensor.ir.op import Spec
 from infinitensor.ir.view import structure
-from infinitensor.native import extension
 from infinitensor.ops.registry import TABLE
 
 if TYPE_CHECKING:
@@ -289,10 +288,7 @@ def _learn(view: View, dtype: np.dtype[Any]) -> None:
 def _in_c() -> None:
     """Put the C form of the plain case (`quick.c`) before both methods, if it can be compiled."""
     global _written
-    if config.compile == "never":
-        return
-    here = Path(__file__)
-    module = extension(here.with_suffix(".c"), here.with_name("slots.h"))
+    module = compiled(__file__)
     if module is None:
         return
     types = (Tensor, Version, Cell, Node, Site, Quick, Known)

@@ -5,12 +5,10 @@ In C (`walk.c`) where it can be compiled; what is here says what that does, and 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from infinitensor.api.compiled import compiled
 from infinitensor.api.version import Node, Version
-from infinitensor.config import config
-from infinitensor.native import extension
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -103,10 +101,7 @@ def in_python(roots: list[Version]) -> Walk:
 
 
 def _in_c() -> Callable[[list[Version]], Any] | None:
-    if config.compile == "never":
-        return None
-    here = Path(__file__)
-    module = extension(here.with_suffix(".c"), here.with_name("slots.h"))
+    module = compiled(__file__)
     if module is None:
         return None
     module.install(Version, Node)
