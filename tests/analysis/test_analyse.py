@@ -119,3 +119,52 @@ def test_only_the_slice_that_is_read_is_needed() -> None:
     with strict("null") as session:
         found = analysed(session, it.sum((leaf() * 2)[3:5], axis=0))
     assert set(found.needed.values()) == {((3, 5), (0, 10))}
+
+
+def names(found: Analysed) -> list[str]:
+    return [node.op.name for node in found.graph.nodes]
+
+
+def test_what_is_written_over_all_of_a_tensor_is_not_copied() -> None:
+    with strict("null") as session:
+        x, y = leaf(), leaf()
+        x[:] = it.exp(x)
+        y[...] = it.cumsum(y, axis=0)
+        assert "_copy" not in names(analysed(session, x, y))
+        z = it.empty((20, 10))
+        z[3:] = 1.0
+        x[:] = z
+        del z
+        assert names(analysed(session, x)).count("_copy") == 0
+
+
+def test_what_somebody_else_reads_or_holds_is_copied() -> None:
+    with strict("null") as session:
+        x = leaf()
+        held = it.exp(x)
+        x[:] = held
+        assert names(analysed(session, x, held)).count("_copy") == 1
+        y = leaf()
+        made = it.exp(y)
+        total = made.sum()
+        y[:] = made
+        y[2:4] = 0.0
+        del made
+        assert names(analysed(session, total, y)).count("_copy") == 1
+        assert names(analysed(session, leaf().copy())) == ["_copy"]
+
+
+@pytest.mark.parametrize("devices", ["cpu", "cpu*3"])
+def test_values_that_took_the_place_of_their_copies_are_right(devices: str) -> None:
+    a = np.random.default_rng(0).random((40, 30))
+    with strict(devices):
+        x, y = it.asarray(a), a.copy()
+        for k in range(3):
+            x[:] = it.minimum(x[:], it.add.outer(x[:, k], x[k, :]))
+            y[:] = np.minimum(y[:], np.add.outer(y[:, k], y[k, :]))
+            moved, other = it.empty((40, 30)), np.empty((40, 30))
+            for to, of in ((moved, x), (other, y)):
+                to[::-1] = of
+                of[:] = to
+                of[k] = 0.5
+        np.testing.assert_array_equal(x.numpy(), y)

@@ -199,7 +199,8 @@ def test_small_tensors_are_joined_by_numpy(name: str) -> None:
 
 
 CALLS: dict[str, tuple[tuple[Any, ...], ...]] = {
-    **dict.fromkeys(("mean", "var", "std", "count_nonzero"), ((), (0,), (1,), (None,))),
+    **dict.fromkeys(("mean", "var", "std", "count_nonzero", "median"), ((), (0,), (1,), (None,))),
+    "linalg.norm": ((), (None, 1), (1,), (None, None, True)),
     "cumsum": ((0,), (1,)),
     "sort": ((), (0,), (1,)),
     "argsort": ((), (0,), (1,)),
@@ -219,8 +220,10 @@ CALLS: dict[str, tuple[tuple[Any, ...], ...]] = {
 def test_small_calls_have_the_bits_of_planned_ones(
     name: str, kind: str, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if name == "linalg.norm" and kind == "f2":
+        pytest.skip("a norm of halves rounds at every call, which a plan does once")
     values = (np.random.default_rng(0).standard_normal(shape) * 3).astype(kind)
-    ours = getattr(it, name)
+    ours = operator.attrgetter(name)(it)
     with it.init("cpu"):
         x = it.asarray(values)
         for args in CALLS[name]:

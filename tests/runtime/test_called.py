@@ -35,6 +35,7 @@ ALL = os.environ.get("INFINITENSOR_TEST_ALL") == "1"
 def bound_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs are bound when they run for the first time, however few tasks they have."""
     monkeypatch.setattr(called, "BIND", 0)
+    monkeypatch.setattr(called, "BIND_MORE", 0)
 
 
 DTYPES = ("float32", "float64", "int32", "int64", "uint8", "complex64", "complex128")
@@ -381,7 +382,7 @@ def test_programs_of_few_tasks_are_bound_when_they_come_again(
 def test_families_that_are_due_later_are_bound_beside_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    is_due, calls_of = Mapped.is_due, called._calls_of
+    is_due, asked_of = Mapped.is_due, called._asked_of
     late, bound = [True], []
 
     def due(self: Mapped, n_tasks: int) -> bool:
@@ -389,10 +390,10 @@ def test_families_that_are_due_later_are_bound_beside_the_others(
 
     def noted(run: Any, places: Any, family: Any, own: Any) -> Any:
         bound.append(family.first)
-        return calls_of(run, places, family, own)
+        return asked_of(run, places, family, own)
 
     monkeypatch.setattr(Mapped, "is_due", due)
-    monkeypatch.setattr(called, "_calls_of", noted)
+    monkeypatch.setattr(called, "_asked_of", noted)
     values = np.arange(30.0)
     with strict("cpu", 7, compile="always"):
         x = it.asarray(values)
@@ -407,6 +408,30 @@ def test_families_that_are_due_later_are_bound_beside_the_others(
             n_in_c.append(it.stats(reset=True)["tasks_in_c"])
         assert 0 < n_in_c[0] < n_in_c[1] == n_in_c[2]
         assert len(bound) == len(set(bound)) == 2
+
+
+def test_families_of_one_kernel_are_worked_out_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    worked: list[int] = []
+    calls = Mapped.calls
+
+    def noted(self: Mapped, tasks: Any, *rest: Any) -> Any:
+        worked.append(len(tasks))
+        return calls(self, tasks, *rest)
+
+    monkeypatch.setattr(Mapped, "calls", noted)
+    y = np.random.default_rng(2).integers(1, 90, (30, 30))
+    with strict("cpu", 50, compile="always"):
+        x = it.asarray(y)
+        for k in range(6):
+            x[:] = it.minimum(x, it.add.outer(x[:, k], x[k] * (k + 2)))
+            y[:] = np.minimum(y, np.add.outer(y[:, k], y[k] * (k + 2)))
+        rest = x[4:] + x[:-4] * 3
+        it.compute(x, rest)
+        np.testing.assert_array_equal(x.numpy(), y)
+        np.testing.assert_array_equal(rest.numpy(), y[4:] + y[:-4] * 3)
+        counts = it.stats()
+    assert len(worked) <= 6
+    assert sum(worked) == counts["tasks_in_c"] == counts["tasks"]
 
 
 def test_a_closed_pool_opens_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from infinitensor.analysis.copies import drop_copies
 from infinitensor.analysis.dependence import find_dependence
 from infinitensor.analysis.fusion import find_groups
 from infinitensor.analysis.merge import merge_equal
@@ -14,15 +15,15 @@ from infinitensor.ir.graph import Analysed, Graph
 
 
 def analyse(graph: Graph, renews: bool = False) -> Analysed:
-    """Merge equal nodes, decide which writes go in place, group what shares an iteration space,
-    and count what depends on what.
+    """Merge equal nodes, drop copies that nobody needs, decide which writes go in place, group what
+    shares an iteration space, and count what depends on what.
 
     `renews` allows writes to make tiles of their own (`place_versions`), and tasks to read what
     lies in any tile (`fold_selected`): there is one memory.
     Takes time linear in nodes and accesses (bounded by joins where many overlap).
     """
     graph, merged = merge_equal(graph)
-    graph = turn_back(sum_products(sum_selected(graph)))
+    graph = turn_back(sum_products(sum_selected(drop_copies(graph))))
     if renews:
         graph = fold_selected(graph)
     graph, roots, shared = place_versions(graph, renews)

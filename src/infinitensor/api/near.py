@@ -315,6 +315,17 @@ def _moment(like: Callable[..., Any]) -> Callable[..., Any]:
     return moment
 
 
+def _norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """The 2-norm of all elements by NumPy's sum, as ours is: NumPy's own has the bits of a product.
+
+    What else there is is ours.
+    """
+    if ord is not None or axis is not None or keepdims or a.dtype.char not in "fd":
+        raise ValueError("ours")
+    flat = a.reshape(-1)
+    return np.sqrt(np.add.reduce(flat * flat))
+
+
 def _repeat_fits(a: Any, times: Any, *_: Any) -> bool:
     return type(times) is int and a.size * times <= config.small_elements
 
@@ -327,6 +338,8 @@ NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
     "mean": (_moment(np.mean), None),
     "var": (_moment(np.var), None),
     "std": (_moment(np.std), None),
+    "median": (_moment(np.median), None),
+    "linalg.norm": (_norm, None),
     "count_nonzero": (lambda a, axis=None: np.asarray(np.count_nonzero(a, axis)), None),
     "bincount": (np.bincount, _counts_fit),
     "nonzero": (np.nonzero, None),

@@ -30,6 +30,11 @@ class Lies(NamedTuple):
         """Those of some of the tasks."""
         return Lies(*(column[which] for column in self))
 
+    @classmethod
+    def join(cls, parts: Sequence[Lies]) -> Lies:
+        """Those of the tasks of all parts, which have as many axes."""
+        return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
     def seen(self, starts: np.ndarray, boxes: np.ndarray, access: Access | None) -> Lies:
         """Boxes of tensors, or of views of them, in tiles that begin at `starts` of the tensor."""
         lengths = boxes[:, :, 1] - boxes[:, :, 0]
@@ -71,6 +76,29 @@ class Calls(NamedTuple):
     offsets: np.ndarray
     words: np.ndarray
     """Likewise the scalars: 4 * number + how it is handed over."""
+
+    def split(self, borders: Sequence[int]) -> list[Calls]:
+        """The calls of the tasks between borders; all have as many arrays and scalars."""
+        n = max(len(self.tasks), 1)
+        n_arrays, n_words = len(self.bases) // n, len(self.words) // n
+        ends = np.searchsorted(self.tasks, borders).tolist()
+        return [
+            Calls(
+                self.tasks[lo:hi] - border,
+                self.forms[lo:hi],
+                self.of,
+                self.bases[lo * n_arrays : hi * n_arrays],
+                self.offsets[lo * n_arrays : hi * n_arrays],
+                self.words[lo * n_words : hi * n_words],
+            )
+            for border, lo, hi in zip(borders, ends, ends[1:], strict=False)
+        ]
+
+
+def together(in_c: InC) -> Any:
+    """What families have in common whose tasks, a call each, may be asked for together; None: each
+    has to be asked for alone."""
+    return getattr(in_c, "together", None)
 
 
 class InC(Protocol):

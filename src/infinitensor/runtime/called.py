@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor.errors import DeviceOutOfMemoryError
-from infinitensor.ir.calls import REAL, REAL_PART, WHOLE, Lies
+from infinitensor.ir.calls import REAL, REAL_PART, WHOLE, Lies, together
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
 from infinitensor.native import CompilerError, address, compiler, library
 from infinitensor.ops.blas import one_core_each
@@ -43,6 +43,8 @@ SHARED_BYTES = 1 << 16
 BIND = 16
 """Tasks from Python that take as long as binding a family: a program of many families of few tasks
 is bound when it has come often enough."""
+BIND_MORE = 4
+"""As long as binding one more of its kind."""
 KEPT = 4
 """Bindings kept of a program: leaves may lie in other strides when it comes again."""
 MIXED = 2
@@ -75,8 +77,11 @@ class Bindings:
         ]
         self._n_tasks = int(np.count_nonzero(needed))
         self._n_calls = sum(family.n for family in self._families)
-        self._n_kinds = len({id(family.in_c) for family in self._families})
-        """Families of one kind (steps of a stencil) are worked out once."""
+        each = [family.in_c for family in self._families if family.in_c is not None]
+        kinds = {id(together(in_c) or in_c) for in_c in each}
+        more = len(set(map(id, each))) - len(kinds)
+        self._n_least = BIND * len(kinds) + BIND_MORE * more
+        """Families of one kind are worked out together, steps of a stencil once."""
         self._n_due = -1
         self._n_before = 0
         """Calls that a binding would have run so far."""
@@ -95,7 +100,7 @@ class Bindings:
         if key is None:
             return None
         self._n_before += self._n_calls
-        if self._n_before < BIND * self._n_kinds:
+        if self._n_before < self._n_least:
             return None
         if self._n_due < len(self._families):
             due = [f for f in self._families if f.in_c and f.in_c.is_due(self._n_calls)]
@@ -255,10 +260,16 @@ class Called:
         tasks: list[np.ndarray] = []
         self.held = {value: _held(program, *held) for value, held in program.graph.held.items()}
         self.in_python = program.needed.astype(np.uint8)
+        asked = []
         for family in families:
             self.in_python[family.first : family.first + family.n] = 0
             own = np.flatnonzero(program.needed[family.first : family.first + family.n])
-            calls = known.get(family.first) or _calls_of(run, places, family, own)
+            if family.first not in known:
+                asked.append(_asked_of(run, places, family, own))
+        made = _calls_of(asked)
+        for family in families:
+            own = np.flatnonzero(program.needed[family.first : family.first + family.n])
+            calls = known.get(family.first) or made[family.first]
             self.calls[family.first] = calls
             tasks.append(family.first + own[calls.tasks])
         found = list(self.calls.values())
@@ -378,8 +389,26 @@ MEMORIES, WAITS, N_DONE, IS_STOPPED, N_JOB = 8, 15, 20, 22, 23
 OVER, LATER = -1, -2
 
 
-def _calls_of(run: Run, places: Places, family: Family, own: np.ndarray) -> Calls:
-    graph = run.program.graph
+class Asked(NamedTuple):
+    """What a family is asked for: the calls of these tasks, on operands that lie so."""
+
+    family: Family
+    tasks: np.ndarray
+    many: tuple[np.ndarray, Lies] | None
+    ins: list[Any]
+    outs: list[Lies]
+
+    def kind(self) -> Hashable:
+        """What can be asked for with it; None: nothing."""
+        assert self.family.in_c is not None
+        common = together(self.family.in_c)
+        if common is None or self.many is not None:
+            return None
+        axes = [x.strides.shape[1] if type(x) is Lies else -1 for x in (*self.ins, *self.outs)]
+        return (common, tuple(axes))
+
+
+def _asked_of(run: Run, places: Places, family: Family, own: np.ndarray) -> Asked:
     many = None
     if family.many is not None:
         borders, sources = family.many
@@ -397,9 +426,35 @@ def _calls_of(run: Run, places: Places, family: Family, own: np.ndarray) -> Call
                 n_bytes = run.steps.tiles_of(int(column.tiles[own[0]])).dtype.itemsize
             ins.append(places.seen(column, own, n_bytes))
     outs = [places.whole(writes[own]) for writes in family.writes]
-    assert family.in_c is not None
-    assert graph.n_tiles
-    return family.in_c.calls(own, many, ins, outs)
+    return Asked(family, own, many, ins, outs)
+
+
+def _calls_of(asked: Sequence[Asked]) -> dict[int, Calls]:
+    """The calls of families by their first tasks: those of one kind are worked out together."""
+    found: dict[int, Calls] = {}
+    kinds: dict[Hashable, list[Asked]] = {}
+    for one in asked:
+        kind = one.kind()
+        kinds.setdefault(one.family.first if kind is None else kind, []).append(one)
+    for alike in kinds.values():
+        first = alike[0]
+        assert first.family.in_c is not None
+        if len(alike) == 1:
+            made = first.family.in_c.calls(first.tasks, first.many, first.ins, first.outs)
+            found[first.family.first] = made
+            continue
+        ins = [_joined(parts) for parts in zip(*(one.ins for one in alike), strict=True)]
+        outs = [_joined(parts) for parts in zip(*(one.outs for one in alike), strict=True)]
+        borders = [0, *np.cumsum([len(one.tasks) for one in alike]).tolist()]
+        made = first.family.in_c.calls(np.arange(borders[-1]), None, ins, outs)
+        for one, calls in zip(alike, made.split(borders), strict=True):
+            found[one.family.first] = calls
+    return found
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """A column of several families: of tiles, or of the numbers of scalars."""
+    return Lies.join(parts) if type(parts[0]) is Lies else np.concatenate(parts)
 
 
 def c_strides(shapes: np.ndarray, itemsize: int) -> np.ndarray:

@@ -41,7 +41,7 @@ class Mapped:
     """
 
     def __init__(self, in_c: Compiled, left: list[int] | None = None, counts: bool = False) -> None:
-        self.in_c = in_c
+        self.in_c = self.together = in_c
         self._left = left
         self._counts = counts
 
