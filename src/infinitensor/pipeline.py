@@ -72,8 +72,9 @@ class Lowered(NamedTuple):
     tasks: TaskGraph
 
 
-Known = dict[tuple[Mesh, int, int], Lowered]
-"""Of one graph, by mesh, tile bound and size of parts: what it was made into when it was tried."""
+Known = dict[tuple[Mesh, int, int, int], Lowered]
+"""Of one graph, by mesh, tile bound, size of parts and room for pairs: what it was made into when
+it was tried."""
 
 
 def refuse_impossible(analysed: Analysed, mesh: Mesh, budgets: Sequence[int]) -> None:
@@ -280,12 +281,14 @@ def _prepare(
     part_elements: int,
     known: Known,
 ) -> Prepared:
-    key = (mesh, bound, part_elements)
+    # pairs read less the more of them has room; everything else is cut alike in every budget
+    room = min(budgets) if any(node.op.pairs for node in graph.nodes) else 0
+    key = (mesh, bound, part_elements, room)
     if key not in known:
         # one memory: tasks may look into any tile
         analysed = analyse(graph, renews=mesh.is_one_memory)
         refuse_impossible(analysed, mesh, budgets)
-        plan = choose(analysed, mesh, bound, part_elements)
+        plan = choose(analysed, mesh, bound, part_elements, room)
         moves = route(plan)
         known[key] = Lowered(analysed, plan, moves, lower_plan(plan, moves))
     analysed, plan, moves, tasks = known[key]

@@ -165,7 +165,8 @@ class Op:
     """added(xp, before, *tiles, out, **params): a contraction of two matrices, added to what was
     there before; `out` may be the memory of `before`."""
     pairs: bool = False
-    """A reduction over pairs: its tiles are bound by its operands, not by the pairs of them."""
+    """A reduction over pairs: its tiles are bound by its operands, not by the pairs of them. Its
+    kernel takes `before`, partial results of other points of y, and goes on from them."""
     grain: Callable[..., int] | None = None
     """grain(**params): elements that each one of a gather is made from; it makes tiles smaller."""
     cost: float = 1.0

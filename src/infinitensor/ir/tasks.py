@@ -98,6 +98,9 @@ class Family:
     """Whether the outputs are tiles that hold the version before."""
     eager: bool = False
     """Whether its tasks run step by step although generated code would be worth it."""
+    in_turn: bool = False
+    """Whether its tasks get their memory in the order of their numbers, with what they need just
+    before: they were put in an order that reads least."""
     seconds: float = 0.0
     values: tuple[int, ...] = ()
     """What the tasks make, for errors and recovery: values finished by this family."""

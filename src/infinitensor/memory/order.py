@@ -22,6 +22,11 @@ def layers(uses: Uses) -> np.ndarray:
 
 def depth_first(uses: Uses) -> np.ndarray:
     """What a result needs just before it: few tiles wait for their readers. Linear in edges."""
+    return _with_needs(uses, np.zeros(0, np.int64))
+
+
+def _with_needs(uses: Uses, first: np.ndarray) -> np.ndarray:
+    """Some tasks in their order, then those that nobody waits for; before each what it needs."""
     sources, targets = _edges(uses)
     n = uses.graph.n_tasks
     before = sources[np.lexsort((sources, targets))].tolist()
@@ -30,7 +35,9 @@ def depth_first(uses: Uses) -> np.ndarray:
     last[sources] = False
     seen = bytearray(n)
     order: list[int] = []
-    for end in np.flatnonzero(last).tolist():
+    for end in [*first.tolist(), *np.flatnonzero(last).tolist()]:
+        if seen[end]:
+            continue
         seen[end] = 1
         stack = [(end, borders[end])]
         while stack:
@@ -45,6 +52,18 @@ def depth_first(uses: Uses) -> np.ndarray:
                 seen[before[at]] = 1
                 stack.append((before[at], borders[before[at]]))
     return np.asarray(order, np.int64)
+
+
+def in_turn(uses: Uses) -> np.ndarray:
+    """Tasks that are numbered as they should come, each with what it needs just before; then the
+    rest, depth first. Linear in edges."""
+    ends = [
+        np.arange(family.first, family.first + family.n)
+        for family in uses.graph.families
+        if family.in_turn
+    ]
+    turns = np.concatenate([*ends, np.zeros(0, np.int64)])
+    return _with_needs(uses, turns[uses.needed[turns]])
 
 
 def forward(uses: Uses) -> np.ndarray:
@@ -131,6 +150,8 @@ def _edges(uses: Uses) -> tuple[np.ndarray, np.ndarray]:
 
 STREAMING: dict[str, Callable[[Uses], np.ndarray]] = {"forward": forward}
 """Tried first where something is read from a lower tier."""
+PLANNED: dict[str, Callable[[Uses], np.ndarray]] = {"in turn": in_turn}
+"""The one for tasks that were put in order before."""
 ORDERS: dict[str, Callable[[Uses], np.ndarray]] = {
     "depth first": depth_first,
     "least growth": least_growth,

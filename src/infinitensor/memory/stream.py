@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from infinitensor.errors import DoesNotFit
 from infinitensor.ir.tasks import LOAD
 from infinitensor.memory.fit import fit
-from infinitensor.memory.order import ORDERS, STREAMING
+from infinitensor.memory.order import ORDERS, PLANNED, STREAMING
 from infinitensor.memory.uses import FOREVER, Uses
 from infinitensor.runtime.simulate import estimated, makespan
 
@@ -75,14 +75,16 @@ def _stream(
     misfit: DoesNotFit | None = None
     is_read = any(family.lane == LOAD for family in graph.families)
     orders = [*STREAMING, *ORDERS] if is_read else list(ORDERS)
-    if mesh.kind == "cpu":  # where all that was read has stayed, it still takes least room so
+    if any(family.in_turn for family in graph.families):
+        orders = [*PLANNED]
+    elif mesh.kind == "cpu":  # where all that was read has stayed, it still takes least room so
         orders += [name for name in STREAMING if name not in orders]
     tries: list[tuple[str, int | None]] = [(name, AHEAD[0]) for name in orders]
     is_streamed = is_read and mesh.kind == "cuda"
     if is_streamed:
         tries = [*((orders[0], ahead) for ahead in AHEAD), *tries[1:]]
     for name, ahead in tries:
-        order = {**STREAMING, **ORDERS}[name]
+        order = {**PLANNED, **STREAMING, **ORDERS}[name]
         try:
             found = fit(uses, order(uses), budgets, donated, mesh, moved, ahead)
         except DoesNotFit as error:

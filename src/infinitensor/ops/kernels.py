@@ -21,6 +21,7 @@ from infinitensor.ops.words import WORDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
+    from infinitensor.ir.graph import Node
     from infinitensor.ir.op import At, Call, Op, Spec
 
     Run = Callable[[Sequence[Any], Sequence[Any], At | None], None]
@@ -135,8 +136,10 @@ def _lower_elementwise(op: Op, call: Call, device_kind: str) -> Run:
 
 def lower_partial(
     op: Op, call: Call, device_kind: str, leaves: tuple[tuple[int, int], ...] = ()
-) -> Callable[[Sequence[Any], At | None], tuple[Any, ...]]:
+) -> Callable[..., tuple[Any, ...]]:
     """The first half of a reduction: tiles to partial results, contracted axes gone.
+
+    `run(ins, at)`; of pairs also `run(ins, at, before)`, which goes on from a result so far.
 
     `leaves` gives (axis, leaf length), outermost first. A tile is reduced leaf by leaf and leaves
     are merged in a tree by index, the innermost axis first, so that the result does not depend on
@@ -149,8 +152,12 @@ def lower_partial(
     contracted = call.form.contracted
     axes = tuple(axis for axis, label in enumerate(labels) if label in contracted)
 
-    def run(ins: Sequence[Any], at: At | None) -> tuple[Any, ...]:
-        located = {"at": at} if op.located else {}
+    def run(
+        ins: Sequence[Any], at: At | None, before: tuple[Any, ...] | None = None
+    ) -> tuple[Any, ...]:
+        located: dict[str, Any] = {"at": at} if op.located else {}
+        if before is not None:
+            located["before"] = before
         if not leaves:
             return tuple(kernel(xp, *ins, axes=axes, **located, **params))
         return by_leaf(ins[0], 0)
@@ -183,6 +190,12 @@ def merge_tree(op: Op, xp: Any, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, 
             merged.append(level[-1])
         level = merged
     return level[0]
+
+
+def combine_scratch(n_members: int, part_bytes: int) -> int:
+    """What `merge_tree` may allocate for at most 8 tuples of partial results: two of them are
+    merged into one, of more as many as are left at a time."""
+    return (2 if n_members <= 2 else 4) * part_bytes
 
 
 def lower_finish(
@@ -246,3 +259,12 @@ def scratch_bytes(
             n_arrays += len(ins) + 4  # operands are cast first; words are several torch calls
         declared += n_arrays * prod(outs[0].shape) * max(widest, 8)
     return declared
+
+
+def task_scratch(node: Node, ins: Sequence[Spec], outs: Sequence[Spec], device_kind: str) -> int:
+    """What one task of a node may allocate besides its tiles: less where these need no copy."""
+    op = node.op
+    plain = op.plain_scratch if device_kind not in op.scratches else None
+    if plain and all(o.access is None or o.access.keeps_lines for o in node.operands):
+        return plain(ins, outs, dict(node.call.params))
+    return scratch_bytes(op, node.call, ins, outs, device_kind)

@@ -133,7 +133,8 @@ int64_t kd_order(const double *x, int64_t n, int64_t d, int64_t n_pivots, int64_
 enum { COUNT, TOP, UNITE, LEAST, FILL, EDGE };
 
 typedef struct {
-    const double *x, *y;      /* rows of points */
+    const double *x, *y;      /* rows of points, */
+    const float *x32, *y32;   /* or these: then they are widened leaf by leaf */
     const int64_t *xid, *yid; /* their numbers; UNITE: below 0 a point is no node */
     int64_t n, m, d;
     double limit;             /* squared radius */
@@ -317,7 +318,10 @@ typedef struct {
     double *longest;              /* and the largest length in a leaf */
     int64_t *one;                 /* UNITE, EDGE: what all points of a leaf belong to, or -1 */
     double *xlo, *xhi;            /* box of the rows at hand */
-    float *rows32;                /* and they, centred */
+    const double *rows;           /* and they, */
+    int64_t first;                /* from this one on, */
+    float *rows32;                /* and centred */
+    double *wide;                 /* room for a leaf of rows, and for a row */
     double half[LEAF];
     Near *near;
     double centre_scale;
@@ -402,10 +406,17 @@ static void squares(const double *row, const double *columns, int64_t d, double 
     }
 }
 
+/* Rows in double: where they lie, or widened into `room`. */
+INLINE const double *widened(const double *rows, const float *rows32, int64_t n, double *room) {
+    if (!rows32) return rows;
+    for (int64_t k = 0; k < n; k++) room[k] = rows32[k];
+    return room;
+}
+
 /* What row i says of a leaf, from exact distances. */
 INLINE void exact_row(const int mode, Search *s, const Leaves *l, int64_t i, int64_t leaf) {
     int64_t j0 = leaf * LEAF, d = s->d, n = s->m - j0 < LEAF ? s->m - j0 : LEAF;
-    const double *block = l->columns + leaf * LEAF * d, *row = s->x + i * d;
+    const double *block = l->columns + leaf * LEAF * d, *row = l->rows + (i - l->first) * d;
     double bound = reach(mode, s, i), sum[LEAF];
     if (bound < 0 || box_gap(row, row, l->lo + leaf * d, l->hi + leaf * d, d) > bound) return;
     squares(row, block, d, sum);
@@ -453,7 +464,9 @@ INLINE void product_row(const int mode, Search *s, const Leaves *l, int64_t i, d
         int known = v[c] > sure && (mode == COUNT || mode == UNITE || mode == LEAST || (mode == FILL && !s->apart));
         if (!known) {
             s->asked++;
-            gap = apart(s->x + i * d, s->y + (j0 + c) * d, d);
+            int64_t at = (j0 + c) * d;
+            const double *other = widened(s->y + at, s->y32 ? s->y32 + at : NULL, d, l->wide + LEAF * d);
+            gap = apart(l->rows + (i - l->first) * d, other, d);
             if (!(gap <= bound)) continue;
         }
         accept(mode, s, i, j0 + c, gap);
@@ -531,6 +544,7 @@ static void *drop(Leaves *l) {
     free(l->columns32);
     free(l->one);
     free(l->near);
+    free(l->wide);
     return NULL;
 }
 
@@ -542,9 +556,11 @@ static int fill_leaves(Leaves *l, const Search *s, int in_float) {
     l->lo = malloc(sized(2 * (l->n + l->n_groups + 1) * d + l->n));
     l->near = malloc(sizeof(Near) * (size_t)(l->n + 1));
     l->one = malloc(sized(l->n));
+    int is_narrow = s->x32 || s->y32;
+    if (is_narrow) l->wide = malloc(sized((LEAF + 1) * d));
     if (in_float) l->columns32 = malloc(sized((l->n + 1) * LEAF * (d + 1) / 2));
     else l->columns = malloc(sized(l->n * LEAF * d));
-    if (!l->lo || !l->near || !l->one || !(in_float ? (void *)l->columns32 : (void *)l->columns)) {
+    if (!l->lo || !l->near || !l->one || (is_narrow && !l->wide) || !(in_float ? (void *)l->columns32 : (void *)l->columns)) {
         drop(l);
         return -1;
     }
@@ -557,21 +573,22 @@ static int fill_leaves(Leaves *l, const Search *s, int in_float) {
     l->rows32 = l->columns32 + l->n * LEAF * d;
     l->half32 = l->rows32 + LEAF * d;
     l->centre_scale = s->scale * s->scale;
-    boxes(s->y, s->m, d, LEAF, l->lo, l->hi);
-    boxes(s->y, s->m, d, LEAF * SUPER, l->glo, l->ghi);
     for (int64_t leaf = 0; leaf < l->n; leaf++) {
         double most = 0;
+        int64_t j0 = leaf * LEAF, n = s->m - j0 < LEAF ? s->m - j0 : LEAF;
+        const double *rows = widened(s->y + j0 * d, s->y32 ? s->y32 + j0 * d : NULL, n * d, l->wide);
+        boxes(rows, n, d, LEAF, l->lo + leaf * d, l->hi + leaf * d);
         l->one[leaf] = -1;
         for (int64_t c = 0; c < LEAF; c++) {
-            int64_t j = leaf * LEAF + c;
+            int64_t j = j0 + c;
             if (!in_float) {
                 double *to = l->columns + leaf * LEAF * d + c;
-                for (int64_t f = 0; f < d; f++) to[f * LEAF] = j < s->m ? s->y[j * d + f] : NAN;
+                for (int64_t f = 0; f < d; f++) to[f * LEAF] = j < s->m ? rows[c * d + f] : NAN;
                 continue;
             }
             float *to = l->columns32 + leaf * LEAF * d + c;
             if (j < s->m) {
-                double half = centred(s->y + j * d, d, s->centre, s->scale, to, LEAF);
+                double half = centred(rows + c * d, d, s->centre, s->scale, to, LEAF);
                 l->half32[j] = (float)half;
                 most = half > most ? half : most;
             } else {
@@ -580,6 +597,16 @@ static int fill_leaves(Leaves *l, const Search *s, int in_float) {
             }
         }
         if (in_float) l->longest[leaf] = sqrt(2 * most) * (1 + 1e-12);
+    }
+    for (int64_t g = 0; g < l->n_groups; g++) {
+        int64_t end = (g + 1) * SUPER < l->n ? (g + 1) * SUPER : l->n;
+        double *lo = l->glo + g * d, *hi = l->ghi + g * d;
+        for (int64_t f = 0; f < d; f++) lo[f] = INFINITY, hi[f] = -INFINITY;
+        for (int64_t k = g * SUPER * d; k < end * d; k++) {
+            int64_t f = k % d;
+            lo[f] = l->lo[k] < lo[f] ? l->lo[k] : lo[f];
+            hi[f] = l->hi[k] > hi[f] ? l->hi[k] : hi[f];
+        }
     }
     return 0;
 }
@@ -597,10 +624,12 @@ INLINE int64_t search(const int mode, const int in_float, Search *s) {
         int64_t i1 = i0 + LEAF < s->n ? i0 + LEAF : s->n, n = 0, first = -1, one = -1;
         double bound = widest_reach(mode, s, i0, i1);
         if (bound < 0) continue;
-        boxes(s->x + i0 * d, i1 - i0, d, LEAF, l->xlo, l->xhi);
+        l->rows = widened(s->x + i0 * d, s->x32 ? s->x32 + i0 * d : NULL, (i1 - i0) * d, l->wide);
+        l->first = i0;
+        boxes(l->rows, i1 - i0, d, LEAF, l->xlo, l->xhi);
         if (in_float)
             for (int64_t i = i0; i < i1; i++)
-                l->half[i - i0] = centred(s->x + i * d, d, s->centre, s->scale, l->rows32 + (i - i0) * d, 1);
+                l->half[i - i0] = centred(l->rows + (i - i0) * d, d, s->centre, s->scale, l->rows32 + (i - i0) * d, 1);
         if (mode == EDGE) one = owner_of_all(mode, s, s->xid, s->xgroup, i0, i1);
         if (mode == TOP) { /* the nearest leaf first: it sets how far to look */
             double best = INFINITY;

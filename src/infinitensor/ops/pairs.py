@@ -9,17 +9,25 @@ scikit-learn's trees have. Points should come in an order in which neighbours li
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import float64, int64
+from infinitensor.dtypes import float32, float64, int64
 from infinitensor.ir.op import AxisForm, Call, Combine, Spec
 from infinitensor.native import missed
 from infinitensor.ops import pairs_gpu, pairwords
 from infinitensor.ops.gather import gather_form, is_empty
 from infinitensor.ops.loops import loop
-from infinitensor.ops.pairtiles import FEW_FEATURES, Search, compiled, rows64, scratch_of
+from infinitensor.ops.pairtiles import (
+    FEW_FEATURES,
+    Search,
+    compiled,
+    rows64,
+    rows_at_once,
+    scratch_of,
+)
 from infinitensor.ops.registry import op
 from infinitensor.ops.sparse import Rows
 
@@ -77,17 +85,32 @@ def _form(
 
 def _scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     """What a search allocates, where tiles have to be copied first."""
-    copies = sum(8 * spec.n_elements for spec in ins)
-    return _plain_scratch(ins, outs, params) + copies
+    return _plain_scratch(ins, outs, params) + _copies(ins, always=True)
 
 
 def _plain_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     points = [spec for spec in ins if spec.ndim == 2]
     (m, d), n = points[0].shape, points[1].shape[0]
     words = 96 * min(max(n * m, 1), pairwords.BLOCK["cpu"] + m) if not compiled() else 0
-    copies = sum(8 * spec.n_elements for spec in ins if spec.dtype.itemsize != 8)
-    state = sum(3 * spec.n_bytes for spec in outs) + 16 * n
-    return scratch_of(m, d) + words + copies + state
+    made = sum(spec.n_bytes for spec in outs)
+    state = (made + made // 4 if compiled() else 3 * made) + 16 * n  # in C it is what is made
+    is_narrow = any(spec.dtype == float32 for spec in points)
+    return scratch_of(m, d, is_narrow) + words + _copies(ins) + state
+
+
+def _copies(ins: Sequence[Spec], always: bool = False) -> int:
+    """Copies of operands in float64: in C none of points in float32, and of x only some rows."""
+    _, x = (spec for spec in ins if spec.ndim == 2)
+    as_it_is = (float64, float32) if compiled() else (float64,)
+    total = 0
+    for spec in ins:
+        is_read = spec.dtype in as_it_is if spec.ndim == 2 else spec.dtype.itemsize == 8
+        if always or not is_read:
+            n = spec.shape[0]
+            if spec is x and compiled():
+                n = min(n, rows_at_once(spec.shape[1]))
+            total += 8 * n * prod(spec.shape[1:])
+    return total
 
 
 def _cuda_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
@@ -99,12 +122,27 @@ def _cuda_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, A
     return max(words, kernels) + state + (1 << 20)
 
 
-def pair_op(name: str, arrays: str, **entry: Any) -> Callable[..., Any]:
-    """An op over pairs: its tiles are bound by the points, not by the pairs."""
+def pair_op(
+    name: str, arrays: str, kernel: Callable[..., Any], combine: Combine, **entry: Any
+) -> Callable[..., Any]:
+    """An op over pairs: its tiles are bound by the points, not by the pairs.
+
+    The kernel goes on from `before`, the results among other points of y, where it runs in C.
+    """
+
+    def going_on(
+        xp: Any, *tiles: Array, before: tuple[Array, ...] | None = None, **named: Any
+    ) -> Any:
+        if before is None or in_c(xp):
+            return kernel(xp, *tiles, before=before, **named)
+        return combine.merge(xp, before, kernel(xp, *tiles, before=None, **named))
+
     return op(
         name,
         "reduction",
         arrays,
+        kernel=going_on,
+        combine=combine,
         pairs=True,
         scratch_bytes=_scratch,
         plain_scratch=_plain_scratch,
@@ -117,6 +155,15 @@ def pair_op(name: str, arrays: str, **entry: Any) -> Callable[..., Any]:
 def in_c(xp: Any) -> bool:
     """Whether a search runs over C here."""
     return xp is np and compiled()
+
+
+def _state(before: tuple[Array, ...] | None, *fresh: Array) -> tuple[Array, ...]:
+    """Arrays that a search starts from: the results so far, which it may not write to, or none."""
+    if before is None:
+        return fresh
+    for start, found in zip(fresh, before, strict=True):
+        start[...] = found
+    return fresh
 
 
 def on_gpu(xp: Any, x: Array, y: Array, k: int = 0) -> pairs_gpu.Pairs | None:
@@ -132,26 +179,26 @@ def on_gpu(xp: Any, x: Array, y: Array, k: int = 0) -> pairs_gpu.Pairs | None:
 
 
 def _count(
-    xp: Any, y: Array, weight: Array, x: Array, axes: Any, limit: float, enough: float
-) -> tuple[Array]:
+    xp: Any, y: Array, weight: Array, x: Array, axes: Any, limit: float, enough: float, before: Any
+) -> tuple[Array, ...]:
     if not in_c(xp):
         y, x = pairwords.as_float64(xp, y), pairwords.as_float64(xp, x)
         return (pairwords.count_within(xp, x, y, weight, limit),)
-    total = np.zeros(len(x))
+    (total,) = _state(before, np.zeros(len(x)))
     Search("count", x, y, limit, weight=rows64(weight), sum=total, enough=enough).run()
     return (total,)
 
 
 def _count_plain(
-    xp: Any, y: Array, x: Array, axes: Any, limit: float, enough: float
-) -> tuple[Array]:
+    xp: Any, y: Array, x: Array, axes: Any, limit: float, enough: float, before: Any
+) -> tuple[Array, ...]:
     if not in_c(xp):
         pairs = on_gpu(xp, x, y)
         if pairs is not None:
             return (pairs.count(limit, enough),)
         y, x = pairwords.as_float64(xp, y), pairwords.as_float64(xp, x)
         return (pairwords.count_within(xp, x, y, None, limit),)
-    total = np.zeros(len(x))
+    (total,) = _state(before, np.zeros(len(x)))
     Search("count", x, y, limit, sum=total, enough=enough).run()
     return (total,)
 
@@ -220,7 +267,9 @@ def _pairs_count(y: Spec, x: Spec, limit: float, enough: float = float("inf")) -
 # --- the nearest ------------------------------------------------------------------------------
 
 
-def _top(xp: Any, y: Array, yid: Array, x: Array, axes: Any, k: int) -> tuple[Array, Array]:
+def _top(
+    xp: Any, y: Array, yid: Array, x: Array, axes: Any, k: int, before: Any
+) -> tuple[Array, Array]:
     if not in_c(xp):
         pairs = on_gpu(xp, x, y, k)
         if pairs is not None:
@@ -229,12 +278,24 @@ def _top(xp: Any, y: Array, yid: Array, x: Array, axes: Any, k: int) -> tuple[Ar
         return pairwords.nearest(xp, x, y, yid, k)
     n = len(x)
     far, who, held = np.empty((n, k)), np.empty((n, k), np.int64), np.zeros(n, np.int64)
+    if before is not None:
+        _as_heaps(before, far, who, held)
     numbers = np.ascontiguousarray(yid, np.int64)
     Search("top", x, y, yid=numbers, k=k, far=far, who=who, held=held).run()
     sort = loop("pairs", "in_order")
     assert sort is not None
     sort(far, who, held, n, k)
     return far, who
+
+
+def _as_heaps(found: tuple[Array, ...], far: Array, who: Array, held: Array) -> None:
+    """Sorted lists of the nearest as the heaps of a search: the farthest first."""
+    apart, number = found
+    far[...], who[...] = apart[:, ::-1], number[:, ::-1]
+    held[...] = (number >= 0).sum(1)
+    for row in np.flatnonzero(held < far.shape[1]):  # what is missing stands last in both
+        n = held[row]
+        far[row, :n], who[row, :n] = apart[row, :n][::-1], number[row, :n][::-1]
 
 
 def _merge_top(xp: Any, a: tuple[Array, ...], b: tuple[Array, ...]) -> tuple[Array, Array]:
@@ -283,8 +344,17 @@ def _pairs_top(y: Spec, yid: Spec, x: Spec, k: int) -> Call:
 
 
 def _unite(
-    xp: Any, y: Array, yid: Array, x: Array, xid: Array, axes: Any, limit: float, n: int, own: bool
-) -> tuple[Array]:
+    xp: Any,
+    y: Array,
+    yid: Array,
+    x: Array,
+    xid: Array,
+    axes: Any,
+    limit: float,
+    n: int,
+    own: bool,
+    before: Any,
+) -> tuple[Array, ...]:
     if not in_c(xp):
         pairs = on_gpu(xp, x, y)
         if pairs is not None:
@@ -292,7 +362,7 @@ def _unite(
         y, x = pairwords.as_float64(xp, y), pairwords.as_float64(xp, x)
         every = np.arange(n) if xp is np else xp.arange(n, device=x.device)
         return (pairwords.united(xp, x, xid, y, yid, limit, every),)
-    parent = np.arange(n)
+    (parent,) = _state(before, np.arange(n))
     numbers = {"xid": np.ascontiguousarray(xid), "yid": np.ascontiguousarray(yid)}
     Search("unite", x, y, limit, parent=parent, own=int(own), **numbers).run()
     flatten = loop("pairs", "flatten")
@@ -362,14 +432,16 @@ def _pairs_unite(y: Spec, yid: Spec, x: Spec, xid: Spec, limit: float, n: int, o
 # --- the smallest label near ------------------------------------------------------------------
 
 
-def _least(xp: Any, y: Array, label: Array, x: Array, axes: Any, limit: float) -> tuple[Array]:
+def _least(
+    xp: Any, y: Array, label: Array, x: Array, axes: Any, limit: float, before: Any
+) -> tuple[Array, ...]:
     if not in_c(xp):
         pairs = on_gpu(xp, x, y)
         if pairs is not None:
             return (pairs.least_label(label, limit, NO_LABEL),)
         y, x = pairwords.as_float64(xp, y), pairwords.as_float64(xp, x)
         return (pairwords.least_label(xp, x, y, label, limit, NO_LABEL),)
-    least = np.full(len(x), NO_LABEL)
+    (least,) = _state(before, np.full(len(x), NO_LABEL))
     labels = np.ascontiguousarray(label, np.int64)
     Search("least", x, y, limit, label=labels, least=least).run()
     return (least,)
@@ -412,7 +484,8 @@ def _edge(
     xcore: Array,
     axes: Any,
     n_groups: int,
-) -> tuple[Array, Array, Array]:
+    before: Any,
+) -> tuple[Array, ...]:
     if not in_c(xp):
         ends = (xid, xgroup, xcore), (yid, ygroup, ycore)
         pairs = on_gpu(xp, x, y)
@@ -420,8 +493,8 @@ def _edge(
             return pairs.lightest(*ends, n_groups)
         y, x = pairwords.as_float64(xp, y), pairwords.as_float64(xp, x)
         return pairwords.lightest_edges(xp, x, y, *ends, n_groups)
-    weigh = np.full(n_groups, np.inf)
-    lo, hi = np.full(n_groups, NO_END), np.full(n_groups, NO_END)
+    no_ends = np.full(n_groups, NO_END), np.full(n_groups, NO_END)
+    weigh, lo, hi = _state(before, np.full(n_groups, np.inf), *no_ends)
     whole = {"xid": xid, "yid": yid, "xgroup": xgroup, "ygroup": ygroup}
     state: dict[str, Any] = {
         name: np.ascontiguousarray(value, np.int64) for name, value in whole.items()

@@ -48,6 +48,8 @@ class _Search(ctypes.Structure):
     _fields_ = [
         ("x", ctypes.c_void_p),
         ("y", ctypes.c_void_p),
+        ("x32", ctypes.c_void_p),
+        ("y32", ctypes.c_void_p),
         ("xid", ctypes.c_void_p),
         ("yid", ctypes.c_void_p),
         ("n", ctypes.c_int64),
@@ -88,17 +90,36 @@ def compiled() -> bool:
     return loop("pairs", "flatten") is not None
 
 
+def is_plain(tile: Array) -> bool:
+    """Whether a search reads rows as they lie."""
+    return tile.dtype.char in "df" and bool(tile.flags.c_contiguous)
+
+
 def rows64(tile: Array) -> Array:
     """A tile as rows of float64, one after the other."""
     return np.ascontiguousarray(tile, dtype=np.float64)
 
 
+AT_ONCE = 1 << 16
+"""Numbers of x that are copied at a time, where they have to be."""
+OF_X = ("sum", "far", "who", "held", "least", "place", "xid", "xgroup", "xcore")
+"""State that has an entry for each row of x."""
+
+
+def rows_at_once(d: int) -> int:
+    """Rows of x that are copied at a time: enough that leaves of y are made for many of them."""
+    return max(AT_ONCE // max(d, 1), 256)
+
+
 class Search:
-    """One search over the pairs of two tiles of points; state arrays are given by name."""
+    """One search over the pairs of two tiles of points; state arrays are given by name.
+
+    Rows are read as they lie, in float64 or float32; others are copied, those of x some at a time.
+    """
 
     def __init__(self, mode: str, x: Array, y: Array, limit: float = inf, **state: Any) -> None:
         self.mode = mode
-        self.x, self.y = rows64(x), rows64(y)
+        self.x, self.y = x, y if is_plain(y) else rows64(y)
         self.limit = float(limit)
         self.state = state
 
@@ -111,10 +132,22 @@ class Search:
         """Search all pairs; how many were compared in float64 after a product left them open."""
         if not len(self.x) or not len(self.y):
             return 0
-        given = {**self.state, "x": self.x, "y": self.y}
+        if is_plain(self.x):
+            return self._run(self.x, self.state)
+        asked, step = 0, rows_at_once(self.d)
+        for lo in range(0, len(self.x), step):
+            rows = slice(lo, lo + step)
+            state = {k: v[rows] if k in OF_X else v for k, v in self.state.items()}
+            asked += self._run(rows64(self.x[rows]), state)
+        return asked
+
+    def _run(self, x: Array, state: dict[str, Any]) -> int:
+        given = dict(state)
+        for name, rows in (("x", x), ("y", self.y)):
+            given[name if rows.dtype == np.float64 else f"{name}32"] = rows
         if self.d > FEW_FEATURES:
-            given |= self._products()
-        made = _Search(n=len(self.x), m=len(self.y), d=self.d, limit=self.limit)
+            given |= self._products(x)
+        made = _Search(n=len(x), m=len(self.y), d=self.d, limit=self.limit)
         for name, value in given.items():
             if isinstance(value, np.ndarray):
                 assert value.flags.c_contiguous
@@ -127,11 +160,11 @@ class Search:
             raise MemoryError("no memory for the leaves of a search")
         return asked
 
-    def _products(self) -> dict[str, Any]:
+    def _products(self, x: Array) -> dict[str, Any]:
         """Centre and scale; no bound holds where they, or features, are beyond it."""
         with np.errstate(over="ignore", invalid="ignore"):
-            centre = self.y.mean(0)
-            far = max(_farthest(self.x, centre), _farthest(self.y, centre))
+            centre = self.y.mean(0, dtype=np.float64)
+            far = max(_farthest(x, centre), _farthest(self.y, centre))
         sound = 2.0**-400 < far < 2.0**400 and self.d <= MOST_FEATURES
         scale = 2.0 ** -frexp(far)[1] if sound else 1.0
         unit = (1.1 * self.d + 8) * 2.0**-24 if sound else inf
@@ -139,12 +172,14 @@ class Search:
 
 
 def _farthest(x: Array, centre: Array) -> float:
-    lo, hi = x.min(0), x.max(0)
+    lo, hi = x.min(0).astype(np.float64), x.max(0).astype(np.float64)
     return float(np.max(np.maximum(np.abs(lo - centre), np.abs(hi - centre))))
 
 
-def scratch_of(m: int, d: int) -> int:
-    """Bytes that a search among m points allocates: their leaves (`fill_leaves` in pairs.c)."""
+def scratch_of(m: int, d: int, is_narrow: bool = False) -> int:
+    """Bytes that a search among m points allocates: their leaves (`fill_leaves` in pairs.c), and
+    where points are float32 a leaf of wide ones."""
     leaves = -(-m // 32) + 1
     columns = 4 * 32 * leaves * (d + 1) if d > FEW_FEATURES else 8 * 32 * leaves * d
-    return columns + 16 * (leaves + leaves // 32 + 2) * d + 40 * leaves + 64 * d + 8192
+    wide = 8 * 33 * d if is_narrow else 0
+    return columns + wide + 16 * (leaves + leaves // 32 + 2) * d + 40 * leaves + 64 * d + 8192

@@ -18,6 +18,8 @@ from infinitensor.ir.layout import Layout, single
 from infinitensor.ir.plan import GroupPlan, Plan
 from infinitensor.ir.region import cut_evenly, grid_shape, tiles_over, whole_box
 from infinitensor.ir.space import Space, points, space_like, space_of
+from infinitensor.partition.lying import first_lying, lying_borders
+from infinitensor.partition.pairs import Y, cut_pairs, cut_streamed_pairs, in_lanes
 from infinitensor.partition.parts import parts_of
 from infinitensor.partition.tiles import (
     LEAF_ELEMENTS,
@@ -43,11 +45,19 @@ TILES_REDUCED = 4
 """Tiles that a task of a large reduction reads at most where there is one memory."""
 
 
-def choose(analysed: Analysed, mesh: Mesh, tile_elements: int, part_elements: int = 0) -> Plan:
+def choose(
+    analysed: Analysed,
+    mesh: Mesh,
+    tile_elements: int,
+    part_elements: int = 0,
+    room_bytes: int = 0,
+) -> Plan:
     """Cuts and devices of every group, layouts of every value. Pure; linear in tasks.
 
     `part_elements`: what products read from lower tiers at a time, of one matrix; 0: all of it.
+    `room_bytes`: what pairs may take of a device; 0: all of it.
     """
+    room_bytes = room_bytes or mesh.devices[0].memory_bytes
     graph = analysed.graph
     roots = analysed.roots
     layouts = {leaf.value: leaf.layout for leaf in graph.leaves}
@@ -84,7 +94,19 @@ def choose(analysed: Analysed, mesh: Mesh, tile_elements: int, part_elements: in
             lies = {read: layouts[roots[read.operand.value]] for read in space.reads}
             shapes = {read: graph.specs[roots[read.operand.value]].shape for read in space.reads}
             below = frozenset(read for read in space.reads if roots[read.operand.value] in streamed)
-            plan = plan_group(space, lies, shapes, below, mesh, tile_elements, part, part_elements)
+            dtypes = {read: graph.specs[read.operand.value].dtype for read in space.reads}
+            plan = plan_group(
+                space,
+                lies,
+                shapes,
+                dtypes,
+                below,
+                mesh,
+                tile_elements,
+                part,
+                part_elements,
+                room_bytes,
+            )
             made = [layout_of(plan, labels) for _, labels in space.outs]
             if kin is not None:
                 plan = replace(plan, kin=kin)
@@ -244,11 +266,13 @@ def plan_group(
     space: Space,
     lies: dict[Read, Layout],
     shapes: dict[Read, tuple[int, ...]],
+    dtypes: dict[Read, np.dtype[Any]],
     below: frozenset[Read],
     mesh: Mesh,
     tile_elements: int,
     part: Box | None,
-    part_elements: int = 0,
+    part_elements: int,
+    room_bytes: int,
 ) -> GroupPlan:
     """Cuts and devices of one group that is no update.
 
@@ -294,7 +318,10 @@ def plan_group(
             return GroupPlan(space, cuts, place(cuts, by_size, lies, mesh), chained=chained)
         leaves: tuple[tuple[int, int], ...] = ()
     elif op.pairs:
-        cuts, leaves = cut_pairs(space, bound, mesh, tile_elements), ()
+        streamed = cut_streamed_pairs(space, dtypes, lies, below, mesh, tile_elements, room_bytes)
+        if streamed is not None:
+            return GroupPlan(space, streamed, in_lanes(streamed, mesh), chained=Y)
+        cuts, leaves = cut_pairs(space, bound, mesh, tile_elements, _n_parts(mesh)), ()
     else:
         cuts, leaves = cut_mapped(space, by_size, lies, shapes, bound, LEAF_ELEMENTS[mesh.kind])
     return GroupPlan(space, cuts, place(cuts, by_size, lies, mesh), leaves)
@@ -381,46 +408,6 @@ def cut_around(lo: int, hi: int, size: int, step: int) -> tuple[int, ...]:
     return tuple(sorted({0, size, *range(lo, hi, step), hi})) if size else (0, 0)
 
 
-def first_lying(
-    by_size: list[Read], label: int, lies: dict[Read, Layout]
-) -> tuple[int, ...] | None:
-    """The cut along a label that most of the large operands lie in; of equals the largest one's.
-
-    (The reads of a stencil are shifted against each other: the cut of the middle ones moves least.)
-    """
-    votes: dict[tuple[int, ...], int] = {}
-    for read in by_size:
-        if 2 * prod(read.shape) < prod(by_size[0].shape) and votes:
-            break
-        borders = lying_borders(read, label, lies[read])
-        if borders is not None:
-            votes[borders] = votes.get(borders, 0) + 1
-    return max(votes, key=lambda borders: votes[borders]) if votes else None
-
-
-def lying_borders(read: Read, label: int, layout: Layout) -> tuple[int, ...] | None:
-    """The borders a label gets if it is cut as this operand lies; None if that cuts nothing."""
-    if label not in read.labels:
-        return None
-    axis = read.labels.index(label)
-    n = read.shape[axis]
-    access = read.operand.access
-    if access is None:
-        borders = layout.cuts[axis]
-    else:
-        walked = access.axes[axis]
-        if walked is None:
-            return None
-        base, start, step = walked
-        inner = layout.cuts[base][1:-1]
-        if step > 0:
-            at = (-(-(c - start) // step) for c in inner)
-        else:
-            at = ((start - c) // -step + 1 for c in inner)
-        borders = tuple(sorted({0, n, *(min(max(b, 0), n) for b in at)}))
-    return borders if len(borders) > 2 else None
-
-
 def cut_contraction(
     space: Space,
     by_size: list[Read],
@@ -473,32 +460,6 @@ def cut_contraction(
         n_pieces = -(-size // lengths[label]) or 1
         cuts.append(borders or cut_evenly(size, max(-(-size // n_pieces), 1)))
     return tuple(cuts)
-
-
-PAIR_TILES = 64
-"""A reduction over pairs may have tiles this much larger: the more of them a task sees, the more it
-may leave out."""
-FEW_ROWS = 256
-"""Points below which a tile of pairs is not cut for the sake of more tasks."""
-
-
-def cut_pairs(space: Space, bound: int, mesh: Mesh, tile_elements: int) -> Cuts:
-    """Cuts of a reduction over pairs: operands within the bound, and a piece for every worker.
-
-    The second set of points (label 1) is cut first: a task then sees all of the other.
-    """
-    lengths = [max(n, 1) for n in space.sizes]
-    volumes = [tuple(label for label in r.labels if label is not None) for r in space.reads]
-    free = [label for label in range(len(lengths)) if label not in space.uncut]
-    limit = tile_elements or min(bound, mesh.devices[0].tile_elements) * PAIR_TILES
-    halve_until(lengths, volumes, limit, [], free)
-    n_parts = _n_parts(mesh) * (1 if mesh.kind == "cuda" else 2)
-    while _pieces(space.sizes, lengths) < n_parts and lengths[1] >= 2 * FEW_ROWS:
-        lengths[1] = -(-lengths[1] // 2)
-    return tuple(
-        (0, size) if label in space.uncut else cut_evenly(size, lengths[label])
-        for label, size in enumerate(space.sizes)
-    )
 
 
 LARGEST_GRAM = 1 << 20

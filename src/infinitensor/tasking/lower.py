@@ -14,7 +14,15 @@ from infinitensor.ir.op import At, Spec
 from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.region import grid_shape, overlap, piece_boxes, relative
 from infinitensor.ir.tasks import COMPUTE, LOAD, PEER, Column, Family, TaskGraph, TileSet
-from infinitensor.ops.kernels import lower, lower_finish, lower_partial, merge_tree, namespace
+from infinitensor.ops.kernels import (
+    combine_scratch,
+    lower,
+    lower_finish,
+    lower_partial,
+    merge_tree,
+    namespace,
+    task_scratch,
+)
 from infinitensor.price import kernel_seconds
 from infinitensor.tasking.batch import Batch, Pattern, reads_of
 from infinitensor.tasking.chain import lower_chain
@@ -33,6 +41,7 @@ from infinitensor.tasking.kernels import (
 )
 from infinitensor.tasking.passes import find_passes, lower_pass
 from infinitensor.tasking.rows import find_rows, lower_rows
+from infinitensor.tasking.streamed import lower_streamed
 from infinitensor.tasking.together import lower_together, reductions_together
 from infinitensor.tasking.triton_group import may_generate
 from infinitensor.tasking.window import lower_renewed
@@ -189,7 +198,8 @@ class _Lowering:
         else:
             contracted = [label for label in plan.space.contracted if len(plan.cuts[label]) > 2]
             if plan.chained in contracted:
-                lower_chain(self, group, plan, routes)
+                chain = lower_streamed if node.op.pairs else lower_chain
+                chain(self, group, plan, routes)
             elif contracted:
                 self.lower_contracted(group, plan, routes)
             else:
@@ -649,7 +659,7 @@ class _Lowering:
             reads=(),
             writes=writes,
             many=(borders, np.concatenate(sources).astype(np.int32)),
-            scratch_bytes=4 * n_parts * max(biggest, 64),
+            scratch_bytes=combine_scratch(min(n, RADIX), n_parts * max(biggest, 64)),
             values=node.outs if outs is not None else (),
         )
         self.edges.of_many(family, None)
@@ -770,13 +780,7 @@ class _Lowering:
             else:
                 ins = (Spec((prod(lengths),), node.call.outs[0].dtype),) * len(node.operands)
                 outs = (Spec((prod(lengths),), node.call.outs[0].dtype),)
-            plain = node.op.plain_scratch
-            if plain is not None and all(
-                o.access is None or o.access.keeps_lines for o in node.operands
-            ):
-                widest = max(widest, plain(ins, outs, dict(node.call.params)))
-            else:
-                widest = max(widest, tile_scratch(node, ins, outs, self.kind))
+            widest = max(widest, task_scratch(node, ins, outs, self.kind))
         wide = max(
             spec.dtype.itemsize for n in group.nodes for spec in self.graph.nodes[n].call.outs
         )

@@ -1,0 +1,50 @@
+"""The cuts that operands lie in, as cuts of the labels that walk along them."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from infinitensor.ir.layout import Layout
+    from infinitensor.ir.space import Read
+
+
+def first_lying(
+    by_size: list[Read], label: int, lies: dict[Read, Layout]
+) -> tuple[int, ...] | None:
+    """The cut along a label that most of the large operands lie in; of equals the largest one's.
+
+    (The reads of a stencil are shifted against each other: the cut of the middle ones moves least.)
+    """
+    votes: dict[tuple[int, ...], int] = {}
+    for read in by_size:
+        if 2 * prod(read.shape) < prod(by_size[0].shape) and votes:
+            break
+        borders = lying_borders(read, label, lies[read])
+        if borders is not None:
+            votes[borders] = votes.get(borders, 0) + 1
+    return max(votes, key=lambda borders: votes[borders]) if votes else None
+
+
+def lying_borders(read: Read, label: int, layout: Layout) -> tuple[int, ...] | None:
+    """The borders a label gets if it is cut as this operand lies; None if that cuts nothing."""
+    if label not in read.labels:
+        return None
+    axis = read.labels.index(label)
+    n = read.shape[axis]
+    access = read.operand.access
+    if access is None:
+        borders = layout.cuts[axis]
+    else:
+        walked = access.axes[axis]
+        if walked is None:
+            return None
+        base, start, step = walked
+        inner = layout.cuts[base][1:-1]
+        if step > 0:
+            at = (-(-(c - start) // step) for c in inner)
+        else:
+            at = ((start - c) // -step + 1 for c in inner)
+        borders = tuple(sorted({0, n, *(min(max(b, 0), n) for b in at)}))
+    return borders if len(borders) > 2 else None
