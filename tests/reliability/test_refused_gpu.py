@@ -102,7 +102,7 @@ def rest_of_segments() -> list[Any]:
     import torch
 
     held: list[Any] = []
-    for n_bytes in (1 << 20, 1 << 12):
+    for n_bytes in (4 << 20, (1 << 20) + 512, 1 << 20, 1 << 12):  # up to 1 MiB has its own segments
         with contextlib.suppress(torch.OutOfMemoryError):
             while True:
                 held.append(torch.empty(n_bytes, dtype=torch.uint8, device="cuda"))

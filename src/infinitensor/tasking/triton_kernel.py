@@ -25,9 +25,9 @@ MANY_STEPS = 16
 """Steps of a group from which its lanes hold so much that a program has half as many."""
 MANY_DIVISIONS = 2
 """Divisions and roots of float32 from which such a group checks all of them together."""
-LATE_BLOCK, LATE_WARP = 512, 256
-"""Lanes of a program that does so, and those of each warp: without branches on the way a thread
-computes several of them side by side, and a few warps do not wait long for each other."""
+LATE_BLOCK = 256
+"""Lanes of a program that does so, all of them in one warp: without branches on the way a thread
+computes several side by side, and no warp waits for another before it checks."""
 SHORT_ROW = 256
 """Rows of fewer elements are not given programs of their own."""
 FRAME_ROWS = 16
@@ -137,7 +137,7 @@ def _map_launch(group: Group, shape: tuple[int, ...], tiles: Sequence[Any]) -> L
     late &= whole or len(axes) == 1 or not by_row  # beyond the end of a row nothing can be divided
     source = map_source(group, len(axes), by_row, _is_wide(axes), _is_even(tiles), whole, late)
     steps = [strides[a] for a in range(len(tiles)) for _, strides, _ in axes]
-    n_warps = max(block // LATE_WARP, 1) if late else 4
+    n_warps = 1 if late else 4
     return Launch(source, n_blocks, [*lengths, *steps], n_warps, fused=group.fused, BLOCK=block)
 
 
