@@ -36,6 +36,8 @@ from benchmarks.policies import POLICIES, Recorder, traffic
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from benchmarks.control_group import Group
+
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.1)
 ROOM = 16 << 30
 BUFFER_BYTES = 64 << 20
@@ -67,8 +69,12 @@ def make(name: str, size: float, folder: Path) -> None:
         np.save(folder / f"result-{k}.npy", np.asarray(values))
 
 
-def run(name: str, folder: Path, budget: int, device: str = "cpu") -> dict[str, Any]:
-    """One run in this process: what it took, moved and found; an error where it does not fit."""
+def run(
+    name: str, folder: Path, budget: int, device: str = "cpu", group: Group | None = None
+) -> dict[str, Any]:
+    """One run in this process: what it took, moved and found; an error where it does not fit.
+
+    The limit of a control group is lifted before its results are compared with NumPy's."""
     import infinitensor as it
 
     program = PROGRAMS[name]
@@ -84,6 +90,8 @@ def run(name: str, folder: Path, budget: int, device: str = "cpu") -> dict[str, 
                 return {"does_not_fit": str(error)}
             seconds = time.perf_counter() - began
         outside = outside_bytes() if device == "cpu" else reserved_bytes()
+        if group is not None:
+            group.lift()
         found: dict[str, Any] = {"seconds": seconds, "outside": outside}
         stats = it.stats()
         found["loaded"], found["evicted"] = stats["bytes_loaded"], stats["bytes_evicted"]
@@ -110,6 +118,8 @@ def run(name: str, folder: Path, budget: int, device: str = "cpu") -> dict[str, 
 
 def warm_up(device: str = "cpu") -> None:
     """Load what any program loads: kernels, torch, threads."""
+    import torch  # noqa: F401 - some products need it, and it is 150 MB that no plan counts
+
     import infinitensor as it
 
     with it.init(device, memory="64MiB"):
@@ -162,7 +172,7 @@ def one(name: str, folder: Path, budget: int) -> None:
     Path("/proc/self/clear_refs").write_text("5")  # the resident peak begins anew
     if group is not None:
         group.limit(group.own_bytes() + budget + BUFFER_BYTES)
-    found = run(name, folder, budget)
+    found = run(name, folder, budget, group=group)
     print(json.dumps({"before": before, "group": group is not None, **found}))
 
 

@@ -44,7 +44,15 @@ class Group:
         self._write("memory.limit_in_bytes", n_bytes)
         self._write("memory.memsw.limit_in_bytes", n_bytes)
 
-    def _write(self, name: str, value: int) -> None:
+    def lift(self) -> None:
+        """No limit from now on."""
+        if self._is_second:
+            self._write("memory.max", "max")
+            return
+        self._write("memory.memsw.limit_in_bytes", -1)
+        self._write("memory.limit_in_bytes", -1)
+
+    def _write(self, name: str, value: int | str) -> None:
         file = self.path / name
         if file.exists():  # where the kernel counts swap
             file.write_text(str(value))

@@ -1,8 +1,7 @@
-"""Settings put back after each test, for folders whose tests change them."""
+"""A session of its own for each test, for folders whose tests change how sessions are opened."""
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,11 +13,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True)
-def settings_are_put_back() -> Iterator[None]:
-    """Each test starts without a session and with the settings it found."""
-    before = {field.name: getattr(it.config, field.name) for field in fields(it.config)}
+def no_session_is_left() -> Iterator[None]:
+    """Each test starts without a session, and leaves none."""
     it.shutdown()
     yield
     it.shutdown()
-    for name, value in before.items():
-        setattr(it.config, name, value)

@@ -1,3 +1,3 @@
-"""Settings are put back after each test."""
+"""No session is left by a test."""
 
-from tests.settings import settings_are_put_back  # noqa: F401 - every test here uses it
+from tests.settings import no_session_is_left  # noqa: F401 - every test here uses it

@@ -1,11 +1,11 @@
-"""Settings put back after each test, and the bars printed at the end of the run."""
+"""No session is left by a test, and the bars are printed at the end of the run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
-from tests.settings import settings_are_put_back  # noqa: F401 - every test here uses it
+from tests.settings import no_session_is_left  # noqa: F401 - every test here uses it
 
 import infinitensor as it
 
