@@ -284,6 +284,11 @@ def _product(a: Any, b: Any) -> Any:
     return np.matmul(a, b)
 
 
+def _dot(a: Any, b: Any) -> Any:
+    """A @ b as `dot`, which is quicker than `matmul` where little is to be done."""
+    return np.dot(a, b) if a.size * b.size <= ONE_CORE else _product(a, b)
+
+
 def _where_fits(*given: Any) -> bool:
     return len(given) == 3 and not _too_large(*(np.shape(x) for x in given))
 
@@ -363,7 +368,7 @@ NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
     "all": (_reduced(np.logical_and), None),
     "argmax": (np.argmax, None),
     "argmin": (np.argmin, None),
-    "dot": (_product, _dot_fits),
+    "dot": (_dot, _dot_fits),
     "outer": (np.outer, _outer_fits),
     "roll": (np.roll, None),
     "where": (np.where, _where_fits),
