@@ -5,55 +5,58 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import infinitensor as it
 from infinitensor.runtime import Run
 
 
-def test_a_solve_with_little_around_it_runs_in_the_thread_that_asks(monkeypatch: Any) -> None:
-    ran: list[Any] = []
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, int]]:
+    """Of each run whether the thread that asks does it, and how many tasks it has."""
+    found: list[tuple[bool, int]] = []
     go = Run.go
 
     def noted(self: Run, workers: Any, *rest: Any) -> None:
-        ran.append(workers is None)
+        found.append((workers is None, self.n_tasks))
         go(self, workers, *rest)
 
     monkeypatch.setattr(Run, "go", noted)
+    return found
+
+
+def test_a_solve_with_little_around_it_runs_in_the_thread_that_asks(
+    ran: list[tuple[bool, int]],
+) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.random((400, 400)) + 400 * np.eye(400), rng.random((400, 300))
     large = rng.random((2000, 2000))
     with it.init("cpu"):
         made = it.linalg.solve(it.asarray(a) * 2, it.asarray(b)) + 1
         np.testing.assert_allclose(made.numpy(), np.linalg.solve(a * 2, b) + 1)
-        assert all(ran)
+        assert all(alone for alone, _ in ran)
         ran.clear()
         # most of the work is elsewhere: all workers do it
         rest = it.exp(it.asarray(large)).sum() + it.linalg.det(it.asarray(a[:20, :20]))
         wanted = np.exp(large).sum() + np.linalg.det(a[:20, :20])
         np.testing.assert_allclose(rest.numpy(), wanted)
-        assert not all(ran)
+        assert not all(alone for alone, _ in ran)
 
 
 def test_a_matrix_that_fits_is_factored_in_one_piece_by_the_thread_that_asks(
-    monkeypatch: Any,
+    ran: list[tuple[bool, int]],
 ) -> None:
-    ran: list[Any] = []
-    go = Run.go
-
-    def noted(self: Run, workers: Any, *rest: Any) -> None:
-        ran.append((workers is None, self.n_tasks))
-        go(self, workers, *rest)
-
-    monkeypatch.setattr(Run, "go", noted)
     a = np.random.default_rng(1).random((600, 600))
     a = a @ a.T + 600 * np.eye(600)
     with it.init("cpu"):
         np.testing.assert_allclose(it.linalg.cholesky(it.asarray(a)).numpy(), np.linalg.cholesky(a))
         assert ran == [(True, 1)]
+        assert it.stats()["smaller_blocks"] == 0
     ran.clear()
     with it.init("cpu", memory="32MiB"):  # too little for one piece and what it is copied to
         np.testing.assert_allclose(it.linalg.cholesky(it.asarray(a)).numpy(), np.linalg.cholesky(a))
         assert sum(n for _, n in ran) > 1
+        assert it.stats()["smaller_blocks"] > 0
 
 
 def test_what_is_added_in_place_is_one_pass_with_what_it_is_computed_from() -> None:
@@ -77,20 +80,13 @@ def test_what_is_added_in_place_is_one_pass_with_what_it_is_computed_from() -> N
         np.testing.assert_array_equal(y.numpy() + 1, held.numpy())
 
 
-def test_solves_that_wait_for_nothing_of_each_other_run_in_workers(monkeypatch: Any) -> None:
-    ran: list[Any] = []
-    go = Run.go
-
-    def noted(self: Run, workers: Any, *rest: Any) -> None:
-        ran.append((workers is None, self.n_tasks))
-        go(self, workers, *rest)
-
-    monkeypatch.setattr(Run, "go", noted)
+def test_solves_that_wait_for_nothing_of_each_other_run_in_workers(
+    ran: list[tuple[bool, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(4)
     many = rng.random((7, 200, 200)) + 200 * np.eye(200)
     b = rng.random((200, 50))
-    config = it.config
-    monkeypatch.setattr(config, "workers", 2)
+    monkeypatch.setattr(it.config, "workers", 2)
     with it.init("cpu"):
         total, turned = it.zeros((200, 50)), it.zeros((200, 50))
         for a in many:

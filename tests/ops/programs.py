@@ -58,8 +58,8 @@ class Cut(TableXp):
         self._block = block
         self.called: list[str] = []
 
-    def largest_piece(self) -> int:
-        return 0
+    def is_one_piece(self, n_elements: int) -> bool:
+        return False
 
     def block(self, n: int) -> int:
         return self._block

@@ -176,8 +176,8 @@ class TableXp:
         """There is room for every kernel."""
         return 0
 
-    def largest_piece(self) -> int:
-        return 0
+    def is_one_piece(self, n_elements: int) -> bool:
+        return False
 
     def block(self, n: int) -> int:
         return 4

@@ -52,6 +52,7 @@ from infinitensor.ops.words import WORDS
 from infinitensor.partition.tiles import LEAF_ELEMENTS, floor_power
 
 if TYPE_CHECKING:
+    import builtins
     from collections.abc import Callable
 
     from infinitensor.api.session import Session
@@ -167,15 +168,19 @@ class Namespace:
             longest = fitting
         return floor_power(max(longest, 1))
 
-    def largest_piece(self) -> int:
-        """Elements of a matrix that is still factored in one piece, by a library with all cores.
+    def is_one_piece(self, n_elements: int) -> builtins.bool:
+        """Whether a matrix is factored in one piece, by a library with all cores.
 
-        None where there are several memories; where memory is short they are few.
+        Never where there are several memories. Where it is memory that is too little for it, that
+        is counted: blocks have other last bits.
         """
-        mesh = current_session().engine.mesh
+        session = current_session()
+        mesh = session.engine.mesh
         if not mesh.is_one_memory or config.tile_elements or not config.inline_elements:
-            return 0
-        return min(LARGEST_PIECE, mesh.devices[0].memory_bytes // BLOCK_BYTES)
+            return False
+        has_room = n_elements <= mesh.devices[0].memory_bytes // BLOCK_BYTES
+        session.counts["smaller_blocks"] += n_elements <= LARGEST_PIECE and not has_room
+        return n_elements <= LARGEST_PIECE and has_room
 
     def next_seed(self) -> np.int64:
         """The key of a random op."""

@@ -28,7 +28,7 @@ def made(like: np.ufunc, args: tuple[Any, ...]) -> Tensor | None:
 
     Nothing is small here: what is has a shorter way still.
     """
-    if not unplanned._places:
+    if not unplanned.places:
         return None
     ins: list[Any] = []
     kinds: list[Any] = []

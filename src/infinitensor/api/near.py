@@ -523,7 +523,7 @@ def counted(
 
 
 def multiplied(like: Callable[..., Any], a: Any, b: Any) -> Any:
-    """The matrix product of small tensors: what `like` is of arrays, or by our library."""
+    """The matrix product of small tensors; `like` is `matmul`, as others have theirs."""
     return called(_product, _product_fits, (a, b), {})
 
 

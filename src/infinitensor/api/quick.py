@@ -261,7 +261,7 @@ def fill(tensor: Tensor, view: View | None, value: Any, site: Site) -> bool:
         operand = value._cell.version
     session = cell.session
     waits = operand is not None and n > config.small_elements
-    if not waits or (unplanned._places and is_hasty(session, n, site)):
+    if not waits or (unplanned.places and is_hasty(session, n, site)):
         return assign.fill(tensor, view, value, site)
     with session.guard():
         if _written(known, _WRITE, region, tensor, operand, None, site):
@@ -292,7 +292,7 @@ def _in_c() -> None:
     if module is None:
         return
     types = (Tensor, Version, Cell, Node, Site, Quick, Known)
-    shared = (structure, version._ours, unplanned._places, lane, _generation, _NO_VIEWS)
+    shared = (structure, version._ours, unplanned.places, lane, _generation, _NO_VIEWS)
     limits = (FEW, MANY, unplanned.MEDIUM)
     slow = (Quick.made, Quick.of_two)
     module.install(types, config, UNKNOWN, *shared, *slow, *limits, version._PACKAGE[:-1])

@@ -85,22 +85,22 @@ def _rounds_alike(op: Op, call: Call, shapes: Shapes) -> bool:
     return max(prod(call.form.sizes), *volumes) <= LEAF
 
 
-_places: dict[Any, int] = {}
+places: dict[Any, int] = {}
 """Places in the program whose calls ran without a plan: 1, and 1 more when there were others."""
 _calls_at: dict[Any, set[int]] = {}
 """The calls of each op that ran there, by identity."""
 
 
 def _note_places(nodes: Sequence[Node]) -> None:
-    if len(_places) > 65536:
-        _places.clear()
+    if len(places) > 65536:
+        places.clear()
         _calls_at.clear()
     found: dict[Any, set[int]] = {}
     for node in nodes:
         found.setdefault((node.site.key(), node.op.name), set()).add(id(node.call))
     for (place, op), calls in found.items():
         known = _calls_at.setdefault((place, op), calls)
-        _places[place] = _places.get(place, 1) + (not calls <= known)
+        places[place] = places.get(place, 1) + (not calls <= known)
         if len(known) < 64:
             known |= calls
 
@@ -110,23 +110,23 @@ def is_restless(nodes: Sequence[Node]) -> bool:
 
     No plan of it is worth its making then, though the same shapes may come round again.
     """
-    return bool(_places) and all(
+    return bool(places) and all(
         _elements(node, node.shapes) <= MEDIUM
-        and (node.op.kind == "update" or _places.get(node.site.key(), 0) > 1)
+        and (node.op.kind == "update" or places.get(node.site.key(), 0) > 1)
         for node in nodes
     )
 
 
 def is_hasty(session: Session, n_elements: int, site: Site | None = None) -> bool:
     """Whether a call of so many elements, made at this place, is better run than recorded."""
-    if not _places or n_elements > MEDIUM or not runs_unplanned(session):
+    if not places or n_elements > MEDIUM or not runs_unplanned(session):
         return False
-    return _places.get((site or user_site()).key(), 0) > 1
+    return places.get((site or user_site()).key(), 0) > 1
 
 
 def runs_at_once(session: Session, op: Op, call: Call, shapes: Shapes, site: Site) -> bool:
     """Whether a call on values at hand is made at a hasty place, with the bits of a plan."""
-    if not _places or op.whole or op.kind == "update":
+    if not places or op.whole or op.kind == "update":
         return False
     most = max(n_points(op, call), *map(prod, shapes), *(s.n_elements for s in call.outs))
     if not is_hasty(session, most, site) or not _rounds_alike(op, call, shapes):

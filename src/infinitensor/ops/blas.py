@@ -9,7 +9,6 @@ or there is no compiler: then torch multiplies.
 from __future__ import annotations
 
 import ctypes
-import threading
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
@@ -22,6 +21,7 @@ from infinitensor.config import config
 from infinitensor.events import lane
 from infinitensor.ir.calls import Calls, Form
 from infinitensor.native import CompilerError, address, compiler, library
+from infinitensor.ops.loading import Calm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,6 +32,8 @@ CODES = {"float32": 0, "float64": 1, "complex64": 2, "complex128": 3}
 LETTERS = "sdcz"
 MOST = 1 << 31
 """What the library counts to."""
+_calm = Calm()
+"""Beside torch's own: torch, which would tell the library too, may not be there."""
 
 
 @cache
@@ -119,15 +121,6 @@ def multiply(x: Any, y: Any, out: Any) -> bool:
         _calm.is_set = True
     ours.product(0, 0, 0, how, arrays, None, None, None, 0)
     return True
-
-
-class _Calm(threading.local):
-    """Whether a worker of ours keeps to one core; torch, which would say so, may not be there."""
-
-    is_set = False
-
-
-_calm = _Calm()
 
 
 def _is_written(out: Any, size: int) -> bool:

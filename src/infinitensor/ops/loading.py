@@ -37,11 +37,13 @@ def _load() -> None:
         sys.modules.pop("torch", None)
 
 
-class _Calm(threading.local):
+class Calm(threading.local):
+    """Whether a library was told that this thread, a worker of ours, has one core."""
+
     is_set = False
 
 
-_calm = _Calm()
+_calm = Calm()
 
 
 def loaded() -> Any:
