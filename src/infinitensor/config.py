@@ -28,7 +28,7 @@ class Config:
     """Generated code for fused groups: "auto" (large ones), "always" or "never"."""
     rounding: str = "numpy"
     """How generated code on GPUs rounds: "numpy": each step as NumPy does; "fused": products and
-    sums at once, quotients and roots of float32 approximately. CPUs round as NumPy does."""
+    sums at once, quotients, roots and exp of float32 approximately. CPUs round as NumPy does."""
     progress: bool = False
     """Show a progress line while a plan runs (only on a terminal)."""
     strategy: str = "auto"

@@ -178,7 +178,7 @@ def test_long_groups_check_their_divisions_in_the_end() -> None:
     assert group.n_divisions == 3
     source = map_source(group, 1, True, False, late=True)
     ast.parse(source)
-    short, exact = source.split("if good == 0:")
+    short, exact = source.split("if is_far:")
     assert "quotient(x0, x1)" in short
     assert "div_rn" not in short
     assert "tl.div_rn(x0, x1)" in exact
@@ -208,10 +208,10 @@ def test_only_long_groups_check_their_divisions_together(
     monkeypatch: pytest.MonkeyPatch, always: None
 ) -> None:
     [late] = started(monkeypatch, long_program)
-    assert "if good == 0:" in late.source
+    assert "if is_far:" in late.source
     [short] = started(monkeypatch, lambda x: x / (x + 2) / x)
     assert "tl.div_rn(" in short.source
-    assert "good" not in short.source
+    assert "is_far" not in short.source
 
 
 def test_fused_rounding_reaches_the_text_the_compiler_and_the_plan(
@@ -228,6 +228,17 @@ def test_fused_rounding_reaches_the_text_the_compiler_and_the_plan(
         assert "div_rn" not in launch.source
         assert "quotient" not in launch.source
     assert it.config.key() != key
+
+
+def test_powers_of_e_are_triton_s_own_where_rounding_is_fused(
+    monkeypatch: pytest.MonkeyPatch, always: None
+) -> None:
+    for rounding, name in (("numpy", "libdevice.exp("), ("fused", "tl.exp(")):
+        monkeypatch.setattr(it.config, "rounding", rounding)
+        [single] = started(monkeypatch, lambda x: it.exp(x * 2 + 1))
+        assert name in single.source
+        [double] = started(monkeypatch, lambda x: it.exp(x.astype("f8") * 2 + 1))
+        assert "libdevice.exp(" in double.source
 
 
 def test_a_rounding_that_is_none_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -722,11 +733,18 @@ def test_fused_rounding_is_near_what_float64_has(
     x, y = (np.random.default_rng(k).uniform(0.1, 2, 100_003).astype("f4") for k in range(2))
 
     def f(xp: Any, x: Any, y: Any) -> list[Any]:
-        return [x / y, 1 / x, xp.sqrt(x), x * y + 3, xp.exp(x) / xp.sqrt(y) + xp.log(x + 1) * y]
+        return [
+            x / y,
+            1 / x,
+            xp.sqrt(x),
+            x * y + 3,
+            xp.exp(x) / xp.sqrt(y) + xp.log(x + 1) * y,
+            xp.exp(40 * x - 40) * 2,
+        ]
 
     with it.init("cuda:0"):
         made = it.compute(*f(it, it.asarray(x), it.asarray(y)))
         exact = f(np, x.astype("f8"), y.astype("f8"))
-        for found, wanted, most in zip(made, exact, [2, 2, 2, 0.6, 8], strict=True):
+        for found, wanted, most in zip(made, exact, [2, 2, 2, 0.6, 8, 42 + 40 + 2], strict=True):
             units = np.abs(found.numpy() - wanted) / np.spacing(wanted.astype("f4"))
             assert units.max() <= most

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+import numpy as np
+
 ONE = "1.0"
 WORDS = ("divide", "reciprocal", "sqrt")
 
@@ -37,6 +39,8 @@ least, what a root of 2**-50 leaves has it at 2**-147: both are float32. A denom
 reciprocal (0, infinite, NaN, subnormal or above 2**126) makes the quotient 0 or NaN, a quotient
 that overflows on the way is NaN, and so is the root of anything but positive numbers.
 """
+
+_LEAST_WORD, _INFINITE_WORD = np.array([LEAST, np.inf], np.float32).view(np.uint32).tolist()
 
 _SHORT = {
     "quotient(a, b)": (
@@ -66,8 +70,8 @@ _SHORT = {
 
 
 def functions() -> str:
-    """Triton functions that `LATE` needs: the short ways, and `both`."""
-    text = "@triton.jit\ndef both(a, b):\n    return a & b\n\n\n"
+    """Triton functions that `LATE` needs: the short ways."""
+    text = ""
     for head, lines in _SHORT.items():
         given = head[head.index("(") + 1 : -1]
         asm = " ".join(["{ .reg .f32 n, r, e, q;", *lines, "}"])
@@ -88,6 +92,19 @@ def text_of(word: str, names: list[str], how: Division) -> str:
     if a == ONE:  # as exact, in fewer instructions
         return f"{'libdevice.rcp_rn' if how is Division.EXACT else 'inverse'}({b})"
     return f"{'tl.div_rn' if how is Division.EXACT else 'quotient'}({a}, {b})"
+
+
+def found_far(least: str) -> list[str]:
+    """Lines that say in `is_far` whether the smallest of all `checked` sizes of some lane is less
+    than `LEAST`, or no number.
+
+    As a word without a sign, counted from `LEAST`, all of these are at the far end, and one
+    instruction finds the largest word of a warp; for a comparison in each lane it takes three more.
+    """
+    return [
+        f"far = ({least}.to(tl.uint32, bitcast=True) - {_LEAST_WORD}).to(tl.uint32)",
+        f"is_far = tl.max(tl.broadcast_to(far, (BLOCK,)), 0) >= {_INFINITE_WORD - _LEAST_WORD}",
+    ]
 
 
 def checked(word: str, names: list[str], made: str) -> list[str]:

@@ -16,11 +16,11 @@ import numpy as np
 from infinitensor.ops.scalar import Arg, Term
 from infinitensor.tasking.generate import Unsupported
 from infinitensor.tasking.triton_division import (
-    LEAST,
     ONE,
     WORDS,
     Division,
     checked,
+    found_far,
     functions,
     text_of,
 )
@@ -224,6 +224,8 @@ def _of_floats(word: str, names: list[str], dtype: np.dtype[Any], how: Division)
     if word == "heaviside":
         x, at = names
         return f"tl.where({x} > 0, 1.0, tl.where({x} < 0, 0.0, tl.where({x} == 0, {at}, {x})))"
+    if word == "exp" and how is Division.FUSED and dtype == SINGLE:
+        return f"tl.exp({names[0]})"  # 2 to the power of a product that was rounded
     if word in _FUNCTIONS:
         return f"libdevice.{_FUNCTIONS[word]}({', '.join(names)})"
     raise Unsupported(word)
@@ -312,9 +314,8 @@ class Group:
         again, same, _ = self._pass(places, mask, Division.EXACT, "e")
         return [
             *lines,
-            f"good = tl.broadcast_to({writer.least} >= {LEAST!r}, (BLOCK,))",
-            "good = tl.reduce(good.to(tl.int32), 0, both)",
-            "if good == 0:",
+            *found_far(writer.least),
+            "if is_far:",
             *(f"    {line}" for line in [*again, *self._stores(places, same, mask)]),
             "else:",
             *(f"    {line}" for line in self._stores(places, made, mask)),
