@@ -423,3 +423,21 @@ def test_a_frozen_or_closed_tensor_takes_no_write_also_the_third_time() -> None:
     for _ in range(3):
         with pytest.raises(it.errors.SessionClosedError, match="shut down"):
             x[1:, 1:] = 1.0
+
+
+def test_numbers_that_compare_equal_are_told_apart_where_they_wait() -> None:
+    x = it.asarray(np.full(LARGE, 2.0))
+    n = it.asarray(np.full(LARGE, 2))
+    for _ in range(3):  # from the second on the calls are known, and their numbers
+        assert [np.signbit(float((x * 0.0 * zero)[0])) for zero in (0.0, -0.0)] == [False, True]
+        assert (x * 1).dtype == (x * 1.0).dtype == (n * 1.0).dtype == np.float64
+        assert (n * 1).dtype == (n * True).dtype == np.int64
+        assert np.isnan(float((x + float("nan"))[0]))
+
+
+def test_a_place_that_calls_again_is_one_object_and_others_are_not() -> None:
+    x = it.asarray(np.ones(LARGE))
+    made = [x + 1.0 for _ in range(3)] + [x + 1.0]
+    sites = [t._version.node.site for t in made]  # type: ignore[union-attr]
+    assert sites[1] == sites[2] != sites[3]
+    assert str(sites[3]).rpartition(":")[2] == str(inspect.currentframe().f_lineno - 3)  # type: ignore[union-attr]

@@ -19,8 +19,8 @@ static Py_ssize_t tensor_at[N_TENSOR], version_at[N_VERSION], cell_at[N_CELL], l
 static PyTypeObject *tensor_type;
 static PyObject *config, *bfloat16, *unknown, *numbers, *silence, *silent, *empty;
 static PyObject *name_counts, *name_small, *name_cell, *one;
-static PyObject *slow_get, *slow_applied, *slow_called, *outer_fits, *recorders, *site_type, *slow_fill;
-static PyObject *name_name, *no_part, *package, *package_dot;
+static PyObject *slow_get, *slow_applied, *slow_called, *outer_fits, *recorders, *slow_fill;
+static PyObject *no_part;
 static PyObject *cores_made, *cores_into, *ufuncs; /* of `cores.c`, and the ufuncs of the operators */
 static Py_ssize_t cores_least;
 static PyObject *slow_forward[LT], *slow_reflected[LT];
@@ -582,13 +582,17 @@ static PyObject *called(PyObject *like, PyObject *args, int is_elementwise, PyOb
     return made;
 }
 
-/* Whether an operand waits or lies elsewhere: then no call of these is small. */
+/* Whether an operand waits, lies elsewhere or is no small one: then no call of these is small. */
 static int is_far(PyObject *args) {
+    npy_intp limit = limit_now();
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
         PyObject *x = PyTuple_GET_ITEM(args, i);
         if (Py_TYPE(x) != tensor_type || IS(T(x, OWNER)) || !IS(T(x, CELL))) continue;
-        PyObject *version = C(T(x, CELL), C_VERSION);
+        PyObject *version = C(T(x, CELL), C_VERSION), *shape = T(x, SHAPE);
         if (T(x, SEEN_OF) != version && !IS(V(version, V_HOST))) return 1;
+        double n = limit > 0;
+        for (Py_ssize_t a = 0; a < PyTuple_GET_SIZE(shape); a++) n *= PyLong_AsDouble(PyTuple_GET_ITEM(shape, a));
+        if (n > limit) return 1;
     }
     return 0;
 }
@@ -602,6 +606,7 @@ static PyObject *do_applied(PyObject *module, PyObject *const *args, Py_ssize_t 
 }
 
 static PyObject *do_called(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+    if (n == 4 && is_far(args[2])) Py_RETURN_NONE;
     if (n == 4 && !PyDict_GET_SIZE(args[3])) {
         PyObject *made = called(args[0], args[2], 0, args[1]);
         if (made) return made;
@@ -609,24 +614,6 @@ static PyObject *do_called(PyObject *module, PyObject *const *args, Py_ssize_t n
         PyErr_Clear(); /* Python's has the better words */
     }
     return PyObject_Vectorcall(slow_called, args, n, NULL);
-}
-
-/* The place of the call, as `user_site` finds it: None where the caller is one of our own modules. */
-static PyObject *site_here(void) {
-    PyFrameObject *frame = PyEval_GetFrame();
-    if (!frame) Py_RETURN_NONE;
-    PyObject *globals = PyFrame_GetGlobals(frame);
-    PyObject *name = globals ? PyDict_GetItem(globals, name_name) : NULL;
-    int is_ours = !name || !PyUnicode_Check(name) || PyUnicode_Compare(name, package) == 0 ||
-                  PyUnicode_Tailmatch(name, package_dot, 0, PY_SSIZE_T_MAX, -1) != 0;
-    Py_XDECREF(globals);
-    if (is_ours) Py_RETURN_NONE;
-    PyObject *code = (PyObject *)PyFrame_GetCode(frame);
-    PyObject *lasti = PyLong_FromLong(PyFrame_GetLasti(frame));
-    PyObject *site = lasti ? PyObject_CallFunctionObjArgs(site_type, code, lasti, NULL) : NULL;
-    Py_DECREF(code);
-    Py_XDECREF(lasti);
-    return site;
 }
 
 /* --- slots of Tensor -------------------------------------------------------------------------- */
@@ -684,10 +671,10 @@ static int was_filled(PyObject *self, PyObject *index, PyObject *value) {
     int is_known = PyFloat_CheckExact(value) || Py_TYPE(value) == tensor_type;
     PyObject *part = is_known ? sliced(self, index) : NULL;
     if (!part) return PyErr_Occurred() ? -1 : 0;
-    PyObject *site = site_here(), *view = T(part, LAZY_VIEW), *done = NULL;
-    if (site) done = PyObject_CallFunctionObjArgs(slow_fill, self, view, value, site, NULL);
+    PyObject *args[] = {self, T(part, LAZY_VIEW), value};
+    PyObject *done = PyObject_Vectorcall(slow_fill, args, 3, NULL);
     int found = done ? PyObject_IsTrue(done) : -1;
-    Py_XDECREF(done), Py_XDECREF(site), Py_DECREF(part);
+    Py_XDECREF(done), Py_DECREF(part);
     return found;
 }
 
@@ -759,13 +746,13 @@ static int fill_slots(void) {
 }
 
 /* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent, applied,
-   called, outer_fits, recorders, Site, fill, made, into, least, ufuncs): the last four are of `cores.py` */
+   called, outer_fits, recorders, fill, made, into, least, ufuncs): the last four are of `cores.py` */
 static PyObject *install(PyObject *module, PyObject *args) {
     PyObject *tensor, *version, *cell;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOO!OOOOnO!", &tensor, &version, &cell, &config, &bfloat16,
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOO!OOOnO!", &tensor, &version, &cell, &config, &bfloat16,
                           &unknown, &numbers, &silence, &silent, &slow_applied, &slow_called,
-                          &outer_fits, &PyTuple_Type, &recorders, &site_type,
-                          &slow_fill, &cores_made, &cores_into, &cores_least, &PyTuple_Type, &ufuncs))
+                          &outer_fits, &PyTuple_Type, &recorders, &slow_fill,
+                          &cores_made, &cores_into, &cores_least, &PyTuple_Type, &ufuncs))
         return NULL;
     static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
         "_lazy_view", "_lent", "_owner", "_seen", "_seen_of", "_shape"};
@@ -799,9 +786,6 @@ PyMODINIT_FUNC PyInit_infinitensor_near(void) {
     name_counts = PyUnicode_InternFromString("counts");
     name_small = PyUnicode_InternFromString("small_calls");
     name_cell = PyUnicode_InternFromString("_cell");
-    name_name = PyUnicode_InternFromString("__name__");
     no_part = PyUnicode_InternFromString("");
-    package = PyUnicode_InternFromString("infinitensor");
-    package_dot = PyUnicode_InternFromString("infinitensor.");
     return PyModule_Create(&definition);
 }

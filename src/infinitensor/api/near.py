@@ -18,7 +18,7 @@ from infinitensor.api import cores
 from infinitensor.api.compiled import compiled
 from infinitensor.api.record import host_view
 from infinitensor.api.unplanned import is_hasty
-from infinitensor.api.version import Cell, Site, Version
+from infinitensor.api.version import Cell, Version
 from infinitensor.config import config
 from infinitensor.dtypes import NUMPYS, bfloat16
 from infinitensor.ir.view import View
@@ -907,7 +907,7 @@ def in_c(
         return False
     shared = (config, bfloat16, UNKNOWN, _NUMBERS, _variable, _SILENT)
     global applied, called
-    slow = (applied, called, _outer_fits, recorders, Site, fill)
+    slow = (applied, called, _outer_fits, recorders, fill)
     on_cores = (cores.made, cores.into, cores.LEAST, _UFUNCS)
     module.install(tensor, Version, Cell, *shared, *slow, *on_cores)
     applied, called = module.applied, module.called

@@ -9,26 +9,30 @@ enum { V_DTYPE, V_EXPORTED, V_HOST, V_LIVE, V_NODE, V_OPENED, V_OUT, V_READERS, 
 enum { C_SESSION, C_VERSION, N_CELL };
 enum { O_ACCESSES, O_ALIVE, O_CALL, O_INPUTS, O_OP, O_OUTS, O_REGION, O_SEQ, O_SHAPES, O_SITE,
        O_STOPPED, N_NODE };
-enum { S_CODE, S_LASTI, N_SITE };
+enum { P_CODE, P_LASTI, N_SITE };
 enum { Q_KNOWN, Q_OP, Q_SCALARS, N_QUICK };
 enum { K_CALL, K_DTYPE, K_LARGEST, K_MAKERS, K_BYTES, K_SHAPE, K_SHAPES, N_KNOWN };
 enum { G_BYTES, G_NODES, G_SMALL, N_CONFIG };
+enum { S_CLOSED, S_CUT, S_DROPPED, S_GENERATION, S_GRAVEYARD, S_LOCK, S_SEQ, S_TAPE, S_WAITING, S_WRITES,
+       N_SESSION };
 
 /* One type with the places of its slots. */
 typedef struct {
     PyTypeObject *type;
     Py_ssize_t at[16];
 } Slots;
-static Slots tensor, version, cell, node, site, quick, known, config_slots;
+static Slots tensor, version, cell, node, site, quick, known, sessions, config_slots;
 
-static PyObject *config, *unknown, *structure, *ours, *places, *lane, *generation, *no_views;
-static PyObject *slow, *slow_of_two, *empty, *no_options, *zero, *one, *minus_one, *package;
-static PyObject *n_writes, *n_append, *n_closed, *n_dropped, *n_graveyard, *n_seq, *n_waiting, *n_cut, *n_tape, *n_lock,
-    *n_acquire, *n_release, *n_generation, *n_in_task, *n_drain, *n_name;
+static PyObject *config, *unknown, *structure, *places, *lane, *generation, *no_views;
+static PyObject *slow, *slow_of_two, *slow_fill, *views, *write_op, *empty, *no_options, *zero, *one, *minus_one, *package;
+static PyObject *n_acquire, *n_release, *n_in_task, *n_drain, *n_name;
 static long few, many, medium;
+static const double SAFE = 1e30; /* numbers up to which float32 and wider overflow nowhere */
 
 #define AT(object, slots, field) (*(PyObject **)((char *)(object) + (slots).at[field]))
 #define IS(object) ((object) != NULL && (object) != Py_None)
+/* The first value of a slot. */
+#define SET(object, slots, field, value) (AT(object, slots, field) = Py_NewRef(value))
 
 static void put(PyObject *object, Slots *slots, int field, PyObject *value) {
     Py_INCREF(value);
@@ -44,35 +48,17 @@ static int add(PyObject *object, Slots *slots, int field, PyObject *by) {
     return 0;
 }
 
-static int add_attribute(PyObject *object, PyObject *name, PyObject *by) {
-    PyObject *before = PyObject_GetAttr(object, name);
-    PyObject *after = before ? PyNumber_Add(before, by) : NULL;
-    int bad = !after || PyObject_SetAttr(object, name, after);
-    Py_XDECREF(before), Py_XDECREF(after);
-    return bad;
-}
-
-/* 1: it is true, 0: it is not, -1: an error. */
-static int truth_of(PyObject *object, PyObject *name) {
-    PyObject *value = PyObject_GetAttr(object, name);
-    int is = value ? PyObject_IsTrue(value) : -1;
-    Py_XDECREF(value);
-    return is;
-}
-
-static Py_ssize_t length_of(PyObject *object, PyObject *name) {
-    PyObject *value = PyObject_GetAttr(object, name);
-    Py_ssize_t n = value ? PyObject_Size(value) : -1;
-    Py_XDECREF(value);
-    return n;
-}
-
-/* A setting that is a plain integer; -1 for others, which Python compares with. */
-static long setting(int field) {
-    PyObject *value = AT(config, config_slots, field);
+/* A plain integer that is not negative; -1 for others, which Python compares with. */
+static long long plain(PyObject *value) {
     int overflow;
-    long n = value && PyLong_CheckExact(value) ? PyLong_AsLongAndOverflow(value, &overflow) : -1;
+    long long n = value && PyLong_CheckExact(value) ? PyLong_AsLongLongAndOverflow(value, &overflow) : -1;
     return n < 0 ? -1 : n;
+}
+
+/* Elements of a list of a session; -1 where it has none. */
+static Py_ssize_t length_of(PyObject *session, int field) {
+    PyObject *list = AT(session, sessions, field);
+    return list && PyList_CheckExact(list) ? PyList_GET_SIZE(list) : -1;
 }
 
 static PyObject *session_of(PyObject *x) {
@@ -111,51 +97,157 @@ static PyObject *key_of(PyObject *args, PyObject *options, int takes_scalars) {
     return key;
 }
 
-/* Whether a module is ours, by its globals; those are remembered by their address. */
-static int is_ours(PyObject *globals) {
-    PyObject *address = PyLong_FromVoidPtr(globals);
-    int found = address ? PySet_Contains(ours, address) : -1;
-    if (!found) {
-        PyObject *name = PyDict_GetItemWithError(globals, n_name);
-        if (name && PyUnicode_Check(name)) {
-            Py_ssize_t n = PyUnicode_GET_LENGTH(package);
-            found = PyUnicode_Tailmatch(name, package, 0, n, -1) == 1 &&
-                    (PyUnicode_GET_LENGTH(name) == n || PyUnicode_READ_CHAR(name, n) == '.');
-        } else if (PyErr_Occurred()) {
-            found = -1;
-        }
-        PyObject *modules = found == 1 ? PyImport_GetModule(name) : NULL;
-        if (modules && PyModule_Check(modules) && PyModule_GetDict(modules) == globals)
-            PySet_Add(ours, address);
-        Py_XDECREF(modules);
-        PyErr_Clear(); /* it is only not remembered */
+/* Calls found before, by the identity of all that `key_of` looks at: objects that are kept here, so that no others get
+   their addresses. What can be looked up does not change. */
+enum { PARTS = 8, CALLS = 256 };
+typedef struct {
+    PyObject *self, *found, *parts[PARTS];
+} Seen;
+static Seen seen[CALLS];
+
+/* Those objects, borrowed; how many, or -1 where they are too many. */
+static int parts_of(PyObject *args, PyObject *options, int takes_scalars, PyObject **parts) {
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    if (2 * (n + PyDict_GET_SIZE(options)) > PARTS) return -1;
+    int m = 0;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *x = PyTuple_GET_ITEM(args, i);
+        int is_tensor = Py_TYPE(x) == tensor.type;
+        parts[m++] = is_tensor ? AT(x, tensor, T_SHAPE) : (PyObject *)Py_TYPE(x);
+        parts[m++] = is_tensor ? AT(x, tensor, T_DTYPE) : takes_scalars ? NULL : x;
     }
-    Py_XDECREF(address);
+    PyObject *name, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(options, &at, &name, &value);)
+        parts[m++] = name, parts[m++] = value;
+    for (int i = m; i < PARTS; i++) parts[i] = NULL;
+    return m;
+}
+
+static Seen *place_of(PyObject *self, PyObject *const *parts, int m) {
+    size_t at = (size_t)self >> 4;
+    for (int i = 0; i < m; i++) at = (at ^ (size_t)parts[i] >> 4) * 0x9E3779B97F4A7C15u;
+    return &seen[at >> 40 & (CALLS - 1)];
+}
+
+/* Borrowed: a call known before; NULL, and maybe an error, for any other. */
+static PyObject *found_for(PyObject *self, PyObject *args, PyObject *options) {
+    int takes_scalars = AT(self, quick, Q_SCALARS) == Py_True;
+    PyObject *parts[PARTS];
+    int m = parts_of(args, options, takes_scalars, parts);
+    Seen *place = m < 0 ? NULL : place_of(self, parts, m);
+    if (place && place->self == self && !memcmp(place->parts, parts, sizeof parts)) return place->found;
+    PyObject *key = key_of(args, options, takes_scalars);
+    PyObject *found = key ? PyDict_GetItemWithError(AT(self, quick, Q_KNOWN), key) : NULL;
+    Py_XDECREF(key);
+    if (!found || !place) return found;
+    Seen before = *place;
+    place->self = Py_NewRef(self);
+    place->found = Py_NewRef(found);
+    for (int i = 0; i < PARTS; i++) place->parts[i] = Py_XNewRef(parts[i]);
+    Py_XDECREF(before.self), Py_XDECREF(before.found);
+    for (int i = 0; i < PARTS; i++) Py_XDECREF(before.parts[i]);
     return found;
+}
+
+/* Numbers as scalars of NumPy's, by their bits: the same few come again and again. */
+enum { NUMBERS = 256 };
+typedef struct {
+    PyObject *maker, *made;
+    PyTypeObject *type;
+    long long bits;
+} Number;
+static Number numbers[NUMBERS];
+
+/* New: `maker(x)`. */
+static PyObject *scalar_of(PyObject *maker, PyObject *x) {
+    long long bits = 0;
+    int overflow = 0;
+    if (PyFloat_CheckExact(x)) {
+        double value = PyFloat_AS_DOUBLE(x);
+        memcpy(&bits, &value, sizeof bits);
+    } else if (PyLong_CheckExact(x)) {
+        bits = PyLong_AsLongLongAndOverflow(x, &overflow);
+    } else {
+        overflow = 1;
+    }
+    if (overflow) return PyObject_CallOneArg(maker, x);
+    size_t at = ((size_t)bits ^ (size_t)maker >> 4) * 0x9E3779B97F4A7C15u;
+    Number *place = &numbers[at >> 40 & (NUMBERS - 1)];
+    if (place->bits == bits && place->maker == maker && place->type == Py_TYPE(x)) return Py_NewRef(place->made);
+    PyObject *made = PyObject_CallOneArg(maker, x);
+    if (!made) return NULL;
+    PyObject *before = place->made, *maker_before = place->maker;
+    *place = (Number){Py_NewRef(maker), Py_NewRef(made), Py_TYPE(x), bits};
+    Py_XDECREF(before), Py_XDECREF(maker_before);
+    return made;
+}
+
+/* Whether a module is ours, by its globals. */
+static int is_ours(PyObject *globals) {
+    PyObject *name = PyDict_GetItemWithError(globals, n_name);
+    if (!name || !PyUnicode_Check(name)) return PyErr_Occurred() ? -1 : 0;
+    Py_ssize_t n = PyUnicode_GET_LENGTH(package);
+    return PyUnicode_Tailmatch(name, package, 0, n, -1) == 1 &&
+           (PyUnicode_GET_LENGTH(name) == n || PyUnicode_READ_CHAR(name, n) == '.');
+}
+
+/* Code that ran, by its address, and whether it is ours; and the places in it that called. */
+enum { CODES = 256, SITES = 1024 };
+static struct { PyCodeObject *code; int is_ours; } codes[CODES];
+static struct { PyObject *site; int lasti; } sites[SITES];
+
+static size_t spread(PyCodeObject *code, int lasti) {
+    return (((size_t)code >> 4) + lasti) * 0x9E3779B97F4A7C15u >> 40;
+}
+
+static int is_our_code(PyCodeObject *code, PyFrameObject *frame) {
+    size_t at = spread(code, 0) & (CODES - 1);
+    if (codes[at].code == code) return codes[at].is_ours;
+    PyObject *globals = PyFrame_GetGlobals(frame);
+    int is = is_ours(globals);
+    Py_DECREF(globals);
+    if (is < 0) return -1;
+    PyCodeObject *before = codes[at].code;
+    codes[at].code = (PyCodeObject *)Py_NewRef(code);
+    codes[at].is_ours = is;
+    Py_XDECREF(before);
+    return is;
+}
+
+/* New: a place; one that called before is the same object. */
+static PyObject *site_at(PyCodeObject *code, int lasti) {
+    size_t at = spread(code, lasti) & (SITES - 1);
+    PyObject *before = sites[at].site;
+    if (before && AT(before, site, P_CODE) == (PyObject *)code && sites[at].lasti == lasti) return Py_NewRef(before);
+    PyObject *made = site.type->tp_alloc(site.type, 0), *number = PyLong_FromLong(lasti);
+    if (!made || !number) {
+        Py_XDECREF(made), Py_XDECREF(number);
+        return NULL;
+    }
+    SET(made, site, P_CODE, (PyObject *)code);
+    AT(made, site, P_LASTI) = number;
+    sites[at].site = Py_NewRef(made);
+    sites[at].lasti = lasti;
+    Py_XDECREF(before);
+    return made;
 }
 
 /* New: the innermost call that is not ours. */
 static PyObject *user_site(void) {
     PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
-    while (frame) {
-        PyObject *globals = PyFrame_GetGlobals(frame);
-        int is = is_ours(globals);
-        Py_DECREF(globals);
+    if (!frame) return PyErr_Format(PyExc_RuntimeError, "no frame calls");
+    for (;;) {
+        PyCodeObject *code = PyFrame_GetCode(frame);
+        int is = is_our_code(code, frame);
         PyFrameObject *back = is == 1 ? PyFrame_GetBack(frame) : NULL;
-        if (is < 0) {
-            Py_DECREF(frame);
-            return NULL;
+        if (!back) {
+            PyObject *made = is < 0 ? NULL : site_at(code, PyFrame_GetLasti(frame));
+            Py_DECREF(code), Py_DECREF(frame);
+            return made;
         }
-        if (!back) break;
+        Py_DECREF(code);
         Py_SETREF(frame, back);
     }
-    PyObject *made = frame ? site.type->tp_alloc(site.type, 0) : NULL;
-    if (made) {
-        AT(made, site, S_CODE) = (PyObject *)PyFrame_GetCode(frame);
-        AT(made, site, S_LASTI) = PyLong_FromLong(PyFrame_GetLasti(frame));
-    }
-    Py_XDECREF(frame);
-    return made;
 }
 
 /* Operands as a node holds them, and their accesses (NULL: all are read whole). 1: done, 0: not a
@@ -173,7 +265,7 @@ static int operands(PyObject *self, PyObject *found, PyObject *session, PyObject
         if (Py_TYPE(x) != tensor.type) {
             if (!takes_scalars) continue;
             if (k >= m || i >= PyTuple_GET_SIZE(makers)) return 0;
-            if (!(given = PyObject_CallOneArg(PyTuple_GET_ITEM(makers, i), x))) return -1;
+            if (!(given = scalar_of(PyTuple_GET_ITEM(makers, i), x))) return -1;
             PyTuple_SET_ITEM(*inputs, k++, given);
             continue;
         }
@@ -213,16 +305,16 @@ static PyObject *node_of(PyObject *op, PyObject *found, PyObject *inputs, PyObje
                          PyObject *where, PyObject *seq, PyObject *region) {
     PyObject *made = allocated(&node);
     if (!made) return NULL;
-    put(made, &node, O_OP, op);
-    put(made, &node, O_CALL, AT(found, known, K_CALL));
-    put(made, &node, O_SHAPES, AT(found, known, K_SHAPES));
-    put(made, &node, O_SITE, where);
-    put(made, &node, O_SEQ, seq);
-    put(made, &node, O_REGION, region);
-    put(made, &node, O_STOPPED, Py_None);
-    put(made, &node, O_ALIVE, one);
-    put(made, &node, O_INPUTS, inputs);
-    put(made, &node, O_ACCESSES,
+    SET(made, node, O_OP, op);
+    SET(made, node, O_CALL, AT(found, known, K_CALL));
+    SET(made, node, O_SHAPES, AT(found, known, K_SHAPES));
+    SET(made, node, O_SITE, where);
+    SET(made, node, O_SEQ, seq);
+    SET(made, node, O_REGION, region);
+    SET(made, node, O_STOPPED, Py_None);
+    SET(made, node, O_ALIVE, one);
+    SET(made, node, O_INPUTS, inputs);
+    SET(made, node, O_ACCESSES,
         accesses ? accesses : PyTuple_GET_ITEM(no_views, PyTuple_GET_SIZE(inputs)));
     return made;
 }
@@ -230,25 +322,31 @@ static PyObject *node_of(PyObject *op, PyObject *found, PyObject *inputs, PyObje
 static PyObject *version_of(PyObject *session, PyObject *found, PyObject *from) {
     PyObject *made = allocated(&version);
     if (!made) return NULL;
-    put(made, &version, V_SESSION, session);
-    put(made, &version, V_SHAPE, AT(found, known, K_SHAPE));
-    put(made, &version, V_DTYPE, AT(found, known, K_DTYPE));
-    put(made, &version, V_NODE, from);
-    static const int zeros[] = {V_OUT, V_LIVE, V_READERS, V_EXPORTED};
-    static const int nones[] = {V_HOST, V_TABLE, V_OPENED};
-    for (int i = 0; i < 4; i++) put(made, &version, zeros[i], zero);
-    for (int i = 0; i < 3; i++) put(made, &version, nones[i], Py_None);
-    put(made, &version, V_LIVE, one); /* its cell shows it */
+    SET(made, version, V_SESSION, session);
+    SET(made, version, V_SHAPE, AT(found, known, K_SHAPE));
+    SET(made, version, V_DTYPE, AT(found, known, K_DTYPE));
+    SET(made, version, V_NODE, from);
+    SET(made, version, V_OUT, zero);
+    SET(made, version, V_READERS, zero);
+    SET(made, version, V_EXPORTED, zero);
+    SET(made, version, V_HOST, Py_None);
+    SET(made, version, V_TABLE, Py_None);
+    SET(made, version, V_OPENED, Py_None);
+    SET(made, version, V_LIVE, one); /* its cell shows it */
     return made;
 }
 
 /* New: the version that a node makes; it is on the tape. */
 static PyObject *taped(PyObject *session, PyObject *found, PyObject *from) {
-    PyObject *of = version_of(session, found, from), *tape = PyObject_GetAttr(session, n_tape);
-    PyObject *ref = of ? PyWeakref_NewRef(of, NULL) : NULL, *outs = ref ? PyTuple_Pack(1, ref) : NULL;
-    if (outs) put(from, &node, O_OUTS, outs);
-    int bad = !outs || !tape || PyList_Append(tape, ref);
-    Py_XDECREF(tape), Py_XDECREF(ref), Py_XDECREF(outs);
+    PyObject *of = version_of(session, found, from);
+    PyObject *ref = of ? PyWeakref_NewRef(of, NULL) : NULL, *outs = ref ? PyTuple_New(1) : NULL;
+    int bad = !outs || PyList_Append(AT(session, sessions, S_TAPE), ref);
+    if (outs) {
+        PyTuple_SET_ITEM(outs, 0, ref);
+        AT(from, node, O_OUTS) = outs;
+    } else {
+        Py_XDECREF(ref);
+    }
     if (bad) Py_CLEAR(of);
     return of;
 }
@@ -256,159 +354,129 @@ static PyObject *taped(PyObject *session, PyObject *found, PyObject *from) {
 static PyObject *tensor_of(PyObject *session, PyObject *of) {
     PyObject *held = allocated(&cell);
     if (!held) return NULL;
-    put(held, &cell, C_SESSION, session);
-    put(held, &cell, C_VERSION, of);
+    SET(held, cell, C_SESSION, session);
+    SET(held, cell, C_VERSION, of);
     PyObject *made = allocated(&tensor);
-    if (made) {
-        put(made, &tensor, T_CELL, held);
-        put(made, &tensor, T_SHAPE, AT(of, version, V_SHAPE));
-        put(made, &tensor, T_DTYPE, AT(of, version, V_DTYPE));
-        put(made, &tensor, T_LENT, empty);
-        put(made, &tensor, T_FROZEN, Py_False);
-        put(made, &tensor, T_IS_VALUE, Py_False);
-        static const int nones[] = {T_LAZY_VIEW, T_SEEN, T_SEEN_OF, T_OWNER, T_INDEX};
-        for (int i = 0; i < 5; i++) put(made, &tensor, nones[i], Py_None);
+    if (!made) {
+        Py_DECREF(held);
+        return NULL;
     }
-    Py_DECREF(held);
+    AT(made, tensor, T_CELL) = held;
+    SET(made, tensor, T_SHAPE, AT(of, version, V_SHAPE));
+    SET(made, tensor, T_DTYPE, AT(of, version, V_DTYPE));
+    SET(made, tensor, T_LENT, empty);
+    SET(made, tensor, T_FROZEN, Py_False);
+    SET(made, tensor, T_IS_VALUE, Py_False);
+    static const int nones[] = {T_LAZY_VIEW, T_SEEN, T_SEEN_OF, T_OWNER, T_INDEX};
+    for (int i = 0; i < 5; i++) SET(made, tensor, nones[i], Py_None);
     return made;
 }
 
-/* Whether something may have to be evaluated first: then Python decides. 1: plain, 0: not, -1. */
+/* Whether a call waits and starts nothing: then there is nothing for Python to decide. */
 static int is_plain(PyObject *session, PyObject *found) {
-    PyObject *tape = PyObject_GetAttr(session, n_tape);
-    PyObject *waiting = tape ? PyObject_GetAttr(session, n_waiting) : NULL;
-    PyObject *bytes = waiting ? PyNumber_Add(waiting, AT(found, known, K_BYTES)) : NULL;
-    int plain = -1;
-    if (bytes) {
-        Py_ssize_t n = PyList_GET_SIZE(tape) + 1;
-        int many = PyObject_RichCompareBool(bytes, AT(config, config_slots, G_BYTES), Py_GT);
-        long limit = setting(G_NODES);
-        plain = many < 0 ? -1 : n <= limit && (!many || n < few);
-    }
-    Py_XDECREF(tape), Py_XDECREF(waiting), Py_XDECREF(bytes);
-    if (plain == 1) {
-        int is = truth_of(session, n_cut);
-        plain = is < 0 ? -1 : !is;
-    }
-    return plain;
+    Py_ssize_t n = length_of(session, S_TAPE) + 1;
+    long long before = plain(AT(session, sessions, S_WAITING)), more = plain(AT(found, known, K_BYTES)),
+              limit = plain(AT(config, config_slots, G_BYTES));
+    if (n < 1 || before < 0 || more < 0 || limit < 0) return 0;
+    if (AT(session, sessions, S_CLOSED) != Py_False || AT(session, sessions, S_CUT) != Py_False) return 0;
+    return n <= plain(AT(config, config_slots, G_NODES)) && (before <= limit - more || n < few);
 }
 
-/* Whether a call at this place is better run than recorded, as far as the place says; -1: an error. */
-static int is_hasty(PyObject *where, PyObject *found) {
-    if (!PyDict_GET_SIZE(places) || PyLong_AsLong(AT(found, known, K_LARGEST)) > medium) return 0;
-    PyObject *key = PyTuple_Pack(2, AT(where, site, S_CODE), AT(where, site, S_LASTI));
+/* Whether much is handed over that is to be counted down. */
+static int has_gone(PyObject *session) {
+    return length_of(session, S_DROPPED) > many || length_of(session, S_GRAVEYARD) > many;
+}
+
+/* Whether a call of n elements at this place is better run than recorded, as far as the place says; -1: an error. */
+static int is_hasty(PyObject *where, long long n) {
+    if (!PyDict_GET_SIZE(places) || n > medium) return 0;
+    PyObject *key = PyTuple_Pack(2, AT(where, site, P_CODE), AT(where, site, P_LASTI));
     PyObject *times = key ? PyDict_GetItemWithError(places, key) : NULL;
     Py_XDECREF(key);
     return times ? PyLong_AsLong(times) > 1 : PyErr_Occurred() ? -1 : 0;
 }
 
+/* A version is read by one node more; 0 if it went well. */
+static int is_read(PyObject *given) {
+    if (Py_TYPE(given) != version.type) return 0;
+    put(given, &version, V_OPENED, Py_None);
+    return add(given, &version, V_READERS, one);
+}
+
 /* New: the tensor of a call that waits; Py_None: Python has to look. The lock is held. */
 static PyObject *waiting(PyObject *self, PyObject *found, PyObject *session, PyObject *args) {
-    PyObject *inputs = NULL, *accesses = NULL, *where = NULL, *made = NULL, *of = NULL,
-             *from = NULL, *seq = NULL;
-    int is = truth_of(session, n_closed);
-    if (is) return is < 0 ? NULL : Py_NewRef(Py_None);
-    is = is_plain(session, found);
+    PyObject *inputs = NULL, *accesses = NULL, *where = NULL, *made = NULL, *of = NULL, *from = NULL;
+    int is = is_plain(session, found);
     if (is == 1) is = operands(self, found, session, args, &inputs, &accesses);
     if (is != 1) {
         if (is == 0) made = Py_NewRef(Py_None);
         goto end;
     }
-    Py_ssize_t dropped = length_of(session, n_dropped), gone = length_of(session, n_graveyard);
-    if (dropped < 0 || gone < 0) goto end;
-    if (dropped > many || gone > many) {
+    if (has_gone(session)) {
         PyObject *none = PyObject_CallMethodNoArgs(session, n_drain);
         if (!none) goto end;
         Py_DECREF(none);
     }
     if (!(where = user_site())) goto end;
-    if ((is = is_hasty(where, found))) {
+    if ((is = is_hasty(where, PyLong_AsLongLong(AT(found, known, K_LARGEST))))) {
         if (is > 0) made = Py_NewRef(Py_None);
         goto end;
     }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++) {
-        PyObject *given = PyTuple_GET_ITEM(inputs, i);
-        if (Py_TYPE(given) != version.type) continue;
-        if (add(given, &version, V_READERS, one)) goto end;
-        put(given, &version, V_OPENED, Py_None);
-    }
-    if (add_attribute(session, n_seq, one) ||
-        add_attribute(session, n_waiting, AT(found, known, K_BYTES)))
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++)
+        if (is_read(PyTuple_GET_ITEM(inputs, i))) goto end;
+    if (add(session, &sessions, S_SEQ, one) ||
+        add(session, &sessions, S_WAITING, AT(found, known, K_BYTES)))
         goto end;
-    if (!(seq = PyObject_GetAttr(session, n_seq))) goto end;
+    PyObject *seq = AT(session, sessions, S_SEQ);
     if (!(from = node_of(AT(self, quick, Q_OP), found, inputs, accesses, where, seq, Py_None)))
         goto end;
     if (!(of = taped(session, found, from))) goto end;
     made = tensor_of(session, of);
 end:
-    Py_XDECREF(inputs), Py_XDECREF(accesses), Py_XDECREF(where), Py_XDECREF(of);
-    Py_XDECREF(from), Py_XDECREF(seq);
+    Py_XDECREF(inputs), Py_XDECREF(accesses), Py_XDECREF(where), Py_XDECREF(of), Py_XDECREF(from);
     return made;
 }
 
-/* written(known, op, region, tensor, operand, access, site): the cell of a tensor shows a next
-   version, with an operand (a version or a scalar) written to a region. The lock is held. False,
-   and nothing done, where Python has to look. */
-static PyObject *written(PyObject *module, PyObject *const *given, Py_ssize_t n) {
-    if (n != 7 || Py_TYPE(given[0]) != known.type || Py_TYPE(given[3]) != tensor.type)
-        Py_RETURN_FALSE;
-    PyObject *found = given[0], *operand = given[4], *where = given[6];
-    PyObject *held = AT(given[3], tensor, T_CELL);
-    if (!IS(held)) Py_RETURN_FALSE;
-    PyObject *base = AT(held, cell, C_VERSION), *session = AT(held, cell, C_SESSION);
-    int is = truth_of(session, n_closed);
-    if (!is) is = is_plain(session, found) - 1;
-    Py_ssize_t dropped = is ? 0 : length_of(session, n_dropped);
-    Py_ssize_t gone = is ? 0 : length_of(session, n_graveyard);
-    if (PyErr_Occurred()) return NULL;
-    if (is || dropped > many || gone > many) Py_RETURN_FALSE;
-    PyObject *inputs = PyTuple_Pack(2, base, operand), *seq = NULL, *from = NULL, *of = NULL;
-    PyObject *accesses = given[5] == Py_None ? NULL : PyTuple_Pack(2, Py_None, given[5]);
-    if (!inputs || (!accesses && given[5] != Py_None)) goto end;
-    for (int i = 0; i < 2; i++) {
-        PyObject *read = PyTuple_GET_ITEM(inputs, i);
-        if (Py_TYPE(read) != version.type) continue;
-        if (add(read, &version, V_READERS, one)) goto end;
-        put(read, &version, V_OPENED, Py_None);
-    }
-    if (PyObject_SetAttr(session, n_writes, Py_True) || add_attribute(session, n_seq, one)) goto end;
-    if (!(seq = PyObject_GetAttr(session, n_seq))) goto end;
-    if (!(from = node_of(given[1], found, inputs, accesses, where, seq, given[2]))) goto end;
-    if (!(of = taped(session, found, from)) || add(base, &version, V_LIVE, minus_one)) goto end;
-    put(held, &cell, C_VERSION, of);
-end:
-    Py_XDECREF(inputs), Py_XDECREF(accesses), Py_XDECREF(seq), Py_XDECREF(from), Py_XDECREF(of);
-    if (PyErr_Occurred()) return NULL;
-    Py_RETURN_TRUE;
+/* Whether a session's lock may be taken, as `Session.guard` asks; -1: an error. */
+static int is_free(PyObject *session) {
+    if (!PyObject_TypeCheck(session, sessions.type)) return 0;
+    PyObject *mine = AT(session, sessions, S_GENERATION), *now = PyList_GET_ITEM(generation, 0);
+    int same = !mine ? 0 : mine == now ? 1 : PyObject_RichCompareBool(mine, now, Py_EQ);
+    if (same != 1) return same;
+    PyObject *busy = PyObject_GetAttr(lane, n_in_task);
+    if (!busy) return -1;
+    Py_DECREF(busy);
+    return busy == Py_False;
 }
 
-/* The same under the session's lock, as `Session.guard` gives it. */
-static PyObject *guarded(PyObject *self, PyObject *found, PyObject *session, PyObject *args) {
-    int busy = truth_of(lane, n_in_task);
-    PyObject *mine = busy ? NULL : PyObject_GetAttr(session, n_generation);
-    int same = mine ? PyObject_RichCompareBool(mine, PyList_GET_ITEM(generation, 0), Py_EQ) : 0;
-    Py_XDECREF(mine);
-    if (busy < 0 || same < 0 || PyErr_Occurred()) return NULL;
-    if (busy || !same) Py_RETURN_NONE;
-    PyObject *lock = PyObject_GetAttr(session, n_lock);
+/* New: the session's lock, which is held; NULL without an error where Python has to ask for it. */
+static PyObject *locked(PyObject *session) {
+    int may = session ? is_free(session) : 0;
+    PyObject *lock = may == 1 ? AT(session, sessions, S_LOCK) : NULL;
     PyObject *got = lock ? PyObject_CallMethodNoArgs(lock, n_acquire) : NULL;
-    if (!got) {
-        Py_XDECREF(lock);
-        return NULL;
-    }
-    Py_DECREF(got);
-    PyObject *made = waiting(self, found, session, args);
+    Py_XDECREF(got);
+    return got ? Py_NewRef(lock) : NULL;
+}
+
+static void unlock(PyObject *lock) {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    got = PyObject_CallMethodNoArgs(lock, n_release);
-    Py_XDECREF(got);
+    PyObject *none = PyObject_CallMethodNoArgs(lock, n_release);
+    Py_XDECREF(none), Py_DECREF(lock);
     if (type) PyErr_Restore(type, value, trace);
-    Py_DECREF(lock);
+}
+
+/* The same under the session's lock. */
+static PyObject *guarded(PyObject *self, PyObject *found, PyObject *session, PyObject *args) {
+    PyObject *lock = locked(session);
+    if (!lock) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    PyObject *made = waiting(self, found, session, args);
+    unlock(lock);
     return made;
 }
 
 /* Whether an operand is more than what is computed at once, or is not at hand. */
-static int has_large(PyObject *args, long limit) {
+static int has_large(PyObject *args, long long limit) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
         PyObject *x = PyTuple_GET_ITEM(args, i);
         if (Py_TYPE(x) != tensor.type) continue;
@@ -434,11 +502,9 @@ static PyObject *tried(PyObject *self, PyObject *args, PyObject *options) {
         if (!home) Py_RETURN_NONE;
         if (!session) session = home;
     }
-    long limit = setting(G_SMALL);
+    long long limit = plain(AT(config, config_slots, G_SMALL));
     if (!session || limit < 0) Py_RETURN_NONE;
-    PyObject *key = key_of(args, options, AT(self, quick, Q_SCALARS) == Py_True);
-    PyObject *found = key ? PyDict_GetItemWithError(AT(self, quick, Q_KNOWN), key) : NULL;
-    Py_XDECREF(key);
+    PyObject *found = found_for(self, args, options);
     if (!found) {
         if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return NULL; /* Ctrl-C */
         PyErr_Clear(); /* an argument that cannot be looked up */
@@ -475,36 +541,59 @@ static PyObject *of_two(PyObject *module, PyObject *const *given, Py_ssize_t n) 
     return PyObject_Vectorcall(slow_of_two, given, n, NULL);
 }
 
-/* What `__del__` of versions and cells does: something is handed over to the session. */
-static void hand_over(PyObject *self, PyObject *session, PyObject *name, PyObject *what) {
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    PyObject *list = session ? PyObject_GetAttr(session, name) : NULL;
-    PyObject *none = list ? PyObject_CallMethodOneArg(list, n_append, what) : NULL;
-    if (!none && PyErr_Occurred()) PyErr_WriteUnraisable(self);
-    Py_XDECREF(list), Py_XDECREF(none);
-    PyErr_Restore(type, value, trace);
+/* New: what is written, a version or a scalar; NULL without an error where Python has to look. */
+static PyObject *given_to(PyObject *x, PyObject *view, PyObject *value, PyObject *maker) {
+    if (PyFloat_CheckExact(value)) {
+        double number = PyFloat_AS_DOUBLE(value);
+        return maker != Py_None && -SAFE < number && number < SAFE ? scalar_of(maker, value) : NULL;
+    }
+    if (Py_TYPE(value) != tensor.type || IS(AT(value, tensor, T_OWNER))) return NULL;
+    PyObject *held = AT(value, tensor, T_CELL), *here = AT(x, tensor, T_CELL);
+    if (!IS(held) || held == here || AT(held, cell, C_SESSION) != AT(here, cell, C_SESSION)) return NULL;
+    if (AT(value, tensor, T_LAZY_VIEW) != Py_None || AT(value, tensor, T_DTYPE) != AT(x, tensor, T_DTYPE)) return NULL;
+    PyObject *shape = AT(value, tensor, T_SHAPE), *wanted = PyTuple_GET_ITEM(view, 1);
+    if (shape != wanted && PyObject_RichCompareBool(shape, wanted, Py_EQ) != 1) return NULL;
+    return Py_NewRef(AT(held, cell, C_VERSION));
 }
 
-static void version_gone(PyObject *self) {
-    PyObject *from = AT(self, version, V_NODE);
-    if (!IS(from)) return;
-    hand_over(self, AT(self, version, V_SESSION), n_graveyard, from);
-    put(self, &version, V_NODE, Py_None);
+/* The cell of a tensor shows a next version. 1: done; 0: Python has to look; -1: an error. The lock is held. */
+static int written(PyObject *x, PyObject *view, PyObject *value, PyObject *learnt) {
+    PyObject *found = PyTuple_GET_ITEM(learnt, 2), *region = PyTuple_GET_ITEM(learnt, 3);
+    PyObject *held = AT(x, tensor, T_CELL), *session = AT(held, cell, C_SESSION), *base = AT(held, cell, C_VERSION);
+    if (AT(base, version, V_DTYPE) != AT(x, tensor, T_DTYPE) || !is_plain(session, found) || has_gone(session))
+        return 0;
+    PyObject *operand = given_to(x, view, value, PyTuple_GET_ITEM(learnt, 1));
+    if (!operand) return PyErr_Occurred() ? -1 : 0;
+    PyObject *inputs = PyTuple_Pack(2, base, operand), *from = NULL, *of = NULL, *where = inputs ? user_site() : NULL;
+    int is = where ? is_hasty(where, PyLong_AsLongLong(PyTuple_GET_ITEM(learnt, 4))) : -1;
+    if (!is && !is_read(base) && !is_read(operand) && !add(session, &sessions, S_SEQ, one)) {
+        put(session, &sessions, S_WRITES, Py_True);
+        from = node_of(write_op, found, inputs, NULL, where, AT(session, sessions, S_SEQ), region);
+        of = from ? taped(session, found, from) : NULL;
+        if (of && !add(base, &version, V_LIVE, minus_one)) put(held, &cell, C_VERSION, of);
+    }
+    Py_DECREF(operand), Py_XDECREF(inputs), Py_XDECREF(where), Py_XDECREF(from), Py_XDECREF(of);
+    return is < 0 || PyErr_Occurred() ? -1 : !is;
 }
 
-static void cell_gone(PyObject *self) {
-    PyObject *shown = AT(self, cell, C_VERSION);
-    if (shown && (IS(AT(shown, version, V_TABLE)) || !IS(AT(shown, version, V_HOST))))
-        hand_over(self, AT(self, cell, C_SESSION), n_dropped, shown);
-}
-
-static int replace(PyObject *module, PyObject *type, const char *name) {
-    PyObject *function = PyObject_GetAttrString(module, name);
-    PyObject *method = function ? PyInstanceMethod_New(function) : NULL; /* others do not bind */
-    int bad = !method || PyObject_SetAttrString(type, name, method);
-    Py_XDECREF(function), Py_XDECREF(method);
-    return bad;
+/* fill(tensor, view, value) */
+static PyObject *fill(PyObject *module, PyObject *const *given, Py_ssize_t n) {
+    PyObject *x = given[0], *view = n == 3 ? given[1] : Py_None;
+    PyObject *held = Py_TYPE(x) == tensor.type && !IS(AT(x, tensor, T_OWNER)) ? AT(x, tensor, T_CELL) : NULL;
+    PyObject *learnt = IS(held) && view != Py_None ? PyDict_GetItemWithError(views, view) : NULL;
+    if (learnt && PyTuple_GET_ITEM(learnt, 0) == AT(x, tensor, T_DTYPE) && AT(x, tensor, T_FROZEN) == Py_False) {
+        long long limit = plain(AT(config, config_slots, G_SMALL));
+        int is_large = limit >= 0 && PyLong_AsLongLong(PyTuple_GET_ITEM(learnt, 4)) > limit;
+        PyObject *lock = is_large ? locked(AT(held, cell, C_SESSION)) : NULL;
+        if (lock) {
+            Py_INCREF(learnt);
+            int done = written(x, view, given[2], learnt);
+            Py_DECREF(learnt);
+            unlock(lock);
+            if (done > 0) Py_RETURN_TRUE;
+        }
+    }
+    return PyErr_Occurred() ? NULL : PyObject_Vectorcall(slow_fill, given, n, NULL);
 }
 
 static int find(Slots *slots, PyObject *type, const char *const *names, int n) {
@@ -512,14 +601,14 @@ static int find(Slots *slots, PyObject *type, const char *const *names, int n) {
     return find_slots(type, names, slots->at, n);
 }
 
-/* install(types, config, UNKNOWN, structure, ours, places, lane, generation, no_views, made,
-   of_two, few, many, medium, package) */
+/* install(types, config, UNKNOWN, structure, places, lane, generation, no_views, made, of_two, fill, views, write_op,
+   few, many, medium, package) */
 static PyObject *install(PyObject *module, PyObject *args) {
-    PyObject *types[7];
-    if (!PyArg_ParseTuple(args, "(OOOOOOO)OOOOOOOOOOlllO", &types[0], &types[1], &types[2], &types[3],
-                          &types[4], &types[5], &types[6], &config, &unknown, &structure, &ours,
-                          &places, &lane, &generation, &no_views, &slow, &slow_of_two, &few, &many,
-                          &medium, &package))
+    PyObject *types[8];
+    if (!PyArg_ParseTuple(args, "(OOOOOOOO)OOOOOOOOOOOOlllO", &types[0], &types[1], &types[2], &types[3],
+                          &types[4], &types[5], &types[6], &types[7], &config, &unknown, &structure,
+                          &places, &lane, &generation, &no_views, &slow, &slow_of_two, &slow_fill, &views, &write_op,
+                          &few, &many, &medium, &package))
         return NULL;
     static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
         "_lazy_view", "_lent", "_owner", "_seen", "_seen_of", "_shape"};
@@ -534,17 +623,18 @@ static PyObject *install(PyObject *module, PyObject *args) {
         "shapes"};
     static const char *const of_config[] = {"max_recorded_bytes", "max_recorded_nodes",
         "small_elements"};
+    static const char *const of_session[] = {"closed", "cut_next", "dropped", "generation",
+        "graveyard", "lock", "seq", "tape", "waiting_bytes", "writes"};
     if (find(&tensor, types[0], of_tensor, N_TENSOR) ||
         find(&version, types[1], of_version, N_VERSION) ||
         find(&cell, types[2], of_cell, N_CELL) || find(&node, types[3], of_node, N_NODE) ||
         find(&site, types[4], of_site, N_SITE) || find(&quick, types[5], of_quick, N_QUICK) ||
         find(&known, types[6], of_known, N_KNOWN) ||
+        find(&sessions, types[7], of_session, N_SESSION) ||
         find(&config_slots, (PyObject *)Py_TYPE(config), of_config, N_CONFIG))
         return NULL;
     Py_INCREF(args); /* all of them stay */
-    version.type->tp_finalize = version_gone;
-    cell.type->tp_finalize = cell_gone;
-    if (replace(module, types[5], "made") || replace(module, types[5], "of_two")) return NULL;
+    if (put_method(module, types[5], "made") || put_method(module, types[5], "of_two")) return NULL;
     Py_RETURN_NONE;
 }
 
@@ -552,7 +642,7 @@ static PyMethodDef methods[] = {
     {"install", install, METH_VARARGS, NULL},
     {"made", (PyCFunction)(void (*)(void))made, METH_FASTCALL, NULL},
     {"of_two", (PyCFunction)(void (*)(void))of_two, METH_FASTCALL, NULL},
-    {"written", (PyCFunction)(void (*)(void))written, METH_FASTCALL, NULL},
+    {"fill", (PyCFunction)(void (*)(void))fill, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "infinitensor_quick", NULL, -1,
@@ -565,11 +655,8 @@ PyMODINIT_FUNC PyInit_infinitensor_quick(void) {
     one = PyLong_FromLong(1);
     minus_one = PyLong_FromLong(-1);
     struct { PyObject **name; const char *text; } names[] = {
-        {&n_writes, "writes"}, {&n_append, "append"}, {&n_closed, "closed"}, {&n_dropped, "dropped"}, {&n_graveyard, "graveyard"},
-        {&n_seq, "seq"}, {&n_waiting, "waiting_bytes"}, {&n_cut, "cut_next"}, {&n_tape, "tape"},
-        {&n_lock, "lock"}, {&n_acquire, "acquire"}, {&n_release, "release"},
-        {&n_generation, "generation"}, {&n_in_task, "in_task"}, {&n_drain, "drain"},
-        {&n_name, "__name__"}};
+        {&n_acquire, "acquire"}, {&n_release, "release"}, {&n_in_task, "in_task"},
+        {&n_drain, "drain"}, {&n_name, "__name__"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!(*names[i].name = PyUnicode_InternFromString(names[i].text))) return NULL;
     return PyModule_Create(&definition);

@@ -16,7 +16,7 @@ from infinitensor.api.compiled import compiled
 from infinitensor.api.near import UNKNOWN, at_hand, near, quietly
 from infinitensor.api.record import FEW, MANY, WRITE, waits
 from infinitensor.api.rule import cached_rule
-from infinitensor.api.session import _generation
+from infinitensor.api.session import Session, _generation
 from infinitensor.api.small import small_kernel
 from infinitensor.api.tensor import Tensor, fresh
 from infinitensor.api.unplanned import is_hasty
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from infinitensor.api.session import Session
     from infinitensor.ir.op import Call, Op
     from infinitensor.ir.view import View
 
@@ -224,53 +223,23 @@ class Quick:
             return tuple(fresh(session, version) for version in versions)
 
 
-_written: Any = None
-"""The C form of recording a write: False where Python has to look."""
 _views: dict[View, tuple[Any, Any, Known, Any, int]] = {}
 """Views that are written through: of which dtype, what makes its scalars of plain numbers, by which
 call, where, and how many elements."""
-SAFE = 1e30
-"""Numbers up to which float32 and wider overflow nowhere."""
 
 
-def fill(tensor: Tensor, view: View | None, value: Any, site: Site) -> bool:
-    """As `assign.fill`, with what is known of a view that was written through before."""
-    dtype = tensor._dtype
-    if _written is None or view is None:
-        return assign.fill(tensor, view, value, site)
-    found = _views.get(view)
-    if found is None or found[0] is not dtype:
-        _learn(view, dtype)
-        return assign.fill(tensor, view, value, site)
-    _, scalar, known, region, n = found
-    cell = tensor._cell
-    operand: Any = None
-    if tensor._frozen or tensor._owner is not None or cell.version.dtype is not dtype:
-        pass
-    elif type(value) is float:
-        if scalar is not None and -SAFE < value < SAFE:
-            operand = scalar(value)
-    elif (
-        value._owner is None
-        and value._lazy_view is None
-        and value._dtype is dtype
-        and value._shape == view.shape
-        and value._cell is not cell
-        and value._cell.session is cell.session
-    ):
-        operand = value._cell.version
-    session = cell.session
-    waits = operand is not None and n > config.small_elements
-    if not waits or (unplanned.places and is_hasty(session, n, site)):
-        return assign.fill(tensor, view, value, site)
-    with session.guard():
-        if _written(known, _WRITE, region, tensor, operand, None, site):
-            return True
-    return assign.fill(tensor, view, value, site)
+def fill(tensor: Tensor, view: View | None, value: Any) -> bool:
+    """As `assign.fill`; the C form knows a view that was written through before."""
+    if view is not None:
+        _learn(view, tensor._dtype)
+    return assign.fill(tensor, view, value)
 
 
 def _learn(view: View, dtype: np.dtype[Any]) -> None:
     """Remember what a write through a view is, unless there are questions to be asked each time."""
+    found = _views.get(view)
+    if found is not None and found[0] is dtype:
+        return
     if view.is_whole or view.is_broadcast or view.part or 0 in view.shape:
         return
     region = structure(view)
@@ -286,17 +255,17 @@ def _learn(view: View, dtype: np.dtype[Any]) -> None:
 
 
 def _in_c() -> None:
-    """Put the C form of the plain case (`quick.c`) before both methods, if it can be compiled."""
-    global _written
+    """Put the C form of the plain case (`quick.c`) before them, if it can be compiled."""
+    global fill
     module = compiled(__file__)
     if module is None:
         return
-    types = (Tensor, Version, Cell, Node, Site, Quick, Known)
-    shared = (structure, version._ours, unplanned.places, lane, _generation, _NO_VIEWS)
+    types = (Tensor, Version, Cell, Node, Site, Quick, Known, Session)
+    shared = (structure, unplanned.places, lane, _generation, _NO_VIEWS)
     limits = (FEW, MANY, unplanned.MEDIUM)
-    slow = (Quick.made, Quick.of_two)
+    slow = (Quick.made, Quick.of_two, fill, _views, _WRITE)
     module.install(types, config, UNKNOWN, *shared, *slow, *limits, version._PACKAGE[:-1])
-    _written = module.written
+    fill = module.fill
 
 
 _in_c()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from infinitensor.api import gone
 from infinitensor.api.partners import greet
 from infinitensor.api.version import Version, user_site
 from infinitensor.config import config
@@ -64,7 +65,38 @@ _generation = [0]
 """How many forks this process is away from the first: asked on every call, so no system call."""
 
 
-class Session:
+class Recording:
+    """What every recorded call reads or changes of a session: slots, where C finds them too."""
+
+    __slots__ = (
+        "closed",
+        "cut_next",
+        "dropped",
+        "generation",
+        "graveyard",
+        "lock",
+        "seq",
+        "tape",
+        "waiting_bytes",
+        "writes",
+    )
+    closed: bool
+    cut_next: bool
+    """Whether it is cut before the next call: the caller still holds what was just written."""
+    dropped: list[Version]
+    """What cells showed that are gone; finalisers hand it over, in any thread."""
+    generation: int
+    graveyard: list[Node]
+    """What made versions that are gone or computed, likewise."""
+    lock: threading.RLock
+    seq: int
+    tape: list[weakref.ref[Version]]
+    waiting_bytes: int
+    writes: bool
+    """Whether something was written to: then a loop is cut behind a write, if it can wait."""
+
+
+class Session(Recording):
     """Where tensors live. Opened by `init`, or by the first evaluation; a context manager."""
 
     def __init__(
@@ -79,18 +111,15 @@ class Session:
         self._wanted = (engine, devices or config.devices, room)
         self.progress = progress
         self.lock = threading.RLock()
-        self.graveyard: deque[Node] = deque()
-        self.dropped: deque[Version] = deque()
-        self.tape: list[weakref.ref[Version]] = []
+        self.graveyard = []
+        self.dropped = []
+        self.tape = []
         self.stored: set[weakref.ref[Version]] = set()
         self.waiting_bytes = 0
         self.cut_site: Any = None
         self.was_stopped = False
         """Whether a run was ever stopped: only then can there be one to resume."""
-        self.writes = False
-        """Whether something was written to: then a loop is cut behind a write, if it can wait."""
-        self.cut_next = False
-        """Whether it is cut before the next call: the caller still holds what was just written."""
+        self.writes = self.cut_next = False
         self.plans: OrderedDict[Any, Any] = OrderedDict()
         self.traces: OrderedDict[Any, Any] = OrderedDict()
         """Plans by the very objects a program is recorded with: how a loop finds its plan."""
@@ -152,9 +181,9 @@ class Session:
         dropped, graveyard = self.dropped, self.graveyard
         while dropped or graveyard:
             while dropped:
-                dropped.popleft().live -= 1
+                dropped.pop().live -= 1
             while graveyard:
-                node: Node | None = graveyard.popleft()
+                node: Node | None = graveyard.pop()
                 assert node is not None
                 node.alive -= 1
                 if node.alive <= 0:
@@ -339,6 +368,7 @@ class Session:
         return f"<infinitensor session, {state}, devices {self._wanted[1] or 'auto'}>"
 
 
+gone.in_c(Session)
 _current: ContextVar[Session | None] = ContextVar("infinitensor_session", default=None)
 _default: list[Session] = []
 

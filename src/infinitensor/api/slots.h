@@ -1,4 +1,4 @@
-/* Where the slots of a Python class lie in its objects; before every C file of this folder. */
+/* Where the slots of a Python class lie in its objects, and methods of it in C; before every C file of this folder. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -17,4 +17,13 @@ static int find_slots(PyObject *type, const char *const *names, Py_ssize_t *into
         Py_DECREF(member);
     }
     return 0;
+}
+
+/* Let a function of a module be a method of a Python class. */
+static inline int put_method(PyObject *module, PyObject *type, const char *name) {
+    PyObject *function = PyObject_GetAttrString(module, name);
+    PyObject *method = function ? PyInstanceMethod_New(function) : NULL; /* others do not bind */
+    int bad = !method || PyObject_SetAttrString(type, name, method);
+    Py_XDECREF(function), Py_XDECREF(method);
+    return bad;
 }
