@@ -18,13 +18,17 @@ from infinitensor.ir.tasks import COMPUTE, Column
 from infinitensor.ops.kernels import lower, namespace
 from infinitensor.price import part_seconds
 from infinitensor.tasking.kernels import Fused
+from infinitensor.tasking.scratch import group_scratch
 
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Group
     from infinitensor.ir.plan import GroupPlan, Route
+    from infinitensor.tasking.lowering import Lowering
 
 
-def lower_chain(lowering: Any, group: Group, plan: GroupPlan, routes: dict[Any, Route]) -> None:
+def lower_chain(
+    lowering: Lowering, group: Group, plan: GroupPlan, routes: dict[Any, Route]
+) -> None:
     """A family for each piece of the contracted label; all but the first read the sum so far, and
     take its memory."""
     node = plan.space.last
@@ -46,7 +50,7 @@ def lower_chain(lowering: Any, group: Group, plan: GroupPlan, routes: dict[Any, 
     def following(ins: list[Any], outs: list[Any], i: int) -> None:
         added(xp, *ins, out=outs[0], **params)
 
-    scratch_bytes = lowering.scratch(group, plan, columns, Fused(first))
+    scratch_bytes = group_scratch(lowering, group, plan, columns, Fused(first))
     seconds = lowering.seconds(plan)
     n_bytes = max(prod(hi - lo for lo, hi in box) for box in boxes.tolist()) * dtype.itemsize
     before: np.ndarray | None = None

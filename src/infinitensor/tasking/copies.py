@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.graph import Node
     from infinitensor.ir.tasks import Column, TileSet
     from infinitensor.ir.view import Access
+    from infinitensor.tasking.lowering import Lowering
 
 
 class Target(NamedTuple):
@@ -73,7 +74,7 @@ class Copied:
 
 
 def copies_in_c(
-    lowering: Any, node: Node, columns: Sequence[Column], tiles: TileSet, which: np.ndarray
+    lowering: Lowering, node: Node, columns: Sequence[Column], tiles: TileSet, which: np.ndarray
 ) -> Copied | None:
     """The calls of a copy, or of arrays that are joined; None of any other op."""
     mapped = _copying(lowering, node, tiles.dtype)
@@ -94,7 +95,7 @@ def copies_in_c(
 
 
 def write_in_c(
-    lowering: Any, node: Node, tiles: TileSet, which: np.ndarray, written: np.ndarray
+    lowering: Lowering, node: Node, tiles: TileSet, which: np.ndarray, written: np.ndarray
 ) -> Copied | None:
     """The calls of a plain write of an array into the tiles of the version before."""
     mapped = _copying(lowering, node, tiles.dtype)
@@ -103,7 +104,7 @@ def write_in_c(
     return Copied(mapped, [Target(written, tiles.boxes[which, :, 0], node.region)])
 
 
-def _copying(lowering: Any, node: Node, dtype: np.dtype[Any]) -> Mapped | None:
+def _copying(lowering: Lowering, node: Node, dtype: np.dtype[Any]) -> Mapped | None:
     """The call that copies what a node reads, where all of it has the dtype of the tiles."""
     operands = node.operands[1:] if node.op.kind == "update" else node.operands
     if lowering.kind != "cpu" or config.compile == "never" or compiler() is None:

@@ -13,12 +13,13 @@ from infinitensor.ir.tracker import Tracker
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Node
     from infinitensor.ir.tasks import Column, Family, TileSet
+    from infinitensor.tasking.lowering import Lowering
 
 
 class Edges:
     """Collects (source, target) columns while families are made, in order."""
 
-    def __init__(self, lowering: Any, written: set[int]) -> None:
+    def __init__(self, lowering: Lowering, written: set[int]) -> None:
         self.lowering = lowering
         self.written = written
         self.sources: list[np.ndarray] = []

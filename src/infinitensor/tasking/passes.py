@@ -13,7 +13,10 @@ from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.region import piece_boxes
 from infinitensor.ir.tasks import COMPUTE
 from infinitensor.native import compiler
+from infinitensor.tasking.batch import end_batch
+from infinitensor.tasking.combine import combine, partial_tiles
 from infinitensor.tasking.compiled import compiled_kernel, inner_axis
+from infinitensor.tasking.fetch import bring_fetches
 from infinitensor.tasking.folded import folded_run, folds_of, reduced_axes
 from infinitensor.tasking.generate import Input, Unsupported
 from infinitensor.tasking.kernels import (
@@ -22,13 +25,15 @@ from infinitensor.tasking.kernels import (
     is_worth_compiling,
     reduce_kernel,
 )
+from infinitensor.tasking.scratch import group_scratch
 
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Node
     from infinitensor.ir.plan import GroupPlan
+    from infinitensor.tasking.lowering import Lowering
 
 
-def find_passes(lowering: Any, taken: set[int]) -> dict[int, list[int]]:
+def find_passes(lowering: Lowering, taken: set[int]) -> dict[int, list[int]]:
     """Groups that are one pass, by the first of them; but not those that are taken already."""
     found: dict[Any, list[int]] = {}
     if compiler() is None:
@@ -62,21 +67,21 @@ def folds(nodes: list[Node]) -> Any:
         return []
 
 
-def lower_pass(lowering: Any, several: list[int]) -> None:
+def lower_pass(lowering: Lowering, several: list[int]) -> None:
     """One family for several groups."""
-    lowering.end_batch()
+    end_batch(lowering)
     plans: list[GroupPlan] = [lowering.plan.groups[g] for g in several]
     nodes: list[Node] = [p.space.last for p in plans]
     plan = next((p for p in plans if p.leaves), plans[0])  # one that rounds says where
     group = lowering.plan.analysed.groups[several[0]]
     routes = dict(zip(plans[0].space.reads, lowering.moves.routes[several[0]], strict=True))
-    lowering.bring_fetches(routes.values(), nodes[0])
+    bring_fetches(lowering, routes.values(), nodes[0])
     columns = lowering.columns(group, plans[0], routes)
     is_cut = any(len(plan.cuts[label]) > 2 for label in plan.space.contracted)
     sets, writes = [], []
     for node, own in zip(nodes, plans, strict=True):
         if is_cut:
-            sets.append(lowering.partial_tiles(node, own))
+            sets.append(partial_tiles(lowering, node, own))
             tasks = np.arange(len(own.devices), dtype=np.int32)
             writes += [(tasks + tiles.first).astype(np.int32) for tiles in sets[-1]]
             continue
@@ -86,7 +91,7 @@ def lower_pass(lowering: Any, several: list[int]) -> None:
             )
             writes.append((tiles.first + piece_to_tile(own, labels)).astype(np.int32))
     run = pass_run(lowering, nodes, plan, is_cut)
-    scratch = [lowering.scratch(group, p, columns, Fused(run)) for p in plans]
+    scratch = [group_scratch(lowering, group, p, columns, Fused(run)) for p in plans]
     family = lowering.add_family(
         op=" and ".join(node.op.name for node in nodes),
         site=nodes[0].site,
@@ -106,10 +111,10 @@ def lower_pass(lowering: Any, several: list[int]) -> None:
                 lowering.new_tiles(v, lowering.plan.layouts[v], lowering.graph.specs[v].dtype)
                 for v, _ in own.space.outs
             ]
-            lowering.combine(node, own, parts, outs)
+            combine(lowering, node, own, parts, outs)
 
 
-def pass_run(lowering: Any, nodes: list[Node], plan: GroupPlan, parts_out: bool) -> Any:
+def pass_run(lowering: Lowering, nodes: list[Node], plan: GroupPlan, parts_out: bool) -> Any:
     """The kernel: generated; one reduction after the other where the compiler fails."""
     steps = [reduce_kernel(node, plan, "cpu", parts_out) for node in nodes]
     n_outs = [len(n.call.parts) if parts_out else len(n.outs) for n in nodes]

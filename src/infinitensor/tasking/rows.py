@@ -17,8 +17,10 @@ from infinitensor.ir.region import piece_boxes
 from infinitensor.ir.tasks import COMPUTE
 from infinitensor.native import compiler
 from infinitensor.ops.scalar import Arg, Term
+from infinitensor.tasking.batch import end_batch
 from infinitensor.tasking.blocks import Blocks, Buffer, Stage, scratch_bytes
 from infinitensor.tasking.compiled import LEAST_ROW, compiled_kernel
+from infinitensor.tasking.fetch import bring_fetches
 from infinitensor.tasking.folded import reduced_axes
 from infinitensor.tasking.generate import Input, Part, Unsupported, cast
 from infinitensor.tasking.kernels import (
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.plan import GroupPlan
     from infinitensor.tasking.folds import Fold
     from infinitensor.tasking.kernels import Fused
+    from infinitensor.tasking.lowering import Lowering
 
 MOST_ROW = 1 << 15
 """Elements of a row at most: several arrays of such rows stay in cache."""
@@ -58,7 +61,7 @@ class Rows(NamedTuple):
     leaving: list[int]
 
 
-def find_rows(lowering: Any) -> dict[int, Rows]:
+def find_rows(lowering: Lowering) -> dict[int, Rows]:
     """Groups that become one family, by the last of them."""
     if lowering.kind != "cpu" or compiler() is None:
         return {}
@@ -68,7 +71,7 @@ def find_rows(lowering: Any) -> dict[int, Rows]:
 class _Finder:
     """A family begins with any group over rows, and whoever reads of it joins."""
 
-    def __init__(self, lowering: Any) -> None:
+    def __init__(self, lowering: Lowering) -> None:
         self.lowering = lowering
         self.graph = lowering.graph
         self.plans: tuple[GroupPlan, ...] = lowering.plan.groups
@@ -226,7 +229,7 @@ def finish_of(node: Node, fold: Fold, n: int) -> Part | None:
 class _Family:
     """The arrays and stages of a family: operands, then outputs, then buffers between stages."""
 
-    def __init__(self, lowering: Any, rows: Rows) -> None:
+    def __init__(self, lowering: Lowering, rows: Rows) -> None:
         self.graph = lowering.graph
         self.rows = rows
         self.plan = next(member.plan for member in rows.members if member.full)
@@ -246,12 +249,12 @@ class _Family:
         """Whether it is one value a row."""
         return bool(self.graph.specs[value].shape != self.plan.space.sizes)
 
-    def add_columns(self, lowering: Any, member: Member) -> list[tuple[bool, int]]:
+    def add_columns(self, lowering: Lowering, member: Member) -> list[tuple[bool, int]]:
         """For each operand of a member: (True, value inside) or (False, its column)."""
         inside = self.rows.inside
         reads = zip(member.plan.space.reads, lowering.moves.routes[member.g], strict=True)
         routes = {read: route for read, route in reads if read.operand.value not in inside}
-        lowering.bring_fetches(routes.values(), member.plan.space.last)
+        bring_fetches(lowering, routes.values(), member.plan.space.last)
         plan = replace(member.plan, devices=self.plan.devices)
         columns = iter(lowering.columns(member.group, plan, routes, inside))
         found = []
@@ -346,9 +349,9 @@ class _Family:
         return first_choice(fast, slow, boxes)
 
 
-def lower_rows(lowering: Any, rows: Rows) -> None:
+def lower_rows(lowering: Lowering, rows: Rows) -> None:
     """One family for several groups."""
-    lowering.end_batch()
+    end_batch(lowering)
     made = _Family(lowering, rows)
     labels = {value: k for m in rows.members for value, k in m.plan.space.outs}
     writes = []

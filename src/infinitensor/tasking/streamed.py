@@ -17,19 +17,24 @@ from infinitensor.ir.region import grid_shape, piece_boxes
 from infinitensor.ir.tasks import COMPUTE, Column
 from infinitensor.ops.kernels import lower_partial
 from infinitensor.tasking.chain import taken
+from infinitensor.tasking.combine import combine
 from infinitensor.tasking.kernels import Fused
+from infinitensor.tasking.scratch import group_scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from infinitensor.ir.graph import Group
     from infinitensor.ir.plan import GroupPlan, Route
+    from infinitensor.tasking.lowering import Lowering
 
 Y, X = 0, 1
 """The labels of the points of each set."""
 
 
-def lower_streamed(lowering: Any, group: Group, plan: GroupPlan, routes: dict[Any, Route]) -> None:
+def lower_streamed(
+    lowering: Lowering, group: Group, plan: GroupPlan, routes: dict[Any, Route]
+) -> None:
     """A family for each tile of y in each pass. A part of x has a result of its own; where x is
     contracted too a lane has one, through all of its parts, and these are combined."""
     node, mesh = plan.space.last, lowering.plan.mesh
@@ -63,7 +68,7 @@ def lower_streamed(lowering: Any, group: Group, plan: GroupPlan, routes: dict[An
         made_of = zip(outs, kept, strict=True)
         last = [tiles.first + piece_to_tile(results, labels) for tiles, labels in made_of]
     first, following = _kernels(lowering, node, len(kept))
-    scratch_bytes = lowering.scratch(group, plan, columns, Fused(first))
+    scratch_bytes = group_scratch(lowering, group, plan, columns, Fused(first))
     seconds = lowering.seconds(plan)
     so_far: list[np.ndarray] = []
     for parts, j, is_first, is_last in turns(n_y, n_x, n_lanes, is_one):
@@ -95,7 +100,7 @@ def lower_streamed(lowering: Any, group: Group, plan: GroupPlan, routes: dict[An
         )
         lowering.edges.of_columns(family)
     if ends is not outs:
-        lowering.combine(node, results, ends, outs)
+        combine(lowering, node, results, ends, outs)
 
 
 def turns(
@@ -117,7 +122,7 @@ def turns(
             yield parts, j, step == 0 and not (is_one and turn), is_last
 
 
-def _kernels(lowering: Any, node: Any, n_parts: int) -> tuple[Any, Any]:
+def _kernels(lowering: Lowering, node: Any, n_parts: int) -> tuple[Any, Any]:
     """The kernel of a first tile of y, and of those that follow: they get the result so far."""
     partial = lower_partial(node.op, node.call, lowering.kind)
 

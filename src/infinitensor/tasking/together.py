@@ -11,15 +11,19 @@ import numpy as np
 
 from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.tasks import COMPUTE
+from infinitensor.tasking.batch import end_batch
+from infinitensor.tasking.fetch import bring_fetches
 from infinitensor.tasking.kernels import Fused, is_worth_compiling, reduce_kernel
+from infinitensor.tasking.scratch import group_scratch
 from infinitensor.tasking.triton_group import generated, may_generate, reduced_run
 
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Node
     from infinitensor.ir.plan import GroupPlan
+    from infinitensor.tasking.lowering import Lowering
 
 
-def reductions_together(lowering: Any) -> dict[int, list[int]]:
+def reductions_together(lowering: Lowering) -> dict[int, list[int]]:
     """Groups that may be one, by the first of them."""
     found: dict[Any, list[int]] = {}
     written = lowering.edges.written
@@ -42,7 +46,7 @@ def _is_cut(plan: GroupPlan) -> bool:
     return any(len(plan.cuts[label]) > 2 for label in plan.space.contracted)
 
 
-def lower_together(lowering: Any, several: list[int]) -> bool:
+def lower_together(lowering: Lowering, several: list[int]) -> bool:
     """Lower groups as one family; False, and nothing done, where they are not generated."""
     plans: list[GroupPlan] = [lowering.plan.groups[g] for g in several]
     plan = next((p for p in plans if p.leaves), plans[0])  # one that rounds says where
@@ -75,9 +79,9 @@ def lower_together(lowering: Any, several: list[int]) -> bool:
     )
     if eager:
         return False
-    lowering.end_batch()
+    end_batch(lowering)
     routes = dict(zip(plans[0].space.reads, lowering.moves.routes[several[0]], strict=True))
-    lowering.bring_fetches(routes.values(), nodes[0])
+    bring_fetches(lowering, routes.values(), nodes[0])
     group = lowering.plan.analysed.groups[several[0]]
     columns = lowering.columns(group, plans[0], routes)
     values = [(p, value, labels) for p in plans for value, labels in p.space.outs]
@@ -95,7 +99,7 @@ def lower_together(lowering: Any, several: list[int]) -> bool:
         run=run,
         reads=tuple(columns),
         writes=tuple(writes),
-        scratch_bytes=lowering.scratch(group, plan, columns, Fused(run, one_pass=True)),
+        scratch_bytes=group_scratch(lowering, group, plan, columns, Fused(run, one_pass=True)),
         seconds=lowering.seconds(plan),
         values=tuple(value for _, value, _ in values),
     )

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.region import Box
     from infinitensor.ir.view import Access
     from infinitensor.tasking.compiled import Compiled
+    from infinitensor.tasking.lowering import Lowering
 
 Index: TypeAlias = tuple[slice, ...]
 
@@ -190,7 +191,7 @@ def _seen(look: Look, part: Box, sources: dict[tuple[int, int], int]) -> Seen:
     return Seen(source, None, (look.access, box, origin))
 
 
-def lower_renewed(lowering: Any, group: Group, plan: GroupPlan) -> None:
+def lower_renewed(lowering: Lowering, group: Group, plan: GroupPlan) -> None:
     """A write that makes new tiles: computed in them, from windows of others."""
     graph, roots, layouts = lowering.graph, lowering.roots, lowering.plan.layouts
     node = plan.space.last

@@ -16,7 +16,10 @@ import numpy as np
 from infinitensor.ir.region import box_size, whole_box
 from infinitensor.ir.tasks import COMPUTE, Column
 from infinitensor.ir.view import take
+from infinitensor.tasking.batch import end_batch
+from infinitensor.tasking.fetch import bring_fetches
 from infinitensor.tasking.kernels import fused_kernel, group_inputs
+from infinitensor.tasking.scratch import group_scratch
 from infinitensor.tasking.triton_group import framed_run, generated
 
 if TYPE_CHECKING:
@@ -24,9 +27,10 @@ if TYPE_CHECKING:
 
     from infinitensor.ir.graph import Node
     from infinitensor.ir.region import Box
+    from infinitensor.tasking.lowering import Lowering
 
 
-def lower_written(lowering: Any, g: int) -> bool:
+def lower_written(lowering: Lowering, g: int) -> bool:
     """Lower group g and the write after it as one family; False, and nothing done, if it cannot."""
     update = _write_of(lowering, g)
     if update is None:
@@ -43,9 +47,9 @@ def lower_written(lowering: Any, g: int) -> bool:
     around = region.base_box(whole_box(shape))
     if shifted and (root in lowering.windows or 2 * box_size(around) < box_size(base_box)):
         return False  # a window of a tensor stays where it is; a small write is cheaper in two
-    lowering.end_batch()
+    end_batch(lowering)
     routes = dict(zip(plan.space.reads, lowering.moves.routes[g], strict=True))
-    lowering.bring_fetches(routes.values(), update)
+    bring_fetches(lowering, routes.values(), update)
     columns = lowering.columns(group, plan, routes)
     fused = fused_kernel(graph, group, plan, lowering.kind, parts_out=False)
     old = lowering.first_of[root]
@@ -80,7 +84,7 @@ def lower_written(lowering: Any, g: int) -> bool:
         run=run,
         reads=tuple(columns),
         writes=(np.full(1, target, np.int32),),
-        scratch_bytes=lowering.scratch(group, plan, columns, fused),
+        scratch_bytes=group_scratch(lowering, group, plan, columns, fused),
         updates=not shifted,
         eager=fused.eager,
         seconds=lowering.seconds(plan),
@@ -93,7 +97,7 @@ def lower_written(lowering: Any, g: int) -> bool:
     return True
 
 
-def _write_of(lowering: Any, g: int) -> Node | None:
+def _write_of(lowering: Lowering, g: int) -> Node | None:
     """The write after group g, if it is all that reads what the group makes, in one tile each."""
     groups = lowering.plan.analysed.groups
     graph = lowering.graph
