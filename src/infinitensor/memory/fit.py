@@ -5,22 +5,26 @@ eviction costs least for the longest time goes. A tile that can be read or made 
 in a lower tier is still good, goes without a byte being written. What comes back is a new tile in
 another slot, so any ready task may run at any time: that a slot has a new tile is an edge from all
 users of the one before, and the peak holds whatever the order of events.
+
+What is known before the walk is in `foresight`, the slots of each memory are in `room`, the tasks,
+tiles and edges that the walk adds are in `lower`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from infinitensor.errors import DoesNotFit
 from infinitensor.ir.layout import DISK, HOST
-from infinitensor.ir.tasks import LOAD, Program, TaskGraph, TileSet, Traffic
-from infinitensor.memory.lower import Extra, families_with
-from infinitensor.memory.stay import Stayers, staying
+from infinitensor.ir.tasks import LOAD, Program, TileSet, Traffic
+from infinitensor.memory.foresight import Foresight
+from infinitensor.memory.lower import Additions, Extra
+from infinitensor.memory.room import Freed, Room
+from infinitensor.memory.stay import Stayers
 from infinitensor.memory.uses import FOREVER
 from infinitensor.price import tier_seconds
 
@@ -36,19 +40,8 @@ RECENT = 4
 wait for them."""
 WAIT = 3
 """What such a wait counts, as a factor of what the eviction costs."""
-
-
 RING_SHARE = 8
 """The part of the room for what stays that slots to read into may take before they are fewer."""
-
-
-class Freed(NamedTuple):
-    """A slot (or those of a piece) that can be used again, once the users of what it held are
-    done."""
-
-    slots: tuple[int, ...]
-    users: list[int]
-    at: int
 
 
 def fit(
@@ -82,19 +75,18 @@ class _Walk:
         ahead: int | None,
     ) -> None:
         self.uses = uses
-        self.n_ahead = ahead
         self.graph = uses.graph
-        self.order = order.tolist()
         self.mesh = mesh
         self.budgets = budgets
         self.scratch = uses.scratch_bytes(len(budgets), mesh.n_concurrent)
-        self.limit = {d: budget - self.scratch[d] for d, budget in enumerate(budgets)}
-        self.limit[HOST] = mesh.host_bytes
-        self.limit[DISK] = mesh.disk_bytes
         self.recent = RECENT * mesh.n_concurrent
+        self.known = Foresight(uses, order, len(budgets), mesh, ahead)
+        self.added = Additions(uses)
+        limits = {d: budget - self.scratch[d] for d, budget in enumerate(budgets)}
+        limits |= {HOST: mesh.host_bytes, DISK: mesh.disk_bytes}
+        self.room = Room(limits, self.added, self.evict_for, self.recent)
         n = self.graph.n_tiles
-        self.tile_bytes: list[int] = uses.tile_bytes.tolist()
-        self.devices: list[int] = uses.devices.tolist()
+        self.tile_bytes = self.known.tile_bytes
         self.slots = [-1] * n
         self.now = [-1] * n
         """Tile -> the tile that has its values in device memory, or -1."""
@@ -104,185 +96,64 @@ class _Walk:
         self.loaded_by: dict[int, int] = {}
         self.users: dict[int, list[int]] = {}
         self.writers: dict[int, list[int]] = {}
+        self.next = self.known.first.copy()
+        """Tile -> which of its uses comes next."""
         self.used_at = np.full(n, -1, np.int64)
         self.next_at = np.zeros(n, np.int64)
         self.seconds = np.zeros(n)
         self.is_here = [np.zeros(n, np.bool_) for _ in budgets]
         """By device: the tiles there that could be evicted."""
-        self.used = {d: 0 for d in (*range(len(budgets)), HOST, DISK)}
-        self.peak = dict(self.used)
         self.is_idle = bytearray(n)
         """Tiles that only the next run would read."""
-        self.free: dict[tuple[int, int, bool], deque[Freed]] = {}
-        """By device, size, and whether what was there had been read from below by a GPU."""
-        self.slot_bytes: list[int] = []
-        self.slot_devices: list[int] = []
+        self.is_external = bytearray(n)
+        """Tiles of leaves that are not ours to use up."""
         self.slot_leaves: dict[int, tuple[int, int]] = {}
-        self.slot_pieces: dict[int, int] = {}
-        self.piece_bytes: list[int] = []
         self.piece_left: dict[int, int] = {}
-        self.free_pieces: dict[int, deque[Freed]] = {}
-        self.free_bytes: dict[int, int] = {}
-        self.retires: dict[int, tuple[int, ...]] = {}
-        self.last_retired: dict[int, int] = {}
         self.drops: dict[int, list[int]] = {}
-        self.sources: list[int] = []
-        self.targets: list[int] = []
-        self.serial: list[int] = []
-        self.patches: dict[int, dict[int, int]] = {}
-        self.extras: list[Extra] = []
-        self.new_tiles: list[TileSet] = []
-        self.origins: dict[int, int] = {}
         self.pinned: set[int] = set()
         self.is_pinned = np.zeros(n, np.bool_)
         self.loaded = self.evicted = 0
+        self.at_now = 0
         self.site: object = None
         self.op = ""
-        self.is_held = (uses.last_use == FOREVER).tolist()
-        self._find_positions()
-        self._find_again()
-        self.is_external = bytearray(n)
+        self.family_firsts = [family.first for family in self.graph.families]
+        devices = uses.devices.tolist()
+        self.stayers = [
+            Stayers(
+                {
+                    tile: until
+                    for tile, until in self.known.stays.items()
+                    if devices[tile] == device
+                },
+                self.tile_bytes,
+                partial(self.room.left_bytes, device),
+                partial(self.ring_bytes, device),
+            )
+            for device in range(len(budgets))
+        ]
         for tiles in self.graph.tiles:
             if tiles.leaf >= 0:
                 self._enter_leaf(tiles, donated[tiles.leaf])
-        self.ahead = self._room_ahead() if self.is_streamed else {}
-        """By device: bytes of slots for what is read from below; the rest needs the others."""
-        self.read_slots: set[int] = set()
-        self.read_bytes = dict.fromkeys(self.ahead, 0)
-        """Bytes of the slots that were last given to what is read from below."""
-
-    # what is known before
-
-    def _find_positions(self) -> None:
-        """For every tile, when in the order it is used."""
-        uses = self.uses
-        rank = np.full(self.graph.n_tasks, -1, np.int64)
-        rank[self.order] = np.arange(len(self.order))
-        at = rank[uses.users]
-        tiles = np.repeat(np.arange(self.graph.n_tiles), np.diff(uses.user_borders))
-        self.at: list[int] = at[np.lexsort((at, tiles))].tolist()
-        self.next: list[int] = uses.user_borders[:-1].tolist()
-        self.end: list[int] = uses.user_borders[1:].tolist()
-        touched, borders = uses.tiles_by_task()
-        self.touched: list[int] = touched.tolist()
-        self.touched_at: list[int] = borders.tolist()
-        self.family_firsts = [family.first for family in self.graph.families]
-        self.at_now = 0
-
-    def _find_again(self) -> None:
-        """Tiles that a task makes from nothing that has to be kept: seconds to make them again."""
-        self.again: dict[int, float] = {}
-        self.is_streamed = False
-        """Whether a GPU reads from below while it computes: there one task runs at a time."""
-        self.from_below: set[int] = set()
-        """Those of them that are read from a lower tier."""
-        changed: set[int] = set()
-        for family in self.graph.families:
-            if family.updates:
-                changed.update(family.writes[0].tolist())
-        for family in self.graph.families:
-            if family.updates or len(family.writes) != 1:
-                continue
-            read = [column.touched()[1] for column in family.reads]
-            if family.many is not None:
-                read.append(family.many[1])
-            if any((self.uses.devices[tiles] >= 0).any() for tiles in read):
-                continue
-            for tile in family.writes[0].tolist():
-                if tile not in changed and not self.uses.in_piece[tile]:
-                    self.again[tile] = self._seconds(family, tile)
-                    if family.lane == LOAD:
-                        self.from_below.add(tile)
-        self.last_below = max((self.at[self.end[tile] - 1] for tile in self.from_below), default=-1)
-        """When the last of them is read."""
-        self.is_streamed = self.mesh.kind == "cuda" and bool(self.from_below)
-        self.stays = {}
-        if self.n_ahead is not None:
-            self.stays = staying(self.uses, sorted(self.from_below))
-        """Of those that may stay when this is over: bytes of all that stay before, and of it."""
-        self.ring = dict.fromkeys(range(len(self.budgets)), 0)
-        """Bytes of slots for what is computed with, and what is read meanwhile."""
-        self._find_ring()
-        self.stayers = [
-            Stayers(
-                {tile: n for tile, n in self.stays.items() if self.devices[tile] == device},
-                self.tile_bytes,
-                partial(self.left_bytes, device),
-                partial(self.ring_bytes, device),
-            )
-            for device in range(len(self.budgets))
-        ]
-
-    def _find_ring(self) -> None:
-        """Slots of the largest tile that may stay; on a GPU of the size most bytes are read in."""
-        n_slots = 2 * self.mesh.n_concurrent + 1
-        if self.is_streamed and self.n_ahead is not None:
-            n_slots = self.n_ahead
-        by_size: dict[tuple[int, int], int] = {}
-        for tile in self.stays:
-            key = (self.devices[tile], self.tile_bytes[tile])
-            by_size[key] = by_size.get(key, 0) + key[1]
-        # what lies at the end is what is left
-        for device, n_bytes in sorted(
-            by_size, key=lambda key: by_size[key] if self.is_streamed else key[1]
-        ):
-            self.ring[device] = n_slots * n_bytes
-
-    def _room_ahead(self) -> dict[int, int]:
-        """What tiles that are not read from below leave of each device where they take most."""
-        uses, n = self.uses, len(self.order)
-        is_other = (np.diff(uses.user_borders) > 0) & (uses.devices >= 0)
-        is_other[list(self.from_below)] = False
-        tiles = np.flatnonzero(is_other & (np.frombuffer(self.is_external, np.int8) == 0))
-        at = np.asarray(self.at, np.int64)
-        begins = at[uses.user_borders[tiles]]
-        begins[np.asarray(self.slots)[tiles] >= 0] = 0  # leaves
-        ends = np.where(uses.last_use[tiles] == FOREVER, n, at[uses.user_borders[tiles + 1] - 1])
-        begins += np.isin(tiles, self._taking_over())
-        is_held = np.frombuffer(self.is_external, np.bool_)
-        room = {}
-        for device, limit in enumerate(self.budgets):
-            here = uses.devices[tiles] == device
-            sizes = uses.tile_bytes[tiles[here]]
-            change = np.bincount(begins[here], sizes, minlength=n + 2)
-            change -= np.bincount(ends[here] + 1, sizes, minlength=n + 2)
-            held = int(uses.tile_bytes[is_held & (uses.devices == device)].sum())
-            room[device] = limit - self.scratch[device] - held - int(change.cumsum().max())
-        return room
-
-    def _taking_over(self) -> list[int]:
-        """Tiles that take the memory of one that is used last where they are made."""
-        return [
-            int(tile)
-            for family in self.graph.families
-            if family.in_place and family.reads and not family.reads[0].scalar
-            for before, tile in zip(family.reads[0].tiles, family.writes[0], strict=True)
-            if before >= 0 and self.end[before] - self.next[before] == 2
-        ]
-
-    def _seconds(self, family: Family, tile: int) -> float:
-        if family.lane != LOAD:
-            return family.seconds
-        assert family.many is not None
-        is_disk = bool((self.uses.devices[family.many[1]] == DISK).any())
-        return tier_seconds(self.tile_bytes[tile], is_disk, self.mesh)
+        if self.known.is_streamed:
+            own = [limits[device] for device in range(len(budgets))]
+            self.room.ahead = self.known.room_ahead(own, self.is_external, self.slots)
 
     def _enter_leaf(self, tiles: TileSet, donated: bool) -> None:
         if tiles.whole and donated:
-            self.new_piece(tiles)
+            self.enter_piece(tiles, self.room.new_piece(self.sizes(tiles)))
         for k in range(tiles.n):
             tile = tiles.first + k
-            device = self.devices[tile]
+            device = self.added.devices[tile]
             self.now[tile] = tile
             self.users[tile] = []
             self.writers[tile] = []
             if device >= 0:
-                self.count(device, self.tile_bytes[tile])
+                self.room.count(device, self.tile_bytes[tile])
             if not donated or device < 0:
                 self.is_external[tile] = 1
                 continue
             if not tiles.whole:
-                self.slots[tile] = self.new_slot(device, self.tile_bytes[tile])
+                self.slots[tile] = self.room.new_slot(device, self.tile_bytes[tile])
                 self.is_here[device][tile] = True
                 self.weigh(tile)
             self.slot_leaves[self.slots[tile]] = (tiles.leaf, k)
@@ -290,68 +161,44 @@ class _Walk:
     # the walk
 
     def program(self, moved: dict[tuple[int, int], int]) -> Program:
-        uses = self.uses
-        for at, task in enumerate(self.order):
+        """Every task in turn, and what came of it."""
+        for at, task in enumerate(self.known.order):
             self.step(at, task)
+        room = self.room
         for device, limit in enumerate(self.budgets):
-            if self.peak[device] > self.limit[device]:  # leaves and scratch together
+            if room.peak[device] > room.limit[device]:  # leaves and scratch together
                 family = max(self.graph.families, key=lambda f: f.scratch_bytes)
-                need = self.peak[device] + self.scratch[device]
+                need = room.peak[device] + self.scratch[device]
                 raise DoesNotFit(family.op, need, limit, device, family.site)
         final, cached = self.end_places()
-        number = {self.graph.n_tasks + k: extra for k, extra in enumerate(self.extras)}
-        families, renamed, n_tasks = families_with(
-            self.graph, self.patches, number, self.graph.n_tasks
-        )
-        n_tiles = len(self.slots)
-        names = np.arange(n_tasks, dtype=np.int64)
-        for before, after in renamed.items():
-            names[before] = after
-        needed = np.ones(n_tasks, np.bool_)
-        needed[: len(uses.needed)] = uses.needed
-        sources = np.concatenate([self.graph.sources, names[np.asarray(self.sources, np.int64)]])
-        targets = np.concatenate([self.graph.targets, names[np.asarray(self.targets, np.int64)]])
-        real = needed[sources] & needed[targets]
-        sources, targets = sources[real], targets[real]
-        by_source = np.argsort(sources, kind="stable")
-        producers = np.full(n_tiles, -1, np.int64)
-        producers[: self.graph.n_tiles] = uses.producers
-        for family in families[len(self.graph.families) :]:
-            producers[family.writes[0]] = np.arange(family.first, family.first + family.n)
-        last_use = np.full(n_tiles, FOREVER, np.int64)
-        last_use[: self.graph.n_tiles] = uses.last_use
-        graph = TaskGraph(
-            families,
-            (*self.graph.tiles, *self.new_tiles),
-            sources,
-            targets,
-            n_tasks,
-            n_tiles,
-            self.graph.held,
-        )
+        graph, names, needed, producers = self.added.lowered()
+        by_source = np.argsort(graph.sources, kind="stable")
+        firsts = np.searchsorted(graph.sources[by_source], np.arange(graph.n_tasks + 1))
+        last_use = np.full(graph.n_tiles, FOREVER, np.int64)
+        last_use[: self.graph.n_tiles] = self.uses.last_use
         return Program(
             graph,
             np.asarray(self.slots, np.int32),
-            np.asarray(self.slot_bytes, np.int64),
-            np.asarray(self.slot_devices, np.int16),
+            np.asarray(room.slot_bytes, np.int64),
+            np.asarray(room.slot_devices, np.int16),
             self.slot_leaves,
-            np.searchsorted(sources[by_source], np.arange(n_tasks + 1)).astype(np.int64),
-            targets[by_source].astype(np.int32),
-            np.bincount(targets, minlength=n_tasks).astype(np.int32),
-            {d: self.peak[d] + self.scratch[d] for d in range(len(self.budgets))},
+            firsts.astype(np.int64),
+            graph.targets[by_source].astype(np.int32),
+            np.bincount(graph.targets, minlength=graph.n_tasks).astype(np.int32),
+            {d: room.peak[d] + self.scratch[d] for d in range(len(self.budgets))},
             last_use,
             producers,
             needed,
-            self.slot_pieces,
-            tuple(self.piece_bytes),
+            room.slot_pieces,
+            tuple(room.piece_bytes),
             moved,
-            order=names[np.asarray(self.serial, np.int64)],
+            order=names[np.asarray(self.added.serial, np.int64)],
             final=final,
-            retires=self.retires,
-            origins=self.origins,
+            retires=room.retires,
+            origins=self.added.origins,
             drops={int(names[task]): tuple(tiles) for task, tiles in self.drops.items()},
             cached=cached,
-            traffic=Traffic(self.loaded, self.evicted, self.peak[HOST], self.peak[DISK]),
+            traffic=Traffic(self.loaded, self.evicted, room.peak[HOST], room.peak[DISK]),
         )
 
     def step(self, at: int, task: int) -> None:
@@ -359,18 +206,18 @@ class _Walk:
         family = self.graph.families[bisect_right(self.family_firsts, task) - 1]
         i = task - family.first
         self.op, self.site, self.at_now = family.op, family.site, at
-        touched = set(self.touched[self.touched_at[task] : self.touched_at[task + 1]])
+        touched = self.known.touched(task)
         fresh = [] if family.updates else [int(writes[i]) for writes in family.writes]
         self.pin(touched)
         for tile in touched:
-            if self.now[tile] < 0 and tile not in fresh and self.devices[tile] >= 0:
+            if self.now[tile] < 0 and tile not in fresh and self.added.devices[tile] >= 0:
                 self.bring_back(tile, at)
         for tile in fresh:
             if self.now[tile] < 0:
                 self.make(family, i, task, tile, at)
         if family.lane == LOAD:
             self.loaded += sum(self.tile_bytes[tile] for tile in fresh)
-        self.serial.append(task)
+        self.added.serial.append(task)
         for stayers in self.stayers:
             for tile in stayers.leaving():
                 if self.is_idle[tile]:
@@ -380,8 +227,8 @@ class _Walk:
             if place < 0:
                 continue
             if place != tile:
-                self.patches.setdefault(task, {})[tile] = place
-                self.edge(self.loaded_by[place], task)
+                self.added.read_instead(task, tile, place)
+                self.added.edge(self.loaded_by[place], task)
             self.users[place].append(task)
             self.used_at[tile] = at
             if family.updates and tile == int(family.writes[0][i]):
@@ -398,14 +245,14 @@ class _Walk:
 
     def use_up(self, tile: int, task: int, at: int) -> None:
         """A use is over; after the last one the slot is free, or kept while nobody needs it."""
-        n, end = self.next[tile], self.end[tile]
-        while n < end and self.at[n] <= at:
+        n, end = self.next[tile], self.known.end[tile]
+        while n < end and self.known.at[n] <= at:
             n += 1
         self.next[tile] = n
         self.weigh(tile)
-        if n < end or self.is_external[tile] or self.is_held[tile] or self.now[tile] < 0:
+        if n < end or self.is_external[tile] or self.known.is_held[tile] or self.now[tile] < 0:
             return
-        if tile in self.stays and tile in self.stayers[self.devices[tile]]:
+        if tile in self.known.stays and tile in self.stayers[self.added.devices[tile]]:
             self.rest(tile)
             return
         self.forget_copy(tile, task)
@@ -414,10 +261,6 @@ class _Walk:
         else:
             self.let_go(tile, at)
 
-    def left_bytes(self, device: int) -> int:
-        """Bytes of a device that no tile has now."""
-        return self.limit[device] - self.used[device] + self.free_bytes.get(device, 0)
-
     def ring_bytes(self, device: int, room: int) -> int:
         """Bytes of slots for what is read while what was read before is computed with.
 
@@ -425,9 +268,9 @@ class _Walk:
         room, only once (what is computed with is counted as busy): more stays, and less is read.
         None once nothing is read any more.
         """
-        if self.at_now > self.last_below:
+        if self.at_now > self.known.last_below:
             return 0
-        full, at_a_time = self.ring[device], self.mesh.n_concurrent
+        full, at_a_time = self.known.ring[device], self.mesh.n_concurrent
         if self.mesh.kind != "cpu" or RING_SHARE * full <= room:
             return full
         return max(full * at_a_time // (2 * at_a_time + 1), room // RING_SHARE)
@@ -435,29 +278,21 @@ class _Walk:
     def rest(self, tile: int) -> None:
         """A tile stays though nothing here reads it any more; of those the last ones go first."""
         self.is_idle[tile] = 1
-        self.next_at[tile] = 2 * len(self.order) + self.stays[tile] // self.tile_bytes[tile]
+        self.next_at[tile] = (
+            2 * len(self.known.order) + self.known.stays[tile] // self.tile_bytes[tile]
+        )
 
     def let_go(self, tile: int, at: int) -> None:
         """The slot of a tile is free."""
-        place, device = self.now[tile], self.devices[tile]
+        place, device = self.now[tile], self.added.devices[tile]
         self.is_idle[tile] = 0
         self.now[tile] = -1
         if device >= 0:
             self.stayers[device].leave(tile)
         self.is_here[device][tile] = False
-        is_read = self.is_streamed and tile in self.from_below
-        key = (device, self.tile_bytes[tile], is_read)
-        self.release(key, Freed((self.slots[place],), self.users.pop(place), at))
-
-    def resting(self, device: int, n_bytes: int, is_read: bool = False) -> deque[Freed] | None:
-        """Free slots of a size: those of tiles of the same kind, if there are any. What is computed
-        would else take turns with what is read, and one wait for the other."""
-        alike = self.free.get((device, n_bytes, is_read))
-        return alike or self.free.get((device, n_bytes, not is_read))
-
-    def release(self, key: tuple[int, int, bool], freed: Freed) -> None:
-        self.free.setdefault(key, deque()).append(freed)
-        self.free_bytes[key[0]] = self.free_bytes.get(key[0], 0) + key[1]
+        is_read = self.known.is_streamed and tile in self.known.from_below
+        freed = Freed((self.slots[place],), self.users.pop(place), at)
+        self.room.release(device, self.tile_bytes[tile], freed, is_read)
 
     def forget_copy(self, tile: int, task: int) -> None:
         """The copy in a lower tier is worth nothing from now on."""
@@ -466,20 +301,20 @@ class _Walk:
             return
         self.lower[tile] = -1
         self.weigh(tile)
-        tier, n_bytes = self.devices[copy], self.tile_bytes[tile]
+        tier, n_bytes = self.added.devices[copy], self.tile_bytes[tile]
         if tier == DISK:
             self.drops.setdefault(task, []).append(copy)
-            self.used[DISK] -= n_bytes
+            self.room.used[DISK] -= n_bytes
         else:
             users = [*self.users.pop(copy, ()), task]
             freed = Freed((self.slots[copy],), users, int(self.used_at[tile]))
-            self.release((HOST, n_bytes, False), freed)
+            self.room.release(HOST, n_bytes, freed)
 
     # making and bringing back
 
     def make(self, family: Family, i: int, task: int, tile: int, at: int) -> None:
         """A slot for a tile that a task makes."""
-        device = self.devices[tile]
+        device = self.added.devices[tile]
         self.users[tile] = []
         self.writers[tile] = [task]
         if self.uses.in_piece[tile]:
@@ -489,14 +324,16 @@ class _Walk:
             self.now[tile] = tile
             return
         slot = self.in_place(family, i, task, tile) if family.in_place else -1
-        if slot < 0 and self.is_streamed and tile in self.from_below:
+        if slot < 0 and self.known.is_streamed and tile in self.known.from_below:
             slot = self.take_ahead(tile, task, at)
         elif slot < 0:
             # what is read goes ahead of what is computed as far as there is memory
-            is_ahead = self.mesh.kind == "cpu" and tile in self.from_below
-            rests = len(self.order) if is_ahead else -1 if self.is_streamed else self.recent
-            slot = self.take(device, self.tile_bytes[tile], task, at, rests)
-            self.leave_ahead(slot)
+            is_ahead = self.mesh.kind == "cpu" and tile in self.known.from_below
+            rests = (
+                len(self.known.order) if is_ahead else -1 if self.known.is_streamed else self.recent
+            )
+            slot = self.room.take(device, self.tile_bytes[tile], task, at, rests)
+            self.room.leave_ahead(slot)
         self.slots[tile] = slot
         self.now[tile] = tile
         self.is_here[device][tile] = True
@@ -512,53 +349,53 @@ class _Walk:
                 column.boxes is None
                 and tile >= 0
                 and self.now[tile] >= 0
-                and not (self.is_external[tile] or self.is_held[tile] or uses.in_piece[tile])
-                and tile not in self.from_below
-                and self.at[self.end[tile] - 1] == self.at[self.next[tile]]
+                and not (self.is_external[tile] or self.known.is_held[tile] or uses.in_piece[tile])
+                and tile not in self.known.from_below
+                and self.known.at[self.known.end[tile] - 1] == self.known.at[self.next[tile]]
                 and uses.n_elements[tile] == uses.n_elements[out]
                 and uses.itemsizes[tile] == uses.itemsizes[out]
                 and uses.devices[tile] == uses.devices[out]
                 and not any(c.boxes is not None and c.tiles[i] == tile for c in columns)
             ):
                 place = self.now[tile]
-                self.wait_for(self.users[place], task)
+                self.added.wait_for(self.users[place], task)
                 if place != tile:
-                    self.patches.setdefault(task, {})[tile] = place
-                    self.edge(self.loaded_by[place], task)
+                    self.added.read_instead(task, tile, place)
+                    self.added.edge(self.loaded_by[place], task)
                 self.forget_copy(tile, task)
-                self.is_here[self.devices[tile]][tile] = False
+                self.is_here[self.added.devices[tile]][tile] = False
                 self.now[tile] = -1
                 return self.slots[place]
         return -1
 
     def bring_back(self, tile: int, at: int) -> None:
         """A task that has a tile's values in device memory again, as a new tile."""
-        device, n_bytes = self.devices[tile], self.tile_bytes[tile]
+        device, n_bytes = self.added.devices[tile], self.tile_bytes[tile]
         copy = self.lower[tile]
         place = self.new_tile(tile, device)
         if copy >= 0:
-            task = self.new_task(Extra("load", copy, place, device, self.op, self.site))
-            self.edge(self.evicted_by[copy], task)
+            task = self.added.new_task(Extra("load", copy, place, device, self.op, self.site))
+            self.added.edge(self.evicted_by[copy], task)
             before = self.loaded_by.get(copy)
             if before is not None:
-                self.edge(before, task)
+                self.added.edge(before, task)
             self.loaded_by[copy] = task
             if copy in self.users:
                 self.users[copy].append(task)
             self.loaded += n_bytes
         else:
-            assert tile in self.again, "a tile that is nowhere"
+            assert tile in self.known.again, "a tile that is nowhere"
             producer = int(self.uses.producers[tile])
-            task = self.new_task(Extra("again", producer, place, device, self.op, self.site))
-            if tile in self.from_below:
+            task = self.added.new_task(Extra("again", producer, place, device, self.op, self.site))
+            if tile in self.known.from_below:
                 self.loaded += n_bytes
         self.loaded_by[place] = task
-        self.origins[place] = tile
-        if self.is_streamed and tile in self.from_below:
+        self.added.origins[place] = tile
+        if self.known.is_streamed and tile in self.known.from_below:
             self.slots[place] = self.take_ahead(tile, task, at)
         else:
-            self.slots[place] = self.take(device, n_bytes, task, at)
-        self.serial.append(task)
+            self.slots[place] = self.room.take(device, n_bytes, task, at)
+        self.added.serial.append(task)
         self.users[place] = [task]
         self.writers[place] = [task]
         self.now[tile] = place
@@ -566,85 +403,17 @@ class _Walk:
         self.stayers[device].enter(tile)
         self.weigh(tile)
 
-    # room
-
-    def take(self, device: int, n_bytes: int, task: int, at: int, rests: int = 0) -> int:
-        """A slot: one that has rested, a new one, one that has not, or what others give way to."""
-        resting = self.resting(device, n_bytes)
-        if resting and resting[0].at < at - (rests or self.recent):
-            return self.again_slot(resting, task)
-        if self.used[device] + n_bytes > self.limit[device]:
-            while True:
-                resting = self.resting(device, n_bytes)
-                if resting:
-                    return self.again_slot(resting, task)
-                gone = self.retire(device, n_bytes, task)
-                if gone is not None:
-                    break
-                self.evict_for(device, n_bytes, at)
-            self.retires[len(self.slot_bytes)] = gone
-        self.grow(device, n_bytes, task)
-        return self.new_slot(device, n_bytes)
-
     def take_ahead(self, tile: int, task: int, at: int) -> int:
-        """A slot for what is read from below: a new one while the others leave room for it, so that
-        it waits for nobody; then the one that was free first."""
-        device, n_bytes = self.devices[tile], self.tile_bytes[tile]
-        resting = self.resting(device, n_bytes, is_read=True)
-        is_room = self.read_bytes[device] + n_bytes <= self.ahead[device]
-        if resting and not (is_room and self.used[device] + n_bytes <= self.limit[device]):
-            slot = self.again_slot(resting, task)
-        else:
-            slot = self.take(device, n_bytes, task, at, len(self.order))
-        if slot not in self.read_slots:
-            self.read_slots.add(slot)
-            self.read_bytes[device] += n_bytes
-        return slot
+        """A slot for what a GPU reads from below."""
+        device, n_bytes = self.added.devices[tile], self.tile_bytes[tile]
+        return self.room.take_ahead(device, n_bytes, task, at, len(self.known.order))
 
-    def leave_ahead(self, slot: int) -> None:
-        """A slot is not one for what is read from below any more."""
-        if slot in self.read_slots:
-            self.read_slots.discard(slot)
-            self.read_bytes[self.slot_devices[slot]] -= self.slot_bytes[slot]
+    def new_tile(self, tile: int, device: int) -> int:
+        """The number of a tile with the values of another one, elsewhere."""
+        self.slots.append(-1)
+        return self.added.new_tile(tile, device)
 
-    def grow(self, device: int, n_bytes: int, task: int) -> None:
-        """A task takes new memory: after all that was given back before, some of which it gets."""
-        if device in self.last_retired:
-            self.edge(self.last_retired[device], task)
-        self.count(device, n_bytes)
-
-    def again_slot(self, resting: deque[Freed], task: int) -> int:
-        freed = resting.popleft()
-        self.free_bytes[self.slot_devices[freed.slots[0]]] -= self.slot_bytes[freed.slots[0]]
-        self.wait_for(freed.users, task)
-        return freed.slots[0]
-
-    def retire(self, device: int, n_bytes: int, task: int) -> tuple[int, ...] | None:
-        """Give back free slots of other sizes until there is room; None if they are too few."""
-        lacking = self.used[device] + n_bytes - self.limit[device]
-        if self.free_bytes.get(device, 0) < lacking:
-            return None
-        gone: list[int] = []
-        rests = [(rest, key[1]) for key, rest in self.free.items() if key[0] == device and rest]
-        if device == 0:
-            rests += [(rest, size) for size, rest in self.free_pieces.items() if rest]
-        while lacking > 0:
-            rest, size = min(
-                (found for found in rests if found[0]), key=lambda found: found[0][0].at
-            )
-            one = rest.popleft()
-            lacking -= size
-            self.used[device] -= size
-            self.free_bytes[device] -= size
-            self.wait_for(one.users, task)
-            gone += one.slots
-            for slot in one.slots:
-                self.leave_ahead(slot)
-        if gone:
-            if device in self.last_retired:
-                self.edge(self.last_retired[device], task)
-            self.last_retired[device] = task
-        return tuple(gone)
+    # evicting
 
     def evict_for(self, device: int, n_bytes: int, at: int) -> None:
         """Evict the tiles that cost least, for the bytes and the time they make room for."""
@@ -656,8 +425,7 @@ class _Walk:
             cost[at - self.used_at[tiles] < self.recent] *= WAIT
             cost[self.is_pinned[tiles]] = np.inf
             best = np.argsort(cost, kind="stable")
-            lacking = self.used[device] + n_bytes - self.limit[device]
-            lacking -= self.free_bytes.get(device, 0)
+            lacking = n_bytes - self.room.left_bytes(device)
             for k in best.tolist():
                 if not np.isfinite(cost[k]):
                     break
@@ -665,47 +433,47 @@ class _Walk:
                 lacking -= int(sizes[k])
                 if lacking <= 0 or sizes[k] == n_bytes:
                     return
-            if self.free_bytes.get(device, 0) + self.limit[device] - self.used[device] >= n_bytes:
+            if self.room.left_bytes(device) >= n_bytes:
                 return
         raise self.misfit(device, n_bytes)
 
     def weigh(self, tile: int) -> None:
         """Note when a tile is used next, and the seconds that its eviction costs."""
         n = self.next[tile]
-        is_over = n == self.end[tile]
+        is_over = n == self.known.end[tile]
         if not is_over:
-            self.next_at[tile] = self.at[n]
-        elif self.is_held[tile]:
-            self.next_at[tile] = 2 * len(self.order)
+            self.next_at[tile] = self.known.at[n]
+        elif self.known.is_held[tile]:
+            self.next_at[tile] = 2 * len(self.known.order)
         else:  # the next run begins with the first use of this one
-            self.next_at[tile] = len(self.order) + self.at[self.uses.user_borders[tile]]
-        again = self.again.get(tile)
-        if again is not None and not (self.is_held[tile] and is_over):
+            self.next_at[tile] = len(self.known.order) + self.known.at[self.uses.user_borders[tile]]
+        again = self.known.again.get(tile)
+        if again is not None and not (self.known.is_held[tile] and is_over):
             self.seconds[tile] = again
             return
-        copying = tier_seconds(self.tile_bytes[tile], self.limit[HOST] <= 0, self.mesh)
+        copying = tier_seconds(self.tile_bytes[tile], self.room.limit[HOST] <= 0, self.mesh)
         self.seconds[tile] = copying * ((not is_over) + (self.lower[tile] < 0))
 
     def evict(self, tile: int, at: int) -> None:
         """Free the slot of a tile; its values are written below if they are nowhere else."""
         n, n_bytes = self.next[tile], self.tile_bytes[tile]
-        is_over = n == self.end[tile]
-        can_again = tile in self.again and not (self.is_held[tile] and is_over)
+        is_over = n == self.known.end[tile]
+        can_again = tile in self.known.again and not (self.known.is_held[tile] and is_over)
         if self.lower[tile] < 0 and not can_again:
             place = self.now[tile]
             tier = self.tier_for(tile)
             copy = self.new_tile(tile, tier)
-            task = self.new_task(
-                Extra("evict", place, copy, self.devices[tile], self.op, self.site)
+            task = self.added.new_task(
+                Extra("evict", place, copy, self.added.devices[tile], self.op, self.site)
             )
             for writer in self.writers[place]:
-                self.edge(writer, task)
+                self.added.edge(writer, task)
             if tier == HOST:
-                self.slots[copy] = self.take(HOST, n_bytes, task, at)
+                self.slots[copy] = self.room.take(HOST, n_bytes, task, at)
                 self.users[copy] = [task]
             else:
-                self.count(DISK, n_bytes)
-            self.serial.append(task)
+                self.room.count(DISK, n_bytes)
+            self.added.serial.append(task)
             self.users[place].append(task)
             self.lower[tile] = copy
             self.evicted_by[copy] = task
@@ -715,11 +483,13 @@ class _Walk:
     def tier_for(self, tile: int) -> int:
         """The lower tier with room for a tile: the host's memory first."""
         n_bytes = self.tile_bytes[tile]
-        if self.used[HOST] + n_bytes <= self.limit[HOST] or self.resting(HOST, n_bytes):
+        if self.room.used[HOST] + n_bytes <= self.room.limit[HOST] or self.room.resting(
+            HOST, n_bytes
+        ):
             return HOST
-        if self.used[DISK] + n_bytes <= self.limit[DISK]:
+        if self.room.used[DISK] + n_bytes <= self.room.limit[DISK]:
             return DISK
-        raise self.misfit(self.devices[tile], n_bytes)
+        raise self.misfit(self.added.devices[tile], n_bytes)
 
     def misfit(self, device: int, n_bytes: int) -> DoesNotFit:
         """Why a task cannot have its tiles: what it needs at least, on which device."""
@@ -728,9 +498,9 @@ class _Walk:
             for tiles in self.graph.tiles
             if tiles.leaf >= 0
             for t in range(tiles.first, tiles.first + tiles.n)
-            if self.is_external[t] and self.devices[t] == device and t not in self.pinned
+            if self.is_external[t] and self.added.devices[t] == device and t not in self.pinned
         )
-        pinned = sum(self.tile_bytes[t] for t in self.pinned if self.devices[t] == device)
+        pinned = sum(self.tile_bytes[t] for t in self.pinned if self.added.devices[t] == device)
         need = held + pinned + self.scratch[device]
         if self.scratch[device] > self.budgets[device]:
             family = max(self.graph.families, key=lambda f: f.scratch_bytes)
@@ -739,42 +509,25 @@ class _Walk:
             need = self.budgets[device] + n_bytes
         return DoesNotFit(self.op, need, self.budgets[device], device, self.site)
 
-    # slots, tiles, tasks, edges
+    # pieces
 
-    def count(self, device: int, n_bytes: int) -> None:
-        self.used[device] += n_bytes
-        self.peak[device] = max(self.peak[device], self.used[device])
+    def sizes(self, tiles: TileSet) -> list[int]:
+        """Bytes of each tile of a set."""
+        return self.tile_bytes[tiles.first : tiles.first + tiles.n]
 
-    def new_slot(self, device: int, n_bytes: int) -> int:
-        self.slot_bytes.append(n_bytes)
-        self.slot_devices.append(device)
-        return len(self.slot_bytes) - 1
-
-    def new_piece(self, tiles: TileSet) -> int:
-        """Slots for all tiles of a piece; the first of them."""
-        first = len(self.slot_bytes)
-        sizes = self.tile_bytes[tiles.first : tiles.first + tiles.n]
-        for k, n_bytes in enumerate(sizes):
-            slot = self.slots[tiles.first + k] = self.new_slot(0, n_bytes)
-            self.slot_pieces[slot] = len(self.piece_bytes)
-        self.piece_bytes.append(sum(sizes))
-        return first
+    def enter_piece(self, tiles: TileSet, first: int) -> None:
+        """The tiles of a piece have the slots from the first on."""
+        self.slots[tiles.first : tiles.first + tiles.n] = range(first, first + tiles.n)
 
     def make_piece(self, tiles: TileSet, task: int, at: int) -> None:
         """Memory for all tiles of a piece; the task is the first that writes to it."""
-        n_bytes = sum(self.tile_bytes[tiles.first : tiles.first + tiles.n])
-        gone = self.retire(0, n_bytes, task)
-        while gone is None:
-            self.evict_for(0, n_bytes, at)
-            gone = self.retire(0, n_bytes, task)
-        self.grow(0, n_bytes, task)
-        first = self.new_piece(tiles)
+        first, gone = self.room.take_piece(self.sizes(tiles), task, at)
+        self.enter_piece(tiles, first)
         if gone:
-            self.retires[first] = gone
             makers = self.uses.producers[tiles.first : tiles.first + tiles.n].tolist()
             for maker in makers:  # any of them may be the first to run
                 if maker >= 0 and maker != task and self.uses.needed[maker]:
-                    self.edge(task, maker)
+                    self.added.edge(task, maker)
 
     def leave_piece(self, tile: int, at: int) -> None:
         """A tile of a piece is used no more; the piece is free with the last one."""
@@ -782,39 +535,15 @@ class _Walk:
         span = range(tiles.first, tiles.first + tiles.n)
         self.now[tile] = -1
         if tiles.first not in self.piece_left:
-            used = [self.end[t] > int(self.uses.user_borders[t]) for t in span]
+            used = [self.known.end[t] > self.known.first[t] for t in span]
             self.piece_left[tiles.first] = sum(used)
         self.piece_left[tiles.first] -= 1
         if not self.piece_left[tiles.first]:
             users = [user for t in span for user in self.users.pop(t, ())]
             slots = tuple(self.slots[t] for t in span)
-            size = sum(self.tile_bytes[t] for t in span)
-            self.free_pieces.setdefault(size, deque()).append(Freed(slots, users, at))
-            self.free_bytes[0] = self.free_bytes.get(0, 0) + size
+            self.room.release_piece(sum(self.sizes(tiles)), Freed(slots, users, at))
 
-    def new_tile(self, tile: int, device: int) -> int:
-        """The number of a tile with the values of another one, elsewhere."""
-        tiles = self.uses.set_with(tile)
-        number = len(self.slots)
-        box = tiles.boxes[tile - tiles.first : tile - tiles.first + 1]
-        where = np.asarray([device], np.int16)
-        self.new_tiles.append(TileSet(number, tiles.dtype, box, where, tiles.value))
-        self.slots.append(-1)
-        self.devices.append(device)
-        return number
-
-    def new_task(self, extra: Extra) -> int:
-        self.extras.append(extra)
-        return self.graph.n_tasks + len(self.extras) - 1
-
-    def edge(self, source: int, target: int) -> None:
-        if source != target:
-            self.sources.append(source)
-            self.targets.append(target)
-
-    def wait_for(self, users: list[int], task: int) -> None:
-        for user in users:
-            self.edge(user, task)
+    # the end
 
     def end_places(self) -> tuple[dict[int, int], tuple[int, ...]]:
         """Where kept tiles are in the end, and what was read from below and is still there."""
@@ -831,6 +560,6 @@ class _Walk:
         that this one needed."""
         return tuple(
             self.now[tile]
-            for tile in self.stays
-            if self.is_idle[tile] and tile in self.stayers[self.devices[tile]]
+            for tile in self.known.stays
+            if self.is_idle[tile] and tile in self.stayers[self.added.devices[tile]]
         )

@@ -1,4 +1,5 @@
-"""Evictions, loads and repeated tasks as families beside those of the graph."""
+"""Evictions, loads and repeated tasks: collected while an order is walked, then families beside
+those of the graph."""
 
 from __future__ import annotations
 
@@ -9,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor.devices import copy_into
-from infinitensor.ir.tasks import EVICT, LOAD, Column, Family
+from infinitensor.ir.tasks import EVICT, LOAD, Column, Family, TaskGraph, TileSet
 
 if TYPE_CHECKING:
-    from infinitensor.ir.tasks import TaskGraph
+    from infinitensor.memory.uses import Uses
 
 
 class Extra(NamedTuple):
@@ -26,6 +27,88 @@ class Extra(NamedTuple):
     device: int
     op: str
     site: Any
+
+
+class Additions:
+    """What a walk adds to a graph: tasks, the tiles they make, edges, and who reads what instead.
+
+    Tasks and tiles are numbered on from the graph's own; `graph` gives tasks their last numbers.
+    """
+
+    def __init__(self, uses: Uses) -> None:
+        self._uses = uses
+        self._graph = uses.graph
+        self._extras: list[Extra] = []
+        self._tiles: list[TileSet] = []
+        self._sources: list[int] = []
+        self._targets: list[int] = []
+        self._patches: dict[int, dict[int, int]] = {}
+        self.devices: list[int] = uses.devices.tolist()
+        """The device or tier of every tile."""
+        self.origins: dict[int, int] = {}
+        """Tile that came back -> the tile of the graph whose values it has."""
+        self.serial: list[int] = []
+        """All tasks in the order in which they were walked."""
+
+    def new_task(self, extra: Extra) -> int:
+        """The number of one more task."""
+        self._extras.append(extra)
+        return self._graph.n_tasks + len(self._extras) - 1
+
+    def new_tile(self, tile: int, device: int) -> int:
+        """The number of a tile with the values of another one, elsewhere."""
+        tiles = self._uses.set_with(tile)
+        number = len(self.devices)
+        box = tiles.boxes[tile - tiles.first : tile - tiles.first + 1]
+        where = np.asarray([device], np.int16)
+        self._tiles.append(TileSet(number, tiles.dtype, box, where, tiles.value))
+        self.devices.append(device)
+        return number
+
+    def read_instead(self, task: int, tile: int, other: int) -> None:
+        """A task of the graph reads (or updates) another tile in place of one."""
+        self._patches.setdefault(task, {})[tile] = other
+
+    def edge(self, source: int, target: int) -> None:
+        """One task waits for another."""
+        if source != target:
+            self._sources.append(source)
+            self._targets.append(target)
+
+    def wait_for(self, users: list[int], task: int) -> None:
+        """A task waits for several."""
+        for user in users:
+            self.edge(user, task)
+
+    def lowered(self) -> tuple[TaskGraph, np.ndarray, np.ndarray, np.ndarray]:
+        """The graph with all of this; the number each task has there, which tasks are needed, and
+        the task that makes each tile."""
+        uses, graph = self._uses, self._graph
+        extras = {graph.n_tasks + k: extra for k, extra in enumerate(self._extras)}
+        families, renamed, n_tasks = families_with(graph, self._patches, extras, graph.n_tasks)
+        names = np.arange(n_tasks, dtype=np.int64)
+        for before, after in renamed.items():
+            names[before] = after
+        needed = np.ones(n_tasks, np.bool_)
+        needed[: len(uses.needed)] = uses.needed
+        sources = np.concatenate([graph.sources, names[np.asarray(self._sources, np.int64)]])
+        targets = np.concatenate([graph.targets, names[np.asarray(self._targets, np.int64)]])
+        real = needed[sources] & needed[targets]
+        n_tiles = len(self.devices)
+        producers = np.full(n_tiles, -1, np.int64)
+        producers[: graph.n_tiles] = uses.producers
+        for family in families[len(graph.families) :]:
+            producers[family.writes[0]] = np.arange(family.first, family.first + family.n)
+        made = TaskGraph(
+            families,
+            (*graph.tiles, *self._tiles),
+            sources[real],
+            targets[real],
+            n_tasks,
+            n_tiles,
+            graph.held,
+        )
+        return made, names, needed, producers
 
 
 def families_with(
