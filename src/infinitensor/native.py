@@ -109,14 +109,14 @@ def _load(source: str) -> ctypes.CDLL:
     return ctypes.CDLL(str(_built(source, FLAGS)))
 
 
-def extension(path: Path, header: Path) -> Any:
-    """A module of Python's own kind, of a C file over Python's and NumPy's headers and one of ours.
+def extension(path: Path, *headers: Path) -> Any:
+    """A module of Python's own kind, of a C file over headers of Python's, NumPy's and ours.
 
     None without a compiler or those headers.
     """
     folders = (sysconfig.get_path("include"), np.get_include())
     flags = (*FLAGS, *(f"-I{folder}" for folder in folders))
-    text = header.read_text("utf-8") + path.read_text("utf-8")
+    text = "".join(part.read_text("utf-8") for part in (*headers, path))
     try:
         built = _built(f"// {sys.version} {np.__version__}\n{text}", flags)
         spec = importlib.util.spec_from_file_location(f"infinitensor_{path.stem}", built)

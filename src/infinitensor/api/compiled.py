@@ -9,12 +9,13 @@ from infinitensor.config import config
 from infinitensor.native import extension
 
 
-def compiled(file: str) -> Any:
-    """The module of the C file beside one of Python.
+def compiled(file: str, *parts: str) -> Any:
+    """The module of the C file beside one of Python, with parts of it that lie in other files.
 
     None without a compiler or the headers of Python and NumPy, and with `compile="never"`.
     """
     if config.compile == "never":
         return None
     path = Path(file)
-    return extension(path.with_suffix(".c"), path.with_name("slots.h"))
+    headers = [path.with_name(name) for name in ("slots.h", *parts)]
+    return extension(path.with_suffix(".c"), *headers)

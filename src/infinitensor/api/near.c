@@ -2,125 +2,6 @@
    writes of small tensors on the host. What is here is what a loop over elements or short rows
    does; whatever is in doubt goes to the Python method that was there before (`slow`). */
 
-#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
-#include <numpy/arrayobject.h>
-#include <numpy/arrayscalars.h>
-
-enum { CELL, DTYPE, FROZEN, INDEX, IS_VALUE, LAZY_VIEW, LENT, OWNER, SEEN, SEEN_OF, SHAPE, N_TENSOR };
-enum { V_DTYPE, V_EXPORTED, V_HOST, V_LIVE, V_READERS, V_TABLE, N_VERSION };
-enum { C_SESSION, C_VERSION, N_CELL };
-enum { ONE_CORE_DOT = 10000 }; /* as in near.py */
-enum { ADD, SUB, MUL, DIV, FLOORDIV, MOD, AND, OR, XOR, LSHIFT, RSHIFT, MATMUL,
-       LT, LE, EQ, NE, GT, GE }; /* comparisons in the order of Py_LT ... Py_GE */
-static const char *const names[] = {"add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or",
-                                    "xor", "lshift", "rshift", "matmul"};
-
-static Py_ssize_t tensor_at[N_TENSOR], version_at[N_VERSION], cell_at[N_CELL], limit_at;
-static PyTypeObject *tensor_type;
-static PyObject *config, *bfloat16, *unknown, *numbers, *silence, *silent, *empty;
-static PyObject *name_counts, *name_small, *name_cell, *one;
-static PyObject *slow_get, *slow_applied, *slow_called, *outer_fits, *recorders, *slow_fill;
-static PyObject *no_part;
-static PyObject *cores_made, *cores_into, *ufuncs; /* of `cores.c`, and the ufuncs of the operators */
-static Py_ssize_t cores_least;
-static PyObject *slow_forward[LT], *slow_reflected[LT];
-static PyNumberMethods slow_number; /* the slots before ours: they call the Python methods */
-static PyMappingMethods slow_mapping;
-static richcmpfunc slow_compare;
-
-#define AT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
-#define T(object, field) AT(object, tensor_at[field])
-#define V(object, field) AT(object, version_at[field])
-#define C(object, field) AT(object, cell_at[field])
-#define IS(object) ((object) != NULL && (object) != Py_None)
-
-/* What may be small now; 0 sends everything to Python, a limit that is no plain integer too. */
-static npy_intp limit_now(void) {
-    PyObject *limit = AT(config, limit_at);
-    if (!limit || !PyLong_CheckExact(limit)) return 0;
-    int overflow;
-    long long n = PyLong_AsLongLongAndOverflow(limit, &overflow);
-    return overflow ? 0 : (npy_intp)n;
-}
-
-/* Numbers by their types alone: nothing of the user's runs, so what is borrowed stays. */
-static int is_number(PyObject *x) {
-    if (PyFloat_CheckExact(x) || PyLong_CheckExact(x)) return 1;
-    return Py_IS_TYPE(Py_TYPE(x), &PyType_Type) && PySet_Contains(numbers, (PyObject *)Py_TYPE(x)) == 1;
-}
-
-static int is_scalar(PyObject *x) { return PyObject_TypeCheck(x, &PyGenericArrType_Type); }
-
-/* Borrowed: the array or scalar that a tensor shows, NULL where Python has to look. */
-static PyObject *seen(PyObject *tensor) {
-    if (IS(T(tensor, OWNER))) return T(tensor, SEEN);
-    PyObject *cell = T(tensor, CELL);
-    if (!IS(cell)) return NULL;
-    PyObject *version = C(cell, C_VERSION);
-    if (T(tensor, SEEN_OF) == version) return IS(T(tensor, SEEN)) ? T(tensor, SEEN) : NULL;
-    PyObject *host = V(version, V_HOST);
-    if (!IS(host) || V(version, V_DTYPE) == bfloat16 || T(tensor, LAZY_VIEW) != Py_None) return NULL;
-    return host;
-}
-
-static PyObject *session_of(PyObject *tensor) {
-    return IS(T(tensor, OWNER)) ? T(tensor, OWNER) : C(T(tensor, CELL), C_SESSION);
-}
-
-static npy_intp size_of(PyObject *x) {
-    return PyArray_CheckExact(x) ? PyArray_SIZE((PyArrayObject *)x) : is_scalar(x) ? 1 : -1;
-}
-
-static int count(PyObject *session) {
-    PyObject *counts = PyObject_GetAttr(session, name_counts);
-    if (!counts) return -1;
-    PyObject *n = PyDict_GetItemWithError(counts, name_small);
-    PyObject *more = n ? PyNumber_Add(n, one) : NULL;
-    int bad = !more || PyDict_SetItem(counts, name_small, more);
-    Py_XDECREF(more);
-    Py_DECREF(counts);
-    return bad ? -1 : 0;
-}
-
-static void put(PyObject *tensor, int field, PyObject *value) {
-    Py_INCREF(value);
-    Py_XSETREF(T(tensor, field), value);
-}
-
-/* A tensor around values (stolen): one of its own, or a view of a cell. */
-static PyObject *wrapped(PyObject *values, PyObject *session, PyObject *cell, PyObject *from,
-                         int is_value) {
-    if (!values) return NULL;
-    PyObject *shape, *dtype;
-    if (PyArray_CheckExact(values)) {
-        PyArrayObject *array = (PyArrayObject *)values;
-        shape = PyArray_IntTupleFromIntp(PyArray_NDIM(array), PyArray_DIMS(array));
-        dtype = (PyObject *)PyArray_DESCR(array);
-        Py_INCREF(dtype);
-    } else {
-        shape = empty;
-        Py_INCREF(shape);
-        dtype = (PyObject *)PyArray_DescrFromScalar(values);
-    }
-    PyObject *made = shape && dtype ? tensor_type->tp_alloc(tensor_type, 0) : NULL;
-    if (!made) {
-        Py_XDECREF(shape), Py_XDECREF(dtype), Py_DECREF(values);
-        return NULL;
-    }
-    T(made, SHAPE) = shape;
-    T(made, DTYPE) = dtype;
-    T(made, SEEN) = values;
-    put(made, OWNER, cell ? Py_None : session);
-    put(made, SEEN_OF, cell ? C(cell, C_VERSION) : Py_None);
-    if (cell) put(made, CELL, cell);
-    put(made, LAZY_VIEW, cell ? unknown : Py_None);
-    put(made, FROZEN, from ? T(from, FROZEN) : Py_False);
-    put(made, IS_VALUE, is_value ? Py_True : Py_False);
-    put(made, LENT, empty);
-    put(made, INDEX, Py_None);
-    return made;
-}
-
 typedef PyObject *(*Binary)(PyObject *, PyObject *);
 #define COMPARED(name, how) \
     static PyObject *name(PyObject *a, PyObject *b) { return PyObject_RichCompare(a, b, how); }
@@ -171,71 +52,6 @@ static int into_by_cores(PyObject *ufunc, PyObject *out, PyObject *a, PyObject *
     return done == Py_True;
 }
 
-static PyObject *truth(int is) {
-    PyObject *made = is ? PyArrayScalar_True : PyArrayScalar_False;
-    Py_INCREF(made);
-    return made;
-}
-
-/* Two float64, one of them NumPy's: NULL without an error where it is something else. */
-static PyObject *of_floats(int op, PyObject *a, PyObject *b) {
-    if (!(Py_TYPE(a) == &PyDoubleArrType_Type || PyFloat_CheckExact(a))) return NULL;
-    if (!(Py_TYPE(b) == &PyDoubleArrType_Type || PyFloat_CheckExact(b))) return NULL;
-    double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b), z;
-    switch (op) {
-    case ADD: z = x + y; break;
-    case SUB: z = x - y; break;
-    case MUL: z = x * y; break;
-    case DIV: z = x / y; break;
-    case LT: return truth(x < y);
-    case LE: return truth(x <= y);
-    case EQ: return truth(x == y);
-    case NE: return truth(x != y);
-    case GT: return truth(x > y);
-    case GE: return truth(x >= y);
-    default: return NULL;
-    }
-    PyObject *made = PyArrayScalar_New(Double);
-    if (made) PyArrayScalar_ASSIGN(made, Double, z);
-    return made;
-}
-
-static int as_int64(PyObject *x, npy_int64 *value) {
-    if (Py_TYPE(x) == &PyInt64ArrType_Type) {
-        *value = PyArrayScalar_VAL(x, Int64);
-        return 1;
-    }
-    if (!PyLong_CheckExact(x)) return 0;
-    int overflow;
-    *value = PyLong_AsLongLongAndOverflow(x, &overflow);
-    return !overflow;
-}
-
-/* The same for int64; they wrap, as NumPy's do. */
-static PyObject *of_integers(int op, PyObject *a, PyObject *b) {
-    npy_int64 x, y;
-    if (!as_int64(a, &x) || !as_int64(b, &y)) return NULL;
-    npy_uint64 z;
-    switch (op) {
-    case ADD: z = (npy_uint64)x + (npy_uint64)y; break;
-    case SUB: z = (npy_uint64)x - (npy_uint64)y; break;
-    case MUL: z = (npy_uint64)x * (npy_uint64)y; break;
-    case AND: z = x & y; break;
-    case OR: z = x | y; break;
-    case XOR: z = x ^ y; break;
-    case LT: return truth(x < y);
-    case LE: return truth(x <= y);
-    case EQ: return truth(x == y);
-    case NE: return truth(x != y);
-    case GT: return truth(x > y);
-    case GE: return truth(x >= y);
-    default: return NULL;
-    }
-    PyObject *made = PyArrayScalar_New(Int64);
-    if (made) PyArrayScalar_ASSIGN(made, Int64, (npy_int64)z);
-    return made;
-}
-
 /* Borrowed values of an operand, a tensor or a number; NULL: Python has to look. */
 static PyObject *operand(PyObject *x, PyObject **session, npy_intp limit) {
     if (Py_TYPE(x) == tensor_type) {
@@ -263,6 +79,33 @@ static npy_intp broadcast_size(PyArrayObject *x, PyArrayObject *y) {
     return size;
 }
 
+/* Whether what is multiplied has a small result, of which NumPy's library makes no work of several cores. */
+static int is_little_product(PyArrayObject *x, PyArrayObject *y, npy_intp limit) {
+    int n = PyArray_NDIM(x), m = PyArray_NDIM(y);
+    if (n == 1 && m == 1) return PyArray_SIZE(x) <= ONE_CORE_DOT;
+    if (n == 1 || m == 1) return 1;
+    if (n != 2 || m != 2 || PyArray_DIM(x, 1) != PyArray_DIM(y, 0)) return 0;
+    npy_intp size = PyArray_DIM(x, 0) * PyArray_DIM(y, 1);
+    return size <= limit && size * PyArray_DIM(x, 1) <= ONE_CORE;
+}
+
+static int is_stepped(PyArrayObject *x) {
+    return PyArray_NDIM(x) == 1 && PyArray_DIM(x, 0) > 1 && PyArray_ISBEHAVED_RO(x) && PyArray_STRIDE(x, 0) > 0 &&
+           PyArray_STRIDE(x, 0) % PyArray_ITEMSIZE(x) == 0;
+}
+
+/* `a @ b` and `dot(a, b)` of two vectors: NumPy's loop for both, without what `matmul` asks first; it gives no
+   warnings. NULL without an error for anything else. */
+static PyObject *dotted(PyObject *a, PyObject *b) {
+    PyArrayObject *x = (PyArrayObject *)a, *y = (PyArrayObject *)b;
+    int type = PyArray_DESCR(x)->type_num;
+    if (type != NPY_DOUBLE && type != NPY_FLOAT && type != NPY_CDOUBLE && type != NPY_CFLOAT) return NULL;
+    if (type != PyArray_DESCR(y)->type_num || !is_stepped(x) || !is_stepped(y)) return NULL;
+    if (PyArray_DIM(x, 0) != PyArray_DIM(y, 0) || PyArray_DIM(x, 0) > ONE_CORE_DOT) return NULL;
+    PyObject *made = PyArray_MatrixProduct2(a, b, NULL);
+    return made ? PyArray_Return((PyArrayObject *)made) : NULL;
+}
+
 /* The result of an operator, or NULL: without an error where Python has to do it. */
 static PyObject *operated(int op, PyObject *first, PyObject *second) {
     npy_intp limit = limit_now();
@@ -275,8 +118,7 @@ static PyObject *operated(int op, PyObject *first, PyObject *second) {
     if (n_arrays == 2) {
         PyArrayObject *x = (PyArrayObject *)a, *y = (PyArrayObject *)b;
         if (op == MATMUL) {
-            if (PyArray_NDIM(x) > 1 && PyArray_NDIM(y) > 1) return NULL;
-            if (PyArray_NDIM(x) == PyArray_NDIM(y) && PyArray_SIZE(x) > ONE_CORE_DOT) return NULL;
+            if (!is_little_product(x, y, limit)) return NULL;
         } else if ((size = broadcast_size(x, y)) > limit) {
             return NULL;
         }
@@ -286,8 +128,7 @@ static PyObject *operated(int op, PyObject *first, PyObject *second) {
         size = PyArray_SIZE((PyArrayObject *)(PyArray_CheckExact(a) ? a : b));
     }
     Py_INCREF(a), Py_INCREF(b), Py_INCREF(session);
-    PyObject *made = n_arrays ? NULL : of_floats(op, a, b);
-    if (!made && !n_arrays && !PyErr_Occurred()) made = of_integers(op, a, b);
+    PyObject *made = !n_arrays ? of_numbers(op, a, b) : op == MATMUL ? dotted(a, b) : NULL;
     if (size >= cores_least) {
         PyObject *both[] = {a, b};
         made = by_cores(PyTuple_GET_ITEM(ufuncs, op), both, 2, size);
@@ -340,162 +181,8 @@ static PyObject *changed(int op, PyObject *tensor, PyObject *other) {
     return tensor;
 }
 
-static int is_integer(PyObject *x) {
-    return PyLong_CheckExact(x) || Py_TYPE(x) == &PyInt64ArrType_Type;
-}
-
-static int is_end(PyObject *x) { return x == Py_None || is_integer(x); }
-
-/* A slice's ends may be the user's own, whose __index__ could change the tensor meanwhile. */
-static int is_plain_item(PyObject *x) {
-    if (!PySlice_Check(x)) return is_end(x) || x == Py_Ellipsis;
-    PySliceObject *slice = (PySliceObject *)x;
-    return is_end(slice->start) && is_end(slice->stop) && is_end(slice->step);
-}
-
-static int is_plain(PyObject *index) {
-    if (!PyTuple_CheckExact(index)) return is_plain_item(index);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); i++)
-        if (!is_plain_item(PyTuple_GET_ITEM(index, i))) return 0;
-    return 1;
-}
-
-static int is_element(PyObject *index, int ndim) {
-    if (!PyTuple_CheckExact(index)) return ndim == 1 && is_integer(index);
-    if (PyTuple_GET_SIZE(index) != ndim) return 0;
-    for (Py_ssize_t i = 0; i < ndim; i++)
-        if (!is_integer(PyTuple_GET_ITEM(index, i))) return 0;
-    return 1;
-}
-
-static PyObject *got(PyObject *tensor, PyObject *index) {
-    npy_intp limit = limit_now();
-    if (limit <= 0 || !is_plain(index)) return NULL;
-    PyObject *values = seen(tensor);
-    if (!values || !PyArray_CheckExact(values)) return NULL;
-    Py_INCREF(values); /* what is allocated may start the collector, and that a __del__ */
-    PyObject *found = PyObject_GetItem(values, index);
-    Py_DECREF(values);
-    if (!found) return NULL;
-    if (!PyArray_CheckExact(found)) {
-        PyObject *session = session_of(tensor);
-        if (size_of(found) < 0 || count(session)) Py_CLEAR(found);
-        return wrapped(found, session, NULL, NULL, 1);
-    }
-    npy_intp n = PyArray_SIZE((PyArrayObject *)found);
-    PyObject *cell = NULL;
-    if (n > 0 && n <= limit) {
-        if (IS(T(tensor, OWNER))) {
-            cell = PyObject_GetAttr(tensor, name_cell);
-        } else {
-            cell = T(tensor, CELL);
-            Py_INCREF(cell);
-        }
-    }
-    if (!cell || seen(tensor) != values || /* another thread, or a __del__, was here */
-        (PyObject *)PyArray_DESCR((PyArrayObject *)found) != V(C(cell, C_VERSION), V_DTYPE)) {
-        Py_XDECREF(cell), Py_DECREF(found);
-        return NULL;
-    }
-    PyObject *made = wrapped(found, NULL, cell, tensor, 0);
-    Py_DECREF(cell);
-    if (made && T(tensor, LAZY_VIEW) == Py_None) put(made, INDEX, index);
-    return made;
-}
-
-/* One axis of a view through an integer (kept: -1) or a slice; 0: Python has to look. */
-static int through(PyObject *item, npy_intp length, npy_intp *first, npy_intp *step, npy_intp *kept) {
-    if (PyLong_CheckExact(item)) {
-        int overflow;
-        npy_intp at = PyLong_AsLongLongAndOverflow(item, &overflow);
-        if (at < 0) at += length;
-        *first = at, *step = 0, *kept = -1;
-        return !overflow && at >= 0 && at < length;
-    }
-    if (!PySlice_Check(item)) return 0;
-    PyObject *parts[] = {((PySliceObject *)item)->start, ((PySliceObject *)item)->stop,
-                         ((PySliceObject *)item)->step};
-    for (int i = 0; i < 3; i++)
-        if (parts[i] != Py_None && !PyLong_CheckExact(parts[i])) return 0;
-    Py_ssize_t start, stop, stride;
-    if (PySlice_Unpack(item, &start, &stop, &stride)) {
-        PyErr_Clear();
-        return 0;
-    }
-    *kept = PySlice_AdjustIndices(length, &start, &stop, stride);
-    *first = start;
-    *step = stride >= -length && stride <= length ? stride : 1; /* beyond, it is one element */
-    return *kept > 0;
-}
-
-/* Whether these elements are a base of this shape, axis for axis: `View.is_whole`. */
-static int is_all(PyObject *base, int n, const npy_intp *lengths, const npy_intp *steps) {
-    npy_intp step = 1;
-    if (PyTuple_GET_SIZE(base) != n) return 0;
-    for (int k = n - 1; k >= 0; k--) {
-        if (PyLong_AsSsize_t(PyTuple_GET_ITEM(base, k)) != lengths[k] || steps[k] != step) return 0;
-        step *= lengths[k] > 1 ? lengths[k] : 1;
-    }
-    return 1;
-}
-
-/* A view of a large or waiting tensor through integers and slices, as `Tensor.__getitem__`. */
-static PyObject *sliced(PyObject *tensor, PyObject *index) {
-    PyObject *view = T(tensor, LAZY_VIEW), *base = T(tensor, SHAPE), *shape = base, *strides = NULL;
-    npy_intp offset = 0, step = 1, lengths[NPY_MAXDIMS], steps[NPY_MAXDIMS];
-    if (!IS(T(tensor, CELL)) || !shape) return NULL;
-    Py_ssize_t ndim = PyTuple_GET_SIZE(shape);
-    if (IS(T(tensor, OWNER)) || view == unknown || ndim > NPY_MAXDIMS) return NULL;
-    if (view != Py_None) {
-        base = PyTuple_GET_ITEM(view, 0);
-        offset = PyLong_AsSsize_t(PyTuple_GET_ITEM(view, 2));
-        strides = PyTuple_GET_ITEM(view, 3);
-        if (PyUnicode_GET_LENGTH(PyTuple_GET_ITEM(view, 4))) return NULL;
-    }
-    for (Py_ssize_t k = ndim - 1; k >= 0; k--) {
-        lengths[k] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, k));
-        steps[k] = strides ? PyLong_AsSsize_t(PyTuple_GET_ITEM(strides, k)) : step;
-        step *= lengths[k] > 1 ? lengths[k] : 1;
-    }
-    int is_tuple = PyTuple_CheckExact(index), n = 0;
-    Py_ssize_t n_items = is_tuple ? PyTuple_GET_SIZE(index) : 1;
-    if (n_items > ndim) return NULL;
-    for (Py_ssize_t k = 0; k < ndim; k++) {
-        npy_intp first = 0, stride = 1, kept = lengths[k];
-        PyObject *item = k < n_items ? (is_tuple ? PyTuple_GET_ITEM(index, k) : index) : NULL;
-        if (item && !through(item, lengths[k], &first, &stride, &kept)) return NULL;
-        offset += first * steps[k];
-        if (kept < 0) continue;
-        lengths[n] = kept;
-        steps[n++] = stride * steps[k];
-    }
-    if (!n) return NULL;
-    PyObject *cell = T(tensor, CELL), *made = NULL;
-    shape = PyArray_IntTupleFromIntp(n, lengths);
-    strides = PyArray_IntTupleFromIntp(n, steps);
-    PyObject *fields = shape && strides ? Py_BuildValue("((OOnOO))", base, shape, (Py_ssize_t)offset,
-                                                        strides, no_part) : NULL;
-    view = fields ? PyTuple_Type.tp_new(Py_TYPE(unknown), fields, NULL) : NULL;
-    int whole = is_all(base, n, lengths, steps);
-    if (view && (made = tensor_type->tp_alloc(tensor_type, 0))) {
-        put(made, CELL, cell);
-        put(made, SHAPE, shape);
-        put(made, DTYPE, V(C(cell, C_VERSION), V_DTYPE));
-        put(made, LAZY_VIEW, whole ? Py_None : view);
-        put(made, FROZEN, T(tensor, FROZEN));
-        put(made, IS_VALUE, Py_False);
-        put(made, LENT, empty);
-        for (int field = OWNER; field <= SEEN_OF; field++) put(made, field, Py_None);
-        put(made, INDEX, Py_None);
-    }
-    Py_XDECREF(shape), Py_XDECREF(strides), Py_XDECREF(fields), Py_XDECREF(view);
-    return made;
-}
-
 /* 1: written; 0: Python has to do it; -1: an error. */
-static int was_put(PyObject *tensor, PyObject *index, PyObject *value) {
-    npy_intp limit = limit_now();
-    if (limit <= 0 || !is_plain(index)) return 0;
+static int was_put_plain(PyObject *tensor, PyObject *index, PyObject *value, npy_intp limit) {
     if (Py_TYPE(value) == tensor_type) {
         if (index != Py_None && T(value, INDEX) == index && T(tensor, LAZY_VIEW) == Py_None &&
             !IS(T(value, OWNER)) && !IS(T(tensor, OWNER)) && T(value, CELL) == T(tensor, CELL))
@@ -507,6 +194,7 @@ static int was_put(PyObject *tensor, PyObject *index, PyObject *value) {
     PyObject *values = value ? writeable(tensor) : NULL;
     if (!values) return 0;
     PyArrayObject *array = (PyArrayObject *)values;
+    if (was_element_put(array, index, value)) return 1;
     PyObject *target = values;
     Py_INCREF(target);
     Py_INCREF(value);
@@ -538,6 +226,17 @@ static int was_put(PyObject *tensor, PyObject *index, PyObject *value) {
     return bad ? -1 : 1;
 }
 
+static int was_put(PyObject *tensor, PyObject *index, PyObject *value) {
+    npy_intp limit = limit_now();
+    int kind = limit > 0 ? kind_of_index(index) : IN_DOUBT;
+    if (kind == IN_DOUBT) return 0;
+    if (kind == PLAIN) return was_put_plain(tensor, index, value, limit);
+    PyObject *plain = plain_index(index);
+    int done = plain ? was_put_plain(tensor, plain, value, limit) : -1;
+    Py_XDECREF(plain);
+    return done;
+}
+
 /* A function of NumPy's of few arguments that has a small result; NULL as above. */
 static PyObject *called(PyObject *like, PyObject *args, int is_elementwise, PyObject *fits) {
     npy_intp limit = limit_now(), product = 1;
@@ -566,6 +265,7 @@ static PyObject *called(PyObject *like, PyObject *args, int is_elementwise, PyOb
     Py_INCREF(session);
     PyObject *made = NULL;
     if (is_elementwise && first && is_alike) made = by_cores(like, given, n, PyArray_SIZE(first));
+    if (fits == dot_fits && n_arrays == 2 && n == 2) made = dotted(given[0], given[1]);
     PyObject *token = made || PyErr_Occurred() ? NULL : PyContextVar_Set(silence, silent);
     if (token) made = PyObject_Vectorcall(like, given, n, NULL);
     PyObject *type, *error, *trace;
@@ -654,6 +354,35 @@ static PyObject *binary(int op, PyObject *a, PyObject *b) {
 EACH_ARITHMETIC(ARITHMETIC)
 BINARY(matrix_multiply, MATMUL)
 
+/* An operator of one operand; errors and what has work for several cores are Python's. */
+static PyObject *turned(PyObject *self, PyObject *(*call)(PyObject *)) {
+    PyObject *values = seen(self);
+    npy_intp n = values ? size_of(values) : -1;
+    if (n < 0 || n > limit_now() || n >= cores_least) return NULL;
+    if (PyArray_CheckExact(values) ? PyArray_ISCOMPLEX((PyArrayObject *)values) : type_of(values) < 0) return NULL;
+    PyObject *session = session_of(self);
+    Py_INCREF(values), Py_INCREF(session);
+    PyObject *token = PyContextVar_Set(silence, silent);
+    PyObject *made = token ? call(values) : NULL;
+    if (!made) PyErr_Clear();
+    if (token) PyContextVar_Reset(silence, token);
+    Py_XDECREF(token);
+    if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
+        Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
+    if (made && (size_of(made) < 0 || count(session))) Py_CLEAR(made);
+    Py_DECREF(values);
+    made = wrapped(made, session, NULL, NULL, 0);
+    Py_DECREF(session);
+    return made;
+}
+
+#define UNARY(name, call) \
+    static PyObject *do_##name(PyObject *self) { \
+        PyObject *made = turned(self, call); \
+        return FALLS(made, slow_number.nb_##name(self)); \
+    }
+UNARY(negative, PyNumber_Negative) UNARY(absolute, PyNumber_Absolute) UNARY(invert, PyNumber_Invert)
+
 static PyObject *do_compare(PyObject *a, PyObject *b, int how) {
     PyObject *made = operated(LT + how, a, b);
     if (!made && !PyErr_Occurred()) made = recorded(LT + how, a, b);
@@ -684,12 +413,6 @@ static int do_ass_subscript(PyObject *self, PyObject *index, PyObject *value) {
     return done ? -(done < 0) : slow_mapping.mp_ass_subscript(self, index, value);
 }
 
-/* Borrowed: the scalar that a tensor of its own is. */
-static PyObject *scalar(PyObject *self) {
-    PyObject *values = IS(T(self, OWNER)) ? T(self, SEEN) : NULL;
-    return values && is_scalar(values) ? values : NULL;
-}
-
 static PyObject *do_float(PyObject *self) {
     PyObject *x = scalar(self);
     if (x && PyFloat_Check(x)) return PyFloat_FromDouble(PyFloat_AS_DOUBLE(x));
@@ -705,6 +428,7 @@ INTEGER(int) INTEGER(index)
 
 static int do_bool(PyObject *self) {
     PyObject *x = scalar(self);
+    if (x == PyArrayScalar_True || x == PyArrayScalar_False) return x == PyArrayScalar_True;
     return x ? PyObject_IsTrue(x) : slow_number.nb_bool(self);
 }
 
@@ -734,6 +458,9 @@ static int fill_slots(void) {
     number->nb_inplace_##name = do_inplace_##name;
     EACH_ARITHMETIC(FILL)
     number->nb_matrix_multiply = do_matrix_multiply;
+    number->nb_negative = do_negative;
+    number->nb_absolute = do_absolute;
+    number->nb_invert = do_invert;
     number->nb_float = do_float;
     number->nb_int = do_int;
     number->nb_index = do_index;
@@ -741,17 +468,19 @@ static int fill_slots(void) {
     mapping->mp_subscript = do_subscript;
     mapping->mp_ass_subscript = do_ass_subscript;
     tensor_type->tp_richcompare = do_compare;
+    tensor_type->tp_alloc = allocated;
+    tensor_type->tp_dealloc = gone;
     PyType_Modified(tensor_type);
     return 0;
 }
 
 /* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent, applied,
-   called, outer_fits, recorders, fill, made, into, least, ufuncs): the last four are of `cores.py` */
+   called, outer_fits, dot_fits, recorders, fill, made, into, least, ufuncs): the last four are of `cores.py` */
 static PyObject *install(PyObject *module, PyObject *args) {
     PyObject *tensor, *version, *cell;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOO!OOOnO!", &tensor, &version, &cell, &config, &bfloat16,
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOO!OOOnO!", &tensor, &version, &cell, &config, &bfloat16,
                           &unknown, &numbers, &silence, &silent, &slow_applied, &slow_called,
-                          &outer_fits, &PyTuple_Type, &recorders, &slow_fill,
+                          &outer_fits, &dot_fits, &PyTuple_Type, &recorders, &slow_fill,
                           &cores_made, &cores_into, &cores_least, &PyTuple_Type, &ufuncs))
         return NULL;
     static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
@@ -776,13 +505,13 @@ static PyObject *install(PyObject *module, PyObject *args) {
 static PyMethodDef functions[] = {{"install", install, METH_VARARGS, NULL},
                                   {"applied", FAST(do_applied)},
                                   {"called", FAST(do_called)},
+                                  {"tallied", tallied, METH_NOARGS, NULL},
                                   {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "infinitensor_near", NULL, -1, functions};
 
 PyMODINIT_FUNC PyInit_infinitensor_near(void) {
     import_array();
     empty = PyTuple_New(0);
-    one = PyLong_FromLong(1);
     name_counts = PyUnicode_InternFromString("counts");
     name_small = PyUnicode_InternFromString("small_calls");
     name_cell = PyUnicode_InternFromString("_cell");

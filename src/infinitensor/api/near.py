@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api import cores
+from infinitensor.api import cores, tally
 from infinitensor.api.compiled import compiled
 from infinitensor.api.record import host_view
 from infinitensor.api.unplanned import is_hasty
@@ -536,6 +536,26 @@ def _is_plain(index: Any) -> bool:
     return kind in _ITEMS or (kind is tuple and _ITEMS.issuperset(map(type, index)))
 
 
+_MISSING = object()
+
+
+def _with_integers(index: Any) -> Any:
+    """An index with integers where it has tensors that are one each; `_MISSING` for any other.
+
+    NumPy has scalars there, which make views as integers do.
+    """
+    items = index if type(index) is tuple else (index,)
+    plain = tuple([_integer(x) if type(x) is _tensors[0] else x for x in items])
+    if not _ITEMS.issuperset(map(type, plain)):
+        return _MISSING
+    return plain if type(index) is tuple else plain[0]
+
+
+def _integer(tensor: Tensor) -> Any:
+    is_one = tensor._owner is not None and isinstance(tensor._seen, np.integer)
+    return int(tensor._seen) if is_one else tensor
+
+
 def is_element(index: Any, ndim: int) -> bool:
     """Whether an index is one integer for every axis."""
     if type(index) in _INTEGERS:
@@ -554,16 +574,17 @@ def got(tensor: Tensor, index: Any) -> Tensor | None:
     limit = config.small_elements
     if not limit:
         return None
-    if type(index) is not int and not _is_plain(index):
+    plain = index if type(index) is int or _is_plain(index) else _with_integers(index)
+    if plain is _MISSING:
         return gathered(tensor, index)
     values = seen(tensor)
     if values is None:
-        return _element(tensor, index)
+        return _element(tensor, plain)
     if type(values) is not _ndarray:
-        if tensor._owner is not None and not _has_axes(index):
-            return at_hand(tensor._owner, np.array(values)[index].copy())  # a scalar has no views
+        if tensor._owner is not None and not _has_axes(plain):
+            return at_hand(tensor._owner, np.array(values)[plain].copy())  # a scalar has no views
         values = _array(tensor, values)
-    found = values[index]
+    found = values[plain]
     if type(found) is not _ndarray:
         session = tensor._owner or tensor._cell.session
         session.counts["small_calls"] += 1
@@ -575,7 +596,8 @@ def got(tensor: Tensor, index: Any) -> Tensor | None:
     if not 0 < found.size <= limit or found.dtype is not version.dtype:
         return None  # strides of nothing mean nothing, those of a real part are not elements'
     view = _view(tensor, cell, found)
-    view._index = index if tensor._lazy_view is None else None
+    if plain is index and tensor._lazy_view is None:
+        view._index = index
     return view
 
 
@@ -769,7 +791,7 @@ def was_put(tensor: Tensor, index: Any, value: Any) -> bool:
     limit = config.small_elements
     if not limit:
         return False
-    is_plain = type(index) is int or _is_plain(index)
+    plain = index if type(index) is int or _is_plain(index) else _with_integers(index)
     if type(value) is _tensors[0]:
         if (
             value._index is index is not None
@@ -786,18 +808,18 @@ def was_put(tensor: Tensor, index: Any, value: Any) -> bool:
     values = _writeable(tensor)
     if values is None:
         return False
-    if not is_plain:
+    if plain is _MISSING:
         return _scattered(tensor, values, index, value)
     if values.size > limit:
-        target = values[index]
+        target = values[plain]
         if type(target) is _ndarray:
             if target.size > limit and not is_hasty(tensor._cell.session, target.size):
                 return False
-            values, index = target, ...
+            values, plain = target, ...
     token = _silence(_SILENT)
     try:
-        if index is not ... or not _was_copied(values, value):
-            values[index] = value
+        if plain is not ... or not _was_copied(values, value):
+            values[plain] = value
     finally:
         _restore(token)
     if values.dtype.char == "d" and tensor._owner is None and tensor._lazy_view is None:
@@ -902,13 +924,14 @@ def in_c(
     number through a large view, or answers False.
     False, and nothing is changed, without a compiler or the headers of Python and NumPy.
     """
-    module = None if _variable is None else compiled(__file__)
+    module = None if _variable is None else compiled(__file__, "numbers.h", "near.h", "indices.h")
     if module is None:
         return False
     shared = (config, bfloat16, UNKNOWN, _NUMBERS, _variable, _SILENT)
     global applied, called
-    slow = (applied, called, _outer_fits, recorders, fill)
+    slow = (applied, called, _outer_fits, _dot_fits, recorders, fill)
     on_cores = (cores.made, cores.into, cores.LEAST, _UFUNCS)
     module.install(tensor, Version, Cell, *shared, *slow, *on_cores)
     applied, called = module.applied, module.called
+    tally.putters.append(module.tallied)
     return True

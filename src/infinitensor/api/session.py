@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from infinitensor.api import gone
+from infinitensor.api import gone, tally
 from infinitensor.api.partners import greet
 from infinitensor.api.version import Version, user_site
 from infinitensor.config import config
@@ -131,6 +131,7 @@ class Session(Recording):
         self.made_before: weakref.WeakSet[Version] = weakref.WeakSet()
         """What was held and made, but not kept, since there was little room."""
         self._seen: OrderedDict[Any, None] = OrderedDict()
+        tally.put_all()
         self.counts = dict.fromkeys(COUNTS, 0)
         self.missed_before = missed[0]
         self.seq = 0
@@ -310,6 +311,7 @@ class Session(Recording):
         """Counts so far, with the peak of each memory."""
         with self.lock:
             self.drain()
+            tally.put_all()
             found: dict[str, Any] = dict(self.counts)
             found["eager_fallbacks"] += missed[0] - self.missed_before
             found["peak_bytes"] = {}
