@@ -142,3 +142,29 @@ print(*found, "torch" in sys.modules)
         check=True,
     )
     assert done.stdout.split() == ["1", "2", "False"]
+
+
+@needs_library
+def test_products_of_matrices_import_no_torch() -> None:
+    said = """
+import sys
+import numpy as np
+import infinitensor as it
+
+rng = np.random.default_rng(0)
+a, b, c = (rng.random(shape) for shape in ((700, 400), (400, 900), (900, 700)))
+with it.init("cpu"):
+    x, y, z = map(it.asarray, (a, b, c))
+    for made, wanted in (
+        (x @ y, a @ b),
+        (it.linalg.multi_dot([x, y, z]), a @ b @ c),
+        (it.einsum("ij,jk->ki", x, y), (a @ b).T),
+        (it.dot(y, z), b @ c),
+        (x.T @ (x @ y[:, 0]), a.T @ (a @ b[:, 0])),
+        ((x * 9).astype(int) @ (y * 9).astype(int), (a * 9).astype(int) @ (b * 9).astype(int)),
+    ):
+        np.testing.assert_allclose(made.numpy(), wanted)
+print("torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]

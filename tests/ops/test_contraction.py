@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.ir.sessions import prepared, strict
 from tests.ops.table_xp import WHOLE, TableXp
 
 import infinitensor as it
@@ -164,6 +165,35 @@ def test_what_einsum_makes_of_several_operands_is_no_view(subscripts: str) -> No
     found[...] = 7.0
     assert found.base is None
     assert set(flat.tolist()) == {7.0}
+
+
+@pytest.mark.parametrize("subscripts", [
+    "ij,jk->ik", "ij,jk->ki", "ji,jk->ik", "ij,kj->ik", "ji,kj->ki", "ij,j->i", "j,ij->i",
+    "ij,i->j", "i,ij->j", "i,i->", "ij,jk,kl->il",
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "int16", "bool"])
+def test_einsum_of_matrices_and_vectors_is_their_product(subscripts: str, dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    sizes = dict(zip("ijkl", (30, 40, 50, 20), strict=True))
+    terms = subscripts.split("->")[0].split(",")
+    given = [(rng.random([sizes[c] for c in term]) * 4).astype(dtype) for term in terms]
+    wanted = np.einsum(subscripts, *given)
+    with strict("cpu", 0) as session:
+        made = it.einsum(subscripts, *map(it.asarray, given))
+        nodes = prepared(session, made).analysed.graph.nodes
+        assert {node.op.name for node in nodes} == {"matmul"}
+        assert made.dtype == wanted.dtype
+        np.testing.assert_allclose(made.numpy(), wanted, rtol=1e-5)
+
+
+def test_einsum_of_more_axes_or_a_stretched_one_is_no_product_of_matrices() -> None:
+    x, y = np.arange(24.0).reshape(2, 3, 4), np.arange(8.0).reshape(4, 2)
+    for subscripts, left in (("bij,jk->bik", x), ("ij,ij->i", x[:, 0]), ("ij,jk->ik", x[0, :, :1])):
+        right = y.T if subscripts == "ij,ij->i" else y
+        np.testing.assert_allclose(
+            it.einsum(subscripts, it.asarray(left), it.asarray(right)).numpy(),
+            np.einsum(subscripts, left, right),
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])

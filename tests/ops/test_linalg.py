@@ -10,6 +10,7 @@ import scipy.linalg
 from tests.ops.programs import Cut, check_cases, ops_of
 
 from infinitensor.ops.lapack import positive_definite
+from infinitensor.ops.linalg import cheapest_splits
 from infinitensor.ops.registry import TABLE
 
 CUTS = [("cpu", 1, 4), ("cuda", 1, 1024), ("cuda", 7, 4)]
@@ -139,3 +140,24 @@ def test_solve_knows_a_vector_by_its_one_axis() -> None:
     for b in (rng.standard_normal(3), rng.standard_normal((3, 1)), rng.standard_normal((4, 3, 2))):
         got = Cut(2).run("linalg.solve", (a, b), {})
         np.testing.assert_allclose(got, np.linalg.solve(a, b))
+
+
+def _cost(sizes: tuple[int, ...], first: int, last: int, splits: Any = None) -> int:
+    """Multiplications of a chain, split as given or in the best of all ways."""
+    if first == last:
+        return 0
+    return min(
+        _cost(sizes, first, at, splits)
+        + _cost(sizes, at + 1, last, splits)
+        + sizes[first] * sizes[at + 1] * sizes[last + 1]
+        for at in ([splits[first, last]] if splits else range(first, last))
+    )
+
+
+def test_a_chain_of_products_takes_the_fewest_multiplications() -> None:
+    rng = np.random.default_rng(0)
+    for n in range(2, 8):
+        for _ in range(10):
+            sizes = tuple(rng.integers(1, 50, n + 1).tolist())
+            splits = cheapest_splits(sizes)
+            assert _cost(sizes, 0, n - 1, splits) == _cost(sizes, 0, n - 1)

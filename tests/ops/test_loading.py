@@ -37,3 +37,18 @@ def test_a_product_over_a_file_loads_torch_beside_the_reads(tmp_path: Path) -> N
         [sys.executable, "-c", PROGRAM, str(path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_kernel_that_needs_torch_has_it_imported_by_another_thread() -> None:
+    program = """
+import sys
+from infinitensor.ops import loading
+torch = loading.loaded()
+assert torch is sys.modules["torch"]
+assert loading._loading and not loading._loading[0].is_alive()
+assert loading.n_user_threads == [torch.get_num_threads()]
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

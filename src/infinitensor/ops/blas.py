@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from infinitensor.ir.calls import Lies
+    from infinitensor.ir.op import Call
 
 CODES = {"float32": 0, "float64": 1, "complex64": 2, "complex128": 3}
 LETTERS = "sdcz"
@@ -78,6 +79,18 @@ def one_core_each() -> Iterator[None]:
         yield
     finally:
         ours.share(-1)
+
+
+def suffices(call: Call) -> bool:
+    """Whether all products of a call on a CPU are the library's, or NumPy's: none needs torch, but
+    for one into memory that the library cannot write to."""
+    dtype = call.outs[0].dtype
+    if dtype.kind in "biu":
+        return True
+    is_of_matrices = all(len(labels) <= 2 for labels in call.form.inputs)
+    return (
+        is_of_matrices and dtype.name in CODES and config.compile != "never" and found() is not None
+    )
 
 
 def is_suited(rows: int, columns: int, steps: Sequence[int], size: int) -> bool:

@@ -156,12 +156,13 @@ def _matmul_kernel(xp: Any, x1: Any, x2: Any, out: Any, dtype: np.dtype[Any]) ->
 def _matmul_added(xp: Any, before: Any, x1: Any, x2: Any, out: Any, dtype: np.dtype[Any]) -> None:
     """out = before + x1 @ x2 for matrices, in a dtype that the library multiplies."""
     x1, x2 = _factors(xp, x1, x2, dtype)
+    torch = loaded()
     if xp is np:
         before, x1, x2, out = (torch_view(v) for v in (before, x1, x2, out))
     if before.data_ptr() == out.data_ptr():
         out.addmm_(x1, x2)
     else:
-        loaded().addmm(before, x1, x2, out=out)
+        torch.addmm(before, x1, x2, out=out)
 
 
 def _product_scratch(n_in: int, n_out: int, ins: Sequence[Spec], dtype: np.dtype[Any]) -> int:
@@ -563,7 +564,20 @@ def _contracted(
             y, right = _summed(xp, y, right, set(right) - {c}, kind)
     if {*left, *right} == set(kept):  # nothing is summed: no product of matrices
         return xp.multiply(_along(xp, x, left, kept), _along(xp, y, right, kept)), kept
-    return xp._einsum(x, y, left, right, kept), kept
+    return _product_of(xp, x, y, left, right, kept), kept
+
+
+def _product_of(xp: Any, x: Any, y: Any, left: str, right: str, kept: str) -> Any:
+    """Two operands with a label in common made one: matrices and vectors by `matmul`, which needs
+    no copies and can run without Python, anything else by `_einsum`."""
+    shared = {*left} & {*right}
+    if len(shared) != 1 or shared <= {*kept} or max(len(left), len(right)) > 2:
+        return xp._einsum(x, y, left, right, kept)
+    (inner,) = shared
+    rows, columns = left.replace(inner, ""), right.replace(inner, "")
+    if kept != rows + columns:
+        x, left, rows, y, right, columns = y, right, columns, x, left, rows
+    return xp.matmul(_in_order(xp, x, left, rows + inner), _in_order(xp, y, right, inner + columns))
 
 
 def _along(xp: Any, x: Any, labels: str, kept: str) -> Any:
@@ -634,7 +648,7 @@ def _paired(xp: Any, a: Any, b: Any, first: Sequence[int], second: Sequence[int]
         letters[j] = left[i]
     right = "".join(letters)
     kept = "".join(c for c in left if c not in right) + "".join(c for c in right if c not in left)
-    return xp._einsum(a, b, left, right, kept)
+    return _product_of(xp, a, b, left, right, kept)
 
 
 @program(

@@ -14,6 +14,7 @@ import numpy as np
 from infinitensor.dtypes import to_torch
 from infinitensor.events import between_steps
 from infinitensor.interrupts import without_interrupts
+from infinitensor.ops import blas
 from infinitensor.ops.loading import is_loading
 from infinitensor.ops.scalar import Arg, Term, evaluate, n_inner
 from infinitensor.ops.words import WORDS
@@ -41,7 +42,7 @@ def lower(op: Op, call: Call, device_kind: str) -> Run:
     if op.kind == "elementwise":
         return _lower_elementwise(op, call, device_kind)
     xp = namespace(device_kind)
-    if op.kind == "contraction" and not is_loading():
+    if op.kind == "contraction" and not is_loading() and not blas.suffices(call):
         # for their products: here, so that workers find it loaded. Within its import, which takes
         # seconds, a Ctrl-C aborts the process
         with without_interrupts():

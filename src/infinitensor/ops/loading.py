@@ -1,4 +1,5 @@
-"""torch, which takes seconds to import, loaded by a thread while files are read.
+"""torch, which takes seconds to import, loaded by a thread: while files are read, or when a kernel
+turns out to need it.
 
 A Ctrl-C within its import aborts a process; it comes to the main thread, so in this one none does.
 """
@@ -48,6 +49,7 @@ _calm = Calm()
 
 def loaded() -> Any:
     """torch, once it is there."""
+    begin_loading()
     if _loading:
         _loading[0].join()
     import torch
