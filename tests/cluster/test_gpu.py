@@ -9,7 +9,7 @@ import pytest
 from tests.cluster.sets import CONTINUOUS, blobs
 
 import infinitensor as it
-from infinitensor.api.assign import call_op
+from infinitensor.api.forward import call_op
 from infinitensor.cluster import BisectingKMeans, KMeans, MiniBatchKMeans
 from infinitensor.ops import nearest_triton
 

@@ -9,7 +9,7 @@ import pytest
 from tests.ir.sessions import strict
 
 import infinitensor as it
-from infinitensor.api.assign import call_op
+from infinitensor.api.forward import call_op
 from infinitensor.ops import pairs_gpu, pairwords, prim
 from infinitensor.ops.pairs import exact, neighbour_order
 from infinitensor.ops.pairtiles import Search, compiled

@@ -16,7 +16,7 @@ from tests.runtime.test_streams import (
 
 import infinitensor as it
 from infinitensor import events
-from infinitensor.api.assign import call_op
+from infinitensor.api.forward import call_op
 from infinitensor.ops import nearest
 
 if TYPE_CHECKING:

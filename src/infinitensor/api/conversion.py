@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from infinitensor.api import assign
-from infinitensor.api.assign import call_op
+from infinitensor.api import copying
+from infinitensor.api.forward import call_op
 from infinitensor.api.tensor import Tensor
 from infinitensor.dtypes import as_dtype, can_cast, kind_of, result_type
 
@@ -21,14 +21,14 @@ def ascontiguousarray(a: Any, dtype: Any = None) -> Tensor:
     """A tensor with at least one axis whose elements lie in C order; itself if they do."""
     made: Tensor = call_op("asarray", a, dtype)
     made = made if made.ndim else made.reshape(1)
-    return made if made.flags.c_contiguous else assign.copied(made)
+    return made if made.flags.c_contiguous else copying.copied(made)
 
 
 def asfortranarray(a: Any, dtype: Any = None) -> Tensor:
     """A tensor with at least one axis; in Fortran order as a view of one in C order."""
     made: Tensor = call_op("asarray", a, dtype)
     made = made if made.ndim else made.reshape(1)
-    return made if made.flags.f_contiguous else assign.copied(made.T).T
+    return made if made.flags.f_contiguous else copying.copied(made.T).T
 
 
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Tensor:
@@ -49,7 +49,7 @@ def require(a: Any, dtype: Any = None, requirements: Any = None) -> Tensor:
         wrong = word == "C" and not made.flags.c_contiguous
         wrong |= word == "O" and not made.flags.owndata
         if wrong or (word == "W" and not made.flags.writeable):
-            made = assign.copied(made)
+            made = copying.copied(made)
     return asfortranarray(made) if any(str(o).upper()[:1] == "F" for o in asked) else made
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from infinitensor.api.assign import call_op
+from infinitensor.api.forward import call_op
 from infinitensor.api.record import record
 from infinitensor.api.session import current_session
 from infinitensor.api.tensor import Tensor, fresh, from_values

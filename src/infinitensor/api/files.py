@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from infinitensor.api import saving
-from infinitensor.api.assign import call_op
+from infinitensor.api.forward import call_op
 from infinitensor.api.session import current_session
 from infinitensor.api.tensor import Tensor, fresh, from_values
 from infinitensor.api.version import Version

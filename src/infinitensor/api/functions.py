@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from infinitensor.api import assign, hasty, near, views
+from infinitensor.api import copying, hasty, indexing, inplace, near, views
 from infinitensor.api.binding import binder, forwarder
 from infinitensor.api.csr import csr
 from infinitensor.api.evaluate import evaluate
@@ -220,7 +220,7 @@ def asarray(
     if isinstance(obj, Tensor):
         if dtype is not None and as_dtype(dtype) != obj.dtype:
             return obj.astype(dtype)
-        return assign.copied(obj) if copy else obj
+        return copying.copied(obj) if copy else obj
     if isinstance(obj, np.ma.MaskedArray):
         raise TypeError(
             "a masked array has values that are not there: fill it first, for example "
@@ -228,7 +228,7 @@ def asarray(
         )
     session = current_session()
     if copy is not False and is_torch(obj) and obj.is_cuda and session.engine.mesh.kind == "cuda":
-        made = fresh(session, assign.scattered(session, checked_torch(obj)))
+        made = fresh(session, copying.scattered(session, checked_torch(obj)))
         return made if dtype is None else made.astype(dtype, copy=False)
     if is_sparse(obj):
         return cast("Tensor", csr(obj) if dtype is None else csr(obj).astype(dtype))
@@ -660,7 +660,7 @@ def ravel(x: Any, /) -> Tensor:
 
 def copy(x: Any, /) -> Tensor:
     """A tensor of its own with the same values."""
-    return assign.copied(asarray(x))
+    return copying.copied(asarray(x))
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
@@ -874,12 +874,12 @@ def _index_checked(function: Callable[..., Any]) -> Callable[..., Any]:
             axis = given.arguments.get("axis")
             along = index if axis is not None or not np.ndim(index) else np.reshape(index, -1)
             if axis is None:
-                assign.check_range(np.asarray(along), prod(shape), 0)
+                indexing.check_range(np.asarray(along), prod(shape), 0)
             elif -len(shape) <= axis < len(shape):
                 at = axis % len(shape)
                 beside = shape[:at] if function.__name__ == "take" else shape[:at] + shape[at + 1 :]
                 if 0 not in beside:  # else nothing is taken, and NumPy looks at no index
-                    assign.check_range(np.asarray(along), shape[at], at)
+                    indexing.check_range(np.asarray(along), shape[at], at)
         return function(*args, **kwargs)
 
     return _named_as(function, checked)
@@ -1064,7 +1064,7 @@ def _inplace(name: str, short: str) -> Callable[..., Any]:
         made = None if like is None else near.changed(self, like, by, other)
         if made is not None:
             return made
-        return assign.in_place(self, name, other) if _known(other) else NotImplemented
+        return inplace.in_place(self, name, other) if _known(other) else NotImplemented
 
     return method
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from infinitensor.api.assign import call_op
+from infinitensor.api.forward import call_op
 from infinitensor.api.tensor import Tensor, session_of
 from infinitensor.dtypes import bfloat16
 

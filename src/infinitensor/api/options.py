@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api import assign
-from infinitensor.api.assign import call_op, named
+from infinitensor.api import copying
+from infinitensor.api.forward import call_op, named
 from infinitensor.api.tensor import Tensor, session_of
 from infinitensor.api.ufunc import mask_of, masked, single_target, stored
 from infinitensor.dtypes import as_dtype, can_cast
@@ -99,7 +99,7 @@ def with_options(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if dtype is not None:
             first = next(iter(plain.arguments))
             x = call_op("asarray", plain.arguments[first])
-            plain.arguments[first] = assign.cast(x, as_dtype(dtype), False, casting)
+            plain.arguments[first] = copying.cast(x, as_dtype(dtype), False, casting)
         found: Tensor = function(*plain.args, **plain.kwargs)
         mask = mask_of(where)
         if out is None:
@@ -187,7 +187,7 @@ def _moment(
         left = call_op("maximum", n - (ddof if correction is None else correction), 0)
         found = call_op("divide", _total(square, mask, axis), left)
     found = call_op("sqrt", found) if name == "std" else found
-    found = assign.cast(found, kind, False, "unsafe")
+    found = copying.cast(found, kind, False, "unsafe")
     if keepdims:
         return found
     whole = axis is None

@@ -11,12 +11,12 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.api import assign, unplanned, version
-from infinitensor.api.assign import was_read_often
 from infinitensor.api.compiled import compiled
 from infinitensor.api.near import UNKNOWN, at_hand, near, quietly
 from infinitensor.api.record import FEW, MANY, WRITE, waits
 from infinitensor.api.rule import cached_rule
 from infinitensor.api.session import Session, _generation
+from infinitensor.api.settle import was_read_often
 from infinitensor.api.small import small_kernel
 from infinitensor.api.tensor import Tensor, fresh
 from infinitensor.api.unplanned import is_hasty

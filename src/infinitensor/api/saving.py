@@ -7,7 +7,7 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.api import assign
+from infinitensor.api import copying
 from infinitensor.ir.region import boxes_of, cut_evenly
 from infinitensor.ir.view import structure
 from infinitensor.storage import format_of, open_writer
@@ -31,7 +31,7 @@ def write(path: Any, x: Tensor, format: str | None, chunks: tuple[int, ...] | No
     with x._session.guard():
         x._compute()
         if x._view is not None and structure(x._view) is None:  # no box of it is one of its base
-            x = assign.copied(x)
+            x = copying.copied(x)
             x._compute()
         block = _block(x.shape, x.dtype.itemsize) if chunks is None else _chunks(chunks, x.shape)
         with open_writer(name, x.shape, x.dtype, chosen, block) as writer:

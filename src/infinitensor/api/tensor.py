@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api import assign, export, near, views
+from infinitensor.api import assign, copying, export, indexing, near, viewing, views
+from infinitensor.api.drawing import drawn
 from infinitensor.api.evaluate import evaluate
 from infinitensor.api.flags import Flags, refused
+from infinitensor.api.flat import Flat
+from infinitensor.api.forward import call_op
 from infinitensor.api.record import Ref, host_view, stored
 from infinitensor.api.standard import check_version
 from infinitensor.api.version import Cell, Shown
@@ -82,7 +85,7 @@ class Tensor(Shown, TableMethods):
     _lent: tuple[Any, ...]
 
     def __init__(self, shape: Any, dtype: Any = float) -> None:
-        made = assign.call_op("empty", shape, dtype=dtype)
+        made = call_op("empty", shape, dtype=dtype)
         for name in ("_cell", "_view", "_dtype", "_shape", "_frozen", "_is_value"):
             setattr(self, name, getattr(made, name))
         self._seen = self._seen_of = self._owner = self._index = None
@@ -187,7 +190,7 @@ class Tensor(Shown, TableMethods):
     def shape(self, shape: Any) -> None:
         wanted = (shape,) if _is_int(shape) else tuple(shape)
         try:
-            seen = assign.reshape(self, tuple(operator.index(n) for n in wanted), copy=False)
+            seen = viewing.reshape(self, tuple(operator.index(n) for n in wanted), copy=False)
         except ValueError as error:
             if "copy" not in str(error):
                 raise
@@ -269,7 +272,7 @@ class Tensor(Shown, TableMethods):
         >>> it.ones((6, 4)).relayout(3, 1).layout.grid
         (3, 1)
         """
-        return assign.relayout(self, pieces)
+        return copying.relayout(self, pieces)
 
     # values
 
@@ -290,12 +293,12 @@ class Tensor(Shown, TableMethods):
                 and version.node is not None
                 and self.size * 4 <= prod(version.shape)
             ):
-                return assign.copied(self).numpy()
+                return copying.copied(self).numpy()
             self._compute()
             version = self._version
             if version.host is not None:
                 return np.array(host_view(self._ref()))
-            return assign.read_view(self)
+            return copying.read_view(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         self._session.counts["host_arrays"] += 1
@@ -392,7 +395,7 @@ class Tensor(Shown, TableMethods):
         return str(self)
 
     def _repr_html_(self) -> str:
-        return assign.drawn(self, html.escape(repr(self)))
+        return drawn(self, html.escape(repr(self)))
 
     # indexing
 
@@ -405,7 +408,7 @@ class Tensor(Shown, TableMethods):
             items = index if type(index) is tuple else (index,)
             view = views.of_integers_and_slices(self._view or whole_view(self._shape), items)
         if view is None or not view.shape:
-            return assign.get(self, index)
+            return indexing.get(self, index)
         return self._seen_as(view)
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -439,7 +442,7 @@ class Tensor(Shown, TableMethods):
     @property
     def real(self) -> Tensor:
         """The real part; a view."""
-        return assign.part(self, "real")
+        return viewing.part(self, "real")
 
     @real.setter
     def real(self, value: Any) -> None:
@@ -453,7 +456,7 @@ class Tensor(Shown, TableMethods):
     @property
     def imag(self) -> Tensor:
         """The imaginary part; a view of a complex tensor, zeros of a real one."""
-        return assign.part(self, "imag")
+        return viewing.part(self, "imag")
 
     @imag.setter
     def imag(self, value: Any) -> None:
@@ -462,13 +465,13 @@ class Tensor(Shown, TableMethods):
         self.imag[...] = value
 
     @property
-    def flat(self) -> assign.Flat:
+    def flat(self) -> Flat:
         """The elements in C order: iterate, index and assign."""
-        return assign.Flat(self)
+        return Flat(self)
 
     @flat.setter
     def flat(self, value: Any) -> None:
-        assign.Flat(self)[...] = value
+        Flat(self)[...] = value
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Tensor:
         """Another shape: a view where NumPy would give one, else a copy."""
@@ -479,7 +482,7 @@ class Tensor(Shown, TableMethods):
             found = near.viewed(self, _reshaped, wanted)
             if found is not None:
                 return found
-        return assign.reshape(self, tuple(operator.index(n) for n in wanted), copy)
+        return viewing.reshape(self, tuple(operator.index(n) for n in wanted), copy)
 
     def ravel(self, order: str = "C") -> Tensor:
         """One axis: a view of a contiguous tensor, else a copy."""
@@ -491,7 +494,7 @@ class Tensor(Shown, TableMethods):
 
     def flatten(self, order: str = "C") -> Tensor:
         """One axis: always a copy."""
-        return assign.copied(self).reshape(-1, order=order)
+        return copying.copied(self).reshape(-1, order=order)
 
     def transpose(self, *axes: Any) -> Tensor:
         """Axes in another order; a view."""
@@ -525,12 +528,12 @@ class Tensor(Shown, TableMethods):
         if order not in ("C", "K", "A"):
             raise ValueError(f"copy: order {order!r} is not supported; tensors are in C order")
         made = near.copied(self)
-        return assign.copied(self) if made is None else made
+        return copying.copied(self) if made is None else made
 
     __copy__ = copy
 
     def __deepcopy__(self, memo: Any) -> Tensor:
-        return assign.copied(self)
+        return copying.copied(self)
 
     def __reduce__(self) -> Any:
         return (_from_pickle, (self.numpy(),))
@@ -542,7 +545,7 @@ class Tensor(Shown, TableMethods):
             made = near.copied(self, wanted)
             if made is not None:
                 return made
-        return assign.cast(self, wanted, copy, casting)
+        return copying.cast(self, wanted, copy, casting)
 
     def fill(self, value: Any) -> None:
         """Write one value everywhere."""
@@ -554,15 +557,15 @@ class Tensor(Shown, TableMethods):
         """Sort in place."""
         if order is not None:
             raise ValueError("Cannot specify order when the array has no fields.")
-        assign.replace(self, assign.call_op("sort", self, axis=axis))
+        assign.replace(self, call_op("sort", self, axis=axis))
 
     def partition(self, kth: Any, axis: int = -1, kind: str = "introselect") -> None:
         """Partition in place: what has a rank in kth is in its place, smaller before it."""
-        assign.replace(self, assign.call_op("partition", self, kth, axis=axis, kind=kind))
+        assign.replace(self, call_op("partition", self, kth, axis=axis, kind=kind))
 
     def compress(self, condition: Any, axis: int | None = None, out: Any = None) -> Tensor:
         """The slices along an axis where the condition holds."""
-        return assign.call_op("compress", condition, self, axis, out=out)  # type: ignore[no-any-return]
+        return call_op("compress", condition, self, axis, out=out)  # type: ignore[no-any-return]
 
     def view(self, dtype: Any = None) -> Tensor:
         """Another view of all of it, with its own dtype: bits are not read as another."""
@@ -712,7 +715,7 @@ def from_values(session: Session, values: np.ndarray) -> Tensor:
     """A tensor of an array that nobody else can change. Large ones go into tiles at once."""
     limit = config.small_elements
     if values.size > limit or (limit == 0):
-        return fresh(session, assign.scattered(session, values))
+        return fresh(session, copying.scattered(session, values))
     return fresh(session, stored(session, values))
 
 
@@ -748,7 +751,7 @@ def shown(tensor: Tensor, **options: Any) -> str:
     ]
     corners = np.empty(tuple(len(pair) for pair in ends), object)
     for at in np.ndindex(corners.shape):
-        piece = assign.copied(tensor[tuple(pair[k] for pair, k in zip(ends, at, strict=True))])
+        piece = copying.copied(tensor[tuple(pair[k] for pair, k in zip(ends, at, strict=True))])
         if piece._version.node is not None:
             evaluate(piece._session, [piece._version], peek=True)
         corners[at] = piece.numpy()

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from infinitensor.api import assign, hasty, near
-from infinitensor.api.assign import call_op
+from infinitensor.api import assign, copying, hasty, near
+from infinitensor.api.forward import call_op
 from infinitensor.api.tensor import Tensor, session_of
 from infinitensor.dtypes import NUMPYS, as_dtype, resolve_dtypes
 from infinitensor.ops.fold import REDUCTIONS, REORDERABLE
@@ -168,7 +168,7 @@ class ufunc:
         loop: Any = resolve_dtypes(
             self._like, given, signature=(kind, None, None), casting="unsafe", reduction=True
         )
-        return assign.cast(x, loop[0], False, "unsafe")
+        return copying.cast(x, loop[0], False, "unsafe")
 
     def reduce(
         self,
@@ -396,7 +396,7 @@ def stored(result: Tensor, out: Tensor, mask: Tensor | None, casting: str) -> Te
             f"non-broadcastable output operand with shape {_tight(out.shape)} doesn't match the "
             f"broadcast shape {_tight(shape)}"
         )
-    value = assign.cast(result, out.dtype, False, casting)
+    value = copying.cast(result, out.dtype, False, casting)
     assign.replace(out, value if mask is None else call_op("_where", mask, value, out))
     return out
 
@@ -450,7 +450,7 @@ def _as_loop(value: Any, dtype: Dtype) -> Any:
     """An operand in the dtype of the loop."""
     if type(value) in (bool, int, float, complex) or isinstance(value, np.generic):
         return _typed(value, dtype)
-    return assign.cast(call_op("asarray", value), dtype, False, "unsafe")
+    return copying.cast(call_op("asarray", value), dtype, False, "unsafe")
 
 
 def _loop_signature(like: np.ufunc, options: dict[str, Any]) -> Any:

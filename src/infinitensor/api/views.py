@@ -80,3 +80,8 @@ def reshaped(view: View, shape: tuple[int, ...]) -> View | None:
         return through(view, lambda ghost: ghost.reshape(shape, copy=False))
     except ValueError:
         return None
+
+
+def tight(shape: tuple[int, ...]) -> str:
+    """A shape as NumPy writes it in its errors."""
+    return "(" + ",".join(str(n) for n in shape) + ("," if len(shape) == 1 else "") + ")"

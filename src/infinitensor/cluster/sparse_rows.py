@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 
 import infinitensor as it
-from infinitensor.api.assign import call_op
+from infinitensor.api.forward import call_op
 from infinitensor.cluster.rows import NO_LABEL
 from infinitensor.ops.sparse import Rows
 

@@ -15,7 +15,7 @@ import scipy.sparse
 from sklearn.metrics.pairwise import _pairwise_callable
 
 import infinitensor as it
-from infinitensor.api.assign import call_op
+from infinitensor.api.forward import call_op
 from infinitensor.api.session import current_session
 from infinitensor.ops.distance import ALIASES, LOOPS, METRICS, metric_dtype, tile
 

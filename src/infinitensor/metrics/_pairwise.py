@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import check_pairwise_arrays
 from sklearn.utils.validation import check_non_negative
 
 import infinitensor as it
-from infinitensor.api.assign import call_op
+from infinitensor.api.forward import call_op
 from infinitensor.estimators.distances import (
     awake,
     between,

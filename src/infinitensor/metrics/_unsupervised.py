@@ -17,7 +17,7 @@ from sklearn.metrics.cluster._unsupervised import check_number_of_labels
 from sklearn.utils import check_random_state, check_X_y
 
 import infinitensor as it
-from infinitensor.api.assign import call_op
+from infinitensor.api.forward import call_op
 from infinitensor.estimators.distances import (
     block,
     check_sparse_metric,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import infinitensor as it
-from infinitensor.api.assign import call_op
+from infinitensor.api.forward import call_op
 from infinitensor.ops.pairs import NO_LABEL, neighbour_order
 from infinitensor.ops.sparse import Rows
 

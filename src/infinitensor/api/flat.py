@@ -1,0 +1,62 @@
+"""`x.flat`: the elements of a tensor in C order, to iterate over, index and assign."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.api import views
+from infinitensor.api.assign import host_value, replace
+from infinitensor.api.copying import copied
+from infinitensor.api.forward import is_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from infinitensor.api.tensor import Tensor
+
+
+class Flat:
+    """`x.flat`: the elements in C order."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+
+    def __len__(self) -> int:
+        return self._tensor.size
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._tensor.ravel())
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return copied(self._tensor.ravel()[index])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        tensor = self._tensor
+        if tensor._frozen:
+            raise ValueError("underlying array is read-only")
+        given = value.numpy() if is_tensor(value) else value
+        single = isinstance(index, int | np.integer)
+        if isinstance(given, np.generic) and not single:
+            given = np.asarray(given)
+        try:
+            given = host_value(given, tensor.dtype)
+        except (TypeError, OverflowError) as error:
+            if not single:
+                raise
+            raise ValueError("Error setting single item of array.") from error
+        view = views.reshaped(tensor._whole(), (tensor.size,))
+        flat = tensor._seen_as(view) if view is not None else copied(tensor).reshape(-1)
+        where = np.arange(tensor.size)[index]
+        if given.ndim and where.ndim:
+            # fewer values than places repeat, as NumPy's flat does
+            given = np.resize(given.reshape(-1), where.shape)
+        elif given.size == 1:
+            given = given.reshape(())
+        flat[index] = given
+        if view is None:
+            replace(tensor, flat.reshape(tensor.shape))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self._tensor.ravel().__array__(dtype, copy)

@@ -1,0 +1,36 @@
+"""Tensors and functions for the files that these are made with: looked up when they are called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from infinitensor.api.version import Shown
+
+if TYPE_CHECKING:
+    from infinitensor.api.session import Session
+    from infinitensor.api.tensor import Tensor
+    from infinitensor.api.version import Version
+
+
+def named(name: str) -> Any:
+    """A function of the table, internal ones too, by its name."""
+    from infinitensor.api.functions import namespace
+
+    return getattr(namespace, name)
+
+
+def call_op(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Call a function of the table by its name."""
+    return named(name)(*args, **kwargs)
+
+
+def is_tensor(value: Any) -> TypeGuard[Tensor]:
+    """Whether a value is a tensor."""
+    return isinstance(value, Shown)
+
+
+def new_tensor(session: Session, version: Version) -> Tensor:
+    """A tensor of its own that shows a version."""
+    from infinitensor.api.tensor import fresh
+
+    return fresh(session, version)

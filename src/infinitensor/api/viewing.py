@@ -1,0 +1,48 @@
+"""Views as tensors: a part of complex values, and another shape where NumPy would give a view."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from infinitensor.api import views
+from infinitensor.api.copying import copied
+from infinitensor.api.forward import call_op
+from infinitensor.api.views import tight
+from infinitensor.ir.view import View
+
+if TYPE_CHECKING:
+    from infinitensor.api.tensor import Tensor
+
+
+def part(tensor: Tensor, which: str) -> Tensor:
+    """Real or imaginary part."""
+    if tensor.dtype.kind != "c":
+        if which == "real":
+            return tensor
+        zeros: Tensor = call_op("zeros", tensor.shape, dtype=tensor.dtype)
+        return zeros
+    view = tensor._whole()
+    return tensor._seen_as(View(view.base_shape, view.shape, view.offset, view.strides, which))
+
+
+def reshape(tensor: Tensor, shape: tuple[int, ...], copy: bool | None) -> Tensor:
+    """A view where NumPy's rule allows one."""
+    known = prod(n for n in shape if n != -1)
+    if -1 in shape:
+        if shape.count(-1) > 1:
+            raise ValueError("can only specify one unknown dimension")
+        if (not known or tensor.size % known) and (tensor.size or not known):
+            raise ValueError(
+                f"cannot reshape array of size {tensor.size} into shape {tight(shape)}"
+            )
+        shape = tuple(tensor.size // known if n == -1 else n for n in shape)
+    if any(n < 0 for n in shape) or prod(shape) != tensor.size:
+        raise ValueError(f"cannot reshape array of size {tensor.size} into shape {tight(shape)}")
+    if not copy:
+        view = views.reshaped(tensor._whole(), shape)
+        if view is not None:
+            return tensor._seen_as(view)
+        if copy is False:
+            raise ValueError("Unable to avoid creating a copy while reshaping.")
+    return copied(tensor).reshape(shape)
