@@ -72,3 +72,21 @@ def test_a_plan_tells_the_peak_on_disk() -> None:
         assert plan.est_seconds > 0
         it.compute(*asked)
         assert it.stats()["bytes_evicted"] >= plan.evicted_bytes
+
+
+def test_a_plan_tells_what_runs_without_generated_code_and_what_in_one_piece(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(it.config, "compile", "always")
+    monkeypatch.setattr(it.config, "small_elements", 0)
+    with it.init("cpu"):
+        x = it.asarray(np.arange(1, 20))
+        plan = it.plan(it.gcd(x, 6) * 2 + 1)
+        (step,) = plan.eager
+        assert "test_explain.py" in step
+        assert f"no generated code: {step}" in str(plan)
+        assert plan.to_dict()["eager"] == [step]
+        assert it.plan(x * 2 + 1).eager == ()
+        matrix = it.asarray(np.eye(3))
+        assert "in one piece" in str(it.plan(it.linalg.eigvals(matrix)))
+        assert "in one piece" not in str(it.plan(x * 2 + 1))

@@ -109,3 +109,12 @@ def test_what_numba_does_not_take_is_named_in_a_warning(
         with pytest.warns(RuntimeWarning, match="Numba failed: no such function"):
             got = (x * 2 + 3).numpy()
         np.testing.assert_array_equal(got, np.arange(21.0) * 2 + 3)
+
+
+def test_without_a_compiler_a_large_reduction_is_counted(no_compiler: None) -> None:
+    x = np.random.default_rng(0).random((40, 300))
+    with it.init("cpu"):
+        np.testing.assert_allclose(it.asarray(x).sum(axis=1).numpy(), x.sum(axis=1))
+        assert it.stats()["eager_fallbacks"] == 1
+        np.testing.assert_array_equal(it.asarray(x).argmax(axis=1).numpy(), x.argmax(axis=1))
+        assert it.stats()["eager_fallbacks"] == 1, "NumPy finds one place as fast"

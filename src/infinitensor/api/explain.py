@@ -45,6 +45,8 @@ class Plan:
     """The serial order that memory was given in; empty where nothing is loaded or evicted."""
     stays: dict[str, int] = field(default_factory=dict)
     """What is read from below and stays in memory for the next run: tensor -> bytes."""
+    eager: tuple[str, ...] = ()
+    """Steps that would run without generated code, though they are worth it: op and line."""
 
     @property
     def moved_bytes(self) -> int:
@@ -67,6 +69,7 @@ class Plan:
             "evicted_bytes": self.evicted_bytes,
             "order": self.order,
             "stays": self.stays,
+            "eager": list(self.eager),
             "dependence": {
                 name: getattr(self.dependence, name) for name in Dependence.__dataclass_fields__
             },
@@ -98,6 +101,7 @@ class Plan:
             lines.append(
                 "tiles were made smaller to fit the budget: last bits of library kernels may differ"
             )
+        lines += [f"  no generated code: {step}" for step in self.eager]
         width = max(len(step["op"]) for step in self.steps)
         for k, step in enumerate(self.steps):
             if k == 40:
@@ -105,7 +109,7 @@ class Plan:
                 break
             lines.append(
                 f"  {step['op']:<{width}}  {step['tasks']:>6} tasks  {step['shape']:<20} "
-                f"{step['layout']:<24} {step['site']}"
+                f"{step['layout']:<24} {step['site']}{'  in one piece' * step['whole']}"
             )
         for (a, b), n in sorted(self.moves.items()):
             lines.append(f"  move {a} -> {b}: {gib(n)}")
@@ -198,6 +202,7 @@ def plan(*tensors: Tensor, mesh: Any = None, strategy: str = "auto") -> Plan:
         traffic.evicted,
         traffic.order,
         _stays(program, bound),
+        tuple(f"{f.op} at {f.site}" for f in program.graph.families if f.eager),
     )
 
 

@@ -19,7 +19,7 @@ from infinitensor.ops.kernels import combine_scratch, lower_finish, merge_tree, 
 from infinitensor.tasking.fetch import bring
 from infinitensor.tasking.kernels import Fused, fused_kernel
 from infinitensor.tasking.scratch import group_scratch
-from infinitensor.tasking.single import product_in_c, reduction_run, single_run
+from infinitensor.tasking.single import product_in_c, reduced, single_run
 from infinitensor.tasking.triton_group import may_generate
 
 if TYPE_CHECKING:
@@ -53,9 +53,7 @@ def lower_contracted(
     if len(group.nodes) > 1 or may_generate(node, lowering.kind):
         fused = fused_partial(lowering, group, plan, len(sets))
     elif node.op.kind == "reduction":
-        fused = Fused(
-            reduction_run(lowering, node, plan, columns, sets, [identity], parts_out=True)
-        )
+        fused = reduced(lowering, node, plan, columns, sets, [identity], parts_out=True)
     else:
         fused = Fused(single_run(lowering, node, columns, sets, [identity]))
     family = lowering.add_family(

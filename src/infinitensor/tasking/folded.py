@@ -44,6 +44,14 @@ def folds_of(nodes: Sequence[Node], sources: Sequence[tuple[str, int]]) -> list[
     return [fold_of(node, source, inner) for node, source in zip(nodes, sources, strict=True)]
 
 
+def folds_alone(nodes: Sequence[Node]) -> list[Fold]:
+    """The folds of reductions of one operand, as it is stored; none where C cannot do them."""
+    try:
+        return folds_of(nodes, [("in", 0)] * len(nodes))
+    except Unsupported:
+        return []
+
+
 def folded_run(
     generated: Any,
     folds: Sequence[Fold],

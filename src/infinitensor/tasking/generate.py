@@ -93,6 +93,13 @@ def c_type(dtype: np.dtype[Any]) -> str:
     return name
 
 
+def refuse_undefined(source: np.dtype[Any], target: np.dtype[Any]) -> None:
+    """`Unsupported` for casts that C leaves open where a float is out of range, and NumPy does not:
+    to unsigned and to short integers."""
+    if source.kind == "f" and target.kind in "iu" and (target.kind == "u" or target.itemsize < 4):
+        raise Unsupported(f"cast from {source} to {target}")
+
+
 def cast(text: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
     """An expression in another dtype, as NumPy casts."""
     if source == target:
@@ -101,8 +108,7 @@ def cast(text: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
         return f"(uint8_t)({text} != 0)"
     if source.kind == "c" and target.kind != "c":
         raise Unsupported(f"cast from {source} to {target}")
-    if source.kind == "f" and target.kind in "iu" and (target.kind == "u" or target.itemsize < 4):
-        raise Unsupported(f"cast from {source} to {target}")
+    refuse_undefined(source, target)
     return f"(({c_type(target)}){text})"
 
 

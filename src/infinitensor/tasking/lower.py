@@ -24,7 +24,7 @@ from infinitensor.tasking.lowering import Lowering
 from infinitensor.tasking.passes import find_passes, lower_pass
 from infinitensor.tasking.rows import find_rows, lower_rows
 from infinitensor.tasking.scratch import group_scratch
-from infinitensor.tasking.single import product_in_c, reduction_run, single_run
+from infinitensor.tasking.single import product_in_c, reduced, single_run
 from infinitensor.tasking.streamed import lower_streamed
 from infinitensor.tasking.together import lower_together, reductions_together
 from infinitensor.tasking.triton_group import may_generate
@@ -117,7 +117,7 @@ def lower_mapped(
             lowering.graph, group, plan, lowering.kind, False, lowering.n_alike(group)
         )
     elif node.op.kind == "reduction":
-        fused = Fused(reduction_run(lowering, node, plan, columns, sets, order, parts_out=False))
+        fused = reduced(lowering, node, plan, columns, sets, order, parts_out=False)
     else:
         fused = Fused(single_run(lowering, node, columns, sets, order))
         if lowering.kind == "cpu":

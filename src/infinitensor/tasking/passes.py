@@ -17,8 +17,8 @@ from infinitensor.tasking.batch import end_batch
 from infinitensor.tasking.combine import combine, partial_tiles
 from infinitensor.tasking.compiled import compiled_kernel, inner_axis
 from infinitensor.tasking.fetch import bring_fetches
-from infinitensor.tasking.folded import folded_run, folds_of, reduced_axes
-from infinitensor.tasking.generate import Input, Unsupported
+from infinitensor.tasking.folded import folded_run, folds_alone, reduced_axes
+from infinitensor.tasking.generate import Input
 from infinitensor.tasking.kernels import (
     Fused,
     first_choice,
@@ -48,7 +48,9 @@ def find_passes(lowering: Lowering, taken: set[int]) -> dict[int, list[int]]:
             continue
         if node.operands[0].value < 0 or not is_worth_compiling(plan, 1):
             continue
-        if lowering.roots[node.operands[0].value] in lowering.edges.written or not folds([node]):
+        if lowering.roots[node.operands[0].value] in lowering.edges.written or not folds_alone(
+            [node]
+        ):
             continue
         key = (node.operands, node.shapes, plan.cuts, plan.devices.tobytes())
         found.setdefault((*key, plan.space.contracted), []).append(g)
@@ -57,14 +59,6 @@ def find_passes(lowering: Lowering, taken: set[int]) -> dict[int, list[int]]:
         for several in found.values()
         if len(several) > 1 or not lowering.plan.groups[several[0]].space.last.op.located
     }  # NumPy finds one place as fast
-
-
-def folds(nodes: list[Node]) -> Any:
-    """How generated code reduces these, or nothing."""
-    try:
-        return folds_of(nodes, [("in", 0)] * len(nodes))
-    except Unsupported:
-        return []
 
 
 def lower_pass(lowering: Lowering, several: list[int]) -> None:
@@ -131,7 +125,7 @@ def pass_run(lowering: Lowering, nodes: list[Node], plan: GroupPlan, parts_out: 
     if operand.access is not None and operand.access.part:
         dtype = np.dtype(f"f{dtype.itemsize // 2}")
     given = Input(dtype, False, False)
-    found = tuple(folds(nodes))
+    found = tuple(folds_alone(nodes))
     inner = inner_axis(nodes[0].shapes[0])
     in_c = compiled_kernel((), (given,), 0, found, reduced_axes(nodes[0]), inner)
     boxes = piece_boxes(plan.cuts, form.inputs[0], ())

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from infinitensor.devices import copy_into
 from infinitensor.ir.op import At
+from infinitensor.native import compiler
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial
-from infinitensor.tasking.kernels import product_called, reduce_kernel
+from infinitensor.tasking.folded import folds_alone
+from infinitensor.tasking.kernels import (
+    Fused,
+    is_worth_compiling,
+    product_called,
+    reduce_kernel,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +77,29 @@ def reduction_run(
         return run
     reduce = reduce_kernel(node, plan, lowering.kind, parts_out)
     return lambda ins, outs, i: reduce(ins[0], outs, i)
+
+
+def reduced(
+    lowering: Lowering,
+    node: Node,
+    plan: GroupPlan,
+    columns: Sequence[Column],
+    sets: Sequence[TileSet],
+    order: Sequence[np.ndarray],
+    parts_out: bool,
+) -> Fused:
+    """The kernel of one reduction; it is a fall-back where only a compiler is missing to make it
+    one generated pass (`passes`)."""
+    run = reduction_run(lowering, node, plan, columns, sets, order, parts_out)
+    is_missed = (
+        lowering.kind == "cpu"
+        and compiler() is None
+        and len(columns) == 1
+        and is_worth_compiling(plan, 1)
+        and not node.op.located
+        and bool(folds_alone([node]))
+    )
+    return Fused(run, eager=is_missed)
 
 
 def product_in_c(lowering: Lowering, node: Node) -> InC | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.ops.scalar import Arg, Term
-from infinitensor.tasking.generate import Unsupported
+from infinitensor.tasking.generate import Unsupported, refuse_undefined
 from infinitensor.tasking.triton_division import (
     ONE,
     WORDS,
@@ -84,8 +84,7 @@ def cast(text: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
         return text
     if target == BOOL:
         return f"({text} != 0)"
-    if source.kind == "f" and target.kind in "iu" and (target.kind == "u" or target.itemsize < 4):
-        raise Unsupported(f"cast from {source} to {target}")
+    refuse_undefined(source, target)
     return f"tl.cast({text}, {type_of(target)})"
 
 
