@@ -8,8 +8,7 @@ on their canonical grid only.
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
-from math import isqrt, prod
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,15 +17,16 @@ from infinitensor.ir.layout import Layout, single
 from infinitensor.ir.plan import GroupPlan, Plan
 from infinitensor.ir.region import cut_evenly, grid_shape, tiles_over, whole_box
 from infinitensor.ir.space import Space, points, space_like, space_of
-from infinitensor.partition.lying import first_lying, lying_borders
+from infinitensor.partition.contraction import cut_contraction, cut_product
+from infinitensor.partition.lying import base_axis, first_lying
 from infinitensor.partition.pairs import Y, cut_pairs, cut_streamed_pairs, in_lanes
 from infinitensor.partition.parts import parts_of
 from infinitensor.partition.tiles import (
     LEAF_ELEMENTS,
     bound_for,
     floor_power,
-    halve_until,
     tile_shape,
+    wanted_pieces,
 )
 
 if TYPE_CHECKING:
@@ -35,11 +35,6 @@ if TYPE_CHECKING:
     from infinitensor.ir.op import Labels
     from infinitensor.ir.region import Box, Cuts
     from infinitensor.ir.space import Read
-
-MANY_USES = 128
-"""Uses of an element from which a contraction gains by larger pieces than its operands lie in."""
-GEMM_TILES = 8
-"""A contraction's tiles may be this much larger than others: their work grows faster than bytes."""
 
 TILES_REDUCED = 4
 """Tiles that a task of a large reduction reads at most where there is one memory."""
@@ -225,7 +220,9 @@ def blocks(n: int, n_devices: int) -> np.ndarray:
 
 def _bound(n_elements: int, mesh: Mesh, tile_elements: int) -> int:
     default = mesh.devices[0].tile_elements
-    return bound_for(n_elements, default, tile_elements, _n_parts(mesh), LEAF_ELEMENTS[mesh.kind])
+    return bound_for(
+        n_elements, default, tile_elements, wanted_pieces(mesh), LEAF_ELEMENTS[mesh.kind]
+    )
 
 
 def _reduced_bound(space: Space, bound: int, mesh: Mesh, n_read: int) -> int:
@@ -235,11 +232,6 @@ def _reduced_bound(space: Space, bound: int, mesh: Mesh, n_read: int) -> int:
         return bound
     share = max(n_read // (8 * mesh.workers), 1)
     return max(bound, min(TILES_REDUCED * bound, floor_power(share)))
-
-
-def _n_parts(mesh: Mesh) -> int:
-    """Pieces wanted at least: two for each worker on CPUs (for balance), else one a device."""
-    return max(mesh.n_devices, 2 * mesh.workers) if mesh.kind != "cuda" else mesh.n_devices
 
 
 def plan_update(space: Space, layout: Layout, shape: tuple[int, ...]) -> GroupPlan:
@@ -308,7 +300,10 @@ def plan_group(
         bound = max(bound, prod(int(max(np.diff(cut))) for cut in lies[by_size[0]].cuts))
     bound = max(bound // grain, 1)
     if space.last.op.kind == "contraction":
-        cuts = cut_contraction(space, by_size, lies, bound, mesh, tile_elements, is_streamed)
+        is_free = not (tile_elements or below or part_elements)
+        cuts = (cut_product(space, dtypes, mesh) if is_free else None) or cut_contraction(
+            space, by_size, lies, bound, mesh, tile_elements, is_streamed
+        )
         found = parts_of(space, by_size, lies, part_elements) if part_elements else None
         if found is not None:
             label, borders = found
@@ -321,7 +316,7 @@ def plan_group(
         streamed = cut_streamed_pairs(space, dtypes, lies, below, mesh, tile_elements, room_bytes)
         if streamed is not None:
             return GroupPlan(space, streamed, in_lanes(streamed, mesh), chained=Y)
-        cuts, leaves = cut_pairs(space, bound, mesh, tile_elements, _n_parts(mesh)), ()
+        cuts, leaves = cut_pairs(space, bound, mesh, tile_elements, wanted_pieces(mesh)), ()
     else:
         cuts, leaves = cut_mapped(space, by_size, lies, shapes, bound, LEAF_ELEMENTS[mesh.kind])
     return GroupPlan(space, cuts, place(cuts, by_size, lies, mesh), leaves)
@@ -345,7 +340,7 @@ def cut_mapped(
         leaf = canonical_steps(space, by_size, shapes, min(bound, leaf_elements))
         axes = [a for a, label in enumerate(labels[0]) if label in space.contracted]
         if len(space.reads) == 1 and space.reads[0].labels == labels[0]:
-            axes.sort(key=lambda a: _base_axis(space.reads[0], a))
+            axes.sort(key=lambda a: base_axis(space.reads[0], a))
         leaves = tuple((a, leaf[label]) for a in axes if (label := labels[0][a]) is not None)
     cuts: list[tuple[int, ...]] = []
     for label, size in enumerate(space.sizes):
@@ -374,7 +369,7 @@ def canonical_steps(
     steps = [max(n, 1) for n in space.sizes]
     if by_size and prod(by_size[0].shape) >= prod(space.sizes):
         lead = by_size[0]
-        order = sorted(range(len(lead.shape)), key=lambda a: (_base_axis(lead, a), a))
+        order = sorted(range(len(lead.shape)), key=lambda a: (base_axis(lead, a), a))
         labels = [lead.labels[a] for a in order if lead.labels[a] is not None]
     else:
         labels = list(space.outs[0][1]) if not space.contracted else list(range(len(space.sizes)))
@@ -391,14 +386,6 @@ def canonical_steps(
     return steps
 
 
-def _base_axis(read: Read, axis: int) -> int:
-    access = read.operand.access
-    if access is None:
-        return axis
-    walked = access.axes[axis]
-    return -1 if walked is None else walked[0]
-
-
 def cut_around(lo: int, hi: int, size: int, step: int) -> tuple[int, ...]:
     """Borders of pieces of `step` from lo to hi, with one piece before and one behind.
 
@@ -406,196 +393,6 @@ def cut_around(lo: int, hi: int, size: int, step: int) -> tuple[int, ...]:
     (0, 2, 4, 5, 9)
     """
     return tuple(sorted({0, size, *range(lo, hi, step), hi})) if size else (0, 0)
-
-
-def cut_contraction(
-    space: Space,
-    by_size: list[Read],
-    lies: dict[Read, Layout],
-    bound: int,
-    mesh: Mesh,
-    tile_elements: int,
-    is_streamed: bool,
-) -> Cuts:
-    """Cuts of a contraction: as its operands lie, then halved until every tile is within the bound
-    and there is a piece for every worker. `is_streamed`: its largest operand comes from below in
-    tiles, each of which should be read once."""
-    lengths = [max(n, 1) for n in space.sizes]
-    limit = tile_elements or min(bound * GEMM_TILES, mesh.devices[0].tile_elements * GEMM_TILES)
-    volumes = [tuple(label for label in r.labels if label is not None) for r in by_size]
-    volumes += [tuple(label for label in labels if label is not None) for _, labels in space.outs]
-    free = [label for label in range(len(lengths)) if label not in space.uncut]
-    kept = [label for label in free if label not in space.contracted]
-    lead = by_size[0]
-    if is_streamed and _uses(space, lead) < MANY_USES:
-        for label in free:
-            borders = lying_borders(lead, label, lies[lead])
-            if borders is not None:
-                lengths[label] = min(lengths[label], int(max(np.diff(borders))))
-    elif (mesh.is_one_memory or (mesh.is_one_cpu and is_streamed)) and not space.uncut:
-        layout = lies[lead] if is_streamed else None
-        gram = cuts_of_gram(space, layout, limit, mesh) if not tile_elements else None
-        if gram:
-            return gram
-        steps = steps_as_it_lies(space, lead, tile_elements or limit, mesh)
-        if steps and all(prod(steps[label] for label in v) <= limit for v in volumes):
-            if not (tile_elements or is_streamed):
-                steps = evened(space.sizes, steps, mesh.workers)
-            return tuple(cut_evenly(n, max(k, 1)) for n, k in zip(space.sizes, steps, strict=True))
-    halve_until(lengths, volumes, limit, kept, free)
-    while kept and _pieces(space.sizes, lengths) < _n_parts(mesh):
-        label = max(kept, key=lambda c: (lengths[c], -c))
-        smaller = lengths.copy()
-        smaller[label] = -(-smaller[label] // 2)
-        cut = [prod(smaller[c] for c in v) for v in volumes if label in v]
-        if min(cut) < LEAF_ELEMENTS[mesh.kind] // 4:
-            break
-        lengths = smaller
-    cuts = []
-    for label, size in enumerate(space.sizes):
-        borders = None
-        as_it_lies = tile_elements or is_streamed or not mesh.is_one_cpu
-        if label not in space.uncut and (as_it_lies or label in space.contracted):
-            borders = lying_within(space, by_size, label, lies, lengths[label])
-        n_pieces = -(-size // lengths[label]) or 1
-        cuts.append(borders or cut_evenly(size, max(-(-size // n_pieces), 1)))
-    return tuple(cuts)
-
-
-LARGEST_GRAM = 1 << 20
-"""Elements of x @ x.T up to which its pieces are added, not put together."""
-
-
-def cuts_of_gram(space: Space, layout: Layout | None, limit: int, mesh: Mesh) -> Cuts | None:
-    """Cuts of x @ x.T: along the sum only, a piece needs half of its products. Where x has to
-    be read as it lies (`layout`), those pieces, or as many together as are worth a result.
-
-    None for any other contraction, and where the result is too large to be made several times.
-    """
-    if len(space.reads) != 2 or len(space.sizes) != 3 or len(space.contracted) != 1:
-        return None
-    x, y = space.reads
-    (inner,) = space.contracted
-    n, depth = prod(n for c, n in enumerate(space.sizes) if c != inner), space.sizes[inner]
-    if not 0 < n <= LARGEST_GRAM or x.operand.value != y.operand.value or x.shape != y.shape[::-1]:
-        return None
-    for axis, label in enumerate(x.labels):
-        if (label == inner) != (y.labels[1 - axis] == inner) or _walked(x, axis) != _walked(
-            y, 1 - axis
-        ):
-            return None
-    if prod(x.shape) <= LEAF_ELEMENTS[mesh.kind]:
-        return None
-    borders = None if layout is None else lying_borders(x, inner, layout)
-    if borders is None:
-        pieces = max(_n_parts(mesh), -(-max(prod(x.shape), 1) // limit))
-        borders = cut_evenly(depth, -(-depth // pieces))
-    else:
-        borders = joined(borders, -(-depth // _n_parts(mesh)), isqrt(n - 1) + 1)
-    if max(np.diff(borders)) ** 2 < n or max(np.diff(borders)) * prod(x.shape) > limit * depth:
-        return None
-    return tuple(borders if label == inner else (0, k) for label, k in enumerate(space.sizes))
-
-
-def _walked(read: Read, axis: int) -> Any:
-    """Where an axis of an operand walks in its base, and from where."""
-    access = read.operand.access
-    return (axis, 0, 1) if access is None else access.axes[axis]
-
-
-def steps_as_it_lies(space: Space, lead: Read, limit: int, mesh: Mesh) -> list[int] | None:
-    """Piece lengths by the tile of the largest operand, where its elements are used a few times
-    each: then its bytes count, read in the order they lie in. None where they are used more."""
-    uses = _uses(space, lead)
-    if uses >= MANY_USES or None in lead.labels or 0 in lead.shape:
-        return None
-    # fewer are done before a task is started
-    least = LEAF_ELEMENTS[mesh.kind] * max(4 // max(uses, 1), 1)
-    share = max(floor_power(max(prod(lead.shape) // _n_parts(mesh), 1)), least)
-    order = sorted(range(len(lead.shape)), key=lambda a: (_base_axis(lead, a), a))
-    tile = tile_shape(tuple(lead.shape[a] for a in order), min(share, limit))
-    again = prod(  # pieces that read the other operand, or their part of it, anew
-        -(-lead.shape[a] // step)
-        for a, step in zip(order, tile, strict=True)
-        if lead.labels[a] not in space.contracted
-    )
-    others = sum(prod(read.shape) for read in space.reads if read is not lead)
-    n_sums = prod(  # pieces whose results have to be added
-        -(-lead.shape[a] // step)
-        for a, step in zip(order, tile, strict=True)
-        if lead.labels[a] in space.contracted
-    )
-    results = prod(n for label, n in enumerate(space.sizes) if label not in space.contracted)
-    if n_sums > 1 and 4 * n_sums * results > prod(lead.shape):
-        order.sort(key=lambda a: lead.labels[a] in space.contracted)
-        tile = tile_shape(tuple(lead.shape[a] for a in order), min(share, limit))
-    elif again > 1 and again * others > prod(lead.shape):
-        order.sort(key=lambda a: lead.labels[a] not in space.contracted)
-        tile = tile_shape(tuple(lead.shape[a] for a in order), min(share, limit))
-    steps = list(space.sizes)
-    for axis, step in zip(order, tile, strict=True):
-        label = lead.labels[axis]
-        assert label is not None
-        steps[label] = min(steps[label], step)
-    return steps
-
-
-def evened(sizes: tuple[int, ...], steps: list[int], n_workers: int) -> list[int]:
-    """Piece lengths so that there are as many pieces for one worker as for another, all about
-    equally long, where one label is cut: what is left over would be waited for.
-
-    >>> evened((75_000, 40), [8192, 40], 2), evened((200, 40), [128, 40], 2)
-    ([7500, 40], [100, 40])
-    """
-    cut = [label for label, (n, k) in enumerate(zip(sizes, steps, strict=True)) if n > k]
-    if len(cut) != 1:
-        return steps
-    (label,) = cut
-    n_pieces = -(-sizes[label] // max(steps[label], 1))
-    n_pieces = -(-n_pieces // n_workers) * n_workers
-    return [*steps[:label], -(-sizes[label] // n_pieces), *steps[label + 1 :]]
-
-
-def lying_within(
-    space: Space, by_size: list[Read], label: int, lies: dict[Read, Layout], length: int
-) -> tuple[int, ...] | None:
-    """The borders of the operand that lies in pieces along a label, if these are within a length.
-
-    Where each element is used many times, neighbouring pieces are taken together up to the length:
-    bringing them together costs less than small products.
-    """
-    for read in by_size:
-        borders = lying_borders(read, label, lies[read])
-        if borders is None:
-            continue
-        if max(np.diff(borders)) > length:
-            return None
-        if _uses(space, read) < MANY_USES:
-            return borders
-        return joined(borders, length, length)
-    return None
-
-
-def joined(borders: tuple[int, ...], most: int, enough: int) -> tuple[int, ...]:
-    """Neighbouring pieces taken together while they are not enough, up to a length.
-
-    >>> joined((0, 2, 4, 6, 7), 5, 5), joined((0, 2, 4, 6, 7), 5, 3), joined((0, 2, 4, 6, 7), 5, 1)
-    ((0, 4, 7), (0, 4, 7), (0, 2, 4, 6, 7))
-    """
-    taken = [0]
-    for before, border in pairwise(borders):
-        if before > taken[-1] and (border - taken[-1] > most or before - taken[-1] >= enough):
-            taken.append(before)
-    return (*taken, borders[-1])
-
-
-def _uses(space: Space, read: Read) -> int:
-    """How often each element of an operand is used."""
-    return prod(n for label, n in enumerate(space.sizes) if label not in read.labels)
-
-
-def _pieces(sizes: tuple[int, ...], lengths: list[int]) -> int:
-    return prod(-(-n // step) for n, step in zip(sizes, lengths, strict=True))
 
 
 def place(cuts: Cuts, by_size: list[Read], lies: dict[Read, Layout], mesh: Mesh) -> np.ndarray:

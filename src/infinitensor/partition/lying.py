@@ -27,6 +27,15 @@ def first_lying(
     return max(votes, key=lambda borders: votes[borders]) if votes else None
 
 
+def base_axis(read: Read, axis: int) -> int:
+    """The axis of the base that an axis of an operand walks along; -1: none."""
+    access = read.operand.access
+    if access is None:
+        return axis
+    walked = access.axes[axis]
+    return -1 if walked is None else walked[0]
+
+
 def lying_borders(read: Read, label: int, layout: Layout) -> tuple[int, ...] | None:
     """The borders a label gets if it is cut as this operand lies; None if that cuts nothing."""
     if label not in read.labels:

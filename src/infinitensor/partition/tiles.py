@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from infinitensor.ir.mesh import Mesh
 
 LEAF_ELEMENTS = {"cpu": 1 << 17, "null": 1 << 17, "cuda": 1 << 26}
 """Reductions round in leaves of this many elements; larger tiles are unions of leaves."""
@@ -11,6 +15,11 @@ LEAF_ELEMENTS = {"cpu": 1 << 17, "null": 1 << 17, "cuda": 1 << 26}
 
 SHORT = 512
 """Length to which a contraction's kept labels are cut before its contracted ones are."""
+
+
+def wanted_pieces(mesh: Mesh) -> int:
+    """Pieces wanted at least: two for each worker on CPUs (for balance), else one a device."""
+    return max(mesh.n_devices, 2 * mesh.workers) if mesh.kind != "cuda" else mesh.n_devices
 
 
 def floor_power(n: int) -> int:
