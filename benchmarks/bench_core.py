@@ -5,23 +5,19 @@ Five programs over 1e7 float32 elements, operands in memory, results left where 
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from benchmarks import libraries
+from benchmarks.libraries import Case, many, normal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 QUESTION = "Is a recorded and tiled program no slower than NumPy, and how far is it from torch?"
 
-CORES = str(len(os.sched_getaffinity(0)))
-PEERS: dict[str, dict[str, str]] = {
-    "infinitensor": {},
-    "numpy": {"OPENBLAS_NUM_THREADS": CORES, "OMP_NUM_THREADS": CORES},
-    "torch": {"OMP_NUM_THREADS": CORES, "MKL_NUM_THREADS": CORES},
-}
-
+PEERS = {name: libraries.PEERS[name] for name in ("infinitensor", "numpy", "torch")}
 CASES: list[dict[str, Any]] = [
     {"name": "chain with sum", "shapes": [[10_000_000], [10_000_000]]},
     {"name": "matmul", "shapes": [[3162, 3162], [3162, 3162]]},
@@ -84,61 +80,8 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
 def setup(
     peer: str, case: dict[str, Any], device: str
 ) -> tuple[Callable[[], None], Callable[[], float]]:
-    """The operands in the peer's own arrays; one call runs the program to its end."""
-    rng = np.random.default_rng(0)
-    arrays = [rng.standard_normal(shape, dtype=np.float32) for shape in case["shapes"]]
-    xp, ours, finish = PEER_SETUPS[peer](arrays, device)
-    program = PROGRAMS[case["name"]]
-    last: list[Any] = []
-
-    def run() -> None:
-        result = program(xp, *ours)
-        finish(result)
-        last[:] = [result]
-
-    def check() -> float:
-        result = last[0]
-        parts = result if isinstance(result, tuple) else (result,)
-        return sum(float((part * part).sum()) for part in parts)
-
-    return run, check
-
-
-def with_numpy(arrays: list[Any], device: str) -> tuple[Any, list[Any], Callable[[Any], None]]:
-    return np, arrays, lambda result: None
-
-
-def with_torch(arrays: list[Any], device: str) -> tuple[Any, list[Any], Callable[[Any], None]]:
-    import torch
-
-    torch.set_grad_enabled(False)
-    tensors = [torch.from_numpy(array).to(device) for array in arrays]
-
-    def finish(result: Any) -> None:
-        if device == "cuda":
-            torch.cuda.synchronize()
-
-    return torch, tensors, finish
-
-
-def with_us(arrays: list[Any], device: str) -> tuple[Any, list[Any], Callable[[Any], None]]:
-    import infinitensor as it
-
-    it.init(devices=device)
-    tensors = [it.asarray(array) for array in arrays]
-    it.compute(*tensors)
-
-    def finish(result: Any) -> None:
-        it.compute(*(result if isinstance(result, tuple) else (result,)))
-
-    return it, tensors, finish
-
-
-PEER_SETUPS: dict[str, Callable[..., Any]] = {
-    "numpy": with_numpy,
-    "torch": with_torch,
-    "infinitensor": with_us,
-}
+    operands = many(*(normal(*shape) for shape in case["shapes"]))
+    return libraries.setup(Case(operands, PROGRAMS[case["name"]]), peer, device)
 
 
 if __name__ == "__main__":

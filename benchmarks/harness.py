@@ -10,7 +10,7 @@ after the operands are made; warm is after that. Peak bytes are read from outsid
 A question is a module with
 
     QUESTION: str                                    what the numbers are to decide
-    CASES: list[dict]                                each with a "name"
+    CASES: list[dict]                                each with a "name"; "peers": who has it, or all
     PEERS: dict[str, dict[str, str]]                 name -> environment of its process
     def setup(peer, case, device) -> (run, check)    run() is timed, check() -> float is not;
                                                      if run() says seconds, those count
@@ -30,10 +30,13 @@ import random
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from benchmarks.summary import summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -41,10 +44,14 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
 LEAST_SAMPLE_S = 0.02
+LONG_S = 1.0
+"""A run that takes as long has warmed up after one."""
 PAUSE_S = 0.05
 """Between two turns: threads of a library may go on looking for work for up to 30 ms after it has
 returned (NumPy's OpenBLAS), on a core that whoever comes next would have."""
 CHECK_TOLERANCE = 1e-3
+CACHES = ("XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR")
+"""Where we and torch.compile look for code that was compiled before; JAX keeps none."""
 
 
 # One library in its own process -------------------------------------------------------------------
@@ -155,9 +162,20 @@ class Side:
     value: float = float("nan")
 
 
-def start(question: str, side: Side, module: Any, case: dict[str, Any], device: str) -> Worker:
-    """A fresh process that has its operands and has made its first, cold run."""
-    worker = Worker(question, side.name, module.PEERS[side.name], device)
+def start(
+    question: str,
+    side: Side,
+    module: Any,
+    case: dict[str, Any],
+    device: str,
+    caches: str | None = None,
+) -> Worker:
+    """A fresh process that has its operands and has made its first, cold run; what it compiles goes
+    to a folder for caches."""
+    environment = module.PEERS[side.name]
+    if caches is not None:
+        environment = environment | {name: caches for name in CACHES}
+    worker = Worker(question, side.name, environment, device)
     try:
         worker.ask(do="setup", case=case)
         before = worker.rss_bytes("VmRSS")
@@ -196,22 +214,27 @@ def take_turns(
 def take_turns_together(
     question: str, case: dict[str, Any], us: str, peers: Sequence[str], device: str, n_pairs: int
 ) -> tuple[Side, dict[str, Side | str]]:
-    """Us and all peers in turns, one process each: the samples of us are a pair with those of every
-    peer. A peer that cannot begin is left out; why is said instead."""
+    """Us and all peers in turns, one process each, with empty caches: the samples of us are a pair
+    with those of every peer. A peer that cannot begin is left out; why is said instead."""
     module = importlib.import_module(f"benchmarks.{question}")
     ours = Side(us)
     found: dict[str, Side | str] = {}
     with contextlib.ExitStack() as processes:
-        running = [(ours, processes.enter_context(start(question, ours, module, case, device)))]
+
+        def begin(side: Side) -> Worker:
+            caches = processes.enter_context(tempfile.TemporaryDirectory())
+            worker = start(question, side, module, case, device, caches)
+            return processes.enter_context(worker)
+
+        running = [(ours, begin(ours))]
         for peer in peers:
             side = Side(peer)
             try:
-                worker = processes.enter_context(start(question, side, module, case, device))
+                running.append((side, begin(side)))
             except RuntimeError as error:
                 found[peer] = str(error)
             else:
                 found[peer] = side
-                running.append((side, worker))
         take_warm_turns(running, n_pairs)
     return ours, found
 
@@ -221,7 +244,9 @@ def take_warm_turns(both: list[tuple[Side, Worker]], n_pairs: int) -> None:
     times = {}
     before = {}
     for side, worker in both:
-        warm_s = min(worker.ask(do="run", times=1)["seconds"] for _ in range(2))
+        warm_s = worker.ask(do="run", times=1)["seconds"]
+        if warm_s < LONG_S:
+            warm_s = min(warm_s, worker.ask(do="run", times=1)["seconds"])
         times[side.name, worker] = max(1, round(LEAST_SAMPLE_S / max(warm_s, 1e-7)))
         before[worker] = worker.rss_bytes("VmRSS")
         worker.forget_peak()
@@ -287,10 +312,11 @@ def measure(
     for case in module.CASES:
         if only and not any(part in case["name"] for part in only):
             continue
+        able = [peer for peer in peers if peer in case.get("peers", peers)]
         if together:
-            yield from records_together(question, case, us, peers, device, n_pairs)
+            yield from records_together(question, case, us, able, device, n_pairs)
             continue
-        for peer in peers:
+        for peer in able:
             yield one_record(question, case, us, peer, device, n_pairs, n_fresh)
 
 
@@ -410,26 +436,33 @@ def row(record: dict[str, Any]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def main(question: str, argv: Sequence[str] | None = None) -> int:
-    """The command line that every question has."""
+def main(question: str, argv: Sequence[str] | None = None, together: bool = False) -> int:
+    """The command line that every question has; `together`: all peers in turns unless told."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{question}")
     parser.add_argument("--us", default="infinitensor")
     parser.add_argument("--peers", nargs="+")
     parser.add_argument("--gpu", action="store_true", help="on cuda; the peer is torch there")
-    parser.add_argument("--pairs", type=int, default=16)
+    parser.add_argument("--pairs", type=int, default=15 if together else 16)
     parser.add_argument("--fresh", type=int, default=4, help="processes a side")
     parser.add_argument("--only", nargs="+", default=(), help="cases whose name contains one")
     parser.add_argument(
-        "--together", action="store_true", help="all peers in turns, one process each: takes less"
+        "--together",
+        action=argparse.BooleanOptionalAction,
+        default=together,
+        help="all peers in turns, one process each: takes less",
     )
+    parser.add_argument("--summary", action="store_true", help="only that of the last run")
     parser.add_argument("--name", help="of the files under results/")
     args = parser.parse_args(argv)
     device = "cuda" if args.gpu else "cpu"
-    usual = ["torch"] if args.gpu else ["numpy", "torch"]
-    known = importlib.import_module(f"benchmarks.{question}").PEERS
-    others = [peer for peer in known if peer != args.us]
-    peers = args.peers or [peer for peer in usual if peer in known] or others
+    module = importlib.import_module(f"benchmarks.{question}")
+    others = [peer for peer in module.PEERS if peer != args.us]
+    usual = ["torch"] if args.gpu else others if args.together else ["numpy", "torch"]
+    peers = args.peers or [peer for peer in usual if peer in others] or others
     name = args.name or (f"{question}_gpu" if args.gpu else question)
+    if args.summary:
+        print(summary_of(name, module))
+        return 0
     records = measure(
         question,
         us=args.us,
@@ -442,7 +475,15 @@ def main(question: str, argv: Sequence[str] | None = None) -> int:
     )
     print(HEAD)
     report(records, question, name)
+    if args.together:
+        print("\n" + summary_of(name, module))
     return 0
+
+
+def summary_of(name: str, module: Any) -> str:
+    """What the records of a run with several peers say."""
+    records = map(json.loads, (RESULTS / f"{name}.jsonl").read_text().splitlines())
+    return summary(records, getattr(module, "ASKED", None))
 
 
 if __name__ == "__main__":
