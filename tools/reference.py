@@ -23,12 +23,13 @@ import numpy as np
 
 import infinitensor as it
 from infinitensor import errors, events
-from infinitensor.api.functions import HELPERS, PUBLIC, VIEWS
+from infinitensor.api.functions import HELPERS, PUBLIC
 from infinitensor.api.helpers import KINDS as FAMILY_KINDS
 from infinitensor.api.helpers import OBJECTS
 from infinitensor.api.random import MEMBERS as RANDOM
 from infinitensor.api.session import COUNTS
 from infinitensor.api.standard import QUESTIONS
+from infinitensor.api.view_functions import VIEWS
 from infinitensor.dtypes import TYPES
 from infinitensor.ops import TABLE
 

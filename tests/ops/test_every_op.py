@@ -28,7 +28,8 @@ from tests.ops.rows import (
 )
 
 import infinitensor as it
-from infinitensor.api.functions import PUBLIC, namespace
+from infinitensor.api.functions import PUBLIC
+from infinitensor.api.namespace import namespace
 from infinitensor.api.session import current_session
 from infinitensor.ops import TABLE
 

@@ -11,7 +11,7 @@ from tests.ops.programs import Cut, check_cases, ops_of
 
 import infinitensor as it
 from infinitensor import native
-from infinitensor.api.functions import namespace
+from infinitensor.api.namespace import namespace
 from infinitensor.dtypes import NUMPYS
 
 STEPS = [1, 2, 7, 1000]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def named(name: str) -> Any:
     """A function of the table, internal ones too, by its name."""
-    from infinitensor.api.functions import namespace
+    from infinitensor.api.namespace import namespace
 
     return getattr(namespace, name)
 

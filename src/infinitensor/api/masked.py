@@ -58,7 +58,7 @@ _last: list[weakref.ref[Version]] = []
 
 def select(tensor: Tensor, mask: Any) -> Tensor:
     """`tensor[mask]`: the mask is computed and counted now, unless the last selection did that."""
-    from infinitensor.api.functions import namespace
+    from infinitensor.api.namespace import namespace
     from infinitensor.api.tensor import fresh
 
     if not isinstance(mask, Shown):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api.functions import namespace
+from infinitensor.api.namespace import namespace
 from infinitensor.api.session import current_session
 from infinitensor.ops import TABLE
 from infinitensor.ops.check import is_on_host

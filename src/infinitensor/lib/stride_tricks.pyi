@@ -8,7 +8,7 @@ import numpy as _np
 import numpy.typing as _npt
 
 from infinitensor.api.tensor import Tensor
-from infinitensor.api.functions import sliding_window_view as sliding_window_view
+from infinitensor.api.view_functions import sliding_window_view as sliding_window_view
 
 _ArrayLike: TypeAlias = Tensor | _npt.ArrayLike
 _Axis: TypeAlias = SupportsIndex | _Sequence[SupportsIndex] | None

@@ -1,0 +1,131 @@
+"""Functions that change views: they cost nothing; writes to their results reach the original."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from infinitensor.api import near, views
+from infinitensor.api.arrays import asarray
+from infinitensor.api.public import check_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from infinitensor.api.tensor import Tensor
+
+
+def _view_function(change: Callable[..., Any]) -> Callable[..., Any]:
+    """A function over the view of its first argument, by what NumPy does to strides."""
+
+    def function(x: Any, /, *args: Any, **kwargs: Any) -> Tensor:
+        tensor = asarray(x)
+        found = None if kwargs else near.viewed(tensor, change, *args)
+        if found is not None:
+            return found
+        return tensor._seen_as(views.through(tensor._whole(), lambda g: change(g, *args, **kwargs)))
+
+    _, *rest = inspect.signature(change).parameters.values()
+    first = inspect.Parameter("x", inspect.Parameter.POSITIONAL_ONLY)
+    function.__signature__ = inspect.Signature([first, *rest])  # type: ignore[attr-defined]
+    function.__name__ = function.__qualname__ = change.__name__
+    function.__doc__ = (
+        f"As `numpy.{change.__name__}`; a view: it costs nothing, and writes reach the original."
+    )
+    return function
+
+
+def sliding_window_view(
+    x: Any, /, window_shape: int | tuple[int, ...], axis: Any = None, *, writeable: bool = False
+) -> Tensor:
+    """Every window of a shape, as new last axes: a view, read-only unless `writeable`.
+
+    >>> import infinitensor as it
+    >>> it.lib.stride_tricks.sliding_window_view(it.arange(4), 3).tolist()
+    [[0, 1, 2], [1, 2, 3]]
+    """
+    tensor = asarray(x)
+    view = views.through(tensor._whole(), lambda g: _windows(g, window_shape, axis))
+    seen = tensor._seen_as(view)
+    seen._frozen = seen._frozen or not writeable
+    return seen
+
+
+def _windows(x: np.ndarray, shape: Any, axis: Any) -> np.ndarray:
+    return np.lib.stride_tricks.sliding_window_view(x, shape, axis)
+
+
+def _permuted(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    return np.transpose(x, axes)
+
+
+def broadcast_to(x: Any, /, shape: Any) -> Tensor:
+    """A read-only view in which size-1 axes are repeated to fill a shape.
+
+    >>> import infinitensor as it
+    >>> it.broadcast_to(it.asarray([1, 2]), (2, 2)).tolist()
+    [[1, 2], [1, 2]]
+    """
+    tensor = asarray(x)
+    wanted = (shape,) if isinstance(shape, int) else tuple(operator.index(n) for n in shape)
+    check_shape("broadcast_to", wanted, tensor.dtype)
+    seen = tensor._seen_as(views.through(tensor._whole(), lambda g: np.broadcast_to(g, wanted)))
+    seen._frozen = True
+    return seen
+
+
+def broadcast_arrays(*arrays: Any) -> tuple[Tensor, ...]:
+    """Views of all arrays with one shape."""
+    tensors = [asarray(a) for a in arrays]
+    shape = np.broadcast_shapes(*(t.shape for t in tensors))
+    return tuple(broadcast_to(t, shape) for t in tensors)
+
+
+def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tensor:
+    """Another shape; a view where NumPy would give one.
+
+    >>> import infinitensor as it
+    >>> it.reshape(it.arange(4), (2, 2)).tolist()
+    [[0, 1], [2, 3]]
+    """
+    wanted = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    return asarray(x).reshape(wanted, copy=copy)
+
+
+def ravel(x: Any, /) -> Tensor:
+    """One axis; a view where NumPy would give one."""
+    return asarray(x).ravel()
+
+
+def expand_dims(x: Any, /, axis: Any = 0) -> Tensor:
+    """New axes of length one; a view."""
+    tensor = asarray(x)
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    normal = normalize_axis_tuple(axes, tensor.ndim + len(axes))
+    rest = iter(tensor.shape)
+    shape = tuple(1 if i in normal else next(rest) for i in range(tensor.ndim + len(axes)))
+    return tensor.reshape(shape)
+
+
+VIEWS: dict[str, Callable[..., Any]] = {
+    function.__name__: _view_function(function)
+    for function in (
+        np.transpose,
+        np.matrix_transpose,
+        np.moveaxis,
+        np.swapaxes,
+        np.rollaxis,
+        np.flip,
+        np.fliplr,
+        np.flipud,
+        np.rot90,
+        np.squeeze,
+        np.diagonal,
+    )
+}
+VIEWS["permute_dims"] = _view_function(_permuted)
+VIEWS["lib.stride_tricks.sliding_window_view"] = sliding_window_view
