@@ -13,6 +13,7 @@ import pytest
 import infinitensor as it
 from infinitensor.events import on
 from infinitensor.ops import blas
+from infinitensor.ops.lapack import solved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,6 +118,7 @@ import ctypes, threading
 import numpy as np
 from infinitensor.events import lane
 from infinitensor.ops import blas
+from infinitensor.ops.lapack import solved
 
 a = np.ones((64, 64))
 
@@ -145,7 +147,7 @@ print(*found, "torch" in sys.modules)
 
 
 @needs_library
-def test_products_of_matrices_import_no_torch() -> None:
+def test_products_of_matrices_and_one_system_to_solve_import_no_torch() -> None:
     said = """
 import sys
 import numpy as np
@@ -161,10 +163,37 @@ with it.init("cpu"):
         (it.einsum("ij,jk->ki", x, y), (a @ b).T),
         (it.dot(y, z), b @ c),
         (x.T @ (x @ y[:, 0]), a.T @ (a @ b[:, 0])),
+        (it.linalg.solve(x[:400], y[:, :9]), np.linalg.solve(a[:400], b[:, :9])),
         ((x * 9).astype(int) @ (y * 9).astype(int), (a * 9).astype(int) @ (b * 9).astype(int)),
     ):
-        np.testing.assert_allclose(made.numpy(), wanted)
+        np.testing.assert_allclose(made.numpy(), wanted, rtol=1e-7)
 print("torch" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False"]
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+def test_one_system_is_solved_as_torch_does_however_it_lies(dtype: str) -> None:
+    import torch
+
+    for a in lying(np.random.default_rng(2), 40, 40, dtype):
+        a = a + 9 * np.eye(40, dtype=dtype)
+        for b in lying(np.random.default_rng(3), 40, 5, dtype):
+            out = np.full((40, 9), np.nan, dtype)[:, :5]
+            assert solved(a[None], b, out)
+            wanted = torch.linalg.solve(*(torch.from_numpy(v.copy()) for v in (a, b))).numpy()
+            np.testing.assert_allclose(out, wanted, rtol=1e-3 if dtype in ("f4", "c8") else 1e-10)
+
+
+@needs_library
+def test_a_stack_of_systems_or_none_is_not_for_the_library() -> None:
+    many = np.stack([np.eye(3)] * 4)
+    assert not solved(many, np.ones((3, 2)), np.empty((4, 3, 2)))
+    assert not solved(np.empty((0, 0)), np.empty((0, 2)), np.empty((0, 2)))
+    it.config.compile = "never"
+    try:
+        assert not solved(many[0], np.ones((3, 2)), np.empty((3, 2)))
+    finally:
+        it.config.compile = "auto"

@@ -38,15 +38,24 @@ _calm = Calm()
 
 
 @cache
+def beside() -> Any:
+    """The library beside torch, or None where it has none of its own."""
+    torch = find_spec("torch")  # which takes a second to import, and is not needed for this
+    folder = Path((torch and torch.origin) or "").parent / "lib"
+    paths = sorted(folder.glob("libopenblas*.so*"))
+    try:
+        return ctypes.CDLL(str(paths[0])) if paths else None
+    except OSError:
+        return None
+
+
+@cache
 def found() -> Any:
     """The functions of `blas.c` over the library beside torch, or None."""
-    beside = find_spec("torch")  # which takes a second to import, and is not needed for this
-    folder = Path((beside and beside.origin) or "").parent / "lib"
-    paths = sorted(folder.glob("libopenblas*.so*"))
-    if not paths or compiler() is None:
+    blas = beside()
+    if blas is None or compiler() is None:
         return None
     try:
-        blas = ctypes.CDLL(str(paths[0]))
         names = [f"cblas_{c}{op}" for c in LETTERS for op in ("gemm", "gemv", "syrk")]
         given = [ctypes.cast(getattr(blas, name), ctypes.c_void_p) for name in names]
         threads = [
@@ -93,6 +102,13 @@ def suffices(call: Call) -> bool:
     )
 
 
+def keep_to_one_core(ours: Any) -> None:
+    """Tell the library, if this thread is a worker, that it has one core."""
+    if lane.is_worker and not _calm.is_set:
+        ours.keep_to_one()
+        _calm.is_set = True
+
+
 def is_suited(rows: int, columns: int, steps: Sequence[int], size: int) -> bool:
     """Whether the library takes a matrix with these steps, in bytes, as it lies."""
     row, column = steps
@@ -129,9 +145,7 @@ def multiply(x: Any, y: Any, out: Any) -> bool:
         y = np.ascontiguousarray(y)
     how = (ctypes.c_int64 * 9)(code, rows, columns, k, *x.strides, *y.strides, out.strides[0])
     arrays = (ctypes.c_void_p * 3)(address(x), address(y), address(out))
-    if lane.is_worker and not _calm.is_set:
-        ours.keep_to_one()
-        _calm.is_set = True
+    keep_to_one_core(ours)
     ours.product(0, 0, 0, how, arrays, None, None, None, 0)
     return True
 

@@ -6,13 +6,18 @@ matrix in one piece is entered twice by `stacked`: `_name_batch` for stacks and 
 
 from __future__ import annotations
 
+import ctypes
 from contextlib import contextmanager
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.config import config
 from infinitensor.dtypes import HALVES, complex64, complex128, float32, float64, to_torch
 from infinitensor.ir.op import AxisForm, Call, Spec, call
+from infinitensor.native import address
+from infinitensor.ops import blas
 from infinitensor.ops.bridge import tensor_of
 from infinitensor.ops.registry import op
 
@@ -103,6 +108,35 @@ def converging(text: str) -> Iterator[None]:
         yield
     except linalg.LinAlgError as error:
         raise LinAlgError(text) from error
+
+
+def solved(a: Any, b: Any, out: Any) -> bool:
+    """out = x with a x = b for one matrix, by the library beside torch, without torch; False, and
+    nothing done, where there is none or this is not for it. `LinAlgError` for a singular one."""
+    code = blas.CODES.get(out.dtype.name)
+    if code is None or not out.size or out.size != prod(out.shape[-2:]) or a.shape[-1] >= blas.MOST:
+        return False
+    ours = blas.found() if config.compile != "never" else None
+    if ours is None:
+        return False
+    matrix, right = (
+        np.array(tile.reshape(tile.shape[-2:]), out.dtype, order="F") for tile in (a, b)
+    )
+    n, k, info = (ctypes.c_int(i) for i in (*right.shape, 0))
+    pivots = np.empty(len(matrix), np.intc)
+    blas.keep_to_one_core(ours)
+    getattr(blas.beside(), f"{blas.LETTERS[code]}gesv_")(
+        ctypes.byref(n), ctypes.byref(k), _pointer(matrix), ctypes.byref(n), _pointer(pivots),
+        _pointer(right), ctypes.byref(n), ctypes.byref(info),
+    )  # fmt: skip
+    if info.value:
+        raise LinAlgError("Singular matrix")
+    out[...] = right.reshape(out.shape)
+    return True
+
+
+def _pointer(array: Any) -> ctypes.c_void_p:
+    return ctypes.c_void_p(address(array))
 
 
 def matrix_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
