@@ -18,6 +18,7 @@ import infinitensor as it
 from infinitensor import events, native
 from infinitensor.devices import Ledger
 from infinitensor.errors import DeviceOutOfMemoryError
+from infinitensor.ops import blas
 from infinitensor.runtime import Workers, called
 from infinitensor.tasking.calls import Mapped, kinds
 
@@ -432,6 +433,34 @@ def test_families_of_one_kernel_are_worked_out_together(monkeypatch: pytest.Monk
         counts = it.stats()
     assert len(worked) <= 6
     assert sum(worked) == counts["tasks_in_c"] == counts["tasks"]
+
+
+def test_writes_and_products_of_columns_are_worked_out_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worked: list[tuple[str, int]] = []
+    for kind in (Mapped, blas.Multiplied):
+        calls = kind.calls
+
+        def noted(self: Any, tasks: Any, *rest: Any, calls: Any = calls) -> Any:
+            worked.append((type(self).__name__, len(tasks)))
+            return calls(self, tasks, *rest)
+
+        monkeypatch.setattr(kind, "calls", noted)
+    values = np.random.default_rng(5).integers(-9, 9, (40, 12)).astype(float)
+    with strict("cpu", 100, compile="always"):
+        for _ in range(2):
+            x, made, expected = it.asarray(values), it.zeros((12, 12)), np.zeros((12, 12))
+            for i in range(12):
+                made[i:, i] = made[i, i:] = x[:, i] @ x[:, i:] / 2
+                expected[i:, i] = expected[i, i:] = values[:, i] @ values[:, i:] / 2
+            np.testing.assert_array_equal(made.numpy(), expected)
+        counts = it.stats()
+    products = [n for name, n in worked if name == "Multiplied"]
+    assert len(products) <= 2
+    assert sum(products) >= 12
+    assert len(worked) <= 8
+    assert counts["tasks_in_c"] >= 2 * sum(n for _, n in worked) > 72
 
 
 def test_a_closed_pool_opens_again() -> None:

@@ -15,7 +15,7 @@ from infinitensor.api.guard import guarded
 from infinitensor.api.indexing import advanced, is_basic, leading_mask
 from infinitensor.api.near import quietly, taken, was_put
 from infinitensor.api.record import Ref, host_view, record_write, stored
-from infinitensor.api.settle import settle
+from infinitensor.api.settle import is_for_later, settle
 from infinitensor.api.unplanned import is_hasty
 from infinitensor.api.version import user_site
 from infinitensor.api.views import tight
@@ -74,7 +74,9 @@ def fill(tensor: Tensor, view: View | None, value: Any, site: Site | None = None
     if view is None or tensor._frozen:
         return False
     n = prod(view.shape)
-    if n <= config.small_elements or view.is_whole or view.is_broadcast:
+    if view.is_whole or view.is_broadcast:
+        return False
+    if n <= config.small_elements and not is_for_later(tensor, value):
         return False
     session = tensor._session
     if type(value) is float:
@@ -325,7 +327,9 @@ def _write_large(tensor: Tensor, view: View, value: Any) -> None:
         operand: Any = value[()]
     else:
         given = value if is_tensor(value) else call_op("asarray", value)
-        operand = call_op("broadcast_to", given, view.shape)._ref()
+        operand = given._ref()
+        if given.shape != view.shape:
+            operand = call_op("broadcast_to", given, view.shape)._ref()
         if operand.view is not None and structure(operand.view) is None:
             operand = copied(call_op("broadcast_to", given, view.shape))._ref()
     tensor._cell.show(record_write(session, base, view, operand, site))

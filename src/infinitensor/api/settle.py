@@ -69,6 +69,14 @@ def was_read_often(session: Session, args: tuple[Any, ...]) -> bool:
     return True
 
 
+def is_for_later(tensor: Tensor, value: Any) -> bool:
+    """Whether a value waits for so much that a write of it waits too, however small it is."""
+    if not is_tensor(value) or value._owner is not None or value._version.node is None:
+        return False
+    base = tensor._version
+    return base.node is None or not _is_light(value._version, base)
+
+
 def _is_light(version: Version, base: Version) -> bool:
     """Whether what a version waits for, beside a base, is a few small calls."""
     seen: set[int] = set()

@@ -101,6 +101,14 @@ def together(in_c: InC) -> Any:
     return getattr(in_c, "together", None)
 
 
+def plain(
+    in_c: InC, tasks: np.ndarray, ins: Sequence[Any], outs: Sequence[Lies]
+) -> tuple[InC, Sequence[Any], Sequence[Lies]]:
+    """The same calls as those of another, that knows nothing of this family, on what lies so."""
+    found = getattr(in_c, "plain", None)
+    return (in_c, ins, outs) if found is None else found(tasks, ins, outs)
+
+
 class InC(Protocol):
     """The C of a family's tasks."""
 

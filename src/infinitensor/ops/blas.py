@@ -166,6 +166,11 @@ class Multiplied:
         self._code = CODES[dtype.name]
         self._size = dtype.itemsize
 
+    @property
+    def together(self) -> Multiplied:
+        """There is one for each dtype."""
+        return self
+
     def is_due(self, n_tasks: int) -> bool:
         """It is compiled once for all."""
         return True

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor.errors import DeviceOutOfMemoryError
-from infinitensor.ir.calls import REAL, REAL_PART, WHOLE, Lies, together
+from infinitensor.ir.calls import REAL, REAL_PART, WHOLE, Lies, plain, together
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
 from infinitensor.native import CompilerError, address, compiler, library
 from infinitensor.ops.blas import one_core_each
@@ -30,7 +30,7 @@ from infinitensor.runtime.table import Parts, TileTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from infinitensor.ir.calls import Calls, Form
+    from infinitensor.ir.calls import Calls, Form, InC
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.tasks import Column, Family, Program, TileSet
     from infinitensor.runtime.run import Run
@@ -40,11 +40,11 @@ SLICE_NS = 50_000_000
 """How long C runs before Python looks whether somebody has pressed Ctrl-C."""
 SHARED_BYTES = 1 << 16
 """Slots up to this size lie in one slab: to take one by one costs more than to fill it."""
-BIND = 16
-"""Tasks from Python that take as long as binding a family: a program of many families of few tasks
-is bound when it has come often enough."""
-BIND_MORE = 4
-"""As long as binding one more of its kind."""
+BIND = 10
+"""Tasks from Python that take three quarters as long as binding a family: a program of many
+families of few tasks is bound when it has come often enough. What came twice comes again."""
+BIND_MORE = 2
+"""Half as long as binding one more of its kind."""
 KEPT = 4
 """Bindings kept of a program: leaves may lie in other strides when it comes again."""
 MIXED = 2
@@ -316,12 +316,15 @@ class Called:
         numbered: dict[tuple[int, ...], int] = {}
         self._held: list[Form] = []
         forms = []
+        known: dict[int, np.ndarray] = {}
         for calls in found:
-            own = np.zeros(len(calls.of), np.int32)
-            for k, form in enumerate(calls.of):
-                row = (*form.numbers, form.n_arrays, form.n_scalars)
-                own[k] = numbered.setdefault(row, len(numbered))
-                self._held.append(form)
+            own = known.get(id(calls.of))
+            if own is None:  # families that were asked together have one list
+                own = known[id(calls.of)] = np.zeros(len(calls.of), np.int32)
+                for k, form in enumerate(calls.of):
+                    row = (*form.numbers, form.n_arrays, form.n_scalars)
+                    own[k] = numbered.setdefault(row, len(numbered))
+                    self._held.append(form)
             forms.append(own[calls.forms])
         self.table = np.asarray(list(numbered), np.int64).reshape(-1, 10)
         self.form_of = np.concatenate(forms).astype(np.int32)
@@ -393,15 +396,15 @@ class Asked(NamedTuple):
     """What a family is asked for: the calls of these tasks, on operands that lie so."""
 
     family: Family
+    in_c: InC
     tasks: np.ndarray
     many: tuple[np.ndarray, Lies] | None
-    ins: list[Any]
-    outs: list[Lies]
+    ins: Sequence[Any]
+    outs: Sequence[Lies]
 
     def kind(self) -> Hashable:
         """What can be asked for with it; None: nothing."""
-        assert self.family.in_c is not None
-        common = together(self.family.in_c)
+        common = together(self.in_c)
         if common is None or self.many is not None:
             return None
         axes = [x.strides.shape[1] if type(x) is Lies else -1 for x in (*self.ins, *self.outs)]
@@ -426,7 +429,9 @@ def _asked_of(run: Run, places: Places, family: Family, own: np.ndarray) -> Aske
                 n_bytes = run.steps.tiles_of(int(column.tiles[own[0]])).dtype.itemsize
             ins.append(places.seen(column, own, n_bytes))
     outs = [places.whole(writes[own]) for writes in family.writes]
-    return Asked(family, own, many, ins, outs)
+    assert family.in_c is not None
+    in_c, given, made = plain(family.in_c, own, ins, outs)
+    return Asked(family, in_c, own, many, given, made)
 
 
 def _calls_of(asked: Sequence[Asked]) -> dict[int, Calls]:
@@ -438,15 +443,14 @@ def _calls_of(asked: Sequence[Asked]) -> dict[int, Calls]:
         kinds.setdefault(one.family.first if kind is None else kind, []).append(one)
     for alike in kinds.values():
         first = alike[0]
-        assert first.family.in_c is not None
         if len(alike) == 1:
-            made = first.family.in_c.calls(first.tasks, first.many, first.ins, first.outs)
+            made = first.in_c.calls(first.tasks, first.many, first.ins, first.outs)
             found[first.family.first] = made
             continue
         ins = [_joined(parts) for parts in zip(*(one.ins for one in alike), strict=True)]
         outs = [_joined(parts) for parts in zip(*(one.outs for one in alike), strict=True)]
         borders = [0, *np.cumsum([len(one.tasks) for one in alike]).tolist()]
-        made = first.family.in_c.calls(np.arange(borders[-1]), None, ins, outs)
+        made = first.in_c.calls(np.arange(borders[-1]), None, ins, outs)
         for one, calls in zip(alike, made.split(borders), strict=True):
             found[one.family.first] = calls
     return found

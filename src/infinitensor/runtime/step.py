@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.region import Box
     from infinitensor.ir.tasks import Column, Family, Program, TileSet
 
-KEPT = 2048
+KEPT = 4096
 """Tasks of a program up to which their steps are kept for its next run."""
 
 SCALAR, NOTHING, TILE, SPAN = range(4)

@@ -16,6 +16,7 @@ from infinitensor.tasking.generate import C_TYPES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from infinitensor.ir.calls import InC
     from infinitensor.ir.graph import Node
     from infinitensor.ir.tasks import Column, TileSet
     from infinitensor.ir.view import Access
@@ -38,6 +39,21 @@ class Copied:
     def __init__(self, mapped: Mapped, targets: Sequence[Target]) -> None:
         self._mapped = mapped
         self._targets = targets
+
+    @property
+    def together(self) -> Any:
+        """One operand is copied like any other of its dtype, once it is said where."""
+        return self._mapped.together if len(self._targets) == 1 else None
+
+    def plain(
+        self, tasks: np.ndarray, ins: Sequence[Any], outs: Sequence[Lies]
+    ) -> tuple[InC, Sequence[Any], Sequence[Lies]]:
+        """The copy, and where one operand goes."""
+        if len(self._targets) > 1:
+            return self, ins, outs
+        (target,) = self._targets
+        out = outs[0].seen(target.starts[tasks], target.boxes[tasks], target.region)
+        return self._mapped, ins, [out]
 
     def is_due(self, n_tasks: int) -> bool:
         """As of the kernel."""

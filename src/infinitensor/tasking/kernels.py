@@ -316,7 +316,10 @@ def product_called(graph: Graph, node: Node) -> blas.Multiplied | None:
         if operand.value < 0 or len(shape) > 2 or graph.specs[operand.value].dtype != dtype:
             return None
         access = operand.access
-        if access is not None and (access.part or not access.keeps_lines):
+        if access is None or access.keeps_lines:
+            continue
+        is_forward = all(walked is not None and walked[2] > 0 for walked in access.axes)
+        if access.part or len(shape) > 1 or not is_forward:  # a vector may have its elements apart
             return None
     return blas.multiplied(dtype)
 

@@ -6,6 +6,7 @@ where its tile and what it reads of each operand lie.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ from infinitensor.ops.kernels import namespace
 from infinitensor.tasking.copies import write_in_c
 from infinitensor.tasking.kernels import tile_scratch
 from infinitensor.tasking.scratch import needed_specs
-from infinitensor.tasking.write import put
+from infinitensor.tasking.single import PLACES
+from infinitensor.tasking.write import Place, place
 
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Node
@@ -36,11 +38,11 @@ def lower_update(
     targets = (tiles.first + plan.tiles).astype(np.int32)
     by_place = {read.place: route for read, route in routes.items()}
     columns = []
-    for place, operand in enumerate(node.operands[1:], 1):
+    for k, operand in enumerate(node.operands[1:], 1):
         if operand.value < 0:
             columns.append(Column(np.full(len(targets), operand.scalar, np.int32), scalar=True))
         else:
-            columns.append(lowering.column(operand, by_place[place]))
+            columns.append(lowering.column(operand, by_place[k]))
     written = lowering.moves.writes.get(g)
     in_c = None
     if written is not None:
@@ -69,11 +71,16 @@ def write_run(node: Node, tiles: TileSet, which: np.ndarray, written: np.ndarray
     region = node.region
     assert region is not None
 
-    def run(ins: list[Any], outs: list[Any], i: int) -> None:
+    @lru_cache(maxsize=PLACES)
+    def place_of(i: int) -> Place | None:
         box = tuple(map(tuple, written[i].tolist()))
         origin = tuple(map(tuple, tiles.boxes[which[i]].tolist()))
-        if all(hi > lo for lo, hi in box):
-            put(outs[0], region, box, origin, ins[0])
+        return place(region, box, origin) if all(hi > lo for lo, hi in box) else None
+
+    def run(ins: list[Any], outs: list[Any], i: int) -> None:
+        found = place_of(i)
+        if found is not None:
+            found.put(outs[0], ins[0])
 
     return run
 

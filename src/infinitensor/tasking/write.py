@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,36 +12,63 @@ if TYPE_CHECKING:
     from infinitensor.ir.view import Access
 
 
-def put(array: Any, access: Access, box: Box, origin: Box, value: Any) -> None:
-    """Write `value` (an array of the box's shape, or a scalar) to what a box of the view names.
+class Place(NamedTuple):
+    """Where a box of a view lies in an array, and how a value is turned to lie like it.
 
     Base axes are walked forwards; where the view walks backwards the value is flipped instead,
     because torch has no negative steps.
     """
+
+    at: tuple[Any, ...]
+    part: str
+    flips: tuple[int, ...]
+    kept: tuple[Any, ...] | None
+    """The axes of the value that the base has; None: all."""
+    order: tuple[int, ...] | None
+    """Those in the order of the base's; None: as they are."""
+
+    def put(self, array: Any, value: Any) -> None:
+        """Write an array of the box's shape, or a scalar."""
+        target = array
+        if self.part:
+            target = array.real if self.part == "real" else array.imag
+        if np.ndim(value):
+            if self.flips:
+                is_numpys = isinstance(value, np.ndarray)
+                value = np.flip(value, self.flips) if is_numpys else value.flip(self.flips)
+            if self.kept is not None:
+                value = value[self.kept]
+            if self.order is not None:
+                is_numpys = isinstance(value, np.ndarray)
+                value = value.transpose(self.order) if is_numpys else value.permute(self.order)
+        elif isinstance(value, np.generic) and not isinstance(array, np.ndarray):
+            value = value.item()
+        target[self.at] = value
+
+
+def place(access: Access, box: Box, origin: Box) -> Place:
+    """What a box of the view names in an array that holds `origin` of the base."""
     index: list[Any] = [at - lo for at, (lo, _) in zip(access.fixed, origin, strict=True)]
     flips = []
-    order = []
+    bases = []
     for v, (walked, (lo, hi)) in enumerate(zip(access.axes, box, strict=True)):
         if walked is None:
             continue
         base, start, step = walked
         ends = (start + step * lo - origin[base][0], start + step * (hi - 1) - origin[base][0])
         index[base] = slice(min(ends), max(ends) + 1, abs(step))
-        order.append(base)
+        bases.append(base)
         if step < 0:
             flips.append(v)
-    target = array
-    if access.part:
-        target = array.real if access.part == "real" else array.imag
-    if np.ndim(value):
-        if flips:
-            value = (
-                np.flip(value, tuple(flips)) if isinstance(value, np.ndarray) else value.flip(flips)
-            )
-        value = value[tuple(slice(None) if walked is not None else 0 for walked in access.axes)]
-        if order:
-            rank = np.argsort(order, kind="stable").tolist()
-            value = value.transpose(rank) if isinstance(value, np.ndarray) else value.permute(rank)
-    elif isinstance(value, np.generic) and not isinstance(array, np.ndarray):
-        value = value.item()
-    target[tuple(index)] = value
+    kept = None
+    if len(bases) < len(access.axes):
+        kept = tuple([slice(None) if walked is not None else 0 for walked in access.axes])
+    order = None
+    if any([a > b for a, b in pairwise(bases)]):
+        order = tuple(sorted(range(len(bases)), key=bases.__getitem__))
+    return Place(tuple(index), access.part, tuple(flips), kept, order)
+
+
+def put(array: Any, access: Access, box: Box, origin: Box, value: Any) -> None:
+    """Write `value` (an array of the box's shape, or a scalar) to what a box of the view names."""
+    place(access, box, origin).put(array, value)
