@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 
 import infinitensor as it
 from infinitensor.api.binding import binder, forwarder
+from infinitensor.api.session import Session
 from infinitensor.config import config
 
 LARGE = 100_000
@@ -441,3 +444,27 @@ def test_a_place_that_calls_again_is_one_object_and_others_are_not() -> None:
     sites = [t._version.node.site for t in made]  # type: ignore[union-attr]
     assert sites[1] == sites[2] != sites[3]
     assert str(sites[3]).rpartition(":")[2] == str(inspect.currentframe().f_lineno - 3)  # type: ignore[union-attr]
+
+
+def test_a_closed_session_goes_with_its_last_tensor() -> None:
+    def used() -> weakref.ref[Session]:
+        with it.init("cpu") as session:
+            x = it.asarray(np.ones(LARGE))
+            waiting = [x + 1.0 for _ in range(3)]
+            it.compute(waiting[0])
+        del x, waiting  # the rest was never computed, and is gone after the end
+        return weakref.ref(session)
+
+    found = used()
+    gc.collect()
+    assert found() is None
+
+
+@pytest.mark.parametrize("call", [it.exp, it.sqrt, lambda x: it.where(x > 2.0, x, 0.0)])
+def test_functions_say_where_they_were_called_each_time(call: Callable[[Any], it.Tensor]) -> None:
+    x = it.asarray(np.arange(LARGE) / 7.0)
+    made = [call(x) for _ in range(3)]
+    sites = {str(t._version.node.site).rpartition("/")[2] for t in made}  # type: ignore[union-attr]
+    assert len(sites) == 1
+    assert sites.pop().startswith("test_quick.py:")
+    assert np.array_equal(made[0].numpy(), made[2].numpy())

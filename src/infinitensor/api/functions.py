@@ -70,6 +70,8 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
     for name, op in TABLE.items():
         found[name] = public_function(op)
+    for name, other in FORWARDED.items():
+        found[name].quick = found[other].quick  # type: ignore[attr-defined]
     for name in INDEXED:
         found[name] = _index_checked(found[name])
     for name in MADE_ON_A_DEVICE:
@@ -102,6 +104,8 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
     return found
 
 
+FORWARDED = {"where": "_where"}
+"""Programs that are one call of an op, of the same arguments, wherever that op knows the call."""
 INDEXED = ("take", "take_along_axis", "put")
 """Functions of an array and indices, in this order, whose indices are checked at the call."""
 

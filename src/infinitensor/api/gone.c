@@ -4,7 +4,7 @@
 enum { V_EXPORTED, V_HOST, V_LIVE, V_NODE, V_READERS, V_SESSION, V_TABLE, N_VERSION };
 enum { C_SESSION, C_VERSION, N_CELL };
 enum { O_ALIVE, O_INPUTS, O_OP, N_NODE };
-enum { S_DROPPED, S_GRAVEYARD, N_SESSION };
+enum { S_CLOSED, S_DROPPED, S_GRAVEYARD, N_SESSION };
 static Py_ssize_t version_at[N_VERSION], cell_at[N_CELL], node_at[N_NODE], session_at[N_SESSION];
 static PyTypeObject *version_type, *session_type;
 static PyObject *one, *empty;
@@ -16,9 +16,11 @@ static PyObject *one, *empty;
 #define S(object, field) AT(object, session_at[field])
 #define IS(object) ((object) != NULL && (object) != Py_None)
 
-/* Something is handed over to a session: what follows is done under its lock, without recursion. */
+/* Something is handed over to a session: what follows is done under its lock, without recursion. A closed one counts no
+   more, and what it held would hold it. */
 static void hand_over(PyObject *self, PyObject *session, int field, PyObject *what) {
     if (!session || !PyObject_TypeCheck(session, session_type)) return; /* it never came to be */
+    if (S(session, S_CLOSED) == Py_True) return;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     PyObject *list = S(session, field);
@@ -96,7 +98,7 @@ static PyObject *install(PyObject *module, PyObject *args) {
     static const char *const of_version[] = {"exported", "host", "live", "node", "readers", "session", "table"};
     static const char *const of_cell[] = {"session", "version"};
     static const char *const of_node[] = {"alive", "inputs", "op"};
-    static const char *const of_session[] = {"dropped", "graveyard"};
+    static const char *const of_session[] = {"closed", "dropped", "graveyard"};
     if (!PyArg_ParseTuple(args, "OOOO", &version, &cell, &node, &session) ||
         find_slots(version, of_version, version_at, N_VERSION) ||
         find_slots(cell, of_cell, cell_at, N_CELL) || find_slots(node, of_node, node_at, N_NODE) ||

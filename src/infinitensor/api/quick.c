@@ -13,6 +13,7 @@ enum { P_CODE, P_LASTI, N_SITE };
 enum { Q_KNOWN, Q_OP, Q_SCALARS, N_QUICK };
 enum { K_CALL, K_DTYPE, K_LARGEST, K_MAKERS, K_BYTES, K_SHAPE, K_SHAPES, N_KNOWN };
 enum { G_BYTES, G_NODES, G_SMALL, N_CONFIG };
+enum { U_NIN, U_QUICK, N_UFUNC };
 enum { S_CLOSED, S_CUT, S_DROPPED, S_GENERATION, S_GRAVEYARD, S_LOCK, S_SEQ, S_TAPE, S_WAITING, S_WRITES,
        N_SESSION };
 
@@ -21,7 +22,8 @@ typedef struct {
     PyTypeObject *type;
     Py_ssize_t at[16];
 } Slots;
-static Slots tensor, version, cell, node, site, quick, known, sessions, config_slots;
+static Slots tensor, version, cell, node, site, quick, known, sessions, ufuncs, config_slots;
+static ternaryfunc slow_call; /* of a ufunc, before ours */
 
 static PyObject *config, *unknown, *structure, *places, *lane, *generation, *no_views;
 static PyObject *slow, *slow_of_two, *slow_fill, *views, *write_op, *empty, *no_options, *zero, *one, *minus_one, *package;
@@ -37,6 +39,13 @@ static const double SAFE = 1e30; /* numbers up to which float32 and wider overfl
 static void put(PyObject *object, Slots *slots, int field, PyObject *value) {
     Py_INCREF(value);
     Py_XSETREF(AT(object, *slots, field), value);
+}
+
+/* What recording makes is in no cycle but through the queues of a session, which close with it (`gone.c`): so the
+   garbage collector need not look at it, which at every few hundred calls it would. */
+static PyObject *unwatched(PyObject *made) {
+    if (made) PyObject_GC_UnTrack(made);
+    return made;
 }
 
 /* `object.field += by`; 0 if it went well. */
@@ -259,7 +268,7 @@ static int operands(PyObject *self, PyObject *found, PyObject *session, PyObject
     Py_ssize_t n = PyTuple_GET_SIZE(args), m = PyTuple_GET_SIZE(AT(found, known, K_SHAPES)), k = 0;
     *accesses = NULL;
     if (m >= PyTuple_GET_SIZE(no_views)) return 0;
-    if (!(*inputs = PyTuple_New(m))) return -1;
+    if (!(*inputs = unwatched(PyTuple_New(m)))) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *x = PyTuple_GET_ITEM(args, i), *given;
         if (Py_TYPE(x) != tensor.type) {
@@ -298,7 +307,7 @@ static int operands(PyObject *self, PyObject *found, PyObject *session, PyObject
     return is_large && k == m;
 }
 
-static PyObject *allocated(Slots *slots) { return slots->type->tp_alloc(slots->type, 0); }
+static PyObject *allocated(Slots *slots) { return unwatched(slots->type->tp_alloc(slots->type, 0)); }
 
 /* New: the node of a call. */
 static PyObject *node_of(PyObject *op, PyObject *found, PyObject *inputs, PyObject *accesses,
@@ -339,7 +348,7 @@ static PyObject *version_of(PyObject *session, PyObject *found, PyObject *from) 
 /* New: the version that a node makes; it is on the tape. */
 static PyObject *taped(PyObject *session, PyObject *found, PyObject *from) {
     PyObject *of = version_of(session, found, from);
-    PyObject *ref = of ? PyWeakref_NewRef(of, NULL) : NULL, *outs = ref ? PyTuple_New(1) : NULL;
+    PyObject *ref = of ? unwatched(PyWeakref_NewRef(of, NULL)) : NULL, *outs = ref ? unwatched(PyTuple_New(1)) : NULL;
     int bad = !outs || PyList_Append(AT(session, sessions, S_TAPE), ref);
     if (outs) {
         PyTuple_SET_ITEM(outs, 0, ref);
@@ -541,6 +550,19 @@ static PyObject *of_two(PyObject *module, PyObject *const *given, Py_ssize_t n) 
     return PyObject_Vectorcall(slow_of_two, given, n, NULL);
 }
 
+/* ufunc(*args): a known call at once, what is small or has options by Python's method. */
+static PyObject *call_ufunc(PyObject *self, PyObject *args, PyObject *options) {
+    PyObject *calls = AT(self, ufuncs, U_QUICK);
+    long long limit = plain(AT(config, config_slots, G_SMALL));
+    if (calls && Py_TYPE(calls) == quick.type && !(options && PyDict_GET_SIZE(options)) && limit >= 0 &&
+        PyTuple_GET_SIZE(args) == plain(AT(self, ufuncs, U_NIN)) && has_large(args, limit)) {
+        PyObject *result = tried(calls, args, no_options);
+        if (result != Py_None) return result;
+        Py_DECREF(result);
+    }
+    return slow_call(self, args, options);
+}
+
 /* New: what is written, a version or a scalar; NULL without an error where Python has to look. */
 static PyObject *given_to(PyObject *x, PyObject *view, PyObject *value, PyObject *maker) {
     if (PyFloat_CheckExact(value)) {
@@ -564,7 +586,7 @@ static int written(PyObject *x, PyObject *view, PyObject *value, PyObject *learn
         return 0;
     PyObject *operand = given_to(x, view, value, PyTuple_GET_ITEM(learnt, 1));
     if (!operand) return PyErr_Occurred() ? -1 : 0;
-    PyObject *inputs = PyTuple_Pack(2, base, operand), *from = NULL, *of = NULL, *where = inputs ? user_site() : NULL;
+    PyObject *inputs = unwatched(PyTuple_Pack(2, base, operand)), *from = NULL, *of = NULL, *where = inputs ? user_site() : NULL;
     int is = where ? is_hasty(where, PyLong_AsLongLong(PyTuple_GET_ITEM(learnt, 4))) : -1;
     if (!is && !is_read(base) && !is_read(operand) && !add(session, &sessions, S_SEQ, one)) {
         put(session, &sessions, S_WRITES, Py_True);
@@ -638,7 +660,19 @@ static PyObject *install(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* install_ufunc(type): its calls come here first. */
+static PyObject *install_ufunc(PyObject *module, PyObject *type) {
+    static const char *const of_ufunc[] = {"nin", "_quick"};
+    if (find(&ufuncs, type, of_ufunc, N_UFUNC)) return NULL;
+    Py_INCREF(type); /* it stays */
+    slow_call = ufuncs.type->tp_call;
+    ufuncs.type->tp_call = call_ufunc;
+    PyType_Modified(ufuncs.type);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"install_ufunc", install_ufunc, METH_O, NULL},
     {"install", install, METH_VARARGS, NULL},
     {"made", (PyCFunction)(void (*)(void))made, METH_FASTCALL, NULL},
     {"of_two", (PyCFunction)(void (*)(void))of_two, METH_FASTCALL, NULL},

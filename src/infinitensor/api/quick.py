@@ -28,7 +28,7 @@ from infinitensor.ir.view import structure
 from infinitensor.ops.registry import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
 
@@ -254,9 +254,13 @@ def _learn(view: View, dtype: np.dtype[Any]) -> None:
     _views[view] = (dtype, scalar, known, region, prod(view.shape))
 
 
+calls_in_c: Callable[[type], None] | None = None
+"""Lets the calls of a class of ufuncs (`nin` and `_quick` are slots) begin in C; None without C."""
+
+
 def _in_c() -> None:
     """Put the C form of the plain case (`quick.c`) before them, if it can be compiled."""
-    global fill
+    global calls_in_c, fill
     module = compiled(__file__)
     if module is None:
         return
@@ -265,7 +269,7 @@ def _in_c() -> None:
     limits = (FEW, MANY, unplanned.MEDIUM)
     slow = (Quick.made, Quick.of_two, fill, _views, _WRITE)
     module.install(types, config, UNKNOWN, *shared, *slow, *limits, version._PACKAGE[:-1])
-    fill = module.fill
+    calls_in_c, fill = module.install_ufunc, module.fill
 
 
 _in_c()

@@ -350,6 +350,7 @@ class Session(Recording):
                 if version is not None:
                     version.table = version.host = version.opened = None
             self.stored.clear()
+            self.drain()  # from now on nothing is handed over: it would hold the session
             if self._engine is not None and self.generation == _generation[0]:
                 self._engine.close()
 

@@ -15,6 +15,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from infinitensor.api import assign, copying, hasty, near
 from infinitensor.api.forward import call_op
+from infinitensor.api.quick import calls_in_c
 from infinitensor.api.tensor import Tensor, session_of
 from infinitensor.dtypes import NUMPYS, as_dtype, resolve_dtypes
 from infinitensor.ops.fold import REDUCTIONS, REORDERABLE
@@ -22,6 +23,8 @@ from infinitensor.ops.reduction import sum_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from infinitensor.api.quick import Quick
 
     Dtype = np.dtype[Any]
 
@@ -31,7 +34,16 @@ _IGNORED = ("order", "subok")
 """Options about memory order and subclasses: tensors have one of each."""
 
 
-class ufunc:
+class Calls:
+    """What a call of a ufunc asks first: slots, where C finds them too."""
+
+    __slots__ = ("_quick", "nin")
+    _quick: Quick | None
+    """The calls that are known."""
+    nin: int
+
+
+class ufunc(Calls):
     """An elementwise function with `out`, `where`, `dtype` and `casting`, and NumPy's methods.
 
     >>> import infinitensor as it
@@ -341,6 +353,10 @@ class ufunc:
             )
         value = call_op("asarray", 0 if b is None else b)
         assign.apply_at(a, indices, value, self._like)
+
+
+if calls_in_c is not None:
+    calls_in_c(ufunc)
 
 
 # --- options, one by one ----------------------------------------------------------------------

@@ -160,7 +160,8 @@ class Version:
     def __del__(self) -> None:
         # only hand over: what follows is done by the session, under its lock, without recursion
         if self.node is not None:
-            self.session.graveyard.append(self.node)
+            if not self.session.closed:
+                self.session.graveyard.append(self.node)
             self.node = None
 
 
@@ -190,5 +191,6 @@ class Cell:
 
     def __del__(self) -> None:
         version = self.version
-        if version.table is not None or version.host is None:  # only tiles can be used up
+        is_counted = version.table is not None or version.host is None  # only tiles can be used up
+        if is_counted and not self.session.closed:
             self.session.dropped.append(self.version)
