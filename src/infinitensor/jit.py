@@ -12,12 +12,14 @@ import linecache
 import threading
 from functools import lru_cache
 from itertools import count
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _lock = threading.Lock()
+_kind = attrgetter("_infinitensor_kind")
 _loaded: dict[str, Any] = {}
 _options: dict[str, Any] = {}
 
@@ -51,6 +53,17 @@ def options() -> dict[str, Any]:
         known = CUDAOptions.__dataclass_fields__
         _options.update({name: value for name, value in wanted.items() if name in known})
     return _options
+
+
+def picker(places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """The elements at these places of a list: what every start of a kernel does several times.
+
+    >>> picker([2, 0])("abc"), picker([1])("abc"), picker([])("abc")
+    (('c', 'a'), ('b',), ())
+    """
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda values: tuple([values[k] for k in places])
 
 
 class Launch:
@@ -145,7 +158,10 @@ class Launches:
 
     def get(self, shape: tuple[int, ...], tiles: Sequence[Any]) -> Any:
         """The launch of these tiles."""
-        key = (shape, *[_kind_of(tile) for tile in tiles])
+        try:
+            key = (shape, *map(_kind, tiles))
+        except AttributeError:  # it is asked for the first time
+            key = (shape, *[_kind_of(tile) for tile in tiles])
         found = self.known.get(key)
         if found is None:
             if len(self.known) > 64:

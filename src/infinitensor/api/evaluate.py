@@ -267,7 +267,10 @@ class Bound:
             mesh, traffic = engine.mesh_now(), program.traffic
             if traffic.host_peak > mesh.host_bytes or traffic.disk_peak > mesh.disk_bytes:
                 return False
-        if all(need <= engine.available_bytes(device) for device, need in peaks.items()):
+        for device, need in peaks.items():
+            if need > engine.available_bytes(device):
+                break
+        else:
             return True
         budgets = self.budgets()
         return all(need <= budgets[device] for device, need in program.peak_bytes.items())
@@ -518,7 +521,7 @@ def _without_spares(table: TileTable) -> Layout:
 
 def _lies_below(version: Version) -> bool:
     """Whether some of it is on the host or in a file, where no task writes."""
-    return version.table is not None and min(version.table.layout.owners) < 0
+    return version.table is not None and version.table.layout.is_below
 
 
 def stored_table(session: Session, version: Version) -> TileTable:

@@ -23,7 +23,7 @@ from infinitensor.api.map_tiles import map_tiles
 from infinitensor.api.namespace import Namespace, namespace
 from infinitensor.api.options import with_options
 from infinitensor.api.public import public_function
-from infinitensor.api.quick import Quick, fill
+from infinitensor.api.quick import Quick, fill, recorded
 from infinitensor.api.session import current_session
 from infinitensor.api.standard import MADE_ON_A_DEVICE, QUESTIONS, with_device
 from infinitensor.api.tensor import Tensor
@@ -337,4 +337,4 @@ _equip()
 
 _quicks = [getattr(namespace, _BINARY[short])._quick for short in (*near.IN_C, "matmul")]
 _quicks += [getattr(namespace, _COMPARE[short])._quick for short in near.COMPARED]
-near.in_c(Tensor, tuple(None if quick is None else quick.of_two for quick in _quicks), fill)
+near.in_c(Tensor, tuple(_quicks), recorded, fill)

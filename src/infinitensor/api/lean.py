@@ -61,7 +61,7 @@ def worth_keeping(
 def comes_from_below(leaf: Version) -> bool:
     """Whether it is read from a lower tier, or was and has all stayed."""
     table = leaf.table
-    return table is not None and (table.is_file or min(table.layout.owners) < 0)
+    return table is not None and (table.is_file or table.layout.is_below)
 
 
 def bytes_of(version: Version) -> int:

@@ -321,13 +321,10 @@ static PyObject *do_called(PyObject *module, PyObject *const *args, Py_ssize_t n
 #define FALLS(made, call) ((made) || PyErr_Occurred() ? (made) : (call))
 /* A call that was recorded before, of a tensor and another or a number; NULL where Python looks. */
 static PyObject *recorded(int op, PyObject *a, PyObject *b) {
-    PyObject *recorder = PyTuple_GET_ITEM(recorders, op);
+    PyObject *calls = PyTuple_GET_ITEM(recorders, op);
     int is_first = Py_TYPE(a) == tensor_type;
     int is_reflected = Py_TYPE(b) == tensor_type && (PyFloat_CheckExact(a) || PyLong_CheckExact(a));
-    if (recorder == Py_None || !(is_first || is_reflected)) return NULL;
-    PyObject *made = PyObject_CallFunctionObjArgs(recorder, a, b, NULL);
-    if (made == Py_None) Py_CLEAR(made);
-    return made;
+    return recorder && calls != Py_None && (is_first || is_reflected) ? recorder(calls, a, b) : NULL;
 }
 
 static PyObject *binary(int op, PyObject *a, PyObject *b) {
@@ -475,12 +472,12 @@ static int fill_slots(void) {
 }
 
 /* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent, applied,
-   called, outer_fits, dot_fits, recorders, fill, made, into, least, ufuncs): the last four are of `cores.py` */
+   called, outer_fits, dot_fits, recorders, recorded, fill, made, into, least, ufuncs): the last four are of `cores.py` */
 static PyObject *install(PyObject *module, PyObject *args) {
-    PyObject *tensor, *version, *cell;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOO!OOOnO!", &tensor, &version, &cell, &config, &bfloat16,
+    PyObject *tensor, *version, *cell, *pointer;
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOO!OOOOnO!", &tensor, &version, &cell, &config, &bfloat16,
                           &unknown, &numbers, &silence, &silent, &slow_applied, &slow_called,
-                          &outer_fits, &dot_fits, &PyTuple_Type, &recorders, &slow_fill,
+                          &outer_fits, &dot_fits, &PyTuple_Type, &recorders, &pointer, &slow_fill,
                           &cores_made, &cores_into, &cores_least, &PyTuple_Type, &ufuncs))
         return NULL;
     static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
@@ -495,6 +492,7 @@ static PyObject *install(PyObject *module, PyObject *args) {
         return NULL;
     if (PyTuple_GET_SIZE(recorders) != GE + 1 || PyTuple_GET_SIZE(ufuncs) != GE + 1)
         return PyErr_Format(PyExc_ValueError, "%d recorders and ufuncs are meant", GE + 1);
+    if (pointer != Py_None && !(recorder = (Recorded)PyCapsule_GetPointer(pointer, RECORDED))) return NULL;
     tensor_type = (PyTypeObject *)tensor;
     Py_INCREF(args); /* all of them stay */
     if (fill_slots()) return NULL;

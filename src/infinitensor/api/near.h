@@ -17,6 +17,7 @@ static PyObject *no_part;
 static PyObject *cores_made, *cores_into, *ufuncs; /* of `cores.c`, and the ufuncs of the operators */
 static Py_ssize_t cores_least;
 static PyObject *slow_forward[LT], *slow_reflected[LT];
+static Recorded recorder; /* NULL: Python records */
 static PyNumberMethods slow_number; /* the slots before ours: they call the Python methods */
 static PyMappingMethods slow_mapping;
 static richcmpfunc slow_compare;

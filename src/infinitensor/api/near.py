@@ -27,6 +27,7 @@ from infinitensor.ops import blas
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from infinitensor.api.quick import Quick
     from infinitensor.api.session import Session
     from infinitensor.api.tensor import Tensor
 
@@ -915,13 +916,15 @@ _UFUNCS = (
 
 def in_c(
     tensor: type[Tensor],
-    recorders: tuple[Callable[..., Any] | None, ...],
+    quicks: tuple[Quick | None, ...],
+    recorded: Any,
     fill: Callable[..., bool],
 ) -> bool:
     """Put the C form of the shortest ways (`near.c`) before the methods of Tensor.
 
-    `recorders` make a call of an operator that was made before, or answer None; `fill` writes a
-    number through a large view, or answers False.
+    `quicks` are the known calls of the operators, and `recorded` points to the C function which
+    records one of them (None: Python does); `fill` writes a number through a large view, or answers
+    False.
     False, and nothing is changed, without a compiler or the headers of Python and NumPy.
     """
     module = None if _variable is None else compiled(__file__, "numbers.h", "near.h", "indices.h")
@@ -929,7 +932,7 @@ def in_c(
         return False
     shared = (config, bfloat16, UNKNOWN, _NUMBERS, _variable, _SILENT)
     global applied, called
-    slow = (applied, called, _outer_fits, _dot_fits, recorders, fill)
+    slow = (applied, called, _outer_fits, _dot_fits, quicks, recorded, fill)
     on_cores = (cores.made, cores.into, cores.LEAST, _UFUNCS)
     module.install(tensor, Version, Cell, *shared, *slow, *on_cores)
     applied, called = module.applied, module.called

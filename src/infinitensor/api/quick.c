@@ -77,17 +77,23 @@ static PyObject *session_of(PyObject *x) {
     return IS(held) ? AT(held, cell, C_SESSION) : NULL;
 }
 
+/* The arguments of a call, by position. */
+typedef struct {
+    PyObject *const *items;
+    Py_ssize_t n;
+} Args;
+
 /* New: what a call is known by, as `Quick._key` makes it. */
-static PyObject *key_of(PyObject *args, PyObject *options, int takes_scalars) {
-    Py_ssize_t n = PyTuple_GET_SIZE(args), m = 3 * PyDict_GET_SIZE(options);
-    for (Py_ssize_t i = 0; i < n; i++)
-        m += 2 - (takes_scalars && Py_TYPE(PyTuple_GET_ITEM(args, i)) != tensor.type);
+static PyObject *key_of(Args args, PyObject *options, int takes_scalars) {
+    Py_ssize_t m = 3 * PyDict_GET_SIZE(options);
+    for (Py_ssize_t i = 0; i < args.n; i++)
+        m += 2 - (takes_scalars && Py_TYPE(args.items[i]) != tensor.type);
     PyObject *key = PyTuple_New(m);
     if (!key) return NULL;
     m = 0;
 #define PUT(value) (Py_INCREF(value), PyTuple_SET_ITEM(key, m++, value))
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *x = PyTuple_GET_ITEM(args, i);
+    for (Py_ssize_t i = 0; i < args.n; i++) {
+        PyObject *x = args.items[i];
         if (Py_TYPE(x) == tensor.type) {
             PUT(AT(x, tensor, T_SHAPE));
             PUT(AT(x, tensor, T_DTYPE));
@@ -115,12 +121,11 @@ typedef struct {
 static Seen seen[CALLS];
 
 /* Those objects, borrowed; how many, or -1 where they are too many. */
-static int parts_of(PyObject *args, PyObject *options, int takes_scalars, PyObject **parts) {
-    Py_ssize_t n = PyTuple_GET_SIZE(args);
-    if (2 * (n + PyDict_GET_SIZE(options)) > PARTS) return -1;
+static int parts_of(Args args, PyObject *options, int takes_scalars, PyObject **parts) {
+    if (2 * (args.n + PyDict_GET_SIZE(options)) > PARTS) return -1;
     int m = 0;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *x = PyTuple_GET_ITEM(args, i);
+    for (Py_ssize_t i = 0; i < args.n; i++) {
+        PyObject *x = args.items[i];
         int is_tensor = Py_TYPE(x) == tensor.type;
         parts[m++] = is_tensor ? AT(x, tensor, T_SHAPE) : (PyObject *)Py_TYPE(x);
         parts[m++] = is_tensor ? AT(x, tensor, T_DTYPE) : takes_scalars ? NULL : x;
@@ -132,24 +137,27 @@ static int parts_of(PyObject *args, PyObject *options, int takes_scalars, PyObje
     return m;
 }
 
+/* The two places where a call may be: what comes goes to the first, and what was there to the second. */
 static Seen *place_of(PyObject *self, PyObject *const *parts, int m) {
     size_t at = (size_t)self >> 4;
     for (int i = 0; i < m; i++) at = (at ^ (size_t)parts[i] >> 4) * 0x9E3779B97F4A7C15u;
-    return &seen[at >> 40 & (CALLS - 1)];
+    return &seen[at >> 40 & (CALLS - 2)];
 }
 
 /* Borrowed: a call known before; NULL, and maybe an error, for any other. */
-static PyObject *found_for(PyObject *self, PyObject *args, PyObject *options) {
+static PyObject *found_for(PyObject *self, Args args, PyObject *options) {
     int takes_scalars = AT(self, quick, Q_SCALARS) == Py_True;
     PyObject *parts[PARTS];
     int m = parts_of(args, options, takes_scalars, parts);
     Seen *place = m < 0 ? NULL : place_of(self, parts, m);
-    if (place && place->self == self && !memcmp(place->parts, parts, sizeof parts)) return place->found;
+    for (int i = 0; place && i < 2; i++)
+        if (place[i].self == self && !memcmp(place[i].parts, parts, sizeof parts)) return place[i].found;
     PyObject *key = key_of(args, options, takes_scalars);
     PyObject *found = key ? PyDict_GetItemWithError(AT(self, quick, Q_KNOWN), key) : NULL;
     Py_XDECREF(key);
     if (!found || !place) return found;
-    Seen before = *place;
+    Seen before = place[1];
+    place[1] = place[0];
     place->self = Py_NewRef(self);
     place->found = Py_NewRef(found);
     for (int i = 0; i < PARTS; i++) place->parts[i] = Py_XNewRef(parts[i]);
@@ -181,12 +189,15 @@ static PyObject *scalar_of(PyObject *maker, PyObject *x) {
     }
     if (overflow) return PyObject_CallOneArg(maker, x);
     size_t at = ((size_t)bits ^ (size_t)maker >> 4) * 0x9E3779B97F4A7C15u;
-    Number *place = &numbers[at >> 40 & (NUMBERS - 1)];
-    if (place->bits == bits && place->maker == maker && place->type == Py_TYPE(x)) return Py_NewRef(place->made);
+    Number *place = &numbers[at >> 40 & (NUMBERS - 2)];
+    for (int i = 0; i < 2; i++)
+        if (place[i].bits == bits && place[i].maker == maker && place[i].type == Py_TYPE(x))
+            return Py_NewRef(place[i].made);
     PyObject *made = PyObject_CallOneArg(maker, x);
     if (!made) return NULL;
-    PyObject *before = place->made, *maker_before = place->maker;
-    *place = (Number){Py_NewRef(maker), Py_NewRef(made), Py_TYPE(x), bits};
+    PyObject *before = place[1].made, *maker_before = place[1].maker;
+    place[1] = place[0];
+    place[0] = (Number){Py_NewRef(maker), Py_NewRef(made), Py_TYPE(x), bits};
     Py_XDECREF(before), Py_XDECREF(maker_before);
     return made;
 }
@@ -203,7 +214,7 @@ static int is_ours(PyObject *globals) {
 /* Code that ran, by its address, and whether it is ours; and the places in it that called. */
 enum { CODES = 256, SITES = 1024 };
 static struct { PyCodeObject *code; int is_ours; } codes[CODES];
-static struct { PyObject *site; int lasti; } sites[SITES];
+static struct Called { PyObject *site; int lasti; } sites[SITES];
 
 static size_t spread(PyCodeObject *code, int lasti) {
     return (((size_t)code >> 4) + lasti) * 0x9E3779B97F4A7C15u >> 40;
@@ -225,9 +236,10 @@ static int is_our_code(PyCodeObject *code, PyFrameObject *frame) {
 
 /* New: a place; one that called before is the same object. */
 static PyObject *site_at(PyCodeObject *code, int lasti) {
-    size_t at = spread(code, lasti) & (SITES - 1);
-    PyObject *before = sites[at].site;
-    if (before && AT(before, site, P_CODE) == (PyObject *)code && sites[at].lasti == lasti) return Py_NewRef(before);
+    struct Called *place = &sites[spread(code, lasti) & (SITES - 2)];
+    for (int i = 0; i < 2; i++)
+        if (place[i].site && AT(place[i].site, site, P_CODE) == (PyObject *)code && place[i].lasti == lasti)
+            return Py_NewRef(place[i].site);
     PyObject *made = site.type->tp_alloc(site.type, 0), *number = PyLong_FromLong(lasti);
     if (!made || !number) {
         Py_XDECREF(made), Py_XDECREF(number);
@@ -235,8 +247,9 @@ static PyObject *site_at(PyCodeObject *code, int lasti) {
     }
     SET(made, site, P_CODE, (PyObject *)code);
     AT(made, site, P_LASTI) = number;
-    sites[at].site = Py_NewRef(made);
-    sites[at].lasti = lasti;
+    PyObject *before = place[1].site;
+    place[1] = place[0];
+    place[0] = (struct Called){Py_NewRef(made), lasti};
     Py_XDECREF(before);
     return made;
 }
@@ -261,16 +274,16 @@ static PyObject *user_site(void) {
 
 /* Operands as a node holds them, and their accesses (NULL: all are read whole). 1: done, 0: not a
    case for here, -1: an error. */
-static int operands(PyObject *self, PyObject *found, PyObject *session, PyObject *args,
-                    PyObject **inputs, PyObject **accesses) {
+static int operands(PyObject *self, PyObject *found, PyObject *session, Args args, PyObject **inputs,
+                    PyObject **accesses) {
     int takes_scalars = AT(self, quick, Q_SCALARS) == Py_True, is_large = 0;
     PyObject *makers = AT(found, known, K_MAKERS);
-    Py_ssize_t n = PyTuple_GET_SIZE(args), m = PyTuple_GET_SIZE(AT(found, known, K_SHAPES)), k = 0;
+    Py_ssize_t m = PyTuple_GET_SIZE(AT(found, known, K_SHAPES)), k = 0;
     *accesses = NULL;
     if (m >= PyTuple_GET_SIZE(no_views)) return 0;
     if (!(*inputs = unwatched(PyTuple_New(m)))) return -1;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *x = PyTuple_GET_ITEM(args, i), *given;
+    for (Py_ssize_t i = 0; i < args.n; i++) {
+        PyObject *x = args.items[i], *given;
         if (Py_TYPE(x) != tensor.type) {
             if (!takes_scalars) continue;
             if (k >= m || i >= PyTuple_GET_SIZE(makers)) return 0;
@@ -413,7 +426,7 @@ static int is_read(PyObject *given) {
 }
 
 /* New: the tensor of a call that waits; Py_None: Python has to look. The lock is held. */
-static PyObject *waiting(PyObject *self, PyObject *found, PyObject *session, PyObject *args) {
+static PyObject *waiting(PyObject *self, PyObject *found, PyObject *session, Args args) {
     PyObject *inputs = NULL, *accesses = NULL, *where = NULL, *made = NULL, *of = NULL, *from = NULL;
     int is = is_plain(session, found);
     if (is == 1) is = operands(self, found, session, args, &inputs, &accesses);
@@ -446,16 +459,30 @@ end:
     return made;
 }
 
+/* Whether this thread runs a kernel; -1: an error. What a thread says of itself is in a dict of its own, which is asked
+   for once as long as the same thread calls. */
+static int is_in_task(void) {
+    static uint64_t thread;
+    static PyObject *said;
+    uint64_t now = PyThreadState_GetID(PyThreadState_Get());
+    if (now != thread || !said) {
+        PyObject *found = PyObject_GetAttrString(lane, "__dict__");
+        if (!found) return -1;
+        thread = now;
+        Py_XSETREF(said, found);
+    }
+    PyObject *is = PyDict_GetItemWithError(said, n_in_task);
+    return is ? is != Py_False : PyErr_Occurred() ? -1 : 0;
+}
+
 /* Whether a session's lock may be taken, as `Session.guard` asks; -1: an error. */
 static int is_free(PyObject *session) {
     if (!PyObject_TypeCheck(session, sessions.type)) return 0;
     PyObject *mine = AT(session, sessions, S_GENERATION), *now = PyList_GET_ITEM(generation, 0);
     int same = !mine ? 0 : mine == now ? 1 : PyObject_RichCompareBool(mine, now, Py_EQ);
     if (same != 1) return same;
-    PyObject *busy = PyObject_GetAttr(lane, n_in_task);
-    if (!busy) return -1;
-    Py_DECREF(busy);
-    return busy == Py_False;
+    int is = is_in_task();
+    return is < 0 ? -1 : !is;
 }
 
 /* New: the session's lock, which is held; NULL without an error where Python has to ask for it. */
@@ -476,7 +503,7 @@ static void unlock(PyObject *lock) {
 }
 
 /* The same under the session's lock. */
-static PyObject *guarded(PyObject *self, PyObject *found, PyObject *session, PyObject *args) {
+static PyObject *guarded(PyObject *self, PyObject *found, PyObject *session, Args args) {
     PyObject *lock = locked(session);
     if (!lock) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     PyObject *made = waiting(self, found, session, args);
@@ -485,9 +512,9 @@ static PyObject *guarded(PyObject *self, PyObject *found, PyObject *session, PyO
 }
 
 /* Whether an operand is more than what is computed at once, or is not at hand. */
-static int has_large(PyObject *args, long long limit) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
-        PyObject *x = PyTuple_GET_ITEM(args, i);
+static int has_large(Args args, long long limit) {
+    for (Py_ssize_t i = 0; i < args.n; i++) {
+        PyObject *x = args.items[i];
         if (Py_TYPE(x) != tensor.type) continue;
         PyObject *held = IS(AT(x, tensor, T_OWNER)) ? NULL : AT(x, tensor, T_CELL);
         PyObject *of = IS(held) ? AT(held, cell, C_VERSION) : NULL;
@@ -502,10 +529,10 @@ static int has_large(PyObject *args, long long limit) {
 }
 
 /* New: the result, or Py_None where Python has to look. */
-static PyObject *tried(PyObject *self, PyObject *args, PyObject *options) {
+static PyObject *tried(PyObject *self, Args args, PyObject *options) {
     PyObject *session = NULL;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
-        PyObject *x = PyTuple_GET_ITEM(args, i);
+    for (Py_ssize_t i = 0; i < args.n; i++) {
+        PyObject *x = args.items[i];
         if (Py_TYPE(x) != tensor.type) continue;
         PyObject *home = session_of(x);
         if (!home) Py_RETURN_NONE;
@@ -527,12 +554,14 @@ static PyObject *tried(PyObject *self, PyObject *args, PyObject *options) {
     Py_DECREF(session), Py_DECREF(found);
     return made;
 }
+static Args items_of(PyObject *args) { return (Args){PySequence_Fast_ITEMS(args), PyTuple_GET_SIZE(args)}; }
+
 /* made(quick, args, options) */
 static PyObject *made(PyObject *module, PyObject *const *given, Py_ssize_t n) {
     if (n != 3 || Py_TYPE(given[0]) != quick.type || !PyTuple_CheckExact(given[1]) ||
         !PyDict_CheckExact(given[2]))
         return PyObject_Vectorcall(slow, given, n, NULL);
-    PyObject *result = tried(given[0], given[1], given[2]);
+    PyObject *result = tried(given[0], items_of(given[1]), given[2]);
     if (result != Py_None) return result;
     Py_DECREF(result);
     return PyObject_Vectorcall(slow, given, n, NULL);
@@ -541,13 +570,18 @@ static PyObject *made(PyObject *module, PyObject *const *given, Py_ssize_t n) {
 /* of_two(quick, a, b) */
 static PyObject *of_two(PyObject *module, PyObject *const *given, Py_ssize_t n) {
     if (n == 3 && Py_TYPE(given[0]) == quick.type) {
-        PyObject *args = PyTuple_Pack(2, given[1], given[2]);
-        PyObject *result = args ? tried(given[0], args, no_options) : NULL;
-        Py_XDECREF(args);
+        PyObject *result = tried(given[0], (Args){given + 1, 2}, no_options);
         if (result != Py_None) return result;
         Py_DECREF(result);
     }
     return PyObject_Vectorcall(slow_of_two, given, n, NULL);
+}
+
+/* The same for the operators of `near.c`: NULL without an error where Python has to look. */
+static PyObject *recorded(PyObject *self, PyObject *a, PyObject *b) {
+    PyObject *both[] = {a, b}, *result = tried(self, (Args){both, 2}, no_options);
+    if (result == Py_None) Py_CLEAR(result);
+    return result;
 }
 
 /* ufunc(*args): a known call at once, what is small or has options by Python's method. */
@@ -555,8 +589,8 @@ static PyObject *call_ufunc(PyObject *self, PyObject *args, PyObject *options) {
     PyObject *calls = AT(self, ufuncs, U_QUICK);
     long long limit = plain(AT(config, config_slots, G_SMALL));
     if (calls && Py_TYPE(calls) == quick.type && !(options && PyDict_GET_SIZE(options)) && limit >= 0 &&
-        PyTuple_GET_SIZE(args) == plain(AT(self, ufuncs, U_NIN)) && has_large(args, limit)) {
-        PyObject *result = tried(calls, args, no_options);
+        PyTuple_GET_SIZE(args) == plain(AT(self, ufuncs, U_NIN)) && has_large(items_of(args), limit)) {
+        PyObject *result = tried(calls, items_of(args), no_options);
         if (result != Py_None) return result;
         Py_DECREF(result);
     }
@@ -656,7 +690,10 @@ static PyObject *install(PyObject *module, PyObject *args) {
         find(&config_slots, (PyObject *)Py_TYPE(config), of_config, N_CONFIG))
         return NULL;
     Py_INCREF(args); /* all of them stay */
-    if (put_method(module, types[5], "made") || put_method(module, types[5], "of_two")) return NULL;
+    PyObject *pointer = PyCapsule_New((void *)recorded, RECORDED, NULL);
+    int bad = !pointer || PyObject_SetAttrString(module, "recorded", pointer);
+    Py_XDECREF(pointer);
+    if (bad || put_method(module, types[5], "made") || put_method(module, types[5], "of_two")) return NULL;
     Py_RETURN_NONE;
 }
 

@@ -257,10 +257,13 @@ def _learn(view: View, dtype: np.dtype[Any]) -> None:
 calls_in_c: Callable[[type], None] | None = None
 """Lets the calls of a class of ufuncs (`nin` and `_quick` are slots) begin in C; None without C."""
 
+recorded: Any = None
+"""A pointer to the C function that records an operator; None without C."""
+
 
 def _in_c() -> None:
     """Put the C form of the plain case (`quick.c`) before them, if it can be compiled."""
-    global calls_in_c, fill
+    global calls_in_c, fill, recorded
     module = compiled(__file__)
     if module is None:
         return
@@ -269,7 +272,7 @@ def _in_c() -> None:
     limits = (FEW, MANY, unplanned.MEDIUM)
     slow = (Quick.made, Quick.of_two, fill, _views, _WRITE)
     module.install(types, config, UNKNOWN, *shared, *slow, *limits, version._PACKAGE[:-1])
-    calls_in_c, fill = module.install_ufunc, module.fill
+    calls_in_c, fill, recorded = module.install_ufunc, module.fill, module.recorded
 
 
 _in_c()

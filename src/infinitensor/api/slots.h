@@ -27,3 +27,7 @@ static inline int put_method(PyObject *module, PyObject *type, const char *name)
     Py_XDECREF(function), Py_XDECREF(method);
     return bad;
 }
+
+/* What `quick.c` gives `near.c`: `recorded(quick, a, b)`, by a pointer of this name. */
+#define RECORDED "infinitensor.recorded"
+typedef PyObject *(*Recorded)(PyObject *, PyObject *, PyObject *);

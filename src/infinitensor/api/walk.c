@@ -12,48 +12,47 @@ static PyTypeObject *version_type;
 
 /* Numbers by address, in a table of a power of two of places that is at most half full. */
 typedef struct {
-    const void **keys;
-    Py_ssize_t *numbers, n, room;
+    const void *key;
+    Py_ssize_t number;
+} Numbered;
+typedef struct {
+    Numbered *places;
+    Py_ssize_t n, room;
 } Table;
 
 static Py_ssize_t place_of(const Table *table, const void *key) {
     size_t at = ((size_t)key >> 4) * 0x9E3779B97F4A7C15u >> 20;
     for (;; at++) {
         at &= table->room - 1;
-        if (!table->keys[at] || table->keys[at] == key) return at;
+        if (!table->places[at].key || table->places[at].key == key) return at;
     }
 }
 
-static void free_table(Table *table) { PyMem_Free(table->keys), PyMem_Free(table->numbers); }
+static void free_table(Table *table) { PyMem_Free(table->places); }
 
 static int put_number(Table *table, const void *key, Py_ssize_t number) {
     if (2 * table->n >= table->room) {
-        Table larger = {NULL, NULL, table->n, table->room ? 2 * table->room : 256};
-        larger.keys = PyMem_Calloc(larger.room, sizeof *larger.keys);
-        larger.numbers = PyMem_Calloc(larger.room, sizeof *larger.numbers);
-        if (!larger.keys || !larger.numbers) {
-            free_table(&larger);
+        Table larger = {NULL, table->n, table->room ? 2 * table->room : 256};
+        larger.places = PyMem_Calloc(larger.room, sizeof *larger.places);
+        if (!larger.places) {
             PyErr_NoMemory();
             return -1;
         }
         for (Py_ssize_t i = 0; i < table->room; i++)
-            if (table->keys[i]) {
-                Py_ssize_t at = place_of(&larger, table->keys[i]);
-                larger.keys[at] = table->keys[i], larger.numbers[at] = table->numbers[i];
-            }
+            if (table->places[i].key) larger.places[place_of(&larger, table->places[i].key)] = table->places[i];
         free_table(table);
         *table = larger;
     }
-    Py_ssize_t at = place_of(table, key);
-    table->n += !table->keys[at];
-    table->keys[at] = key, table->numbers[at] = number;
+    Numbered *place = &table->places[place_of(table, key)];
+    table->n += !place->key;
+    *place = (Numbered){key, number};
     return 0;
 }
 
 static Py_ssize_t number_of(const Table *table, const void *key) {
     if (!table->room) return -1;
-    Py_ssize_t at = place_of(table, key);
-    return table->keys[at] ? table->numbers[at] : -1;
+    const Numbered *place = &table->places[place_of(table, key)];
+    return place->key ? place->number : -1;
 }
 
 /* A row of integers that grows. */
@@ -64,7 +63,7 @@ typedef struct {
 
 static int push(Row *row, long long item) {
     if (row->n == row->room) {
-        Py_ssize_t room = row->room ? 2 * row->room : 256;
+        Py_ssize_t room = row->room ? 2 * row->room : 512;
         long long *items = PyMem_Realloc(row->items, room * sizeof *items);
         if (!items) {
             PyErr_NoMemory();
@@ -78,17 +77,44 @@ static int push(Row *row, long long item) {
 
 static long long integer(PyObject *value) { return value ? PyLong_AsLongLong(value) : 0; }
 
+/* A node and its place in recorded order. */
+typedef struct {
+    long long seq, node;
+} Placed;
+
 static int by_seq(const void *a, const void *b) {
-    long long x = integer(O(*(PyObject *const *)a, O_SEQ)), y = integer(O(*(PyObject *const *)b, O_SEQ));
+    long long x = ((const Placed *)a)->seq, y = ((const Placed *)b)->seq;
     return (x > y) - (x < y);
+}
+
+/* Put nodes in recorded order. Those of one program nearly follow each other: then each has its place at once. */
+static int put_in_order(Placed *nodes, Py_ssize_t n) {
+    long long first = nodes[0].seq, last = first;
+    for (Py_ssize_t i = 1; i < n; i++) {
+        if (nodes[i].seq < first) first = nodes[i].seq;
+        if (nodes[i].seq > last) last = nodes[i].seq;
+    }
+    if (last - first >= 4 * n + 64) {
+        qsort(nodes, n, sizeof *nodes, by_seq);
+        return 0;
+    }
+    Placed *at = PyMem_Calloc(last - first + 1, sizeof *at);
+    if (!at) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) at[nodes[i].seq - first] = nodes[i];
+    for (long long k = 0; k <= last - first; k++)
+        if (at[k].node) *nodes++ = at[k];
+    PyMem_Free(at);
+    return 0;
 }
 
 /* New: the nodes that must run for the roots, in recorded order. */
 static PyObject *nodes_of(PyObject *roots) {
-    PyObject *found = PyList_New(0);
     Table met = {0};
-    Row stack = {0};
-    int bad = !found;
+    Row stack = {0}, order = {0};
+    int bad = 0;
     for (Py_ssize_t i = 0; !bad && i < PyList_GET_SIZE(roots); i++) {
         PyObject *node = V(PyList_GET_ITEM(roots, i), V_NODE);
         if (node && node != Py_None) bad = push(&stack, (long long)(size_t)node);
@@ -96,7 +122,8 @@ static PyObject *nodes_of(PyObject *roots) {
     while (!bad && stack.n) {
         PyObject *node = (PyObject *)(size_t)stack.items[--stack.n];
         if (number_of(&met, node) >= 0) continue;
-        bad = put_number(&met, node, 0) || PyList_Append(found, node);
+        bad = put_number(&met, node, 0) || push(&order, integer(O(node, O_SEQ))) ||
+              push(&order, (long long)(size_t)node);
         PyObject *inputs = O(node, O_INPUTS);
         for (Py_ssize_t i = 0; !bad && i < PyTuple_GET_SIZE(inputs); i++) {
             PyObject *given = PyTuple_GET_ITEM(inputs, i);
@@ -106,9 +133,12 @@ static PyObject *nodes_of(PyObject *roots) {
                 bad = push(&stack, (long long)(size_t)before);
         }
     }
-    free_table(&met), PyMem_Free(stack.items);
-    if (bad) Py_CLEAR(found);
-    else qsort(((PyListObject *)found)->ob_item, PyList_GET_SIZE(found), sizeof(PyObject *), by_seq);
+    Py_ssize_t n = order.n / 2;
+    Placed *nodes = (Placed *)order.items;
+    bad = bad || (n && put_in_order(nodes, n));
+    PyObject *found = bad ? NULL : PyList_New(n);
+    for (Py_ssize_t i = 0; found && i < n; i++) PyList_SET_ITEM(found, i, Py_NewRef((PyObject *)(size_t)nodes[i].node));
+    free_table(&met), PyMem_Free(stack.items), PyMem_Free(order.items);
     return found;
 }
 

@@ -52,6 +52,11 @@ class Layout:
         return self.cuts == other.cuts and self.owners == other.owners
 
     @cached_property
+    def is_below(self) -> bool:
+        """Whether some of its tiles lie on no device, but on the host or in files."""
+        return min(self.owners) < 0
+
+    @cached_property
     def grid(self) -> tuple[int, ...]:
         """Tiles along each axis."""
         return grid_shape(self.cuts)

@@ -16,17 +16,18 @@ import numpy as np
 from infinitensor import events
 from infinitensor.events import lane
 from infinitensor.ir.tasks import COMPUTE
+from infinitensor.jit import picker
 from infinitensor.runtime.replay import LEAST_TASKS
 from infinitensor.runtime.step import SCALAR, SPAN, TILE, Steps
 from infinitensor.runtime.table import TileTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from infinitensor.devices import Buffer, Device, Ledger
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.tasks import Program
-    from infinitensor.runtime.step import Step
+    from infinitensor.runtime.step import Out, Step
 
 HOOKS = ("run_start", "run_end", "task_start", "tile_commit")
 """Events that only a `Run` tells of."""
@@ -40,14 +41,28 @@ class Held(NamedTuple):
     tiles: tuple[int, ...]
 
 
+class Start(NamedTuple):
+    """One task: where its operands and results are among all values of the program."""
+
+    run: Callable[[list[Any], list[Any], int], None]
+    i: int
+    take: Callable[[list[Any]], Sequence[Any]]
+    looks: tuple[tuple[int, Callable[[Any], Any]], ...]
+    """Operands of which it sees a part."""
+    outs: tuple[tuple[int, Out], ...]
+
+
 class Few(NamedTuple):
     """The tasks of a program in their order, where the tiles of its leaves are, and what is held
-    of it."""
+    of it. All values have a place: scalars, nothing, then tiles of leaves, then what is made."""
 
-    steps: tuple[Step, ...]
-    leaves: tuple[tuple[int, int, int], ...]
-    """Tile, leaf, and which of its tiles that is."""
+    steps: tuple[Start, ...]
+    n_scalars: int
+    leaves: tuple[tuple[int, int], ...]
+    """Leaf, and which of its tiles."""
+    n_made: int
     held: dict[int, Held]
+    """By places, not tiles."""
     slot_bytes: tuple[int, ...]
 
     def start(
@@ -68,28 +83,27 @@ class Few(NamedTuple):
     def _start(
         self, leaves: Sequence[TileTable], scalars: Sequence[Any], device: Device, ledger: Ledger
     ) -> dict[int, TileTable]:
-        values = {tile: leaves[leaf].arrays[k] for tile, leaf, k in self.leaves}
+        values: list[Any] = [*scalars[: self.n_scalars], None]
+        values += [leaves[leaf].arrays[k] for leaf, k in self.leaves]
+        values += [None] * self.n_made
         buffers: list[Buffer | None] = [None] * len(self.slot_bytes)
         homes: dict[int, Buffer | None] = {}
-        for step in self.steps:
-            ins: list[Any] = []
-            for how, tile, look, _ in step.reads:
-                if how == TILE:
-                    ins.append(values[tile] if look is None else look(values[tile]))
-                else:
-                    ins.append(scalars[tile] if how == SCALAR else None)
+        for run, i, take, looks, made in self.steps:
+            ins = list(take(values))
+            for k, look in looks:
+                ins[k] = look(ins[k])
             outs = []
-            for out in step.outs:
+            for place, out in made:
                 buffer = buffers[out.slot]
                 if buffer is None:
                     buffer = buffers[out.slot] = ledger.take(self.slot_bytes[out.slot])
-                homes[out.tile] = buffer
-                array = values[out.tile] = device.array(buffer.block, out.shape, out.dtype)
+                homes[place] = buffer
+                array = values[place] = device.array(buffer.block, out.shape, out.dtype)
                 outs.append(array)
-            step.family.run(ins, outs, step.i)
+            run(ins, outs, i)
         return {
             number: TileTable(
-                layout, dtype, [homes[tile] for tile in tiles], [values[tile] for tile in tiles]
+                layout, dtype, [homes[place] for place in tiles], [values[place] for place in tiles]
             )
             for number, (layout, dtype, tiles) in self.held.items()
         }
@@ -109,19 +123,38 @@ def few_of(program: Program, devices: Sequence[Device]) -> Few | None:
     made = {out.tile: out for step in few for out in step.outs}
     if any(not _is_simple(step) for step in few) or any(out.slot < 0 for out in made.values()):
         return None
-    held: dict[int, Held] = {}
-    for number, (first, layout) in program.graph.held.items():
-        tiles = tuple(range(first, first + layout.n_tiles))
-        if not made.keys() >= set(tiles):
-            return None
-        held[number] = Held(layout, made[first].dtype, tiles)
-    leaves = tuple(
-        (tiles.first + k, tiles.leaf, k)
+    leaves = {
+        tiles.first + k: (tiles.leaf, k)
         for tiles in program.graph.tiles
         if tiles.leaf >= 0
         for k in range(tiles.n)
+    }
+    n_scalars = 1 + max(
+        (read.tile for step in few for read in step.reads if read.how == SCALAR), default=-1
     )
-    return Few(few, leaves, held, tuple(program.slot_bytes.tolist()))
+    places = {tile: n_scalars + 1 + n for n, tile in enumerate([*leaves, *made])}
+    held: dict[int, Held] = {}
+    for number, (first, layout) in program.graph.held.items():
+        tiles = range(first, first + layout.n_tiles)
+        if not made.keys() >= set(tiles):
+            return None
+        held[number] = Held(layout, made[first].dtype, tuple(places[tile] for tile in tiles))
+    starts = tuple(_start_of(step, places, n_scalars) for step in few)
+    slot_bytes = tuple(program.slot_bytes.tolist())
+    return Few(starts, n_scalars, tuple(leaves.values()), len(made), held, slot_bytes)
+
+
+def _start_of(step: Step, places: dict[int, int], n_scalars: int) -> Start:
+    """A task with its operands found."""
+    nothing = n_scalars
+    where = [
+        read.tile if read.how == SCALAR else places[read.tile] if read.how == TILE else nothing
+        for read in step.reads
+    ]
+    looks = [(k, read.look) for k, read in enumerate(step.reads) if read.how == TILE]
+    outs = tuple((places[out.tile], out) for out in step.outs)
+    seen = tuple((k, look) for k, look in looks if look is not None)
+    return Start(step.family.run, step.i, picker(where), seen, outs)
 
 
 def _is_simple(step: Step) -> bool:

@@ -154,7 +154,7 @@ def _memory(run: Run, replays: Replays) -> Any:
             buffers[slot] = buffer
     places = [buffer.block.data_ptr() for buffer in buffers if buffer is not None]
     for table in run.leaves:
-        if min(table.layout.owners) < 0:
+        if table.layout.is_below:
             return None
         places += [values.data_ptr() for values in table.arrays]
     # 0.0 and -0.0 are equal, but not the same

@@ -17,7 +17,7 @@ from infinitensor.config import config
 from infinitensor.dtypes import to_torch
 from infinitensor.ir.op import At
 from infinitensor.ir.region import piece_boxes
-from infinitensor.jit import has_triton
+from infinitensor.jit import has_triton, picker
 from infinitensor.ops.kernels import lower_finish
 from infinitensor.tasking.generate import Input, Part, Unsupported
 from infinitensor.tasking.triton_kernel import (
@@ -168,11 +168,12 @@ def mapped_run(
     boxes = None
     if made.created:
         boxes = piece_boxes(plan.cuts, plan.space.last.call.form.outputs[0], ())
+    taken, stored = picker(made.taken), picker(made.stores)
 
     def run(ins: list[Any], outs: list[Any], i: int) -> None:
         shape = tuple(outs[-1].shape)
-        given = made.inputs(ins, outs, shape, None if boxes is None else boxes[i])
-        kernel(given, [outs[j] for j in made.stores], shape)
+        given = taken(ins) if boxes is None else made.inputs(ins, outs, shape, boxes[i])
+        kernel(given, stored(outs), shape)
 
     return run
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.dtypes import to_torch
-from infinitensor.jit import Launch, Launches
+from infinitensor.jit import Launch, Launches, picker
 from infinitensor.tasking.triton_reduce import chunk_source, merge_source
 from infinitensor.tasking.triton_source import framed_source, map_source
 
@@ -42,7 +43,6 @@ MOST_PARTS = 1 << 16
 """Programs of a reduction, about, from which chunks are no shorter than leaves."""
 SMALL = 1 << 31
 """Offsets below this take 32 bits."""
-_NONE: frozenset[int] = frozenset()
 ALIGNED = 512
 """Bytes on which partial results begin: as torch aligns memory of its own."""
 
@@ -93,28 +93,46 @@ def _power_below(n: int) -> int:
     return 1 << (max(n, 1).bit_length() - 1)
 
 
-def _scalars(group: Group) -> list[tuple[int, Callable[[Any], Any]]]:
-    """Which inputs are scalars, and how they become Python's numbers."""
-    return [(k, float if group.inputs[k].dtype.kind == "f" else int) for k in group.scalars]
+class _Scalars:
+    """The inputs of a group that are scalars, as Python's numbers.
+
+    Where a line runs again they are the very objects of before (a program's constants): then they
+    are numbers already.
+    """
+
+    def __init__(self, group: Group) -> None:
+        self._take = picker(group.scalars)
+        self._makers = [float if group.inputs[k].dtype.kind == "f" else int for k in group.scalars]
+        self._numerators = group.numerators
+        self._last: tuple[Any, list[Any], frozenset[int]] | None = None
+
+    def of(self, ins: Sequence[Any]) -> tuple[list[Any], frozenset[int]]:
+        """The numbers, and which numerators are one."""
+        given, last = self._take(ins), self._last
+        if last is not None and all(map(is_, given, last[0])):
+            return last[1], last[2]
+        numbers = [make(x) for make, x in zip(self._makers, given, strict=True)]
+        ones = frozenset([k for k in self._numerators if ins[k] == 1])
+        self._last = (given, numbers, ones)
+        return numbers, ones
 
 
 def map_kernel(group: Group) -> Callable[[Sequence[Any], Sequence[Any], tuple[int, ...]], None]:
     """`run(ins, outs, shape)`: the steps of a group in one pass."""
     map_source(group, 1, True, False)  # refuse what cannot be generated now
-    arrays, scalars = group.arrays, _scalars(group)
-    numerators = group.numerators
+    arrays, scalars = picker(group.arrays), _Scalars(group)
     by_ones: dict[frozenset[int], Launches] = {}
 
     def run(ins: Sequence[Any], outs: Sequence[Any], shape: tuple[int, ...]) -> None:
         if 0 in shape:
             return
         # 1 / x takes fewer instructions than y / x, but which it is shows only now
-        ones = frozenset([k for k in numerators if ins[k] == 1]) if numerators else _NONE
+        numbers, ones = scalars.of(ins)
         launches = by_ones.get(ones)
         if launches is None:
             launches = by_ones[ones] = Launches(partial(_map_launch, replace(group, ones=ones)))
-        tiles = [*[ins[k] for k in arrays], *outs]
-        launches.get(shape, tiles)(tiles, [number(ins[k]) for k, number in scalars])
+        tiles = (*arrays(ins), *outs)
+        launches.get(shape, tiles)(tiles, numbers)
 
     return run
 
@@ -145,7 +163,7 @@ def framed_kernel(group: Group, box: Box) -> Callable[[Sequence[Any], Any, Any],
     """`run(ins, new, old)`: the steps of a group make a box of a tile; around it stays what was."""
     framed_source(group, 1, False)  # refuse what cannot be generated now
     borders = [lo for lo, _ in box] + [hi for _, hi in box]
-    arrays, scalars = group.arrays, _scalars(group)
+    arrays, scalars = picker(group.arrays), _Scalars(group)
 
     def make(shape: tuple[int, ...], tiles: Sequence[Any]) -> Launch:
         n_axes = len(shape)
@@ -164,8 +182,8 @@ def framed_kernel(group: Group, box: Box) -> Callable[[Sequence[Any], Any, Any],
     launches = Launches(make)
 
     def run(ins: Sequence[Any], new: Any, old: Any) -> None:
-        tiles = [*[ins[k] for k in arrays], new, old]
-        launches.get(tuple(new.shape), tiles)(tiles, [number(ins[k]) for k, number in scalars])
+        tiles = (*arrays(ins), new, old)
+        launches.get(tuple(new.shape), tiles)(tiles, scalars.of(ins)[0])
 
     return run
 
@@ -218,7 +236,7 @@ def reduce_kernel(
     """
     chunk_source(group, reductions, 2, 2, False)
     merge_source(reductions, 2, 2)
-    arrays, scalars = group.arrays, _scalars(group)
+    arrays, scalars = picker(group.arrays), _Scalars(group)
     dtypes = [to_torch(dtype) for reduction in reductions for dtype in reduction.held]
 
     def make(shape: tuple[int, ...], tiles: Sequence[Any]) -> _Chunked | None:
@@ -235,7 +253,7 @@ def reduce_kernel(
     ) -> bool:
         import torch
 
-        tiles = [*[ins[k] for k in arrays], *kept]
+        tiles = (*arrays(ins), *kept)
         found = None if 0 in shape else launches.get(shape, tiles)
         if found is None:
             return False
@@ -243,8 +261,8 @@ def reduce_kernel(
         block = None
         if found.n_bytes:
             block = torch.empty(found.n_bytes, dtype=torch.uint8, device=tiles[0].device)
-        before: Sequence[Any] = [*tiles]
-        numbers: Sequence[Any] = [number(ins[k]) for k, number in scalars]
+        before: Sequence[Any] = tiles
+        numbers: Sequence[Any] = scalars.of(ins)[0]
         for n_done, launch in enumerate(found.launches):
             is_last = n_done == len(found.shapes)
             outs = parts() if is_last else found.partial(n_done, block, dtypes)
