@@ -24,6 +24,7 @@ typedef struct {
 } Slots;
 static Slots tensor, version, cell, node, site, quick, known, sessions, ufuncs, config_slots;
 static ternaryfunc slow_call; /* of a ufunc, before ours */
+static const Locking *locking; /* NULL: sessions have locks of Python's */
 
 static PyObject *config, *unknown, *structure, *places, *lane, *generation, *no_views;
 static PyObject *slow, *slow_of_two, *slow_fill, *views, *write_op, *empty, *no_options, *zero, *one, *minus_one, *package;
@@ -489,7 +490,9 @@ static int is_free(PyObject *session) {
 static PyObject *locked(PyObject *session) {
     int may = session ? is_free(session) : 0;
     PyObject *lock = may == 1 ? AT(session, sessions, S_LOCK) : NULL;
-    PyObject *got = lock ? PyObject_CallMethodNoArgs(lock, n_acquire) : NULL;
+    if (!lock) return NULL;
+    if (locking && Py_TYPE(lock) == locking->type) return locking->acquire(lock) ? NULL : Py_NewRef(lock);
+    PyObject *got = PyObject_CallMethodNoArgs(lock, n_acquire);
     Py_XDECREF(got);
     return got ? Py_NewRef(lock) : NULL;
 }
@@ -497,8 +500,13 @@ static PyObject *locked(PyObject *session) {
 static void unlock(PyObject *lock) {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    PyObject *none = PyObject_CallMethodNoArgs(lock, n_release);
-    Py_XDECREF(none), Py_DECREF(lock);
+    if (locking && Py_TYPE(lock) == locking->type) {
+        locking->release(lock);
+    } else {
+        PyObject *none = PyObject_CallMethodNoArgs(lock, n_release);
+        Py_XDECREF(none);
+    }
+    Py_DECREF(lock);
     if (type) PyErr_Restore(type, value, trace);
 }
 
@@ -658,12 +666,12 @@ static int find(Slots *slots, PyObject *type, const char *const *names, int n) {
 }
 
 /* install(types, config, UNKNOWN, structure, places, lane, generation, no_views, made, of_two, fill, views, write_op,
-   few, many, medium, package) */
+   locking, few, many, medium, package) */
 static PyObject *install(PyObject *module, PyObject *args) {
-    PyObject *types[8];
-    if (!PyArg_ParseTuple(args, "(OOOOOOOO)OOOOOOOOOOOOlllO", &types[0], &types[1], &types[2], &types[3],
+    PyObject *types[8], *pointer;
+    if (!PyArg_ParseTuple(args, "(OOOOOOOO)OOOOOOOOOOOOOlllO", &types[0], &types[1], &types[2], &types[3],
                           &types[4], &types[5], &types[6], &types[7], &config, &unknown, &structure,
-                          &places, &lane, &generation, &no_views, &slow, &slow_of_two, &slow_fill, &views, &write_op,
+                          &places, &lane, &generation, &no_views, &slow, &slow_of_two, &slow_fill, &views, &write_op, &pointer,
                           &few, &many, &medium, &package))
         return NULL;
     static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
@@ -689,8 +697,9 @@ static PyObject *install(PyObject *module, PyObject *args) {
         find(&sessions, types[7], of_session, N_SESSION) ||
         find(&config_slots, (PyObject *)Py_TYPE(config), of_config, N_CONFIG))
         return NULL;
+    if (pointer != Py_None && !(locking = PyCapsule_GetPointer(pointer, LOCKING))) return NULL;
     Py_INCREF(args); /* all of them stay */
-    PyObject *pointer = PyCapsule_New((void *)recorded, RECORDED, NULL);
+    pointer = PyCapsule_New((void *)recorded, RECORDED, NULL);
     int bad = !pointer || PyObject_SetAttrString(module, "recorded", pointer);
     Py_XDECREF(pointer);
     if (bad || put_method(module, types[5], "made") || put_method(module, types[5], "of_two")) return NULL;

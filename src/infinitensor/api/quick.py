@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from infinitensor.api import assign, unplanned, version
 from infinitensor.api.compiled import compiled
+from infinitensor.api.lock import locking
 from infinitensor.api.near import UNKNOWN, at_hand, near, quietly
 from infinitensor.api.record import FEW, MANY, WRITE, waits
 from infinitensor.api.rule import cached_rule
@@ -270,7 +271,7 @@ def _in_c() -> None:
     types = (Tensor, Version, Cell, Node, Site, Quick, Known, Session)
     shared = (structure, unplanned.places, lane, _generation, _NO_VIEWS)
     limits = (FEW, MANY, unplanned.MEDIUM)
-    slow = (Quick.made, Quick.of_two, fill, _views, _WRITE)
+    slow = (Quick.made, Quick.of_two, fill, _views, _WRITE, locking)
     module.install(types, config, UNKNOWN, *shared, *slow, *limits, version._PACKAGE[:-1])
     calls_in_c, fill, recorded = module.install_ufunc, module.fill, module.recorded
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from collections import OrderedDict
 from contextvars import ContextVar
@@ -11,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from infinitensor.api import gone, tally
+from infinitensor.api.lock import Lock
 from infinitensor.api.partners import greet
 from infinitensor.api.version import Version, user_site
 from infinitensor.config import config
@@ -29,6 +29,7 @@ from infinitensor.native import missed
 from infinitensor.pipeline import has_tiers
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
@@ -110,7 +111,7 @@ class Session(Recording):
         room = replace(room, memory=room.memory or config.memory)
         self._wanted = (engine, devices or config.devices, room)
         self.progress = progress
-        self.lock = threading.RLock()
+        self.lock = Lock()
         self.graveyard = []
         self.dropped = []
         self.tape = []

@@ -28,6 +28,14 @@ static inline int put_method(PyObject *module, PyObject *type, const char *name)
     return bad;
 }
 
+/* What `lock.c` gives `quick.c`, by a pointer of this name; 0 where it went well. */
+#define LOCKING "infinitensor.locking"
+typedef struct {
+    PyTypeObject *type;
+    int (*acquire)(PyObject *);
+    int (*release)(PyObject *);
+} Locking;
+
 /* What `quick.c` gives `near.c`: `recorded(quick, a, b)`, by a pointer of this name. */
 #define RECORDED "infinitensor.recorded"
 typedef PyObject *(*Recorded)(PyObject *, PyObject *, PyObject *);
