@@ -267,8 +267,9 @@ class Bound:
             mesh, traffic = engine.mesh_now(), program.traffic
             if traffic.host_peak > mesh.host_bytes or traffic.disk_peak > mesh.disk_bytes:
                 return False
+        ledgers = engine.ledgers
         for device, need in peaks.items():
-            if need > engine.available_bytes(device):
+            if need > ledgers[device].budget_bytes - ledgers[device].used_bytes:
                 break
         else:
             return True

@@ -89,7 +89,8 @@ class Ledger:
     @property
     def used_bytes(self) -> int:
         """Bytes of buffers, and of buffers that are gone but whose arrays somebody still has."""
-        self._take_back()
+        if self._returned:
+            self._take_back()
         if self._lent:
             with self._lock:
                 seen = [(gone, n_bytes) for gone, n_bytes in self._lent if not gone()]
@@ -101,7 +102,8 @@ class Ledger:
         """A buffer of a slab size; `DeviceOutOfMemoryError` if the device has no memory left."""
         if "allocate" in events.hooks:
             events.emit("allocate", device=self.device.name, n_bytes=n_bytes)
-        self._take_back()
+        if self._returned:
+            self._take_back()
         with self._lock:
             held = self._resting.get(n_bytes)
             if held:
