@@ -708,7 +708,7 @@ static PyObject *install(PyObject *module, PyObject *args) {
 
 /* install_ufunc(type): its calls come here first. */
 static PyObject *install_ufunc(PyObject *module, PyObject *type) {
-    static const char *const of_ufunc[] = {"nin", "_quick"};
+    static const char *const of_ufunc[] = {"_n_inputs", "_quick"};
     if (find(&ufuncs, type, of_ufunc, N_UFUNC)) return NULL;
     Py_INCREF(type); /* it stays */
     slow_call = ufuncs.type->tp_call;

@@ -256,7 +256,8 @@ def _learn(view: View, dtype: np.dtype[Any]) -> None:
 
 
 calls_in_c: Callable[[type], None] | None = None
-"""Lets the calls of a class of ufuncs (`nin` and `_quick` are slots) begin in C; None without C."""
+"""Lets the calls of a class of ufuncs, with `_n_inputs` and `_quick` as slots, begin in C; None
+without C."""
 
 recorded: Any = None
 """A pointer to the C function that records an operator; None without C."""

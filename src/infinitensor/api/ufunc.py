@@ -37,10 +37,10 @@ _IGNORED = ("order", "subok")
 class Calls:
     """What a call of a ufunc asks first: slots, where C finds them too."""
 
-    __slots__ = ("_quick", "nin")
+    __slots__ = ("_n_inputs", "_quick")
+    _n_inputs: int
     _quick: Quick | None
     """The calls that are known."""
-    nin: int
 
 
 class ufunc(Calls):
@@ -66,6 +66,7 @@ class ufunc(Calls):
         self.__module__ = "infinitensor"
         self.__doc__ = doc
         self.nin, self.nout, self.nargs = like.nin, like.nout, like.nargs
+        self._n_inputs = like.nin
         self.identity, self.signature = like.identity, like.signature
         self.types = [loop for loop in like.types if _CHARACTERS.issuperset(loop)]
         self.ntypes = len(self.types)
