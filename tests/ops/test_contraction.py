@@ -14,7 +14,8 @@ import infinitensor as it
 from infinitensor.dtypes import ALL
 from infinitensor.ir.op import Spec
 from infinitensor.ops import TABLE
-from infinitensor.ops.contraction import contraction_path, parse_subscripts, torch_view
+from infinitensor.ops.contraction import torch_view
+from infinitensor.ops.einsum import contraction_path, parse_subscripts
 
 STEPS = (1, 2, 7, WHOLE)
 DEVICES = ("cpu", "cuda")

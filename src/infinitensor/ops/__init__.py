@@ -11,6 +11,7 @@ from infinitensor.ops import (  # noqa: F401 - chapters enter their ops when imp
     diagonal,
     distance,
     distributions,
+    einsum,
     elementwise,
     factor,
     fold,

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from infinitensor.ir.op import AxisForm, Call, Spec, call
+from infinitensor.ops import contraction, products
 from infinitensor.ops.contraction import batch_labels
 from infinitensor.ops.lapack import (
     LinAlgError,
@@ -30,7 +31,7 @@ from infinitensor.ops.lapack import (
     tensors,
 )
 from infinitensor.ops.loading import loaded
-from infinitensor.ops.registry import TABLE, program
+from infinitensor.ops.registry import program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -506,7 +507,7 @@ def matrix_transpose(xp: Any, x: Any, /) -> Any:
     return xp.matrix_transpose(x)
 
 
-@program("linalg.matmul", "x1 x2", cases=TABLE["matmul"].cases, oracle=np.linalg.matmul)
+@program("linalg.matmul", "x1 x2", cases=contraction.matmul.cases, oracle=np.linalg.matmul)
 def matmul(xp: Any, x1: Any, x2: Any, /) -> Any:
     """The matrix product, as `matmul`.
 
@@ -536,7 +537,7 @@ def tensordot(xp: Any, x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
     return xp.tensordot(x1, x2, axes)
 
 
-@program("linalg.vecdot", "x1 x2", cases=TABLE["vecdot"].cases, oracle=np.linalg.vecdot)
+@program("linalg.vecdot", "x1 x2", cases=products.vecdot.cases, oracle=np.linalg.vecdot)
 def vecdot(xp: Any, x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """The sum of conj(x1) * x2 along one axis, as `vecdot`.
 

@@ -1,15 +1,19 @@
-"""Products of vectors and matrices that are no matmul."""
+"""NumPy's named products that are no matmul: of vectors, along axes, and of all pairs."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.dtypes import result_type
+from infinitensor.ops.einsum import LETTERS, product_of
 from infinitensor.ops.registry import program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @program(
@@ -97,3 +101,216 @@ def cross(
         return last
     made = xp.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, last], axis=-1)
     return xp.moveaxis(made, -1, normalize_axis_index(axisc, len(made.shape), "axisc"))
+
+
+def _axes_of(name: str, x: Any, axes: Any) -> list[int]:
+    given = [axes] if isinstance(axes, int | np.integer) else list(axes)
+    ndim = len(x.shape)
+    for axis in given:
+        if not -ndim <= axis < ndim:
+            raise np.exceptions.AxisError(
+                f"{name}: axis {axis} is out of bounds for shape {tuple(x.shape)}"
+            )
+    return [int(axis) % ndim for axis in given]
+
+
+@program(
+    "tensordot",
+    "a b",
+    cases=lambda rng: [
+        ((rng.normal(size=(3, 4, 5)), rng.normal(size=(4, 5, 2))), {}),
+        ((rng.normal(size=(3, 4)), rng.normal(size=(4, 2)), 1), {}),
+        ((rng.normal(size=(3, 4)), rng.normal(size=(2, 3)), ([0], [1])), {}),
+        ((rng.normal(size=3), rng.normal(size=2), 0), {}),
+    ],
+)
+def tensordot(xp: Any, a: Any, b: Any, axes: Any = 2) -> Any:
+    """Sums of products over the last `axes` axes of a and the first of b, or over given pairs.
+
+    >>> import infinitensor as it
+    >>> int(it.tensordot(it.ones((2, 3)), it.ones((2, 3))))
+    6
+    """
+    a, b = xp.asarray(a), xp.asarray(b)
+    if isinstance(axes, int | np.integer):
+        n = int(axes)
+        if n > min(len(a.shape), len(b.shape)):
+            raise ValueError(f"tensordot: {n} axes of shapes {tuple(a.shape)} and {tuple(b.shape)}")
+        first, second = list(range(len(a.shape) - n, len(a.shape))), list(range(n))
+    else:
+        first, second = _axes_of("tensordot", a, axes[0]), _axes_of("tensordot", b, axes[1])
+    if len(first) != len(second) or any(
+        a.shape[i] != b.shape[j] for i, j in zip(first, second, strict=False)
+    ):
+        raise ValueError(
+            f"tensordot: shape-mismatch for sum: {tuple(a.shape)} and {tuple(b.shape)} over {axes}"
+        )
+    return _paired(xp, a, b, first, second)
+
+
+def _paired(xp: Any, a: Any, b: Any, first: Sequence[int], second: Sequence[int]) -> Any:
+    """Sum of products over paired axes; the free axes of a, then of b, are kept."""
+    left = LETTERS[: len(a.shape)]
+    letters = list(LETTERS[len(a.shape) : len(a.shape) + len(b.shape)])
+    for i, j in zip(first, second, strict=True):
+        letters[j] = left[i]
+    right = "".join(letters)
+    kept = "".join(c for c in left if c not in right) + "".join(c for c in right if c not in left)
+    return product_of(xp, a, b, left, right, kept)
+
+
+@program(
+    "dot",
+    "a b",
+    cases=lambda rng: [
+        ((rng.normal(size=4), rng.normal(size=4)), {}),
+        ((rng.normal(size=(3, 4)), rng.normal(size=(4, 2))), {}),
+        ((rng.normal(size=(2, 3, 4)), rng.normal(size=(5, 4, 2))), {}),
+        ((rng.normal(size=(3, 4)), 2.0), {}),
+    ],
+    method=True,
+)
+def dot(xp: Any, a: Any, b: Any) -> Any:
+    """NumPy's dot: last axis of a with the last but one of b; a scalar multiplies.
+
+    >>> import infinitensor as it
+    >>> int(it.dot(it.arange(3), it.arange(3)))
+    5
+    """
+    a, b = xp.asarray(a), xp.asarray(b)
+    if len(a.shape) == 0 or len(b.shape) == 0:
+        return xp.multiply(a, b)
+    i, j = len(a.shape) - 1, max(len(b.shape) - 2, 0)
+    if a.shape[i] != b.shape[j]:
+        raise ValueError(
+            f"shapes {tuple(a.shape)} and {tuple(b.shape)} not aligned: "
+            f"{a.shape[i]} (dim {i}) != {b.shape[j]} (dim {j})"
+        )
+    return _paired(xp, a, b, [i], [j])
+
+
+@program(
+    "inner",
+    "a b",
+    cases=lambda rng: [
+        ((rng.normal(size=(3, 4)), rng.normal(size=(2, 4))), {}),
+        ((np.arange(3), 2), {}),
+    ],
+)
+def inner(xp: Any, a: Any, b: Any) -> Any:
+    """Sums of products over the last axes of both.
+
+    >>> import infinitensor as it
+    >>> int(it.inner(it.arange(3), it.arange(3)))
+    5
+    """
+    a, b = xp.asarray(a), xp.asarray(b)
+    if len(a.shape) == 0 or len(b.shape) == 0:
+        return xp.multiply(a, b)
+    i, j = len(a.shape) - 1, len(b.shape) - 1
+    if a.shape[i] != b.shape[j]:
+        raise ValueError(
+            f"shapes {tuple(a.shape)} and {tuple(b.shape)} not aligned: "
+            f"{a.shape[i]} (dim {i}) != {b.shape[j]} (dim {j})"
+        )
+    return _paired(xp, a, b, [i], [j])
+
+
+@program("outer", "a b", cases=lambda rng: [((rng.normal(size=(2, 3)), rng.normal(size=4)), {})])
+def outer(xp: Any, a: Any, b: Any) -> Any:
+    """Every product of an element of a and one of b, both flattened.
+
+    >>> import infinitensor as it
+    >>> it.outer(it.arange(2), it.arange(3)).numpy()
+    array([[0, 0, 0],
+           [0, 1, 2]])
+    """
+    return xp.multiply(xp.asarray(a).reshape((-1, 1)), xp.asarray(b).reshape((1, -1)))
+
+
+@program(
+    "vdot",
+    "a b",
+    cases=lambda rng: [((rng.normal(size=(2, 3)) + 1j, rng.normal(size=(2, 3)) - 2j), {})],
+)
+def vdot(xp: Any, a: Any, b: Any) -> Any:
+    """The sum of conj(a) * b over all elements, both flattened.
+
+    >>> import infinitensor as it
+    >>> int(it.vdot(it.arange(3), it.arange(3)))
+    5
+    """
+    a, b = xp.asarray(a).reshape((-1,)), xp.asarray(b).reshape((-1,))
+    if a.shape != b.shape:
+        raise ValueError(f"vdot: {a.shape[0]} and {b.shape[0]} elements do not pair up")
+    return _paired(xp, xp.conjugate(a) if a.dtype.kind == "c" else a, b, [0], [0])
+
+
+@program(
+    "vecdot",
+    "x1 x2",
+    cases=lambda rng: [((rng.normal(size=(4, 3)) + 1j, rng.normal(size=3)), {})],
+)
+def vecdot(xp: Any, x1: Any, x2: Any, *, axis: int = -1) -> Any:
+    """The sum of conj(x1) * x2 along one axis, the others broadcast.
+
+    >>> import infinitensor as it
+    >>> int(it.vecdot(it.arange(3), it.arange(3)))
+    5
+    """
+    x1, x2 = xp.asarray(x1), xp.asarray(x2)
+    if axis != -1:
+        x1, x2 = xp.moveaxis(x1, axis, -1), xp.moveaxis(x2, axis, -1)
+    if x1.shape[-1] != x2.shape[-1]:
+        raise ValueError(
+            f"vecdot: axis {axis} of {tuple(x1.shape)} and {tuple(x2.shape)} differ in size"
+        )
+    x1 = xp.conjugate(x1) if x1.dtype.kind == "c" else x1
+    return xp.einsum("...i,...i->...", x1, x2)
+
+
+def _matrix_and_vector(name: str, matrix: Any, vector: Any, axis: int) -> None:
+    if len(matrix.shape) < 2 or not vector.shape or matrix.shape[axis] != vector.shape[-1]:
+        raise ValueError(
+            f"{name}: a matrix of shape {tuple(matrix.shape)} and a vector of shape "
+            f"{tuple(vector.shape)} do not fit together"
+        )
+
+
+@program(
+    "matvec",
+    "x1 x2",
+    cases=lambda rng: [
+        ((rng.normal(size=(4, 3)), rng.normal(size=3)), {}),
+        ((rng.normal(size=(2, 1, 4, 3)), rng.normal(size=(5, 3))), {}),
+    ],
+)
+def matvec(xp: Any, x1: Any, x2: Any) -> Any:
+    """Matrices times vectors, stacks of either broadcast.
+
+    >>> import infinitensor as it
+    >>> it.matvec([[1, 2], [3, 4]], [1, 1]).tolist()
+    [3, 7]
+    """
+    _matrix_and_vector("matvec", x1, x2, -1)
+    return xp.einsum("...ij,...j->...i", x1, x2)
+
+
+@program(
+    "vecmat",
+    "x1 x2",
+    cases=lambda rng: [
+        ((rng.normal(size=4) + 1j, rng.normal(size=(4, 3))), {}),
+        ((rng.normal(size=(5, 4)), rng.normal(size=(2, 1, 4, 3))), {}),
+    ],
+)
+def vecmat(xp: Any, x1: Any, x2: Any) -> Any:
+    """Conjugated vectors times matrices, stacks of either broadcast.
+
+    >>> import infinitensor as it
+    >>> it.vecmat([1, 1], [[1, 2], [3, 4]]).tolist()
+    [4, 6]
+    """
+    _matrix_and_vector("vecmat", x2, x1, -2)
+    x1 = xp.conjugate(x1) if x1.dtype.kind == "c" else x1
+    return xp.einsum("...i,...ij->...j", x1, x2)
