@@ -251,6 +251,10 @@ def large(rng: np.random.Generator) -> dict[str, list[Any]]:
             (numbers[:-1], "rfft", 0, 1 << 16, "ortho"),
         ],
         "_qr_batch": [(x, "reduced"), (x.T, "reduced"), (batch.astype("f4"), "r"), (x, "complete")],
+        "_qr_reflectors": [(x,), (batch.astype("f4"),), (x.astype("c8"),)],
+        "_qr_reflected": [
+            (*np.linalg.qr(a, "raw"), np.linalg.qr(a, "r")) for a in (batch, x, x.astype("f4"))
+        ],
         "_trsm_block": [(square, x.T), (square.T, x.T.astype("f4")), (square, x.T * 1j)],
         "_cholesky_block": [(square @ square.T,), ((square @ square.T).astype("f4"),)],
         "_solve_batch": [

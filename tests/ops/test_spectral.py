@@ -25,6 +25,15 @@ def strict() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("strict")
+def test_no_q_of_a_tall_matrix_is_made_where_only_r_is_asked_for() -> None:
+    x = it.asarray(np.random.default_rng(0).standard_normal((200, 3)))
+    q, r = it.linalg.qr(x)
+    assert "_qr_reflected" in str(it.plan(q))
+    assert "_qr_reflected" not in str(it.plan(r))
+    assert "_qr_reflected" not in str(it.plan(it.linalg.svd(x, full_matrices=False).S))
+
+
+@pytest.mark.usefixtures("strict")
 def test_a_tall_matrix_has_only_its_small_factor_in_one_piece() -> None:
     a = np.random.default_rng(0).standard_normal((100, 4))
     u, s, vh = it.linalg.svd(it.asarray(a), full_matrices=False)

@@ -78,6 +78,88 @@ def _qr_batch(a: Spec, mode: str = "reduced") -> Call:
     return matrix_call(a, "mn", *outs, new={"k": k}, mode=mode)
 
 
+def _reflectors_kernel(xp: Any, a: Any, out: Any) -> None:
+    import torch
+
+    packed, scales = torch.geqrf(source_of(xp, a))
+    k = scales.shape[-1]
+    fill(xp, out, (packed.mT[..., :k, :], scales, packed[..., :k, :].triu()))
+
+
+def _reflectors_oracle(a: Any) -> Any:
+    h, scales = np.linalg.qr(a, "raw")
+    return h, scales, np.linalg.qr(a, "r")
+
+
+@op(
+    "_qr_reflectors",
+    "mapped",
+    "a",
+    kernel=_reflectors_kernel,
+    cost=5.0,
+    cases=lambda rng: [
+        ((rng.standard_normal((3, 6, 4)),), {}),
+        ((rng.standard_normal((5, 2)).astype("f4"),), {}),
+        ((rng.standard_normal((2, 6, 3)) + 1j * rng.standard_normal((2, 6, 3)),), {}),
+    ],
+    oracle=_reflectors_oracle,
+    scratch_bytes=lambda ins, outs, params: 2 * matrix_scratch(ins, outs, params),
+)
+def _qr_reflectors(a: Spec) -> Call:
+    """LAPACK's reflectors (in rows), their scales, and R of tall matrices that are not cut."""
+    n = a.shape[-1]
+    dtype = linalg_dtype(a.dtype)
+    return matrix_call(a, "mn", ("km", dtype), ("k", dtype), ("kn", dtype), new={"k": n})
+
+
+def _reflected_kernel(xp: Any, reflectors: Any, scales: Any, top: Any, out: Any) -> None:
+    import torch
+
+    target, h, factors, right = tensors(xp, out, reflectors, scales, top)
+    torch.matmul(torch.linalg.householder_product(h.mT, factors), right, out=target)
+
+
+def _reflectors(rng: Any) -> list[Any]:
+    made = [np.linalg.qr(a, "raw") for a in (rng.random((3, 6, 4)), rng.random((5, 2)) + 1j)]
+    return [((h, scales, h[..., :3] + 1), {}) for h, scales in made]
+
+
+def _reflected_oracle(reflectors: Any, scales: Any, top: Any) -> Any:
+    """One reflector after another, the last one first."""
+    k, m = reflectors.shape[-2:]
+    found = np.eye(m, k, dtype=top.dtype) @ top
+    for i in reversed(range(k)):
+        v = np.where(np.arange(m) > i, reflectors[..., i, :], np.arange(m) == i)[..., None]
+        across = np.conj(v).swapaxes(-1, -2) @ found
+        found = found - scales[..., i, None, None] * v @ across
+    return found
+
+
+@op(
+    "_qr_reflected",
+    "mapped",
+    "reflectors scales top",
+    kernel=_reflected_kernel,
+    cost=5.0,
+    cases=_reflectors,
+    oracle=_reflected_oracle,
+    scratch_bytes=lambda ins, outs, params: 2 * matrix_scratch(ins, outs, params),
+)
+def _qr_reflected(reflectors: Spec, scales: Spec, top: Spec) -> Call:
+    """Q @ top with the Q of `_qr_reflectors`: an op of its own, since often only R is asked for."""
+    *batch, k, m = reflectors.shape
+    n = top.shape[-1]
+    lead = tuple(range(len(batch)))
+    of_k, of_m, of_n = (len(batch) + i for i in range(3))
+    form = AxisForm(
+        (*batch, k, m, n),
+        ((*lead, of_k, of_m), (*lead, of_k), (*lead, of_k, of_n)),
+        ((*lead, of_m, of_n),),
+        frozenset((of_k, of_m, of_n)),
+    )
+    return call(form, Spec((*batch, m, n), linalg_dtype(reflectors.dtype, top.dtype)))
+
+
 def _panel_kernel(xp: Any, a: Any, out: Any) -> None:
     """LAPACK's reflectors, and the triangle T that makes one product of all of them."""
     import torch
@@ -155,7 +237,10 @@ def _tall_skinny(xp: Any, a: Any, *, with_q: bool) -> tuple[Any, Any]:
     rows = max(xp.block(m * n) // n, 2 * n)
     n_blocks = m // rows
     head = a[: n_blocks * rows].reshape(n_blocks, rows, n)
-    q_head, r_head = reduced(xp, head, with_q=with_q)
+    if with_q:
+        reflectors, scales, r_head = xp._qr_reflectors(head)
+    else:
+        r_head = xp._qr_batch(head, "r")
     stacked = [r_head.reshape(n_blocks * n, n)]
     q_rest: Any = None
     if n_blocks * rows < m:
@@ -164,7 +249,8 @@ def _tall_skinny(xp: Any, a: Any, *, with_q: bool) -> tuple[Any, Any]:
     q_top, r = reduced(xp, xp._concatenate(stacked, 0), with_q=with_q)
     if not with_q:
         return None, r
-    q_blocks = xp.matmul(q_head, q_top[: n_blocks * n].reshape(n_blocks, n, n))
+    tops = q_top[: n_blocks * n].reshape(n_blocks, n, n)
+    q_blocks = xp._qr_reflected(reflectors, scales, tops)
     q = q_blocks.reshape(n_blocks * rows, n)
     if q_rest is not None:
         q = xp._concatenate([q, xp.matmul(q_rest, q_top[n_blocks * n :])], 0)
@@ -200,7 +286,8 @@ def qr(xp: Any, a: Any, mode: str = "reduced") -> Any:
     """Q with orthonormal columns and upper triangular R with Q R = a.
 
     A tall matrix is factored in blocks of rows (TSQR): two passes over it, and only R-sized pieces
-    in between; the signs of R's rows are then not LAPACK's. Others are factored in panels of
+    in between; the signs of R's rows are then not LAPACK's, and no Q is made where only R is asked
+    for. Others are factored in panels of
     columns. `mode` is "reduced", "r" (only R) or "complete" (Q is square).
 
     >>> import infinitensor as it
