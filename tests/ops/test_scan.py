@@ -13,6 +13,7 @@ import infinitensor as it
 from infinitensor import native
 from infinitensor.api.namespace import namespace
 from infinitensor.dtypes import NUMPYS
+from infinitensor.ops.loops import loop
 
 STEPS = [1, 2, 7, 1000]
 
@@ -121,3 +122,49 @@ def test_a_line_walked_by_threads_has_the_bits_of_two_passes(
 def test_a_line_that_takes_much_of_memory_is_walked_tile_by_tile() -> None:
     with strict("cpu", 0, memory="64MiB"):
         assert "_scan_totals" in str(it.plan(it.cumsum(it.zeros(2_000_000) + 1)))
+
+
+@pytest.mark.skipif(native.compiler() is None, reason="no C compiler")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint64"])
+@pytest.mark.parametrize(
+    ("view", "axis", "is_in_c"),
+    [
+        (lambda x: x, 1, True),
+        (lambda x: x[100:900], 1, True),
+        (lambda x: x.reshape(100, 10, 700), 1, True),
+        (lambda x: x[:, 3:], 1, False),
+        (lambda x: x.T, 0, False),
+        (lambda x: x[::-1], 1, False),
+    ],
+    ids=["rows", "some rows", "the middle", "parts of rows", "turned", "backwards"],
+)
+def test_running_sums_of_tiles_that_lie_in_one_piece_are_tasks_of_c(
+    view: Any, axis: int, is_in_c: bool, dtype: str
+) -> None:
+    values = (9 * np.random.default_rng(4).random((1000, 700))).astype(dtype)
+    wanted = np.cumsum(view(values), axis)
+    with strict("cpu", 1 << 14):
+        x = it.asarray(values)
+        it.compute(x)
+        for _ in range(4):  # a program that comes again is run by C
+            it.stats(reset=True)
+            found = it.cumsum(view(x), axis).numpy()
+            np.testing.assert_array_equal(found, wanted)
+        assert (it.stats()["tasks_in_c"] > 0) == is_in_c
+
+
+@pytest.mark.skipif(native.compiler() is None, reason="no C compiler")
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 15, 16, 17, 33, 100])
+def test_lines_of_every_length_have_the_bits_of_one_addition_after_another(n: int) -> None:
+    for dtype in ("float32", "float64", "int16"):
+        x = (9 * np.random.default_rng(n).standard_normal((5, n))).astype(dtype)
+        out = np.empty_like(x)
+        scan = loop("scan", "scan", x.dtype)
+        assert scan is not None
+        scan(x, 5, n, 1, None, out)
+        np.testing.assert_array_equal(out, np.add.accumulate(x, axis=1, dtype=dtype))
+        carry = x[:, 0].copy()
+        scan(x, 5, n, 1, carry, out)
+        np.testing.assert_array_equal(
+            out, carry[:, None] + np.add.accumulate(x, axis=1, dtype=dtype)
+        )

@@ -57,20 +57,29 @@ def source(name: str) -> str:
 
 @cache
 def _function(file: str, name: str, dtype: np.dtype[Any]) -> Callable[..., int] | None:
-    c_name = _C_NAMES.get(dtype.str[1:])
-    if c_name is None or not dtype.isnative:
+    if not is_for(dtype):
         return None
-    text = source(f"{file}.c")
-    is_float = int(dtype.kind == "f")
-    head = f"#include <stdint.h>\ntypedef {c_name} T;\n#define IS_FLOAT {is_float}\n"
-    head += f"#define IS_SIGNED {int(dtype.kind == 'i')}\n#define BITS {8 * dtype.itemsize}\n"
     try:
-        function = getattr(library(head + text), name)
+        return calling(compiled(file, name, dtype))
     except CompilerError as error:
         if "no C compiler" not in str(error):
             warnings.warn(f"{error}; {file} runs over NumPy's words", RuntimeWarning, stacklevel=4)
         return _missing
-    return calling(function)
+
+
+def is_for(dtype: np.dtype[Any]) -> bool:
+    """Whether loops are compiled for elements of a dtype."""
+    return dtype.str[1:] in _C_NAMES and dtype.isnative
+
+
+def compiled(file: str, name: str, dtype: np.dtype[Any]) -> Any:
+    """The function itself, for who calls it from C; `CompilerError` if it cannot be had."""
+    text = source(f"{file}.c")
+    is_float = int(dtype.kind == "f")
+    c_name = _C_NAMES[dtype.str[1:]]
+    head = f"#include <stdint.h>\ntypedef {c_name} T;\n#define IS_FLOAT {is_float}\n"
+    head += f"#define IS_SIGNED {int(dtype.kind == 'i')}\n#define BITS {8 * dtype.itemsize}\n"
+    return getattr(library(head + text), name)
 
 
 def calling(function: Any) -> Callable[..., int]:

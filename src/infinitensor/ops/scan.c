@@ -7,12 +7,14 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-#define CHUNK 8 /* elements of a line at a time: more streams than that would push each other out of cache */
+/* Elements of a line at a time: fewer, and streams push each other out of cache; more, and with a carry there are not
+   enough registers. */
+enum { CHUNK = 16, CHUNK_AFTER = 8 };
 
-INLINE T scan_chunk(const T *x, T sum, const T *before, T *out) {
+INLINE T scan_chunk(const T *x, const int m, T sum, const T *before, T *out) {
     T sums[CHUNK];
-    for (int i = 0; i < CHUNK; i++) sums[i] = sum += x[i];
-    for (int i = 0; i < CHUNK; i++) out[i] = before ? *before + sums[i] : sums[i];
+    for (int i = 0; i < m; i++) sums[i] = sum += x[i];
+    for (int i = 0; i < m; i++) out[i] = before ? *before + sums[i] : sums[i];
     return sum;
 }
 
@@ -25,31 +27,31 @@ static __attribute__((noinline)) T scan_rest(const T *x, int m, T sum, const T *
     return sum;
 }
 
-INLINE void scan_lines(const T *x, int k, int64_t n, const T *carry, T *out) {
+INLINE void scan_lines(const T *x, int k, int64_t n, const T *carry, const int m, T *out) {
     T sum[2];
-    int64_t i = n < CHUNK ? n : CHUNK; /* chunks begin where cache lines do */
+    int64_t i = n < m ? n : m; /* chunks begin where cache lines do */
     for (int j = 0; j < k; j++) {
         const T *before = carry ? carry + j : 0;
         out[j * n] = before ? *before + x[j * n] : x[j * n];
         sum[j] = scan_rest(x + j * n + 1, i - 1, x[j * n], before, out + j * n + 1);
     }
-    for (; i + CHUNK <= n; i += CHUNK)
+    for (; i + m <= n; i += m)
         for (int j = 0; j < k; j++)
-            sum[j] = scan_chunk(x + j * n + i, sum[j], carry ? carry + j : 0, out + j * n + i);
+            sum[j] = scan_chunk(x + j * n + i, m, sum[j], carry ? carry + j : 0, out + j * n + i);
     for (int j = 0; j < k; j++) scan_rest(x + j * n + i, n - i, sum[j], carry ? carry + j : 0, out + j * n + i);
 }
 
-INLINE void scan_all_lines(const T *x, int64_t n_lines, int64_t n, const T *carry, T *out) {
+INLINE void scan_all_lines(const T *x, int64_t n_lines, int64_t n, const T *carry, const int m, T *out) {
     int64_t line = 0;
-    for (; line + 2 <= n_lines; line += 2) scan_lines(x + line * n, 2, n, carry ? carry + line : 0, out + line * n);
-    if (line < n_lines) scan_lines(x + line * n, 1, n, carry ? carry + line : 0, out + line * n);
+    for (; line + 2 <= n_lines; line += 2) scan_lines(x + line * n, 2, n, carry ? carry + line : 0, m, out + line * n);
+    if (line < n_lines) scan_lines(x + line * n, 1, n, carry ? carry + line : 0, m, out + line * n);
 }
 
 int64_t scan(const T *x, int64_t n_outer, int64_t n, int64_t n_inner, const T *carry, T *out) {
     if (n == 0) return 0;
     if (n_inner == 1) {
-        if (carry) scan_all_lines(x, n_outer, n, carry, out);
-        else scan_all_lines(x, n_outer, n, 0, out);
+        if (carry) scan_all_lines(x, n_outer, n, carry, CHUNK_AFTER, out);
+        else scan_all_lines(x, n_outer, n, 0, CHUNK, out);
         return 0;
     }
     for (int64_t outer = 0; outer < n_outer; outer++) {
@@ -64,6 +66,12 @@ int64_t scan(const T *x, int64_t n_outer, int64_t n, int64_t n_inner, const T *c
             for (int64_t j = 0; j < n_inner; j++) to[j] = carry[outer * n_inner + j] + to[j];
     }
     return 0;
+}
+
+/* The same as a call that `calls.c` makes: `how` has n_outer, n and n_inner. */
+void scan_called(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, char **arrays, const int64_t *steps,
+                 const char *words, const int64_t *folded, int64_t n_same) {
+    scan((const T *)arrays[0], how[0], how[1], how[2], 0, (T *)arrays[1]);
 }
 
 INLINE void total_lines(const T *x, int k, int64_t n, T *out) {
@@ -125,9 +133,10 @@ static void *walk_blocks(void *given) {
         add_blocks(line, b, k);
         const T *x = line->x + b * line->block;
         T *out = line->out + b * line->block;
-        scan_all_lines(x, k, line->block, line->carry + b, out);
+        scan_all_lines(x, k, line->block, line->carry + b, CHUNK_AFTER, out);
         const int64_t rest = left - k * line->block;
-        if (k < most && rest) scan_lines(x + k * line->block, 1, rest, line->carry + b + k, out + k * line->block);
+        if (k < most && rest)
+            scan_lines(x + k * line->block, 1, rest, line->carry + b + k, CHUNK_AFTER, out + k * line->block);
     }
 }
 

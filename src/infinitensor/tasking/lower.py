@@ -24,7 +24,7 @@ from infinitensor.tasking.lowering import Lowering
 from infinitensor.tasking.passes import find_passes, lower_pass
 from infinitensor.tasking.rows import find_rows, lower_rows
 from infinitensor.tasking.scratch import group_scratch
-from infinitensor.tasking.single import product_in_c, reduced, single_run
+from infinitensor.tasking.single import product_in_c, reduced, scan_in_c, single_run
 from infinitensor.tasking.streamed import lower_streamed
 from infinitensor.tasking.together import lower_together, reductions_together
 from infinitensor.tasking.triton_group import may_generate
@@ -130,6 +130,7 @@ def lower_mapped(
         run=fused.run,
         in_c=fused.called
         or product_in_c(lowering, node)
+        or scan_in_c(lowering, node)
         or copies_in_c(lowering, node, columns, sets[0], order[0]),
         reads=tuple(columns),
         writes=writes,

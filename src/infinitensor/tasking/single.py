@@ -5,10 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from infinitensor.config import config
 from infinitensor.devices import copy_into
+from infinitensor.dtypes import bool_
 from infinitensor.ir.op import At
 from infinitensor.native import compiler
 from infinitensor.ops.kernels import lower, lower_finish, lower_partial
+from infinitensor.ops.loops import is_for
+from infinitensor.ops.scanned import scanned
 from infinitensor.tasking.folded import folds_alone
 from infinitensor.tasking.kernels import (
     Fused,
@@ -105,6 +109,21 @@ def reduced(
 def product_in_c(lowering: Lowering, node: Node) -> InC | None:
     """The tasks of a product as calls that C makes."""
     return product_called(lowering.graph, node) if lowering.kind == "cpu" else None
+
+
+def scan_in_c(lowering: Lowering, node: Node) -> InC | None:
+    """The tasks of a running sum as calls that C makes."""
+    if node.op.name != "_scan_axis" or lowering.kind != "cpu" or config.compile == "never":
+        return None
+    params, (operand,) = dict(node.call.params), node.operands
+    dtype = node.call.outs[0].dtype
+    is_plain = operand.value >= 0 and lowering.graph.specs[operand.value].dtype == dtype
+    access = operand.access
+    if params["word"] != "add" or not is_plain or dtype == bool_ or not is_for(dtype):
+        return None
+    if compiler() is None or (access is not None and access.part):
+        return None
+    return scanned(dtype, params["axis"])
 
 
 def locator(
