@@ -9,7 +9,7 @@ import pytest
 
 import infinitensor as it
 from infinitensor.analysis import analyse
-from infinitensor.api.evaluate import Bound
+from infinitensor.api.bound import Bound
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.api.evaluate import Bound, traced_in_room
+from infinitensor.api.bound import Bound
+from infinitensor.api.evaluate import traced_in_room
 from infinitensor.api.walk import waiting_nodes
 from infinitensor.errors import InfiniTensorError, gib
 from infinitensor.ir.graph import Dependence

@@ -31,7 +31,7 @@ from infinitensor.runtime import TileTable
 from infinitensor.tasking.write import put
 
 if TYPE_CHECKING:
-    from infinitensor.api.evaluate import Bound
+    from infinitensor.api.bound import Bound
     from infinitensor.api.session import Session
     from infinitensor.api.version import Node, Site, Version
     from infinitensor.ir.op import Call, Op
