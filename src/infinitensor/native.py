@@ -61,6 +61,10 @@ missed = [0]
 kernel that is for what they are given; sessions count by it."""
 
 
+not_compiled: dict[str, str] = {}
+"""C files of ours that this process goes without, and why: what they do is done in Python."""
+
+
 def compiler() -> str | None:
     """The C compiler of this machine, if it has one."""
     return _found(os.environ.get("CC", "cc"), os.environ.get("PATH"))
@@ -112,7 +116,7 @@ def _load(source: str) -> ctypes.CDLL:
 def extension(path: Path, *headers: Path) -> Any:
     """A module of Python's own kind, of a C file over headers of Python's, NumPy's and ours.
 
-    None without a compiler or those headers.
+    None without a compiler or those headers; `not_compiled` says why.
     """
     folders = (sysconfig.get_path("include"), np.get_include())
     flags = (*FLAGS, *(f"-I{folder}" for folder in folders))
@@ -124,7 +128,8 @@ def extension(path: Path, *headers: Path) -> Any:
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-    except (CompilerError, OSError, ImportError):
+    except (CompilerError, OSError, ImportError) as error:
+        not_compiled[path.name] = str(error)
         return None
     return module
 

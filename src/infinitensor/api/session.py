@@ -25,7 +25,7 @@ from infinitensor.errors import (
 )
 from infinitensor.events import lane
 from infinitensor.ir import mesh
-from infinitensor.native import missed
+from infinitensor.native import missed, not_compiled
 from infinitensor.pipeline import has_tiers
 
 if TYPE_CHECKING:
@@ -315,6 +315,7 @@ class Session(Recording):
             tally.put_all()
             found: dict[str, Any] = dict(self.counts)
             found["eager_fallbacks"] += missed[0] - self.missed_before
+            found["not_compiled"] = dict(not_compiled)
             found["peak_bytes"] = {}
             if self._engine is not None:
                 for ledger in self._engine.ledgers:

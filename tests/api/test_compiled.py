@@ -1,0 +1,54 @@
+"""C files of ours that cannot be compiled: everything works, and `stats()` says which and why."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import infinitensor as it
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROGRAM = """
+import infinitensor as it
+x = it.arange(2000.0)
+x[3] = 5.0
+assert float((x[1:] + 1)[2]) == 6.0
+for file, why in it.stats()["not_compiled"].items():
+    print(file, "|", why.splitlines()[0])
+"""
+
+
+def not_compiled(tmp_path: Path, **environment: str) -> dict[str, str]:
+    """What a process of its own goes without, with an empty cache."""
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, check=True
+    )
+    lines = [line.split(" | ") for line in done.stdout.splitlines()]
+    return {file: why for file, why in lines}
+
+
+def test_nothing_is_missing_here() -> None:
+    assert it.stats()["not_compiled"] == {}
+
+
+def test_without_a_compiler_every_file_says_so(tmp_path: Path) -> None:
+    found = not_compiled(tmp_path, PATH=str(tmp_path), CC="none")
+    assert {"near.c", "quick.c", "walk.c", "lock.c"} <= found.keys()
+    assert set(found.values()) == {"no C compiler"}
+
+
+def test_a_compiler_that_fails_is_named(tmp_path: Path) -> None:
+    broken = tmp_path / "cc"
+    broken.write_text("#!/bin/sh\necho no such header >&2\nexit 1\n")
+    broken.chmod(0o700)
+    found = not_compiled(tmp_path, CC=str(broken))
+    assert found["near.c"] == f"{broken} failed: no such header"
+
+
+def test_who_asks_for_no_compiler_misses_nothing(tmp_path: Path) -> None:
+    assert not_compiled(tmp_path, INFINITENSOR_COMPILE="never") == {}
