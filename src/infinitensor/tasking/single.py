@@ -64,9 +64,7 @@ def reduction_run(
 ) -> Any:
     """What a task of one reduction runs: to its end, or to partial results (`parts_out`)."""
     if len(columns) > 1:
-        partial = lower_partial(
-            node.op, node.call, lowering.kind, plan.leaves if len(columns) == 1 else ()
-        )
+        partial = lower_partial(node.op, node.call, lowering.kind)
         finish = lower_finish(node.op, node.call, lowering.kind)
         where = locator(lowering, columns, *((), ()) if parts_out else (sets, order))
 
