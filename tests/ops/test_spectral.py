@@ -34,6 +34,19 @@ def test_no_q_of_a_tall_matrix_is_made_where_only_r_is_asked_for() -> None:
 
 
 @pytest.mark.usefixtures("strict")
+def test_reflectors_are_made_only_where_q_is_asked_for() -> None:
+    a = np.random.default_rng(0).standard_normal((200, 3))
+    x = it.asarray(a)
+    r, values = it.linalg.qr(x)[1], it.linalg.svd(x, full_matrices=False).S
+    assert "_qr_reflectors" not in str(it.plan(r, values))
+    np.testing.assert_allclose(values.numpy(), np.linalg.svd(a, compute_uv=False))
+    q, other = it.linalg.qr(x)
+    assert "_qr_reflectors" in str(it.plan(other))  # for Q, which may come later
+    np.testing.assert_allclose(other.numpy(), r.numpy())
+    np.testing.assert_allclose((q @ other).numpy(), a, atol=1e-12)
+
+
+@pytest.mark.usefixtures("strict")
 def test_a_tall_matrix_has_only_its_small_factor_in_one_piece() -> None:
     a = np.random.default_rng(0).standard_normal((100, 4))
     u, s, vh = it.linalg.svd(it.asarray(a), full_matrices=False)

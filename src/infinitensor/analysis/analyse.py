@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from infinitensor.analysis.alone import make_alone
 from infinitensor.analysis.copies import drop_copies
 from infinitensor.analysis.dependence import find_dependence
 from infinitensor.analysis.fusion import find_groups
@@ -23,7 +24,7 @@ def analyse(graph: Graph, renews: bool = False) -> Analysed:
     Takes time linear in nodes and accesses (bounded by joins where many overlap).
     """
     graph, merged = merge_equal(graph)
-    graph = turn_back(sum_products(sum_selected(drop_copies(graph))))
+    graph = turn_back(sum_products(sum_selected(drop_copies(make_alone(graph)))))
     if renews:
         graph = fold_selected(graph)
     graph, roots, shared = place_versions(graph, renews)

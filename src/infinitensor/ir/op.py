@@ -179,6 +179,8 @@ class Op:
     way of its own with it, or would round at every step."""
     random: bool = False
     """Never merged with an equal call."""
+    alone: tuple[str, tuple[Any, ...]] | None = None
+    """Of several results the last alone: the op that makes it, and its arguments behind arrays."""
     method: bool = False
     cases: Callable[..., Any] | None = None
     """cases(rng) -> [(args, kwargs)]: small inputs for the tests; None: made from the kind."""

@@ -25,6 +25,7 @@ from infinitensor.ops.lapack import (
     source_of,
     tensors,
 )
+from infinitensor.ops.reflectors import factored, reflected
 from infinitensor.ops.registry import op, program
 
 # --- QR ---------------------------------------------------------------------------------------
@@ -46,10 +47,26 @@ def _qr_compared(found: Any) -> Any:
 
 
 def _qr_kernel(xp: Any, a: Any, out: Any, mode: str) -> None:
+    if xp is np and mode != "complete" and _qr_in_c(a, *(out if mode == "reduced" else (out,))):
+        return
     import torch
 
     found = torch.linalg.qr(source_of(xp, a), mode=mode)
     fill(xp, out, found.R if mode == "r" else tuple(found))
+
+
+def _qr_in_c(a: Any, *outs: Any) -> bool:
+    """Q and R, or R alone, by our own loops where there are some."""
+    if len(outs) == 1:
+        return factored(a, None, None, outs[0])
+    q, r = outs
+    if a.shape[-2] < a.shape[-1]:
+        return False
+    v, t = np.empty(q.shape, q.dtype), np.empty(r.shape, r.dtype)
+    if not factored(a, v, t, r):
+        return False
+    reflected(v, t, np.broadcast_to(np.eye(r.shape[-1], dtype=r.dtype), r.shape), q)
+    return True
 
 
 def _tall(rng: Any) -> list[Any]:
@@ -79,16 +96,37 @@ def _qr_batch(a: Spec, mode: str = "reduced") -> Call:
 
 
 def _reflectors_kernel(xp: Any, a: Any, out: Any) -> None:
+    if xp is np and factored(a, *out):
+        return
     import torch
 
     packed, scales = torch.geqrf(source_of(xp, a))
     k = scales.shape[-1]
-    fill(xp, out, (packed.mT[..., :k, :], scales, packed[..., :k, :].triu()))
+    vectors = packed.tril(-1)
+    vectors.diagonal(dim1=-2, dim2=-1).fill_(1)
+    # The inverse of T is the upper half of V^H V with the inverse scales on its diagonal
+    inverse = (vectors.mH @ vectors).triu(1) * scales[..., None]
+    triangle = torch.linalg.solve_triangular(
+        inverse, torch.diag_embed(scales), upper=True, unitriangular=True
+    )
+    fill(xp, out, (vectors, triangle, packed[..., :k, :].triu()))
 
 
 def _reflectors_oracle(a: Any) -> Any:
+    """One reflector more in V, and one more column of T."""
     h, scales = np.linalg.qr(a, "raw")
-    return h, scales, np.linalg.qr(a, "r")
+    m, n = a.shape[-2:]
+    v = np.tril(np.swapaxes(h, -1, -2), -1) + np.eye(m, n, dtype=h.dtype)
+    t = np.zeros((*a.shape[:-2], n, n), h.dtype)
+    for j in range(n):
+        before = np.conj(v[..., :j].swapaxes(-1, -2)) @ v[..., j, None]
+        t[..., :j, j] = -scales[..., j, None] * (t[..., :j, :j] @ before)[..., 0]
+        t[..., j, j] = scales[..., j]
+    return v, t, np.linalg.qr(a, "r")
+
+
+def _many(rng: Any, *shape: int) -> Any:
+    return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
 
 
 @op(
@@ -96,108 +134,67 @@ def _reflectors_oracle(a: Any) -> Any:
     "mapped",
     "a",
     kernel=_reflectors_kernel,
+    alone=("_qr_batch", ("r",)),
     cost=5.0,
     cases=lambda rng: [
-        ((rng.standard_normal((3, 6, 4)),), {}),
-        ((rng.standard_normal((5, 2)).astype("f4"),), {}),
-        ((rng.standard_normal((2, 6, 3)) + 1j * rng.standard_normal((2, 6, 3)),), {}),
+        ((_many(rng, 3, 6, 4).real,), {}),
+        ((_many(rng, 5, 2).real.astype("f4"),), {}),
+        ((_many(rng, 2, 40, 35).real,), {}),
+        ((_many(rng, 2, 6, 3),), {}),
+        ((np.zeros((4, 2), "f4"),), {}),
     ],
     oracle=_reflectors_oracle,
     scratch_bytes=lambda ins, outs, params: 2 * matrix_scratch(ins, outs, params),
+    # cuSOLVER's work space for a panel is megabytes, whatever its size
+    scratches={"cuda": lambda ins, outs, params: 2 * matrix_scratch(ins, outs, params) + (8 << 20)},
 )
 def _qr_reflectors(a: Spec) -> Call:
-    """LAPACK's reflectors (in rows), their scales, and R of tall matrices that are not cut."""
+    """V, T and R, as LAPACK's, of tall matrices that are not cut: I - V T V^H takes them to R."""
     n = a.shape[-1]
     dtype = linalg_dtype(a.dtype)
-    return matrix_call(a, "mn", ("km", dtype), ("k", dtype), ("kn", dtype), new={"k": n})
+    return matrix_call(a, "mn", ("mn", dtype), ("kn", dtype), ("kn", dtype), new={"k": n})
 
 
-def _reflected_kernel(xp: Any, reflectors: Any, scales: Any, top: Any, out: Any) -> None:
-    import torch
-
-    target, h, factors, right = tensors(xp, out, reflectors, scales, top)
-    torch.matmul(torch.linalg.householder_product(h.mT, factors), right, out=target)
-
-
-def _reflectors(rng: Any) -> list[Any]:
-    made = [np.linalg.qr(a, "raw") for a in (rng.random((3, 6, 4)), rng.random((5, 2)) + 1j)]
-    return [((h, scales, h[..., :3] + 1), {}) for h, scales in made]
-
-
-def _reflected_oracle(reflectors: Any, scales: Any, top: Any) -> Any:
-    """One reflector after another, the last one first."""
-    k, m = reflectors.shape[-2:]
-    found = np.eye(m, k, dtype=top.dtype) @ top
-    for i in reversed(range(k)):
-        v = np.where(np.arange(m) > i, reflectors[..., i, :], np.arange(m) == i)[..., None]
-        across = np.conj(v).swapaxes(-1, -2) @ found
-        found = found - scales[..., i, None, None] * v @ across
-    return found
+def _reflected_kernel(xp: Any, v: Any, t: Any, top: Any, out: Any) -> None:
+    if xp is np:
+        v, t, top = (np.asarray(tile, out.dtype) for tile in (v, t, top))
+        reflected(v, t, top, out)
+        return
+    v, t, top = (tile.to(out.dtype) for tile in (v, t, top))
+    k = v.shape[-1]
+    xp.matmul(v, -t @ (v[..., :k, :].mH @ top), out=out)
+    out[..., :k, :] += top
 
 
 @op(
     "_qr_reflected",
     "mapped",
-    "reflectors scales top",
+    "v t top",
     kernel=_reflected_kernel,
-    cost=5.0,
-    cases=_reflectors,
-    oracle=_reflected_oracle,
-    scratch_bytes=lambda ins, outs, params: 2 * matrix_scratch(ins, outs, params),
+    cost=3.0,
+    cases=lambda rng: [
+        ((x, x[..., :2, :], x[..., :2, :] + 1), {})
+        for x in (_many(rng, 3, 6, 2).real, _many(rng, 5, 2))
+    ],
+    oracle=lambda v, t, top: (
+        np.eye(*v.shape[-2:], dtype=v.dtype) @ top
+        - v @ t @ np.conj(v[..., : v.shape[-1], :].swapaxes(-1, -2)) @ top
+    ),
+    **MATRIX,
 )
-def _qr_reflected(reflectors: Spec, scales: Spec, top: Spec) -> Call:
+def _qr_reflected(v: Spec, t: Spec, top: Spec) -> Call:
     """Q @ top with the Q of `_qr_reflectors`: an op of its own, since often only R is asked for."""
-    *batch, k, m = reflectors.shape
+    *batch, m, k = v.shape
     n = top.shape[-1]
     lead = tuple(range(len(batch)))
-    of_k, of_m, of_n = (len(batch) + i for i in range(3))
+    of_m, of_k, of_n = (len(batch) + i for i in range(3))
     form = AxisForm(
-        (*batch, k, m, n),
-        ((*lead, of_k, of_m), (*lead, of_k), (*lead, of_k, of_n)),
+        (*batch, m, k, n),
+        ((*lead, of_m, of_k), (*lead, of_k, of_k), (*lead, of_k, of_n)),
         ((*lead, of_m, of_n),),
-        frozenset((of_k, of_m, of_n)),
+        frozenset((of_m, of_k, of_n)),
     )
-    return call(form, Spec((*batch, m, n), linalg_dtype(reflectors.dtype, top.dtype)))
-
-
-def _panel_kernel(xp: Any, a: Any, out: Any) -> None:
-    """LAPACK's reflectors, and the triangle T that makes one product of all of them."""
-    import torch
-
-    packed, scales = torch.geqrf(source_of(xp, a))
-    width = scales.shape[0]
-    vectors = packed.tril(-1)
-    vectors.diagonal().fill_(1)
-    gram = vectors.mH @ vectors
-    triangle = torch.diag(scales)
-    for i in range(1, width):
-        triangle[:i, i] = triangle[:i, :i] @ gram[:i, i] * -scales[i]
-    fill(xp, out, (vectors, triangle, packed[:width].triu()))
-
-
-def _panel_oracle(a: Any) -> Any:
-    q, r = np.linalg.qr(a, "complete")
-    return np.eye(len(a), dtype=q.dtype) - q, np.abs(r[: a.shape[1]])
-
-
-@op(
-    "_qr_panel",
-    "mapped",
-    "a",
-    kernel=_panel_kernel,
-    cost=4.0,
-    cases=lambda rng: [((rng.standard_normal((6, 3)),), {}), ((np.zeros((4, 2), "f4"),), {})],
-    oracle=_panel_oracle,
-    compared=lambda found: (
-        found if len(found) == 2 else (found[0] @ found[1] @ np.conj(found[0].T), np.abs(found[2]))
-    ),
-    # cuSOLVER's work space for a panel is megabytes, whatever its size
-    scratch_bytes=lambda ins, outs, params: 2 * matrix_scratch(ins, outs, params) + (8 << 20),
-)
-def _qr_panel(a: Spec) -> Call:
-    """V, T and R of a panel that is not cut: I - V T V^H takes it to R with zeros below."""
-    dtype = linalg_dtype(a.dtype)
-    return matrix_call(a, "mn", ("mn", dtype), ("kn", dtype), ("kn", dtype), new={"k": a.shape[1]})
+    return call(form, Spec((*batch, m, n), linalg_dtype(v.dtype, t.dtype, top.dtype)))
 
 
 def _panels(xp: Any, a: Any, n_columns: int, *, with_q: bool) -> tuple[Any, Any]:
@@ -209,7 +206,7 @@ def _panels(xp: Any, a: Any, n_columns: int, *, with_q: bool) -> tuple[Any, Any]
     made = []
     for start in range(0, k, width):
         stop = min(start + width, k)
-        vectors, triangle, top = xp._qr_panel(r[start:, start:stop])
+        vectors, triangle, top = xp._qr_reflectors(r[start:, start:stop])
         r[start:stop, start:stop] = top
         r[stop:, start:stop] = 0
         if stop < n:
@@ -238,7 +235,7 @@ def _tall_skinny(xp: Any, a: Any, *, with_q: bool) -> tuple[Any, Any]:
     n_blocks = m // rows
     head = a[: n_blocks * rows].reshape(n_blocks, rows, n)
     if with_q:
-        reflectors, scales, r_head = xp._qr_reflectors(head)
+        vectors, triangles, r_head = xp._qr_reflectors(head)
     else:
         r_head = xp._qr_batch(head, "r")
     stacked = [r_head.reshape(n_blocks * n, n)]
@@ -250,7 +247,7 @@ def _tall_skinny(xp: Any, a: Any, *, with_q: bool) -> tuple[Any, Any]:
     if not with_q:
         return None, r
     tops = q_top[: n_blocks * n].reshape(n_blocks, n, n)
-    q_blocks = xp._qr_reflected(reflectors, scales, tops)
+    q_blocks = xp._qr_reflected(vectors, triangles, tops)
     q = q_blocks.reshape(n_blocks * rows, n)
     if q_rest is not None:
         q = xp._concatenate([q, xp.matmul(q_rest, q_top[n_blocks * n :])], 0)
