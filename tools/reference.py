@@ -86,6 +86,8 @@ STATS = {
     "bytes_moved": "Bytes that went from one device to another.",
     "tasks": "Tasks that ran.",
     "tasks_in_c": "Those of them that C ran, without Python, because they are generated code.",
+    "tasks_in_waves": "Those of them that were steps of a stencil, several of which went over the "
+    "tensor together, in cache.",
     "plan_hits": "Evaluations whose plan was in the cache (plans made by `explain()` count too).",
     "plan_misses": "Plans that had to be made.",
     "peak_bytes": "{(device, tier): the most bytes held so far}; `reset` starts from what is held.",

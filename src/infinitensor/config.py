@@ -37,6 +37,8 @@ class Config:
     """Waiting calls that start an evaluation of the live tensors."""
     max_recorded_bytes: int = 1 << 30
     """Bytes that waiting calls hold or will make, which start one too."""
+    cache_bytes: int = -1
+    """The processor's last cache, half of which steps of stencils share; -1: as the system says."""
     fixed_order: bool = False
     """Whether lanes keep to the order of the program, for comparison: slower, never faster."""
     lazy_results: bool = False
@@ -66,7 +68,7 @@ class Config:
             setattr(config, field.name, value)
         return config
 
-    def key(self) -> tuple[int, int, str, str, str]:
+    def key(self) -> tuple[int, int, str, str, str, int]:
         """What a plan depends on."""
         if self.rounding not in ROUNDINGS:
             raise ValueError(f"config.rounding is {self.rounding!r}, not one of {ROUNDINGS}")
@@ -76,6 +78,7 @@ class Config:
             self.strategy,
             self.compile,
             self.rounding,
+            self.cache_bytes,
         )
 
 

@@ -295,11 +295,13 @@ def _finish(session: Session, stopped: Stopped, nodes: Sequence[Node] = ()) -> N
     finally:
         session.counts["tasks"] += run.n_done - before
         session.counts["tasks_in_c"] += run.n_called
+        session.counts["tasks_in_waves"] += run.n_in_waves
         session.counts["bytes_moved"] += run.moved_bytes - moved
         session.counts["bytes_loaded"] += run.loaded_bytes
         session.counts["bytes_evicted"] += run.evicted_bytes
         session.counts["bytes_read"] += run.read_bytes
-        run.loaded_bytes = run.evicted_bytes = run.read_bytes = run.n_called = 0
+        run.loaded_bytes = run.evicted_bytes = run.read_bytes = 0
+        run.n_called = run.n_in_waves = 0
     with without_interrupts():  # memory goes back in finalizers, and what is raised in one is lost
         _put_away(session, stopped, run)
 

@@ -47,6 +47,7 @@ COUNTS = (
     "bytes_written",
     "tasks",
     "tasks_in_c",
+    "tasks_in_waves",
     "plan_hits",
     "plan_misses",
     "whole_ops",

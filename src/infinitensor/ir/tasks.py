@@ -96,6 +96,9 @@ class Family:
     """Whether an output may take the buffer of an input of the same size."""
     updates: bool = False
     """Whether the outputs are tiles that hold the version before."""
+    renews: bool = False
+    """Whether the outputs are tiles of a tensor made anew, from tiles around them of those before:
+    a step of a stencil."""
     eager: bool = False
     """Whether its tasks run step by step although generated code would be worth it."""
     in_turn: bool = False

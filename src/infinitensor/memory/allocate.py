@@ -4,7 +4,8 @@ Tasks are walked in their serial order. A tile that no later task uses gives its
 that takes a used slot makes its writer wait for all users of the tile before (a memory edge), so
 the peak holds in whatever order events come. A slot is left to rest for a few tasks before it is
 used again, unless the budget asks for it, so that memory edges do not hold up what runs in
-parallel. Tiles that are parts of one piece get their slots together, and give them back together.
+parallel. Steps of a stencil alternate between two buffers while half of the budget is enough for
+that. Tiles that are parts of one piece get their slots together, and give them back together.
 """
 
 from __future__ import annotations
@@ -57,6 +58,12 @@ class _Allocation(Uses):
         self.slot_leaves: dict[int, tuple[int, int]] = {}
         self.used = [0] * len(budgets)
         self.free: dict[tuple[int, int], deque[tuple[int, int, int]]] = {}
+        self.resting: dict[int, int] = {}
+        """Slot -> the tile it held, of those that wait to be used again."""
+        self.resting_at: dict[Any, tuple[int, int]] = {}
+        """(slot, tile) by where the tile lies among alike ones."""
+        self.alternates = False
+        """Whether steps write to the memory of the step before the last."""
         self.slot_pieces: dict[int, int] = {}
         self.piece_bytes: list[int] = []
         self.n_dead: dict[int, int] = {}
@@ -104,6 +111,9 @@ class _Allocation(Uses):
         if not self.needed.all():
             real = self.needed[sources] & self.needed[targets]
             sources, targets = sources[real], targets[real]
+        if self.alternates:  # what it waits for to use memory again it mostly waits for anyway
+            pairs = np.unique(sources * self.graph.n_tasks + targets)
+            sources, targets = np.divmod(pairs, self.graph.n_tasks)
         order = np.argsort(sources, kind="stable")
         waits = np.bincount(targets, minlength=self.graph.n_tasks).astype(np.int32)
         borders = np.searchsorted(sources[order], np.arange(self.graph.n_tasks + 1)).astype(
@@ -266,16 +276,49 @@ class _Allocation(Uses):
             slot = self.in_place(family, i, task, tile)
             if slot >= 0:
                 return slot
-        resting = self.free.get((device, n_bytes))
+        need = self.used[device] + n_bytes + self.scratch[device]
+        if family.renews:
+            slot = self.before_last(tile, task)
+            if slot >= 0:
+                return slot
+            if 2 * need <= self.budgets[device]:
+                return self.new_slot(device, n_bytes)
+        resting = self.rested(device, n_bytes)
         if resting and resting[0][2] < task - 4 * self.n_concurrent:
             return self.again(resting, task)
-        fits = self.used[device] + n_bytes + self.scratch[device] <= self.budgets[device]
-        if fits:
+        if need <= self.budgets[device]:
             return self.new_slot(device, n_bytes)
         if resting:
             return self.again(resting, task)
         self.refuse(family, device, n_bytes)
         raise AssertionError
+
+    def place_of(self, tile: int) -> Any:
+        """Where a tile lies: on which device, in what box, of how many bytes."""
+        tiles = self.set_with(tile)
+        box = tiles.boxes[tile - tiles.first].tobytes()
+        return (int(self.devices[tile]), box, int(self.tile_bytes[tile]))
+
+    def before_last(self, tile: int, task: int) -> int:
+        """The slot of the tile that lay there two steps before, or -1.
+
+        Its users are those that the task waits for anyway, so steps alternate between two buffers
+        and no memory edge holds up who runs ahead.
+        """
+        slot, before = self.resting_at.pop(self.place_of(tile), (-1, -1))
+        if slot < 0 or self.resting.get(slot) != before:
+            return -1
+        del self.resting[slot]
+        self.alternates = True
+        self.wait_for_users(before, task)
+        return slot
+
+    def rested(self, device: int, n_bytes: int) -> deque[tuple[int, int, int]] | None:
+        """Slots of a size that wait to be used again, the first to be free first."""
+        found = self.free.get((device, n_bytes))
+        while found and self.resting.get(found[0][0]) != found[0][1]:
+            found.popleft()  # it was taken by its place
+        return found
 
     def refuse(self, family: Family, device: int, more_bytes: int) -> None:
         need = self.used[device] + self.scratch[device] + more_bytes
@@ -283,6 +326,7 @@ class _Allocation(Uses):
 
     def again(self, resting: deque[tuple[int, int, int]], task: int) -> int:
         slot, before, _ = resting.popleft()
+        del self.resting[slot]
         self.wait_for_users(before, task)
         return slot
 
@@ -335,7 +379,11 @@ class _Allocation(Uses):
                 self.leave_piece(self.set_with(tile), task)
             else:
                 key = (int(self.devices[tile]), int(self.tile_bytes[tile]))
-                self.free.setdefault(key, deque()).append((int(self.slots[tile]), tile, task))
+                slot = int(self.slots[tile])
+                self.free.setdefault(key, deque()).append((slot, tile, task))
+                self.resting[slot] = tile
+                if family.renews:
+                    self.resting_at[self.place_of(tile)] = (slot, tile)
 
     def leave_piece(self, tiles: TileSet, task: int) -> None:
         """A tile of a piece is used no more; the piece is free with the last one."""

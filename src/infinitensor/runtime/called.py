@@ -26,6 +26,7 @@ from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
 from infinitensor.native import CompilerError, address, compiler, library
 from infinitensor.ops.blas import one_core_each
 from infinitensor.runtime.table import Parts, TileTable
+from infinitensor.runtime.waves import find_waves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -94,8 +95,8 @@ class Bindings:
             or compiler() is None
         )
 
-    def find(self, run: Run) -> Called | None:
-        """The binding for a run, made if it is time to."""
+    def find(self, run: Run, n_workers: int) -> Called | None:
+        """The binding for a run by so many workers, made if it is time to."""
         key = leaf_key(run)
         if key is None:
             return None
@@ -114,7 +115,7 @@ class Bindings:
                 self._found.clear()
             before = self._before.pop(key, None)
             try:
-                self._found[key] = Called(run, self._due, before.calls if before else {})
+                self._found[key] = Called(run, self._due, before.calls if before else {}, n_workers)
             except CompilerError:  # the other way says so
                 self.is_over = True
                 return None
@@ -252,7 +253,9 @@ class Places:
 class Called:
     """A program bound to C."""
 
-    def __init__(self, run: Run, families: Sequence[Family], known: dict[int, Calls]) -> None:
+    def __init__(
+        self, run: Run, families: Sequence[Family], known: dict[int, Calls], n_workers: int
+    ) -> None:
         program = run.program
         places = Places(run)
         self.calls: dict[int, Calls] = {}
@@ -292,17 +295,26 @@ class Called:
         self.packer = struct.Struct("".join(kinds))
         self.words = words.astype(np.int32)
         self.order = program.needed.nonzero()[0].astype(np.int64)
+        self.places: np.ndarray | None = None
+        self.waves = find_waves(program, n_workers)
+        if self.waves is not None:
+            self.order = self.waves.order
+            self.places = np.full(program.graph.n_tasks, -1, np.int32)
+            self.places[self.order] = np.arange(len(self.order))
         self.n_waits = len(program.waits)
         self.borders = np.ascontiguousarray(program.borders, np.int64)
         self.after = np.ascontiguousarray(program.after, np.int32)
         ready = np.flatnonzero((program.waits == 0) & program.needed)  # ascending: a heap
+        if self.places is not None:
+            ready = np.sort(self.places[ready])
         rest = len(self.order) - len(ready)
         state = np.concatenate(
             [program.waits, ready, np.zeros(rest + (self.n_waits + len(self.order)) % 2)]
         )
         columns = [
             self.calls_of, self.form_of, self.array_of, self.word_of, self.table, self.bases,
-            self.offsets, self.words, 0, 0, self.order, len(self.order), self.borders, self.after,
+            self.offsets, self.words, 0, 0, self.order, len(self.order),
+            0 if self.places is None else self.places, self.borders, self.after,
             self.in_python if self.is_mixed else 0, 0, 0, 0, len(ready), 0, 0, 0, 0,
         ]  # fmt: skip
         numbers = [c if isinstance(c, int) else address(c) for c in columns]
@@ -387,7 +399,7 @@ def _held(program: Program, first: int, layout: Layout) -> Held | None:
     return Held(layout, tiles.dtype, -1, [*zip(slots, devices, map(tuple, shapes), strict=True)])
 
 
-MEMORIES, WAITS, N_DONE, IS_STOPPED, N_JOB = 8, 15, 20, 22, 23
+MEMORIES, WAITS, N_DONE, IS_STOPPED, N_JOB = 8, 16, 21, 23, 24
 """Where a job has these; behind it come the memories, the scalars, the waits and the heap."""
 OVER, LATER = -1, -2
 

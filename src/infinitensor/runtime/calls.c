@@ -30,6 +30,7 @@ typedef struct {
   const int64_t *scalars;
   const int64_t *order; /* the tasks that run */
   int64_t n_order;
+  const int32_t *places; /* of each task in that order; none: tasks are in the order of numbers */
   const int64_t *borders; /* who waits for task t: after[borders[t]] to after[borders[t + 1]] */
   const int32_t *after;
   const uint8_t *in_python; /* tasks that are no calls, if there are any */
@@ -90,14 +91,15 @@ int64_t alone(Job *j, int64_t given, int64_t slice_ns) {
 }
 
 static void push(Job *j, int32_t task) {
+  const int32_t place = j->places ? j->places[task] : task;
   int64_t at = j->n_ready++;
   while (at) {
     const int64_t up = (at - 1) / 2;
-    if (j->heap[up] <= task) break;
+    if (j->heap[up] <= place) break;
     j->heap[at] = j->heap[up];
     at = up;
   }
-  j->heap[at] = task;
+  j->heap[at] = place;
 }
 
 static int32_t pop(Job *j) {
@@ -112,7 +114,7 @@ static int32_t pop(Job *j) {
     at = child;
   }
   j->heap[at] = last;
-  return first;
+  return j->places ? (int32_t)j->order[first] : first;
 }
 
 static int has_ended(Job *j) { return is_stopped(j) || (!j->n_ready && !j->n_running); }

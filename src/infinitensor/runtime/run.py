@@ -106,6 +106,8 @@ class Run:
         """What C runs, or has run."""
         self.n_called = 0
         """Tasks that C ran."""
+        self.n_in_waves = 0
+        """Those of them that were steps of a stencil, several of which went together."""
         self.spare: list[Buffer] = []
         """Memory of tiles that were lost and made again."""
         self.written_by: dict[int, int] = {}
@@ -194,7 +196,7 @@ class Run:
             or not events.hooks.keys().isdisjoint(("task_start", "tile_commit"))
         ):
             return False
-        called = bindings.find(self)
+        called = bindings.find(self, 1 if workers is None else workers.n)
         if called is None:
             return False
         self.failed.clear()
@@ -209,6 +211,9 @@ class Run:
             self.n_called = int(np.count_nonzero(done & (called.in_python == 0)))
         else:
             self.n_called = self.n_done
+        if called.waves is not None:
+            done = np.frombuffer(self.done, np.bool_)
+            self.n_in_waves = int(np.count_nonzero(done[called.waves.members]))
         if self.n_done < self.n_tasks:
             self._settle()
         return True

@@ -239,6 +239,7 @@ def lower_renewed(lowering: Lowering, group: Group, plan: GroupPlan) -> None:
         writes=(np.arange(tiles.first, tiles.first + tiles.n, dtype=np.int32),),
         many=(borders, np.asarray(sources, np.int32)),
         scratch_bytes=fused.n_registers * prod(plan.longest()[: len(node.shapes[0])]) * 16,
+        renews=True,
         eager=fused.eager,
         seconds=lowering.seconds(plan),
         values=node.outs,
