@@ -51,3 +51,19 @@ def test_complex_numbers_lie_anywhere_eight_bytes_apart() -> None:
     out = np.empty(int(mask.sum()), np.complex128)
     assert chosen(mask, x, out, 0)
     np.testing.assert_array_equal(out, x[mask])
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "u4", "i2"])
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.5, 0.8, 0.9])
+def test_nothing_is_written_behind_what_is_chosen(dtype: str, share: float) -> None:
+    rng = np.random.default_rng(3)
+    for n in (31, 32, 33, 40, 333, 5000):
+        mask = rng.random(n) < share
+        mask[n // 2 : n // 2 + 70] = True  # a run, and none, among them
+        mask[n // 4 : n // 4 + 40] = False
+        x = rng.integers(0, 100, n).astype(dtype)
+        for count in range(max(int(mask.sum()) - 40, 1), int(mask.sum()) + 1):
+            room = np.full(count + 40, 111, dtype)
+            assert chosen(mask, x, room[:count])
+            np.testing.assert_array_equal(room[:count], x[mask][:count])
+            np.testing.assert_array_equal(room[count:], 111)

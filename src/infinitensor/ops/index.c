@@ -161,10 +161,65 @@ static int64_t behind(const uint8_t *mask, int64_t n, int64_t skip) {
     return i;
 }
 
+#if defined(__aarch64__) && (BITS == 32 || BITS == 64)
+#include <arm_neon.h>
+#define FOUR (4 * sizeof(T))
+#define BY_SHUFFLES 1
+
+/* For each mask of four elements, the bytes of those that it chooses, one after the other. */
+static void orders(uint8_t (*order)[FOUR]) {
+    memset(order, 0, 16 * FOUR);
+    for (int mask = 0; mask < 16; mask++)
+        for (int j = 0, k = 0; j < 4; j++)
+            for (unsigned b = 0; mask >> j & 1 && b < sizeof(T); b++) order[mask][k++] = j * sizeof(T) + b;
+}
+
+/* Four elements, those that are chosen first. */
+static inline void shuffle(const T *x, const uint8_t *order, T *out) {
+    const uint8_t *from = (const uint8_t *)x;
+    uint8_t *to = (uint8_t *)out;
+#if BITS == 64
+    const uint8x16x2_t four = {{vld1q_u8(from), vld1q_u8(from + 16)}};
+    vst1q_u8(to, vqtbl2q_u8(four, vld1q_u8(order)));
+    vst1q_u8(to + 16, vqtbl2q_u8(four, vld1q_u8(order + 16)));
+#else
+    vst1q_u8(to, vqtbl1q_u8(vld1q_u8(from), vld1q_u8(order)));
+#endif
+}
+
+/* The elements that a mask chooses from i on, 32 at a time, as long as there is room for them; how far it came. */
+static int64_t choose_some(const uint8_t *mask, int64_t n, int64_t i, int64_t count, const T *x, T *out, int64_t *chosen) {
+    uint8_t order[16][FOUR];
+    int64_t k = 0;
+    orders(order);
+    while (i + 32 <= n && k + 32 <= count) {
+        const uint64_t sums = eight(mask + i) + eight(mask + i + 8) + eight(mask + i + 16) + eight(mask + i + 24);
+        const int64_t held = (int64_t)((sums * ALL) >> 56), end = i + 32;
+        if (held == 32) memcpy(out + k, x + i, 32 * sizeof(T)), k += 32;
+        if (held == 0 || held == 32) i = end;
+        for (; i < end; i += 8) {
+            const uint64_t word = eight(mask + i);
+            const unsigned bits = (unsigned)((word * UINT64_C(0x0102040810204080)) >> 56);
+            shuffle(x + i, order[bits & 15], out + k);
+            shuffle(x + i + 4, order[bits >> 4], out + k + (((uint32_t)word * UINT32_C(0x01010101)) >> 24));
+            k += (int64_t)((word * ALL) >> 56);
+        }
+    }
+    *chosen = k;
+    return i;
+}
+#else
+#define BY_SHUFFLES 0
+#endif
+
 /* The elements number skip .. skip + count of those a mask of n chooses. */
 int64_t choose(const uint8_t *mask, int64_t n, int64_t skip, int64_t count, const T *x, T *out) {
-    int64_t i = behind(mask, n, skip);
-    for (int64_t k = 0; k < count;) {
+    int64_t i = behind(mask, n, skip), k = 0;
+#if BY_SHUFFLES
+    if (count < (n - i) / 8 * 7) /* else most are, and lie in a row */
+        i = choose_some(mask, n, i, count, x, out, &k);
+#endif
+    while (k < count) {
         const uint64_t word = i + 8 <= n ? eight(mask + i) : 1;
         if (word == NONE) {
             i += 8;
