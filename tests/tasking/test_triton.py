@@ -16,6 +16,7 @@ from infinitensor.ops.scalar import Arg, Term
 from infinitensor.ops.words import WORDS
 from infinitensor.tasking import triton_group
 from infinitensor.tasking.generate import Input, Part, Unsupported
+from infinitensor.tasking.triton_division import LEAST
 from infinitensor.tasking.triton_kernel import map_kernel, merged_axes
 from infinitensor.tasking.triton_reduce import Reduction, chunk_source, merge_source
 from infinitensor.tasking.triton_source import TYPES, Group, framed_source, map_source
@@ -185,6 +186,31 @@ def test_long_groups_check_their_divisions_in_the_end() -> None:
     assert source.count("tl.store(") == 2 * group.n_outs
     # what may not be small: the numerator, and each result
     assert short.count("tl.abs(") == 4
+
+
+def logs(n_steps: int) -> Group:
+    """Logarithms of a quotient and of a denominator, stored, and sums that make a group long."""
+    divided = one_word("divide", SINGLE, SINGLE, -1)
+    of = [replace(one_word("log", SINGLE, SINGLE, k), sources=(("in", 1),)) for k in range(2)]
+    of[0] = replace(of[0], sources=(("step", 0),))
+    # the quotient is divided again: as a numerator it is checked already
+    again = replace(divided, sources=(("step", 0), ("in", 1)), stored=2)
+    rest = [one_word("add", SINGLE, SINGLE, -1)] * (n_steps - 4)
+    return Group((divided, *of, again, *rest), (Input(SINGLE, False, False),) * 2, 3)
+
+
+def test_a_logarithm_of_what_is_checked_does_not_look_for_small_numbers() -> None:
+    source = map_source(logs(16), 1, True, False, late=True)
+    ast.parse(source)
+    short, exact = source.split("if is_far:")
+    assert "t0 = quotient(x0, x1)" in short
+    # a negative quotient is computed again, with its own logarithm
+    assert "t1 = t0\n" in short
+    assert f"libdevice.log(tl.maximum(t0, {LEAST}))" in short
+    assert "libdevice.log(x1)" in short
+    assert short.count("tl.abs(") == 2  # the numerator and the second quotient
+    assert "tl.maximum" not in exact
+    assert "tl.maximum" not in map_source(logs(16), 1, True, False)
 
 
 def started(monkeypatch: pytest.MonkeyPatch, program: Any) -> list[jit.Launch]:
@@ -723,6 +749,32 @@ def test_divisions_that_are_checked_in_the_end_have_numpys_bits(n: int) -> None:
         assert (np.isnan(found) == ~is_number).all()
         found, one = (v[is_number].view(np.uint32) for v in (found, one))
         np.testing.assert_array_equal(found, one)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [1 << 20, (1 << 20) + 3])
+def test_logarithms_of_checked_quotients_have_the_bits_of_others(n: int) -> None:
+    """Blocks of ordinary numbers, some of them with signs, of any bits at all, and of both."""
+    import torch
+
+    random = np.random.default_rng(1)
+    x, y = (random.integers(0, 2**32, n, dtype=np.uint32).view(np.float32) for _ in range(2))
+    half = n // 2
+    for v in (x, y):
+        v[:half] = random.uniform(0.1, 2, half)
+        v[1000:half:5000] = random.choice([-1.0, -0.0, np.inf, np.nan, 1e-45, 1e-17, 1e-20, 3e38])
+    tiles = [torch.from_numpy(v).cuda() for v in (x, y)]
+    made = []
+    for n_steps in (16, 4):  # the short group checks each division
+        outs = [torch.empty(n, device="cuda") for _ in range(3)]
+        map_kernel(logs(n_steps))(tiles, outs, (n,))
+        made.append([out.cpu().numpy() for out in outs])
+    for found, wanted in zip(*made, strict=True):
+        is_number = ~np.isnan(wanted)
+        assert (np.isnan(found) == ~is_number).all()
+        found, wanted = (v[is_number].view(np.uint32) for v in (found, wanted))
+        np.testing.assert_array_equal(found, wanted)
+    assert np.isfinite(made[0][0][:half]).mean() > 0.99
 
 
 @pytest.mark.gpu

@@ -15,6 +15,8 @@ import numpy as np
 
 ONE = "1.0"
 WORDS = ("divide", "reciprocal", "sqrt")
+LOGARITHMS = ("log", "log2", "log10")
+"""What need not look for small numbers where its operand is one that is checked."""
 
 
 class Division(Enum):
@@ -96,7 +98,7 @@ def text_of(word: str, names: list[str], how: Division) -> str:
 
 def found_far(least: str) -> list[str]:
     """Lines that say in `is_far` whether the smallest of all `checked` sizes of some lane is less
-    than `LEAST`, or no number.
+    than `LEAST` (one that has to be positive comes with its sign), or no number.
 
     As a word without a sign, counted from `LEAST`, all of these are at the far end, and one
     instruction finds the largest word of a warp; for a comparison in each lane it takes three more.

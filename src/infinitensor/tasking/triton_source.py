@@ -16,6 +16,8 @@ import numpy as np
 from infinitensor.ops.scalar import Arg, Term
 from infinitensor.tasking.generate import Unsupported, refuse_undefined
 from infinitensor.tasking.triton_division import (
+    LEAST,
+    LOGARITHMS,
     ONE,
     WORDS,
     Division,
@@ -108,6 +110,8 @@ class Writer:
         self.how = how
         self.least = ""
         """The name of the smallest size of all that is to be checked in the end; NaN if one is."""
+        self._checked: dict[str, int] = {}
+        """What is checked, and the line where it comes in."""
         self._prefix = prefix
         self._n = 0
 
@@ -168,14 +172,34 @@ class Writer:
         names = [self.cast(*each, inner) for each in given]
         if word in ("isnan", "isinf", "isfinite"):
             return self.let(_asked(word, names[0], inner)), BOOL
+        is_late = self.how is Division.LATE and inner == SINGLE
+        if is_late and word in LOGARITHMS and names[0] in self._checked:
+            names = [self._positive(names[0])]
         made = self.let(_arithmetic(word, names, inner, self.how))
-        if self.how is Division.LATE and inner == SINGLE and word in WORDS:
+        if is_late and word in WORDS:
             for name in checked(word, names, made):
-                size = f"tl.abs({name})"
-                if self.least:
-                    size = f"tl.minimum({self.least}, {size}, propagate_nan=tl.PropagateNan.ALL)"
-                self.least = self.let(size)
+                self._check(name)
         return self.cast(made, inner, together), together
+
+    def _check(self, name: str) -> None:
+        """The size of a value is one of those that are checked in the end."""
+        if name in self._checked:
+            return
+        size = f"tl.abs({name})"
+        if self.least:
+            size = f"tl.minimum({self.least}, {size}, propagate_nan=tl.PropagateNan.ALL)"
+        self._checked[name] = len(self.lines)
+        self.least = self.let(size)
+
+    def _positive(self, name: str) -> str:
+        """The text of a checked value that has to be positive: if not, all is computed again.
+
+        The compiler sees that it is not small: of a logarithm it leaves out what is for 0 and for
+        subnormal numbers, five instructions for the one of `maximum`.
+        """
+        at = self._checked[name]
+        self.lines[at] = self.lines[at].replace(f"tl.abs({name})", name)
+        return f"tl.maximum({name}, {LEAST})"
 
 
 def _asked(word: str, x: str, dtype: np.dtype[Any]) -> str:
