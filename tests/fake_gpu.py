@@ -62,6 +62,7 @@ def fake_gpu(scale: int = 1) -> Iterator[None]:
         "to_host": lambda self, array, where=(): to_numpy(array[where].clone()),
         "from_host": copied,
         "running": lambda self, lane=0: contextlib.nullcontext(),
+        "stream": lambda self: None,
         "mark": lambda self, lane: _Over(),
         "wait": lambda self, lane, event: None,
         "record": lambda self, work: None,

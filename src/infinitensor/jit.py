@@ -13,7 +13,7 @@ import threading
 from functools import lru_cache
 from itertools import count
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -134,6 +134,10 @@ class Launch:
             *self._fixed,
         )
 
+    def bound(self, numbers: Sequence[Any]) -> tuple[Any, int, tuple[Any, ...], tuple[Any, ...]]:
+        """How it is started: the call, programs, what comes before its pointers, and after."""
+        return self._start, self.grid[0], self._handles, (*numbers, *self._fixed)
+
     def _launch_first(self, tiles: Sequence[Any], scalars: Sequence[Any], n_programs: int) -> None:
         """Through Triton's front end, which finds or compiles the kernel."""
         grid = (n_programs, 1, 1) if n_programs else self.grid
@@ -149,6 +153,22 @@ class Launch:
             self._start = made.run
 
 
+class OneLaunch(Protocol):
+    """A task that is one launch: where, in what the task is given and makes, its arguments are."""
+
+    arrays: Sequence[int]
+    """What is given and read as an array."""
+    numbers: Sequence[int]
+    """What is given and is a number."""
+    outs: Sequence[int]
+    """What is made, of all that the task makes."""
+
+    def launch_of(
+        self, tiles: Sequence[Any], given: Sequence[Any], shape: tuple[int, ...]
+    ) -> tuple[Launch, Sequence[Any]]:
+        """The launch of arrays and outputs, and the numbers as it takes them."""
+
+
 class Launches:
     """Launches by what tells tiles apart; few, so that a loop over shapes keeps nothing."""
 
@@ -158,16 +178,21 @@ class Launches:
 
     def get(self, shape: tuple[int, ...], tiles: Sequence[Any]) -> Any:
         """The launch of these tiles."""
-        try:
-            key = (shape, *map(_kind, tiles))
-        except AttributeError:  # it is asked for the first time
-            key = (shape, *[_kind_of(tile) for tile in tiles])
+        key = (shape, kinds_of(tiles))
         found = self.known.get(key)
         if found is None:
             if len(self.known) > 64:
                 self.known.clear()
             found = self.known[key] = self.make(shape, tiles)
         return found
+
+
+def kinds_of(tiles: Sequence[Any]) -> tuple[int, ...]:
+    """What tells tiles apart."""
+    try:
+        return tuple(map(_kind, tiles))
+    except AttributeError:  # it is asked for the first time
+        return tuple([_kind_of(tile) for tile in tiles])
 
 
 _kinds: dict[Any, int] = {}

@@ -10,9 +10,12 @@ from tests.audit import Audit
 from tests.fake_gpu import fake_gpu
 
 import infinitensor as it
-from infinitensor import events
+from infinitensor import events, jit
 from infinitensor.api import evaluate
+from infinitensor.devices.device import CudaDevice
+from infinitensor.runtime.again import Again
 from infinitensor.runtime.few import Few
+from infinitensor.tasking import triton_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,6 +80,83 @@ def test_what_comes_again_is_started_and_has_the_same_values(started: list[bool]
         del x
         session.drain()
         assert session.engine.ledgers[0].used_bytes == 0
+
+
+@pytest.mark.gpu
+def test_one_launch_that_comes_again_goes_straight_to_its_stream(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other operands and other numbers: each time its own values."""
+    if request.node.callspec.params["device"] == "fake":
+        pytest.skip("there are no kernels")
+    n_straight = []
+    start = Again.start
+
+    def noted(self: Again, *given: Any) -> bool:
+        n_straight.append(start(self, *given))
+        return n_straight[-1]
+
+    monkeypatch.setattr(Again, "start", noted)
+    monkeypatch.setattr(it.config, "compile", "always")
+    with it.init("cuda:0", memory="64MiB"):
+        for k in range(6):
+            values = X + k
+            x = it.compute(it.asarray(values))
+            for number in (2.0, 3.0):
+                found = it.compute(x * number + k)
+                np.testing.assert_array_equal(found.numpy(), values * number + k)
+    assert n_straight.count(True) >= 8
+
+
+class Recorded:
+    """What Triton makes of a kernel, and its launches: (stream, pointers and numbers)."""
+
+    function, packed_metadata = 1, ()
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, tuple[Any, ...]]] = []
+
+    def __getitem__(self, grid: Any) -> Any:
+        return lambda *given, **how: self
+
+    def run(self, x: int, y: int, z: int, stream: int, function: int, *given: Any) -> None:
+        self.calls.append((stream, given[4:]))
+
+
+def test_what_is_launched_again_gets_its_own_tiles_and_numbers(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here without a kernel: the arguments are looked at."""
+    if request.node.callspec.params["device"] == "gpu":
+        pytest.skip("the values are looked at there")
+    import torch
+
+    kernel = Recorded()
+    monkeypatch.setattr(it.config, "compile", "always")
+    monkeypatch.setattr(triton_group, "has_triton", lambda: True)
+    monkeypatch.setattr(jit, "load", lambda source: kernel)
+    monkeypatch.setattr(jit, "options", dict)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda gpu: 5, raising=False)
+    monkeypatch.setattr(CudaDevice, "stream", lambda self: 7)
+    with it.init("cuda:0", memory="64MiB"):
+        x, y = it.compute(it.asarray(X), it.asarray(X + 1))
+
+        def ran(given: Any, number: float) -> tuple[int, tuple[Any, ...]]:
+            made = it.compute(given * number + 1)
+            stream, (read, written, *numbers) = kernel.calls[-1]
+            assert read == given._version.table.arrays[0].data_ptr()
+            assert written == made._version.table.arrays[0].data_ptr()
+            return stream, tuple(numbers)
+
+        it.compute(x * 2.0 + 1)  # through Triton's front end
+        assert not kernel.calls
+        stream, before = ran(x, 2.0)
+        assert (stream, before[:2]) == (7, (2.0, 1.0))
+        assert ran(y, 2.0) == (7, before)
+        assert ran(y, 3.0) == (7, (3.0, *before[1:]))
+        monkeypatch.setattr(CudaDevice, "stream", lambda self: None)  # another GPU is the current
+        assert ran(x, 3.0) == (5, (3.0, *before[1:]))
+        assert len(kernel.calls) == 4
 
 
 def test_what_is_used_up_is_used_up_by_a_run(started: list[bool]) -> None:

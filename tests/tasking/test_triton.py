@@ -17,7 +17,7 @@ from infinitensor.ops.words import WORDS
 from infinitensor.tasking import triton_group
 from infinitensor.tasking.generate import Input, Part, Unsupported
 from infinitensor.tasking.triton_division import LEAST
-from infinitensor.tasking.triton_kernel import map_kernel, merged_axes
+from infinitensor.tasking.triton_kernel import MOST_KERNELS, MapKernel, merged_axes
 from infinitensor.tasking.triton_reduce import Reduction, chunk_source, merge_source
 from infinitensor.tasking.triton_source import TYPES, Group, framed_source, map_source
 
@@ -213,6 +213,58 @@ def test_a_logarithm_of_what_is_checked_does_not_look_for_small_numbers() -> Non
     assert "tl.maximum" not in map_source(logs(16), 1, True, False)
 
 
+def with_numbers(n_steps: int) -> Group:
+    """An operand times one number after another."""
+    parts = [
+        replace(one_word("multiply", SINGLE, SINGLE, -1), sources=((*before,), ("in", k + 1)))
+        for k, before in enumerate([("in", 0), *(("step", j) for j in range(n_steps - 1))])
+    ]
+    parts[-1] = replace(parts[-1], stored=0)
+    inputs = (Input(SINGLE, False, False), *[Input(SINGLE, True, False)] * n_steps)
+    return Group(tuple(parts), inputs, 1)
+
+
+def launched(
+    monkeypatch: pytest.MonkeyPatch, group: Group, *numbers: list[float]
+) -> tuple[list[jit.Launch], list[Any]]:
+    """The launches of a kernel with these scalars, and what each was given for them."""
+    import torch
+
+    found: list[jit.Launch] = []
+    given: list[Any] = []
+
+    def note(self: jit.Launch, tiles: Any, scalars: Any) -> None:
+        found.append(self)
+        given.append(list(scalars))
+
+    monkeypatch.setattr(jit.Launch, "__call__", note)
+    kernel, x = MapKernel(group), torch.ones(64)
+    for each in numbers:
+        kernel([x, *map(np.float32, each)], [x], (64,))
+    return found, given
+
+
+def test_a_long_group_holds_equal_numbers_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = [2.0, 3.0, 2.0, 0.0, -0.0, np.nan, np.nan, *np.arange(4.0, 12)]
+    numbers.append(3.0)
+    found, given = launched(monkeypatch, with_numbers(16), numbers)
+    ast.parse(found[0].source)
+    assert "t2 = t1 * x1\n" in found[0].source
+    assert "t15 = t14 * x2\n" in found[0].source
+    for k in range(3, 15):  # zeros of two signs and what is no number are held each
+        assert f"t{k} = t{k - 1} * x{k + 1}\n" in found[0].source
+    np.testing.assert_array_equal(given[0], np.array(numbers, "f4"))  # all of them are passed
+    short, _ = launched(monkeypatch, with_numbers(4), [2.0] * 4)
+    assert "t3 = t2 * x4\n" in short[0].source
+
+
+def test_numbers_that_come_and_go_make_few_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    choices = [[1.0 + (j if j != k else 0) for j in range(16)] for k in range(1, 12)]
+    found, _ = launched(monkeypatch, with_numbers(16), *choices)
+    assert len({launch.source for launch in found}) == MOST_KERNELS + 1
+    assert "t15 = t14 * x16\n" in found[-1].source
+
+
 def started(monkeypatch: pytest.MonkeyPatch, program: Any) -> list[jit.Launch]:
     """The launches of a program over a million numbers."""
     found: list[jit.Launch] = []
@@ -298,13 +350,13 @@ def test_what_triton_does_otherwise_is_refused(word: str, kind: Any, match: str)
     dtype = np.dtype(kind)
     part = Part(Term(word, (Arg(0), Arg(1))), (dtype,) * 2, (("in", 0), ("in", 1)), dtype, 0)
     with pytest.raises(Unsupported, match=match):
-        map_kernel(Group((part,), (Input(dtype, False, False),) * 2, 1))
+        MapKernel(Group((part,), (Input(dtype, False, False),) * 2, 1))
 
 
 def test_a_cast_to_unsigned_integers_is_refused() -> None:
     part = Part(Term("cast", (Arg(0),)), (SINGLE,), (("in", 0),), np.dtype(np.uint8), 0)
     with pytest.raises(Unsupported, match="cast from float32 to uint8"):
-        map_kernel(Group((part,), (Input(SINGLE, False, False),), 1))
+        MapKernel(Group((part,), (Input(SINGLE, False, False),), 1))
 
 
 def test_sums_of_floats_are_merged_by_pairs_and_exact_ones_at_once() -> None:
@@ -397,7 +449,7 @@ def test_every_word_is_what_numpy_says(name: str) -> None:
     tiles = [torch.from_numpy(x).cuda() for x in ins]
     made = [part.dtype for part in group.parts]
     outs = [torch.empty(64, dtype=getattr(torch, d.name), device="cuda") for d in made]
-    map_kernel(group)(tiles, outs, (64,))
+    MapKernel(group)(tiles, outs, (64,))
     near = 4 * float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
     for word, out in zip(words, outs, strict=True):
         with np.errstate(all="ignore"):
@@ -413,7 +465,7 @@ def test_plain_arithmetic_has_numpys_bits_and_subnormals() -> None:
     tiles = [torch.from_numpy(v).cuda() for v in (x, y)]
     out = torch.empty(64, device="cuda")
     for scalar in (0.3, 1e-40, 7):  # no other code for other scalars
-        map_kernel(chain())([*tiles, scalar], [out], (64,))
+        MapKernel(chain())([*tiles, scalar], [out], (64,))
         with np.errstate(all="ignore"):
             wanted = x * y + np.float32(scalar)
         np.testing.assert_array_equal(out.cpu().numpy(), wanted)
@@ -456,7 +508,7 @@ def test_what_several_steps_read_alike_is_read_once_and_other_parts_are_not(alwa
 def test_a_kernel_starts_again_on_other_memory_and_streams() -> None:
     import torch
 
-    launch = map_kernel(chain())
+    launch = MapKernel(chain())
     x, y = (torch.rand(1 << 12, device="cuda") for _ in range(2))
     other: Any = torch.cuda.Stream
     for k in range(4):
@@ -741,7 +793,7 @@ def test_divisions_that_are_checked_in_the_end_have_numpys_bits(n: int) -> None:
         v[1000:half:5000] = random.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 3e38])
     tiles = [torch.from_numpy(v).cuda() for v in (x, y)]
     outs = [torch.empty(n, device="cuda") for _ in range(4)]
-    map_kernel(dividing(16))(tiles, outs, (n,))
+    MapKernel(dividing(16))(tiles, outs, (n,))
     with np.errstate(all="ignore"):
         wanted = [x / y, 1 / x, np.sqrt(x), x + y]
     for out, one in zip(outs, wanted, strict=True):
@@ -767,7 +819,7 @@ def test_logarithms_of_checked_quotients_have_the_bits_of_others(n: int) -> None
     made = []
     for n_steps in (16, 4):  # the short group checks each division
         outs = [torch.empty(n, device="cuda") for _ in range(3)]
-        map_kernel(logs(n_steps))(tiles, outs, (n,))
+        MapKernel(logs(n_steps))(tiles, outs, (n,))
         made.append([out.cpu().numpy() for out in outs])
     for found, wanted in zip(*made, strict=True):
         is_number = ~np.isnan(wanted)

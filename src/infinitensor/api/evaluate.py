@@ -82,13 +82,14 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
 
     `peek` computes and commits nothing but the roots, and only the tiles these need.
     """
-    if not any(version.node is not None for version in roots):
+    if not _waiting(roots):
         return
     with session.guard():
         session.check_open()
         session.drain()
-        _resume(session, roots)
-        waiting = [version for version in roots if version.node is not None]
+        if session.was_stopped:
+            _resume(session, roots)
+        waiting = _waiting(roots)
         if waiting:
             try:
                 _run(session, waiting, peek)
@@ -99,6 +100,10 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
         session.engine.synchronize()
         if "evaluated" in events.hooks:
             events.emit("evaluated", session=session)
+
+
+def _waiting(roots: Sequence[Version]) -> list[Version]:
+    return [version for version in roots if version.node is not None]
 
 
 def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
@@ -116,9 +121,10 @@ def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
         if not bound.is_windowed:
             session.add(session.traces, bound.trace_key(), trace)
     else:
+        has_started = trace.few is not None and _has_started(session, bound, trace.few)
         session.traces.move_to_end(key)
         session.counts["plan_hits"] += 1
-        if trace.few is not None and _has_started(session, bound, trace.few):
+        if has_started:
             _count(session, bound, trace)
             return
     if trace.prepared.in_the_way:
@@ -335,8 +341,6 @@ def commit(session: Session, version: Version, table: TileTable) -> None:
 
 def _resume(session: Session, roots: Sequence[Version]) -> None:
     """Finish stopped runs that the roots need."""
-    if not session.was_stopped:
-        return
     asked = {id(version) for version in roots}
     for node in waiting_nodes(roots):
         stopped = node.stopped

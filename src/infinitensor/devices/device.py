@@ -64,6 +64,10 @@ class Device(Protocol):
     def running(self, lane: int = 0) -> Any:
         """Context in which kernels of this device, or copies of another lane, are started."""
 
+    def stream(self) -> int | None:
+        """The stream that kernels of this device run on, for those that take it as a number; None
+        where they have to be started in the context of `running`."""
+
     def mark(self, lane: int) -> Any:
         """An event that is over when all that was started in a lane is done."""
 
@@ -134,6 +138,10 @@ class CpuDevice:
     def running(self, lane: int = 0) -> Any:
         """Nothing to set up."""
         return contextlib.nullcontext()
+
+    def stream(self) -> int | None:
+        """There is none."""
+        return None
 
     def mark(self, lane: int) -> Any:
         """What is started is done: there is nothing to wait for."""
@@ -245,6 +253,14 @@ class CudaDevice:
             return _ALREADY
         return _Switched(self._stream)
 
+    def stream(self) -> int | None:
+        """Our own, if its GPU is the current one."""
+        import torch
+
+        if torch._C._cuda_getDevice() != self.gpu.index:
+            return None
+        return int(self._stream.cuda_stream)
+
     def mark(self, lane: int) -> Any:
         """An event that is over when all that was started in a lane is done."""
         return _stream_of(self.gpu.index, lane).record_event()
@@ -337,6 +353,10 @@ class NullDevice:
     def running(self, lane: int = 0) -> Any:
         """Nothing to set up."""
         return contextlib.nullcontext()
+
+    def stream(self) -> int | None:
+        """There is none."""
+        return None
 
     def mark(self, lane: int) -> Any:
         """What is started is done: there is nothing to wait for."""

@@ -114,7 +114,7 @@ class Ledger:
                     self.trim()
                 block = self._from_device(n_bytes)
             self._used_bytes += n_bytes
-            used = self.used_bytes
+            used = self.used_bytes if self._lent or self._returned else self._used_bytes
             if used > self.peak_bytes:
                 self.peak_bytes = used
         return Buffer(block, self, n_bytes)

@@ -17,6 +17,7 @@ from infinitensor import events
 from infinitensor.events import lane
 from infinitensor.ir.tasks import COMPUTE
 from infinitensor.jit import picker
+from infinitensor.runtime.again import Again
 from infinitensor.runtime.replay import LEAST_TASKS
 from infinitensor.runtime.step import SCALAR, SPAN, TILE, Steps
 from infinitensor.runtime.table import TileTable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from infinitensor.devices import Buffer, Device, Ledger
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.tasks import Program
+    from infinitensor.jit import OneLaunch
     from infinitensor.runtime.step import Out, Step
 
 HOOKS = ("run_start", "run_end", "task_start", "tile_commit")
@@ -50,6 +52,8 @@ class Start(NamedTuple):
     looks: tuple[tuple[int, Callable[[Any], Any]], ...]
     """Operands of which it sees a part."""
     outs: tuple[tuple[int, Out], ...]
+    again: Again | None
+    """Where it is one launch."""
 
 
 class Few(NamedTuple):
@@ -64,6 +68,8 @@ class Few(NamedTuple):
     held: dict[int, Held]
     """By places, not tiles."""
     slot_bytes: tuple[int, ...]
+    is_launched: bool
+    """Whether every task is one launch."""
 
     def start(
         self, leaves: Sequence[TileTable], scalars: Sequence[Any], device: Device, ledger: Ledger
@@ -71,8 +77,13 @@ class Few(NamedTuple):
         """Start all kernels; the tables of what is held. None: a `Run` has to."""
         if not events.hooks.keys().isdisjoint(HOOKS):
             return None
-        lane.in_task = True
         try:
+            stream = device.stream() if self.is_launched else None
+            if stream is not None:
+                made = self._start(leaves, scalars, device, ledger, stream)
+                if made is not None:
+                    return made
+            lane.in_task = True
             with np.errstate(all="ignore"), device.running():
                 return self._start(leaves, scalars, device, ledger)
         except Exception:  # it comes again where it is explained
@@ -81,17 +92,20 @@ class Few(NamedTuple):
             lane.in_task = False
 
     def _start(
-        self, leaves: Sequence[TileTable], scalars: Sequence[Any], device: Device, ledger: Ledger
-    ) -> dict[int, TileTable]:
+        self,
+        leaves: Sequence[TileTable],
+        scalars: Sequence[Any],
+        device: Device,
+        ledger: Ledger,
+        stream: int | None = None,
+    ) -> dict[int, TileTable] | None:
+        """Start all kernels, on a stream as the launches of before; None: some are not known."""
         values: list[Any] = [*scalars[: self.n_scalars], None]
         values += [leaves[leaf].arrays[k] for leaf, k in self.leaves]
         values += [None] * self.n_made
         buffers: list[Buffer | None] = [None] * len(self.slot_bytes)
         homes: dict[int, Buffer | None] = {}
-        for run, i, take, looks, made in self.steps:
-            ins = list(take(values))
-            for k, look in looks:
-                ins[k] = look(ins[k])
+        for run, i, take, looks, made, again in self.steps:
             outs = []
             for place, out in made:
                 buffer = buffers[out.slot]
@@ -100,6 +114,14 @@ class Few(NamedTuple):
                 homes[place] = buffer
                 array = values[place] = device.array(buffer.block, out.shape, out.dtype)
                 outs.append(array)
+            if stream is not None:
+                assert again is not None
+                if not again.start(values, stream):
+                    return None
+                continue
+            ins = list(take(values))
+            for k, look in looks:
+                ins[k] = look(ins[k])
             run(ins, outs, i)
         return {
             number: TileTable(
@@ -141,7 +163,8 @@ def few_of(program: Program, devices: Sequence[Device]) -> Few | None:
         held[number] = Held(layout, made[first].dtype, tuple(places[tile] for tile in tiles))
     starts = tuple(_start_of(step, places, n_scalars) for step in few)
     slot_bytes = tuple(program.slot_bytes.tolist())
-    return Few(starts, n_scalars, tuple(leaves.values()), len(made), held, slot_bytes)
+    is_launched = all(start.again is not None for start in starts)
+    return Few(starts, n_scalars, tuple(leaves.values()), len(made), held, slot_bytes, is_launched)
 
 
 def _start_of(step: Step, places: dict[int, int], n_scalars: int) -> Start:
@@ -154,7 +177,12 @@ def _start_of(step: Step, places: dict[int, int], n_scalars: int) -> Start:
     looks = [(k, read.look) for k, read in enumerate(step.reads) if read.how == TILE]
     outs = tuple((places[out.tile], out) for out in step.outs)
     seen = tuple((k, look) for k, look in looks if look is not None)
-    return Start(step.family.run, step.i, picker(where), seen, outs)
+    one: OneLaunch | None = getattr(step.family.run, "one_launch", None)
+    again = None
+    if one is not None and not seen and 0 not in step.outs[-1].shape:
+        tiles = [where[k] for k in one.arrays] + [outs[k][0] for k in one.outs]
+        again = Again(one, tiles, [where[k] for k in one.numbers], step.outs[-1].shape)
+    return Start(step.family.run, step.i, picker(where), seen, outs, again)
 
 
 def _is_simple(step: Step) -> bool:

@@ -23,8 +23,8 @@ from infinitensor.tasking.generate import Input, Part, Unsupported
 from infinitensor.tasking.triton_kernel import (
     SHORT_ROW,
     Cut,
+    MapKernel,
     framed_kernel,
-    map_kernel,
     reduce_kernel,
 )
 from infinitensor.tasking.triton_reduce import Reduction
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.graph import Graph, Node
     from infinitensor.ir.plan import GroupPlan
     from infinitensor.ir.region import Box
+    from infinitensor.jit import OneLaunch
     from infinitensor.tasking.kernels import Step
 
     Run = Callable[[list[Any], list[Any], int], None]
@@ -156,26 +157,45 @@ def _external(graph: Graph, n: int, i: int) -> Input:
     return Input(dtype, False, False)
 
 
+class MappedRun:
+    """`run(ins, outs, i)`: a group of steps as one launch; `boxes` where it creates something."""
+
+    def __init__(self, made: Assembly, boxes: np.ndarray | None) -> None:
+        self._made = made
+        self._kernel = MapKernel(made.group)
+        self._boxes = boxes
+        self._taken, self._stored = picker(made.taken), picker(made.stores)
+        self.arrays = [made.taken[k] for k in made.group.arrays]
+        self.numbers = [made.taken[k] for k in made.group.scalars]
+        self.outs = made.stores
+        self.launch_of = self._kernel.launch_of
+
+    def __call__(self, ins: list[Any], outs: list[Any], i: int) -> None:
+        shape = tuple(outs[-1].shape)
+        if self._boxes is None:
+            given = self._taken(ins)
+        else:
+            given = self._made.inputs(ins, outs, shape, self._boxes[i])
+        self._kernel(given, self._stored(outs), shape)
+
+    @property
+    def is_one_launch(self) -> bool:
+        """Whether it starts nothing else."""
+        return self._boxes is None
+
+
 def mapped_run(
     graph: Graph, externals: Sequence[tuple[int, int]], steps: Sequence[Step], plan: GroupPlan
-) -> Run | None:
+) -> MappedRun | None:
     """One kernel for the steps of a group; None where they cannot be generated."""
     try:
         made = assembled(graph, externals, steps)
-        kernel = map_kernel(made.group)
+        boxes = None
+        if made.created:
+            boxes = piece_boxes(plan.cuts, plan.space.last.call.form.outputs[0], ())
+        return MappedRun(made, boxes)
     except Unsupported:
         return None
-    boxes = None
-    if made.created:
-        boxes = piece_boxes(plan.cuts, plan.space.last.call.form.outputs[0], ())
-    taken, stored = picker(made.taken), picker(made.stores)
-
-    def run(ins: list[Any], outs: list[Any], i: int) -> None:
-        shape = tuple(outs[-1].shape)
-        given = taken(ins) if boxes is None else made.inputs(ins, outs, shape, boxes[i])
-        kernel(given, stored(outs), shape)
-
-    return run
 
 
 def framed_run(
@@ -344,22 +364,28 @@ def generated(make: Callable[[], Run | None], eager: Run) -> tuple[Run, bool]:
     If Triton fails on this machine, it is said once, and steps run from then on.
     """
     fast = make() if has_triton() else None
-    if fast is None:
-        return eager, True
-    failed: list[bool] = []
+    return (eager, True) if fast is None else (Generated(fast, eager), False)
 
-    def run(ins: list[Any], outs: list[Any], i: int) -> None:
-        if not failed:
+
+class Generated:
+    """`run(ins, outs, i)`: generated code, or the steps once Triton has failed."""
+
+    def __init__(self, fast: Run, eager: Run) -> None:
+        self._fast, self._eager = fast, eager
+        self._has_failed = False
+        is_one = isinstance(fast, MappedRun) and fast.is_one_launch
+        self.one_launch: OneLaunch | None = fast if is_one else None  # type: ignore[assignment]
+
+    def __call__(self, ins: list[Any], outs: list[Any], i: int) -> None:
+        if not self._has_failed:
             try:
-                fast(ins, outs, i)
+                self._fast(ins, outs, i)
             except Exception as error:
                 if not type(error).__module__.startswith("triton"):
                     raise
-                failed.append(True)
+                self._has_failed = True
                 text = f"Triton: {error}; the group runs step by step"
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
             else:
                 return
-        eager(ins, outs, i)
-
-    return run, False
+        self._eager(ins, outs, i)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from infinitensor.dtypes import to_torch
 from infinitensor.jit import Launch, Launches, picker
@@ -26,6 +26,8 @@ MANY_STEPS = 16
 """Steps of a group from which its lanes hold so much that a program has half as many."""
 MANY_DIVISIONS = 2
 """Divisions and roots of float32 from which such a group checks all of them together."""
+MOST_KERNELS = 4
+"""Kernels of a group from which none is made for another choice of numbers that are alike."""
 LATE_BLOCK = 256
 """Lanes of a program that does so, all of them in one warp: without branches on the way a thread
 computes several side by side, and no warp waits for another before it checks."""
@@ -93,6 +95,16 @@ def _power_below(n: int) -> int:
     return 1 << (max(n, 1).bit_length() - 1)
 
 
+class _Numbers(NamedTuple):
+    """What a kernel is given for its scalars, and what is left out of it because of them."""
+
+    values: list[Any]
+    ones: frozenset[int] = frozenset()
+    """Numerators that are one."""
+    alike: tuple[tuple[int, int], ...] = ()
+    """Scalars, and those before them that they are as: in long groups, which hold many."""
+
+
 class _Scalars:
     """The inputs of a group that are scalars, as Python's numbers.
 
@@ -101,40 +113,59 @@ class _Scalars:
     """
 
     def __init__(self, group: Group) -> None:
-        self._take = picker(group.scalars)
         self._makers = [float if group.inputs[k].dtype.kind == "f" else int for k in group.scalars]
-        self._numerators = group.numerators
-        self._last: tuple[Any, list[Any], frozenset[int]] | None = None
+        self._numerators = [(k, group.scalars.index(k)) for k in group.numerators]
+        is_long = len(group.parts) >= MANY_STEPS
+        self._compared = [(k, group.inputs[k].dtype) for k in group.scalars] if is_long else []
+        self._last: tuple[Sequence[Any], _Numbers] | None = None
 
-    def of(self, ins: Sequence[Any]) -> tuple[list[Any], frozenset[int]]:
-        """The numbers, and which numerators are one."""
-        given, last = self._take(ins), self._last
-        if last is not None and all(map(is_, given, last[0])):
-            return last[1], last[2]
-        numbers = [make(x) for make, x in zip(self._makers, given, strict=True)]
-        ones = frozenset([k for k in self._numerators if ins[k] == 1])
-        self._last = (given, numbers, ones)
-        return numbers, ones
+    def of(self, given: Sequence[Any]) -> _Numbers:
+        """The numbers of these scalars."""
+        if self._last is not None and all(map(is_, given, self._last[0])):
+            return self._last[1]
+        values = [make(x) for make, x in zip(self._makers, given, strict=True)]
+        ones = frozenset([k for k, at in self._numerators if given[at] == 1])
+        first: dict[Any, int] = {}
+        alike = []
+        for (k, dtype), value in zip(self._compared, values, strict=False):
+            # zeros have signs, and what is no number is as nothing else
+            if value and first.setdefault((dtype, value), k) != k:
+                alike.append((k, first[dtype, value]))
+        self._last = (given, _Numbers(values, ones, tuple(alike)))
+        return self._last[1]
 
 
-def map_kernel(group: Group) -> Callable[[Sequence[Any], Sequence[Any], tuple[int, ...]], None]:
-    """`run(ins, outs, shape)`: the steps of a group in one pass."""
-    map_source(group, 1, True, False)  # refuse what cannot be generated now
-    arrays, scalars = picker(group.arrays), _Scalars(group)
-    by_ones: dict[frozenset[int], Launches] = {}
+class MapKernel:
+    """`kernel(ins, outs, shape)`: the steps of a group in one pass."""
 
-    def run(ins: Sequence[Any], outs: Sequence[Any], shape: tuple[int, ...]) -> None:
+    def __init__(self, group: Group) -> None:
+        map_source(group, 1, True, False)  # refuse what cannot be generated now
+        self.group = group
+        self._arrays, self._numbers = picker(group.arrays), picker(group.scalars)
+        self._scalars = _Scalars(group)
+        self._by_numbers: dict[tuple[Any, Any], Launches] = {}
+
+    def __call__(self, ins: Sequence[Any], outs: Sequence[Any], shape: tuple[int, ...]) -> None:
         if 0 in shape:
             return
-        # 1 / x takes fewer instructions than y / x, but which it is shows only now
-        numbers, ones = scalars.of(ins)
-        launches = by_ones.get(ones)
-        if launches is None:
-            launches = by_ones[ones] = Launches(partial(_map_launch, replace(group, ones=ones)))
-        tiles = (*arrays(ins), *outs)
-        launches.get(shape, tiles)(tiles, numbers)
+        tiles = (*self._arrays(ins), *outs)
+        launch, numbers = self.launch_of(tiles, self._numbers(ins), shape)
+        launch(tiles, numbers)
 
-    return run
+    def launch_of(
+        self, tiles: Sequence[Any], given: Sequence[Any], shape: tuple[int, ...]
+    ) -> tuple[Launch, Sequence[Any]]:
+        """The launch of arrays and outputs, and the numbers as it takes them."""
+        values, ones, alike = self._scalars.of(given)
+        # 1 / x takes fewer instructions than y / x, and equal numbers fewer registers, but which
+        # they are shows only now
+        if (ones, alike) not in self._by_numbers and len(self._by_numbers) >= MOST_KERNELS:
+            alike = ()
+        launches = self._by_numbers.get((ones, alike))
+        if launches is None:
+            make = partial(_map_launch, replace(self.group, ones=ones, alike=alike))
+            launches = self._by_numbers[ones, alike] = Launches(make)
+        return launches.get(shape, tiles), values
 
 
 def _map_launch(group: Group, shape: tuple[int, ...], tiles: Sequence[Any]) -> Launch:
@@ -163,7 +194,7 @@ def framed_kernel(group: Group, box: Box) -> Callable[[Sequence[Any], Any, Any],
     """`run(ins, new, old)`: the steps of a group make a box of a tile; around it stays what was."""
     framed_source(group, 1, False)  # refuse what cannot be generated now
     borders = [lo for lo, _ in box] + [hi for _, hi in box]
-    arrays, scalars = picker(group.arrays), _Scalars(group)
+    arrays, numbers, scalars = picker(group.arrays), picker(group.scalars), _Scalars(group)
 
     def make(shape: tuple[int, ...], tiles: Sequence[Any]) -> Launch:
         n_axes = len(shape)
@@ -175,15 +206,15 @@ def framed_kernel(group: Group, box: Box) -> Callable[[Sequence[Any], Any, Any],
         n_blocks = -(-shape[-1] // columns) * prod(shape[:-2])
         n_blocks *= -(-shape[-2] // rows) if n_axes > 1 else 1
         steps = [step for each in strides for step in each]
-        numbers = [*shape, *borders, *steps]
         how = {"ROWS": rows, "COLUMNS": columns}
-        return Launch(source, n_blocks, numbers, fused=group.fused, **how)
+        sizes = [*shape, *borders, *steps]
+        return Launch(source, n_blocks, sizes, fused=group.fused, **how)
 
     launches = Launches(make)
 
     def run(ins: Sequence[Any], new: Any, old: Any) -> None:
         tiles = (*arrays(ins), new, old)
-        launches.get(tuple(new.shape), tiles)(tiles, scalars.of(ins)[0])
+        launches.get(tuple(new.shape), tiles)(tiles, scalars.of(numbers(ins)).values)
 
     return run
 
@@ -236,7 +267,7 @@ def reduce_kernel(
     """
     chunk_source(group, reductions, 2, 2, False)
     merge_source(reductions, 2, 2)
-    arrays, scalars = picker(group.arrays), _Scalars(group)
+    arrays, given, scalars = picker(group.arrays), picker(group.scalars), _Scalars(group)
     dtypes = [to_torch(dtype) for reduction in reductions for dtype in reduction.held]
 
     def make(shape: tuple[int, ...], tiles: Sequence[Any]) -> _Chunked | None:
@@ -262,7 +293,7 @@ def reduce_kernel(
         if found.n_bytes:
             block = torch.empty(found.n_bytes, dtype=torch.uint8, device=tiles[0].device)
         before: Sequence[Any] = tiles
-        numbers: Sequence[Any] = scalars.of(ins)[0]
+        numbers: Sequence[Any] = scalars.of(given(ins)).values
         for n_done, launch in enumerate(found.launches):
             is_last = n_done == len(found.shapes)
             outs = parts() if is_last else found.partial(n_done, block, dtypes)

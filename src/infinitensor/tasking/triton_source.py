@@ -277,6 +277,8 @@ class Group:
     n_outs: int
     ones: frozenset[int] = frozenset()
     """Those of `numerators` that are 1 in this kernel."""
+    alike: tuple[tuple[int, int], ...] = ()
+    """Scalars that are as another one in this kernel: a thread holds that one alone."""
     fused: bool = False
     """Whether it rounds as `config.rounding` "fused" says."""
 
@@ -357,6 +359,7 @@ class Group:
     ) -> tuple[list[str], list[str], Writer]:
         """Lines that load and compute, the names of what steps make, and who wrote them."""
         writer = Writer(how, prefix)
+        alike = dict(self.alike)
         lines = []
         for place, k in zip(places, self.arrays, strict=False):
             type_of(self.inputs[k].dtype)
@@ -367,7 +370,7 @@ class Group:
             args = []
             for where, at in part.sources:
                 dtype = self.inputs[at].dtype if where == "in" else self.parts[at].dtype
-                args.append((f"x{at}" if where == "in" else made[at], dtype))
+                args.append((f"x{alike.get(at, at)}" if where == "in" else made[at], dtype))
             if _divides(part) and part.sources[0][0] == "in" and part.sources[0][1] in self.ones:
                 args[0] = (ONE, SINGLE)
             made.append(writer.step(part, args))
