@@ -104,12 +104,15 @@ STATS = {
     "read of opened files.",
     "bytes_evicted": "Bytes that left a device for a lower tier; what can be read or made again "
     "leaves without being written, and is not counted.",
+    "bytes_not_pinned": "Bytes of stored tensors that went to files because the system would pin "
+    "no more memory for GPUs, although `host_memory` allows it.",
     "bytes_read": "Bytes of the user's files that were read: by `load` and the like, and of "
     "opened files each time (spilled tiles of stored tensors are among them).",
     "bytes_written": "Bytes of tensors that `save` and the like have written to files.",
     "eager_fallbacks": "Groups worth generating code for that ran step by step: no compiler, or a "
     "word or dtype that generated code does not do as NumPy does. Searches and k-means on a GPU "
-    "that no kernel is for (docs/clustering.md) are among them.",
+    "that no kernel is for (docs/clustering.md) are among them, and orders of products in an "
+    "einsum of more than two operands that NumPy was asked for: opt_einsum is not installed.",
     "not_compiled": "{C file of ours: why it could not be compiled}; what it does is done in "
     "Python, which takes microseconds more for each call. Empty where there is a compiler with the "
     'headers of Python and NumPy, and with `compile = "never"`, which asks for none.',

@@ -57,8 +57,8 @@ def address(array: np.ndarray) -> int:
 _lock = threading.Lock()
 _loaded: dict[str, ctypes.CDLL] = {}
 missed = [0]
-"""Calls in this process that went over the words of NumPy or torch for want of a compiler, or of a
-kernel that is for what they are given; sessions count by it."""
+"""Calls in this process that went over the words of NumPy or torch for want of a compiler, of a
+kernel that is for what they are given, or of opt_einsum; sessions count by it."""
 
 
 not_compiled: dict[str, str] = {}

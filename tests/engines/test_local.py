@@ -11,6 +11,8 @@ from tests.ir.sessions import prepared, strict
 
 import infinitensor as it
 from infinitensor import events
+from infinitensor.devices import Ledger
+from infinitensor.devices.device import CpuDevice
 from infinitensor.engines import Engine, LocalEngine, Room, open_engine
 from infinitensor.partition import canonical_layout
 from infinitensor.runtime import Run
@@ -163,3 +165,22 @@ def test_a_device_without_memory_is_refused(memory: str | int) -> None:
 def test_a_memory_in_no_known_unit_is_refused() -> None:
     with pytest.raises(ValueError, match="is no byte count; write for example '2GiB'"):
         LocalEngine("cpu", Room("2 kk"), 1)
+
+
+class NothingPinned(CpuDevice):
+    """A system that pins no memory."""
+
+    def allocate(self, n_bytes: int) -> Any:
+        raise MemoryError(f"{n_bytes} bytes cannot be pinned")
+
+
+def test_what_cannot_be_pinned_goes_to_files_and_is_counted() -> None:
+    values = np.arange(60.0).reshape(10, 6)
+    with strict("cpu", disk="1MiB") as session:
+        engine = session.engine
+        engine.tiers.host = Ledger(NothingPinned(0), 1 << 20)
+        layout = canonical_layout(values.shape, engine.mesh, 60)
+        table = engine.store_below(values, layout)
+        assert it.stats(reset=True)["bytes_not_pinned"] >= values.nbytes
+        assert it.stats()["bytes_not_pinned"] == 0
+        np.testing.assert_array_equal(table.read(WHOLE, engine.devices), values)

@@ -11,6 +11,7 @@ from tests.ir.sessions import prepared, strict
 from tests.ops.table_xp import WHOLE, TableXp
 
 import infinitensor as it
+from infinitensor import native
 from infinitensor.dtypes import ALL
 from infinitensor.ir.op import Spec
 from infinitensor.ops import TABLE
@@ -114,10 +115,12 @@ def test_einsum_of_four_operands_works_without_opt_einsum(monkeypatch: pytest.Mo
     for missing in (False, True):
         if missing:
             monkeypatch.setitem(sys.modules, "opt_einsum", None)
+        before = native.missed[0]
         path = contraction_path(
             ["ab", "bc", "cd", "de"], "ae", dict(zip("abcde", (3, 4, 5, 6, 2), strict=True))
         )
         assert sum(len(step) - 1 for step in path) == 3
+        assert native.missed[0] - before == missing
         np.testing.assert_allclose(TableXp(2).call("einsum", text, *args), np.einsum(text, *args))
 
 

@@ -318,7 +318,12 @@ class Session(Recording):
             found["eager_fallbacks"] += missed[0] - self.missed_before
             found["not_compiled"] = dict(not_compiled)
             found["peak_bytes"] = {}
+            found["bytes_not_pinned"] = 0
             if self._engine is not None:
+                tiers = self._engine.tiers
+                found["bytes_not_pinned"] = tiers.not_pinned_bytes
+                if reset:
+                    tiers.not_pinned_bytes = 0
                 for ledger in self._engine.ledgers:
                     found["peak_bytes"][ledger.device.name, "device"] = ledger.peak_bytes
                     if reset:

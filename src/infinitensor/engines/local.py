@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from dataclasses import replace
 from math import prod
@@ -169,8 +168,10 @@ class LocalEngine:
         n_bytes = int(slab_bytes(part.nbytes))
         buffer = None
         if host.used_bytes + n_bytes <= host.budget_bytes:
-            with contextlib.suppress(DeviceOutOfMemoryError):  # no more can be pinned
+            try:
                 buffer = host.take(n_bytes)
+            except DeviceOutOfMemoryError:
+                self.tiers.not_pinned_bytes += n_bytes
         if buffer is None:
             return DISK, self.tiers.spill(to_host(part)), None
         array = host.device.array(buffer.block, tuple(part.shape), dtype)

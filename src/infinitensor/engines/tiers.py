@@ -49,6 +49,8 @@ class LocalTiers:
             self.disk_bytes = int(SHARE_OF_DISK * sum(map(free_bytes, disks)))
         self._spill.limit_bytes = self.disk_bytes
         self.host = self._host_ledger(kind, room.host_memory)
+        self.not_pinned_bytes = 0
+        """Bytes that went to files although the budget of the host would have held them."""
 
     def _host_ledger(self, kind: str, host_memory: str | int | None) -> Ledger:
         """Host memory that tiles of GPUs are evicted to; elsewhere there is none beside."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from infinitensor.dtypes import result_type
 from infinitensor.ir.op import AxisForm, Call, Spec
+from infinitensor.native import missed
 from infinitensor.ops.contraction import factors, product, product_call, product_scratch
 from infinitensor.ops.reduction import SUM
 from infinitensor.ops.registry import op, program
@@ -181,12 +182,14 @@ def parse_subscripts(subscripts: str, ndims: Sequence[int]) -> tuple[list[str], 
 def contraction_path(
     terms: Sequence[str], kept: str, sizes: dict[str, int]
 ) -> list[tuple[int, ...]]:
-    """Which operands to contract next, the results appended: opt_einsum's answer, or NumPy's."""
+    """Which operands to contract next, the results appended: opt_einsum's answer, or NumPy's, which
+    may take more work and is counted."""
     text = f"{','.join(terms)}->{kept}"
     shapes = [tuple(sizes[c] for c in term) for term in terms]
     try:
         import opt_einsum
     except ImportError:
+        missed[0] += 1
         ghosts = [np.broadcast_to(np.empty(()), shape) for shape in shapes]
         return list(np.einsum_path(text, *ghosts, optimize="greedy")[0][1:])
     return list(opt_einsum.contract_path(text, *shapes, shapes=True, optimize="auto")[0])
