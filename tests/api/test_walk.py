@@ -50,7 +50,7 @@ def plain(found: Walk) -> dict[str, Any]:
 def test_the_walk_in_c_is_the_walk_in_python(seed: int) -> None:
     kept, leaves = waiting(seed)
     roots = [tensor._version for tensor in kept[:2]]
-    assert plain(walk.walk(roots)) == plain(in_python(roots))
+    assert plain(Walk._make(walk.fields(roots))) == plain(in_python(roots))
     del leaves
 
 
@@ -62,7 +62,7 @@ def test_values_that_are_shown_or_read_elsewhere_are_needed() -> None:
     other = read_elsewhere * 2
     del hidden, read_elsewhere
     x._session.drain()
-    found = walk.walk([asked._version])
+    found = Walk._make(walk.fields([asked._version]))
     needed = [found.values[n] for n in found.needed]
     assert len(found.nodes) == 5
     assert len(needed) == 3
@@ -76,7 +76,7 @@ def test_a_leaf_is_free_when_nothing_else_shows_or_reads_it() -> None:
     made = x + y
     del y
     made._session.drain()
-    found = walk.walk([made._version])
+    found = Walk._make(walk.fields([made._version]))
     is_free = dict(zip(map(id, found.leaves), found.is_free, strict=True))
     assert is_free[id(x._version)] is False
     assert sum(is_free.values()) == sum(v.table is not None for v in found.leaves if v.live == 0)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from infinitensor.api.lean import bytes_of, comes_from_below, gives_back, worth_keeping
 from infinitensor.api.rule import cached_rule
 from infinitensor.api.version import Node, Version
-from infinitensor.api.walk import walk
+from infinitensor.api.walk import fields
 from infinitensor.api.window import Hulls, part_of, shifted
 from infinitensor.config import config
 from infinitensor.errors import MemoryBudgetError
@@ -75,20 +75,20 @@ class Bound:
         """Whether it may be planned anew with less of it kept or resident (`traced_in_room`)."""
         self.spares_leaves = peek
         self.roots = list(roots)
-        walked = walk(self.roots)
+        walked = fields(self.roots)
         self.nodes, self.leaves, self.scalars, self.values, self.inside_reads = walked[:5]
-        self.known_by = walked.known_by
+        needed, is_free, self.known_by = walked[5:]
         self.whole: dict[int, TileTable] = {}
         """Versions of which only a window is written: all of their tiles."""
         self.recipes: list[Version] = []
         """What is held, but made again when it is asked for."""
-        self.kept = self._kept(walked.needed)
+        self.kept = self._kept(needed)
         self.donated = [False] * len(self.leaves)
         self.used_up: set[int] = set()
         """Leaves that nobody else will read: their tiles may be used up."""
-        if True in walked.is_free and not self.spares_leaves:
+        if True in is_free and not self.spares_leaves:
             for k, leaf in enumerate(self.leaves):
-                if walked.is_free[k] and not _lies_below(leaf):
+                if is_free[k] and not _lies_below(leaf):
                     self.donated[k] = True
                     self.used_up.add(id(leaf))
         self._cut_files()

@@ -1,4 +1,4 @@
-/* `walk` of `api/walk.py`: the same numbers by the same rule, over the slots of nodes and versions. What it is known by
+/* `in_python` of `api/walk.py`: the same numbers by the same rule, over the slots of nodes and versions. What it is known by
    is one row of bytes, not a tuple of integers. */
 
 enum { V_EXPORTED, V_LIVE, V_NODE, V_READERS, V_TABLE, N_VERSION };

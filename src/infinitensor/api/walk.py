@@ -110,8 +110,6 @@ def _in_c() -> Callable[[list[Version]], Any] | None:
 
 
 _fast = _in_c()
-
-
-def walk(roots: list[Version]) -> Walk:
-    """The walk from the roots back to what is stored."""
-    return in_python(roots) if _fast is None else Walk._make(_fast(roots))
+fields: Callable[[list[Version]], tuple[Any, ...]] = _fast or in_python
+"""The walk from the roots back to what is stored: the fields of a `Walk`. (Every evaluation asks,
+and to name them takes a fifth of the time.)"""

@@ -75,7 +75,7 @@ class Few(NamedTuple):
         self, leaves: Sequence[TileTable], scalars: Sequence[Any], device: Device, ledger: Ledger
     ) -> dict[int, TileTable] | None:
         """Start all kernels; the tables of what is held. None: a `Run` has to."""
-        if not events.hooks.keys().isdisjoint(HOOKS):
+        if events.hooks and not events.hooks.keys().isdisjoint(HOOKS):
             return None
         try:
             stream = device.stream() if self.is_launched else None

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.graph import Graph, Node
     from infinitensor.ir.plan import GroupPlan
     from infinitensor.ir.region import Box
-    from infinitensor.jit import OneLaunch
+    from infinitensor.jit import Launch, OneLaunch
     from infinitensor.tasking.kernels import Step
 
     Run = Callable[[list[Any], list[Any], int], None]
@@ -165,10 +165,9 @@ class MappedRun:
         self._kernel = MapKernel(made.group)
         self._boxes = boxes
         self._taken, self._stored = picker(made.taken), picker(made.stores)
-        self.arrays = [made.taken[k] for k in made.group.arrays]
-        self.numbers = [made.taken[k] for k in made.group.scalars]
-        self.outs = made.stores
-        self.launch_of = self._kernel.launch_of
+        self.arrays: Sequence[int] = [made.taken[k] for k in made.group.arrays]
+        self.numbers: Sequence[int] = [made.taken[k] for k in made.group.scalars]
+        self.outs: Sequence[int] = made.stores
 
     def __call__(self, ins: list[Any], outs: list[Any], i: int) -> None:
         shape = tuple(outs[-1].shape)
@@ -177,6 +176,12 @@ class MappedRun:
         else:
             given = self._made.inputs(ins, outs, shape, self._boxes[i])
         self._kernel(given, self._stored(outs), shape)
+
+    def launch_of(
+        self, tiles: Sequence[Any], given: Sequence[Any], shape: tuple[int, ...]
+    ) -> tuple[Launch, Sequence[Any]]:
+        """The launch of arrays and outputs, and the numbers as it takes them."""
+        return self._kernel.launch_of(tiles, given, shape)
 
     @property
     def is_one_launch(self) -> bool:
@@ -373,8 +378,10 @@ class Generated:
     def __init__(self, fast: Run, eager: Run) -> None:
         self._fast, self._eager = fast, eager
         self._has_failed = False
-        is_one = isinstance(fast, MappedRun) and fast.is_one_launch
-        self.one_launch: OneLaunch | None = fast if is_one else None  # type: ignore[assignment]
+        self.one_launch: OneLaunch | None = None
+        """What it starts, where that is one launch."""
+        if isinstance(fast, MappedRun) and fast.is_one_launch:
+            self.one_launch = fast
 
     def __call__(self, ins: list[Any], outs: list[Any], i: int) -> None:
         if not self._has_failed:
