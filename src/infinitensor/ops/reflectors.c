@@ -258,26 +258,30 @@ static void reflect(const T *v, const T *triangle, T *a, int64_t n) {
 }
 
 /* Columns of T of I - V T V' for the panel p: those of its own and, above them, -T (V' V_p) T_p, where T and V are those
-   of the panels before it. `all`: rows of n. */
-static void join(const T *panels, int64_t rows, int64_t p, int width, const T *own, T *all, int64_t n) {
+   of the panels before it. `all`: rows of n; `column`: room for p panels' rows. */
+static void join(const T *panels, int64_t rows, int64_t p, int width, const T *own, T *all, int64_t n, V *column) {
     const int64_t top = p * WIDTH;
-    V across[WIDTH * WORDS];
-    for (int64_t i = 0; i < top; i++) memset(all + i * n + top, 0, width * sizeof(T));
+    memset(column, 0, top * WIDTH * sizeof(T));
     for (int64_t o = 0; o < p; o++) {
+        V across[WIDTH * WORDS];
         memset(across, 0, sizeof across);
         for (int64_t i = top; i < rows; i += STRIP)
             cross(panels + (o * rows + i) * WIDTH, panels + (p * rows + i) * WIDTH, rows - i < STRIP ? rows - i : STRIP, (T *)across);
-        for (int64_t i = 0; i < (o + 1) * WIDTH; i++)
-            for (int k = 0; k < WIDTH; k++) {
-                const T factor = all[i * n + o * WIDTH + k];
-                for (int c = 0; c < width; c++) all[i * n + top + c] -= factor * ((const T *)across)[k * WIDTH + c];
+        for (int64_t i = 0; i < (o + 1) * WIDTH; i++) {
+            const T *const before = all + i * n + o * WIDTH;
+            for (int c = 0; c < WORDS; c++) {
+                V sum = column[i * WORDS + c];
+                for (int k = 0; k < WIDTH; k++) sum -= across[k * WORDS + c] * before[k];
+                column[i * WORDS + c] = sum;
             }
+        }
     }
     for (int64_t i = 0; i < top; i++) {
-        T row[WIDTH] = {0}, *const to = all + i * n + top;
+        const T *const from = (const T *)(column + i * WORDS);
+        T row[WIDTH] = {0};
         for (int k = 0; k < width; k++)
-            for (int c = k; c < width; c++) row[c] += to[k] * own[k * WIDTH + c];
-        memcpy(to, row, width * sizeof(T));
+            for (int c = 0; c < WIDTH; c++) row[c] += from[k] * own[k * WIDTH + c];
+        memcpy(all + i * n + top, row, width * sizeof(T));
     }
     for (int i = 0; i < width; i++) {
         memset(all + (top + i) * n, 0, top * sizeof(T));
@@ -340,9 +344,10 @@ static void gather(const T *panels, int64_t rows, int64_t n, T *v) {
    for it. */
 int64_t factor(const char *x, int64_t between, int64_t step, int64_t count, int64_t rows, int64_t n, T *v, T *t, T *r) {
     const int64_t n_panels = (n + WIDTH - 1) / WIDTH;
-    T *const memory = malloc(n_panels * WIDTH * (rows + 1) * sizeof(T) + 64);
+    T *const memory = malloc(n_panels * WIDTH * (rows + 1 + WIDTH) * sizeof(T) + 64);
     if (!memory) return -1;
     T *const panels = (T *)(((uintptr_t)memory + 63) & ~(uintptr_t)63), *const most = panels + n_panels * WIDTH * rows;
+    V *const column = (V *)(most + n_panels * WIDTH);
     T triangle[WIDTH * WIDTH];
     for (int64_t b = 0; b < count; b++, x += between, r += n * n) {
         spread(x, step, rows, n, panels, most);
@@ -359,7 +364,7 @@ int64_t factor(const char *x, int64_t between, int64_t step, int64_t count, int6
                 reflect(panel + top * WIDTH, triangle, other, rows - top);
                 for (int i = 0; i < WIDTH; i++) memcpy(r + (top + i) * n + q * WIDTH, other + i * WIDTH, its * sizeof(T));
             }
-            if (v) join(panels, rows, p, width, triangle, t, n);
+            if (v) join(panels, rows, p, width, triangle, t, n, column);
         }
         for (int64_t i = 0; i < n; i++)
             for (int64_t k = i; k < n; k++) r[i * n + k] *= most[k];
