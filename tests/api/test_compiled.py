@@ -38,7 +38,7 @@ def test_nothing_is_missing_here() -> None:
 
 def test_without_a_compiler_every_file_says_so(tmp_path: Path) -> None:
     found = not_compiled(tmp_path, PATH=str(tmp_path), CC="none")
-    assert {"near.c", "quick.c", "walk.c", "lock.c"} <= found.keys()
+    assert {"at_once.c", "quick.c", "walk.c", "lock.c"} <= found.keys()
     assert set(found.values()) == {"no C compiler"}
 
 
@@ -47,7 +47,7 @@ def test_a_compiler_that_fails_is_named(tmp_path: Path) -> None:
     broken.write_text("#!/bin/sh\necho no such header >&2\nexit 1\n")
     broken.chmod(0o700)
     found = not_compiled(tmp_path, CC=str(broken))
-    assert found["near.c"] == f"{broken} failed: no such header"
+    assert found["at_once.c"] == f"{broken} failed: no such header"
 
 
 def test_who_asks_for_no_compiler_misses_nothing(tmp_path: Path) -> None:

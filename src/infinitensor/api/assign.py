@@ -10,10 +10,11 @@ import numpy as np
 
 from infinitensor.api import masked, views
 from infinitensor.api.copying import cast, copied
+from infinitensor.api.floating import quietly
 from infinitensor.api.forward import call_op, is_tensor, new_tensor
 from infinitensor.api.guard import guarded
 from infinitensor.api.indexing import advanced, is_basic, leading_mask
-from infinitensor.api.near import quietly, taken, was_put
+from infinitensor.api.indices import taken, was_put
 from infinitensor.api.record import Ref, host_view, record_write, stored
 from infinitensor.api.settle import is_for_later, settle
 from infinitensor.api.unplanned import is_hasty

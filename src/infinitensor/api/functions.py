@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api import hasty, indexing, inplace, near
+from infinitensor.api import at_once, borrowed, hasty, indexing, inplace
 from infinitensor.api.arrays import array, asarray, astype, copy, from_dlpack
 from infinitensor.api.compute import compute
 from infinitensor.api.csr import csr
@@ -80,14 +80,14 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
         name: function if isinstance(function, ufunc) else with_options(name, function)
         for name, function in found.items()
     }
-    for name, (like, fits) in near.NUMPYS_OWN.items():
+    for name, (like, fits) in borrowed.NUMPYS_OWN.items():
         if not isinstance(found[name], ufunc):
             found[name] = _numpys_first(found[name], like, fits)
-    for name, like in near.CREATIONS.items():
+    for name, like in borrowed.CREATIONS.items():
         found[name] = _numpys_creation(found[name], like)
-    for name, join in near.JOINS.items():
-        found[name] = _small_first(found[name], functools.partial(near.joined, join))
-    for name, (like, size) in near.COUNTED.items():
+    for name, join in borrowed.JOINS.items():
+        found[name] = _small_first(found[name], functools.partial(at_once.joined, join))
+    for name, (like, size) in borrowed.COUNTED.items():
         found[name] = _small_first(found[name], _counted(like, size))
     found.update(VIEWS)
     found.update(HELPERS)
@@ -144,7 +144,7 @@ def _numpys_first(
     quick: Quick | None = getattr(function, "quick", None)
 
     def first(*args: Any, **kwargs: Any) -> Any:
-        made = near.called(like, fits, args, kwargs)
+        made = at_once.called(like, fits, args, kwargs)
         if made is None and quick is not None:
             made = quick.made(args, kwargs)
         return function(*args, **kwargs) if made is None else made
@@ -156,14 +156,14 @@ def _numpys_creation(function: Callable[..., Any], like: Callable[..., Any]) -> 
     """The function of a shape and a dtype; NumPy's of small ones."""
 
     def first(*args: Any, **kwargs: Any) -> Any:
-        made = near.created(current_session(), like, *args, **kwargs) if args else None
+        made = at_once.created(current_session(), like, *args, **kwargs) if args else None
         return function(*args, **kwargs) if made is None else made
 
     return _named_as(function, first)
 
 
 def _counted(like: Callable[..., Any], size: Callable[..., int]) -> Callable[[Any, Any], Any]:
-    return lambda args, kwargs: near.counted(like, size, current_session(), args, kwargs)
+    return lambda args, kwargs: at_once.counted(like, size, current_session(), args, kwargs)
 
 
 def _small_first(
@@ -273,12 +273,12 @@ def _forward(function: Callable[..., Any], short: str) -> Callable[..., Any]:
 
 def _operator(function: ufunc, quick: Quick, short: str) -> Callable[..., Any]:
     """An operator by the shortest ways first: NumPy on what is small, a call known before."""
-    operated, known, is_numpys = near.operated, quick.of_two, function._is_numpys
+    operated, known, is_numpys = at_once.operated, quick.of_two, function._is_numpys
     like: Callable[..., Any] | None = None
     if is_numpys:
         like = getattr(operator, f"__{short}__")
     elif short == "matmul":
-        like, operated = function._like, near.multiplied
+        like, operated = function._like, at_once.multiplied
 
     def method(self: Tensor, other: Any) -> Any:
         made = None if like is None else operated(like, self, other)
@@ -300,7 +300,7 @@ def _reflected(function: Callable[..., Any], short: str) -> Callable[..., Any]:
         like = function._like if short == "pow" else getattr(operator, f"__{short}__")
 
     def method(self: Tensor, other: Any) -> Any:
-        made = None if like is None else near.operated(like, other, self)
+        made = None if like is None else at_once.operated(like, other, self)
         if made is None:
             return function(other, self) if _known(other) else NotImplemented
         return made
@@ -313,7 +313,7 @@ def _inplace(name: str, short: str) -> Callable[..., Any]:
     by: Any = like if short == "pow" else getattr(operator, f"__{short}__")
 
     def method(self: Tensor, other: Any) -> Any:
-        made = None if like is None else near.changed(self, like, by, other)
+        made = None if like is None else at_once.changed(self, like, by, other)
         if made is not None:
             return made
         return inplace.in_place(self, name, other) if _known(other) else NotImplemented
@@ -335,6 +335,6 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 _equip()
 
-_quicks = [getattr(namespace, _BINARY[short])._quick for short in (*near.IN_C, "matmul")]
-_quicks += [getattr(namespace, _COMPARE[short])._quick for short in near.COMPARED]
-near.in_c(Tensor, tuple(_quicks), recorded, fill)
+_quicks = [getattr(namespace, _BINARY[short])._quick for short in (*at_once.IN_C, "matmul")]
+_quicks += [getattr(namespace, _COMPARE[short])._quick for short in at_once.COMPARED]
+at_once.in_c(Tensor, tuple(_quicks), recorded, fill)

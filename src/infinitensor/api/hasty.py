@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api import cores, near, unplanned
+from infinitensor.api.floating import quietly
 from infinitensor.api.tensor import Tensor, fresh
 from infinitensor.api.unplanned import MEDIUM, blank, is_hasty
 from infinitensor.api.version import Version, user_site
@@ -68,7 +69,7 @@ def made(like: np.ufunc, args: tuple[Any, ...]) -> Tensor | None:
             x if isinstance(x, np.ndarray | np.generic) else kind.type(x)
             for x, kind in zip(ins, loop, strict=False)
         ]
-        near.quietly(cores.stored, like, table.whole, *typed)
+        quietly(cores.stored, like, table.whole, *typed)
         version = Version(session, shape, dtype)
         session.keep(version, table, like.__name__, site)
     return fresh(session, version)

@@ -1,5 +1,5 @@
 /* `tensor[index]` for integers, slices and few indices of a small part on the host, and views of what is
-   large or waits. Before `near.c`. NULL without an error: Python has to look. */
+   large or waits. As `api/indices.py`, before `at_once.c`. NULL without an error: Python has to look. */
 
 /* Borrowed: the scalar that a tensor of its own is. */
 static PyObject *scalar(PyObject *self) {

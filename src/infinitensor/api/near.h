@@ -1,10 +1,10 @@
 /* What the C of small calls knows of a tensor: its slots, what it shows, and how one is made. Before
-   `indices.h` and `near.c`. */
+   `indices.h` and `at_once.c`. */
 
 enum { CELL, DTYPE, FROZEN, INDEX, IS_VALUE, LAZY_VIEW, LENT, OWNER, SEEN, SEEN_OF, SHAPE, N_TENSOR };
 enum { V_DTYPE, V_EXPORTED, V_HOST, V_LIVE, V_READERS, V_TABLE, N_VERSION };
 enum { C_SESSION, C_VERSION, N_CELL };
-enum { ONE_CORE = 1 << 18, ONE_CORE_DOT = 10000 }; /* as in near.py */
+enum { ONE_CORE = 1 << 18, ONE_CORE_DOT = 10000 }; /* as in borrowed.py */
 static const char *const names[] = {"add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or",
                                     "xor", "lshift", "rshift", "matmul"};
 

@@ -314,7 +314,7 @@ static PyObject *of_two(PyObject *module, PyObject *const *given, Py_ssize_t n) 
     return PyObject_Vectorcall(slow_of_two, given, n, NULL);
 }
 
-/* The same for the operators of `near.c`: NULL without an error where Python has to look. */
+/* The same for the operators of `at_once.c`: NULL without an error where Python has to look. */
 static PyObject *recorded(PyObject *self, PyObject *a, PyObject *b) {
     PyObject *both[] = {a, b}, *result = tried(self, (Args){both, 2}, no_options);
     if (result == Py_None) Py_CLEAR(result);

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from infinitensor.api import assign, unplanned, version
 from infinitensor.api.compiled import compiled
+from infinitensor.api.floating import quietly
 from infinitensor.api.lock import locking
-from infinitensor.api.near import UNKNOWN, at_hand, near, quietly
+from infinitensor.api.near import UNKNOWN, at_hand, near
 from infinitensor.api.record import FEW, MANY, WRITE, waits
 from infinitensor.api.rule import cached_rule
 from infinitensor.api.session import Session, _generation

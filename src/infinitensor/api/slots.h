@@ -36,6 +36,6 @@ typedef struct {
     int (*release)(PyObject *);
 } Locking;
 
-/* What `quick.c` gives `near.c`: `recorded(quick, a, b)`, by a pointer of this name. */
+/* What `quick.c` gives `at_once.c`: `recorded(quick, a, b)`, by a pointer of this name. */
 #define RECORDED "infinitensor.recorded"
 typedef PyObject *(*Recorded)(PyObject *, PyObject *, PyObject *);

@@ -10,12 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api import assign, copying, export, indexing, near, viewing, views
+from infinitensor.api import (
+    assign,
+    at_once,
+    copying,
+    export,
+    indexing,
+    indices,
+    near,
+    viewing,
+    views,
+)
 from infinitensor.api.drawing import drawn
 from infinitensor.api.evaluate import evaluate
 from infinitensor.api.flags import Flags, refused
 from infinitensor.api.flat import Flat
+from infinitensor.api.floating import quietly
 from infinitensor.api.forward import call_op
+from infinitensor.api.printing import shown
 from infinitensor.api.record import Ref, host_view, stored
 from infinitensor.api.standard import check_version
 from infinitensor.api.version import Cell, Shown
@@ -32,9 +44,6 @@ if TYPE_CHECKING:
     from infinitensor.ir.layout import Layout
 else:
     TableMethods = object  # a stub: the methods are made from the op table by `api/functions.py`
-
-EDGE = 3
-"""Elements shown at each end of an axis by `repr`, as NumPy does."""
 
 
 class Tensor(Shown, TableMethods):
@@ -400,7 +409,7 @@ class Tensor(Shown, TableMethods):
     # indexing
 
     def __getitem__(self, index: Any) -> Tensor:
-        found = near.got(self, index)
+        found = indices.got(self, index)
         if found is not None:
             return found
         view = None
@@ -417,12 +426,12 @@ class Tensor(Shown, TableMethods):
             opened is not None
             and type(value) is float
             and self._lazy_view is None
-            and (type(index) is int or near.is_element(index, opened.ndim))
+            and (type(index) is int or indices.is_element(index, opened.ndim))
             and not self._frozen
         ):
             opened[index] = value
             return
-        if not near.was_put(self, index, value):
+        if not indices.was_put(self, index, value):
             assign.put(self, index, value)
 
     # views
@@ -449,7 +458,7 @@ class Tensor(Shown, TableMethods):
         if self.dtype.kind != "c" and not isinstance(value, Tensor):
             # NumPy has rules of its own here (an imaginary part is dropped without a word)
             taken = np.empty(np.shape(value), self.dtype)
-            near.quietly(setattr, taken, "real", value)
+            quietly(setattr, taken, "real", value)
             value = taken
         self.real[...] = value
 
@@ -479,7 +488,7 @@ class Tensor(Shown, TableMethods):
             raise ValueError(f"reshape: order {order!r} is not supported; tensors are in C order")
         wanted = shape[0] if len(shape) == 1 and not _is_int(shape[0]) else shape
         if not copy:
-            found = near.viewed(self, _reshaped, wanted)
+            found = indices.viewed(self, _reshaped, wanted)
             if found is not None:
                 return found
         return viewing.reshape(self, tuple(operator.index(n) for n in wanted), copy)
@@ -500,7 +509,7 @@ class Tensor(Shown, TableMethods):
         """Axes in another order; a view."""
         wanted = axes[0] if len(axes) == 1 and not _is_int(axes[0]) else axes
         order = wanted or None
-        found = near.viewed(self, np.ndarray.transpose, order)
+        found = indices.viewed(self, np.ndarray.transpose, order)
         if found is not None:
             return found
         if order is None:
@@ -527,7 +536,7 @@ class Tensor(Shown, TableMethods):
         """A tensor of its own with the same values, in C order as all tensors are."""
         if order not in ("C", "K", "A"):
             raise ValueError(f"copy: order {order!r} is not supported; tensors are in C order")
-        made = near.copied(self)
+        made = at_once.copied(self)
         return copying.copied(self) if made is None else made
 
     __copy__ = copy
@@ -542,7 +551,7 @@ class Tensor(Shown, TableMethods):
         """The values as another dtype."""
         wanted = as_dtype(dtype)
         if copy and casting == "unsafe" and self._dtype.kind != "c" and wanted is not bfloat16:
-            made = near.copied(self, wanted)
+            made = at_once.copied(self, wanted)
             if made is not None:
                 return made
         return copying.cast(self, wanted, copy, casting)
@@ -664,7 +673,7 @@ class Tensor(Shown, TableMethods):
         return str(plan(self))
 
 
-near._tensors.append(Tensor)
+near.tensors.append(Tensor)
 
 
 def tensor_of(cell: Cell, view: View | None, dtype: np.dtype[Any]) -> Tensor:
@@ -733,27 +742,3 @@ def _is_int(value: Any) -> bool:
     return isinstance(value, int | np.integer) or (
         hasattr(value, "__index__") and not hasattr(value, "__len__")
     )
-
-
-def shown(tensor: Tensor, **options: Any) -> str:
-    """The text of the values.
-
-    Of a large tensor only the corners that are shown are computed, and the tensor itself stays as
-    it is.
-    """
-    settings = np.get_printoptions()
-    limit = options.get("threshold", settings["threshold"])
-    if tensor.size <= (settings["threshold"] if limit is None else limit):
-        return np.array2string(tensor.numpy(), **options)
-    ends = [
-        (slice(0, EDGE + 1), slice(n - EDGE, n)) if n > 2 * EDGE else (slice(None),)
-        for n in tensor.shape
-    ]
-    corners = np.empty(tuple(len(pair) for pair in ends), object)
-    for at in np.ndindex(corners.shape):
-        piece = copying.copied(tensor[tuple(pair[k] for pair, k in zip(ends, at, strict=True))])
-        if piece._version.node is not None:
-            evaluate(piece._session, [piece._version], peek=True)
-        corners[at] = piece.numpy()
-    seen = np.block(corners.tolist())
-    return np.array2string(seen, **{**options, "threshold": 0, "edgeitems": EDGE})

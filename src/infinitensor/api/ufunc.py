@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from infinitensor.api import assign, copying, hasty, near
+from infinitensor.api import assign, at_once, copying, hasty
 from infinitensor.api.forward import call_op
 from infinitensor.api.quick import calls_in_c
 from infinitensor.api.tensor import Tensor, session_of
@@ -82,16 +82,16 @@ class ufunc(Calls):
         """The function of the inputs; `out` may follow them by position."""
         if options or len(args) != self.nin:
             if self._is_numpys and not options and len(args) == self.nin + 1 == self.nargs:
-                found = near.stored_in(self._like, args[:-1], args[-1])
+                found = at_once.stored_in(self._like, args[:-1], args[-1])
             elif self._is_numpys and options.keys() == {"out"} and len(args) == self.nin:
-                found = near.stored_in(self._like, args, options["out"])
+                found = at_once.stored_in(self._like, args, options["out"])
             else:
                 found = None
             return self._with_options(args, options) if found is None else found
         if self._is_numpys:
-            found = near.applied(self._like, args)
+            found = at_once.applied(self._like, args)
         else:
-            found = near.multiplied(self._like, *args) if self.__name__ == "matmul" else None
+            found = at_once.multiplied(self._like, *args) if self.__name__ == "matmul" else None
         if found is None and self._quick is not None:
             found = self._quick.made(args, options)
         if found is None and self._is_numpys and self.nout == 1:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from infinitensor.api import near, views
+from infinitensor.api import indices, views
 from infinitensor.api.arrays import asarray
 from infinitensor.api.public import check_shape
 
@@ -24,7 +24,7 @@ def _view_function(change: Callable[..., Any]) -> Callable[..., Any]:
 
     def function(x: Any, /, *args: Any, **kwargs: Any) -> Tensor:
         tensor = asarray(x)
-        found = None if kwargs else near.viewed(tensor, change, *args)
+        found = None if kwargs else indices.viewed(tensor, change, *args)
         if found is not None:
             return found
         return tensor._seen_as(views.through(tensor._whole(), lambda g: change(g, *args, **kwargs)))

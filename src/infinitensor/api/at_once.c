@@ -1,6 +1,6 @@
-/* The shortest ways of `api/near.py`, over the same slots: operators, elements, slices and element
-   writes of small tensors on the host. What is here is what a loop over elements or short rows
-   does; whatever is in doubt goes to the Python method that was there before (`slow`). */
+/* The shortest ways of `api/at_once.py` and `api/indices.py`, over the same slots: operators, elements,
+   slices and element writes of small tensors on the host. What is here is what a loop over elements or
+   short rows does; whatever is in doubt goes to the Python method that was there before (`slow`). */
 
 typedef PyObject *(*Binary)(PyObject *, PyObject *);
 #define COMPARED(name, how) \
@@ -18,7 +18,7 @@ static const Binary in_place_of[] = {
     PyNumber_InPlaceAnd, PyNumber_InPlaceOr, PyNumber_InPlaceXor, PyNumber_InPlaceLshift,
     PyNumber_InPlaceRshift};
 
-/* Without floating-point warnings, as near.py's `quietly`. */
+/* Without floating-point warnings, as floating.py's `quietly`. */
 static PyObject *quietly(int op, const Binary *calls, PyObject *a, PyObject *b) {
     Binary call = calls[op];
     if (op >= AND && op <= RSHIFT) return call(a, b); /* bits give none */
@@ -297,7 +297,7 @@ static int is_far(PyObject *args) {
     return 0;
 }
 
-/* applied(ufunc, args), called(function, fits, args, options): as in near.py. */
+/* applied(ufunc, args), called(function, fits, args, options): as in at_once.py. */
 static PyObject *do_applied(PyObject *module, PyObject *const *args, Py_ssize_t n) {
     if (n == 2 && is_far(args[1])) Py_RETURN_NONE;
     PyObject *made = n == 2 ? called(args[0], args[1], 1, NULL) : NULL;
@@ -505,9 +505,9 @@ static PyMethodDef functions[] = {{"install", install, METH_VARARGS, NULL},
                                   {"called", FAST(do_called)},
                                   {"tallied", tallied, METH_NOARGS, NULL},
                                   {NULL}};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "infinitensor_near", NULL, -1, functions};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "infinitensor_at_once", NULL, -1, functions};
 
-PyMODINIT_FUNC PyInit_infinitensor_near(void) {
+PyMODINIT_FUNC PyInit_infinitensor_at_once(void) {
     import_array();
     empty = PyTuple_New(0);
     name_counts = PyUnicode_InternFromString("counts");

@@ -1,0 +1,89 @@
+"""Indices of small tensors: NumPy's rules, while other code runs too."""
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+
+import infinitensor as it
+from infinitensor.config import config
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls are small here in strict runs too."""
+    monkeypatch.setattr(config, "small_elements", 65_536)
+
+
+class Changing:
+    """An index that gives the tensor another version while it is asked for its value."""
+
+    def __init__(self, tensor: it.Tensor) -> None:
+        self.tensor = tensor
+
+    def __index__(self) -> int:
+        self.tensor[...] = it.zeros(200_000)[: len(self.tensor)] * 2.0
+        gc.collect()
+        return 2
+
+
+def test_a_slice_whose_end_changes_the_tensor_is_safe() -> None:
+    tensor = it.asarray(np.arange(10.0)) + 0
+    assert tensor[Changing(tensor) : 5].shape == (3,)
+    assert tensor.tolist() == [0.0] * 10
+
+
+def test_a_new_axis_of_a_transpose_is_written_like_any_value() -> None:
+    values = np.arange(9.0).reshape(3, 3)
+    tensor = it.asarray(values) + 0
+    tensor[None] = tensor.T
+    assert np.array_equal(tensor.numpy(), values.T)
+
+
+@pytest.mark.parametrize("limit", [0, 65_536])
+@pytest.mark.parametrize(
+    "index",
+    [
+        slice(None, None, 1 << 62),
+        slice(None, None, -(1 << 62)),
+        (slice(1, None, 1 << 70), None),
+        (slice(-1, None, -(1 << 62)), ...),
+    ],
+    ids=str,
+)
+def test_steps_beyond_every_axis_are_numpys(
+    index: Any, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "small_elements", limit)
+    values = np.arange(6.0).reshape(2, 3)
+    tensor = it.asarray(values)
+    assert np.array_equal(tensor[index].numpy(), values[index])
+    tensor[index] = 7.0
+    values[index] = 7.0
+    assert np.array_equal(tensor.numpy(), values)
+
+
+@pytest.mark.parametrize("n", [4, 300])
+def test_an_index_beyond_every_integer_is_out_of_bounds(n: int) -> None:
+    tensor = it.zeros((n, n))
+    for index in (1 << 70, -(1 << 70), (1 << 62, slice(0, 2))):
+        with pytest.raises(IndexError, match=r"out of bounds|only integers"):
+            tensor[index]
+        with pytest.raises(IndexError, match=r"out of bounds|only integers"):
+            tensor[index] = 1.0
+
+
+def test_a_scalar_has_no_views() -> None:
+    for xp in (np, it):
+        x = xp.asarray(np.arange(5.0))
+        total, element = x.sum(), x[2]
+        for scalar in (total, element):
+            for index in (None, (None,), (Ellipsis, None), (None, None)):
+                seen = scalar[index]
+                seen[...] = 7.0
+                assert seen.shape == (1,) * (2 if index == (None, None) else 1)
+        assert (float(total), float(element)) == (10.0, 2.0)
+        array = xp.asarray(4.0)
+        array[None][0] = 1.0  # an array of no axes has
+        assert float(array) == 1.0
