@@ -505,6 +505,7 @@ class Oracle(World):
                 | Fill(target, value)
             ):
                 check_cast(self.operand(value), self[target].dtype, self.rounding_of(value))
+                self.check_written(target)
                 if isinstance(step, AssignPart) and np.iscomplexobj(self.operand(value)):
                     raise Undefined("a complex number as the part of one")
                 if isinstance(step, AssignFlat) and isinstance(value, Literal):
@@ -515,6 +516,7 @@ class Oracle(World):
             case SortInPlace(target, _):
                 if self[target].dtype.kind == "c" and self.rounding_of(Var(target)):
                     raise Undefined("an order of rounded complex numbers")
+                self.check_written(target)
                 return Rounding.NONE
             case Observe(source, how, _, _):
                 if how in COMPARED and self.rounding_of(Var(source)):
@@ -595,10 +597,13 @@ class Oracle(World):
         rounding = self.check_function(op, (Var(target), value), call)
         if np.ndim(item) == 0 and dtypes and dtypes[0] != item.dtype:
             raise Undefined("NumPy makes another scalar, an array keeps its dtype")
+        self.check_written(target)
+        return rounding
+
+    def check_written(self, target: str) -> None:
         group = self.group[target]
         if group in self.scalars and list(self.group.values()).count(group) > 1:
             raise Undefined("NumPy's scalars have no views")
-        return rounding
 
 
 def fit_together(arrays: list[Any], shape: tuple[int, ...] | None = None) -> bool:

@@ -85,7 +85,7 @@ def own(session: Session, values: Any) -> Tensor:
 
 def at_hand(session: Session, values: Any) -> Tensor:
     """A tensor of a small NumPy array that nobody else has, or of a scalar."""
-    if values.ndim > 1 and not values.flags.c_contiguous:
+    if values.ndim and not values.flags.c_contiguous:
         values = np.ascontiguousarray(values)
     made = own(session, values)
     if values.dtype.kind == "V":  # bfloat16: as `seen` says
