@@ -13,8 +13,9 @@ from benchmarks.bench_tiers import WIDTH
 from benchmarks.plot_budgets import measured
 from benchmarks.simulate_tiers import LINK_BYTES_PER_S, Pass, budget_of, network, passes
 
+from infinitensor import pipeline
 from infinitensor.memory import fit
-from infinitensor.memory.stream import AHEAD
+from infinitensor.memory.stream import AHEAD, a_little_less
 from infinitensor.pipeline import PARTS
 
 N_LAYERS = 12
@@ -26,12 +27,18 @@ CASES = [
     for share in (1.0, 0.75, 0.5, 0.25, 0.1)
 ]
 SAMPLE = [(512, 0.1, False), (4096, 0.25, False), (512, 0.5, True), (4096, 0.25, True)]
-SAMPLE += [(4096, 0.1, True), (2048, 1.0, True)]
+SAMPLE += [(4096, 0.1, True), (2048, 1.0, True), (512, 1.0, False), (2048, 0.5, False)]
 
 
 def fill_seconds(rows: int) -> float:
     """Before the first kernel runs: the rows, and the first part of a weight."""
     return (rows * WIDTH * 4 + WEIGHT_BYTES / 8) / LINK_BYTES_PER_S
+
+
+def part_bytes(found: Pass) -> int:
+    """What a load brings of a weight at most."""
+    part: int = found.prepared.part_elements * 4
+    return min(part, WEIGHT_BYTES)
 
 
 def check(found: Pass, rows: int, budget: int) -> None:
@@ -55,12 +62,32 @@ def test_a_pass_takes_no_longer_than_the_slower_of_compute_and_link(
         check(one, rows, budget)
     n_rows_bytes = rows * WIDTH * 4
     assert found[0].loaded_bytes == N_LAYERS * WEIGHT_BYTES + n_rows_bytes, "each byte once"
-    # what cannot stay: beside kept weights there are three activations and a ring of parts. Where
-    # kernels take longer than the link, parts are larger, and kernels that vary get all the room
-    is_loading = found[-1].compute_seconds < found[-1].loaded_bytes / LINK_BYTES_PER_S
-    if is_loading or not varied:
-        lacking = max(N_LAYERS * WEIGHT_BYTES - budget, 0) + 4 * n_rows_bytes
-        assert found[-1].loaded_bytes <= lacking + (1 if is_loading else 2) * WEIGHT_BYTES
+    # what cannot stay: beside kept weights there are three activations, the part that is multiplied
+    # and a ring of parts; what is left over is less than a part, and a 64th of the budget stays
+    # free. Where kernels take longer than the link, parts may be larger: that makes a pass shorter
+    # (the test below)
+    last = found[-1]
+    lacking = max(N_LAYERS * WEIGHT_BYTES - budget, 0) + 4 * n_rows_bytes
+    assert AHEAD[0] is not None
+    busy = (AHEAD[0] + 2) * part_bytes(last) + budget - a_little_less(budget)
+    assert last.loaded_bytes <= lacking + busy
+    is_loading = last.compute_seconds < last.loaded_bytes / LINK_BYTES_PER_S
+    assert busy <= WEIGHT_BYTES if is_loading else part_bytes(last) <= WEIGHT_BYTES // PARTS[0]
+
+
+@pytest.mark.parametrize(("rows", "share"), [(512, 1.0), (2048, 0.75), (2048, 0.5)])
+def test_a_pass_with_smaller_parts_would_load_less_but_take_longer(
+    rows: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, budget = network(rows, N_LAYERS, False), budget_of(share, rows, N_LAYERS)
+    chosen = passes(graph, budget)[-1]
+    assert part_bytes(chosen) == WEIGHT_BYTES // PARTS[0]
+    for n in PARTS[1:]:
+        monkeypatch.setattr(pipeline, "PARTS", (n,))
+        other = passes(graph, budget)[-1]
+        assert part_bytes(other) == WEIGHT_BYTES // n
+        assert other.loaded_bytes < chosen.loaded_bytes
+        assert other.seconds > chosen.seconds
 
 
 @pytest.mark.parametrize("share", [0.25, 0.1])
