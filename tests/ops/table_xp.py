@@ -172,7 +172,7 @@ class TableXp:
     def device_kind(self) -> str:
         return self.device
 
-    def scratch_bytes(self, name: str, x: Spec) -> int:
+    def scratch_bytes(self, name: str, x: Spec, out: Spec | None = None, **params: Any) -> int:
         """There is room for every kernel."""
         return 0
 

@@ -71,6 +71,16 @@ def test_a_line_that_fits_or_has_no_lower_tier_is_merged_without_an_evaluation()
             it.compute(found)
 
 
+@pytest.mark.parametrize("lines_of_memory", [1.5, 2.3, 3, 4, 5, 6])
+def test_a_line_is_sorted_in_every_memory_with_a_lower_tier(lines_of_memory: float) -> None:
+    """What merging works in is as much as three lines here: where it has no room, parts do."""
+    values = lines()["normal"]
+    budget = int(lines_of_memory * values.nbytes)
+    with strict("cpu", 16_000, budget, "64MiB") as session:
+        np.testing.assert_array_equal(it.sort(it.asarray(values)).numpy(), np.sort(values))
+        assert session.engine.ledgers[0].peak_bytes <= budget
+
+
 def test_equal_values_are_shared_out_by_run_and_reach_every_rank() -> None:
     rng = np.random.default_rng(1)
     runs = np.sort(rng.integers(0, 4, (5, 40)), axis=1)

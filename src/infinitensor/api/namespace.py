@@ -99,11 +99,11 @@ class Namespace:
         """Of what kind the devices are, on which tiles lie."""
         return current_session().engine.mesh.kind
 
-    def scratch_bytes(self, name: str, x: Spec) -> int:
-        """What the kernel of an op works in, from one tile to another of the same shape."""
+    def scratch_bytes(self, name: str, x: Spec, out: Spec | None = None, **params: Any) -> int:
+        """What the kernel of an op works in, from one tile to another; like it, if not said."""
         op = TABLE[name]
         rule = op.scratches.get(self.device_kind(), op.scratch_bytes)
-        return int(rule((x,), (x,), {}))
+        return int(rule((x,), (x if out is None else out,), params))
 
     def block(self, n: int) -> int:
         """The canonical block length of an axis of n elements: a power of two in the tile bound.

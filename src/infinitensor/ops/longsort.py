@@ -24,25 +24,32 @@ result is put together from pieces first."""
 MOST_RUNS = 512
 """Beyond, there are too many pieces: each part has one of each run."""
 IN_MEMORY = 2.25
-"""A CPU with less than this many times the bytes of a line sorts it in parts: merging needs a line
-of runs, and one of results."""
+"""A CPU with less than this many times the bytes of a line, beside what merging works in, sorts it
+in parts: merging needs a line of runs, and one of results."""
 
 
-def is_long(xp: Any, a: Any) -> bool:
-    """Whether a line is too long to be merged in memory, but not to be sorted in parts."""
-    if len(a.shape) != 1 or np.dtype(a.dtype).kind == "c":
+def is_long(xp: Any, a: Any, run: int) -> bool:
+    """Whether a line is too long to be merged from its runs, but not to be sorted in parts."""
+    if len(a.shape) != 1 or np.dtype(a.dtype).kind == "c" or not xp.tiered_bytes():
         return False
     n, itemsize = a.shape[0], np.dtype(a.dtype).itemsize
-    need = IN_MEMORY * n * itemsize
     if xp.device_kind() == "cuda":  # there a line is sorted in one go
         need = n * (2 * itemsize + _scratch(xp, a))
-    return need > xp.tiered_bytes() > 0 and run_length(xp, a) > 0
+    else:
+        need = IN_MEMORY * n * itemsize + xp.n_concurrent() * _merging(xp, a, run)
+    return need > xp.tiered_bytes() and run_length(xp, a) > 0
 
 
 def _scratch(xp: Any, a: Any) -> float:
     """Bytes of scratch for each element of a line that is sorted in one go."""
     line = Spec((1 << 20,), np.dtype(a.dtype))
     return float(xp.scratch_bytes("_sort_axis", line) / line.n_elements)
+
+
+def _merging(xp: Any, a: Any, run: int) -> int:
+    """Bytes of scratch of one kernel that merges the runs of a line into a piece of the result."""
+    line, piece = (Spec((n,), np.dtype(a.dtype)) for n in (a.shape[0], run))
+    return int(xp.scratch_bytes("_merge_runs", line, piece, axis=0, run=run))
 
 
 def run_length(xp: Any, a: Any) -> int:

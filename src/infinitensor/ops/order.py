@@ -520,7 +520,7 @@ def sort(
     axis = normalize_axis_index(axis, len(a.shape), "sort")
     n = a.shape[axis]
     run = xp.block(n)
-    if is_long(xp, a):
+    if is_long(xp, a, run):
         result = sort_long(xp, a)
     elif n < 2 * run:
         result = xp._sort_axis(a, axis)
