@@ -147,3 +147,35 @@ def test_quantiles_of_nothing_but_holes_and_of_nothing_are_nan(axis: int | None)
     found = it.nanquantile(it.zeros((0, 3)), 0.3, axis)
     np.testing.assert_array_equal(found.numpy(), wanted)
     assert np.isnan(it.nanpercentile(it.full(4, np.nan), 30).item())
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u8", "f2", "f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize(("kth", "axis"), [(3, 0), (39, 1), ([1, -1, 20], 1), ([100, 7], None)])
+def test_a_partition_has_on_each_side_what_numpys_has(
+    dtype: str, kth: int | list[int], axis: int | None
+) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(-5, 6, (6, 40)).astype(dtype)
+    if x.dtype.kind == "c":
+        x.imag = rng.integers(-3, 4, x.shape)
+        x.imag[rng.random(x.shape) < 0.1] = np.nan
+    if x.dtype.kind in "fc":
+        x.real[rng.random(x.shape) < 0.1] = np.nan
+    lines, along = (x.reshape(-1), 0) if axis is None else (x, axis)
+    ranks = np.unique(np.reshape(kth, -1) % lines.shape[along])
+
+    def sides(parted: np.ndarray) -> list[np.ndarray]:
+        """The values at the ranks, and what lies between: in any order, so sorted."""
+        borders = np.stack([ranks, ranks + 1], -1).reshape(-1)
+        return [np.sort(side, along) for side in np.split(parted, borders.tolist(), along)]
+
+    wanted = sides(np.partition(x, kth, axis))
+    order = it.argpartition(it.asarray(x), kth, axis).numpy()
+    each_once = np.sort(np.argsort(lines, along), along)
+    np.testing.assert_array_equal(np.sort(order, along), each_once)
+    for found in (
+        it.partition(it.asarray(x), kth, axis).numpy(),
+        np.take_along_axis(lines, order, along),
+    ):
+        for side, other in zip(sides(found), wanted, strict=True):
+            np.testing.assert_array_equal(side, other)

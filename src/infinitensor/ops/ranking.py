@@ -76,6 +76,8 @@ def _parted(rng: Any) -> list[Any]:
 
 def _part_oracle(a: Any, kth: Any, axis: int | None = -1) -> Any:
     np.partition(a, kth, axis)  # for its errors
+    if a.dtype.kind == "c":
+        return np.sort(a, axis)
     a, axis = (a.reshape(-1), 0) if axis is None else (a, axis)
     lines = np.moveaxis(a, axis, -1)
     values = np.sort(lines, axis=-1)[..., np.sort(np.reshape(kth, -1) % a.shape[axis])]
@@ -91,7 +93,8 @@ def _part_oracle(a: Any, kth: Any, axis: int | None = -1) -> Any:
 def partition(xp: Any, a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect") -> Any:
     """The values with those of rank kth in their place, smaller before and larger behind.
 
-    Otherwise values keep their order. Costs what `quantile` costs, and two passes more.
+    Otherwise values keep their order. Costs what `quantile` costs, and two passes more. Complex
+    values are sorted, which is one of the partitions.
 
     >>> import infinitensor as it
     >>> it.partition(it.asarray([4, 3, 1, 2]), 1).tolist()
