@@ -506,6 +506,8 @@ class Oracle(World):
             ):
                 check_cast(self.operand(value), self[target].dtype, self.rounding_of(value))
                 self.check_written(target)
+                if isinstance(value, Var) and self.group.get(value.name) in self.scalars:
+                    check_fill(self[value.name], self[target].dtype)
                 if isinstance(step, AssignPart) and np.iscomplexobj(self.operand(value)):
                     raise Undefined("a complex number as the part of one")
                 if isinstance(step, AssignFlat) and isinstance(value, Literal):
@@ -650,8 +652,9 @@ def check_cast(value: Any, dtype: np.dtype[Any], rounding: Rounding) -> None:
 
 
 def check_fill(value: Any, dtype: np.dtype[Any]) -> None:
-    """`fill` takes a NumPy integer for a Python one, a write does not: not worth following."""
-    if value.dtype.kind in "ui" and dtype.kind in "ui":
+    """`fill`, and a write to one element, take a NumPy integer for a Python one, which has to fit;
+    other writes, and those of 0-d arrays, do not: not worth following."""
+    if value.ndim == 0 and value.dtype.kind in "ui" and dtype.kind in "ui":
         limits = np.iinfo(dtype)
         if not limits.min <= int(value) <= limits.max:
             raise Undefined("a NumPy integer out of bounds")
