@@ -181,22 +181,57 @@ def lower_partial(
 
 
 def merge_tree(op: Op, xp: Any, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """Neighbours merged pairwise until one is left: the order is fixed by the index."""
-    combine = op.combine
-    assert combine is not None
-    level = list(parts)
-    while len(level) > 1:
-        merged = [combine.merge(xp, a, b) for a, b in zip(level[::2], level[1::2], strict=False)]
-        if len(level) % 2:
-            merged.append(level[-1])
-        level = merged
-    return level[0]
+    """Neighbours merged pairwise until one is left: the order is fixed by the index.
+
+    What comes first is merged first, as far as it goes: little is held at a time.
+    """
+    assert op.combine is not None
+    n = len(parts)
+    if n == 1:
+        return parts[0]
+    half = half_of(n)
+    return op.combine.merge(xp, merge_tree(op, xp, parts[:half]), merge_tree(op, xp, parts[half:]))
+
+
+def half_of(n: int) -> int:
+    """How many of n neighbours are on the left of the last merge: a power of two.
+
+    >>> [half_of(n) for n in (2, 3, 5, 8, 9)]
+    [1, 2, 4, 4, 8]
+    """
+    return 1 << (n - 1).bit_length() - 1
+
+
+def add_tree(parts: Sequence[np.ndarray], out: np.ndarray) -> None:
+    """`merge_tree` of arrays that are added, into one that is there."""
+    n = len(parts)
+    if n == 1:
+        out[...] = parts[0]
+        return
+    half = half_of(n)
+    left, right = parts[0], parts[half]
+    if half > 1:
+        left = out
+        add_tree(parts[:half], left)
+    if n - half > 1:
+        right = np.empty_like(out)
+        add_tree(parts[half:], right)
+    np.add(left, right, out=out)
 
 
 def combine_scratch(n_members: int, part_bytes: int) -> int:
     """What `merge_tree` may allocate for at most 8 tuples of partial results: two of them are
-    merged into one, of more as many as are left at a time."""
+    merged into one; of more there is one for each level, and what two of the last become."""
     return (2 if n_members <= 2 else 4) * part_bytes
+
+
+def added_scratch(n_members: int, part_bytes: int) -> int:
+    """What `add_tree` allocates: the right half of all levels but the lowest.
+
+    >>> [added_scratch(n, 1) for n in (1, 2, 3, 4, 5, 8)]
+    [0, 0, 1, 1, 2, 2]
+    """
+    return max((n_members - 1).bit_length() - 1, 0) * part_bytes
 
 
 def lower_finish(

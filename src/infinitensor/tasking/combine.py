@@ -1,6 +1,6 @@
 """Contracted labels that are cut: partial results of each piece, and the tree that combines them.
 
-The tree is by index, up to `RADIX` neighbours a task, innermost label first, so that its result
+The tree is by index, a few neighbours a task, innermost label first, so that its result
 does not depend on which task is done first.
 """
 
@@ -15,7 +15,15 @@ from infinitensor.devices import copy_into
 from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.region import grid_shape, piece_boxes
 from infinitensor.ir.tasks import COMPUTE
-from infinitensor.ops.kernels import combine_scratch, lower_finish, merge_tree, namespace
+from infinitensor.ops.kernels import (
+    add_tree,
+    added_scratch,
+    combine_scratch,
+    lower_finish,
+    merge_tree,
+    namespace,
+)
+from infinitensor.ops.reduction import SUM, wide
 from infinitensor.tasking.fetch import bring
 from infinitensor.tasking.kernels import Fused, fused_kernel
 from infinitensor.tasking.scratch import group_scratch
@@ -31,6 +39,8 @@ if TYPE_CHECKING:
 
 RADIX = 8
 """Partial results one combine task merges (a power of two keeps the tree by index)."""
+ADDED = 4
+"""How many of a product, which are as large as tiles: a task holds all that it merges."""
 
 
 def lower_contracted(
@@ -116,17 +126,30 @@ def combine(
     numbers = numbers.reshape(prod(grid[k] for k in kept), *(grid[c] for c in contracted))
     current = [tiles.first + numbers for tiles in sets]
     out_tiles = out_tiles_by_kept(plan, kept, form.outputs, outs)
+    radix = ADDED if _are_added(lowering, node, sets, outs) else RADIX
     while current[0].ndim > 1:
         n = current[0].shape[-1]
         if n == 1:
             current = [level[..., 0] for level in current]
             continue
-        last = n <= RADIX and current[0].ndim == 2
+        last = n <= radix and current[0].ndim == 2
         current = combine_level(
-            lowering, node, plan, sets, current, outs if last else None, out_tiles
+            lowering, node, plan, sets, current, outs if last else None, out_tiles, radix
         )
         if last:
             return
+
+
+def _are_added(lowering: Lowering, node: Node, sets: list[TileSet], outs: list[TileSet]) -> bool:
+    """Whether partial results are those of a product of floats on a CPU, added where they go."""
+    dtypes = {tiles.dtype for tiles in (*sets, *outs)}
+    return (
+        node.op.kind == "contraction"
+        and node.op.combine is SUM
+        and lowering.kind == "cpu"
+        and len(sets) == len(outs) == len(dtypes) == 1
+        and all(dtype.kind in "fc" and dtype == wide(dtype) for dtype in dtypes)
+    )
 
 
 def contracted_order(node: Node, plan: GroupPlan) -> list[int]:
@@ -158,10 +181,11 @@ def combine_level(
     current: list[np.ndarray],
     outs: list[TileSet] | None,
     out_tiles: list[np.ndarray],
+    radix: int,
 ) -> list[np.ndarray]:
-    """One level of the tree: up to RADIX neighbours each; the last level finishes."""
+    """One level of the tree: up to `radix` neighbours each; the last level finishes."""
     n = current[0].shape[-1]
-    n_next = -(-n // RADIX)
+    n_next = -(-n // radix)
     rows = [level.reshape(-1, n) for level in current]
     n_tasks = rows[0].shape[0] * n_next
     borders = np.zeros(n_tasks + 1, np.int64)
@@ -169,7 +193,7 @@ def combine_level(
     devices = np.zeros(n_tasks, np.int16)
     for t in range(n_tasks):
         row, k = divmod(t, n_next)
-        span = slice(k * RADIX, min((k + 1) * RADIX, n))
+        span = slice(k * radix, min((k + 1) * radix, n))
         members = np.stack([level[row, span] for level in rows], axis=1)
         if outs is not None:
             devices[t] = lowering.device_of(out_tiles[0][row : row + 1])[0]
@@ -188,6 +212,9 @@ def combine_level(
     )
 
     def run(ins: list[Any], targets: list[Any], i: int) -> None:
+        if radix == ADDED:
+            add_tree(ins, targets[0])
+            return
         pieces = [tuple(ins[k : k + n_parts]) for k in range(0, len(ins), n_parts)]
         merged = merge_tree(op, xp, pieces)
         if finish is not None:
@@ -201,7 +228,7 @@ def combine_level(
         next_level: list[np.ndarray] = []
     else:
         first_boxes = [
-            lowering.boxes_of_tiles(level.reshape(-1, n)[:, ::RADIX].reshape(-1))
+            lowering.boxes_of_tiles(level.reshape(-1, n)[:, ::radix].reshape(-1))
             for level in current
         ]
         fresh = [
@@ -228,7 +255,9 @@ def combine_level(
         reads=(),
         writes=writes,
         many=(borders, np.concatenate(sources).astype(np.int32)),
-        scratch_bytes=combine_scratch(min(n, RADIX), n_parts * max(biggest, 64)),
+        scratch_bytes=(added_scratch if radix == ADDED else combine_scratch)(
+            min(n, radix), n_parts * max(biggest, 64)
+        ),
         values=node.outs if outs is not None else (),
     )
     lowering.edges.of_many(family, None)
