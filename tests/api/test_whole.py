@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import infinitensor as it
+from infinitensor.ir.op import Spec
+from infinitensor.ops import TABLE
 from infinitensor.runtime import Run
 
 
@@ -53,10 +55,26 @@ def test_a_matrix_that_fits_is_factored_in_one_piece_by_the_thread_that_asks(
         assert ran == [(True, 1)]
         assert it.stats()["smaller_blocks"] == 0
     ran.clear()
-    with it.init("cpu", memory="32MiB"):  # too little for one piece and what it is copied to
+    with it.init("cpu", memory="24MiB"):  # too little for one piece and what it is copied to
         np.testing.assert_allclose(it.linalg.cholesky(it.asarray(a)).numpy(), np.linalg.cholesky(a))
         assert sum(n for _, n in ran) > 1
         assert it.stats()["smaller_blocks"] > 0
+
+
+@pytest.mark.parametrize("part", [0.99, 1.0, 1.001, 1.02, 1.2])
+def test_what_has_room_in_one_piece_is_not_refused_beside_what_can_be_evicted(part: float) -> None:
+    a = np.random.default_rng(1).random((600, 600))
+    a = a @ a.T + 600 * np.eye(600)
+    spec = Spec(a.shape, a.dtype)
+    scratch = TABLE["_cholesky_block"].scratch_bytes((spec,), (spec,), {})
+    with it.init("cpu") as session:
+        need = 2 * a.nbytes + session.engine.mesh.n_concurrent * scratch
+    with it.init("cpu", memory=int(part * need), disk="64MiB"):
+        other, x = it.asarray(a.repeat(2, axis=0)) + 1, it.asarray(a) + 0.0
+        it.compute(other, x)
+        found = it.linalg.cholesky(x)
+        np.testing.assert_allclose(found.numpy(), np.linalg.cholesky(a))
+        np.testing.assert_array_equal(other.numpy(), a.repeat(2, axis=0) + 1)
 
 
 def test_what_is_added_in_place_is_one_pass_with_what_it_is_computed_from() -> None:

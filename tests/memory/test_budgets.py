@@ -104,7 +104,9 @@ def test_bits_are_the_same_in_every_budget(name: str, tmp_path: Path) -> None:
     roomy = run(name, tmp_path, ROOM)
     for share in (1, 0.75, 0.5, 0.25, 0.1) if WHOLE else (0.75, 0.5, 0.25):
         found = run(name, tmp_path, int(share * roomy["plan"]))
-        assert found["bits"] == roomy["bits"] or (found["smaller"] and share < 0.5)
+        # a factor in one piece has all of itself in memory: with less it is made in blocks
+        cut_below = 1 if name == "cholesky" else 0.5
+        assert found["bits"] == roomy["bits"] or (found["smaller"] and share < cut_below)
 
 
 @pytest.mark.parametrize("name", list(PROGRAMS) if WHOLE else ["sort"])

@@ -19,7 +19,7 @@ from infinitensor.ops.registry import TABLE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from infinitensor.ir.op import Call, Op
+    from infinitensor.ir.op import Call, Op, Spec
 
 
 def ops_of(chapter: str) -> list[str]:
@@ -58,7 +58,7 @@ class Cut(TableXp):
         self._block = block
         self.called: list[str] = []
 
-    def is_one_piece(self, n_elements: int) -> bool:
+    def is_one_piece(self, name: str, x: Spec) -> bool:
         return False
 
     def block(self, n: int) -> int:

@@ -176,7 +176,7 @@ class TableXp:
         """There is room for every kernel."""
         return 0
 
-    def is_one_piece(self, n_elements: int) -> bool:
+    def is_one_piece(self, name: str, x: Spec) -> bool:
         return False
 
     def block(self, n: int) -> int:

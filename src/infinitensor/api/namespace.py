@@ -14,6 +14,7 @@ from infinitensor.api.compute import compute
 from infinitensor.api.session import current_session
 from infinitensor.api.unplanned import LITTLE
 from infinitensor.config import config
+from infinitensor.ir.slab import slab_bytes
 from infinitensor.native import compiler
 from infinitensor.ops import TABLE
 from infinitensor.partition.tiles import LEAF_ELEMENTS, floor_power
@@ -127,19 +128,23 @@ class Namespace:
             longest = fitting
         return floor_power(max(longest, 1))
 
-    def is_one_piece(self, n_elements: int) -> builtins.bool:
-        """Whether a matrix is factored in one piece, by a library with all cores.
+    def is_one_piece(self, name: str, x: Spec) -> builtins.bool:
+        """Whether a matrix is factored by an op in one piece, by a library with all cores.
 
         Never where there are several memories. Where it is memory that is too little for it, that
-        is counted: blocks have other last bits.
+        is counted: blocks have other last bits. What lies beside it can be evicted, if there is a
+        lower tier: then all of the memory is for it, what it becomes, and what that is made in.
         """
         session = current_session()
         mesh = session.engine.mesh
         if not mesh.is_one_memory or config.tile_elements or not config.inline_elements:
             return False
-        has_room = n_elements <= mesh.devices[0].memory_bytes // BLOCK_BYTES
-        session.counts["smaller_blocks"] += n_elements <= LARGEST_PIECE and not has_room
-        return n_elements <= LARGEST_PIECE and has_room
+        need = 2 * int(slab_bytes(x.n_bytes)) + mesh.n_concurrent * self.scratch_bytes(name, x)
+        if not self.tiered_bytes():
+            need = max(need, BLOCK_BYTES * x.n_elements)
+        has_room = need <= mesh.devices[0].memory_bytes
+        session.counts["smaller_blocks"] += x.n_elements <= LARGEST_PIECE and not has_room
+        return x.n_elements <= LARGEST_PIECE and has_room
 
     def next_seed(self) -> np.int64:
         """The key of a random op."""

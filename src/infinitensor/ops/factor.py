@@ -25,6 +25,7 @@ from infinitensor.ops.lapack import (
     source_of,
     tensors,
 )
+from infinitensor.ops.loading import loaded
 from infinitensor.ops.reflectors import factored, reflected
 from infinitensor.ops.registry import op, program
 
@@ -49,7 +50,7 @@ def _qr_compared(found: Any) -> Any:
 def _qr_kernel(xp: Any, a: Any, out: Any, mode: str) -> None:
     if xp is np and mode != "complete" and _qr_in_c(a, *(out if mode == "reduced" else (out,))):
         return
-    import torch
+    torch = loaded()
 
     found = torch.linalg.qr(source_of(xp, a), mode=mode)
     fill(xp, out, found.R if mode == "r" else tuple(found))
@@ -98,7 +99,7 @@ def _qr_batch(a: Spec, mode: str = "reduced") -> Call:
 def _reflectors_kernel(xp: Any, a: Any, out: Any) -> None:
     if xp is np and factored(a, *out):
         return
-    import torch
+    torch = loaded()
 
     packed, scales = torch.geqrf(source_of(xp, a))
     k = scales.shape[-1]
@@ -312,7 +313,7 @@ def qr(xp: Any, a: Any, mode: str = "reduced") -> Any:
 def _trsm_kernel(
     xp: Any, a: Any, b: Any, out: Any, lower: bool, trans: int, unit_diagonal: bool
 ) -> None:
-    import torch
+    torch = loaded()
 
     target, matrix, right = tensors(xp, out, a, b)
     if not unit_diagonal:
@@ -445,7 +446,7 @@ def solve_triangular(
 
 
 def _cholesky_kernel(xp: Any, a: Any, out: Any, upper: bool) -> None:
-    import torch
+    torch = loaded()
 
     target, source = tensors(xp, out, a)
     # LAPACK's columns are our rows: what is turned around lies as it wants it
@@ -501,7 +502,8 @@ def cholesky(xp: Any, a: Any, *, upper: bool = False) -> Any:
     dtype = linalg_dtype(a.dtype)
     n = a.shape[-1]
     side = square_block(xp, n)
-    if len(a.shape) > 2 or n <= side or xp.is_one_piece(n * n):
+    whole = Spec(a.shape, dtype)
+    if len(a.shape) > 2 or n <= side or xp.is_one_piece("_cholesky_block", whole):
         return xp._cholesky_block(a, bool(upper))
     factor = xp._copy((adjoint(xp, a) if upper else a).astype(dtype))
     for start in range(0, n, side):
