@@ -141,12 +141,14 @@ def combine(
 
 
 def _are_added(lowering: Lowering, node: Node, sets: list[TileSet], outs: list[TileSet]) -> bool:
-    """Whether partial results are those of a product of floats on a CPU, added where they go."""
+    """Whether partial results are those of a product of floats on one CPU, added where they go;
+    of several devices fewer would be at one, and more would move."""
     dtypes = {tiles.dtype for tiles in (*sets, *outs)}
     return (
         node.op.kind == "contraction"
         and node.op.combine is SUM
         and lowering.kind == "cpu"
+        and lowering.plan.mesh.n_devices == 1
         and len(sets) == len(outs) == len(dtypes) == 1
         and all(dtype.kind in "fc" and dtype == wide(dtype) for dtype in dtypes)
     )
