@@ -120,22 +120,28 @@ def prepare(
 ) -> Prepared:
     """Plan a graph into a Program that fits the budgets. `known` is for those who ask again.
 
-    Where it does not fit, tiles are evicted to lower tiers and loaded again, if `evicts`; where a
-    task alone is too large, smaller tiles are tried a bounded number of times, if `shrinks`; then
-    `MemoryBudgetError` names the op, the need and the line. Nothing has run by then.
+    Where it does not fit, tiles are evicted to lower tiers and loaded again, if `evicts`, in the
+    way that moves fewer bytes; where a task alone is too large, smaller tiles are tried a bounded
+    number of times, if `shrinks`; then `MemoryBudgetError` names the op, the need and the line.
+    Nothing has run by then.
     """
     bound = tile_elements
     known = {} if known is None else known
     smallest: DoesNotFit | None = None
     for _ in range(ROUNDS):
-        largest = 0
+        largest, found = 0, []
         for way in _ways(graph, mesh, budgets, evicts):
             try:
-                return _fastest(graph, way, bound, budgets, evicts, shrinks, known)
+                found.append(_fastest(graph, way, bound, budgets, evicts, shrinks, known))
             except DoesNotFit as misfit:
                 if smallest is None or misfit.need_bytes < smallest.need_bytes:
                     smallest = misfit.with_traceback(None)  # it would hold the graph's tensors
                 largest = misfit.largest_tile
+            else:
+                if not found[-1].program.traffic.evicted:
+                    break
+        if found:
+            return min(found, key=_moved_bytes)
         bound = _smaller(min(bound or largest, largest), LEAF_ELEMENTS[mesh.kind])
         if bound < min(SMALLEST_TILE, tile_elements or SMALLEST_TILE):
             break  # more tasks than anyone would wait for
@@ -143,6 +149,11 @@ def prepare(
             break  # order and residency change before tiles do
     assert smallest is not None
     raise misfit_error(smallest, mesh) from None
+
+
+def _moved_bytes(prepared: Prepared) -> int:
+    traffic = prepared.program.traffic
+    return traffic.evicted + traffic.loaded
 
 
 def _smaller(bound: int, leaf: int) -> int:

@@ -199,6 +199,10 @@ class Bound:
         shapes = [(leaf.shape, leaf.dtype) for leaf in self.leaves]
         return (self.known_by, tuple(self.kept), tuple(shapes), config.key())
 
+    def let_go(self) -> None:
+        """Hold no tiles any more, so that leaves can leave their memory. Nothing else follows."""
+        self.tables, self.whole = [], {}
+
     def budgets(self) -> list[int]:
         """What this evaluation may use: the budget less what others hold."""
         engine = self.session.engine

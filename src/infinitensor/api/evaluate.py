@@ -222,7 +222,8 @@ def traced_in_room(session: Session, bound: Bound) -> tuple[Bound, Trace]:
         try:
             return bound, traced(bound)
         except StaysTooMuch as what:
-            roots, leaves, bound.tables = bound.roots, bound.leaves, []
+            roots, leaves = bound.roots, bound.leaves
+            bound.let_go()
             give_back(leaves, what.n_bytes)
             bound = Bound(session, roots, bound.peek, bound.lean).detail()
             continue
@@ -236,7 +237,8 @@ def traced_in_room(session: Session, bound: Bound) -> tuple[Bound, Trace]:
             found, is_last = [], True
         if not (bound.peek or bound.lean):
             session.add(session.leans, bound.lean_key(), None)
-        roots, bound.tables = bound.roots, []
+        roots = bound.roots
+        bound.let_go()
         for version in found:
             session.evict(version)
         bound = Bound(session, roots, bound.peek, lean=True).detail()

@@ -374,8 +374,10 @@ _TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 
 
 def square_block(xp: Any, n: int) -> int:
-    """The side of the square blocks that a matrix of side n is worked on in."""
-    return max(isqrt(xp.block(n * n)), 1) if n else 1
+    """The side of the square blocks that a matrix of side n is worked on in: eights, so that fewer
+    tiles are halved between two blocks."""
+    side = isqrt(xp.block(n * n)) if n else 1
+    return max(side // 8 * 8 or side, 1)
 
 
 def _solve_blocks(xp: Any, a: Any, b: Any, *, lower: bool, trans: int, unit_diagonal: bool) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,6 +46,12 @@ def _computed_in(word: str, dtype: np.dtype[Any]) -> tuple[np.dtype[Any], np.dty
     return (complex_ if dtype.kind == "c" else real), complex_
 
 
+@lru_cache(maxsize=64)
+def _read_as(word: str, dtype: Any) -> Any:
+    """`_computed_in` by torch's dtypes: the host has nothing to think while a GPU waits."""
+    return to_torch(_computed_in(word, np.dtype(str(dtype).removeprefix("torch.")))[0])
+
+
 def _transform(xp: Any, x: Any, out: Any, word: str, axis: int, n: int, norm: str) -> None:
     """torch's FFT on both kinds of device: many lines at once are several times NumPy's.
 
@@ -53,16 +59,16 @@ def _transform(xp: Any, x: Any, out: Any, word: str, axis: int, n: int, norm: st
     """
     import torch
 
-    reads, gives = _computed_in(word, np.dtype(str(x.dtype).removeprefix("torch.")))
-    if xp is np and x.size == x.shape[axis] and out.dtype == gives not in HALVES:
-        getattr(np.fft, word)(x.astype(reads, copy=False), n, axis, norm, out=out)
-        return
     if xp is np:
+        reads, gives = _computed_in(word, x.dtype)
+        if x.size == x.shape[axis] and out.dtype == gives not in HALVES:
+            getattr(np.fft, word)(x.astype(reads, copy=False), n, axis, norm, out=out)
+            return
         source, target = tensor_of(x, reads), from_numpy(out)
     else:
-        source, target = x.to(to_torch(reads)), out
-    if xp is not np and transform_into(source, target, word, axis, n, norm):
-        return
+        source, target = x.to(_read_as(word, x.dtype)), out
+        if transform_into(source, target, word, axis, n, norm):
+            return
     if target.numel():
         target.copy_(getattr(torch.fft, word)(source, n=n, dim=axis, norm=norm))
 
