@@ -19,9 +19,13 @@ import tempfile
 import threading
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from concurrent.futures import Future
 
 FLAGS = (
     "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
@@ -61,6 +65,8 @@ missed = [0]
 kernel that is for what they are given, or of opt_einsum; sessions count by it."""
 
 
+_begun: dict[Path, Future[Path]] = {}
+"""Files that are being compiled, until they are asked for."""
 not_compiled: dict[str, str] = {}
 """C files of ours that this process goes without, and why: what they do is done in Python."""
 
@@ -113,16 +119,42 @@ def _load(source: str) -> ctypes.CDLL:
     return ctypes.CDLL(str(_built(source, FLAGS)))
 
 
-def extension(path: Path, *headers: Path) -> Any:
+def begin_extensions(files: Sequence[tuple[Path, ...]]) -> None:
+    """Start to compile files, before each its headers, that were not compiled before.
+
+    All of them at once, while Python goes on.
+    """
+    try:
+        folder = cache_folder()
+        sources = {names[-1]: _of_files(*names) for names in files}
+    except OSError:
+        return
+    missing = {name: made for name, made in sources.items() if not _place(*made, folder).exists()}
+    if missing and compiler() is not None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        pool = ThreadPoolExecutor(len(missing))
+        _begun.update({name: pool.submit(_built, *made) for name, made in missing.items()})
+        pool.shutdown(wait=False)
+
+
+@cache
+def _of_files(*names: Path) -> tuple[str, tuple[str, ...]]:
+    """The source of a module of Python's own kind, and the flags to compile it with."""
+    folders = (sysconfig.get_path("include"), np.get_include())
+    text = "".join(name.read_text("utf-8") for name in names)
+    flags = (*FLAGS, *(f"-I{folder}" for folder in folders))
+    return f"// {sys.version} {np.__version__}\n{text}", flags
+
+
+def extension(*names: Path) -> Any:
     """A module of Python's own kind, of a C file over headers of Python's, NumPy's and ours.
 
     None without a compiler or those headers; `not_compiled` says why.
     """
-    folders = (sysconfig.get_path("include"), np.get_include())
-    flags = (*FLAGS, *(f"-I{folder}" for folder in folders))
-    text = "".join(part.read_text("utf-8") for part in (*headers, path))
+    path, begun = names[-1], _begun.pop(names[-1], None)
     try:
-        built = _built(f"// {sys.version} {np.__version__}\n{text}", flags)
+        built = _built(*_of_files(*names)) if begun is None else begun.result()
         spec = importlib.util.spec_from_file_location(f"infinitensor_{path.stem}", built)
         assert spec is not None
         assert spec.loader is not None

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import infinitensor as it
+from infinitensor.api.compiled import HEADERS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +35,20 @@ def not_compiled(tmp_path: Path, **environment: str) -> dict[str, str]:
 
 def test_nothing_is_missing_here() -> None:
     assert it.stats()["not_compiled"] == {}
+
+
+def test_all_files_are_compiled_side_by_side_the_first_time(tmp_path: Path) -> None:
+    """Each waits, for at most 20 s, until all six have begun."""
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    waiting = tmp_path / "cc"
+    waiting.write_text(
+        f"#!/bin/sh\ntouch {begun}/$$\n"
+        f'for k in $(seq 200); do [ "$(ls {begun} | wc -l)" -ge {len(HEADERS)} ] && exec cc "$@"\n'
+        "sleep 0.1; done\necho not side by side >&2\nexit 1\n"
+    )
+    waiting.chmod(0o700)
+    assert not_compiled(tmp_path, CC=str(waiting)) == {}
 
 
 def test_without_a_compiler_every_file_says_so(tmp_path: Path) -> None:

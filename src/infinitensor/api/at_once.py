@@ -316,7 +316,7 @@ def in_c(
     False.
     False, and nothing is changed, without a compiler or the headers of Python and NumPy.
     """
-    module = None if ERRORS is None else compiled(__file__, "numbers.h", "near.h", "indices.h")
+    module = None if ERRORS is None else compiled(__file__)
     if module is None:
         return False
     shared = (config, bfloat16, UNKNOWN, NUMBERS, ERRORS, SILENT)

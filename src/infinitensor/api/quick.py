@@ -267,7 +267,7 @@ recorded: Any = None
 def _in_c() -> None:
     """Put the C form of the plain case (`quick.c`) before them, if it can be compiled."""
     global calls_in_c, fill, recorded
-    module = compiled(__file__, "quick.h")
+    module = compiled(__file__)
     if module is None:
         return
     types = (Tensor, Version, Cell, Node, Site, Quick, Known, Session)
