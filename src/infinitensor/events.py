@@ -27,11 +27,14 @@ hooks: dict[str, list[Callable[..., Any]]] = {}
 
 class Lane(threading.local):
     """What a thread is doing: `in_task` while it runs a kernel, `check` to ask whether to go on;
-    `is_worker`: it is one of ours, several of which run kernels at a time."""
+    `is_worker`: it is one of ours, several of which run kernels at a time; `noted`: while kernels
+    are recorded, the steps among them that generated code may replace: what is left until then,
+    and how much of that they are."""
 
     in_task = False
     is_worker = False
     check: Callable[[], None] | None = None
+    noted: list[tuple[list[int], int]] | None = None
 
 
 lane = Lane()

@@ -9,8 +9,12 @@ import pytest
 
 import infinitensor as it
 from infinitensor.api.session import current_session
+from infinitensor.events import lane
 from infinitensor.runtime import replay
 from infinitensor.runtime.replay import Recording, Replays
+from infinitensor.tasking.calls import TASK_WORK
+from infinitensor.tasking.kernels import in_time
+from infinitensor.tasking.triton_group import Generated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +72,42 @@ def test_recordings_that_fail_end_it_for_the_process(no_failures: None) -> None:
     assert Replays().is_over
 
 
+def test_steps_count_while_they_are_replayed_until_generated_code_is_due(no_failures: None) -> None:
+    left, other = [100], [1000]
+    recording = Recording(nothing, 0, 0, [(left, 40), (other, 10), (left, 30)])
+    assert not recording.is_outdone()
+    assert (left, other) == ([65], [995])
+    assert not recording.is_outdone()
+    assert recording.is_outdone()
+    replays = Replays()
+    replays.keep("a", recording)
+    replays.forget("a")
+    assert replays.find("a") is None
+    assert not replays.is_seen("a")
+
+
+def test_nothing_is_compiled_while_kernels_are_recorded() -> None:
+    ran: list[str] = []
+    left = [3 * TASK_WORK]
+    either = in_time(
+        lambda *task: ran.append("fast"), lambda *task: ran.append("steps"), TASK_WORK, left
+    )
+    either([], [], 0)
+    assert left == [TASK_WORK]
+    lane.noted = []
+    either([], [], 0)
+    assert (left, lane.noted) == ([TASK_WORK], [(left, 2 * TASK_WORK)])
+    left[0] = 0
+    either([], [], 0)
+    lane.noted = None
+    either([], [], 0)
+    lane.noted = []
+    either([], [], 0)
+    assert lane.noted == []
+    lane.noted = None
+    assert ran == ["steps", "steps", "steps", "fast", "fast"]
+
+
 # on a GPU --------------------------------------------------------------------------------------
 
 
@@ -108,6 +148,31 @@ def test_a_loop_of_small_kernels_is_recorded_and_computes_the_same(session: Any)
         it.compute(ours)
         np.testing.assert_allclose(ours.numpy(), x, rtol=1e-10)
     assert recordings() > 0
+
+
+@pytest.mark.gpu
+def test_steps_that_are_replayed_often_become_one_kernel(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generated: list[int] = []
+    plain = Generated.__call__
+
+    def counted(self: Generated, ins: list[Any], outs: list[Any], i: int) -> None:
+        generated.append(i)
+        plain(self, ins, outs, i)
+
+    monkeypatch.setattr(Generated, "__call__", counted)
+    rng = np.random.default_rng(0)
+    x, weights = (it.asarray(rng.normal(size=(48, 48)) / 48) for _ in range(2))
+    first = layers(it, x, weights).numpy()
+    for _ in range(1000):
+        it.compute(layers(it, x, weights))
+    n_generated = len(generated)
+    for _ in range(100):
+        it.compute(layers(it, x, weights))
+    assert 0 < n_generated == len(generated)  # and then they are recorded
+    assert recordings() > 0
+    np.testing.assert_array_equal(layers(it, x, weights).numpy(), first)
 
 
 @pytest.mark.gpu

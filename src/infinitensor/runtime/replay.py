@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor import events
+from infinitensor.events import lane
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,6 +30,8 @@ RECORDINGS = 4
 """Recordings kept of a program: a loop goes round between a few sets of buffers."""
 MEMORIES = 64
 """Sets of buffers that are remembered, and after which a program is no longer looked at."""
+REPLAYED = 2
+"""Kernels of a recording that are started in the time of one that is not."""
 FAILURES = 3
 """Recordings that fail in a process before none is tried any more."""
 
@@ -37,15 +40,37 @@ _held_bytes = [0]
 
 
 class Recording:
-    """Kernels that start again, the bytes that they move, and the scratch that they hold."""
+    """Kernels that start again, the bytes that they move, and the scratch that they hold.
 
-    __slots__ = ("moved_bytes", "scratch_bytes", "start")
+    `noted`: the steps among them that generated code may replace (`events.Lane`).
+    """
 
-    def __init__(self, start: Callable[[], None], moved_bytes: int, scratch_bytes: int) -> None:
+    __slots__ = ("_noted", "moved_bytes", "scratch_bytes", "start")
+
+    def __init__(
+        self,
+        start: Callable[[], None],
+        moved_bytes: int,
+        scratch_bytes: int,
+        noted: Sequence[tuple[list[int], int]] = (),
+    ) -> None:
         self.start = start
         self.moved_bytes = moved_bytes
         self.scratch_bytes = scratch_bytes
         _held_bytes[0] += scratch_bytes
+        lefts = {id(left): left for left, _ in noted}
+        self._noted = [
+            (left, sum(work for other, work in noted if other is left) // REPLAYED)
+            for left in lefts.values()
+        ]
+
+    def is_outdone(self) -> bool:
+        """Count one more start; whether steps have run so often that generated code is due."""
+        due = False
+        for left, work in self._noted:
+            left[0] -= work
+            due = due or left[0] <= 0
+        return due
 
     def __del__(self) -> None:
         _held_bytes[0] -= self.scratch_bytes
@@ -90,6 +115,10 @@ class Replays:
             self._seen.popitem(last=False)
         return False
 
+    def forget(self, key: Any) -> None:
+        """As if no such run had come before."""
+        self._seen.pop(key, None)
+
     def keep(self, key: Any, recording: Recording | None) -> None:
         """Keep a recording; None: it failed."""
         if recording is None:
@@ -130,6 +159,8 @@ def work_again(run: Run, replays: Replays) -> bool:
         if recording is None:
             return False
     recording.start()
+    if recording.is_outdone():
+        replays.forget(key)  # the next run compiles, that after it is recorded
     run.moved_bytes += recording.moved_bytes
     run.done = bytearray(run.program.needed.tobytes())
     run.n_done = run.n_tasks
@@ -165,7 +196,12 @@ def _memory(run: Run, replays: Replays) -> Any:
 def _recorded(run: Run, scratch_bytes: int) -> Recording | None:
     """Record all tasks; nothing runs meanwhile. None, and as before, where that fails."""
     at_home = run.tiles.directory.state()
-    again = run.devices[0].record(run.work_through)
+    noted: list[tuple[list[int], int]] = []
+    lane.noted = noted
+    try:
+        again = run.devices[0].record(run.work_through)
+    finally:
+        lane.noted = None
     moved, run.moved_bytes = run.moved_bytes, 0
     failed = run.failure is not None or again is None or run.n_done < run.n_tasks
     run.tiles.directory.restore(at_home)
@@ -174,4 +210,4 @@ def _recorded(run: Run, scratch_bytes: int) -> Recording | None:
     if isinstance(run.failure, Exception):
         run.failure, run.stopping = None, run.is_interrupted
     run.failed.clear()
-    return None if failed or again is None else Recording(again, moved, scratch_bytes)
+    return None if failed or again is None else Recording(again, moved, scratch_bytes, noted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from infinitensor.config import config
 from infinitensor.dtypes import to_torch
+from infinitensor.events import lane
 from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import piece_boxes
 from infinitensor.native import CompilerError, compiler, is_built, is_loaded
@@ -161,7 +163,8 @@ def fused_kernel(
         if eager:
             return Fused(run, n_registers, eager=worth)
         if not worth:  # a kernel is started in about the time of PAID_OFF / LAUNCHES elements
-            return Fused(in_time(made, run, PAID_OFF // LAUNCHES * len(steps)), n_registers)
+            left = left_on_gpu(kind_of_group(graph, group))
+            return Fused(in_time(made, run, PAID_OFF // LAUNCHES * len(steps), left), n_registers)
         n_created = sum(step.located for step in steps)
         return Fused(made, n_created, one_pass=True, steps=steps if final is None else None)
     n_outs = n_extra if final is not None else len(plan.space.outs)
@@ -181,8 +184,9 @@ def fused_kernel(
     is_all = isinstance(in_c, Compiled) and not ends
     if not worth:
         work = prod(plan.space.sizes) * len(steps) // max(len(boxes), 1)
-        called = Mapped(in_c, time_left(in_c)) if is_all else None
-        return Fused(in_time(chosen, run, work, in_c), n_registers, called=called)
+        left = time_left(in_c) if isinstance(in_c, Compiled) else [PAID_OFF]
+        called = Mapped(in_c, left) if is_all else None
+        return Fused(in_time(chosen, run, work, left), n_registers, called=called)
     called = Mapped(in_c) if is_all else None
     in_c = in_c if isinstance(in_c, Compiled) and (folds or not ends) else None
     return Fused(chosen, n_registers, in_c=in_c, folds=tuple(folds), called=called)
@@ -257,22 +261,35 @@ _left: weakref.WeakKeyDictionary[Compiled, list[int]] = weakref.WeakKeyDictionar
 
 
 def in_time(
-    fast: Any, run: Any, work: int, in_c: Any = None
+    fast: Any, run: Any, work: int, left: list[int]
 ) -> Callable[[list[Any], list[Any], int], None]:
-    """Step by step until as much work is done so as compiling takes; then generated code.
+    """Step by step until as much work is done so as is left; then generated code.
 
-    What is compiled already costs nothing.
+    What is compiled already costs nothing. Nothing is compiled while kernels are recorded: steps
+    are, and who starts them again counts.
     """
-    left = time_left(in_c) if isinstance(in_c, Compiled) else [PAID_OFF]
+    has_run = False
 
     def either(ins: list[Any], outs: list[Any], i: int) -> None:
-        if left[0] <= 0:
+        nonlocal has_run
+        noted = lane.noted
+        if left[0] <= 0 and (has_run or noted is None):
             fast(ins, outs, i)
+            has_run = True
             return
         run(ins, outs, i)
-        left[0] -= work + TASK_WORK
+        if noted is None:
+            left[0] -= work + TASK_WORK
+        else:
+            noted.append((left, work + TASK_WORK))
 
     return either
+
+
+@lru_cache(maxsize=1024)
+def left_on_gpu(kind: tuple[Any, ...]) -> list[int]:
+    """Work until groups of a kind have paid, together, for their compiling."""
+    return [PAID_OFF]
 
 
 def time_left(in_c: Compiled) -> list[int]:
