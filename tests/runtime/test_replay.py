@@ -72,6 +72,15 @@ def test_recordings_that_fail_end_it_for_the_process(no_failures: None) -> None:
     assert Replays().is_over
 
 
+def test_scalars_are_told_apart_by_their_bits() -> None:
+    replays, one = Replays(), np.float32(1)
+    first = replays.texts([one, 0.0])
+    assert replays.texts([one, 0.0]) == first == replays.texts([np.float32(1), 0.0])
+    others = ([one, -0.0], [one], [np.float64(1), 0.0], [np.float32("nan"), 0.0])
+    assert all(replays.texts(scalars) != first for scalars in others)
+    assert replays.texts([one, 0.0]) == first
+
+
 def test_steps_count_while_they_are_replayed_until_generated_code_is_due(no_failures: None) -> None:
     left, other = [100], [1000]
     recording = Recording(nothing, 0, 0, [(left, 40), (other, 10), (left, 30)])

@@ -5,14 +5,20 @@ That is lengths of blocks, pieces and scratch, and the values that shapes depend
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from infinitensor.api import near
+from infinitensor.api.bound import FEW_ON_HOST
 from infinitensor.api.compute import compute
+from infinitensor.api.forward import is_tensor, new_tensor
+from infinitensor.api.record import wait
+from infinitensor.api.rule import cached_rule
 from infinitensor.api.session import current_session
 from infinitensor.api.unplanned import LITTLE
+from infinitensor.api.version import user_site
 from infinitensor.config import config
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.native import compiler
@@ -72,6 +78,19 @@ class Namespace:
         """Evaluate tensors, of any size, because shapes depend on them; counted."""
         current_session().counts["forced_evaluations"] += 1
         compute(*tensors)
+
+    def beside(self, a: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+        """A constant, made where `a` is: on a GPU, if `a` is there, or each would be sent to it."""
+        session = current_session()
+        is_there = session.engine.mesh.kind == "cuda" and is_tensor(a) and near.seen(a) is None
+        if not is_there or not FEW_ON_HOST < prod(shape) <= config.small_elements:
+            made: Tensor = getattr(self, name)(shape, dtype)
+            return made
+        op = TABLE[name]
+        call = cached_rule(op, (), shape, dtype)
+        with session.guard():
+            session.check_open()
+            return new_tensor(session, wait(session, op, call, (), (), (), user_site())[0])
 
     def tiered_bytes(self) -> int:
         """The memory of a device, where there is a lower tier and values can be seen; else 0."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from infinitensor.api import masked
 from infinitensor.api.evaluate import evaluate
 from infinitensor.api.forward import is_tensor
+from infinitensor.api.small import small_kernel
 from infinitensor.api.unplanned import LITTLE
 from infinitensor.api.version import Version
 from infinitensor.config import config
@@ -40,6 +41,8 @@ def settle(tensor: Tensor, shape: tuple[int, ...], value: Any) -> None:
         return
     session = tensor._session
     if not session.engine.mesh.is_one_memory:
+        if not is_tensor(value) and prod(version.shape) <= config.small_elements:
+            _make_constant(session, version)
         return
     waiting = [version]
     if is_tensor(value) and value._version.node is not None:
@@ -47,6 +50,17 @@ def settle(tensor: Tensor, shape: tuple[int, ...], value: Any) -> None:
             return
         waiting.append(value._version)
     evaluate(session, waiting)
+
+
+def _make_constant(session: Session, version: Version) -> None:
+    """Zeros and the like that wait to be made on a GPU: on the host, where they are written to."""
+    node = version.node
+    assert node is not None
+    if node.op.kind == "creation" and not node.inputs:
+        with session.guard():
+            (version.host,) = small_kernel(node.op, node.call)([])
+            version.node = None
+            session.graveyard.append(node)
 
 
 def was_read_often(session: Session, args: tuple[Any, ...]) -> bool:

@@ -8,6 +8,7 @@ start all of them by one call. Which memory that is shows when a run has taken a
 from __future__ import annotations
 
 from collections import OrderedDict
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,6 +86,8 @@ class Replays:
         """Slots that a run has to fill, by device and size; None until one has looked."""
         self._seen: OrderedDict[Any, Recording | None] = OrderedDict()
         self._n_missed = 0
+        self._scalars: tuple[Any, ...] = ()
+        self._texts: tuple[Any, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -95,6 +98,18 @@ class Replays:
     def has_room(self) -> bool:
         """Whether one more recording may hold its scratch."""
         return _held_bytes[0] + self.scratch_bytes <= MOST_SCRATCH
+
+    def texts(self, scalars: Sequence[Any]) -> tuple[Any, ...]:
+        """Scalars as they are compared: 0.0 and -0.0 are equal, but not the same.
+
+        Mostly they are the very objects of the last time.
+        """
+        if len(scalars) != len(self._scalars) or not all(map(is_, scalars, self._scalars)):
+            self._scalars = tuple(scalars)
+            self._texts = tuple(
+                [s.tobytes() if isinstance(s, np.generic) else repr(s) for s in scalars]
+            )
+        return self._texts
 
     def find(self, key: Any) -> Recording | None:
         """The recording of a run like this, if there is one."""
@@ -188,9 +203,7 @@ def _memory(run: Run, replays: Replays) -> Any:
         if table.layout.is_below:
             return None
         places += [values.data_ptr() for values in table.arrays]
-    # 0.0 and -0.0 are equal, but not the same
-    scalars = [s.tobytes() if isinstance(s, np.generic) else repr(s) for s in run.scalars]
-    return tuple(places), tuple(scalars)
+    return tuple(places), replays.texts(run.scalars)
 
 
 def _recorded(run: Run, scratch_bytes: int) -> Recording | None:
