@@ -27,6 +27,7 @@ from infinitensor.partition.tiles import LEAF_ELEMENTS, floor_power
 
 if TYPE_CHECKING:
     import builtins
+    from collections.abc import Callable
 
     from infinitensor.api.tensor import Tensor
     from infinitensor.ir.op import Spec
@@ -79,14 +80,15 @@ class Namespace:
         current_session().counts["forced_evaluations"] += 1
         compute(*tensors)
 
-    def beside(self, a: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+    def beside(
+        self, a: Any, make: Callable[..., Tensor], shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> Tensor:
         """A constant, made where `a` is: on a GPU, if `a` is there, or each would be sent to it."""
         session = current_session()
         is_there = session.engine.mesh.kind == "cuda" and is_tensor(a) and near.seen(a) is None
         if not is_there or not FEW_ON_HOST < prod(shape) <= config.small_elements:
-            made: Tensor = getattr(self, name)(shape, dtype)
-            return made
-        op = TABLE[name]
+            return make(shape, dtype)
+        op = TABLE[make.__name__]
         call = cached_rule(op, (), shape, dtype)
         with session.guard():
             session.check_open()

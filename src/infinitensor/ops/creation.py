@@ -171,7 +171,7 @@ def zeros_like(xp: Any, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     >>> it.zeros_like(it.arange(3)).numpy()
     array([0, 0, 0])
     """
-    return xp.beside(a, "zeros", *_like(a, dtype, shape))
+    return xp.beside(a, xp.zeros, *_like(a, dtype, shape))
 
 
 @program("empty_like", "a", cases=_like_cases, oracle=np.zeros_like)
@@ -182,7 +182,7 @@ def empty_like(xp: Any, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     >>> it.empty_like(it.arange(3)).shape
     (3,)
     """
-    return xp.beside(a, "empty", *_like(a, dtype, shape))
+    return xp.beside(a, xp.empty, *_like(a, dtype, shape))
 
 
 @program("ones_like", "a", cases=_like_cases)
@@ -193,7 +193,7 @@ def ones_like(xp: Any, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     >>> it.ones_like(it.arange(3)).numpy()
     array([1, 1, 1])
     """
-    return xp.beside(a, "ones", *_like(a, dtype, shape))
+    return xp.beside(a, xp.ones, *_like(a, dtype, shape))
 
 
 @program("full_like", "a", cases=lambda rng: [((np.arange(4), 2.5), {})])
