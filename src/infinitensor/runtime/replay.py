@@ -59,11 +59,11 @@ class Recording:
         self.moved_bytes = moved_bytes
         self.scratch_bytes = scratch_bytes
         _held_bytes[0] += scratch_bytes
+        totals: dict[int, int] = {}
+        for left, work in noted:
+            totals[id(left)] = totals.get(id(left), 0) + work
         lefts = {id(left): left for left, _ in noted}
-        self._noted = [
-            (left, sum(work for other, work in noted if other is left) // REPLAYED)
-            for left in lefts.values()
-        ]
+        self._noted = [(left, totals[k] // REPLAYED) for k, left in lefts.items()]
 
     def is_outdone(self) -> bool:
         """Count one more start; whether steps have run so often that generated code is due."""
