@@ -165,6 +165,9 @@ class TableXp:
     def settled(self, mask: Any) -> None:
         """Masks are counted in tiles."""
 
+    def beside(self, a: Any, make: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+        return make(shape, dtype)
+
     def tiered_bytes(self) -> int:
         """There is no lower tier: nothing is too long."""
         return 0
