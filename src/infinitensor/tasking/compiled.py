@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 LEAST_ROW = 16
 """Elements of a row from which a loop over it is worth its beginning and end."""
 
+CHUNK = 512
+"""Elements of each row that are computed together, where neighbours in memory are in many rows: so
+many lines of them stay in the nearest cache."""
+
 
 @lru_cache(maxsize=1024)
 def compiled_kernel(
@@ -89,9 +93,16 @@ class Compiled:
         if found is None:
             if len(self.walks) > 64:
                 self.walks.clear()
-            found = Walk(shape, tiles, self.keeps_last, self.axes, self.n_plain, self.inner)
-            self.walks[key] = found
+            found = self.walks[key] = self.new_walk(tiles, shape)
         return found
+
+    def new_walk(self, tiles: Sequence[Any], shape: tuple[int, ...]) -> Walk:
+        """Along the last axis where it goes on in the one before; else along the inner one."""
+        if self.inner != -1 and not self.keeps_last:
+            walk = Walk(shape, tiles, False, (), self.n_plain, -1)
+            if walk.n >= LEAST_ROW:
+                return walk
+        return Walk(shape, tiles, self.keeps_last, self.axes, self.n_plain, self.inner)
 
     def pack(self, values: list[Any]) -> bytes:
         """Scalars as the function reads them."""
@@ -190,7 +201,12 @@ class Walk:
                 break
             self.n_same *= n
         steps = [s for _, strides, _ in merged for s in strides]
-        self.shape = (ctypes.c_int64 * max(len(lengths), 1))(*lengths)
+        is_turned = not merged[-1][2] and any(
+            0 < abs(outer) < abs(inner)
+            for _, strides, _ in merged[:-1]
+            for outer, inner in zip(strides, merged[-1][1], strict=True)
+        )
+        self.shape = (ctypes.c_int64 * (len(lengths) + 1))(*lengths, CHUNK if is_turned else self.n)
         self.folded = (ctypes.c_int64 * max(len(lengths), 1))(*[f for _, _, f in merged[:-1]])
         self.steps = (ctypes.c_int64 * len(steps))(*steps)
 

@@ -122,7 +122,7 @@ def block_lines(j: int, fold: Fold, block: str, total: str) -> list[str]:
         better += " || got != got"
     return [
         f"{{ const {name} got = {fold.kind}_{name}({block}, m);",
-        f"  f{j} = (begun == 0 && row % n_same == 0) || {better} ? got : f{j}; }}",
+        f"  f{j} = (begun == 0 && (n_same == 1 || row % n_same == 0)) || {better} ? got : f{j}; }}",
     ]
 
 

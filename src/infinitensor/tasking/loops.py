@@ -238,6 +238,7 @@ class _Source:
         yield "         const int64_t *steps, const char *scalars, const int64_t *folded,"
         yield "         int64_t n_same) {"
         yield from ("  " + line for line in self.declarations())
+        yield "  for (int64_t from = 0; from < n; from += chunk)"
         yield "  for (int64_t row = 0; row < n_rows; ++row) {"
         yield from ("    " + line for line in self.row())
         yield "  }"
@@ -256,7 +257,7 @@ class _Source:
         yield from (f"{c_type(dtype)} out{j}[BLOCK];" for j, _, dtype in self.outs)
         for j, fold in enumerate(self.folds):
             yield from state_lines(j, fold)
-        yield f"const int64_t *inner = steps + n_outer * {self.n_arrays};"
+        yield f"const int64_t *inner = steps + n_outer * {self.n_arrays}, chunk = shape[n_outer];"
 
     def row(self) -> Iterator[str]:
         yield f"char *q[{self.n_arrays}];"
@@ -268,8 +269,9 @@ class _Source:
         if any(not fold.along for fold in self.folds):
             yield "const int64_t seen = n_seen(row, n_outer, shape, folded);"
             yield "const double share = 1.0 / (seen + 1);"
-        yield "for (int64_t begun = 0; begun < n; begun += BLOCK) {"
-        yield "  const int64_t m = n - begun < BLOCK ? n - begun : BLOCK;"
+        yield "const int64_t until = n - from < chunk ? n : from + chunk;"
+        yield "for (int64_t begun = from; begun < until; begun += BLOCK) {"
+        yield "  const int64_t m = until - begun < BLOCK ? until - begun : BLOCK;"
         yield from ("  " + line for line in self.block())
         yield "}"
         ends = [
@@ -278,7 +280,7 @@ class _Source:
             for line in end_lines(j, fold, at)
         ]
         if ends:
-            yield f"if ((row + 1) % n_same == 0) {{ {' '.join(ends)} }}"
+            yield f"if (n_same == 1 || (row + 1) % n_same == 0) {{ {' '.join(ends)} }}"
 
     def block(self) -> Iterator[str]:
         for k in self.moving:
@@ -319,6 +321,7 @@ def source_of(
 
     `run(n_rows, n, n_outer, shape, pointers, steps, scalars, folded, n_same)`: pointers are of
     operands, outputs, then partial results; `folded` marks outer axes that are reduced, and
-    `n_same` rows reduce into one element.
+    `n_same` rows reduce into one element. Behind the lengths of the outer axes, `shape` has how
+    many elements of each row are computed before the next part of any.
     """
     return "\n".join(_Source(parts, inputs, n_outs, folds).lines())
