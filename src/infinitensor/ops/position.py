@@ -95,12 +95,18 @@ def _arg_kernel(
     return value, where
 
 
+LEAST_COLUMNS = 8
+"""Columns from which they are looked through beside each other."""
+
+
 def _best_rows(x: Any, axis: int, largest: bool) -> tuple[Any, Any] | None:
     """The best of each column of rows side by side, and which row it is of, by a loop in C."""
     find = loop("position", "best_rows", x.dtype) if x.flags.c_contiguous and x.size else None
     if find is None or x.shape[axis] >= 1 << 7 * min(x.dtype.itemsize, 8):
         return None
     n_outer, n_inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
+    if n_inner < LEAST_COLUMNS:
+        return None
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     value, where = np.empty(shape, x.dtype), np.empty(shape, f"i{x.dtype.itemsize}")
     find(x, n_outer, x.shape[axis], n_inner, int(largest), value, where)

@@ -14,7 +14,8 @@ import numpy as np
 from infinitensor.native import address, library
 from infinitensor.ops.scalar import Arg, Term
 from infinitensor.tasking.generate import Input, Part
-from infinitensor.tasking.loops import source_of
+from infinitensor.tasking.loops import BLOCK, MOST_KEPT, source_of
+from infinitensor.tasking.short import is_short, short_source_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 LEAST_ROW = 16
 """Elements of a row from which a loop over it is worth its beginning and end."""
 
-CHUNK = 512
+CHUNK = 64
 """Elements of each row that are computed together, where neighbours in memory are in many rows: so
 many lines of them stay in the nearest cache."""
 
@@ -37,9 +38,10 @@ def compiled_kernel(
     folds: tuple[Fold, ...] = (),
     axes: tuple[int, ...] = (),
     inner: int = -1,
+    short: bool = False,
 ) -> Compiled:
     """The steps of a group in one pass; compiled at its first call."""
-    return Compiled(parts, inputs, n_outs, folds, axes, inner)
+    return Compiled(parts, inputs, n_outs, folds, axes, inner, short)
 
 
 def copy_kernel(dtype: np.dtype[Any]) -> Compiled:
@@ -60,8 +62,10 @@ class Compiled:
         folds: tuple[Fold, ...],
         axes: tuple[int, ...],
         inner: int,
+        short: bool,
     ) -> None:
-        self.source = source_of(parts, inputs, n_outs, folds)
+        self.short = short
+        self.source = (short_source_of if short else source_of)(parts, inputs, n_outs, folds)
         self.inputs, self.folds, self.axes, self.inner = inputs, folds, axes, inner
         self.scalars = [k for k, given in enumerate(inputs) if given.scalar]
         kinds = [inputs[k].dtype.kind for k in self.scalars]
@@ -93,16 +97,9 @@ class Compiled:
         if found is None:
             if len(self.walks) > 64:
                 self.walks.clear()
-            found = self.walks[key] = self.new_walk(tiles, shape)
+            found = Walk(shape, tiles, self.keeps_last, self.axes, self.n_plain, self.inner)
+            self.walks[key] = found
         return found
-
-    def new_walk(self, tiles: Sequence[Any], shape: tuple[int, ...]) -> Walk:
-        """Along the last axis where it goes on in the one before; else along the inner one."""
-        if self.inner != -1 and not self.keeps_last:
-            walk = Walk(shape, tiles, False, (), self.n_plain, -1)
-            if walk.n >= LEAST_ROW:
-                return walk
-        return Walk(shape, tiles, self.keeps_last, self.axes, self.n_plain, self.inner)
 
     def pack(self, values: list[Any]) -> bytes:
         """Scalars as the function reads them."""
@@ -119,12 +116,15 @@ class Compiled:
         return self.packer.pack(*values)
 
 
-def inner_axis(shape: tuple[int, ...]) -> int:
-    """The axis of the inner loop, counted from the last: the last one that is not short.
+def inner_axis(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
+    """The axis of the inner loop, counted from the last, where some are reduced: the last one that
+    is not short, or many rows can be.
 
-    >>> inner_axis((4, 100)), inner_axis((50, 40, 3)), inner_axis((2, 3))
+    >>> inner_axis((4, 100), ()), inner_axis((50, 40, 3), (-2,)), inner_axis((50, 40, 3), (-1,))
     (-1, -2, -1)
     """
+    if is_short(shape, axes):
+        return -1
     return next((a for a in range(-1, -len(shape) - 1, -1) if shape[a] >= LEAST_ROW), -1)
 
 
@@ -201,14 +201,23 @@ class Walk:
                 break
             self.n_same *= n
         steps = [s for _, strides, _ in merged for s in strides]
-        is_turned = not merged[-1][2] and any(
+        self.shape = (ctypes.c_int64 * (len(lengths) + 1))(*lengths, self.chunk(merged))
+        self.folded = (ctypes.c_int64 * max(len(lengths), 1))(*[f for _, _, f in merged[:-1]])
+        self.steps = (ctypes.c_int64 * len(steps))(*steps)
+
+    def chunk(self, merged: Sequence[tuple[int, list[int], bool]]) -> int:
+        """Elements of each row that are computed before the next part of any: all, but where
+        neighbours in memory are in different rows."""
+        is_turned = any(
             0 < abs(outer) < abs(inner)
             for _, strides, _ in merged[:-1]
             for outer, inner in zip(strides, merged[-1][1], strict=True)
         )
-        self.shape = (ctypes.c_int64 * (len(lengths) + 1))(*lengths, CHUNK if is_turned else self.n)
-        self.folded = (ctypes.c_int64 * max(len(lengths), 1))(*[f for _, _, f in merged[:-1]])
-        self.steps = (ctypes.c_int64 * len(steps))(*steps)
+        if not is_turned:
+            return self.n
+        if not merged[-1][2]:
+            return CHUNK
+        return BLOCK if self.n_same == 1 and merged[-2][0] <= MOST_KEPT else self.n
 
 
 def strides_of(tile: Any, ndim: int, axes: tuple[int, ...]) -> list[int]:

@@ -12,6 +12,7 @@ from infinitensor.ops.kernels import lower_finish
 from infinitensor.tasking.compiled import LEAST_ROW, inner_axis
 from infinitensor.tasking.folds import fold_of, kept_shape, n_folded
 from infinitensor.tasking.generate import Unsupported
+from infinitensor.tasking.short import is_short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,15 +32,16 @@ def reduced_axes(node: Node) -> tuple[int, ...]:
 def folds_of(nodes: Sequence[Node], sources: Sequence[tuple[str, int]]) -> list[Fold]:
     """The folds of reductions over the same axes; raises Unsupported where there is none."""
     shape = nodes[0].shapes[0]
-    inner = inner_axis(shape)
-    order = sorted(range(-len(shape), 0), key=lambda a: a == inner)
     axes = reduced_axes(nodes[0])
+    inner = inner_axis(shape, axes)
+    order = sorted(range(-len(shape), 0), key=lambda a: a == inner)
     is_reduced = [a in axes for a in order if shape[a] != 1]
     changes = sum(a != b for a, b in pairwise(is_reduced))
     if not is_reduced or (is_reduced[-1] and changes > 1) or shape[inner] == 1:
         raise Unsupported("reduced axes around kept ones")
     together = prod(shape[a] for a in order if (a in axes) == is_reduced[-1])
-    if together < LEAST_ROW or (not is_reduced[-1] and shape[inner] < LEAST_ROW):
+    is_few = together < LEAST_ROW or (not is_reduced[-1] and shape[inner] < LEAST_ROW)
+    if is_few and not is_short(shape, axes):
         raise Unsupported("short rows")
     return [fold_of(node, source, inner) for node, source in zip(nodes, sources, strict=True)]
 

@@ -88,17 +88,18 @@ def fold_of(node: Node, source: tuple[str, int], inner: int) -> Fold:
     return fold
 
 
-def state_lines(j: int, fold: Fold) -> list[str]:
-    """What is kept between blocks."""
+def states(j: int, fold: Fold) -> list[tuple[str, str]]:
+    """What is kept between blocks: C type and name; all of it begins as 0."""
+    name = c_type(fold.dtype)
     if not fold.along:
         return []
     if fold.finds:
-        return [f"{c_type(fold.dtype)} f{j} = 0;", f"int64_t f{j}at = 0;"]
+        return [(name, f"f{j}"), ("int64_t", f"f{j}at")]
     if fold.kind == "moments":
-        return [f"Moments f{j} = {{0, 0, 0}};"]
+        return [("Moments", f"f{j}")]
     if fold.kind in ("sum", "count") and fold.dtype.kind == "f":
-        return [f"Sum f{j} = {{0, 0}};"]
-    return [f"{c_type(fold.dtype)} f{j} = 0;"]
+        return [("Sum", f"f{j}")]
+    return [(name, f"f{j}")]
 
 
 def block_lines(j: int, fold: Fold, block: str, total: str) -> list[str]:
@@ -155,10 +156,13 @@ def across_lines(j: int, fold: Fold) -> list[str]:
         ]
     if fold.kind in ("sum", "count"):
         return [f"r{j}[i] = (seen ? r{j}[i] : 0) + {value};"]
-    better = f"{value} {'>' if fold.kind == 'max' else '<'} r{j}[i]"
+    better = f"({value} {'>' if fold.kind == 'max' else '<'} was{j})"
     if fold.dtype.kind == "f":
-        better += f" || {value} != {value}"
-    return [f"r{j}[i] = !seen || {better} ? {value} : r{j}[i];"]
+        better += f" | ({value} != {value})"
+    return [
+        f"const {c_type(fold.dtype)} was{j} = seen ? r{j}[i] : {value};",
+        f"r{j}[i] = {better} ? {value} : was{j};",
+    ]
 
 
 def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:

@@ -27,12 +27,13 @@ from infinitensor.tasking.compiled import Compiled, compiled_kernel, inner_axis
 from infinitensor.tasking.folded import folded_run, folds_of, reduced_axes
 from infinitensor.tasking.generate import CONSTANT, FUNCTIONS, Input, Part, Unsupported
 from infinitensor.tasking.jitted import has_numba, jitted_kernel
+from infinitensor.tasking.short import is_short
 from infinitensor.tasking.triton_group import generated, mapped_run, reduced_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from infinitensor.ir.graph import Graph, Group, Node
+    from infinitensor.ir.graph import Graph, Group, Node, Operand
     from infinitensor.ir.plan import GroupPlan
     from infinitensor.tasking.folds import Fold
 
@@ -247,10 +248,13 @@ def _tree(step: Step) -> Term | None:
 
 
 def _is_exact(step: Step) -> bool:
-    op = step.node.op
-    if op.name in CONSTANTS:
-        return True
-    if op.kind != "elementwise" or any(dtype.kind == "c" for dtype in step.node.call.loop):
+    return step.node.op.name in CONSTANTS or _is_exact_node(step.node)
+
+
+def _is_exact_node(node: Node) -> bool:
+    """Whether generated code has NumPy's bits."""
+    op = node.op
+    if op.kind != "elementwise" or any(dtype.kind == "c" for dtype in node.call.loop):
         return False
     words: frozenset[str] = op.expression.words()
     return words.isdisjoint(FUNCTIONS)
@@ -300,6 +304,29 @@ def time_left(in_c: Compiled) -> list[int]:
     elif left[0] > 0 and is_loaded(in_c.source):
         left[0] = 0
     return left
+
+
+def is_slow_alone(node: Node, plan: GroupPlan, n_alike: int) -> bool:
+    """Whether generated code of the same bits is faster than NumPy's function on CPUs, for how
+    operands lie: broadcast along short rows, or with their own rows across.
+
+    NumPy begins anew for each short row, and for each element of a line across many.
+    """
+    shape = node.call.outs[0].shape
+    is_spread = is_short(shape, ()) and any(
+        operand.value >= 0 and seen != shape
+        for operand, seen in zip(node.operands, node.shapes, strict=False)
+    )
+    if not is_spread and not any(map(_is_across, node.operands)):
+        return False
+    is_worth = compiler() is not None and is_worth_compiling(plan, 1, n_alike)
+    return is_worth and _is_exact_node(node)
+
+
+def _is_across(operand: Operand) -> bool:
+    """Whether the last axis of a view is not the last that it has of its tensor."""
+    walked = [axis[0] for axis in operand.access.axes if axis] if operand.access else []
+    return len(walked) > 1 and walked[-1] != max(walked)
 
 
 def single_called(graph: Graph, group: Group, plan: GroupPlan) -> Mapped | None:
@@ -354,7 +381,8 @@ def generate(
     does not do what NumPy does."""
     inputs = []
     shape = ends[0].shapes[0] if ends else steps[-1].node.call.outs[0].shape
-    inner = inner_axis(shape)
+    axes = reduced_axes(ends[0]) if folds else ()
+    inner, short = inner_axis(shape, axes), is_short(shape, axes) and compiler() is not None
     for n, i in group_inputs(graph, group):
         node = graph.nodes[n]
         if node.op.kind not in ("elementwise", "reduction"):
@@ -367,7 +395,8 @@ def generate(
             dtype = graph.specs[operand.value].dtype
             if operand.access is not None and operand.access.part:
                 dtype = np.dtype(f"f{dtype.itemsize // 2}")
-            inputs.append(Input(dtype, False, len(shape) + inner not in node.call.form.inputs[i]))
+            is_one = len(shape) + inner not in node.call.form.inputs[i]
+            inputs.append(Input(dtype, False, is_one and not short))
     last = final_source[0][1] if final_source and final_source[0][0] == "step" else -1
     parts = []
     for k, step in enumerate(steps):
@@ -380,8 +409,9 @@ def generate(
         n_stored = n_outs + (last >= 0 and steps[last].out < 0)
         if compiler() is None:
             return jitted_kernel(tuple(parts), tuple(inputs), n_stored) if has_numba() else None
-        axes = reduced_axes(ends[0]) if folds else ()
-        return compiled_kernel(tuple(parts), tuple(inputs), n_stored, tuple(folds), axes, inner)
+        return compiled_kernel(
+            tuple(parts), tuple(inputs), n_stored, tuple(folds), axes, inner, short
+        )
     except Unsupported:
         return None
 

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.tasking.folds import across_lines, block_lines, end_lines, state_lines
+from infinitensor.tasking.folds import across_lines, block_lines, end_lines, states
 from infinitensor.tasking.generate import CONSTANT, c_type, cast, expression, number
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 BLOCK = 1024
 """Elements of a block: a handful of them stay in the nearest cache."""
+
+MOST_KEPT = 16
+"""Rows at most that are reduced part by part, in turns."""
 
 WIDE = {"f": "double", "c": "complex128"}
 """What a scalar is handed over as, by its kind."""
@@ -180,7 +183,7 @@ def _in_lanes(lines: Sequence[str], sums: Sequence[tuple[str, str, str]]) -> Ite
     yield from (f"const {kind} {name} = total_{kind}({name}s);" for name, kind, _ in sums)
 
 
-class _Source:
+class Source:
     """The text of a group's C function."""
 
     def __init__(
@@ -202,18 +205,19 @@ class _Source:
             self.fold_at.append(places)
             places += len(fold.parts)
         self.n_arrays = places
+        self.is_across = any(not fold.along for fold in folds)
         self.folded = [self.fold_value(j, fold) for j, fold in enumerate(folds)]
-        wanted = [name for _, name, _ in self.outs]
-        both = list(zip(self.folded, folds, strict=True))
-        now = [name for name, fold in both if fold.sums or not fold.along]
-        later = [name for name, fold in both if fold.looks_back]
-        body.settle(wanted + now, later)
-        self.sums = {
-            (value, c_type(fold.dtype)): f"t{j}"
-            for j, (value, fold) in reversed(list(enumerate(both)))
-            if fold.sums
-        }
-        """The sum of a block, by what is summed."""
+        body.settle([*(name for _, name, _ in self.outs), *self.at_once()], self.as_blocks())
+
+    def at_once(self) -> list[str]:
+        """What is reduced while it is made."""
+        both = zip(self.folded, self.folds, strict=True)
+        return [name for name, fold in both if fold.sums or not fold.along]
+
+    def as_blocks(self) -> list[str]:
+        """What is reduced block by block, after it is made."""
+        both = zip(self.folded, self.folds, strict=True)
+        return [name for name, fold in both if fold.looks_back]
 
     def fold_value(self, j: int, fold: Fold) -> str:
         """The name of what is reduced: a value, or an operand as it is."""
@@ -228,19 +232,44 @@ class _Source:
         yield from ("#include <math.h>", "#include <stdint.h>", "#include <string.h>")
         if any(value.called for value in self.body.values.values()):
             yield from (header("polynomials.h"), header("vector.h"))
+        yield f"#define BLOCK {BLOCK}"
+        yield from self.headers()
+        yield "void run(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *shape, char **p,"
+        yield "         const int64_t *steps, const char *scalars, const int64_t *folded,"
+        yield "         int64_t n_same) {"
+        yield from ("  " + line for line in self.declarations())
+        yield from ("  " + line for line in self.walk())
+        yield "}"
+
+    def headers(self) -> Iterator[str]:
+        """The C files that the function is made with, beside those of functions over blocks."""
         if self.folds:
             yield header("folds.h")
         yield header("lines.h")
         if self.is_complex:
             yield header("complex.h")
-        yield from (f"#define BLOCK {BLOCK}", "")
-        yield "void run(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *shape, char **p,"
-        yield "         const int64_t *steps, const char *scalars, const int64_t *folded,"
-        yield "         int64_t n_same) {"
-        yield from ("  " + line for line in self.declarations())
-        yield "  for (int64_t from = 0; from < n; from += chunk)"
-        yield "  for (int64_t row = 0; row < n_rows; ++row) {"
+
+    def walk(self) -> Iterator[str]:
+        """The loop over rows: as a whole, or in parts of each, and what they give is kept."""
+        kept = [state for j, fold in enumerate(self.folds) for state in states(j, fold)]
+        yield from (f"{kind} {name}_kept[{MOST_KEPT}] = {{0}};" for kind, name in kept)
+        yield "const int64_t chunk = shape[n_outer];"
+        yield "for (int64_t first = 0; first < n_rows; first += length)"
+        yield "for (int64_t from = 0; from < n; from += chunk) {"
+        yield "  const int64_t until = n - from < chunk ? n : from + chunk;"
+        yield f"  char *q[{self.n_arrays}];"
+        yield f"  at_row(first, n_outer, shape, {self.n_arrays}, p, steps, q);"
+        if self.is_across:
+            yield "  int64_t seen = n_seen(first, n_outer, shape, folded);"
+        yield "  for (int64_t row = first; row < first + length; ++row) {"
+        if kept:
+            yield "    const int64_t place = chunk < n ? row - first : 0;"
+        yield from (f"    {kind} {name} = {name}_kept[place];" for kind, name in kept)
         yield from ("    " + line for line in self.row())
+        yield from (f"    {name}_kept[place] = {name};" for _, name in kept)
+        yield f"    for (int a = 0; a < {self.n_arrays}; ++a) q[a] += outer[a];"
+        if self.is_across:
+            yield "    seen += n_outer && folded[n_outer - 1];"
         yield "  }"
         yield "}"
 
@@ -255,21 +284,17 @@ class _Source:
             yield f"{c_type(value.dtype)} block_{name}[BLOCK];"
         yield from (f"{c_type(self.inputs[k].dtype)} line{k}[BLOCK];" for k in self.moving)
         yield from (f"{c_type(dtype)} out{j}[BLOCK];" for j, _, dtype in self.outs)
-        for j, fold in enumerate(self.folds):
-            yield from state_lines(j, fold)
-        yield f"const int64_t *inner = steps + n_outer * {self.n_arrays}, chunk = shape[n_outer];"
+        yield f"const int64_t *inner = steps + n_outer * {self.n_arrays};"
+        yield f"const int64_t *outer = n_outer ? inner - {self.n_arrays} : inner;"
+        yield "const int64_t length = n_outer ? shape[n_outer - 1] : 1;"
 
     def row(self) -> Iterator[str]:
-        yield f"char *q[{self.n_arrays}];"
-        yield f"at_row(row, n_outer, shape, {self.n_arrays}, p, steps, q);"
         for at, k in enumerate(self.arrays):
             if self.inputs[k].row:
                 name = c_type(self.inputs[k].dtype)
                 yield f"const {name} x{k} = *(const {name} *)q[{at}];"
-        if any(not fold.along for fold in self.folds):
-            yield "const int64_t seen = n_seen(row, n_outer, shape, folded);"
+        if self.is_across:
             yield "const double share = 1.0 / (seen + 1);"
-        yield "const int64_t until = n - from < chunk ? n : from + chunk;"
         yield "for (int64_t begun = from; begun < until; begun += BLOCK) {"
         yield "  const int64_t m = until - begun < BLOCK ? until - begun : BLOCK;"
         yield from ("  " + line for line in self.block())
@@ -280,7 +305,9 @@ class _Source:
             for line in end_lines(j, fold, at)
         ]
         if ends:
-            yield f"if (n_same == 1 || (row + 1) % n_same == 0) {{ {' '.join(ends)} }}"
+            yield "if (until == n && (n_same == 1 || (row + 1) % n_same == 0)) {"
+            yield f"  {' '.join(ends)}"
+            yield "}"
 
     def block(self) -> Iterator[str]:
         for k in self.moving:
@@ -300,14 +327,19 @@ class _Source:
                     yield f"{name} *r{j}m = ({name} *)q[{at + 1}] + begun;"
                 last.append(f"const {name} f{j}v = {self.folded[j]};")
                 last += across_lines(j, fold)
-        sums = [(total, kind, value) for (value, kind), total in self.sums.items()]
+        totals = {
+            (value, c_type(fold.dtype)): f"t{j}"
+            for j, (value, fold) in enumerate(zip(self.folded, self.folds, strict=True))
+            if fold.sums
+        }
+        sums = [(total, kind, value) for (value, kind), total in totals.items()]
         for loop in range(self.body.n_loops):
             is_last = loop == self.body.n_loops - 1
             yield from self.body.loop_lines(loop, last if is_last else [], sums if is_last else [])
         for j, (value, fold) in enumerate(zip(self.folded, self.folds, strict=True)):
             if fold.along:
                 block = f"v{value[1:]}" if is_input(value) else f"block_{value}"
-                total = self.sums.get((value, c_type(fold.dtype)), "")
+                total = totals.get((value, c_type(fold.dtype)), "")
                 yield from block_lines(j, fold, block, total)
         for j, _, dtype in self.outs:
             at, name = len(self.arrays) + j, c_type(dtype)
@@ -322,6 +354,6 @@ def source_of(
     `run(n_rows, n, n_outer, shape, pointers, steps, scalars, folded, n_same)`: pointers are of
     operands, outputs, then partial results; `folded` marks outer axes that are reduced, and
     `n_same` rows reduce into one element. Behind the lengths of the outer axes, `shape` has how
-    many elements of each row are computed before the next part of any.
+    many elements of each row along the last of them are computed before the next part of any.
     """
-    return "\n".join(_Source(parts, inputs, n_outs, folds).lines())
+    return "\n".join(Source(parts, inputs, n_outs, folds).lines())

@@ -19,7 +19,13 @@ from infinitensor.tasking.chain import lower_chain
 from infinitensor.tasking.combine import lower_contracted
 from infinitensor.tasking.copies import copies_in_c
 from infinitensor.tasking.fetch import bring_fetches
-from infinitensor.tasking.kernels import Fused, fused_kernel, may_reuse, single_called
+from infinitensor.tasking.kernels import (
+    Fused,
+    fused_kernel,
+    is_slow_alone,
+    may_reuse,
+    single_called,
+)
 from infinitensor.tasking.lowering import Lowering
 from infinitensor.tasking.passes import find_passes, lower_pass
 from infinitensor.tasking.rows import find_rows, lower_rows
@@ -112,7 +118,11 @@ def lower_mapped(
     writes = tuple(
         (tiles.first + index).astype(np.int32) for tiles, index in zip(sets, order, strict=True)
     )
-    if len(group.nodes) > 1 or may_generate(node, lowering.kind):
+    if (
+        len(group.nodes) > 1
+        or may_generate(node, lowering.kind)
+        or (lowering.kind == "cpu" and is_slow_alone(node, plan, lowering.n_alike(group)))
+    ):
         fused = fused_kernel(
             lowering.graph, group, plan, lowering.kind, False, lowering.n_alike(group)
         )

@@ -26,6 +26,7 @@ from infinitensor.tasking.kernels import (
     reduce_kernel,
 )
 from infinitensor.tasking.scratch import group_scratch
+from infinitensor.tasking.short import is_short
 
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Node
@@ -57,8 +58,13 @@ def find_passes(lowering: Lowering, taken: set[int]) -> dict[int, list[int]]:
     return {
         several[0]: several
         for several in found.values()
-        if len(several) > 1 or not lowering.plan.groups[several[0]].space.last.op.located
-    }  # NumPy finds one place as fast
+        if len(several) > 1 or not _is_found_as_fast(lowering.plan.groups[several[0]].space.last)
+    }
+
+
+def _is_found_as_fast(node: Node) -> bool:
+    """Whether NumPy finds a place as fast: in all but short rows."""
+    return node.op.located and not is_short(node.shapes[0], reduced_axes(node))
 
 
 def lower_pass(lowering: Lowering, several: list[int]) -> None:
@@ -126,8 +132,9 @@ def pass_run(lowering: Lowering, nodes: list[Node], plan: GroupPlan, parts_out: 
         dtype = np.dtype(f"f{dtype.itemsize // 2}")
     given = Input(dtype, False, False)
     found = tuple(folds_alone(nodes))
-    inner = inner_axis(nodes[0].shapes[0])
-    in_c = compiled_kernel((), (given,), 0, found, reduced_axes(nodes[0]), inner)
+    shape, axes = nodes[0].shapes[0], reduced_axes(nodes[0])
+    inner, short = inner_axis(shape, axes), is_short(shape, axes)
+    in_c = compiled_kernel((), (given,), 0, found, axes, inner, short)
     boxes = piece_boxes(plan.cuts, form.inputs[0], ())
     fast = folded_run(in_c, found, nodes, plan, boxes, 0, parts_out)
     return first_choice(fast, one_by_one, boxes)

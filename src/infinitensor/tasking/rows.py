@@ -19,7 +19,7 @@ from infinitensor.native import compiler
 from infinitensor.ops.scalar import Arg, Term
 from infinitensor.tasking.batch import end_batch
 from infinitensor.tasking.blocks import Blocks, Buffer, Stage, scratch_bytes
-from infinitensor.tasking.compiled import LEAST_ROW, compiled_kernel
+from infinitensor.tasking.compiled import compiled_kernel
 from infinitensor.tasking.fetch import bring_fetches
 from infinitensor.tasking.folded import reduced_axes
 from infinitensor.tasking.generate import Input, Part, Unsupported, cast
@@ -94,11 +94,11 @@ class _Finder:
         nodes = self.nodes[g]
         space = self.space_of(g)
         read = {self.family_of.get(o.value, -1) for node in nodes for o in node.operands} - {-1}
-        if space is None:
-            read = {f for f in read if _is_one_a_row(nodes, self.spaces[f][0])}
-            if len({self.spaces[f] for f in read}) != 1:
+        narrow = {f for f in read if _is_one_a_row(nodes, self.spaces[f][0])}
+        if narrow or space is None:
+            if len({self.spaces[f] for f in narrow}) != 1:
                 return
-            space = self.spaces[next(iter(read))]
+            read, space = narrow, self.spaces[next(iter(narrow))]
         read = {f for f in read if self.spaces[f] == space}
         if not all(self.reads_plainly(node, f, space[0]) for node in nodes for f in read):
             return
@@ -115,7 +115,7 @@ class _Finder:
         if any(n.op.kind != "elementwise" for n in self.nodes[g][: -1 if is_reduction else None]):
             return None
         shape = last.shapes[0] if is_reduction else last.call.outs[0].shape
-        if len(shape) < 2 or not LEAST_ROW <= shape[-1] <= MOST_ROW or min(shape) < 2:
+        if len(shape) < 2 or shape[-1] > MOST_ROW or min(shape) < 2:
             return None
         if plan.part is not None or plan.tiles is not None or len(plan.cuts[-1]) > 2:
             return None
@@ -143,7 +143,7 @@ class _Finder:
     def rows(self, several: list[int]) -> Rows | None:
         """A family, where it is worth it and legal."""
         shape, cuts, devices = self.spaces[several[-1]]
-        full = {g for g in several if self.space_of(g) is not None}
+        full = {g for g in several if self.space_of(g) == self.spaces[several[-1]]}
         nodes = [node for g in several for node in self.nodes[g]]
         inside = frozenset(value for node in nodes for value in node.outs)
         made = {g: {value for node in self.nodes[g] for value in node.outs} for g in full}
@@ -300,7 +300,8 @@ class _Family:
         before = self.passes.get(ins[0], -1) if len(member.group.nodes) == 1 else -1
         if before >= 0:  # rows are looked at once for all
             stage = self.stages[before]
-            in_c = compiled_kernel((), stage.in_c.inputs, 0, (*stage.in_c.folds, fold), (-1,))
+            all_folds, short = (*stage.in_c.folds, fold), stage.in_c.short
+            in_c = compiled_kernel((), stage.in_c.inputs, 0, all_folds, (-1,), short=short)
             self.stages[before] = stage._replace(in_c=in_c, outs=(*stage.outs, *parts))
         else:
             if len(member.group.nodes) == 1:

@@ -1,0 +1,39 @@
+/* Several short rows as one block. */
+
+/* Rows side by side: in place if they are, else lined up. What is the same for all rows is lined up
+   once: `had` is where it was read. */
+#define SIDE_BY_SIDE(T)                                                                       \
+  ((inner == sizeof(T) || n == 1) && (outer == n * (int64_t)sizeof(T) || rows == 1))
+#define REPEATED(T, times)                                                                    \
+  for (int64_t r = 0; r < rows; ++r) {                                                        \
+    const T x = *(const T *)(first + r * outer);                                              \
+    for (int64_t c = 0; c < times; ++c) block[r * times + c] = x;                             \
+  }
+#define SHORT_LINES(T)                                                                        \
+  __attribute__((unused)) static const T *rows_##T(T *block, const char **had, char *first,   \
+                                                   int64_t outer, int64_t inner,              \
+                                                   int64_t rows, int64_t n) {                 \
+    if (SIDE_BY_SIDE(T)) return (const T *)first;                                             \
+    if (outer == 0 && *had == first) return block;                                            \
+    *had = first;                                                                             \
+    if (inner == 0) { /* one value a row */                                                   \
+      if (n == 2) REPEATED(T, 2)                                                              \
+      else if (n == 3) REPEATED(T, 3)                                                         \
+      else if (n == 4) REPEATED(T, 4)                                                         \
+      else if (n == 8) REPEATED(T, 8)                                                         \
+      else REPEATED(T, n)                                                                     \
+      return block;                                                                           \
+    }                                                                                         \
+    for (int64_t c = 0; c < n; ++c, first += inner)                                           \
+      for (int64_t r = 0; r < rows; ++r) block[r * n + c] = *(const T *)(first + r * outer);  \
+    return block;                                                                             \
+  }                                                                                           \
+  __attribute__((unused)) static T *into_##T(T *block, char *first, int64_t outer,            \
+                                             int64_t inner, int64_t rows, int64_t n) {        \
+    return SIDE_BY_SIDE(T) ? (T *)first : block;                                              \
+  }                                                                                           \
+  __attribute__((unused)) static void put_rows_##T(const T *block, char *first, int64_t outer,\
+                                                   int64_t inner, int64_t rows, int64_t n) {  \
+    for (int64_t c = 0; c < n; ++c, first += inner)                                           \
+      for (int64_t r = 0; r < rows; ++r) *(T *)(first + r * outer) = block[r * n + c];        \
+  }

@@ -1,0 +1,75 @@
+/* Reductions of every row: column after column, so that rows are the lanes. */
+#define EACH_ROW for (int64_t r = 0; r < rows; ++r)
+#define LONGER 16 /* rows of so many elements hold lanes of their own */
+#define SHORT_EXTREMES(T, name, op)                                                           \
+  __attribute__((unused)) static void name##_rows_##T(const T *v, int64_t rows, int64_t n,    \
+                                                      char *out, int64_t step) {              \
+    T best[BLOCK];                                                                            \
+    if (n >= LONGER)                                                                          \
+      EACH_ROW best[r] = name##_##T(v + r * n, n);                                            \
+    else {                                                                                    \
+      EACH_ROW best[r] = v[r * n];                                                            \
+      for (int64_t c = 1; c < n; ++c) EACH_ROW {                                              \
+        const T x = v[r * n + c];                                                             \
+        best[r] = (x op best[r]) | (x != x) ? x : best[r];                                    \
+      }                                                                                       \
+    }                                                                                         \
+    EACH_ROW *(T *)(out + r * step) = best[r];                                                \
+  }
+#define SHORT_PLACES(T, I, name, op)                                                          \
+  __attribute__((unused)) static void name##_rows_##T(                                        \
+      const T *v, int64_t rows, int64_t n, char *out, int64_t step, char *where,              \
+      int64_t where_step) {                                                                   \
+    T best[BLOCK];                                                                            \
+    I at[BLOCK];                                                                              \
+    EACH_ROW best[r] = v[r * n], at[r] = 0;                                                   \
+    for (I c = 1; c < (I)n; ++c) EACH_ROW {                                                   \
+      const T x = v[r * n + c];                                                               \
+      const int better = (x op best[r]) | ((best[r] == best[r]) & (x != x));                  \
+      best[r] = better ? x : best[r];                                                         \
+      at[r] = better ? c : at[r];                                                             \
+    }                                                                                         \
+    EACH_ROW *(T *)(out + r * step) = best[r];                                                \
+    EACH_ROW *(int64_t *)(where + r * where_step) = (int64_t)at[r];                           \
+  }
+
+/* Sums of every row: four neighbours at a time, then what they gave, one after another. */
+#define SHORT_SUMS(T)                                                                         \
+  __attribute__((unused)) static void totals_##T(const T *v, int64_t rows, int64_t n,         \
+                                                 T *total) {                                  \
+    EACH_ROW total[r] = 0;                                                                    \
+    int64_t c = 0;                                                                            \
+    for (; c + 4 <= n; c += 4) EACH_ROW {                                                     \
+      const T *x = v + r * n + c;                                                             \
+      total[r] += (x[0] + x[1]) + (x[2] + x[3]);                                              \
+    }                                                                                         \
+    for (; c < n; ++c) EACH_ROW total[r] += v[r * n + c];                                     \
+  }                                                                                           \
+  __attribute__((unused)) static void sum_rows_##T(const T *v, int64_t rows, int64_t n,       \
+                                                   char *out, int64_t step) {                 \
+    T total[BLOCK];                                                                           \
+    totals_##T(v, rows, n, total);                                                            \
+    EACH_ROW *(T *)(out + r * step) = total[r];                                               \
+  }
+
+#define SHORT_MOMENTS(T)                                                                      \
+  __attribute__((unused)) static void moments_rows_##T(                                       \
+      const T *v, int64_t rows, int64_t n, char *out, int64_t step, char *apart,              \
+      int64_t apart_step) {                                                                   \
+    T mean[BLOCK], squares[BLOCK];                                                            \
+    totals_##T(v, rows, n, mean);                                                             \
+    EACH_ROW mean[r] = (T)((double)mean[r] / (double)n), squares[r] = 0;                      \
+    int64_t c = 0;                                                                            \
+    for (; c + 4 <= n; c += 4) EACH_ROW {                                                     \
+      const T *x = v + r * n + c;                                                             \
+      const T d0 = x[0] - mean[r], d1 = x[1] - mean[r];                                       \
+      const T d2 = x[2] - mean[r], d3 = x[3] - mean[r];                                       \
+      squares[r] += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3);                                \
+    }                                                                                         \
+    for (; c < n; ++c) EACH_ROW {                                                             \
+      const T d = v[r * n + c] - mean[r];                                                     \
+      squares[r] += d * d;                                                                    \
+    }                                                                                         \
+    EACH_ROW *(T *)(out + r * step) = mean[r];                                                \
+    EACH_ROW *(T *)(apart + r * apart_step) = squares[r];                                     \
+  }
