@@ -32,7 +32,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: $(STAMP)
-	$(BIN)/python examples/demo.py --rows 400000
+	$(BIN)/python examples/demo.py
 	$(BIN)/python examples/cluster.py
 
 lint: $(STAMP)

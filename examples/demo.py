@@ -3,7 +3,7 @@
 The program standardises a table of measurements, finds its principal axes by power iteration and
 its groups by k-means. It is written once, over a module `xp` that is NumPy or InfiniTensor.
 
-    python examples/demo.py                 # about 3 million rows, about a minute
+    python examples/demo.py                 # about 3 million rows, about half a minute
     python examples/demo.py --rows 100000   # a quick look
     python examples/demo.py --numpy-only    # the reference alone
 """

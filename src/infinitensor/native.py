@@ -25,7 +25,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 FLAGS = (
     "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
@@ -65,8 +65,9 @@ missed = [0]
 kernel that is for what they are given, or of opt_einsum; sessions count by it."""
 
 
-_begun: dict[Path, Future[Path]] = {}
-"""Files that are being compiled, until they are asked for."""
+_begun: dict[Path | str, Future[Path]] = {}
+"""Files and sources that are being compiled, until they are asked for."""
+os.register_at_fork(after_in_child=_begun.clear)
 not_compiled: dict[str, str] = {}
 """C files of ours that this process goes without, and why: what they do is done in Python."""
 
@@ -94,10 +95,38 @@ def cache_folder() -> Path:
 
 def library(source: str) -> ctypes.CDLL:
     """The functions of a source, from memory, from the folder, or from the compiler."""
+    found = _loaded.get(source)
+    if found is not None:
+        return found
+    begun = _begun.get(source)
+    try:
+        built = None if begun is None else begun.result()
+    finally:
+        _begun.pop(source, None)
     with _lock:
         if source not in _loaded:
-            _loaded[source] = _load(source)
+            _loaded[source] = ctypes.CDLL(str(built or _built(source, FLAGS)))
         return _loaded[source]
+
+
+def begin(source: str) -> None:
+    """Start to compile a source that was not compiled before, while Python goes on."""
+    if source in _begun or is_built(source) or compiler() is None:
+        return
+    with _lock:
+        if source not in _begun:
+            _begun[source] = _compiling().submit(_built, source, FLAGS)
+
+
+@cache
+def _compiling() -> ThreadPoolExecutor:
+    """Threads that wait for compilers, as many as there are cores."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(len(os.sched_getaffinity(0)), "compile")
+
+
+os.register_at_fork(after_in_child=_compiling.cache_clear)
 
 
 def is_loaded(source: str) -> bool:
@@ -113,10 +142,6 @@ def is_built(source: str) -> bool:
         return compiler() is not None and _place(source, FLAGS, cache_folder()).exists()
     except OSError:
         return False
-
-
-def _load(source: str) -> ctypes.CDLL:
-    return ctypes.CDLL(str(_built(source, FLAGS)))
 
 
 def begin_extensions(files: Sequence[tuple[Path, ...]]) -> None:

@@ -82,6 +82,38 @@ def test_nan_is_found_first_and_wins(n: int, kind: Any) -> None:
             np.testing.assert_array_equal(doubled.numpy(), getattr(x * 2 + 1, name)(1))
 
 
+@pytest.mark.parametrize("n", [2, 3, 8, 15, 16, 20])
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int32])
+def test_columns_of_a_table_that_is_read_in_parts(n: int, kind: Any) -> None:
+    x = (np.random.default_rng(n).standard_normal((5000, n)) * 9).astype(kind)
+    places = np.random.default_rng(1).integers(0, 5000, 40)
+    if kind is not np.int32:
+        x[places, places % n] = np.nan
+    with it.init("cpu"), np.errstate(all="ignore"):
+        t = it.asarray(x)
+        for name in ("argmin", "argmax", "min", "max"):
+            wanted = getattr(x * 2 + 1, name)(0)
+            np.testing.assert_array_equal(getattr(t * 2 + 1, name)(0).numpy(), wanted)
+            np.testing.assert_array_equal(getattr(t, name)(0).numpy(), getattr(x, name)(0))
+        x, t = np.nan_to_num(x), it.nan_to_num(t)
+        for name in ("sum", "mean", "std", "var"):
+            exact = getattr((x.astype(np.float64) * 2 + 1), name)(0)
+            got = getattr(t * 2 + 1, name)(0).numpy()
+            np.testing.assert_allclose(got, exact, 2e-6, 5e-3)
+        np.testing.assert_array_equal((t > 20).any(0).numpy(), (x > 20).any(0))
+
+
+@pytest.mark.parametrize("shape", [(70, 90), (300, 1100), (5, 4000), (3, 50, 200)])
+def test_turned_operands(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(3).standard_normal(shape)
+    with it.init("cpu"):
+        t = it.asarray(x)
+        near((t.T + 1).numpy(), x.T + 1)
+        near((t.T * 2 + t.T).numpy(), x.T * 2 + x.T)
+        near((it.exp(t.T) * 2).max(0).numpy(), (np.exp(x.T) * 2).max(0))
+        near(it.sqrt(abs(t)).swapaxes(0, 1)[::2].numpy(), np.sqrt(abs(x)).swapaxes(0, 1)[::2])
+
+
 LYING: dict[str, Callable[[Any], Any]] = {
     "as it is": lambda x: x,
     "every second row": lambda x: x[::2],

@@ -106,7 +106,9 @@ def partial_tiles(lowering: Lowering, node: Node, plan: GroupPlan) -> list[TileS
 
 def fused_partial(lowering: Lowering, group: Group, plan: GroupPlan, n_parts: int) -> Fused:
     """A fused kernel whose reduction leaves partial results; kept intermediates come after."""
-    fused = fused_kernel(lowering.graph, group, plan, lowering.kind, True, lowering.n_alike(group))
+    fused = fused_kernel(
+        lowering.graph, group, plan, lowering.kind, True, lowering.n_alike(group)
+    ).begun()
 
     def rest_first(ins: list[Any], outs: list[Any], i: int) -> None:
         fused.run(ins, [*outs[n_parts:], *outs[:n_parts]], i)

@@ -27,7 +27,7 @@ from infinitensor.tasking.compiled import Compiled, compiled_kernel, inner_axis
 from infinitensor.tasking.folded import folded_run, folds_of, reduced_axes
 from infinitensor.tasking.generate import CONSTANT, FUNCTIONS, Input, Part, Unsupported
 from infinitensor.tasking.jitted import has_numba, jitted_kernel
-from infinitensor.tasking.short import is_short
+from infinitensor.tasking.short import has_short_rows, is_short
 from infinitensor.tasking.triton_group import generated, mapped_run, reduced_run
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ COMPILED_ELEMENTS = 1 << 23
 COMPLEX_WORK, FUNCTION_WORK = 4, 8
 """What a step takes as sums of as many reals: one of complex numbers, or an exponential or the like
 (twice that of complex numbers)."""
+SHORT_WORK = 2
+"""By how much an element takes longer where a reduction begins anew for a few of them."""
 LAUNCHES = 1 << 13
 """Kernels on a GPU whose start takes about as long as compiling one."""
 PAID_OFF = 1 << 27
@@ -102,6 +104,12 @@ class Fused(NamedTuple):
     """What generated code on a GPU does, where there is no reduction."""
     called: Mapped | None = None
     """The same as a call that C makes, where one call is all of it."""
+
+    def begun(self) -> Fused:
+        """The same, and it is being compiled."""
+        if self.in_c is not None:
+            self.in_c.begin()
+        return self
 
 
 def fused_kernel(
@@ -205,7 +213,9 @@ def is_worth_compiling(plan: GroupPlan, work: int, n_alike: int = 0) -> bool:
     if config.compile != "auto":
         return config.compile == "always"
     n_elements = max(prod(plan.space.sizes), n_alike)
-    return n_elements * max(work, 1) >= COMPILED_ELEMENTS
+    last = plan.space.last
+    times = SHORT_WORK if last.op.kind == "reduction" and has_short_rows(last.shapes[0]) else 1
+    return n_elements * max(work, 1) * times >= COMPILED_ELEMENTS
 
 
 def work_of(node: Node) -> int:

@@ -125,7 +125,7 @@ def lower_mapped(
     ):
         fused = fused_kernel(
             lowering.graph, group, plan, lowering.kind, False, lowering.n_alike(group)
-        )
+        ).begun()
     elif node.op.kind == "reduction":
         fused = reduced(lowering, node, plan, columns, sets, order, parts_out=False)
     else:

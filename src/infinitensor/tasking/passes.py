@@ -135,6 +135,7 @@ def pass_run(lowering: Lowering, nodes: list[Node], plan: GroupPlan, parts_out: 
     shape, axes = nodes[0].shapes[0], reduced_axes(nodes[0])
     inner, short = inner_axis(shape, axes), is_short(shape, axes)
     in_c = compiled_kernel((), (given,), 0, found, axes, inner, short)
+    in_c.begin()
     boxes = piece_boxes(plan.cuts, form.inputs[0], ())
     fast = folded_run(in_c, found, nodes, plan, boxes, 0, parts_out)
     return first_choice(fast, one_by_one, boxes)

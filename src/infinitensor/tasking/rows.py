@@ -315,6 +315,8 @@ class _Family:
 
     def run(self) -> Any:
         """The kernel: all stages block by block; group by group where the compiler fails."""
+        for stage in self.stages:
+            stage.in_c.begin()
         blocks = Blocks(self.stages, self.buffers, frozenset(self.narrow), scratch)
         boxes = piece_boxes(self.plan.cuts, tuple(range(len(self.plan.cuts))), ())
         shapes = [tuple(box) for box in (boxes[:, :, 1] - boxes[:, :, 0]).tolist()]

@@ -22,6 +22,11 @@ MOST = 64
 """Rows are short that have fewer elements."""
 
 
+def has_short_rows(shape: tuple[int, ...]) -> bool:
+    """Whether the last of several axes is short."""
+    return len(shape) > 1 and 1 < shape[-1] < MOST
+
+
 def is_short(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
     """Whether what is computed on a shape, and then reduced along some axes (counted from the
     last), is computed on many rows at once.
@@ -29,7 +34,7 @@ def is_short(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
     >>> is_short((1000, 3), ()), is_short((1000, 3), (-1,)), is_short((1000, 3), (-2,))
     (True, True, False)
     """
-    return len(shape) > 1 and 1 < shape[-1] < MOST and axes in ((), (-1,))
+    return has_short_rows(shape) and axes in ((), (-1,))
 
 
 class _Short(Source):

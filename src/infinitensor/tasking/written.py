@@ -51,7 +51,7 @@ def lower_written(lowering: Lowering, g: int) -> bool:
     routes = dict(zip(plan.space.reads, lowering.moves.routes[g], strict=True))
     bring_fetches(lowering, routes.values(), update)
     columns = lowering.columns(group, plan, routes)
-    fused = fused_kernel(graph, group, plan, lowering.kind, parts_out=False)
+    fused = fused_kernel(graph, group, plan, lowering.kind, parts_out=False).begun()
     old = lowering.first_of[root]
     box = whole_box(shape)
 
