@@ -114,6 +114,40 @@ def test_turned_operands(shape: tuple[int, ...]) -> None:
         near(it.sqrt(abs(t)).swapaxes(0, 1)[::2].numpy(), np.sqrt(abs(x)).swapaxes(0, 1)[::2])
 
 
+@pytest.mark.parametrize("n", [3, 40, 500])
+@pytest.mark.parametrize("devices", ["cpu", "cpu*2"])
+def test_rows_are_reduced_by_calls_of_c(
+    n: int, devices: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(it.config, "tile_elements", 100 * n)
+    x = (np.random.default_rng(n).standard_normal((60, 50, n)) * 9).astype(np.float32)
+    x[3, 4, n // 2] = np.nan
+
+    def program(xp: Any, x: Any) -> list[Any]:
+        far = x * 2 + 1
+        return [
+            far.sum(-1),
+            x.argmax(-1),
+            (x + 3).argmin(-1, keepdims=True),
+            x.min(-1, keepdims=True),
+            (far > 0).any(-1),
+            xp.count_nonzero(far < 1, axis=-1),
+            far,  # stored beside what is reduced
+        ]
+
+    with it.init(devices):
+        t = it.asarray(x)
+        for _ in range(3):
+            got = program(it, t)
+            it.stats(reset=True)
+            it.compute(*got)
+            found = it.stats()
+            for mine, wanted in zip(got, program(np, x), strict=True):
+                assert mine.dtype == wanted.dtype
+                np.testing.assert_allclose(mine.numpy(), wanted, 1e-5, 1e-3)
+    assert found["tasks_in_c"] >= found["tasks"] // 2
+
+
 LYING: dict[str, Callable[[Any], Any]] = {
     "as it is": lambda x: x,
     "every second row": lambda x: x[::2],

@@ -48,7 +48,7 @@ class Mapped:
     def is_due(self, n_tasks: int) -> bool:
         """Whether it is compiled, or is worth compiling for so many tasks and those before."""
         left = self._left
-        if self.in_c.n_plain > MOST or self.in_c.packer.size > 8 * MOST:
+        if self.in_c.n_arrays > MOST or self.in_c.packer.size > 8 * MOST:
             return False
         if left is None:
             return True
@@ -65,8 +65,8 @@ class Mapped:
     ) -> Calls:
         """The calls of some tasks; those that have nothing to do have none."""
         in_c = self.in_c
-        shapes = outs[-1].shapes
-        arrays = [*(ins[k] for k in in_c.arrays), *outs]
+        shapes, written = self._space(outs)
+        arrays = [*(ins[k] for k in in_c.arrays), *written]
         some = np.flatnonzero((shapes > 0).all(axis=1))
         rows = np.concatenate(
             [shapes, *(_aligned(lies, shapes.shape[1]) for lies in arrays)], axis=1
@@ -83,9 +83,42 @@ class Mapped:
             words.reshape(-1),
         )
 
+    def _space(self, outs: Sequence[Lies]) -> tuple[np.ndarray, Sequence[Lies]]:
+        """What each task walks, and the arrays that it writes."""
+        return outs[-1].shapes, outs
+
     def _walk(self, row: np.ndarray, n_arrays: int) -> Walk:
         shape, *strides = (tuple(part.tolist()) for part in np.split(row, n_arrays + 1))
-        return self.in_c.walk([Stand(shape, each) for each in strides], shape)
+        n_plain = self.in_c.n_plain
+        stands = [Stand(shape, each) for each in strides[:n_plain]]
+        stands += [Stand(shape[:-1], each[:-1]) for each in strides[n_plain:]]
+        return self.in_c.walk(stands, shape)
+
+
+class Reduced(Mapped):
+    """One call a task that reduces rows of `n` elements, of spaces with `ndim` axes, each into one
+    element of its last outputs; what is written beside is as large as the space.
+
+    Where a place is looked for, the value there is written first, into the same element.
+    """
+
+    def __init__(self, in_c: Compiled, ndim: int, n: int) -> None:
+        super().__init__(in_c)
+        self._ndim = ndim
+        self._n = n
+
+    def _space(self, outs: Sequence[Lies]) -> tuple[np.ndarray, Sequence[Lies]]:
+        folds = self.in_c.folds
+        n_beside = len(outs) - len(folds)
+        lead = outs[-1].shapes[:, : self._ndim - 1]
+        last = np.full((len(lead), 1), self._n, np.int64)
+        shapes = np.concatenate([lead, last], axis=1)
+        written = list(outs[:n_beside])
+        for fold, out in zip(folds, outs[n_beside:], strict=True):
+            strides = np.concatenate([out.strides[:, : self._ndim - 1], 0 * last], axis=1)
+            lies = Lies(out.bases, out.offsets, shapes, strides)
+            written += [lies] * len(fold.parts)
+        return shapes, written
 
 
 def _none(some: np.ndarray) -> np.ndarray:

@@ -74,6 +74,7 @@ class Compiled:
         self.in_parts = "c" in kinds
         self.arrays = [k for k, given in enumerate(inputs) if not given.scalar]
         self.n_plain = len(self.arrays) + n_outs
+        self.n_arrays = self.n_plain + sum(len(fold.parts) for fold in folds)
         self.keeps_last = bool(folds) or any(given.row for given in inputs)
         self.walks: dict[Any, Walk] = {}
 

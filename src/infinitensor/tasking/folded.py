@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.ops.kernels import lower_finish
+from infinitensor.tasking.calls import Reduced
 from infinitensor.tasking.compiled import LEAST_ROW, inner_axis
 from infinitensor.tasking.folds import fold_of, kept_shape, n_folded
 from infinitensor.tasking.generate import Unsupported
+from infinitensor.tasking.registers import scratch
 from infinitensor.tasking.short import is_short
 
 if TYPE_CHECKING:
@@ -82,6 +84,10 @@ def folded_run(
             tuple(empty(shape, dtype) for dtype in fold.parts) for fold in folds
         ]
         generated(ins, [*kept, *(part for parts in made for part in parts)], shape)
+        return counted(made, shape)
+
+    def counted(made: list[tuple[Any, ...]], shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
+        """Partial results with the count that moments begin with."""
         if all(fold.kind != "moments" for fold in folds):
             return made
         count = np.full(kept_shape(shape, axes), n_folded(shape, axes), np.int64)
@@ -110,23 +116,65 @@ def folded_run(
                 found.append(by_leaf(reads, writes, ((hi - lo) // some, *into), depth + 1))
         return [merged(node, *(several[j] for several in found)) for j, node in enumerate(nodes)]
 
+    is_along = generated.inner in axes
+    is_end = [
+        is_along and not parts_out and _is_end(*both) for both in zip(nodes, folds, strict=True)
+    ]
+
+    def at_once(
+        ins: list[Any], kept: list[Any], shape: tuple[int, ...], targets: list[Any]
+    ) -> list[tuple[Any, ...]]:
+        """As `leaf`: where a partial result is the result it goes there, the others into this
+        thread's scratch arrays."""
+        own = kept_shape(shape, axes)
+        registers = iter(range(-1, -2 * len(folds) - 1, -1))
+        made = []
+        for j, fold in enumerate(folds):
+            beside = fold.parts[: len(fold.parts) - is_end[j]]
+            parts = [scratch(next(registers), own, dtype) for dtype in beside]
+            made.append((*parts, *([targets[j].reshape(own)] if is_end[j] else [])))
+        generated(ins, [*kept, *(part for parts in made for part in parts)], shape)
+        return counted(made, shape)
+
     def run(ins: list[Any], outs: list[Any], i: int) -> None:
         shape = tuple([hi - lo for lo, hi in boxes[i].tolist()])
-        found = by_leaf(ins, outs[:n_extra], shape, 0)
-        for fold, parts in zip(folds, found, strict=True):
-            if fold.finds:
+        kept, targets = outs[:n_extra], outs[n_extra:]
+        is_one = all(shape[axis - ndim] <= length for axis, length in plan.leaves)
+        is_direct = is_along and is_one
+        found = at_once(ins, kept, shape, targets) if is_direct else by_leaf(ins, kept, shape, 0)
+        for j, (node, parts) in enumerate(zip(nodes, found, strict=True)):
+            if folds[j].finds:
                 np.add(parts[1], boxes[i][axes[0]][0], out=parts[1])
-        targets = outs[n_extra:]
-        for node, parts, finish in zip(nodes, found, finishes, strict=True):
             n = len(parts) if parts_out else len(node.outs)
             if parts_out:
                 for part, out in zip(parts, targets[:n], strict=True):
                     out[...] = part
-            else:
-                finish(parts, targets[:n])
+            elif not (is_direct and is_end[j]):
+                finishes[j](parts, targets[:n])
             targets = targets[n:]
 
     return run
+
+
+def reduced_in_c(
+    generated: Any, folds: Sequence[Fold], nodes: Sequence[Node], plan: GroupPlan
+) -> Reduced | None:
+    """The same as a call that C makes: where rows that no leaf cuts are reduced to their ends."""
+    shape = nodes[0].shapes[0]
+    is_cut = any(length < shape[axis] for axis, length in plan.leaves)
+    if is_cut or reduced_axes(nodes[0]) != (-1,) or generated.inner != -1:
+        return None
+    if not all(_is_end(node, fold) for node, fold in zip(nodes, folds, strict=True)):
+        return None
+    return Reduced(generated, len(shape), shape[-1])
+
+
+def _is_end(node: Node, fold: Fold) -> bool:
+    """Whether the last partial result of a reduction is its result."""
+    dtype = node.call.outs[0].dtype
+    if fold.finds:
+        return bool(fold.parts[-1] == dtype)
+    return bool(fold.kind != "moments" and node.op.name != "mean" and fold.dtype == dtype)
 
 
 def _leaves(x: Any, shape: tuple[int, ...], axis: int, lo: int, hi: int, length: int) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 import weakref
 from functools import lru_cache
@@ -24,9 +23,10 @@ from infinitensor.ops.scalar import Term
 from infinitensor.ops.words import WORDS
 from infinitensor.tasking.calls import TASK_WORK, Mapped
 from infinitensor.tasking.compiled import Compiled, compiled_kernel, inner_axis
-from infinitensor.tasking.folded import folded_run, folds_of, reduced_axes
+from infinitensor.tasking.folded import folded_run, folds_of, reduced_axes, reduced_in_c
 from infinitensor.tasking.generate import CONSTANT, FUNCTIONS, Input, Part, Unsupported
 from infinitensor.tasking.jitted import has_numba, jitted_kernel
+from infinitensor.tasking.registers import scratch
 from infinitensor.tasking.short import has_short_rows, is_short
 from infinitensor.tasking.triton_group import generated, mapped_run, reduced_run
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from infinitensor.ir.plan import GroupPlan
     from infinitensor.tasking.folds import Fold
 
-_lane = threading.local()
 COMPILED_ELEMENTS = 1 << 23
 """Elements times work of their steps from which a group is worth a tenth of a second of compiling.
 """
@@ -50,17 +49,6 @@ LAUNCHES = 1 << 13
 """Kernels on a GPU whose start takes about as long as compiling one."""
 PAID_OFF = 1 << 27
 """Elements times steps that take about as long as compiling."""
-
-
-def scratch(register: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """This thread's scratch array of a register: the same memory again and again, so it stays in
-    cache and faults no pages."""
-    held: dict[int, np.ndarray] = _lane.__dict__.setdefault("registers", {})
-    n_bytes = prod(shape) * dtype.itemsize
-    block = held.get(register)
-    if block is None or block.nbytes < n_bytes:
-        block = held[register] = np.empty(max(n_bytes, 64), np.uint8)
-    return block[:n_bytes].view(dtype).reshape(shape)
 
 
 class Step:
@@ -197,6 +185,8 @@ def fused_kernel(
         called = Mapped(in_c, left) if is_all else None
         return Fused(in_time(chosen, run, work, left), n_registers, called=called)
     called = Mapped(in_c) if is_all else None
+    if folds and not parts_out:
+        called = reduced_in_c(in_c, folds, ends, plan)
     in_c = in_c if isinstance(in_c, Compiled) and (folds or not ends) else None
     return Fused(chosen, n_registers, in_c=in_c, folds=tuple(folds), called=called)
 

@@ -17,7 +17,7 @@ from infinitensor.tasking.batch import end_batch
 from infinitensor.tasking.combine import combine, partial_tiles
 from infinitensor.tasking.compiled import compiled_kernel, inner_axis
 from infinitensor.tasking.fetch import bring_fetches
-from infinitensor.tasking.folded import folded_run, folds_alone, reduced_axes
+from infinitensor.tasking.folded import folded_run, folds_alone, reduced_axes, reduced_in_c
 from infinitensor.tasking.generate import Input
 from infinitensor.tasking.kernels import (
     Fused,
@@ -31,6 +31,7 @@ from infinitensor.tasking.short import is_short
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Node
     from infinitensor.ir.plan import GroupPlan
+    from infinitensor.tasking.calls import Reduced
     from infinitensor.tasking.lowering import Lowering
 
 
@@ -90,7 +91,7 @@ def lower_pass(lowering: Lowering, several: list[int]) -> None:
                 value, lowering.plan.layouts[value], lowering.graph.specs[value].dtype
             )
             writes.append((tiles.first + piece_to_tile(own, labels)).astype(np.int32))
-    run = pass_run(lowering, nodes, plan, is_cut)
+    run, in_c = pass_run(lowering, nodes, plan, is_cut)
     scratch = [group_scratch(lowering, group, p, columns, Fused(run)) for p in plans]
     family = lowering.add_family(
         op=" and ".join(node.op.name for node in nodes),
@@ -98,6 +99,7 @@ def lower_pass(lowering: Lowering, several: list[int]) -> None:
         lane=COMPUTE,
         devices=plan.devices,
         run=run,
+        in_c=in_c,
         reads=tuple(columns),
         writes=tuple(writes),
         scratch_bytes=max(scratch),
@@ -114,8 +116,11 @@ def lower_pass(lowering: Lowering, several: list[int]) -> None:
             combine(lowering, node, own, parts, outs)
 
 
-def pass_run(lowering: Lowering, nodes: list[Node], plan: GroupPlan, parts_out: bool) -> Any:
-    """The kernel: generated; one reduction after the other where the compiler fails."""
+def pass_run(
+    lowering: Lowering, nodes: list[Node], plan: GroupPlan, parts_out: bool
+) -> tuple[Any, Reduced | None]:
+    """The kernel: generated; one reduction after the other where the compiler fails. And as a call
+    that C makes."""
     steps = [reduce_kernel(node, plan, "cpu", parts_out) for node in nodes]
     n_outs = [len(n.call.parts) if parts_out else len(n.outs) for n in nodes]
 
@@ -138,4 +143,5 @@ def pass_run(lowering: Lowering, nodes: list[Node], plan: GroupPlan, parts_out: 
     in_c.begin()
     boxes = piece_boxes(plan.cuts, form.inputs[0], ())
     fast = folded_run(in_c, found, nodes, plan, boxes, 0, parts_out)
-    return first_choice(fast, one_by_one, boxes)
+    called = None if parts_out else reduced_in_c(in_c, found, nodes, plan)
+    return first_choice(fast, one_by_one, boxes), called

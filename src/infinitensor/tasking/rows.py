@@ -28,9 +28,9 @@ from infinitensor.tasking.kernels import (
     fused_kernel,
     group_inputs,
     is_worth_compiling,
-    scratch,
     work_of,
 )
+from infinitensor.tasking.registers import scratch
 
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Group, Node, Operand
