@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,22 +10,12 @@ import pytest
 import infinitensor as it
 from infinitensor import native
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 pytestmark = [
+    pytest.mark.usefixtures("always"),
     pytest.mark.filterwarnings("error"),
     pytest.mark.skipif(native.compiler() is None, reason="no C compiler here"),
 ]
 AXES: list[Any] = [None, 0, -1, (0, 1), (1, 2), (0, 2), 1]
-
-
-@pytest.fixture(autouse=True)
-def always() -> Iterator[None]:
-    before = it.config.compile, it.config.small_elements
-    it.config.compile, it.config.small_elements = "always", 0
-    yield
-    it.config.compile, it.config.small_elements = before
 
 
 def reductions(np_: Any, x: Any, y: Any, axis: Any) -> list[Any]:

@@ -19,7 +19,6 @@ from infinitensor.tasking.generate import C_TYPES, Input, Part, Unsupported, exp
 from infinitensor.tasking.loops import source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = [
@@ -143,14 +142,6 @@ def test_what_c_does_otherwise_than_numpy_is_refused() -> None:
         expression(Term("gcd", (Arg(0), Arg(0))), [("x", np.dtype(np.int64))])
     with pytest.raises(Unsupported, match="maximum of complex128"):
         expression(Term("maximum", (Arg(0), Arg(0))), [("x", np.dtype(complex))])
-
-
-@pytest.fixture
-def always() -> Iterator[None]:
-    before = it.config.compile, it.config.small_elements
-    it.config.compile, it.config.small_elements = "always", 0
-    yield
-    it.config.compile, it.config.small_elements = before
 
 
 def program(np_: Any, x: Any, y: Any, z: Any) -> list[Any]:

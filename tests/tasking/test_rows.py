@@ -11,20 +11,13 @@ import infinitensor as it
 from infinitensor import native
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 pytestmark = [
+    pytest.mark.usefixtures("always"),
     pytest.mark.filterwarnings("error"),
     pytest.mark.skipif(native.compiler() is None, reason="no C compiler here"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def always() -> Iterator[None]:
-    before = it.config.compile, it.config.small_elements
-    it.config.compile, it.config.small_elements = "always", 0
-    yield
-    it.config.compile, it.config.small_elements = before
 
 
 def softmax(xp: Any, x: Any) -> Any:

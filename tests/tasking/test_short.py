@@ -14,9 +14,10 @@ from infinitensor import native
 from infinitensor.tasking.short import MOST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 pytestmark = [
+    pytest.mark.usefixtures("always"),
     pytest.mark.filterwarnings("error"),
     pytest.mark.skipif(native.compiler() is None, reason="no C compiler here"),
 ]
@@ -34,14 +35,6 @@ REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "all": lambda xp, x: (x > -1).all(-1),
     "count": lambda xp, x: xp.count_nonzero(x > 0, axis=-1),
 }
-
-
-@pytest.fixture(autouse=True)
-def always() -> Iterator[None]:
-    before = it.config.compile, it.config.small_elements
-    it.config.compile, it.config.small_elements = "always", 0
-    yield
-    it.config.compile, it.config.small_elements = before
 
 
 def near(got: Any, wanted: Any) -> None:

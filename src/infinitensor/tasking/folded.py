@@ -11,7 +11,7 @@ import numpy as np
 from infinitensor.ops.kernels import lower_finish
 from infinitensor.tasking.calls import Reduced
 from infinitensor.tasking.compiled import LEAST_ROW, inner_axis
-from infinitensor.tasking.folds import fold_of, kept_shape, n_folded
+from infinitensor.tasking.folds import ended, fold_of, is_result, kept_shape, n_folded
 from infinitensor.tasking.generate import Unsupported
 from infinitensor.tasking.registers import scratch
 from infinitensor.tasking.short import is_short
@@ -31,8 +31,13 @@ def reduced_axes(node: Node) -> tuple[int, ...]:
     return tuple(a - len(labels) for a, label in enumerate(labels) if label in form.contracted)
 
 
-def folds_of(nodes: Sequence[Node], sources: Sequence[tuple[str, int]]) -> list[Fold]:
-    """The folds of reductions over the same axes; raises Unsupported where there is none."""
+def folds_of(
+    nodes: Sequence[Node], sources: Sequence[tuple[str, int]], whole: bool = False
+) -> list[Fold]:
+    """The folds of reductions over the same axes; raises Unsupported where there is none.
+
+    Those of `whole` rows write results where they can.
+    """
     shape = nodes[0].shapes[0]
     axes = reduced_axes(nodes[0])
     inner = inner_axis(shape, axes)
@@ -45,13 +50,21 @@ def folds_of(nodes: Sequence[Node], sources: Sequence[tuple[str, int]]) -> list[
     is_few = together < LEAST_ROW or (not is_reduced[-1] and shape[inner] < LEAST_ROW)
     if is_few and not is_short(shape, axes):
         raise Unsupported("short rows")
-    return [fold_of(node, source, inner) for node, source in zip(nodes, sources, strict=True)]
+    folds = [fold_of(node, source, inner) for node, source in zip(nodes, sources, strict=True)]
+    if whole and axes == (-1,) and inner == -1:
+        return [ended(fold, node) for fold, node in zip(folds, nodes, strict=True)]
+    return folds
 
 
-def folds_alone(nodes: Sequence[Node]) -> list[Fold]:
+def is_whole(node: Node, plan: GroupPlan, parts_out: bool) -> bool:
+    """Whether what becomes one element is reduced by one task, and in one leaf."""
+    return not parts_out and all(length >= node.shapes[0][axis] for axis, length in plan.leaves)
+
+
+def folds_alone(nodes: Sequence[Node], whole: bool = False) -> list[Fold]:
     """The folds of reductions of one operand, as it is stored; none where C cannot do them."""
     try:
-        return folds_of(nodes, [("in", 0)] * len(nodes))
+        return folds_of(nodes, [("in", 0)] * len(nodes), whole)
     except Unsupported:
         return []
 
@@ -88,11 +101,11 @@ def folded_run(
 
     def counted(made: list[tuple[Any, ...]], shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
         """Partial results with the count that moments begin with."""
-        if all(fold.kind != "moments" for fold in folds):
+        if all(fold.kind != "moments" or fold.end for fold in folds):
             return made
         count = np.full(kept_shape(shape, axes), n_folded(shape, axes), np.int64)
         return [
-            (count, *parts) if fold.kind == "moments" else parts
+            (count, *parts) if fold.kind == "moments" and not fold.end else parts
             for fold, parts in zip(folds, made, strict=True)
         ]
 
@@ -118,7 +131,7 @@ def folded_run(
 
     is_along = generated.inner in axes
     is_end = [
-        is_along and not parts_out and _is_end(*both) for both in zip(nodes, folds, strict=True)
+        is_along and not parts_out and is_result(*both) for both in zip(folds, nodes, strict=True)
     ]
 
     def at_once(
@@ -161,20 +174,12 @@ def reduced_in_c(
 ) -> Reduced | None:
     """The same as a call that C makes: where rows that no leaf cuts are reduced to their ends."""
     shape = nodes[0].shapes[0]
-    is_cut = any(length < shape[axis] for axis, length in plan.leaves)
-    if is_cut or reduced_axes(nodes[0]) != (-1,) or generated.inner != -1:
+    is_rows = reduced_axes(nodes[0]) == (-1,) and generated.inner == -1
+    if not is_rows or not is_whole(nodes[0], plan, parts_out=False):
         return None
-    if not all(_is_end(node, fold) for node, fold in zip(nodes, folds, strict=True)):
+    if not all(map(is_result, folds, nodes)):
         return None
     return Reduced(generated, len(shape), shape[-1])
-
-
-def _is_end(node: Node, fold: Fold) -> bool:
-    """Whether the last partial result of a reduction is its result."""
-    dtype = node.call.outs[0].dtype
-    if fold.finds:
-        return bool(fold.parts[-1] == dtype)
-    return bool(fold.kind != "moments" and node.op.name != "mean" and fold.dtype == dtype)
 
 
 def _leaves(x: Any, shape: tuple[int, ...], axis: int, lo: int, hi: int, length: int) -> Any:

@@ -7,8 +7,8 @@ depends on the shape alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import prod
+from dataclasses import dataclass, replace
+from math import isfinite, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +37,9 @@ class Fold:
     given: np.dtype[Any]
     dtype: np.dtype[Any]
     along: bool
+    end: str = ""
+    """What is made of it where a row is reduced as a whole: "mean", "var" or "std"."""
+    ddof: float = 0.0
 
     @property
     def sums(self) -> bool:
@@ -58,7 +61,11 @@ class Fold:
         """Dtypes of the arrays it writes; the count of moments is known without looking."""
         if self.finds:
             return (self.dtype, INT64)
-        return (self.dtype,) * (2 if self.kind == "moments" else 1)
+        return (self.dtype,) * (2 if self.kind == "moments" and not self.end else 1)
+
+    def degrees(self) -> str:
+        """The C text of what variances divide by."""
+        return f"fmax(n - {self.ddof!r}, 0.0)"
 
     def value(self) -> str:
         """The C text of what is reduced."""
@@ -86,6 +93,26 @@ def fold_of(node: Node, source: tuple[str, int], inner: int) -> Fold:
         raise Unsupported("places over other axes")
     fold.value()  # a cast may be what C does otherwise
     return fold
+
+
+def ended(fold: Fold, node: Node) -> Fold:
+    """The fold of whole rows that writes a reduction's result, where that takes a last step."""
+    params = dict(node.call.params)
+    if fold.dtype != node.call.outs[0].dtype or fold.dtype.kind != "f":
+        return fold
+    if node.op.name == "mean":
+        return replace(fold, end="mean")
+    if fold.kind == "moments" and isfinite(params["ddof"]):
+        return replace(fold, end="std" if params["root"] else "var", ddof=params["ddof"])
+    return fold
+
+
+def is_result(fold: Fold, node: Node) -> bool:
+    """Whether the last thing that a fold writes is a reduction's result."""
+    dtype = node.call.outs[0].dtype
+    if fold.finds or fold.end:
+        return bool(fold.parts[-1] == dtype)
+    return bool(fold.kind != "moments" and node.op.name != "mean" and fold.dtype == dtype)
 
 
 def states(j: int, fold: Fold) -> list[tuple[str, str]]:
@@ -134,12 +161,17 @@ def end_lines(j: int, fold: Fold, at: int) -> list[str]:
         return []
     if fold.finds:
         return [f"*({name} *)q[{at}] = f{j};", f"*(int64_t *)q[{at + 1}] = f{j}at;"]
+    if fold.kind == "moments" and fold.end:
+        value = f"({name})f{j}.m2 / ({name}){fold.degrees()}"
+        value = f"({name})sqrt({value})" if fold.end == "std" else value
+        return [f"*({name} *)q[{at}] = {value};", f"f{j} = (Moments){{0, 0, 0}};"]
     if fold.kind == "moments":
         lines = [f"*({name} *)q[{at}] = ({name})f{j}.mean;"]
         lines += [f"*({name} *)q[{at + 1}] = ({name})f{j}.m2;", f"f{j} = (Moments){{0, 0, 0}};"]
         return lines
     if fold.kind in ("sum", "count") and fold.dtype.kind == "f":
-        return [f"*({name} *)q[{at}] = ({name})sum_of(&f{j});", f"f{j} = (Sum){{0, 0}};"]
+        over = f" / ({name})n" if fold.end else ""
+        return [f"*({name} *)q[{at}] = ({name})sum_of(&f{j}){over};", f"f{j} = (Sum){{0, 0}};"]
     return [f"*({name} *)q[{at}] = f{j};", f"f{j} = 0;"]
 
 

@@ -23,7 +23,7 @@ from infinitensor.ops.scalar import Term
 from infinitensor.ops.words import WORDS
 from infinitensor.tasking.calls import TASK_WORK, Mapped
 from infinitensor.tasking.compiled import Compiled, compiled_kernel, inner_axis
-from infinitensor.tasking.folded import folded_run, folds_of, reduced_axes, reduced_in_c
+from infinitensor.tasking.folded import folded_run, folds_of, is_whole, reduced_axes, reduced_in_c
 from infinitensor.tasking.generate import CONSTANT, FUNCTIONS, Input, Part, Unsupported
 from infinitensor.tasking.jitted import has_numba, jitted_kernel
 from infinitensor.tasking.registers import scratch
@@ -167,7 +167,8 @@ def fused_kernel(
     n_outs = n_extra if final is not None else len(plan.space.outs)
     ends = [] if final is None else [plan.space.last]
     try:
-        folds = folds_of(ends, final_source) if ends and compiler() else []
+        whole = bool(ends) and is_whole(ends[0], plan, parts_out)
+        folds = folds_of(ends, final_source, whole) if ends and compiler() else []
     except Unsupported:
         folds = []
     in_c = generate(graph, group, steps, [] if folds else final_source, n_outs, folds, ends)

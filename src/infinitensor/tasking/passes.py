@@ -17,7 +17,13 @@ from infinitensor.tasking.batch import end_batch
 from infinitensor.tasking.combine import combine, partial_tiles
 from infinitensor.tasking.compiled import compiled_kernel, inner_axis
 from infinitensor.tasking.fetch import bring_fetches
-from infinitensor.tasking.folded import folded_run, folds_alone, reduced_axes, reduced_in_c
+from infinitensor.tasking.folded import (
+    folded_run,
+    folds_alone,
+    is_whole,
+    reduced_axes,
+    reduced_in_c,
+)
 from infinitensor.tasking.generate import Input
 from infinitensor.tasking.kernels import (
     Fused,
@@ -136,7 +142,7 @@ def pass_run(
     if operand.access is not None and operand.access.part:
         dtype = np.dtype(f"f{dtype.itemsize // 2}")
     given = Input(dtype, False, False)
-    found = tuple(folds_alone(nodes))
+    found = tuple(folds_alone(nodes, is_whole(nodes[0], plan, parts_out)))
     shape, axes = nodes[0].shapes[0], reduced_axes(nodes[0])
     inner, short = inner_axis(shape, axes), is_short(shape, axes)
     in_c = compiled_kernel((), (given,), 0, found, axes, inner, short)

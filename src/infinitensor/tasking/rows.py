@@ -16,13 +16,12 @@ from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.region import piece_boxes
 from infinitensor.ir.tasks import COMPUTE
 from infinitensor.native import compiler
-from infinitensor.ops.scalar import Arg, Term
 from infinitensor.tasking.batch import end_batch
 from infinitensor.tasking.blocks import Blocks, Buffer, Stage, scratch_bytes
 from infinitensor.tasking.compiled import compiled_kernel
 from infinitensor.tasking.fetch import bring_fetches
 from infinitensor.tasking.folded import reduced_axes
-from infinitensor.tasking.generate import Input, Part, Unsupported, cast
+from infinitensor.tasking.folds import is_result
 from infinitensor.tasking.kernels import (
     first_choice,
     fused_kernel,
@@ -35,7 +34,6 @@ from infinitensor.tasking.registers import scratch
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Group, Node, Operand
     from infinitensor.ir.plan import GroupPlan
-    from infinitensor.tasking.folds import Fold
     from infinitensor.tasking.kernels import Fused
     from infinitensor.tasking.lowering import Lowering
 
@@ -142,7 +140,7 @@ class _Finder:
 
     def rows(self, several: list[int]) -> Rows | None:
         """A family, where it is worth it and legal."""
-        shape, cuts, devices = self.spaces[several[-1]]
+        _, cuts, devices = self.spaces[several[-1]]
         full = {g for g in several if self.space_of(g) == self.spaces[several[-1]]}
         nodes = [node for g in several for node in self.nodes[g]]
         inside = frozenset(value for node in nodes for value in node.outs)
@@ -175,13 +173,7 @@ class _Finder:
             if not alike and (not reads <= inside or any(v in leaving for v, _ in plan.space.outs)):
                 return None
             fused = fused_kernel(self.graph, group, plan, "cpu", False, n_alike=1 << 62)
-            last = plan.space.last
-            try:
-                if fused.folds:
-                    finish_of(last, fused.folds[0], shape[-1])
-            except Unsupported:
-                return None
-            if fused.in_c is None:
+            if fused.in_c is None or not all(is_result(f, plan.space.last) for f in fused.folds):
                 return None
             members.append(Member(g, group, plan, fused, g in full))
         return Rows(members, inside, sorted(leaving))
@@ -204,26 +196,6 @@ def _is_plain(operand: Operand, shape: tuple[int, ...], seen: tuple[int, ...]) -
     ]
     wanted = [((axis, 0, 1), n) for axis, n in enumerate(shape) if n > 1]
     return walked == wanted and not access.part
-
-
-def finish_of(node: Node, fold: Fold, n: int) -> Part | None:
-    """The step from the last partial result of a row to the result; None where it is that."""
-    dtype = node.call.outs[0].dtype
-    if fold.finds:
-        return None
-    cast("x0", fold.dtype, dtype)  # it may be what C does otherwise
-    tree: Any = Term("cast", (Arg(0),))
-    params = dict(node.call.params)
-    if node.op.name == "mean":
-        tree = Arg(0) / float(n)
-    elif fold.kind == "moments":
-        tree = Arg(0) / float(max(n - params["ddof"], 0))
-        tree = Term("sqrt", (tree,)) if params["root"] else tree
-    elif fold.dtype == dtype:
-        return None
-    if tree.word != "cast" and fold.dtype.kind != "f":
-        raise Unsupported(f"{node.op.name} of {fold.dtype}")
-    return Part(tree, (fold.dtype,), (("in", 0),), dtype, 0)
 
 
 class _Family:
@@ -282,7 +254,7 @@ class _Family:
         return at
 
     def add_stages(self, member: Member, ins: tuple[int, ...]) -> None:
-        """The kernel of a member and, where it reduces, the end of that."""
+        """The kernel of a member."""
         in_c, folds, last = member.fused.in_c, member.fused.folds, member.plan.space.last
         values = [value for value, _ in member.plan.space.outs]
         ndim = len(member.plan.space.sizes if folds else last.call.outs[0].shape)
@@ -291,27 +263,19 @@ class _Family:
             self.stages.append(Stage(in_c, ins, outs, ndim, member.full))
             return
         (fold,) = folds
-        finish = finish_of(last, fold, self.plan.space.sizes[-1])
         outs = tuple(self.place(value) for value in values[:-1])
-        kept = fold.parts if finish is not None else fold.parts[:-1]
-        parts = [self.add_buffer(dtype, True) for dtype in kept]
-        if finish is None:
-            parts.append(self.place(values[-1]))
+        parts = [self.add_buffer(dtype, True) for dtype in fold.parts[:-1]]
+        parts.append(self.place(values[-1]))
         before = self.passes.get(ins[0], -1) if len(member.group.nodes) == 1 else -1
         if before >= 0:  # rows are looked at once for all
             stage = self.stages[before]
             all_folds, short = (*stage.in_c.folds, fold), stage.in_c.short
             in_c = compiled_kernel((), stage.in_c.inputs, 0, all_folds, (-1,), short=short)
             self.stages[before] = stage._replace(in_c=in_c, outs=(*stage.outs, *parts))
-        else:
-            if len(member.group.nodes) == 1:
-                self.passes[ins[0]] = len(self.stages)
-            self.stages.append(Stage(in_c, ins, (*outs, *parts), ndim, True))
-        if finish is not None:
-            given = (Input(fold.dtype, False, False),)
-            in_c = compiled_kernel((finish,), given, 1)
-            end = (self.place(values[-1]),)
-            self.stages.append(Stage(in_c, (parts[-1],), end, ndim - 1, False))
+            return
+        if len(member.group.nodes) == 1:
+            self.passes[ins[0]] = len(self.stages)
+        self.stages.append(Stage(in_c, ins, (*outs, *parts), ndim, True))
 
     def run(self) -> Any:
         """The kernel: all stages block by block; group by group where the compiler fails."""

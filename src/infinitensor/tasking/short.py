@@ -85,9 +85,11 @@ class _Short(Source):
             yield from self.body.loop_lines(loop, last if loop == self.body.n_loops - 1 else [])
         for value, fold, at in zip(self.folded, self.folds, self.fold_at, strict=True):
             block = f"v{value[1:]}" if is_input(value) else f"block_{value}"
-            kind = "sum" if fold.kind == "count" else fold.kind
-            places = (f"q[{k}], outer[{k}]" for k in range(at, at + len(fold.parts)))
-            yield f"{kind}_rows_{c_type(fold.dtype)}({block}, rows, n, {', '.join(places)});"
+            kind = fold.end or ("sum" if fold.kind == "count" else fold.kind)
+            given = [f"q[{k}], outer[{k}]" for k in range(at, at + len(fold.parts))]
+            if kind in ("var", "std"):
+                given.append(fold.degrees())
+            yield f"{kind}_rows_{c_type(fold.dtype)}({block}, rows, n, {', '.join(given)});"
         for j, _, dtype in self.outs:
             at = len(self.arrays) + j
             yield f"if (o{j} == out{j}) put_rows_{c_type(dtype)}(o{j}, {_lying(at)});"
@@ -98,7 +100,9 @@ def _made_for(fold: Fold) -> Iterator[str]:
     name = c_type(fold.dtype)
     if fold.kind in ("sum", "count", "moments"):
         yield f"SHORT_SUMS({name})"
-        if fold.kind == "moments":
+        if fold.end == "mean":
+            yield f"SHORT_MEANS({name})"
+        elif fold.kind == "moments":
             yield f"SHORT_MOMENTS({name})"
     elif fold.finds:
         op = "<" if fold.kind == "argmin" else ">"

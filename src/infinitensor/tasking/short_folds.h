@@ -52,11 +52,18 @@
     EACH_ROW *(T *)(out + r * step) = total[r];                                               \
   }
 
+#define SHORT_MEANS(T)                                                                        \
+  __attribute__((unused)) static void mean_rows_##T(const T *v, int64_t rows, int64_t n,      \
+                                                    char *out, int64_t step) {                \
+    T total[BLOCK];                                                                           \
+    totals_##T(v, rows, n, total);                                                            \
+    EACH_ROW *(T *)(out + r * step) = total[r] / (T)n;                                        \
+  }
+
+/* Means of every row, and squared distances from them. */
 #define SHORT_MOMENTS(T)                                                                      \
-  __attribute__((unused)) static void moments_rows_##T(                                       \
-      const T *v, int64_t rows, int64_t n, char *out, int64_t step, char *apart,              \
-      int64_t apart_step) {                                                                   \
-    T mean[BLOCK], squares[BLOCK];                                                            \
+  __attribute__((unused)) static void away_##T(const T *v, int64_t rows, int64_t n, T *mean,  \
+                                               T *squares) {                                  \
     totals_##T(v, rows, n, mean);                                                             \
     EACH_ROW mean[r] = (T)((double)mean[r] / (double)n), squares[r] = 0;                      \
     int64_t c = 0;                                                                            \
@@ -70,6 +77,24 @@
       const T d = v[r * n + c] - mean[r];                                                     \
       squares[r] += d * d;                                                                    \
     }                                                                                         \
+  }                                                                                           \
+  __attribute__((unused)) static void moments_rows_##T(                                       \
+      const T *v, int64_t rows, int64_t n, char *out, int64_t step, char *apart,              \
+      int64_t apart_step) {                                                                   \
+    T mean[BLOCK], squares[BLOCK];                                                            \
+    away_##T(v, rows, n, mean, squares);                                                      \
     EACH_ROW *(T *)(out + r * step) = mean[r];                                                \
     EACH_ROW *(T *)(apart + r * apart_step) = squares[r];                                     \
+  }                                                                                           \
+  __attribute__((unused)) static void var_rows_##T(const T *v, int64_t rows, int64_t n,       \
+                                                   char *out, int64_t step, double degrees) { \
+    T mean[BLOCK], squares[BLOCK];                                                            \
+    away_##T(v, rows, n, mean, squares);                                                      \
+    EACH_ROW *(T *)(out + r * step) = squares[r] / (T)degrees;                                \
+  }                                                                                           \
+  __attribute__((unused)) static void std_rows_##T(const T *v, int64_t rows, int64_t n,       \
+                                                   char *out, int64_t step, double degrees) { \
+    T mean[BLOCK], squares[BLOCK];                                                            \
+    away_##T(v, rows, n, mean, squares);                                                      \
+    EACH_ROW *(T *)(out + r * step) = (T)sqrt(squares[r] / (T)degrees);                       \
   }
