@@ -141,6 +141,23 @@ def test_rows_are_reduced_by_calls_of_c(
     assert found["tasks_in_c"] >= found["tasks"] // 2
 
 
+def test_rows_of_several_lengths_in_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(it.config, "tile_elements", 100)
+    rng = np.random.default_rng(0)
+    tables = [rng.standard_normal((300, n)) for n in (5, 9, 5, 30, 70, 71)]
+    with it.init("cpu"):
+        given = [it.asarray(x) for x in tables]
+        for _ in range(3):
+            got = [both for t in given for both in ((t * 2 + 1).sum(1), t.argmin(1), t.std(1))]
+            it.stats(reset=True)
+            it.compute(*got)
+            for k, x in enumerate(tables):
+                near(got[3 * k].numpy(), (x * 2 + 1).sum(1))
+                near(got[3 * k + 1].numpy(), x.argmin(1))
+                near(got[3 * k + 2].numpy(), x.std(1))
+        assert it.stats()["tasks_in_c"] > 0
+
+
 LYING: dict[str, Callable[[Any], Any]] = {
     "as it is": lambda x: x,
     "every second row": lambda x: x[::2],

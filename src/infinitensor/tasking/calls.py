@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from bisect import bisect_right
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -41,7 +42,8 @@ class Mapped:
     """
 
     def __init__(self, in_c: Compiled, left: list[int] | None = None, counts: bool = False) -> None:
-        self.in_c = self.together = in_c
+        self.in_c = in_c
+        self.together: Any = in_c
         self._left = left
         self._counts = counts
 
@@ -104,6 +106,7 @@ class Reduced(Mapped):
 
     def __init__(self, in_c: Compiled, ndim: int, n: int) -> None:
         super().__init__(in_c)
+        self.together = self  # `reduced` has one for all rows of a length
         self._ndim = ndim
         self._n = n
 
@@ -119,6 +122,9 @@ class Reduced(Mapped):
             lies = Lies(out.bases, out.offsets, shapes, strides)
             written += [lies] * len(fold.parts)
         return shapes, written
+
+
+reduced = lru_cache(maxsize=1024)(Reduced)
 
 
 def _none(some: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.ops.kernels import lower_finish
-from infinitensor.tasking.calls import Reduced
+from infinitensor.tasking.calls import reduced
 from infinitensor.tasking.compiled import LEAST_ROW, inner_axis
 from infinitensor.tasking.folds import ended, fold_of, is_result, kept_shape, n_folded
 from infinitensor.tasking.generate import Unsupported
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from infinitensor.ir.graph import Node
     from infinitensor.ir.plan import GroupPlan
+    from infinitensor.tasking.calls import Reduced
     from infinitensor.tasking.folds import Fold
 
 
@@ -179,7 +180,7 @@ def reduced_in_c(
         return None
     if not all(map(is_result, folds, nodes)):
         return None
-    return Reduced(generated, len(shape), shape[-1])
+    return reduced(generated, len(shape), shape[-1])
 
 
 def _leaves(x: Any, shape: tuple[int, ...], axis: int, lo: int, hi: int, length: int) -> Any:
