@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +20,6 @@ from infinitensor.tasking.triton_division import LEAST
 from infinitensor.tasking.triton_kernel import MOST_KERNELS, MapKernel, merged_axes
 from infinitensor.tasking.triton_reduce import Reduction, chunk_source, merge_source
 from infinitensor.tasking.triton_source import TYPES, Group, framed_source, map_source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SINGLE, LONG = np.dtype(np.float32), np.dtype(np.int64)
 UNARY = """
@@ -520,14 +517,6 @@ def test_a_kernel_starts_again_on_other_memory_and_streams() -> None:
         stream.synchronize()
         assert torch.equal(out, x * y + k)
         x = x.clone()
-
-
-@pytest.fixture
-def always() -> Iterator[None]:
-    before = it.config.compile, it.config.small_elements
-    it.config.compile, it.config.small_elements = "always", 0
-    yield
-    it.config.compile, it.config.small_elements = before
 
 
 def same(f: Any, *arrays: np.ndarray, rtol: float = 1e-5, devices: str = "cuda:0") -> Any:
