@@ -10,6 +10,7 @@ import pytest
 from tests.ir.sessions import strict
 
 import infinitensor as it
+from infinitensor.native import compiler
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,3 +91,19 @@ def test_a_plan_tells_what_runs_without_generated_code_and_what_in_one_piece(
         matrix = it.asarray(np.eye(3))
         assert "in one piece" in str(it.plan(it.linalg.eigvals(matrix)))
         assert "in one piece" not in str(it.plan(x * 2 + 1))
+
+
+def test_a_plan_tells_what_is_one_pass_over_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(it.config, "compile", "always")
+    monkeypatch.setattr(it.config, "small_elements", 0)
+    if compiler() is None:
+        pytest.skip("no C compiler here")
+    with it.init("cpu"):
+        x, c = it.asarray(np.ones((1000, 8))), it.asarray(np.ones((8, 4)))
+        near = x @ c
+        plan = it.plan(near.sum(0) * 2)
+        assert [step["swept"] for step in plan.to_dict()["steps"]] == [True, True, False]
+        assert str(plan).count("in one pass over rows") == 2
+        assert "in one pass" not in str(it.plan(near))
+        odd = it.gcd((x * 2).astype(int), 6)  # C has no kernel for it: each is a step of its own
+        assert "in one pass" not in str(it.plan(odd @ c))

@@ -111,6 +111,7 @@ class Plan:
             lines.append(
                 f"  {step['op']:<{width}}  {step['tasks']:>6} tasks  {step['shape']:<20} "
                 f"{step['layout']:<24} {step['site']}{'  in one piece' * step['whole']}"
+                f"{'  in one pass over rows' * step['swept']}"
             )
         for (a, b), n in sorted(self.moves.items()):
             lines.append(f"  move {a} -> {b}: {gib(n)}")
@@ -159,6 +160,7 @@ def plan(*tensors: Tensor, mesh: Any = None, strategy: str = "auto") -> Plan:
     graph = prepared.analysed.graph
     steps: list[dict[str, Any]] = []
     layouts = {}
+    alone = {(f.op, f.site) for f in program.graph.families if f.n_groups == 1}
     for group, laid in zip(prepared.analysed.groups, prepared.plan.groups, strict=True):
         node = laid.space.last
         value = node.outs[0]
@@ -173,6 +175,7 @@ def plan(*tensors: Tensor, mesh: Any = None, strategy: str = "auto") -> Plan:
                 "layout": layout,
                 "site": node.site,
                 "whole": node.op.whole,
+                "swept": laid.sweep >= 0 and (node.op.name, node.site) not in alone,
             }
         )
     seconds = sum(f.seconds * f.n for f in program.graph.families)

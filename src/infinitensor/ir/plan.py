@@ -39,6 +39,8 @@ class GroupPlan:
     before it; -1: pieces are made apart, then combined."""
     kin: Any = None
     """What the cuts were chosen from: groups of equal kin are cut, reached and lowered alike."""
+    sweep: int = -1
+    """The first of the groups that one pass over the same rows can do with this one; -1: none."""
 
     def longest(self) -> list[int]:
         """The longest piece of each label, among those that are made."""

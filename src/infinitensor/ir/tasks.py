@@ -107,6 +107,8 @@ class Family:
     seconds: float = 0.0
     values: tuple[int, ...] = ()
     """What the tasks make, for errors and recovery: values finished by this family."""
+    n_groups: int = 1
+    """Groups that each task does one after another, block by block."""
     in_c: InC | None = None
     """The same tasks as calls of compiled functions, where they are nothing else."""
 

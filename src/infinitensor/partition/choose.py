@@ -21,6 +21,7 @@ from infinitensor.partition.contraction import cut_contraction, cut_product
 from infinitensor.partition.lying import base_axis, first_lying
 from infinitensor.partition.pairs import Y, cut_pairs, cut_streamed_pairs, in_lanes
 from infinitensor.partition.parts import parts_of
+from infinitensor.partition.sweeps import begin_sweep, find_sweeps, swept_cuts, swept_plan
 from infinitensor.partition.tiles import (
     LEAF_ELEMENTS,
     bound_for,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.op import Labels
     from infinitensor.ir.region import Box, Cuts
     from infinitensor.ir.space import Read
+    from infinitensor.partition.sweeps import Sweep
 
 TILES_REDUCED = 4
 """Tiles that a task of a large reduction reads at most where there is one memory."""
@@ -61,10 +63,11 @@ def choose(
     files = {leaf.value for leaf in graph.leaves if leaf.file}
     plans = []
     alike: dict[Any, tuple[GroupPlan, list[Layout]]] = {}
-    for group in analysed.groups:
+    sweeps = {} if part_elements else find_sweeps(analysed, mesh)
+    for g, group in enumerate(analysed.groups):
         node = graph.nodes[group.nodes[-1]]
         kin = None
-        if len(group.nodes) == 1 and node.op.kind != "update":
+        if len(group.nodes) == 1 and node.op.kind != "update" and g not in sweeps:
             part = None if len(node.outs) != 1 else needed_part(node, analysed.needed)
             kin = kin_of(node, layouts, roots, streamed, part)
             known = alike.get(kin)
@@ -90,7 +93,8 @@ def choose(
             shapes = {read: graph.specs[roots[read.operand.value]].shape for read in space.reads}
             below = frozenset(read for read in space.reads if roots[read.operand.value] in streamed)
             dtypes = {read: graph.specs[read.operand.value].dtype for read in space.reads}
-            plan = plan_group(
+            swept = plan_in_sweep(sweeps, g, space, lies, below, mesh, tile_elements)
+            plan = swept or plan_group(
                 space,
                 lies,
                 shapes,
@@ -111,6 +115,34 @@ def choose(
             add_streamed(space, layouts, roots, streamed, files)
         plans.append(plan)
     return Plan(analysed, mesh, tuple(plans), layouts)
+
+
+def plan_in_sweep(
+    sweeps: dict[int, Sweep],
+    g: int,
+    space: Space,
+    lies: dict[Read, Layout],
+    below: frozenset[Read],
+    mesh: Mesh,
+    tile_elements: int,
+) -> GroupPlan | None:
+    """The plan of a group in a sweep; the first of them says how all are cut, or that none is."""
+    sweep = sweeps.get(g)
+    if sweep is None:
+        return None
+    by_size = sorted(space.reads, key=lambda r: -prod(r.shape))
+    rows = sweep.roles[g].rows
+    if not sweep.borders:
+        columns = max(role.columns for role in sweep.roles.values())
+        bound = _bound(sweep.n * columns, mesh, tile_elements)
+        is_free = not tile_elements and by_size[0] not in below
+        most = TILES_REDUCED if is_free else 1
+        if not begin_sweep(sweep, rows, by_size, lies, mesh, bound, most):
+            for member in sweep.roles:
+                del sweeps[member]
+            return None
+        sweep.devices = place(swept_cuts(sweep, g, space), by_size, lies, mesh)
+    return swept_plan(sweep, g, space)
 
 
 def add_streamed(

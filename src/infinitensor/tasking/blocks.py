@@ -24,24 +24,34 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 1 << 17
 """Bytes of all arrays in a block of rows: what a core's own cache holds with room to spare."""
+LEAST_ROWS = 1024
+"""Rows of a block at least, if they take no more than twice that: kernels have to begin."""
 
 
 class Stage(NamedTuple):
-    """One kernel: the places of its operands and outputs among all arrays and scalars, how many
-    axes its space has, and whether that is rows or one value for each of them."""
+    """One kernel: the places of its operands and outputs among all arrays and scalars, and the axes
+    that its space has behind those that are walked in blocks."""
 
-    in_c: Compiled
+    in_c: Any
+    """`Compiled` or `Few`."""
     ins: tuple[int, ...]
     outs: tuple[int, ...]
-    ndim: int
-    full: bool
+    tail: tuple[int, ...]
+    rows_of: tuple[int, ...] = ()
+    """For each array how many rows each of its first axis is for, where that is not one; 0: the
+    whole array is for all of them."""
 
 
 class Buffer(NamedTuple):
-    """An array between two stages: a value for each element of the rows, or for each row."""
+    """An array between two stages: one value a row, or several."""
 
     dtype: np.dtype[Any]
-    full: bool
+    tail: tuple[int, ...]
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return prod(self.tail) * self.dtype.itemsize
 
 
 class Some(NamedTuple):
@@ -54,7 +64,7 @@ class Some(NamedTuple):
 
 
 class Blocks:
-    """`blocks(arrays, shape)`: run the stages over a tile.
+    """`blocks(arrays, lead)`: run the stages over a tile of which these axes are walked in blocks.
 
     `arrays` has operands (scalars among them) and outputs; the buffers come behind. `rows` are
     places of one value a row, in arrays without the last axis.
@@ -76,13 +86,13 @@ class Blocks:
             (*(stage.ins[k] for k in stage.in_c.arrays), *stage.outs) for stage in stages
         ]
 
-    def __call__(self, arrays: Sequence[Any], shape: tuple[int, ...]) -> None:
-        key = (shape, *[(x.shape, x.strides) for x in arrays if isinstance(x, np.ndarray)])
+    def __call__(self, arrays: Sequence[Any], lead: tuple[int, ...]) -> None:
+        key = (lead, *[(x.shape, x.strides) for x in arrays if isinstance(x, np.ndarray)])
         found = self.prepared.get(key)
         if found is None:
             if len(self.prepared) > 64:
                 self.prepared.clear()
-            found = self.prepared[key] = self.prepare(arrays, shape)
+            found = self.prepared[key] = self.prepare(arrays, lead)
         every = [*arrays, *self.between(found[0], self.scratch)]
         begin = [np.asarray([address(every[k]) for k in places]) for places in self.places]
         scalars = [
@@ -105,24 +115,32 @@ class Blocks:
     ) -> list[np.ndarray]:
         """The buffers, for a block."""
         return [
-            make(k, block if buffer.full else block[:-1], buffer.dtype)
-            for k, buffer in enumerate(self.buffers)
+            make(k, (*block, *buffer.tail), buffer.dtype) for k, buffer in enumerate(self.buffers)
         ]
 
     def prepare(
-        self, arrays: Sequence[Any], shape: tuple[int, ...]
+        self, arrays: Sequence[Any], lead: tuple[int, ...]
     ) -> tuple[tuple[int, ...], list[Some]]:
         """The shape of a block; whole blocks, and those at the ends of axes."""
-        block = block_shape(shape, arrays, self.buffers)
+        block = block_shape(lead, self.row_bytes(arrays, len(lead)))
+        together = [n for stage in self.stages for n in stage.rows_of if n > 1]
+        if together:  # no block is for two elements
+            block = (min(block[0], *together),)
         every = [*arrays, *self.between(block, lambda _, n, dtype: np.empty(n, dtype))]
         found = []
-        for corners, size in corners_of(shape[:-1], block[:-1]):
+        for corners, size in corners_of(lead, block):
             walks, offsets = [], []
             for stage, places in zip(self.stages, self.places, strict=True):
                 into = np.zeros((len(corners), len(places)), np.int64)
                 tiles = []
                 for at, k in enumerate(places):
-                    x, ndim = every[k], stage.ndim
+                    x, ndim = every[k], len(size) + len(stage.tail)
+                    n_rows = stage.rows_of[at] if stage.rows_of else 1
+                    if n_rows != 1:
+                        if n_rows:
+                            into[:, at] = corners[:, 0] // n_rows * x.strides[0]
+                        tiles.append(x)
+                        continue
                     if k in self.rows:
                         if at >= stage.in_c.n_plain:
                             ndim = len(size)
@@ -132,10 +150,17 @@ class Blocks:
                         into[:, at] = corners @ np.asarray(steps, np.int64)
                     tiles.append(_first(x, ndim, size))
                 offsets.append(into)
-                whole = (*size, shape[-1] if stage.full else 1)
-                walks.append(stage.in_c.walk(tiles, whole[: stage.ndim]))
+                walks.append(stage.in_c.walk(tiles, (*size, *stage.tail)))
             found.append(Some(len(corners), walks, offsets))
         return block, found
+
+    def row_bytes(self, arrays: Sequence[Any], n_lead: int) -> int:
+        """Bytes of all that a row is in, what several stages read counted once."""
+        given = [x for x in arrays if isinstance(x, np.ndarray)]
+        apart: dict[Any, int] = {
+            (address(x), x.strides): prod(x.shape[n_lead:]) * x.itemsize for x in given
+        }
+        return sum(buffer.row_bytes for buffer in self.buffers) + sum(apart.values())
 
 
 class Script:
@@ -208,20 +233,18 @@ def driver() -> Any:
     return run
 
 
-def block_shape(
-    shape: tuple[int, ...], arrays: Sequence[Any], buffers: Sequence[Buffer]
-) -> tuple[int, ...]:
-    """As many rows as fit, of the axes before the last: trailing ones whole, one cut, the rest one
-    by one."""
-    row = sum(b.dtype.itemsize for b in buffers if b.full) + sum(
-        x.itemsize for x in arrays if isinstance(x, np.ndarray) and x.ndim and x.shape[-1] > 1
-    )
-    left = max(BLOCK_BYTES // max(row * shape[-1], 1), 1)
-    block = [shape[-1]]
-    for n in reversed(shape[:-1]):
-        block.append(min(n, left))
-        left //= max(n, 1)
-        left = max(left, 1)
+def block_shape(lead: tuple[int, ...], row_bytes: int) -> tuple[int, ...]:
+    """As many rows as fit: trailing axes whole, one cut by a power of two, the rest one by one.
+
+    >>> block_shape((1000, 6), 4096), block_shape((5000,), 1000), block_shape((5000,), 200)
+    ((4, 6), (128,), (1024,))
+    """
+    is_short = LEAST_ROWS * row_bytes <= 2 * BLOCK_BYTES
+    left = max(BLOCK_BYTES // max(row_bytes, 1), LEAST_ROWS if is_short else 1)
+    block: list[int] = []
+    for n in reversed(lead):
+        block.append(n if n <= left else 1 << (left.bit_length() - 1))
+        left = max(left // max(n, 1), 1)
     return tuple(reversed(block))
 
 
@@ -250,8 +273,7 @@ def _first(x: np.ndarray, ndim: int, size: tuple[int, ...]) -> np.ndarray:
     return x[tuple(index)]
 
 
-def scratch_bytes(lengths: Sequence[int], buffers: Sequence[Buffer]) -> int:
-    """What a task of these lengths allocates at most: its buffers, for a block of rows."""
-    wide = sum(buffer.dtype.itemsize for buffer in buffers if buffer.full) * lengths[-1]
-    narrow = sum(max(buffer.dtype.itemsize, 8) for buffer in buffers if not buffer.full)
-    return max(BLOCK_BYTES, wide) + narrow * (prod(lengths[:-1]) + 8)
+def scratch_bytes(buffers: Sequence[Buffer]) -> int:
+    """What a task allocates at most: its buffers, for a block of rows or one long row."""
+    row = sum(buffer.row_bytes for buffer in buffers)
+    return max(2 * BLOCK_BYTES, row) + 64 * len(buffers)

@@ -1,9 +1,9 @@
 """The tasking stage: every group becomes families of tasks over tiles.
 
 Here a group whose pieces each make tiles of the result is lowered, and every other goes to the file
-of its kind: several groups as one family (`rows`, `passes`, `together`, `written`, `batch`), cut
-contracted labels (`combine`, `chain`, `streamed`), writes in place (`update`), windows that are
-renewed (`window`).
+of its kind: several groups as one family (`rows` and `swept` by `blocked`; `passes`, `together`,
+`written`, `batch`), cut contracted labels (`combine`, `chain`, `streamed`), writes in place
+(`update`), windows that are renewed (`window`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.tasks import COMPUTE
 from infinitensor.tasking.batch import Pattern, end_batch, repeat
+from infinitensor.tasking.blocked import lower_rows
 from infinitensor.tasking.chain import lower_chain
 from infinitensor.tasking.combine import lower_contracted
 from infinitensor.tasking.copies import copies_in_c
@@ -28,10 +29,11 @@ from infinitensor.tasking.kernels import (
 )
 from infinitensor.tasking.lowering import Lowering
 from infinitensor.tasking.passes import find_passes, lower_pass
-from infinitensor.tasking.rows import find_rows, lower_rows
+from infinitensor.tasking.rows import find_rows
 from infinitensor.tasking.scratch import group_scratch
 from infinitensor.tasking.single import product_in_c, reduced, scan_in_c, single_run
 from infinitensor.tasking.streamed import lower_streamed
+from infinitensor.tasking.swept import find_swept
 from infinitensor.tasking.together import lower_together, reductions_together
 from infinitensor.tasking.triton_group import may_generate
 from infinitensor.tasking.update import lower_update
@@ -56,7 +58,8 @@ def lower_groups(lowering: Lowering) -> None:
     """Each group in order; several as one where they can be."""
     done: set[int] = set()
     together = reductions_together(lowering) if lowering.kind == "cuda" else {}
-    rows = find_rows(lowering)
+    rows = find_swept(lowering)
+    rows |= find_rows(lowering, {member.g for found in rows.values() for member in found.members})
     in_rows = {member.g for found in rows.values() for member in found.members}
     passes = find_passes(lowering, in_rows) if lowering.kind == "cpu" else {}
     for g, (group, plan) in enumerate(

@@ -7,70 +7,37 @@ from memory once and what lies between groups is never stored.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from infinitensor.ir.plan import piece_to_tile
-from infinitensor.ir.region import piece_boxes
-from infinitensor.ir.tasks import COMPUTE
 from infinitensor.native import compiler
-from infinitensor.tasking.batch import end_batch
-from infinitensor.tasking.blocks import Blocks, Buffer, Stage, scratch_bytes
-from infinitensor.tasking.compiled import compiled_kernel
-from infinitensor.tasking.fetch import bring_fetches
+from infinitensor.tasking.blocked import Member, Rows, generated_member, leaving_values
 from infinitensor.tasking.folded import reduced_axes
-from infinitensor.tasking.folds import is_result
-from infinitensor.tasking.kernels import (
-    first_choice,
-    fused_kernel,
-    group_inputs,
-    is_worth_compiling,
-    work_of,
-)
-from infinitensor.tasking.registers import scratch
+from infinitensor.tasking.kernels import is_worth_compiling, work_of
 
 if TYPE_CHECKING:
-    from infinitensor.ir.graph import Group, Node, Operand
+    from collections.abc import Container
+
+    from infinitensor.ir.graph import Node, Operand
     from infinitensor.ir.plan import GroupPlan
-    from infinitensor.tasking.kernels import Fused
     from infinitensor.tasking.lowering import Lowering
 
 MOST_ROW = 1 << 15
 """Elements of a row at most: several arrays of such rows stay in cache."""
 
 
-class Member(NamedTuple):
-    """A group of a family: `full` if its space is the rows, else one value for each."""
-
-    g: int
-    group: Group
-    plan: GroupPlan
-    fused: Fused
-    full: bool
-
-
-class Rows(NamedTuple):
-    """Groups that become one family; `leaving` are the values that others read or keep."""
-
-    members: list[Member]
-    inside: frozenset[int]
-    leaving: list[int]
-
-
-def find_rows(lowering: Lowering) -> dict[int, Rows]:
-    """Groups that become one family, by the last of them."""
+def find_rows(lowering: Lowering, taken: Container[int]) -> dict[int, Rows]:
+    """Groups that become one family, by the last of them; but not those that are taken already."""
     if lowering.kind != "cpu" or compiler() is None:
         return {}
-    return _Finder(lowering).found()
+    return _Finder(lowering, taken).found()
 
 
 class _Finder:
     """A family begins with any group over rows, and whoever reads of it joins."""
 
-    def __init__(self, lowering: Lowering) -> None:
+    def __init__(self, lowering: Lowering, taken: Container[int]) -> None:
         self.lowering = lowering
+        self.taken = taken
         self.graph = lowering.graph
         self.plans: tuple[GroupPlan, ...] = lowering.plan.groups
         self.groups = lowering.plan.analysed.groups
@@ -83,7 +50,8 @@ class _Finder:
 
     def found(self) -> dict[int, Rows]:
         for g in range(len(self.groups)):
-            self.join(g)
+            if g not in self.taken:
+                self.join(g)
         found = {last: self.rows(several) for last, several in self.families.items()}
         return {last: rows for last, rows in found.items() if rows is not None}
 
@@ -158,25 +126,21 @@ class _Finder:
         touched = inside | {o.value for node in nodes for o in node.operands if o.value >= 0}
         if any(self.lowering.roots[value] in self.lowering.edges.written for value in touched):
             return None
-        leaving = set(inside & frozenset(self.graph.kept))
-        for g, others in enumerate(self.nodes):
-            for value in {o.value for node in others for o in node.operands} & inside:
-                if g not in several:
-                    leaving.add(value)
-                    if g < several[-1]:
-                        return None  # it would come too early
-        members = []
+        leaving = leaving_values(self.lowering, several, inside)
+        if leaving is None:
+            return None
+        members: list[Member] = []
         for g in several:
-            group, plan = self.groups[g], self.plans[g]
+            plan = self.plans[g]
             alike = plan.cuts[: len(cuts) - 1] == cuts[:-1] and plan.devices.tobytes() == devices
             reads = {read.operand.value for read in plan.space.reads}
             if not alike and (not reads <= inside or any(v in leaving for v, _ in plan.space.outs)):
                 return None
-            fused = fused_kernel(self.graph, group, plan, "cpu", False, n_alike=1 << 62)
-            if fused.in_c is None or not all(is_result(f, plan.space.last) for f in fused.folds):
+            member = generated_member(self.lowering, g)
+            if member is None:
                 return None
-            members.append(Member(g, group, plan, fused, g in full))
-        return Rows(members, inside, sorted(leaving))
+            members.append(member)
+        return Rows(members, inside, leaving, cuts[:-1], self.plans[max(full)].devices)
 
 
 def _is_one_a_row(nodes: list[Node], shape: tuple[int, ...]) -> bool:
@@ -196,147 +160,3 @@ def _is_plain(operand: Operand, shape: tuple[int, ...], seen: tuple[int, ...]) -
     ]
     wanted = [((axis, 0, 1), n) for axis, n in enumerate(shape) if n > 1]
     return walked == wanted and not access.part
-
-
-class _Family:
-    """The arrays and stages of a family: operands, then outputs, then buffers between stages."""
-
-    def __init__(self, lowering: Lowering, rows: Rows) -> None:
-        self.graph = lowering.graph
-        self.rows = rows
-        self.plan = next(member.plan for member in rows.members if member.full)
-        self.columns: list[Any] = []
-        reads = [self.add_columns(lowering, member) for member in rows.members]
-        self.places = {v: len(self.columns) + k for k, v in enumerate(rows.leaving)}
-        self.n_given = len(self.columns) + len(rows.leaving)
-        self.narrow = {at for v, at in self.places.items() if self.is_narrow(v)}
-        self.buffers: list[Buffer] = []
-        self.stages: list[Stage] = []
-        self.passes: dict[int, int] = {}
-        """The stage that reduces an array, and nothing else, by its place."""
-        for member, own in zip(rows.members, reads, strict=True):
-            self.add_stages(member, tuple(self.places[k] if inside else k for inside, k in own))
-
-    def is_narrow(self, value: int) -> bool:
-        """Whether it is one value a row."""
-        return bool(self.graph.specs[value].shape != self.plan.space.sizes)
-
-    def add_columns(self, lowering: Lowering, member: Member) -> list[tuple[bool, int]]:
-        """For each operand of a member: (True, value inside) or (False, its column)."""
-        inside = self.rows.inside
-        reads = zip(member.plan.space.reads, lowering.moves.routes[member.g], strict=True)
-        routes = {read: route for read, route in reads if read.operand.value not in inside}
-        bring_fetches(lowering, routes.values(), member.plan.space.last)
-        plan = replace(member.plan, devices=self.plan.devices)
-        columns = iter(lowering.columns(member.group, plan, routes, inside))
-        found = []
-        for n, i in group_inputs(self.graph, member.group):
-            value = self.graph.nodes[n].operands[i].value
-            if value in inside:
-                found.append((True, value))
-            else:
-                found.append((False, len(self.columns)))
-                self.columns.append(next(columns))
-        return found
-
-    def place(self, value: int) -> int:
-        """Where a value lies: among the outputs, or in a buffer of its own."""
-        if value not in self.places:
-            narrow = self.is_narrow(value)
-            self.places[value] = self.add_buffer(self.graph.specs[value].dtype, narrow)
-        return self.places[value]
-
-    def add_buffer(self, dtype: np.dtype[Any], narrow: bool) -> int:
-        self.buffers.append(Buffer(dtype, not narrow))
-        at = self.n_given + len(self.buffers) - 1
-        if narrow:
-            self.narrow.add(at)
-        return at
-
-    def add_stages(self, member: Member, ins: tuple[int, ...]) -> None:
-        """The kernel of a member."""
-        in_c, folds, last = member.fused.in_c, member.fused.folds, member.plan.space.last
-        values = [value for value, _ in member.plan.space.outs]
-        ndim = len(member.plan.space.sizes if folds else last.call.outs[0].shape)
-        if not folds:
-            outs = tuple(self.place(value) for value in values)
-            self.stages.append(Stage(in_c, ins, outs, ndim, member.full))
-            return
-        (fold,) = folds
-        outs = tuple(self.place(value) for value in values[:-1])
-        parts = [self.add_buffer(dtype, True) for dtype in fold.parts[:-1]]
-        parts.append(self.place(values[-1]))
-        before = self.passes.get(ins[0], -1) if len(member.group.nodes) == 1 else -1
-        if before >= 0:  # rows are looked at once for all
-            stage = self.stages[before]
-            all_folds, short = (*stage.in_c.folds, fold), stage.in_c.short
-            in_c = compiled_kernel((), stage.in_c.inputs, 0, all_folds, (-1,), short=short)
-            self.stages[before] = stage._replace(in_c=in_c, outs=(*stage.outs, *parts))
-            return
-        if len(member.group.nodes) == 1:
-            self.passes[ins[0]] = len(self.stages)
-        self.stages.append(Stage(in_c, ins, (*outs, *parts), ndim, True))
-
-    def run(self) -> Any:
-        """The kernel: all stages block by block; group by group where the compiler fails."""
-        for stage in self.stages:
-            stage.in_c.begin()
-        blocks = Blocks(self.stages, self.buffers, frozenset(self.narrow), scratch)
-        boxes = piece_boxes(self.plan.cuts, tuple(range(len(self.plan.cuts))), ())
-        shapes = [tuple(box) for box in (boxes[:, :, 1] - boxes[:, :, 0]).tolist()]
-        is_narrow = [k in self.narrow for k in range(len(self.columns), self.n_given)]
-
-        def fast(ins: list[Any], outs: list[Any], i: int) -> None:
-            flat = [
-                x if not narrow or x.ndim < len(shapes[i]) else x[..., 0]
-                for x, narrow in zip(outs, is_narrow, strict=True)
-            ]
-            blocks([*ins, *flat], shapes[i])
-
-        def slow(ins: list[Any], outs: list[Any], i: int) -> None:
-            made = dict(zip(self.rows.leaving, outs, strict=True))
-            given = iter(ins)
-            for member in self.rows.members:
-                args = []
-                for n, k in group_inputs(self.graph, member.group):
-                    node = self.graph.nodes[n]
-                    value = node.operands[k].value
-                    if value in self.rows.inside:
-                        tail = node.shapes[k][len(shapes[i]) - 1 :]
-                        args.append(made[value].reshape(*shapes[i][:-1], *tail))
-                    else:
-                        args.append(next(given))
-                targets = []
-                for value, _ in member.plan.space.outs:
-                    spec = self.graph.specs[value]
-                    shape = (*shapes[i][:-1], *spec.shape[len(shapes[i]) - 1 :])
-                    targets.append(made.setdefault(value, np.empty(shape, spec.dtype)))
-                member.fused.run(args, targets, i if member.full else 0)
-
-        return first_choice(fast, slow, boxes)
-
-
-def lower_rows(lowering: Lowering, rows: Rows) -> None:
-    """One family for several groups."""
-    end_batch(lowering)
-    made = _Family(lowering, rows)
-    labels = {value: k for m in rows.members for value, k in m.plan.space.outs}
-    writes = []
-    for value in rows.leaving:
-        tiles = lowering.new_tiles(
-            value, lowering.plan.layouts[value], lowering.graph.specs[value].dtype
-        )
-        writes.append((tiles.first + piece_to_tile(made.plan, labels[value])).astype(np.int32))
-    family = lowering.add_family(
-        op=" and ".join(dict.fromkeys(m.plan.space.last.op.name for m in rows.members)),
-        site=rows.members[-1].plan.space.last.site,
-        lane=COMPUTE,
-        devices=made.plan.devices,
-        run=made.run(),
-        reads=tuple(made.columns),
-        writes=tuple(writes),
-        scratch_bytes=scratch_bytes(made.plan.longest(), made.buffers),
-        seconds=sum(lowering.seconds(member.plan) for member in rows.members),
-        values=tuple(rows.leaving),
-    )
-    lowering.edges.of_columns(family)

@@ -24,8 +24,11 @@
       else REPEATED(T, n)                                                                     \
       return block;                                                                           \
     }                                                                                         \
+    const int64_t others = outer == 0 ? 1 : rows;                                             \
     for (int64_t c = 0; c < n; ++c, first += inner)                                           \
-      for (int64_t r = 0; r < rows; ++r) block[r * n + c] = *(const T *)(first + r * outer);  \
+      for (int64_t r = 0; r < others; ++r) block[r * n + c] = *(const T *)(first + r * outer);\
+    for (int64_t r = others; r < rows; r *= 2)                                                \
+      memcpy(block + r * n, block, (r < rows - r ? r : rows - r) * n * sizeof(T));            \
     return block;                                                                             \
   }                                                                                           \
   __attribute__((unused)) static T *into_##T(T *block, char *first, int64_t outer,            \

@@ -1,0 +1,43 @@
+/* out += a.T @ b for a block of rows: a has N columns of type A, b has M of type B; steps are those
+   of a and b, of rows and then of columns; out lies in one piece. */
+#define HIGH PADDED(N, ROWS)
+#define TILES (PADDED(M, WIDTH) / WIDTH)
+#define AT_ONCE (TILES < 4 ? TILES : 4)
+#define MANY PADDED(TILES, AT_ONCE)
+#define WIDE (MANY * WIDTH)
+void run(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *shape, char **p,
+         const int64_t *steps, const char *scalars, const int64_t *folded, int64_t n_same) {
+  T sums[HIGH][WIDE] = {{0}}, a[CHUNK * HIGH], lines[CHUNK * WIDE];
+  const int is_direct = IS_SAME && M == WIDE && steps[3] == sizeof(T) && steps[2] % sizeof(T) == 0;
+  for (int64_t first = 0; first < n_rows; first += CHUNK) {
+    const int here = n_rows - first < CHUNK ? (int)(n_rows - first) : CHUNK;
+    const char *left = p[0] + first * steps[0], *right = p[1] + first * steps[2];
+    if (HIGH == N && steps[1] == sizeof(A) && steps[0] == N * sizeof(A))
+      for (int k = 0; k < here * N; ++k) a[k] = (T)((const A *)left)[k];
+    else
+      for (int r = 0; r < here; ++r) READ_A(a + r * HIGH, left + r * steps[0], steps[1], N, HIGH);
+    if (!is_direct)
+      for (int r = 0; r < here; ++r) READ_B(lines + r * WIDE, right + r * steps[2], steps[3], M, WIDE);
+    const T *b = is_direct ? (const T *)right : lines;
+    const int64_t step = is_direct ? steps[2] / (int64_t)sizeof(T) : WIDE;
+    for (int k = 0; k < HIGH; k += ROWS)
+      for (int t = 0; t < MANY; t += AT_ONCE) {
+        V sum[ROWS][AT_ONCE];
+        for (int i = 0; i < ROWS; ++i)
+          for (int v = 0; v < AT_ONCE; ++v) sum[i][v] = *(V *)(sums[k + i] + (t + v) * WIDTH);
+        for (int r = 0; r < here; ++r) {
+          const Four x = *(const Four *)(a + r * HIGH + k);
+          for (int v = 0; v < AT_ONCE; ++v) {
+            const V other = *(const V *)(b + r * step + (t + v) * WIDTH);
+#pragma GCC unroll 4
+            for (int i = 0; i < ROWS; ++i) sum[i][v] += other * x[i];
+          }
+        }
+        for (int i = 0; i < ROWS; ++i)
+          for (int v = 0; v < AT_ONCE; ++v) *(V *)(sums[k + i] + (t + v) * WIDTH) = sum[i][v];
+      }
+  }
+  T *out = (T *)p[2];
+  for (int k = 0; k < N; ++k)
+    for (int c = 0; c < M; ++c) out[k * M + c] += sums[k][c];
+}
