@@ -50,8 +50,19 @@ def two_layers(xp: Any, x: Any, centers: Any) -> tuple[Any, ...]:
     return hidden @ centers, hidden.sum(0)
 
 
+def gradient(xp: Any, x: Any, centers: Any) -> tuple[Any, ...]:
+    """Of a logistic regression, on both sides of a vector."""
+    at = 1 / (1 + xp.exp(x @ centers[0] * -0.05))
+    wrong = at - (x[:, 0] > 0)
+    return x.T @ wrong, wrong @ x, (x * (at * (1 - at))[:, None]).T @ x, at
+
+
+def power_step(xp: Any, x: Any, centers: Any) -> tuple[Any, ...]:
+    return (x.T @ (x @ centers[0]),)
+
+
 PROGRAMS: list[Callable[[Any, Any, Any], tuple[Any, ...]]] = [
-    kmeans_step, soft_step, scatter, two_layers,
+    kmeans_step, soft_step, scatter, two_layers, gradient, power_step,
 ]  # fmt: skip
 SHAPES = [(300, 16, 8), (1000, 3, 2), (4097, 7, 5), (2500, 15, 17), (700, 2, 30)]
 
@@ -266,7 +277,7 @@ class Program:
 
     def __init__(self, draw: Any) -> None:
         self.d = draw(st.integers(1, 9))
-        kinds = st.sampled_from(["scale", "column", "times", "norm", "mark", "kept"])
+        kinds = st.sampled_from(["scale", "column", "times", "vector", "norm", "mark", "kept"])
         self.steps = draw(st.lists(st.tuples(kinds, st.integers(1, 6)), min_size=1, max_size=6))
         self.ends = draw(
             st.lists(st.sampled_from(["sum", "mean", "cross", "own", "rows"]), min_size=1)
@@ -282,6 +293,8 @@ class Program:
                 y = y - y.mean(axis=1, keepdims=True)
             elif word == "times":
                 y = y @ xp.asarray(np.arange(width * k).reshape(width, k) % 5 - 2.0)
+            elif word == "vector":
+                y = y + (y @ xp.asarray(np.arange(width) % 3 - 1.0))[:, None]
             elif word == "norm":
                 y = y / (1 + xp.abs(y).max(axis=1))[:, None]
             elif word == "mark":
@@ -293,6 +306,10 @@ class Program:
                 made.append(getattr(y, word)(axis=0))
             elif word == "rows":
                 made.append(y.sum(axis=1))
+            elif word == "left":
+                made.append(y[:, 0] @ x if y is x else y.max(axis=1) @ x)
+            elif word == "right":
+                made.append(x.T @ y.min(axis=1))
             else:
                 made.append(y.T @ (x if word == "cross" else y))
         return made

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 FEW = 64
 """Columns of a table are few below this: many of its rows are in cache together."""
-FEW_PRODUCTS = 256
-"""Products that a row takes at most where it is multiplied: for more the library is faster."""
+FEW_PRODUCTS, LONGEST_SIDE = 256, 32
+"""Products that a row takes at most where it is multiplied, and elements of a side: for more the
+library is faster."""
 MANY = 4 * FEW
 """Rows are many from here on."""
 LARGE = 1 << 23
@@ -150,7 +151,7 @@ class _Finder:
                 if self.sweep_of.get(operand.value) is not sweep:
                     continue
                 shape = self.graph.specs[operand.value].shape
-                is_turned = role.ends and node.op.kind == "contraction" and i == 0
+                is_turned = role.ends and node.op.kind == "contraction" and (i, len(seen)) == (0, 2)
                 if operand.value in self.ends or not is_by_row(operand, shape, seen, is_turned):
                     return False
                 if not is_turned and seen[:1] != (role.n,):
@@ -192,25 +193,35 @@ class _Finder:
 
     def role_of_product(self, node: Node) -> Role | None:
         """Rows times a few columns, or few columns summed over all rows with few others."""
-        if any(o.value < 0 for o in node.operands) or [*map(len, node.shapes)] != [2, 2]:
+        first, second = node.shapes
+        if any(o.value < 0 for o in node.operands) or {len(first), len(second)} not in (
+            {2},
+            {1, 2},
+        ):
+            return None
+        kinds = [self.graph.specs[o.value].dtype.kind for o in node.operands]
+        labels = node.call.form.inputs[0]
+        if any(kind not in "biuf" for kind in kinds) or None in labels:
             return None
         if node.call.outs[0].dtype.name not in ("float32", "float64"):
             return None
-        kinds = [self.graph.specs[o.value].dtype.kind for o in node.operands]
-        (a, b), c = node.shapes[0], node.shapes[1][1]
-        labels, points = node.call.form.inputs[0], a * b * c
-        if any(kind not in "biuf" for kind in kinds) or None in labels or c >= FEW or c < 1:
-            return None
-        if _is_table((a, b)) and 1 < b * c <= FEW_PRODUCTS:
-            return Role(a, labels[0], max(b, c), False, points)  # type: ignore[arg-type]
-        if _is_table((b, a)) and 1 < a * c <= FEW_PRODUCTS:
-            return Role(b, labels[1], max(a, c), True, points)  # type: ignore[arg-type]
+        depth, others, columns = first[-1], prod(first[:-1]), prod(second[1:])
+        points = depth * others * columns
+        if len(first) == 2 and _is_table(first) and _are_few(depth, columns):
+            return Role(others, labels[0], max(depth, columns), False, points)  # type: ignore[arg-type]
+        if _is_table((depth, others)) and _are_few(others, columns):
+            return Role(depth, labels[-1], max(others, columns), True, points)  # type: ignore[arg-type]
         return None
 
 
 def _is_table(shape: tuple[int, ...]) -> bool:
     """Whether there are many rows of few columns."""
     return shape[0] >= MANY and 0 < prod(shape[1:]) < FEW
+
+
+def _are_few(n: int, m: int) -> bool:
+    """Whether a row takes few products."""
+    return 1 < n * m <= FEW_PRODUCTS and max(n, m) <= LONGEST_SIDE
 
 
 def is_by_row(

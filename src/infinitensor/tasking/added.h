@@ -1,6 +1,15 @@
 /* out += a.T @ b for a block of rows: a has N columns of type A, b has M of type B; steps are those
    of a and b, of rows and then of columns; out lies in one piece. */
-#define HIGH PADDED(N, ROWS)
+#if N < ROWS
+#define AT_A_TIME N
+typedef const T *Several;
+#define SEVERAL(x) (x)
+#else
+#define AT_A_TIME ROWS
+typedef Four Several;
+#define SEVERAL(x) (*(const Four *)(x))
+#endif
+#define HIGH PADDED(N, AT_A_TIME)
 #define TILES (PADDED(M, WIDTH) / WIDTH)
 #define AT_ONCE (TILES < 4 ? TILES : 4)
 #define MANY PADDED(TILES, AT_ONCE)
@@ -20,20 +29,20 @@ void run(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *shape, char 
       for (int r = 0; r < here; ++r) READ_B(lines + r * WIDE, right + r * steps[2], steps[3], M, WIDE);
     const T *b = is_direct ? (const T *)right : lines;
     const int64_t step = is_direct ? steps[2] / (int64_t)sizeof(T) : WIDE;
-    for (int k = 0; k < HIGH; k += ROWS)
+    for (int k = 0; k < HIGH; k += AT_A_TIME)
       for (int t = 0; t < MANY; t += AT_ONCE) {
-        V sum[ROWS][AT_ONCE];
-        for (int i = 0; i < ROWS; ++i)
+        V sum[AT_A_TIME][AT_ONCE];
+        for (int i = 0; i < AT_A_TIME; ++i)
           for (int v = 0; v < AT_ONCE; ++v) sum[i][v] = *(V *)(sums[k + i] + (t + v) * WIDTH);
         for (int r = 0; r < here; ++r) {
-          const Four x = *(const Four *)(a + r * HIGH + k);
+          const Several x = SEVERAL(a + r * HIGH + k);
           for (int v = 0; v < AT_ONCE; ++v) {
             const V other = *(const V *)(b + r * step + (t + v) * WIDTH);
 #pragma GCC unroll 4
-            for (int i = 0; i < ROWS; ++i) sum[i][v] += other * x[i];
+            for (int i = 0; i < AT_A_TIME; ++i) sum[i][v] += other * x[i];
           }
         }
-        for (int i = 0; i < ROWS; ++i)
+        for (int i = 0; i < AT_A_TIME; ++i)
           for (int v = 0; v < AT_ONCE; ++v) *(V *)(sums[k + i] + (t + v) * WIDTH) = sum[i][v];
       }
   }

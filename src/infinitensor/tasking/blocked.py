@@ -103,12 +103,14 @@ class _Family:
         self.columns: list[Any] = []
         self.turned: set[int] = set()
         """Columns whose rows are the last axis."""
+        self.upright: set[int] = set()
+        """Columns that are vectors where a kernel has matrices."""
         reads = [self.add_columns(lowering, member) for member in rows.members]
         self.places = {v: len(self.columns) + k for k, v in enumerate(rows.leaving)}
         self.n_outs = len(self.columns) + len(rows.leaving)
         self.ends = [member for member in rows.members if member.ends]
         self.n_given = self.n_outs + len(self.ends)
-        self.narrow = {at for v, at in self.places.items() if self.is_narrow(v)}
+        self.narrow = {at for v, at in self.places.items() if self.is_narrow(v)} | self.upright
         self.buffers: list[Buffer] = []
         self.stages: list[Stage] = []
         self.passes: dict[int, int] = {}
@@ -135,7 +137,9 @@ class _Family:
             if value in inside:
                 found.append((True, value))
                 continue
-            if i == 0 and _is_added(member):
+            if member.few is not None and len(self.graph.nodes[n].shapes[i]) == 1:
+                self.upright.add(len(self.columns))
+            elif i == 0 and _is_added(member):
                 self.turned.add(len(self.columns))
             found.append((False, len(self.columns)))
             self.columns.append(next(columns))
@@ -165,6 +169,8 @@ class _Family:
             self.stages.append(Stage(member.few, ins, (out,), tail, rows_of=(1, 0, 1)))
             return
         out = self.n_outs + self.ends.index(member)
+        if len(member.plan.space.last.shapes[-1]) == 1:  # x.T @ v, as v.T @ x
+            ins = ins[::-1]
         rows_of = (1, 1, 0) if _is_added(member) else (1, member.plan.leaves[0][1])
         self.stages.append(Stage(member.few, ins, (out,), tail, rows_of=rows_of))
 
@@ -228,7 +234,7 @@ class _Family:
                     value = node.operands[k].value
                     if value not in self.rows.inside:
                         args.append(next(given))
-                    elif k == 0 and _is_added(member):
+                    elif k == 0 and _is_added(member) and len(node.shapes[k]) == 2:
                         args.append(made[value].T)
                     else:
                         args.append(made[value].reshape(*leads[i], *node.shapes[k][self.n_lead :]))

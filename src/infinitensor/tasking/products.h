@@ -1,4 +1,4 @@
-/* Products of many rows and a few columns, in registers. T is the element; `Line` reads a row as it. */
+/* Products of many rows and a few columns, in registers: T is the element. */
 #if defined(__clang__)
 #pragma clang fp contract(fast)
 #else
@@ -10,9 +10,7 @@
 #define VECTOR 16
 #endif
 #define WIDTH ((int)(VECTOR / sizeof(T)))
-#ifndef ROWS
-#define ROWS 4 /* that are multiplied at once */
-#endif
+#define ROWS 4   /* that are multiplied at once: `Four` */
 #define CHUNK 64 /* rows that are read before they are added up */
 #define PADDED(n, to) (((n) + (to)-1) / (to) * (to))
 typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));

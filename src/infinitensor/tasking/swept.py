@@ -6,6 +6,7 @@ Each is a generated kernel, or one over rows of few columns (`few.py`); together
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from infinitensor.native import compiler
@@ -68,8 +69,10 @@ def _kernel(lowering: Lowering, g: int, is_sum: bool) -> tuple[Few, bool]:
     dtypes = [lowering.graph.specs[operand.value].dtype for operand in node.operands]
     if is_sum:
         return summed(dtypes[0], node.call.parts[0], node.shapes[0][1]), True
-    (a, b), c = node.shapes[0], node.shapes[1][1]
+    first, second = node.shapes
     dtype = node.call.outs[0].dtype
-    if a > b:  # rows are many, columns are few
-        return multiplied(dtypes[0], dtypes[1], dtype, b, c), False
-    return added(dtypes[0], dtypes[1], dtype, a, c), True
+    if len(first) == 2 and first[0] > first[1]:  # rows are many, columns are few
+        return multiplied(dtypes[0], dtypes[1], dtype, first[1], prod(second[1:])), False
+    if len(second) == 1:  # x.T @ v, as v.T @ x
+        return added(dtypes[1], dtypes[0], dtype, 1, first[0]), True
+    return added(dtypes[0], dtypes[1], dtype, prod(first[:-1]), second[1]), True
