@@ -1,8 +1,8 @@
 """Tables with few columns: python -m benchmarks.bench_narrow [--only norms] [--pairs 15].
 
 Points in space, pixels, measurements: millions of rows of three, eight or thirty-two numbers. What
-is done with their rows and columns, and a step of k-means as one writes it in NumPy. All takes
-about ten minutes.
+is done with their rows and columns; a step of k-means and a gradient as one writes them in NumPy.
+All takes about ten minutes.
 """
 
 from __future__ import annotations
@@ -50,6 +50,11 @@ def kmeans_step(xp: Xp, x: Any, centers: Any) -> Any:
     return members.T @ x / members.sum(0)[:, None]
 
 
+def gradient(xp: Xp, x: Any, weights: Any, wanted: Any) -> Any:
+    """Of a logistic regression."""
+    return x.T @ (1 / (1 + xp.exp(-(x @ weights))) - wanted)
+
+
 def rows_of(n: int, columns: int) -> dict[str, Case]:
     table = normal(n, columns)
     beside = many(table, normal(columns), normal(columns))
@@ -71,7 +76,10 @@ ROWS: dict[str, Case] = (
     rows_of(8_000_000, 3)
     | rows_of(3_000_000, 8)
     | rows_of(750_000, 32)
-    | {"k-means step": Case(many(normal(3_000_000, 16), normal(8, 16)), kmeans_step)}
+    | {
+        "k-means step": Case(many(normal(3_000_000, 16), normal(8, 16)), kmeans_step),
+        "gradient": Case(many(normal(3_000_000, 16), normal(16), normal(3_000_000)), gradient),
+    }
 )
 CASES = libraries.cases(ROWS)
 

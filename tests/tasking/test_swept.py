@@ -143,7 +143,7 @@ def test_sums_over_rows_have_the_same_bits_at_every_tile_size(
 
 
 def test_tables_between_take_no_memory() -> None:
-    x, centers = data((200_000, 16, 8), np.float32)
+    x, centers = data((600_000, 16, 8), np.float32)
     with it.init("cpu"):
         t, c = it.asarray(x), it.asarray(centers)
         it.compute(t, c)
