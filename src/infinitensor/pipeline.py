@@ -72,9 +72,9 @@ class Lowered(NamedTuple):
     tasks: TaskGraph
 
 
-Known = dict[tuple[Mesh, int, int, int], Lowered]
-"""Of one graph, by mesh, tile bound, size of parts and room for pairs: what it was made into when
-it was tried."""
+Known = dict[tuple[Mesh, int, int, int, bool], Lowered]
+"""Of one graph, by mesh, tile bound, size of parts, room for pairs and whether it may sweep: what
+it was made into when it was tried."""
 
 
 def refuse_impossible(analysed: Analysed, mesh: Mesh, budgets: Sequence[int]) -> None:
@@ -291,15 +291,18 @@ def _prepare(
     evicts: bool,
     part_elements: int,
     known: Known,
+    sweeps: bool = True,
 ) -> Prepared:
+    """One plan. A task of a sweep has tiles of all that its groups read and make at once: where
+    that is too much, the same without."""
     # pairs read less the more of them has room; everything else is cut alike in every budget
     room = min(budgets) if any(node.op.pairs for node in graph.nodes) else 0
-    key = (mesh, bound, part_elements, room)
+    key = (mesh, bound, part_elements, room, sweeps)
     if key not in known:
         # one memory: tasks may look into any tile
         analysed = analyse(graph, renews=mesh.is_one_memory)
         refuse_impossible(analysed, mesh, budgets)
-        plan = choose(analysed, mesh, bound, part_elements, room)
+        plan = choose(analysed, mesh, bound, part_elements, room, sweeps)
         moves = route(plan)
         known[key] = Lowered(analysed, plan, moves, lower_plan(plan, moves))
     analysed, plan, moves, tasks = known[key]
@@ -323,6 +326,8 @@ def _prepare(
             if not evicts:
                 _refuse_eviction(program, plan, budgets)
     except DoesNotFit as misfit:
+        if any(group.sweep >= 0 for group in plan.groups):
+            return _prepare(graph, mesh, bound, budgets, evicts, part_elements, known, False)
         misfit.largest_tile = _largest_tile(plan)
         raise
     return Prepared(analysed, plan, moves, program, bound, part_elements)

@@ -105,3 +105,17 @@ def test_little_work_and_no_compiling_leave_groups_apart() -> None:
         assert swept(it.exp(large @ c)) == [True, True]
         it.config.compile = "never"
         assert swept(it.exp(large @ c)) == [False, False]
+
+
+def test_long_chains_are_several_sweeps() -> None:
+    x = np.random.default_rng(2).standard_normal((300, 4))
+    c = np.eye(4) * 0.9
+    with it.init("cpu"):
+        t, y = it.asarray(x), x
+        made, m = t, it.asarray(c)
+        for _ in range(50):
+            made, y = it.tanh(made @ m), np.tanh(y @ c)
+        plan = it.plan(made)
+        assert all(step["swept"] for step in plan.to_dict()["steps"])
+        assert plan.n_tasks == 4  # 100 groups, 32 a task
+        np.testing.assert_allclose(made.numpy(), y, 1e-10)

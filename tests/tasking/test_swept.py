@@ -246,6 +246,32 @@ def compare_with_nan(got: tuple[Any, ...], wanted: tuple[Any, ...]) -> None:
         np.testing.assert_allclose(mine.numpy(), theirs, 1e-10, 1e-10)
 
 
+def test_a_reduction_that_c_has_no_loop_for_leaves_groups_apart() -> None:
+    x, centers = data((500, 6, 4), np.float64)
+    with it.init("cpu"):
+        t, c = it.asarray(x), it.asarray(centers)
+        got = ((t @ c.T).prod(1), t.prod(1)[:, None] * (t @ c.T), t - t.prod(1, keepdims=True))
+        it.compute(*got)
+        near = x @ centers.T
+        wanted = (near.prod(1), x.prod(1)[:, None] * near, x - x.prod(1, keepdims=True))
+        compare(got, wanted, np.float64)
+
+
+def test_many_tables_in_little_memory_are_done_apart(tmp_path: Path) -> None:
+    n, columns = 30_000, 8
+    tables = [RNG.standard_normal((n, columns)) for _ in range(12)]
+    for k, table in enumerate(tables):
+        np.save(tmp_path / f"{k}.npy", table)
+    with it.init("cpu", memory="6MiB"):
+        read = [it.load(tmp_path / f"{k}.npy", mmap_mode="r") for k in range(len(tables))]
+        c = it.asarray(np.eye(columns))
+        made = [it.maximum(t @ c, 0) for t in read]
+        got = tuple(y.T @ made[0] for y in made)
+        it.compute(*got)
+        wanted_ = [np.maximum(table, 0) for table in tables]
+        compare(got, tuple(y.T @ wanted_[0] for y in wanted_), np.float64)
+
+
 def test_a_compiler_that_fails_leaves_groups_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(source: str) -> Any:
         raise native.CompilerError("cc failed")

@@ -48,11 +48,13 @@ def choose(
     tile_elements: int,
     part_elements: int = 0,
     room_bytes: int = 0,
+    sweeps: bool = True,
 ) -> Plan:
     """Cuts and devices of every group, layouts of every value. Pure; linear in tasks.
 
     `part_elements`: what products read from lower tiers at a time, of one matrix; 0: all of it.
     `room_bytes`: what pairs may take of a device; 0: all of it.
+    `sweeps`: whether groups over the same rows may be cut alike (`sweeps.py`).
     """
     room_bytes = room_bytes or mesh.devices[0].memory_bytes
     graph = analysed.graph
@@ -63,11 +65,11 @@ def choose(
     files = {leaf.value for leaf in graph.leaves if leaf.file}
     plans = []
     alike: dict[Any, tuple[GroupPlan, list[Layout]]] = {}
-    sweeps = {} if part_elements else find_sweeps(analysed, mesh)
+    swept = find_sweeps(analysed, mesh) if sweeps and not part_elements else {}
     for g, group in enumerate(analysed.groups):
         node = graph.nodes[group.nodes[-1]]
         kin = None
-        if len(group.nodes) == 1 and node.op.kind != "update" and g not in sweeps:
+        if len(group.nodes) == 1 and node.op.kind != "update" and g not in swept:
             part = None if len(node.outs) != 1 else needed_part(node, analysed.needed)
             kin = kin_of(node, layouts, roots, streamed, part)
             known = alike.get(kin)
@@ -93,8 +95,7 @@ def choose(
             shapes = {read: graph.specs[roots[read.operand.value]].shape for read in space.reads}
             below = frozenset(read for read in space.reads if roots[read.operand.value] in streamed)
             dtypes = {read: graph.specs[read.operand.value].dtype for read in space.reads}
-            swept = plan_in_sweep(sweeps, g, space, lies, below, mesh, tile_elements)
-            plan = swept or plan_group(
+            plan = plan_in_sweep(swept, g, space, lies, below, mesh, tile_elements) or plan_group(
                 space,
                 lies,
                 shapes,

@@ -35,6 +35,8 @@ MANY = 4 * FEW
 """Rows are many from here on."""
 LARGE = 1 << 23
 """Points of all groups from which a sweep is worth compiling."""
+MOST_GROUPS = 32
+"""Groups of a sweep at most: blocks of all that lies between them share a core's cache."""
 SUMS = ("sum", "mean")
 """Reductions over all rows that are added up row by row."""
 
@@ -63,6 +65,8 @@ class Sweep:
     borders: tuple[int, ...] = ()
     devices: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int16))
     leaf_elements: int = 0
+    first: int = -1
+    """The first of its groups, once they are cut."""
 
     def leaf(self, columns: int) -> int:
         """Rows that are summed one after another where sums of all rows round."""
@@ -103,8 +107,8 @@ class _Finder:
     def found(self) -> dict[int, Sweep]:
         for g in range(len(self.nodes)):
             self.join(g)
-        kept = {id(s): s for s in self.sweep_of.values() if s.is_worth}
-        return {g: sweep for sweep in kept.values() for g in sweep.roles}
+        every = {id(sweep): sweep for sweep in self.sweep_of.values()}.values()
+        return {g: sweep for sweep in every if sweep.is_worth for g in sweep.roles}
 
     def join(self, g: int) -> None:
         """Give a group to the sweeps of what it reads; they become one."""
@@ -118,6 +122,8 @@ class _Finder:
             for key, s in read.items()
             if role and key not in self.closed and self.may_join(nodes, role, s)
         ]
+        if sum(len(s.roles) for s in joined) >= MOST_GROUPS:
+            joined = []
         mine = {id(s) for s in joined}
         self.closed |= {key for key in read if key not in mine}
         if role is None or (role.ends and not joined):
@@ -271,9 +277,9 @@ def begin_sweep(
     borders = (*borders[:-1:times], borders[-1])
     sweep.leaf_elements = min(bound, LEAF_ELEMENTS["cpu"])
     leaves = [sweep.leaf(columns) for columns in sweep.sums]
-    if any(border % leaf for border in borders[:-1] for leaf in leaves):
+    if any(leaf == 1 or border % leaf for leaf in leaves for border in borders[:-1]):
         return False
-    sweep.borders = borders
+    sweep.borders, sweep.first = borders, min(sweep.roles)
     return True
 
 
@@ -293,4 +299,4 @@ def swept_plan(sweep: Sweep, g: int, space: Space) -> GroupPlan:
     if op.kind == "reduction" and op.combine is not None and not op.combine.exact:
         leaves = ((0, sweep.leaf(role.columns)),) if role.ends else ((1, role.columns),)
     cuts = swept_cuts(sweep, g, space)
-    return GroupPlan(space, cuts, sweep.devices, leaves, sweep=min(sweep.roles))
+    return GroupPlan(space, cuts, sweep.devices, leaves, sweep=sweep.first)

@@ -80,15 +80,13 @@ def leaving_values(
 ) -> list[int] | None:
     """Of the values inside a family those that others read or keep; None where one of these comes
     before the last of the family."""
-    graph = lowering.graph
-    leaving = set(inside & frozenset(graph.kept))
-    for g, group in enumerate(lowering.plan.analysed.groups):
-        if g in several:
-            continue
-        read = {o.value for n in group.nodes for o in graph.nodes[n].operands} & inside
-        if read and g < several[-1]:
+    own, leaving = set(several), set(inside & frozenset(lowering.graph.kept))
+    for value in inside:
+        read = [g for g in lowering.readers.get(value, ()) if g not in own]
+        if read and read[0] < several[-1]:
             return None
-        leaving |= read
+        if read:
+            leaving.add(value)
     return sorted(leaving)
 
 

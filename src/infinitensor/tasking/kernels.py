@@ -171,6 +171,8 @@ def fused_kernel(
         folds = folds_of(ends, final_source, whole) if ends and compiler() else []
     except Unsupported:
         folds = []
+    if not steps and not folds:  # a reduction that C has no loop for
+        return Fused(run, n_registers)
     in_c = generate(graph, group, steps, [] if folds else final_source, n_outs, folds, ends)
     if in_c is None:
         return Fused(run, n_registers, eager=worth)

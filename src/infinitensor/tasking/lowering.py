@@ -7,6 +7,7 @@ through it, and add tiles and families to it; edges follow from the order in whi
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,15 @@ class Lowering:
 
         for number, leaf in enumerate(self.graph.leaves):
             self.new_tiles(leaf.value, leaf.layout, self.graph.specs[leaf.value].dtype, number)
+
+    @cached_property
+    def readers(self) -> dict[int, list[int]]:
+        """The groups that read each value, in order."""
+        found: dict[int, list[int]] = {}
+        for g, group in enumerate(self.plan.analysed.groups):
+            for value in {o.value for n in group.nodes for o in self.graph.nodes[n].operands}:
+                found.setdefault(value, []).append(g)
+        return found
 
     def task_graph(self) -> TaskGraph:
         """All families, their tiles and edges, and where the values are that are kept."""

@@ -38,15 +38,14 @@ def _rows(lowering: Lowering, several: list[int]) -> Rows | None:
         if member is None:
             return None
         members.append(member)
-    nodes = [m.plan.space.last for m in members if not m.ends]
-    values = {value for m in members if not m.ends for value, _ in m.plan.space.outs}
-    inside = frozenset(values.union(*(node.outs for node in nodes)))
+    inside = frozenset(value for m in members if not m.ends for value, _ in m.plan.space.outs)
     leaving = leaving_values(lowering, several, inside)
     if leaving is None:
         return None
-    first = members[0].plan
-    borders = max(first.cuts, key=len)
-    return Rows(members, inside, leaving, (borders,), first.devices)
+    first = members[0].plan  # it makes rows, so the first label of what it makes is theirs
+    rows = first.space.outs[0][1][0]
+    assert rows is not None
+    return Rows(members, inside, leaving, (first.cuts[rows],), first.devices)
 
 
 def _member(lowering: Lowering, g: int) -> Member | None:
