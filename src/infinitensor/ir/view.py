@@ -89,6 +89,12 @@ class Access:
             and any(base == len(self.fixed) - 1 and step == 1 for base, _, step in walked)
         )
 
+    def is_all(self, base: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+        """Whether a view of a shape is its base as it is, but for axes of size one."""
+        axes = zip(self.axes, shape, strict=True)
+        walked = [(axis, n) for axis, n in axes if axis is not None or n > 1]
+        return not self.part and walked == [((a, 0, 1), n) for a, n in enumerate(base) if n > 1]
+
     def base_region(self, box: Box) -> tuple[tuple[int, int, int], ...]:
         """The base elements a box of the view names: (first, end, step) per base axis."""
         region = [(at, at + 1, 1) for at in self.fixed]

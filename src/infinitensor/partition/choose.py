@@ -134,8 +134,7 @@ def plan_in_sweep(
     by_size = sorted(space.reads, key=lambda r: -prod(r.shape))
     rows = sweep.roles[g].rows
     if not sweep.borders:
-        columns = max(role.columns for role in sweep.roles.values())
-        bound = _bound(sweep.n * columns, mesh, tile_elements)
+        bound = _bound(sweep.n * sweep.columns, mesh, tile_elements)
         is_free = not tile_elements and by_size[0] not in below
         most = TILES_REDUCED if is_free else 1
         if not begin_sweep(sweep, rows, by_size, lies, mesh, bound, most):

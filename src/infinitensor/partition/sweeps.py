@@ -50,6 +50,7 @@ class Role(NamedTuple):
     columns: int
     ends: bool
     points: int
+    is_product: bool = False
 
 
 @dataclass(slots=True)
@@ -59,14 +60,21 @@ class Sweep:
     n: int
     roles: dict[int, Role] = field(default_factory=dict)
     values: list[int] = field(default_factory=list)
-    sums: list[int] = field(default_factory=list)
-    """Columns that are added up over all rows."""
-    has_products: bool = False
     borders: tuple[int, ...] = ()
     devices: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int16))
     leaf_elements: int = 0
     first: int = -1
     """The first of its groups, once they are cut."""
+
+    @property
+    def columns(self) -> int:
+        """Those of its widest table."""
+        return max(role.columns for role in self.roles.values())
+
+    @property
+    def sums(self) -> list[int]:
+        """Columns of tables that are added up over all rows."""
+        return [r.columns for r in self.roles.values() if r.ends and not r.is_product]
 
     def leaf(self, columns: int) -> int:
         """Rows that are summed one after another where sums of all rows round."""
@@ -77,7 +85,8 @@ class Sweep:
         """Whether it takes several groups, a few of which nothing else would do together."""
         points = sum(role.points for role in self.roles.values())
         is_large = config.compile == "always" or points >= LARGE
-        return is_large and len(self.roles) > 1 and (self.has_products or bool(self.sums))
+        is_special = any(role.ends or role.is_product for role in self.roles.values())
+        return is_large and len(self.roles) > 1 and is_special
 
 
 def find_sweeps(analysed: Analysed, mesh: Mesh) -> dict[int, Sweep]:
@@ -132,16 +141,10 @@ class _Finder:
         sweep = joined[0] if joined else Sweep(role.n)
         for other in joined[1:]:
             sweep.roles |= other.roles
-            sweep.sums += other.sums
-            sweep.has_products |= other.has_products
             self.add_values(sweep, other.values)
-        last = nodes[-1]
         sweep.roles[g] = role
-        sweep.has_products |= last.op.kind == "contraction"
         if role.ends:
-            self.ends.update(last.outs)
-            if last.op.kind == "reduction":
-                sweep.sums.append(role.columns)
+            self.ends.update(nodes[-1].outs)
         self.add_values(sweep, [value for node in nodes for value in node.outs])
 
     def add_values(self, sweep: Sweep, values: list[int]) -> None:
@@ -206,18 +209,17 @@ class _Finder:
         ):
             return None
         kinds = [self.graph.specs[o.value].dtype.kind for o in node.operands]
-        labels = node.call.form.inputs[0]
-        if any(kind not in "biuf" for kind in kinds) or None in labels:
+        if any(kind not in "biuf" for kind in kinds):
             return None
         if node.call.outs[0].dtype.name not in ("float32", "float64"):
             return None
         depth, others, columns = first[-1], prod(first[:-1]), prod(second[1:])
-        points = depth * others * columns
-        if len(first) == 2 and _is_table(first) and _are_few(depth, columns):
-            return Role(others, labels[0], max(depth, columns), False, points)  # type: ignore[arg-type]
-        if _is_table((depth, others)) and _are_few(others, columns):
-            return Role(depth, labels[-1], max(others, columns), True, points)  # type: ignore[arg-type]
-        return None
+        ends = not (len(first) == 2 and _is_table(first))
+        n, width = (depth, others) if ends else (others, depth)
+        rows = node.call.form.inputs[0][-1 if ends else 0]
+        if rows is None or not _is_table((n, width)) or not _are_few(width, columns):
+            return None
+        return Role(n, rows, max(width, columns), ends, n * width * columns, is_product=True)
 
 
 def _is_table(shape: tuple[int, ...]) -> bool:
@@ -237,14 +239,9 @@ def is_by_row(
     access = operand.access
     if access is None:
         return not is_turned
-    if access.part:
-        return False
     if is_turned:
-        return len(shape) == 2 and access.axes == ((1, 0, 1), (0, 0, 1))
-    walked = [
-        (axis, n) for axis, n in zip(access.axes, seen, strict=True) if axis is not None or n > 1
-    ]
-    return walked == [((axis, 0, 1), n) for axis, n in enumerate(shape) if n > 1]
+        return not access.part and len(shape) == 2 and access.axes == ((1, 0, 1), (0, 0, 1))
+    return access.is_all(shape, seen)
 
 
 def begin_sweep(
@@ -259,7 +256,7 @@ def begin_sweep(
     """Cut the rows of a sweep as the first that it reads lies, in up to `most` pieces of that at a
     time where tasks read across them. False where a row would be cut, or a sum in other places than
     it rounds in."""
-    columns = max(role.columns for role in sweep.roles.values())
+    columns = sweep.columns
     if bound < columns:
         return False
     borders = None

@@ -34,7 +34,7 @@ from infinitensor.tasking.kernels import (
 from infinitensor.tasking.registers import scratch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from infinitensor.ir.graph import Group, Node
     from infinitensor.ir.plan import GroupPlan
@@ -197,6 +197,22 @@ class _Family:
             self.passes[ins[0]] = len(self.stages)
         self.stages.append(Stage(in_c, ins, (*outs, *parts), tail))
 
+    def args(
+        self, member: Member, made: dict[int, Any], given: Iterator[Any], lead: tuple[int, ...]
+    ) -> list[Any]:
+        """What a member reads: of what was made before it, and of what the task is given."""
+        found = []
+        for n, k in group_inputs(self.graph, member.group):
+            node = self.graph.nodes[n]
+            value, seen = node.operands[k].value, node.shapes[k]
+            if value not in self.rows.inside:
+                found.append(next(given))
+            elif k == 0 and _is_added(member) and len(seen) == 2:
+                found.append(made[value].T)
+            else:
+                found.append(made[value].reshape(*lead, *seen[self.n_lead :]))
+        return found
+
     def run(self, ends: list[_End]) -> Any:
         """The kernel: all stages block by block, with what they end with; group by group where the
         compiler fails."""
@@ -226,16 +242,7 @@ class _Family:
             left = zip(ends, outs[n_outs:], strict=True)
             given = iter(ins)
             for member in self.rows.members:
-                args = []
-                for n, k in group_inputs(self.graph, member.group):
-                    node = self.graph.nodes[n]
-                    value = node.operands[k].value
-                    if value not in self.rows.inside:
-                        args.append(next(given))
-                    elif k == 0 and _is_added(member) and len(node.shapes[k]) == 2:
-                        args.append(made[value].T)
-                    else:
-                        args.append(made[value].reshape(*leads[i], *node.shapes[k][self.n_lead :]))
+                args = self.args(member, made, given, leads[i])
                 if member.ends:
                     end, out = next(left)
                     end.alone(args, [out], i)
@@ -264,6 +271,12 @@ def product_run(member: Member) -> Any:
     return lambda ins, outs, i: product(ins, outs, None)
 
 
+def sum_run(member: Member, is_cut: bool) -> Any:
+    """NumPy's sum over rows."""
+    reduce = reduce_kernel(member.plan.space.last, member.plan, "cpu", is_cut)
+    return lambda ins, outs, i: reduce(ins[0], outs, i)
+
+
 class _End:
     """What is added up over the rows of a task: a product, or the sum of every leaf."""
 
@@ -275,22 +288,13 @@ class _End:
         self.finish = None if not self.leaf else lower_finish(self.node.op, call, "cpu")
         self.shape = self.node.shapes[0][1:] if self.leaf else call.outs[0].shape
         self.dtype = call.parts[0] if self.leaf else call.outs[0].dtype
-        self.reduce = (
-            None if not self.leaf else reduce_kernel(self.node, member.plan, "cpu", is_cut)
-        )
-        self.product = product_run(member)
+        self.alone = sum_run(member, is_cut) if self.leaf else product_run(member)
+        """The same by itself."""
 
     def n_bytes(self, n_rows: int) -> int:
         """What it takes for so many rows, and as much again while leaves are merged."""
         n_leaves = -(-n_rows // self.leaf) if self.leaf else 1
         return 2 * n_leaves * prod(self.shape) * self.dtype.itemsize
-
-    def alone(self, ins: list[Any], outs: list[Any], i: int) -> None:
-        """The same by itself."""
-        if self.reduce is None:
-            self.product(ins, outs, i)
-        else:
-            self.reduce(ins[0], outs, i)
 
     def begun(self, n_rows: int) -> np.ndarray:
         """Zeros to add to."""

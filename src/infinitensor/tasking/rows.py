@@ -17,7 +17,7 @@ from infinitensor.tasking.kernels import is_worth_compiling, work_of
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from infinitensor.ir.graph import Node, Operand
+    from infinitensor.ir.graph import Node
     from infinitensor.ir.plan import GroupPlan
     from infinitensor.tasking.lowering import Lowering
 
@@ -98,7 +98,8 @@ class _Finder:
         for operand, seen in zip(node.operands, node.shapes, strict=False):
             if self.family_of.get(operand.value) != family:
                 continue
-            if not _is_plain(operand, self.graph.specs[operand.value].shape, seen):
+            made, access = self.graph.specs[operand.value].shape, operand.access
+            if access is not None and not access.is_all(made, seen):
                 return False
             if seen not in (shape, lead, (*lead, 1)):
                 return False
@@ -148,15 +149,3 @@ def _is_one_a_row(nodes: list[Node], shape: tuple[int, ...]) -> bool:
     lead = shape[:-1]
     made = nodes[-1].call.outs[0].shape
     return made in (lead, (*lead, 1)) and all(node.op.kind == "elementwise" for node in nodes)
-
-
-def _is_plain(operand: Operand, shape: tuple[int, ...], seen: tuple[int, ...]) -> bool:
-    """Whether an operand is a value as it is, but for axes of size one."""
-    access = operand.access
-    if access is None:
-        return True
-    walked = [
-        (axis, n) for axis, n in zip(access.axes, seen, strict=True) if axis is not None or n > 1
-    ]
-    wanted = [((axis, 0, 1), n) for axis, n in enumerate(shape) if n > 1]
-    return walked == wanted and not access.part
