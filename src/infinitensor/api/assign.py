@@ -25,7 +25,6 @@ from infinitensor.dtypes import as_dtype, resolve_dtypes
 from infinitensor.ir.view import structure
 
 if TYPE_CHECKING:
-    from infinitensor.api.session import Session
     from infinitensor.api.tensor import Tensor
     from infinitensor.api.version import Site, Version
     from infinitensor.ir.view import View
@@ -318,8 +317,8 @@ def _write_large(tensor: Tensor, view: View, value: Any) -> None:
     base = tensor._version
     if is_tensor(value) and value._session is not session:
         value = call_op("asarray", value.numpy())
-    if view.is_whole:
-        tensor._cell.show(_whole_value(session, value, view.shape))
+    if view.is_reshape:
+        tensor._cell.show(_whole_value(value, view))
         return
     if structure(view) is None:
         _write_by_flat_index(tensor, view, value)
@@ -336,19 +335,24 @@ def _write_large(tensor: Tensor, view: View, value: Any) -> None:
     tensor._cell.show(record_write(session, base, view, operand, site))
 
 
-def _whole_value(session: Session, value: Any, shape: tuple[int, ...]) -> Version:
-    if not is_tensor(value):
-        if value.ndim == 0:
-            return call_op("full", shape, value[()], dtype=value.dtype)._version  # type: ignore[no-any-return]
-        value = call_op("asarray", value)
-    return copied(call_op("broadcast_to", value, shape))._version
+def _whole_value(value: Any, view: View) -> Version:
+    """The next version of a base that is written through a view of all of it."""
+    if is_tensor(value):
+        value = call_op("broadcast_to", value, view.shape)
+    elif value.ndim == 0:
+        return call_op("full", view.base_shape, value[()], dtype=value.dtype)._version  # type: ignore[no-any-return]
+    else:
+        value = call_op("asarray", np.broadcast_to(value, view.shape))
+    return copied(value.reshape(view.base_shape))._version
 
 
 def _write_by_flat_index(tensor: Tensor, view: View, value: Any) -> None:
     """A view that is no box (a diagonal, say): written by the index of each element."""
     steps = np.ix_(*(np.arange(n) for n in view.shape)) if view.shape else ()
     flat = sum((i * s for i, s in zip(steps, view.strides, strict=True)), np.asarray(view.offset))
-    index = np.unravel_index(np.broadcast_to(flat, view.shape), view.base_shape)
+    # as a line: NumPy's unravel_index is wrong for many indices that end in an axis of length one
+    lines = np.unravel_index(flat.reshape(-1), view.base_shape)
+    index = [line.reshape(view.shape) for line in lines]
     from infinitensor.api.tensor import tensor_of
 
     whole = tensor_of(tensor._cell, None, tensor._version.dtype)

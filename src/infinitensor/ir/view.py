@@ -47,6 +47,16 @@ class View(NamedTuple):
             and not self.part
         )
 
+    @property
+    def is_reshape(self) -> bool:
+        """Whether this is every element of the base in its order, in whatever shape."""
+        own = zip(self.shape, self.strides, c_strides(self.shape), strict=True)
+        return (
+            prod(self.shape) == prod(self.base_shape)
+            and not (self.offset or self.part)
+            and all(n == 1 or stride == wanted for n, stride, wanted in own)
+        )
+
     def reversed(self) -> View:
         """With its axes in the opposite order."""
         return View(self.base_shape, self.shape[::-1], self.offset, self.strides[::-1], self.part)
