@@ -199,8 +199,10 @@ def test_small_ranges_and_rolls_are_numpys() -> None:
         np.testing.assert_array_equal(
             it.roll(x, (1, 2), (0, 1)).numpy(), np.roll(a, (1, 2), (0, 1))
         )
-        for args in ((2**63,), (0, 1, 0)):
-            with pytest.raises((OverflowError, ValueError, ZeroDivisionError)) as theirs:
-                np.arange(*args)
-            with pytest.raises(theirs.type, match=r"."):
-                it.arange(*args)
+        for ends in ((2**63,), (-(2**62), 2**63), (0.0, 2.0**63)):  # np.arange: empty, on some CPUs
+            with pytest.raises(ValueError, match="Maximum allowed size exceeded"):
+                it.arange(*ends)
+        with pytest.raises(ZeroDivisionError) as theirs:
+            np.arange(0, 1, 0)
+        with pytest.raises(theirs.type, match=r"."):
+            it.arange(0, 1, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -82,3 +83,24 @@ def test_the_ways_to_fold_agree(name: str, numbers: list[int], data: st.DataObje
     total = total.astype(whole.dtype)
     ufunc.at(total, np.zeros(len(numbers) - 1, int), x[1:])
     assert total.numpy()[0] == whole
+
+
+@pytest.mark.parametrize("word", ["power", "arctan2", "subtract", "divide", "fmod", "copysign"])
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+@pytest.mark.parametrize("shape", [(19,), (1,), (5, 7), (7, 1), (3, 40, 4), (70_000,)], ids=str)
+def test_words_whose_order_matters_go_step_by_step(
+    word: str, kind: str, shape: tuple[int, ...]
+) -> None:
+    """The truth is a call for each step: NumPy's `reduce` takes several at once on some CPUs."""
+    x = (0.97 + 0.06 * np.random.default_rng(4).random(shape)).astype(kind)
+    ufunc = getattr(np, word)
+    for axis in range(len(shape)):
+        lines = list(np.moveaxis(x, axis, 0))
+        near = 1e-4 if kind == "f4" else 1e-12
+        made = getattr(it, word).reduce(it.asarray(x), axis=axis).numpy()
+        np.testing.assert_allclose(made, functools.reduce(ufunc, lines), rtol=near)
+        starts = [0, len(lines) // 2]
+        halves = (lines[: starts[1]] or lines[:1], lines[starts[1] :])
+        parts = [functools.reduce(ufunc, half) for half in halves]
+        made = getattr(it, word).reduceat(it.asarray(x), starts, axis=axis).numpy()
+        np.testing.assert_allclose(made, np.stack(parts, axis), rtol=near)

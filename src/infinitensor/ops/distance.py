@@ -308,14 +308,13 @@ _FORMS: dict[str, Callable[..., Array]] = {
 
 
 def _sets(xp: Any, x: Array, y: Array, metric: str, w: Array) -> Array:
-    """From how much is in both sets, in one only, in none: whole numbers, by products."""
+    """From how much is in both sets, in one only, in none: by products, which are sums of what is
+    there and so 0 where nothing is; a difference of weights would leave their rounding."""
     x, y = _wide(xp, x != 0), _wide(xp, y != 0)
     w = xp.ones_like(x[:1])[0] if w is None else _wide(xp, w)
-    both = _matmul(xp, x * w, y)
-    first = (x @ w)[:, None] - both
-    second = (y @ w) - both
+    both, first = _matmul(xp, x * w, y), _matmul(xp, x * w, 1 - y)
+    second, neither = _matmul(xp, (1 - x) * w, y), _matmul(xp, (1 - x) * w, 1 - y)
     either, total = first + second, w.sum()
-    neither = total - both - either
     with np.errstate(invalid="ignore", divide="ignore"):
         match metric:
             case "dice":

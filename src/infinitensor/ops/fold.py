@@ -38,6 +38,11 @@ fmax fmin logical_xor bitwise_and bitwise_or bitwise_xor gcd logaddexp logaddexp
 REORDERABLE = frozenset((*REDUCTIONS, *_OTHERS.split()))
 """Ufuncs whose operands may be bracketed in any way."""
 ROUNDED = frozenset(("logaddexp", "logaddexp2", "hypot"))
+UNSOUND = frozenset(("power", "arctan2"))
+"""Ufuncs whose `reduce` and `reduceat` NumPy has wrong where it computes them with AVX-512: several
+steps begin from the same value. Its `accumulate` of them is right."""
+AT_ONCE = 2048
+"""Elements of these that are accumulated together."""
 
 
 def fold_torch(word: str, rows: Any) -> Any:
@@ -110,9 +115,23 @@ for _word in _OTHERS.split():
 # --- in order ---------------------------------------------------------------------------------
 
 
+def fold_numpy(word: str, x: Any, axis: int, out: Any) -> None:
+    """An axis of a NumPy array folded into `out`; it has at least one element."""
+    ufunc = getattr(np, word)
+    if word not in UNSOUND:
+        ufunc.reduce(x, axis=axis, dtype=out.dtype, out=out)
+        return
+    lines = np.moveaxis(x, axis, 0)
+    out[...] = lines[0]
+    step = max(AT_ONCE // max(out.size, 1), 1)
+    for lo in range(1, len(lines), step):
+        begun = np.concatenate([out[None], lines[lo : lo + step]])
+        out[...] = ufunc.accumulate(begun, axis=0, dtype=out.dtype)[-1]
+
+
 def _fold_kernel(xp: Any, x: Any, out: Any, axis: int, word: str) -> None:
     if xp is np:
-        getattr(np, word).reduce(x, axis=axis, dtype=out.dtype, out=out)
+        fold_numpy(word, x, axis, out)
     else:
         out[...] = fold_torch(word, xp.movedim(x, axis, -1))
 
@@ -122,7 +141,7 @@ def _fold_kernel(xp: Any, x: Any, out: Any, axis: int, word: str) -> None:
     "mapped",
     "x",
     kernel=_fold_kernel,
-    scratch_bytes=lambda ins, outs, params: 64 * outs[0].n_elements + 1024,
+    scratch_bytes=lambda ins, outs, params: 64 * outs[0].n_elements + 32 * AT_ONCE + 1024,
     cases=lambda rng: [
         ((rng.normal(size=(4, 6)), 1, "subtract"), {}),
         ((rng.integers(1, 4, (3, 5, 2)), 0, "power"), {}),
@@ -173,14 +192,15 @@ def _segments_kernel(
     first, last = source[axis]  # where the last segment ends the axis, it was read to its end
     mine = segments(starts, last, *at.outputs[0][axis])
     begins = np.array([start - first for start, _ in mine])
-    if xp is np and bool((begins[1:] >= begins[:-1]).all()):
+    is_ascending = bool((begins[1:] >= begins[:-1]).all())
+    if xp is np and is_ascending and word not in UNSOUND:
         getattr(np, word).reduceat(x, begins, axis, dtype=out.dtype, out=out)
         return
     for k, (start, end) in enumerate(mine):
         part = x[along(axis, slice(start - first, end - first))]
         if xp is np:
             place = (*along(axis, k), ...)
-            getattr(np, word).reduce(part, axis=axis, dtype=out.dtype, out=out[place])
+            fold_numpy(word, part, axis, out[place])
         else:
             out[along(axis, k)] = fold_torch(word, xp.movedim(part, axis, -1))
 
