@@ -152,3 +152,22 @@ def test_an_element_is_an_operand_of_a_stencil(monkeypatch: pytest.MonkeyPatch, 
     for _ in range(2):
         found = packed(it, it.asarray(given), it.asarray(worth), it.asarray(pair))
         np.testing.assert_array_equal(found.numpy(), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+@pytest.mark.parametrize("devices", ["cpu", "cpu*3"])
+@pytest.mark.parametrize("shape", [(64, 5134), (7, 40_013), (300, 2, 301)])
+def test_tiles_that_lie_between_each_others_rows(
+    shape: tuple[int, ...], devices: str, dtype: str
+) -> None:
+    """Running sums have tiles of whole columns, all in one piece of memory."""
+    a = np.random.default_rng(8).integers(0, 9, shape).astype(dtype)
+    b = a.copy()
+    with it.init(devices):
+        for _ in range(2):
+            theirs, ours = np.cumsum(b, axis=0, dtype=dtype), it.cumsum(a, axis=0, dtype=dtype)
+            for x in (theirs, ours):
+                for _ in range(4):
+                    x[1:-1] = (x[:-2] + x[2:]) * x.dtype.type(2)
+                x[:, 1:] = x[:, :-1] + x[:1, 1:]
+            np.testing.assert_array_equal(ours.numpy(), theirs)

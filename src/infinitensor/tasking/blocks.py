@@ -7,6 +7,7 @@ once and written once however many passes its rows need.
 from __future__ import annotations
 
 import ctypes
+from bisect import bisect_right
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor.native import address, library
+from infinitensor.tasking.calls import stand_ins
 from infinitensor.tasking.compiled import entry, strides_of
 from infinitensor.tasking.loops import header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from infinitensor.tasking.compiled import Compiled, Walk
 
@@ -168,11 +170,18 @@ class Script:
     alike."""
 
     def __init__(
-        self, arrays: Sequence[np.ndarray], calls: Sequence[tuple[Compiled, list[Any], Any]]
+        self,
+        arrays: Sequence[np.ndarray],
+        calls_of: Callable[[list[np.ndarray]], Iterable[tuple[Compiled, list[Any], Any]]],
     ) -> None:
-        """`calls` are (kernel, operands, output): None for a scalar, else a part of an array. At
-        most one kernel has scalars."""
-        ends = [(address(x), address(x) + x.nbytes) for x in arrays]
+        """`calls_of(arrays)` are (kernel, operands, output): None for a scalar, else a part of an
+        array. At most one kernel has scalars.
+
+        It is asked with stand-ins that lie apart: tiles may lie between each other's rows.
+        """
+        stands, ends = stand_ins([(x.shape, x.strides) for x in arrays], [x.dtype for x in arrays])
+        firsts = list(map(address, stands))
+        calls = list(calls_of(stands))
         self.walks: list[Walk] = []
         self.scalars = next((in_c for in_c, _, _ in calls if in_c.scalars), None)
         places: list[int] = []
@@ -186,8 +195,8 @@ class Script:
             table.append((*_numbers(in_c, walk), len(tiles), at, 0))
             for tile in tiles:
                 at = address(tile)
-                places.append(next(k for k, (lo, hi) in enumerate(ends) if lo <= at < hi))
-                offsets.append(at - ends[places[-1]][0])
+                places.append(bisect_right(ends, at))
+                offsets.append(at - firsts[places[-1]])
         self.n_calls = len(calls)
         self.places = np.asarray(places)
         n_scalars = 0 if self.scalars is None else self.scalars.packer.size // 8

@@ -238,7 +238,7 @@ class Parted:
         lying = [*_lying(sources), *_lying(out)]
         for j, i in enumerate(tasks.tolist()):
             own = [*range(borders[j], borders[j + 1]), n_sources + j]
-            stands, ends = _stands([lying[k] for k in own], self._dtypes(i))
+            stands, ends = stand_ins([lying[k] for k in own], self._dtypes(i))
             firsts = list(map(address, stands))
             for in_c, operands, target in self._calls_of(i, stands):
                 tiles = [*(x for x in operands if x is not None), target]
@@ -269,7 +269,7 @@ def _lying(lies: Lies) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     return found
 
 
-def _stands(
+def stand_ins(
     lying: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], dtypes: Sequence[np.dtype[Any]]
 ) -> tuple[list[np.ndarray], list[int]]:
     """Arrays that lie like those, one behind another in memory that nobody uses; where each ends,

@@ -310,7 +310,8 @@ def window_run(
             key = (i, *[tile.strides for tile in sources])
             try:
                 if key not in scripts:
-                    scripts[key] = Script(sources, list(_calls(window, fused.in_c, sources)))
+                    in_c = fused.in_c
+                    scripts[key] = Script(sources, lambda stands: _calls(window, in_c, stands))
                 scripts[key](sources, scalars)
             except CompilerError:
                 pass  # step by step below, which says so
