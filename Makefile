@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-gpu bench lint format whole-ops clean
+.PHONY: help setup demo test test-all test-gpu bench suites lint format whole-ops clean
 
 help:
 	@echo "make demo       install into $(VENV) and run examples/demo.py and examples/cluster.py"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-all   the whole matrices, slow tests included (up to an hour)"
 	@echo "make test-gpu   the tests that need a CUDA device"
 	@echo "make bench      the benchmarks"
+	@echo "make suites     other projects' tests on this library (tests/suites/README.md)"
 	@echo "make lint       ruff and mypy"
 	@echo "make format     rewrite the sources with ruff"
 	@echo "make clean      remove $(VENV) and every cache"
@@ -54,6 +55,9 @@ test-gpu: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
+
+suites: $(STAMP)
+	$(BIN)/python -m tests.suites
 
 whole-ops: $(STAMP)
 	@$(BIN)/python tools/whole_ops.py

@@ -1,0 +1,1 @@
+"""Other projects' tests, run on this library: see README.md in this folder."""
