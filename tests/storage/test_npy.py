@@ -88,6 +88,38 @@ def test_header_of_python_2_is_read(tmp_path: Path) -> None:
     assert NpyFile(tmp_path / "x.npy").shape == (2, 3)
 
 
+def test_shape_with_leading_zeros_is_refused_as_numpy_does(tmp_path: Path) -> None:
+    text = b"{'descr': '<f8', 'fortran_order': False, 'shape': (02, 3), }"
+    head = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+    (tmp_path / "x.npy").write_bytes(head + bytes(48))
+    with pytest.raises(ValueError, match=r"shape \(02, 3\) cannot be read"):
+        NpyFile(tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("in_c", [True, False])
+def test_points_and_steps_of_a_file_are_numpys(
+    tmp_path: Path, order: Any, in_c: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not in_c:
+        monkeypatch.setattr(strided, "_function", lambda _: None)
+    values = np.arange(7 * 8 * 9).reshape(7, 8, 9).astype(">i4")
+    np.save(tmp_path / "x.npy", np.asarray(values, order=order))
+    np.save(tmp_path / "y.npy", np.asarray(values, "<i4", order=order))
+    first, second = np.array([6, 0, 3, 3]), np.array([7, 1, 0, 1])
+    for name in ("x.npy", "y.npy"):
+        file = NpyFile(tmp_path / name)
+        out = np.empty((2, 4, 2), "i4")
+        file.read(((1, 7), (0, 8), (3, 9)), out, (4, 2, 5))
+        np.testing.assert_array_equal(out, values[1:7:4, ::2, 3::5])
+        line = np.empty((4, 9), "i4")
+        file.read_points((0, 1), (first, second), ((0, 9),), (1,), line)
+        np.testing.assert_array_equal(line, values[first, second])
+        few = np.empty((4, 3, 4), "i4").transpose(0, 2, 1)
+        file.read_points((0,), (first,), ((0, 8), (1, 9)), (2, 3), few)
+        np.testing.assert_array_equal(few, values[first][:, ::2, 1::3])
+
+
 def test_bfloat16_comes_back_from_the_bytes_it_is_written_as(tmp_path: Path) -> None:
     values = np.arange(8).astype(bfloat16)
     with NpyWriter(tmp_path / "x.npy", (8,), bfloat16) as writer:
@@ -128,7 +160,7 @@ def test_runs_that_lie_apart_are_read_with_and_without_c(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_compiler: bool
 ) -> None:
     if not has_compiler:
-        monkeypatch.setattr(strided, "_function", lambda: None)
+        monkeypatch.setattr(strided, "_function", lambda _: None)
     values = np.random.default_rng(0).random((64, 8192))
     np.save(tmp_path / "x.npy", values)
     out = np.zeros((64, 300))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import itertools
 import json
+import lzma
 import os
 import sys
 import threading
 import time
+import tracemalloc
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +25,10 @@ from infinitensor.dtypes import bfloat16
 from infinitensor.storage import Part, ZarrFile, ZarrWriter
 
 zarr = pytest.importorskip("zarr")
+numcodecs = pytest.importorskip("numcodecs")
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from infinitensor.ir.region import Box
@@ -293,6 +299,75 @@ def test_pickle_in_a_filter_is_never_run(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="codec 'pickle'"):
         ZarrFile(path)
     assert not marker.exists()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_chunk_that_is_no_plain_file_is_refused(tmp_path: Path, version: int) -> None:
+    path = forged(tmp_path, version)
+    name = path / ("0.0" if version == 2 else "c/0/0")
+    file = ZarrFile(path)
+    name.unlink()
+    os.mkfifo(name)  # who opens it waits for a writer
+    with pytest.raises(ValueError, match=r"chunk .* is no regular file"):
+        file.read(((0, 2), (0, 2)), np.empty((2, 2)))
+
+
+BOMB = bytes(64 << 20)
+BOMBS: dict[str, Callable[[], bytes]] = {
+    "gzip": lambda: gzip.compress(BOMB),
+    "zlib": lambda: zlib.compress(BOMB),
+    "bz2": lambda: bz2.compress(BOMB),
+    "lzma": lambda: lzma.compress(BOMB),
+    "two members": lambda: gzip.compress(bytes(4)) + gzip.compress(BOMB),
+    "blosc": lambda: numcodecs.blosc.Blosc().encode(BOMB),
+    "zstd": lambda: numcodecs.zstd.Zstd().encode(BOMB),
+    "lz4": lambda: numcodecs.lz4.LZ4().encode(BOMB),
+}
+
+
+@pytest.mark.parametrize("codec", BOMBS)
+def test_chunk_that_unpacks_to_much_is_refused_before_memory_is_taken(
+    tmp_path: Path, codec: str
+) -> None:
+    name = "gzip" if codec == "two members" else codec
+    config: dict[str, Any] = {
+        "blosc": {"cname": "lz4", "clevel": 5, "shuffle": 1},
+        "lz4": {"acceleration": 1},
+    }
+    level = config.get(name, {} if name == "lzma" else {"level": 1})
+    path = forged(tmp_path, 2, compressor={"id": name, **level})
+    (path / "0.0").write_bytes(BOMBS[codec]())
+    file = ZarrFile(path)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"chunk 0\.0 unpacks to more than 66048 bytes"):
+            file.read(((0, 2), (0, 2)), np.empty((2, 2)))
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_chunks_compressed_twice_are_refused(tmp_path: Path) -> None:
+    twice = {"filters": [{"id": "zlib", "level": 1}], "compressor": {"id": "gzip", "level": 1}}
+    with pytest.raises(ValueError, match=r"chunks are compressed 2 times \(gzip, zlib\)"):
+        ZarrFile(forged(tmp_path, 2, **twice))
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zlib", "bz2", "lzma", "blosc", "zstd", "lz4"])
+def test_chunks_of_every_compressor_are_read(tmp_path: Path, kind: str) -> None:
+    values = np.random.default_rng(0).integers(0, 9, (300, 300))
+    made = zarr.create_array(
+        tmp_path / "x.zarr",
+        shape=values.shape,
+        chunks=(200, 300),
+        dtype=values.dtype,
+        zarr_format=2,
+        compressors=numcodecs.get_codec({"id": kind}),
+    )
+    made[...] = values
+    out = np.empty(values.shape, values.dtype)
+    ZarrFile(tmp_path / "x.zarr").read(((0, 300), (0, 300)), out)
+    np.testing.assert_array_equal(out, values)
 
 
 def test_whole_box_of_a_zero_dimensional_array(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from infinitensor.errors import LayoutError
 from infinitensor.ir.layout import Layout
 from infinitensor.ir.op import Spec
 from infinitensor.ir.region import grid_shape, whole_box
-from infinitensor.ir.view import structure, take
+from infinitensor.ir.view import of_picked, structure, take
 from infinitensor.ops.registry import TABLE
 from infinitensor.partition import canonical_layout
 
@@ -126,8 +126,14 @@ def read_view(tensor: Tensor) -> np.ndarray:
     access = structure(view)
     if access is not None:
         box = whole_box(view.shape)
-        hull = access.base_box(box)
-        return np.array(take(table.read(hull, devices), access, box, hull))
+        region = access.base_region(box)
+        hull = tuple((lo, hi) for lo, hi, _ in region)
+        values = table.read(hull, devices, tuple(step for _, _, step in region))
+        if table.is_file:
+            session.counts["bytes_read"] += values.nbytes
+        return np.array(take(values, of_picked(access, view.shape), box, whole_box(values.shape)))
+    if table.is_file:
+        return copied(tensor).numpy()
     whole = Version(session, version.shape, version.dtype)
     whole.host = table.read(whole_box(version.shape), devices)
     return np.array(host_view(Ref(whole, view, tensor.dtype)))

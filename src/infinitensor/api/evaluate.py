@@ -13,6 +13,7 @@ import numpy as np
 from infinitensor import events
 from infinitensor.api.bound import Bound, InTheWay, StaysTooMuch
 from infinitensor.api.lean import give_back
+from infinitensor.api.picking import pick
 from infinitensor.api.unplanned import AtOnce, is_little, is_restless
 from infinitensor.api.walk import waiting_nodes
 from infinitensor.api.whole import runs_in_caller
@@ -107,6 +108,8 @@ def _waiting(roots: Sequence[Version]) -> list[Version]:
 
 
 def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
+    if session.has_files:
+        pick(session, waiting, lambda versions: evaluate(session, versions))
     bound = Bound(session, waiting, peek)
     if bound.is_read_by() or (session.leans and bound.lean_key() in session.leans):
         bound = Bound(session, waiting, peek, lean=True)

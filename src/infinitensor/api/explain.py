@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.bound import Bound
 from infinitensor.api.evaluate import traced_in_room
+from infinitensor.api.picking import pick
 from infinitensor.api.walk import waiting_nodes
 from infinitensor.errors import InfiniTensorError, gib
 from infinitensor.ir.graph import Dependence
@@ -148,6 +149,8 @@ def plan(*tensors: Tensor, mesh: Any = None, strategy: str = "auto") -> Plan:
                 "an evaluation of this was stopped and goes on at the next compute: there is no "
                 "plan to make before that"
             )
+        if session.has_files:
+            pick(session, waiting, None)
         bound = Bound(session, waiting).detail()
         bound, trace = traced_in_room(session, bound)
         prepared = trace.prepared

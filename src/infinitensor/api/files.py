@@ -101,34 +101,9 @@ def open(path: Any, *, key: Any = None, dtype: Any = None, format: Any = None) -
     with session.guard():
         session.check_open()
         session.keep(version, TileTable.of_file(Part(stored)), "open")
+        session.has_files = True
     tensor = fresh(session, version)
     return tensor if dtype is None else tensor.astype(as_dtype(dtype))
-
-
-def stored_rows(tensor: Tensor, indices: np.ndarray) -> np.ndarray | None:
-    """Some rows of a tensor that is a file as it was opened, read one by one; None of any other.
-
-    An index of a tensor reads what lies between its rows too.
-    """
-    table = tensor._cell.version.table
-    if table is None or tensor._view is not None:
-        return None
-    parts = [
-        lower if isinstance(lower, Part) else array
-        for array, lower in zip(
-            table.arrays, table.below or [None] * len(table.arrays), strict=True
-        )
-    ]
-    if not all(isinstance(part, Part) for part in parts):  # some of it was written to
-        return None
-    stored, rest = parts[0].stored, tensor.shape[1:]
-    if stored.shape != tensor.shape or any(part.stored is not stored for part in parts):
-        return None
-    out = np.empty((len(indices), *rest), tensor.dtype)
-    for i in np.argsort(indices, kind="stable").tolist():
-        row = int(indices[i])
-        stored.read(((row, row + 1), *((0, n) for n in rest)), out[i : i + 1])
-    return out
 
 
 def save(

@@ -119,7 +119,7 @@ class Session(Recording):
         self.stored: set[weakref.ref[Version]] = set()
         self.waiting_bytes = 0
         self.cut_site: Any = None
-        self.was_stopped = False
+        self.was_stopped = self.has_files = False
         """Whether a run was ever stopped: only then can there be one to resume."""
         self.writes = self.cut_next = False
         self.plans: OrderedDict[Any, Any] = OrderedDict()

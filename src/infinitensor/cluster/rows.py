@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import infinitensor as it
-from infinitensor.api.files import stored_rows
 from infinitensor.api.forward import call_op
+from infinitensor.api.picking import stored_rows
 from infinitensor.api.shared import in_parts, parts_of, share
 from infinitensor.ops.loops import loop
 from infinitensor.ops.nearest import PARTS

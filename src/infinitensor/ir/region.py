@@ -53,6 +53,26 @@ def relative(box: Box, origin: Box) -> tuple[slice, ...]:
     return tuple(slice(lo - at, hi - at) for (lo, hi), (at, _) in zip(box, origin, strict=True))
 
 
+def picked(
+    box: Box, steps: tuple[int, ...], tile: Box
+) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
+    """Of every so many elements of a box, those in a tile: as slices of what is picked, and of the
+    array that both lie in. None where there are none.
+
+    >>> picked(((1, 9),), (3,), ((4, 8),))
+    ((slice(1, 3, None),), (slice(4, 8, 3),))
+    """
+    there, here = [], []
+    for (lo, hi), step, (start, stop) in zip(box, steps, tile, strict=True):
+        first = lo - (lo - start) // step * step if start > lo else lo
+        end = min(hi, stop)
+        if first >= end:
+            return None
+        there.append(slice((first - lo) // step, -(-(end - lo) // step)))
+        here.append(slice(first, end, step))
+    return tuple(there), tuple(here)
+
+
 def cut_evenly(size: int, step: int) -> tuple[int, ...]:
     """Borders of pieces of `step`, the last one shorter.
 

@@ -136,6 +136,16 @@ class Access:
         return tuple(box)
 
 
+@lru_cache(maxsize=4096)
+def of_picked(access: Access, shape: tuple[int, ...]) -> Access:
+    """How a view of this shape sees what it picks of its base: one by one, maybe backwards."""
+    axes = tuple(
+        axis and (axis[0], 0 if axis[2] > 0 else n - 1, 1 if axis[2] > 0 else -1)
+        for axis, n in zip(access.axes, shape, strict=True)
+    )
+    return Access(axes, tuple(min(at, 0) for at in access.fixed), access.part)
+
+
 @lru_cache(maxsize=65536)
 def structure(view: View) -> Access | None:
     """The view's axis map, or None if it has none.

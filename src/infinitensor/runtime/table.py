@@ -11,7 +11,7 @@ from infinitensor.devices import copy_into
 from infinitensor.dtypes import dtype_of
 from infinitensor.errors import CorruptTileError
 from infinitensor.ir.layout import DISK, HOST, Layout, single
-from infinitensor.ir.region import box_shape, box_size, overlap, relative, tiles_over
+from infinitensor.ir.region import box_shape, box_size, overlap, picked, relative, tiles_over
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.storage import Joined, Part
 
@@ -198,8 +198,12 @@ class TileTable:
         table.most_kept = None
         return table
 
-    def read(self, box: Box, devices: Sequence[Device]) -> np.ndarray:
-        """The values of a box as a new NumPy array."""
+    def read(
+        self, box: Box, devices: Sequence[Device], steps: tuple[int, ...] | None = None
+    ) -> np.ndarray:
+        """The values of a box, or of each axis of it every so many, as a new NumPy array."""
+        if steps is not None and any(step > 1 for step in steps):
+            return self._read_apart(box, steps, devices)
         if self.whole is not None:
             return np.array(self.whole[tuple(slice(lo, hi) for lo, hi in box)], order="C")
         owner = self.layout.owner(0)
@@ -221,6 +225,33 @@ class TileTable:
             except CorruptTileError as error:
                 self.name_in(error)
                 raise
+        return out
+
+    def _read_apart(
+        self, box: Box, steps: tuple[int, ...], devices: Sequence[Device]
+    ) -> np.ndarray:
+        """What lies apart, tile by tile; of a file of the user's nothing else is read."""
+        apart = [slice(lo, hi, step) for (lo, hi), step in zip(box, steps, strict=True)]
+        out = np.empty([len(range(s.start, s.stop, s.step)) for s in apart], self.dtype)
+        for index, tile in self.layout.overlaps(box):
+            found = picked(box, steps, tile)
+            if found is None:
+                continue
+            spot: Any = (..., *found[0])
+            owner = self.layout.owner(index)
+            where = tuple(
+                slice(s.start - lo, s.stop - lo, s.step)
+                for s, (lo, _) in zip(found[1], tile, strict=True)
+            )
+            array = self.arrays[index]
+            if owner >= 0:
+                values = devices[owner].to_host(array, where)
+            elif isinstance(array, Part):
+                array.read_apart(out[spot], where)
+                continue
+            else:
+                values = array[where]
+            copy_into(out[spot], values)
         return out
 
     def name_in(self, error: CorruptTileError) -> None:

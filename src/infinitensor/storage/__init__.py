@@ -4,16 +4,19 @@ from infinitensor.storage.folder import is_memory
 from infinitensor.storage.formats import Writer, format_of, open_stored, open_writer
 from infinitensor.storage.joined import Joined
 from infinitensor.storage.npy import NpyFile, NpyWriter
+from infinitensor.storage.picked import Picked
 from infinitensor.storage.spill import Spill
-from infinitensor.storage.stored import Part, Stored
+from infinitensor.storage.stored import File, Part, Stored
 from infinitensor.storage.tile import Spilled
 from infinitensor.storage.zarr import ZarrFile, ZarrWriter
 
 __all__ = [
+    "File",
     "Joined",
     "NpyFile",
     "NpyWriter",
     "Part",
+    "Picked",
     "Spill",
     "Spilled",
     "Stored",

@@ -46,10 +46,18 @@ def open_stored(
 ) -> Stored:
     """The array in a file; `key` is its path in a Zarr group."""
     if format_of(path, format) == "zarr" or (format is None and os.path.isdir(path)):
-        return ZarrFile(os.path.join(path, key or ""))
+        return ZarrFile(_within(path, key) if key else path)
     if key is not None:
         raise ValueError(f"key={key!r}: a .npy file holds one array")
     return NpyFile(path)
+
+
+def _within(path: str | os.PathLike[str], key: str) -> str:
+    """The folder of an array in a group; a key that leads out of the group is an error."""
+    parts = key.split("/")
+    if os.path.isabs(key) or os.pardir in parts or os.sep in key.replace("/", ""):
+        raise ValueError(f"key={key!r} leads out of the Zarr group {os.fspath(path)!r}")
+    return os.path.join(path, *parts)
 
 
 def open_writer(

@@ -25,7 +25,7 @@ ENTRY = re.compile(
     r"(?:(?P<mark>['\"])(?P<text>[^'\"]{0,64})(?P=mark)|(?P<flag>True|False)"
     r"|\((?P<shape>[0-9L,\s]*)\))\s*(?P<comma>,?)"
 )
-LENGTH = re.compile(r"\s*([0-9]{1,19})L?\s*")
+LENGTH = re.compile(r"\s*(0|[1-9][0-9]{0,18})L?\s*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import os
 import stat
 import threading
 import weakref
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,9 @@ from infinitensor.storage import header
 from infinitensor.storage.cached import CachedPages
 from infinitensor.storage.calls import open_file, read_at, reserve, sync, write_at
 from infinitensor.storage.direct import read_anywhere
-from infinitensor.storage.runs import PAGE_BYTES, gather, scatter, steps_of
+from infinitensor.storage.runs import PAGE_BYTES, gather, is_run, scatter, steps_of
 from infinitensor.storage.stored import checked
-from infinitensor.storage.strided import read_runs
+from infinitensor.storage.strided import read_points, read_runs
 from infinitensor.storage.temporary import Unfinished, discard, new_file, put_file
 
 KEPT_BYTES = 64 << 20
@@ -65,8 +66,9 @@ class NpyFile:
             raise ValueError(f"{self.path}: {error}") from None
         self.shape = self._header.shape
         self.dtype = self._header.dtype
-        in_c_order = self.shape[::-1] if self._header.fortran_order else self.shape
-        self._steps = steps_of(in_c_order, self.dtype.itemsize)
+        self._apart = steps_of(self.shape, self.dtype.itemsize)
+        if self._header.fortran_order:
+            self._apart = steps_of(self.shape[::-1], self.dtype.itemsize)[::-1]
         self._direct = self._open_direct() if found.st_size > KEPT_BYTES else -1
         self._cached = CachedPages(self._file, self.path, found) if self._direct >= 0 else None
         self._forgets = found.st_size > KEPT_BYTES and self._direct < 0
@@ -99,29 +101,74 @@ class NpyFile:
             raise ValueError(f"truncated: a header of {n_bytes} bytes, {n_file_bytes} in the file")
         return header.parse(bytes(text), begin + n_bytes, n_file_bytes)
 
-    def read(self, box: Box, out: np.ndarray[Any, Any]) -> None:
-        """Fill `out` with the values of a box."""
-        checked(box, self.shape, self.dtype, out, self.path)
+    def read(
+        self, box: Box, out: np.ndarray[Any, Any], steps: tuple[int, ...] | None = None
+    ) -> None:
+        """Fill `out` with the values of a box, or of each axis of it with every so many."""
+        checked(box, self.shape, self.dtype, out, self.path, steps)
+        apart = self._apart if steps is None else tuple(map(mul, self._apart, steps))
+        first = sum(lo * step for (lo, _), step in zip(box, self._apart, strict=True))
         if self._header.fortran_order:
-            box, out = box[::-1], out.transpose()
-        first = sum(lo * step for (lo, _), step in zip(box, self._steps, strict=True))
+            box, out, apart = box[::-1], out.transpose(), apart[::-1]
         self._unchanged()
         start = self._header.offset + first
-        gather(self._fetch, start, self._steps, self._header.kind, out, self._fetch_runs)
+        gather(self._fetch, start, apart, self._header.kind, out, self._fetch_runs)
         self._unchanged()
-        if self._forgets and out.size:
-            last = sum((hi - 1) * step for (_, hi), step in zip(box, self._steps, strict=True))
+        if self._forgets and out.size and steps is None:
+            last = sum((hi - 1) * step for (_, hi), step in zip(box, apart, strict=True))
             if last - first + self.dtype.itemsize == out.nbytes:
                 before = min(start, FOLIO_BYTES)  # pages that the block before this one shared
                 n_bytes = before + out.nbytes
                 os.posix_fadvise(self._file, start - before, n_bytes, os.POSIX_FADV_DONTNEED)
+
+    def read_points(
+        self,
+        axes: tuple[int, ...],
+        points: tuple[np.ndarray[Any, Any], ...],
+        box: Box,
+        steps: tuple[int, ...],
+        out: np.ndarray[Any, Any],
+    ) -> None:
+        """Fill each `out[i]` with the box of the other axes at the i-th point of some axes."""
+        kept = [step for axis, step in enumerate(self._apart) if axis not in axes]
+        start = sum(lo * step for (lo, _), step in zip(box, kept, strict=True))
+        offsets = np.full(len(out), self._header.offset + start, np.int64)
+        for axis, at in zip(axes, points, strict=True):
+            offsets += at * self._apart[axis]
+        apart = tuple(map(mul, kept, steps))
+        if self._header.fortran_order:
+            out = out.transpose(0, *range(out.ndim - 1, 0, -1))
+            apart = apart[::-1]
+        self._unchanged()
+        order = np.argsort(offsets, kind="stable")  # as they lie in the file
+        if not self._fetch_points(offsets, order, apart, out):
+            for i in order.tolist():
+                begin = int(offsets[i])
+                gather(self._fetch, begin, apart, self._header.kind, out[i, ...], self._fetch_runs)
+        self._unchanged()
+
+    def _fetch_points(
+        self,
+        offsets: np.ndarray[Any, Any],
+        order: np.ndarray[Any, Any],
+        apart: tuple[int, ...],
+        out: np.ndarray[Any, Any],
+    ) -> bool:
+        """Whether all points were read in C: those that lie in one run of the file each."""
+        if not is_run(out[0, ...], apart, self._header.kind):
+            return False
+        window = max(min(AHEAD_RUNS, AHEAD_BYTES // out[0].nbytes), 1)
+        n_read = read_points(self._file, self.path, offsets, order, window, out)
+        if n_read is not None and n_read < len(out):
+            raise changed(self.path, f"wanted {len(out)} points, got {n_read}")
+        return n_read is not None
 
     def shift(self, box: Box) -> int:
         """How far behind the start of a page the bytes of a box begin, if they are read past the
         page cache: straight into memory that does so too. Kernels want multiples of 64."""
         if self._direct < 0 or self._header.fortran_order:
             return 0
-        first = sum(lo * step for (lo, _), step in zip(box, self._steps, strict=True))
+        first = sum(lo * step for (lo, _), step in zip(box, self._apart, strict=True))
         found = (self._header.offset + first) % PAGE_BYTES
         return 0 if found % ALIGNED_BYTES else found
 

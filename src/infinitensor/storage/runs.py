@@ -86,7 +86,7 @@ def gather(
         steps, out = steps[1:], out[0, ...]
     n_bytes = kind.itemsize
     span = _span_bytes(out.shape, steps, n_bytes)
-    if span == out.size * n_bytes and _is_straight(out, kind):
+    if is_run(out, steps, kind):
         fetch(offset, bytes_of(out))
         return
     if not out.ndim or (span <= SPAN_BYTES and _is_one_read(out, steps, kind)):
@@ -103,6 +103,12 @@ def gather(
     for start in range(0, out.shape[0], together):
         part = out[start : start + together]
         gather(fetch, offset + start * steps[0], steps, kind, part, fetch_runs)
+
+
+def is_run(out: Array, steps: tuple[int, ...], kind: Any) -> bool:
+    """Whether values that lie `steps` bytes apart are one run of bytes, and `out` the same one."""
+    span = _span_bytes(out.shape, steps, kind.itemsize)
+    return span == out.size * kind.itemsize and _is_straight(out, kind)
 
 
 def _is_straight(out: Array, kind: Any) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from infinitensor.ir.region import Box, box_shape, box_size, whole_box
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
     from types import EllipsisType
 
-    import numpy as np
+    Steps = tuple[int, ...]
 
 
 class Stored(Protocol):
@@ -42,6 +44,25 @@ class Stored(Protocol):
 
     def read(self, box: Box, out: np.ndarray[Any, Any]) -> None:
         """Fill `out`, of any strides and the shape of the box, with the values of the box."""
+
+
+class File(Stored, Protocol):
+    """An array in a file of the user's, of which elements that lie apart can be read."""
+
+    path: str
+
+    def read(self, box: Box, out: np.ndarray[Any, Any], steps: Steps | None = None) -> None:
+        """The same, or of each axis of the box every so many, from its first on."""
+
+    def read_points(
+        self,
+        axes: tuple[int, ...],
+        points: tuple[np.ndarray[Any, Any], ...],
+        box: Box,
+        steps: Steps,
+        out: np.ndarray[Any, Any],
+    ) -> None:
+        """Fill each `out[i]` with the box of the other axes at the i-th point of some axes."""
 
 
 class Part:
@@ -102,6 +123,23 @@ class Part:
             raise IndexError(f"{len(parts)} indices for {len(box)} axes")
         return Part(self.stored, tuple(box))
 
+    def read_apart(self, out: np.ndarray[Any, Any], where: tuple[slice, ...]) -> None:
+        """Fill `out` with the values that slices with steps take; of a file nothing else is read.
+
+        What was spilled is checked as it is read, and so is read whole.
+        """
+        steps = tuple(one.step for one in where)
+        if hasattr(self.stored, "read_points"):
+            at = zip(where, self.box, strict=True)
+            box = tuple((lo + one.start, lo + one.stop) for one, (lo, _) in at)
+            file: Any = self.stored
+            file.read(box, out, steps)
+            return
+        part = self[tuple(slice(one.start, one.stop) for one in where)]
+        held = np.empty(part.shape, part.dtype)
+        part.read_into(held)
+        out[...] = held[tuple(slice(None, None, step) for step in steps)]
+
     @property
     def shift(self) -> int:
         """How far behind the start of a page memory best begins that this is read into."""
@@ -116,7 +154,12 @@ class Part:
 
 
 def checked(
-    box: Box, shape: tuple[int, ...], dtype: Any, values: np.ndarray[Any, Any], what: str
+    box: Box,
+    shape: tuple[int, ...],
+    dtype: Any,
+    values: np.ndarray[Any, Any],
+    what: str,
+    steps: Steps | None = None,
 ) -> None:
     """The box lies within the array, and the memory has its shape and dtype."""
     inside = len(box) == len(shape) and all(
@@ -124,7 +167,10 @@ def checked(
     )
     if not inside:
         raise ValueError(f"{what}: no box {box} in an array of shape {shape}")
-    if values.shape != box_shape(box) or values.dtype != dtype:
+    lengths = box_shape(box)
+    if steps is not None:
+        lengths = tuple(-(-n // step) for n, step in zip(lengths, steps, strict=True))
+    if values.shape != lengths or values.dtype != dtype:
         raise ValueError(
             f"{what}: box {box} of {dtype} does not fit memory of shape {values.shape}, "
             f"{values.dtype}"

@@ -15,17 +15,18 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from infinitensor.dtypes import as_dtype, bfloat16
-from infinitensor.ir.region import Box, box_shape, overlap, relative
+from infinitensor.ir.region import Box, picked
 from infinitensor.storage.calls import open_file, read_at, sync, told
+from infinitensor.storage.expansion import COMPRESSORS, unpacks_beyond
 from infinitensor.storage.npy import changed
 from infinitensor.storage.stored import checked
 from infinitensor.storage.temporary import Unfinished, discard, new_folder, put_folder
 
 if TYPE_CHECKING:
     from types import ModuleType
-
-    import numpy as np
 
 METADATA = ("zarr.json", ".zarray")
 MOST_METADATA_BYTES = 256 << 10
@@ -38,6 +39,10 @@ jenkins_lookup3 lz4 lzma packbits quantize shuffle sharding_indexed transpose zl
 """
 CODECS = frozenset(_NAMES.split())
 """Not among them: pickle, which runs what a file says."""
+MOST_WIDER = 16
+"""How much wider an element may be where it is compressed: int8 kept as complex128."""
+FREE_BYTES = 64 << 10
+"""What any chunk may unpack to."""
 
 
 def package() -> ModuleType:
@@ -73,7 +78,7 @@ class ZarrFile:
         self._opened_ns = time.time_ns()
         self._stamp = self._stamp_now()
         try:
-            check_metadata(_metadata(self.path))
+            self._codec = check_metadata(_metadata(self.path))
             store = zarr.storage.LocalStore(self.path, read_only=True)
             self._array = zarr.open_array(store, mode="r")
             self.dtype = as_dtype(self._array.dtype)
@@ -104,39 +109,102 @@ class ZarrFile:
         """Chunks are decoded and copied: memory may begin anywhere."""
         return 0
 
-    def read(self, box: Box, out: np.ndarray[Any, Any]) -> None:
-        """Fill `out` with the values of a box."""
-        checked(box, self.shape, self.dtype, out, self.path)
+    def read(
+        self, box: Box, out: np.ndarray[Any, Any], steps: tuple[int, ...] | None = None
+    ) -> None:
+        """Fill `out` with the values of a box, or of each axis of it with every so many."""
+        checked(box, self.shape, self.dtype, out, self.path, steps)
         if not out.size:
             return
         if self._stamp_now() != self._stamp:
             raise changed(self.path, "its metadata is another")
-        grid = [range(lo // n, -(-hi // n)) for (lo, hi), n in zip(box, self.chunks, strict=True)]
-        for index in itertools.product(*grid):
+        apart = (1,) * len(box) if steps is None else steps
+        for index in itertools.product(*self._grid(box, self.chunks)):
             whole = tuple((i * n, (i + 1) * n) for i, n in zip(index, self.chunks, strict=True))
-            part = overlap(whole, box)
-            assert part is not None
-            there: Any = (..., *relative(part, box))
-            self._read_chunk(part, out[there])
-            self._unchanged(index)
+            found = picked(box, apart, whole)
+            if found is None:
+                continue
+            name = self._array.metadata.encode_chunk_key(index)
+            self._unchanged(name)  # nothing is read of what cannot be read safely
+            there: Any = (..., *found[0])
+            self._read_chunk(name, found[1], out[there])
+            self._unchanged(name)
 
-    def _read_chunk(self, part: Box, out: np.ndarray[Any, Any]) -> None:
-        told("read", self.path, 0, math.prod(box_shape(part)) * self.dtype.itemsize)
+    def _grid(self, box: Box, chunks: tuple[int, ...]) -> list[range]:
+        """The chunks that a box touches, along each axis."""
+        return [range(lo // n, -(-hi // n)) for (lo, hi), n in zip(box, chunks, strict=True)]
+
+    def read_points(
+        self,
+        axes: tuple[int, ...],
+        points: tuple[np.ndarray[Any, Any], ...],
+        box: Box,
+        steps: tuple[int, ...],
+        out: np.ndarray[Any, Any],
+    ) -> None:
+        """Fill each `out[i]` with the box of the other axes at the i-th point of some axes."""
+        at = np.stack([p // self.chunks[a] for a, p in zip(axes, points, strict=True)])
+        chunks, group = np.unique(at, axis=1, return_inverse=True)
+        for k in range(chunks.shape[1]):
+            here = np.flatnonzero(group.reshape(-1) == k)
+            self._read_some(axes, [p[here] for p in points], box, steps, here, out)
+
+    def _read_some(
+        self,
+        axes: tuple[int, ...],
+        points: list[np.ndarray[Any, Any]],
+        box: Box,
+        steps: tuple[int, ...],
+        here: np.ndarray[Any, Any],
+        out: np.ndarray[Any, Any],
+    ) -> None:
+        """Fill `out[here]`, of points that lie in one chunk along their axes."""
+        others = [axis for axis in range(len(self.shape)) if axis not in axes]
+        lengths = tuple(self.chunks[axis] for axis in others)
+        hull = [slice(int(p.min()), int(p.max()) + 1, 1) for p in points]
+        for index in itertools.product(*self._grid(box, lengths)):
+            whole = tuple((i * n, (i + 1) * n) for i, n in zip(index, lengths, strict=True))
+            found = picked(box, steps, whole)
+            if found is None:
+                continue
+            there, kept = found
+            parts = dict(zip((*axes, *others), (*hull, *kept), strict=True))
+            wanted = [parts[axis] for axis in range(len(self.shape))]
+            held = np.empty([len(range(p.start, p.stop, p.step)) for p in wanted], self.dtype)
+            part = tuple((p.start, p.stop) for p in wanted)
+            self.read(part, held, tuple(p.step for p in wanted))
+            front = np.moveaxis(held, axes, range(len(axes)))
+            spots = tuple(p - one.start for p, one in zip(points, hull, strict=True))
+            spot: Any = (here, *there)
+            out[spot] = front[spots]
+
+    def _read_chunk(self, name: str, part: tuple[slice, ...], out: np.ndarray[Any, Any]) -> None:
+        told("read", self.path, 0, out.nbytes)
+        full, n_bytes = os.path.join(self.path, name), math.prod(self.chunks) * self.dtype.itemsize
+        if self._codec and os.path.exists(full):
+            most_bytes = MOST_WIDER * n_bytes + FREE_BYTES
+            if unpacks_beyond(full, self._codec, most_bytes):
+                raise ValueError(
+                    f"{self.path}: chunk {name} unpacks to more than {most_bytes} bytes, "
+                    f"but chunks of the array have {n_bytes}"
+                )
         try:
-            out[...] = self._array[tuple(slice(lo, hi) for lo, hi in part)]
+            out[...] = self._array[part]
         except (OSError, MemoryError):
             raise
         except Exception as error:  # whatever a codec makes of bytes that are none of its own
-            raise ValueError(f"{self.path}: box {part} cannot be decoded: {error}") from error
+            box = tuple((one.start, one.stop) for one in part)
+            raise ValueError(f"{self.path}: box {box} cannot be decoded: {error}") from error
 
-    def _unchanged(self, index: tuple[int, ...]) -> None:
-        """No chunk that was just read is younger than this object."""
-        name = self._array.metadata.encode_chunk_key(index)
+    def _unchanged(self, name: str) -> None:
+        """A chunk is a plain file, and not younger than this object."""
         try:
-            written_ns = os.stat(os.path.join(self.path, name)).st_mtime_ns
+            found = os.stat(os.path.join(self.path, name))
         except FileNotFoundError:
             return
-        if written_ns > self._opened_ns:
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError(f"{self.path}: chunk {name} is no regular file")
+        if found.st_mtime_ns > self._opened_ns:
             raise changed(self.path, f"chunk {name} was written")
 
     def __repr__(self) -> str:
@@ -163,8 +231,11 @@ def _metadata(path: str) -> Any:
         raise ValueError("metadata that is nested too deep") from None
 
 
-def check_metadata(metadata: Any) -> None:
-    """Raise ValueError for an array that cannot be, or that names an unknown codec."""
+def check_metadata(metadata: Any) -> str:
+    """The name of the codec that compresses chunks, "" where none does (or one in shards).
+
+    Raises ValueError for an array that cannot be, or that names an unknown codec.
+    """
     metadata = metadata if isinstance(metadata, dict) else {}
     if metadata.get("node_type", "array") != "array":
         raise ValueError("a group; name one of its arrays")
@@ -177,7 +248,15 @@ def check_metadata(metadata: Any) -> None:
         raise ValueError(f"chunks {chunks} of an array of shape {shape}")
     if math.prod(n for n in shape if n) > MOST_BYTES // 16:
         raise ValueError(f"shape {shape} is larger than any array")
-    _check_codecs([metadata.get("compressor"), metadata.get("filters"), metadata.get("codecs")])
+    codecs = [metadata.get("compressor"), metadata.get("filters"), metadata.get("codecs")]
+    _check_codecs(codecs)
+    names = [
+        _codec_name(one) for part in codecs for one in (part if isinstance(part, list) else [part])
+    ]
+    packed = [name for name in names if name in COMPRESSORS]
+    if len(packed) > 1:
+        raise ValueError(f"chunks are compressed {len(packed)} times ({', '.join(packed)})")
+    return packed[0] if packed else ""
 
 
 def _lengths(value: Any, what: str) -> tuple[int, ...]:
@@ -193,14 +272,20 @@ def _check_codecs(codec: Any) -> None:
         for one in codec:
             _check_codecs(one)
     elif isinstance(codec, dict):
-        name = str(codec.get("id", codec.get("name")))
-        if name.removeprefix("numcodecs.") not in CODECS:
+        name = _codec_name(codec)
+        if name not in CODECS:
             raise ValueError(f"codec {name[:80]!r} is not one we let decode files")
         settings = codec.get("configuration")
         if isinstance(settings, dict):
             _check_codecs([settings.get("codecs"), settings.get("index_codecs")])
     elif codec is not None and codec not in CODECS:
         raise ValueError(f"codec {str(codec)[:80]!r} is not one we let decode files")
+
+
+def _codec_name(codec: Any) -> str:
+    if isinstance(codec, dict):
+        codec = codec.get("id", codec.get("name"))
+    return str(codec).removeprefix("numcodecs.")
 
 
 class ZarrWriter(Unfinished):
