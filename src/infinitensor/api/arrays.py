@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from infinitensor.api import copying
+from infinitensor.api import copying, orders
 from infinitensor.api.csr import csr
 from infinitensor.api.export import CPU
 from infinitensor.api.foreign import (
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 
 def asarray(
-    obj: Any,
+    a: Any,
     dtype: Any = None,
+    order: str | None = None,
     *,
     device: Any = None,
     copy: bool | None = None,
-    order: str | None = None,
 ) -> Tensor:
     """A tensor with the values of an array, a nested list, a scalar, a column or a table.
 
     Arrays are those of NumPy, torch and whatever NumPy understands; columns and tables those of
     pandas, Arrow and Polars. A sparse matrix of SciPy becomes a `Csr`.
 
-    The values are copied: later changes of `obj` do not reach the tensor, nor the other way round.
+    The values are copied: later changes of `a` do not reach the tensor, nor the other way round.
     With `copy=False` they are read where they are, and must not change from then on.
 
     >>> import infinitensor as it
@@ -49,46 +49,74 @@ def asarray(
     10
     """
     check_device(device)
-    if isinstance(obj, Tensor):
-        if dtype is not None and as_dtype(dtype) != obj.dtype:
-            return obj.astype(dtype)
-        return copying.copied(obj) if copy else obj
-    if isinstance(obj, np.ma.MaskedArray):
+    if isinstance(a, Tensor):
+        return _of_tensor(a, dtype, order, copy)
+    if isinstance(a, np.ma.MaskedArray):
         raise TypeError(
             "a masked array has values that are not there: fill it first, for example "
             "it.asarray(a.filled(0))"
         )
     session = current_session()
-    if copy is not False and is_torch(obj) and obj.is_cuda and session.engine.mesh.kind == "cuda":
-        made = fresh(session, copying.scattered(session, checked_torch(obj)))
+    if copy is not False and is_torch(a) and a.is_cuda and session.engine.mesh.kind == "cuda":
+        made = fresh(session, copying.scattered(session, checked_torch(a)))
         return made if dtype is None else made.astype(dtype, copy=False)
-    if is_sparse(obj):
-        return cast("Tensor", csr(obj) if dtype is None else csr(obj).astype(dtype))
-    values = to_host(obj)
+    if is_sparse(a):
+        return cast("Tensor", csr(a) if dtype is None else csr(a).astype(dtype))
+    values = to_host(a)
     wanted = as_dtype(values.dtype if dtype is None else dtype)
     if (
         dtype is not None
         and kind_of(values.dtype) in "iufcb"
         and values.size
-        and not hasattr(obj, "dtype")
+        and not hasattr(a, "dtype")
     ):
-        values = np.array(obj if not holds_tensors(obj) else values, dtype=wanted)
+        values = np.array(a if not holds_tensors(a) else values, dtype=wanted)
     if copy is False:
-        return fresh(session, stored(session, borrowed(obj, values, wanted)))
-    return from_values(session, np.array(values, dtype=wanted, order="C"))
+        if values.flags.fnc and orders.letter(order, "K") != "C":
+            return fresh(session, stored(session, borrowed(a, values.T, wanted))).transpose()
+        return fresh(session, stored(session, borrowed(a, values, wanted)))
+    axes = orders.axes_of_array(values, orders.letter(order, "K" if values is a else "C"))
+    if axes is None:
+        return from_values(session, np.array(values, dtype=wanted, order="C"))
+    turned = np.array(values.transpose(axes), dtype=wanted, order="C")
+    return orders.turned_back(from_values(session, turned), axes)
 
 
-def array(obj: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0) -> Tensor:
+def _of_tensor(a: Tensor, dtype: Any, order: str | None, copy: bool | None) -> Tensor:
+    wanted = a.dtype if dtype is None else as_dtype(dtype)
+    if wanted == a.dtype and not copy:
+        made = a if order is None else orders.converted(a, order)
+    elif copy is None or copy:
+        made = a.astype(wanted, "K" if order is None else order)
+    else:
+        made = None
+    if made is None or (copy is False and made is not a):
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
+    return made
+
+
+def array(
+    object: Any,
+    dtype: Any = None,
+    *,
+    copy: bool | None = True,
+    order: str | None = "K",
+    subok: bool = False,
+    ndmin: int = 0,
+    ndmax: int = 0,
+) -> Tensor:
     """A new tensor with the values of an array, a nested list, a scalar or a tensor."""
-    made = asarray(obj, dtype, copy=copy)
+    made = asarray(object, dtype, copy=copy, order=order)
+    if ndmax and made.ndim > ndmax:
+        raise ValueError(f"setting an array element with a sequence: more than {ndmax} axes")
     if made.ndim < ndmin:
         made = made.reshape((1,) * (ndmin - made.ndim) + made.shape)
     return made
 
 
-def copy(x: Any, /) -> Tensor:
+def copy(a: Any, order: str | None = "K", subok: bool = False) -> Tensor:
     """A tensor of its own with the same values."""
-    return copying.copied(asarray(x))
+    return orders.copied(asarray(a), "K" if order is None else order)
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:

@@ -113,6 +113,17 @@ def _norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
     return np.sqrt(np.add.reduce(flat * flat))
 
 
+def _like(like: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of a prototype, where that lies in C order: what it makes does, too."""
+
+    def made(a: Any) -> Any:
+        if not a.flags.c_contiguous:
+            raise ValueError("ours")
+        return like(a)
+
+    return made
+
+
 def _repeat_fits(a: Any, times: Any, *_: Any) -> bool:
     return type(times) is int and a.size * times <= config.small_elements
 
@@ -154,9 +165,9 @@ NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
     "outer": (np.outer, outer_fits),
     "roll": (np.roll, None),
     "where": (np.where, _where_fits),
-    "zeros_like": (np.zeros_like, None),
-    "ones_like": (np.ones_like, None),
-    "empty_like": (np.empty_like, None),
+    "zeros_like": (_like(np.zeros_like), None),
+    "ones_like": (_like(np.ones_like), None),
+    "empty_like": (_like(np.empty_like), None),
 }
 """Functions that are NumPy's own on small tensors, and which arguments have a small result.
 

@@ -12,9 +12,16 @@ from infinitensor.api.tensor import Tensor
 from infinitensor.dtypes import as_dtype, can_cast, kind_of, result_type
 
 
-def asanyarray(a: Any, dtype: Any = None, **options: Any) -> Tensor:
+def asanyarray(
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    device: Any = None,
+    copy: bool | None = None,
+) -> Tensor:
     """As `asarray`: tensors have no subclasses."""
-    return call_op("asarray", a, dtype, **options)  # type: ignore[no-any-return]
+    return call_op("asarray", a, dtype, order, device=device, copy=copy)  # type: ignore[no-any-return]
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> Tensor:
@@ -33,7 +40,7 @@ def asfortranarray(a: Any, dtype: Any = None) -> Tensor:
 
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Tensor:
     """As `asarray`, but a NaN or an infinity is a ValueError; computes the values."""
-    made: Tensor = call_op("asarray", a, dtype)
+    made: Tensor = call_op("asarray", a, dtype, order)
     if kind_of(made.dtype) in "fc" and not bool(call_op("isfinite", made).all()):
         raise ValueError("array must not contain infs or NaNs")
     return made

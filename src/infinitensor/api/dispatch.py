@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MIXES = (Tensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
 """What may stand beside a tensor in a call."""
+CHANGES = frozenset((np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask))
+"""NumPy's functions that change their first argument."""
 LOOKS: tuple[Any, ...] = (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj)
 """NumPy's functions that look at attributes, never at values: they take tensors as they are."""
 
@@ -59,14 +61,8 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], given: An
     name = ufunc.__name__
     if getattr(np, name, None) is ufunc:  # else it is SciPy's, or the user's own
         name = f"np.{name}"
-    for out in outs:
-        if isinstance(out, np.ndarray):
-            raise TypeError(
-                f"{name}(..., out=): out is a NumPy array but an operand is a tensor; give a "
-                "tensor as out, or copy the result: out[...] = np.asarray(result)"
-            )
-        if out is not None and not isinstance(out, Tensor):
-            return NotImplemented
+    if not all(out is None or isinstance(out, Tensor | np.ndarray) for out in outs):
+        return NotImplemented
     if outs:
         given["out"] = outs[0] if len(outs) == 1 else outs
     function = counterpart(ufunc, name)
@@ -78,7 +74,18 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], given: An
                 f"{name}.{method}(np.asarray(x), ...)"
             )
         function = bound
+    if method == "at" and isinstance(inputs[0], np.ndarray):
+        return _written_back(function, inputs, given)
     return function(*inputs, **given)
+
+
+def _written_back(function: Callable[..., Any], args: tuple[Any, ...], given: Any) -> Any:
+    """A function that changes its first argument, of an array of NumPy's."""
+    changed: Any = counterparts()[np.asarray](args[0])
+    found = function(changed, *args[1:], **given)
+    changed._session.counts["host_arrays"] += 1
+    args[0][...] = changed.numpy()
+    return found
 
 
 def array_function(function: Any, types: Iterable[type], args: Any, given: Any) -> Any:
@@ -88,12 +95,9 @@ def array_function(function: Any, types: Iterable[type], args: Any, given: Any) 
     given = dict(given)
     module = getattr(function, "__module__", "numpy").replace("numpy", "np", 1)
     name = f"{module}.{getattr(function, '__name__', function)}"
-    if isinstance(given.get("out"), np.ndarray):
-        raise TypeError(
-            f"{name}(..., out=): out is a NumPy array but an argument is a tensor; give a tensor "
-            "as out, or copy the result: out[...] = np.asarray(result)"
-        )
     ours = counterpart(function, name)
     if given.get("order") in ("C", "A", "K") and "order" not in inspect.signature(ours).parameters:
         del given["order"]  # tensors are in C order: NumPy gives this with every `like=`
+    if function in CHANGES and args and isinstance(args[0], np.ndarray):
+        return _written_back(ours, args, given)
     return ours(*args, **given)

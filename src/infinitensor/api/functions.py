@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api import at_once, borrowed, hasty, indexing, inplace
+from infinitensor.api import at_once, borrowed, hasty, indexing, inplace, orders
 from infinitensor.api.arrays import array, asarray, astype, copy, from_dlpack
 from infinitensor.api.compute import compute
 from infinitensor.api.csr import csr
@@ -76,6 +76,8 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
         found[name] = _index_checked(found[name])
     for name in MADE_ON_A_DEVICE:
         found[name] = with_device(found[name])
+    for name in (*orders.CREATIONS, *orders.LIKES):
+        found[name] = orders.with_order(name, found[name])
     found = {
         name: function if isinstance(function, ufunc) else with_options(name, function)
         for name, function in found.items()
@@ -230,7 +232,8 @@ def _equip() -> None:
         setattr(Tensor, f"__r{short}__", _reflected(function, short))
         setattr(Tensor, f"__i{short}__", _inplace(name, short))
     for short, name in _COMPARE.items():
-        setattr(Tensor, f"__{short}__", _forward(getattr(namespace, name), short))
+        method = _forward(getattr(namespace, name), short)
+        setattr(Tensor, f"__{short}__", _of_no_number(method, short) if short in "eqne" else method)
     for short, name in _UNARY.items():
         function = getattr(namespace, name)
         setattr(Tensor, f"__{short}__", lambda self, function=function: function(self))
@@ -269,6 +272,22 @@ def _forward(function: Callable[..., Any], short: str) -> Callable[..., Any]:
 
     method.__doc__ = function.__doc__
     return method
+
+
+def _of_no_number(method: Callable[..., Any], short: str) -> Callable[..., Any]:
+    """`==` and `!=`; what is no number, and has nothing to say about it, is equal to none."""
+
+    def compared(self: Tensor, other: Any) -> Any:
+        found = method(self, other)
+        if found is NotImplemented and type(other).__eq__ in _PLAIN_EQUALITIES:
+            return namespace.full(self.shape, short == "ne")
+        return found
+
+    compared.__doc__ = method.__doc__
+    return compared
+
+
+_PLAIN_EQUALITIES = (object.__eq__, str.__eq__, bytes.__eq__, type(None).__eq__)
 
 
 def _operator(function: ufunc, quick: Quick, short: str) -> Callable[..., Any]:

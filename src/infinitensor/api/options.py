@@ -42,6 +42,9 @@ COPIED_BACK = frozenset(("argmin", "argmax", "choose"))
 TAKING = frozenset(("take", "compress"))
 """Here it did so before 2.5, and has another rule since: it is asked."""
 
+JOINS = frozenset(("concatenate", "concat", "stack"))
+"""Here the parts are cast into `out`, not what they are together."""
+
 UFUNC_LIKE: dict[str, dict[str, Any]] = {
     "clip": {"where": True, "dtype": None, "casting": "same_kind"}
 }
@@ -65,6 +68,7 @@ def with_options(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     ours = inspect.signature(function)
     masks = name in REDUCING or name in MOMENTS
     defaults: dict[str, Any] = {"out": None, **({"initial": None, "where": True} if masks else {})}
+    defaults |= {"mean": None} if name in MOMENTS else {}
     added = {n: d for n, d in defaults.items() if n in theirs and n not in ours.parameters}
     added |= UFUNC_LIKE.get(name, {})
     if not added:
@@ -83,11 +87,13 @@ def with_options(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             raise TypeError(f"{name}(): {error}") from None
         given = {option: bound.arguments.pop(option, added[option]) for option in added}
         out = single_target(given.pop("out", None))
+        if out is not None and name in JOINS:
+            _check_join(name, bound.arguments, out)
         with session_of((*args, *kwargs.values())).guard():
             plain = inspect.BoundArguments(ours, bound.arguments)
             if name in UFUNC_LIKE:
                 return _as_ufunc(name, plain, out, **given)
-            if given.get("initial") is not None or given.get("where", True) is not True:
+            if any(value is not added[option] for option, value in given.items()):
                 found = _counted(name, plain.arguments, **given)
             else:
                 found = function(*plain.args, **plain.kwargs)
@@ -154,13 +160,27 @@ def _check_cast(name: str, source: Tensor, target: Tensor, casting: Any) -> None
         )
 
 
-def _counted(name: str, given: dict[str, Any], initial: Any = None, where: Any = True) -> Any:
-    """A reduction of the values where a mask is True, from a start on."""
+def _check_join(name: str, given: dict[str, Any], out: Tensor) -> None:
+    """What is joined into `out` takes its dtype."""
+    if given.get("dtype") is not None:
+        raise TypeError(
+            f"{name}() only takes `out` or `dtype` as an argument, but both were provided."
+        )
+    given["dtype"] = out.dtype
+
+
+def _counted(
+    name: str, given: dict[str, Any], initial: Any = None, where: Any = True, mean: Any = None
+) -> Any:
+    """A reduction of the values where a mask is True, from a start on, or around a mean."""
     a = given.pop("a")
     if name in REDUCING:
         axis = given.pop("axis", None)
         return named(REDUCING[name]).reduce(a, axis, initial=initial, where=where, **given)
-    return _moment(name, call_op("asarray", a), mask_of(where), **given)
+    x, mask = call_op("asarray", a), mask_of(where)
+    if mean is not None:
+        return _around(name, x, mask, call_op("asarray", mean), **given)
+    return _moment(name, x, mask, **given)
 
 
 def _moment(
@@ -193,6 +213,33 @@ def _moment(
     whole = axis is None
     axes = tuple(range(a.ndim)) if whole else axis
     return found.squeeze(axes) if a.ndim else found
+
+
+def _around(
+    name: str,
+    a: Tensor,
+    mask: Tensor | None,
+    mean: Tensor,
+    axis: Any = None,
+    dtype: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    correction: float | None = None,
+) -> Any:
+    """The variance or deviation from a mean that is known."""
+    if correction is not None and ddof != 0:
+        raise ValueError("ddof and correction can't be provided simultaneously.")
+    if dtype is None and a.dtype.kind in "biu":
+        dtype = np.float64
+    away = call_op("subtract", a, mean)
+    square = away * away if away.dtype.kind != "c" else call_op("square", call_op("absolute", away))
+    where = {} if mask is None else {"where": mask}
+    counted = call_op("broadcast_to", True if mask is None else mask, a.shape)
+    n = call_op("count_nonzero", counted, axis=axis, keepdims=keepdims)
+    total = call_op("sum", square, axis=axis, dtype=dtype, keepdims=keepdims, **where)
+    left = call_op("maximum", n - (ddof if correction is None else correction), 0)
+    found = copying.cast(call_op("divide", total, left), total.dtype, False, "unsafe")
+    return call_op("sqrt", found) if name == "std" else found
 
 
 def _total(x: Tensor, mask: Tensor, axis: Any) -> Any:

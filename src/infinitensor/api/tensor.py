@@ -18,6 +18,7 @@ from infinitensor.api import (
     indexing,
     indices,
     near,
+    orders,
     viewing,
     views,
 )
@@ -313,15 +314,10 @@ class Tensor(Shown, TableMethods):
         self._session.counts["host_arrays"] += 1
         return export.array(self, dtype, copy)
 
-    def item(self, *index: int) -> Any:
+    def item(self, *index: Any) -> Any:
         """One element as a Python scalar."""
         if index:
-            flat = (
-                index
-                if len(index) > 1
-                else (np.unravel_index(index[0], self.shape) if self.ndim != 1 else index)
-            )
-            return self[tuple(int(i) for i in flat)].item()
+            return viewing.element(self, index).item()
         if self.size != 1:
             raise ValueError("can only convert an array of size 1 to a Python scalar")
         return self.numpy().item()
@@ -434,6 +430,9 @@ class Tensor(Shown, TableMethods):
         if not indices.was_put(self, index, value):
             assign.put(self, index, value)
 
+    def __delitem__(self, index: Any) -> None:
+        raise ValueError("cannot delete array elements")
+
     # views
 
     @property
@@ -482,28 +481,30 @@ class Tensor(Shown, TableMethods):
     def flat(self, value: Any) -> None:
         Flat(self)[...] = value
 
-    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Tensor:
+    def reshape(self, *shape: Any, order: str | None = "C", copy: bool | None = None) -> Tensor:
         """Another shape: a view where NumPy would give one, else a copy."""
-        if order not in ("C", "A"):
-            raise ValueError(f"reshape: order {order!r} is not supported; tensors are in C order")
         wanted = shape[0] if len(shape) == 1 and not _is_int(shape[0]) else shape
+        if order != "C":
+            return orders.reshaped(self, tuple(operator.index(n) for n in wanted), order, copy)
         if not copy:
             found = indices.viewed(self, _reshaped, wanted)
             if found is not None:
                 return found
         return viewing.reshape(self, tuple(operator.index(n) for n in wanted), copy)
 
-    def ravel(self, order: str = "C") -> Tensor:
+    def ravel(self, order: str | None = "C") -> Tensor:
         """One axis: a view of a contiguous tensor, else a copy."""
+        if order != "C":
+            return orders.read_in(self, order).ravel()
         view = self._whole()
         steps = zip(view.shape, view.strides, c_strides(view.shape), strict=True)
         if all(n == 1 or ours == dense for n, ours, dense in steps) and not view.part:
-            return self.reshape(-1, order=order)
-        return self.flatten(order)
+            return self.reshape(-1)
+        return self.flatten()
 
-    def flatten(self, order: str = "C") -> Tensor:
+    def flatten(self, order: str | None = "C") -> Tensor:
         """One axis: always a copy."""
-        return copying.copied(self).reshape(-1, order=order)
+        return copying.copied(self if order == "C" else orders.read_in(self, order)).reshape(-1)
 
     def transpose(self, *axes: Any) -> Tensor:
         """Axes in another order; a view."""
@@ -532,14 +533,15 @@ class Tensor(Shown, TableMethods):
 
     # copies and changes
 
-    def copy(self, order: str = "C") -> Tensor:
-        """A tensor of its own with the same values, in C order as all tensors are."""
-        if order not in ("C", "K", "A"):
-            raise ValueError(f"copy: order {order!r} is not supported; tensors are in C order")
+    def copy(self, order: str | None = "C") -> Tensor:
+        """A tensor of its own with the same values; in another order than C's it is a view."""
+        if order != "C":
+            return orders.copied(self, order)
         made = at_once.copied(self)
         return copying.copied(self) if made is None else made
 
-    __copy__ = copy
+    def __copy__(self) -> Tensor:
+        return self.copy()
 
     def __deepcopy__(self, memo: Any) -> Tensor:
         return copying.copied(self)
@@ -547,9 +549,18 @@ class Tensor(Shown, TableMethods):
     def __reduce__(self) -> Any:
         return (_from_pickle, (self.numpy(),))
 
-    def astype(self, dtype: Any, copy: bool = True, casting: str = "unsafe") -> Tensor:
-        """The values as another dtype."""
+    def astype(
+        self,
+        dtype: Any,
+        order: str | None = "K",
+        casting: str = "unsafe",
+        subok: bool = True,
+        copy: bool = True,
+    ) -> Tensor:
+        """The values as another dtype, in an order: "K" is as they lie."""
         wanted = as_dtype(dtype)
+        if orders.is_turned(self) if order == "K" else order != "C" or not copy:
+            return orders.cast(self, wanted, copy, casting, orders.letter(order, "K"))
         if copy and casting == "unsafe" and self._dtype.kind != "c" and wanted is not bfloat16:
             made = at_once.copied(self, wanted)
             if made is not None:
@@ -592,9 +603,10 @@ class Tensor(Shown, TableMethods):
 
     resize = refused("resize", "a tensor keeps its size; use it.resize, it.pad or it.concatenate")
 
-    def tobytes(self, order: str = "C") -> bytes:
-        """The bytes of the values, in C order or in Fortran's."""
-        return self.numpy().tobytes(order)  # type: ignore[arg-type]
+    def tobytes(self, order: str | None = "C") -> bytes:
+        """The bytes of the values, in an order."""
+        wanted = orders.letter(order, "C").replace("K", "C")  # to NumPy they are one here
+        return orders.read_in(self, wanted).numpy().tobytes()
 
     def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
         """Write the values to a file that holds nothing else, as bytes or as text."""

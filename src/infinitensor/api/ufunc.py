@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
@@ -113,7 +113,8 @@ class ufunc(Calls):
             if self.signature is None or name not in self.__signature__.parameters:
                 raise TypeError(f"{self.__name__}() got an unexpected keyword argument {name!r}")
         with session_of((*inputs, *outs)).guard():
-            if wanted is not None or outs.count(None) < self.nout or casting != "same_kind":
+            has_target = any(out is not None for out in outs)
+            if wanted is not None or has_target or casting != "same_kind":
                 loop = self._loop(inputs, outs, wanted, casting)
                 if wanted is not None:
                     inputs = [_as_loop(x, d) for x, d in zip(inputs, loop, strict=False)]
@@ -364,9 +365,17 @@ if calls_in_c is not None:
 
 
 def target(out: Any) -> Tensor | None:
-    """An `out` that can be written; None and ... ask for a new tensor."""
+    """An `out` that can be written: a tensor, or an array of NumPy's, which is the caller's own.
+
+    None and ... ask for a new tensor.
+    """
     if out is None or out is Ellipsis:
         return None
+    if isinstance(out, np.ndarray):
+        as_dtype(out.dtype)
+        if not out.flags.writeable:
+            raise ValueError("output array is read-only")
+        return cast("Tensor", out)
     if not isinstance(out, Tensor):
         raise TypeError(
             f"return arrays must be of ArrayType: out must be a Tensor, got {type(out)}"
@@ -414,7 +423,16 @@ def stored(result: Tensor, out: Tensor, mask: Tensor | None, casting: str) -> Te
             f"broadcast shape {_tight(shape)}"
         )
     value = copying.cast(result, out.dtype, False, casting)
+    if isinstance(out, np.ndarray):
+        return _stored_outside(value, out, mask)
     assign.replace(out, value if mask is None else call_op("_where", mask, value, out))
+    return out
+
+
+def _stored_outside(value: Tensor, out: Any, mask: Tensor | None) -> Any:
+    """Write values into an array of NumPy's: they are computed now."""
+    value._session.counts["host_arrays"] += 1
+    np.copyto(out, value.numpy(), where=True if mask is None else mask.numpy())
     return out
 
 

@@ -85,7 +85,7 @@ def broadcast_arrays(*arrays: Any) -> tuple[Tensor, ...]:
     return tuple(broadcast_to(t, shape) for t in tensors)
 
 
-def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tensor:
+def reshape(a: Any, /, shape: Any, order: str | None = "C", *, copy: bool | None = None) -> Tensor:
     """Another shape; a view where NumPy would give one.
 
     >>> import infinitensor as it
@@ -93,12 +93,12 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tensor:
     [[0, 1], [2, 3]]
     """
     wanted = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
-    return asarray(x).reshape(wanted, copy=copy)
+    return asarray(a).reshape(wanted, order=order, copy=copy)
 
 
-def ravel(x: Any, /) -> Tensor:
+def ravel(a: Any, order: str | None = "C") -> Tensor:
     """One axis; a view where NumPy would give one."""
-    return asarray(x).ravel()
+    return asarray(a).ravel(order)
 
 
 def expand_dims(x: Any, /, axis: Any = 0) -> Tensor:

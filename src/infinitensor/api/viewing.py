@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from infinitensor.api import views
 from infinitensor.api.copying import copied
@@ -24,6 +27,20 @@ def part(tensor: Tensor, which: str) -> Tensor:
         return zeros
     view = tensor._whole()
     return tensor._seen_as(View(view.base_shape, view.shape, view.offset, view.strides, which))
+
+
+def element(tensor: Tensor, index: tuple[Any, ...]) -> Tensor:
+    """One element, by a number in C order, or by a number for each axis, also as a tuple."""
+    items = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
+    places = tuple(operator.index(i) for i in items)
+    if len(places) == 1 and tensor.ndim != 1:
+        n = tensor.size
+        if not -n <= places[0] < n:
+            raise IndexError(f"index {places[0]} is out of bounds for size {n}")
+        places = tuple(map(int, np.unravel_index(places[0] % n, tensor.shape)))
+    if len(places) != tensor.ndim:
+        raise ValueError("incorrect number of indices for array")
+    return tensor[places]
 
 
 def reshape(tensor: Tensor, shape: tuple[int, ...], copy: bool | None) -> Tensor:

@@ -150,7 +150,7 @@ def full(xp: Any, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
         if not hasattr(fill_value, "numpy"):  # a Python integer that does not fit is an error now
             fill_value = np.array(fill_value, dtype=kind)[()]
         return xp._full(fill_value, sizes, kind)
-    return xp.broadcast_to(xp.asarray(fill_value), sizes).astype(kind)
+    return xp.broadcast_to(xp.asarray(fill_value), sizes).astype(kind, "C")
 
 
 def _like(a: Any, dtype: Any, shape: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:

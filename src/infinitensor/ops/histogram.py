@@ -292,14 +292,24 @@ def digitize(xp: Any, x: Any, bins: Any, right: bool = False) -> Any:
         raise TypeError("x may not be complex")
     if len(bins.shape) != 1:
         raise ValueError(f"digitize: object of too small depth for desired array {bins.shape}")
-    before, after = bins[:-1], bins[1:]
-    rising, falling = xp.force(xp.stack([xp.all(after >= before), xp.all(after <= before)]))
-    if not (rising or falling):
-        raise ValueError("bins must be monotonically increasing or decreasing")
     side = "left" if right else "right"
-    if rising:
+    if _is_rising(xp, bins):
         return xp.searchsorted(bins, x, side)
     return bins.shape[0] - xp.searchsorted(bins[::-1], x, side)
+
+
+def _is_rising(xp: Any, bins: Any) -> bool:
+    """Whether bins rise; else they fall. The first two that differ decide; NaN is never less."""
+    if bins.shape[0] < 2:
+        return True
+    before, after = bins[:-1], bins[1:]
+    differs = after != bins[0]
+    first = xp.take(before < after, xp.argmax(differs))
+    looked_at = (~xp.any(differs) | first, xp.any(before < after), xp.any(before > after))
+    rises, some_rise, some_fall = xp.force(xp.stack(looked_at))
+    if some_fall if rises else some_rise:
+        raise ValueError("bins must be monotonically increasing or decreasing")
+    return bool(rises)
 
 
 def _plain(a: Any, weights: Any) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from infinitensor.dtypes import as_dtype, result_type
+from infinitensor.dtypes import as_dtype, can_cast, result_type
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.gather import along, gather_form, is_empty
 from infinitensor.ops.registry import op, program
@@ -46,7 +46,9 @@ def _joined_kernel(
             out[(*before, slice(start + lo - first, start + hi - first))] = tile
 
 
-def _joined(name: str, arrays: Sequence[Spec], axis: int, dtype: Any = None) -> Call:
+def _joined(
+    name: str, arrays: Sequence[Spec], axis: int, dtype: Any = None, casting: str = "same_kind"
+) -> Call:
     if not arrays:
         raise ValueError("need at least one array to concatenate")
     if any(not spec.ndim for spec in arrays):
@@ -70,6 +72,12 @@ def _joined(name: str, arrays: Sequence[Spec], axis: int, dtype: Any = None) -> 
     *starts, total = accumulate((spec.shape[axis] for spec in arrays), initial=0)
     joined = (*shape[:axis], total, *shape[axis + 1 :])
     found = result_type(*(spec.dtype for spec in arrays)) if dtype is None else as_dtype(dtype)
+    for spec in arrays:
+        if not can_cast(spec.dtype, found, casting):
+            raise TypeError(
+                f"Cannot cast array data from {spec.dtype!r} to {found!r} "
+                f"according to the rule {casting!r}"
+            )
     return call(gather_form(arrays, joined), Spec(joined, found), axis=axis, starts=tuple(starts))
 
 
@@ -87,9 +95,11 @@ _JOIN: dict[str, Any] = {"kernel": _joined_kernel, "need": _joined_need, "same":
     oracle=np.concatenate,
     **_JOIN,
 )
-def _concatenate(arrays: Sequence[Spec], axis: int = 0, dtype: Any = None) -> Call:
+def _concatenate(
+    arrays: Sequence[Spec], axis: int = 0, dtype: Any = None, casting: str = "same_kind"
+) -> Call:
     """`concatenate` along an axis that is given."""
-    return _joined("concatenate", arrays, axis, dtype)
+    return _joined("concatenate", arrays, axis, dtype, casting)
 
 
 def _join_cases(rng: Any) -> list[Any]:
@@ -98,7 +108,14 @@ def _join_cases(rng: Any) -> list[Any]:
 
 
 @program("concatenate", "*arrays", cases=_join_cases, same="equal")
-def concatenate(xp: Any, arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = None) -> Any:
+def concatenate(
+    xp: Any,
+    arrays: Sequence[Any],
+    axis: int | None = 0,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Any:
     """Arrays joined along an axis that exists; `axis=None` joins them flattened.
 
     Reads each element once and writes it once; only the inputs under a tile are moved to it.
@@ -108,19 +125,26 @@ def concatenate(xp: Any, arrays: Sequence[Any], axis: int | None = 0, *, dtype: 
     [0, 1, 2, 0, 1]
     """
     if axis is None:
-        return xp._concatenate([x.reshape(-1) for x in arrays], 0, dtype)
-    return xp._concatenate(arrays, axis, dtype)
+        return xp._concatenate([x.reshape(-1) for x in arrays], 0, dtype, casting)
+    return xp._concatenate(arrays, axis, dtype, casting)
 
 
 @program("concat", "*arrays", cases=_join_cases, same="equal", oracle=np.concatenate)
-def concat(xp: Any, arrays: Sequence[Any], axis: int | None = 0) -> Any:
+def concat(
+    xp: Any,
+    arrays: Sequence[Any],
+    axis: int | None = 0,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Any:
     """The Array API's name of `concatenate`.
 
     >>> import infinitensor as it
     >>> it.concat([it.arange(2), it.arange(2)]).numpy().tolist()
     [0, 1, 0, 1]
     """
-    return xp.concatenate(arrays, axis)
+    return xp.concatenate(arrays, axis, dtype=dtype, casting=casting)
 
 
 def _stack_cases(rng: Any) -> list[Any]:
@@ -129,7 +153,14 @@ def _stack_cases(rng: Any) -> list[Any]:
 
 
 @program("stack", "*arrays", cases=_stack_cases, same="equal")
-def stack(xp: Any, arrays: Sequence[Any], axis: int = 0) -> Any:
+def stack(
+    xp: Any,
+    arrays: Sequence[Any],
+    axis: int = 0,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Any:
     """Arrays of one shape joined along a new axis.
 
     Costs what `concatenate` costs.
@@ -149,7 +180,7 @@ def stack(xp: Any, arrays: Sequence[Any], axis: int = 0) -> Any:
             )
     axis = normalize_axis_index(axis, len(shape) + 1, "stack")
     new = (*shape[:axis], 1, *shape[axis:])
-    return xp._concatenate([x.reshape(new) for x in arrays], axis)
+    return xp._concatenate([x.reshape(new) for x in arrays], axis, dtype, casting)
 
 
 def _rows(x: Any) -> Any:
@@ -176,18 +207,18 @@ def _some_columns(rng: Any) -> list[Any]:
 
 
 @program("vstack", "*tup", cases=_some_columns, same="equal")
-def vstack(xp: Any, tup: Sequence[Any]) -> Any:
+def vstack(xp: Any, tup: Sequence[Any], *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Arrays joined as rows: along axis 0, one-dimensional ones as one row each.
 
     >>> import infinitensor as it
     >>> it.vstack([it.arange(2), it.arange(2)]).numpy().tolist()
     [[0, 1], [0, 1]]
     """
-    return xp.concatenate([_rows(x) for x in tup], 0)
+    return xp.concatenate([_rows(x) for x in tup], 0, dtype=dtype, casting=casting)
 
 
 @program("hstack", "*tup", cases=_some_columns, same="equal")
-def hstack(xp: Any, tup: Sequence[Any]) -> Any:
+def hstack(xp: Any, tup: Sequence[Any], *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Arrays joined side by side: along axis 1, one-dimensional ones along axis 0.
 
     >>> import infinitensor as it
@@ -195,7 +226,8 @@ def hstack(xp: Any, tup: Sequence[Any]) -> Any:
     [0, 1, 0, 1]
     """
     lines = [_line(x) for x in tup]
-    return xp.concatenate(lines, 0 if lines and len(lines[0].shape) == 1 else 1)
+    axis = 0 if lines and len(lines[0].shape) == 1 else 1
+    return xp.concatenate(lines, axis, dtype=dtype, casting=casting)
 
 
 @program("column_stack", "*tup", cases=_some_columns, same="equal")

@@ -468,4 +468,9 @@ def extract(xp: Any, condition: Any, arr: Any) -> Any:
     >>> it.extract(it.asarray([True, False, True]), it.arange(3)).numpy().tolist()
     [0, 2]
     """
-    return xp._masked(arr.reshape(-1), as_mask(condition).reshape(-1))
+    flat, mask = arr.reshape(-1), as_mask(condition).reshape(-1)
+    n, n_asked = flat.shape[0], mask.shape[0]
+    if n_asked > n and bool(xp.force(xp.any(mask[n:]))):
+        last = n + int(xp.force(xp.argmax(mask[n:])))
+        raise IndexError(f"index {last} is out of bounds for axis 0 with size {n}")
+    return xp._masked(flat[:n_asked], mask[:n])

@@ -22,6 +22,12 @@ def without_nan(xp: Any, a: Any, value: Any) -> Any:
     return a if nans is None else xp.where(nans, a.dtype.type(value), a)
 
 
+def _options(initial: Any, where: Any) -> dict[str, Any]:
+    """What a reduction is told besides; nothing where that is what it does anyway."""
+    given = {} if initial is None else {"initial": initial}
+    return given if where is True else {**given, "where": where}
+
+
 def _holes(*extra: dict[str, Any], empty: bool = False) -> Callable[[Any], list[Any]]:
     def cases(rng: Any) -> list[Any]:
         x = rng.normal(size=(3, 4, 5))
@@ -47,25 +53,43 @@ _AXES = {"axis": (0, 2)}
 
 
 @program("nansum", "a", cases=_holes(_AXES, {"axis": 0, "dtype": np.float32}))
-def nansum(xp: Any, a: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Any:
+def nansum(
+    xp: Any,
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
     """The sum over the axes with NaN as 0.
 
     >>> import infinitensor as it
     >>> it.nansum(it.asarray([1.0, it.nan, 2.0])).item()
     3.0
     """
-    return xp.sum(without_nan(xp, a, 0), axis=axis, dtype=dtype, keepdims=keepdims)
+    more = _options(initial, where)
+    return xp.sum(without_nan(xp, a, 0), axis=axis, dtype=dtype, keepdims=keepdims, **more)
 
 
 @program("nanprod", "a", cases=_holes(_AXES, {"axis": 0, "dtype": np.float32}))
-def nanprod(xp: Any, a: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Any:
+def nanprod(
+    xp: Any,
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
     """The product over the axes with NaN as 1.
 
     >>> import infinitensor as it
     >>> it.nanprod(it.asarray([2.0, it.nan, 3.0])).item()
     6.0
     """
-    return xp.prod(without_nan(xp, a, 1), axis=axis, dtype=dtype, keepdims=keepdims)
+    more = _options(initial, where)
+    return xp.prod(without_nan(xp, a, 1), axis=axis, dtype=dtype, keepdims=keepdims, **more)
 
 
 def _extreme(xp: Any, name: str, a: Any, axis: Axis, keepdims: bool, worst: float) -> Any:
@@ -78,24 +102,44 @@ def _extreme(xp: Any, name: str, a: Any, axis: Axis, keepdims: bool, worst: floa
 
 
 @program("nanmin", "a", cases=_holes(_AXES), same="equal")
-def nanmin(xp: Any, a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+def nanmin(
+    xp: Any,
+    a: Any,
+    axis: Axis = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
     """The smallest value over the axes that is not NaN; NaN where there is none.
 
     >>> import infinitensor as it
     >>> it.nanmin(it.asarray([2.0, it.nan, 1.0])).item()
     1.0
     """
+    more = _options(initial, where)
+    if more:
+        return xp.fmin.reduce(a, axis, keepdims=keepdims, **more)
     return _extreme(xp, "min", a, axis, keepdims, np.inf)
 
 
 @program("nanmax", "a", cases=_holes(_AXES), same="equal")
-def nanmax(xp: Any, a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+def nanmax(
+    xp: Any,
+    a: Any,
+    axis: Axis = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
     """The largest value over the axes that is not NaN; NaN where there is none.
 
     >>> import infinitensor as it
     >>> it.nanmax(it.asarray([2.0, it.nan, 1.0])).item()
     2.0
     """
+    more = _options(initial, where)
+    if more:
+        return xp.fmax.reduce(a, axis, keepdims=keepdims, **more)
     return _extreme(xp, "max", a, axis, keepdims, -np.inf)
 
 
@@ -160,7 +204,15 @@ def _share(xp: Any, total: Any, count: Any) -> Any:
 
 
 @program("nanmean", "a", cases=_holes(_AXES, {"axis": 0, "dtype": np.float32}), wide=True)
-def nanmean(xp: Any, a: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Any:
+def nanmean(
+    xp: Any,
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+) -> Any:
     """The mean over the axes of the values that are not NaN; NaN where there is none.
 
     >>> import infinitensor as it
@@ -168,28 +220,39 @@ def nanmean(xp: Any, a: Any, axis: Axis = None, dtype: Any = None, keepdims: boo
     1.5
     """
     nans = is_nan(xp, a)
+    more = _options(None, where)
     if nans is None:
-        return xp.mean(a, axis=axis, dtype=dtype, keepdims=keepdims)
+        return xp.mean(a, axis=axis, dtype=dtype, keepdims=keepdims, **more)
     _inexact(a, dtype)
-    total = xp.nansum(a, axis=axis, dtype=dtype, keepdims=keepdims)
-    return _share(xp, total, xp.sum(~nans, axis=axis, keepdims=keepdims))
+    total = xp.nansum(a, axis=axis, dtype=dtype, keepdims=keepdims, **more)
+    return _share(xp, total, xp.sum(~nans, axis=axis, keepdims=keepdims, **more))
 
 
 def _nanvar(
-    xp: Any, a: Any, axis: Axis, dtype: Any, ddof: float, keepdims: bool, correction: Any
+    xp: Any,
+    a: Any,
+    axis: Axis,
+    dtype: Any,
+    ddof: float,
+    keepdims: bool,
+    correction: Any,
+    where: Any,
+    mean: Any,
 ) -> Any:
     nans = is_nan(xp, a)
+    more = _options(None, where)
     _inexact(a, dtype)
     if correction is not None:
         if ddof != 0:
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
-    count = xp.sum(~nans, axis=axis, keepdims=True)
-    mean = _share(xp, xp.nansum(a, axis=axis, dtype=dtype, keepdims=True), count)
+    if mean is None:
+        count = xp.sum(~nans, axis=axis, keepdims=True, **more)
+        mean = _share(xp, xp.nansum(a, axis=axis, dtype=dtype, keepdims=True, **more), count)
     away = xp.where(nans, a.dtype.type(0), (a - mean).astype(a.dtype))
     squared = xp.real(away * xp.conj(away))
-    degrees = xp.sum(~nans, axis=axis, keepdims=keepdims) - ddof
-    total = xp.sum(squared, axis=axis, dtype=dtype, keepdims=keepdims)
+    degrees = xp.sum(~nans, axis=axis, keepdims=keepdims, **more) - ddof
+    total = xp.sum(squared, axis=axis, dtype=dtype, keepdims=keepdims, **more)
     return xp.where(degrees <= 0, total.dtype.type(np.nan), _share(xp, total, degrees))
 
 
@@ -205,6 +268,8 @@ def nanvar(
     ddof: float = 0,
     keepdims: bool = False,
     *,
+    where: Any = True,
+    mean: Any = None,
     correction: float | None = None,
 ) -> Any:
     """The variance over the axes of the values that are not NaN.
@@ -214,10 +279,10 @@ def nanvar(
     1.0
     """
     if is_nan(xp, a) is None:
-        return xp.var(
-            a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, correction=correction
-        )
-    return _nanvar(xp, a, axis, dtype, ddof, keepdims, correction)
+        more = _options(None, where) | ({} if mean is None else {"mean": mean})
+        given = {"axis": axis, "dtype": dtype, "ddof": ddof, "keepdims": keepdims}
+        return xp.var(a, **given, correction=correction, **more)
+    return _nanvar(xp, a, axis, dtype, ddof, keepdims, correction, where, mean)
 
 
 @program("nanstd", "a", cases=_SPREAD, wide=True)
@@ -229,6 +294,8 @@ def nanstd(
     ddof: float = 0,
     keepdims: bool = False,
     *,
+    where: Any = True,
+    mean: Any = None,
     correction: float | None = None,
 ) -> Any:
     """The standard deviation over the axes of the values that are not NaN.
@@ -238,10 +305,10 @@ def nanstd(
     1.0
     """
     if is_nan(xp, a) is None:
-        return xp.std(
-            a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, correction=correction
-        )
-    return xp.sqrt(_nanvar(xp, a, axis, dtype, ddof, keepdims, correction))
+        more = _options(None, where) | ({} if mean is None else {"mean": mean})
+        given = {"axis": axis, "dtype": dtype, "ddof": ddof, "keepdims": keepdims}
+        return xp.std(a, **given, correction=correction, **more)
+    return xp.sqrt(_nanvar(xp, a, axis, dtype, ddof, keepdims, correction, where, mean))
 
 
 # --- running sums, replacement ----------------------------------------------------------------

@@ -1,0 +1,185 @@
+"""Keywords and small things of NumPy's functions and methods that programs use."""
+
+from __future__ import annotations
+
+from typing import Any
+from warnings import catch_warnings, simplefilter
+
+import numpy as np
+import pytest
+from tests.api.modes import assert_alike, mode  # noqa: F401 - a fixture
+
+import infinitensor as it
+
+pytestmark = pytest.mark.usefixtures("mode")
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(6, 5))
+HOLES = np.where(RNG.random((6, 5)) < 0.4, np.nan, X)
+HOLES[:, 1] = np.nan
+MASK = RNG.random((6, 5)) < 0.6
+
+
+# --- joins ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["concatenate", "concat", "stack", "hstack", "vstack"])
+@pytest.mark.parametrize("casting", ["same_kind", "unsafe", "safe", "no", "wrong"])
+@pytest.mark.parametrize("dtype", [None, "i4", "f4", "c16"])
+def test_joins_take_a_dtype_and_a_casting_rule(name: str, casting: Any, dtype: Any) -> None:
+    arrays = [X[:2], X[2:4].astype(np.float32)]
+    assert_alike(
+        lambda xp, x, **options: getattr(xp, name)(x, **options),
+        arrays,
+        dtype=dtype,
+        casting=casting,
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"casting": "unsafe"}, {"dtype": "i4"}])
+def test_joins_cast_their_parts_into_out(options: dict[str, Any]) -> None:
+    def joined(xp: Any, *arrays: Any) -> Any:
+        out = xp.zeros((4, 5), dtype="i4")
+        made = xp.concatenate(arrays, out=out, **options)
+        assert made is out
+        return out
+
+    assert_alike(joined, X[:2], X[2:4])
+
+
+# --- reductions -------------------------------------------------------------------------------
+
+NAN_OPTIONS: list[dict[str, Any]] = [
+    {"where": MASK},
+    {"where": MASK, "axis": 0},
+    {"where": MASK[0], "axis": 1, "keepdims": True},
+]
+INITIAL: list[dict[str, Any]] = [{"initial": 2, **options} for options in NAN_OPTIONS]
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i4", "c16"])
+@pytest.mark.parametrize("name", ["nansum", "nanprod", "nanmin", "nanmax"])
+def test_nan_functions_take_a_mask_and_a_start(name: str, dtype: str) -> None:
+    a = np.nan_to_num(HOLES * 9).astype(dtype) if dtype == "i4" else HOLES.astype(dtype)
+    for options in (*NAN_OPTIONS, *INITIAL, {"initial": 3, "axis": 0}):
+        with catch_warnings():
+            simplefilter("ignore")  # NumPy's, of slices of nothing but NaN
+            assert_alike(lambda xp, x, **more: getattr(xp, name)(x, **more), a, **options)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i4", "c16"])
+@pytest.mark.parametrize("name", ["nanmean", "nanvar", "nanstd", "var", "std"])
+def test_moments_take_a_mask_and_a_mean(name: str, dtype: str) -> None:
+    a = np.nan_to_num(HOLES * 9).astype(dtype) if dtype == "i4" else HOLES.astype(dtype)
+    with catch_warnings():
+        simplefilter("ignore")  # NumPy's, of slices of nothing but NaN
+        mean = np.nanmean(a, axis=0, keepdims=True)
+        known: list[dict[str, Any]] = [
+            {"mean": mean, "axis": 0},
+            {"mean": mean, "axis": 0, "where": MASK, "ddof": 1, "keepdims": True},
+        ]
+        for options in [*NAN_OPTIONS, *(known if name != "nanmean" else [])]:
+            assert_alike(lambda xp, x, **more: getattr(xp, name)(x, **more), a, **options)
+    if name in ("var", "std"):
+        ours = getattr(it.asarray(X), name)(axis=1, mean=X.mean(1, keepdims=True))
+        np.testing.assert_allclose(ours, getattr(X, name)(axis=1))
+
+
+# --- NumPy's arrays as targets ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("xp", [np, it])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i4", "c16"])
+def test_results_are_written_into_arrays_of_numpys(xp: Any, dtype: str) -> None:
+    calls: dict[str, Any] = {
+        "add": lambda m, x, out: m.add(x, 1, out=out),
+        "add by position": lambda m, x, out: m.add(x, 1, out),
+        "add where": lambda m, x, out: m.add(x, 1, out=out, where=MASK),
+        "unsafe": lambda m, x, out: m.multiply(x, 9, out=out, casting="unsafe"),
+        "clip": lambda m, x, out: m.clip(x, 0, 1, out=out),
+        "cumsum": lambda m, x, out: m.add.accumulate(x, out=out),
+    }
+
+    def written(library: Any, x: Any, name: str) -> Any:
+        out = np.full((6, 5), 7).astype(dtype)
+        assert calls[name](xp if library is it else np, x, out) is out
+        return out
+
+    for name in calls:
+        with catch_warnings():
+            simplefilter("ignore")  # of complex values that lose a part
+            assert_alike(written, X, name=name)
+    out = np.zeros(5)
+    assert xp.sum(it.asarray(X), axis=0, out=out) is out
+    np.testing.assert_allclose(out, X.sum(0))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "c16"])
+def test_arrays_of_numpys_change_in_place_by_tensors(dtype: str) -> None:
+    def changed(library: Any, other: Any) -> np.ndarray:
+        array = same = np.arange(30.0).reshape(6, 5).astype(dtype)
+        array += other
+        array *= 2
+        array -= other
+        np.add.at(array, ([0, 0], [1, 1]), other[0, 0])
+        np.copyto(array, other, where=MASK)
+        assert array is same
+        return array
+
+    kind = np.int64 if dtype == "i8" else np.float64
+    assert_alike(changed, (X * 4).astype(kind))
+    array = np.arange(5)
+    with pytest.raises(TypeError, match="Cannot cast ufunc 'add' output"):
+        array += it.asarray(X[0])
+
+
+def test_arrays_that_cannot_be_written_are_refused() -> None:
+    out = np.zeros((6, 5))
+    with pytest.raises(ValueError, match="non-broadcastable output operand"):
+        np.add(it.asarray(X), 1, out=out[0])
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        np.add(it.asarray(X), 1, out=out)
+
+
+# --- comparisons with what is no number, elements ---------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "other", [None, "a", b"a", object()], ids=["None", "str", "bytes", "object"]
+)
+@pytest.mark.parametrize("shape", [(2, 3), (0,), ()])
+def test_what_is_no_number_equals_nothing(other: Any, shape: tuple[int, ...]) -> None:
+    x = it.zeros(shape)
+    for got, want in ((x == other, False), (x != other, True), (other == x, False)):
+        np.testing.assert_array_equal(got.numpy(), np.full(shape, want), strict=True)
+    with pytest.raises(TypeError, match="not supported between instances"):
+        _ = x < other
+
+
+def test_elements_are_taken_by_number_or_tuple() -> None:
+    x = it.asarray(X)
+    good: list[Any] = [(7,), (-1,), (1, 2), ((1, 2),), (np.int64(3),), ((29,),)]
+    bad: list[Any] = [(30,), (-31,), (1, 2, 3), ((1,), 2), (6, 0), ("a",), (1.5,), (), ((),)]
+    for index in good + bad:
+        assert_alike(lambda xp, x, index: x.item(*index), X, index=index)
+    assert it.asarray(3).item(0) == it.asarray(3).item(()) == 3
+    with pytest.raises(ValueError, match="cannot delete array elements"):
+        del x[0]
+
+
+def test_extract_takes_a_condition_of_any_length() -> None:
+    conditions = [MASK, [1, 0, 1], X > 0, X.astype(int), np.zeros(50), np.ones(50), []]
+    for condition in conditions:
+        assert_alike(lambda xp, c, x: xp.extract(c, x), condition, X)
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_digitize_lets_nan_be_the_end_of_the_bins(right: bool) -> None:
+    x = np.array([1.0, np.nan, 5.0, 2.0, -np.inf])
+    bins = [
+        [0.0, 2.0, 4.0], [4.0, 2.0, 0.0], [2.0, 4.0, np.nan], [2.0, 2.0], [], [1.0],
+        [2.0, 2.0, 3.0], [3.0, 3.0, 2.0], [2.0, 1.0, 3.0], [1.0, 3.0, 2.0], [np.nan, 1.0, 2.0],
+        [1.0, 2.0, np.nan, np.nan], [np.nan, np.nan],
+    ]  # fmt: skip
+    for edges in bins:
+        assert_alike(lambda xp, x, e: xp.digitize(x, e, right), x, np.array(edges))
