@@ -1,4 +1,4 @@
-"""Products by the library beside torch: however operands lie, from Python and from C."""
+"""Products by the library beside torch, or NumPy's or SciPy's: from Python and from C."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from infinitensor.ops.lapack import solved
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-needs_library = pytest.mark.skipif(blas.found() is None, reason="no library beside torch here")
+needs_library = pytest.mark.skipif(blas.found() is None, reason="no OpenBLAS, or no compiler here")
 
 
 def lying(rng: np.random.Generator, rows: int, columns: int, dtype: str) -> Iterator[np.ndarray]:
@@ -111,39 +111,67 @@ def test_a_program_of_products_in_c_leaves_the_threads_of_torch_as_they_were() -
     assert torch.get_num_threads() == before
 
 
-@needs_library
-def test_a_worker_keeps_to_one_core_without_torch_and_others_do_not() -> None:
-    said = """
-import ctypes, threading
+WORKERS = """
+import sys, threading
 import numpy as np
 from infinitensor.events import lane
 from infinitensor.ops import blas
 from infinitensor.ops.lapack import solved
 
 a = np.ones((64, 64))
+ours = blas.found()
+found = []
 
 def threads(is_worker):
     lane.is_worker = is_worker
-    assert blas.multiply(a, a, np.empty((64, 64)))
-    path = next(p for line in open("/proc/self/maps") if "libgomp" in (p := line.split()[-1]))
-    found.append(ctypes.CDLL(path).omp_get_max_threads())
+    out = np.empty((64, 64))
+    assert blas.multiply(a, a, out) and (out == 64).all()
+    assert solved(a + np.eye(64), a, out) and abs(out - 1 / 65).max() < 1e-12
+    with blas.of_this_thread(ours):
+        found.append(ours.cores())
 
-found = []
 for is_worker in (True, False):
     thread = threading.Thread(target=threads, args=(is_worker,))
     thread.start()
     thread.join()
-import sys
+with blas.one_core_each():
+    with blas.one_core_each():
+        assert blas.multiply(a, a, np.empty((64, 64)))
+found.append(ours.cores())
 print(*found, "torch" in sys.modules)
 """
+
+
+@needs_library
+@pytest.mark.parametrize("file", [path.name for path, _ in blas._files()])
+def test_a_worker_keeps_to_one_core_without_torch_and_others_do_not(file: str) -> None:
+    """With each library that is here: torch's counts threads otherwise than NumPy's and SciPy's."""
+    pick = f"""
+from infinitensor.ops import blas
+found = [one for one in blas._files() if one[0].name == {file!r}]
+blas._files = lambda: iter(found)
+"""
     done = subprocess.run(
-        [sys.executable, "-c", said],
-        env={**os.environ, "OMP_NUM_THREADS": "2"},
+        [sys.executable, "-c", pick + WORKERS],
+        env={**os.environ, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout.split() == ["1", "2", "False"]
+    assert done.stdout.split() == ["1", "2", "2", "False"]
+
+
+@needs_library
+def test_products_by_the_library_of_another_are_counted() -> None:
+    library = blas.beside()
+    assert library is not None
+    x = np.random.default_rng(5).random((300, 300))
+    with it.init("cpu"):
+        it.stats(reset=True)
+        for _ in range(3):
+            np.testing.assert_allclose((it.asarray(x) @ it.asarray(x)).numpy(), x @ x)
+        assert (it.stats(reset=True)["borrowed_products"] >= 3) == library.is_borrowed
+        assert it.stats()["borrowed_products"] == 0
 
 
 @needs_library

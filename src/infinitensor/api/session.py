@@ -26,6 +26,7 @@ from infinitensor.errors import (
 from infinitensor.events import lane
 from infinitensor.ir import mesh
 from infinitensor.native import missed, not_compiled
+from infinitensor.ops.blas import n_borrowed
 from infinitensor.pipeline import has_tiers
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ class Session(Recording):
         tally.put_all()
         self.counts = dict.fromkeys(COUNTS, 0)
         self.missed_before = missed[0]
+        self.borrowed_before = n_borrowed()
         self.seq = 0
         self.seed = 0
         self.stream = 0
@@ -316,6 +318,7 @@ class Session(Recording):
             tally.put_all()
             found: dict[str, Any] = dict(self.counts)
             found["eager_fallbacks"] += missed[0] - self.missed_before
+            found["borrowed_products"] = n_borrowed() - self.borrowed_before
             found["not_compiled"] = dict(not_compiled)
             found["peak_bytes"] = {}
             found["bytes_not_pinned"] = 0
@@ -331,6 +334,7 @@ class Session(Recording):
             if reset:
                 self.counts = dict.fromkeys(COUNTS, 0)
                 self.missed_before = missed[0]
+                self.borrowed_before = n_borrowed()
             return found
 
     def next_seed(self) -> int:

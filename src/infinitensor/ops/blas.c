@@ -1,29 +1,59 @@
-/* Products of matrices by the library that torch has loaded: one function for whoever multiplies, so
-   that all have the same bits. Where several threads call, each call has one core, and says so for
-   its own thread alone. */
+/* Products of matrices by one library: one function for whoever multiplies, so that all have the same
+   bits. `Whole`, the integers that it counts with, is defined before this. Where several threads call,
+   each call has one core: a library over OpenMP is told so for the calling thread alone, one with
+   threads of its own for the whole process, until nobody shares it any more. */
 #include <stdint.h>
 #include <string.h>
 
 enum { ROW_MAJOR = 101, AS_IT_IS = 111, TURNED = 112, UPPER = 121 };
 enum { GEMM, GEMV, SYRK };
+enum { LITTLE = 1 << 23 }; /* multiplications; threads of its own look for work for 20 ms after more */
 
 static void *functions[4][3]; /* by dtype (f4, f8, c8, c16) */
 static int (*get_threads)(void);
 static void (*set_threads)(int);
-static int n_sharing;
+static int is_of_threads; /* whether the number of cores is the calling thread's */
+static int n_sharing, n_before, is_locked;
+static int64_t n_made;
 
 /* What the library has; called once. */
-void use(void *const *given, void *get, void *set) {
+void use(void *const *given, void *get, void *set, int64_t of_threads) {
   memcpy(functions, given, sizeof functions);
   get_threads = (int (*)(void))get;
   set_threads = (void (*)(int))set;
+  is_of_threads = (int)of_threads;
 }
 
-/* From +1 to -1 every call has one core. */
-void share(int64_t by) { __atomic_add_fetch(&n_sharing, (int)by, __ATOMIC_SEQ_CST); }
+/* How many products there were. */
+int64_t made(void) { return __atomic_load_n(&n_made, __ATOMIC_RELAXED); }
 
-/* This thread has one core from now on. */
-void keep_to_one(void) { set_threads(1); }
+/* The cores that the next call of this thread may use. */
+int64_t cores(void) { return get_threads(); }
+
+/* From +1 to -1 every call has one core. */
+void share(int64_t by) {
+  if (is_of_threads) {
+    __atomic_add_fetch(&n_sharing, (int)by, __ATOMIC_SEQ_CST);
+    return;
+  }
+  while (__atomic_exchange_n(&is_locked, 1, __ATOMIC_ACQUIRE));
+  if (!n_sharing) n_before = get_threads();
+  n_sharing += (int)by;
+  const int n = n_sharing ? 1 : n_before;
+  if (n_before != 1 && get_threads() != n) set_threads(n);
+  __atomic_store_n(&is_locked, 0, __ATOMIC_RELEASE);
+}
+
+/* Around what a worker computes, one of several: it has one core. */
+void enter(void) {
+  if (is_of_threads)
+    set_threads(1);
+  else
+    share(1);
+}
+void leave(void) {
+  if (!is_of_threads) share(-1);
+}
 
 /* A matrix as the library takes it: its rows lie in one piece each, or its columns do (turned). */
 typedef struct {
@@ -49,11 +79,11 @@ typedef struct {
 } Product;
 
 #define REAL(T, CODE)                                                                              \
-  typedef void (*Gemm_##T)(int, int, int, int, int, int, T, const void *, int, const void *, int,  \
-                           T, void *, int);                                                        \
-  typedef void (*Gemv_##T)(int, int, int, int, T, const void *, int, const void *, int, T, void *, \
-                           int);                                                                   \
-  typedef void (*Syrk_##T)(int, int, int, int, int, T, const void *, int, T, void *, int);         \
+  typedef void (*Gemm_##T)(int, int, int, Whole, Whole, Whole, T, const void *, Whole,             \
+                           const void *, Whole, T, void *, Whole);                                 \
+  typedef void (*Gemv_##T)(int, int, Whole, Whole, T, const void *, Whole, const void *, Whole, T, \
+                           void *, Whole);                                                         \
+  typedef void (*Syrk_##T)(int, int, int, Whole, Whole, T, const void *, Whole, T, void *, Whole); \
   static void halve_##T(const Product *p) {                                                        \
     ((Syrk_##T)functions[CODE][SYRK])(ROW_MAJOR, UPPER, p->a.turned, p->rows, p->k, 1, p->a.at,    \
                                       p->a.step, 0, p->out, p->step);                              \
@@ -89,12 +119,12 @@ REAL(double, 1)
                                           m->step, p->vector, p->apart, zero_##CODE, p->out,       \
                                           between);                                                \
   }
-typedef void (*Gemm_complex)(int, int, int, int, int, int, const void *, const void *, int,
-                             const void *, int, const void *, void *, int);
-typedef void (*Gemv_complex)(int, int, int, int, const void *, const void *, int, const void *, int,
-                             const void *, void *, int);
-typedef void (*Syrk_complex)(int, int, int, int, int, const void *, const void *, int, const void *,
-                             void *, int);
+typedef void (*Gemm_complex)(int, int, int, Whole, Whole, Whole, const void *, const void *, Whole,
+                             const void *, Whole, const void *, void *, Whole);
+typedef void (*Gemv_complex)(int, int, Whole, Whole, const void *, const void *, Whole, const void *,
+                             Whole, const void *, void *, Whole);
+typedef void (*Syrk_complex)(int, int, int, Whole, Whole, const void *, const void *, Whole,
+                             const void *, void *, Whole);
 COMPLEX(float, 2)
 COMPLEX(double, 3)
 
@@ -141,9 +171,11 @@ void product(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, cha
   Product p = {how[1], how[2], how[3], how[8] / size};
   p.out = arrays[2];
   if (p.rows == 1 && p.step < p.columns) p.step = p.columns;
-  const int is_one = __atomic_load_n(&n_sharing, __ATOMIC_RELAXED) != 0;
-  const int before = is_one ? get_threads() : 1;
+  const int is_shared = __atomic_load_n(&n_sharing, __ATOMIC_RELAXED) != 0;
+  const int before = is_shared && is_of_threads ? get_threads() : 1;
+  const int is_little = !is_of_threads && !is_shared && p.rows * p.columns * p.k <= LITTLE;
   if (before != 1) set_threads(1);
+  if (is_little) share(1);
   p.a = seen(arrays[0], p.rows, p.k, how[4], how[5], size);
   p.b = seen(arrays[1], p.k, p.columns, how[6], how[7], size);
   if (p.columns == 1 || p.rows == 1) {
@@ -154,5 +186,16 @@ void product(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, cha
     gram(&p, code, size);
   else
     multiply[code](&p);
+  if (is_little) share(-1);
   if (before != 1) set_threads(before);
+  __atomic_add_fetch(&n_made, 1, __ATOMIC_RELAXED);
+}
+
+/* The same in a worker. */
+void product_of_worker(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, char **arrays,
+                       const int64_t *steps, const char *words, const int64_t *folded,
+                       int64_t n_same) {
+  enter();
+  product(n_rows, n, n_outer, how, arrays, steps, words, folded, n_same);
+  leave();
 }

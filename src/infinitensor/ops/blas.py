@@ -1,9 +1,10 @@
-"""Products of two matrices by the BLAS that lies beside torch, called without torch and its price.
+"""Products of two matrices by a BLAS that is here anyway, called without torch and its price.
 
 A call by torch takes 15 to 30 us before it multiplies, with Python's lock; this takes 3, and from C
 (`runtime/calls.c`) nothing. Whoever multiplies matrices on a CPU comes here, so the bits are those
-of one function. There is none (`found()` is None) where torch has no OpenBLAS of its own beside it,
-or there is no compiler: then torch multiplies.
+of one function. The library is the OpenBLAS beside torch, else the one that NumPy or SciPy bring:
+products by these are counted. There is none (`found()` is None) where these have none in a file of
+its own, or there is no compiler: then torch multiplies.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from infinitensor.config import config
 from infinitensor.events import lane
 from infinitensor.ir.calls import Calls, Form
 from infinitensor.native import CompilerError, address, compiler, library
-from infinitensor.ops.loading import Calm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,47 +33,101 @@ CODES = {"float32": 0, "float64": 1, "complex64": 2, "complex128": 3}
 LETTERS = "sdcz"
 MOST = 1 << 31
 """What the library counts to."""
-_calm = Calm()
-"""Beside torch's own: torch, which would tell the library too, may not be there."""
+
+
+class Library(NamedTuple):
+    """A BLAS with LAPACK; its names are the usual ones with something before and after them."""
+
+    handle: Any
+    before: str
+    after: str
+    is_borrowed: bool
+    """Whether it is not torch's."""
+
+    def function(self, name: str) -> Any:
+        """By its usual name; `AttributeError` where there is none."""
+        return getattr(self.handle, self.before + name + self.after)
+
+    @property
+    def whole(self) -> type[ctypes.c_int | ctypes.c_int64]:
+        """The integers that it counts with."""
+        config = self.function("openblas_get_config")
+        config.restype = ctypes.c_char_p
+        return ctypes.c_int64 if b"USE64BITINT" in config() else ctypes.c_int
+
+    def threads(self) -> tuple[Any, Any, int]:
+        """Functions that get and set how many cores it uses; whether of the calling thread alone."""
+        if self.function("openblas_get_parallel")() == OPENMP:
+            return self.handle.omp_get_max_threads, self.handle.omp_set_num_threads, 1
+        words = (f"openblas_{word}_num_threads" for word in ("get", "set"))
+        return *(self.function(word) for word in words), 0
+
+
+OPENMP = 2
+"""What `openblas_get_parallel` says of a library over OpenMP."""
+
+
+def _files() -> Iterator[tuple[Path, bool]]:
+    """Where an OpenBLAS may lie, torch's first; whether it is another's."""
+    for folder in ("torch/lib", "numpy.libs", "scipy.libs"):
+        package = folder[:5]
+        spec = find_spec(package)  # torch takes a second to import, and is not needed for this
+        site = Path((spec and spec.origin) or "").parent.parent
+        for path in sorted((site / folder).glob("lib*openblas*")):
+            yield path, package != "torch"
 
 
 @cache
-def beside() -> Any:
-    """The library beside torch, or None where it has none of its own."""
-    torch = find_spec("torch")  # which takes a second to import, and is not needed for this
-    folder = Path((torch and torch.origin) or "").parent / "lib"
-    paths = sorted(folder.glob("libopenblas*.so*"))
-    try:
-        return ctypes.CDLL(str(paths[0])) if paths else None
-    except OSError:
-        return None
+def beside() -> Library | None:
+    """The library to multiply with, or None."""
+    for path, is_borrowed in _files():
+        for before, after in (("", ""), ("scipy_", ""), ("scipy_", "64_")):
+            try:
+                found = Library(ctypes.CDLL(str(path)), before, after, is_borrowed)
+                if all(found.function(name) for name in ("cblas_dgemm", "dgesv_")) and found.whole:
+                    return found
+            except (AttributeError, OSError):
+                continue
+    return None
 
 
 @cache
 def found() -> Any:
-    """The functions of `blas.c` over the library beside torch, or None."""
+    """The functions of `blas.c` over the library, or None."""
     blas = beside()
     if blas is None or compiler() is None:
         return None
     try:
         names = [f"cblas_{c}{op}" for c in LETTERS for op in ("gemm", "gemv", "syrk")]
-        given = [ctypes.cast(getattr(blas, name), ctypes.c_void_p) for name in names]
-        threads = [
-            ctypes.cast(getattr(blas, f"omp_{word}_threads"), ctypes.c_void_p)
-            for word in ("get_max", "set_num")
-        ]
-        ours = library(Path(__file__).with_name("blas.c").read_text("utf-8"))
+        given = [ctypes.cast(blas.function(name), ctypes.c_void_p) for name in names]
+        get, put, is_of_threads = blas.threads()
+        whole = "int64_t" if blas.whole is ctypes.c_int64 else "int"
+        text = Path(__file__).with_name("blas.c").read_text("utf-8")
+        ours = library(f"#include <stdint.h>\ntypedef {whole} Whole;\n{text}")
     except (AttributeError, OSError, CompilerError):
         return None
-    ours.use((ctypes.c_void_p * len(given))(*given), *threads)
+    threads = [ctypes.cast(function, ctypes.c_void_p) for function in (get, put)]
+    ours.use((ctypes.c_void_p * len(given))(*given), *threads, ctypes.c_int64(is_of_threads))
     ours.share.argtypes, ours.share.restype = [ctypes.c_int64], None
-    ours.keep_to_one.argtypes, ours.keep_to_one.restype = [], None
+    for function in (ours.enter, ours.leave):
+        function.argtypes, function.restype = [], None
+    for function in (ours.made, ours.cores):
+        function.argtypes, function.restype = [], ctypes.c_int64
     pointer, number = ctypes.c_void_p, ctypes.c_int64
-    ours.product.argtypes = [
-        number, number, number, pointer, pointer, pointer, pointer, pointer, number,
-    ]  # fmt: skip
-    ours.product.restype = None
+    for function in (ours.product, ours.product_of_worker):
+        function.argtypes = [
+            number, number, number, pointer, pointer, pointer, pointer, pointer, number,
+        ]  # fmt: skip
+        function.restype = None
     return ours
+
+
+def n_borrowed() -> int:
+    """The products that a library of NumPy or SciPy made, in this process."""
+    if not found.cache_info().currsize:
+        return 0  # nobody multiplied
+    ours, blas = found(), beside()
+    return int(ours.made()) if ours is not None and blas is not None and blas.is_borrowed else 0
 
 
 @contextmanager
@@ -102,11 +156,17 @@ def suffices(call: Call) -> bool:
     )
 
 
-def keep_to_one_core(ours: Any) -> None:
-    """Tell the library, if this thread is a worker, that it has one core."""
-    if lane.is_worker and not _calm.is_set:
-        ours.keep_to_one()
-        _calm.is_set = True
+@contextmanager
+def of_this_thread(ours: Any) -> Iterator[None]:
+    """Around a call of the library: it has one core if this thread is a worker."""
+    if not lane.is_worker:
+        yield
+        return
+    ours.enter()
+    try:
+        yield
+    finally:
+        ours.leave()
 
 
 def is_suited(rows: int, columns: int, steps: Sequence[int], size: int) -> bool:
@@ -145,8 +205,8 @@ def multiply(x: Any, y: Any, out: Any) -> bool:
         y = np.ascontiguousarray(y)
     how = (ctypes.c_int64 * 9)(code, rows, columns, k, *x.strides, *y.strides, out.strides[0])
     arrays = (ctypes.c_void_p * 3)(address(x), address(y), address(out))
-    keep_to_one_core(ours)
-    ours.product(0, 0, 0, how, arrays, None, None, None, 0)
+    run = ours.product_of_worker if lane.is_worker else ours.product
+    run(0, 0, 0, how, arrays, None, None, None, 0)
     return True
 
 

@@ -111,24 +111,25 @@ def converging(text: str) -> Iterator[None]:
 
 
 def solved(a: Any, b: Any, out: Any) -> bool:
-    """out = x with a x = b for one matrix, by the library beside torch, without torch; False, and
+    """out = x with a x = b for one matrix, by the library of `blas`, without torch; False, and
     nothing done, where there is none or this is not for it. `LinAlgError` for a singular one."""
     code = blas.CODES.get(out.dtype.name)
     if code is None or not out.size or out.size != prod(out.shape[-2:]) or a.shape[-1] >= blas.MOST:
         return False
     ours = blas.found() if config.compile != "never" else None
-    if ours is None:
+    library = blas.beside()
+    if ours is None or library is None:
         return False
     matrix, right = (
         np.array(tile.reshape(tile.shape[-2:]), out.dtype, order="F") for tile in (a, b)
     )
-    n, k, info = (ctypes.c_int(i) for i in (*right.shape, 0))
-    pivots = np.empty(len(matrix), np.intc)
-    blas.keep_to_one_core(ours)
-    getattr(blas.beside(), f"{blas.LETTERS[code]}gesv_")(
-        ctypes.byref(n), ctypes.byref(k), _pointer(matrix), ctypes.byref(n), _pointer(pivots),
-        _pointer(right), ctypes.byref(n), ctypes.byref(info),
-    )  # fmt: skip
+    n, k, info = (library.whole(i) for i in (*right.shape, 0))
+    pivots = np.empty(len(matrix), library.whole)
+    with blas.of_this_thread(ours):
+        library.function(f"{blas.LETTERS[code]}gesv_")(
+            ctypes.byref(n), ctypes.byref(k), _pointer(matrix), ctypes.byref(n), _pointer(pivots),
+            _pointer(right), ctypes.byref(n), ctypes.byref(info),
+        )  # fmt: skip
     if info.value:
         raise LinAlgError("Singular matrix")
     out[...] = right.reshape(out.shape)
