@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.ndimage
 import scipy.special
+from numpy.lib.stride_tricks import as_strided
 
 import infinitensor as it
 
@@ -152,14 +154,100 @@ def test_numpy_gets_its_array_without_a_search_for_near_names(
     assert not hasattr(it.ones(3), "__array_struct__")
 
 
-@pytest.mark.parametrize("dtype", [None, np.float32, complex])
-@pytest.mark.parametrize("copy", [None, True])
-def test_an_array_of_a_tensor_is_a_copy(dtype: Any, copy: bool | None) -> None:
+@pytest.mark.parametrize("dtype", [None, np.float64, np.float32, complex])
+def test_an_array_of_a_tensor_is_the_callers_own(dtype: Any) -> None:
     x = it.asarray(X)
-    made = np.array(x, dtype=dtype, copy=copy)
+    made = np.array(x, dtype=dtype)
     made[0, 0] = 99
     assert float(x[0, 0]) == -5
     assert made.dtype == (dtype or np.float64)
+    x.numpy()[0, 0] = 99
+    np.require(x, requirements="W")[0, 0] = 99
+    assert float(x[0, 0]) == -5
+
+
+LOST: dict[str, Any] = {
+    "an item": lambda t: np.asarray(t).__setitem__((0, 0), 9),
+    "an item by its dtype": lambda t: np.asarray(t, t.dtype).__setitem__((0, 0), 9),
+    "an array that need not be a copy": lambda t: np.array(t, copy=None).__setitem__((0, 0), 9),
+    "a filter's output": lambda t: scipy.ndimage.gaussian_filter(np.ones(t.shape), 1, output=t),
+    "an iterator": lambda t: np.nditer(t, op_flags=[["readwrite"]]),
+    "strides": lambda t: as_strided(t, (2, 2), t.strides).__setitem__((0, 0), 9),
+    "a sort in place": lambda t: np.asarray(t).sort(),
+}
+
+
+def lengths(mode: str) -> tuple[int, ...]:
+    """Small, and beyond the small path where tiles are not of seven elements."""
+    return (12, 40_000) if mode == "default" else (12,)
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_a_write_to_numpys_array_of_a_tensor_is_refused_where_it_would_be_lost(
+    name: str, strict_or_default: str
+) -> None:
+    for n in lengths(strict_or_default):
+        _is_refused(LOST[name], n)
+
+
+def _is_refused(write: Any, n: int) -> None:
+    for t in (it.asarray(np.arange(n * 2.0).reshape(n, 2)), it.arange(n * 2.0).reshape(2, n).T):
+        before = t.numpy()
+        with pytest.raises((ValueError, RuntimeError), match=r"read-only|not writeable"):
+            write(t)
+        np.testing.assert_array_equal(t.numpy(), before)
+
+
+def test_strides_walk_over_the_base_of_a_view(strict_or_default: str) -> None:
+    for n in lengths(strict_or_default):
+        _walks(n)
+
+
+def _walks(n: int) -> None:
+    values = np.arange(n * 2.0)
+    x = it.asarray(values)
+    for part in (slice(4, None), slice(5, 1, -1), slice(4, None, 2)):
+        for steps in ((-8, 8), (16, 8)):
+            found = as_strided(x[part], (4, 3), steps)
+            np.testing.assert_array_equal(found, as_strided(values[part], (4, 3), steps))
+    z, complexes = it.asarray(values * (1 + 2j)), values * (1 + 2j)
+    found = as_strided(z.imag[3:], (4, 3), (-16, 32))
+    np.testing.assert_array_equal(found, as_strided(complexes.imag[3:], (4, 3), (-16, 32)))
+
+
+@pytest.mark.filterwarnings("ignore:you are shuffling:UserWarning")
+@pytest.mark.parametrize("rng", [np.random.default_rng(0), np.random.RandomState(0)], ids=str)
+def test_numpys_shuffle_loses_no_row(rng: Any, strict_or_default: str) -> None:
+    for n in lengths(strict_or_default):
+        _is_shuffled(rng, n)
+
+
+def _is_shuffled(rng: Any, n: int) -> None:
+    x = it.asarray(np.arange(2.0 * n).reshape(n, 2))
+    with pytest.raises(TypeError, match=r"swaps rows.*it\.random\.shuffle"):
+        rng.shuffle(x)
+    np.testing.assert_array_equal(x.numpy(), np.arange(2.0 * n).reshape(n, 2))
+    it.random.shuffle(x)
+    np.testing.assert_array_equal(np.sort(x.numpy(), axis=0), np.arange(2.0 * n).reshape(n, 2))
+
+
+@pytest.mark.filterwarnings("ignore:you are shuffling:UserWarning")
+def test_numpys_shuffle_of_numbers_is_numpys() -> None:
+    x, y = it.arange(50), list(range(50))
+    shuffle: Any = np.random.default_rng(3).shuffle
+    shuffle(x)
+    np.random.default_rng(3).shuffle(y)
+    assert x.tolist() == y
+
+
+def test_a_statement_writes_a_row_to_another() -> None:
+    x, y = it.asarray(X), X.copy()
+    for values in (x, y):
+        values[0] = values[2]
+        held = values[1]
+        values[2] = held
+        values[1], values[0] = values[0], values[1]  # the views are one row in NumPy too
+    np.testing.assert_array_equal(x.numpy(), y)
 
 
 def test_an_array_that_may_not_be_a_copy_looks_at_the_tile_or_is_refused() -> None:

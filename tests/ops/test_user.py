@@ -56,6 +56,29 @@ def test_contracted_labels_are_combined(step: int, device: str) -> None:
     np.testing.assert_array_equal(largest, X.max(0))
 
 
+@pytest.mark.parametrize("combine", [None, "sum"])
+@pytest.mark.parametrize("n", [6, 70_000])
+def test_a_function_cannot_change_the_tensor_it_is_given(n: int, combine: str | None) -> None:
+    def centred(tile: Any) -> Any:
+        tile -= tile.mean()
+        return tile if combine is None else tile.sum(0)
+
+    x = it.arange(2.0 * n).reshape(n, 2)
+    form = "nd->nd" if combine is None else "nd->d"
+    with pytest.raises(ValueError, match="read-only"):
+        it.map_tiles(centred, x, form=form, combine=combine).numpy()
+    np.testing.assert_array_equal(x.numpy(), np.arange(2.0 * n).reshape(n, 2))
+
+
+def test_a_write_to_a_tile_on_a_gpu_is_an_error() -> None:
+    def centred(tile: Any) -> Any:
+        tile -= tile.mean()
+        return tile
+
+    with pytest.raises(ValueError, match=r"wrote to a tile.*tile\.clone"):
+        mapped(centred, X.copy(), form="nd->nd", device="cuda")
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_several_outputs_and_dtypes(step: int) -> None:
     both = mapped(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import operator
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -25,9 +26,14 @@ from infinitensor.dtypes import as_dtype, resolve_dtypes
 from infinitensor.ir.view import structure
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from infinitensor.api.tensor import Tensor
     from infinitensor.api.version import Site, Version
     from infinitensor.ir.view import View
+
+STORE_SUBSCR = dis.opmap["STORE_SUBSCR"]
+"""The instruction of `x[index] = value`."""
 
 
 @guarded
@@ -64,6 +70,22 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
     if mask is not None and _put_masked(tensor, mask, value):
         return
     _scatter(tensor, items, value, "set", tensor.dtype)
+
+
+def check_swap(tensor: Tensor, value: Tensor, caller: FrameType) -> None:
+    """Refuse `x[i] = x[j]` of a view of x that no statement of Python's says, but compiled code.
+
+    NumPy's `shuffle` swaps rows so, `x[i], x[j] = x[j], x[i]`, and takes the views for values: two
+    rows would be one. (It knows better of NumPy's arrays, and only warns of others.)
+    """
+    if value._owner is not None or value._cell is not tensor._cell:
+        return
+    if caller.f_code.co_code[caller.f_lasti] != STORE_SUBSCR:
+        raise TypeError(
+            "compiled code writes a row of a tensor to another: where it swaps rows, as NumPy's "
+            "shuffle does, one would be lost. Shuffle with it.random.shuffle(x) or take "
+            "x[rng.permutation(len(x))]; write a row with x[i] = x[j].copy()"
+        )
 
 
 def fill(tensor: Tensor, view: View | None, value: Any, site: Site | None = None) -> bool:

@@ -182,11 +182,23 @@ static PyObject *changed(int op, PyObject *tensor, PyObject *other) {
 }
 
 /* 1: written; 0: Python has to do it; -1: an error. */
+/* Whether a statement of Python's writes, `x[index] = value`, and not compiled code: `assign.check_swap`. */
+static int is_statement(void) {
+    PyFrameObject *frame = PyEval_GetFrame();
+    if (!frame) return 0;
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    PyObject *steps = PyCode_GetCode(code);
+    int found = steps && (unsigned char)PyBytes_AS_STRING(steps)[PyFrame_GetLasti(frame)] == STORE_SUBSCR;
+    Py_XDECREF(steps), Py_DECREF(code);
+    return found;
+}
+
 static int was_put_plain(PyObject *tensor, PyObject *index, PyObject *value, npy_intp limit) {
     if (Py_TYPE(value) == tensor_type) {
-        if (index != Py_None && T(value, INDEX) == index && T(tensor, LAZY_VIEW) == Py_None &&
-            !IS(T(value, OWNER)) && !IS(T(tensor, OWNER)) && T(value, CELL) == T(tensor, CELL))
+        int is_same = !IS(T(value, OWNER)) && !IS(T(tensor, OWNER)) && T(value, CELL) == T(tensor, CELL);
+        if (is_same && index != Py_None && T(value, INDEX) == index && T(tensor, LAZY_VIEW) == Py_None)
             return T(tensor, FROZEN) == Py_False;
+        if (is_same && PyLong_CheckExact(index) && !is_statement()) return 0; /* Python says why not */
         value = seen(value);
     } else if (!is_number(value)) {
         return 0;

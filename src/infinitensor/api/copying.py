@@ -134,6 +134,11 @@ def read_view(tensor: Tensor) -> np.ndarray:
         return np.array(take(values, of_picked(access, view.shape), box, whole_box(values.shape)))
     if table.is_file:
         return copied(tensor).numpy()
-    whole = Version(session, version.shape, version.dtype)
-    whole.host = table.read(whole_box(version.shape), devices)
-    return np.array(host_view(Ref(whole, view, tensor.dtype)))
+    return np.array(seen_in(table.read(whole_box(version.shape), devices), tensor))
+
+
+def seen_in(base: np.ndarray, tensor: Tensor) -> np.ndarray:
+    """What a tensor shows of the values of its base."""
+    whole = Version(tensor._session, base.shape, base.dtype)
+    whole.host = base
+    return host_view(Ref(whole, tensor._view, tensor.dtype))

@@ -6,10 +6,13 @@ a copy. Its buffers are not used again, and are counted until the last array ove
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
+from infinitensor.api import copying
 from infinitensor.api.record import host_view
 from infinitensor.dtypes import bfloat16, from_numpy
 from infinitensor.ir.region import whole_box
@@ -88,10 +91,18 @@ def gathered(tensor: Tensor) -> Any:
 
 
 def array(tensor: Tensor, dtype: Any, copy: bool | None) -> np.ndarray:
-    """What `np.asarray` gets: a new array, or with `copy=False` a read-only one over our memory."""
+    """What NumPy gets: its own array (`copy=True`), or one that cannot be written.
+
+    NumPy's `asarray` of an array is that array, and who writes to it means the array. Ours cannot
+    be: so a write is refused, where it would be lost. As another dtype NumPy's is a copy too.
+    """
     if copy is not False:
-        values = tensor.numpy()
-        return values if dtype is None else values.astype(dtype, copy=False)
+        values = _in_base(tensor) if _is_for_strides(tensor) else tensor.numpy()
+        if dtype is not None and np.dtype(dtype) != values.dtype:
+            return values.astype(dtype)
+        if not copy:
+            values.flags.writeable = False
+        return values
     if dtype is not None and np.dtype(dtype) != tensor.dtype:
         raise ValueError(f"copy=False: {tensor.dtype} values as {np.dtype(dtype)} are a copy")
     found = None if tensor.device == "cuda" else one_piece(tensor)
@@ -101,6 +112,22 @@ def array(tensor: Tensor, dtype: Any, copy: bool | None) -> np.ndarray:
             "values is a copy. Leave copy= out, or take the arrays of x.local_tiles()"
         )
     return np.asarray(found)
+
+
+def _is_for_strides(tensor: Tensor) -> bool:
+    """Whether NumPy's `as_strided` asks for a view, to walk over the base with other strides.
+
+    It does not ask us by its name, as NumPy's other functions do; a copy of the view alone would
+    let it walk out of the copy.
+    """
+    return tensor._view is not None and sys._getframe(3).f_code is as_strided.__code__
+
+
+def _in_base(tensor: Tensor) -> np.ndarray:
+    """The values as a view of a copy of all of the base."""
+    base = tensor.base
+    assert base is not None
+    return copying.seen_in(base.numpy(), tensor)
 
 
 def dlpack_device(tensor: Tensor) -> tuple[int, int]:

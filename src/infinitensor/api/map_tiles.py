@@ -30,6 +30,8 @@ def map_tiles(
 ) -> Any:
     """A pure function of tiles as an op: NumPy arrays in and out on CPUs, torch tensors on GPUs.
 
+    What it gets it must not change: NumPy's arrays are read-only, a write to torch's is an error.
+
     `form` names the axes, as in "nd,kd->nk"; several outputs are written "nd->n;d". Labels that
     only inputs have are cut if `combine` ("sum", "min", "max" ...) says how partial results merge,
     and stay whole otherwise. `sizes` gives labels that only outputs have, `halo` widens what a tile

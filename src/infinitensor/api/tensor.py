@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import importlib
 import operator
+import sys
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -427,6 +428,8 @@ class Tensor(Shown, TableMethods):
         ):
             opened[index] = value
             return
+        if type(value) is Tensor and type(index) is int:
+            assign.check_swap(self, value, sys._getframe(1))
         if not indices.was_put(self, index, value):
             assign.put(self, index, value)
 

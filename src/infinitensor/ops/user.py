@@ -162,13 +162,34 @@ def _dtypes(form: str, dtype: Any, n: int, specs: Sequence[Spec]) -> tuple[np.dt
 
 
 def _results(fn: Callable[..., Any], form: str, n: int, tiles: Any, region: Any) -> tuple[Any, ...]:
-    result = fn(*tiles) if region is None else fn(*tiles, region=region)
+    given = [_read_only(tile) for tile in tiles]
+    before = _changes(given)
+    result = fn(*given) if region is None else fn(*given, region=region)
+    if _changes(given) != before:
+        raise ValueError(
+            f"map_tiles: the function of {form!r} wrote to a tile that it was given, which is the "
+            "tensor's own: its values are gone. Take tile.clone() before you write"
+        )
     results = result if isinstance(result, tuple | list) else (result,)
     if len(results) != n:
         raise ValueError(
             f"map_tiles: {form!r} has {n} outputs, the function returned {len(results)}"
         )
     return tuple(results)
+
+
+def _read_only(tile: Any) -> Any:
+    """A tile as the function sees it: it is the tensor's own memory."""
+    if not isinstance(tile, np.ndarray):
+        return tile  # torch has no such arrays: a write is seen afterwards
+    seen = tile.view()
+    seen.flags.writeable = False
+    return seen
+
+
+def _changes(tiles: Sequence[Any]) -> list[int]:
+    """How often torch's tensors were written to."""
+    return [tile._version for tile in tiles if not isinstance(tile, np.ndarray)]
 
 
 def _checked(xp: Any, form: str, i: int, result: Any, shape: tuple[int, ...], dtype: Any) -> Any:
