@@ -69,6 +69,48 @@ def test_reductions_take_out_where_and_initial(name: str, options: dict[str, Any
         assert_alike(name, x, **given)
 
 
+WIDE: dict[str, np.ndarray] = {
+    "halves": np.linspace(20_000, 60_000, 20).astype(np.float16).reshape(4, 5),
+    "bytes": np.linspace(60, 120, 20).astype(np.int8).reshape(4, 5),
+    "words": (np.linspace(1, 1.9, 20) * 2.0**62).astype(np.int64).reshape(4, 5),
+    "singles": np.linspace(1e20, 1e38, 20).astype(np.float32).reshape(4, 5),
+    "truths": MASK,
+}
+COMPUTED = ["sum", "prod", "cumsum", "cumprod", "mean", "max", "amin", "ptp", "trace", "any"]
+COMPUTED += ["nansum", "nanprod", "nancumsum", "nanmean", "nanmax", "cumulative_sum", "median"]
+
+
+@pytest.mark.parametrize("wanted", [np.float64, np.complex128, np.float32, np.uint64])
+@pytest.mark.parametrize("values", WIDE)
+@pytest.mark.parametrize("name", COMPUTED)
+def test_out_says_what_a_reduction_is_computed_in(name: str, values: str, wanted: Any) -> None:
+    x = WIDE[values]
+    options: dict[str, Any] = {} if name == "trace" else {"axis": 1}
+    shape = np.shape(getattr(np, name)(x.astype(np.float64), **options))
+    if wanted is np.uint64 and (values != "bytes" or "prod" in name):
+        pytest.skip("what does not fit an integer is anything")
+    assert_alike(name, x, **options, out=np.zeros(shape, wanted))
+
+
+@pytest.mark.parametrize("name", ["amax", "min", "sum", "prod"])
+@pytest.mark.parametrize("initial", [300, 2.5, 1 + 2j, np.float32(1.5), -1])
+@pytest.mark.parametrize("wanted", [None, np.int64, np.float64])
+def test_a_start_is_of_the_dtype_that_is_computed_in(name: str, initial: Any, wanted: Any) -> None:
+    out = {} if wanted is None else {"out": np.zeros(4, wanted)}
+    assert_alike(name, WIDE["bytes"] // 60, axis=1, initial=initial, **out)
+
+
+@pytest.mark.parametrize("name", ["var", "std", "nanvar", "nanstd"])
+def test_deviations_are_computed_in_what_out_has(name: str) -> None:
+    x = WIDE["halves"]
+    if not name.startswith("nan"):  # there NumPy squares in the dtype of the values
+        found = getattr(it, name)(it.asarray(x), axis=1, out=it.zeros(4))
+        np.testing.assert_allclose(found.numpy(), getattr(np, name)(x.astype(float), axis=1), 1e-9)
+    z = X + 1j * X
+    for out in (np.zeros(4), np.zeros(4, np.float32), np.zeros(4, complex)):
+        assert_alike(name, z, axis=1, out=out)
+
+
 def test_deviations_take_a_mask_and_a_correction() -> None:
     for name in ("var", "std"):
         assert_alike(name, X, axis=0, where=MASK, ddof=1)

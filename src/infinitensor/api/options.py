@@ -16,8 +16,10 @@ from infinitensor.api import copying
 from infinitensor.api.forward import call_op, named
 from infinitensor.api.tensor import Tensor, session_of
 from infinitensor.api.ufunc import mask_of, masked, single_target, stored
-from infinitensor.dtypes import as_dtype, can_cast
+from infinitensor.dtypes import as_dtype, can_cast, resolve_dtypes
+from infinitensor.ir.op import Spec
 from infinitensor.ops.fold import REDUCTIONS
+from infinitensor.ops.reduction import mean_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,9 +31,18 @@ REDUCING |= {"amax": "maximum", "amin": "minimum"}
 MOMENTS = ("mean", "var", "std")
 """Reductions that take `where`, and no `initial`."""
 
+SUMS = {
+    **dict.fromkeys(("sum", "cumsum", "cumulative_sum", "trace", "nansum", "nancumsum"), "add"),
+    **dict.fromkeys(("mean", "var", "std", "nanmean"), "add"),
+    **dict.fromkeys(("prod", "cumprod", "cumulative_prod", "nanprod", "nancumprod"), "multiply"),
+}
+"""Functions whose `out` has a say in what they are computed in, and the ufunc that NumPy asks."""
+
 CASTING = {
-    **dict.fromkeys((*REDUCING, "mean", "var", "cumsum", "cumprod", "trace"), "unsafe"),
-    **dict.fromkeys(("cumulative_sum", "cumulative_prod"), "unsafe"),
+    **dict.fromkeys(
+        (*REDUCING, *SUMS, "nanvar", "nanmax", "nanmin", "median", "nanmedian"), "unsafe"
+    ),
+    "std": "same_kind",
     "dot": "no",
     "einsum": "safe",
 }
@@ -93,6 +104,12 @@ def with_options(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             plain = inspect.BoundArguments(ours, bound.arguments)
             if name in UFUNC_LIKE:
                 return _as_ufunc(name, plain, out, **given)
+            if out is not None and name in SUMS and bound.arguments.get("dtype") is None:
+                bound.arguments["dtype"] = _computed_in(name, next(iter(plain.args)), out)
+            if out is not None and name in REDUCING and name not in SUMS:
+                return _counted(name, plain.arguments, **given, out=out)
+            if out is not None and name == "ptp":
+                return _ptp(out, **plain.arguments)
             if any(value is not added[option] for option, value in given.items()):
                 found = _counted(name, plain.arguments, **given)
             else:
@@ -169,14 +186,37 @@ def _check_join(name: str, given: dict[str, Any], out: Tensor) -> None:
     given["dtype"] = out.dtype
 
 
+def _computed_in(name: str, a: Any, out: Tensor) -> np.dtype[Any]:
+    """What a sum, a product or a moment is computed in where only `out` says something of it."""
+    summed = call_op("asarray", a).dtype
+    if name.removeprefix("nan") in MOMENTS:
+        summed = mean_dtype(Spec((), summed), None)
+    given = (out.dtype, summed, None)
+    loop = resolve_dtypes(getattr(np, SUMS[name]), given, casting="unsafe", reduction=True)
+    return loop[0]
+
+
+def _ptp(out: Tensor, a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """From the least to the largest: NumPy has the largest in `out` meanwhile."""
+    largest = named("maximum").reduce(a, axis, out=out, keepdims=keepdims)
+    least = named("minimum").reduce(a, axis, keepdims=keepdims)
+    return named("subtract")(largest, least, out=out)
+
+
 def _counted(
-    name: str, given: dict[str, Any], initial: Any = None, where: Any = True, mean: Any = None
+    name: str,
+    given: dict[str, Any],
+    initial: Any = None,
+    where: Any = True,
+    mean: Any = None,
+    out: Any = None,
 ) -> Any:
     """A reduction of the values where a mask is True, from a start on, or around a mean."""
     a = given.pop("a")
     if name in REDUCING:
         axis = given.pop("axis", None)
-        return named(REDUCING[name]).reduce(a, axis, initial=initial, where=where, **given)
+        reduce = named(REDUCING[name]).reduce
+        return reduce(a, axis, initial=initial, where=where, out=out, **given)
     x, mask = call_op("asarray", a), mask_of(where)
     if mean is not None:
         return _around(name, x, mask, call_op("asarray", mean), **given)

@@ -17,7 +17,7 @@ from infinitensor.api import assign, at_once, copying, hasty
 from infinitensor.api.forward import call_op
 from infinitensor.api.quick import calls_in_c
 from infinitensor.api.tensor import Tensor, session_of
-from infinitensor.dtypes import NUMPYS, as_dtype, resolve_dtypes
+from infinitensor.dtypes import NUMPYS, as_dtype, bfloat16, resolve_dtypes
 from infinitensor.ops.fold import REDUCTIONS, REORDERABLE
 from infinitensor.ops.reduction import sum_dtype
 
@@ -478,7 +478,8 @@ def _typed(value: Any, dtype: Dtype) -> Any:
         return value.astype(dtype, copy=False)
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value).astype(dtype)[()]
-    return np.array(value).astype(dtype)[()] if type(value) is not int else dtype.type(value)
+    # bfloat16 takes no numbers beyond 64 bits
+    return np.array(float(value) if dtype == bfloat16 and type(value) is int else value, dtype)[()]
 
 
 def _as_loop(value: Any, dtype: Dtype) -> Any:
