@@ -58,13 +58,35 @@ def as_dtype(name: Any) -> np.dtype[Any]:
     """
     dtype: np.dtype[Any] = np.dtype(name)
     if dtype not in _KNOWN:
-        swapped: np.dtype[Any] = dtype.newbyteorder("=")
-        if swapped in _KNOWN:
-            return swapped
+        if dtype.newbyteorder("=") in _KNOWN:
+            raise TypeError(
+                f"tensors have the byte order of this machine, not that of {dtype}: leave it out, "
+                f"and change the order of the bytes of an array: x.numpy().astype({dtype.str!r})"
+            )
         raise TypeError(
             f"infinitensor holds no {dtype} values; it holds bool, integers, "
             "float16/32/64, bfloat16 and complex64/128"
         )
+    return dtype
+
+
+def held_as(dtype: Any) -> Dtype:
+    """The dtype in which we hold values from outside: theirs, in the byte order of this machine.
+
+    >>> held_as(np.dtype(">f4"))
+    dtype('float32')
+    """
+    return as_dtype(np.dtype(dtype).newbyteorder("="))
+
+
+def read_as(name: Any) -> Dtype:
+    """The dtype that a user says numbers outside have, in any byte order.
+
+    >>> read_as(">f4")
+    dtype('>f4')
+    """
+    dtype: Dtype = np.dtype(name)
+    held_as(dtype)
     return dtype
 
 
@@ -183,7 +205,7 @@ def dtype_of(values: Any) -> np.dtype[Any]:
     (dtype('float32'), dtype('float64'))
     """
     if isinstance(values, np.ndarray):
-        return as_dtype(values.dtype)
+        return held_as(values.dtype)
     name = str(values.dtype).removeprefix("torch.")
     found = {ours.name: ours for ours in ALL}.get(name)
     if found is None:

@@ -353,3 +353,42 @@ def test_methods_in_place_and_refused() -> None:
         x.view(np.float64)
     with pytest.raises(ValueError, match="keeps its size"):
         x.resize((2, 2))
+
+
+@pytest.mark.parametrize("kind", [">i4", "<i4", ">f8", ">u2", ">c8", ">f2"])
+def test_numbers_are_read_in_their_byte_order(kind: str, tmp_path: Path) -> None:
+    values = np.arange(-3 if kind[1] != "u" else 0, 9).astype(kind)
+    native = values.astype(values.dtype.newbyteorder("="))
+    values.tofile(tmp_path / "x.bin")
+    np.save(tmp_path / "x.npy", values)
+    made = [
+        it.frombuffer(values.tobytes(), kind),
+        it.fromfile(tmp_path / "x.bin", kind),
+        it.load(tmp_path / "x.npy"),
+        it.asarray(values),
+        it.fromiter(values.tolist(), kind),
+        it.add(values, values.dtype.type(0)),
+        it.where(it.ones(values.shape, bool), values, native),
+    ]
+    target = it.zeros(values.shape, native.dtype)
+    target[:] = values
+    for found in (*made, target):
+        assert found.dtype == native.dtype
+        np.testing.assert_array_equal(found.numpy(), native)
+    if kind[1] != "c":
+        assert it.fromstring("1 2", kind, sep=" ").tolist() == [1, 2]
+
+
+OTHER_ORDER: dict[str, Any] = {
+    "a cast": lambda kind: it.arange(3).astype(kind),
+    "a new tensor": lambda kind: it.zeros(3, kind),
+    "values": lambda kind: it.asarray([1, 2], dtype=kind),
+    "a sum": lambda kind: it.sum(it.ones(3), dtype=kind),
+    "a ufunc": lambda kind: it.add(it.ones(3), 1, dtype=kind),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_ORDER)
+def test_another_byte_order_is_refused(name: str) -> None:
+    with pytest.raises(TypeError, match=r"byte order of this machine.*x\.numpy\(\)\.astype"):
+        OTHER_ORDER[name](np.dtype("f8").newbyteorder("S"))

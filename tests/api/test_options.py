@@ -80,15 +80,13 @@ COMPUTED = ["sum", "prod", "cumsum", "cumprod", "mean", "max", "amin", "ptp", "t
 COMPUTED += ["nansum", "nanprod", "nancumsum", "nanmean", "nanmax", "cumulative_sum", "median"]
 
 
-@pytest.mark.parametrize("wanted", [np.float64, np.complex128, np.float32, np.uint64])
+@pytest.mark.parametrize("wanted", [np.float64, np.complex128, np.float32])
 @pytest.mark.parametrize("values", WIDE)
 @pytest.mark.parametrize("name", COMPUTED)
 def test_out_says_what_a_reduction_is_computed_in(name: str, values: str, wanted: Any) -> None:
     x = WIDE[values]
     options: dict[str, Any] = {} if name == "trace" else {"axis": 1}
     shape = np.shape(getattr(np, name)(x.astype(np.float64), **options))
-    if wanted is np.uint64 and (values != "bytes" or "prod" in name):
-        pytest.skip("what does not fit an integer is anything")
     assert_alike(name, x, **options, out=np.zeros(shape, wanted))
 
 

@@ -21,7 +21,7 @@ from infinitensor.api.record import stored
 from infinitensor.api.session import current_session
 from infinitensor.api.standard import check_device
 from infinitensor.api.tensor import Tensor, fresh, from_values
-from infinitensor.dtypes import as_dtype, kind_of
+from infinitensor.dtypes import as_dtype, held_as, kind_of
 from infinitensor.ir.op import Spec
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def asarray(
     if is_sparse(a):
         return cast("Tensor", csr(a) if dtype is None else csr(a).astype(dtype))
     values = to_host(a)
-    wanted = as_dtype(values.dtype if dtype is None else dtype)
+    wanted = held_as(values.dtype) if dtype is None else as_dtype(dtype)
     if (
         dtype is not None
         and kind_of(values.dtype) in "iufcb"

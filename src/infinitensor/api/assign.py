@@ -22,7 +22,7 @@ from infinitensor.api.unplanned import is_hasty
 from infinitensor.api.version import user_site
 from infinitensor.api.views import tight
 from infinitensor.config import config
-from infinitensor.dtypes import as_dtype, resolve_dtypes
+from infinitensor.dtypes import held_as, resolve_dtypes
 from infinitensor.ir.view import structure
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def host_value(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     if type(value) is float and dtype.kind == "f":
         return quietly(np.array, value, dtype)  # type: ignore[no-any-return]
     if isinstance(value, np.ndarray | np.generic):
-        as_dtype(value.dtype)
+        held_as(value.dtype)
     target = np.empty(np.shape(value), dtype)
     quietly(operator.setitem, target, ..., value)
     return target

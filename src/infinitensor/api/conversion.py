@@ -9,7 +9,7 @@ import numpy as np
 from infinitensor.api import copying
 from infinitensor.api.forward import call_op
 from infinitensor.api.tensor import Tensor
-from infinitensor.dtypes import as_dtype, can_cast, kind_of, result_type
+from infinitensor.dtypes import can_cast, held_as, kind_of, read_as, result_type
 
 
 def asanyarray(
@@ -67,7 +67,7 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
     >>> it.frombuffer(bytes([1, 0, 2, 0]), it.int16).tolist()
     [1, 2]
     """
-    return call_op("asarray", np.frombuffer(buffer, as_dtype(dtype), count, offset))  # type: ignore[no-any-return]
+    return call_op("asarray", np.frombuffer(buffer, read_as(dtype), count, offset))  # type: ignore[no-any-return]
 
 
 def fromiter(iter: Any, dtype: Any, count: int = -1) -> Tensor:
@@ -77,7 +77,7 @@ def fromiter(iter: Any, dtype: Any, count: int = -1) -> Tensor:
     >>> it.fromiter((i * i for i in range(3)), int).tolist()
     [0, 1, 4]
     """
-    return call_op("asarray", np.fromiter(iter, as_dtype(dtype), count))  # type: ignore[no-any-return]
+    return call_op("asarray", np.fromiter(iter, read_as(dtype), count))  # type: ignore[no-any-return]
 
 
 def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Tensor:
@@ -87,7 +87,7 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
     >>> it.fromstring("1 2", sep=" ").tolist()
     [1.0, 2.0]
     """
-    return call_op("asarray", np.fromstring(string, as_dtype(dtype), count, sep=sep))  # type: ignore[no-any-return]
+    return call_op("asarray", np.fromstring(string, held_as(dtype), count, sep=sep))  # type: ignore[no-any-return]
 
 
 # --- writes -----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from infinitensor.api.forward import call_op
 from infinitensor.api.record import record
 from infinitensor.api.session import current_session
 from infinitensor.api.tensor import Tensor, fresh, from_values
-from infinitensor.dtypes import as_dtype
+from infinitensor.dtypes import as_dtype, held_as
 from infinitensor.ir.op import Spec
 from infinitensor.ops import TABLE
 from infinitensor.ops.sparse import Rows
@@ -187,6 +187,6 @@ def csr(matrix: Any, shape: tuple[int, int] | None = None) -> Csr:
     made = csr_array(matrix)
     made.sum_duplicates()
     session = current_session()
-    data = from_values(session, np.array(made.data, dtype=as_dtype(made.dtype)))
+    data = from_values(session, np.array(made.data, dtype=held_as(made.dtype)))
     indices = from_values(session, made.indices.astype(np.int64))
     return Csr(data, indices, Rows(made.indptr, made.shape[1]))

@@ -13,7 +13,7 @@ from infinitensor.api.forward import call_op
 from infinitensor.api.session import current_session
 from infinitensor.api.tensor import Tensor, fresh, from_values
 from infinitensor.api.version import Version
-from infinitensor.dtypes import as_dtype, bfloat16
+from infinitensor.dtypes import as_dtype, bfloat16, held_as, read_as
 from infinitensor.runtime import TileTable
 from infinitensor.storage import Part, open_stored
 
@@ -24,7 +24,7 @@ def _read(values: np.ndarray) -> Tensor:
     session.counts["bytes_read"] += values.nbytes
     if values.dtype == "V2":
         values = values.view(bfloat16)  # as which NumPy's format writes it
-    plain = np.asarray(values, as_dtype(values.dtype), order="C")
+    plain = np.asarray(values, held_as(values.dtype), order="C")
     if isinstance(values, np.memmap) and plain.size <= 65536:
         plain = np.array(plain)  # small values stay on the host: not in the file's memory
     return from_values(session, plain)
@@ -156,13 +156,13 @@ def loadtxt(fname: Any, dtype: Any = float, **options: Any) -> Any:
     >>> it.loadtxt(["1 2", "3 4"]).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """
-    made = np.loadtxt(fname, as_dtype(dtype), **options)
+    made = np.loadtxt(fname, held_as(dtype), **options)
     return tuple(_read(one) for one in made) if options.get("unpack") else _read(made)
 
 
 def genfromtxt(fname: Any, dtype: Any = float, **options: Any) -> Any:
     """As `loadtxt`, with missing values; the options of `numpy.genfromtxt`."""
-    return _read(np.genfromtxt(fname, as_dtype(dtype), **options))
+    return _read(np.genfromtxt(fname, held_as(dtype), **options))
 
 
 def savetxt(fname: Any, X: Any, *args: Any, **options: Any) -> None:
@@ -174,4 +174,5 @@ def savetxt(fname: Any, X: Any, *args: Any, **options: Any) -> None:
 
 def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Any:
     """A tensor of the numbers in a binary or text file that holds nothing else."""
-    return _read(np.fromfile(file, as_dtype(dtype), count, sep, offset))
+    kind = held_as(dtype) if sep else read_as(dtype)
+    return _read(np.fromfile(file, kind, count, sep, offset))

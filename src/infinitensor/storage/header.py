@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from infinitensor.dtypes import as_dtype, bfloat16
+from infinitensor.dtypes import bfloat16, held_as
 
 MAGIC = b"\x93NUMPY"
 MOST_HEADER_BYTES = 16 << 10
@@ -39,7 +39,7 @@ class Header:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return as_dtype(self.kind)
+        return held_as(self.kind)
 
 
 def n_header_bytes(start: bytes) -> tuple[int, int]:
@@ -101,7 +101,7 @@ def _kind(text: str) -> np.dtype[Any]:
         raise ValueError(f"dtype {text!r} is not one of a .npy file")
     try:
         kind = np.dtype(text)
-        as_dtype(kind)
+        held_as(kind)
     except TypeError as error:
         raise ValueError(f"dtype {text!r}: {error}") from None
     return kind

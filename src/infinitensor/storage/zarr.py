@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import as_dtype, bfloat16
+from infinitensor.dtypes import as_dtype, bfloat16, held_as
 from infinitensor.ir.region import Box, picked
 from infinitensor.storage.calls import open_file, read_at, sync, told
 from infinitensor.storage.expansion import COMPRESSORS, unpacks_beyond
@@ -81,7 +81,7 @@ class ZarrFile:
             self._codec = check_metadata(_metadata(self.path))
             store = zarr.storage.LocalStore(self.path, read_only=True)
             self._array = zarr.open_array(store, mode="r")
-            self.dtype = as_dtype(self._array.dtype)
+            self.dtype = held_as(self._array.dtype)
         except (OSError, MemoryError):
             raise
         except Exception as error:  # whatever the package makes of a file that is none
