@@ -119,6 +119,9 @@ class Run:
         self._running = 0
         self.failed: list[int] = []
         self.abandoned: set[int] = set()
+        """Kept values that are not wanted any more."""
+        self.skipped: set[int] = set()
+        """Tasks that do nothing when it is their turn: nobody wants what they make."""
         self._past_failures = False
         self.fixed: FixedOrder | None = None
         """The order that lanes keep to, where they may not take any ready task."""
@@ -417,6 +420,8 @@ class Run:
 
     def run_task(self, task: int, in_lane: int = COMPUTE) -> None:
         """Run one task now, in this thread."""
+        if task in self.skipped:
+            return
         step = self.steps[task]
         family = step.family
         if "task_start" in events.hooks:
@@ -505,6 +510,8 @@ class Run:
         What a hook raises stops the run, but the task is done: it may have changed its inputs and
         must not run twice.
         """
+        if task in self.skipped:
+            return
         step = self.steps[task]
         name = self.devices[step.device].name
         try:
@@ -598,6 +605,8 @@ class Run:
 
     def is_made(self, value: int) -> bool:
         """Whether every task that writes tiles of a kept value or its earlier versions is done."""
+        if value in self.abandoned:
+            return False
         first, layout = self.program.graph.held[value]
         tiles = np.zeros(self.program.graph.n_tiles, np.bool_)
         tiles[first : first + layout.n_tiles] = True
@@ -617,9 +626,11 @@ class Run:
         return [final.get(tile, tile) for tile in range(first, first + layout.n_tiles)]
 
     def abandon(self, wanted: Sequence[int]) -> None:
-        """Make only these values from now on: tasks that nothing else needs count as done.
+        """Make only these values from now on: tasks that nothing else needs do nothing.
 
-        So a task that keeps failing stops nobody once its result is not wanted any more.
+        So a task that keeps failing stops nobody once its result is not wanted any more. They keep
+        their turn: who waits for one of them waits for what that one waits for too, such as readers
+        of the memory that all three use.
         """
         graph = self.program.graph
         self.abandoned |= set(graph.held) - set(wanted)
@@ -636,8 +647,7 @@ class Run:
                 for source in step.sources():
                     tiles[source] = True
             elif not self.done[task]:
-                self.done[task] = 1
-                self.n_done += 1
+                self.skipped.add(task)
 
     def is_finished(self) -> bool:
         """Whether every task is done."""
