@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, product
 from operator import index as as_int
 from typing import TYPE_CHECKING, Any
 
@@ -36,36 +36,27 @@ def _cyclic_need(
 
 
 def _cyclic_kernel(xp: Any, x: Any, out: Any, at: At, base: tuple[int, ...]) -> None:
-    """Copies the base's tile into each of its repetitions that falls into the output's."""
+    """Copies the base's tile once along each axis, and what is there beside itself, in doubles."""
     if x is None:
         return
     source = at.inputs[0]
     assert source is not None
-    spans = []
-    for (lo, hi), (first, last), n in zip(at.outputs[0], source, base, strict=True):
-        runs = []
-        position = lo
-        while position < hi:
-            inside = position % n
-            length = min(hi - position, n - inside)
-            runs.append(
-                (
-                    slice(position - lo, position - lo + length),
-                    slice(inside - first, inside - first + length),
-                )
-            )
-            position += length
-        spans.append(runs)
-        del last
-    _copy_runs(x, out, spans, (), ())
-
-
-def _copy_runs(x: Any, out: Any, spans: Any, to: Any, of: Any) -> None:
-    if len(to) == len(spans):
-        out[to] = x[of]
-        return
-    for target, source in spans[len(to)]:
-        _copy_runs(x, out, spans, (*to, target), (*of, source))
+    runs = []
+    for (lo, hi), (first, _), n in zip(at.outputs[0], source, base, strict=True):
+        begin, length = lo % n - first, min(hi - lo, n)
+        before = min(length, n - lo % n)
+        own = [(slice(0, before), slice(begin, begin + before))]
+        if before < length:  # the base begins anew
+            own.append((slice(before, length), slice(0, length - before)))
+        runs.append(own)
+    for places in product(*runs):
+        out[tuple(to for to, _ in places)] = x[tuple(of for _, of in places)]
+    for axis, n in enumerate(base):
+        made = n
+        while made < out.shape[axis]:
+            more = min(made, out.shape[axis] - made)
+            out[along(axis, slice(made, made + more))] = out[along(axis, slice(0, more))]
+            made += more
 
 
 @op(
@@ -116,7 +107,7 @@ def tile(xp: Any, A: Any, reps: int | tuple[int, ...]) -> Any:
     result = A.reshape((1,) * (ndim - len(A.shape)) + tuple(A.shape))
     if any(count < 0 for count in counts):
         raise ValueError("tile: negative dimensions are not allowed")
-    short = [1 if n > xp.block(n) else c for n, c in zip(result.shape, counts, strict=True)]
+    short = [1 if n >= 2 * xp.block(n) else c for n, c in zip(result.shape, counts, strict=True)]
     for axis, (count, done) in enumerate(zip(counts, short, strict=True)):
         if count == 0:
             short[axis] = 0

@@ -1,0 +1,73 @@
+"""The generator repeats itself, its programs are what they are to be, and failures are found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from .generate import LEAST
+from .kinds import KINDS, program_of
+from .program import Line, Program, helpers, reproduction
+from .replay import difference, played, reduced
+
+SEEDS = range(40)
+
+
+@pytest.fixture(scope="module")
+def programs() -> list[Program]:
+    return [program_of(seed, 200_000) for seed in SEEDS]
+
+
+def test_a_seed_stands_for_one_program(programs: list[Program]) -> None:
+    assert programs == [program_of(seed, 200_000) for seed in SEEDS]
+
+
+def test_programs_are_numpys_and_large(programs: list[Program]) -> None:
+    for program in programs:
+        names: dict[str, Any] = {**helpers, "xp": np}
+        with np.errstate(all="ignore"):
+            exec(str(program), names)
+        made = [names[line.makes] for line in program.lines if line.makes in names]
+        assert max(value.size for value in made) >= LEAST
+
+
+def test_there_are_programs_of_every_kind(programs: list[Program]) -> None:
+    text = "\n".join(map(str, programs))
+    for wanted in ("out=", "where=", "axis=", "keepdims", "dtype=", "reshape", "mask(", "index(",
+                   "nonzero", "arange", "for ", "sort", "[1:-1]", "@", "+= "):  # fmt: skip
+        assert wanted in text, f"no {wanted} in any program"
+    assert len(KINDS) == len({kind for _, kind in KINDS})
+
+
+def test_a_value_that_is_not_numpys_is_told() -> None:
+    ones = np.ones(3)
+    assert difference(ones, ones, is_loose=False) == ""
+    assert "3 of 3" in difference(ones, ones + 1e-12, is_loose=False)
+    assert difference(ones, ones + 1e-12, is_loose=True) == ""
+    assert "3 of 3" in difference(ones, ones * 2, is_loose=True)
+    assert "float32" in difference(ones, ones.astype("f4"), is_loose=False)
+    assert difference(np.array([np.nan]), np.array([np.nan]), is_loose=False) == ""
+
+
+def test_a_failing_program_is_made_small() -> None:
+    lines = [Line(f"x{k} = xp.arange({900 + k}) + {k}", f"x{k}") for k in range(12)]
+    lines.insert(5, Line("x3[...] = xp is np", compares=True))
+    program = Program((*lines, Line("x11 += 1", compares=True)), frozenset(), 3)
+    outcome = played(program, "default")
+    assert outcome.kind == "differs"
+    small = reduced(program, lambda p: played(p, "default").kind == "differs")
+    assert [line.text for line in small.lines] == ["x3 = xp.arange(3) + 3", "x3[...] = xp is np"]
+    assert small.rounds == 1
+    text = reproduction(small, "default", "it.init()", outcome.said)
+    names: dict[str, Any] = {}
+    exec(text, names)
+    assert names["expected"]["x3"].tolist() == [1, 1, 1]
+
+
+def test_errors_are_told_from_lines_without_meaning() -> None:
+    wrong = Program((Line("x1 = 1 if xp is np else xp.nothing", "x1", compares=True),), frozenset())
+    assert played(wrong, "default").kind == "raises"
+    without = Program((Line("x2 = x1 + 1", "x2", compares=True),), frozenset())
+    assert not played(without, "default").fails
