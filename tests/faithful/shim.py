@@ -34,6 +34,7 @@ FAULTS = (
     "the first of equal indices wins",
     "in-place casts anything",
     "in-place makes a new array",
+    "a scalar is changed in place",
     "broadcast views can be written",
     "promotes as torch",
     "a NumPy scalar is weak",
@@ -52,11 +53,13 @@ class Tensor:
     """An ndarray that answers as a Tensor should."""
 
     __array_ufunc__ = None
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, array: Any, module: Shim) -> None:
-        self._array = np.asarray(array)
+        self._array: Any = array if isinstance(array, np.generic) else np.asarray(array)
         self._module = module
+
+    def __hash__(self) -> int:
+        return hash(self._array)
 
     def __reduce__(self) -> Any:
         return Tensor, (self._array.copy(), self._module)
@@ -71,7 +74,8 @@ class Tensor:
         return self._array if self._has("numpy() lends") else np.array(self._array, dtype)
 
     def __del__(self) -> None:
-        if self._has("deleting a base clears its views") and self._array.flags.owndata:
+        is_array = isinstance(self._array, np.ndarray)
+        if is_array and self._has("deleting a base clears its views") and self._array.flags.owndata:
             self._array[...] = 0
 
     def _has(self, fault: str) -> bool:
@@ -93,6 +97,8 @@ class Tensor:
         if isinstance(found, np.generic) and self._has("a full integer index is a view"):
             return self._wrap(self._array[(*key, ...) if isinstance(key, tuple) else (key, ...)])
         if isinstance(found, np.ndarray) and found.size == 0:
+            return self._wrap(found)
+        if isinstance(found, np.generic):
             return self._wrap(found)
         if found.base is None or not np.may_share_memory(found, self._array):
             return self._wrap(np.array(found, order="C"))
@@ -207,7 +213,7 @@ def binary(name: str, reflected: bool) -> Callable[[Tensor, Any], Any]:
         result = op(other, array) if reflected else op(array, other)
         is_rounded = name in ("truediv", "pow", "matmul")
         is_rounded = is_rounded or (name == "mul" and np.iscomplexobj(result))
-        return self._wrap(self._module.rounded(np.array(result, order="C"), is_rounded))
+        return self._wrap(self._module.rounded(in_order(result), is_rounded))
 
     return operate
 
@@ -217,6 +223,11 @@ def in_place(name: str) -> Callable[[Tensor, Any], Any]:
 
     def operate(self: Tensor, other: Any) -> Tensor:
         other = unwrapped(other)
+        if isinstance(self._array, np.generic) and not self._has("a scalar is changed in place"):
+            return getattr(self, f"__{name}__")(other)  # type: ignore[no-any-return]
+        if isinstance(self._array, np.generic):
+            self._array = getattr(self, f"__{name}__")(other)._array
+            return self
         noise = self._module.noise and name in ("truediv", "pow", "matmul", "mul")
         if noise and (name != "mul" or self._array.dtype.kind == "c"):
             op(self._array, other)
@@ -247,13 +258,18 @@ class Flat:
         self.tensor = tensor
 
     def __getitem__(self, key: Any) -> Tensor:
-        return self.tensor._wrap(np.array(self.tensor._array.flat[unwrapped(key)]))
+        return self.tensor._wrap(in_order(self.tensor._array.flat[unwrapped(key)]))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         array = self.tensor._array
         if self.tensor._has("flat is Fortran's"):
             array = array.T
         array.flat[unwrapped(key)] = unwrapped(value)
+
+
+def in_order(result: Any) -> Any:
+    """An array in C order; a scalar as it is."""
+    return result if isinstance(result, np.generic) else np.array(result, order="C")
 
 
 def unwrapped(part: Any) -> Any:
@@ -288,6 +304,9 @@ class Shim:
     def compute(self, *tensors: Tensor) -> None:
         assert all(isinstance(tensor, Tensor) for tensor in tensors)
 
+    def isscalar(self, value: Any) -> bool:
+        return np.isscalar(unwrapped(value))
+
     def asarray(self, value: Any) -> Tensor:
         if self.fault == "asarray borrows":
             return Tensor(unwrapped(value), self)
@@ -316,7 +335,8 @@ class Shim:
             result = np.nan_to_num(result, nan=0)
         if name not in views:
             is_rounded = name in ROUNDED or (name in ROUNDED_IF_COMPLEX and np.iscomplexobj(source))
-            return Tensor(self.rounded(np.array(result, order="C"), is_rounded), self)
+            result = np.int64(result) if type(result) is int else result
+            return Tensor(self.rounded(in_order(result), is_rounded), self)
         if name == "diagonal" and fault == "a diagonal is a copy":
             result = result.copy()
         if name == "reshape" and fault == "reshape always copies":

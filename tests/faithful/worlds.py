@@ -1,7 +1,7 @@
 """The two worlds a program runs in, and the comparison between them.
 
-`Oracle` is NumPy with the two differences that our library documents: results of ops are in C order
-(NumPy keeps the order of their inputs), and what NumPy makes a scalar is a 0-d array of its own. It
+`Oracle` is NumPy with the one difference that our library documents: results of ops are in C order
+(NumPy keeps the order of their inputs). What NumPy gives as a scalar is one in both worlds. It
 also knows which values are exact, and refuses (`Undefined`) what NumPy itself does not define: a
 NaN cast to an integer, an order of complex numbers, a comparison of values known only to rounding.
 `Subject` is infinitensor. `replay` runs both in step and raises `Mismatch` where they part.
@@ -95,7 +95,7 @@ EXACT_IF_INTEGER = frozenset(
 ROUNDED_IF_COMPLEX = frozenset(words("* multiply square abs"))
 # Discontinuous in complex numbers, which NumPy orders by real part first.
 ORDERED = frozenset(words("max min maximum minimum sort clip"))
-COMPARED = frozenset(words("int bool contains index"))
+COMPARED = frozenset(words("int bool contains index hash"))
 KNOWN_KINDS = "biufc"
 CAP = 1e3
 NUMPY_ERRORS = (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError)
@@ -163,9 +163,9 @@ class World:
         """The right hand side of a write, or an index array."""
         return value
 
-    def item(self, found: Any) -> Any:
-        """What an index gives, for an in-place operator to act on."""
-        return found
+    def is_scalar(self, value: Any) -> bool:
+        """Whether it is a value, not an array."""
+        return bool(self.xp.isscalar(value))
 
     # -- names, operands and keys
 
@@ -249,12 +249,13 @@ class World:
                 self[target].sort(axis)
             case InPlace(target, op, value):
                 before = self[target]
-                self.values[target] = IN_PLACE[op](before, self.operand(value))
-                same = self.values[target] is before
-                assert same or before.ndim == 0, f"{step} rebinds its name"
+                after = IN_PLACE[op](before, self.operand(value))
+                if after is not before:
+                    assert self.is_scalar(before), f"{step} rebinds its name"
+                    self.values[target] = self.own(after)
             case InPlaceAt(target, key, op, value):
                 place = self.key(key)
-                item = IN_PLACE[op](self.item(self[target][place]), self.operand(value))
+                item = IN_PLACE[op](self[target][place], self.operand(value))
                 self[target][place] = item
             case _:
                 raise NotImplementedError(step)
@@ -372,8 +373,7 @@ class Oracle(World):
         self.group: dict[str, int] = {}
         self.rounding: dict[int, Rounding] = {}  # of a group; absent: exact
         self.export_rounding: dict[str, Rounding] = {}
-        self.scalars: set[int] = set()  # groups that NumPy begins with a scalar
-        self.is_scalar = False
+        self.shares = False  # whether the view of the last step shares memory with its source
 
     def made(self, step: Create | ImportThenChange) -> Any:
         if isinstance(step, ImportThenChange):
@@ -381,8 +381,9 @@ class Oracle(World):
         return np.array(create(np, step), order="C")
 
     def own(self, result: Any) -> Any:
-        self.is_scalar = isinstance(result, np.generic)
-        owned = np.array(result, order="C")
+        owned = result if isinstance(result, np.generic) else np.array(result, order="C")
+        if isinstance(result, int) and not isinstance(result, bool):
+            owned = np.int64(result)  # `count_nonzero`
         if owned.dtype.kind not in KNOWN_KINDS or owned.dtype.name == "longdouble":
             raise Undefined(owned.dtype)
         if owned.size > 2000 or owned.ndim > 6:
@@ -390,9 +391,7 @@ class Oracle(World):
         return owned
 
     def view(self, result: Any, step: View) -> Any:
-        self.is_scalar = isinstance(result, np.generic)
-        if self.is_scalar:
-            return np.array(result)
+        self.shares = not self.is_scalar(result) and not self.is_scalar(self[step.source])
         if result.ndim > 6 or result.size > 2000:
             raise Undefined(result.shape)
         if step.how == "diagonal" and self[step.source].flags.writeable:
@@ -406,16 +405,13 @@ class Oracle(World):
         pass
 
     def observed(self, found: Any, how: str, value: Any) -> Any:
-        return super().observed(np.asarray(found), how, value)
-
-    def item(self, found: Any) -> Any:
-        return np.array(found) if isinstance(found, np.generic) else found
+        return super().observed(found, how, value)
 
     def detached(self, value: Any) -> Any:
         return value.copy() if isinstance(value, np.ndarray) else value
 
     def run(self, step: Step) -> Any:
-        self.is_scalar = False
+        self.shares = False
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             rounding = self.checked(step)
@@ -446,7 +442,7 @@ class Oracle(World):
 
     def note(self, step: Step, rounding: Rounding) -> None:
         match step:
-            case View(name, source) if not self.is_scalar:
+            case View(name, source) if self.shares:
                 self.group[name] = self.group[source]
             case Export(name, source):
                 self.export_rounding[name] = self.rounding_of(Var(source))
@@ -463,9 +459,6 @@ class Oracle(World):
                 if isinstance(step, View):
                     rounding = self.rounding_of(Var(step.source))
                 self.group[name] = max(self.group.values(), default=0) + 1
-                self.scalars.discard(self.group[name])
-                if self.is_scalar:
-                    self.scalars.add(self.group[name])
                 is_float = self[name].dtype.kind in "fc"
                 self.rounding[self.group[name]] = rounding if is_float else Rounding.NONE
             case Drop(name):
@@ -505,8 +498,9 @@ class Oracle(World):
                 | Fill(target, value)
             ):
                 check_cast(self.operand(value), self[target].dtype, self.rounding_of(value))
-                self.check_written(target)
-                if isinstance(value, Var) and self.group.get(value.name) in self.scalars:
+                if self.is_scalar(self[target]) and not isinstance(step, Assign):
+                    raise Undefined("NumPy writes to an array that nobody has")
+                if isinstance(value, Var):
                     check_fill(self[value.name], self[target].dtype)
                 if isinstance(step, AssignPart) and np.iscomplexobj(self.operand(value)):
                     raise Undefined("a complex number as the part of one")
@@ -518,7 +512,6 @@ class Oracle(World):
             case SortInPlace(target, _):
                 if self[target].dtype.kind == "c" and self.rounding_of(Var(target)):
                     raise Undefined("an order of rounded complex numbers")
-                self.check_written(target)
                 return Rounding.NONE
             case Observe(source, how, _, _):
                 if how in COMPARED and self.rounding_of(Var(source)):
@@ -582,30 +575,25 @@ class Oracle(World):
         except NUMPY_ERRORS:
             return Rounding.NONE
         other = np.asarray(self.operand(value))
-        if self[target].ndim == 0 and other.ndim:
-            raise Undefined("NumPy's scalars become arrays here, its 0-d arrays raise")
-        if not (self[target].flags.writeable and fit_together([item, other], np.shape(item))):
+        is_scalar = self.is_scalar(self[target])
+        if not is_scalar and not (
+            self[target].flags.writeable and fit_together([item, other], np.shape(item))
+        ):
             try:
                 IN_PLACE[op](np.zeros(1, item.dtype), np.zeros_like(other, shape=(1,)))
             except TypeError as error:
                 raise Undefined("two errors at once") from error
-        dtypes = []
+        results = []
 
         def call() -> Any:
-            result = OPERATORS[op](item, self.operand(value))
-            dtypes.append(result.dtype)
-            return result
+            results.append(OPERATORS[op](item, self.operand(value)))
+            return results[-1]
 
         rounding = self.check_function(op, (Var(target), value), call)
-        if np.ndim(item) == 0 and dtypes and dtypes[0] != item.dtype:
-            raise Undefined("NumPy makes another scalar, an array keeps its dtype")
-        self.check_written(target)
+        if results and self.is_scalar(item) and not is_scalar:  # it is computed, then written
+            check_cast(results[-1], self[target].dtype, rounding)
+            check_fill(results[-1], self[target].dtype)
         return rounding
-
-    def check_written(self, target: str) -> None:
-        group = self.group[target]
-        if group in self.scalars and list(self.group.values()).count(group) > 1:
-            raise Undefined("NumPy's scalars have no views")
 
 
 def fit_together(arrays: list[Any], shape: tuple[int, ...] | None = None) -> bool:
@@ -665,6 +653,8 @@ def check_fill(value: Any, dtype: np.dtype[Any]) -> None:
 
 def assert_same(expected: Any, actual: Any, rounding: Rounding) -> None:
     """Equal in shape, dtype and value; in value as far as it is known."""
+    if isinstance(expected, np.generic):
+        expected, actual = np.array(expected), np.array(actual)
     if isinstance(expected, np.ndarray):
         assert isinstance(actual, np.ndarray), f"a {type(actual)}, not an ndarray"
         assert actual.shape == expected.shape, f"shape {actual.shape}, not {expected.shape}"
@@ -729,11 +719,13 @@ def check_step(step: Step, oracle: Oracle, subject: Subject) -> None:
         raise AssertionError(f"raised {actual.error!r}, NumPy nothing") from actual.error
     if isinstance(step, Observe):
         assert_same(expected.value, actual.value, oracle.rounding_of(Var(step.source)))
-    name = getattr(step, "name", None)
+    name = getattr(step, "name", getattr(step, "target", None))
     if name in oracle.values:
         one, other = oracle[name], subject[name]
         assert tuple(other.shape) == one.shape, f"shape {other.shape}, not {one.shape}"
         assert np.dtype(other.dtype) == one.dtype, f"dtype {other.dtype}, not {one.dtype}"
+        is_scalar = subject.is_scalar(other)
+        assert is_scalar == oracle.is_scalar(one), f"{'a' if is_scalar else 'no'} scalar"
 
 
 def check_end(program: Program, oracle: Oracle, subject: Subject) -> None:

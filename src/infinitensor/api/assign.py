@@ -16,13 +16,14 @@ from infinitensor.api.forward import call_op, is_tensor, new_tensor
 from infinitensor.api.guard import guarded
 from infinitensor.api.indexing import advanced, is_basic, leading_mask
 from infinitensor.api.indices import taken, was_put
+from infinitensor.api.near import seen
 from infinitensor.api.record import Ref, host_view, record_write, stored
 from infinitensor.api.settle import is_for_later, settle
 from infinitensor.api.unplanned import is_hasty
 from infinitensor.api.version import user_site
 from infinitensor.api.views import tight
 from infinitensor.config import config
-from infinitensor.dtypes import held_as, resolve_dtypes
+from infinitensor.dtypes import can_cast, held_as, resolve_dtypes
 from infinitensor.ir.view import structure
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ STORE_SUBSCR = dis.opmap["STORE_SUBSCR"]
 @guarded
 def put(tensor: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`."""
+    if tensor._is_value:
+        _check_writable(tensor, tensor._whole())
     items = index if isinstance(index, tuple) else (index,)
     if all([type(item) is slice for item in items]) or all([is_basic(item) for item in items]):
         view = views.basic(tensor._whole(), items)
@@ -50,6 +53,8 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
         ):
             _check_writable(tensor, view)
             _check_item(tensor.dtype, given)
+        if is_tensor(value) and value._is_value:
+            value = _scalar_for(tensor.dtype, value)
         write(tensor, view, value)
         return
     _check_writable(tensor, tensor._whole())
@@ -235,6 +240,10 @@ def host_value(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def _check_writable(tensor: Tensor, view: View) -> None:
+    if tensor._is_value:
+        raise TypeError(
+            "a scalar does not support item assignment, as NumPy's do not: np.array(s) is an array"
+        )
     if tensor._frozen or view.is_broadcast:
         raise ValueError("assignment destination is read-only")
 
@@ -267,6 +276,17 @@ def write(tensor: Tensor, view: View, value: Any) -> None:
         if _write_small(tensor, view, fitted):
             return
         _write_large(tensor, view, fitted)
+
+
+def _scalar_for(dtype: np.dtype[Any], value: Tensor) -> Any:
+    """A value that is to be written: as NumPy's scalars, an integer must fit (arrays wrap)."""
+    are_integers = value.dtype.kind in "iu" and dtype.kind in "iu"
+    if not are_integers or can_cast(value.dtype, dtype, "safe"):
+        return value
+    found = seen(value)
+    if found is not None:
+        return found[()]
+    return call_op("_narrowed", value, dtype)
 
 
 def _check_item(dtype: np.dtype[Any], given: tuple[int, ...]) -> None:

@@ -139,14 +139,14 @@ static PyObject *operated(int op, PyObject *first, PyObject *second) {
         Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
     if (made && (size_of(made) < 0 || count(session))) Py_CLEAR(made);
     Py_DECREF(a), Py_DECREF(b);
-    made = wrapped(made, session, NULL, NULL, 0);
+    made = wrapped(made, session, NULL, NULL);
     Py_DECREF(session);
     return made;
 }
 
 /* Whether x may be changed where it is; borrowed values or NULL. */
 static PyObject *writeable(PyObject *tensor) {
-    if (T(tensor, FROZEN) != Py_False) return NULL;
+    if (T(tensor, FROZEN) != Py_False || T(tensor, IS_VALUE) != Py_False) return NULL;
     if (!IS(T(tensor, OWNER))) {
         PyObject *cell = T(tensor, CELL);
         if (!IS(cell)) return NULL;
@@ -161,8 +161,6 @@ static PyObject *writeable(PyObject *tensor) {
 }
 
 static PyObject *changed(int op, PyObject *tensor, PyObject *other) {
-    PyObject *now = seen(tensor);
-    if (T(tensor, IS_VALUE) == Py_True || (now && is_scalar(now))) return operated(op, tensor, other);
     npy_intp limit = limit_now();
     PyObject *session = NULL;
     PyObject *b = limit > 0 ? operand(other, &session, limit) : NULL;
@@ -199,7 +197,9 @@ static int was_put_plain(PyObject *tensor, PyObject *index, PyObject *value, npy
         if (is_same && index != Py_None && T(value, INDEX) == index && T(tensor, LAZY_VIEW) == Py_None)
             return T(tensor, FROZEN) == Py_False;
         if (is_same && PyLong_CheckExact(index) && !is_statement()) return 0; /* Python says why not */
+        int is_value = T(value, IS_VALUE) == Py_True;
         value = seen(value);
+        if (value && is_value && PyArray_CheckExact(value)) return 0; /* Python takes its scalar: it must fit */
     } else if (!is_number(value)) {
         return 0;
     }
@@ -289,7 +289,7 @@ static PyObject *called(PyObject *like, PyObject *args, int is_elementwise, PyOb
         Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
     if (made && (size_of(made) < 0 || count(session))) Py_CLEAR(made);
     for (Py_ssize_t i = 0; i < n; i++) Py_DECREF(given[i]);
-    made = wrapped(made, session, NULL, NULL, 0);
+    made = wrapped(made, session, NULL, NULL);
     Py_DECREF(session);
     return made;
 }
@@ -354,6 +354,7 @@ static PyObject *binary(int op, PyObject *a, PyObject *b) {
 #define ARITHMETIC(name, op) \
     BINARY(name, op) \
     static PyObject *do_inplace_##name(PyObject *a, PyObject *b) { \
+        if (T(a, IS_VALUE) == Py_True) return binary(op, a, b); /* as scalars: the name gets a new one */ \
         PyObject *made = changed(op, a, b); \
         return FALLS(made, slow_number.nb_inplace_##name(a, b)); \
     }
@@ -380,7 +381,7 @@ static PyObject *turned(PyObject *self, PyObject *(*call)(PyObject *)) {
         Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
     if (made && (size_of(made) < 0 || count(session))) Py_CLEAR(made);
     Py_DECREF(values);
-    made = wrapped(made, session, NULL, NULL, 0);
+    made = wrapped(made, session, NULL, NULL);
     Py_DECREF(session);
     return made;
 }

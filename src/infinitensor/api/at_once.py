@@ -236,12 +236,8 @@ def copied(tensor: Tensor, dtype: Any = None) -> Tensor | None:
 # --- in place ---------------------------------------------------------------------------------
 
 
-def changed(
-    tensor: Tensor, like: np.ufunc, by: Callable[[Any, Any], Any], other: Any
-) -> Tensor | None:
-    """`tensor op= other`: in place, likewise; a scalar is made anew, as NumPy's are."""
-    if tensor._is_value or (tensor._owner is not None and type(tensor._seen) is not _ndarray):
-        return operated(by, tensor, other)
+def changed(tensor: Tensor, like: np.ufunc, other: Any) -> Tensor | None:
+    """`tensor op= other`: in place, likewise."""
     limit = config.small_elements
     if not limit:
         return None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from infinitensor.api import copying
-from infinitensor.api.forward import call_op
+from infinitensor.api.forward import call_op, is_tensor
 from infinitensor.api.tensor import Tensor
 from infinitensor.dtypes import can_cast, held_as, kind_of, read_as, result_type
 
@@ -159,8 +159,8 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 
 def isscalar(element: Any) -> bool:
-    """Whether something is a number (a 0-d tensor is not)."""
-    return bool(np.isscalar(element))
+    """Whether something is a number, or what NumPy gives as a scalar; a 0-d array is none."""
+    return element._is_value if is_tensor(element) else bool(np.isscalar(element))
 
 
 def iterable(y: Any) -> bool:

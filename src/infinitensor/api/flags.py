@@ -38,6 +38,8 @@ class Flags:
     @property
     def writeable(self) -> bool:
         """Whether it may be written."""
+        if self._tensor._is_value:
+            return False
         return not self._tensor._frozen and not self._tensor._whole().is_broadcast
 
     @writeable.setter

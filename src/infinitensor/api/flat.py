@@ -30,10 +30,13 @@ class Flat:
         return iter(self._tensor.ravel())
 
     def __getitem__(self, index: Any) -> Tensor:
-        return copied(self._tensor.ravel()[index])
+        found = self._tensor.ravel()[index]
+        return found if found._is_value else copied(found)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         tensor = self._tensor
+        if tensor._is_value:
+            raise TypeError("a scalar does not support item assignment: it has no memory")
         if tensor._frozen:
             raise ValueError("underlying array is read-only")
         given = value.numpy() if is_tensor(value) else value

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api import at_once, borrowed, hasty, indexing, inplace, orders
+from infinitensor.api import at_once, borrowed, hasty, indexing, inplace, orders, values
 from infinitensor.api.arrays import array, asarray, astype, copy, from_dlpack
 from infinitensor.api.compute import compute
 from infinitensor.api.csr import csr
@@ -95,6 +95,8 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
     found.update(HELPERS)
     found.update(QUESTIONS)
     found.update({n: f for n, f in FUNCTIONS.items() if n not in found})
+    for name in (*values.ARRAYS, *values.VALUES):
+        found[name] = _given_as(name, found[name])
     for name, function in found.items():
         if not hasattr(Namespace, name):  # `xp.block(n)` is the length of a block, not np.block
             setattr(namespace, name.replace(".", "_"), function)
@@ -180,6 +182,11 @@ def _small_first(
     return _named_as(function, first)
 
 
+def _given_as(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with values, or arrays, for results without axes."""
+    return function if name.startswith("_") else _named_as(function, values.giving(function, name))
+
+
 def _named_as(function: Callable[..., Any], other: Callable[..., Any]) -> Callable[..., Any]:
     """Another function under the name of one."""
     other.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
@@ -194,6 +201,7 @@ class _Sub:
 
 PUBLIC = {name: function for name, function in fill_namespace().items() if not name.startswith("_")}
 PUBLIC = {n: f for n, f in PUBLIC.items() if not n.rpartition(".")[2].startswith("_")}
+PUBLIC |= {name: _given_as(name, PUBLIC[name]) for name in values.OUTSIDE}
 
 
 # --- operators and methods --------------------------------------------------------------------
@@ -257,6 +265,11 @@ def _power(power: Callable[..., Any], base: Tensor, exponent: Any) -> Any:
     return power(base, exponent) if _known(exponent) else NotImplemented
 
 
+def _is_repeated(number: Tensor, other: Any) -> bool:
+    """Whether `number * other` is other again and again: a list beside a value, as in NumPy."""
+    return number._is_value and isinstance(other, list | tuple | str | bytes | bytearray)
+
+
 def _known(other: Any) -> bool:
     return isinstance(
         other, Tensor | np.ndarray | np.generic | bool | int | float | complex | list | tuple
@@ -300,6 +313,8 @@ def _operator(function: ufunc, quick: Quick, short: str) -> Callable[..., Any]:
         like, operated = function._like, at_once.multiplied
 
     def method(self: Tensor, other: Any) -> Any:
+        if short == "mul" and _is_repeated(self, other):
+            return NotImplemented
         made = None if like is None else operated(like, self, other)
         if made is None and is_numpys:
             made = hasty.made(function._like, (self, other))
@@ -319,6 +334,8 @@ def _reflected(function: Callable[..., Any], short: str) -> Callable[..., Any]:
         like = function._like if short == "pow" else getattr(operator, f"__{short}__")
 
     def method(self: Tensor, other: Any) -> Any:
+        if short == "mul" and _is_repeated(self, other):
+            return NotImplemented
         made = None if like is None else at_once.operated(like, other, self)
         if made is None:
             return function(other, self) if _known(other) else NotImplemented
@@ -329,10 +346,12 @@ def _reflected(function: Callable[..., Any], short: str) -> Callable[..., Any]:
 
 def _inplace(name: str, short: str) -> Callable[..., Any]:
     like = None if name == "matmul" else getattr(np, name)
-    by: Any = like if short == "pow" else getattr(operator, f"__{short}__")
+    by = getattr(operator, f"__{short}__")
 
     def method(self: Tensor, other: Any) -> Any:
-        made = None if like is None else at_once.changed(self, like, by, other)
+        if self._is_value:
+            return by(self, other)  # as NumPy's scalars: the name gets a new one
+        made = None if like is None else at_once.changed(self, like, other)
         if made is not None:
             return made
         return inplace.in_place(self, name, other) if _known(other) else NotImplemented

@@ -11,6 +11,7 @@ from infinitensor.api import masked, views
 from infinitensor.api.copying import cast, copied
 from infinitensor.api.forward import call_op, is_tensor
 from infinitensor.api.guard import guarded
+from infinitensor.api.values import as_value
 from infinitensor.api.views import tight
 
 if TYPE_CHECKING:
@@ -23,15 +24,15 @@ def get(tensor: Tensor, index: Any) -> Tensor:
     if is_tensor(index) and index.dtype == np.bool_ and index.ndim:
         return masked.select(tensor, index)
     items = index if isinstance(index, tuple) else (index,)
+    if tensor._is_value:  # it has no memory that others could see
+        return copied(tensor)[index] if items else tensor
     if all([type(item) is slice for item in items]) or all([is_basic(item) for item in items]):
         seen = tensor._seen_as(views.basic(tensor._whole(), items))
         full = len(items) == tensor.ndim and not seen.shape
         if full and all(
             not isinstance(i, slice) and i is not Ellipsis and i is not None for i in items
         ):
-            value = copied(seen)
-            value._is_value = True
-            return value
+            return as_value(copied(seen))
         return seen
     mask = leading_mask(items)
     if mask is not None:

@@ -71,7 +71,7 @@ static PyObject *gathered(PyObject *tensor, PyObject *index, npy_intp limit) {
     if (!made) PyErr_Clear(); /* Python's has the better words */
     else if (count(session)) Py_CLEAR(made);
     Py_DECREF(values), Py_DECREF(places);
-    made = wrapped(made, session, NULL, NULL, 0);
+    made = wrapped(made, session, NULL, NULL);
     Py_DECREF(session);
     return made;
 }
@@ -87,7 +87,7 @@ static PyObject *got_plain(PyObject *tensor, PyObject *index, npy_intp limit, in
     if (!PyArray_CheckExact(found)) {
         PyObject *session = session_of(tensor);
         if (size_of(found) < 0 || count(session)) Py_CLEAR(found);
-        return wrapped(found, session, NULL, NULL, 1);
+        return wrapped(found, session, NULL, NULL);
     }
     npy_intp n = PyArray_SIZE((PyArrayObject *)found);
     PyObject *cell = NULL;
@@ -104,7 +104,7 @@ static PyObject *got_plain(PyObject *tensor, PyObject *index, npy_intp limit, in
         Py_XDECREF(cell), Py_DECREF(found);
         return NULL;
     }
-    PyObject *made = wrapped(found, NULL, cell, tensor, 0);
+    PyObject *made = wrapped(found, NULL, cell, tensor);
     Py_DECREF(cell);
     if (made && is_own && T(tensor, LAZY_VIEW) == Py_None) put(made, INDEX, index);
     return made;
@@ -112,7 +112,7 @@ static PyObject *got_plain(PyObject *tensor, PyObject *index, npy_intp limit, in
 
 static PyObject *got(PyObject *tensor, PyObject *index) {
     npy_intp limit = limit_now();
-    if (limit <= 0) return NULL;
+    if (limit <= 0 || T(tensor, IS_VALUE) == Py_True) return NULL; /* a scalar has no views */
     int kind = kind_of_index(index);
     if (kind == PLAIN) return got_plain(tensor, index, limit, 1);
     if (kind == IN_DOUBT) return Py_TYPE(index) == tensor_type ? gathered(tensor, index, limit) : NULL;

@@ -17,7 +17,6 @@ from infinitensor.api.floating import SILENT, quietly, restore, silence
 from infinitensor.api.near import (
     NUMBERS,
     UNKNOWN,
-    as_array,
     at_hand,
     near,
     own,
@@ -26,6 +25,7 @@ from infinitensor.api.near import (
     writeable,
 )
 from infinitensor.api.unplanned import is_hasty
+from infinitensor.api.values import as_value
 from infinitensor.config import config
 
 if TYPE_CHECKING:
@@ -78,12 +78,6 @@ def is_element(index: Any, ndim: int) -> bool:
     return type(index) is tuple and len(index) == ndim and _INTEGERS.issuperset(map(type, index))
 
 
-def _has_axes(index: Any) -> bool:
-    """Whether an index names axes: integers and slices."""
-    items = index if type(index) is tuple else (index,)
-    return not items or not all(item is None or item is Ellipsis for item in items)
-
-
 def taken(shape: tuple[int, ...], index: Any, session: Session | None = None) -> Any:
     """An index with arrays in it as NumPy's, if what it selects is small; None for any other.
 
@@ -100,7 +94,7 @@ def taken(shape: tuple[int, ...], index: Any, session: Session | None = None) ->
                 return None
             n_most = max(n_most, item.size)
             if type(item) is not _ndarray:
-                item = as_array(given, item)
+                item = np.array(item)
         elif type(item) is list:
             try:
                 item = np.array(item)
@@ -161,7 +155,7 @@ def _over(values: np.ndarray, index: Any) -> tuple[np.ndarray, np.ndarray] | Non
 def got(tensor: Tensor, index: Any) -> Tensor | None:
     """`tensor[index]` for integers and slices: a view, or a value (an integer for every axis)."""
     limit = config.small_elements
-    if not limit:
+    if not limit or tensor._is_value:
         return None
     plain = index if type(index) is int or _is_plain(index) else _with_integers(index)
     if plain is _MISSING:
@@ -169,17 +163,11 @@ def got(tensor: Tensor, index: Any) -> Tensor | None:
     values = seen(tensor)
     if values is None:
         return _element(tensor, plain)
-    if type(values) is not _ndarray:
-        if tensor._owner is not None and not _has_axes(plain):
-            return at_hand(tensor._owner, np.array(values)[plain].copy())  # a scalar has no views
-        values = as_array(tensor, values)
     found = values[plain]
     if type(found) is not _ndarray:
         session = tensor._owner or tensor._cell.session
         session.counts["small_calls"] += 1
-        value = own(session, found)
-        value._is_value = True
-        return value
+        return own(session, found)
     cell = tensor._cell
     version = cell.version
     if not 0 < found.size <= limit or found.dtype is not version.dtype:
@@ -207,7 +195,7 @@ def _view(tensor: Tensor, cell: Cell, found: np.ndarray) -> Tensor:
 
 def viewed(tensor: Tensor, change: Callable[..., Any], *args: Any) -> Tensor | None:
     """What a change of strides (a transpose, a reshape without a copy) makes of a small tensor."""
-    values = near(tensor)
+    values = None if tensor._is_value else near(tensor)
     if values is None or not values.size or values.dtype is not tensor._cell.version.dtype:
         return None
     try:
@@ -257,9 +245,7 @@ def _element(tensor: Tensor, index: Any) -> Tensor | None:
     if session.closed or not is_element(index, len(tensor._shape)):
         return None
     session.counts["small_calls"] += 1
-    value = at_hand(session, np.array(table.in_reach[index]))
-    value._is_value = True
-    return value
+    return as_value(at_hand(session, np.array(table.in_reach[index])))
 
 
 # --- writing ----------------------------------------------------------------------------------
@@ -279,9 +265,12 @@ def was_put(tensor: Tensor, index: Any, value: Any) -> bool:
             and value._cell is tensor._cell
         ):
             return not tensor._frozen  # `x[i] += 1` has changed the view `x[i]` already
+        is_value = value._is_value
         value = seen(value)
         if value is None:
             return False
+        if is_value:
+            value = value[()]  # as a scalar it must fit
     elif type(value) not in NUMBERS:
         return False
     values = writeable(tensor)

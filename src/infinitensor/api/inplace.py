@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 @guarded
 def in_place(tensor: Tensor, name: str, other: Any) -> Tensor:
     """`x op= y`, with NumPy's casting rule and errors."""
-    if tensor._is_value:  # a scalar in NumPy: `x[0] += 1.5` computes, then writes and casts
-        return call_op(name, tensor, other)  # type: ignore[no-any-return]
     _check_writable_operand(tensor)
     settle(tensor, tensor.shape, other)
     if tensor.size <= config.small_elements and not is_for_company(

@@ -129,11 +129,11 @@ static void gone(PyObject *self) {
 }
 
 /* A tensor around values (stolen): one of its own, or a view of a cell. */
-static PyObject *wrapped(PyObject *values, PyObject *session, PyObject *cell, PyObject *from,
-                         int is_value) {
+static PyObject *wrapped(PyObject *values, PyObject *session, PyObject *cell, PyObject *from) {
     if (!values) return NULL;
     PyObject *shape, *dtype;
-    if (PyArray_CheckExact(values)) {
+    int is_value = !PyArray_CheckExact(values); /* what NumPy gives as a scalar */
+    if (!is_value) {
         PyArrayObject *array = (PyArrayObject *)values;
         shape = PyArray_IntTupleFromIntp(PyArray_NDIM(array), PyArray_DIMS(array));
         dtype = (PyObject *)PyArray_DESCR(array);

@@ -58,15 +58,7 @@ def near(tensor: Tensor) -> np.ndarray | None:
     found = seen(tensor)
     if found is None or found.size > config.small_elements:
         return None
-    return found if type(found) is _ndarray else as_array(tensor, found)
-
-
-def as_array(tensor: Tensor, scalar: Any) -> np.ndarray:
-    """The array of a tensor of its own, which had a scalar."""
-    made = np.array(scalar)
-    if tensor._owner is not None:
-        tensor._seen = made
-    return made
+    return found if type(found) is _ndarray else np.array(found)
 
 
 def own(session: Session, values: Any) -> Tensor:
@@ -77,7 +69,8 @@ def own(session: Session, values: Any) -> Tensor:
     made._seen_of = None
     made._shape = values.shape
     made._dtype = values.dtype
-    made._frozen = made._is_value = False
+    made._frozen = False
+    made._is_value = type(values) is not _ndarray
     made._lent = ()
     made._lazy_view = made._index = None
     return made
@@ -130,11 +123,10 @@ def view_of(tensor: Tensor) -> View | None:
 
 def writeable(tensor: Tensor) -> np.ndarray | None:
     """The values of a tensor, if they may be changed where they are: nobody has the old ones."""
-    if tensor._frozen:
+    if tensor._frozen or tensor._is_value:
         return None
     if tensor._owner is not None:
-        values = tensor._seen
-        return values if type(values) is _ndarray else as_array(tensor, values)
+        return tensor._seen  # type: ignore[no-any-return]
     version = tensor._cell.version
     if version.readers or version.exported or (version.table is not None and version.live != 1):
         return None

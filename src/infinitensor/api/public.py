@@ -14,6 +14,7 @@ import numpy as np
 
 from infinitensor.api.arrays import asarray, operand
 from infinitensor.api.binding import binder, forwarder
+from infinitensor.api.foreign import holds_tensors
 from infinitensor.api.namespace import namespace
 from infinitensor.api.options import numpys
 from infinitensor.api.quick import Quick
@@ -22,6 +23,7 @@ from infinitensor.api.rule import cached_rule
 from infinitensor.api.standard import MAX_AXES
 from infinitensor.api.tensor import Tensor, fresh, from_values, session_of
 from infinitensor.api.ufunc import ufunc
+from infinitensor.api.values import as_value, gives_values
 from infinitensor.config import config
 from infinitensor.dtypes import bfloat16, float32, result_type
 from infinitensor.ir.op import At, Spec
@@ -49,6 +51,8 @@ Made = TypeVar("Made")
 
 def bound_call(op: Op | None, key: Any, rule: Callable[[], Made]) -> Made:
     """The call of an op for given specs: made once, so that equal calls are one object."""
+    if holds_tensors(key):  # to look it up would compute it
+        return rule()
     try:
         found: Made | None = _bound.get(key)
     except TypeError:
@@ -165,6 +169,7 @@ def _elementwise_function(op: Op) -> Callable[..., Any]:
     n_args = len(op.arrays)
     names = op.arrays
     quick = Quick(op)
+    is_value = gives_values(op)
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
@@ -190,7 +195,8 @@ def _elementwise_function(op: Op) -> Callable[..., Any]:
         looked_at = op.name in LOOKED_AT and int in map(type, args)
         if not looked_at or (op.name in COMPARISONS and call.loop[0].kind == "f"):
             quick.learn(args, NO_OPTIONS, call)
-        return fresh(session, record(session, op, call, operands)[0])
+        made = fresh(session, record(session, op, call, operands)[0])
+        return as_value(made) if is_value else made
 
     function.__signature__ = inspect.signature(op.rule)  # type: ignore[attr-defined]
     function.quick = quick  # type: ignore[attr-defined]
@@ -255,6 +261,7 @@ def _op_function(op: Op) -> Callable[..., Any]:
     defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
 
     quick = Quick(op)
+    is_value = gives_values(op)
 
     def function(*args: Any, **kwargs: Any) -> Any:
         given = bind(*args, **kwargs)
@@ -287,6 +294,8 @@ def _op_function(op: Op) -> Callable[..., Any]:
             quick.learn(args, kwargs, call)
             versions = record(session, op, call, operands)
         made = [fresh(session, version) for version in versions]
+        if is_value:
+            made = [as_value(one) for one in made]
         return made[0] if len(made) == 1 else tuple(made)
 
     function.__signature__ = signature  # type: ignore[attr-defined]

@@ -103,7 +103,7 @@ static PyObject *taped(PyObject *session, PyObject *found, PyObject *from) {
     return of;
 }
 
-static PyObject *tensor_of(PyObject *session, PyObject *of) {
+static PyObject *tensor_of(PyObject *session, PyObject *of, PyObject *is_value) {
     PyObject *held = allocated(&cell);
     if (!held) return NULL;
     SET(held, cell, C_SESSION, session);
@@ -118,7 +118,7 @@ static PyObject *tensor_of(PyObject *session, PyObject *of) {
     SET(made, tensor, T_DTYPE, AT(of, version, V_DTYPE));
     SET(made, tensor, T_LENT, empty);
     SET(made, tensor, T_FROZEN, Py_False);
-    SET(made, tensor, T_IS_VALUE, Py_False);
+    SET(made, tensor, T_IS_VALUE, is_value);
     static const int nones[] = {T_LAZY_VIEW, T_SEEN, T_SEEN_OF, T_OWNER, T_INDEX};
     for (int i = 0; i < 5; i++) SET(made, tensor, nones[i], Py_None);
     return made;
@@ -183,7 +183,7 @@ static PyObject *waiting(PyObject *self, PyObject *found, PyObject *session, Arg
     if (!(from = node_of(AT(self, quick, Q_OP), found, inputs, accesses, where, seq, Py_None)))
         goto end;
     if (!(of = taped(session, found, from))) goto end;
-    made = tensor_of(session, of);
+    made = tensor_of(session, of, AT(found, known, K_IS_VALUE));
 end:
     Py_XDECREF(inputs), Py_XDECREF(accesses), Py_XDECREF(where), Py_XDECREF(of), Py_XDECREF(from);
     return made;
@@ -412,8 +412,8 @@ static PyObject *install(PyObject *module, PyObject *args) {
         "region", "seq", "shapes", "site", "stopped"};
     static const char *const of_site[] = {"code", "lasti"};
     static const char *const of_quick[] = {"known", "op", "takes_scalars"};
-    static const char *const of_known[] = {"call", "dtype", "largest", "makers", "n_bytes", "shape",
-        "shapes"};
+    static const char *const of_known[] = {"call", "dtype", "is_value", "largest", "makers", "n_bytes",
+        "shape", "shapes"};
     static const char *const of_config[] = {"max_recorded_bytes", "max_recorded_nodes",
         "small_elements"};
     static const char *const of_session[] = {"closed", "cut_next", "dropped", "generation",

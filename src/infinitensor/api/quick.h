@@ -9,7 +9,7 @@ enum { O_ACCESSES, O_ALIVE, O_CALL, O_INPUTS, O_OP, O_OUTS, O_REGION, O_SEQ, O_S
        O_STOPPED, N_NODE };
 enum { P_CODE, P_LASTI, N_SITE };
 enum { Q_KNOWN, Q_OP, Q_SCALARS, N_QUICK };
-enum { K_CALL, K_DTYPE, K_LARGEST, K_MAKERS, K_BYTES, K_SHAPE, K_SHAPES, N_KNOWN };
+enum { K_CALL, K_DTYPE, K_IS_VALUE, K_LARGEST, K_MAKERS, K_BYTES, K_SHAPE, K_SHAPES, N_KNOWN };
 enum { G_BYTES, G_NODES, G_SMALL, N_CONFIG };
 enum { U_NIN, U_QUICK, N_UFUNC };
 enum { S_CLOSED, S_CUT, S_DROPPED, S_GENERATION, S_GRAVEYARD, S_LOCK, S_SEQ, S_TAPE, S_WAITING, S_WRITES,
@@ -103,6 +103,10 @@ static PyObject *key_of(Args args, PyObject *options, int takes_scalars) {
     }
     PyObject *name, *value;
     for (Py_ssize_t at = 0; PyDict_Next(options, &at, &name, &value);) {
+        if (Py_TYPE(value) == tensor.type) { /* to look it up would compute it */
+            Py_DECREF(key);
+            return NULL;
+        }
         PUT(name);
         PUT((PyObject *)Py_TYPE(value));
         PUT(value);

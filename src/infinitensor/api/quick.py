@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from infinitensor.api import assign, unplanned, version
 from infinitensor.api.compiled import compiled
 from infinitensor.api.floating import quietly
+from infinitensor.api.foreign import holds_tensors
 from infinitensor.api.lock import locking
 from infinitensor.api.near import UNKNOWN, at_hand, near
 from infinitensor.api.record import FEW, MANY, WRITE, waits
@@ -22,6 +23,7 @@ from infinitensor.api.settle import was_read_often
 from infinitensor.api.small import small_kernel
 from infinitensor.api.tensor import Tensor, fresh
 from infinitensor.api.unplanned import is_hasty
+from infinitensor.api.values import as_value, gives_values
 from infinitensor.api.version import Cell, Node, Site, Version, user_site
 from infinitensor.config import config
 from infinitensor.events import lane
@@ -44,15 +46,16 @@ _NO_VIEWS: tuple[tuple[None, ...], ...] = tuple((None,) * n for n in range(33))
 class Known:
     """A call for operands of given shapes and dtypes, and what its results are."""
 
-    __slots__ = ("call", "dtype", "largest", "makers", "n_bytes", "shape", "shapes")
+    __slots__ = ("call", "dtype", "is_value", "largest", "makers", "n_bytes", "shape", "shapes")
 
-    def __init__(self, call: Call, shapes: tuple[tuple[int, ...], ...]) -> None:
+    def __init__(self, op: Op, call: Call, shapes: tuple[tuple[int, ...], ...]) -> None:
         self.call = call
         self.shapes = shapes
         self.n_bytes = sum(spec.n_bytes for spec in call.outs)
         self.shape = call.outs[0].shape if len(call.outs) == 1 else None
         self.dtype = call.outs[0].dtype if len(call.outs) == 1 else None
         """Of the result, where there is one."""
+        self.is_value = self.shape == () and gives_values(op)
         self.makers = tuple(dtype.type for dtype in call.loop)
         out = max((prod(spec.shape) for spec in call.outs), default=0)
         self.largest = max(out, -(-prod(call.form.sizes) // 16))
@@ -101,17 +104,23 @@ class Quick:
                 if kind is not int and kind is not float:
                     return
                 shapes.append(())
-        if not shapes or len(shapes) != len(call.form.inputs):
+        if (
+            not shapes
+            or len(shapes) != len(call.form.inputs)
+            or holds_tensors(tuple(options.values()))
+        ):
             return
         if len(self.known) > 4096:
             self.known.clear()
         try:
-            self.known[self._key(args, options)[0]] = Known(call, tuple(shapes))
+            self.known[self._key(args, options)[0]] = Known(self.op, call, tuple(shapes))
         except TypeError:  # an argument that cannot be looked up
             return
 
     def made(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """The result of a known call; None for any other."""
+        if options and Tensor in map(type, options.values()):
+            return None  # to look it up would compute it
         key, session = self._key(args, options)
         return self._found(key, session, args)
 
@@ -157,7 +166,10 @@ class Quick:
         session.counts["small_calls"] += 1
         outs = quietly(small_kernel(self.op, found.call), values)
         made = [at_hand(session, out) for out in outs]
-        return made[0] if len(made) == 1 else tuple(made)
+        if len(made) > 1:
+            return tuple(map(as_value, made))
+        made[0]._is_value = found.is_value
+        return made[0]
 
     def _waiting(self, session: Session, found: Known, args: Sequence[Any]) -> Any:
         with session.guard():
@@ -214,7 +226,9 @@ class Quick:
                 node.alive = 1
                 node.outs = (weakref.ref(version),)
                 waits(session, node.outs, site, version)
-                return fresh(session, version)
+                made = fresh(session, version)
+                made._is_value = found.is_value
+                return made
             versions = [Version(session, spec.shape, spec.dtype) for spec in outs]
             for k, version in enumerate(versions):
                 version.node = node
@@ -222,7 +236,7 @@ class Quick:
             node.alive = len(versions)
             node.outs = tuple(weakref.ref(version) for version in versions)
             waits(session, node.outs, site, *versions)
-            return tuple(fresh(session, version) for version in versions)
+            return tuple(as_value(fresh(session, version)) for version in versions)
 
 
 _views: dict[View, tuple[Any, Any, Known, Any, int]] = {}
@@ -248,7 +262,7 @@ def _learn(view: View, dtype: np.dtype[Any]) -> None:
     if region is None:
         return
     call = cached_rule(_WRITE, (Spec(view.base_shape, dtype), Spec(view.shape, dtype)))
-    known = Known(call, (view.base_shape, view.shape))
+    known = Known(_WRITE, call, (view.base_shape, view.shape))
     known.n_bytes = 0  # goes in place: it holds no more than its base
     if len(_views) > 4096:
         _views.clear()

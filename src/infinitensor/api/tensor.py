@@ -20,6 +20,7 @@ from infinitensor.api import (
     indices,
     near,
     orders,
+    values,
     viewing,
     views,
 )
@@ -48,7 +49,7 @@ else:
     TableMethods = object  # a stub: the methods are made from the op table by `api/functions.py`
 
 
-class Tensor(Shown, TableMethods):
+class Tensor(values.Number, Shown, TableMethods):
     """A global array. Made by `it.asarray`, by functions and by operators.
 
     Called, as `numpy.ndarray` is, it makes one with no values yet: `it.empty` is the better name.
@@ -185,6 +186,10 @@ class Tensor(Shown, TableMethods):
 
     def _seen_as(self, view: View) -> Tensor:
         """Another view of the same cell; what cannot be written stays so."""
+        if self._is_value:
+            if not view.shape:
+                return values.as_value(tensor_of(self._cell, view, self._version.dtype))
+            return copying.copied(self)._seen_as(view)  # a scalar has no memory to share
         cell = self._cell
         seen = tensor_of(cell, view, cell.version.dtype)
         seen._frozen = self._frozen or view.is_broadcast
@@ -199,6 +204,8 @@ class Tensor(Shown, TableMethods):
 
     @shape.setter
     def shape(self, shape: Any) -> None:
+        if self._is_value:
+            raise AttributeError("the shape of a scalar is not writable; use `.reshape()`")
         wanted = (shape,) if _is_int(shape) else tuple(shape)
         try:
             seen = viewing.reshape(self, tuple(operator.index(n) for n in wanted), copy=False)
@@ -246,7 +253,9 @@ class Tensor(Shown, TableMethods):
     @property
     def base(self) -> Tensor | None:
         """The tensor that this is a view of; None for one of its own."""
-        return None if self._view is None else tensor_of(self._cell, None, self._version.dtype)
+        if self._view is None or self._is_value:
+            return None
+        return tensor_of(self._cell, None, self._version.dtype)
 
     @property
     def flags(self) -> Flags:
@@ -294,6 +303,8 @@ class Tensor(Shown, TableMethods):
 
     def numpy(self) -> np.ndarray:
         """The values as a new NumPy array; computes what is waiting."""
+        if self._is_value and self._owner is not None:
+            return np.array(self._seen)
         with self._session.guard():
             version = self._version
             if version.node is None and version.host is not None:
@@ -363,10 +374,12 @@ class Tensor(Shown, TableMethods):
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
         if self.ndim and what != "truth value":
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
-        if self.dtype.kind == "c" and what in ("int", "float"):
+        if self.dtype.kind == "c" and what in ("int", "float") and not self._is_value:
             raise TypeError(f"a complex number is no {what}: take .real or .imag first")
-        values = near.near(self)
-        return (self.numpy() if values is None else values).reshape(())[()]
+        if self._owner is not None:
+            return self._seen.reshape(())[()]
+        found = near.near(self)
+        return (self.numpy() if found is None else found).reshape(())[()]
 
     def __len__(self) -> int:
         if not self.shape:
@@ -379,19 +392,23 @@ class Tensor(Shown, TableMethods):
         return map(self.__getitem__, range(self.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
+        if self._is_value:
+            raise TypeError("a scalar has no elements that something could be in")
         return bool((self == value).any())
 
     def __hash__(self) -> int:
-        raise TypeError("unhashable type: 'Tensor'")
+        if not self._is_value:
+            raise TypeError("unhashable type: 'Tensor'")
+        return hash(self._scalar("hash"))
 
     # showing
 
     def __repr__(self) -> str:
-        values = shown(self, separator=", ", prefix="Tensor(")
-        return f"Tensor({values}, shape={self.shape}, dtype={self.dtype})"
+        text = shown(self, separator=", ", prefix="Tensor(") if self.shape else str(self)
+        return f"Tensor({text}, shape={self.shape}, dtype={self.dtype})"
 
     def __str__(self) -> str:
-        return shown(self)
+        return shown(self) if self.shape else str(self._scalar("text"))  # all digits, as NumPy's
 
     def __format__(self, spec: str) -> str:
         if self.ndim == 0:
@@ -457,6 +474,8 @@ class Tensor(Shown, TableMethods):
 
     @real.setter
     def real(self, value: Any) -> None:
+        if self._is_value:
+            raise AttributeError("the real part of a scalar is not writable")
         if self.dtype.kind != "c" and not isinstance(value, Tensor):
             # NumPy has rules of its own here (an imaginary part is dropped without a word)
             taken = np.empty(np.shape(value), self.dtype)
@@ -471,6 +490,8 @@ class Tensor(Shown, TableMethods):
 
     @imag.setter
     def imag(self, value: Any) -> None:
+        if self._is_value:
+            raise AttributeError("the imaginary part of a scalar is not writable")
         if self.dtype.kind != "c":
             raise TypeError("array does not have imaginary part to set")
         self.imag[...] = value
@@ -538,6 +559,9 @@ class Tensor(Shown, TableMethods):
 
     def copy(self, order: str | None = "C") -> Tensor:
         """A tensor of its own with the same values; in another order than C's it is a view."""
+        if self._is_value:
+            orders.letter(order, "C")
+            return self
         if order != "C":
             return orders.copied(self, order)
         made = at_once.copied(self)
@@ -547,10 +571,10 @@ class Tensor(Shown, TableMethods):
         return self.copy()
 
     def __deepcopy__(self, memo: Any) -> Tensor:
-        return copying.copied(self)
+        return self.copy()
 
     def __reduce__(self) -> Any:
-        return (_from_pickle, (self.numpy(),))
+        return (_from_pickle, (self.numpy(), self._is_value))
 
     def astype(
         self,
@@ -563,12 +587,16 @@ class Tensor(Shown, TableMethods):
         """The values as another dtype, in an order: "K" is as they lie."""
         wanted = as_dtype(dtype)
         if orders.is_turned(self) if order == "K" else order != "C" or not copy:
-            return orders.cast(self, wanted, copy, casting, orders.letter(order, "K"))
+            made = orders.cast(self, wanted, copy, casting, orders.letter(order, "K"))
+            return values.as_value(made) if self._is_value else made
         if copy and casting == "unsafe" and self._dtype.kind != "c" and wanted is not bfloat16:
             made = at_once.copied(self, wanted)
             if made is not None:
+                made._is_value = self._is_value
                 return made
-        return copying.cast(self, wanted, copy, casting)
+        made = copying.cast(self, wanted, copy, casting)
+        made._is_value = self._is_value
+        return made
 
     def fill(self, value: Any) -> None:
         """Write one value everywhere."""
@@ -597,7 +625,7 @@ class Tensor(Shown, TableMethods):
                 f"view({as_dtype(dtype)}): the bits of {self.dtype} values are not read as another "
                 "dtype; convert the values with .astype(...)"
             )
-        return self[...]
+        return self if self._is_value else self[...]
 
     def setflags(self, write: bool | None = None, align: Any = None, uic: Any = None) -> None:
         """Make it read-only, or say that it may be written (where it may)."""
@@ -743,10 +771,12 @@ def from_values(session: Session, values: np.ndarray) -> Tensor:
     return fresh(session, stored(session, values))
 
 
-def _from_pickle(values: np.ndarray) -> Tensor:
+def _from_pickle(array: np.ndarray, is_value: bool = False) -> Tensor:
     from infinitensor.api.session import current_session
 
-    return from_values(current_session(), values)
+    made = from_values(current_session(), array)
+    made._is_value = is_value
+    return made
 
 
 def _reshaped(values: np.ndarray, shape: Any) -> np.ndarray:

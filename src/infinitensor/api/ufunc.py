@@ -380,6 +380,8 @@ def target(out: Any) -> Tensor | None:
         raise TypeError(
             f"return arrays must be of ArrayType: out must be a Tensor, got {type(out)}"
         )
+    if out._is_value:
+        raise TypeError("return arrays must be of ArrayType: out is a scalar, which has no memory")
     if out._frozen:
         raise ValueError("output array is read-only")
     return out

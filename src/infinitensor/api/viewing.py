@@ -11,6 +11,7 @@ import numpy as np
 from infinitensor.api import views
 from infinitensor.api.copying import copied
 from infinitensor.api.forward import call_op
+from infinitensor.api.values import as_value
 from infinitensor.api.views import tight
 from infinitensor.ir.view import View
 
@@ -24,6 +25,7 @@ def part(tensor: Tensor, which: str) -> Tensor:
         if which == "real":
             return tensor
         zeros: Tensor = call_op("zeros", tensor.shape, dtype=tensor.dtype)
+        zeros._is_value = tensor._is_value
         return zeros
     view = tensor._whole()
     return tensor._seen_as(View(view.base_shape, view.shape, view.offset, view.strides, which))
@@ -62,4 +64,5 @@ def reshape(tensor: Tensor, shape: tuple[int, ...], copy: bool | None) -> Tensor
             return tensor._seen_as(view)
         if copy is False:
             raise ValueError("Unable to avoid creating a copy while reshaping.")
-    return copied(tensor).reshape(shape)
+    made = copied(tensor).reshape(shape)
+    return as_value(made) if tensor._is_value else made

@@ -55,3 +55,31 @@ def _ensured(x: Spec, holds: Spec, error: str, text: str) -> Call:
 
 def _refuse(error: str, text: str) -> None:
     raise ERRORS[error](text)
+
+
+def _narrowed_kernel(xp: Any, x: Any, out: Any, dtype: Any) -> None:
+    here, there = np.iinfo(str(x.dtype).removeprefix("torch.")), np.iinfo(dtype)
+    least, most = max(here.min, there.min), min(here.max, there.max)
+    if not bool(((x >= least) & (x <= most)).all()):
+        raise OverflowError(f"an integer is out of bounds for {dtype}")
+    out[...] = x
+
+
+@op(
+    "_narrowed",
+    "mapped",
+    "x",
+    kernel=_narrowed_kernel,
+    scratch_bytes=lambda ins, outs, params: 2 * ins[0].n_bytes + 64,
+    cases=lambda rng: [
+        ((rng.integers(-9, 9, (4, 3)), np.dtype(np.int8)), {}),
+        ((np.array(200), np.dtype(np.int8)), {}),
+        ((np.array(-1), np.dtype(np.uint64)), {}),
+        ((np.arange(5, dtype=np.uint16), np.dtype(np.int64)), {}),
+    ],
+    oracle=lambda x, dtype: np.array(x.tolist(), dtype),
+    same="equal",
+)
+def _narrowed(x: Spec, dtype: Any) -> Call:
+    """Integers as another dtype; an OverflowError, when computed, where one is out of bounds."""
+    return call(broadcast_form((x,), x.shape), Spec(x.shape, dtype), dtype=dtype)
