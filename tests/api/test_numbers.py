@@ -146,10 +146,10 @@ def test_a_tensor_that_is_an_integer_makes_views_and_ends_of_slices() -> None:
 
 def test_an_index_that_became_another_number_is_written_to() -> None:
     values = np.arange(12.0).reshape(3, 4)
-    tensor, at = it.asarray(values), it.asarray(np.array(0))
+    tensor, at = it.asarray(values), it.asarray([0, 2]).min()
     row = tensor[at]
     row += 1
-    at[...] = 2
+    at += 2
     tensor[at] = row
     values[0] += 1
     values[2] = values[0]

@@ -78,13 +78,13 @@ def numbers(n: int, dtype: str = "float64") -> Any:
 
 @pytest.mark.parametrize("kind", SCALARS)
 def test_an_in_place_operator_binds_a_new_value(kind: str, n: int) -> None:
-    theirs = SCALARS[kind](np, numbers(n))
-    assert isinstance(theirs, np.generic)
+    theirs: Any = SCALARS[kind](np, numbers(n))
+    assert type(theirs) is not np.ndarray
     for name, look in LOOKS.items():
         ours = same = SCALARS[kind](it, it.asarray(numbers(n)))
         look(ours)
-        for op, by in ((operator.iadd, 1), (operator.itruediv, 3), (operator.ipow, np.float32(2))):
-            changed, expected = op(ours, by), op(theirs, by)
+        for op, by in (("iadd", 1), ("itruediv", 3), ("ipow", np.float32(2))):
+            changed, expected = (getattr(operator, op)(s, by) for s in (ours, theirs))
             assert changed is not ours, name
             assert changed.dtype == expected.dtype
             np.testing.assert_allclose(changed.numpy(), expected, rtol=1e-12, err_msg=name)
@@ -237,6 +237,17 @@ def test_a_view_through_an_ellipsis_writes_through(n: int) -> None:
     assert float(x[0]) == 42
 
 
+def test_scalars_are_indices_as_integers_are(n: int) -> None:
+    """They make views; arrays of integers without axes make copies."""
+    x = it.asarray(numbers(n))[: n // 2 * 2].reshape(2, -1)
+    row = x[it.asarray(np.array([0, 1]))[1]]
+    row[...] = 5
+    copied = x[it.asarray(np.array(0))]
+    copied[...] = 7
+    assert x[:, 1].tolist() == [2, 5]
+    assert it.isscalar(x[it.asarray(np.array(0)), 1])
+
+
 # --- numbers ----------------------------------------------------------------------------------
 
 LIKE_NUMBERS: dict[str, Callable[[Any], Any]] = {
@@ -257,7 +268,7 @@ LIKE_NUMBERS: dict[str, Callable[[Any], Any]] = {
     "list behind": lambda s: s * [1, 2],
     "tuple": lambda s: (0,) * s,
     "text": lambda s: "ab" * s,
-    "in place": lambda s: operator.imul([1], s),
+    "in place": lambda s: getattr(operator, "imul")([1], s),  # noqa: B009 - it has no types
     "divmod": lambda s: [v.item() for v in divmod(s, 3)],
     "divmod behind": lambda s: [v.item() for v in divmod(9, s)],
     "pow": lambda s: pow(s, 2).item(),

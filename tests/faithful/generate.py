@@ -24,6 +24,7 @@ from .program import (
     Assign,
     AssignFlat,
     AssignPart,
+    Bind,
     Call,
     Copy,
     Create,
@@ -589,6 +590,15 @@ class Generator:
         dtype = self.pick(DTYPES) if how == "astype" else ""
         self.emit(Copy(self.new_name(), self.source(), how, dtype))
 
+    def bind(self) -> None:
+        """Two names for one thing, mostly a scalar, and one of them changes it or is bound anew."""
+        source = self.source(lambda x: x.ndim == 0 or self.one_in(3))
+        name = self.new_name()
+        if name != source and self.emit(Bind(name, source)):
+            op = self.pick(tuple(IN_PLACE))
+            value = self.exponent(op, self.value_for(self.array(name).shape))
+            self.emit(InPlace(self.pick((name, source)), op, value))
+
     def evaluate(self) -> None:
         names = self.live()
         chosen = names if self.one_in(3) else [self.pick(names)]
@@ -645,6 +655,7 @@ WEIGHTS: dict[Callable[[Generator], None], int] = {
     Generator.call_move: 4,
     Generator.contract: 2,
     Generator.copy: 3,
+    Generator.bind: 3,
     Generator.drop: 2,
 }
 STEP_MAKERS = tuple(make for make, weight in WEIGHTS.items() for _ in range(weight))

@@ -404,6 +404,17 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class Bind:
+    """Another name for the same thing."""
+
+    name: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.source}"
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluate:
     """`it.compute(...)`: nothing in NumPy."""
 
@@ -472,7 +483,8 @@ class Drop:
 
 Step: TypeAlias = (
     Create | ImportThenChange | View | Gather | ReadFlat | Assign | AssignFlat | AssignPart | Fill
-    | SortInPlace | InPlace | InPlaceAt | Operate | Call | Copy | Evaluate | Observe | Export | Drop
+    | SortInPlace | InPlace | InPlaceAt | Operate | Call | Copy | Bind | Evaluate | Observe | Export
+    | Drop
 )  # fmt: skip
 
 

@@ -194,9 +194,9 @@ class Tensor:
         return method
 
 
-def reader(name: str) -> Callable[..., Any]:
+def reader(builtin: Callable[..., Any]) -> Callable[..., Any]:
     def read(self: Tensor, *args: Any) -> Any:
-        return getattr(self._array, name)(*args)
+        return builtin(self._array, *args)
 
     return read
 
@@ -249,8 +249,8 @@ for _name in words("add sub mul truediv floordiv mod pow and or xor lshift rshif
     setattr(Tensor, f"__i{_name}__", in_place(_name))
 for _name in words("lt le gt ge eq ne"):
     setattr(Tensor, f"__{_name}__", binary(_name, reflected=False))
-for _name in words("__float__ __int__ __bool__ __complex__ __index__ __len__ __contains__"):
-    setattr(Tensor, _name, reader(_name))
+for _builtin in (float, int, bool, complex, operator.index, len, operator.contains):
+    setattr(Tensor, f"__{_builtin.__name__}__", reader(_builtin))
 
 
 class Flat:
@@ -299,7 +299,8 @@ class Shim:
         with np.errstate(all="ignore"):
             signs = np.where(np.arange(array.size).reshape(array.shape) % 2, 1, -1)
             noise = 1 + 4 * np.finfo(array.dtype).eps * signs.astype(array.real.dtype)
-            return array * noise
+            made = array * noise
+            return made if isinstance(array, np.generic) else np.asarray(made)
 
     def compute(self, *tensors: Tensor) -> None:
         assert all(isinstance(tensor, Tensor) for tensor in tensors)

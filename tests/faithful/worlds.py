@@ -25,6 +25,7 @@ from .program import (
     Assign,
     AssignFlat,
     AssignPart,
+    Bind,
     Call,
     Copy,
     Create,
@@ -219,6 +220,8 @@ class World:
                 self.values[name] = self.own(self.called(step))
             case Copy(name, source):
                 self.values[name] = self.own(self.copied(self[source], step))
+            case Bind(name, source):
+                self.values[name] = self[source]
             case Evaluate(names):
                 self.evaluate(*(self[name] for name in names))
             case Observe(source, how, observed_key, value):
@@ -442,6 +445,8 @@ class Oracle(World):
 
     def note(self, step: Step, rounding: Rounding) -> None:
         match step:
+            case Bind(name, source):
+                self.group[name] = self.group[source]
             case View(name, source) if self.shares:
                 self.group[name] = self.group[source]
             case Export(name, source):
@@ -466,6 +471,10 @@ class Oracle(World):
             case Evaluate() | Observe():
                 pass
             case _:
+                if isinstance(step, InPlace) and self.is_scalar(self[step.target]):
+                    before = self.rounding_of(Var(step.target))
+                    self.group[step.target] = max(self.group.values()) + 1
+                    self.rounding[self.group[step.target]] = before
                 if self[step.target].dtype.kind in "fc":
                     group = self.group[step.target]
                     self.rounding[group] = max(rounding, self.rounding.get(group, Rounding.NONE))

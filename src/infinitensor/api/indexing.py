@@ -33,12 +33,19 @@ def get(tensor: Tensor, index: Any) -> Tensor:
             not isinstance(i, slice) and i is not Ellipsis and i is not None for i in items
         ):
             return as_value(copied(seen))
+        if any([_is_array(item) for item in items]):
+            return copied(seen)  # only integers and scalars make views
         return seen
     mask = leading_mask(items)
     if mask is not None:
         return masked.select(tensor, mask)
     seen, indices, axes, position = advanced(tensor, items)
     return call_op("_take", seen, indices, axes, position)  # type: ignore[no-any-return]
+
+
+def _is_array(item: Any) -> bool:
+    """Whether an integer of an index is an array without axes."""
+    return (is_tensor(item) and not item._is_value) or isinstance(item, np.ndarray)
 
 
 def is_basic(item: Any) -> bool:

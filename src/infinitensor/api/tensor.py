@@ -587,8 +587,8 @@ class Tensor(values.Number, Shown, TableMethods):
         """The values as another dtype, in an order: "K" is as they lie."""
         wanted = as_dtype(dtype)
         if orders.is_turned(self) if order == "K" else order != "C" or not copy:
-            made = orders.cast(self, wanted, copy, casting, orders.letter(order, "K"))
-            return values.as_value(made) if self._is_value else made
+            turned = orders.cast(self, wanted, copy, casting, orders.letter(order, "K"))
+            return values.as_value(turned) if self._is_value else turned
         if copy and casting == "unsafe" and self._dtype.kind != "c" and wanted is not bfloat16:
             made = at_once.copied(self, wanted)
             if made is not None:
