@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from dataclasses import dataclass, fields
+from typing import Any
 
-ROUNDINGS = ("numpy", "fused")
+CHOICES = {
+    "compile": ("auto", "always", "never"),
+    "rounding": ("numpy", "fused"),
+    "strategy": ("auto",),
+}
+LEAST = {"cache_bytes": -1, "plan_cache": 1, "max_recorded_nodes": 1}
+"""The smallest values of whole numbers; 0 of all others."""
 
 
 @dataclass(slots=True)
@@ -47,6 +55,9 @@ class Config:
     plan_cache: int = 256
     """Plans kept, least recently used dropped first."""
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, _checked(name, value))
+
     @classmethod
     def from_environment(cls) -> Config:
         """The defaults, changed by `INFINITENSOR_<NAME>` variables.
@@ -60,18 +71,19 @@ class Config:
                 continue
             kind = type(getattr(config, field.name))
             try:
-                value = text.lower() in ("1", "true", "yes") if kind is bool else kind(text)
+                value = _truth(text) if kind is bool else kind(text)
             except ValueError:
                 raise ValueError(
                     f"INFINITENSOR_{field.name.upper()}={text!r} is not {kind.__name__}"
                 ) from None
-            setattr(config, field.name, value)
+            try:
+                setattr(config, field.name, value)
+            except ValueError as error:
+                raise ValueError(f"INFINITENSOR_{field.name.upper()}: {error}") from None
         return config
 
     def key(self) -> tuple[int, int, str, str, str, int]:
         """What a plan depends on."""
-        if self.rounding not in ROUNDINGS:
-            raise ValueError(f"config.rounding is {self.rounding!r}, not one of {ROUNDINGS}")
         return (
             self.tile_elements,
             self.inline_elements,
@@ -82,22 +94,65 @@ class Config:
         )
 
 
-config = Config.from_environment()
+def _truth(text: str) -> bool:
+    words = {"1": True, "true": True, "yes": True, "on": True, "": False}
+    words |= {"0": False, "false": False, "no": False, "off": False}
+    if text.lower() not in words:
+        raise ValueError(text)
+    return words[text.lower()]
 
 
-def parse_bytes(text: str | int) -> int:
+def _checked(name: str, value: Any) -> Any:
+    """A setting as it is kept; a ValueError that says what may be written."""
+    known = Config.__dataclass_fields__
+    if name not in known:
+        raise AttributeError(f"there is no config.{name}; settings are {', '.join(known)}")
+    default = known[name].default
+    wanted = CHOICES.get(name)
+    if wanted is not None and value not in wanted:
+        texts = " or ".join(map(repr, wanted))
+        raise ValueError(f"config.{name} = {value!r}: write {texts}")
+    if type(default) is bool:
+        if value not in (True, False):
+            raise ValueError(f"config.{name} = {value!r}: write True or False")
+        return bool(value)
+    if type(default) is int:
+        least = LEAST.get(name, 0)
+        is_whole = isinstance(value, float) and value.is_integer()
+        if (
+            isinstance(value, bool)
+            or not (hasattr(value, "__index__") or is_whole)
+            or value < least
+        ):
+            raise ValueError(f"config.{name} = {value!r}: write a whole number from {least} on")
+        return int(value)
+    if name == "memory" and value != "":
+        parse_bytes(value, "config.memory")
+    return value
+
+
+def parse_bytes(value: str | float, name: str = "bytes") -> int:
     """Bytes from a number or a text with a unit.
 
-    >>> parse_bytes("2GiB"), parse_bytes("1.5 MB"), parse_bytes(7)
-    (2147483648, 1500000, 7)
+    >>> parse_bytes("2GiB"), parse_bytes("1.5 MB"), parse_bytes(7), parse_bytes(1e9)
+    (2147483648, 1500000, 7, 1000000000)
     """
-    if isinstance(text, int):
-        return text
-    units = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-    units |= {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
-    bare = text.strip().lower()
-    number = bare.rstrip("kmgtib ")
-    unit = bare[len(number) :].strip() or "b"
-    if unit not in units or not number.replace(".", "", 1).isdigit():
-        raise ValueError(f"{text!r} is no byte count; write for example '2GiB' or 2147483648")
-    return int(float(number) * units[unit])
+    if isinstance(value, str):
+        units = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+        units |= {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
+        bare = value.strip().lower()
+        number = bare.rstrip("kmgtib ")
+        unit = bare[len(number) :].strip() or "b"
+        if unit in units and number.replace(".", "", 1).isdigit():
+            return int(float(number) * units[unit])
+    elif not isinstance(value, bool):
+        if hasattr(value, "__index__"):
+            return operator.index(value)
+        if float(value).is_integer():
+            return int(value)
+    raise ValueError(
+        f"{name}={value!r} is not a number of bytes; write for example '2GiB' or 2147483648"
+    )
+
+
+config = Config.from_environment()

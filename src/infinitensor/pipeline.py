@@ -98,6 +98,10 @@ def refuse_impossible(analysed: Analysed, mesh: Mesh, budgets: Sequence[int]) ->
 
 def misfit_error(misfit: DoesNotFit, mesh: Mesh) -> MemoryBudgetError:
     """What the user sees of a graph that does not fit."""
+    to_disk = ""
+    if not mesh.disk_bytes:
+        why = f" (off now: {mesh.no_disk})" if mesh.no_disk else " (now 0)"
+        to_disk = f", let tiles go to files with it.init(disk='20GiB', spill_dir=...){why}"
     return MemoryBudgetError(
         misfit.op,
         misfit.need_bytes,
@@ -105,7 +109,8 @@ def misfit_error(misfit: DoesNotFit, mesh: Mesh) -> MemoryBudgetError:
         mesh.devices[misfit.device].name,
         str(misfit.site),
         f"give it.init(memory=...) at least {misfit.need_bytes} bytes a device, use more devices "
-        f"(now {mesh.n_devices}), a smaller dtype, or let go of tensors that are no longer needed",
+        f"(now {mesh.n_devices}), a smaller dtype{to_disk}, or let go of tensors that are no "
+        "longer needed",
     )
 
 

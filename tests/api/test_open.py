@@ -176,3 +176,76 @@ def test_key_that_leads_out_of_a_group_is_refused(tmp_path: Path) -> None:
     for key in ("../secret.zarr", "a/../../secret.zarr", str(tmp_path / "secret.zarr")):
         with pytest.raises(ValueError, match="leads out of the Zarr group"):
             it.open(tmp_path / "g", key=key)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [">f8", "<f4", "i2", "?"])
+def test_read_only_memory_map_is_opened_and_not_copied(
+    tmp_path: Path, order: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(it.config, "tile_elements", 20_000)
+    values = np.asarray((np.arange(70_000) % 99).reshape(700, 100).astype(dtype), order=order)
+    np.save(tmp_path / "x.npy", values)
+    seen = np.load(tmp_path / "x.npy", mmap_mode="r")
+    part = seen[100:] if order == "C" else seen[:, 10:]
+    held = {}
+    for name, x in {
+        "all": it.asarray(seen),
+        "part": it.asarray(part),
+        "load": it.load(tmp_path / "x.npy", mmap_mode="r"),
+        "as": it.asarray(seen, "f8"),
+    }.items():
+        wanted = part if name == "part" else seen
+        np.testing.assert_array_equal(x.numpy(), wanted)
+        np.testing.assert_array_equal((x * 2).numpy(), np.asarray(wanted, x.dtype) * 2)
+        held[name] = [one.file for one in it.memory().tensors]
+        x[0, 0] = 1  # the tensor changes, the file never does
+        del x
+    assert all(str(tmp_path / "x.npy") in found for found in held.values())
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), values)
+
+
+def test_memory_map_that_may_differ_from_its_file_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(it.config, "tile_elements", 20_000)
+    values = np.arange(70_000.0).reshape(700, 100)
+    np.save(tmp_path / "x.npy", values)
+    private = np.load(tmp_path / "x.npy", mmap_mode="c")
+    private[0, 0] = -1
+    assert it.asarray(private)[0, 0] == -1
+    np.testing.assert_array_equal(it.asarray(private).numpy(), private)
+    shared = np.load(tmp_path / "x.npy", mmap_mode="r+")
+    x = it.asarray(shared)
+    shared[0, 0] = -2
+    assert x[0, 0] == 0
+    seen = np.load(tmp_path / "x.npy", mmap_mode="r")
+    stepped = it.asarray(seen[::2, 1:])
+    np.testing.assert_array_equal(stepped.numpy(), seen[::2, 1:])
+    os.replace(tmp_path / "x.npy", tmp_path / "y.npy")
+    np.save(tmp_path / "x.npy", values * 5)
+    np.testing.assert_array_equal(it.asarray(seen).numpy(), seen)
+    raw = np.memmap(tmp_path / "raw", "f4", "w+", shape=70_000)
+    raw[:] = 3
+    raw.flush()
+    assert float(it.asarray(np.memmap(tmp_path / "raw", "f4", "r", 400)).sum()) == 3 * 69_900
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.csv", r"it\.loadtxt\(path, delimiter"),
+        ("x.npz", r"it\.load\(path\)\[name\]"),
+        ("x.parquet", "read_parquet"),
+        ("x.h5", r"h5py\.File"),
+        ("x.tif", r"PIL\.Image"),
+        ("x.safetensors", r"safetensors\.numpy"),
+        ("x.what", r"give its values to it\.asarray"),
+    ],
+)
+def test_file_of_another_format_names_the_formats_and_a_remedy(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    (tmp_path / name).write_bytes(b"1,2,3,4,5,6,7,8,9\n" * 9)
+    with pytest.raises(ValueError, match=rf"{name}: .*reads \.npy files and Zarr arrays; .*{text}"):
+        it.open(tmp_path / name)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import torch
 from tests.ir.sessions import prepared, strict
 
 import infinitensor as it
@@ -163,8 +164,35 @@ def test_a_device_without_memory_is_refused(memory: str | int) -> None:
 
 
 def test_a_memory_in_no_known_unit_is_refused() -> None:
-    with pytest.raises(ValueError, match="is no byte count; write for example '2GiB'"):
+    with pytest.raises(
+        ValueError, match="memory='2 kk' is not a number of bytes; write for example '2GiB'"
+    ):
         LocalEngine("cpu", Room("2 kk"), 1)
+
+
+@pytest.mark.parametrize("memory", [True, 1.5, "1e9", "abc", float("nan")])
+def test_what_is_no_number_of_bytes_says_what_to_write(memory: Any) -> None:
+    with pytest.raises(ValueError, match="is not a number of bytes; write for example '2GiB'"):
+        it.init("cpu", memory=memory)
+
+
+@pytest.mark.parametrize("memory", [1e9, np.int64(10**9), "1GB", "1000 MB"])
+def test_whole_numbers_are_bytes_whatever_their_type(memory: Any) -> None:
+    with it.init("cpu", memory=memory, disk=1e9) as session:
+        assert session.engine.ledgers[0].budget_bytes == 10**9
+        assert session.engine.tiers.disk_bytes == 10**9
+
+
+def test_no_memory_is_refused_by_init() -> None:
+    with pytest.raises(ValueError, match=r"memory=0: a device needs some memory; write for exam"):
+        it.init("cpu", memory=0)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a GPU")
+@pytest.mark.parametrize("devices", ["cuda", "cuda:0", "cuda:0*2", ["cpu", "cuda"]])
+def test_gpu_that_is_not_there_says_so(devices: Any) -> None:
+    with pytest.raises(ValueError, match=r"there is no GPU to use \(.*\); write 'cpu', or leave"):
+        it.init(devices)
 
 
 class NothingPinned(CpuDevice):

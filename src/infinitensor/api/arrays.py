@@ -21,8 +21,10 @@ from infinitensor.api.record import stored
 from infinitensor.api.session import current_session
 from infinitensor.api.standard import check_device
 from infinitensor.api.tensor import Tensor, fresh, from_values
+from infinitensor.config import config
 from infinitensor.dtypes import as_dtype, held_as, kind_of
 from infinitensor.ir.op import Spec
+from infinitensor.storage import mapped
 
 if TYPE_CHECKING:
     from infinitensor.api.session import Session
@@ -42,6 +44,8 @@ def asarray(
     pandas, Arrow and Polars. A sparse matrix of SciPy becomes a `Csr`.
 
     The values are copied: later changes of `a` do not reach the tensor, nor the other way round.
+    But a memory map that is read-only (`np.load(path, mmap_mode="r")`) is opened as `it.open` does:
+    it may be larger than memory, and its file must not change while the tensor is used.
     With `copy=False` they are read where they are, and must not change from then on.
 
     >>> import infinitensor as it
@@ -62,6 +66,10 @@ def asarray(
         return made if dtype is None else made.astype(dtype, copy=False)
     if is_sparse(a):
         return cast("Tensor", csr(a) if dtype is None else csr(a).astype(dtype))
+    if copy is None and isinstance(a, np.memmap) and a.size > config.small_elements:
+        file = opened(session, a) if order in (None, "C", "K", "A") else None
+        if file is not None:
+            return file if dtype is None else file.astype(dtype, copy=False)
     values = to_host(a)
     wanted = held_as(values.dtype) if dtype is None else as_dtype(dtype)
     if (
@@ -80,6 +88,14 @@ def asarray(
         return from_values(session, np.array(values, dtype=wanted, order="C"))
     turned = np.array(values.transpose(axes), dtype=wanted, order="C")
     return orders.turned_back(from_values(session, turned), axes)
+
+
+def opened(session: Session, values: np.memmap) -> Tensor | None:
+    """A tensor over the file of a memory map; None where it has to be copied."""
+    if values.dtype.kind not in "biufc":
+        return None
+    file = mapped(values)
+    return None if file is None else fresh(session, copying.of_file(session, file))
 
 
 def _of_tensor(a: Tensor, dtype: Any, order: str | None, copy: bool | None) -> Tensor:

@@ -23,10 +23,13 @@ from infinitensor.ir.region import grid_shape, whole_box
 from infinitensor.ir.view import of_picked, structure, take
 from infinitensor.ops.registry import TABLE
 from infinitensor.partition import canonical_layout
+from infinitensor.runtime import TileTable
+from infinitensor.storage import Part
 
 if TYPE_CHECKING:
     from infinitensor.api.session import Session
     from infinitensor.api.tensor import Tensor
+    from infinitensor.storage import Stored
 
 
 @guarded
@@ -86,6 +89,16 @@ def scattered(session: Session, values: Any) -> Version:
         engine = session.engine
         layout = canonical_layout(tuple(values.shape), engine.mesh, config.tile_elements)
         return _into(session, values, layout)
+
+
+def of_file(session: Session, stored: Stored) -> Version:
+    """A version over an array in a file."""
+    version = Version(session, stored.shape, stored.dtype)
+    with session.guard():
+        session.check_open()
+        session.keep(version, TileTable.of_file(Part(stored)), "open")
+        session.has_files = True
+    return version
 
 
 def _into(session: Session, values: Any, layout: Layout) -> Version:

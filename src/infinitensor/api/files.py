@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from infinitensor.api import saving
+from infinitensor.api import copying, saving
 from infinitensor.api.forward import call_op
 from infinitensor.api.session import current_session
 from infinitensor.api.tensor import Tensor, fresh, from_values
-from infinitensor.api.version import Version
 from infinitensor.dtypes import as_dtype, bfloat16, held_as, read_as
-from infinitensor.runtime import TileTable
-from infinitensor.storage import Part, open_stored
+from infinitensor.storage import open_stored
 
 
 def _read(values: np.ndarray) -> Tensor:
@@ -60,8 +59,9 @@ class Archive(Mapping[str, Tensor]):
 def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False) -> Any:
     """The tensor of a .npy file, or the tensors of a .npz file by their names.
 
-    A .npy file that is named by its path is read through a memory map, into tiles. Pickled objects
-    are refused.
+    A .npy file that is named by its path is read through a memory map, into tiles; with a
+    `mmap_mode` it is opened as by `it.open`, and read when it is needed. Pickled objects are
+    refused.
 
     >>> import infinitensor as it, tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "x.npy")
@@ -74,6 +74,8 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False) -> Any:
     if mmap_mode not in (None, "r", "c"):
         raise ValueError(f"load: mmap_mode={mmap_mode!r}: a tensor is not written to its file")
     by_path = isinstance(file, str | os.PathLike)
+    if by_path and mmap_mode is not None and not zipfile.is_zipfile(file):
+        return open(file)
     found: Any = np.load(file, mmap_mode="r" if by_path else None, allow_pickle=False)
     return _read(found) if isinstance(found, np.ndarray) else Archive(found)
 
@@ -96,13 +98,7 @@ def open(path: Any, *, key: Any = None, dtype: Any = None, format: Any = None) -
     ((2, 3), 15.0)
     """
     session = current_session()
-    stored = open_stored(path, format, key)
-    version = Version(session, stored.shape, stored.dtype)
-    with session.guard():
-        session.check_open()
-        session.keep(version, TileTable.of_file(Part(stored)), "open")
-        session.has_files = True
-    tensor = fresh(session, version)
+    tensor = fresh(session, copying.of_file(session, open_stored(path, format, key)))
     return tensor if dtype is None else tensor.astype(as_dtype(dtype))
 
 

@@ -110,7 +110,8 @@ class Session(Recording):
         progress: bool | None = None,
     ) -> None:
         room = room or Room()
-        room = replace(room, memory=room.memory or config.memory)
+        if room.memory is None or room.memory == "":
+            room = replace(room, memory=config.memory)
         self._wanted = (engine, devices or config.devices, room)
         self.progress = progress
         self.lock = Lock()
@@ -403,9 +404,9 @@ def current_session() -> Session:
 def init(
     devices: str | Iterable[str] | None = None,
     *,
-    memory: str | int | None = None,
-    host_memory: str | int | None = None,
-    disk: str | int | None = None,
+    memory: str | float | None = None,
+    host_memory: str | float | None = None,
+    disk: str | float | None = None,
     spill_dir: str | list[str] | None = None,
     engine: str = "local",
     progress: bool | None = None,

@@ -177,6 +177,9 @@ class CudaDevice:
     def __init__(self, number: int, gpu: int) -> None:
         import torch
 
+        n_gpus = n_gpus_for(f"cuda:{gpu}")
+        if gpu >= n_gpus:
+            raise ValueError(f"'cuda:{gpu}': GPUs here are 'cuda:0' to 'cuda:{n_gpus - 1}'")
         self.name = f"cuda:{gpu}" if number == 0 else f"cuda:{gpu}#{number}"
         self.gpu = torch.device("cuda", gpu)
         self._stream = _stream_of(gpu)
@@ -469,6 +472,21 @@ def _may_have_gpus() -> bool:
     return sys.platform != "linux" or any(map(os.path.exists, drivers))
 
 
+def n_gpus_for(asked: str) -> int:
+    """How many GPUs torch can use; none is an error that says why."""
+    import torch
+
+    n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if not n_gpus:
+        why = (
+            "this build of torch has no CUDA: install one that has"
+            if torch.version.cuda is None and getattr(torch.version, "hip", None) is None
+            else "torch finds no GPU here: see nvidia-smi"
+        )
+        raise ValueError(f"{asked!r}: there is no GPU to use ({why}); write 'cpu', or leave it out")
+    return n_gpus
+
+
 def parse_devices(text: str | Iterable[str] | None) -> list[tuple[str, int]]:
     """(kind, gpu) of each device that a text or list of texts names.
 
@@ -494,9 +512,7 @@ def parse_devices(text: str | Iterable[str] | None) -> list[tuple[str, int]]:
         if times < 1:
             raise ValueError(f"{part!r} asks for no device at all")
         if kind == "cuda" and gpu is None:
-            import torch
-
-            found += [("cuda", g) for g in range(torch.cuda.device_count())] * times
+            found += [("cuda", g) for g in range(n_gpus_for(part))] * times
         else:
             found += [(kind, int(gpu or 0))] * times
     if len({kind for kind, _ in found}) != 1:

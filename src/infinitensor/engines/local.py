@@ -69,9 +69,12 @@ class LocalEngine:
             shared = len(self.devices) if kind != "cuda" else self._sharing()
             budget = int(0.8 * self.devices[0].free_bytes()) // max(shared, 1)
         else:
-            budget = parse_bytes(memory)
+            budget = parse_bytes(memory, "memory")
         if budget <= 0:
-            raise ValueError(f"memory={memory!r}: a device needs some memory")
+            raise ValueError(
+                f"memory={memory!r}: a device needs some memory; write for example memory='2GiB', "
+                "or leave it out for 80 % of what is free"
+            )
         self.ledgers = [Ledger(device, budget) for device in self.devices]
         self.n_workers = n_workers if kind == "cpu" else 1
         self.tiers = LocalTiers(kind, room)
@@ -79,6 +82,7 @@ class LocalEngine:
             preset(kind, len(self.devices), budget, self.n_workers),
             host_bytes=self.tiers.host.budget_bytes,
             disk_bytes=self.tiers.disk_bytes,
+            no_disk=self.tiers.no_disk,
         )
         self._workers = Workers(self.n_workers)
 

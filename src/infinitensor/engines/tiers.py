@@ -27,9 +27,9 @@ because that is what they have to leave."""
 class Room:
     """What the user gave for each memory; None: a share of what is free."""
 
-    memory: str | int | None = None
-    host_memory: str | int | None = None
-    disk: str | int | None = None
+    memory: str | float | None = None
+    host_memory: str | float | None = None
+    disk: str | float | None = None
     spill_dir: str | Sequence[str] | None = None
 
 
@@ -40,24 +40,33 @@ class LocalTiers:
         folders = room.spill_dir or ()
         folders = [folders] if isinstance(folders, str | os.PathLike) else list(folders)
         self._spill = Spill(folders)
+        self.no_disk = ""
+        """Why nothing is spilled, where the user did not say so."""
         if room.disk is not None:
-            self.disk_bytes = parse_bytes(room.disk)
+            self.disk_bytes = parse_bytes(room.disk, "disk")
+            if self.disk_bytes < 0:
+                raise ValueError(f"disk={room.disk!r}: write for example disk='20GiB', or 0")
         elif kind == "null":
             self.disk_bytes = 0
         else:
             disks = [folder for folder in self._spill.folders if not is_memory(folder)]
             self.disk_bytes = int(SHARE_OF_DISK * sum(map(free_bytes, disks)))
+            if not disks:
+                names = ", ".join(self._spill.folders)
+                self.no_disk = f"{names} is memory itself (tmpfs)"
         self._spill.limit_bytes = self.disk_bytes
         self.host = self._host_ledger(kind, room.host_memory)
         self.not_pinned_bytes = 0
         """Bytes that went to files although the budget of the host would have held them."""
 
-    def _host_ledger(self, kind: str, host_memory: str | int | None) -> Ledger:
+    def _host_ledger(self, kind: str, host_memory: str | float | None) -> Ledger:
         """Host memory that tiles of GPUs are evicted to; elsewhere there is none beside."""
         if kind != "cuda":
             return Ledger(open_devices("null" if kind == "null" else "cpu")[0], 0)
         free = int(SHARE_OF_HOST * host_free_bytes())
-        return Ledger(PinnedDevice(), free if host_memory is None else parse_bytes(host_memory))
+        return Ledger(
+            PinnedDevice(), free if host_memory is None else parse_bytes(host_memory, "host_memory")
+        )
 
     def spill(self, values: np.ndarray) -> Part:
         """Write values to a file; they can be read until nobody holds the answer."""

@@ -47,6 +47,8 @@ class Mesh:
     apart: bool = False
     """Whether tiles have memory of their own even where there is one memory: then each can be
     evicted."""
+    no_disk: str = ""
+    """Why no tile may go to a file, though nobody said so; for people."""
 
     @property
     def n_devices(self) -> int:

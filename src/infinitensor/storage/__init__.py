@@ -3,6 +3,7 @@
 from infinitensor.storage.folder import is_memory
 from infinitensor.storage.formats import Writer, format_of, open_stored, open_writer
 from infinitensor.storage.joined import Joined
+from infinitensor.storage.mapped import mapped
 from infinitensor.storage.npy import NpyFile, NpyWriter
 from infinitensor.storage.picked import Picked
 from infinitensor.storage.spill import Spill
@@ -25,6 +26,7 @@ __all__ = [
     "ZarrWriter",
     "format_of",
     "is_memory",
+    "mapped",
     "open_stored",
     "open_writer",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Protocol
 
+from infinitensor.storage.header import NotNpyError
 from infinitensor.storage.npy import NpyFile, NpyWriter
 from infinitensor.storage.zarr import ZarrFile, ZarrWriter
 
@@ -49,7 +50,34 @@ def open_stored(
         return ZarrFile(_within(path, key) if key else path)
     if key is not None:
         raise ValueError(f"key={key!r}: a .npy file holds one array")
-    return NpyFile(path)
+    try:
+        return NpyFile(path)
+    except NotNpyError as error:
+        raise ValueError(f"{error}. {_remedy(os.fspath(path))}") from None
+
+
+REMEDIES = {
+    ".npz": "take one of its arrays with it.load(path)[name]",
+    ".csv .tsv .txt": "read text with it.loadtxt(path, delimiter=','), or tables with "
+    "it.asarray(pandas.read_csv(path))",
+    ".parquet .feather .arrow .orc": "give the table, it.asarray(pandas.read_parquet(path))",
+    ".h5 .hdf5 .hdf .nc .mat": "give the dataset, it.asarray(h5py.File(path)[name][...])",
+    ".tif .tiff .png .jpg .jpeg .bmp": "give the image, it.asarray(PIL.Image.open(path))",
+    ".safetensors": "give the tensor, it.asarray(safetensors.numpy.load_file(path)[name])",
+    ".raw .bin .dat": "give the map, it.asarray(numpy.memmap(path, dtype, 'r', offset, shape)): it "
+    "is read tile by tile too",
+}
+
+
+def _remedy(path: str) -> str:
+    """What to do with a file that `it.open` does not read."""
+    end = os.path.splitext(path)[1].lower()
+    found = [text for ends, text in REMEDIES.items() if end and end in ends.split()]
+    advice = found[0] if found else "give its values to it.asarray"
+    return (
+        f"it.open reads .npy files and Zarr arrays; {advice}, and it.save it as .npy or .zarr to "
+        "read it tile by tile"
+    )
 
 
 def _within(path: str | os.PathLike[str], key: str) -> str:

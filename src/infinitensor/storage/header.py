@@ -42,10 +42,14 @@ class Header:
         return held_as(self.kind)
 
 
+class NotNpyError(ValueError):
+    """What is no .npy file at all, rather than a broken one."""
+
+
 def n_header_bytes(start: bytes) -> tuple[int, int]:
     """Where the text begins and how long it is, from the first 12 bytes of a file."""
     if len(start) < 10 or start[:6] != MAGIC:
-        raise ValueError("no .npy file: it does not begin as one")
+        raise NotNpyError("no .npy file: it does not begin as one")
     if start[6] not in (1, 2, 3) or start[7] != 0:
         raise ValueError(f"version {start[6]}.{start[7]} of the .npy format is not known")
     begin = 10 if start[6] == 1 else 12

@@ -51,7 +51,8 @@ class NpyFile:
 
     chunks = None
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], head: header.Header | None = None) -> None:
+        """Of any file whose values lie as `head` says, if it is given; else as the file says."""
         self.path = os.path.abspath(path)
         self._file = open_file(self.path, os.O_RDONLY | os.O_NONBLOCK)
         weakref.finalize(self, os.close, self._file)
@@ -61,9 +62,9 @@ class NpyFile:
         self._stamp = (found.st_size, found.st_mtime_ns)
         self.key = (self.path, found.st_size, found.st_mtime_ns, found.st_ino)
         try:
-            self._header = self._read_header(found.st_size)
+            self._header = head or self._read_header(found.st_size)
         except ValueError as error:
-            raise ValueError(f"{self.path}: {error}") from None
+            raise type(error)(f"{self.path}: {error}") from None
         self.shape = self._header.shape
         self.dtype = self._header.dtype
         self._apart = steps_of(self.shape, self.dtype.itemsize)
