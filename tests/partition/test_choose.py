@@ -106,6 +106,18 @@ def test_what_is_searched_lies_whole_and_makes_no_tile_smaller() -> None:
     assert found.plan.groups[-1].cuts == (tuple(range(0, 641, 64)), (0, 1000))
 
 
+def test_an_index_along_lines_makes_their_tiles_no_smaller() -> None:
+    a = np.random.default_rng(5).integers(0, 9, (1037, 2, 57))
+    for axis, memory in ((0, None), (0, "8MiB"), (2, None)):
+        with it.init("cpu", memory=memory):
+            x = it.asarray(a)
+            order = it.argsort(x, axis=axis, kind="stable")
+            before = it.stats()["tasks"]
+            found = it.take_along_axis(x, order, axis).numpy()
+            assert it.stats()["tasks"] - before <= 64
+            np.testing.assert_array_equal(found, np.sort(a, axis))
+
+
 def test_one_of_many_elements_counts_as_many() -> None:
     with strict("null", 64) as session:
         found = prepared(session, it.cumsum(it.ones(640)))

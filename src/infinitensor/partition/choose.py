@@ -412,9 +412,15 @@ def canonical_steps(
     operands = [{*read.labels} for read in space.reads] + [{*out} for _, out in space.outs]
     shared = [one & space.uncut for one in operands if one & {*free}]
     whole = max((prod(steps[label] for label in one) for one in shared), default=1)  # type: ignore[index, misc]
-    tile = tile_shape(tuple(space.sizes[label] for label in free), max(bound // whole, 1))  # type: ignore[index]
-    for label, step in zip(free, tile, strict=True):
-        steps[label] = step  # type: ignore[index]
+    beside = {label for one in operands if one & space.uncut for label in one}
+    # a label that is in no operand beside an uncut one (an index that picks from lines) makes their
+    # tiles no larger: it has what the others leave
+    left = max(bound // whole, 1)
+    for some in ([n for n in free if n in beside], [n for n in free if n not in beside]):
+        tile = tile_shape(tuple(space.sizes[label] for label in some), left)  # type: ignore[index]
+        for label, step in zip(some, tile, strict=True):
+            steps[label] = step  # type: ignore[index]
+        left = max(bound // prod(tile), 1)
     return steps
 
 
