@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import signal
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infinitensor.interrupts import without_interrupts
+from infinitensor.interrupts import Held, interruptible, without_interrupts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 
 def held(*raised: Exception, is_pressed: bool = True) -> list[str]:
@@ -49,3 +53,109 @@ def test_an_interrupt_in_a_block_within_another_comes_after_the_outer_one() -> N
     except KeyboardInterrupt:
         done.append("interrupted")
     assert done == ["outer", "interrupted"]
+
+
+@pytest.fixture
+def on_usr1() -> Iterator[Callable[[Any], object]]:
+    before = signal.getsignal(signal.SIGUSR1)
+    yield lambda handler: signal.signal(signal.SIGUSR1, handler)
+    signal.signal(signal.SIGUSR1, before)
+
+
+def raise_time_is_up(number: int, frame: Any) -> None:
+    raise TimeoutError("time is up")
+
+
+def test_what_another_handler_raises_waits_and_stops_the_work_too(
+    on_usr1: Callable[[Any], object],
+) -> None:
+    on_usr1(raise_time_is_up)
+    done = []
+
+    class Work:
+        def stop(self) -> None:
+            done.append("stopped")
+
+    def work() -> None:
+        with Held(Work()):
+            signal.raise_signal(signal.SIGUSR1)
+            done.append("inner")
+
+    with pytest.raises(TimeoutError, match="time is up"):
+        work()
+    assert done == ["stopped", "inner"]
+    assert signal.getsignal(signal.SIGUSR1) is raise_time_is_up
+
+
+def test_a_handler_that_raises_nothing_runs_at_once(on_usr1: Callable[[Any], object]) -> None:
+    done = []
+    on_usr1(lambda number, frame: done.append("handled"))
+    with without_interrupts():
+        signal.raise_signal(signal.SIGUSR1)
+        done.append("inner")
+    assert done == ["handled", "inner"]
+
+
+def test_a_handler_that_puts_another_in_its_place_is_obeyed(
+    on_usr1: Callable[[Any], object],
+) -> None:
+    def once(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+
+    on_usr1(once)
+    with without_interrupts():
+        signal.raise_signal(signal.SIGUSR1)
+        signal.raise_signal(signal.SIGUSR1)
+    assert signal.getsignal(signal.SIGUSR1) is signal.SIG_IGN
+
+
+def test_work_that_begins_after_a_signal_is_told_to_stop(on_usr1: Callable[[Any], object]) -> None:
+    on_usr1(raise_time_is_up)
+    told = []
+
+    class Work:
+        def stop(self) -> None:
+            told.append(True)
+
+    def work() -> None:
+        with without_interrupts():
+            signal.raise_signal(signal.SIGUSR1)
+            with Held(Work()):
+                told.append(False)
+
+    with pytest.raises(TimeoutError, match="time is up"):
+        work()
+    assert told == [True, False]
+
+
+def test_what_leaves_nothing_torn_is_interrupted_at_once(on_usr1: Callable[[Any], object]) -> None:
+    on_usr1(raise_time_is_up)
+    done = []
+
+    def pure() -> None:
+        with without_interrupts():
+            signal.raise_signal(signal.SIGUSR1)
+            done.append("inner")
+        signal.raise_signal(signal.SIGUSR1)
+        done.append("not reached")
+
+    with pytest.raises(TimeoutError, match="time is up"), without_interrupts():
+        interruptible(pure)
+    assert done == ["inner"]
+
+
+def test_a_second_signal_and_the_next_block_are_as_the_first(
+    on_usr1: Callable[[Any], object],
+) -> None:
+    on_usr1(raise_time_is_up)
+
+    def twice() -> None:
+        with without_interrupts():
+            signal.raise_signal(signal.SIGUSR1)
+            signal.raise_signal(signal.SIGUSR1)
+
+    for _ in range(2):
+        with pytest.raises(TimeoutError, match="time is up"):
+            twice()
+    with without_interrupts():
+        pass

@@ -1,17 +1,29 @@
-"""Ctrl-C at a moment of our choice: between tasks, or after what must not be torn."""
+"""What signal handlers raise, when nothing is torn: between tasks, or at the end of a block.
+
+A handler (of Ctrl-C, or of a time limit) may raise in the main thread before any step of Python.
+While something is held the handlers run as they would, at once, but what they raise waits, and
+work that is under way is told to stop. It is raised when the outermost block ends.
+"""
 
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # signal.signal makes enums: 15 us a run
 import signal
 import threading
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-_SIGINT = int(signal.SIGINT)
+Made = TypeVar("Made")
+_MAIN = threading.main_thread().ident
+_SIGNALS = tuple(
+    sorted(
+        {int(number) for number in signal.valid_signals()}
+        - {getattr(signal, name, 0) for name in ("SIGKILL", "SIGSTOP", "SIGSEGV", "SIGBUS")}
+    )
+)
 
 
 class Stoppable(Protocol):
@@ -21,21 +33,73 @@ class Stoppable(Protocol):
         """Stop soon."""
 
 
-class Held:
-    """Remembers that it was to stop, and stops at the end of its block.
+_held: list[Stoppable | None] = []
+"""The blocks that the main thread is in, with the work that is to stop."""
+_before: dict[int, Any] = {}
+"""The handlers of the user's, while ours is in their places."""
+_raised: list[BaseException] = []
+"""What they have raised."""
+_open: list[int] = []
+"""How many blocks there are where handlers may raise all the same, for the last is not torn."""
 
-    Whatever else leaves the block: who presses Ctrl-C must hear of it, and what was raised is its
-    context. (No generator: every evaluation has two of them.)
+
+def _note(number: int, frame: Any) -> None:
+    """Call the user's handler; what it raises waits."""
+    if _open and _open[-1] == len(_held):
+        _before[number](number, frame)
+        return
+    try:
+        _before[number](number, frame)
+    except BaseException as error:
+        _raised.append(error.with_traceback(None))  # its frames would hold all that they see
+        for work in _held:
+            if work is not None:
+                work.stop()
+
+
+def _restore() -> None:
+    """Give signals back to their handlers; one that raises meanwhile is heard like the others."""
+    try:
+        for number, handler in _before.items():
+            if _signal.getsignal(number) is _note:  # a handler may have put another in its place
+                _signal.signal(number, handler)
+    except BaseException as error:
+        _raised.append(error)
+        _restore()
+
+
+class Held:
+    """A block in which no signal handler raises; what one raised leaves the outermost block.
+
+    Whatever else leaves it: who presses Ctrl-C must hear of it, and what was raised is its context.
+    (No generator: every evaluation has several of them.)
     """
 
-    is_stopped = False
+    __slots__ = ("_is_main", "_work")
 
-    def stop(self) -> None:
-        """Not now."""
-        self.is_stopped = True
+    def __init__(self, work: Stoppable | None = None) -> None:
+        self._work = work
+        self._is_main = threading.get_ident() == _MAIN  # only there handlers run
 
     def __enter__(self) -> None:
-        self._restore = catch_interrupts(self)
+        if not self._is_main:
+            return
+        if not _held:
+            _before.clear()
+            del _raised[:]
+            try:
+                for number in _SIGNALS:
+                    handler = _signal.getsignal(number)
+                    if handler is not None and type(handler) is not int:
+                        _before[number] = handler
+                        _signal.signal(number, _note)
+            except BaseException:
+                _restore()
+                _raised.clear()
+                raise
+        _held.append(self._work)
+        if _raised and self._work is not None:  # before it began
+            self._work.stop()
 
     def __exit__(
         self,
@@ -43,26 +107,39 @@ class Held:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._restore()
-        if self.is_stopped:
-            raise KeyboardInterrupt
+        if not self._is_main:
+            return
+        del _held[-1:]
+        if _held:
+            return
+        _restore()
+        if _raised:
+            first = _raised[0]
+            del _raised[:]
+            if error is None or kind is not KeyboardInterrupt:
+                raise first
+            if kind is not type(first):  # a run says by it that it was stopped, whatever by
+                raise first from error.__context__
 
 
 def without_interrupts() -> Held:
-    """Ctrl-C comes at the end: what is done here takes no longer than anyone notices."""
+    """What handlers raise comes at the end: this takes no longer than anyone notices."""
     return Held()
 
 
-def catch_interrupts(work: Stoppable) -> Callable[[], None]:
-    """Turn Ctrl-C into `work.stop()` while work is on, so that nothing is left torn."""
-    if threading.current_thread() is not threading.main_thread():
-        return lambda: None
-    before = _signal.getsignal(_SIGINT)
-    if before is not signal.default_int_handler:
-        return lambda: None
-    _signal.signal(_SIGINT, lambda number, frame: work.stop())
+def look() -> None:
+    """Within a block, where nothing is torn: raise what waits to be raised."""
+    if _raised and threading.get_ident() == _MAIN:
+        raise KeyboardInterrupt  # in its place, at the end of the block, what was raised
 
-    def restore() -> None:
-        _signal.signal(_SIGINT, before)
 
-    return restore
+def interruptible(function: Callable[..., Made], *args: Any) -> Made:
+    """Within a block, call a function that leaves nothing torn: handlers may raise in it."""
+    if not _held or threading.get_ident() != _MAIN:
+        return function(*args)
+    look()
+    _open.append(len(_held))
+    try:
+        return function(*args)
+    finally:
+        del _open[-1:]

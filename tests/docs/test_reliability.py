@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reliability.md"
 BARS = (
-    *("F10", "F11", "F12", "F13", "F16", "L4", "L5", "L6", "L7", "L8", "L9"),
+    *("F10", "F11", "F12", "F13", "F16", "L4", "L5", "L6", "L7", "L10", "L8", "L9"),
     *("S1", "S2", "S5", "S6"),
 )
 

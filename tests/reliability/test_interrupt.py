@@ -89,9 +89,9 @@ reply(children=children,
 class Interrupted:
     """The child that computes while we interrupt it."""
 
-    def __init__(self, temporary: Path, script: str = SCRIPT) -> None:
+    def __init__(self, temporary: Path, script: str = SCRIPT, **settings: str) -> None:
         self.temporary = temporary
-        self.process = child.start(script, TMPDIR=str(temporary))
+        self.process = child.start(script, TMPDIR=str(temporary), **settings)
         self.duration_s = 0.0
 
     def answer(self) -> dict[str, Any]:
@@ -209,3 +209,94 @@ def test_ctrl_c_that_nobody_catches_ends_the_process_soon(holds_bar: HoldsBar) -
     finally:
         process.kill()
         process.communicate()
+
+
+LARGE = """
+session = it.init(**json.loads(os.environ["OPTIONS"]))
+rng = np.random.default_rng(3)
+values = rng.normal(size=600_000)
+
+def sorting(xp, y, table):
+    return [xp.sort(y), xp.cumsum(y > 1)]
+
+def stencil(xp, y, table):
+    grid = table + 0
+    for _ in range(6):
+        grid[1:-1] = (grid[:-2] + grid[2:]) * 0.5
+    return [grid, grid.max(axis=1)]
+
+def reductions(xp, y, table):
+    centred = table - table.max(axis=0)
+    return [xp.argmax(centred, axis=1), centred.min(axis=0), centred]
+
+def products(xp, y, table):
+    return [xp.rint(table[:, :40]) @ xp.ones((40, 30)), table.T * 2]
+
+def masked(xp, y, table):
+    z = y * 1
+    z[z > 2] = -1.0
+    z[::3] += z[::3]
+    return [z, z[z < 0], xp.flip(z)]
+
+programs = [sorting, stencil, reductions, products, masked]
+
+def fresh():
+    x = it.asarray(values)
+    return x, x * 2 + 1
+
+def wrong(found, wanted):
+    return [k for k, (a, b) in enumerate(zip(found, wanted)) if not np.array_equal(a.numpy(), b)]
+
+y_right = values * 2 + 1
+rights = [program(np, y_right, y_right.reshape(-1, 200)) for program in programs]
+x, y = fresh()
+for program, right in zip(programs, rights):
+    assert not wrong(program(it, y, y.reshape(-1, 200)), right), program.__name__
+reply(ready=True)
+for command in sys.stdin:
+    number = int(command)
+    program, right = programs[number % 5], rights[number % 5]
+    x, y = fresh()
+    found, caught = [], False
+    try:
+        reply(started=True)
+        found = program(it, y, y.reshape(-1, 200))
+        it.compute(*found)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        caught = True
+    bad = {}
+    bad["program"] = wrong(found, right) if found else []
+    bad["leaves"] = wrong([x, y], [values, y_right])
+    x, y = fresh()
+    bad["next"] = wrong(program(it, y, y.reshape(-1, 200)), right)
+    reply(caught=caught, program=program.__name__, bad={k: v for k, v in bad.items() if v})
+"""
+
+OPTIONS = {
+    "one device": {"devices": "cpu", "memory": "400MiB"},
+    "three devices": {"devices": "cpu*3", "memory": "200MiB"},
+    "little memory": {"devices": "cpu", "memory": "24MiB"},
+}
+
+
+@pytest.mark.parametrize("setting", OPTIONS)
+def test_ctrl_c_in_large_programs_leaves_every_live_value_right(
+    setting: str, tmp_path: Path
+) -> None:
+    rng = logged_rng("ctrl-c in large programs", setting)
+    script = Interrupted(tmp_path, LARGE, OPTIONS=json.dumps(OPTIONS[setting]))
+    try:
+        assert script.answer()["ready"]
+        for turn in range(300 if WHOLE else 6):
+            script.say(str(turn))
+            script.answer()
+            after_s = float(rng.uniform(0.0005, 0.06))
+            time.sleep(after_s)
+            script.process.send_signal(signal.SIGINT)
+            outcome = script.answer()
+            assert outcome["caught"], outcome
+            assert not outcome["bad"], f"turn {turn}, {after_s:.4f} s in: {outcome}"
+    finally:
+        script.process.kill()
+        script.process.communicate()

@@ -15,6 +15,7 @@ from infinitensor.api.walk import fields
 from infinitensor.api.window import Hulls, part_of, shifted
 from infinitensor.config import config
 from infinitensor.errors import MemoryBudgetError
+from infinitensor.interrupts import interruptible
 from infinitensor.ir.graph import Graph, Leaf, Operand
 from infinitensor.ir.graph import Node as GraphNode
 from infinitensor.ir.layout import DISK, Layout
@@ -409,7 +410,8 @@ class Bound:
     ) -> Prepared:
         """A plan within what this evaluation may use now."""
         elements = config.tile_elements
-        return prepare(graph, mesh, elements, self.budgets(), evicts, shrinks, known)
+        room = self.budgets()
+        return interruptible(prepare, graph, mesh, elements, room, evicts, shrinks, known)
 
     def _planned_beside(self, graph: Graph, mesh: Mesh, lacking: int) -> Prepared:
         """A new plan where tiles that were read before take the room: with those that can stay."""
@@ -425,12 +427,11 @@ class Bound:
         ]
         budgets = self.budgets()
         try:
-            alone = prepare(
-                replace(graph, leaves=tuple(below)), mesh, config.tile_elements, budgets, False
-            )
+            rest = replace(graph, leaves=tuple(below))
+            alone = interruptible(prepare, rest, mesh, config.tile_elements, budgets, False)
         except MemoryBudgetError:  # its tiles are made smaller in any case: what is here may stay
             with contextlib.suppress(MemoryBudgetError):
-                found = prepare(graph, mesh, config.tile_elements, budgets)
+                found = interruptible(prepare, graph, mesh, config.tile_elements, budgets)
                 traffic = found.program.traffic
                 if not traffic.evicted:
                     return found

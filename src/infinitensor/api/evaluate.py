@@ -85,7 +85,7 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
     """
     if not _waiting(roots):
         return
-    with session.guard():
+    with session.guard(), without_interrupts():
         session.check_open()
         session.drain()
         if session.was_stopped:
@@ -95,9 +95,8 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
             try:
                 _run(session, waiting, peek)
             finally:
-                with without_interrupts():
-                    session.drain()  # what was only part of it is gone by now
-                    forget_done(session)
+                session.drain()  # what was only part of it is gone by now
+                forget_done(session)
         session.engine.synchronize()
         if "evaluated" in events.hooks:
             events.emit("evaluated", session=session)
@@ -180,9 +179,8 @@ def _has_started(session: Session, bound: Bound, few: Few) -> bool:
     tables = few.start(bound.tables, bound.scalars, engine.devices[0], engine.ledgers[0])
     if tables is None:
         return False
-    with without_interrupts():
-        for number, version in bound.kept.items():
-            commit(session, version, tables[number])
+    for number, version in bound.kept.items():
+        commit(session, version, tables[number])
     session.counts["evaluations"] += 1
     session.counts["tasks"] += len(few.steps)
     return True
@@ -313,8 +311,7 @@ def _finish(session: Session, stopped: Stopped, nodes: Sequence[Node] = ()) -> N
         session.counts["bytes_read"] += run.read_bytes
         run.loaded_bytes = run.evicted_bytes = run.read_bytes = 0
         run.n_called = run.n_in_waves = 0
-    with without_interrupts():  # memory goes back in finalizers, and what is raised in one is lost
-        _put_away(session, stopped, run)
+    _put_away(session, stopped, run)
 
 
 def _put_away(session: Session, stopped: Stopped, run: Run) -> None:

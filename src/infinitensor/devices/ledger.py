@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from infinitensor import events
 from infinitensor.errors import DeviceOutOfMemoryError, gib
+from infinitensor.interrupts import without_interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +93,7 @@ class Ledger:
         if self._returned:
             self._take_back()
         if self._lent:
-            with self._lock:
+            with without_interrupts(), self._lock:
                 seen = [(gone, n_bytes) for gone, n_bytes in self._lent if not gone()]
                 self._used_bytes -= sum(n for _, n in self._lent) - sum(n for _, n in seen)
                 self._lent = seen
@@ -102,6 +103,10 @@ class Ledger:
         """A buffer of a slab size; `DeviceOutOfMemoryError` if the device has no memory left."""
         if "allocate" in events.hooks:
             events.emit("allocate", device=self.device.name, n_bytes=n_bytes)
+        with without_interrupts():  # what is counted has an owner
+            return self._taken(n_bytes)
+
+    def _taken(self, n_bytes: int) -> Buffer:
         if self._returned:
             self._take_back()
         with self._lock:
@@ -137,7 +142,7 @@ class Ledger:
     def _take_back(self) -> None:
         """Let slabs rest whose buffers are gone; exported ones are in use while they are seen."""
         while self._returned:
-            with self._lock:
+            with without_interrupts(), self._lock:
                 if not self._returned:
                     return
                 loan = self._returned.popleft()
@@ -159,7 +164,7 @@ class Ledger:
         self._clear()
 
     def _clear(self) -> None:
-        with self._lock:
+        with without_interrupts(), self._lock:
             self._resting.clear()
             self._resting_bytes = 0
             self.device.release()

@@ -15,7 +15,7 @@ from infinitensor.devices import Ledger, copy_into, open_devices, to_host
 from infinitensor.engines.progress import Progress
 from infinitensor.engines.tiers import LocalTiers
 from infinitensor.errors import DeviceOutOfMemoryError
-from infinitensor.interrupts import catch_interrupts
+from infinitensor.interrupts import Held
 from infinitensor.ir.layout import DISK, HOST, Layout
 from infinitensor.ir.mesh import Mesh, preset
 from infinitensor.ir.slab import slab_bytes
@@ -103,25 +103,28 @@ class LocalEngine:
         """
         if "run_start" in events.hooks:
             events.emit("run_start", run=run)
-        restore = catch_interrupts(run)
-        shown = None
+        with Held(run):
+            try:
+                self._go(run, inline, progress, resumed)
+            finally:
+                if "run_end" in events.hooks:
+                    events.emit("run_end", run=run)
+                # a Ctrl-C after the last task, or beside an error, stopped nothing: whoever asked
+                # must still hear of it
+                if run.clear_stop():
+                    raise KeyboardInterrupt
+
+    def _go(self, run: Run, inline: bool, progress: bool, resumed: bool) -> None:
+        has_lanes = run.program.order is not None and self.devices[0].kind != "cuda"
+        alone = inline or (self.n_workers == 1 and not has_lanes)
+        workers = None if alone else self._workers
+        shown = Progress(run, self.ledgers, self.tiers) if progress else None
         try:
-            has_lanes = run.program.order is not None and self.devices[0].kind != "cuda"
-            alone = inline or (self.n_workers == 1 and not has_lanes)
-            workers = None if alone else self._workers
-            shown = Progress(run, self.ledgers, self.tiers) if progress else None
             with self.devices[0].running():  # once, not for every task
                 run.go(workers, _nothing if shown is None else shown, resumed)
         finally:
-            restore()
             if shown is not None:
                 shown.close()
-            if "run_end" in events.hooks:
-                events.emit("run_end", run=run)
-            # a Ctrl-C after the last task, or beside an error, stopped nothing: whoever asked must
-            # still hear of it
-            if run.clear_stop():
-                raise KeyboardInterrupt
 
     def share(self, job: Callable[[], None]) -> None:
         """Call a function in every worker, and wait until all are back."""

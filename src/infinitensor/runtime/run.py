@@ -169,7 +169,11 @@ class Run:
                 if self._lanes is not None:
                     others += [partial(self.work, LOAD)] * N_LOADING
                     others.append(partial(self.work, EVICT))
-                workers.run(self.work, tick, others)
+                try:
+                    workers.run(self.work, tick, others)
+                except BaseException:
+                    self._end(workers)
+                    raise
         if self.stopping or self.failure is not None:
             for device in self.devices:
                 device.synchronize()
@@ -183,6 +187,14 @@ class Run:
             if is_interrupted:
                 raise KeyboardInterrupt
         assert self.n_done == self.n_tasks, "tasks that wait for each other"
+
+    def _end(self, workers: Workers) -> None:
+        """What raised here must not take memory from workers that still write to it."""
+        with self.lock:
+            self.stopping = True
+            self.lock.notify_all()
+        workers.join()
+        self.stopping = self.is_interrupted
 
     def _has_called(self, workers: Workers | None, tick: Callable[[], None]) -> bool:
         """Run all tasks in C, if they are calls of compiled functions; else False.
