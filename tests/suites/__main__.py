@@ -1,6 +1,7 @@
 """Run other projects' tests on this library and print what passed, by suite.
 
-    python -m tests.suites [SUITE ...] [--only TEXT] [--results FOLDER] [--strict] [--failed]
+    python -m tests.suites [SUITE ...] [--only TEXT] [--sample N] [--results FOLDER]
+                           [--strict] [--failed]
 
 Nothing is fetched: README.md in this folder says where the suites come from.
 """
@@ -15,15 +16,22 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from itertools import groupby, islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.suites.expected import Verdict, judge, of_suite
 from tests.suites.places import SUITES, Suite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MEMORY_BYTES = 24 << 30
 """Address space of a subprocess: torch alone maps several GiB."""
 TEST_S, MODULE_S = 60, 1200
+N_MODULES = 8
+"""So many run in one process, one after the other; alone where that process dies."""
 STRICT = {
     "INFINITENSOR_SMALL_ELEMENTS": "0",
     "INFINITENSOR_TILE_ELEMENTS": "7",
@@ -39,42 +47,76 @@ def limited() -> None:
     os.nice(10)
 
 
-def run_module(suite: Suite, root: Path, module: Path, into: Path, strict: bool) -> Results:
-    """The outcome of each test of one module, run in a process of its own."""
+def run_modules(suite: Suite, root: Path, modules: list[Path], into: Path, strict: bool) -> Results:
+    """The outcome of each test of some modules of one folder, run in a process of their own."""
     into.unlink(missing_ok=True)
+    status = run_pytest(suite, root, modules, into, STRICT if strict else {})
+    if died(status) and len(modules) > 1:
+        each = [run_modules(suite, root, [module], into, strict) for module in modules]
+        return {name: result for results in each for name, result in results.items()}
+    results = outcomes(into, modules[0].relative_to(root).as_posix(), status)
+    failed = [name for name, (outcome, _) in results.items() if outcome == "failed"]
+    if failed and suite.reference:
+        for name in numpys_failures(suite, root, modules, into, failed):
+            results[name] = ("reference", results[name][1])
+    return results
+
+
+def numpys_failures(
+    suite: Suite, root: Path, modules: list[Path], into: Path, names: list[str]
+) -> list[str]:
+    """Those of the tests that NumPy fails too, in the place of this library."""
+    chosen, into = into.with_suffix(".ids"), into.with_suffix(".numpy")
+    chosen.write_text(json.dumps(names), encoding="utf-8")
+    into.unlink(missing_ok=True)
+    more = {"INFINITENSOR_SUITE_REFERENCE": "1", "INFINITENSOR_SUITE_IDS": str(chosen)}
+    status = run_pytest(suite, root, modules, into, more)
+    results = outcomes(into, "", status)
+    return [name for name in names if results.get(name, ("", ""))[0] in {"failed", "skipped"}]
+
+
+def run_pytest(
+    suite: Suite, root: Path, modules: list[Path], into: Path, more: dict[str, str]
+) -> int | str:
+    """The exit status; one line a test is written to `into`."""
     environment = {
         **os.environ,
-        **(STRICT if strict else {}),
         **suite.environment,
         "INFINITENSOR_SUITE": suite.name,
         "INFINITENSOR_SUITE_ROOT": str(root),
         "INFINITENSOR_SUITE_RESULTS": str(into),
         "PYTHONPATH": os.pathsep.join((str(REPOSITORY / "src"), str(REPOSITORY))),
         "PYTHONDONTWRITEBYTECODE": "1",
+        **more,
     }
     line = [sys.executable, "-m", "pytest", "-p", "tests.suites.plugin", "-q", "--no-header"]
     line += ["-c", os.devnull, f"--rootdir={root}", "-p", "no:cacheprovider", "-W", "ignore"]
-    line += [f"--timeout={TEST_S}", "--tb=line", "--color=no", *suite.options, str(module)]
+    line += [f"--timeout={TEST_S}", "--tb=line", "--color=no", *suite.options]
+    line += ["--continue-on-collection-errors", *map(str, modules)]
+    limit_s = MODULE_S * len(modules)
     with tempfile.TemporaryDirectory() as folder, into.with_suffix(".log").open("w") as log:
         try:
-            status: int | str = subprocess.run(
+            return subprocess.run(
                 line,
                 cwd=folder,
                 env=environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                timeout=MODULE_S,
+                timeout=limit_s,
                 preexec_fn=limited,
                 check=False,
             ).returncode
         except subprocess.TimeoutExpired:
-            status = f"more than {MODULE_S} s"
-    name = module.relative_to(root).as_posix()
-    return outcomes(into, name, status)
+            return f"more than {limit_s} s"
+
+
+def died(status: int | str) -> bool:
+    """Not one of: all passed, some failed, a module could not be imported, nothing collected."""
+    return status not in {0, 1, 2, 5}
 
 
 def outcomes(file: Path, module: str, status: int | str) -> Results:
-    """What a module's lines say; a test that was begun and never ended has died."""
+    """What the lines of a run say; a test that was begun and never ended has died."""
     results: Results = {}
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
         name, outcome, why = json.loads(line)
@@ -82,23 +124,30 @@ def outcomes(file: Path, module: str, status: int | str) -> Results:
     for name, (outcome, _) in results.items():
         if outcome == "begun":
             results[name] = ("failed", f"died: exit status {status}")
-    # 0 passed, 1 some failed, 2 collection failed, 5 nothing collected
-    if status not in {0, 1, 2, 5} and not any("died" in why for _, why in results.values()):
+    if died(status) and not any("died" in why for _, why in results.values()):
         results[f"{module}::"] = ("failed", f"died: exit status {status}")
-    return {name: (outcome, why) for name, (outcome, why) in results.items()}
+    return results
+
+
+def batches(modules: list[Path]) -> Iterator[list[Path]]:
+    """Some modules of one folder at a time: names of modules in one process differ."""
+    for _, group in groupby(modules, key=lambda module: module.parent):
+        while some := list(islice(group, N_MODULES)):
+            yield some
 
 
 def run_suite(suite: Suite, root: Path, only: str, folder: Path, strict: bool) -> Results:
-    """All modules of a suite, one at a time."""
+    """All modules of a suite, some at a time."""
     results: Results = {}
-    for module in suite.modules(root):
-        name = module.relative_to(root).as_posix()
-        if only in name:
-            file = folder / f"{suite.name}-{name.replace('/', '.')}.jsonl"
-            found = run_module(suite, root, module, file, strict)
-            results.update(found)
-            counts = Counter(outcome for outcome, _ in found.values())
-            print(f"  {name}: {dict(counts)}", flush=True)
+    chosen = [path for path in suite.modules(root) if only in path.relative_to(root).as_posix()]
+    for modules in batches(chosen):
+        name = modules[0].relative_to(root).as_posix()
+        file = folder / f"{suite.name}-{name.replace('/', '.')}.jsonl"
+        found = run_modules(suite, root, modules, file, strict)
+        results.update(found)
+        counts = Counter(outcome for outcome, _ in found.values())
+        more = f" and {len(modules) - 1} more" if len(modules) > 1 else ""
+        print(f"  {name}{more}: {dict(counts)}", flush=True)
     return results
 
 
@@ -120,7 +169,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, help="a folder that keeps results and logs")
     parser.add_argument("--strict", action="store_true", help="tiles of 7 elements on 3 devices")
     parser.add_argument("--failed", action="store_true", help="print every failure")
+    parser.add_argument("--sample", type=int, default=0, help="so many tests of each function")
     args = parser.parse_args(arguments)
+    os.environ["INFINITENSOR_SUITE_SAMPLE"] = str(args.sample)
     verdicts: dict[str, Verdict] = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = args.results or Path(temporary)

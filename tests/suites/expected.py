@@ -70,6 +70,10 @@ def judge(results: Mapping[str, tuple[str, str]], listed: Iterable[Expected]) ->
     listed, verdict = list(listed), Verdict()
     used: set[Expected] = set()
     for name, (outcome, why) in results.items():
+        if outcome == "reference":
+            verdict.counts["expected"] += 1
+            verdict.reasons["NumPy in the place of this library fails it too."] += 1
+            continue
         fitting = next((each for each in listed if each.fits(name, why)), None)
         if outcome == "failed" and fitting is not None:
             used.add(fitting)

@@ -6,6 +6,7 @@ import builtins
 import functools
 import importlib
 import math
+import os
 import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -15,6 +16,9 @@ from tests.suites import stand_in
 from tests.suites.stand_in import Finder, StandIn
 
 import infinitensor as it
+
+OURS: Any = np if os.environ.get("INFINITENSOR_SUITE_REFERENCE") else it
+"""What is tested: this library, or NumPy in its place to see whether a test is about NumPy."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +33,7 @@ def cupy(checkout: Path) -> None:
     given = {
         "exceptions": np.exceptions,
         "asnumpy": lambda x, *args, **kwargs: np.asarray(x),
-        "get_array_module": lambda *args: it if any(isinstance(a, it.Tensor) for a in args) else np,
+        "get_array_module": lambda *args: OURS,
         "_core": core,
     }
     cuda = SimpleNamespace(
@@ -54,12 +58,13 @@ def cupy(checkout: Path) -> None:
         if first != "cupy":
             return StandIn(name, {}, None, None)
         more = {"": given, "random": random, "cuda": vars(cuda)}.get(rest, {})
-        return StandIn(name, more, counterpart(it, rest), counterpart(np, rest))
+        return StandIn(name, more, counterpart(OURS, rest), counterpart(np, rest))
 
     finder = Finder(("cupy", "cupyx", "cupy_backends"), make)
     finder.sources["cupy.testing"] = checkout / "cupy" / "testing"
     sys.meta_path.insert(0, finder)
-    setattr(it.Tensor, "get", lambda self, *args, **kwargs: np.asarray(self))  # noqa: B010
+    if OURS is it:  # CuPy's way to the host
+        setattr(it.Tensor, "get", lambda self, *args, **kwargs: np.asarray(self))  # noqa: B010
     for name in ("cupy.cuda", "cupy.random", "cupy.testing"):
         importlib.import_module(name)
 
@@ -76,7 +81,7 @@ def cupynumeric(checkout: Path) -> None:
 
     def make(name: str) -> ModuleType:
         first, _, rest = name.partition(".")
-        both = (it, np) if first == "cupynumeric" else (None, None)
+        both = (OURS, np) if first == "cupynumeric" else (None, None)
         return StandIn(name, given.get(name, {}), *(counterpart(each, rest) for each in both))
 
     sys.meta_path.insert(0, Finder(("cupynumeric", "legate"), make))
