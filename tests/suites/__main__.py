@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-MEMORY_BYTES = 24 << 30
+MEMORY_BYTES = 12 << 30
 """Address space of a subprocess: torch alone maps several GiB."""
 TEST_S, MODULE_S = 60, 1200
 N_MODULES = 8

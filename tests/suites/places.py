@@ -71,6 +71,7 @@ SUITES = {
         Suite(
             "cupy",
             tuple(f"tests/cupy_tests/{part}_tests/**/test_*.py" for part in CUPY_PARTS),
+            options=("-m", "not slow"),
             reference=True,
             # CuPy's kernels, fusion, memory and scalars of C
             left=(

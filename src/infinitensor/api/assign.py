@@ -58,7 +58,7 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
         write(tensor, view, value)
         return
     _check_writable(tensor, tensor._whole())
-    mask = leading_mask(items)
+    mask = leading_mask(items, tensor.ndim)
     has_settled = mask is None and masked.settle(*items, value)
     waits = has_settled or tensor._version.node is not None
     if waits and taken(tensor.shape, index, tensor._session) is not None:

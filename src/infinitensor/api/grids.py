@@ -152,9 +152,27 @@ class broadcast:
         self.ndim = self.nd = len(self.shape)
         self.size = prod(self.shape)
         self.numiter = len(self._arrays)
+        self.reset()
 
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return zip(*(array.numpy().flat for array in self._arrays), strict=True)
+    @property
+    def iters(self) -> tuple[Any, ...]:
+        """The elements of each array as it was broadcast, in C order."""
+        return tuple(array.flat for array in self._arrays)
+
+    def reset(self) -> None:
+        """Begin again: the next values are the first ones."""
+        self.index = 0
+        self._values: Iterator[tuple[Any, ...]] | None = None
+
+    def __iter__(self) -> broadcast:
+        return self
+
+    def __next__(self) -> tuple[Any, ...]:
+        if self._values is None:
+            self._values = zip(*(array.numpy().flat for array in self._arrays), strict=True)
+        values = next(self._values)
+        self.index += 1
+        return values
 
 
 class nditer:

@@ -36,7 +36,7 @@ def get(tensor: Tensor, index: Any) -> Tensor:
         if any([_is_array(item) for item in items]):
             return copied(seen)  # only integers and scalars make views
         return seen
-    mask = leading_mask(items)
+    mask = leading_mask(items, tensor.ndim)
     if mask is not None:
         return masked.select(tensor, mask)
     seen, indices, axes, position = advanced(tensor, items)
@@ -61,15 +61,18 @@ def is_basic(item: Any) -> bool:
     return hasattr(item, "__index__")
 
 
-def leading_mask(items: tuple[Any, ...]) -> Any:
-    """The mask of x[mask] or x[mask, ...]; None for any other index."""
+def leading_mask(items: tuple[Any, ...], ndim: int) -> Any:
+    """The mask of x[mask] or x[mask, ...] for x of so many axes; None for any other index."""
     first, rest = items[0], items[1:]
     if any(r is not Ellipsis and r != slice(None) for r in rest if not hasattr(r, "dtype")):
         return None
     if any(hasattr(r, "dtype") for r in rest) or sum(r is Ellipsis for r in rest) > 1:
         return None
     array = _as_index(first)
-    return array if array is not None and array.dtype == np.bool_ else None
+    if array is None or array.dtype != np.bool_:
+        return None
+    n_slices = sum(r is not Ellipsis for r in rest)
+    return array if not n_slices or array.ndim + n_slices <= ndim else None
 
 
 def _as_index(item: Any) -> Any:

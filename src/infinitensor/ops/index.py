@@ -193,6 +193,8 @@ def take(xp: Any, a: Any, indices: Any, axis: int | None = None, *, mode: str = 
     _integers("take", indices)
     if axis is None:
         a, axis = a.reshape(-1), 0
+    elif not a.shape:  # to NumPy a 0-d array has one axis here
+        a = a.reshape(1)
     axis = normalize_axis_index(axis, len(a.shape), "take")
     n, before, after = a.shape[axis], a.shape[:axis], a.shape[axis + 1 :]
     if not n and prod((*indices.shape, *before, *after)):

@@ -211,6 +211,8 @@ def repeat(xp: Any, a: Any, repeats: Any, axis: int | None = None) -> Any:
     """
     if axis is None:
         a, axis = a.reshape(-1), 0
+    elif not a.shape:  # to NumPy a 0-d array has one axis here
+        a = a.reshape(1)
     axis = normalize_axis_index(axis, len(a.shape), "repeat")
     n = a.shape[axis]
     counts = np.asarray(repeats)

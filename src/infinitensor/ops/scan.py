@@ -401,8 +401,8 @@ def _cumulative(
                 "For arrays which have more than one dimension ``axis`` argument is required."
             )
         axis = 0
-    if not ndim:
-        raise ValueError(f"{name}: a 0-d array has no axis to run along")
+    if not ndim:  # as `cumsum` has it
+        x, ndim = x.reshape(1), 1
     axis = normalize_axis_index(axis, ndim, name)
     word = "add" if name == "cumulative_sum" else "multiply"
     result = _scan(xp, name, x, axis, dtype, word)
