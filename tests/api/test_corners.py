@@ -68,3 +68,81 @@ def test_broadcast_is_an_iterator_that_begins_again_when_reset() -> None:
     assert walked(it, it.asarray(x), it.asarray(y))
     both = it.broadcast(it.asarray(x), it.asarray(y))
     assert [int(flat[3]) for flat in both.iters] == [1, 1]
+
+
+@pytest.mark.parametrize("name", ["linspace", "logspace", "geomspace"])
+@pytest.mark.parametrize("axis", [0, -1, 1, -2])
+def test_a_line_between_two_numbers_has_one_axis(name: str, axis: int) -> None:
+    assert_alike(lambda xp, **o: getattr(xp, name)(1, 8, 4, **o), axis=axis)
+
+
+@pytest.mark.parametrize("n_weights", [2, 3, 4])
+def test_a_histogram_of_points_has_a_weight_for_each(n_weights: int) -> None:
+    points, weights = np.linspace(0, 1, 6).reshape(3, 2), np.arange(n_weights) + 0.5
+
+    def counted(xp: Any, points: Any, weights: Any) -> Any:
+        return xp.histogramdd(points, bins=2, weights=weights)[0]
+
+    def counted_in_two(xp: Any, points: Any, weights: Any) -> Any:
+        return xp.histogram2d(points[:, 0], points[:, 1], bins=2, weights=weights)[0]
+
+    assert_alike(counted, points, weights)
+    assert_alike(counted_in_two, points, weights)
+
+
+def test_a_mode_of_none_is_to_raise() -> None:
+    choices, index = np.array([[1, 2], [3, 4]]), np.array([0, 1])
+    assert_alike(lambda xp, a, c: xp.choose(a, c, mode=None), index, choices)
+    assert_alike(lambda xp, a, c: np.asarray(xp.choose(a + 5, c, mode=None)), index, choices)
+    assert_alike(lambda xp, a, c: xp.take(c, a, mode=None), index, choices)
+
+
+@pytest.mark.parametrize("kind", ["f8", "i4", "c8"])
+def test_choose_copies_into_an_out_of_any_kind(kind: str) -> None:
+    choices, index = np.array([[1.5, 2], [3, 4]]), np.array([0, 1])
+
+    def chosen(xp: Any, a: Any, c: Any) -> Any:
+        out = xp.empty(2, kind)
+        assert xp.choose(a, c, out=out) is out
+        return out
+
+    assert_alike(chosen, index, choices)
+
+
+@pytest.mark.parametrize("mask", [[True, False, True], [[True, False, True]], True])
+def test_insert_takes_a_mask_of_one_axis(mask: Any) -> None:
+    assert_alike(lambda xp, x, mask: xp.insert(x, mask, 9), np.arange(3), np.array(mask))
+
+
+@pytest.mark.parametrize("name", ["isposinf", "isneginf", "fix"])
+@pytest.mark.parametrize("kind", ["f8", "i8", "?"])
+def test_functions_that_end_in_a_ufunc_broadcast_to_out(name: str, kind: str) -> None:
+    def made(xp: Any, x: Any) -> Any:
+        return getattr(xp, name)(x, out=xp.empty((2, 3), kind))
+
+    assert_alike(made, np.array([np.inf, -np.inf, 1.5]))
+    assert_alike(made, np.array(-np.inf))
+
+
+def test_no_values_leave_a_diagonal_as_it_is() -> None:
+    def filled(xp: Any, x: Any, values: Any) -> Any:
+        x = x.copy()
+        xp.fill_diagonal(x, values, wrap=True)
+        return x
+
+    assert_alike(filled, np.ones((5, 2)), np.empty(0))
+    assert_alike(filled, np.ones((5, 2)), np.empty((0, 3)))
+
+
+def test_flags_have_numpys_names() -> None:
+    for name in ("C", "F", "W", "A", "X", "B", "CA", "FA", "FNC", "FORC", "BEHAVED", "CARRAY"):
+        for x in (np.ones((2, 3)), np.ones((2, 3)).T, np.ones(3)):
+            ours = it.asarray(np.ones((2, 3))).T if x.shape == (3, 2) else it.asarray(x)
+            assert ours.flags[name] == x.flags[name], (name, x.shape)
+    assert it.ones((2, 3)).T.flags.farray
+    assert not it.broadcast_to(it.ones(1), (3,)).flags.behaved
+
+
+def test_vectors_of_no_components_have_no_cross_product() -> None:
+    with pytest.raises(ValueError, match=r"product\n\(dimension must be 2 or 3\)"):
+        it.cross(it.asarray([]), it.asarray([1, 2, 3]))

@@ -44,7 +44,7 @@ Results = dict[str, tuple[str, str]]
 def limited() -> None:
     """In the subprocess: memory is bounded, and others on the machine come first."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    os.nice(10)
+    os.nice(int(os.environ.get("INFINITENSOR_SUITE_NICE", "10")))
 
 
 def run_modules(suite: Suite, root: Path, modules: list[Path], into: Path, strict: bool) -> Results:
@@ -52,7 +52,8 @@ def run_modules(suite: Suite, root: Path, modules: list[Path], into: Path, stric
     into.unlink(missing_ok=True)
     status = run_pytest(suite, root, modules, into, STRICT if strict else {})
     if died(status) and len(modules) > 1:
-        each = [run_modules(suite, root, [module], into, strict) for module in modules]
+        alone = [(module, into.with_name(f"{into.stem}.{module.stem}.jsonl")) for module in modules]
+        each = [run_modules(suite, root, [module], file, strict) for module, file in alone]
         return {name: result for results in each for name, result in results.items()}
     results = outcomes(into, modules[0].relative_to(root).as_posix(), status)
     failed = [name for name, (outcome, _) in results.items() if outcome == "failed"]

@@ -51,7 +51,7 @@ CUPY_PARTS = (
 )
 NUMPY_PARTS = {
     "_core": "einsum function_base getlimits half indexerrors indexing item_selection multiarray "
-    "nep50_promotions numeric shape_base ufunc umath umath_complex mem_overlap",
+    "nep50_promotions numeric shape_base ufunc umath umath_complex",
     "lib": "arraypad arraysetops function_base histograms index_tricks nanfunctions packbits "
     "polynomial shape_base stride_tricks twodim_base type_check ufunclike",
     "linalg": "linalg",

@@ -103,15 +103,18 @@ def test_a_checkout_s_modules_run_with_our_names(
         "import cupynumeric as num\n"
         "from cupynumeric.runtime import runtime\n"
         "def test_ours(): assert type(num.ones(3)).__module__.startswith('infinitensor')\n"
-        "def test_wrong(): assert num.ones(3)[0] == runtime.num_gpus\n"
+        "def test_wrong(): assert type(num.ones(3)).__module__ == 'numpy'\n"
+        "def test_not_numpys(): assert num.ones(3)[0] == runtime.num_gpus\n"
         "def test_theirs(): num.local_task_array(num.ones(3))\n",
         encoding="utf-8",
     )
     monkeypatch.setenv("INFINITENSOR_SUITE_CUPYNUMERIC", str(tmp_path))
+    monkeypatch.setenv("INFINITENSOR_SUITE_NICE", "0")
     assert main(["cupynumeric", "--failed"]) == 1
     out = capsys.readouterr().out
     assert "FAILED tests/integration/test_some.py::test_wrong" in out
-    assert out.splitlines()[-1].split()[:5] == ["cupynumeric", "1", "1", "0", "1"]
+    assert "1 expected: NumPy in the place of this library fails it too." in out
+    assert out.splitlines()[-1].split()[:5] == ["cupynumeric", "1", "1", "1", "1"]
 
 
 def test_a_module_of_numpys_tests_gets_our_functions_and_keeps_its_types() -> None:

@@ -148,6 +148,8 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
         flat = call_op("arange", 0, n_rows * n_columns, n_columns + 1)
         places = [flat // n_columns, flat % n_columns]
     value = call_op("asarray", val)
+    if not value.size:
+        return
     n = places[0].shape[0]
     if value.size > 1 or value.ndim:
         repeated = call_op("tile", value.reshape(-1), -(-n // max(value.size, 1)))

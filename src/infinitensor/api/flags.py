@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from infinitensor.api.tensor import Tensor
 
 _SHORT = {"C": "c_contiguous", "F": "f_contiguous", "O": "owndata", "W": "writeable"}
-_SHORT |= {"A": "aligned", "X": "writebackifcopy"}
+_SHORT |= {"A": "aligned", "X": "writebackifcopy", "B": "behaved", "CA": "carray", "FA": "farray"}
+_SHORT |= {"FNC": "fnc", "FORC": "forc", "CONTIGUOUS": "contiguous"}
 
 
 class Flags:
@@ -48,9 +49,24 @@ class Flags:
             raise ValueError("cannot set WRITEABLE flag to True of this array")
         self._tensor._frozen = self._tensor._frozen or not value
 
+    @property
+    def behaved(self) -> bool:
+        """Aligned, and may be written."""
+        return self.aligned and self.writeable
+
+    @property
+    def carray(self) -> bool:
+        """Behaved, in C order."""
+        return self.behaved and self.c_contiguous
+
+    @property
+    def farray(self) -> bool:
+        """Behaved, in Fortran order and not in C order."""
+        return self.behaved and self.fnc
+
     def __getitem__(self, name: str) -> bool:
         known = _SHORT.get(name, name.lower())
-        if known not in _SHORT.values() and known not in ("forc", "fnc", "contiguous"):
+        if known not in _SHORT.values():
             raise KeyError("Unknown flag")
         return bool(getattr(self, known))
 

@@ -43,15 +43,19 @@ CASTING = {
         (*REDUCING, *SUMS, "nanvar", "nanmax", "nanmin", "median", "nanmedian"), "unsafe"
     ),
     "std": "same_kind",
+    "choose": "unsafe",
     "dot": "no",
     "einsum": "safe",
 }
 """How a result may be cast into `out`; "same_kind" where nothing is said."""
 
-COPIED_BACK = frozenset(("argmin", "argmax", "choose"))
+COPIED_BACK = frozenset(("argmin", "argmax"))
 """Here NumPy asks that `out` can be cast to the result, safely, and then copies without asking."""
 TAKING = frozenset(("take", "compress"))
 """Here it did so before 2.5, and has another rule since: it is asked."""
+
+BY_UFUNCS = frozenset(("fix", "isneginf", "isposinf"))
+"""These end in a ufunc, which broadcasts what it makes to `out`."""
 
 JOINS = frozenset(("concatenate", "concat", "stack"))
 """Here the parts are cast into `out`, not what they are together."""
@@ -151,8 +155,11 @@ def _extended(ours: inspect.Signature, theirs: Any, added: dict[str, Any]) -> in
 
 
 def _into(name: str, found: Any, out: Tensor) -> Tensor:
-    """Write what a function made into `out`, which must have exactly its shape."""
+    """Write what a function made into `out`, which must have its shape, or one to broadcast to."""
     casting = CASTING.get(name, "same_kind")
+    if name in BY_UFUNCS:
+        _check_cast(name, found, out, casting)
+        return stored(found, out, None, "unsafe")
     if found.shape != out.shape or (casting == "no" and found.dtype != out.dtype):
         raise ValueError(
             f"{name}: output array is not acceptable: out has shape {out.shape} and dtype "

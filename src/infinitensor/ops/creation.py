@@ -7,6 +7,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.dtypes import HALVES, as_dtype, float32, result_type, to_torch
 from infinitensor.ir.op import AxisForm, Call, Spec, call
@@ -424,6 +425,7 @@ def linspace(
         values = _linspace_of_arrays(xp, start, stop, num, div, endpoint, dtype)
         made = xp.moveaxis(values[0], 0, axis) if axis else values[0]
         return (made, values[1]) if retstep else made
+    normalize_axis_index(axis, 1, "destination")
     loop = result_type(start, stop, 0.0)
     with np.errstate(all="ignore"):
         delta = np.subtract(stop, start, dtype=loop)

@@ -78,7 +78,7 @@ def diag(xp: Any, v: Any, k: int = 0) -> Any:
     >>> it.diag(it.arange(1, 3)).numpy().tolist()
     [[1, 0], [0, 2]]
     """
-    k = as_int(k)
+    k, v = as_int(k), xp.asarray(v)
     if len(v.shape) == 2:
         return diagonal_of(xp, v, k, 0, 1)
     if len(v.shape) != 1:

@@ -613,7 +613,10 @@ def histogramdd(
         inside = inside & (index >= 0) & (index < size)
         flat = flat * size + index
     flat = xp.where(inside, flat, -1)
-    weights = None if weights is None else _real_weights("histogramdd", weights)
+    if weights is not None:
+        weights = _real_weights("histogramdd", weights)
+        if tuple(weights.shape) != tuple(flat.shape):
+            raise ValueError("The weights and list don't have the same length.")
     number = counts(xp, flat, prod(shape), weights)
     number = number.reshape(shape).astype(FLOAT)
     if density:

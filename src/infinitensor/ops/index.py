@@ -160,7 +160,7 @@ def _integers(name: str, indices: Any) -> None:
 
 def _in_mode(xp: Any, indices: Any, n: int, mode: str) -> Any:
     """Indices after NumPy's `mode`; "raise" leaves them to the kernel's check."""
-    if mode not in ("raise", "wrap", "clip"):
+    if mode not in ("raise", "wrap", "clip", None):  # to NumPy None is "raise"
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     if indices.dtype != int64:
         indices = indices.astype(int64)

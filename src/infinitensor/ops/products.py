@@ -81,8 +81,8 @@ def cross(
     sizes = (a.shape[-1], b.shape[-1])
     if not set(sizes) <= {2, 3}:
         raise ValueError(
-            f"cross: incompatible dimensions for cross product\n(dimension must be 2 or 3, "
-            f"not {sizes[0]} and {sizes[1]})"
+            "incompatible dimensions for cross product\n(dimension must be 2 or 3), "
+            f"not {sizes[0]} and {sizes[1]}"
         )
     if 2 in sizes:
         warnings.warn(

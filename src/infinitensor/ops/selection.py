@@ -52,7 +52,7 @@ def choose(xp: Any, a: Any, choices: Any, mode: str = "raise") -> Any:
     a = a.astype(np.int64)
     if mode == "wrap":
         a = a % n
-    elif mode == "raise":
+    elif mode == "raise" or mode is None:
         a = xp._ensured(a, (a >= 0) & (a < n), "ValueError", "invalid entry in choice array")
     elif mode != "clip":
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")

@@ -288,6 +288,8 @@ def insert(xp: Any, arr: Any, obj: Any, values: Any, axis: int | None = None) ->
     ndim = len(arr.shape)
     where = np.arange(*obj.indices(n)) if isinstance(obj, slice) else known(xp, obj)
     if where.dtype.kind == "b":
+        if where.ndim != 1:
+            raise ValueError("boolean array argument obj to insert must be one dimensional")
         where = np.flatnonzero(where)
     if where.ndim > 1:
         raise ValueError("index array argument obj to insert must be one dimensional or scalar")
