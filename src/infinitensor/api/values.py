@@ -89,27 +89,6 @@ def _given(made: Any, is_value: bool, args: tuple[Any, ...], kwargs: dict[str, A
     return made
 
 
-class _OfValues:
-    """A method or property that only values of some kinds have: others raise AttributeError."""
-
-    def __init__(self, kinds: str, function: Callable[..., Any], is_property: bool) -> None:
-        self._kinds = kinds
-        self._function = function
-        self._is_property = is_property
-        self.__doc__ = function.__doc__
-
-    def __get__(self, number: Any, owner: Any = None) -> Any:
-        if number is None:
-            return self
-        if not number._is_value or kind_of(number._dtype) not in self._kinds:
-            raise AttributeError(self._function.__name__)
-        return self._function(number) if self._is_property else self._function.__get__(number)
-
-
-def _of_values(kinds: str, is_property: bool = False) -> Callable[[Callable[..., Any]], Any]:
-    return lambda function: _OfValues(kinds, function, is_property)
-
-
 class Number:
     """What NumPy's scalars have beside what arrays have. Of tensors only values have it."""
 
@@ -121,41 +100,43 @@ class Number:
 
         def _scalar(self, what: str) -> Any: ...
 
-    def _check_is_real(self, name: str) -> None:
-        if not self._is_value or kind_of(self._dtype) not in "iuf":
-            what = "is an array" if not self._is_value else f"has dtype {self._dtype}"
-            raise TypeError(f"a Tensor that {what} doesn't define {name} method")
+    def _check(self, name: str, kinds: str, error: type[Exception] = AttributeError) -> None:
+        if not self._is_value or kind_of(self._dtype) not in kinds:
+            what = f"has dtype {self._dtype}" if self._is_value else "is an array"
+            raise error(f"a Tensor that {what} has no {name}")
 
     def __round__(self, ndigits: int | None = None) -> Any:
-        self._check_is_real("__round__")
+        self._check("__round__", "iuf", TypeError)
         rounded = call_op("round", self, 0 if ndigits is None else ndigits)
         return int(rounded) if ndigits is None else rounded
 
     def __trunc__(self) -> int:
-        self._check_is_real("__trunc__")
+        self._check("__trunc__", "iuf", TypeError)
         return int(self._scalar("trunc"))
 
-    @_of_values("iuf")
     def is_integer(self) -> bool:
-        """Whether it is a whole number."""
-        return bool(float(self._scalar("float")).is_integer())
+        """Whether a value is a whole number."""
+        self._check("is_integer", "iuf")
+        return float(self._scalar("float")).is_integer()
 
-    @_of_values("f")
     def as_integer_ratio(self) -> tuple[int, int]:
-        """Two integers whose ratio it is."""
+        """Two integers whose ratio a value is."""
+        self._check("as_integer_ratio", "f")
         return float(self._scalar("float")).as_integer_ratio()
 
-    @_of_values("iu")
     def bit_count(self) -> int:
-        """The number of ones in the binary form of its absolute value."""
+        """The number of ones in the binary form of the absolute value of an integer."""
+        self._check("bit_count", "iu")
         return int(self._scalar("int")).bit_count()
 
-    @_of_values("iu", is_property=True)
+    @property
     def numerator(self) -> Any:
         """An integer is its own numerator."""
+        self._check("numerator", "iu")
         return self
 
-    @_of_values("iu", is_property=True)
+    @property
     def denominator(self) -> int:
-        """Of an integer: 1."""
+        """The denominator of an integer: 1."""
+        self._check("denominator", "iu")
         return 1

@@ -8,9 +8,9 @@ import numpy as _np
 import numpy.typing as _npt
 
 from infinitensor.api.tensor import Tensor
-from infinitensor.api.view_functions import sliding_window_view as sliding_window_view
 
 _ArrayLike: TypeAlias = Tensor | _npt.ArrayLike
 _Axis: TypeAlias = SupportsIndex | _Sequence[SupportsIndex] | None
 _Shape: TypeAlias = SupportsIndex | _Sequence[SupportsIndex]
 
+def sliding_window_view(x: Any, /, window_shape: _b.int | _b.tuple[_b.int, ...], axis: _Axis = ..., *, writeable: _b.bool = ...) -> Tensor: ...
