@@ -8,6 +8,21 @@ from .program import Line, Program
 from .replay import SETTINGS, played
 
 FOUND = {
+    "stencils through a reshape in little memory": """\
+x1 = xp.arange(95548, dtype="f8")
+x2 = x1.reshape(2, 47774, -1, 1)
+for _ in range(4): x2[:, 1:-1] = (x2[:, :-2] + x2[:, 2:]) * 0.5
+x3 = (xp.arange(77000.0) % 9).reshape(1000, 77)[::3, 1:-1]
+x3 -= 2.25
+x4 = xp.asarray(data(3, 90000, "c16"))
+x4.reshape(30, 3000)[::-2, 5:].real[...] = 7
+""",
+    "picked along lines in little memory": """\
+x1 = xp.asarray(data(559, (1037, 2, 57), "i8"))
+x2 = xp.take_along_axis(x1, xp.argsort(x1, axis=0, kind="stable"), axis=0)
+x3 = xp.roll(x2, 5)
+x2[..., :, None, ::-1] = data(1842, x2[..., :, None, ::-1].shape, "i8")
+""",
     "a value for a mask is one element, many times": """\
 x1 = xp.ones((7723, 83), dtype="f8")
 xp.putmask(x1, mask(147, x1.shape, 0.98), 4)

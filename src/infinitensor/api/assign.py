@@ -24,7 +24,7 @@ from infinitensor.api.version import user_site
 from infinitensor.api.views import tight
 from infinitensor.config import config
 from infinitensor.dtypes import can_cast, held_as, resolve_dtypes
-from infinitensor.ir.view import structure
+from infinitensor.ir.view import in_other_shape, structure
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -363,7 +363,7 @@ def _write_large(tensor: Tensor, view: View, value: Any) -> None:
         tensor._cell.show(_whole_value(value, view))
         return
     if structure(view) is None:
-        _write_by_flat_index(tensor, view, value)
+        _write_unstructured(tensor, view, value)
         return
     if not is_tensor(value) and value.ndim == 0:
         operand: Any = value[()]
@@ -388,16 +388,30 @@ def _whole_value(value: Any, view: View) -> Version:
     return copied(value.reshape(view.base_shape))._version
 
 
-def _write_by_flat_index(tensor: Tensor, view: View, value: Any) -> None:
-    """A view that is no box (a diagonal, say): written by the index of each element."""
+MUCH = 8
+"""An index of an element takes as long as to copy so many."""
+
+
+def _write_unstructured(tensor: Tensor, view: View, value: Any) -> None:
+    """A view that is no box: much of a reshape, in that shape; else by each element's index."""
+    from infinitensor.api.tensor import tensor_of
+
+    whole = tensor_of(tensor._cell, None, tensor._version.dtype)
+    inside = in_other_shape(view) if MUCH * prod(view.shape) >= whole.size else None
+    if inside is None:
+        _write_by_flat_index(whole, view, value)
+        return
+    reshaped = copied(whole.reshape(inside.base_shape))
+    write(reshaped, inside, value)
+    whole._cell.show(copied(reshaped.reshape(whole.shape))._version)
+
+
+def _write_by_flat_index(whole: Tensor, view: View, value: Any) -> None:
     steps = np.ix_(*(np.arange(n) for n in view.shape)) if view.shape else ()
     flat = sum((i * s for i, s in zip(steps, view.strides, strict=True)), np.asarray(view.offset))
     # as a line: NumPy's unravel_index is wrong for many indices that end in an axis of length one
     lines = np.unravel_index(flat.reshape(-1), view.base_shape)
     index = [line.reshape(view.shape) for line in lines]
-    from infinitensor.api.tensor import tensor_of
-
-    whole = tensor_of(tensor._cell, None, tensor._version.dtype)
     if view.part:
         current = whole[tuple(index)]
         current = copied(current)

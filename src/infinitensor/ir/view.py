@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
+from math import gcd, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -179,6 +179,24 @@ def structure(view: View) -> Access | None:
         fixed[base] = -1
         axes.append((base, coords[base], step))
     return Access(tuple(axes), tuple(fixed), view.part)
+
+
+def in_other_shape(view: View) -> View | None:
+    """The same elements as a structured view of the base in another shape; None if it is none.
+
+    >>> in_other_shape(View((7700,), (34, 75), 1, (231, 1))).base_shape   # x.reshape(100, 77)[::3]
+    (100, 77, 1)
+    """
+    left = prod(view.base_shape)
+    lengths = []
+    walked = (gcd(s, left) for n, s in zip(view.shape, view.strides, strict=True) if n > 1)
+    for step in sorted({*walked}, reverse=True):
+        if left % step:
+            return None
+        lengths.append(left // step)
+        left = step
+    seen = view._replace(base_shape=(*lengths, left))
+    return None if structure(seen) is None else seen
 
 
 KEPT_VIEWS = 64
