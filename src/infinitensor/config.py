@@ -38,7 +38,7 @@ class Config:
     """How generated code on GPUs rounds: "numpy": each step as NumPy does; "fused": products and
     sums at once, quotients, roots and exp of float32 approximately. CPUs round as NumPy does."""
     progress: bool = False
-    """Show a progress line while a plan runs (only on a terminal)."""
+    """Show a progress line while a plan runs; in a log, one every ten seconds."""
     strategy: str = "auto"
     """How layouts are chosen."""
     max_recorded_nodes: int = 10_000

@@ -6,6 +6,7 @@ its owner may write to.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import hashlib
 import importlib.util
@@ -17,6 +18,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,14 +85,64 @@ def _found(name: str, path: str | None) -> str | None:
 
 
 def cache_folder() -> Path:
-    """Where libraries are kept; made for the user alone."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / "infinitensor" / "kernels"
+    """Where libraries are kept; made for the user alone.
+
+    Below `XDG_CACHE_HOME`, else `~/.cache`. Where neither can be used: a folder of the user in the
+    one for temporary files; and where others have its name, one that goes with this process.
+    """
+    try:
+        return _own_folder(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"))
+    except (OSError, RuntimeError):  # no home, or one that cannot be written, or by others too
+        pass
+    try:
+        return _own_folder(Path(tempfile.gettempdir()) / f"infinitensor-{os.getuid()}")
+    except OSError:
+        return _process_folder(os.getpid())
+
+
+def _own_folder(base: Path) -> Path:
+    """A folder that only this user may write to; OSError where there is none."""
+    folder = base / "infinitensor" / "kernels"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.stat()
-    if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022:
-        raise OSError(f"{folder} can be written to by others")
+    for one in (folder, folder.parent):  # nobody else can have put another in its place
+        found = one.lstat()
+        others = stat.S_IMODE(found.st_mode) & 0o022
+        if found.st_uid != os.getuid() or others or not stat.S_ISDIR(found.st_mode):
+            raise OSError(f"{one} can be written to by others")
+    if not os.access(folder, os.W_OK):
+        raise OSError(f"{folder} cannot be written to")
     return folder
+
+
+@cache
+def _process_folder(process: int) -> Path:
+    """A folder of this process, gone when it ends; a forked child makes one of its own."""
+    folder = Path(tempfile.mkdtemp(prefix="infinitensor-"))
+
+    def remove() -> None:
+        if os.getpid() == process:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
+
+
+def warn_once() -> None:
+    """Say, the first time, that C of ours could not be compiled."""
+    if not not_compiled or _warned:
+        return
+    _warned.append(True)
+    why = next(iter(not_compiled.values())).splitlines()[0][:200]
+    warnings.warn(
+        f"infinitensor could not compile its C files ({why}): many calls take several times as "
+        "long. Install a C compiler (gcc or clang; CC names another) and Python's headers "
+        "(python3-dev). it.stats()['not_compiled'] says more",
+        RuntimeWarning,
+        stacklevel=4,
+    )
+
+
+_warned: list[bool] = []
 
 
 def library(source: str) -> ctypes.CDLL:
@@ -196,11 +248,8 @@ def _built(source: str, flags: tuple[str, ...]) -> Path:
     cc = compiler()
     if cc is None:
         raise CompilerError("no C compiler")
-    try:
-        folder = cache_folder()
-    except OSError:  # no home, or one that others may write to: compile for this process
-        folder = Path(tempfile.mkdtemp(prefix="infinitensor-"))
-    path = _place(source, flags, folder)
+    path = _place(source, flags, cache_folder())
+    folder = path.parent
     if not path.exists():
         with tempfile.TemporaryDirectory(dir=folder) as work:
             (Path(work) / "kernel.c").write_text(source)

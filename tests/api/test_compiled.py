@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from tests.reliability import child
+
 import infinitensor as it
 from infinitensor.api.compiled import HEADERS
 
@@ -55,6 +57,34 @@ def test_without_a_compiler_every_file_says_so(tmp_path: Path) -> None:
     found = not_compiled(tmp_path, PATH=str(tmp_path), CC="none")
     assert {"at_once.c", "quick.c", "walk.c", "lock.c"} <= found.keys()
     assert set(found.values()) == {"no C compiler"}
+
+
+def test_without_a_compiler_it_is_said_once_with_what_to_do(tmp_path: Path) -> None:
+    script = """
+    import warnings
+    import infinitensor as it
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            with it.init("cpu"):
+                it.ones(3).sum().item()
+    reply(texts=[str(w.message) for w in found if w.category is RuntimeWarning])
+    """
+    (text,) = child.run(script, PATH=str(tmp_path), CC="none")["texts"]
+    assert "could not compile its C files (no C compiler)" in text
+    assert "Install a C compiler" in text
+
+
+def test_folder_of_a_process_goes_with_it(tmp_path: Path) -> None:
+    """Where the user has no folder for the cache, and others have its name among temporary ones."""
+    (tmp_path / "home").write_text("no folder")
+    name = f"infinitensor-{os.getuid()}"
+    (tmp_path / name).write_text("no folder")
+    script = "from infinitensor import native; reply(folder=str(native.cache_folder()))"
+    where = {"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": "", "TMPDIR": str(tmp_path)}
+    found = child.run(script, limit_s=250, **where, CC="none", PATH=str(tmp_path))
+    assert os.path.dirname(found["folder"]) == str(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["home", name]
 
 
 def test_a_compiler_that_fails_is_named(tmp_path: Path) -> None:

@@ -136,3 +136,24 @@ def test_tensor_is_not_held_whole_beside_its_tiles(tmp_path: Path) -> None:
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak_bytes <= (saving.N_WRITERS + 2) * saving.BLOCK_BYTES + (4 << 20)
+
+
+STREAMS: dict[str, Callable[[Any], Any]] = {
+    "elementwise": lambda x: np.sqrt(x) * 2 + 1,
+    "of sums": lambda x: (x - x.mean(0)) / x.sum(1, keepdims=True),
+    "cast": lambda x: (x * 3).astype("float32"),
+    "view": lambda x: (x + 1)[::-1, 2:],
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_what_is_larger_than_memory_is_made_and_written_block_by_block(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(it.config, "tile_elements", 0)
+    monkeypatch.setattr(saving, "BLOCK_BYTES", 1 << 20)
+    values = np.random.default_rng(0).random((40_000, 20))
+    np.save(tmp_path / "x.npy", values)
+    with it.init("cpu", memory="4MiB", disk=0):
+        it.save(tmp_path / "y.npy", STREAMS[name](it.open(tmp_path / "x.npy")))
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), STREAMS[name](values), rtol=1e-6)

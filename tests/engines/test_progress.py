@@ -57,6 +57,8 @@ def test_a_long_run_shows_tasks_lanes_and_memory_and_takes_the_bar_away(name: st
     written, out = shown("" if name == "rich" else 'sys.modules["rich"] = None')
     assert "done" in out
     assert " tasks" in written
+    assert " s left" in written
+    assert "matmul" in written or "move" in written
     assert "evicted" in written
     assert "/s" in written
     assert "memory" in written

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -255,10 +256,17 @@ def test_libraries_are_kept_for_the_next_process_where_only_their_owner_writes(
     monkeypatch.setattr(native, "_loaded", {})
     monkeypatch.setattr(subprocess, "run", None)  # would fail if it compiled again
     native.library(source)
-    folder.chmod(0o777)
-    with pytest.raises(OSError, match="written to by others"):
-        native.cache_folder()
+    folder.chmod(0o777)  # now others may have put something there
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    shared = native.cache_folder()
+    assert shared == tmp_path / "temporary" / f"infinitensor-{os.getuid()}/infinitensor/kernels"
+    assert os.stat(shared).st_mode & 0o777 == 0o700
     assert kept.exists()
+    shared.parent.chmod(0o777)
+    alone = native.cache_folder()
+    assert alone not in (folder, shared)
+    assert alone == native.cache_folder()
 
 
 def test_little_work_is_compiled_once_it_has_run_often_and_its_bits_stay(

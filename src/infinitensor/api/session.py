@@ -25,7 +25,7 @@ from infinitensor.errors import (
 )
 from infinitensor.events import lane
 from infinitensor.ir import mesh
-from infinitensor.native import missed, not_compiled
+from infinitensor.native import missed, not_compiled, warn_once
 from infinitensor.ops.blas import n_borrowed
 from infinitensor.pipeline import has_tiers
 
@@ -146,6 +146,7 @@ class Session(Recording):
         self.closed = False
         self._engine: LocalEngine | None = None
         greet()
+        warn_once()
         self._before: Any = None
 
     @property

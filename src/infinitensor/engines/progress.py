@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.errors import gib
@@ -17,13 +18,16 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 0.5
 """A run that takes less shows nothing."""
+LOG_S = 10.0
+"""Between two lines that stay."""
 WIDTH = 24
 
 
 class Progress:
     """Called now and then while a run is on; `close` takes away what it has shown.
 
-    A bar of rich's where that is installed, else a line. Nothing where stderr is no terminal.
+    A bar of rich's on a terminal where that is installed, else a line, in a notebook too; where
+    stderr is neither, a line now and then.
     """
 
     def __init__(self, run: Run, ledgers: Sequence[Ledger], tiers: LocalTiers) -> None:
@@ -31,15 +35,22 @@ class Progress:
         self._ledgers = ledgers
         self._tiers = tiers
         self._started = time.perf_counter()
-        self._is_shown = sys.stderr.isatty()
+        self._shown_at = self._started
+        self._stays = not (sys.stderr.isatty() or "ipykernel" in sys.modules)
+        """Whether lines that are written stay: in a log, not on a terminal or in a notebook."""
         self._bar: Any = None
         self._n_written = 0
 
     def __call__(self) -> None:
-        if not self._is_shown or time.perf_counter() - self._started < PATIENCE_S:
+        now = time.perf_counter()
+        if now - self._shown_at < (LOG_S if self._stays else PATIENCE_S / 5):
             return
+        if now - self._started < PATIENCE_S:
+            return
+        self._shown_at = now
         if self._bar is None:
-            self._bar = _rich_bar(self._run.n_tasks) or self
+            on_terminal = sys.stderr.isatty()
+            self._bar = (_rich_bar(self._run.n_tasks) if on_terminal else None) or self
         if self._bar is self:
             self._write_line()
         else:
@@ -50,7 +61,9 @@ class Progress:
     def text(self) -> str:
         """What is shown beside the bar."""
         run, taken = self._run, time.perf_counter() - self._started
-        parts = [f"{run.n_done}/{run.n_tasks} tasks", f"{taken:.1f} s"]
+        left = taken / max(run.n_done, 1) * (run.n_tasks - run.n_done)
+        parts = [f"{run.n_done}/{run.n_tasks} tasks", f"{taken:.1f} s, about {left:.0f} s left"]
+        parts.append(_op_of(run))
         for name, n_bytes in (("loaded", run.loaded_bytes), ("evicted", run.evicted_bytes)):
             if n_bytes:
                 parts.append(f"{name} {gib(int(n_bytes / taken))}/s")
@@ -66,18 +79,27 @@ class Progress:
     def _write_line(self) -> None:
         bar = "█" * int(WIDTH * self._run.n_done / self._run.n_tasks)
         line = f"  {bar:·<{WIDTH}} {self.text()}"
-        sys.stderr.write("\r" + line.ljust(self._n_written))
+        sys.stderr.write(f"{line}\n" if self._stays else "\r" + line.ljust(self._n_written))
         sys.stderr.flush()
         self._n_written = len(line)
 
     def close(self) -> None:
         """The terminal is as before."""
-        if self._bar is self:
+        if self._bar is self and not self._stays:
             sys.stderr.write("\r" + " " * self._n_written + "\r")
             sys.stderr.flush()
-        elif self._bar is not None:
+        elif self._bar is not None and self._bar is not self:
             self._bar[0].stop()
         self._bar = None
+
+
+def _op_of(run: Run) -> str:
+    """The op whose turn it is, about: tasks run ahead of each other."""
+    graph, order = run.program.graph, run.program.order
+    at = min(run.n_done, run.n_tasks - 1)
+    task = at if order is None else int(order[at])
+    families = graph.families
+    return families[max(bisect_right([one.first for one in families], task) - 1, 0)].op
 
 
 def _sums(ledgers: Sequence[Ledger]) -> tuple[int, int]:
