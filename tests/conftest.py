@@ -1,17 +1,22 @@
 """Every evaluation of every test is audited; a test that measures time or memory opts out.
 
-Settings that a test changed are put back after it.
+Settings that a test changed are put back after it. Whatever the machine has, a test that is not
+marked `gpu` runs on the CPU, in child processes too.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 from dataclasses import fields
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.audit import Audit
 
+import infinitensor as it
 from infinitensor.config import config
 
 if TYPE_CHECKING:
@@ -21,6 +26,44 @@ if TYPE_CHECKING:
 # started in the background (nohup, `&` in a script) a process ignores Ctrl-C, which tests send
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _children_find_us() -> None:
+    """Child processes import this library, wherever they are started: also one not installed."""
+    spec = find_spec("infinitensor")
+    assert spec is not None
+    assert spec.origin is not None
+    places = [str(Path(spec.origin).resolve().parents[1])]
+    places += [os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(places))
+
+
+_children_find_us()
+PINNED = not config.devices
+"""Whether nobody has said what tests run on."""
+if PINNED:
+    config.devices = os.environ["INFINITENSOR_DEVICES"] = "cpu"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where no test is for a GPU, torch and Triton see none either."""
+    if "not gpu" in (config.option.markexpr or ""):
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
+@pytest.fixture(autouse=True)
+def gpus_are_for_those_who_ask(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """A test marked `gpu` opens a session on all GPUs where it says nothing else."""
+    if not request.node.get_closest_marker("gpu") or not PINNED:
+        yield
+        return
+    monkeypatch.delenv("INFINITENSOR_DEVICES")
+    monkeypatch.setattr(config, "devices", "")
+    it.shutdown()
+    yield
+    it.shutdown()
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import subprocess
 from collections import Counter
 from dataclasses import dataclass
@@ -311,8 +312,9 @@ NOT_OURS = {".git", ".venv", "build", "dist", "site"}
 
 def repository_files() -> list[Path]:
     """Tracked and new files; without git, every file outside the folders that tools make."""
+    git = shutil.which("git") or "false"
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        [git, "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=REPOSITORY,
         capture_output=True,
         check=False,

@@ -113,8 +113,8 @@ STATS = {
     "word or dtype that generated code does not do as NumPy does. Searches and k-means on a GPU "
     "that no kernel is for (docs/clustering.md) are among them, and orders of products in an "
     "einsum of more than two operands that NumPy was asked for: opt_einsum is not installed.",
-    "borrowed_products": "Products of matrices by the BLAS that NumPy or SciPy bring, because torch "
-    "has none beside it (its wheels for x86); counted for the whole process.",
+    "borrowed_products": "Products of matrices by the BLAS that NumPy or SciPy bring, for want of "
+    "one beside torch (its wheels for x86); counted for the whole process.",
     "not_compiled": "{C file of ours: why it could not be compiled}; what it does is done in "
     "Python, which takes microseconds more for each call. Empty where there is a compiler with the "
     'headers of Python and NumPy, and with `compile = "never"`, which asks for none.',

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from tools.coverage_table import PAGE, names_of, page, reason_of, state_of, states
 
 
 def test_the_committed_table_is_current() -> None:
     committed = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    ours = np.__version__.rpartition(".")[0]
+    if f"of NumPy {ours}, one by one" not in committed and committed:
+        pytest.skip(f"the table is of another NumPy than {ours}: names come and go")
     assert committed == page(), "run python tools/reference.py and commit docs/coverage.md"
 
 

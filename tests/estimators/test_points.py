@@ -6,8 +6,6 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas
-import polars
 import pytest
 import scipy.sparse
 import torch
@@ -29,8 +27,8 @@ MAKERS: dict[str, Callable[[np.ndarray], Any]] = {
     "strided": lambda x: np.repeat(x, 2, axis=0)[::2],
     "list": lambda x: x.tolist(),
     "torch": torch.from_numpy,
-    "pandas": lambda x: pandas.DataFrame(x, columns=list("abc")),
-    "polars": lambda x: polars.DataFrame(x, schema=list("abc")),
+    "pandas": lambda x: pytest.importorskip("pandas").DataFrame(x, columns=list("abc")),
+    "polars": lambda x: pytest.importorskip("polars").DataFrame(x, schema=list("abc")),
     "tensor": it.asarray,
     "lazy": lambda x: it.asarray(x / 2) * 2,
 }
@@ -123,7 +121,7 @@ def test_an_estimator_is_held_to_what_it_was_fitted_with(kind: str, tmp_path: Pa
     points(VALUES, model)
     with pytest.raises(ValueError, match="X has 2 features, but KMeans is expecting 3 features"):
         points(given(kind, VALUES[:, :2].copy(), tmp_path), model, reset=False)
-    points(pandas.DataFrame(VALUES, columns=list("abc")), model)
+    points(MAKERS["pandas"](VALUES), model)
     with pytest.warns(UserWarning, match="X does not have valid feature names"):
         points(given(kind, VALUES, tmp_path), model, reset=False)
 

@@ -6,12 +6,13 @@ import subprocess
 import sys
 from typing import Any
 
-import einops
-import einops.array_api
 import numpy as np
 import pytest
 
 import infinitensor as it
+
+einops: Any = pytest.importorskip("einops")
+pytest.importorskip("einops.array_api")
 
 pytestmark = [pytest.mark.local, pytest.mark.usefixtures("strict_or_default")]
 

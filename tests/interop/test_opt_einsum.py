@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import opt_einsum
 import pytest
 
 import infinitensor as it
+
+opt_einsum: Any = pytest.importorskip("opt_einsum")
 
 pytestmark = [pytest.mark.local, pytest.mark.usefixtures("strict_or_default")]
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import xarray as xr
 
 import infinitensor as it
+
+xr: Any = pytest.importorskip("xarray")
 
 pytestmark = [pytest.mark.local, pytest.mark.usefixtures("strict_or_default")]
 

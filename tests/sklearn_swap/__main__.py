@@ -27,7 +27,14 @@ def command(args: argparse.Namespace) -> list[str]:
     places = args.places or PLACES
     checks = str(Path(__file__).with_name("checks.py"))
     line = [sys.executable, "-m", "pytest", "-p", "tests.sklearn_swap.plugin", "-q"]
-    line += ["-p", "no:cacheprovider", "--import-mode=importlib", f"--swap-runs={args.runs}"]
+    line += [
+        "-p",
+        "no:benchmark",
+        "-p",
+        "no:cacheprovider",
+        "--import-mode=importlib",
+        f"--swap-runs={args.runs}",
+    ]
     line += ["--swap-poison"] if args.poison else []
     for option in ("names", "sample", "seed", "report", "substitute"):
         if (value := getattr(args, option)) is not None:

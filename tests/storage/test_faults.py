@@ -8,6 +8,7 @@ import random
 import signal
 import threading
 import time
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+needs_zarr = pytest.mark.skipif(find_spec("zarr") is None, reason="zarr is not installed")
 N = 6
 OLD, NEW = np.zeros(N), np.ones(N)
 
@@ -58,7 +60,7 @@ def calls_of(work: Callable[[], None]) -> list[str]:
 
 
 @pytest.mark.parametrize("code", [28, 5], ids=["ENOSPC", "EIO"])
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", ["npy", pytest.param("zarr", marks=needs_zarr)])
 def test_every_call_fails_once(tmp_path: Path, name: str, code: int) -> None:
     write, kind = FORMATS[name]
     path = tmp_path / f"x.{name}"
@@ -87,6 +89,7 @@ def test_file_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> N
         NpyWriter(tmp_path / "missing" / "x.npy", (2,), np.dtype("f8"))
 
 
+@needs_zarr
 def test_what_a_dead_writer_left_is_removed_and_a_living_ones_never(tmp_path: Path) -> None:
     script = """
     from infinitensor.storage import NpyWriter, ZarrWriter
@@ -135,6 +138,7 @@ while sys.stdin.readline():  # a process for each line, which somebody kills
 """
 
 
+@needs_zarr
 def test_kill_while_overwriting_leaves_the_old_or_the_new_whole(tmp_path: Path) -> None:
     process = child.start(OVERWRITES, WHERE=str(tmp_path))
     assert process.stdin is not None

@@ -56,7 +56,7 @@ class Library(NamedTuple):
         return ctypes.c_int64 if b"USE64BITINT" in config() else ctypes.c_int
 
     def threads(self) -> tuple[Any, Any, int]:
-        """Functions that get and set how many cores it uses; whether of the calling thread alone."""
+        """Functions that get and set how many cores it uses; whether of the calling thread."""
         if self.function("openblas_get_parallel")() == OPENMP:
             return self.handle.omp_get_max_threads, self.handle.omp_set_num_threads, 1
         words = (f"openblas_{word}_num_threads" for word in ("get", "set"))
