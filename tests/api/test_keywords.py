@@ -183,3 +183,67 @@ def test_digitize_lets_nan_be_the_end_of_the_bins(right: bool) -> None:
     ]  # fmt: skip
     for edges in bins:
         assert_alike(lambda xp, x, e: xp.digitize(x, e, right), x, np.array(edges))
+
+
+# --- products ---------------------------------------------------------------------------------
+
+A, B, V = RNG.normal(size=(2, 3, 4)), RNG.normal(size=(2, 4, 5)), RNG.normal(size=4)
+
+
+@pytest.mark.parametrize(
+    "axes",
+    [
+        [(-2, -1), (-2, -1), (-1, -2)],
+        [(-2, -1), (-2, -1), (0, 1)],
+        [(1, 2), (1, 2)],
+        [(1, 1), (1, 2), (0, 1)],
+        [(1, 5), (1, 2), (0, 1)],
+        [(1,), (1, 2), (0, 1)],
+        3,
+    ],
+)
+def test_matmul_takes_the_axes_of_its_matrices(axes: Any) -> None:
+    assert_alike(lambda xp, x, y: xp.matmul(x, y, axes=axes), A, B)
+    assert_alike(lambda xp, x, y: xp.matmul(x.transpose(1, 2, 0), y, axes=axes), A, B)
+
+
+def test_products_take_axes_and_keep_them() -> None:
+    other = RNG.normal(size=A.shape)
+    asked: list[dict[str, Any]] = [
+        {"axis": 0}, {"axis": 1, "keepdims": True}, {"axes": [1, 1]}, {"axes": [(1,), (1,), ()]},
+        {"keepdims": True}, {"axes": [0, 0, 0], "keepdims": True}, {"axis": 9},
+        {"axes": [0, 0], "axis": 0},
+    ]  # fmt: skip
+    for options in asked:
+        assert_alike(lambda xp, x, y, **more: xp.vecdot(x, y, **more), A, other, **options)
+    assert_alike(lambda xp, x, v: xp.matmul(x, v, axes=[(1, 2), 0, 0]), A, V)
+    assert_alike(lambda xp, x, v: xp.matvec(x, v, axes=[(1, 2), 0, 0]), A, V)
+    assert_alike(lambda xp, x, v: xp.vecmat(v, x, axes=[0, (2, 1), 0]), A, V)
+    assert_alike(lambda xp, x, y: xp.matmul(x, y, axis=1), A, B)
+    assert_alike(lambda xp, x, y: xp.matmul(x, y, keepdims=True), A, B)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dtype": "i8"},
+        {"dtype": "i8", "casting": "unsafe"},
+        {"dtype": "f4", "casting": "same_kind"},
+        {"casting": "no"},
+        {"order": "F", "optimize": False},
+    ],
+)
+def test_einsum_takes_casting_and_order(options: dict[str, Any]) -> None:
+    assert_alike(lambda xp, x, y, **more: xp.einsum("abc,acd->abd", x, y, **more), A, B, **options)
+    if "order" in options:
+        assert it.einsum(
+            "ab,bc->ac", it.ones((2, 3)), it.ones((3, 4)), **options
+        ).flags.f_contiguous
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16"])
+def test_qr_gives_the_raw_reflectors(dtype: str) -> None:
+    for x in (A, A[0], A[0].T, A[:0]):
+        assert_alike(lambda xp, x: tuple(xp.linalg.qr(x, "raw")), x.astype(dtype))
+    with pytest.raises(ValueError, match="Unrecognized mode 'economy'"):
+        it.linalg.qr(it.asarray(A), "economy")

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from infinitensor.api import assign, at_once, copying, hasty
+from infinitensor.api.core_axes import CORE_OPTIONS, Places
 from infinitensor.api.forward import call_op
 from infinitensor.api.quick import calls_in_c
 from infinitensor.api.tensor import Tensor, session_of
@@ -109,9 +110,14 @@ class ufunc(Calls):
         where = given.pop("where", True) if self.signature is None else True
         casting = given.pop("casting", "same_kind")
         wanted = _loop_signature(self._like, given)
+        places = None
+        if self.signature is not None and not given.keys().isdisjoint(CORE_OPTIONS):
+            asked = {name: given.pop(name, None) for name in CORE_OPTIONS}
+            inputs = [call_op("asarray", x) for x in inputs]
+            places = Places(self._like, [x.ndim for x in inputs], **asked)
+            inputs = places.moved(inputs)
         for name in given:
-            if self.signature is None or name not in self.__signature__.parameters:
-                raise TypeError(f"{self.__name__}() got an unexpected keyword argument {name!r}")
+            raise TypeError(f"{self.__name__}() got an unexpected keyword argument {name!r}")
         with session_of((*inputs, *outs)).guard():
             has_target = any(out is not None for out in outs)
             if wanted is not None or has_target or casting != "same_kind":
@@ -119,6 +125,7 @@ class ufunc(Calls):
                 if wanted is not None:
                     inputs = [_as_loop(x, d) for x, d in zip(inputs, loop, strict=False)]
             made = self._function(*inputs, **given)
+            made = made if places is None else places.put_back(made)
             results = made if self.nout > 1 else (made,)
             mask = mask_of(where)
             found = [
@@ -511,15 +518,16 @@ def _call_signature(function: Callable[..., Any], like: np.ufunc) -> inspect.Sig
     kinds = inspect.Parameter
     inputs = list(inspect.signature(function).parameters.values())
     given = [p.replace(kind=kinds.POSITIONAL_ONLY) for p in inputs[: like.nin]]
-    own = [p for p in inputs[like.nin :] if p.kind is kinds.KEYWORD_ONLY]
     options: list[tuple[str, Any]] = [("casting", "same_kind"), ("order", "K"), ("dtype", None)]
+    options += [("subok", True), ("signature", None)]
     if like.signature is None:
         options.insert(0, ("where", True))
+    else:
+        options = [("axes", None), ("axis", None), ("keepdims", False), *options]
     return inspect.Signature(
         [
             *given,
             kinds("out", kinds.POSITIONAL_OR_KEYWORD, default=None),
-            *own,
             *(kinds(name, kinds.KEYWORD_ONLY, default=value) for name, value in options),
         ]
     )

@@ -56,6 +56,7 @@ from infinitensor.ops import (  # noqa: F401 - chapters enter their ops when imp
     sparse,
     spectral,
     statistics,
+    triangular,
     write,
 )
 from infinitensor.ops.registry import TABLE

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import result_type
+from infinitensor.dtypes import as_dtype, can_cast, result_type
 from infinitensor.ir.op import AxisForm, Call, Spec
 from infinitensor.native import missed
 from infinitensor.ops.contraction import factors, product, product_call, product_scratch
@@ -254,7 +254,13 @@ def _einsum_cases(rng: np.random.Generator) -> list[Any]:
 
 @program("einsum", "", cases=_einsum_cases)
 def einsum(
-    xp: Any, subscripts: Any, *operands: Any, dtype: Any = None, optimize: Any = True
+    xp: Any,
+    subscripts: Any,
+    *operands: Any,
+    dtype: Any = None,
+    order: str = "K",
+    casting: str = "safe",
+    optimize: Any = True,
 ) -> Any:
     """Sums of products over labelled axes: "ij,jk->ik" is the matrix product.
 
@@ -270,7 +276,8 @@ def einsum(
         subscripts, xs = _from_sublists((subscripts, *operands))
     xs = [xp.asarray(x) for x in xs]
     terms, kept = parse_subscripts(subscripts, [len(x.shape) for x in xs])
-    kind = result_type(*(x.dtype for x in xs)) if dtype is None else np.dtype(dtype)
+    kind = result_type(*(x.dtype for x in xs)) if dtype is None else as_dtype(dtype)
+    _check_casts(xs, kind, casting)
     label_sizes(xs, terms)
     pairs = [_without_repeats(xp, x, labels) for x, labels in zip(xs, terms, strict=True)]
     sizes = label_sizes([x for x, _ in pairs], [labels for _, labels in pairs])
@@ -284,7 +291,19 @@ def einsum(
             chosen = [_contracted(xp, chosen[0], chosen[1], needed, kept, kind), *chosen[2:]]
         pairs = [*rest, *chosen]
     ((x, labels),) = pairs
-    return _in_order(xp, *_summed(xp, x, labels, set(kept), kind), kept)
+    found = _in_order(xp, *_summed(xp, x, labels, set(kept), kind), kept)
+    if order in "aA":
+        order = "F" if all(x.flags.fnc for x in xs) else "C"
+    return found if order in "cCkK" else xp.copy(found, order)
+
+
+def _check_casts(xs: list[Any], kind: np.dtype[Any], casting: str) -> None:
+    for i, x in enumerate(xs):
+        if not can_cast(x.dtype, kind, casting):
+            raise TypeError(
+                f"Iterator operand {i} dtype could not be cast from {x.dtype!r} to {kind!r} "
+                f"according to the rule {casting!r}"
+            )
 
 
 def _contracted(

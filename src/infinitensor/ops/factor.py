@@ -1,4 +1,4 @@
-"""Factorisations in blocks: QR, Cholesky and the triangular solve.
+"""Factorisations in blocks: QR and Cholesky.
 
 Kernels work on blocks that are not cut; the programs over them cut a matrix into such blocks.
 """
@@ -28,6 +28,7 @@ from infinitensor.ops.lapack import (
 from infinitensor.ops.loading import loaded
 from infinitensor.ops.reflectors import factored, reflected
 from infinitensor.ops.registry import op, program
+from infinitensor.ops.triangular import square_block
 
 # --- QR ---------------------------------------------------------------------------------------
 
@@ -94,6 +95,31 @@ def _qr_batch(a: Spec, mode: str = "reduced") -> Call:
     outs = (("kn", dtype),) if mode == "r" else (("mk", dtype), ("kn", dtype))
     k = m if mode == "complete" else min(m, n)
     return matrix_call(a, "mn", *outs, new={"k": k}, mode=mode)
+
+
+def _raw_kernel(xp: Any, a: Any, out: Any) -> None:
+    packed, scales = loaded().geqrf(source_of(xp, a))
+    fill(xp, out, (packed.mT, scales))
+
+
+@op(
+    "_qr_raw",
+    "mapped",
+    "a",
+    kernel=_raw_kernel,
+    cost=10.0,
+    cases=lambda rng: [
+        ((rng.standard_normal((3, 6, 4)),), {}),
+        ((rng.standard_normal((3, 5)).astype("f4"),), {}),
+        ((rng.standard_normal((5, 3)) + 1j,), {}),
+    ],
+    oracle=lambda a: np.linalg.qr(a, "raw"),
+    scratch_bytes=lambda ins, outs, params: 2 * matrix_scratch(ins, outs, params),
+)
+def _qr_raw(a: Spec) -> Call:
+    """LAPACK's reflectors and R, turned around, and the scales, of matrices that are not cut."""
+    dtype = linalg_dtype(a.dtype)
+    return matrix_call(a, "mn", ("nm", dtype), ("k", dtype), new={"k": min(a.shape[-2:])})
 
 
 def _reflectors_kernel(xp: Any, a: Any, out: Any) -> None:
@@ -285,18 +311,20 @@ def qr(xp: Any, a: Any, mode: str = "reduced") -> Any:
 
     A tall matrix is factored in blocks of rows (TSQR): two passes over it, and only R-sized pieces
     in between; the signs of R's rows are then not LAPACK's, and no Q is made where only R is asked
-    for. Others are factored in panels of
-    columns. `mode` is "reduced", "r" (only R) or "complete" (Q is square).
+    for. Others are factored in panels of columns. `mode` is "reduced", "r" (only R), "complete" (Q
+    is square) or "raw" (LAPACK's reflectors and their scales, of a matrix in one piece).
 
     >>> import infinitensor as it
     >>> q, r = it.linalg.qr(it.eye(3))
     >>> abs((q @ r).numpy()).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
-    if mode not in ("reduced", "r", "complete"):
-        raise ValueError(f"Unrecognized mode '{mode}': it is 'reduced', 'r' or 'complete'")
+    if mode not in ("reduced", "r", "complete", "raw"):
+        raise ValueError(f"Unrecognized mode '{mode}': 'reduced', 'complete', 'r' and 'raw' are")
     check_matrix(a)
     linalg_dtype(a.dtype)
+    if mode == "raw":
+        return xp._qr_raw(a)
     m, n = a.shape[-2:]
     if mode == "r":
         return reduced(xp, a, with_q=False)[1]
@@ -305,143 +333,6 @@ def qr(xp: Any, a: Any, mode: str = "reduced") -> Any:
     if len(a.shape) > 2 or block_fits(xp, m * m):
         return QRResult(*xp._qr_batch(a, "complete"))
     return QRResult(*_panels(xp, a, m, with_q=True))
-
-
-# --- triangular solve -------------------------------------------------------------------------
-
-
-def _trsm_kernel(
-    xp: Any, a: Any, b: Any, out: Any, lower: bool, trans: int, unit_diagonal: bool
-) -> None:
-    torch = loaded()
-
-    target, matrix, right = tensors(xp, out, a, b)
-    if not unit_diagonal:
-        zero = matrix.diagonal() == 0
-        if bool(zero.any()):
-            at = int(zero.nonzero()[0])
-            raise LinAlgError(f"singular matrix: resolution failed at diagonal {at}")
-    if trans:
-        matrix = matrix.mH if trans == 2 else matrix.mT
-    target.copy_(
-        torch.linalg.solve_triangular(
-            matrix, right, upper=lower == bool(trans), unitriangular=unit_diagonal
-        )
-    )
-
-
-def _triangles(rng: Any) -> list[Any]:
-    a = rng.standard_normal((5, 5)) + 5 * np.eye(5)
-    b = rng.standard_normal((5, 7))
-    c = (a + 1j * rng.standard_normal((5, 5))).astype("c8")
-    return [
-        ((a, b), {"lower": lower, "trans": trans, "unit_diagonal": unit})
-        for lower in (False, True)
-        for trans in (0, 1)
-        for unit in (False, True)
-    ] + [((c, b), {"trans": 2})]
-
-
-def _trsm_oracle(
-    a: Any, b: Any, lower: Any = False, trans: Any = 0, unit_diagonal: Any = False
-) -> Any:
-    import scipy.linalg
-
-    return scipy.linalg.solve_triangular(a, b, trans, lower, unit_diagonal)
-
-
-@op(
-    "_trsm_block",
-    "mapped",
-    "a b",
-    kernel=_trsm_kernel,
-    cases=_triangles,
-    oracle=_trsm_oracle,
-    cost=2.0,
-    **MATRIX,
-)
-def _trsm_block(
-    a: Spec, b: Spec, lower: bool = False, trans: int = 0, unit_diagonal: bool = False
-) -> Call:
-    """op(a) x = b for a triangular block that is not cut; the columns of b are."""
-    n, k = b.shape
-    form = AxisForm((n, k, n), ((2, 0), (0, 1)), ((0, 1),), frozenset((0, 2)))
-    out = Spec((n, k), linalg_dtype(a.dtype, b.dtype))
-    return call(form, out, lower=lower, trans=trans, unit_diagonal=unit_diagonal)
-
-
-_TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
-
-
-def square_block(xp: Any, n: int) -> int:
-    """The side of the square blocks that a matrix of side n is worked on in: eights, so that fewer
-    tiles are halved between two blocks."""
-    side = isqrt(xp.block(n * n)) if n else 1
-    return max(side // 8 * 8 or side, 1)
-
-
-def _solve_blocks(xp: Any, a: Any, b: Any, *, lower: bool, trans: int, unit_diagonal: bool) -> Any:
-    """Substitution block by block: solve the diagonal block, take its part off the rest."""
-    n = a.shape[0]
-    side = square_block(xp, n)
-    if n <= side:
-        return xp._trsm_block(a, b, lower, trans, unit_diagonal)
-    x = xp._copy(b.astype(linalg_dtype(a.dtype, b.dtype)))
-    forwards = lower != bool(trans)
-    starts = range(0, n, side)
-    for start in starts if forwards else reversed(starts):
-        block = slice(start, min(start + side, n))
-        x[block] = xp._trsm_block(a[block, block], x[block], lower, trans, unit_diagonal)
-        rest = slice(block.stop, n) if forwards else slice(0, start)
-        if rest.start < rest.stop:
-            factor = a[block, rest].T if trans else a[rest, block]
-            if trans == 2 and np.dtype(a.dtype).kind == "c":
-                factor = xp.conj(factor)
-            x[rest] -= xp.matmul(factor, x[block])
-    return x
-
-
-@program(
-    "linalg.solve_triangular",
-    "a b",
-    cases=lambda rng: [
-        *_triangles(rng),
-        ((np.tril(rng.standard_normal((4, 4))) + 4 * np.eye(4), np.ones(4)), {"lower": True}),
-    ],
-    oracle=_trsm_oracle,
-)
-def solve_triangular(
-    xp: Any,
-    a: Any,
-    b: Any,
-    trans: int | str = 0,
-    lower: bool = False,
-    unit_diagonal: bool = False,
-) -> Any:
-    """x with op(a) x = b for a triangular a, as SciPy's; op is chosen by `trans` (0, "T", "C").
-
-    Blocked: the diagonal blocks one after another, the products with what lies beside them cut
-    over all devices. A zero on the diagonal raises `LinAlgError` when the result is computed.
-
-    >>> import infinitensor as it
-    >>> a = it.asarray([[2.0, 0.0], [1.0, 1.0]])
-    >>> it.linalg.solve_triangular(a, it.asarray([2.0, 3.0]), lower=True).numpy().tolist()
-    [1.0, 2.0]
-    """
-    if trans not in _TRANS:
-        raise ValueError(f"solve_triangular: trans must be 0, 1, 2, 'N', 'T' or 'C', not {trans!r}")
-    if len(a.shape) != 2 or a.shape[0] != a.shape[1]:
-        raise ValueError(f"solve_triangular: expected square matrix, got shape {tuple(a.shape)}")
-    if len(b.shape) not in (1, 2) or b.shape[0] != a.shape[0]:
-        raise ValueError(
-            f"solve_triangular: shapes of a {tuple(a.shape)} and b {tuple(b.shape)} "
-            "are incompatible"
-        )
-    columns = b if len(b.shape) == 2 else b.reshape(-1, 1)
-    found = _solve_blocks(
-        xp, a, columns, lower=bool(lower), trans=_TRANS[trans], unit_diagonal=bool(unit_diagonal)
-    )
-    return found if len(b.shape) == 2 else found.reshape(-1)
 
 
 # --- Cholesky ---------------------------------------------------------------------------------

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from operator import index as as_int
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.gather import along, gather_form, is_empty
@@ -72,16 +70,34 @@ def _pad(x: Spec, fill: Spec, widths: tuple[tuple[int, int], ...]) -> Call:
     return call(gather_form((x, fill), shape), Spec(shape, x.dtype), before=before)
 
 
-def _pairs(name: str, given: Any, ndim: int) -> tuple[tuple[Any, Any], ...]:
+def _pairs(given: Any, ndim: int) -> tuple[tuple[Any, Any], ...]:
     """NumPy's shorthand: one value, one (before, after) pair, or a pair for each axis."""
-    if isinstance(given, dict):
-        full: list[tuple[Any, Any]] = [(0, 0)] * ndim
-        for axis, width in given.items():
-            where = normalize_axis_index(axis, ndim, name)
-            full[where] = (width, width) if isinstance(width, int) else tuple(width)
-        return tuple(full)
+    if given is None:
+        return ((None, None),) * ndim
     pairs = np.broadcast_to(np.asarray(given), (ndim, 2))
     return tuple((b, a) for b, a in pairs.tolist())
+
+
+def _counts(given: Any, ndim: int) -> tuple[tuple[Any, Any], ...]:
+    """Likewise, of lengths."""
+    pairs = _pairs(given, ndim)
+    if given is None:
+        return pairs
+    if np.size(given) and np.min(given) < 0:
+        raise ValueError("index can't contain negative values")
+    return tuple((round(b), round(a)) for b, a in pairs)
+
+
+def _widths(given: Any, ndim: int) -> tuple[tuple[int, int], ...]:
+    if isinstance(given, dict):
+        full: list[Any] = [(0, 0)] * ndim
+        for axis, width in given.items():
+            full[axis] = (width, width) if isinstance(width, int) else tuple(width)
+        given = full
+    widths = np.asarray(given)
+    if widths.dtype.kind != "i":
+        raise TypeError("`pad_width` must be of integral type.")
+    return _counts(widths, ndim)
 
 
 def _reflected(n: int, index: np.ndarray[Any, Any], *, edge_twice: bool) -> np.ndarray[Any, Any]:
@@ -113,65 +129,199 @@ def _border(xp: Any, x: Any, axis: int, index: np.ndarray[Any, Any], mode: str) 
     return xp.take(x, xp.asarray(source), axis)
 
 
-@program(
-    "pad",
-    "array",
-    cases=lambda rng: [
-        ((rng.standard_normal((3, 4)), ((1, 2), (0, 3))), {}),
-        ((rng.standard_normal((3, 4)), 2), {"constant_values": ((1, 2), (3, 4))}),
-        *(
-            ((rng.standard_normal((3, 4)), width, mode), {})
-            for mode in ("edge", "reflect", "symmetric", "wrap")
-            for width in (1, ((2, 0), (0, 2)), 11)
-        ),
-    ],
-    same="equal",
-)
-def pad(
-    xp: Any, array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0
-) -> Any:
-    """The array with a border: a constant, its edge, its reflection, or itself again.
+def _even(xp: Any, x: Any, axis: int, widths: tuple[int, int], mode: str) -> Any:
+    """Borders that are elements of the array: its edge, its reflection, or itself again."""
+    n = x.shape[axis]
+    before, after = widths
+    parts = [x]
+    if before:
+        parts.insert(0, _border(xp, x, axis, np.arange(-before, 0), mode))
+    if after:
+        parts.append(_border(xp, x, axis, np.arange(n, n + after), mode))
+    return xp._concatenate(parts, axis)
 
-    `mode` is "constant", "edge", "reflect", "symmetric" or "wrap". A constant border costs one
-    write of the result; the other modes one for each padded axis.
+
+def _odd(xp: Any, x: Any, axis: int, widths: tuple[int, int], mode: str) -> Any:
+    """Borders that are twice the edge less the reflection: again and again until they are full."""
+    n, (before, after) = x.shape[axis], widths
+    if n == 1:
+        return _even(xp, x, axis, widths, "edge")
+    twice = int(mode == "symmetric")
+    period = n - 1 + twice
+    while before or after:
+        length = x.shape[axis]
+        most = (length - 1 + twice) // period * period
+        parts = [x]
+        if before:
+            some = min(most, before)
+            chunk = x[along(axis, slice(1 - twice, some + 1 - twice))]
+            parts.insert(0, _mirrored(xp, x, axis, chunk, slice(0, 1)))
+            before -= some
+        if after:
+            some = min(most, after)
+            end = length - 1 + twice
+            chunk = x[along(axis, slice(end - some, end))]
+            parts.append(_mirrored(xp, x, axis, chunk, slice(length - 1, length)))
+            after -= some
+        x = xp._concatenate(parts, axis)
+    return x
+
+
+def _mirrored(xp: Any, x: Any, axis: int, chunk: Any, edge: slice) -> Any:
+    backwards = chunk[along(axis, slice(None, None, -1))]
+    return (2 * x[along(axis, edge)] - backwards).astype(x.dtype)
+
+
+def _ramp(xp: Any, x: Any, axis: int, widths: tuple[int, int], ends: tuple[Any, Any]) -> Any:
+    """Borders that go from the edge to a value at the end, by equal steps."""
+    n = x.shape[axis]
+    parts = [x]
+    for side, at in ((0, 0), (1, n - 1)):
+        if not widths[side]:
+            continue
+        edge = x[along(axis, at)]
+        ramp = xp.linspace(ends[side], edge, widths[side], endpoint=False, dtype=x.dtype, axis=axis)
+        if side:
+            parts.append(ramp[along(axis, slice(None, None, -1))])
+        else:
+            parts.insert(0, ramp)
+    return xp._concatenate(parts, axis)
+
+
+_STATISTICS = {"maximum": "max", "minimum": "min", "mean": "mean", "median": "median"}
+
+
+def _statistic(
+    xp: Any, x: Any, axis: int, widths: tuple[int, int], lengths: tuple[Any, Any], mode: str
+) -> Any:
+    """Borders of one value for each line: a statistic of some of its elements at that end."""
+    n = x.shape[axis]
+    some = [n if length is None else min(length, n) for length in lengths]
+    parts = [x]
+    for side, span in ((0, slice(0, some[0])), (1, slice(n - some[1], n))):
+        if not widths[side]:
+            continue
+        found = getattr(xp, _STATISTICS[mode])(x[along(axis, span)], axis=axis, keepdims=True)
+        if x.dtype.kind in "iu" and found.dtype.kind == "f":
+            found = xp.rint(found)
+        border = xp.repeat(found.astype(x.dtype), widths[side], axis)
+        parts.insert(len(parts) if side else 0, border)
+    return xp._concatenate(parts, axis)
+
+
+def _by_function(
+    xp: Any, array: Any, widths: tuple[tuple[int, int], ...], function: Any, options: Any
+) -> Any:
+    """A border that a user's function writes into every line along every axis."""
+    padded = xp._pad(array, array.dtype.type(0), widths)
+    for axis, pair in enumerate(widths):
+        lines = xp.moveaxis(padded, axis, -1)
+        for place in np.ndindex(*lines.shape[:-1]):
+            function(lines[place], pair, axis, options)
+    return padded
+
+
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "constant": ("constant_values",),
+    "edge": (),
+    "empty": (),
+    "linear_ramp": ("end_values",),
+    **dict.fromkeys(_STATISTICS, ("stat_length",)),
+    **dict.fromkeys(("reflect", "symmetric"), ("reflect_type",)),
+    "wrap": (),
+}
+
+
+def _check(array: Any, widths: Any, mode: str, options: dict[str, Any]) -> None:
+    if mode not in _OPTIONS:
+        raise ValueError(f"mode {mode!r} is not supported")
+    unknown = set(options) - set(_OPTIONS[mode])
+    if unknown:
+        raise ValueError(f"unsupported keyword arguments for mode {mode!r}: {unknown}")
+    if mode in ("constant", "empty"):
+        return
+    for axis, (n, pair) in enumerate(zip(array.shape, widths, strict=True)):
+        if not n and any(pair):
+            raise ValueError(
+                f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'"
+            )
+
+
+def _pad_cases(rng: Any) -> list[Any]:
+    x = rng.standard_normal((3, 4))
+    several: list[Any] = [(1, {}), (((2, 0), (0, 2)), {}), (11, {})]
+    modes: list[tuple[str, list[Any]]] = [
+        ("edge", several),
+        ("wrap", several),
+        ("reflect", [*several, (11, {"reflect_type": "odd"})]),
+        ("symmetric", [*several, (((1, 9), (9, 1)), {"reflect_type": "odd"})]),
+        ("linear_ramp", [*several, (2, {"end_values": ((1, 2), (3, 4))})]),
+        ("maximum", several),
+        ("minimum", [(2, {"stat_length": ((1, 2), (3, 1))})]),
+        ("mean", [*several, (2, {"stat_length": 2})]),
+        ("median", several),
+    ]
+    return [
+        ((x, ((1, 2), (0, 3))), {}),
+        ((x, 2), {"constant_values": ((1, 2), (3, 4))}),
+        *(((x, width, mode), more) for mode, some in modes for width, more in some),
+        *(((rng.integers(0, 99, (3, 4)), 3, mode), {}) for mode in ("linear_ramp", "mean")),
+    ]
+
+
+@program("pad", "array", cases=_pad_cases)
+def pad(xp: Any, array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+    """The array with a border: NumPy's modes with their options, or a function of the user's.
+
+    A constant border costs one write of the result; the other modes one for each padded axis. A
+    function is called for every line along every axis.
 
     >>> import infinitensor as it
     >>> it.pad(it.arange(3), (1, 2), "reflect").numpy().tolist()
     [1, 0, 1, 2, 1, 0]
     """
-    if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
-        raise ValueError(f"pad: mode {mode!r} is not supported")
     ndim = len(array.shape)
-    widths = tuple((as_int(b), as_int(a)) for b, a in _pairs("pad", pad_width, ndim))
-    if any(width < 0 for pair in widths for width in pair):
-        raise ValueError("pad: index can't contain negative values")
-    if mode == "constant":
-        return _constant_border(xp, array, widths, constant_values)
+    widths = _widths(pad_width, ndim)
+    if callable(mode):
+        return _by_function(xp, array, widths, mode, kwargs)
+    _check(array, widths, mode, kwargs)
+    if mode in ("constant", "empty") or 0 in array.shape:
+        return _constant_border(xp, array, widths, kwargs.get("constant_values", 0))
+    lengths = _counts(kwargs.get("stat_length"), ndim)
+    if mode in ("maximum", "minimum") and any(0 in pair for pair in lengths):
+        raise ValueError("stat_length of 0 yields no value for padding")
     result = array
-    for axis, (before, after) in enumerate(widths):
-        n = array.shape[axis]
-        if not before + after:
+    for axis, pair in enumerate(widths):
+        if not any(pair):
             continue
-        if not n:
-            raise ValueError(
-                f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'"
-            )
-        parts = [result]
-        if before:
-            parts.insert(0, _border(xp, result, axis, np.arange(-before, 0), mode))
-        if after:
-            parts.append(_border(xp, result, axis, np.arange(n, n + after), mode))
-        result = xp._concatenate(parts, axis)
+        if mode == "linear_ramp":
+            ends = _pairs(kwargs.get("end_values", 0), ndim)[axis]
+            result = _ramp(xp, result, axis, pair, ends)
+        elif mode in _STATISTICS:
+            result = _statistic(xp, result, axis, pair, lengths[axis], mode)
+        elif kwargs.get("reflect_type", "even") == "odd":
+            result = _odd(xp, result, axis, pair, mode)
+        else:
+            result = _even(xp, result, axis, pair, mode)
     return xp._copy(array) if result is array else result
 
 
 def _constant_border(xp: Any, array: Any, widths: Any, values: Any) -> Any:
     if np.ndim(values) == 0:
-        return xp._pad(array, values, widths)
+        return xp._pad(array, _fill(values, array.dtype), widths)
     result = array
-    for axis, pair in enumerate(_pairs("pad", values, len(array.shape))):
+    for axis, pair in enumerate(_pairs(values, len(array.shape))):
         for side in (0, 1):  # NumPy's order: a later axis owns the corners
             width = [(0, 0)] * len(array.shape)
             width[axis] = (widths[axis][0], 0) if side == 0 else (0, widths[axis][1])
-            result = xp._pad(result, pair[side], tuple(width))
+            result = xp._pad(result, _fill(pair[side], array.dtype), tuple(width))
     return result
+
+
+def _fill(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A number as an element, with NumPy's errors for what does not fit."""
+    if hasattr(value, "numpy"):
+        return value
+    taken = np.empty(1, dtype)
+    taken[0] = value
+    return taken[0]
