@@ -240,7 +240,6 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "bfloat16 is unsupported in linalg": lambda x: it.linalg.inv(x),
     "from bfloat16 to": lambda x: it.add(x, x, out=it.zeros((3, 3), dtype=it.int32)),
     "function of bfloat16 scalars": lambda x: it.vectorize(abs)(x),
-    "bits of bfloat16": lambda x: x.view(it.uint16),
 }
 
 

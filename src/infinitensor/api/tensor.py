@@ -618,14 +618,16 @@ class Tensor(values.Number, Shown, TableMethods):
         """The slices along an axis where the condition holds."""
         return call_op("compress", condition, self, axis, out=out)  # type: ignore[no-any-return]
 
-    def view(self, dtype: Any = None) -> Tensor:
-        """Another view of all of it, with its own dtype: bits are not read as another."""
-        if dtype is not None and dtype is not Tensor and as_dtype(dtype) != self.dtype:
-            raise TypeError(
-                f"view({as_dtype(dtype)}): the bits of {self.dtype} values are not read as another "
-                "dtype; convert the values with .astype(...)"
-            )
-        return self if self._is_value else self[...]
+    def view(self, dtype: Any = None, type: Any = None) -> Tensor:
+        """Another view of all of it; with another dtype, its bits as they are now, read-only.
+
+        >>> import infinitensor as it
+        >>> it.asarray([1.0, -0.0]).view("u8").tolist()
+        [4607182418800017408, 9223372036854775808]
+        """
+        if dtype is None or dtype is Tensor or as_dtype(dtype) == self.dtype:
+            return self if self._is_value else self[...]
+        return viewing.bits(self, as_dtype(dtype))
 
     def setflags(self, write: bool | None = None, align: Any = None, uic: Any = None) -> None:
         """Make it read-only, or say that it may be written (where it may)."""

@@ -22,21 +22,30 @@ if TYPE_CHECKING:
 def _view_function(change: Callable[..., Any]) -> Callable[..., Any]:
     """A function over the view of its first argument, by what NumPy does to strides."""
 
-    def function(x: Any, /, *args: Any, **kwargs: Any) -> Tensor:
-        tensor = asarray(x)
+    def function(*args: Any, **kwargs: Any) -> Tensor:
+        if args:
+            tensor, args = asarray(args[0]), args[1:]
+        else:
+            tensor = asarray(_named(first.name, change.__name__, kwargs))
         found = None if kwargs else indices.viewed(tensor, change, *args)
         if found is not None:
             return found
         return tensor._seen_as(views.through(tensor._whole(), lambda g: change(g, *args, **kwargs)))
 
-    _, *rest = inspect.signature(change).parameters.values()
-    first = inspect.Parameter("x", inspect.Parameter.POSITIONAL_ONLY)
+    first, *rest = inspect.signature(change).parameters.values()
     function.__signature__ = inspect.Signature([first, *rest])  # type: ignore[attr-defined]
     function.__name__ = function.__qualname__ = change.__name__
     function.__doc__ = (
         f"As `numpy.{change.__name__}`; a view: it costs nothing, and writes reach the original."
     )
     return function
+
+
+def _named(first: str, name: str, kwargs: dict[str, Any]) -> Any:
+    """The array of a call that gives it by its name."""
+    if first not in kwargs:
+        raise TypeError(f"{name}() missing 1 required positional argument: {first!r}")
+    return kwargs.pop(first)
 
 
 def sliding_window_view(
@@ -59,18 +68,18 @@ def _windows(x: np.ndarray, shape: Any, axis: Any) -> np.ndarray:
     return np.lib.stride_tricks.sliding_window_view(x, shape, axis)
 
 
-def _permuted(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    return np.transpose(x, axes)
+def _permuted(a: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    return np.transpose(a, axes)
 
 
-def broadcast_to(x: Any, /, shape: Any) -> Tensor:
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tensor:
     """A read-only view in which size-1 axes are repeated to fill a shape.
 
     >>> import infinitensor as it
     >>> it.broadcast_to(it.asarray([1, 2]), (2, 2)).tolist()
     [[1, 2], [1, 2]]
     """
-    tensor = asarray(x)
+    tensor = asarray(array)
     wanted = (shape,) if isinstance(shape, int) else tuple(operator.index(n) for n in shape)
     check_shape("broadcast_to", wanted, tensor.dtype)
     seen = tensor._seen_as(views.through(tensor._whole(), lambda g: np.broadcast_to(g, wanted)))
@@ -78,14 +87,14 @@ def broadcast_to(x: Any, /, shape: Any) -> Tensor:
     return seen
 
 
-def broadcast_arrays(*arrays: Any) -> tuple[Tensor, ...]:
+def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tensor, ...]:
     """Views of all arrays with one shape."""
-    tensors = [asarray(a) for a in arrays]
+    tensors = [asarray(a) for a in args]
     shape = np.broadcast_shapes(*(t.shape for t in tensors))
     return tuple(broadcast_to(t, shape) for t in tensors)
 
 
-def reshape(a: Any, /, shape: Any, order: str | None = "C", *, copy: bool | None = None) -> Tensor:
+def reshape(a: Any, shape: Any, order: str | None = "C", *, copy: bool | None = None) -> Tensor:
     """Another shape; a view where NumPy would give one.
 
     >>> import infinitensor as it
@@ -101,9 +110,9 @@ def ravel(a: Any, order: str | None = "C") -> Tensor:
     return asarray(a).ravel(order)
 
 
-def expand_dims(x: Any, /, axis: Any = 0) -> Tensor:
+def expand_dims(a: Any, axis: Any = 0) -> Tensor:
     """New axes of length one; a view."""
-    tensor = asarray(x)
+    tensor = asarray(a)
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
     normal = normalize_axis_tuple(axes, tensor.ndim + len(axes))
     rest = iter(tensor.shape)

@@ -31,6 +31,32 @@ def part(tensor: Tensor, which: str) -> Tensor:
     return tensor._seen_as(View(view.base_shape, view.shape, view.offset, view.strides, which))
 
 
+def bits(tensor: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    """The bits of the values read as another dtype, along the last axis where its size differs.
+
+    They are a copy, so they are read-only: a write to them could not reach the tensor.
+    """
+    before, after = tensor.dtype.itemsize, dtype.itemsize
+    if before != after:
+        if not tensor.ndim:
+            raise ValueError(
+                "Changing the dtype of a 0d array is only supported if the itemsize is unchanged"
+            )
+        n, step = tensor.shape[-1], tensor._whole().strides[-1]
+        if (n != 1 and step != 1 and tensor.size) or tensor._whole().part:
+            raise ValueError(
+                "To change to a dtype of a different size, the last axis must be contiguous"
+            )
+        if n * before % after:
+            raise ValueError(
+                "When changing to a larger dtype, its size must be a divisor of the total size in "
+                "bytes of the last axis of the array."
+            )
+    made: Tensor = call_op("_bits", tensor, dtype)
+    made.flags.writeable = False
+    return made
+
+
 def element(tensor: Tensor, index: tuple[Any, ...]) -> Tensor:
     """One element, by a number in C order, or by a number for each axis, also as a tuple."""
     items = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index

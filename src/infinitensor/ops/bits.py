@@ -1,15 +1,23 @@
-"""Truth values packed into bytes, and bytes into truth values."""
+"""Truth values packed into bytes, bytes into truth values, and bits read as another dtype."""
 
 from __future__ import annotations
 
 from operator import index as as_int
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from infinitensor.ops.gather import along
-from infinitensor.ops.registry import program
+from infinitensor.dtypes import to_torch
+from infinitensor.ir.op import Call, Spec, call
+from infinitensor.ops.gather import along, gather_form, is_empty
+from infinitensor.ops.registry import op, program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infinitensor.ir.op import At
+    from infinitensor.ir.region import Box
 
 
 def _shifts(bitorder: str) -> Any:
@@ -90,3 +98,55 @@ def unpackbits(
         return bits[along(axis, slice(0, wanted))] if wanted < n else bits
     pad = tuple((0, wanted - n if i == axis else 0) for i in range(len(bits.shape)))
     return xp._pad(bits, 0, pad)
+
+
+# --- bits as another dtype --------------------------------------------------------------------
+
+
+def _bits_need(box: Box, specs: Sequence[Spec], *, dtype: np.dtype[Any]) -> tuple[Box | None, ...]:
+    """The elements whose bytes lie in a box: whole ones along the last axis."""
+    if not box:
+        return (box,)
+    (lo, hi), before, after = box[-1], specs[0].dtype.itemsize, dtype.itemsize
+    part = (*box[:-1], (lo * after // before, -(-hi * after // before)))
+    return (None if is_empty(part) else part,)
+
+
+def _bits_kernel(xp: Any, x: Any, out: Any, at: At, dtype: np.dtype[Any]) -> None:
+    source = at.inputs[0]
+    if x is None or source is None:
+        return
+    if xp is np:
+        seen = np.ascontiguousarray(x).view(dtype).reshape((*x.shape[:-1], -1) if x.ndim else ())
+        before = x.dtype.itemsize
+    else:
+        before = x.element_size()
+        seen = x.contiguous().view(to_torch(dtype))
+    if x.ndim:
+        first = at.outputs[0][-1][0] - source[-1][0] * before // dtype.itemsize
+        seen = seen[..., first : first + out.shape[-1]]
+    out[...] = seen
+
+
+@op(
+    "_bits",
+    "gather",
+    "x",
+    kernel=_bits_kernel,
+    need=_bits_need,
+    scratch_bytes=lambda ins, outs, params: 2 * ins[0].n_elements * int(ins[0].dtype.itemsize),
+    cases=lambda rng: [
+        ((rng.standard_normal((3, 4)), np.dtype(np.int64)), {}),
+        ((rng.standard_normal((3, 5)), np.dtype(np.uint8)), {}),
+        ((rng.integers(0, 99, (3, 8)).astype(np.int16), np.dtype(np.int64)), {}),
+        ((rng.standard_normal(()), np.dtype(np.int64)), {}),
+    ],
+    oracle=lambda x, dtype: np.array(x).view(dtype),
+    same="equal",
+)
+def _bits(x: Spec, dtype: np.dtype[Any]) -> Call:
+    """The bytes of the elements, in C order, as elements of another dtype along the last axis."""
+    shape = x.shape
+    if shape:
+        shape = (*shape[:-1], shape[-1] * x.dtype.itemsize // dtype.itemsize)
+    return call(gather_form((x,), shape), Spec(shape, dtype), dtype=dtype)
