@@ -146,3 +146,44 @@ def test_flags_have_numpys_names() -> None:
 def test_vectors_of_no_components_have_no_cross_product() -> None:
     with pytest.raises(ValueError, match=r"product\n\(dimension must be 2 or 3\)"):
         it.cross(it.asarray([]), it.asarray([1, 2, 3]))
+
+
+@pytest.mark.parametrize("k", [0, 2, -1, 2.5, -2.5, 3.0, np.float32(-1.5), np.int8(1), "1", 1j])
+@pytest.mark.parametrize("name", ["tril", "triu"])
+def test_a_triangle_begins_at_any_number(name: str, k: Any) -> None:
+    assert_alike(lambda xp, x: getattr(xp, name)(x, k), np.ones((4, 5)))
+    assert_alike(lambda xp: getattr(xp, f"{name}_indices")(4, k, 5))
+
+
+@pytest.mark.parametrize("N", [-1, 0, 1, 4, None])
+def test_a_vandermonde_matrix_has_no_fewer_columns_than_none(N: Any) -> None:
+    assert_alike(lambda xp, x: xp.vander(x, N), np.arange(3.0))
+
+
+@pytest.mark.parametrize("axes", [[], [1], ([], []), ([1], [0]), (1, 0), [1, 0, 0]])
+def test_tensordot_takes_two_lists_of_axes(axes: Any) -> None:
+    assert_alike(lambda xp, a, b: xp.tensordot(a, b, axes), np.ones((2, 3)), np.ones((3, 2)))
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min"])
+@pytest.mark.parametrize("initial", [2, 2.5, [2], [2, 3]])
+def test_a_reduction_begins_with_one_number(name: str, initial: Any) -> None:
+    assert_alike(lambda xp, x: getattr(xp, name)(x, initial=initial), np.ones(3))
+
+
+@pytest.mark.parametrize(("ndmin", "ndmax"), [(0, 1), (0, 2), (3, 1), (2, 2), (0, -1), (3, 4)])
+def test_arrays_have_axes_between_two_numbers(ndmin: int, ndmax: int) -> None:
+    try:
+        np.array([1], ndmax=2)
+    except TypeError:
+        pytest.skip("NumPy has ndmax from 2.4 on")
+    if ndmax == 1 and not ndmin:
+        assert_alike(lambda xp: xp.array([1, 2], ndmin=ndmin, ndmax=ndmax))
+        return
+    assert_alike(lambda xp: xp.array([[1, 2]], ndmin=ndmin, ndmax=ndmax))
+
+
+def test_a_tensor_is_never_a_copy_to_be_written_back() -> None:
+    with pytest.raises(ValueError, match="cannot set WRITEBACKIFCOPY flag to True"):
+        it.ones(3).setflags(uic=True)
+    assert it.ones((2, 3)).T.flags.fortran

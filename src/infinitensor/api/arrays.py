@@ -122,6 +122,8 @@ def array(
     ndmax: int = 0,
 ) -> Tensor:
     """A new tensor with the values of an array, a nested list, a scalar or a tensor."""
+    if ndmax < 0 or ndmin > (ndmax or ndmin):
+        raise ValueError(f"ndmin must be <= ndmax, and ndmax not negative: {ndmin}, {ndmax}")
     made = asarray(object, dtype, copy=copy, order=order)
     if ndmax and made.ndim > ndmax:
         raise ValueError(f"setting an array element with a sequence: more than {ndmax} axes")

@@ -34,6 +34,7 @@ class Flags:
         self.contiguous = self.c_contiguous
         self.forc = self.c_contiguous or self.f_contiguous
         self.fnc = self.f_contiguous and not self.c_contiguous
+        self.fortran = self.f_contiguous
         self.owndata = tensor._view is None
 
     @property

@@ -223,6 +223,8 @@ def _counted(
     if name in REDUCING:
         axis = given.pop("axis", None)
         reduce = named(REDUCING[name]).reduce
+        if np.ndim(initial):
+            raise ValueError(f"{name}: initial must be a number: {initial!r}")
         return reduce(a, axis, initial=initial, where=where, out=out, **given)
     x, mask = call_op("asarray", a), mask_of(where)
     if mean is not None:

@@ -631,6 +631,8 @@ class Tensor(values.Number, Shown, TableMethods):
 
     def setflags(self, write: bool | None = None, align: Any = None, uic: Any = None) -> None:
         """Make it read-only, or say that it may be written (where it may)."""
+        if uic:
+            raise ValueError("cannot set WRITEBACKIFCOPY flag to True")
         if write is not None:
             self.flags.writeable = write
 

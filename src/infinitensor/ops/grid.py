@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.dtypes import as_dtype, int64, result_type
-from infinitensor.ops.creation import shape_of
+from infinitensor.ops.creation import shape_of, whole
 from infinitensor.ops.gather import c_strides
 from infinitensor.ops.registry import program
 
@@ -89,7 +89,7 @@ def tri(xp: Any, N: int, M: int | None = None, k: int = 0, dtype: Any = float) -
     [[1.0, 0.0], [1.0, 1.0]]
     """
     rows, columns = xp.arange(N), xp.arange(N if M is None else M)
-    return (rows.reshape((-1, 1)) >= columns - as_int(k)).astype(as_dtype(dtype))
+    return (rows.reshape((-1, 1)) >= columns - whole(k)).astype(as_dtype(dtype))
 
 
 def _triangle(name: str, lower: bool) -> None:
@@ -304,6 +304,8 @@ def vander(xp: Any, x: Any, N: int | None = None, increasing: bool = False) -> A
     if len(x.shape) != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
     N = x.shape[0] if N is None else as_int(N)
+    if N < 0:
+        raise ValueError(f"vander: negative dimensions are not allowed: {N} columns")
     x = x.astype(result_type(x.dtype, int64))
     if not N:
         return xp.zeros((x.shape[0], 0), dtype=x.dtype)

@@ -138,7 +138,8 @@ def tensordot(xp: Any, a: Any, b: Any, axes: Any = 2) -> Any:
             raise ValueError(f"tensordot: {n} axes of shapes {tuple(a.shape)} and {tuple(b.shape)}")
         first, second = list(range(len(a.shape) - n, len(a.shape))), list(range(n))
     else:
-        first, second = _axes_of("tensordot", a, axes[0]), _axes_of("tensordot", b, axes[1])
+        of_a, of_b = axes
+        first, second = _axes_of("tensordot", a, of_a), _axes_of("tensordot", b, of_b)
     if len(first) != len(second) or any(
         a.shape[i] != b.shape[j] for i, j in zip(first, second, strict=False)
     ):
