@@ -31,8 +31,35 @@ if TYPE_CHECKING:
 
 FLAGS = (
     "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
+    "-fno-strict-aliasing",
 )  # fmt: skip
-"""No -ffast-math: it breaks NaN and flushes subnormals of the whole process."""
+"""No -ffast-math: it breaks NaN and flushes subnormals of the whole process. Floats are looked at
+as the integers that have their bits."""
+LIMIT_S = 300.0
+"""How long a compiler may take: one that hangs must not hang the import."""
+SANITIZERS = {
+    "address": ("-fsanitize=address", "-fno-omit-frame-pointer", "-g"),
+    "undefined": ("-fsanitize=undefined", "-fno-sanitize=alignment", "-fno-sanitize-recover", "-g"),
+    "thread": ("-fsanitize=thread", "-g"),
+}
+"""What `INFINITENSOR_SANITIZE` may name, with commas between: all C of ours is compiled so, into
+folders of its own. (Rows of NumPy's arrays may begin anywhere: loops read them where they lie.)"""
+
+
+def sanitizers() -> tuple[str, ...]:
+    """The checks that C is compiled with: none, unless the environment says so."""
+    names = tuple(filter(None, os.environ.get("INFINITENSOR_SANITIZE", "").split(",")))
+    for name in names:
+        if name not in SANITIZERS:
+            known = ", ".join(SANITIZERS)
+            raise ValueError(f"INFINITENSOR_SANITIZE={name!r} is none of {known}")
+    return names
+
+
+def flags() -> tuple[str, ...]:
+    """What C is compiled with."""
+    more = [flag for name in sanitizers() for flag in SANITIZERS[name]]
+    return (*FLAGS, "-O1", *more) if more else FLAGS
 
 
 class CompilerError(Exception):
@@ -102,7 +129,7 @@ def cache_folder() -> Path:
 
 def _own_folder(base: Path) -> Path:
     """A folder that only this user may write to; OSError where there is none."""
-    folder = base / "infinitensor" / "kernels"
+    folder = base / "infinitensor" / "-".join(("kernels", *sanitizers()))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for one in (folder, folder.parent):  # nobody else can have put another in its place
         found = one.lstat()
@@ -157,7 +184,7 @@ def library(source: str) -> ctypes.CDLL:
         _begun.pop(source, None)
     with _lock:
         if source not in _loaded:
-            _loaded[source] = ctypes.CDLL(str(built or _built(source, FLAGS)))
+            _loaded[source] = ctypes.CDLL(str(built or _built(source, flags())))
         return _loaded[source]
 
 
@@ -167,7 +194,7 @@ def begin(source: str) -> None:
         return
     with _lock:
         if source not in _begun:
-            _begun[source] = _compiling().submit(_built, source, FLAGS)
+            _begun[source] = _compiling().submit(_built, source, flags())
 
 
 @cache
@@ -191,7 +218,7 @@ def is_built(source: str) -> bool:
     if source in _loaded:
         return True
     try:
-        return compiler() is not None and _place(source, FLAGS, cache_folder()).exists()
+        return compiler() is not None and _place(source, flags(), cache_folder()).exists()
     except OSError:
         return False
 
@@ -220,8 +247,8 @@ def _of_files(*names: Path) -> tuple[str, tuple[str, ...]]:
     """The source of a module of Python's own kind, and the flags to compile it with."""
     folders = (sysconfig.get_path("include"), np.get_include())
     text = "".join(name.read_text("utf-8") for name in names)
-    flags = (*FLAGS, *(f"-I{folder}" for folder in folders))
-    return f"// {sys.version} {np.__version__}\n{text}", flags
+    given = (*flags(), *(f"-I{folder}" for folder in folders))
+    return f"// {sys.version} {np.__version__}\n{text}", given
 
 
 def extension(*names: Path) -> Any:
@@ -253,17 +280,28 @@ def _built(source: str, flags: tuple[str, ...]) -> Path:
     if not path.exists():
         with tempfile.TemporaryDirectory(dir=folder) as work:
             (Path(work) / "kernel.c").write_text(source)
-            made = subprocess.run(
-                [cc, *flags, "-shared", "-fPIC", "-o", "kernel.so", "kernel.c", "-lm"],
-                cwd=work,
-                capture_output=True,
-                text=True,
-                check=False,
+            made = _run_compiler(
+                [cc, *flags, "-shared", "-fPIC", "-o", "kernel.so", "kernel.c", "-lm"], work
             )
             if made.returncode:
                 raise CompilerError(f"{cc} failed: {made.stderr[-2000:]}")
             os.replace(Path(work) / "kernel.so", path)
     return path
+
+
+def _run_compiler(command: list[str], folder: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise CompilerError(f"{command[0]} has not ended after {LIMIT_S:.0f} s") from None
 
 
 def _place(source: str, flags: tuple[str, ...], folder: Path) -> Path:
