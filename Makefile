@@ -8,13 +8,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-gpu bench suites lint format whole-ops clean
+.PHONY: matrix help setup demo test test-all test-gpu bench suites lint format whole-ops clean
 
 help:
 	@echo "make demo       install into $(VENV) and run examples/demo.py and examples/cluster.py"
 	@echo "make test       install, lint, type-check, and run the sample of the tests"
 	@echo "make test-all   the whole matrices, slow tests included (up to an hour)"
 	@echo "make test-gpu   the tests that need a CUDA device"
+	@echo "make matrix     a sample with other NumPys, numbers of workers, without compiler, zarr, numba"
 	@echo "make bench      the benchmarks"
 	@echo "make suites     other projects' tests on this library (tests/suites/README.md)"
 	@echo "make lint       ruff and mypy"
@@ -43,6 +44,8 @@ lint: $(STAMP)
 
 test: lint
 	$(BIN)/python -m pytest -n 2 -m "not slow and not gpu and not remote" $(PYTEST_ARGS)
+	INFINITENSOR_WORKERS=16 $(BIN)/python -m pytest -n 2 -q -m "not slow and not gpu and not remote" \
+	    tests/test_tiny.py tests/memory/test_at_once.py tests/api/test_shared.py
 	@$(BIN)/python tools/whole_ops.py
 
 test-all: lint
@@ -52,6 +55,9 @@ test-all: lint
 
 test-gpu: $(STAMP)
 	$(BIN)/python -m pytest -m gpu $(PYTEST_ARGS)
+
+matrix: $(STAMP)
+	$(BIN)/python -m tools.matrix
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from infinitensor.analysis import analyse
 from infinitensor.errors import DoesNotFit, MemoryBudgetError
 from infinitensor.ir.layout import DISK, HOST
-from infinitensor.ir.mesh import Mesh
+from infinitensor.ir.mesh import FEWEST, Mesh
 from infinitensor.ir.region import box_size
 from infinitensor.memory.allocate import allocate
 from infinitensor.memory.stream import stream
@@ -127,8 +127,8 @@ def prepare(
 
     Where it does not fit, tiles are evicted to lower tiers and loaded again, if `evicts`, in the
     way that moves fewer bytes; where a task alone is too large, smaller tiles are tried a bounded
-    number of times, if `shrinks`; then `MemoryBudgetError` names the op, the need and the line.
-    Nothing has run by then.
+    number of times, if `shrinks`, and at last one task at a time; then `MemoryBudgetError` names
+    the op, the need and the line. Nothing has run by then.
     """
     bound = tile_elements
     known = {} if known is None else known
@@ -153,6 +153,8 @@ def prepare(
         if not shrinks or (not evicts and has_tiers(mesh)):
             break  # order and residency change before tiles do
     assert smallest is not None
+    if evicts and shrinks and mesh.n_concurrent > 1:
+        return prepare(graph, replace(mesh, at_once=1), tile_elements, budgets)
     raise misfit_error(smallest, mesh) from None
 
 
@@ -300,6 +302,9 @@ def _prepare(
 ) -> Prepared:
     """One plan. A task of a sweep has tiles of all that its groups read and make at once: where
     that is too much, the same without."""
+    streams = any(_is_below(leaf, mesh) for leaf in graph.leaves)
+    if streams:
+        mesh = mesh.frugal(min(budgets))
     # pairs read less the more of them has room; everything else is cut alike in every budget
     room = min(budgets) if any(node.op.pairs for node in graph.nodes) else 0
     key = (mesh, bound, part_elements, room, sweeps)
@@ -313,11 +318,10 @@ def _prepare(
     analysed, plan, moves, tasks = known[key]
     # tiles of a piece cannot be used up one by one
     donated = [leaf.donated and (mesh.is_one_memory or not leaf.in_piece) for leaf in graph.leaves]
-    streams = any(_is_below(leaf, mesh) for leaf in graph.leaves)
     try:
         if not streams:
             try:
-                program = allocate(tasks, budgets, donated, mesh.n_concurrent, moves.moved)
+                program = _allocated(tasks, budgets, donated, mesh, moves)
             except DoesNotFit:
                 can_stream = evicts or any(leaf.file for leaf in graph.leaves)
                 streams = can_stream and has_tiers(mesh) and not mesh.is_one_memory
@@ -327,7 +331,9 @@ def _prepare(
             # of a window the memory around it stays
             donated = [d and not leaf.partly for d, leaf in zip(donated, graph.leaves, strict=True)]
             gives_back = not evicts and any(leaf.file for leaf in graph.leaves)
+            mesh = mesh.frugal(min(budgets))
             program = stream(tasks, budgets, donated, mesh, moves.moved, gives_back)
+            program = _at_most(program, mesh, mesh.n_concurrent)
             if not evicts:
                 _refuse_eviction(program, plan, budgets)
     except DoesNotFit as misfit:
@@ -336,6 +342,25 @@ def _prepare(
         misfit.largest_tile = _largest_tile(plan)
         raise
     return Prepared(analysed, plan, moves, program, bound, part_elements)
+
+
+def _allocated(
+    tasks: TaskGraph, budgets: Sequence[int], donated: Sequence[bool], mesh: Mesh, moves: Moves
+) -> Program:
+    """All in memory: with fewer tasks at a time, two at least, where scratch is too much."""
+    n = mesh.n_concurrent
+    while True:
+        try:
+            return _at_most(allocate(tasks, budgets, donated, n, moves.moved), mesh, n)
+        except DoesNotFit:
+            n //= 2
+            if n < FEWEST or not any(family.scratch_bytes for family in tasks.families):
+                raise
+
+
+def _at_most(program: Program, mesh: Mesh, n: int) -> Program:
+    """A program whose memory is for n tasks at a time."""
+    return replace(program, at_once=n) if n < mesh.workers and mesh.kind == "cpu" else program
 
 
 def _refuse_eviction(program: Program, plan: Plan, budgets: Sequence[int]) -> None:

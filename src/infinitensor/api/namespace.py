@@ -101,8 +101,8 @@ class Namespace:
         return mesh.devices[0].memory_bytes if can_evict else 0
 
     def n_concurrent(self) -> int:
-        """Kernels that may run at a time on a device."""
-        return current_session().engine.mesh.n_concurrent
+        """Kernels that run at a time on a device even where memory is little."""
+        return current_session().engine.mesh.n_least
 
     def n_hands(self, n_bytes: int) -> int:
         """Threads with which one kernel may walk values of so many bytes, which it reads and makes.
@@ -143,7 +143,7 @@ class Namespace:
                 return max(n, 1)
         leaf = LEAF_ELEMENTS[mesh.kind]
         longest = min(n, config.tile_elements or leaf, leaf)
-        fitting = mesh.devices[0].memory_bytes // (BLOCK_BYTES * mesh.n_concurrent)
+        fitting = mesh.devices[0].memory_bytes // (BLOCK_BYTES * mesh.n_least)
         if fitting < longest and not is_in_pieces:
             session.counts["smaller_blocks"] += 1
             longest = fitting
@@ -160,7 +160,7 @@ class Namespace:
         mesh = session.engine.mesh
         if not mesh.is_one_memory or config.tile_elements or not config.inline_elements:
             return False
-        need = 2 * int(slab_bytes(x.n_bytes)) + mesh.n_concurrent * self.scratch_bytes(name, x)
+        need = 2 * int(slab_bytes(x.n_bytes)) + mesh.n_least * self.scratch_bytes(name, x)
         if not self.tiered_bytes():
             need = max(need, BLOCK_BYTES * x.n_elements)
         has_room = need <= mesh.devices[0].memory_bytes

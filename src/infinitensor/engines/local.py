@@ -85,6 +85,8 @@ class LocalEngine:
             no_disk=self.tiers.no_disk,
         )
         self._workers = Workers(self.n_workers)
+        self._fewer: dict[int, Workers] = {}
+        """Those for programs that may not run as many tasks at a time: memory is little."""
 
     def _sharing(self) -> int:
         """Virtual devices on the GPU that most of them share."""
@@ -116,8 +118,8 @@ class LocalEngine:
 
     def _go(self, run: Run, inline: bool, progress: bool, resumed: bool) -> None:
         has_lanes = run.program.order is not None and self.devices[0].kind != "cuda"
-        alone = inline or (self.n_workers == 1 and not has_lanes)
-        workers = None if alone else self._workers
+        n = min(run.program.at_once or self.n_workers, self.n_workers)
+        workers = None if inline or (n == 1 and not has_lanes) else self._workers_for(n)
         shown = Progress(run, self.ledgers, self.tiers) if progress else None
         try:
             with self.devices[0].running():  # once, not for every task
@@ -125,6 +127,14 @@ class LocalEngine:
         finally:
             if shown is not None:
                 shown.close()
+
+    def _workers_for(self, n: int) -> Workers:
+        """So many of the workers, or of threads beside them."""
+        if n == self.n_workers:
+            return self._workers
+        if n not in self._fewer:
+            self._fewer[n] = Workers(n)
+        return self._fewer[n]
 
     def share(self, job: Callable[[], None]) -> None:
         """Call a function in every worker, and wait until all are back."""
@@ -241,7 +251,8 @@ class LocalEngine:
 
     def close(self) -> None:
         """End the threads, return the memory."""
-        self._workers.close()
+        for workers in (self._workers, *self._fewer.values()):
+            workers.close()
         self.tiers.close()
         for ledger in self.ledgers:
             ledger.trim()

@@ -133,7 +133,7 @@ def _fitting(n_elements: int, n_bytes: int) -> int:
 def chunks_of(y: it.Tensor) -> Iterator[tuple[int, it.Tensor]]:
     """Where each chunk of rows starts, and the chunk."""
     n, d = y.shape
-    n_kernels = current_session().engine.mesh.n_concurrent
+    n_kernels = current_session().engine.mesh.n_least
     step = max(_fitting(CHUNK_ELEMENTS, CHUNK_BYTES * n_kernels) // max(d, 1), 1)
     return ((at, y[at : at + step] if step < n else y) for at in range(0, max(n, 1), step))
 

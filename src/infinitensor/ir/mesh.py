@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,6 +31,13 @@ PRESETS: dict[str, tuple[float, float, float, int]] = {
 }
 
 
+FEWEST = 2
+"""Tasks that run at a time even where memory is little, if there are workers; one: the last way."""
+WORKER_BYTES = 1 << 25
+"""Memory for each of the tasks that run at a time while tiles come from lower tiers and go there:
+a few tiles, those that are read meanwhile, and scratch."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mesh:
     """All devices and the rate of the link between any two of them."""
@@ -38,6 +45,8 @@ class Mesh:
     devices: tuple[DeviceRates, ...]
     link_bytes_per_s: float = 1.0e10
     workers: int = 1
+    at_once: int = 0
+    """Tasks that run at a time where memory is little; 0: as many as there are workers."""
     host_bytes: int = 0
     """Host memory that tiles of GPUs may be evicted to."""
     disk_bytes: int = 0
@@ -63,7 +72,18 @@ class Mesh:
     @property
     def n_concurrent(self) -> int:
         """Tasks that may run at a time on a device, each with its scratch."""
-        return self.workers if self.kind == "cpu" else 1
+        return (self.at_once or self.workers) if self.kind == "cpu" else 1
+
+    @property
+    def n_least(self) -> int:
+        """Tasks that run at a time however many workers there are, where memory is little: what is
+        cut to fit is cut for these, so the same programs fit a memory on every machine."""
+        return min(self.n_concurrent, FEWEST)
+
+    def frugal(self, budget: int) -> Mesh:
+        """The same with as many tasks at a time as a budget has room for, two at least."""
+        n = max(budget // WORKER_BYTES, FEWEST)
+        return replace(self, at_once=n) if n < self.n_concurrent and self.kind == "cpu" else self
 
     @property
     def is_one_memory(self) -> bool:

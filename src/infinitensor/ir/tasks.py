@@ -186,6 +186,8 @@ class Program:
     """Tiles read from lower tiers that are still there in the end: worth keeping for the next
     run."""
     traffic: Traffic = field(default_factory=lambda: Traffic())
+    at_once: int = 0
+    """Tasks that may run at a time on a CPU; 0: as many as there are workers."""
 
     @property
     def plan_bytes(self) -> int:
