@@ -22,7 +22,7 @@ from infinitensor.api.session import current_session
 from infinitensor.api.standard import check_device
 from infinitensor.api.tensor import Tensor, fresh, from_values
 from infinitensor.config import config
-from infinitensor.dtypes import as_dtype, held_as, kind_of
+from infinitensor.dtypes import as_dtype, bfloat16, held_as, kind_of
 from infinitensor.ir.op import Spec
 from infinitensor.storage import mapped
 
@@ -60,6 +60,8 @@ def asarray(
             "a masked array has values that are not there: fill it first, for example "
             "it.asarray(a.filled(0))"
         )
+    if type(a) is int and dtype is not None:
+        a = np.array(float(a) if as_dtype(dtype) == bfloat16 else a, as_dtype(dtype))
     session = current_session()
     if copy is not False and is_torch(a) and a.is_cuda and session.engine.mesh.kind == "cuda":
         made = fresh(session, copying.scattered(session, checked_torch(a)))

@@ -107,8 +107,8 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
     if not isinstance(dst, Tensor):
         raise TypeError(f"copyto: the destination must be a Tensor, got {type(dst)}")
     if type(src) in (bool, int, float, complex):
-        source = src if can_cast(result_type(dst.dtype, src), dst.dtype, casting) else None
-        given = call_op("asarray", np.asarray(src).astype(dst.dtype) if source is not None else src)
+        fits = can_cast(result_type(dst.dtype, src), dst.dtype, casting)
+        given = call_op("full", (), src, dtype=dst.dtype) if fits else call_op("asarray", src)
     else:
         given = call_op("asarray", src)
     if not can_cast(given.dtype, dst.dtype, casting):
@@ -147,7 +147,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     if wrap and a.ndim == 2 and n_columns < n_rows:  # every n_columns + 1 elements, down the rows
         flat = call_op("arange", 0, n_rows * n_columns, n_columns + 1)
         places = [flat // n_columns, flat % n_columns]
-    value = call_op("asarray", val)
+    value = call_op("asarray", val, a.dtype)
     if not value.size:
         return
     n = places[0].shape[0]

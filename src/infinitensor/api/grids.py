@@ -81,6 +81,8 @@ class Joined:
         pieces = [self._piece(item, n_axes, place) for item in items]
         strong = [p.dtype for p, i in zip(pieces, items, strict=True) if type(i) not in scalars]
         dtype = result_type(*strong, *(kind() for kind in scalars))
+        for number in (i for i in items if type(i) is int):
+            np.array(number, dtype)  # one that does not fit is an error
         return call_op("concatenate", [p.astype(dtype, copy=False) for p in pieces], axis=axis)  # type: ignore[no-any-return]
 
     def _piece(self, item: Any, n_axes: int, place: int) -> Tensor:

@@ -496,6 +496,12 @@ class Tensor(values.Number, Shown, TableMethods):
             raise TypeError("array does not have imaginary part to set")
         self.imag[...] = value
 
+    def conjugate(self) -> Tensor:
+        """The complex conjugate; a real tensor itself."""
+        return call_op("conjugate", self) if self.dtype.kind == "c" else self
+
+    conj = conjugate
+
     @property
     def flat(self) -> Flat:
         """The elements in C order: iterate, index and assign."""
@@ -600,6 +606,12 @@ class Tensor(values.Number, Shown, TableMethods):
 
     def fill(self, value: Any) -> None:
         """Write one value everywhere."""
+        if not isinstance(value, Tensor):
+            one = np.empty(1, self.dtype)
+            quietly(one.fill, value)
+            value = one[0]
+        elif value.ndim:
+            raise ValueError("setting an array element with a sequence.")
         self[...] = value
 
     def sort(

@@ -217,7 +217,7 @@ class ufunc(Calls):
                     f"reduction operation {self.__name__!r} is not reorderable, "
                     "so at most one axis may be specified"
                 )
-            start = None if initial is _NOT_GIVEN or initial is None else _typed(initial, x.dtype)
+            start = None if initial is _NOT_GIVEN or initial is None else _start(initial, x.dtype)
             mask = mask_of(where)
             found = self._reduced(x, axes, start, mask)
             if keepdims:
@@ -335,9 +335,8 @@ class ufunc(Calls):
             raise TypeError("method outer is not allowed in ufunc with non-trivial signature")
         if self.nin != 2:
             raise ValueError("outer product only supported for binary functions")
-        first = call_op("asarray", A)
-        n_new = np.ndim(B) if not isinstance(B, Tensor) else B.ndim
-        return self(first.reshape((*first.shape, *(1,) * n_new)), B, **options)
+        first, second = call_op("asarray", A), call_op("asarray", B)
+        return self(first.reshape((*first.shape, *(1,) * second.ndim)), second, **options)
 
     def at(self, a: Any, indices: Any, b: Any = None, /) -> None:
         """Apply the ufunc in place at indices; an index that repeats counts each time.
@@ -487,8 +486,18 @@ def _typed(value: Any, dtype: Dtype) -> Any:
         return value.astype(dtype, copy=False)
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value).astype(dtype)[()]
-    # bfloat16 takes no numbers beyond 64 bits
-    return np.array(float(value) if dtype == bfloat16 and type(value) is int else value, dtype)[()]
+    return np.array(value).astype(dtype)[()] if type(value) is not int else dtype.type(value)
+
+
+def _start(value: Any, dtype: Dtype) -> Any:
+    """What a reduction starts from: one number, as if it were written into an array."""
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise ValueError("setting an array element with a sequence.")
+        return value.astype(dtype, copy=False)
+    made = np.empty((), dtype)
+    made[()] = float(value) if dtype == bfloat16 and type(value) is int else value
+    return made[()]
 
 
 def _as_loop(value: Any, dtype: Dtype) -> Any:

@@ -68,7 +68,7 @@ def _windows(x: np.ndarray, shape: Any, axis: Any) -> np.ndarray:
     return np.lib.stride_tricks.sliding_window_view(x, shape, axis)
 
 
-def _permuted(a: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+def _permuted(a: Any, axes: tuple[int, ...]) -> np.ndarray:
     return np.transpose(a, axes)
 
 
@@ -110,6 +110,23 @@ def ravel(a: Any, order: str | None = "C") -> Tensor:
     return asarray(a).ravel(order)
 
 
+def real(val: Any) -> Tensor:
+    """The real part; a view of a complex tensor, a real one itself.
+
+    >>> import infinitensor as it
+    >>> z = it.asarray([1 + 2j, 3j])
+    >>> it.real(z)[1] = 9
+    >>> z.tolist()
+    [(1+2j), (9+3j)]
+    """
+    return asarray(val).real
+
+
+def imag(val: Any) -> Tensor:
+    """The imaginary part; a view of a complex tensor, zeros of a real one."""
+    return asarray(val).imag
+
+
 def expand_dims(a: Any, axis: Any = 0) -> Tensor:
     """New axes of length one; a view."""
     tensor = asarray(a)
@@ -136,5 +153,6 @@ VIEWS: dict[str, Callable[..., Any]] = {
         np.diagonal,
     )
 }
+VIEWS["real"], VIEWS["imag"] = real, imag
 VIEWS["permute_dims"] = _view_function(_permuted)
 VIEWS["lib.stride_tricks.sliding_window_view"] = sliding_window_view

@@ -72,7 +72,8 @@ def element(tensor: Tensor, index: tuple[Any, ...]) -> Tensor:
 
 
 def reshape(tensor: Tensor, shape: tuple[int, ...], copy: bool | None) -> Tensor:
-    """A view where NumPy's rule allows one."""
+    """A view where NumPy's rule allows one; any negative length is the unknown one."""
+    shape = tuple(-1 if n < 0 else n for n in shape)
     known = prod(n for n in shape if n != -1)
     if -1 in shape:
         if shape.count(-1) > 1:
@@ -82,7 +83,7 @@ def reshape(tensor: Tensor, shape: tuple[int, ...], copy: bool | None) -> Tensor
                 f"cannot reshape array of size {tensor.size} into shape {tight(shape)}"
             )
         shape = tuple(tensor.size // known if n == -1 else n for n in shape)
-    if any(n < 0 for n in shape) or prod(shape) != tensor.size:
+    if prod(shape) != tensor.size:
         raise ValueError(f"cannot reshape array of size {tensor.size} into shape {tight(shape)}")
     if not copy:
         view = views.reshaped(tensor._whole(), shape)

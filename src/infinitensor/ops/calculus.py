@@ -72,7 +72,7 @@ def _heights(rng: Any) -> list[Any]:
 def gradient(xp: Any, f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """Slopes along each axis: central inside, one-sided at the ends; a tuple for several axes.
 
-    Distances are a number, or the points along an axis.
+    Distances are a number, or the points along an axis, which are computed now.
 
     >>> import infinitensor as it
     >>> it.gradient(it.asarray([1.0, 2.0, 4.0, 7.0])).tolist()
@@ -118,7 +118,10 @@ def _step(xp: Any, step: Any, n: int, ndim: int, axis: int) -> Any:
             f"{points.shape[0]} for axis {axis} of {n}"
         )
     points = points.astype(np.float64) if points.dtype.kind in "iu" else points
-    return xp.diff(points).reshape(tuple(n - 1 if i == axis else 1 for i in range(ndim)))
+    steps = xp.diff(points)
+    if n > 1 and bool(xp.force(xp.all(steps == steps[0]))):
+        return steps[0]  # no weights: a value that is not finite would spread with weight zero
+    return steps.reshape(tuple(n - 1 if i == axis else 1 for i in range(ndim)))
 
 
 def _slopes(xp: Any, f: Any, step: Any, axis: int, edge_order: int) -> Any:
@@ -218,7 +221,8 @@ def _interp_torch(xp: Any, x: Any, at: Any, values: Any, out: Any, left: Any, ri
     line = xp.where(x == x0, y0, xp.where(found >= n - 1, values[-1], line))
     line = xp.where(found < 0, values[0] if left is None else left, line)
     line = xp.where(x > at[-1], values[-1] if right is None else right, line)
-    out[...] = xp.where(x.isnan(), x.to(out.dtype), line)
+    unknown = values[0] if n == 1 else x.to(out.dtype)  # one point is asked only what is beside it
+    out[...] = xp.where(x.isnan(), unknown, line)
 
 
 def _points(rng: Any) -> list[Any]:
@@ -259,6 +263,8 @@ def _curves(rng: Any) -> list[Any]:
         ((x, at, heights), {"period": 1.5}),
         ((at, at, heights), {}),
         ((x, at[:1], heights[:1]), {"left": 5}),
+        ((holes, at[:1], heights[:1]), {"left": 5}),
+        ((holes, at, np.array([0.0, np.nan, np.inf, 2.0])), {}),
         ((np.float64(0.25), at, heights), {}),
         ((rng.integers(0, 3, 5), at, np.arange(4)), {}),
         ((x, at, np.array([0.0, np.inf, 1.0, 2.0])), {}),

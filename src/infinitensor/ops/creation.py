@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from infinitensor.dtypes import HALVES, as_dtype, float32, result_type, to_torch
+from infinitensor.dtypes import HALVES, as_dtype, bfloat16, float32, result_type, to_torch
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.bridge import tensor_of
 from infinitensor.ops.registry import op, program
@@ -149,9 +150,18 @@ def full(xp: Any, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     kind = as_dtype(given if dtype is None else dtype)
     if np.ndim(fill_value) == 0:
         if not hasattr(fill_value, "numpy"):  # a Python integer that does not fit is an error now
-            fill_value = np.array(fill_value, dtype=kind)[()]
+            fill_value = _number(fill_value, kind)
         return xp._full(fill_value, sizes, kind)
     return xp.broadcast_to(xp.asarray(fill_value), sizes).astype(kind, "C")
+
+
+def _number(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A number as one of a dtype: an integer must fit, any other is cast, as in NumPy's `full`."""
+    if type(value) is int or dtype == bfloat16:
+        return np.array(value, dtype=dtype)[()]
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+        return np.asarray(value).astype(dtype)[()]
 
 
 def _like(a: Any, dtype: Any, shape: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:

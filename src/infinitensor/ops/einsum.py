@@ -277,6 +277,8 @@ def einsum(
     xs = [xp.asarray(x) for x in xs]
     terms, kept = parse_subscripts(subscripts, [len(x.shape) for x in xs])
     kind = result_type(*(x.dtype for x in xs)) if dtype is None else as_dtype(dtype)
+    if len(xs) == 1 and set(kept) == set(terms[0]):
+        kind = xs[0].dtype  # a view, as NumPy's is: nothing is computed in a dtype
     _check_casts(xs, kind, casting)
     label_sizes(xs, terms)
     pairs = [_without_repeats(xp, x, labels) for x, labels in zip(xs, terms, strict=True)]

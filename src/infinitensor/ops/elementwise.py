@@ -63,10 +63,6 @@ def _alike(*specs: Spec) -> Dtypes:
     return (promoted(*specs),) * (len(specs) + 1)
 
 
-def _real_part(x: Spec) -> Dtypes:
-    return (x.dtype, np.empty(0, x.dtype).real.dtype)
-
-
 def _unary(names: str, word: str, doc: str, **entry: Any) -> None:
     """The same op under each of its names (NumPy's and the Array API's)."""
     resolve = getattr(np, word)
@@ -193,15 +189,7 @@ _unary("bitwise_count", "bitwise_count", "How many bits of |x| are set.")
 
 # --- complex numbers --------------------------------------------------------------------------
 
-_unary("conjugate conj", "conjugate", "The complex conjugate.")
-elementwise("real", lambda e, val: e.real(val), "The real part.", dtype=_real_part, method=False)
-elementwise(
-    "imag",
-    lambda e, val: e.imag(val),
-    "The imaginary part; 0 for reals.",
-    dtype=_real_part,
-    method=False,
-)
+_unary("conjugate conj", "conjugate", "The complex conjugate.", method=False)
 
 # --- choice -----------------------------------------------------------------------------------
 
@@ -413,5 +401,6 @@ def angle(xp: Any, z: Any, deg: bool = False) -> Any:
     >>> it.angle(it.asarray([1, 1j])).numpy()
     array([0.        , 1.57079633])
     """
-    radians = xp.arctan2(xp.imag(z), xp.real(z))
+    is_complex = z.dtype.kind == "c"
+    radians = xp.arctan2(xp.imag(z), xp.real(z)) if is_complex else xp.arctan2(0, z)
     return xp.rad2deg(radians) if deg else radians

@@ -290,7 +290,7 @@ def take_along_axis(xp: Any, arr: Any, indices: Any, axis: int | None = -1) -> A
     return xp._take_along(arr, indices, axis)
 
 
-@program("put", "a ind v", cases=lambda rng: [])
+@program("put", "a ind", cases=lambda rng: [])
 def put(xp: Any, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """Writes values at flat indices of the array, in place; values repeat where there are fewer.
 
@@ -303,6 +303,7 @@ def put(xp: Any, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     [0.0, 5.0, 0.0, 7.0]
     """
     _integers("put", ind)
+    v = xp.asarray(v, a.dtype)
     n = prod(a.shape)
     flat = _in_mode(xp, ind.reshape(-1), max(n, 1), mode)
     count, given = flat.shape[0], prod(v.shape)

@@ -107,10 +107,16 @@ def _join_cases(rng: Any) -> list[Any]:
     return [(([x, y],), {}), (([x, x], 1), {}), (([x, y], -2), {}), (([x, y], None), {})]
 
 
-@program("concatenate", "*arrays", cases=_join_cases, same="equal")
+def joined_dtype(given: Sequence[Any], arrays: Sequence[Any]) -> np.dtype[Any]:
+    """The dtype of what is made of arrays, and of Python numbers that have not much to say."""
+    pairs = zip(given, arrays, strict=True)
+    return result_type(*(x if type(x) in (int, float, complex) else a.dtype for x, a in pairs))
+
+
+@program("concatenate", "", cases=_join_cases, same="equal")
 def concatenate(
     xp: Any,
-    arrays: Sequence[Any],
+    arrays: Any,
     axis: int | None = 0,
     *,
     dtype: Any = None,
@@ -124,15 +130,19 @@ def concatenate(
     >>> it.concatenate([it.arange(3), it.arange(2)]).numpy().tolist()
     [0, 1, 2, 0, 1]
     """
-    if axis is None:
-        return xp._concatenate([x.reshape(-1) for x in arrays], 0, dtype, casting)
-    return xp._concatenate(arrays, axis, dtype, casting)
+    made = [xp.asarray(x) for x in arrays]
+    if axis is not None:
+        return xp._concatenate(made, axis, dtype, casting)
+    if dtype is None and made:
+        kind = joined_dtype(list(arrays), made)
+        made = [x.astype(kind) for x in made]
+    return xp._concatenate([x.reshape(-1) for x in made], 0, dtype, casting)
 
 
-@program("concat", "*arrays", cases=_join_cases, same="equal", oracle=np.concatenate)
+@program("concat", "", cases=_join_cases, same="equal", oracle=np.concatenate)
 def concat(
     xp: Any,
-    arrays: Sequence[Any],
+    arrays: Any,
     axis: int | None = 0,
     *,
     dtype: Any = None,

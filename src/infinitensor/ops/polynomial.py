@@ -197,13 +197,6 @@ def polyint(xp: Any, p: Any, m: int = 1, k: Any = None) -> Any:
 # --- roots ------------------------------------------------------------------------------------
 
 
-def _real_if_exact(xp: Any, x: Any) -> Any:
-    """Without imaginary parts where all are 0, as NumPy gives eigenvalues; looked at now."""
-    if x.dtype.kind != "c" or not bool(xp.force(xp.all(xp.imag(x) == 0))):
-        return x
-    return xp.real(x)
-
-
 @program(
     "roots",
     "p",
@@ -239,7 +232,7 @@ def roots(xp: Any, p: Any) -> Any:
         return xp.zeros((n_zero,))
     first = (-inner[1:] / inner[:1]).reshape((1, n))
     companion = xp._concatenate([first, xp.eye(n - 1, n, dtype=inner.dtype)], 0)
-    found = _real_if_exact(xp, xp.linalg_eigvals(companion))
+    found = xp.linalg_eigvals(companion)
     return xp._concatenate([found, xp.zeros((n_zero,), dtype=found.dtype)], 0)
 
 
@@ -268,7 +261,7 @@ def poly(xp: Any, seq_of_zeros: Any) -> Any:
     zeros = _line(seq_of_zeros)
     shape = tuple(zeros.shape)
     if len(shape) == 2 and shape[0] == shape[1] and shape[0]:
-        zeros = _real_if_exact(xp, xp.linalg_eigvals(zeros))
+        zeros = xp.linalg_eigvals(zeros)
     elif len(shape) != 1:
         raise ValueError("input must be 1d or non-empty square 2d array.")
     if not zeros.shape[0]:

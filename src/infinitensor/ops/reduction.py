@@ -57,13 +57,22 @@ SUM = plain_combine("sum", exact=False)
 # --- axes and dtypes --------------------------------------------------------------------------
 
 
+COUNTED = ("mean", "var", "std")
+"""Reductions that count what they reduce."""
+
+
 def reduced_axes(name: str, x: Spec, axis: Any) -> tuple[int, ...]:
-    """The axes a user means, sorted; None is all of them."""
-    if axis is None:
+    """The axes a user means, sorted; None is all of them.
+
+    As in NumPy a number has a first and a last axis, unless it is counted for a mean.
+    """
+    if axis is None or (not x.ndim and type(axis) is int and -2 < axis < 1 and name not in COUNTED):
         return tuple(range(x.ndim))
     given = axis if isinstance(axis, tuple | list) else (axis,)
     axes = []
     for one in given:
+        if isinstance(one, bool):
+            raise TypeError(f"{name}: an integer is required for the axis, not {one}")
         i = operator.index(one)
         if not -x.ndim <= i < x.ndim:
             raise np.exceptions.AxisError(

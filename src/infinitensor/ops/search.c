@@ -54,7 +54,7 @@ int64_t interpolate(const T *x, int64_t n_values, const T *at, const T *value, i
         for (int64_t k = 0; k < here; k++) {
             int64_t j = found[k] - 1;
             T v = x[i + k], made;
-            if (v != v) made = v;
+            if (v != v) made = n == 1 ? value[0] : v; /* one point is asked only what is beside it */
             else if (j < 0) made = left;
             else if (j == n - 1) made = v > at[j] ? right : value[j];
             else if (v == at[j]) made = value[j];

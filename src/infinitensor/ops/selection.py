@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.dtypes import can_cast, result_type
+from infinitensor.ops.join import joined_dtype
 from infinitensor.ops.mask import as_mask
 from infinitensor.ops.registry import program
 
@@ -42,6 +43,7 @@ def choose(xp: Any, a: Any, choices: Any, mode: str = "raise") -> Any:
     >>> it.choose(it.asarray([0, 1, 0]), [it.asarray([1, 2, 3]), 10]).tolist()
     [1, 10, 3]
     """
+    choices = list(choices)
     some = [xp.asarray(choice) for choice in choices]
     n = len(some)
     if not can_cast(a.dtype, np.int64, "safe"):
@@ -56,7 +58,7 @@ def choose(xp: Any, a: Any, choices: Any, mode: str = "raise") -> Any:
         a = xp._ensured(a, (a >= 0) & (a < n), "ValueError", "invalid entry in choice array")
     elif mode != "clip":
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
-    dtype = result_type(*(choice.dtype for choice in some))
+    dtype = joined_dtype(choices, some)
     shape = np.broadcast_shapes(tuple(a.shape), *(tuple(choice.shape) for choice in some))
     made = xp.broadcast_to(some[0], shape).astype(dtype)
     for i, choice in enumerate(some[1:], 1):  # what is above the last chooses the last
@@ -168,7 +170,7 @@ def piecewise(
 # --- writes -----------------------------------------------------------------------------------
 
 
-@program("putmask", "a mask values", cases=lambda rng: [])
+@program("putmask", "a mask", cases=lambda rng: [])
 def putmask(xp: Any, a: Any, mask: Any, values: Any) -> None:
     """Writes values into a where the mask holds; short ones are repeated over all of a.
 
@@ -180,18 +182,26 @@ def putmask(xp: Any, a: Any, mask: Any, values: Any) -> None:
     """
     if prod(mask.shape) != prod(a.shape):
         raise ValueError("putmask: mask and data must be the same size")
+    values = _values("putmask", xp, values, a.dtype)
     if not prod(values.shape):
         return
-    if not can_cast(values.dtype, a.dtype, "same_kind"):
-        raise TypeError(
-            f"putmask: Cannot cast array data from {values.dtype!r} to {a.dtype!r} "
-            "according to the rule 'same_kind'"
-        )
     repeated = xp.resize(values, tuple(a.shape)).astype(a.dtype)
     a[...] = xp.where(as_mask(mask).reshape(tuple(a.shape)), repeated, a)
 
 
-@program("place", "arr mask vals", cases=lambda rng: [])
+def _values(name: str, xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
+    """Values to be written: numbers are made of the dtype, arrays must be safe to cast to it."""
+    if not hasattr(values, "dtype") or not np.ndim(values):
+        return xp.asarray(values, dtype)
+    if not can_cast(values.dtype, dtype, "safe"):
+        raise TypeError(
+            f"{name}: Cannot cast array data from {values.dtype!r} to {dtype!r} "
+            "according to the rule 'safe'"
+        )
+    return xp.asarray(values)
+
+
+@program("place", "arr mask", cases=lambda rng: [])
 def place(xp: Any, arr: Any, mask: Any, vals: Any) -> None:
     """Writes values into the elements where the mask holds, in their order, repeated at need.
 
@@ -205,6 +215,7 @@ def place(xp: Any, arr: Any, mask: Any, vals: Any) -> None:
     """
     if prod(mask.shape) != prod(arr.shape):
         raise ValueError("place: mask and data must be the same size")
+    vals = _values("place", xp, vals, arr.dtype)
     mask = as_mask(mask).reshape(tuple(arr.shape))
     n = int(xp.force(xp.count_nonzero(mask)))
     if not n:
@@ -214,7 +225,7 @@ def place(xp: Any, arr: Any, mask: Any, vals: Any) -> None:
     arr[mask] = xp.resize(vals, (n,)).astype(arr.dtype)
 
 
-@program("put_along_axis", "arr indices values", cases=lambda rng: [])
+@program("put_along_axis", "arr indices", cases=lambda rng: [])
 def put_along_axis(xp: Any, arr: Any, indices: Any, values: Any, axis: int | None) -> None:
     """Writes, in each line along the axis, values at that line's indices.
 
@@ -226,6 +237,7 @@ def put_along_axis(xp: Any, arr: Any, indices: Any, values: Any, axis: int | Non
     """
     if indices.dtype.kind not in "iu":
         raise IndexError("`indices` must be an integer array")
+    values = xp.asarray(values, arr.dtype)
     if axis is None:
         if len(indices.shape) != 1:
             raise ValueError("when axis=None, `indices` must have a single dimension.")

@@ -271,7 +271,7 @@ def _insert_cases(rng: Any) -> list[Any]:
 
 @program(
     "insert",
-    "arr values",
+    "arr",
     cases=_insert_cases,
     same="equal",
 )
@@ -295,7 +295,7 @@ def insert(xp: Any, arr: Any, obj: Any, values: Any, axis: int | None = None) ->
         raise ValueError("index array argument obj to insert must be one dimensional or scalar")
     scalar = where.ndim == 0
     places = [_within(as_int(i), n, axis, n) for i in where.reshape(-1).tolist()]
-    values = values.astype(arr.dtype)
+    values = xp.asarray(values, arr.dtype)
     if len(places) == 1:
         values = values.reshape((1,) * (ndim - len(values.shape)) + tuple(values.shape))
         values = xp.moveaxis(values, 0, axis) if scalar else values
