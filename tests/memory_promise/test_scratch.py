@@ -193,6 +193,7 @@ def large(rng: np.random.Generator) -> dict[str, list[Any]]:
     starts = np.sort(rng.integers(0, numbers.size, 399))
     rows = Rows(np.concatenate([[0], starts, [numbers.size]]), 250)
     made: dict[str, list[Any]] = {
+        "_narrowed": [(columns, np.dtype("u1")), (columns.astype("u1") % 99, np.dtype("i1"))],
         "zeros": [(SHAPE,), (SHAPE, np.int8)],
         "ones": [(SHAPE,), (SHAPE, np.complex64)],
         "empty": [(SHAPE,)],

@@ -70,7 +70,7 @@ def _narrowed_kernel(xp: Any, x: Any, out: Any, dtype: Any) -> None:
     "mapped",
     "x",
     kernel=_narrowed_kernel,
-    scratch_bytes=lambda ins, outs, params: 2 * ins[0].n_bytes + 64,
+    scratch_bytes=lambda ins, outs, params: 3 * ins[0].n_elements + 64,
     cases=lambda rng: [
         ((rng.integers(-9, 9, (4, 3)), np.dtype(np.int8)), {}),
         ((np.array(200), np.dtype(np.int8)), {}),

@@ -365,7 +365,7 @@ def nan_to_num(
     [0.0, 9.0, 1.0]
     """
     if x.dtype.kind == "c":
-        made = xp._copy(x)
+        made = xp.zeros_like(x)
         made.real, made.imag = (
             xp.nan_to_num(part, True, nan, posinf, neginf) for part in (xp.real(x), xp.imag(x))
         )

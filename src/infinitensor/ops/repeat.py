@@ -36,27 +36,35 @@ def _cyclic_need(
 
 
 def _cyclic_kernel(xp: Any, x: Any, out: Any, at: At, base: tuple[int, ...]) -> None:
-    """Copies the base's tile once along each axis, and what is there beside itself, in doubles."""
+    """Copies the base's tile into all whole repetitions at once, and into parts of one at the ends.
+
+    Whole repetitions are an axis of their own, over which the tile is broadcast.
+    """
     if x is None:
         return
     source = at.inputs[0]
     assert source is not None
-    runs = []
-    for (lo, hi), (first, _), n in zip(at.outputs[0], source, base, strict=True):
-        begin, length = lo % n - first, min(hi - lo, n)
-        before = min(length, n - lo % n)
-        own = [(slice(0, before), slice(begin, begin + before))]
-        if before < length:  # the base begins anew
-            own.append((slice(before, length), slice(0, length - before)))
-        runs.append(own)
-    for places in product(*runs):
-        out[tuple(to for to, _ in places)] = x[tuple(of for _, of in places)]
-    for axis, n in enumerate(base):
-        made = n
-        while made < out.shape[axis]:
-            more = min(made, out.shape[axis] - made)
-            out[along(axis, slice(made, made + more))] = out[along(axis, slice(0, more))]
-            made += more
+    spans = [
+        _repetitions(lo, hi, first, n)
+        for (lo, hi), (first, _), n in zip(at.outputs[0], source, base, strict=True)
+    ]
+    for places in product(*spans):
+        part = x[(*(of for _, of, _ in places), ...)]
+        split = [k for n, (_, _, count) in zip(part.shape, places, strict=True) for k in (count, n)]
+        target = out[(*(to for to, _, _ in places), ...)].reshape(split)  # a view
+        target[...] = part.reshape([k for n in part.shape for k in (1, n)])
+
+
+def _repetitions(lo: int, hi: int, first: int, n: int) -> list[tuple[slice, slice, int]]:
+    """Where along an axis of the output what part of the base stands, and how often in a row."""
+    head = min(hi - lo, -lo % n)
+    count, rest = divmod(hi - lo - head, n)
+    found = [
+        (slice(0, head), slice(lo % n - first, lo % n - first + head), 1),
+        (slice(head, head + count * n), slice(-first, n - first), count),
+        (slice(hi - lo - rest, hi - lo), slice(-first, rest - first), 1),
+    ]
+    return [(to, of, times) for to, of, times in found if to.stop > to.start]
 
 
 @op(
