@@ -154,7 +154,9 @@ def alone(program: Program, setting: str, limits: Limits) -> Outcome:
 
 def kind_of(outcome: Outcome) -> str:
     """Failures that are likely one: what ends the same way, with the same error."""
-    head = outcome.said.split(" [")[0].split(":")[0] if outcome.kind == "raises" else ""
+    head = ""
+    if outcome.kind in ("raises", "refused"):  # by what, or what does not fit
+        head = outcome.said.split(" [")[0].split(":")[0].split(" does not fit")[0]
     return f"{outcome.kind} {head}".strip()
 
 
@@ -177,7 +179,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=100, help="programs of each setting")
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    parser.add_argument("--limit", type=float, default=60, help="seconds of one program")
+    parser.add_argument("--limit", type=float, default=120, help="seconds of one program")
     parser.add_argument("--slow", type=float, default=50, help="times NumPy's, from 3 s on")
     parser.add_argument("--scalars", action="store_true", help="scalars are changed in place")
     parser.add_argument("--most", type=int, default=3, help="failures of a kind to make small")
