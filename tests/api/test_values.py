@@ -164,6 +164,21 @@ def test_a_value_cannot_be_written(n: int) -> None:
     assert float(s) == numbers(n).sum()
 
 
+def test_a_mask_updates_a_result_as_the_array_api_does(n: int) -> None:
+    """Libraries that know no NumPy write so to what functions gave them."""
+    for look in (LOOKS["waits"], LOOKS["printed"]):
+        s = it.asarray(numbers(n)).sum()
+        look(s)
+        t = s.T
+        s[it.asarray(np.array(False))] = 3.0
+        assert float(s) == numbers(n).sum()
+        s[it.asarray(np.array(True))] = 3.0
+        assert float(s) == 3
+        assert float(t) == numbers(n).sum()
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            t[np.array(True)] = 3.0
+
+
 VIEWS: dict[str, Callable[[Any, Any], Any]] = {
     "ellipsis": lambda xp, s: s[...],
     "new axis": lambda xp, s: s[None],

@@ -20,6 +20,7 @@ from infinitensor.api.near import seen
 from infinitensor.api.record import Ref, host_view, record_write, stored
 from infinitensor.api.settle import is_for_later, settle
 from infinitensor.api.unplanned import is_hasty
+from infinitensor.api.values import become_array
 from infinitensor.api.version import user_site
 from infinitensor.api.views import tight
 from infinitensor.config import config
@@ -40,9 +41,11 @@ STORE_SUBSCR = dis.opmap["STORE_SUBSCR"]
 @guarded
 def put(tensor: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`."""
-    if tensor._is_value:
-        _check_writable(tensor, tensor._whole())
     items = index if isinstance(index, tuple) else (index,)
+    if tensor._is_value:
+        if not _is_update(items):
+            _check_writable(tensor, tensor._whole())
+        become_array(tensor)
     if all([type(item) is slice for item in items]) or all([is_basic(item) for item in items]):
         view = views.basic(tensor._whole(), items)
         if type(value) is float and fill(tensor, view, value):
@@ -276,6 +279,14 @@ def write(tensor: Tensor, view: View, value: Any) -> None:
         if _write_small(tensor, view, fitted):
             return
         _write_large(tensor, view, fitted)
+
+
+def _is_update(items: tuple[Any, ...]) -> bool:
+    """Whether `s[mask] = v` is as libraries write it that the Array API alone tells what `s` is.
+
+    There results without axes are arrays; NumPy has no such masks.
+    """
+    return len(items) == 1 and is_tensor(items[0]) and items[0].dtype == np.bool_
 
 
 def _scalar_for(dtype: np.dtype[Any], value: Tensor) -> Any:

@@ -60,6 +60,14 @@ def as_value(made: Tensor) -> Tensor:
     return made
 
 
+def become_array(value: Tensor) -> None:
+    """Let a value be an array from now on, with memory of its own."""
+    array = copied(value)
+    value._cell, value._view = array._cell, None
+    value._owner = value._seen = value._seen_of = None
+    value._is_value = False
+
+
 def giving(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """The function of a name, with what NumPy gives for results without axes."""
     always, is_rank = name in VALUES, name in RANKS
