@@ -105,9 +105,19 @@ _ESTIMATORS = ("cluster", "metrics", "neighbors")
 """Modules that are imported when they are asked for: scikit-learn comes with them."""
 
 
+def __dir__() -> list[str]:
+    """The names for users; modules of the library's own are not among them."""
+    more = ("e", "inf", "nan", "ndarray", "newaxis", "pi", "__version__", "__doc__")
+    return sorted({*__all__, *_ESTIMATORS, *_OBJECTS, *_heads_of({**_MEMBERS, **_RANDOM}), *more})
+
+
+def _heads_of(names: _Any) -> set[str]:
+    return {name.partition(".")[0] for name in names}
+
+
 def __getattr__(name: str) -> _Any:
     if name in _ESTIMATORS:
         return _importlib.import_module(f"{__name__}.{name}")
-    near = _difflib.get_close_matches(name, [n for n in globals() if not n.startswith("_")], 3, 0.5)
+    near = _difflib.get_close_matches(name, __dir__(), 3, 0.5)
     hint = f"; the nearest are {', '.join(near)}" if near else ""
     raise AttributeError(f"infinitensor has no {name!r}{hint}")

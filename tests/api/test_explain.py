@@ -107,3 +107,24 @@ def test_a_plan_tells_what_is_one_pass_over_rows(monkeypatch: pytest.MonkeyPatch
         assert "in one pass" not in str(it.plan(near))
         odd = it.gcd((x * 2).astype(int), 6)  # C has no kernel for it: each is a step of its own
         assert "in one pass" not in str(it.plan(odd @ c))
+
+
+def test_long_plan_says_where_all_steps_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(it.config, "small_elements", 0)
+    tensors = [it.cumsum(it.ones(9) * k) for k in range(50)]
+    planned = it.plan(*tensors)
+    assert len(planned.steps) > 40
+    assert f"{len(planned.steps) - 40} more steps: it.plan(...).steps has them all" in str(planned)
+
+
+def test_names_for_users_are_all_that_is_listed_and_suggested() -> None:
+    names = dir(it)
+    assert {"sum", "linalg", "random", "cluster", "pi", "Tensor", "r_", "float32"} <= set(names)
+    assert not {"analysis", "ir", "jit", "api", "runtime", "native", "ops"} & set(names)
+    assert all(hasattr(it, name) for name in names)
+    with pytest.raises(
+        AttributeError, match="infinitensor has no 'argmin_'; the nearest are argmin"
+    ):
+        it.argmin_  # noqa: B018
+    with pytest.raises(AttributeError, match=r"a Tensor has no 'computed'(?!.*_)"):
+        it.ones(3).computed  # noqa: B018

@@ -107,7 +107,9 @@ class Plan:
         width = max(len(step["op"]) for step in self.steps)
         for k, step in enumerate(self.steps):
             if k == 40:
-                lines.append(f"  … and {len(self.steps) - 40} more steps")
+                lines.append(
+                    f"  … and {len(self.steps) - 40} more steps: it.plan(...).steps has them all"
+                )
                 break
             lines.append(
                 f"  {step['op']:<{width}}  {step['tasks']:>6} tasks  {step['shape']:<20} "

@@ -721,7 +721,8 @@ class Tensor(values.Number, Shown, TableMethods):
                 raise AttributeError(f"a Tensor has no {name!r}")
             import difflib
 
-            close = difflib.get_close_matches(name, dir(type(self)), 3, 0.5)
+            names = [one for one in dir(type(self)) if not one.startswith("_")]
+            close = difflib.get_close_matches(name, names, 3, 0.5)
             hint = f"; the nearest are {', '.join(close)}" if close else ""
             raise AttributeError(f"a Tensor has no {name!r}{hint}")
 

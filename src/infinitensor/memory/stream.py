@@ -29,6 +29,9 @@ LITTLE = 8
 for: to walk one takes as long as to read some of what might stay."""
 
 
+NEAR = 8
+"""The part of what is read once that a program of many tasks may move beside it."""
+
 AHEAD = (3, None)
 """Slots that a GPU reads into beside what it computes with; kernels that vary in length need more.
 None: all the room there is, and nothing stays."""
@@ -97,6 +100,8 @@ def _stream(
             little = sum(budgets) // LITTLE if is_many else 0
             enough = most_stays(uses, budgets, donated) - little
         is_last = graph.n_tasks > MANY_TASKS or is_least(found, uses, enough)
+        if graph.n_tasks > FEW_TASKS and not is_streamed:
+            is_last |= is_near_least(found, uses)
         if gives_back and found.traffic.evicted:
             is_last |= most_stays(uses, budgets, donated) < 0
         taken = 0.0
@@ -133,13 +138,23 @@ def most_stays(uses: Uses, budgets: Sequence[int], donated: Sequence[bool]) -> i
     return sum(budgets) - busy
 
 
+def is_near_least(program: Program, uses: Uses) -> bool:
+    """Whether little is moved beside what has to be read once: no order saves what it takes to walk
+    another."""
+    once, traffic = bytes_read_once(uses), program.traffic
+    more = traffic.evicted + max(traffic.loaded - once, 0)
+    return once > 0 and NEAR * more <= once
+
+
+def bytes_read_once(uses: Uses) -> int:
+    """The bytes of all tiles that are read from below."""
+    loads = [family for family in uses.graph.families if family.lane == LOAD]
+    return sum(int(uses.tile_bytes[family.writes[0]].sum()) for family in loads)
+
+
 def is_least(program: Program, uses: Uses, enough_bytes: int) -> bool:
     """Whether nothing is evicted, nothing read twice, and all that is read stays, or enough."""
-    once = sum(
-        int(uses.tile_bytes[family.writes[0]].sum())
-        for family in uses.graph.families
-        if family.lane == LOAD
-    )
+    once = bytes_read_once(uses)
     here = sum(int(program.slot_bytes[program.slots[tile]]) for tile in program.cached)
     is_once = program.traffic.evicted == 0 and program.traffic.loaded <= once
     return is_once and here >= min(once, enough_bytes)
