@@ -344,7 +344,7 @@ def test_truths_and_complex_values_too(dtype: str, n: int) -> None:
 
 def test_trunc_is_for_every_real_number(n: int) -> None:
     for dtype in ("float64", "float32", "int64", "uint8"):
-        assert math.trunc(it.asarray(numbers(n, dtype)).max()) == 90 if n > 90 else 23
+        assert math.trunc(it.asarray(numbers(n, dtype)).max()) == (90 if n > 90 else 23)
     with pytest.raises(TypeError, match="__trunc__"):
         math.trunc(it.asarray(numbers(n, "complex64"))[0])
 

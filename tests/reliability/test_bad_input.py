@@ -680,15 +680,24 @@ def test_a_read_only_view_of_a_writable_array_is_not_trusted(size: int) -> None:
     assert (tensor.numpy() == 0).all()
 
 
-@pytest.mark.parametrize("mode", ["r", "r+", "c"])
-def test_a_memory_map_that_changes_under_us_keeps_its_old_values(tmp_path: Path, mode: Any) -> None:
-    path = tmp_path / "x.bin"
+def mapped_and_changed(path: Path, mode: Any) -> it.Tensor:
+    """A tensor of a memory map whose file is written to afterwards."""
     np.zeros(100_000).tofile(path)
     tensor = it.asarray(np.memmap(path, dtype=np.float64, mode=mode))
     writer = np.memmap(path, dtype=np.float64, mode="r+")
     writer[:] = 99
     writer.flush()
-    assert (tensor.numpy() == 0).all()
+    return tensor
+
+
+@pytest.mark.parametrize("mode", ["r+", "c"])
+def test_a_memory_map_that_changes_under_us_keeps_its_old_values(tmp_path: Path, mode: Any) -> None:
+    assert (mapped_and_changed(tmp_path / "x.bin", mode).numpy() == 0).all()
+
+
+def test_a_read_only_memory_map_is_its_file_and_a_change_of_it_is_said(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="the file was changed after it was opened"):
+        mapped_and_changed(tmp_path / "x.bin", "r").numpy()
 
 
 @pytest.mark.parametrize("size", [24, 100_000])
