@@ -127,8 +127,8 @@ def prepare(
 
     Where it does not fit, tiles are evicted to lower tiers and loaded again, if `evicts`, in the
     way that moves fewer bytes; where a task alone is too large, smaller tiles are tried a bounded
-    number of times, if `shrinks`, and at last one task at a time; then `MemoryBudgetError` names
-    the op, the need and the line. Nothing has run by then.
+    number of times, if `shrinks`; then `MemoryBudgetError` names the op, the need and the line.
+    Nothing has run by then.
     """
     bound = tile_elements
     known = {} if known is None else known
@@ -153,8 +153,6 @@ def prepare(
         if not shrinks or (not evicts and has_tiers(mesh)):
             break  # order and residency change before tiles do
     assert smallest is not None
-    if evicts and shrinks and mesh.n_concurrent > 1:
-        return prepare(graph, replace(mesh, at_once=1), tile_elements, budgets)
     raise misfit_error(smallest, mesh) from None
 
 

@@ -114,6 +114,7 @@ def test_insert_takes_a_mask_of_one_axis(mask: Any) -> None:
     assert_alike(lambda xp, x, mask: xp.insert(x, mask, 9), np.arange(3), np.array(mask))
 
 
+@pytest.mark.filterwarnings("ignore:numpy.fix:DeprecationWarning")
 @pytest.mark.parametrize("name", ["isposinf", "isneginf", "fix"])
 @pytest.mark.parametrize("kind", ["f8", "i8", "?"])
 def test_functions_that_end_in_a_ufunc_broadcast_to_out(name: str, kind: str) -> None:
@@ -148,6 +149,7 @@ def test_vectors_of_no_components_have_no_cross_product() -> None:
         it.cross(it.asarray([]), it.asarray([1, 2, 3]))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # NumPy 2.5 takes them, and warns
 @pytest.mark.parametrize("k", [0, 2, -1, 2.5, -2.5, 3.0, np.float32(-1.5), np.int8(1), "1", 1j])
 @pytest.mark.parametrize("name", ["tril", "triu"])
 def test_a_triangle_begins_at_any_number(name: str, k: Any) -> None:

@@ -194,6 +194,8 @@ def large(rng: np.random.Generator) -> dict[str, list[Any]]:
     rows = Rows(np.concatenate([[0], starts, [numbers.size]]), 250)
     made: dict[str, list[Any]] = {
         "_narrowed": [(columns, np.dtype("u1")), (columns.astype("u1") % 99, np.dtype("i1"))],
+        "_bits": [(x, np.dtype("u1")), (columns.astype("u1")[:-7], np.dtype("f8")), (y, x.dtype)],
+        "_qr_raw": [(x,), (batch,)],
         "zeros": [(SHAPE,), (SHAPE, np.int8)],
         "ones": [(SHAPE,), (SHAPE, np.complex64)],
         "empty": [(SHAPE,)],

@@ -34,7 +34,8 @@ def test_factors_and_solutions_are_scipys(batch: Any, dtype: str, lower: bool) -
     ours = it.linalg.cho_factor(it.asarray(a), lower)
     assert ours[1] == lower
     assert ours[0].dtype == theirs[0].dtype
-    np.testing.assert_allclose(ours[0], theirs[0], rtol=rtol, atol=rtol)
+    half = np.tril if lower else np.triu  # what is in the other half is no one's business
+    np.testing.assert_allclose(half(ours[0]), half(theirs[0]), rtol=rtol, atol=rtol)
     for b in RIGHT:
         if batch == (2, 3) and b.ndim == 3:
             continue  # SciPy before 1.16 broadcasts no stacks of several axes

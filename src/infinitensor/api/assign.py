@@ -408,7 +408,8 @@ def _write_unstructured(tensor: Tensor, view: View, value: Any) -> None:
     from infinitensor.api.tensor import tensor_of
 
     whole = tensor_of(tensor._cell, None, tensor._version.dtype)
-    inside = in_other_shape(view) if MUCH * prod(view.shape) >= whole.size else None
+    is_much = MUCH * prod(view.shape) >= whole.size and not view.part
+    inside = in_other_shape(view) if is_much else None
     if inside is None:
         _write_by_flat_index(whole, view, value)
         return

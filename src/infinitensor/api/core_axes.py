@@ -6,6 +6,7 @@ import operator
 import re
 from typing import TYPE_CHECKING, Any
 
+from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.api.forward import call_op
@@ -78,7 +79,7 @@ class Places:
         for entry, n in zip(axes, counts, strict=True):
             places = entry if isinstance(entry, tuple) else (entry,)
             if len(places) != n:
-                raise ValueError(
+                raise AxisError(
                     f"{self._name}: operand has {n} core dimensions, but {len(places)} dimensions "
                     "are specified by axes tuple."
                 )

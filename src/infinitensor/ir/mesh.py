@@ -32,7 +32,7 @@ PRESETS: dict[str, tuple[float, float, float, int]] = {
 
 
 FEWEST = 2
-"""Tasks that run at a time even where memory is little, if there are workers; one: the last way."""
+"""Tasks that run at a time even where memory is little, if there are workers."""
 WORKER_BYTES = 1 << 25
 """Memory for each of the tasks that run at a time while tiles come from lower tiers and go there:
 a few tiles, those that are read meanwhile, and scratch."""

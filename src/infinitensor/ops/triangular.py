@@ -191,7 +191,8 @@ def _definite(rng: Any) -> list[Any]:
 def _cho_factor_oracle(a: Any, lower: bool = False) -> Any:
     import scipy.linalg
 
-    return scipy.linalg.cho_factor(a, lower)[0]
+    half, other = (np.tril, np.triu(a, 1)) if lower else (np.triu, np.tril(a, -1))
+    return half(scipy.linalg.cho_factor(a, lower)[0]) + other
 
 
 @program(
