@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from tests.audit import Audit
 
@@ -68,9 +69,11 @@ def gpus_are_for_those_who_ask(
 
 @pytest.fixture(autouse=True)
 def settings_are_put_back() -> Iterator[None]:
-    """A test leaves the settings that it found."""
+    """A test leaves the settings that it found, and how NumPy prints."""
     before = {field.name: getattr(config, field.name) for field in fields(config)}
+    printed = np.get_printoptions()
     yield
+    np.set_printoptions(**printed)
     for name, value in before.items():
         setattr(config, name, value)
 
