@@ -78,6 +78,16 @@ def settings_are_put_back() -> Iterator[None]:
         setattr(config, name, value)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def nothing_is_left_beside_the_sources() -> Iterator[None]:
+    """Tests write into folders of their own."""
+    here = Path(__file__).resolve().parents[1]
+    before = set(here.iterdir())
+    yield
+    left = {path.name for path in set(here.iterdir()) - before if path.name[0] != "."}
+    assert not left, f"tests have left files in the repository: {sorted(left)}"
+
+
 @pytest.fixture(autouse=True)
 def audit(request: pytest.FixtureRequest) -> Iterator[Audit | None]:
     """The audit of this test's evaluations; None for tests marked `unaudited`."""
