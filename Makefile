@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: matrix help setup demo test test-all test-gpu bench suites lint format whole-ops clean
+.PHONY: matrix sanitize help setup demo test test-all test-gpu bench suites lint format whole-ops clean
 
 help:
 	@echo "make demo       install into $(VENV) and run examples/demo.py and examples/cluster.py"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-all   the whole matrices, slow tests included (up to an hour)"
 	@echo "make test-gpu   the tests that need a CUDA device"
 	@echo "make matrix     a sample with other NumPys, numbers of workers, without compiler, zarr, numba"
+	@echo "make sanitize   random programs and tests of C under address and thread sanitizers"
 	@echo "make bench      the benchmarks"
 	@echo "make suites     other projects' tests on this library (tests/suites/README.md)"
 	@echo "make lint       ruff and mypy"
@@ -58,6 +59,9 @@ test-gpu: $(STAMP)
 
 matrix: $(STAMP)
 	$(BIN)/python -m tools.matrix
+
+sanitize: $(STAMP)
+	$(BIN)/python -m tools.sanitize
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

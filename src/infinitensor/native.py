@@ -56,6 +56,11 @@ def sanitizers() -> tuple[str, ...]:
     return names
 
 
+IS_CHECKED = bool(sanitizers())
+"""Then every tile has memory of its own, of just its size, which is given back when it is gone: the
+checks know what the system's allocator gives, and nothing of blocks that are used again."""
+
+
 def flags() -> tuple[str, ...]:
     """What C is compiled with."""
     more = [flag for name in sanitizers() for flag in SANITIZERS[name]]
@@ -290,10 +295,14 @@ def _built(source: str, flags: tuple[str, ...]) -> Path:
 
 
 def _run_compiler(command: list[str], folder: str) -> subprocess.CompletedProcess[str]:
+    environment = dict(os.environ)
+    if sanitizers():  # of ours, not of the compiler
+        environment.pop("LD_PRELOAD", None)
     try:
         return subprocess.run(
             command,
             cwd=folder,
+            env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -16,6 +16,7 @@ import numpy as np
 
 from infinitensor.devices.fetch import FRESH_BYTES, fetch, fresh
 from infinitensor.dtypes import from_numpy, to_numpy, to_torch
+from infinitensor.native import IS_CHECKED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -100,7 +101,7 @@ class CpuDevice:
 
     def allocate(self, n_bytes: int) -> Any:
         """Bytes; a large block has pages of its own."""
-        if n_bytes < SMALL_BYTES or not hasattr(mmap, "MAP_PRIVATE"):
+        if n_bytes < SMALL_BYTES or IS_CHECKED or not hasattr(mmap, "MAP_PRIVATE"):
             return np.empty(n_bytes, np.uint8)
         is_huge = n_bytes >= HUGE_BYTES and hasattr(mmap, "MADV_HUGEPAGE")
         # the system begins a block at a huge page only if it ends at one

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from infinitensor import events
 from infinitensor.errors import DeviceOutOfMemoryError, gib
 from infinitensor.interrupts import without_interrupts
+from infinitensor.native import IS_CHECKED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,8 +152,9 @@ class Ledger:
                     self._lent.append((self.device.watch(loan.block), n_bytes))
                 else:
                     self._used_bytes -= n_bytes
-                    self._resting_bytes += n_bytes
-                    self._resting.setdefault(n_bytes, []).append(loan.block)
+                    if not IS_CHECKED:
+                        self._resting_bytes += n_bytes
+                        self._resting.setdefault(n_bytes, []).append(loan.block)
                 del loan.block
                 self._loans.pop(id(loan))
                 if self._used_bytes + self._resting_bytes > self.budget_bytes:

@@ -23,7 +23,7 @@ import numpy as np
 from infinitensor.errors import DeviceOutOfMemoryError
 from infinitensor.ir.calls import REAL, REAL_PART, WHOLE, Lies, plain, together
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
-from infinitensor.native import CompilerError, address, compiler, library
+from infinitensor.native import IS_CHECKED, CompilerError, address, compiler, library
 from infinitensor.ops.blas import one_core_each
 from infinitensor.runtime.table import Parts, TileTable
 from infinitensor.runtime.waves import find_waves
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 SLICE_NS = 50_000_000
 """How long C runs before Python looks whether somebody has pressed Ctrl-C."""
-SHARED_BYTES = 1 << 16
+SHARED_BYTES = 0 if IS_CHECKED else 1 << 16
 """Slots up to this size lie in one slab: to take one by one costs more than to fill it."""
 BIND = 10
 """Tasks from Python that take three quarters as long as binding a family: a program of many
