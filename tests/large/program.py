@@ -62,9 +62,13 @@ class Program:
         return "\n".join(line.text for line in self.lines)
 
 
+LOOK = "\n    look(locals())"
+"""All live values are looked at before a program goes on: it may fail only then."""
+
+
 def reproduction(program: Program, setting: str, opening: str, said: str) -> str:
     """A program that stands alone: it prints the names whose values differ."""
-    body = "\n    ".join(line.text for line in program.lines)
+    body = "\n    ".join(f"{each.text}{LOOK * each.compares}" for each in program.lines)
     return f"""\
 # {setting}: {said}
 import numpy as np
@@ -72,6 +76,11 @@ import infinitensor as it
 
 
 {HELPERS}
+
+def look(values):
+    for value in values.values():
+        np.shape(value) and np.asarray(value)
+
 
 def program(xp):
     {body}

@@ -68,7 +68,8 @@ def played(program: Program, setting: str) -> Outcome:
     except it.MemoryBudgetError as error:
         return Outcome("refused", str(error))
     except Exception as error:  # whatever it is, it is what is looked for
-        return Outcome("raises", f"{type(error).__name__}: {error}")
+        notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
+        return Outcome("raises", f"{type(error).__name__}: {error}{notes}")
     return replace(found, seconds=time.process_time() - begin - numpys[0], numpys=numpys[0])
 
 
@@ -97,7 +98,8 @@ def _round(program: Program, codes: list[Any], it: Any, numpys: list[float]) -> 
             try:
                 exec(code, ours)
             except Exception as error:
-                raise type(error)(f"{error} [in: {line.text}]") from error
+                error.add_note(f"[in: {line.text}]")
+                raise
             made += [line.makes] if line.makes else []
             if line.compares:
                 for name in made:

@@ -39,7 +39,7 @@ def fails_like(outcome: Outcome, setting: str) -> Callable[[Program], bool]:
 def test_large_programs_give_what_numpy_gives(first: int, setting: str) -> None:
     most = min(MOST_ELEMENTS.get(setting, SAMPLE_ELEMENTS), SAMPLE_ELEMENTS)
     for seed in range(first, first + N_PROGRAMS):
-        program = program_of(seed, most)
+        program = program_of(seed, most, scalars=True)
         outcome = played(program, setting)
         if outcome.fails:
             small = reduced(program, fails_like(outcome, setting), most_s=60)

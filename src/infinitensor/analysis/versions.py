@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from infinitensor.ir.graph import Graph, Node, Operand
+from infinitensor.ir.layout import DISK
 from infinitensor.ops.registry import TABLE
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def place_versions(graph: Graph, renews: bool) -> tuple[Graph, tuple[int, ...], 
     nodes: list[Node] = []
     shared = 0
     computed = find_computed(graph) if renews else frozenset()
-    # a write that renews reads old tiles where they are: it finds no memory of those on a disk
+    # a write that renews reads tiles where they are: it finds no memory of those on a disk
     staying = {leaf.value for leaf in graph.leaves if leaf.partly or min(leaf.layout.owners) < 0}
     for node in graph.nodes:
         if node.op.kind != "update":
@@ -56,15 +57,18 @@ def place_versions(graph: Graph, renews: bool) -> tuple[Graph, tuple[int, ...], 
 
 
 def find_computed(graph: Graph) -> frozenset[int]:
-    """Values that an elementwise node makes and one operand reads."""
+    """Values that elementwise nodes make from what is in memory, and one operand reads."""
     n_readers = Counter(o.value for node in graph.nodes for o in node.operands)
-    return frozenset(
-        node.outs[0]
-        for node in graph.nodes
-        if node.op.kind == "elementwise"
-        and n_readers[node.outs[0]] == 1
-        and node.outs[0] not in graph.kept
-    )
+    streamed = {leaf.value for leaf in graph.leaves if DISK in leaf.layout.owners}
+    found = set()
+    for node in graph.nodes:
+        if node.op.kind == "elementwise":
+            made = node.outs[0]
+            if any(operand.value in streamed for operand in node.operands):
+                streamed.add(made)
+            elif n_readers[made] == 1 and made not in graph.kept:
+                found.add(made)
+    return frozenset(found)
 
 
 def can_renew(node: Node, graph: Graph, computed: frozenset[int]) -> bool:

@@ -301,7 +301,7 @@ static int is_far(PyObject *args) {
         PyObject *x = PyTuple_GET_ITEM(args, i);
         if (Py_TYPE(x) != tensor_type || IS(T(x, OWNER)) || !IS(T(x, CELL))) continue;
         PyObject *version = C(T(x, CELL), C_VERSION), *shape = T(x, SHAPE);
-        if (T(x, SEEN_OF) != version && !IS(V(version, V_HOST))) return 1;
+        if (!IS(V(version, V_HOST))) return 1;
         double n = limit > 0;
         for (Py_ssize_t a = 0; a < PyTuple_GET_SIZE(shape); a++) n *= PyLong_AsDouble(PyTuple_GET_ITEM(shape, a));
         if (n > limit) return 1;

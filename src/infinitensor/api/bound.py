@@ -288,7 +288,7 @@ class Bound:
                 table = self.tables[k]
                 chain = self._hulls.chains.get(number)
                 if chain:
-                    self.whole[chain[-1]] = table
+                    self.whole[chain[-1]] = table.written() if table.below else table
                 self.donated[k] = bool(chain)
                 self.tables[k] = part_of(table, windows[number])
                 seen = self.tables[k].device_bytes()
@@ -421,8 +421,8 @@ class Bound:
         least = here // 4 + 1  # few plans are made until it fits
         if self.is_windowed:
             raise StaysTooMuch(max(lacking, least))
-        below = [
-            replace(leaf, layout=_without_spares(table)) if table.below else leaf
+        below = [  # where no task writes
+            replace(leaf, layout=_without_spares(table), donated=False) if table.below else leaf
             for leaf, table in zip(graph.leaves, self.tables, strict=True)
         ]
         budgets = self.budgets()

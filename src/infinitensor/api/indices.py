@@ -183,7 +183,7 @@ def _view(tensor: Tensor, cell: Cell, found: np.ndarray) -> Tensor:
     view._owner = view._index = None
     view._cell = cell
     view._seen = found
-    view._seen_of = cell.version
+    view._seen_of = cell.version.host
     view._shape = found.shape
     view._dtype = found.dtype
     view._frozen = tensor._frozen

@@ -131,8 +131,9 @@ def _selected_now(tensor: Tensor, mask: Tensor) -> Version | None:
 
 
 def _same_selected(tensor: Tensor, mask: Tensor) -> Node | None:
-    """A selection by the same mask that still waits."""
-    waiting = [v.node for ref in _last if (v := ref()) is not None and v.node is not None]
+    """A selection by the same mask that still waits, and of which no run has used the mask up."""
+    found = [v.node for ref in _last if (v := ref()) is not None]
+    waiting = [node for node in found if node is not None and node.stopped is None]
     if not waiting or not mask.shape == waiting[0].shapes[1] == tensor.shape[: mask.ndim]:
         return None
     by = Read(waiting[0].inputs[1], waiting[0].accesses[1], mask.shape)
@@ -217,6 +218,8 @@ class _Calls:
         if id(version) in self.nodes or id(version) in self.selects:
             return
         if node is None or version.shape != self.shape or len(self.nodes) > MOST_CALLS:
+            raise _GatheredError
+        if node.stopped is not None:  # what it reads may be used up
             raise _GatheredError
         if is_selection(version):
             self.selects[id(version)] = node

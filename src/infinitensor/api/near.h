@@ -50,10 +50,10 @@ static PyObject *seen(PyObject *tensor) {
     if (IS(T(tensor, OWNER))) return T(tensor, SEEN);
     PyObject *cell = T(tensor, CELL);
     if (!IS(cell)) return NULL;
-    PyObject *version = C(cell, C_VERSION);
-    if (T(tensor, SEEN_OF) == version) return IS(T(tensor, SEEN)) ? T(tensor, SEEN) : NULL;
-    PyObject *host = V(version, V_HOST);
-    if (!IS(host) || V(version, V_DTYPE) == bfloat16 || T(tensor, LAZY_VIEW) != Py_None) return NULL;
+    PyObject *version = C(cell, C_VERSION), *host = V(version, V_HOST);
+    if (!IS(host)) return NULL;
+    if (T(tensor, SEEN_OF) == host) return IS(T(tensor, SEEN)) ? T(tensor, SEEN) : NULL;
+    if ( V(version, V_DTYPE) == bfloat16 || T(tensor, LAZY_VIEW) != Py_None) return NULL;
     return host;
 }
 
@@ -152,7 +152,7 @@ static PyObject *wrapped(PyObject *values, PyObject *session, PyObject *cell, Py
     T(made, DTYPE) = dtype;
     T(made, SEEN) = values;
     put(made, OWNER, cell ? Py_None : session);
-    put(made, SEEN_OF, cell ? C(cell, C_VERSION) : Py_None);
+    put(made, SEEN_OF, cell ? V(C(cell, C_VERSION), V_HOST) : Py_None);
     if (cell) put(made, CELL, cell);
     put(made, LAZY_VIEW, cell ? unknown : Py_None);
     put(made, FROZEN, from ? T(from, FROZEN) : Py_False);

@@ -41,15 +41,17 @@ def seen(tensor: Tensor) -> Any:
     if tensor._owner is not None:
         return tensor._seen
     version = tensor._cell.version
-    if tensor._seen_of is version:
-        return tensor._seen
     host = version.host
-    if host is None or version.dtype is bfloat16:
+    if host is None:
+        return None
+    if tensor._seen_of is host:
+        return tensor._seen
+    if version.dtype is bfloat16:
         return None
     if tensor._lazy_view is None:
         return host
     found = host_view(tensor._ref())
-    tensor._seen, tensor._seen_of = found, version
+    tensor._seen, tensor._seen_of = found, host
     return found
 
 
@@ -107,17 +109,15 @@ def settle(tensor: Tensor) -> Cell:
 
 def view_of(tensor: Tensor) -> View | None:
     """The view that the array of a tensor is of its base, as strides over the base in C order."""
-    seen, version = tensor._seen, tensor._seen_of
+    seen, base = tensor._seen, tensor._seen_of
     assert seen is not None
-    assert version is not None
-    base = seen.base if version.host is None else version.host  # tiles may be used up by now
     assert base is not None
     width = seen.itemsize
     offset = seen.__array_interface__["data"][0] - base.__array_interface__["data"][0]
     if 0 in seen.shape:
         offset = 0
     strides = tuple(stride // width for stride in seen.strides)
-    view = View(version.shape, seen.shape, offset // width, strides)
+    view = View(base.shape, seen.shape, offset // width, strides)
     return None if view.is_whole else view
 
 

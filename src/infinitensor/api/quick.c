@@ -255,7 +255,7 @@ static int has_large(Args args, long long limit) {
         if (Py_TYPE(x) != tensor.type) continue;
         PyObject *held = IS(AT(x, tensor, T_OWNER)) ? NULL : AT(x, tensor, T_CELL);
         PyObject *of = IS(held) ? AT(held, cell, C_VERSION) : NULL;
-        if (of && AT(x, tensor, T_SEEN_OF) != of && !IS(AT(of, version, V_HOST))) return 1;
+        if (of && !IS(AT(of, version, V_HOST))) return 1;
         PyObject *shape = AT(x, tensor, T_SHAPE);
         double n = 1;
         for (Py_ssize_t a = 0; a < PyTuple_GET_SIZE(shape); a++)

@@ -88,8 +88,9 @@ class Tensor(values.Number, Shown, TableMethods):
     _index: Any
     """The index of a base that it is, if it came from one in the host's reach."""
     _seen: Any
-    """What it shows: of a view on the host, in version `_seen_of`; of one without a cell, now."""
-    _seen_of: Version | None
+    """What it shows: of a view on the host, of the array `_seen_of`; of one without a cell, now."""
+    _seen_of: np.ndarray | None
+    """The array that it was seen in: valid while its version still has that one."""
     _dtype: np.dtype[Any]
     _shape: tuple[int, ...]
     _frozen: bool

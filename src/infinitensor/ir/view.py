@@ -310,6 +310,10 @@ def take(array: Any, access: Access, box: Box, origin: Box) -> Any:
 
 def empty_like(array: Any, box: Box) -> Any:
     """An array of no elements with a box's shape: of any tile, for none holds it."""
+    if not hasattr(array, "reshape"):  # in a file, which is not read for nothing
+        import numpy as np
+
+        array = np.empty(0, array.dtype)
     return array.reshape(-1)[:0].reshape(tuple(hi - lo for lo, hi in box))
 
 

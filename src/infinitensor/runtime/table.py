@@ -198,6 +198,12 @@ class TileTable:
         table.most_kept = None
         return table
 
+    def written(self) -> TileTable:
+        """The same memory, for values of which some are written: none can be read again below."""
+        table = TileTable(self.layout, self.dtype, self.buffers, self.arrays, whole=self.whole)
+        table.made, table.used_at = self.made, self.used_at
+        return table
+
     def read(
         self, box: Box, devices: Sequence[Device], steps: tuple[int, ...] | None = None
     ) -> np.ndarray:
