@@ -109,14 +109,17 @@ class Uses:
         return self.graph.tiles[bisect_right(self.firsts, tile) - 1]
 
     def scratch_bytes(self, n_devices: int, n_concurrent: int) -> list[int]:
-        """What tasks that run at a time may take on each device beside their tiles."""
-        scratch = [0] * n_devices
+        """What tasks that run at a time may take on each device beside their tiles.
+
+        That is at most what the largest of them take: a thread may keep what its tasks work in.
+        """
+        largest: list[list[int]] = [[] for _ in range(n_devices)]
         for family in self.graph.families:
             if family.scratch_bytes:
-                need = n_concurrent * family.scratch_bytes
-                for device in np.unique(family.devices):
-                    scratch[device] = max(scratch[device], need)
-        return scratch
+                devices, n_tasks = np.unique(family.devices, return_counts=True)
+                for device, n in zip(devices.tolist(), n_tasks.tolist(), strict=True):
+                    largest[device] += [family.scratch_bytes] * min(n, n_concurrent)
+        return [sum(sorted(sizes, reverse=True)[:n_concurrent]) for sizes in largest]
 
 
 def parts_of(n_bytes: np.ndarray) -> np.ndarray:

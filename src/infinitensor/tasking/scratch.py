@@ -26,6 +26,7 @@ def group_scratch(
     if fused.one_pass:  # what is created, and partial results of at least 8 elements each
         is_reduced = fused.steps is None
         return (8 * fused.n_registers + 3 * is_reduced) * prod(lengths)
+    joined = _joined_elements(plan, lengths)
     widest = 0
     for n in group.nodes:
         node = lowering.graph.nodes[n]
@@ -48,13 +49,22 @@ def group_scratch(
                 for labels, spec in zip(form.outputs, node.call.outs, strict=True)
             )
         else:
-            ins = (Spec((prod(lengths),), node.call.outs[0].dtype),) * len(node.operands)
-            outs = (Spec((prod(lengths),), node.call.outs[0].dtype),)
+            ins = (Spec((joined,), node.call.outs[0].dtype),) * len(node.operands)
+            outs = (Spec((joined,), node.call.outs[0].dtype),)
         widest = max(widest, task_scratch(node, ins, outs, lowering.kind))
     wide = max(
         spec.dtype.itemsize for n in group.nodes for spec in lowering.graph.nodes[n].call.outs
     )
-    return widest + fused.n_registers * prod(lengths) * wide
+    return widest + fused.n_registers * joined * wide
+
+
+def _joined_elements(plan: GroupPlan, lengths: Sequence[int]) -> int:
+    """Elements of what steps before the last make: of a reduction, as many as it reads, however
+    many axes of its own its result has."""
+    last = plan.space.last
+    if last.op.kind != "reduction":
+        return prod(lengths)
+    return prod(lengths[k] for k in last.call.form.inputs[0] if k is not None)
 
 
 def needed_specs(lowering: Lowering, node: Node, columns: Sequence[Column]) -> tuple[Spec, ...]:
