@@ -75,8 +75,9 @@ class Recorder:
 
     def _record(self, run: Run) -> None:
         program = run.program
-        scratch = max((f.scratch_bytes for f in program.graph.families), default=0)
-        found = Recorded(self.budget_bytes - self.n_concurrent * scratch)
+        n = program.at_once or self.n_concurrent
+        scratch = [size for f in program.graph.families for size in [f.scratch_bytes] * min(f.n, n)]
+        found = Recorded(self.budget_bytes - sum(sorted(scratch, reverse=True)[:n]))
         names = _Names(run, len(self.programs), found)
         for first, layout in program.graph.held.values():
             found.held |= {names[tile] for tile in range(first, first + layout.n_tiles)}

@@ -227,11 +227,14 @@ def test_a_matrix_times_its_transpose_is_symmetric_to_the_bit(
             np.testing.assert_array_equal(made, made.T)
 
 
-def test_pieces_of_a_gram_matrix_are_added() -> None:
+@pytest.mark.parametrize(("workers", "pieces"), [(2, 4), (16, 5), (64, 5)])
+def test_pieces_of_a_gram_matrix_are_added(workers: int, pieces: int) -> None:
+    """However many work: shorter ones would read less than they make."""
+    it.config.workers = workers
     with it.init("cpu"):
         x = it.zeros((300, 2000))
         it.compute(x)
-        assert "4 tasks  (300, 300)           1×1 tile" in (x @ x.T).explain()
+        assert f"{pieces} tasks  (300, 300)           1×1 tile" in (x @ x.T).explain()
         assert "1×1 tile" not in (x @ (x + 1).T).explain()
 
 

@@ -169,11 +169,13 @@ def cuts_of_gram(space: Space, layout: Layout | None, limit: int, mesh: Mesh) ->
     if prod(x.shape) <= LEAF_ELEMENTS[mesh.kind]:
         return None
     borders = None if layout is None else lying_borders(x, inner, layout)
+    worth = isqrt(n - 1) + 1  # a shorter piece reads less than it makes, however many work
     if borders is None:
         pieces = max(wanted_pieces(mesh), -(-max(prod(x.shape), 1) // limit))
-        borders = cut_evenly(depth, -(-depth // pieces))
+        leaf = LEAF_ELEMENTS[mesh.kind] * depth // prod(x.shape)  # as evicted ones are read
+        borders = cut_evenly(depth, max(-(-depth // pieces), worth, leaf))
     else:
-        borders = joined(borders, -(-depth // wanted_pieces(mesh)), isqrt(n - 1) + 1)
+        borders = joined(borders, -(-depth // wanted_pieces(mesh)), worth)
     if max(np.diff(borders)) ** 2 < n or max(np.diff(borders)) * prod(x.shape) > limit * depth:
         return None
     return tuple(borders if label == inner else (0, k) for label, k in enumerate(space.sizes))
