@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import infinitensor as it
+from infinitensor.ops import spectral
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -166,3 +167,15 @@ def test_views_of_linalg_write_through() -> None:
     x = it.zeros((3, 3))
     it.linalg.diagonal(x, offset=1)[:] = 2.0
     np.testing.assert_array_equal(x.numpy(), np.diag([2.0, 2.0], 1))
+
+
+@pytest.mark.parametrize("may_be_real", [False, True])
+@pytest.mark.parametrize("p", [[1.0, -3, 2], [1.0, 0, 1, 0], [1, 2 + 0j], [2.0, 0], [0.0, 3]])
+def test_roots_are_real_where_all_of_them_are_in_every_version_of_numpy(
+    p: list[Any], may_be_real: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eigenvalues are complex since NumPy 2.5."""
+    monkeypatch.setattr(spectral, "MAY_BE_REAL", may_be_real)
+    found, expected = it.roots(it.asarray(np.array(p))).numpy(), np.roots(p)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, atol=1e-12)

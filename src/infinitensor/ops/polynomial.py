@@ -10,6 +10,7 @@ import numpy as np
 
 from infinitensor.dtypes import kind_of, result_type
 from infinitensor.ops.registry import program
+from infinitensor.ops.spectral import all_real
 
 
 def _line(p: Any) -> Any:
@@ -233,6 +234,8 @@ def roots(xp: Any, p: Any) -> Any:
     first = (-inner[1:] / inner[:1]).reshape((1, n))
     companion = xp._concatenate([first, xp.eye(n - 1, n, dtype=inner.dtype)], 0)
     found = xp.linalg_eigvals(companion)
+    if found.dtype.kind == "c" and all_real(xp, companion, found):
+        found = xp.real(found)  # unlike eigenvalues they are, in every version of NumPy
     return xp._concatenate([found, xp.zeros((n_zero,), dtype=found.dtype)], 0)
 
 

@@ -436,11 +436,9 @@ MAY_BE_REAL = NumpyVersion(np.__version__) < "2.5.0"
 """NumPy's eigenvalues of real matrices were real where all of them are; they are complex since."""
 
 
-def _all_real(xp: Any, a: Any, eigenvalues: Any) -> bool:
+def all_real(xp: Any, a: Any, eigenvalues: Any) -> bool:
     """Whether a real matrix, or every one of a stack, has real eigenvalues; looked at now."""
-    if not MAY_BE_REAL or a.dtype.kind == "c":
-        return False
-    return bool(xp.force(xp.all(xp.imag(eigenvalues) == 0)))
+    return a.dtype.kind != "c" and bool(xp.force(xp.all(xp.imag(eigenvalues) == 0)))
 
 
 @program(
@@ -462,7 +460,7 @@ def eig(xp: Any, a: Any) -> Any:
     """
     check_matrix(a, square=True)
     found = (xp._eig_whole if is_one(a) else xp._eig_batch)(a)
-    return EigResult(*(map(xp.real, found) if _all_real(xp, a, found[0]) else found))
+    return EigResult(*(map(xp.real, found) if MAY_BE_REAL and all_real(xp, a, found[0]) else found))
 
 
 @program(
@@ -481,7 +479,7 @@ def eigvals(xp: Any, a: Any) -> Any:
     """
     check_matrix(a, square=True)
     found = (xp._eigvals_whole if is_one(a) else xp._eigvals_batch)(a)
-    return xp.real(found) if _all_real(xp, a, found) else found
+    return xp.real(found) if MAY_BE_REAL and all_real(xp, a, found) else found
 
 
 # --- what follows from them -------------------------------------------------------------------
