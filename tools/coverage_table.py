@@ -32,8 +32,11 @@ SPACES: dict[str, tuple[Any, Any]] = {
 }
 STATES = ("cut", "whole at need", "whole", "on the host", "no work", "missing")
 HOST_KINDS = ("file", "text", "user's function")
-HOST_NAMES = ("item", "ndenumerate", "nditer", "tobytes", "tofile", "tolist")
-CUT_NAMES = ("c_", "copyto", "fill", "fill_diagonal", "flatten", "mgrid", "ogrid", "r_")
+HOST_NAMES = ("dump", "dumps", "item", "ndenumerate", "nditer", "tobytes", "tofile", "tolist")
+CUT_NAMES = (
+    "byteswap", "c_", "copyto", "fill", "fill_diagonal", "flatten", "getfield", "mgrid", "ogrid",
+    "r_",
+)  # fmt: skip
 """Names that are in no table but run ops of it."""
 
 ABSENT = object()
@@ -44,7 +47,7 @@ REASONS = {
     "dates and durations are not held": """busday_count busday_offset busdaycalendar datetime64
         datetime_as_string datetime_data is_busday isnat timedelta64""",
     "texts, records and objects are not held": """bytes_ character flexible fromregex genfromtxt
-        object_ recarray record str_ void dumps dump frompyfunc""",
+        object_ recarray record str_ void frompyfunc""",
     "no device computes with long doubles": """clongdouble complex256 float128 longdouble
         clongfloat complex512 float96""",
     "the matrix class and poly1d are NumPy's old interfaces": "asmatrix bmat matrix poly1d",
@@ -54,8 +57,9 @@ REASONS = {
         format_float_positional format_float_scientific little_endian""",
     "texts of single Python integers: NumPy's own do": "base_repr binary_repr",
     "a name that NumPy itself gives up": "row_stack",
-    "walks an array's memory, which a tensor does not have in one piece": """base byteswap ctypes
-        data flags flatiter getfield memmap nditer nested_iters setfield setflags strides ufunc""",
+    "walks an array's memory, which a tensor does not have in one piece": """base ctypes
+        data flags flatiter memmap nditer nested_iters setfield setflags strides ufunc""",
+    "a tensor keeps its size; the functions of these names make others": "resize",
     "a generator's bits are NumPy's own: here a number depends on seed, stream and index":
         """BitGenerator MT19937 PCG64 PCG64DXSM Philox RandomState SFC64 SeedSequence bytes
         get_state set_state""",
@@ -86,6 +90,8 @@ def state_of(space: str, name: str) -> str:
     """One of `STATES`."""
     ours = getattr(SPACES[space][1], name, ABSENT)
     if ours is ABSENT or isinstance(ours, ModuleType):
+        return "missing"
+    if (getattr(ours, "__doc__", None) or "").startswith("Refused"):
         return "missing"
     full = name if space in ("numpy", "numpy.ndarray") else f"{space.partition('.')[2]}.{name}"
     if name in HOST_NAMES or (full in PUBLIC and kind_of(full) in HOST_KINDS):

@@ -92,7 +92,7 @@ def rewritten(annotation: Any, unknown: str) -> str:
 def parameter_type(parameter: inspect.Parameter, arrays: Iterable[str]) -> str:
     """The type of a parameter, from its annotation, its role in the entry, or its name."""
     name = parameter.name
-    if name in arrays or parameter.annotation == "Spec":
+    if name in arrays or parameter.annotation == "ArrayLike":
         return "_ArrayLike" if parameter.default is not None else "_ArrayLike | None"
     if f"*{name}" in arrays:
         return "_Sequence[_ArrayLike] | Tensor"

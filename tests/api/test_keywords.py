@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import pickle
+from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
@@ -10,6 +11,10 @@ import pytest
 from tests.api.modes import assert_alike, mode  # noqa: F401 - a fixture
 
 import infinitensor as it
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("mode")
 RNG = np.random.default_rng(3)
@@ -247,3 +252,106 @@ def test_qr_gives_the_raw_reflectors(dtype: str) -> None:
         assert_alike(lambda xp, x: tuple(xp.linalg.qr(x, "raw")), x.astype(dtype))
     with pytest.raises(ValueError, match="Unrecognized mode 'economy'"):
         it.linalg.qr(it.asarray(A), "economy")
+
+
+# --- names that programs use ------------------------------------------------------------------
+
+WORDS = np.arange(12).reshape(3, 4) * 1003
+
+
+@pytest.mark.parametrize("dtype", ["i2", "u4", "i8", "f2", "f8", "c8", "c16", "u1", "?"])
+def test_bytes_are_swapped_and_written_out(dtype: str) -> None:
+    for a in (
+        WORDS.astype(dtype),
+        WORDS.astype(dtype).T[1:],
+        np.array(7, dtype),
+        np.ones(0, dtype),
+    ):
+        x = it.asarray(a)
+        assert (x.byteswap().shape, x.byteswap().tobytes()) == (a.shape, a.byteswap().tobytes())
+        assert bytes(x) == a.tobytes()
+        assert pickle.loads(x.dumps()).numpy().tobytes() == a.tobytes()
+        assert x.byteswap(inplace=True) is x
+        assert x.tobytes() == a.byteswap().tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["i4", "u1", "f2", "i8", "c16"])
+def test_fields_are_parts_of_elements(dtype: str) -> None:
+    for offset in (0, 1, 4, 7, 8, -1):
+        assert_alike(lambda xp, x: x.getfield(dtype, offset).astype("f4"), WORDS)  # noqa: B023
+        assert_alike(lambda xp, x: x.T.getfield(dtype, offset).astype("f4"), WORDS)  # noqa: B023
+    with pytest.raises(ValueError, match=r"x\.real"):
+        it.asarray(WORDS).setfield(1, "i4")
+
+
+def test_tensors_are_dumped_to_files(tmp_path: Path) -> None:
+    x = it.asarray(WORDS)
+    x.dump(tmp_path / "x.pkl")
+    with (tmp_path / "y.pkl").open("wb") as file:
+        x.dump(file)
+    for name in ("x.pkl", "y.pkl"):
+        assert pickle.loads((tmp_path / name).read_bytes()).tolist() == WORDS.tolist()
+
+
+@pytest.mark.parametrize("xp", [np, it])
+@pytest.mark.parametrize("name", ["equal", "not_equal"])
+def test_no_number_equals_none(name: str, xp: Any) -> None:
+    call = getattr(xp, name)
+    for made in (call(it.asarray(X), None), call(None, it.asarray(X))):
+        want = np.full(X.shape, name == "not_equal")
+        np.testing.assert_array_equal(made.numpy(), want, strict=True)
+    with pytest.raises(TypeError):
+        xp.less(it.asarray(X), None)
+
+
+def test_elements_come_as_they_lie() -> None:
+    views: list[Any] = [
+        lambda a: a, lambda a: a.T, lambda a: a[::-1], lambda a: a[:, ::-2].T, lambda a: a[1, 1],
+    ]  # fmt: skip
+    theirs: Any = np.nditer
+    for view in views:
+        for order in ("K", "C", "F", "A"):
+            found = [int(v) for v in it.nditer(view(it.asarray(WORDS)), order=order)]
+            assert found == [int(v) for v in theirs(view(WORDS), order=order)]
+    pair = [(int(a), int(b)) for a, b in it.nditer([it.asarray(WORDS).T, np.arange(3)])]
+    assert pair == [(int(a), int(b)) for a, b in np.nditer([WORDS.T, np.arange(3)])]
+
+
+def test_texts_take_a_width_a_precision_and_edges() -> None:
+    x = it.asarray(X)
+    assert it.array_str(x, 40, 2) == np.array_str(X, 40, 2)
+    assert it.array2string(x, 40, 3, True, ",") == np.array2string(X, 40, 3, True, ",")
+    assert "0.1" in it.array_repr(it.asarray([0.123456]), precision=1)
+    many = np.arange(5000)
+    with it.printoptions(edgeitems=2, threshold=10):
+        assert str(it.asarray(many)) == str(many)
+
+
+def test_polynomials_of_numpys_take_tensors() -> None:
+    p = np.array([1.0, -3.0, 2.0])
+    x = it.asarray(p)
+    calls: list[Callable[[Any], Any]] = [
+        lambda p: np.poly1d(p)(2.0),
+        lambda p: np.poly1d([1, 2])(p),
+        lambda p: (np.poly1d(p) * np.poly1d(p) + 1).coeffs,
+        lambda p: np.poly1d(p).r,
+        lambda p: np.poly1d(p).deriv().integ().coeffs,
+        lambda p: np.polynomial.Polynomial(p)(0.5),
+        lambda p: np.polynomial.Chebyshev([1, 2, 3])(p),
+        lambda p: np.polynomial.Legendre.fit(p, p * p, 2).coef,
+        lambda p: np.polynomial.polynomial.polyval(p, p),
+    ]
+    for call in calls:
+        np.testing.assert_allclose(np.asarray(call(x)), call(p), atol=1e-12)
+    assert str(np.poly1d(x)) == str(np.poly1d(p))
+    assert repr(np.polynomial.Polynomial(x)) == repr(np.polynomial.Polynomial(p))
+
+
+@pytest.mark.parametrize("name", ["zeros", "full", "arange", "eye", "asarray", "array", "tri"])
+def test_like_must_be_an_array(name: str) -> None:
+    args = {"full": (3, 7)}.get(name, (3,))
+    for like in (it.ones(2), np.ones(2), None):
+        made = getattr(it, name)(*args, like=like)
+        assert made.tolist() == getattr(np, name)(*args).tolist()
+    with pytest.raises(TypeError, match="__array_function__"):
+        getattr(it, name)(*args, like=3)

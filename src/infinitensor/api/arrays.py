@@ -19,7 +19,7 @@ from infinitensor.api.foreign import (
 )
 from infinitensor.api.record import stored
 from infinitensor.api.session import current_session
-from infinitensor.api.standard import check_device
+from infinitensor.api.standard import check_device, check_like
 from infinitensor.api.tensor import Tensor, fresh, from_values
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype, bfloat16, held_as, kind_of
@@ -37,6 +37,7 @@ def asarray(
     *,
     device: Any = None,
     copy: bool | None = None,
+    like: Any = None,
 ) -> Tensor:
     """A tensor with the values of an array, a nested list, a scalar, a column or a table.
 
@@ -53,6 +54,7 @@ def asarray(
     10
     """
     check_device(device)
+    check_like(like)
     if isinstance(a, Tensor):
         return _of_tensor(a, dtype, order, copy)
     if isinstance(a, np.ma.MaskedArray):
@@ -122,11 +124,12 @@ def array(
     subok: bool = False,
     ndmin: int = 0,
     ndmax: int = 0,
+    like: Any = None,
 ) -> Tensor:
     """A new tensor with the values of an array, a nested list, a scalar or a tensor."""
     if ndmax < 0 or ndmin > (ndmax or ndmin):
         raise ValueError(f"ndmin must be <= ndmax, and ndmax not negative: {ndmin}, {ndmax}")
-    made = asarray(object, dtype, copy=copy, order=order)
+    made = asarray(object, dtype, copy=copy, order=order, like=like)
     if ndmax and made.ndim > ndmax:
         raise ValueError(f"setting an array element with a sequence: more than {ndmax} axes")
     if made.ndim < ndmin:

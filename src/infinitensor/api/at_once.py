@@ -145,7 +145,7 @@ def multiplied(like: Callable[..., Any], a: Any, b: Any) -> Any:
 
 def created(
     session: Session,
-    like: Callable[..., Any],
+    creation: Callable[..., Any],
     shape: Any,
     dtype: Any = None,
     *args: Any,
@@ -160,7 +160,7 @@ def created(
     try:
         if dtype not in _DTYPES:
             return None
-        made = own(session, like(shape) if dtype is None else like(shape, dtype))
+        made = own(session, creation(shape) if dtype is None else creation(shape, dtype))
     except Exception:  # ours has the better words
         return None
     session.counts["small_calls"] += 1

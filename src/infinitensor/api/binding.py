@@ -78,3 +78,13 @@ def forwarder(
     body = f"_function(_first, {', '.join(texts)})"
     call: Callable[..., Any] = made(name, signature, body, names)
     return call
+
+
+def signed_as(other: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator: the function takes what another one takes, and hands it on."""
+
+    def sign(function: Callable[..., Any]) -> Callable[..., Any]:
+        function.__signature__ = inspect.signature(other)  # type: ignore[attr-defined]
+        return function
+
+    return sign

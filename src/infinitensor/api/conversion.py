@@ -19,21 +19,22 @@ def asanyarray(
     *,
     device: Any = None,
     copy: bool | None = None,
+    like: Any = None,
 ) -> Tensor:
     """As `asarray`: tensors have no subclasses."""
-    return call_op("asarray", a, dtype, order, device=device, copy=copy)  # type: ignore[no-any-return]
+    return call_op("asarray", a, dtype, order, device=device, copy=copy, like=like)  # type: ignore[no-any-return]
 
 
-def ascontiguousarray(a: Any, dtype: Any = None) -> Tensor:
+def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Tensor:
     """A tensor with at least one axis whose elements lie in C order; itself if they do."""
-    made: Tensor = call_op("asarray", a, dtype)
+    made: Tensor = call_op("asarray", a, dtype, like=like)
     made = made if made.ndim else made.reshape(1)
     return made if made.flags.c_contiguous else copying.copied(made)
 
 
-def asfortranarray(a: Any, dtype: Any = None) -> Tensor:
+def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Tensor:
     """A tensor with at least one axis; in Fortran order as a view of one in C order."""
-    made: Tensor = call_op("asarray", a, dtype)
+    made: Tensor = call_op("asarray", a, dtype, like=like)
     made = made if made.ndim else made.reshape(1)
     return made if made.flags.f_contiguous else copying.copied(made.T).T
 
@@ -46,10 +47,10 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Tensor:
     return made
 
 
-def require(a: Any, dtype: Any = None, requirements: Any = None) -> Tensor:
+def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Tensor:
     """A tensor with a dtype that is in C order (C), its own (O) or can be written (W), as asked."""
     asked = [requirements] if isinstance(requirements, str) else list(requirements or ())
-    made: Tensor = call_op("asarray", a, dtype)
+    made: Tensor = call_op("asarray", a, dtype, like=like)
     for word in (str(one).upper()[:1] for one in asked):
         if word not in "CFAWOE":
             raise KeyError(word)
@@ -60,34 +61,40 @@ def require(a: Any, dtype: Any = None, requirements: Any = None) -> Tensor:
     return asfortranarray(made) if any(str(o).upper()[:1] == "F" for o in asked) else made
 
 
-def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Tensor:
+def frombuffer(
+    buffer: Any, dtype: Any = None, count: int = -1, offset: int = 0, *, like: Any = None
+) -> Tensor:
     """A tensor with a copy of the numbers in a buffer.
 
     >>> import infinitensor as it
     >>> it.frombuffer(bytes([1, 0, 2, 0]), it.int16).tolist()
     [1, 2]
     """
-    return call_op("asarray", np.frombuffer(buffer, read_as(dtype), count, offset))  # type: ignore[no-any-return]
+    values = np.frombuffer(buffer, read_as(dtype), count, offset)
+    return call_op("asarray", values, like=like)  # type: ignore[no-any-return]
 
 
-def fromiter(iter: Any, dtype: Any, count: int = -1) -> Tensor:
+def fromiter(iter: Any, dtype: Any, count: int = -1, *, like: Any = None) -> Tensor:
     """A tensor of what an iterator gives.
 
     >>> import infinitensor as it
     >>> it.fromiter((i * i for i in range(3)), int).tolist()
     [0, 1, 4]
     """
-    return call_op("asarray", np.fromiter(iter, read_as(dtype), count))  # type: ignore[no-any-return]
+    return call_op("asarray", np.fromiter(iter, read_as(dtype), count), like=like)  # type: ignore[no-any-return]
 
 
-def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Tensor:
+def fromstring(
+    string: str, dtype: Any = float, count: int = -1, *, sep: str, like: Any = None
+) -> Tensor:
     """A tensor of the numbers in a text.
 
     >>> import infinitensor as it
     >>> it.fromstring("1 2", sep=" ").tolist()
     [1.0, 2.0]
     """
-    return call_op("asarray", np.fromstring(string, held_as(dtype), count, sep=sep))  # type: ignore[no-any-return]
+    values = np.fromstring(string, held_as(dtype), count, sep=sep)
+    return call_op("asarray", values, like=like)  # type: ignore[no-any-return]
 
 
 # --- writes -----------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MIXES = (Tensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
 """What may stand beside a tensor in a call."""
+EQUALITIES = (np.equal, np.not_equal)
+"""Here None may stand beside a tensor too: no number equals it."""
 CHANGES = frozenset((np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask))
 """NumPy's functions that change their first argument."""
 LOOKS: tuple[Any, ...] = (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj)
@@ -56,7 +58,9 @@ def counterpart(function: Any, name: str) -> Callable[..., Any]:
 def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], given: Any) -> Any:
     """`np.add(x, y)`, `np.add.reduce(x)` and so on, where an operand or `out` is a tensor."""
     outs = given.pop("out", ())
-    if not all(isinstance(value, MIXES) or np.isscalar(value) for value in inputs):
+    if ufunc not in EQUALITIES and any(value is None for value in inputs):
+        return NotImplemented
+    if not all(value is None or isinstance(value, MIXES) or np.isscalar(value) for value in inputs):
         return NotImplemented  # the other operand knows us, or nobody does
     name = ufunc.__name__
     if getattr(np, name, None) is ufunc:  # else it is SciPy's, or the user's own

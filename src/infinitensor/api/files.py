@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -10,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from infinitensor.api import copying, saving
+from infinitensor.api.binding import signed_as
 from infinitensor.api.forward import call_op
 from infinitensor.api.session import current_session
+from infinitensor.api.standard import check_like
 from infinitensor.api.tensor import Tensor, fresh, from_values
 from infinitensor.dtypes import as_dtype, bfloat16, held_as, read_as
 from infinitensor.storage import open_stored
@@ -56,7 +59,15 @@ class Archive(Mapping[str, Tensor]):
         self.close()
 
 
-def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False) -> Any:
+def load(
+    file: Any,
+    mmap_mode: Any = None,
+    allow_pickle: bool = False,
+    fix_imports: bool = True,
+    encoding: Any = "ASCII",
+    *,
+    max_header_size: int = 10000,
+) -> Any:
     """The tensor of a .npy file, or the tensors of a .npz file by their names.
 
     A .npy file that is named by its path is read through a memory map, into tiles; with a
@@ -76,7 +87,8 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False) -> Any:
     by_path = isinstance(file, str | os.PathLike)
     if by_path and mmap_mode is not None and not zipfile.is_zipfile(file):
         return open(file)
-    found: Any = np.load(file, mmap_mode="r" if by_path else None, allow_pickle=False)
+    mode: Any = "r" if by_path else None
+    found: Any = np.load(file, mode, encoding=encoding, max_header_size=max_header_size)
     return _read(found) if isinstance(found, np.ndarray) else Archive(found)
 
 
@@ -103,7 +115,7 @@ def open(path: Any, *, key: Any = None, dtype: Any = None, format: Any = None) -
 
 
 def save(
-    file: Any, arr: Any, allow_pickle: bool = False, *, format: Any = None, chunks: Any = None
+    file: Any, arr: Any, allow_pickle: bool = True, *, format: Any = None, chunks: Any = None
 ) -> None:
     """Write a tensor to a .npy file, or to a Zarr array.
 
@@ -135,40 +147,62 @@ def _saved(write: Any, file: Any, args: tuple[Any, ...], named: dict[str, Any]) 
     write(file, *values[: len(args)], **dict(zip(named, values[len(args) :], strict=True)))
 
 
-def savez(file: Any, *args: Any, allow_pickle: bool = False, **kwds: Any) -> None:
+def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
     """Write several tensors to a .npz file, by name or as arr_0, arr_1 ..."""
     _saved(np.savez, file, args, kwds)
 
 
-def savez_compressed(file: Any, *args: Any, allow_pickle: bool = False, **kwds: Any) -> None:
+def savez_compressed(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
     """As `savez`, compressed."""
     _saved(np.savez_compressed, file, args, kwds)
 
 
-def loadtxt(fname: Any, dtype: Any = float, **options: Any) -> Any:
+@signed_as(np.loadtxt)
+def loadtxt(*args: Any, **options: Any) -> Any:
     """A tensor of the numbers in a text file; the options of `numpy.loadtxt`.
 
     >>> import infinitensor as it
     >>> it.loadtxt(["1 2", "3 4"]).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """
-    made = np.loadtxt(fname, held_as(dtype), **options)
-    return tuple(_read(one) for one in made) if options.get("unpack") else _read(made)
+    return _parsed(np.loadtxt, args, options)
 
 
-def genfromtxt(fname: Any, dtype: Any = float, **options: Any) -> Any:
+@signed_as(np.genfromtxt)
+def genfromtxt(*args: Any, **options: Any) -> Any:
     """As `loadtxt`, with missing values; the options of `numpy.genfromtxt`."""
-    return _read(np.genfromtxt(fname, held_as(dtype), **options))
+    return _parsed(np.genfromtxt, args, options)
 
 
-def savetxt(fname: Any, X: Any, *args: Any, **options: Any) -> None:
+def _parsed(parse: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """What NumPy reads of a text, as tensors."""
+    given = inspect.signature(parse).bind(*args, **options)
+    check_like(given.arguments.pop("like", None))
+    given.arguments["dtype"] = held_as(given.arguments.get("dtype", float))
+    made = parse(*given.args, **given.kwargs)
+    return tuple(map(_read, made)) if given.arguments.get("unpack") else _read(made)
+
+
+@signed_as(np.savetxt)
+def savetxt(*args: Any, **options: Any) -> None:
     """Write a tensor of one or two axes as text; the options of `numpy.savetxt`."""
-    x = call_op("asarray", X)
-    np.savetxt(fname, x.numpy(), *args, **options)
+    given = inspect.signature(np.savetxt).bind(*args, **options)
+    x = call_op("asarray", given.arguments["X"])
+    given.arguments["X"] = x.numpy()
+    np.savetxt(*given.args, **given.kwargs)
     x._session.counts["bytes_written"] += x.nbytes
 
 
-def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Any:
+def fromfile(
+    file: Any,
+    dtype: Any = None,
+    count: int = -1,
+    sep: str = "",
+    offset: int = 0,
+    *,
+    like: Any = None,
+) -> Any:
     """A tensor of the numbers in a binary or text file that holds nothing else."""
+    check_like(like)
     kind = held_as(dtype) if sep else read_as(dtype)
     return _read(np.fromfile(file, kind, count, sep, offset))

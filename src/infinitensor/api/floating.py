@@ -87,13 +87,20 @@ class errstate(contextlib.ContextDecorator):
     inf
     """
 
-    def __init__(self, *, all: Any = None, call: Any = None, **given: Any) -> None:
-        for kind in given:
-            if kind not in KINDS:
-                raise TypeError(f"errstate() got an unexpected keyword argument {kind!r}")
+    def __init__(
+        self,
+        *,
+        call: Any = None,
+        all: Any = None,
+        divide: Any = None,
+        over: Any = None,
+        under: Any = None,
+        invalid: Any = None,
+    ) -> None:
         if call is not None:
             raise ValueError("call=: tensors are computed later and elsewhere; it is not called")
-        self._wanted = _checked(all, {kind: given.get(kind) for kind in KINDS})
+        given = {"divide": divide, "over": over, "under": under, "invalid": invalid}
+        self._wanted = _checked(all, given)
         self._before: list[dict[str, str]] = []
 
     def __enter__(self) -> None:

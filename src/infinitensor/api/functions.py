@@ -21,11 +21,11 @@ from infinitensor.api.csr import csr
 from infinitensor.api.helpers import FUNCTIONS
 from infinitensor.api.map_tiles import map_tiles
 from infinitensor.api.namespace import Namespace, namespace
-from infinitensor.api.options import with_options
+from infinitensor.api.options import numpys, with_options
 from infinitensor.api.public import public_function
 from infinitensor.api.quick import Quick, fill, recorded
 from infinitensor.api.session import current_session
-from infinitensor.api.standard import MADE_ON_A_DEVICE, QUESTIONS, with_device
+from infinitensor.api.standard import MADE_LIKE, MADE_ON_A_DEVICE, QUESTIONS, with_device, with_like
 from infinitensor.api.tensor import Tensor
 from infinitensor.api.ufunc import ufunc
 from infinitensor.api.view_functions import (
@@ -75,9 +75,11 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
     for name in INDEXED:
         found[name] = _index_checked(found[name])
     for name in MADE_ON_A_DEVICE:
-        found[name] = with_device(found[name])
+        found[name] = with_device(name, found[name])
     for name in (*orders.CREATIONS, *orders.LIKES):
         found[name] = orders.with_order(name, found[name])
+    for name in MADE_LIKE:
+        found[name] = with_like(found[name])
     found = {
         name: function if isinstance(function, ufunc) else with_options(name, function)
         for name, function in found.items()
@@ -202,6 +204,26 @@ class _Sub:
 PUBLIC = {name: function for name, function in fill_namespace().items() if not name.startswith("_")}
 PUBLIC = {n: f for n, f in PUBLIC.items() if not n.rpartition(".")[2].startswith("_")}
 PUBLIC |= {name: _given_as(name, PUBLIC[name]) for name in values.OUTSIDE}
+
+
+def _describe(name: str, function: Callable[..., Any]) -> None:
+    """Let `help` say how NumPy's parameters are taken, and call an array one."""
+    if numpys(name) is None or isinstance(function, type):
+        return
+    signature = inspect.signature(function)
+    parameters = [
+        p.replace(annotation="ArrayLike") if p.annotation == "Spec" else p
+        for p in signature.parameters.values()
+    ]
+    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    if isinstance(function, ufunc):
+        return
+    more = f"Takes what `numpy.{name}` takes, and means the same by it."
+    function.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{more}"
+
+
+for _name, _function in PUBLIC.items():
+    _describe(_name, _function)
 
 
 # --- operators and methods --------------------------------------------------------------------

@@ -6,6 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from infinitensor.api.forward import call_op
 from infinitensor.api.tensor import Tensor, session_of
@@ -101,21 +102,6 @@ c_ = Joined(-1, 2, 0)
 s_, index_exp = np.s_, np.index_exp
 
 
-def fromfunction(function: Any, shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
-    """What a function makes of the coordinates of all points of a shape.
-
-    >>> import infinitensor as it
-    >>> it.fromfunction(lambda i, j: i + j, (2, 2), dtype=int).tolist()
-    [[0, 1], [1, 2]]
-    """
-    lines = [
-        call_op("arange", n, dtype=dtype).reshape((-1,) + (1,) * (len(shape) - axis - 1))
-        for axis, n in enumerate(shape)
-    ]
-    full = [call_op("broadcast_to", line, tuple(shape)) for line in lines]
-    return function(*full, **kwargs)
-
-
 class ndindex(np.ndindex):
     """All indices of a shape, in C order.
 
@@ -178,11 +164,11 @@ class broadcast:
 
 
 class nditer:
-    """Element by element, in C order: 0-d views, so that `x[...] = v` writes where it may.
+    """Element by element, as they lie: 0-d views, so that `x[...] = v` writes where it may.
 
-    Takes one array or several, broadcast together; the flag `multi_index` and the operand flags
-    `readonly`, `readwrite` and `writeonly`. Each step is a call of its own: a loop over elements is
-    slow, a formula over tensors is not.
+    Takes one array or several, broadcast together; the flag `multi_index`, the operand flags
+    `readonly`, `readwrite` and `writeonly`, and `order` ("K" is as they lie). Each step
+    is a call of its own: a loop over elements is slow, a formula over tensors is not.
 
     >>> import infinitensor as it
     >>> x = it.arange(3)
@@ -193,13 +179,30 @@ class nditer:
     [0, 2, 4]
     """
 
-    def __init__(self, op: Any, flags: Any = (), op_flags: Any = ()) -> None:
-        refused = set(flags) - {"multi_index", "refs_ok", "zerosize_ok", "c_index"}
+    def __init__(
+        self,
+        op: Any,
+        flags: Any = None,
+        op_flags: Any = None,
+        op_dtypes: Any = None,
+        order: Any = "K",
+        casting: Any = "safe",
+        op_axes: Any = None,
+        itershape: Any = None,
+        buffersize: int = 0,
+    ) -> None:
+        for name, given in (("op_axes", op_axes), ("itershape", itershape)):
+            if given is not None:
+                raise ValueError(f"nditer: {name} is not known here: broadcast the arrays first")
+        if op_dtypes is not None:
+            raise ValueError("nditer: op_dtypes asks for buffers: cast the arrays first")
+        self._order = order
+        refused = set(flags or ()) - {"multi_index", "refs_ok", "zerosize_ok", "c_index"}
         if refused:
             raise ValueError(f"nditer: the flags {sorted(refused)} are not known here")
         self._single = not isinstance(op, tuple | list)
         arrays = [op] if self._single else list(op)
-        wanted = [op_flags] if self._single or not op_flags else op_flags
+        wanted = [op_flags or ()] if self._single or not op_flags else op_flags
         wanted = [one if not isinstance(one, str) else [one] for one in wanted]
         self._tensors = [call_op("asarray", array) for array in arrays]
         self.shape: tuple[int, ...] = np.broadcast_shapes(*(t.shape for t in self._tensors))
@@ -224,10 +227,20 @@ class nditer:
         pass
 
     def __iter__(self) -> Iterator[Any]:
-        for index in np.ndindex(self.shape):
+        for index in self._indices():
             self.multi_index = index
             found = tuple(seen[(*index, ...)] for seen in self._seen)
             yield found[0] if self._single else found
+
+    def _indices(self) -> Iterator[tuple[int, ...]]:
+        """The places in NumPy's order: it is asked with arrays that lie alike."""
+        if 0 in self.shape:
+            return
+        ghosts = [as_strided(np.empty(1, "u1"), s.shape, s._whole().strides) for s in self._seen]
+        places = np.nditer(ghosts, flags=["multi_index"], order=self._order)
+        while not places.finished:
+            yield places.multi_index
+            places.iternext()
 
 
 def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Tensor:

@@ -21,7 +21,6 @@ FAMILIES: dict[str, tuple[Callable[..., Any], ...]] = {
     "user's function": (
         grids.apply_along_axis,
         grids.apply_over_axes,
-        grids.fromfunction,
         hosted.frompyfunc,
         hosted.vectorize,
     ),

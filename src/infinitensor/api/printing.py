@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.api.binding import signed_as
 from infinitensor.api.copying import copied
 from infinitensor.api.evaluate import evaluate
 from infinitensor.api.forward import call_op
@@ -13,8 +15,13 @@ from infinitensor.api.forward import call_op
 if TYPE_CHECKING:
     from infinitensor.api.tensor import Tensor
 
-EDGE = 3
-"""Elements shown at each end of an axis by `repr`, as NumPy does."""
+
+def represented(tensor: Tensor, **options: Any) -> str:
+    """What `repr` gives: values, shape and dtype."""
+    text = str(tensor)
+    if tensor.shape:
+        text = shown(tensor, separator=", ", prefix="Tensor(", **options)
+    return f"Tensor({text}, shape={tensor.shape}, dtype={tensor.dtype})"
 
 
 def shown(tensor: Tensor, **options: Any) -> str:
@@ -27,8 +34,10 @@ def shown(tensor: Tensor, **options: Any) -> str:
     limit = options.get("threshold", settings["threshold"])
     if tensor.size <= (settings["threshold"] if limit is None else limit):
         return np.array2string(tensor.numpy(), **options)
+    given = options.get("edgeitems")
+    edge = settings["edgeitems"] if given is None else given
     ends = [
-        (slice(0, EDGE + 1), slice(n - EDGE, n)) if n > 2 * EDGE else (slice(None),)
+        (slice(0, edge + 1), slice(n - edge, n)) if n > 2 * edge else (slice(None),)
         for n in tensor.shape
     ]
     corners = np.empty(tuple(len(pair) for pair in ends), object)
@@ -38,32 +47,55 @@ def shown(tensor: Tensor, **options: Any) -> str:
             evaluate(piece._session, [piece._version], peek=True)
         corners[at] = piece.numpy()
     seen = np.block(corners.tolist())
-    return np.array2string(seen, **{**options, "threshold": 0, "edgeitems": EDGE})
+    return np.array2string(seen, **{**options, "threshold": 0, "edgeitems": edge})
 
 
-def array2string(a: Any, **options: Any) -> str:
+@signed_as(np.array2string)
+def array2string(*args: Any, **options: Any) -> str:
     """The values as text; the options of `numpy.array2string`.
 
     >>> import infinitensor as it
     >>> it.array2string(it.arange(3), separator=",")
     '[0,1,2]'
     """
-    return shown(call_op("asarray", a), **options)
+    given = inspect.signature(np.array2string).bind(*args, **options).arguments
+    return shown(call_op("asarray", given.pop("a")), **given)
 
 
-def array_repr(arr: Any) -> str:
-    """What `repr` gives."""
-    return repr(call_op("asarray", arr))
+def array_repr(
+    arr: Any,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
+) -> str:
+    """What `repr` gives, with lines of a width and numbers of a precision."""
+    return represented(
+        call_op("asarray", arr),
+        max_line_width=max_line_width,
+        precision=precision,
+        suppress_small=suppress_small,
+    )
 
 
-def array_str(a: Any) -> str:
-    """What `str` gives."""
-    return str(call_op("asarray", a))
+def array_str(
+    a: Any,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
+) -> str:
+    """What `str` gives, with lines of a width and numbers of a precision."""
+    x = call_op("asarray", a)
+    if not x.shape:
+        return str(x)
+    return shown(
+        x, max_line_width=max_line_width, precision=precision, suppress_small=suppress_small
+    )
 
 
-def set_printoptions(**options: Any) -> None:
+@signed_as(np.set_printoptions)
+def set_printoptions(*args: Any, **options: Any) -> None:
     """NumPy's settings of how numbers are shown, which hold for tensors too."""
-    np.set_printoptions(**options)
+    np.set_printoptions(*args, **options)
 
 
 def get_printoptions() -> dict[str, Any]:
@@ -71,7 +103,8 @@ def get_printoptions() -> dict[str, Any]:
     return dict(np.get_printoptions())
 
 
-def printoptions(**options: Any) -> Any:
+@signed_as(np.set_printoptions)
+def printoptions(*args: Any, **options: Any) -> Any:
     """`set_printoptions` for a block.
 
     >>> import infinitensor as it
@@ -79,7 +112,7 @@ def printoptions(**options: Any) -> Any:
     ...     print(it.asarray([1 / 3]))
     [0.33]
     """
-    return np.printoptions(**options)
+    return np.printoptions(*args, **options)
 
 
 FUNCTIONS = (

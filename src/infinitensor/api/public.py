@@ -170,6 +170,7 @@ def _elementwise_function(op: Op) -> Callable[..., Any]:
     names = op.arrays
     quick = Quick(op)
     is_value = gives_values(op)
+    is_equality = op.name in ("equal", "not_equal")
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
@@ -179,6 +180,9 @@ def _elementwise_function(op: Op) -> Callable[..., Any]:
                 f"{op.name}() takes {n_args} arguments ({', '.join(names)}), got {len(args)}"
             )
         session = session_of(args)
+        if is_equality and (args[0] is None) != (args[1] is None):
+            other = asarray(args[0] if args[1] is None else args[1])
+            return other == None if op.name == "equal" else other != None  # noqa: E711
         found = [operand(session, arg) for arg in args]
         specs = tuple(spec for _, spec in found)
         call = bound_call(op, (op.name, specs), lambda: op.rule(*specs))

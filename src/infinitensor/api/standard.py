@@ -83,24 +83,24 @@ class FloatInfo:
         return repr(self._info)
 
 
-def finfo(type: Any, /) -> FloatInfo:
+def finfo(dtype: Any) -> FloatInfo:
     """The limits of a floating-point dtype, or of the dtype of an array.
 
     >>> import infinitensor as it
     >>> it.finfo(it.float32).bits, it.finfo(it.ones(3)).eps
     (32, 2.220446049250313e-16)
     """
-    return FloatInfo(dtypes.finfo(np.dtype(_dtype_of(type))))
+    return FloatInfo(dtypes.finfo(np.dtype(_dtype_of(dtype))))
 
 
-def iinfo(type: Any, /) -> np.iinfo[Any]:
+def iinfo(int_type: Any) -> np.iinfo[Any]:
     """The limits of an integer dtype, or of the dtype of an array.
 
     >>> import infinitensor as it
     >>> it.iinfo(it.uint16).max
     65535
     """
-    return np.iinfo(_dtype_of(type))
+    return np.iinfo(_dtype_of(int_type))
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
@@ -170,6 +170,15 @@ def check_device(device: Any) -> None:
         )
 
 
+def check_like(like: Any) -> None:
+    """Refuse a reference that is no array, as NumPy does; what is made is a tensor in any case."""
+    if like is not None and not hasattr(like, "__array_function__"):
+        raise TypeError(
+            "The `like` argument must be an array-like that implements the `__array_function__` "
+            "protocol."
+        )
+
+
 MADE_ON_A_DEVICE = (
     "arange",
     "empty",
@@ -188,7 +197,12 @@ MADE_ON_A_DEVICE = (
 """The creation functions of the standard: they take `device=`."""
 
 
-def with_device(function: Callable[..., Any]) -> Callable[..., Any]:
+NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
+MADE_LIKE = ("arange", "empty", "eye", "fromfunction", "full", "identity", "ones", "tri", "zeros")
+"""The creation functions that have `like=` in NumPy."""
+
+
+def with_device(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with a parameter `device`, which is checked; the session chooses places."""
 
     @functools.wraps(function)
@@ -196,12 +210,36 @@ def with_device(function: Callable[..., Any]) -> Callable[..., Any]:
         check_device(device)
         return function(*args, **kwargs)
 
+    def by_position(n: Any, d: Any = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
+        check_device(device)
+        return function(n, d, dtype=dtype)
+
+    if not name.startswith("fft."):
+        return _with_last(made, function, "device")
+    signature = inspect.signature(by_position)
+    by_position.__signature__ = signature  # type: ignore[attr-defined]
+    return functools.wraps(function, assigned=NAMES, updated=())(by_position)
+
+
+def with_like(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with a parameter `like`, which is checked."""
+
+    @functools.wraps(function)
+    def made(*args: Any, **kwargs: Any) -> Any:
+        if "like" in kwargs:
+            check_like(kwargs.pop("like"))
+        return function(*args, **kwargs)
+
+    return _with_last(made, function, "like")
+
+
+def _with_last(made: Any, function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """`made` with the signature of a function and one more keyword."""
     signature = inspect.signature(function)
-    last = inspect.Parameter("device", inspect.Parameter.KEYWORD_ONLY, default=None)
-    made.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), last]
-    )
-    return made
+    last = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
+    parameters = sorted((*signature.parameters.values(), last), key=lambda p: p.kind)
+    made.__signature__ = signature.replace(parameters=parameters)
+    return made  # type: ignore[no-any-return]
 
 
 # --- the namespace ----------------------------------------------------------------------------

@@ -5,8 +5,11 @@ from __future__ import annotations
 import html
 import importlib
 import operator
+import os
+import pickle
 import sys
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +33,7 @@ from infinitensor.api.flags import Flags, refused
 from infinitensor.api.flat import Flat
 from infinitensor.api.floating import quietly
 from infinitensor.api.forward import call_op
-from infinitensor.api.printing import shown
+from infinitensor.api.printing import represented, shown
 from infinitensor.api.record import Ref, host_view, stored
 from infinitensor.api.standard import check_version
 from infinitensor.api.version import Cell, Shown
@@ -405,8 +408,7 @@ class Tensor(values.Number, Shown, TableMethods):
     # showing
 
     def __repr__(self) -> str:
-        text = shown(self, separator=", ", prefix="Tensor(") if self.shape else str(self)
-        return f"Tensor({text}, shape={self.shape}, dtype={self.dtype})"
+        return represented(self)
 
     def __str__(self) -> str:
         return shown(self) if self.shape else str(self._scalar("text"))  # all digits, as NumPy's
@@ -619,13 +621,15 @@ class Tensor(values.Number, Shown, TableMethods):
         self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None
     ) -> None:
         """Sort in place."""
-        if order is not None:
-            raise ValueError("Cannot specify order when the array has no fields.")
-        assign.replace(self, call_op("sort", self, axis=axis))
+        made = call_op("sort", self, operator.index(axis), kind, order, stable=stable)
+        assign.replace(self, made)
 
-    def partition(self, kth: Any, axis: int = -1, kind: str = "introselect") -> None:
+    def partition(
+        self, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None
+    ) -> None:
         """Partition in place: what has a rank in kth is in its place, smaller before it."""
-        assign.replace(self, call_op("partition", self, kth, axis=axis, kind=kind))
+        made = call_op("partition", self, kth, operator.index(axis), kind, order)
+        assign.replace(self, made)
 
     def compress(self, condition: Any, axis: int | None = None, out: Any = None) -> Tensor:
         """The slices along an axis where the condition holds."""
@@ -642,6 +646,32 @@ class Tensor(values.Number, Shown, TableMethods):
             return self if self._is_value else self[...]
         return viewing.bits(self, as_dtype(dtype))
 
+    def byteswap(self, inplace: bool = False) -> Tensor:
+        """The elements with their bytes in reverse order: a copy, or itself, changed in place.
+
+        >>> import infinitensor as it
+        >>> it.asarray([1, 256], dtype=it.int16).byteswap().tolist()
+        [256, 1]
+        """
+        swapped = viewing.swapped_bytes(self)
+        if not inplace:
+            return swapped
+        self[...] = swapped
+        return self
+
+    def getfield(self, dtype: Any, offset: int = 0) -> Tensor:
+        """The bytes of each element from an offset on, read as a dtype; read-only, as `view`.
+
+        >>> import infinitensor as it
+        >>> it.asarray([1 + 2j]).getfield(it.float64, 8).tolist()
+        [2.0]
+        """
+        return viewing.field(self, as_dtype(dtype), operator.index(offset))
+
+    setfield = refused(
+        "setfield", "bytes of elements are not written one by one; write to x.real or x.imag"
+    )
+
     def setflags(self, write: bool | None = None, align: Any = None, uic: Any = None) -> None:
         """Make it read-only, or say that it may be written (where it may)."""
         if uic:
@@ -655,6 +685,20 @@ class Tensor(values.Number, Shown, TableMethods):
         """The bytes of the values, in an order."""
         wanted = orders.letter(order, "C").replace("K", "C")  # to NumPy they are one here
         return orders.read_in(self, wanted).numpy().tobytes()
+
+    def __bytes__(self) -> bytes:
+        return self.tobytes()
+
+    def dumps(self) -> bytes:
+        """What `pickle.dumps` gives; the values travel with it."""
+        return pickle.dumps(self)
+
+    def dump(self, file: Any) -> None:
+        """Write what `dumps` gives to a file or a path; `it.save` is for much data."""
+        if isinstance(file, str | os.PathLike):
+            Path(file).write_bytes(self.dumps())
+        else:
+            file.write(self.dumps())
 
     def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
         """Write the values to a file that holds nothing else, as bytes or as text."""

@@ -31,6 +31,15 @@ if TYPE_CHECKING:
 
 _NOT_GIVEN: Any = np._NoValue
 _CHARACTERS = frozenset("->" + "".join(dtype.char for dtype in NUMPYS) + "qQ")
+OPTIONS = {
+    False: """Elements are computed where `where` is True, in `dtype`, and written into `out` where
+one is given, if `casting` allows it. `order` and `subok` are accepted: tensors have one of each.
+Methods, as of `numpy.ufunc`: `reduce`, `accumulate`, `reduceat`, `outer`, `at`.""",
+    True: """`axes`, or `axis` where the operands have one each, say which axes are multiplied;
+`keepdims` keeps them. It is computed in `dtype`, and written into `out` where one is given, if
+`casting` allows it. `order` and `subok` are accepted: tensors have one of each.""",
+}
+"""What the options of every ufunc mean: those that work by element, and those on whole axes."""
 _IGNORED = ("order", "subok")
 """Options about memory order and subclasses: tensors have one of each."""
 
@@ -65,13 +74,15 @@ class ufunc(Calls):
         self._quick = getattr(function, "quick", None)
         self.__name__ = self.__qualname__ = like.__name__
         self.__module__ = "infinitensor"
-        self.__doc__ = doc
+        self.__signature__ = _call_signature(function, like)
+        plain = [p.replace(annotation=p.empty) for p in self.__signature__.parameters.values()]
+        call = f"{like.__name__}{inspect.Signature(plain)}"
+        self.__doc__ = f"{inspect.cleandoc(doc)}\n\n    {call}\n\n{OPTIONS[bool(like.signature)]}"
         self.nin, self.nout, self.nargs = like.nin, like.nout, like.nargs
         self._n_inputs = like.nin
         self.identity, self.signature = like.identity, like.signature
         self.types = [loop for loop in like.types if _CHARACTERS.issuperset(loop)]
         self.ntypes = len(self.types)
-        self.__signature__ = _call_signature(function, like)
 
     def __repr__(self) -> str:
         return f"<ufunc '{self.__name__}'>"
@@ -533,10 +544,11 @@ def _call_signature(function: Callable[..., Any], like: np.ufunc) -> inspect.Sig
         options.insert(0, ("where", True))
     else:
         options = [("axes", None), ("axis", None), ("keepdims", False), *options]
+    out = None if like.nout == 1 else (None,) * like.nout
     return inspect.Signature(
         [
             *given,
-            kinds("out", kinds.POSITIONAL_OR_KEYWORD, default=None),
+            kinds("out", kinds.POSITIONAL_OR_KEYWORD, default=out),
             *(kinds(name, kinds.KEYWORD_ONLY, default=value) for name, value in options),
         ]
     )

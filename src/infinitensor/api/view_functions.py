@@ -49,7 +49,12 @@ def _named(first: str, name: str, kwargs: dict[str, Any]) -> Any:
 
 
 def sliding_window_view(
-    x: Any, /, window_shape: int | tuple[int, ...], axis: Any = None, *, writeable: bool = False
+    x: Any,
+    window_shape: int | tuple[int, ...],
+    axis: Any = None,
+    *,
+    subok: bool = False,
+    writeable: bool = False,
 ) -> Tensor:
     """Every window of a shape, as new last axes: a view, read-only unless `writeable`.
 
@@ -68,7 +73,8 @@ def _windows(x: np.ndarray, shape: Any, axis: Any) -> np.ndarray:
     return np.lib.stride_tricks.sliding_window_view(x, shape, axis)
 
 
-def _permuted(a: Any, axes: tuple[int, ...]) -> np.ndarray:
+def permute_dims(a: Any, axes: tuple[int, ...] | None = None) -> np.ndarray:
+    """NumPy has this name since 2.1, as another of `transpose`."""
     return np.transpose(a, axes)
 
 
@@ -154,5 +160,5 @@ VIEWS: dict[str, Callable[..., Any]] = {
     )
 }
 VIEWS["real"], VIEWS["imag"] = real, imag
-VIEWS["permute_dims"] = _view_function(_permuted)
+VIEWS["permute_dims"] = _view_function(permute_dims)
 VIEWS["lib.stride_tricks.sliding_window_view"] = sliding_window_view

@@ -57,6 +57,38 @@ def bits(tensor: Tensor, dtype: np.dtype[Any]) -> Tensor:
     return made
 
 
+def swapped_bytes(tensor: Tensor) -> Tensor:
+    """A tensor whose elements have the bytes of this one's in reverse order."""
+    parts = 2 if tensor.dtype.kind == "c" else 1
+    width = tensor.dtype.itemsize // parts
+    line = tensor.reshape(-1)
+    if width == 1:
+        return copied(tensor)
+    words = bits(line, np.dtype(f"u{width}"))
+    swapped = (words & 0xFF) << (8 * (width - 1))
+    for k in range(1, width):
+        swapped = swapped | (((words >> (8 * k)) & 0xFF) << (8 * (width - 1 - k)))
+    return copied(bits(swapped, tensor.dtype)).reshape(tensor.shape)
+
+
+def field(tensor: Tensor, dtype: np.dtype[Any], offset: int) -> Tensor:
+    """The bytes of each element from an offset on, read as a dtype: a copy, read-only."""
+    width, part = tensor.dtype.itemsize, dtype.itemsize
+    if offset < 0:
+        raise ValueError(
+            "new type is larger than original type" if part > width else "offset is negative"
+        )
+    if offset + part > width:
+        raise ValueError(
+            "new type is larger than original type"
+            if part > width
+            else "new type plus offset is larger than original type"
+        )
+    octets = bits(copied(tensor).reshape(-1), np.dtype("u1")).reshape(-1, width)
+    found = bits(copied(octets[:, offset : offset + part]), dtype)
+    return found.reshape(tensor.shape)
+
+
 def element(tensor: Tensor, index: tuple[Any, ...]) -> Tensor:
     """One element, by a number in C order, or by a number for each axis, also as a tuple."""
     items = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index

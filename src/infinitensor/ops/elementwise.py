@@ -288,15 +288,17 @@ def _clip_cases(rng: np.random.Generator) -> list[Any]:
 
 @program("clip", "a", cases=_clip_cases, same="equal")
 def clip(
-    xp: Any, a: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None
+    xp: Any, a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
 ) -> Any:
     """The values of a, but none below `min` and none above `max`; None is no bound.
+
+    `a_min` and `a_max` are older names of the same; by position come both or the lower alone.
 
     >>> import infinitensor as it
     >>> it.clip(it.arange(5), 1, 3).numpy()
     array([1, 1, 2, 3, 3])
     """
-    if (a_min is not None or a_max is not None) and (min is not None or max is not None):
+    if (a_min is not None and min is not None) or (a_max is not None and max is not None):
         raise ValueError("clip: give bounds as a_min, a_max or as min, max, not as both")
     low = a_min if min is None else min
     high = a_max if max is None else max

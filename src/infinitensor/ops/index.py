@@ -180,7 +180,7 @@ def _in_mode(xp: Any, indices: Any, n: int, mode: str) -> Any:
     ],
     same="equal",
 )
-def take(xp: Any, a: Any, indices: Any, axis: int | None = None, *, mode: str = "raise") -> Any:
+def take(xp: Any, a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
     """The elements at the given indices of an axis, or of the flattened array.
 
     An index out of range raises when the result is computed (`mode="raise"`), or is wrapped or

@@ -487,6 +487,12 @@ def _orders(rng: Any) -> list[Any]:
     ]
 
 
+def check_fields(order: Any) -> None:
+    """Refuse names of fields to sort by: no dtype here has fields."""
+    if order is not None:
+        raise ValueError("Cannot specify order when the array has no fields.")
+
+
 def _kind(name: str, kind: str | None, stable: bool | None) -> None:
     if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
         raise ValueError(f"{name}: sort kind must be one of 'quick', 'heap', or 'stable'")
@@ -500,6 +506,7 @@ def sort(
     a: Any,
     axis: int | None = -1,
     kind: str | None = None,
+    order: None = None,
     *,
     descending: bool = False,
     stable: bool | None = None,
@@ -515,6 +522,7 @@ def sort(
     [1, 2, 3]
     """
     _kind("sort", kind, stable)
+    check_fields(order)
     if axis is None:
         a, axis = a.reshape(-1), 0
     axis = normalize_axis_index(axis, len(a.shape), "sort")
@@ -542,6 +550,7 @@ def argsort(
     a: Any,
     axis: int | None = -1,
     kind: str | None = None,
+    order: None = None,
     *,
     descending: bool = False,
     stable: bool | None = None,
@@ -555,6 +564,7 @@ def argsort(
     [1, 2, 0]
     """
     _kind("argsort", kind, stable)
+    check_fields(order)
     if axis is None:
         a, axis = a.reshape(-1), 0
     if not len(a.shape):
@@ -566,8 +576,8 @@ def argsort(
     n = x.shape[axis]
     run = xp.block(n)
     if n < 2 * run:
-        order = xp._argsort_axis(x, axis)
+        found = xp._argsort_axis(x, axis)
     else:
         values, index = xp._argsort_runs(x, axis, run)
-        order = xp._merge_index_runs(values, index, axis, run)
-    return (n - 1) - order[backwards] if descending else order
+        found = xp._merge_index_runs(values, index, axis, run)
+    return (n - 1) - found[backwards] if descending else found

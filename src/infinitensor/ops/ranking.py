@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from infinitensor.ops.order import check_fields
 from infinitensor.ops.orderstat import in_parts
 from infinitensor.ops.registry import program
 
@@ -90,7 +91,14 @@ def _part_oracle(a: Any, kth: Any, axis: int | None = -1) -> Any:
 @program(
     "partition", "a", cases=_parted, same="equal", oracle=_part_oracle, method=False, wide=True
 )
-def partition(xp: Any, a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect") -> Any:
+def partition(
+    xp: Any,
+    a: Any,
+    kth: Any,
+    axis: int | None = -1,
+    kind: str = "introselect",
+    order: None = None,
+) -> Any:
     """The values with those of rank kth in their place, smaller before and larger behind.
 
     Otherwise values keep their order. Costs what `quantile` costs, and two passes more. Complex
@@ -100,6 +108,7 @@ def partition(xp: Any, a: Any, kth: Any, axis: int | None = -1, kind: str = "int
     >>> it.partition(it.asarray([4, 3, 1, 2]), 1).tolist()
     [1, 2, 4, 3]
     """
+    check_fields(order)
     if axis is None:
         a, axis = a.reshape(-1), 0
     axis = normalize_axis_index(axis, len(a.shape))
@@ -127,7 +136,12 @@ def _sorted_oracle(a: Any, kth: Any, axis: int | None = -1) -> Any:
     wide=True,
 )
 def argpartition(
-    xp: Any, a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
+    xp: Any,
+    a: Any,
+    kth: Any,
+    axis: int | None = -1,
+    kind: str = "introselect",
+    order: None = None,
 ) -> Any:
     """The indices that partition an axis: the stable order, which is one of the partitions.
 
@@ -135,6 +149,7 @@ def argpartition(
     >>> it.argpartition(it.asarray([3, 1, 2]), 1).tolist()
     [1, 2, 0]
     """
+    check_fields(order)
     n = prod(a.shape) if axis is None else a.shape[normalize_axis_index(axis, len(a.shape))]
     _ranks("argpartition", kth, n, kind)
     return xp.argsort(a, axis=axis)
