@@ -9,6 +9,8 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -55,6 +57,33 @@ def binder(name: str, signature: inspect.Signature) -> Callable[..., dict[str, A
     pairs = ", ".join(f"{p!r}: {p}" for p in signature.parameters)
     bind: Callable[..., dict[str, Any]] = made(name, signature, f"{{{pairs}}}", {})
     return bind
+
+
+def plain(value: Any) -> Any:
+    """Integers and truths of NumPy's as Python's, in tuples and lists too.
+
+    Calls are known by their arguments, of which `np.int8(3)` and 3 are equal: what one is made
+    with, the other gets, and eight bits overflow where lengths are multiplied.
+
+    >>> plain((np.int8(3), [np.True_], 2.5))
+    (3, [True], 2.5)
+    """
+    if isinstance(value, np.integer):
+        return int(value)
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if type(value) is tuple or type(value) is list:
+        return type(value)(map(plain, value))
+    return value
+
+
+def plain_integer(value: Any) -> Any:
+    """`plain`, and of an array without axes the integer it holds, which is computed now."""
+    if type(value) is int or value is None:
+        return value
+    if hasattr(value, "dtype") and not value.shape and value.dtype.kind in "iu":
+        return int(value)
+    return plain(value)
 
 
 def forwarder(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from infinitensor.api.arrays import asarray, operand
-from infinitensor.api.binding import binder, forwarder
+from infinitensor.api.binding import binder, forwarder, plain, plain_integer
 from infinitensor.api.foreign import holds_tensors
 from infinitensor.api.namespace import namespace
 from infinitensor.api.options import numpys
@@ -284,8 +284,10 @@ def _op_function(op: Op) -> Callable[..., Any]:
                     value = asarray(value)  # their kernels take arrays only
                 one, given[name] = operand(session, value)
                 operands.append(one)
+        given = {name: plain(value) for name, value in given.items()}
         positional = {name: given.pop(name) for name in positional_only}
-        key = (op.name, tuple(positional.items()), tuple(given.items()))
+        kinds = tuple(map(type, given.values()))  # True and 1.0 are equal to 1, but no axes
+        key = (op.name, tuple(positional.items()), tuple(given.items()), kinds)
         call = bound_call(op, key, lambda: op.rule(*positional.values(), **given))
         if op.kind == "update":
             versions = [updated(session, op, call, operands)]
@@ -338,6 +340,9 @@ def _program_function(op: Op) -> Callable[..., Any]:
         else _asarray_if_any
         for name, many in array_names.items()
     }
+    for name, parameter in public.parameters.items():
+        if name not in converters and str(parameter.annotation) in ("int", "int | None"):
+            converters[name] = plain_integer
     function = forwarder(op.name, public, op.rule, namespace, converters)
     function.__signature__ = public  # type: ignore[attr-defined]
     return function

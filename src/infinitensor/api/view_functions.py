@@ -86,7 +86,8 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tensor:
     [[1, 2], [1, 2]]
     """
     tensor = asarray(array)
-    wanted = (shape,) if isinstance(shape, int) else tuple(operator.index(n) for n in shape)
+    given = (shape,) if isinstance(shape, int | np.integer) else shape
+    wanted = tuple(operator.index(n) for n in given)
     check_shape("broadcast_to", wanted, tensor.dtype)
     seen = tensor._seen_as(views.through(tensor._whole(), lambda g: np.broadcast_to(g, wanted)))
     seen._frozen = True

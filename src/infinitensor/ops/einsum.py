@@ -258,7 +258,7 @@ def einsum(
     subscripts: Any,
     *operands: Any,
     dtype: Any = None,
-    order: str = "K",
+    order: str | None = "K",
     casting: str = "safe",
     optimize: Any = True,
 ) -> Any:
@@ -294,6 +294,7 @@ def einsum(
         pairs = [*rest, *chosen]
     ((x, labels),) = pairs
     found = _in_order(xp, *_summed(xp, x, labels, set(kept), kind), kept)
+    order = "K" if order is None else order
     if order in "aA":
         order = "F" if all(x.flags.fnc for x in xs) else "C"
     return found if order in "cCkK" else xp.copy(found, order)

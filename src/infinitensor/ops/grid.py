@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         (((2, 3),), {"sparse": True}),
         (((),), {}),
         (((3, 0),), {}),
+        (((3, 2), None), {}),
     ],
     same="equal",
 )
@@ -38,6 +39,7 @@ def indices(xp: Any, dimensions: Any, dtype: Any = int, sparse: bool = False) ->
     [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
     """
     shape = shape_of(tuple(dimensions))
+    dtype = float if dtype is None and not sparse else dtype
     ones = (1,) * len(shape)
     axes = tuple(
         xp.arange(n, dtype=dtype).reshape((*ones[:i], n, *ones[i + 1 :]))

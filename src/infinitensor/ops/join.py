@@ -266,8 +266,8 @@ def dstack(xp: Any, tup: Sequence[Any]) -> Any:
 
 
 def _split_points(n: int, sections: Any, *, even: bool) -> list[int]:
-    if isinstance(sections, (int, np.integer)):
-        count = int(sections)
+    if isinstance(sections, (int, np.integer)) or np.shape(sections) == ():
+        count = as_int(sections)
         if count <= 0:
             raise ValueError("number sections must be larger than 0.")
         if even and n % count:

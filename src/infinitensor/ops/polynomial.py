@@ -156,7 +156,7 @@ def polyder(xp: Any, p: Any, m: int = 1) -> Any:
     """
     if int(m) < 0:
         raise ValueError("Order of derivative must be positive (see polyint)")
-    for _ in range(int(m)):
+    for _ in range(min(int(m), len(p) + 1)):  # then nothing is left
         p = p[:-1] * xp.arange(max(p.shape[0] - 1, 0), 0, -1)
     return p
 
@@ -245,6 +245,7 @@ def roots(xp: Any, p: Any) -> Any:
     cases=lambda rng: [
         ((np.array([1.0, 2.0, 3.0]),), {}),
         ((np.array([1, 2]),), {}),
+        ((np.array([1, 2], "f2"),), {}),
         ((np.array([1j, -1j, 2.0]),), {}),
         ((np.array([1j, 2.0]),), {}),
         ((np.array([[1.0, 2.0], [0.0, 3.0]]),), {}),
@@ -269,7 +270,8 @@ def poly(xp: Any, seq_of_zeros: Any) -> Any:
         raise ValueError("input must be 1d or non-empty square 2d array.")
     if not zeros.shape[0]:
         return 1.0
-    zeros = zeros if kind_of(zeros.dtype) in "fc" else zeros.astype(np.float64)
+    if len(shape) == 1 and zeros.dtype.char not in "fdFD":  # halves too
+        zeros = zeros.astype(np.float64)
     made = xp.ones((1,), dtype=zeros.dtype)
     for i in range(zeros.shape[0]):  # times (x - zero)
         low = xp._pad(-zeros[i] * made, 0, ((1, 0),))
