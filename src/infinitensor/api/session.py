@@ -157,6 +157,9 @@ class Session(Recording):
             with self.lock:
                 if self._engine is None:
                     self._engine = open_engine(*self._wanted, config.workers)
+                    session = weakref.ref(self)
+                    for ledger in self._engine.ledgers:
+                        ledger.let_go = lambda: drained(session())
         return self._engine
 
     def guard(self) -> threading.RLock:
@@ -388,6 +391,13 @@ class Session(Recording):
 gone.in_c(Session)
 _current: ContextVar[Session | None] = ContextVar("infinitensor_session", default=None)
 _default: list[Session] = []
+
+
+def drained(session: Session | None) -> None:
+    """Let go of what tensors that are gone still hold, if there is a session."""
+    if session is not None:
+        with session.lock:
+            session.drain()
 
 
 def current_session() -> Session:

@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from infinitensor import events
+from infinitensor.devices import idle
 from infinitensor.errors import DeviceOutOfMemoryError, gib
 from infinitensor.interrupts import without_interrupts
 from infinitensor.native import IS_CHECKED
@@ -56,7 +57,8 @@ class Ledger:
     """Bytes in use, bytes at rest, and the peak, of one device.
 
     A slab given back rests here and is handed out again for the same size; slabs at rest are
-    returned to the device when the budget is needed for other sizes. So used and resting bytes
+    returned to the device when the budget is needed for other sizes, or nobody takes any for some
+    seconds (`idle.py`). So used and resting bytes
     are together exactly what is held from the device, and within the budget wherever the bytes in
     use are. (Each slab is a block of the device's own: slabs carved from a common block would pin
     all of it.)
@@ -70,6 +72,10 @@ class Ledger:
         self._used_bytes = 0
         self._loans: dict[int, Loan] = {}
         self._returned: deque[Loan] = deque()
+        self.n_taken = 0
+        """How often somebody took memory."""
+        self.let_go: Callable[[], None] = lambda: None
+        """Lets go of what is held for tensors that are gone; waits for whoever works with it."""
         self._resting: dict[int, list[Any]] = {}
         self._lent: list[tuple[Callable[[], bool], int]] = []
         # re-entrant: a buffer may be collected, and given back, while another is taken
@@ -111,6 +117,7 @@ class Ledger:
         if self._returned:
             self._take_back()
         with self._lock:
+            self.n_taken += 1
             held = self._resting.get(n_bytes)
             if held:
                 block = held.pop()
@@ -119,11 +126,19 @@ class Ledger:
                 if self.used_bytes + self.resting_bytes + n_bytes > self.budget_bytes:
                     self.trim()
                 block = self._from_device(n_bytes)
+                if self.used_bytes + self.resting_bytes + n_bytes >= idle.MUCH:
+                    self._is_large()
             self._used_bytes += n_bytes
             used = self.used_bytes if self._lent or self._returned else self._used_bytes
             if used > self.peak_bytes:
                 self.peak_bytes = used
         return Buffer(block, self, n_bytes)
+
+    def _is_large(self) -> None:
+        """Let what rests too long be given back. (A GPU's memory is torch's, which keeps its own,
+        and what rests may be in use by kernels that were started.)"""
+        if self.device.kind == "cpu":
+            idle.watch(self)
 
     def _from_device(self, n_bytes: int) -> Any:
         try:
