@@ -141,6 +141,8 @@ def can_cast(source: Any, target: Any, casting: Any = "safe") -> bool:
     >>> can_cast(int8, bfloat16), can_cast(float16, bfloat16), can_cast(bfloat16, float32)
     (True, False, True)
     """
+    if source is None or target is None:
+        raise TypeError("did not understand one of the types; 'None' not accepted")
     source, target = np.dtype(source), np.dtype(target)
     if source != target and source in HALVES and target in HALVES:
         return casting in ("same_kind", "unsafe")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).resolve().parents[2]
 MEMORY_BYTES = 12 << 30
 """Address space of a subprocess: torch alone maps several GiB."""
-TEST_S, MODULE_S = 60, 1200
+TEST_S, MODULE_S = 180, 1200
 N_MODULES = 8
 """So many run in one process, one after the other; alone where that process dies."""
 STRICT = {

@@ -124,6 +124,11 @@ def counterpart(module: Any, rest: str) -> Any:
 def numpy(checkout: Path | None) -> None:
     """Test modules are rewritten when they are collected: see `ours_for_numpys`."""
 
+    def wrap(self: it.Tensor, array: Any, *context: Any) -> it.Tensor:
+        return it.asarray(array)
+
+    setattr(it.Tensor, "__array_wrap__", wrap)  # noqa: B010  # the protocol of ndarray's subclasses
+
 
 HELD = "?bhilqpBHILQPefdFD"
 
@@ -140,6 +145,10 @@ class Namespace(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._numpys, name)
+        if not stand_in.running and name != "typecodes":  # parameters of tests are NumPy's
+            return value
+        if is_assertion(value):
+            return on_host(value)
         if name == "typecodes":  # tests go over all of them; the dtypes that are held are in scope
             return {kind: "".join(c for c in codes if c in HELD) for kind, codes in value.items()}
         mine = swapped(name, value, self._ours)
@@ -150,10 +159,34 @@ class Namespace(ModuleType):
         return mine
 
 
+class Draws:
+    """A generator of NumPy's random numbers, whose arrays are tensors."""
+
+    def __init__(self, generator: Any) -> None:
+        """Of a Generator or a RandomState."""
+        self._generator = generator
+
+    def __getattr__(self, name: str) -> Any:
+        drawn = getattr(self._generator, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            found = drawn(*map(hosted, args), **{k: hosted(v) for k, v in kwargs.items()})
+            return it.array(found) if isinstance(found, np.ndarray) else found
+
+        return call
+
+
+PAIRS = ((it, np), (it.linalg, np.linalg), (it.fft, np.fft), (it.random, np.random))
+
+
 def swapped(name: str, value: Any, ours: Any) -> Any:
     """Our function, array or module for NumPy's; types, constants and what we lack stay NumPy's."""
     if value is np.ndarray:
         return it.Tensor
+    if value is np.random.default_rng or value is np.random.RandomState:
+        return lambda *args, **kwargs: Draws(value(*args, **kwargs))
+    if value is np.testing:
+        return Namespace(None, value)
     mine = getattr(ours, name, None)
     if mine is None:
         return value
@@ -173,12 +206,23 @@ def ours_for_numpys(module: ModuleType) -> None:
             if value.__name__ in {"numpy.linalg", "numpy.fft"}:
                 ours = getattr(it, value.__name__.partition(".")[2])
                 setattr(module, name, Namespace(ours, value))
-        elif getattr(np.testing, name, None) is value and name.startswith(("assert", "_assert")):
+        elif is_assertion(value):
             setattr(module, name, on_host(cast("Any", value)))
+        elif isinstance(value, type) and value.__module__ == module.__name__:
+            for attribute, function in list(vars(value).items()):
+                mine = swapped(attribute, function, it)
+                if getattr(np, attribute, None) is function and mine is not function:
+                    setattr(value, attribute, staticmethod(mine))
         elif not name.startswith("_") and not hasattr(builtins, name):
-            for ours, numpys in ((it, np), (it.linalg, np.linalg), (it.fft, np.fft)):
+            for ours, numpys in PAIRS:
                 if getattr(numpys, name, None) is value:
                     setattr(module, name, noted(swapped(name, value, ours), value))
+
+
+def is_assertion(value: Any) -> bool:
+    """Whether it is one of numpy.testing, whatever a module calls it."""
+    name = getattr(value, "__name__", "")
+    return name.startswith(("assert", "_assert")) and getattr(np.testing, name, None) is value
 
 
 def noted(mine: Any, value: Any) -> Any:
@@ -195,10 +239,16 @@ def noted(mine: Any, value: Any) -> Any:
 
 
 def on_host(check: Callable[..., Any]) -> Callable[..., Any]:
-    """An assertion of numpy.testing that takes our arrays for NumPy's."""
+    """An assertion of numpy.testing that takes our arrays for NumPy's.
+
+    One about what is raised calls a function: its arguments are left alone.
+    """
+    if check.__name__.startswith(("assert_raises", "assert_warns", "assert_no_warnings")):
+        return check
 
     @functools.wraps(check)
     def checked(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True  # a failure names the line of the test
         return check(*map(hosted, args), **{k: hosted(v) for k, v in kwargs.items()})
 
     return checked

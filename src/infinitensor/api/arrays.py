@@ -19,7 +19,7 @@ from infinitensor.api.foreign import (
 )
 from infinitensor.api.record import stored
 from infinitensor.api.session import current_session
-from infinitensor.api.standard import check_device, check_like
+from infinitensor.api.standard import MAX_AXES, check_device, check_like
 from infinitensor.api.tensor import Tensor, fresh, from_values
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype, bfloat16, held_as, kind_of
@@ -127,11 +127,20 @@ def array(
     like: Any = None,
 ) -> Tensor:
     """A new tensor with the values of an array, a nested list, a scalar or a tensor."""
-    if ndmax < 0 or ndmin > (ndmax or ndmin):
-        raise ValueError(f"ndmin must be <= ndmax, and ndmax not negative: {ndmin}, {ndmax}")
+    if not 0 <= ndmax <= MAX_AXES:
+        raise ValueError(f"ndmax must be in the range [0, {MAX_AXES}]: {ndmax}")
+    if ndmin > (ndmax or ndmin):
+        raise ValueError(f"ndmin must be <= ndmax: {ndmin}, {ndmax}")
+    if isinstance(copy, str):
+        raise ValueError(  # noqa: TRY004  # as NumPy does
+            "strings are not allowed for 'copy' keyword. Use True/False/None instead."
+        )
     made = asarray(object, dtype, copy=copy, order=order, like=like)
     if ndmax and made.ndim > ndmax:
-        raise ValueError(f"setting an array element with a sequence: more than {ndmax} axes")
+        raise ValueError(
+            "setting an array element with a sequence. The requested array would exceed the "
+            f"maximum number of dimension of {ndmax}."
+        )
     if made.ndim < ndmin:
         made = made.reshape((1,) * (ndmin - made.ndim) + made.shape)
     return made
@@ -145,6 +154,8 @@ def copy(a: Any, order: str | None = "K", subok: bool = False) -> Tensor:
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
     """The values as another dtype."""
     check_device(device)
+    if not isinstance(x, Tensor | np.ndarray | np.generic):
+        raise TypeError(f"astype: the input should be an array or a scalar of one, not {type(x)}")
     return asarray(x).astype(dtype, copy=copy)
 
 

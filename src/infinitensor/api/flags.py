@@ -76,6 +76,13 @@ class Flags:
             raise KeyError("Unknown flag")
         self.writeable = value
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Flags):
+            return NotImplemented
+        return all(self[name] == other[name] for name in ("C", "F", "O", "W"))
+
+    __hash__ = None  # type: ignore[assignment]  # as NumPy's: they can change
+
     def __repr__(self) -> str:
         names = ("C_CONTIGUOUS", "F_CONTIGUOUS", "OWNDATA", "WRITEABLE", "ALIGNED")
         return "\n".join(f"  {name} : {self[name]}" for name in names)

@@ -30,6 +30,7 @@ class Flat:
         return iter(self._tensor.ravel())
 
     def __getitem__(self, index: Any) -> Tensor:
+        check_flat_index(index)
         found = self._tensor.ravel()[index]
         return found if found._is_value else copied(found)
 
@@ -39,6 +40,7 @@ class Flat:
             raise TypeError("a scalar does not support item assignment: it has no memory")
         if tensor._frozen:
             raise ValueError("underlying array is read-only")
+        check_flat_index(index)
         given = value.numpy() if is_tensor(value) else value
         single = isinstance(index, int | np.integer)
         if isinstance(given, np.generic) and not single:
@@ -63,3 +65,12 @@ class Flat:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self._tensor.ravel().__array__(dtype, copy)
+
+
+def check_flat_index(index: Any) -> None:
+    """Refuse a new axis: elements in C order have one."""
+    if index is None or (isinstance(index, tuple) and None in index):
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`) and integer or boolean arrays are "
+            "valid indices"
+        )

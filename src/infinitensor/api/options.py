@@ -22,7 +22,7 @@ from infinitensor.ops.fold import REDUCTIONS
 from infinitensor.ops.reduction import mean_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 REDUCING = {reduction: ufunc for ufunc, reduction in REDUCTIONS.items()}
 REDUCING |= {"amax": "maximum", "amin": "minimum"}
@@ -45,7 +45,6 @@ CASTING = {
     "std": "same_kind",
     "choose": "unsafe",
     "dot": "no",
-    "einsum": "safe",
 }
 """How a result may be cast into `out`; "same_kind" where nothing is said."""
 
@@ -118,7 +117,7 @@ def with_options(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
                 found = _counted(name, plain.arguments, **given)
             else:
                 found = function(*plain.args, **plain.kwargs)
-            return found if out is None else _into(name, found, out)
+            return found if out is None else _into(name, found, out, plain.arguments)
 
     def _as_ufunc(
         name: str, plain: Any, out: Tensor | None, where: Any, dtype: Any, casting: str
@@ -154,9 +153,11 @@ def _extended(ours: inspect.Signature, theirs: Any, added: dict[str, Any]) -> in
     return inspect.Signature(sorted(parameters, key=lambda parameter: parameter.kind))
 
 
-def _into(name: str, found: Any, out: Tensor) -> Tensor:
+def _into(name: str, found: Any, out: Tensor, given: Mapping[str, Any]) -> Tensor:
     """Write what a function made into `out`, which must have its shape, or one to broadcast to."""
     casting = CASTING.get(name, "same_kind")
+    if name == "einsum":  # where NumPy is asked to optimize, it copies without asking
+        casting = given.get("casting", "unsafe" if given.get("optimize") else "safe")
     if name in BY_UFUNCS:
         _check_cast(name, found, out, casting)
         return stored(found, out, None, "unsafe")

@@ -349,7 +349,13 @@ def _program_function(op: Op) -> Callable[..., Any]:
 
 
 def _asarrays(values: Any) -> Any:
-    return None if values is None else tuple([asarray(one) for one in values])
+    if values is None:
+        return None
+    if not hasattr(values, "__getitem__"):
+        raise TypeError(
+            'arrays to stack must be passed as a "sequence" type such as list or tuple.'
+        )
+    return tuple([asarray(one) for one in values])
 
 
 def _asarray_if_any(value: Any) -> Any:

@@ -40,6 +40,7 @@ from infinitensor.api.version import Cell, Shown
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype, bfloat16
 from infinitensor.ir.view import View, c_strides, whole_view
+from infinitensor.ops.creation import length
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -212,7 +213,7 @@ class Tensor(values.Number, Shown, TableMethods):
             raise AttributeError("the shape of a scalar is not writable; use `.reshape()`")
         wanted = (shape,) if _is_int(shape) else tuple(shape)
         try:
-            seen = viewing.reshape(self, tuple(operator.index(n) for n in wanted), copy=False)
+            seen = viewing.reshape(self, tuple(length(n) for n in wanted), copy=False)
         except ValueError as error:
             if "copy" not in str(error):
                 raise
@@ -499,8 +500,10 @@ class Tensor(values.Number, Shown, TableMethods):
             raise TypeError("array does not have imaginary part to set")
         self.imag[...] = value
 
-    def conjugate(self) -> Tensor:
+    def conjugate(self, out: Any = None) -> Tensor:
         """The complex conjugate; a real tensor itself."""
+        if out is not None:
+            return call_op("conjugate", self, out=out)  # type: ignore[no-any-return]
         return call_op("conjugate", self) if self.dtype.kind == "c" else self
 
     conj = conjugate
@@ -518,12 +521,12 @@ class Tensor(values.Number, Shown, TableMethods):
         """Another shape: a view where NumPy would give one, else a copy."""
         wanted = shape[0] if len(shape) == 1 and not _is_int(shape[0]) else shape
         if order != "C":
-            return orders.reshaped(self, tuple(operator.index(n) for n in wanted), order, copy)
+            return orders.reshaped(self, tuple(length(n) for n in wanted), order, copy)
         if not copy:
             found = indices.viewed(self, _reshaped, wanted)
             if found is not None:
                 return found
-        return viewing.reshape(self, tuple(operator.index(n) for n in wanted), copy)
+        return viewing.reshape(self, tuple(length(n) for n in wanted), copy)
 
     def ravel(self, order: str | None = "C") -> Tensor:
         """One axis: a view of a contiguous tensor, else a copy."""

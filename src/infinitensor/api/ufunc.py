@@ -17,6 +17,7 @@ from infinitensor.api import assign, at_once, copying, hasty
 from infinitensor.api.core_axes import CORE_OPTIONS, Places
 from infinitensor.api.forward import call_op
 from infinitensor.api.quick import calls_in_c
+from infinitensor.api.standard import MAX_AXES
 from infinitensor.api.tensor import Tensor, session_of
 from infinitensor.dtypes import NUMPYS, as_dtype, bfloat16, resolve_dtypes
 from infinitensor.ops.fold import REDUCTIONS, REORDERABLE
@@ -156,6 +157,8 @@ class ufunc(Calls):
                 f"{len(args)} {were} given"
             )
         outs: Any = args[self.nin :]
+        if any(out is Ellipsis for out in outs):
+            raise TypeError("out=... is only allowed as a keyword argument.")
         if "out" in options:
             if outs:
                 raise TypeError("cannot specify 'out' as both a positional and keyword argument")
@@ -179,6 +182,25 @@ class ufunc(Calls):
         wanted = wanted or (None,) * self.nargs
         found: Any = resolve_dtypes(self._like, given, signature=wanted, casting=casting)
         return found  # type: ignore[no-any-return]
+
+    def resolve_dtypes(
+        self,
+        dtypes: Any,
+        *,
+        signature: Any = None,
+        casting: Any = None,
+        reduction: bool = False,
+    ) -> tuple[Dtype, ...]:
+        """The dtypes that operands of these dtypes are computed in and give, as NumPy's ufunc says.
+
+        >>> import numpy as np
+        >>> import infinitensor as it
+        >>> it.add.resolve_dtypes((np.dtype("i4"), float, None))
+        (dtype('float64'), dtype('float64'), dtype('float64'))
+        """
+        asked = {"signature": signature, "casting": casting}
+        given = {name: value for name, value in asked.items() if value is not None}
+        return self._like.resolve_dtypes(dtypes, reduction=reduction, **given)
 
     # methods
 
@@ -230,12 +252,21 @@ class ufunc(Calls):
                 )
             start = None if initial is _NOT_GIVEN or initial is None else _start(initial, x.dtype)
             mask = mask_of(where)
+            if initial is None or (start is None and self.identity is None):
+                self._check_not_empty(x, axes)
             found = self._reduced(x, axes, start, mask)
             if keepdims:
                 found = found.reshape(
                     tuple(1 if axis in axes else n for axis, n in enumerate(x.shape))
                 )
             return stored_reduction(self.__name__, found, into)
+
+    def _check_not_empty(self, x: Tensor, axes: tuple[int, ...]) -> None:
+        if not prod(x.shape[axis] for axis in axes):
+            raise ValueError(
+                f"zero-size array to reduction operation {self.__name__} which has no identity: "
+                f"shape {x.shape}"
+            )
 
     def _reduced(self, x: Tensor, axes: tuple[int, ...], start: Any, mask: Tensor | None) -> Tensor:
         """Without the axes. `start` comes first; only what the mask has counts."""
@@ -255,11 +286,6 @@ class ufunc(Calls):
             # a place that does not count takes the identity; without one the ufunc is idempotent
             x = call_op("_where", mask, x, self._neutral(x.dtype, start))
         if not prod(x.shape[axis] for axis in axes):
-            if start is None and self.identity is None and 0 not in _kept(x, axes):
-                raise ValueError(
-                    f"zero-size array to reduction operation {name} which has no identity: "
-                    f"shape {x.shape}"
-                )
             fill = self._neutral(x.dtype, start) if start is None else start
             return call_op("full", _kept(x, axes), fill, dtype=x.dtype)  # type: ignore[no-any-return]
         if name in REDUCTIONS:
@@ -347,6 +373,10 @@ class ufunc(Calls):
         if self.nin != 2:
             raise ValueError("outer product only supported for binary functions")
         first, second = call_op("asarray", A), call_op("asarray", B)
+        if first.ndim + second.ndim > MAX_AXES:
+            raise ValueError(
+                f"{self.__name__}.outer: {first.ndim + second.ndim} axes; the most is {MAX_AXES}"
+            )
         return self(first.reshape((*first.shape, *(1,) * second.ndim)), second, **options)
 
     def at(self, a: Any, indices: Any, b: Any = None, /) -> None:
@@ -520,16 +550,23 @@ def _as_loop(value: Any, dtype: Dtype) -> Any:
 
 def _loop_signature(like: np.ufunc, options: dict[str, Any]) -> Any:
     """What `dtype`, `signature` or `sig` asks of the loop; None: nothing."""
-    dtype, loop = options.pop("dtype", None), options.pop("sig", None)
-    loop = options.pop("signature", loop)
+    dtype = options.pop("dtype", None)
+    if "sig" in options and "signature" in options:
+        raise TypeError("cannot specify both 'sig' and 'signature'")
+    loop = options.pop("signature", options.pop("sig", None))
     if dtype is not None:
         if loop is not None:
             raise TypeError("cannot specify both 'signature' and 'dtype'")
         return (None,) * like.nin + (as_dtype(dtype),) * like.nout
     if isinstance(loop, str) and "->" in loop:
         loop = tuple(loop.replace("->", ""))
+    elif isinstance(loop, str) or (isinstance(loop, tuple) and len(loop) == 1):
+        raise TypeError(
+            f"{like.__name__}: a signature names all {like.nargs} operands; use `dtype`, or None "
+            "for those that may be anything"
+        )
     elif loop is not None and not isinstance(loop, tuple):
-        loop = (None,) * like.nin + (loop,) * like.nout
+        raise TypeError("the signature object to ufunc must be a string or a tuple.")
     return loop if loop is None else tuple(d if d is None else as_dtype(d) for d in loop)
 
 

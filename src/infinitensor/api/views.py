@@ -62,7 +62,10 @@ def of_integers_and_slices(view: View, items: tuple[Any, ...]) -> View | None:
                 return None
             offset += (item + length if item < 0 else item) * stride
         elif type(item) is slice:
-            start, stop, step = item.indices(length)
+            try:
+                start, stop, step = item.indices(length)
+            except TypeError:  # another item may be worse
+                return None
             kept = len(range(start, stop, step))
             if not kept:
                 return None

@@ -49,7 +49,8 @@ def isclose(
     """
     a, b, rtol, atol = (_scalar(xp, x) for x in (a, b, rtol, atol))
     if isinstance(b, int):
-        b = float(b)
+        kind = result_type(a.dtype, 1.0) if hasattr(a, "dtype") else np.dtype(np.float64)
+        b = xp.asarray(b, dtype=kind)
     elif hasattr(b, "dtype"):
         b = b.astype(result_type(b.dtype, 1.0))
     a = xp.asarray(a) if not hasattr(b, "dtype") else a

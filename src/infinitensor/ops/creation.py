@@ -21,13 +21,20 @@ if TYPE_CHECKING:
     from infinitensor.ir.op import At
 
 
+def length(n: Any) -> int:
+    """The length of an axis: an integer, and no truth value."""
+    if isinstance(n, bool):
+        raise TypeError("an integer is required, not a bool")
+    return operator.index(n)
+
+
 def shape_of(shape: Any) -> tuple[int, ...]:
     """A shape as users write it: an int or a sequence of them; none negative."""
     sizes: tuple[int, ...]
     try:
-        sizes = (operator.index(shape),)
+        sizes = (length(shape),)
     except TypeError:
-        sizes = tuple(operator.index(n) for n in shape)
+        sizes = tuple(length(n) for n in shape)
     if any(n < 0 for n in sizes):
         raise ValueError(f"negative dimensions are not allowed: {sizes}")
     return sizes

@@ -229,6 +229,9 @@ def _from_sublists(args: Sequence[Any]) -> tuple[str, list[Any]]:
 
 
 def _sublist_text(labels: Sequence[Any]) -> str:
+    for i in labels:
+        if i is not Ellipsis and not 0 <= operator.index(i) < len(LETTERS):
+            raise ValueError(f"einsum: subscript {i} is not within the valid range [0, 52)")
     return "".join("..." if i is Ellipsis else LETTERS[operator.index(i)] for i in labels)
 
 
@@ -272,6 +275,7 @@ def einsum(
     array([3, 7])
     """
     xs = list(operands)
+    _check_path(optimize, len(xs) if isinstance(subscripts, str) else (len(xs) + 1) // 2)
     if not isinstance(subscripts, str):
         subscripts, xs = _from_sublists((subscripts, *operands))
     xs = [xp.asarray(x) for x in xs]
@@ -298,6 +302,25 @@ def einsum(
     if order in "aA":
         order = "F" if all(x.flags.fnc for x in xs) else "C"
     return found if order in "cCkK" else xp.copy(found, order)
+
+
+def _check_path(optimize: Any, n_operands: int) -> None:
+    """Refuse what NumPy knows no path by; ours is our own."""
+    if isinstance(optimize, bool | None):
+        return
+    if isinstance(optimize, str):
+        if optimize not in ("greedy", "optimal"):
+            raise KeyError(f"einsum: no path is named {optimize!r}; use 'greedy' or 'optimal'")
+        return
+    if not optimize or optimize[0] != "einsum_path":
+        return
+    left = n_operands
+    for step in optimize[1:]:
+        if any(not 0 <= i < left for i in step):
+            raise RuntimeError(f"einsum: invalid path: step {step} of {left} operands")
+        left += 1 - len(set(step))
+    if left != 1:
+        raise RuntimeError(f"einsum: invalid path: {left} operands are left")
 
 
 def _check_casts(xs: list[Any], kind: np.dtype[Any], casting: str) -> None:

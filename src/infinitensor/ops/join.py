@@ -130,6 +130,8 @@ def concatenate(
     >>> it.concatenate([it.arange(3), it.arange(2)]).numpy().tolist()
     [0, 1, 2, 0, 1]
     """
+    if not hasattr(arrays, "__getitem__"):
+        raise TypeError("concatenate: the arrays to join need to be a sequence")
     made = [xp.asarray(x) for x in arrays]
     if axis is not None:
         return xp._concatenate(made, axis, dtype, casting)

@@ -494,6 +494,8 @@ def check_fields(order: Any) -> None:
 
 
 def _kind(name: str, kind: str | None, stable: bool | None) -> None:
+    if kind is not None and not isinstance(kind, str):
+        raise TypeError(f"{name}: sort kind must be str, not {type(kind).__name__}")
     if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
         raise ValueError(f"{name}: sort kind must be one of 'quick', 'heap', or 'stable'")
     if kind is not None and stable is not None:

@@ -140,6 +140,8 @@ def tensordot(xp: Any, a: Any, b: Any, axes: Any = 2) -> Any:
     else:
         of_a, of_b = axes
         first, second = _axes_of("tensordot", a, of_a), _axes_of("tensordot", b, of_b)
+    if len({*first}) < len(first) or len({*second}) < len(second):
+        raise ValueError(f"duplicate axes are not allowed in tensordot: {axes}")
     if len(first) != len(second) or any(
         a.shape[i] != b.shape[j] for i, j in zip(first, second, strict=False)
     ):
@@ -260,6 +262,11 @@ def vecdot(xp: Any, x1: Any, x2: Any, *, axis: int = -1) -> Any:
     5
     """
     x1, x2 = xp.asarray(x1), xp.asarray(x2)
+    if not x1.shape or not x2.shape:
+        raise ValueError(
+            "vecdot: Input operand does not have enough dimensions: shapes "
+            f"{tuple(x1.shape)} and {tuple(x2.shape)}"
+        )
     if axis != -1:
         x1, x2 = xp.moveaxis(x1, axis, -1), xp.moveaxis(x2, axis, -1)
     if x1.shape[-1] != x2.shape[-1]:

@@ -53,6 +53,8 @@ def lexsort(xp: Any, keys: Any, axis: int = -1) -> Any:
 
 
 def _ranks(name: str, kth: Any, n: int, kind: str) -> None:
+    if not isinstance(kind, str):
+        raise TypeError(f"{name}: select kind must be str, not {type(kind).__name__}")
     if kind != "introselect":
         raise ValueError(f"{name}: select kind must be 'introselect' (got {kind!r})")
     ranks = np.asarray(kth)

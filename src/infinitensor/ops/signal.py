@@ -85,8 +85,12 @@ def _smear(x: Spec, v: Spec) -> Call:
 _MODES = ("full", "same", "valid")
 
 
-def _convolved(xp: Any, a: Any, v: Any, mode: str, turned: bool) -> Any:
+def _convolved(xp: Any, a: Any, v: Any, mode: Any, turned: bool) -> Any:
     """`turned`: of the two middles of an even length, the later one."""
+    if type(mode) is int and 0 <= mode < len(_MODES):
+        mode = _MODES[-1 - mode]
+    if not isinstance(mode, int | str):
+        raise TypeError("convolve/correlate mode not understood")
     if mode not in _MODES:
         raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
     if len(a.shape) > 1 or len(v.shape) > 1:
