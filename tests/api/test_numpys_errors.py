@@ -47,7 +47,35 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "array with copy as text": lambda xp: xp.array([1, 2], copy="always"),
     "array with too many axes allowed": lambda xp: xp.array([1, 2], ndmax=65),
     "flat with a new axis": lambda xp: xp.ones((3, 3)).flat[None],
+    "flat indices of a shape too large": lambda xp: xp.ravel_multi_index((1, 2), (1 << 40,) * 2),
+    "flat indices of an empty shape": lambda xp: xp.ravel_multi_index([[0], [0]], (0, 3), "wrap"),
+    "indices of a shape too large": lambda xp: xp.unravel_index(1 << 62, (1 << 40, 1 << 40)),
+    "several indices of no axes": lambda xp: xp.unravel_index([0], ()),
+    "a sorter of floats": lambda xp: xp.searchsorted(xp.arange(3), 1, sorter=xp.asarray([0.0, 1])),
+    "bincount of no floats": lambda xp: xp.bincount(xp.zeros(0)),
+    "polyval of a number": lambda xp: xp.polyval(xp.asarray(3), xp.ones(2)),
+    "einsum without dots in the result": lambda xp: xp.einsum("i...->i", xp.ones((3, 2))),
+    "both orders required": lambda xp: xp.require(xp.ones((3, 3)), requirements=["C", "F"]),
+    "reshape with copy as text": lambda xp: xp.reshape(xp.ones(3), (3, 1), copy="x"),
+    "reshape to too many axes": lambda xp: xp.ones((1,) * 64).reshape((1,) * 65),
+    "repeat by unsigned counts": lambda xp: xp.repeat(xp.arange(3), xp.asarray(2, dtype="u8")),
+    "digitize into complex bins": lambda xp: xp.digitize([1, 2], [1j, 2]),
+    "packbits without an order": lambda xp: xp.packbits(xp.asarray([1, 0]), bitorder=None),
 }
+
+UNCASTABLE: dict[str, Callable[[Any], Any]] = {
+    "cov in integers": lambda xp: xp.cov(xp.ones((2, 3)), dtype=xp.int64),
+    "polyfit with complex weights": lambda xp: xp.polyfit(
+        xp.arange(5), xp.arange(5), 1, w=xp.ones(5) * 1j
+    ),
+}
+
+
+@pytest.mark.parametrize("call", UNCASTABLE.values(), ids=UNCASTABLE)
+@pytest.mark.parametrize("library", [np, it], ids=["numpy", "infinitensor"])
+def test_what_numpy_cannot_cast_is_a_type_error(call: Callable[[Any], Any], library: Any) -> None:
+    with pytest.raises(TypeError, match=r"cast|subtracted|complex"):
+        call(library)
 
 
 @pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED)
@@ -68,6 +96,25 @@ ALLOWED: dict[str, Callable[[Any], Any]] = {
         xp.asarray(1, dtype=xp.float32), 2, atol=0, rtol=(1 - 2.2e-16) / 2
     ),
     "equal flags": lambda xp: xp.asarray(xp.ones((2, 3)).flags == xp.zeros((4, 3)).flags),
+    "take nothing": lambda xp: xp.take(xp.arange(3), []),
+    "take by floats in a list": lambda xp: xp.take(xp.arange(3), [1.0]),
+    "repeat by floats in a list": lambda xp: xp.repeat(xp.arange(3), [1.0, 2.0, 0.0]),
+    "flat indices in order None": lambda xp: xp.ravel_multi_index(
+        (xp.asarray([1]), xp.asarray([1])), (2, 3), order=None
+    ),
+    "a percentile into an out of one": lambda xp: xp.percentile(
+        xp.arange(8.0), 50, out=xp.zeros(1)
+    ),
+    "percentiles in C order": lambda xp: xp.asarray(
+        xp.percentile(xp.arange(24.0).reshape(2, 3, 4), [10, 20], axis=-1).flags.c_contiguous
+    ),
+    "one real part has no gaps": lambda xp: xp.asarray(xp.asarray(1j).real.flags.c_contiguous),
+    "ravel of a broadcast in order K": lambda xp: xp.broadcast_to(
+        xp.arange(2).reshape(2, 1), (3, 2, 4)
+    ).ravel("K"),
+    "ravel of a turned broadcast in order K": lambda xp: xp.broadcast_to(
+        xp.asarray(xp.arange(6).reshape(2, 1, 3), order="F"), (2, 4, 3)
+    ).ravel("K"),
     "flags of a view": lambda xp: xp.asarray(xp.ones((2, 3)).flags == xp.ones((3, 2)).T.flags),
 }
 
@@ -89,3 +136,23 @@ def test_an_array_of_numpys_is_clipped_by_a_tensor() -> None:
 def test_resolve_dtypes_of_a_ufunc_are_numpys() -> None:
     given = (np.dtype("i4"), float, None)
     assert it.add.resolve_dtypes(given) == np.add.resolve_dtypes(given)
+
+
+def test_copyto_takes_axes_of_length_one_in_front() -> None:
+    x = it.zeros((3, 2))
+    it.copyto(x, it.ones((1, 1, 3, 2)))
+    assert float(x.sum()) == 6
+
+
+@pytest.mark.parametrize("xp", [np, it], ids=["numpy", "infinitensor"])
+def test_flat_is_an_iterator_that_an_index_starts_again(xp: Any) -> None:
+    x = xp.arange(4).reshape(2, 2)
+    flat = x.flat
+    assert iter(flat) is flat
+    assert flat.base is x
+    assert [int(next(flat)), flat.index, flat.coords] == [0, 1, (0, 1)]
+    assert [int(one) for one in flat] == [1, 2, 3]
+    assert list(flat) == []
+    assert int(flat[2]) == 2
+    assert [int(one) for one in flat] == [0, 1, 2, 3]
+    assert flat.copy().tolist() == [0, 1, 2, 3]

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 def cupy(checkout: Path) -> None:
     """`cupy` is this library; `cupy.testing` is CuPy's own, from the checkout."""
+    util = StandIn("cupy._util", {"PerformanceWarning": type("Slow", (Warning,), {})}, None, None)
     core = StandIn("cupy._core", {"internal": SimpleNamespace(prod=math.prod)}, None, None)
     given = {
         "exceptions": np.exceptions,
@@ -51,6 +52,7 @@ def cupy(checkout: Path) -> None:
         fixed: dict[str, ModuleType] = {
             "cupy.exceptions": np.exceptions,
             "cupy._core": core,
+            "cupy._util": util,
         }
         if name in fixed:
             return fixed[name]

@@ -50,6 +50,8 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Tensor:
 def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Tensor:
     """A tensor with a dtype that is in C order (C), its own (O) or can be written (W), as asked."""
     asked = [requirements] if isinstance(requirements, str) else list(requirements or ())
+    if {"C", "F"} <= {str(one).upper()[:1] for one in asked}:
+        raise ValueError('Cannot specify both "C" and "F" order')
     made: Tensor = call_op("asarray", a, dtype, like=like)
     for word in (str(one).upper()[:1] for one in asked):
         if word not in "CFAWOE":
@@ -126,6 +128,9 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
     if dst._frozen:
         raise ValueError("assignment destination is read-only")
     mask = mask_of(where)
+    more = given.ndim - dst.ndim
+    if more > 0 and given.shape[:more] == (1,) * more:  # axes of length one in front say nothing
+        given = given.reshape(given.shape[more:])
     for name, one in (("source", given), ("mask", mask)):
         if one is not None and np.broadcast_shapes(one.shape, dst.shape) != dst.shape:
             raise ValueError(f"copyto: the {name} of shape {one.shape} does not fit {dst.shape}")

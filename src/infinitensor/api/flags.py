@@ -29,8 +29,9 @@ class Flags:
         self._tensor = tensor
         view = tensor._whole()
         ghost = as_strided(np.zeros(1, np.int8), view.shape, view.strides).flags
-        self.c_contiguous = ghost.c_contiguous and not view.part
-        self.f_contiguous = ghost.f_contiguous and not view.part
+        has_gaps = bool(view.part) and tensor.size > 1
+        self.c_contiguous = ghost.c_contiguous and not has_gaps
+        self.f_contiguous = ghost.f_contiguous and not has_gaps
         self.contiguous = self.c_contiguous
         self.forc = self.c_contiguous or self.f_contiguous
         self.fnc = self.f_contiguous and not self.c_contiguous

@@ -22,15 +22,45 @@ class Flat:
 
     def __init__(self, tensor: Tensor) -> None:
         self._tensor = tensor
+        self._rest: Iterator[Any] | None = None
+        self.index = 0
+        """How many were given since the iteration began, or an element was asked for by index."""
+
+    @property
+    def base(self) -> Tensor:
+        """The tensor whose elements they are."""
+        return self._tensor
+
+    @property
+    def coords(self) -> tuple[int, ...]:
+        """The place of the next element."""
+        shape = self._tensor.shape
+        first, *rest = np.unravel_index(self.index, (self._tensor.size + 1, *shape[1:]))
+        return (int(first), *map(int, rest)) if shape else ()
+
+    def copy(self) -> Tensor:
+        """The elements as a tensor of their own with one axis."""
+        return self._tensor.flatten()
 
     def __len__(self) -> int:
         return self._tensor.size
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._tensor.ravel())
+    def __iter__(self) -> Flat:
+        return self
+
+    def __next__(self) -> Any:
+        if self._rest is None:
+            self._rest = iter(self._tensor.ravel())
+        found = next(self._rest)
+        self.index += 1
+        return found
+
+    def _start_again(self) -> None:
+        self._rest, self.index = None, 0
 
     def __getitem__(self, index: Any) -> Tensor:
         check_flat_index(index)
+        self._start_again()
         found = self._tensor.ravel()[index]
         return found if found._is_value else copied(found)
 
@@ -41,6 +71,7 @@ class Flat:
         if tensor._frozen:
             raise ValueError("underlying array is read-only")
         check_flat_index(index)
+        self._start_again()
         given = value.numpy() if is_tensor(value) else value
         single = isinstance(index, int | np.integer)
         if isinstance(given, np.generic) and not single:

@@ -53,7 +53,9 @@ COPIED_BACK = frozenset(("argmin", "argmax"))
 TAKING = frozenset(("take", "compress"))
 """Here it did so before 2.5, and has another rule since: it is asked."""
 
-BY_UFUNCS = frozenset(("fix", "isneginf", "isposinf"))
+BY_UFUNCS = frozenset(
+    ("fix", "isneginf", "isposinf", "quantile", "percentile", "nanquantile", "nanpercentile")
+)
 """These end in a ufunc, which broadcasts what it makes to `out`."""
 
 JOINS = frozenset(("concatenate", "concat", "stack"))

@@ -51,6 +51,22 @@ def _axes(flags: Any, strides: tuple[int, ...], order: str) -> Axes | None:
     return None if axes == tuple(range(n)) else axes
 
 
+def _by_steps(strides: tuple[int, ...]) -> Axes:
+    """The axes with the longest steps first, as NumPy reads them: one without steps says nothing,
+    and stays among the others where it is."""
+    found: list[int] = []
+    for axis in reversed(range(len(strides))):
+        step, at = abs(strides[axis]), len(found)
+        for place in reversed(range(len(found))):
+            other = abs(strides[found[place]])
+            if step and other:
+                if other <= step:
+                    break
+                at = place
+        found.insert(at, axis)
+    return tuple(reversed(found))
+
+
 def is_turned(tensor: Tensor) -> bool:
     """Whether an axis has longer steps than one before it."""
     if len(tensor._shape) < 2 or tensor._lazy_view is None:
@@ -112,7 +128,10 @@ def cast(tensor: Tensor, dtype: Any, copy: bool, casting: str, order: str) -> Te
 
 def read_in(tensor: Tensor, order: Any) -> Tensor:
     """The tensor with its axes turned so that C order reads its elements in another order."""
-    axes = axes_of(tensor, letter(order, "C"))
+    wanted = letter(order, "C")
+    if wanted == "K" and tensor.ndim > 1:
+        return tensor.transpose(_by_steps(tensor._whole().strides))
+    axes = axes_of(tensor, wanted)
     return tensor if axes is None else tensor.transpose(axes)
 
 

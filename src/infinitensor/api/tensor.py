@@ -520,6 +520,10 @@ class Tensor(values.Number, Shown, TableMethods):
     def reshape(self, *shape: Any, order: str | None = "C", copy: bool | None = None) -> Tensor:
         """Another shape: a view where NumPy would give one, else a copy."""
         wanted = shape[0] if len(shape) == 1 and not _is_int(shape[0]) else shape
+        if isinstance(copy, str):
+            raise ValueError(  # noqa: TRY004  # as NumPy does
+                "strings are not allowed for 'copy' keyword. Use True/False/None instead."
+            )
         if order != "C":
             return orders.reshaped(self, tuple(length(n) for n in wanted), order, copy)
         if not copy:

@@ -11,6 +11,7 @@ import numpy as np
 from infinitensor.api import views
 from infinitensor.api.copying import copied
 from infinitensor.api.forward import call_op
+from infinitensor.api.standard import MAX_AXES
 from infinitensor.api.values import as_value
 from infinitensor.api.views import tight
 from infinitensor.ir.view import View
@@ -105,6 +106,8 @@ def element(tensor: Tensor, index: tuple[Any, ...]) -> Tensor:
 
 def reshape(tensor: Tensor, shape: tuple[int, ...], copy: bool | None) -> Tensor:
     """A view where NumPy's rule allows one; any negative length is the unknown one."""
+    if len(shape) > MAX_AXES:
+        raise ValueError(f"reshape: {len(shape)} axes; the most is {MAX_AXES}")
     shape = tuple(-1 if n < 0 else n for n in shape)
     known = prod(n for n in shape if n != -1)
     if -1 in shape:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 def _shifts(bitorder: str) -> Any:
+    if not isinstance(bitorder, str):
+        raise TypeError(f"bitorder must be str, not {type(bitorder).__name__}")
     if bitorder not in ("big", "little"):
         raise ValueError("'order' must be either 'little' or 'big'")
     up = np.arange(8, dtype=np.uint8)

@@ -164,6 +164,11 @@ def parse_subscripts(subscripts: str, ndims: Sequence[int]) -> tuple[list[str], 
         written.append(term.replace("...", dots[widest - width :] if "..." in term else ""))
     if arrow:
         kept = right.replace("...", dots)
+        if dots and "..." not in right:
+            raise ValueError(
+                f"einsum: {subscripts!r}: the output has no '...' for the {widest} axes that "
+                "the operands broadcast"
+            )
     else:
         every = "".join(written)
         kept = dots + "".join(

@@ -192,7 +192,8 @@ def diag_indices_from(xp: Any, arr: Any) -> tuple[Any, ...]:
 # --- flat indices -----------------------------------------------------------------------------
 
 
-def _steps(shape: tuple[int, ...], order: str) -> tuple[int, ...]:
+def _steps(shape: tuple[int, ...], order: str | None) -> tuple[int, ...]:
+    order = "C" if order is None else order
     if order not in ("C", "F"):
         raise ValueError(f"only 'C' or 'F' order is permitted (got {order!r})")
     return c_strides(shape) if order == "C" else c_strides(shape[::-1])[::-1]
@@ -224,6 +225,10 @@ def unravel_index(xp: Any, indices: Any, shape: Any, order: str = "C") -> tuple[
     if indices.dtype.kind not in "iu":
         raise TypeError("only int indices permitted")
     n = prod(shape)
+    if n > np.iinfo(np.intp).max:
+        raise ValueError(f"unravel_index: dimensions are too large: {shape}")
+    if not shape and indices.shape:
+        raise ValueError("multiple indices are not supported for 0d arrays")
     flat = indices.astype(int64)
     text = f"unravel_index: index is out of bounds for array with size {n}"
     flat = xp._ensured(flat, (flat >= 0) & (flat < n), "ValueError", text)
@@ -258,11 +263,17 @@ def ravel_multi_index(
     [0, 5]
     """
     shape = shape_of(dims)
+    if prod(shape) > np.iinfo(np.intp).max:
+        raise ValueError(
+            "invalid dims: array size defined by dims is larger than the maximum possible size."
+        )
     given = [xp.asarray(index) for index in multi_index]
     if len(given) != len(shape):
         raise ValueError(
             f"parameter multi_index must be a sequence of length {len(shape)}, got {len(given)}"
         )
+    if 0 in shape and prod(np.broadcast_shapes(*(index.shape for index in given))):
+        raise ValueError("cannot unravel if shape has zero entries (is empty).")
     modes = (mode,) * len(shape) if isinstance(mode, str) else tuple(mode)
     flat: Any = 0
     for index, n, step, way in zip(given, shape, _steps(shape, order), modes, strict=True):

@@ -204,7 +204,7 @@ def _integers(rng: Any) -> list[Any]:
     ]
 
 
-@program("bincount", "x weights", cases=_integers)
+@program("bincount", "weights", cases=_integers)
 def bincount(xp: Any, x: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each of 0 .. max(x) occurs, or the sum of the weights found there.
 
@@ -214,11 +214,13 @@ def bincount(xp: Any, x: Any, weights: Any = None, minlength: int = 0) -> Any:
     >>> it.bincount(it.asarray([1, 3, 1])).tolist()
     [0, 2, 0, 1]
     """
+    is_list = not hasattr(x, "dtype")
+    x = xp.asarray(x)
     if len(x.shape) != 1:
         wrong = "small depth" if not len(x.shape) else "deep"
         raise ValueError(f"bincount: object too {wrong} for desired array (x has {x.shape})")
     n = x.shape[0]
-    if n and x.dtype.kind not in "iub":
+    if x.dtype.kind not in "iub" and (n or not is_list):
         raise TypeError(
             f"bincount: Cannot cast array data from {x.dtype!r} to dtype('int64') "
             "according to the rule 'safe'"
@@ -290,6 +292,8 @@ def digitize(xp: Any, x: Any, bins: Any, right: bool = False) -> Any:
     """
     if x.dtype.kind == "c":
         raise TypeError("x may not be complex")
+    if bins.dtype.kind == "c":
+        raise TypeError("digitize: bins may not be complex")
     if len(bins.shape) != 1:
         raise ValueError(f"digitize: object of too small depth for desired array {bins.shape}")
     side = "left" if right else "right"

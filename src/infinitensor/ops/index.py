@@ -150,6 +150,15 @@ def _take(x: Spec, indices: Sequence[Spec], axes: tuple[int, ...], position: int
 # --- public reads and writes ------------------------------------------------------------------
 
 
+def indices_of(xp: Any, name: str, given: Any) -> Any:
+    """Indices as an array of integers; floats in a list are cut off, as NumPy does."""
+    indices = xp.asarray(given)
+    if not hasattr(given, "dtype") and indices.dtype.kind == "f":
+        return indices.astype(int64)
+    _integers(name, indices)
+    return indices
+
+
 def _integers(name: str, indices: Any) -> None:
     if indices.dtype.kind not in "iub":
         raise TypeError(
@@ -171,7 +180,7 @@ def _in_mode(xp: Any, indices: Any, n: int, mode: str) -> Any:
 
 @program(
     "take",
-    "a indices",
+    "a",
     cases=lambda rng: [
         ((x, i), {"axis": axis, "mode": mode})
         for x in (rng.standard_normal((4, 5)),)
@@ -190,7 +199,7 @@ def take(xp: Any, a: Any, indices: Any, axis: int | None = None, mode: str = "ra
     >>> it.take(it.arange(10, 15), it.asarray([3, 0, -1])).numpy().tolist()
     [13, 10, 14]
     """
-    _integers("take", indices)
+    indices = indices_of(xp, "take", indices)
     if axis is None:
         a, axis = a.reshape(-1), 0
     elif not a.shape:  # to NumPy a 0-d array has one axis here
@@ -290,7 +299,7 @@ def take_along_axis(xp: Any, arr: Any, indices: Any, axis: int | None = -1) -> A
     return xp._take_along(arr, indices, axis)
 
 
-@program("put", "a ind", cases=lambda rng: [])
+@program("put", "a", cases=lambda rng: [])
 def put(xp: Any, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """Writes values at flat indices of the array, in place; values repeat where there are fewer.
 
@@ -302,7 +311,7 @@ def put(xp: Any, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     >>> x.numpy().tolist()
     [0.0, 5.0, 0.0, 7.0]
     """
-    _integers("put", ind)
+    ind = indices_of(xp, "put", ind)
     v = xp.asarray(v, a.dtype)
     n = prod(a.shape)
     flat = _in_mode(xp, ind.reshape(-1), max(n, 1), mode)

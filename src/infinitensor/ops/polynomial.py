@@ -57,6 +57,8 @@ def polyval(xp: Any, p: Any, x: Any) -> Any:
     >>> it.polyval([1, 0, 2], it.arange(3)).tolist()
     [2, 3, 6]
     """
+    if not p.shape:
+        raise TypeError("polyval: iteration over a 0-d array of coefficients")
     y = xp.zeros_like(x)
     for i in range(p.shape[0]):
         y = y * x + p[i]
@@ -328,6 +330,8 @@ def polyfit(
     left, right = xp.vander(x, order), y
     if w is not None:
         w = w + 0.0
+        if w.dtype.kind == "c" and x.dtype.kind != "c":
+            raise TypeError("polyfit: weights may not be complex")
         if len(w.shape) != 1:
             raise TypeError("expected a 1-d array for weights")
         if w.shape[0] != y.shape[0]:

@@ -159,7 +159,10 @@ def _quantiles(
             found = xp.where(xp.any(nans, axis=-1, keepdims=True), found.dtype.type(np.nan), found)
     else:
         found = _unweighted(xp, lines, flat, method, weak, skip_nan)
-    found = xp.moveaxis(found, -1, 0)
+    if q.shape and len(found.shape) > 1:
+        found = xp._copy(xp.moveaxis(found, -1, 0))  # as it is shown: in C order
+    else:
+        found = xp.moveaxis(found, -1, 0)
     return with_kept(found.reshape((*q.shape, *found.shape[1:])), a.shape, axes, keepdims)
 
 

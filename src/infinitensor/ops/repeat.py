@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from infinitensor.dtypes import can_cast
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.bridge import as_signed
 from infinitensor.ops.gather import along, gather_form, is_empty
@@ -224,7 +225,9 @@ def repeat(xp: Any, a: Any, repeats: Any, axis: int | None = None) -> Any:
     axis = normalize_axis_index(axis, len(a.shape), "repeat")
     n = a.shape[axis]
     counts = np.asarray(repeats)
-    if counts.dtype.kind not in "iub" and counts.size:
+    if not hasattr(repeats, "dtype") and counts.dtype.kind == "f":
+        counts = counts.astype(np.int64)  # floats in a list are cut off, as NumPy does
+    if not can_cast(counts.dtype, np.int64, "safe"):
         raise TypeError(
             f"repeat: cannot cast repeats from {counts.dtype!r} to dtype('int64') "
             "according to the rule 'safe'"

@@ -145,6 +145,8 @@ def searchsorted(xp: Any, a: Any, v: Any, side: str = "left", sorter: Any = None
     [0, 1, 3]
     """
     if sorter is not None:
+        if sorter.dtype.kind not in "iu":
+            raise TypeError("sorter must only contain integers")
         if len(sorter.shape) != 1 or tuple(sorter.shape) != tuple(a.shape):
             raise ValueError("sorter.size must equal len(a)")
         a = xp.take(a, sorter, 0)

@@ -141,6 +141,8 @@ def cov(
         raise ValueError("ddof must be integer")
     given = [m.dtype] if y is None else [m.dtype, y.dtype]
     kind = result_type(*given, np.float64) if dtype is None else as_dtype(dtype)
+    if kind.kind in "biu":
+        raise TypeError(f"cov: the means cannot be subtracted in {kind}: use a floating dtype")
     x = _variables("m", m, rowvar, kind, len(m.shape) == 1)
     if not x.shape[0]:
         return xp.zeros((0, 0))
