@@ -212,13 +212,21 @@ def ours_for_numpys(module: ModuleType) -> None:
             setattr(module, name, on_host(cast("Any", value)))
         elif isinstance(value, type) and value.__module__ == module.__name__:
             for attribute, function in list(vars(value).items()):
-                mine = swapped(attribute, function, it)
-                if getattr(np, attribute, None) is function and mine is not function:
-                    setattr(value, attribute, staticmethod(mine))
+                if type(function) in {list, tuple}:
+                    setattr(value, attribute, type(function)(map(ours_of, function)))
+                elif ours_of(function) is not function:
+                    setattr(value, attribute, staticmethod(ours_of(function)))
         elif not name.startswith("_") and not hasattr(builtins, name):
             for ours, numpys in PAIRS:
                 if getattr(numpys, name, None) is value:
                     setattr(module, name, noted(swapped(name, value, ours), value))
+
+
+def ours_of(value: Any) -> Any:
+    """Our function for one of NumPy's main namespace, by its name; anything else as it is."""
+    name = getattr(value, "__name__", "")
+    is_numpys = isinstance(name, str) and getattr(np, name, None) is value
+    return swapped(name, value, it) if is_numpys and not isinstance(value, type) else value
 
 
 def is_assertion(value: Any) -> bool:

@@ -40,7 +40,8 @@ def counterparts() -> dict[Any, Callable[..., Any]]:
             continue
         if theirs not in found or name.endswith(theirs.__name__):
             found[theirs] = function
-    found[np._core.umath.clip] = PUBLIC["clip"]  # ndarray.clip calls it with a bound that is ours
+    hidden = operator.attrgetter("_core.umath.clip")(np)  # ndarray.clip with a bound that is ours
+    found[hidden] = PUBLIC["clip"]
     return {look: look.__wrapped__ for look in LOOKS} | found
 
 

@@ -26,7 +26,8 @@ def ix_(*args: Any) -> tuple[Tensor, ...]:
     """
     made = []
     for axis, given in enumerate(args):
-        index = call_op("asarray", given if np.size(given) else np.zeros(0, np.intp))
+        is_empty_list = not hasattr(given, "dtype") and not np.size(given)
+        index = call_op("asarray", np.zeros(0, np.intp) if is_empty_list else given)
         if index.ndim != 1:
             raise ValueError("Cross index must be 1 dimensional")
         if index.dtype == np.bool_:

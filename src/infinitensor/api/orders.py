@@ -52,8 +52,10 @@ def _axes(flags: Any, strides: tuple[int, ...], order: str) -> Axes | None:
 
 
 def _by_steps(strides: tuple[int, ...]) -> Axes:
-    """The axes with the longest steps first, as NumPy reads them: one without steps says nothing,
-    and stays among the others where it is."""
+    """The axes with the longest steps first, as NumPy reads them.
+
+    One without steps says nothing, and stays among the others where it is.
+    """
     found: list[int] = []
     for axis in reversed(range(len(strides))):
         step, at = abs(strides[axis]), len(found)

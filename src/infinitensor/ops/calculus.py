@@ -219,7 +219,7 @@ def _interp_torch(xp: Any, x: Any, at: Any, values: Any, out: Any, left: Any, ri
     line = xp.where(line.isnan(), slope * (x - x1) + y1, line)
     line = xp.where(line.isnan() & (y0 == y1), y0, line)
     line = xp.where(x == x0, y0, xp.where(found >= n - 1, values[-1], line))
-    line = xp.where(found < 0, values[0] if left is None else left, line)
+    line = xp.where(x < at[0], values[0] if left is None else left, line)
     line = xp.where(x > at[-1], values[-1] if right is None else right, line)
     unknown = values[0] if n == 1 else x.to(out.dtype)  # one point is asked only what is beside it
     out[...] = xp.where(x.isnan(), unknown, line)
@@ -268,6 +268,7 @@ def _curves(rng: Any) -> list[Any]:
         ((np.float64(0.25), at, heights), {}),
         ((rng.integers(0, 3, 5), at, np.arange(4)), {}),
         ((x, at, np.array([0.0, np.inf, 1.0, 2.0])), {}),
+        ((x, np.array([np.nan, 1.0]), heights[:2]), {}),
         ((x, at[:0], heights[:0]), {}),
         ((x, at, heights[:3]), {}),
         ((x, at, heights), {"period": 0}),

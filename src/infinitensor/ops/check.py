@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ ERRORS: dict[str, type[Exception]] = {
 
 def is_on_host(value: Any) -> bool:
     """Whether a parameter's values are known at the call."""
-    return isinstance(value, bool | int | float | np.generic | np.ndarray | list | tuple)
+    return isinstance(value, Number | np.generic | np.ndarray | list | tuple)
 
 
 def known(xp: Any, value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:

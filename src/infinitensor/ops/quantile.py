@@ -6,6 +6,7 @@ own, and is. `overwrite_input` is taken and changes nothing.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -131,7 +132,7 @@ def _quantiles(
     if a.dtype.kind == "c":
         raise TypeError(f"{name}: a must be an array of real numbers")
     weak = type(q) in (int, float)
-    q = known(xp, q)
+    q = known(xp, float(q) if isinstance(q, Fraction) else q)
     q = np.true_divide(q, 100) if percent else q
     if q.size and not (q.min() >= 0 and q.max() <= 1):
         raise ValueError(

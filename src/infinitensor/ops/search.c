@@ -52,10 +52,10 @@ int64_t interpolate(const T *x, int64_t n_values, const T *at, const T *value, i
         int64_t here = n_values - i < LANES ? n_values - i : LANES;
         bisect_all(at, n, x + i, here, found, 1);
         for (int64_t k = 0; k < here; k++) {
-            int64_t j = found[k] - 1;
+            int64_t j = found[k] > 0 ? found[k] - 1 : 0;
             T v = x[i + k], made;
             if (v != v) made = n == 1 ? value[0] : v; /* one point is asked only what is beside it */
-            else if (j < 0) made = left;
+            else if (v < at[0]) made = left;
             else if (j == n - 1) made = v > at[j] ? right : value[j];
             else if (v == at[j]) made = value[j];
             else {

@@ -234,7 +234,7 @@ def delete(xp: Any, arr: Any, obj: Any, axis: int | None = None) -> Any:
                     f"axis length of {n}"
                 )
         else:
-            gone = gone if gone.size else gone.astype(np.int64)
+            gone = gone if gone.size or hasattr(obj, "dtype") else gone.astype(np.int64)
             if gone.dtype.kind not in "iu":
                 raise IndexError("arrays used as indices must be of integer (or boolean) type")
             gone = np.array([_within(i, n, axis, n - 1) for i in gone.reshape(-1).tolist()], int)
@@ -293,6 +293,8 @@ def insert(xp: Any, arr: Any, obj: Any, values: Any, axis: int | None = None) ->
         where = np.flatnonzero(where)
     if where.ndim > 1:
         raise ValueError("index array argument obj to insert must be one dimensional or scalar")
+    if where.dtype.kind not in "iu" and (where.size or hasattr(obj, "dtype")):
+        raise IndexError("arrays used as indices must be of integer (or boolean) type")
     scalar = where.ndim == 0
     places = [_within(as_int(i), n, axis, n) for i in where.reshape(-1).tolist()]
     values = xp.asarray(values, arr.dtype)
