@@ -206,3 +206,13 @@ def test_small_ranges_and_rolls_are_numpys() -> None:
             np.arange(0, 1, 0)
         with pytest.raises(theirs.type, match=r"."):
             it.arange(0, 1, 0)
+
+
+@pytest.mark.parametrize("of", ["asarray", "element", "sum"])
+def test_a_complex_number_before_a_float_value_is_numpys_arithmetic(of: str) -> None:
+    x = it.asarray([0.0])
+    value = {"asarray": it.asarray(0.0), "element": x[0], "sum": x.sum()}[of]
+    for found, theirs in [(1j * value, 0j), (1j - value, 1j), (1j + value, 1j)]:
+        assert isinstance(found, it.Tensor)
+        assert (found.dtype, complex(found)) == (np.complex128, theirs)
+    assert np.isnan((0j / value).real)

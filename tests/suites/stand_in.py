@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+used: str | None = None
+"""What of the other project's own the test that runs has used."""
 running = False
 """Whether a test runs now; while modules are collected, absent things are harmless."""
 
@@ -28,6 +30,8 @@ class Absent:
 
     def _used(self, *args: object, **kwargs: object) -> Any:
         if running:
+            global used  # noqa: PLW0603
+            used = self._name
             pytest.skip(f"out of scope: {self._name}")
         return self
 

@@ -113,6 +113,7 @@ static PyObject *operated(int op, PyObject *first, PyObject *second) {
     PyObject *a = limit > 0 ? operand(first, &session, limit) : NULL;
     PyObject *b = a ? operand(second, &session, limit) : NULL;
     if (!b || !session) return NULL;
+    if (PyComplex_CheckExact(a) && PyFloat_Check(b)) return NULL; /* Python's arithmetic takes a float64 */
     int n_arrays = PyArray_CheckExact(a) + PyArray_CheckExact(b);
     npy_intp size = 0; /* of an elementwise result */
     if (n_arrays == 2) {

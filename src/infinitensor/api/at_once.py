@@ -59,6 +59,8 @@ def operated(like: Callable[[Any, Any], Any], a: Any, b: Any) -> Tensor | None:
         return None
     if not limit or session is None:  # two numbers are of no session yet
         return None
+    if type(a) is complex and type(b) is np.float64:
+        b = np.asarray(b)  # to Python it is a float, and its own arithmetic would come first
     session.counts["small_calls"] += 1
     token = silence(SILENT)
     try:

@@ -98,7 +98,9 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tensor, ...]:
     """Views of all arrays with one shape."""
     tensors = [asarray(a) for a in args]
     shape = np.broadcast_shapes(*(t.shape for t in tensors))
-    return tuple(broadcast_to(t, shape) for t in tensors)
+    if all(t.shape == shape for t in tensors):
+        return tuple(tensors)
+    return tuple(t[...] if t.shape == shape else broadcast_to(t, shape) for t in tensors)
 
 
 def reshape(a: Any, shape: Any, order: str | None = "C", *, copy: bool | None = None) -> Tensor:

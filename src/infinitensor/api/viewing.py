@@ -107,7 +107,9 @@ def element(tensor: Tensor, index: tuple[Any, ...]) -> Tensor:
 def reshape(tensor: Tensor, shape: tuple[int, ...], copy: bool | None) -> Tensor:
     """A view where NumPy's rule allows one; any negative length is the unknown one."""
     if len(shape) > MAX_AXES:
-        raise ValueError(f"reshape: {len(shape)} axes; the most is {MAX_AXES}")
+        raise ValueError(
+            f"reshape: maximum supported dimension for an ndarray is {MAX_AXES}, found {len(shape)}"
+        )
     shape = tuple(-1 if n < 0 else n for n in shape)
     known = prod(n for n in shape if n != -1)
     if -1 in shape:

@@ -31,6 +31,8 @@ def length(n: Any) -> int:
 def shape_of(shape: Any) -> tuple[int, ...]:
     """A shape as users write it: an int or a sequence of them; none negative."""
     sizes: tuple[int, ...]
+    if shape is None:
+        raise TypeError("None is no shape. Use () for that of a scalar")
     try:
         sizes = (length(shape),)
     except TypeError:

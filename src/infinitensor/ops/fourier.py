@@ -18,6 +18,7 @@ from infinitensor.dtypes import (
     HALVES,
     as_dtype,
     bool_,
+    can_cast,
     complex64,
     complex128,
     float32,
@@ -153,10 +154,14 @@ def transform(name: str, cases: Callable[..., Any]) -> Callable[[Callable[..., A
                 made = rule(*bound.args, **bound.kwargs)
             if out is None:
                 return made
+            if not hasattr(out, "shape"):
+                raise TypeError(f"{name}: return arrays must be of ArrayType, not {type(out)}")
             if out.shape != made.shape:
                 raise ValueError(
                     f"{name}: output array has wrong shape: {tuple(out.shape)}, not {made.shape}"
                 )
+            if not can_cast(made.dtype, out.dtype, "same_kind"):
+                raise TypeError(f"{name}: Cannot cast the result from {made.dtype} to {out.dtype}")
             out[...] = made
             return out
 

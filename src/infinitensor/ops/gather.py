@@ -264,7 +264,9 @@ def roll(xp: Any, a: Any, shift: int | tuple[int, ...], axis: Axes = None) -> An
     if pairs.ndim > 1:
         raise ValueError("'shift' and 'axis' should be scalars or 1D sequences")
     for step, one in pairs:
-        shifts[int(one)] = shifts.get(int(one), 0) + as_int(step)
+        shifts[int(one)] = shifts.get(int(one), 0) + (
+            int(step) if isinstance(step, str) else as_int(step)
+        )
     rolled = a
     for one, step in shifts.items():
         n = a.shape[one]

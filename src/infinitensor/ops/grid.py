@@ -222,6 +222,7 @@ def unravel_index(xp: Any, indices: Any, shape: Any, order: str = "C") -> tuple[
     [[0, 1], [0, 2]]
     """
     shape = shape_of(shape)
+    steps = _steps(shape, order)
     if indices.dtype.kind not in "iu":
         raise TypeError("only int indices permitted")
     n = prod(shape)
@@ -232,9 +233,7 @@ def unravel_index(xp: Any, indices: Any, shape: Any, order: str = "C") -> tuple[
     flat = indices.astype(int64)
     text = f"unravel_index: index is out of bounds for array with size {n}"
     flat = xp._ensured(flat, (flat >= 0) & (flat < n), "ValueError", text)
-    return tuple(
-        (flat // step) % size for step, size in zip(_steps(shape, order), shape, strict=True)
-    )
+    return tuple((flat // step) % size for step, size in zip(steps, shape, strict=True))
 
 
 @program(
@@ -277,7 +276,7 @@ def ravel_multi_index(
     modes = (mode,) * len(shape) if isinstance(mode, str) else tuple(mode)
     flat: Any = 0
     for index, n, step, way in zip(given, shape, _steps(shape, order), modes, strict=True):
-        if index.dtype.kind not in "iu":
+        if index.dtype.kind not in "iub":
             raise TypeError("only int indices permitted")
         index = index.astype(int64)
         if way == "wrap":

@@ -373,10 +373,18 @@ def nan_to_num(
         made = xp._copy(x)
     else:
         most = finfo(x.dtype)
-        top = x.dtype.type(most.max if posinf is None else posinf)
-        low = x.dtype.type(most.min if neginf is None else neginf)
+        top, low, hole = (
+            xp.asarray(value).astype(x.dtype) if np.ndim(value) else x.dtype.type(value)
+            for value in (
+                most.max if posinf is None else posinf,
+                most.min if neginf is None else neginf,
+                nan,
+            )
+        )
         made = xp.where(x == np.inf, top, xp.where(x == -np.inf, low, x))
-        made = xp.where(xp.isnan(x), x.dtype.type(nan), made)
+        made = xp.where(xp.isnan(x), hole, made)
+        if made.shape != x.shape:
+            raise ValueError(f"nan_to_num: numbers of more elements than the {x.shape} of x")
     if copy:
         return made
     x[...] = made

@@ -141,14 +141,14 @@ def cov(
         raise ValueError("ddof must be integer")
     given = [m.dtype] if y is None else [m.dtype, y.dtype]
     kind = result_type(*given, np.float64) if dtype is None else as_dtype(dtype)
-    if kind.kind in "biu":
-        raise TypeError(f"cov: the means cannot be subtracted in {kind}: use a floating dtype")
     x = _variables("m", m, rowvar, kind, len(m.shape) == 1)
     if not x.shape[0]:
         return xp.zeros((0, 0))
     if y is not None:
         one = (y.shape[0] if len(y.shape) == 2 else 1) == 1
         x = xp._concatenate([x, _variables("y", y, rowvar, kind, one)], 0)
+    if kind.kind in "biu":
+        raise TypeError(f"cov: the means cannot be subtracted in {kind}: use a floating dtype")
     ddof = int(not bias) if ddof is None else ddof
     n = x.shape[1]
     counts = _sample_weights(xp, "fweights", fweights, n)
