@@ -205,6 +205,7 @@ def swapped(name: str, value: Any, ours: Any) -> Any:
         return Namespace(mine, value) if isinstance(mine, ModuleType) else value
     kinds = (FunctionType, BuiltinFunctionType, np.ufunc)
     is_function = isinstance(value, kinds) or type(value).__name__.startswith("_ArrayFunction")
+    is_function |= ours is it.random and callable(value) and not isinstance(value, type)
     return mine if is_function or name in {"r_", "c_", "s_", "mgrid", "ogrid"} else value
 
 

@@ -30,7 +30,7 @@ class Absent:
 
     def _used(self, *args: object, **kwargs: object) -> Any:
         if running:
-            global used  # noqa: PLW0603
+            global used
             used = self._name
             pytest.skip(f"out of scope: {self._name}")
         return self

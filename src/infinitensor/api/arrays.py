@@ -155,7 +155,9 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> T
     """The values as another dtype."""
     check_device(device)
     if not isinstance(x, Tensor | np.ndarray | np.generic):
-        raise TypeError(f"astype: the input should be an array or a scalar of one, not {type(x)}")
+        raise TypeError(
+            f"Input should be a NumPy array or scalar, or a tensor. It is a {type(x)} instead."
+        )
     return asarray(x).astype(dtype, copy=copy)
 
 

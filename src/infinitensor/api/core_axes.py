@@ -69,7 +69,7 @@ class Places:
         if not isinstance(axes, list):
             raise TypeError("axes should be a list.")
         if len(axes) == len(counts) - 1 and (not counts[-1] or self._is_kept):
-            axes = [*axes, axes[0] if self._is_kept else ()]
+            axes = [*axes, tuple(range(-counts[-1], 0))]
         if len(axes) != len(counts):
             raise ValueError(
                 "axes should be a list with an entry for all inputs and outputs; entries for "

@@ -59,6 +59,8 @@ def counterpart(function: Any, name: str) -> Callable[..., Any]:
 
 def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], given: Any) -> Any:
     """`np.add(x, y)`, `np.add.reduce(x)` and so on, where an operand or `out` is a tensor."""
+    if not isinstance(ufunc, np.ufunc):
+        raise TypeError(f"__array_ufunc__: a ufunc, its method and operands, not {ufunc!r}")
     outs = given.pop("out", ())
     if ufunc not in EQUALITIES and any(value is None for value in inputs):
         return NotImplemented

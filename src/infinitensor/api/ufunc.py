@@ -164,8 +164,11 @@ class ufunc(Calls):
                 raise TypeError("cannot specify 'out' as both a positional and keyword argument")
             outs = options.pop("out")
             if not isinstance(outs, tuple):
-                outs = (outs,) if self.nout == 1 or outs is None or outs is Ellipsis else ()
-                outs *= self.nout
+                if self.nout > 1 and outs is not None and outs is not Ellipsis:
+                    raise TypeError("'out' must be a tuple of arrays")
+                outs = (outs,) * self.nout
+            elif any(out is Ellipsis for out in outs):
+                raise TypeError("must use `...` as `out=...` and not per-operand/in a tuple")
             if len(outs) != self.nout:
                 raise ValueError("The 'out' tuple must have exactly one entry per ufunc output")
         targets = [target(out) for out in outs]
@@ -396,6 +399,11 @@ class ufunc(Calls):
             raise ValueError("second operand needed for ufunc")
         if self.nin == 1 and b is not None:
             raise ValueError("second operand provided when ufunc is unary")
+        if isinstance(a, np.ndarray):
+            changed = call_op("asarray", a)
+            self.at(changed, indices, b)
+            a[...] = changed.numpy()
+            return
         if not isinstance(a, Tensor):
             raise TypeError(
                 f"{self.__name__}.at: the first operand must be a Tensor, got {type(a)}"
@@ -560,6 +568,8 @@ def _loop_signature(like: np.ufunc, options: dict[str, Any]) -> Any:
         return (None,) * like.nin + (as_dtype(dtype),) * like.nout
     if isinstance(loop, str) and "->" in loop:
         loop = tuple(loop.replace("->", ""))
+        if not _CHARACTERS.issuperset(loop):
+            raise ValueError(f"{like.__name__}: a signature of dtypes' characters, not {loop}")
     elif isinstance(loop, str) or (isinstance(loop, tuple) and len(loop) == 1):
         raise TypeError(
             f"{like.__name__}: a signature names all {like.nargs} operands; use `dtype`, or None "
@@ -567,6 +577,8 @@ def _loop_signature(like: np.ufunc, options: dict[str, Any]) -> Any:
         )
     elif loop is not None and not isinstance(loop, tuple):
         raise TypeError("the signature object to ufunc must be a string or a tuple.")
+    if isinstance(loop, tuple) and len(loop) != like.nargs:
+        raise ValueError(f"{like.__name__}: a signature names all {like.nargs} operands: {loop}")
     return loop if loop is None else tuple(d if d is None else as_dtype(d) for d in loop)
 
 

@@ -234,7 +234,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 
 def _check(array: Any, widths: Any, mode: str, options: dict[str, Any]) -> None:
     if mode not in _OPTIONS:
-        raise ValueError(f"mode {mode!r} is not supported")
+        raise ValueError(f"mode '{mode}' is not supported")
     unknown = set(options) - set(_OPTIONS[mode])
     if unknown:
         raise ValueError(f"unsupported keyword arguments for mode {mode!r}: {unknown}")
