@@ -122,8 +122,11 @@ def test_a_module_of_numpys_tests_gets_our_functions_and_keeps_its_types() -> No
     vars(module).update(np=np, linspace=np.linspace, assert_equal=np.testing.assert_equal)
     shims.ours_for_numpys(module)
     shims.running(False)
+    assert isinstance(module.np.arange(3), np.ndarray)  # parameters of tests are NumPy's
+    shims.running(True)
     assert module.np.float32 is np.float32
     assert not shims.Namespace.touched
     module.assert_equal(module.np.arange(3), [0, 1, 2])
     assert shims.Namespace.touched
     assert isinstance(module.linspace(0, 1, 3), it.Tensor)
+    shims.running(False)

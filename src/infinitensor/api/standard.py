@@ -265,9 +265,9 @@ class NamespaceInfo:
         """The kind of device that the current session runs on."""
         return default_device()
 
-    def devices(self) -> tuple[str, ...]:
+    def devices(self) -> list[str]:
         """The kinds of devices that tensors of the current session can be on."""
-        return (default_device(),)
+        return [default_device()]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
         """The dtype of each kind that is taken when none is given: NumPy's, on every device."""
