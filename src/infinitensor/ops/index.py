@@ -153,7 +153,7 @@ def _take(x: Spec, indices: Sequence[Spec], axes: tuple[int, ...], position: int
 def indices_of(xp: Any, name: str, given: Any) -> Any:
     """Indices as an array of integers; floats in a list are cut off, as NumPy does."""
     indices = xp.asarray(given)
-    if not hasattr(given, "dtype") and indices.dtype.kind == "f":
+    if isinstance(given, list | tuple) and indices.dtype.kind == "f":
         return indices.astype(int64)
     _integers(name, indices)
     return indices

@@ -225,7 +225,7 @@ def repeat(xp: Any, a: Any, repeats: Any, axis: int | None = None) -> Any:
     axis = normalize_axis_index(axis, len(a.shape), "repeat")
     n = a.shape[axis]
     counts = np.asarray(repeats)
-    if not hasattr(repeats, "dtype") and counts.dtype.kind == "f":
+    if isinstance(repeats, list | tuple) and counts.dtype.kind == "f":
         counts = counts.astype(np.int64)  # floats in a list are cut off, as NumPy does
     if not can_cast(counts.dtype, np.int64, "safe"):
         raise TypeError(

@@ -55,8 +55,9 @@ int64_t interpolate(const T *x, int64_t n_values, const T *at, const T *value, i
             int64_t j = found[k] > 0 ? found[k] - 1 : 0;
             T v = x[i + k], made;
             if (v != v) made = n == 1 ? value[0] : v; /* one point is asked only what is beside it */
+            else if (v > at[n - 1]) made = right;
             else if (v < at[0]) made = left;
-            else if (j == n - 1) made = v > at[j] ? right : value[j];
+            else if (j == n - 1) made = value[j];
             else if (v == at[j]) made = value[j];
             else {
                 T slope = (value[j + 1] - value[j]) / (at[j + 1] - at[j]);

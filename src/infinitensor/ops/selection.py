@@ -145,7 +145,8 @@ def piecewise(
     >>> it.piecewise(x, [x < 0, x > 1], [0, lambda v: v * v, 7]).tolist()
     [0.0, 7.0, 9.0]
     """
-    if not np.ndim(condlist) or (len(x.shape) and not np.ndim(condlist[0])):
+    is_one = np.isscalar(condlist) or not getattr(condlist, "shape", True)
+    if is_one or (len(x.shape) and not np.ndim(condlist[0])):
         condlist = [condlist]
     conditions = [as_mask(xp.asarray(condition)) for condition in condlist]
     n = len(conditions)
