@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.suites import shims
+from tests.suites import shims, stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +82,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     try:
         return (yield)
     finally:
-        absent = shims.stand_in.used
+        absent = stand_in.used
         touched = SUITE != "numpy" or shims.Namespace.touched
         shims.running(False)
         outcome, why = outcomes.pop(item.nodeid, ("skipped", "nothing ran"))
