@@ -206,10 +206,16 @@ def test_seeds_are_scikit_learns() -> None:
             np.testing.assert_array_equal(ours[0], theirs[0])
 
 
-def test_seeds_of_many_points_are_found_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("much", [4, 1 << 40], ids=["kept", "made again"])
+@pytest.mark.parametrize("block", [64, 999, 1 << 16])
+def test_seeds_of_many_points_are_found_in_blocks(
+    block: int, much: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x = blobs(2000, 6, 9, 4)
     plain = kmeans_plusplus(x, 12, random_state=0)[1]
     monkeypatch.setattr("infinitensor.cluster.seeding.ON_HOST", 256)
+    monkeypatch.setattr("infinitensor.cluster.seeding.BLOCK", block)
+    monkeypatch.setattr("infinitensor.cluster.seeding.MUCH", much)
     np.testing.assert_array_equal(kmeans_plusplus(x, 12, random_state=0)[1], plain)
 
 

@@ -72,6 +72,28 @@ def _few_threads(n_sums: int, are_products: bool) -> AbstractContextManager[Any]
     return limited
 
 
+MUCH = 4
+"""What all candidates leave is kept if it takes less than this part of the memory; else what the
+best one leaves is made again: to read the rows twice takes less than to evict all that."""
+BLOCK = 1 << 16
+"""Rows whose sums are looked through first: of what is left one block for each draw is enough."""
+
+
+def _reached_in_blocks(left: Any, draws: Array) -> Array:
+    """Where the running sum of many values reaches each draw, without all of that sum."""
+    n = len(left)
+    n_whole = n // BLOCK * BLOCK
+    sums = left[:n_whole].reshape(-1, BLOCK).sum(axis=1)
+    totals = np.append(np.asarray(sums.numpy()), float(left[n_whole:].sum()))
+    ends = np.cumsum(totals)
+    found = np.empty(len(draws), np.int64)
+    for k, block in enumerate(np.minimum(np.searchsorted(ends, draws), len(ends) - 1)):
+        before = ends[block] - totals[block] if block else 0.0
+        inside = np.cumsum(left[block * BLOCK : (block + 1) * BLOCK].numpy())
+        found[k] = block * BLOCK + np.searchsorted(before + inside, draws[k])
+    return found
+
+
 class _Left:
     """Each row's squared distance to the nearest seed, which seed that is, and their sum."""
 
@@ -91,7 +113,7 @@ class _Left:
     def use(self, first: Array) -> None:
         """Take the first seed."""
         far = self._made(self.rows.closer(first))
-        self.potential = self._added(far, self.weights)
+        self.potential = np.asarray(self._sums(far, self.weights)).reshape(-1)
         self.closest = far[0]
         self.owner = (np if self.on_host else it).zeros(self.rows.n, dtype=np.int32)
 
@@ -105,7 +127,7 @@ class _Left:
         left = self.closest.astype(np.float64)
         if self.rows.weights is not None:
             left = left * it.asarray(self.weights, copy=False)
-        return np.asarray(it.searchsorted(it.cumsum(left), draws).numpy())
+        return _reached_in_blocks(left, draws)
 
     def best_of(self, draws: Array, c: int) -> tuple[Array, Any]:
         """Of the rows that are drawn take the one that leaves least: its values and its number."""
@@ -120,10 +142,18 @@ class _Left:
         reach = np.full((len(candidates), len(self.centers)), np.inf)
         reach[:, :c] = ((wide[:, None, :] - seeds) ** 2).sum(-1) * (0.25 - 1e-6)
         far = self._made(self.rows.closer(candidates, (self.closest, self.owner, reach)))
-        potentials = self._added(far, self.weights.reshape(-1, 1))
+        is_kept = self.on_host or MUCH * far.nbytes <= it.Mesh.current().devices[0].memory_bytes
+        sums = self._sums(far, self.weights.reshape(-1, 1), is_kept)
+        if not is_kept:
+            del far
+        potentials = np.asarray(sums).reshape(-1, 1)
         best = int(np.argmin(potentials))
         self.potential = potentials[best]
-        nearer = far[best]
+        one = slice(best, best + 1)
+        if not is_kept:
+            known = (self.closest, self.owner, reach[one])
+            far, one = self._made(self.rows.closer(candidates[one], known)), slice(0, 1)
+        nearer = far[one][0]
         if self.on_host:
             self.owner[nearer < self.closest] = c
             self.closest = nearer
@@ -136,23 +166,23 @@ class _Left:
     def _is_summed(self, dtype: np.dtype[Any]) -> bool:
         return dtype == np.float64 and self.rows.weights is None
 
-    def _added(self, far: Any, weights: Array) -> Array:
+    def _sums(self, far: Any, weights: Array, is_kept: bool = True) -> Any:
         """The weighted sums over rows, one for each candidate.
 
-        On the host by the same call that scikit-learn makes, for the same roundings: float32's are
-        large enough to lead a draw to another row. float64's are not, and a sum takes less.
+        What is added is computed with them, if it is kept. On the host by the same call that
+        scikit-learn makes, for the same roundings: float32's are large enough to lead a draw to
+        another row. float64's are not, and a sum takes less.
         """
         if far.size <= ON_HOST:
             values = np.asarray(far)
-            if self._is_summed(values.dtype):
-                return np.asarray(values.sum(1)).reshape(-1, *weights.shape[1:])
-            return _product(values, weights)
+            return values.sum(1) if self._is_summed(values.dtype) else _product(values, weights)
         left = far.astype(np.float64)
         if self.rows.weights is not None:
             left = left * it.asarray(self.weights, copy=False)
         sums = left.sum(1)
-        it.compute(far, sums)
-        return np.asarray(sums.numpy()).reshape(-1, *weights.shape[1:])
+        if is_kept:
+            it.compute(far, sums)
+        return sums
 
 
 class _FewLeft(_Left):
@@ -178,7 +208,7 @@ class _FewLeft(_Left):
         try_seeds = loop("seeds", "try_seeds", rows.dtype)
         assert try_seeds is not None
         some_memory(try_seeds(*of_rows, draws, n_trials, *known, *made))
-        potentials = self._added(self._far, self.weights.reshape(-1, 1))
+        potentials = np.asarray(self._sums(self._far, self.weights.reshape(-1, 1))).reshape(-1, 1)
         self._best = int(potentials.argmin())
         self.potential = potentials[self._best]
         return self._candidates[self._best], self._rows[self._best]
