@@ -164,6 +164,12 @@ def test_resolve_dtypes_of_a_ufunc_are_numpys() -> None:
     assert it.add.resolve_dtypes(given) == np.add.resolve_dtypes(given)
 
 
+@pytest.mark.parametrize("xp", [np, it], ids=["numpy", "infinitensor"])
+def test_copyto_says_which_shapes_do_not_fit(xp: Any) -> None:
+    with pytest.raises(ValueError, match=r"could not broadcast input array from shape \(2,5\)"):
+        xp.copyto(xp.zeros((3, 4)), xp.ones((2, 5)))
+
+
 def test_copyto_takes_axes_of_length_one_in_front() -> None:
     x = it.zeros((3, 2))
     it.copyto(x, it.ones((1, 1, 3, 2)))

@@ -9,6 +9,7 @@ import numpy as np
 from infinitensor.api import copying
 from infinitensor.api.forward import call_op, is_tensor
 from infinitensor.api.tensor import Tensor
+from infinitensor.api.views import tight
 from infinitensor.dtypes import can_cast, held_as, kind_of, read_as, result_type
 
 
@@ -102,6 +103,14 @@ def fromstring(
 # --- writes -----------------------------------------------------------------------------------
 
 
+def fits_into(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether values of a shape broadcast to a target, whose shape stays."""
+    try:
+        return np.broadcast_shapes(shape, target) == target
+    except ValueError:
+        return False
+
+
 def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     """Write values into a tensor, broadcast, where a mask is True.
 
@@ -131,9 +140,12 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
     more = given.ndim - dst.ndim
     if more > 0 and given.shape[:more] == (1,) * more:  # axes of length one in front say nothing
         given = given.reshape(given.shape[more:])
-    for name, one in (("source", given), ("mask", mask)):
-        if one is not None and np.broadcast_shapes(one.shape, dst.shape) != dst.shape:
-            raise ValueError(f"copyto: the {name} of shape {one.shape} does not fit {dst.shape}")
+    for name, one in (("input array", given), ("mask", mask)):
+        if one is not None and not fits_into(one.shape, dst.shape):
+            raise ValueError(
+                f"copyto: could not broadcast {name} from shape {tight(one.shape)} into shape "
+                f"{tight(dst.shape)}"
+            )
     stored(given, dst, mask, "unsafe")
 
 
