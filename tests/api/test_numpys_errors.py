@@ -72,6 +72,9 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "delete at no floats": lambda xp: xp.delete(xp.arange(3), xp.zeros(0)),
     "insert at floats": lambda xp: xp.insert(xp.arange(3), xp.asarray([1.0, 2.0]), [10, 20]),
     "nan_to_num of more numbers": lambda xp: xp.nan_to_num(xp.ones(2), nan=xp.zeros((2, 2))),
+    "put_along_axis by too few axes": lambda xp: xp.put_along_axis(
+        xp.zeros((3, 3), dtype="u1"), xp.arange(3), -99, axis=1
+    ),
     "packbits without an order": lambda xp: xp.packbits(xp.asarray([1, 0]), bitorder=None),
 }
 

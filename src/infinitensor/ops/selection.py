@@ -238,6 +238,8 @@ def put_along_axis(xp: Any, arr: Any, indices: Any, values: Any, axis: int | Non
     """
     if indices.dtype.kind not in "iu":
         raise IndexError("`indices` must be an integer array")
+    if axis is not None and len(indices.shape) != len(arr.shape):
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
     values = xp.asarray(values, arr.dtype)
     if axis is None:
         if len(indices.shape) != 1:
@@ -246,8 +248,6 @@ def put_along_axis(xp: Any, arr: Any, indices: Any, values: Any, axis: int | Non
         return
     ndim = len(arr.shape)
     axis = normalize_axis_index(axis, ndim)
-    if len(indices.shape) != ndim:
-        raise ValueError("`indices` and `arr` must have the same number of dimensions")
     ones = (1,) * ndim
     arr[
         tuple(
