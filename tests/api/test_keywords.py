@@ -254,6 +254,25 @@ def test_qr_gives_the_raw_reflectors(dtype: str) -> None:
         it.linalg.qr(it.asarray(A), "economy")
 
 
+# --- falling order ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f2", "i4", "u1", "c16"])
+def test_falling_order_is_stable_and_has_nan_last(dtype: str) -> None:
+    """As in NumPy since 2.5."""
+    a = np.array([[3, 1, 1, 2, 0, 3, 2], [5, 9, 5, 0, 9, 1, 1]]).astype(dtype)
+    if dtype[0] in "fc":
+        a[0, 1] = a[1, 4] = np.nan
+    keys = np.where(np.isnan(a), -1, a.real).astype("f8")
+    places = np.argsort(-keys, axis=1, kind="stable")
+    x = it.asarray(a)
+    np.testing.assert_array_equal(it.argsort(x, descending=True).numpy(), places)
+    falling = np.take_along_axis(a, places, 1)
+    np.testing.assert_array_equal(it.sort(x, descending=True).numpy(), falling)
+    x.sort(descending=True)
+    np.testing.assert_array_equal(x.numpy(), falling)
+
+
 # --- names that programs use ------------------------------------------------------------------
 
 WORDS = np.arange(12).reshape(3, 4) * 1003

@@ -21,9 +21,11 @@ BY_NAME = (P.POSITIONAL_OR_KEYWORD, P.KEYWORD_ONLY)
 
 EXCEPTIONS: dict[str, dict[str, str]] = {
     "clip": {"min": "the older name comes by position, as in the function", "max": "the same"},
+    "argsort": {"descending": "None is False"},
     "einsum": {"optimize": "a good order is looked for unless one says no"},
     "einsum_path": {"einsum_call": "is for NumPy's einsum alone"},
     "eye": {"dtype": "None is float"},
+    "fromstring": {"dtype": "None is float"},
     "Tensor": {
         **dict.fromkeys(("buffer", "offset", "strides", "order"), "it.frombuffer has them"),
         "dtype": "None is float",

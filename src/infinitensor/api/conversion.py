@@ -88,7 +88,7 @@ def fromiter(iter: Any, dtype: Any, count: int = -1, *, like: Any = None) -> Ten
 
 
 def fromstring(
-    string: str, dtype: Any = float, count: int = -1, *, sep: str, like: Any = None
+    string: str, dtype: Any = None, count: int = -1, *, sep: str, like: Any = None
 ) -> Tensor:
     """A tensor of the numbers in a text.
 

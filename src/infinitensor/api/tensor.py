@@ -625,10 +625,17 @@ class Tensor(values.Number, Shown, TableMethods):
         self[...] = value
 
     def sort(
-        self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None
+        self,
+        axis: int = -1,
+        kind: Any = None,
+        order: Any = None,
+        *,
+        stable: bool | None = None,
+        descending: bool | None = None,
     ) -> None:
         """Sort in place."""
-        made = call_op("sort", self, operator.index(axis), kind, order, stable=stable)
+        how = {"stable": stable, "descending": bool(descending)}
+        made = call_op("sort", self, operator.index(axis), kind, order, **how)
         assign.replace(self, made)
 
     def partition(

@@ -513,7 +513,7 @@ def sort(
     descending: bool = False,
     stable: bool | None = None,
 ) -> Any:
-    """The values in rising order along an axis, NaN last; `descending=True` turns the order round.
+    """The values in rising order along an axis; `descending=True`: in falling order. NaN is last.
 
     An axis of less than two blocks is sorted in one go. A longer one is sorted in runs and merged:
     two passes, and a piece of the result reads the whole axis of the runs. A line that is longer
@@ -528,6 +528,8 @@ def sort(
     if axis is None:
         a, axis = a.reshape(-1), 0
     axis = normalize_axis_index(axis, len(a.shape), "sort")
+    if descending and a.dtype.kind in "fc":  # NaN stays last
+        return xp.negative(xp.sort(xp.negative(a), axis))
     n = a.shape[axis]
     run = xp.block(n)
     if is_long(xp, a, run):
@@ -573,6 +575,8 @@ def argsort(
         normalize_axis_index(axis, 1, "argsort")  # NumPy takes 0-d arrays here as one element
         return xp.argsort(a.reshape(1), 0)
     axis = normalize_axis_index(axis, len(a.shape), "argsort")
+    if descending and a.dtype.kind in "fc":  # NaN stays last
+        return xp.argsort(xp.negative(a), axis)
     backwards = along(axis, slice(None, None, -1))
     x = a[backwards] if descending else a
     n = x.shape[axis]
