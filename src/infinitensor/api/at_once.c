@@ -311,14 +311,14 @@ static int is_far(PyObject *args) {
 }
 
 /* applied(ufunc, args), called(function, fits, args, options): as in at_once.py. */
-static PyObject *do_applied(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+static PyObject *do_applied(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     if (n == 2 && is_far(args[1])) Py_RETURN_NONE;
     PyObject *made = n == 2 ? called(args[0], args[1], 1, NULL) : NULL;
     if (made || PyErr_Occurred()) return made;
     return PyObject_Vectorcall(slow_applied, args, n, NULL);
 }
 
-static PyObject *do_called(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+static PyObject *do_called(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     if (n == 4 && is_far(args[2])) Py_RETURN_NONE;
     if (n == 4 && !PyDict_GET_SIZE(args[3])) {
         PyObject *made = called(args[0], args[2], 0, args[1]);
@@ -487,7 +487,7 @@ static int fill_slots(void) {
 
 /* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent, applied,
    called, outer_fits, dot_fits, recorders, recorded, fill, made, into, least, ufuncs): the last four are of `cores.py` */
-static PyObject *install(PyObject *module, PyObject *args) {
+static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *tensor, *version, *cell, *pointer;
     if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOO!OOOOnO!", &tensor, &version, &cell, &config, &bfloat16,
                           &unknown, &numbers, &silence, &silent, &slow_applied, &slow_called,
@@ -519,7 +519,7 @@ static PyMethodDef functions[] = {{"install", install, METH_VARARGS, NULL},
                                   {"called", FAST(do_called)},
                                   {"tallied", tallied, METH_NOARGS, NULL},
                                   {NULL}};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "infinitensor_at_once", NULL, -1, functions};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "infinitensor_at_once", .m_size = -1, .m_methods = functions};
 
 PyMODINIT_FUNC PyInit_infinitensor_at_once(void) {
     import_array();

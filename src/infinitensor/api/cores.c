@@ -362,7 +362,7 @@ static PyArrayObject *blank(PyUFuncObject *ufunc, PyArrayObject *const *ins, int
 static int is_ufunc(PyObject *what) { return PyObject_TypeCheck(what, &PyUFunc_Type); }
 
 /* into(ufunc or None, out, *ins): whether out[...] = ufunc(*ins), or a copy, was done. */
-static PyObject *into(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+static PyObject *into(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     PyArrayObject *ins[MOST_ARGS];
     if (n_wanted < 1 || n < 3 || !PyArray_CheckExact(args[1]) || !(args[0] == Py_None || is_ufunc(args[0])) ||
         !converted(args + 2, n - 2, ins))
@@ -373,7 +373,7 @@ static PyObject *into(PyObject *module, PyObject *const *args, Py_ssize_t n) {
 }
 
 /* made(ufunc, *ins): a new array in C order, or None. */
-static PyObject *made(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+static PyObject *made(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     PyArrayObject *ins[MOST_ARGS];
     if (n_wanted < 1 || n < 2 || !is_ufunc(args[0]) || !converted(args + 1, n - 1, ins)) Py_RETURN_NONE;
     PyArrayObject *out = blank((PyUFuncObject *)args[0], ins, (int)n - 1);
@@ -513,7 +513,7 @@ static npy_intp count_parts(Job *work, PyArrayObject *mask, npy_intp *starts) {
 }
 
 /* count(mask): entries of a mask in C order; -1 of anything else. */
-static PyObject *count(PyObject *module, PyObject *mask) {
+static PyObject *count(PyObject *Py_UNUSED(module), PyObject *mask) {
     Job work;
     npy_intp starts[MOST_PARTS + 1], found = -1;
     if (is_mask(mask)) {
@@ -532,7 +532,7 @@ static npy_intp step_of(PyArrayObject *x, PyArrayObject *mask) {
 
 /* choose(mask, x, out): whether out[...] = x[mask] was done: of as many as the mask has; mask and out in C order, x too
    or a vector. */
-static PyObject *choose(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+static PyObject *choose(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     if (n != 3 || !is_mask(args[0]) || !PyArray_CheckExact(args[1]) || !PyArray_CheckExact(args[2])) Py_RETURN_FALSE;
     PyArrayObject *mask = (PyArrayObject *)args[0], *x = (PyArrayObject *)args[1], *out = (PyArrayObject *)args[2];
     npy_intp size = PyArray_SIZE(mask), starts[MOST_PARTS + 1];
@@ -556,7 +556,7 @@ static PyObject *choose(PyObject *module, PyObject *const *args, Py_ssize_t n) {
 }
 
 /* put(mask, out, x): whether out[mask] = x was done: x is a vector of as many as the mask has, or one number. */
-static PyObject *put(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+static PyObject *put(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     if (n != 3 || !is_mask(args[0]) || !PyArray_CheckExact(args[1]) || !PyArray_CheckExact(args[2])) Py_RETURN_FALSE;
     PyArrayObject *mask = (PyArrayObject *)args[0], *out = (PyArrayObject *)args[1], *x = (PyArrayObject *)args[2];
     npy_intp size = PyArray_SIZE(mask), starts[MOST_PARTS + 1], wanted = PyArray_SIZE(x);
@@ -585,7 +585,7 @@ static PyObject *put(PyObject *module, PyObject *const *args, Py_ssize_t n) {
 }
 
 /* use(n): so many threads, this one among them. */
-static PyObject *use(PyObject *module, PyObject *number) {
+static PyObject *use(PyObject *Py_UNUSED(module), PyObject *number) {
     long n = PyLong_AsLong(number);
     if (n == -1 && PyErr_Occurred()) return NULL;
     n_wanted = n < 1 ? 0 : n > MOST_HELPERS ? MOST_HELPERS : (int)n - 1;
@@ -596,7 +596,7 @@ static PyObject *use(PyObject *module, PyObject *number) {
 static PyMethodDef functions[] = {
     {"into", FAST(into)}, {"made", FAST(made)}, {"choose", FAST(choose)}, {"put", FAST(put)},
     {"count", count, METH_O, NULL}, {"use", use, METH_O, NULL}, {NULL}};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "infinitensor_cores", NULL, -1, functions};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "infinitensor_cores", .m_size = -1, .m_methods = functions};
 
 PyMODINIT_FUNC PyInit_infinitensor_cores(void) {
     import_array();

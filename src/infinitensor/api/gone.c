@@ -74,7 +74,7 @@ static int bury(PyObject *node) {
 }
 
 /* drain(session) */
-static PyObject *drain(PyObject *module, PyObject *session) {
+static PyObject *drain(PyObject *Py_UNUSED(module), PyObject *session) {
     int bad = !PyObject_TypeCheck(session, session_type);
     PyObject *dropped = bad ? NULL : S(session, S_DROPPED), *graveyard = bad ? NULL : S(session, S_GRAVEYARD);
     if (!dropped || !graveyard || !PyList_CheckExact(dropped) || !PyList_CheckExact(graveyard))
@@ -116,7 +116,7 @@ static PyObject *install(PyObject *module, PyObject *args) {
 static PyMethodDef methods[] = {{"install", install, METH_VARARGS, NULL},
                                 {"drain", drain, METH_O, NULL},
                                 {NULL}};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "infinitensor_gone", NULL, -1, methods};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "infinitensor_gone", .m_size = -1, .m_methods = methods};
 
 PyMODINIT_FUNC PyInit_infinitensor_gone(void) {
     one = PyLong_FromLong(1);

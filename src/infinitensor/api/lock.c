@@ -48,11 +48,11 @@ static int release(PyObject *lock) {
     return 0;
 }
 
-static PyObject *do_acquire(PyObject *self, PyObject *none) { return acquire(self) ? NULL : Py_NewRef(Py_True); }
-static PyObject *do_release(PyObject *self, PyObject *none) { return release(self) ? NULL : Py_NewRef(Py_None); }
-static PyObject *do_exit(PyObject *self, PyObject *const *args, Py_ssize_t n) { return do_release(self, NULL); }
+static PyObject *do_acquire(PyObject *self, PyObject *Py_UNUSED(none)) { return acquire(self) ? NULL : Py_NewRef(Py_True); }
+static PyObject *do_release(PyObject *self, PyObject *Py_UNUSED(none)) { return release(self) ? NULL : Py_NewRef(Py_None); }
+static PyObject *do_exit(PyObject *self, PyObject *const *Py_UNUSED(args), Py_ssize_t Py_UNUSED(n)) { return do_release(self, NULL); }
 
-static PyObject *new_lock(PyTypeObject *type, PyObject *args, PyObject *options) {
+static PyObject *new_lock(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(options)) {
     Lock *self = (Lock *)type->tp_alloc(type, 0);
     if (!self) return NULL;
     if (!(self->gate = PyThread_allocate_lock())) {
@@ -89,7 +89,7 @@ static PyTypeObject lock_type = {
     .tp_methods = of_lock,
 };
 static const Locking locking = {&lock_type, acquire, release};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "infinitensor_lock", NULL, -1, NULL};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "infinitensor_lock", .m_size = -1};
 
 PyMODINIT_FUNC PyInit_infinitensor_lock(void) {
     PyObject *module = PyType_Ready(&lock_type) ? NULL : PyModule_Create(&definition);

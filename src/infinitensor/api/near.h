@@ -83,7 +83,7 @@ static int put_tally(void) {
     return bad ? -1 : 0;
 }
 
-static PyObject *tallied(PyObject *module, PyObject *none) {
+static PyObject *tallied(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
     if (put_tally()) return NULL;
     Py_RETURN_NONE;
 }

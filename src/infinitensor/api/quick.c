@@ -294,7 +294,7 @@ static PyObject *tried(PyObject *self, Args args, PyObject *options) {
 static Args items_of(PyObject *args) { return (Args){PySequence_Fast_ITEMS(args), PyTuple_GET_SIZE(args)}; }
 
 /* made(quick, args, options) */
-static PyObject *made(PyObject *module, PyObject *const *given, Py_ssize_t n) {
+static PyObject *made(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t n) {
     if (n != 3 || Py_TYPE(given[0]) != quick.type || !PyTuple_CheckExact(given[1]) ||
         !PyDict_CheckExact(given[2]))
         return PyObject_Vectorcall(slow, given, n, NULL);
@@ -305,7 +305,7 @@ static PyObject *made(PyObject *module, PyObject *const *given, Py_ssize_t n) {
 }
 
 /* of_two(quick, a, b) */
-static PyObject *of_two(PyObject *module, PyObject *const *given, Py_ssize_t n) {
+static PyObject *of_two(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t n) {
     if (n == 3 && Py_TYPE(given[0]) == quick.type) {
         PyObject *result = tried(given[0], (Args){given + 1, 2}, no_options);
         if (result != Py_None) return result;
@@ -370,7 +370,7 @@ static int written(PyObject *x, PyObject *view, PyObject *value, PyObject *learn
 }
 
 /* fill(tensor, view, value) */
-static PyObject *fill(PyObject *module, PyObject *const *given, Py_ssize_t n) {
+static PyObject *fill(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t n) {
     PyObject *x = given[0], *view = n == 3 ? given[1] : Py_None;
     PyObject *held = Py_TYPE(x) == tensor.type && !IS(AT(x, tensor, T_OWNER)) ? AT(x, tensor, T_CELL) : NULL;
     PyObject *learnt = IS(held) && view != Py_None ? PyDict_GetItemWithError(views, view) : NULL;
@@ -436,7 +436,7 @@ static PyObject *install(PyObject *module, PyObject *args) {
 }
 
 /* install_ufunc(type): its calls come here first. */
-static PyObject *install_ufunc(PyObject *module, PyObject *type) {
+static PyObject *install_ufunc(PyObject *Py_UNUSED(module), PyObject *type) {
     static const char *const of_ufunc[] = {"_n_inputs", "_quick"};
     if (find(&ufuncs, type, of_ufunc, N_UFUNC)) return NULL;
     Py_INCREF(type); /* it stays */
@@ -454,8 +454,7 @@ static PyMethodDef methods[] = {
     {"fill", (PyCFunction)(void (*)(void))fill, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "infinitensor_quick", NULL, -1,
-                                        methods, NULL, NULL, NULL, NULL};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "infinitensor_quick", .m_size = -1, .m_methods = methods};
 
 PyMODINIT_FUNC PyInit_infinitensor_quick(void) {
     empty = PyTuple_New(0);

@@ -4,7 +4,7 @@
 #include <Python.h>
 #include <structmember.h>
 
-static int find_slots(PyObject *type, const char *const *names, Py_ssize_t *into, int n) {
+static inline int find_slots(PyObject *type, const char *const *names, Py_ssize_t *into, int n) {
     for (int i = 0; i < n; i++) {
         PyObject *member = PyObject_GetAttrString(type, names[i]);
         if (!member) return -1;

@@ -232,13 +232,13 @@ static PyObject *list_of(const Row *row) {
 }
 
 /* walk(roots) */
-static PyObject *walk(PyObject *module, PyObject *roots) {
+static PyObject *walk(PyObject *Py_UNUSED(module), PyObject *roots) {
     if (!PyList_CheckExact(roots)) return PyErr_Format(PyExc_TypeError, "roots are a list");
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(roots); i++)
         if (Py_TYPE(PyList_GET_ITEM(roots, i)) != version_type)
             return PyErr_Format(PyExc_TypeError, "roots are versions");
     PyObject *nodes = nodes_of(roots), *made = NULL;
-    Found found = {PyList_New(0), PyList_New(0), PyList_New(0)};
+    Found found = {.leaves = PyList_New(0), .scalars = PyList_New(0), .values = PyList_New(0)};
     int bad = !nodes || !found.leaves || !found.scalars || !found.values;
     for (Py_ssize_t i = 0; !bad && i < PyList_GET_SIZE(nodes); i++)
         bad = add_node(&found, PyList_GET_ITEM(nodes, i));
@@ -255,7 +255,7 @@ static PyObject *walk(PyObject *module, PyObject *roots) {
 }
 
 /* install(Version, Node) */
-static PyObject *install(PyObject *module, PyObject *args) {
+static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *version, *node;
     static const char *const of_version[] = {"exported", "live", "node", "readers", "table"};
     static const char *const of_node[] = {"accesses", "call", "inputs", "op", "outs", "region", "seq"};
@@ -271,6 +271,6 @@ static PyObject *install(PyObject *module, PyObject *args) {
 static PyMethodDef methods[] = {{"install", install, METH_VARARGS, NULL},
                                 {"walk", walk, METH_O, NULL},
                                 {NULL}};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "infinitensor_walk", NULL, -1, methods};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "infinitensor_walk", .m_size = -1, .m_methods = methods};
 
 PyMODINIT_FUNC PyInit_infinitensor_walk(void) { return PyModule_Create(&definition); }

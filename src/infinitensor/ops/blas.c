@@ -168,7 +168,8 @@ void product(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, cha
              const int64_t *steps, const char *words, const int64_t *folded, int64_t n_same) {
   static const int64_t sizes[4] = {4, 8, 8, 16};
   const int64_t code = how[0], size = sizes[code];
-  Product p = {how[1], how[2], how[3], how[8] / size};
+  Product p = {.rows = how[1], .columns = how[2], .k = how[3], .step = how[8] / size};
+  (void)n_rows, (void)n, (void)n_outer, (void)steps, (void)words, (void)folded, (void)n_same;
   p.out = arrays[2];
   if (p.rows == 1 && p.step < p.columns) p.step = p.columns;
   const int is_shared = __atomic_load_n(&n_sharing, __ATOMIC_RELAXED) != 0;

@@ -35,7 +35,7 @@ static void spread(const T *restrict x, int64_t n, int64_t d, const double *rest
 /* -1 without memory. Where a value is NaN the mean is, and low and high mean nothing. */
 int64_t columns(const T *x, int64_t n, int64_t d, const double *mean, double *away, T *low, T *high) {
     int64_t turns = d < SHORT && n >= TURNS ? TURNS : 1, width = turns * d, whole = n / turns, rest = n - whole * turns;
-    double *means = malloc(sizeof(double) * (size_t)(2 * width + d) + sizeof(T) * (size_t)(2 * width + 2 * d));
+    double *means = calloc(1, sizeof(double) * (size_t)(2 * width + d) + sizeof(T) * (size_t)(2 * width + 2 * d));
     if (!means) return -1;
     double *part = means + width, *last = part + width;
     T *lo = (T *)(last + d), *hi = lo + width, *last_lo = hi + width, *last_hi = last_lo + d;

@@ -23,6 +23,7 @@ static double *packed(const T *y, int64_t m, int64_t d) {
 /* STEP sees a (of x), b (of y), s and t (sums, 0 at first), w (extra[k]); DONE makes the distance of s and t. */
 #define PAIRS(NAME, USES_EXTRA, STEP, DONE)                                                             \
     int64_t NAME(const T *x, int64_t n, const T *y, int64_t m, int64_t d, double p, const double *extra, double *out) { \
+        (void)p, (void)extra;                                                                           \
         double *panels = packed(y, m, d);                                                               \
         if (!panels) return -1;                                                                         \
         for (int64_t j = 0; j < m; j += WIDE) {                                                         \

@@ -91,7 +91,7 @@ int64_t deal(const int64_t *index, const T *rows, int64_t n, int64_t size, int64
     int64_t n_buckets = ((size - 1) >> shift) + 1;
     for (int64_t i = 0; i < n; i++) {
         uint64_t place = PLACE(i);
-        at[place < (uint64_t)size ? place >> shift : n_buckets]++;
+        at[place < (uint64_t)size ? (int64_t)(place >> shift) : n_buckets]++;
     }
     if (at[n_buckets]) return in_bounds(index, n, size, wrong) - 1;
     for (int64_t b = 0, sum = 0; b < n_buckets; b++) {

@@ -72,14 +72,18 @@ def is_for(dtype: np.dtype[Any]) -> bool:
     return dtype.str[1:] in _C_NAMES and dtype.isnative
 
 
-def compiled(file: str, name: str, dtype: np.dtype[Any]) -> Any:
-    """The function itself, for who calls it from C; `CompilerError` if it cannot be had."""
-    text = source(f"{file}.c")
+def source_for(file: str, dtype: np.dtype[Any]) -> str:
+    """A file for elements of a dtype."""
     is_float = int(dtype.kind == "f")
     c_name = _C_NAMES[dtype.str[1:]]
     head = f"#include <stdint.h>\ntypedef {c_name} T;\n#define IS_FLOAT {is_float}\n"
     head += f"#define IS_SIGNED {int(dtype.kind == 'i')}\n#define BITS {8 * dtype.itemsize}\n"
-    return getattr(library(head + text), name)
+    return head + source(f"{file}.c")
+
+
+def compiled(file: str, name: str, dtype: np.dtype[Any]) -> Any:
+    """The function itself, for who calls it from C; `CompilerError` if it cannot be had."""
+    return getattr(library(source_for(file, dtype)), name)
 
 
 def calling(function: Any) -> Callable[..., int]:

@@ -2,6 +2,11 @@
    that both fit the same vectors. */
 
 #define INLINE static inline __attribute__((always_inline))
+#if IS_FLOAT
+#define IS_NUMBER(x) ((x) == (x))
+#else
+#define IS_NUMBER(x) 1
+#endif
 
 #if BITS == 8
 typedef int8_t I;
@@ -24,7 +29,7 @@ INLINE void best_of(const T *x, int64_t n_outer, int64_t n, int64_t n_inner, int
         for (int64_t i = 1; i < n; i++, x += n_inner)
             for (int64_t j = 0; j < n_inner; j++) {
                 T new = x[j], old = value[j];
-                I better = (largest ? !(new <= old) : !(new >= old)) & (old == old);
+                I better = (largest ? !(new <= old) : !(new >= old)) & IS_NUMBER(old);
                 value[j] = better ? new : old;
                 where[j] = better ? (I)i : where[j];
             }

@@ -203,9 +203,9 @@ INLINE void products(const Centers *c, Least *found) {
 }
 
 /* Products with every centre, kept in c->found. */
-static void products_alone(const Centers *c) { products(c, 0); }
+__attribute__((unused)) static void products_alone(const Centers *c) { products(c, 0); }
 
-static void products_least(const Centers *c, Least *found) {
+__attribute__((unused)) static void products_least(const Centers *c, Least *found) {
     for (int w = 0; w < WIDE; w++) {
         found->first[w] = found->second[w] = (V){0} + INFINITY;
         found->at[w] = (VI){0};

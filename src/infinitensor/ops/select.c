@@ -4,6 +4,11 @@
 #include "keys.c"
 
 #define INLINE static inline __attribute__((always_inline))
+#if IS_FLOAT
+#define IS_NUMBER(x) ((x) == (x))
+#else
+#define IS_NUMBER(x) 1
+#endif
 #define N_DIGITS (BITS / 8)
 #define GROUP 16 /* values that are looked at together: most groups have nothing to count */
 
@@ -124,7 +129,7 @@ int64_t part_run(const T *x, int64_t n, const T *values, int64_t r, T *out, U *b
     for (int64_t j = 0; j < r; j++) borders[j] = stable_key_of(values[j]);
     memset(places, 0, (2 * r + 2) * sizeof *places);
     T one = values[0];
-    if (r == 1 && one == one) { /* the same without keys */
+    if (r == 1 && IS_NUMBER(one)) { /* the same without keys */
         int64_t before = 0, equal = 0, behind = 0;
         for (int64_t i = 0; i < n; i++) {
             equal += x[i] < one;

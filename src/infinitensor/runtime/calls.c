@@ -233,6 +233,7 @@ void close_pool(Pool *p) {
 /* In this thread and those of the pool, for about so long (they go on meanwhile): OVER or LATER.
    When it is over nobody looks at the job any more. Nothing is given. */
 int64_t together(Pool *p, Job *j, int64_t given, int64_t slice_ns) {
+  (void)given;
   const int64_t end = now() + slice_ns;
   pthread_mutex_lock(&p->lock);
   if (p->job != j) {

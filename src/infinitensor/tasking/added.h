@@ -16,6 +16,7 @@ typedef Four Several;
 #define WIDE (MANY * WIDTH)
 void run(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *shape, char **p,
          const int64_t *steps, const char *scalars, const int64_t *folded, int64_t n_same) {
+  (void)n, (void)n_outer, (void)shape, (void)scalars, (void)folded, (void)n_same;
   T sums[HIGH][WIDE] = {{0}}, a[CHUNK * HIGH], lines[CHUNK * WIDE];
   const int is_direct = IS_SAME && M == WIDE && steps[3] == sizeof(T) && steps[2] % sizeof(T) == 0;
   for (int64_t first = 0; first < n_rows; first += CHUNK) {

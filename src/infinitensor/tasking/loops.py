@@ -237,6 +237,7 @@ class Source:
         yield "void run(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *shape, char **p,"
         yield "         const int64_t *steps, const char *scalars, const int64_t *folded,"
         yield "         int64_t n_same) {"
+        yield "  (void)scalars, (void)folded, (void)n_same;"  # not every kernel needs all
         yield from ("  " + line for line in self.declarations())
         yield from ("  " + line for line in self.walk())
         yield "}"
@@ -295,6 +296,7 @@ class Source:
                 yield f"const {name} x{k} = *(const {name} *)q[{at}];"
         if self.is_across:
             yield "const double share = 1.0 / (seen + 1);"
+            yield "(void)share;"
         yield "for (int64_t begun = from; begun < until; begun += BLOCK) {"
         yield "  const int64_t m = until - begun < BLOCK ? until - begun : BLOCK;"
         yield from ("  " + line for line in self.block())

@@ -68,6 +68,7 @@ class _Short(Source):
         yield f"  at_row(row, n_outer, shape, {self.n_arrays}, p, steps, q);"
         yield "  for (int64_t begun = 0; begun < n; begun += BLOCK) {"
         yield "    const int64_t each = n - begun < BLOCK ? n - begun : BLOCK, m = rows * each;"
+        yield "    (void)m;"
         yield from ("    " + line for line in self.block())
         yield "  }"
         yield "}"

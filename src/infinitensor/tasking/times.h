@@ -5,6 +5,7 @@
 #define MANY PADDED(TILES, AT_ONCE)
 void run(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *shape, char **p,
          const int64_t *steps, const char *scalars, const int64_t *folded, int64_t n_same) {
+  (void)n, (void)n_outer, (void)shape, (void)scalars, (void)folded, (void)n_same;
   T b[N][MANY * WIDTH], lines[ROWS * N] = {0};
   for (int k = 0; k < N; ++k) READ_B(b[k], p[1] + k * steps[2], steps[3], M, MANY * WIDTH);
   const int is_direct = IS_SAME && steps[1] == sizeof(T) && steps[0] % sizeof(T) == 0;

@@ -4,14 +4,14 @@
    subnormal numbers as the C standard has them. They need fused multiply-adds: where the processor
    has none, all are calls of the C library. */
 
-#define BLOCK(name, T, value)                                                              \
+#define OVER_BLOCK(name, T, value)                                                         \
   __attribute__((noinline, unused)) static void block_##name(const T *a, T *r, int64_t n) { \
     _Pragma("GCC ivdep") for (int64_t i = 0; i < n; ++i) {                                 \
       const T x = a[i];                                                                    \
       r[i] = value;                                                                        \
     }                                                                                      \
   }
-#define BLOCK2(name, T, value)                                                   \
+#define OVER_BLOCK2(name, T, value)                                              \
   __attribute__((noinline, unused)) static void block_##name(const T *a, const T *b, T *r, \
                                                              int64_t n) {        \
     _Pragma("GCC ivdep") for (int64_t i = 0; i < n; ++i) {                       \
@@ -348,10 +348,10 @@ INLINE double acos_f64(double x) {
 
 BLOCK_NEAR(exp_f64, double, uint64_t, exp_near_f64(x), 708.0, exp_f64(x, 0))
 BLOCK_NEAR(exp_f32, float, uint32_t, exp_near_f32(x), 87.0f, exp_f32(x))
-BLOCK(exp2_f64, double, exp2_f64(x))
-BLOCK(exp2_f32, float, exp2_f32(x))
-BLOCK(expm1_f64, double, expm1_f64(x))
-BLOCK(expm1_f32, float, expm1_f32(x))
+OVER_BLOCK(exp2_f64, double, exp2_f64(x))
+OVER_BLOCK(exp2_f32, float, exp2_f32(x))
+OVER_BLOCK(expm1_f64, double, expm1_f64(x))
+OVER_BLOCK(expm1_f32, float, expm1_f32(x))
 BLOCK_BUT(log_f64, double, log_f64(x, 0), ODD_f64(x), log)
 BLOCK_BUT(log_f32, float, log_f32(x), ODD_f32(x), logf)
 BLOCK_BUT(log2_f64, double, log_base_f64(x, LOG2_E_f64_1, LOG2_E_f64_2, 1, 0), ODD_f64(x), log2)
@@ -368,22 +368,22 @@ BLOCK_BUT(cos_f64, double, cos_f64(x), !(fabs(x) <= 0x1p30), cos)
 BLOCK_BUT(cos_f32, float, cos_f32(x), !(fabsf(x) <= 0x1p15f), cosf)
 BLOCK_BUT(tan_f64, double, tan_f64(x), !(fabs(x) <= 0x1p30), tan)
 BLOCK_BUT(tan_f32, float, (float)tan_f64((double)x), !(fabsf(x) <= 0x1p30f), tanf)
-BLOCK(sinh_f64, double, sinh_f64(x))
-BLOCK(sinh_f32, float, (float)sinh_f64((double)x))
-BLOCK(cosh_f64, double, cosh_f64(x))
-BLOCK(cosh_f32, float, (float)cosh_f64((double)x))
-BLOCK(tanh_f64, double, tanh_f64(x))
-BLOCK(tanh_f32, float, tanh_f32(x))
-BLOCK(atan_f64, double, atan_f64(x))
-BLOCK(atan_f32, float, (float)atan_f64((double)x))
-BLOCK(asin_f64, double, asin_f64(x))
-BLOCK(asin_f32, float, (float)asin_f64((double)x))
-BLOCK(acos_f64, double, acos_f64(x))
-BLOCK(acos_f32, float, (float)acos_f64((double)x))
+OVER_BLOCK(sinh_f64, double, sinh_f64(x))
+OVER_BLOCK(sinh_f32, float, (float)sinh_f64((double)x))
+OVER_BLOCK(cosh_f64, double, cosh_f64(x))
+OVER_BLOCK(cosh_f32, float, (float)cosh_f64((double)x))
+OVER_BLOCK(tanh_f64, double, tanh_f64(x))
+OVER_BLOCK(tanh_f32, float, tanh_f32(x))
+OVER_BLOCK(atan_f64, double, atan_f64(x))
+OVER_BLOCK(atan_f32, float, (float)atan_f64((double)x))
+OVER_BLOCK(asin_f64, double, asin_f64(x))
+OVER_BLOCK(asin_f32, float, (float)asin_f64((double)x))
+OVER_BLOCK(acos_f64, double, acos_f64(x))
+OVER_BLOCK(acos_f32, float, (float)acos_f64((double)x))
 /* x**y of float32 in float64; where x is not positive and normal, or y not finite, as the C library */
 #define POWER_f32(x, y) (float)exp_short((double)(y) * log_short((double)(x), 1, LN2_f64_1))
 BLOCK2_BUT(pow_f32, float, POWER_f32(x, y), ODD_f32(x) || !(fabsf(y) < INFINITY), powf)
-BLOCK2(hypot_f32, float, (isinf(x) || isinf(y)) ? INFINITY : (float)sqrt((double)x * x + (double)y * y))
+OVER_BLOCK2(hypot_f32, float, (isinf(x) || isinf(y)) ? INFINITY : (float)sqrt((double)x * x + (double)y * y))
 /* where squares leave the range, the C library's */
 INLINE int32_t is_far_f64(double x, double y) {
   const double p = fabs(x), q = fabs(y), most = p > q ? p : q;
@@ -393,23 +393,23 @@ BLOCK2_BUT(hypot_f64, double, sqrt(fma(x, x, y * y)), is_far_f64(x, y), hypot)
 
 #else
 
-#define LIBM(name) BLOCK(name##_f64, double, name(x)) BLOCK(name##_f32, float, name##f(x))
+#define LIBM(name) OVER_BLOCK(name##_f64, double, name(x)) BLOCK(name##_f32, float, name##f(x))
 LIBM(exp) LIBM(exp2) LIBM(expm1) LIBM(log) LIBM(log2) LIBM(log10) LIBM(log1p) LIBM(sin) LIBM(cos)
 LIBM(tan) LIBM(sinh) LIBM(cosh) LIBM(tanh) LIBM(atan) LIBM(asin) LIBM(acos)
-BLOCK2(hypot_f32, float, hypotf(x, y))
-BLOCK2(hypot_f64, double, hypot(x, y))
-BLOCK2(pow_f32, float, powf(x, y))
+OVER_BLOCK2(hypot_f32, float, hypotf(x, y))
+OVER_BLOCK2(hypot_f64, double, hypot(x, y))
+OVER_BLOCK2(pow_f32, float, powf(x, y))
 
 #endif
 
-BLOCK(asinh_f64, double, asinh(x))
-BLOCK(asinh_f32, float, asinhf(x))
-BLOCK(acosh_f64, double, acosh(x))
-BLOCK(acosh_f32, float, acoshf(x))
-BLOCK(atanh_f64, double, atanh(x))
-BLOCK(atanh_f32, float, atanhf(x))
-BLOCK(cbrt_f64, double, cbrt(x))
-BLOCK(cbrt_f32, float, cbrtf(x))
-BLOCK2(atan2_f64, double, atan2(x, y))
-BLOCK2(atan2_f32, float, atan2f(x, y))
-BLOCK2(pow_f64, double, y == 2 ? x * x : pow(x, y))
+OVER_BLOCK(asinh_f64, double, asinh(x))
+OVER_BLOCK(asinh_f32, float, asinhf(x))
+OVER_BLOCK(acosh_f64, double, acosh(x))
+OVER_BLOCK(acosh_f32, float, acoshf(x))
+OVER_BLOCK(atanh_f64, double, atanh(x))
+OVER_BLOCK(atanh_f32, float, atanhf(x))
+OVER_BLOCK(cbrt_f64, double, cbrt(x))
+OVER_BLOCK(cbrt_f32, float, cbrtf(x))
+OVER_BLOCK2(atan2_f64, double, atan2(x, y))
+OVER_BLOCK2(atan2_f32, float, atan2f(x, y))
+OVER_BLOCK2(pow_f64, double, y == 2 ? x * x : pow(x, y))

@@ -1,0 +1,66 @@
+"""Numbers and structures that are written both in C and in Python are the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import infinitensor
+from infinitensor.api import borrowed
+from infinitensor.ops import pairtiles
+from infinitensor.runtime import called, run
+from infinitensor.tasking import calls
+
+SOURCE = Path(infinitensor.__file__).parent
+
+
+def text(file: str) -> str:
+    return re.sub(r"/\*.*?\*/", "", (SOURCE / file).read_text("utf-8"), flags=re.DOTALL)
+
+
+def constant(file: str, name: str) -> int:
+    """A number that a file defines."""
+    found = re.search(rf"(?:#define {name} |\b{name} = )([-\d <]+)", text(file))
+    assert found, f"{file} has no {name}"
+    return int(eval(found[1]))
+
+
+def fields(file: str, name: str) -> list[str]:
+    """The names of a structure's fields, in their order."""
+    found = re.search(rf"typedef struct \{{([^}}]*)\}} {name};", text(file))
+    assert found, f"{file} has no {name}"
+    lines = [line for line in found[1].split(";") if line.strip()]
+    return [re.findall(r"\w+", part)[-1] for line in lines for part in line.split(",")]
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "in_python"),
+    [
+        ("runtime/calls.c", "MOST_ARRAYS", calls.MOST),
+        ("runtime/calls.c", "MOST_WORDS", calls.MOST),
+        ("runtime/calls.c", "WINDOW", run.WINDOW),
+        ("runtime/calls.c", "OVER", called.OVER),
+        ("runtime/calls.c", "LATER", called.LATER),
+        ("api/near.h", "ONE_CORE", borrowed.ONE_CORE),
+        ("api/near.h", "ONE_CORE_DOT", borrowed.ONE_CORE_DOT),
+        ("ops/pairs.c", "LEAF", 32),  # `scratch_of` in pairtiles.py
+        ("ops/prim.c", "LEAF", 32),
+    ],
+)
+def test_a_number_is_the_same_in_c_and_in_python(file: str, name: str, in_python: int) -> None:
+    assert constant(file, name) == in_python
+
+
+def test_a_job_has_its_fields_where_python_puts_them() -> None:
+    job = fields("runtime/calls.c", "Job")
+    places = [job.index(name) for name in ("memories", "waits", "n_done", "is_stopped")]
+    given = [called.MEMORIES, called.WAITS, called.N_DONE, called.IS_STOPPED]
+    assert [*places, len(job)] == [*given, called.N_JOB]
+    assert len(fields("runtime/calls.c", "Form")) == 10  # `table` of a binding
+
+
+def test_a_search_has_the_fields_that_python_gives_it() -> None:
+    ours = [name.rstrip("_") for name, *_ in pairtiles._Search._fields_]
+    assert fields("ops/pairs.c", "Search") == ours
