@@ -20,7 +20,7 @@ from infinitensor.api.compiled import HEADERS, _files
 from infinitensor.ops import loops
 
 SOURCE = Path(infinitensor.__file__).parent
-PARTS = {"keys", "apart", "products"}
+PARTS = {"keys", "apart", "products", "look"}
 """Files that others include."""
 FLOATS = {"reflectors", "fourier"}
 OTHERS = ["runtime/calls.c", "storage/crc32c.c", "storage/strided.c", "tasking/blocks.c"]

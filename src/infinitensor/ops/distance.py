@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.dtypes import float32, float64, int64, to_torch
+from infinitensor.events import between_steps
 from infinitensor.ir.op import AxisForm, Call, Spec
 from infinitensor.ops.contraction import product
 from infinitensor.ops.loops import loop
@@ -511,6 +512,7 @@ def _keep_nearest(
 ) -> None:
     take = np.take_along_axis if xp is np else xp.take_along_dim
     for lo in range(0, y.shape[0], COLUMNS):
+        between_steps()
         far = tile(xp, x, y[lo : lo + COLUMNS], metric, **how)
         here = far.argmin(1)
         least = take(far, here[:, None], 1)[:, 0]
@@ -577,6 +579,7 @@ def _sums_kernel(
     for at in range(0, x.shape[0], ROWS):
         rows = slice(at, at + ROWS)
         for lo in range(0, len(order), COLUMNS):
+            between_steps()
             some = slice(lo, lo + COLUMNS)
             here = xp.where(mine[rows] >= lo, mine[rows] - lo, -1)
             _add_runs(xp, x[rows], y[some], codes[some], here, metric, how, out[rows])

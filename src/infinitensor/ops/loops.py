@@ -3,21 +3,25 @@
 `loop("order", "sort_lines", dtype)` is a function of `order.c`, compiled for elements of a dtype.
 It takes arrays (C-contiguous, by address), integers and floats, and runs without Python's lock. It
 is None for other dtypes, where `config.compile` is "never", and where there is no compiler, which
-is counted in `stats()["eager_fallbacks"]`; the op then goes over NumPy's words.
+is counted in `stats()["eager_fallbacks"]`; the op then goes over NumPy's words. A function that may
+take long looks now and then whether the run stops (`look.c`); what says so leaves it.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
-from ctypes import c_double, c_int64, c_void_p
+from ctypes import CFUNCTYPE, c_double, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from infinitensor.config import config
+from infinitensor.events import between_steps
+from infinitensor.interrupts import look, without_interrupts
 from infinitensor.native import CompilerError, address, library, missed
 
 if TYPE_CHECKING:
@@ -30,7 +34,7 @@ _C_NAMES["V16"] = "__attribute__((aligned(8))) unsigned __int128"  # as complex 
 
 
 _INCLUDED = re.compile(r'^#include "(\w+\.c)"$', re.MULTILINE)
-"""What files share, `keys.c`, `apart.c` and `products.c`: it is put in before one is compiled."""
+"""What files share, `keys.c`, `apart.c`, `products.c`, `look.c`: it is put in before compiling."""
 
 
 def loop(file: str, name: str, dtype: Any = np.float64) -> Callable[..., int] | None:
@@ -83,7 +87,40 @@ def source_for(file: str, dtype: np.dtype[Any]) -> str:
 
 def compiled(file: str, name: str, dtype: np.dtype[Any]) -> Any:
     """The function itself, for who calls it from C; `CompilerError` if it cannot be had."""
-    return getattr(library(source_for(file, dtype)), name)
+    text = source_for(file, dtype)
+    made = library(text)
+    if "set_look" in text:
+        made.set_look(_looking)
+    function = getattr(made, name)
+    function.looks = "set_look" in text
+    return function
+
+
+LEFT = -(1 << 63)
+"""What a function returns that was stopped."""
+_leaving: dict[int, BaseException] = {}
+"""By thread: what stopped it."""
+
+
+@CFUNCTYPE(c_int64)
+def _looking() -> int:
+    """Called by functions in C that take long: whether they are to stop."""
+    try:
+        between_steps()
+        look()
+    except BaseException as error:
+        _leaving[get_ident()] = error
+        return 1
+    return 0
+
+
+def _left_or_done(function: Any, values: list[Any]) -> int:
+    """Call a function that looks; what handlers of signals raise meanwhile leaves it."""
+    with without_interrupts():  # nothing may be raised in `_looking` that it does not see
+        found: int = function(*values)
+        if found == LEFT:
+            raise _leaving.pop(get_ident())
+        return found
 
 
 def calling(function: Any) -> Callable[..., int]:
@@ -92,11 +129,14 @@ def calling(function: Any) -> Callable[..., int]:
     What each place takes is what the first call gives it: a C function's places do not change.
     """
     function.restype = c_int64
+    looks = getattr(function, "looks", False)
 
     def call(*args: Any) -> int:
         values = [_argument(value) for value in args]
         if function.argtypes is None:
             function.argtypes = [_place(value) for value in args]
+        if looks:
+            return _left_or_done(function, values)
         found: int = function(*values)
         return found
 

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "look.c"
 
 #define LEAF 32
 #define SUPER 32 /* leaves in a group of leaves */
@@ -36,8 +37,10 @@ static void part_by(const double *x, int64_t d, int64_t f, int64_t *order, int64
     }
 }
 
-static void halve(const double *x, int64_t d, int64_t *order, int64_t n, double *lo, double *hi) {
+/* Whether it was stopped. */
+static int halve(const double *x, int64_t d, int64_t *order, int64_t n, double *lo, double *hi, int64_t *due) {
     while (n > LEAF) {
+        if (n > 1024 && is_left(due)) return 1;
         for (int64_t f = 0; f < d; f++) lo[f] = INFINITY, hi[f] = -INFINITY;
         for (int64_t i = 0; i < n; i++) {
             const double *row = x + order[i] * d;
@@ -49,13 +52,14 @@ static void halve(const double *x, int64_t d, int64_t *order, int64_t n, double 
         int64_t widest = 0;
         for (int64_t f = 1; f < d; f++)
             if (hi[f] - lo[f] > hi[widest] - lo[widest]) widest = f;
-        if (!(hi[widest] > lo[widest])) return; /* equal points stay in the order they came in */
+        if (!(hi[widest] > lo[widest])) return 0; /* equal points stay in the order they came in */
         int64_t leaves = (n + LEAF - 1) / LEAF, k = (leaves / 2) * LEAF;
         part_by(x, d, widest, order, n, k);
-        halve(x, d, order, k, lo, hi);
+        if (halve(x, d, order, k, lo, hi, due)) return 1;
         order += k;
         n -= k;
     }
+    return 0;
 }
 
 INLINE double apart(const double *a, const double *b, int64_t d) {
@@ -68,12 +72,13 @@ INLINE double apart(const double *a, const double *b, int64_t d) {
 }
 
 /* Puts points into groups by the nearest of some of them. Returns how many come before the last group: that is of points
-   far from their own, and of what does not fill a leaf. `starts` gets where each group starts. */
+   far from their own, and of what does not fill a leaf; -1 if it was stopped. `starts` gets where each group starts. */
 static int64_t group(const double *x, int64_t n, int64_t d, int64_t *order, int64_t n_pivots, int64_t *starts,
-                     int64_t *which, double *far) {
+                     int64_t *which, double *far, int64_t *due) {
     int64_t *count = starts + n_pivots + 1;
     memset(count, 0, sizeof(int64_t) * (size_t)(n_pivots + 1));
     for (int64_t i = 0; i < n; i++) {
+        if (i % 64 == 0 && is_left(due)) return -1;
         far[i] = INFINITY;
         which[i] = 0;
         for (int64_t p = 0; p < n_pivots; p++) {
@@ -106,7 +111,7 @@ static int64_t group(const double *x, int64_t n, int64_t d, int64_t *order, int6
 
 /* An order of rows; leaves are LEAF points of it. Leaves are split along the widest feature. With many features one far
    point makes the box of its leaf useless: points are put into groups before, and far ones into leaves of their own.
-   Finite values only. -1 without memory. */
+   Finite values only. -1 without memory, LEFT if it was stopped. */
 int64_t kd_order(const double *x, int64_t n, int64_t d, int64_t n_pivots, int64_t *order) {
     double *lo = malloc(sizeof(double) * (size_t)(2 * d + n + 2));
     int64_t *room = malloc(sizeof(int64_t) * (size_t)(n + 2 * n_pivots + 4));
@@ -116,16 +121,15 @@ int64_t kd_order(const double *x, int64_t n, int64_t d, int64_t n_pivots, int64_
         return -1;
     }
     for (int64_t i = 0; i < n; i++) order[i] = i;
-    if (n_pivots < 2) halve(x, d, order, n, lo, lo + d);
-    else {
-        int64_t *starts = room + n;
-        int64_t kept = group(x, n, d, order, n_pivots, starts, room, lo + 2 * d);
-        for (int64_t p = 0; p < n_pivots; p++) halve(x, d, order + starts[p], starts[p + 1] - starts[p], lo, lo + d);
-        halve(x, d, order + kept, n - kept, lo, lo + d);
-    }
+    int64_t due = 0, kept = 0, *starts = room + n;
+    if (n_pivots >= 2) kept = group(x, n, d, order, n_pivots, starts, room, lo + 2 * d, &due);
+    int stops = kept < 0;
+    for (int64_t p = 0; n_pivots >= 2 && p < n_pivots && !stops; p++)
+        stops = halve(x, d, order + starts[p], starts[p + 1] - starts[p], lo, lo + d, &due);
+    stops = stops || halve(x, d, order + kept, n - kept, lo, lo + d, &due);
     free(lo);
     free(room);
-    return 0;
+    return stops ? LEFT : 0;
 }
 
 /* --- what a search knows --------------------------------------------------------------------- */
@@ -620,7 +624,11 @@ INLINE int64_t search(const int mode, const int in_float, Search *s) {
             int64_t j1 = (leaf + 1) * LEAF < s->m ? (leaf + 1) * LEAF : s->m;
             l->one[leaf] = owner_of_all(mode, s, s->yid, s->ygroup, leaf * LEAF, j1);
         }
-    for (int64_t i0 = 0; i0 < s->n; i0 += LEAF) {
+    for (int64_t i0 = 0, due = 0; i0 < s->n; i0 += LEAF) {
+        if (is_left(&due)) {
+            drop(l);
+            return LEFT;
+        }
         int64_t i1 = i0 + LEAF < s->n ? i0 + LEAF : s->n, n = 0, first = -1, one = -1;
         double bound = widest_reach(mode, s, i0, i1);
         if (bound < 0) continue;
@@ -673,7 +681,7 @@ INLINE int64_t search(const int mode, const int in_float, Search *s) {
 
 /* --- doors ----------------------------------------------------------------------------------- */
 
-/* How many pairs were compared in double beside the products; -1 without memory. */
+/* How many pairs were compared in double beside the products; -1 without memory, LEFT if it was stopped. */
 #define DOOR(name, mode)                                                   \
     int64_t name(Search *s) { return s->in_float ? search(mode, 1, s) : search(mode, 0, s); }
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.events import between_steps
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -47,6 +49,7 @@ def blocks(xp: Any, x: Array, y: Array) -> Iterator[tuple[slice, slice]]:
     rows = max(most // columns, 1)
     for i in range(0, len(x), rows):
         for j in range(0, len(y), columns):
+            between_steps()
             yield slice(i, i + rows), slice(j, j + columns)
 
 

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "look.c"
 
 #define LEAF 32
 
@@ -70,7 +71,8 @@ static double square_of(double w, double alpha) {
 }
 
 /* Points in any order, `id` their numbers; the edges in the order they are found, by number. `start` is the place of the
-   first point. With `previous` an edge is said to come from the point that joined before. -1 without memory. */
+   first point. With `previous` an edge is said to come from the point that joined before. -1 without memory, LEFT if
+   it was stopped. */
 int64_t prim(const double *x, int64_t n, int64_t d, const double *core, const int64_t *id, int64_t start, double alpha,
              int64_t previous, int64_t *from, int64_t *to, double *weight) {
     int64_t n_leaves = (n + LEAF - 1) / LEAF, padded = n_leaves * LEAF;
@@ -106,8 +108,12 @@ int64_t prim(const double *x, int64_t n, int64_t d, const double *core, const in
         }
         note(t, leaf, n, id, in_tree);
     }
-    int64_t now = start;
+    int64_t now = start, due = 0, found = 0;
     for (int64_t step = 0; step + 1 < n; step++) {
+        if (step % 16 == 0 && is_left(&due)) {
+            found = LEFT;
+            break;
+        }
         in_tree[now] = 1;
         for (int64_t f = 0; f < d; f++) t->columns[(now / LEAF * d + f) * LEAF + now % LEAF] = NAN;
         note(t, now / LEAF, n, id, in_tree);
@@ -160,7 +166,7 @@ int64_t prim(const double *x, int64_t n, int64_t d, const double *core, const in
     free(room);
     free(places);
     free(in_tree);
-    return 0;
+    return found;
 }
 
 /* One step over a row of distances: takes it into the weights of points that are not in the tree, and finds the next.
@@ -211,11 +217,15 @@ int64_t sparse_prim(const int64_t *starts, const int64_t *ends, const double *we
                     int64_t *to, double *weight) {
     Next *heap = malloc(sizeof(Next) * (size_t)(starts[n] + 2));
     double *least = malloc(sizeof(double) * (size_t)(n + 1));
-    int64_t *source = calloc((size_t)n + 1, sizeof(int64_t)), held = 0, found = 0, now = 0;
+    int64_t *source = calloc((size_t)n + 1, sizeof(int64_t)), held = 0, found = 0, now = 0, due = 0;
     uint8_t *in_tree = calloc((size_t)n + 1, 1);
     if (!heap || !least || !source || !in_tree) found = -1;
     for (int64_t i = 0; found >= 0 && i < n; i++) least[i] = INFINITY;
     while (found >= 0 && found < n - 1) {
+        if (found % 1024 == 0 && is_left(&due)) {
+            found = LEFT;
+            break;
+        }
         in_tree[now] = 1;
         for (int64_t e = starts[now]; e < starts[now + 1]; e++) {
             int64_t node = ends[e];
