@@ -21,9 +21,18 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from tests.large.disturbing import DISTURBANCES
 from tests.large.kinds import program_of
 from tests.large.program import reproduction
-from tests.large.replay import MOST_ELEMENTS, SETTINGS, Outcome, opening, played, reduced
+from tests.large.replay import (
+    MOST_ELEMENTS,
+    SETTINGS,
+    Outcome,
+    opening,
+    played,
+    reduced,
+    without_disturbance,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,7 +71,7 @@ def _load() -> None:
 
 def program_for(seed: int, setting: str, scalars: bool) -> Program:
     """The program of a seed, of a size for the setting's memory."""
-    most = MOST_ELEMENTS.get(setting)
+    most = MOST_ELEMENTS.get(without_disturbance(setting))
     return (
         program_of(seed, scalars=scalars)
         if most is None
@@ -182,13 +191,17 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=float, default=120, help="seconds of one program")
     parser.add_argument("--slow", type=float, default=50, help="times NumPy's, from 3 s on")
     parser.add_argument("--scalars", action="store_true", help="scalars are changed in place")
+    parser.add_argument("--interrupts", action="store_true", help="signals come between")
+    parser.add_argument("--faults", action="store_true", help="tasks raise")
     parser.add_argument("--most", type=int, default=3, help="failures of a kind to make small")
     args = parser.parse_args(given)
     limits = Limits(args.limit, args.slow, 3.0)
     _load()
     seeds = range(args.seed, args.seed + args.count)
     n_failed = 0
-    for setting in SETTINGS if args.setting == "all" else [args.setting]:
+    settings = list(SETTINGS) if args.setting == "all" else [args.setting]
+    kinds = [kind for kind in DISTURBANCES if getattr(args, kind)]
+    for setting in [f"{name}+{kind}" for kind in kinds for name in settings] or settings:
         begin, counts, failed = time.monotonic(), Counter[str](), []
         for seed, outcome in campaign(seeds, setting, args.scalars, args.jobs, limits):
             counts[kind_of(outcome)] += 1

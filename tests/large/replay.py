@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import re
 import time
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .disturbing import disturbed
 from .program import ROUNDED, Line, Program, helpers
 
 if TYPE_CHECKING:
@@ -44,9 +47,15 @@ class Outcome:
         return self.kind not in ("same", "refused", "not NumPy's")
 
 
+def without_disturbance(setting: str) -> str:
+    """A setting without what comes between: "8MiB" of "8MiB+faults"."""
+    return setting.partition("+")[0]
+
+
 def opening(setting: str) -> str:
     """The call that opens a session of a setting."""
-    given = ", ".join(f"{key}={value!r}" for key, value in SETTINGS[setting].items())
+    options = SETTINGS[without_disturbance(setting)]
+    given = ", ".join(f"{key}={value!r}" for key, value in options.items())
     return f"it.init({given})"
 
 
@@ -55,14 +64,17 @@ class _NumPyRefusesError(Exception):
 
 
 def played(program: Program, setting: str) -> Outcome:
-    """Run a program in a session of a setting, beside NumPy."""
+    """Run a program in a session of a setting, beside NumPy.
+
+    With "+interrupts" or "+faults" behind the setting, signals or errors come between.
+    """
     import infinitensor as it
 
     begin = time.process_time()
     numpys = [0.0]
     try:
-        with it.init(**SETTINGS[setting]):
-            found = _rounds(program, it, numpys)
+        with it.init(**SETTINGS[without_disturbance(setting)]):
+            found = _rounds(program, it, numpys, setting.partition("+")[2])
     except _NumPyRefusesError as error:
         return Outcome("not NumPy's", str(error))
     except it.MemoryBudgetError as error:
@@ -73,16 +85,24 @@ def played(program: Program, setting: str) -> Outcome:
     return replace(found, seconds=time.process_time() - begin - numpys[0], numpys=numpys[0])
 
 
-def _rounds(program: Program, it: Any, numpys: list[float]) -> Outcome:
+def _rounds(program: Program, it: Any, numpys: list[float], disturbance: str) -> Outcome:
+    rng = random.Random(str(program))
     codes = [compile(line.text, f"<line {k}>", "exec") for k, line in enumerate(program.lines, 1)]
     for k in range(program.rounds):
-        said = _round(program, codes, it, numpys)
+        said = _round(program, codes, it, numpys, disturbance, rng)
         if said:
             return Outcome("differs", said if not k else f"{said} (round {k + 1})")
     return Outcome("same")
 
 
-def _round(program: Program, codes: list[Any], it: Any, numpys: list[float]) -> str:
+def _round(
+    program: Program,
+    codes: list[Any],
+    it: Any,
+    numpys: list[float],
+    disturbance: str,
+    rng: random.Random,
+) -> str:
     theirs, ours = {**helpers, "xp": np}, {**helpers, "xp": it}
     made: list[str] = []
     with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -102,6 +122,10 @@ def _round(program: Program, codes: list[Any], it: Any, numpys: list[float]) -> 
                 raise
             made += [line.makes] if line.makes else []
             if line.compares:
+                live = [ours[name] for name in made if name in ours]
+                tensors = [value for value in live if isinstance(value, it.Tensor)]
+                if disturbance and tensors:
+                    disturbed(disturbance, rng, partial(it.compute, *tensors))
                 for name in made:
                     if name in theirs:
                         said = difference(theirs[name], ours[name], name in program.loose)

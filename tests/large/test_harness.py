@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
 import pytest
 
+from .disturbing import DISTURBANCES, DisturbedError
 from .generate import LEAST
 from .kinds import KINDS, program_of
 from .program import Line, Program, helpers, reproduction
@@ -71,3 +73,22 @@ def test_errors_are_told_from_lines_without_meaning() -> None:
     assert played(wrong, "default").kind == "raises"
     without = Program((Line("x2 = x1 + 1", "x2", compares=True),), frozenset())
     assert not played(without, "default").fails
+
+
+@pytest.mark.parametrize("kind", DISTURBANCES)
+def test_disturbances_come_while_values_are_computed(kind: str) -> None:
+    import infinitensor as it
+
+    values = np.random.default_rng(0).normal(size=600_000)
+    stopped = 0
+    with it.init("cpu", memory="400MiB"):
+        for seed in range(30):
+            x = np.sort(it.asarray(values) * 2 + 1)
+            rng = random.Random(seed)
+            try:
+                with DISTURBANCES[kind](rng):
+                    it.compute(x)
+            except (DisturbedError, it.TaskError):
+                stopped += 1
+            assert np.array_equal(np.asarray(x), np.sort(values * 2 + 1))
+    assert stopped, f"no {kind} came"

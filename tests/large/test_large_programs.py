@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from .disturbing import DISTURBANCES
 from .kinds import program_of
 from .program import Program, reproduction
-from .replay import MOST_ELEMENTS, Outcome, opening, played, reduced
+from .replay import MOST_ELEMENTS, Outcome, opening, played, reduced, without_disturbance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,10 +35,14 @@ def fails_like(outcome: Outcome, setting: str) -> Callable[[Program], bool]:
 
 @pytest.mark.local
 @pytest.mark.timeout(3600 if RUNS_ALL else 300)
-@pytest.mark.parametrize("setting", ["default", "three", "8MiB", "three-16MiB"])
+@pytest.mark.parametrize(
+    "setting",
+    ["default", "three", "8MiB", "three-16MiB"]
+    + [f"{name}+{kind}" for name in ("default", "24MiB") for kind in DISTURBANCES],
+)
 @pytest.mark.parametrize("first", [SEED], ids=[f"seed={SEED}"])
 def test_large_programs_give_what_numpy_gives(first: int, setting: str) -> None:
-    most = min(MOST_ELEMENTS.get(setting, SAMPLE_ELEMENTS), SAMPLE_ELEMENTS)
+    most = min(MOST_ELEMENTS.get(without_disturbance(setting), SAMPLE_ELEMENTS), SAMPLE_ELEMENTS)
     for seed in range(first, first + N_PROGRAMS):
         program = program_of(seed, most, scalars=True)
         outcome = played(program, setting)

@@ -102,8 +102,7 @@ _leaving: dict[int, BaseException] = {}
 """By thread: what stopped it."""
 
 
-@CFUNCTYPE(c_int64)
-def _looking() -> int:
+def _looks() -> int:
     """Called by functions in C that take long: whether they are to stop."""
     try:
         between_steps()
@@ -114,9 +113,12 @@ def _looking() -> int:
     return 0
 
 
+_looking = CFUNCTYPE(c_int64)(_looks)
+
+
 def _left_or_done(function: Any, values: list[Any]) -> int:
     """Call a function that looks; what handlers of signals raise meanwhile leaves it."""
-    with without_interrupts():  # nothing may be raised in `_looking` that it does not see
+    with without_interrupts():  # nothing may be raised in `_looks` that it does not see
         found: int = function(*values)
         if found == LEFT:
             raise _leaving.pop(get_ident())
