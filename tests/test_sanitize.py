@@ -51,14 +51,17 @@ PLANTED = {
     "two threads": "call('race', x, 3)",
     "nothing": "call('fill', x, 10_000)",
     "random programs": "play()",
+    "products while cores are shared": "multiply()",
 }
 SCRIPT = f"""
 import os
+from threading import Thread
 import numpy as np
 from infinitensor.devices.device import CpuDevice
 from infinitensor.devices.ledger import Ledger
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.native import address, library
+from infinitensor.ops import blas
 from infinitensor.ops.loops import calling
 from tests.large.kinds import program_of
 from tests.large.replay import played
@@ -72,6 +75,15 @@ def play():
     for seed in range({SEED}, {SEED} + 2):
         outcome = played(program_of(seed, 200_000), "three")
         assert not outcome.fails, outcome
+
+def multiply():
+    ours, a, out = blas.found(), np.ones((60, 60)), np.empty((60, 60))
+    if ours is not None:
+        sharing = Thread(target=lambda: [ours.share(by) for _ in range(300) for by in (1, -1)])
+        sharing.start()
+        for _ in range(300):
+            blas.multiply(a, a, out)
+        sharing.join()
 
 for name, line in {PLANTED!r}.items():
     print("name:", name, flush=True)
@@ -117,7 +129,7 @@ def test_what_is_wrong_in_c_is_reported(check: str, name: str) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", ["nothing", "random programs"])
+@pytest.mark.parametrize("name", ["nothing", "random programs", "products while cores are shared"])
 @pytest.mark.parametrize("check", REPORTS)
 def test_nothing_is_wrong_in_a_sample_of_random_programs(check: str, name: str) -> None:
     assert said_under(check)[name] == "to its end\n", f"seed {SEED}"

@@ -54,6 +54,9 @@ TESTS = (
 REPORT = re.compile(r"(ERROR: AddressSanitizer|WARNING: ThreadSanitizer|runtime error): .*")
 
 
+SUPPRESSED = Path(__file__).with_name("threads.supp")
+
+
 class NotHereError(Exception):
     """The compiler has no such check."""
 
@@ -95,7 +98,7 @@ CHECKS = {
         "thread",
         ("libtsan.so",),
         # programs and tests fork while other libraries have threads
-        {"TSAN_OPTIONS": "halt_on_error=1:die_after_fork=0"},
+        {"TSAN_OPTIONS": f"halt_on_error=1:die_after_fork=0:suppressions={SUPPRESSED}"},
     ),
     "warnings": Check("warnings", (), {}),
 }

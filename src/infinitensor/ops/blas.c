@@ -38,7 +38,7 @@ void share(int64_t by) {
   }
   while (__atomic_exchange_n(&is_locked, 1, __ATOMIC_ACQUIRE));
   if (!n_sharing) n_before = get_threads();
-  n_sharing += (int)by;
+  __atomic_store_n(&n_sharing, n_sharing + (int)by, __ATOMIC_RELAXED); /* products look without the lock */
   const int n = n_sharing ? 1 : n_before;
   if (n_before != 1 && get_threads() != n) set_threads(n);
   __atomic_store_n(&is_locked, 0, __ATOMIC_RELEASE);
