@@ -97,6 +97,14 @@ x4[...] = xp.flip(x4, 3)
 x7 = xp.arange(127400, dtype="i4")  # compared
 x7[:] |= 3
 """,
+    "a donated tensor is evicted, brought back and written": """\
+x2 = xp.asarray(data(14, (97, 1, 14, 90), "i4"))
+x2[xp.asarray(mask(4, x2.shape))] = data(8, x2[xp.asarray(mask(4, x2.shape))].shape, "i4")
+""",
+    "one matrix for many, in pieces that lie apart": """\
+x1 = xp.zeros((9, 884, 9, 2), dtype="f4")
+x2 = (xp.rot90(x1) @ data(2, (2, 5), "f4")).copy()
+""",
 }
 COMPARED = "  # compared"
 

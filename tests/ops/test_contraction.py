@@ -249,3 +249,19 @@ def test_rows_of_several_matrices_are_multiplied_as_one(dtype: str) -> None:
         made = (it.asarray(x) @ it.asarray(right)).numpy()
         np.testing.assert_allclose(made, x @ right, rtol=1e-5 if dtype == "float32" else 1e-12)
         assert made.shape == (*x.shape[:-1], 25)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_many_matrices_times_one_are_put_apart(dtype: str, turned: bool) -> None:
+    """Pieces of a result that do not lie together, in little memory and on several devices."""
+    rng = np.random.default_rng(0)
+    x, y = rng.random((9, 884, 9, 2)).astype(dtype), rng.random((2, 5)).astype(dtype)
+    for devices, memory in (("cpu", "24MiB"), ("cpu*3", None)):
+        with it.init(devices, memory=memory):
+            seen = it.rot90(it.asarray(x) + 0)
+            made, wanted = (seen @ y).copy(), np.rot90(x) @ y
+            if turned:
+                seen = it.rot90(it.asarray(x.transpose(0, 1, 3, 2)) + 0)
+                made, wanted = (it.asarray(y.T) @ seen).copy(), wanted.transpose(0, 1, 3, 2)
+            np.testing.assert_allclose(made.numpy(), wanted, rtol=1e-6)

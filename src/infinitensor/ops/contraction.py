@@ -63,7 +63,8 @@ def _integer_product(torch: Any, x: Any, y: Any) -> Any:
 
 def _torch_product(torch: Any, x: Any, y: Any, out: Any) -> None:
     """out = x @ y for torch tensors of 2 axes or more and any dtype."""
-    if x.dtype != out.dtype:
+    # with one matrix for many torch makes one product, which it cannot put apart (an error)
+    if x.dtype != out.dtype or (x.ndim != y.ndim and not out.is_contiguous()):
         out.copy_(torch.matmul(x, y))
     elif x.dtype.is_floating_point or x.dtype.is_complex:
         torch.matmul(x, y, out=out)

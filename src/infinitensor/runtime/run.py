@@ -677,7 +677,8 @@ class Run:
         arrays = []
         buffers: list[Buffer | None] = []
         owners = layout.owner_array.tolist()
-        for k, tile in enumerate(self._final_tiles(value)):
+        final = self._final_tiles(value)
+        for k, tile in enumerate(final):
             arrays.append(self.array(tile))
             slot = int(self.program.slots[tile])
             if tile != first + k:
@@ -691,7 +692,9 @@ class Run:
         if self.program.final:
             alike = owners[:1] if len(set(owners)) == 1 else owners
             layout = Layout(layout.cuts, tuple(alike))
-        whole = self.tiles.wholes.get(first)
+        # what was evicted and brought back lies elsewhere than the piece it was a part of
+        is_moved = any(tile != first + k for k, tile in enumerate(final))
+        whole = None if is_moved else self.tiles.wholes.get(first)
         if whole is None and len(self.devices) == 1 and isinstance(arrays[0], np.ndarray):
             whole = arrays[0] if len(arrays) == 1 else None
         return TileTable(layout, tiles.dtype, buffers, arrays, whole=whole)
