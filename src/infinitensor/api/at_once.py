@@ -156,10 +156,10 @@ def created(
     """A small new tensor of a shape."""
     if args or more:
         return None
-    n = shape if type(shape) is int else prod(shape, start=1.0) if type(shape) is tuple else -1
-    if not 0 <= n <= config.small_elements or not config.small_elements:
-        return None
     try:
+        n = shape if type(shape) is int else prod(shape, start=1.0) if type(shape) is tuple else -1
+        if not 0 <= n <= config.small_elements or not config.small_elements:
+            return None
         if dtype not in _DTYPES:
             return None
         made = own(session, creation(shape) if dtype is None else creation(shape, dtype))
