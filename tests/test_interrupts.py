@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -159,3 +160,36 @@ def test_a_second_signal_and_the_next_block_are_as_the_first(
             twice()
     with without_interrupts():
         pass
+
+
+class _Gone:
+    """Something that is put away in a finaliser, in which a signal comes."""
+
+    def __init__(self, done: list[str], by: str) -> None:
+        self.done = done
+        if by == "finalize":
+            weakref.finalize(self, _put_away, done)
+        self.by = by
+
+    def __del__(self) -> None:
+        if self.by == "__del__":
+            _put_away(self.done)
+
+
+def _put_away(done: list[str]) -> None:
+    signal.raise_signal(signal.SIGINT)
+    done.append("put away")
+
+
+@pytest.mark.parametrize("by", ["finalize", "__del__"])
+def test_in_a_finaliser_it_waits_where_it_would_be_lost(by: str) -> None:
+    done: list[str] = []
+
+    def plan() -> None:
+        gone = _Gone(done, by)
+        del gone
+        done.append("planned")
+
+    with pytest.raises(KeyboardInterrupt), without_interrupts():
+        interruptible(plan)
+    assert done == ["put away", "planned"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
+    from types import CodeType, FrameType, TracebackType
 
 Made = TypeVar("Made")
 _MAIN = threading.main_thread().ident
@@ -43,9 +43,27 @@ _open: list[int] = []
 """How many blocks there are where handlers may raise all the same, for the last is not torn."""
 
 
+finalisers: set[CodeType] = set()
+"""What is called when something is gone, beside `__del__` and what `weakref` calls."""
+
+
+def _is_finalising(frame: FrameType | None) -> bool:
+    """Whether something that is gone is being put away.
+
+    Python would drop what is raised there, and what was to be put away would stay.
+    """
+    while frame is not None:
+        name = frame.f_globals.get("__name__")
+        code = frame.f_code
+        if name in ("weakref", "_weakrefset") or code.co_name == "__del__" or code in finalisers:
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _note(number: int, frame: Any) -> None:
     """Call the user's handler; what it raises waits."""
-    if _open and _open[-1] == len(_held):
+    if _open and _open[-1] == len(_held) and not _is_finalising(frame):
         _before[number](number, frame)
         return
     try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.version import Node, Version
 from infinitensor.config import config
+from infinitensor.interrupts import finalisers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,3 +42,6 @@ def alias(session: Session, base: Version, values: np.ndarray) -> Version | None
 def _give_back(dead: weakref.ref[Version]) -> None:
     session, node = _lent.pop(dead)
     session.graveyard.append(node)
+
+
+finalisers.add(_give_back.__code__)

@@ -184,10 +184,11 @@ class Cell:
 
     def show(self, version: Version) -> None:
         """Show the next version."""
+        before = self.version
         version.live += 1
         version.opened = None
-        self.version.live -= 1
         self.version = version
+        before.live -= 1  # last: if Ctrl-C comes between, it counts for more than it is, never less
 
     def __del__(self) -> None:
         version = self.version
