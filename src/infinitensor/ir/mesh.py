@@ -78,7 +78,7 @@ class Mesh:
     def n_least(self) -> int:
         """Tasks that run at a time however many workers there are, where memory is little: what is
         cut to fit is cut for these, so the same programs fit a memory on every machine."""
-        return min(self.n_concurrent, FEWEST)
+        return FEWEST if self.kind == "cpu" else self.n_concurrent
 
     def frugal(self, budget: int) -> Mesh:
         """The same with as many tasks at a time as a budget has room for, two at least."""
