@@ -26,6 +26,7 @@ import numpy as np
 from infinitensor import events
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.ir.tasks import EVICT, LOAD
+from infinitensor.memory.uses import scratch_bytes
 from infinitensor.storage import Part
 
 if TYPE_CHECKING:
@@ -76,8 +77,8 @@ class Recorder:
     def _record(self, run: Run) -> None:
         program = run.program
         n = program.at_once or self.n_concurrent
-        scratch = [size for f in program.graph.families for size in [f.scratch_bytes] * min(f.n, n)]
-        found = Recorded(self.budget_bytes - sum(sorted(scratch, reverse=True)[:n]))
+        (scratch,) = scratch_bytes(program.graph.families, 1, n)
+        found = Recorded(self.budget_bytes - scratch)
         names = _Names(run, len(self.programs), found)
         for first, layout in program.graph.held.values():
             found.held |= {names[tile] for tile in range(first, first + layout.n_tiles)}

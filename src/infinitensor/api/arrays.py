@@ -19,7 +19,7 @@ from infinitensor.api.foreign import (
 )
 from infinitensor.api.record import stored
 from infinitensor.api.session import current_session
-from infinitensor.api.standard import MAX_AXES, check_device, check_like
+from infinitensor.api.standard import MAX_AXES, check_copy, check_device, check_like
 from infinitensor.api.tensor import Tensor, fresh, from_values
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype, bfloat16, held_as, kind_of
@@ -131,10 +131,7 @@ def array(
         raise ValueError(f"ndmax must be in the range [0, {MAX_AXES}]: {ndmax}")
     if ndmin > (ndmax or ndmin):
         raise ValueError(f"ndmin must be <= ndmax: {ndmin}, {ndmax}")
-    if isinstance(copy, str):
-        raise ValueError(  # noqa: TRY004  # as NumPy does
-            "strings are not allowed for 'copy' keyword. Use True/False/None instead."
-        )
+    check_copy(copy)
     made = asarray(object, dtype, copy=copy, order=order, like=like)
     if ndmax and made.ndim > ndmax:
         raise ValueError(

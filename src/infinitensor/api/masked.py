@@ -217,9 +217,10 @@ class _Calls:
         node = version.node
         if id(version) in self.nodes or id(version) in self.selects:
             return
-        if node is None or version.shape != self.shape or len(self.nodes) > MOST_CALLS:
+        # what a run that was stopped reads may be used up
+        if node is None or node.stopped is not None or version.shape != self.shape:
             raise _GatheredError
-        if node.stopped is not None:  # what it reads may be used up
+        if len(self.nodes) > MOST_CALLS:
             raise _GatheredError
         if is_selection(version):
             self.selects[id(version)] = node

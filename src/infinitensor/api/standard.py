@@ -179,6 +179,14 @@ def check_like(like: Any) -> None:
         )
 
 
+def check_copy(copy: Any) -> None:
+    """Refuse a text, such as "always", which would be taken for True."""
+    if isinstance(copy, str):
+        raise ValueError(  # noqa: TRY004  # as NumPy does
+            "strings are not allowed for 'copy' keyword. Use True/False/None instead."
+        )
+
+
 MADE_ON_A_DEVICE = (
     "arange",
     "empty",

@@ -35,7 +35,7 @@ from infinitensor.api.floating import quietly
 from infinitensor.api.forward import call_op
 from infinitensor.api.printing import represented, shown
 from infinitensor.api.record import Ref, host_view, stored
-from infinitensor.api.standard import check_version
+from infinitensor.api.standard import check_copy, check_version
 from infinitensor.api.version import Cell, Shown
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype, bfloat16
@@ -520,10 +520,7 @@ class Tensor(values.Number, Shown, TableMethods):
     def reshape(self, *shape: Any, order: str | None = "C", copy: bool | None = None) -> Tensor:
         """Another shape: a view where NumPy would give one, else a copy."""
         wanted = shape[0] if len(shape) == 1 and not _is_int(shape[0]) else shape
-        if isinstance(copy, str):
-            raise ValueError(  # noqa: TRY004  # as NumPy does
-                "strings are not allowed for 'copy' keyword. Use True/False/None instead."
-            )
+        check_copy(copy)
         if order != "C":
             return orders.reshaped(self, tuple(length(n) for n in wanted), order, copy)
         if not copy:

@@ -149,11 +149,12 @@ class _Left:
         potentials = np.asarray(sums).reshape(-1, 1)
         best = int(np.argmin(potentials))
         self.potential = potentials[best]
-        one = slice(best, best + 1)
-        if not is_kept:
+        if is_kept:
+            nearer = far[best]
+        else:
+            one = slice(best, best + 1)
             known = (self.closest, self.owner, reach[one])
-            far, one = self._made(self.rows.closer(candidates[one], known)), slice(0, 1)
-        nearer = far[one][0]
+            nearer = self._made(self.rows.closer(candidates[one], known))[0]
         if self.on_host:
             self.owner[nearer < self.closest] = c
             self.closest = nearer

@@ -40,16 +40,19 @@ def _look() -> None:
         waits.wait(SECONDS)
         with _lock:
             found = list(_watched.items())
-        for ledger, seen in found:  # not under the lock: who works with a ledger may call `watch`
-            ledger.let_go()
-            if ledger.n_taken == seen:
-                ledger.trim()
-            _watched[ledger] = ledger.n_taken
-            if ledger.used_bytes + ledger.resting_bytes < MUCH:
-                _watched.pop(ledger, None)
-        del found
-        ledger = None  # type: ignore[assignment]  # else it would live on
+        while found:  # not under the lock: who works with a ledger may call `watch`
+            _look_at(*found.pop())
         with _lock:
             if not _watched:
                 _threads.clear()
                 return
+
+
+def _look_at(ledger: Ledger, seen: int) -> None:
+    """Trim a ledger of which nobody has taken anything since it was looked at."""
+    ledger.let_go()
+    if ledger.n_taken == seen:
+        ledger.trim()
+    _watched[ledger] = ledger.n_taken
+    if ledger.used_bytes + ledger.resting_bytes < MUCH:
+        _watched.pop(ledger, None)

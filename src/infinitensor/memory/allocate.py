@@ -19,7 +19,7 @@ import numpy as np
 from infinitensor.errors import DoesNotFit
 from infinitensor.ir.region import box_size, overlap
 from infinitensor.ir.tasks import COMPUTE, Program, TaskGraph
-from infinitensor.memory.uses import FOREVER, Uses
+from infinitensor.memory.uses import FOREVER, Uses, scratch_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ class _Allocation(Uses):
         super().__init__(graph)
         self.budgets = budgets
         self.n_concurrent = n_concurrent
-        self.scratch = self.scratch_bytes(len(budgets), n_concurrent)
+        self.scratch = scratch_bytes(graph.families, len(budgets), n_concurrent)
         n = graph.n_tiles
         self.slots = np.full(n, -1, np.int32)
         self.slot_bytes: list[int] = []

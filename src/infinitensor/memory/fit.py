@@ -25,7 +25,7 @@ from infinitensor.memory.foresight import Foresight
 from infinitensor.memory.lower import Additions, Extra
 from infinitensor.memory.room import Freed, Room
 from infinitensor.memory.stay import Stayers
-from infinitensor.memory.uses import FOREVER
+from infinitensor.memory.uses import FOREVER, scratch_bytes
 from infinitensor.price import tier_seconds
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class _Walk:
         self.graph = uses.graph
         self.mesh = mesh
         self.budgets = budgets
-        self.scratch = uses.scratch_bytes(len(budgets), mesh.n_concurrent)
+        self.scratch = scratch_bytes(uses.graph.families, len(budgets), mesh.n_concurrent)
         self.recent = RECENT * mesh.n_concurrent
         self.known = Foresight(uses, order, len(budgets), mesh, ahead)
         self.added = Additions(uses)

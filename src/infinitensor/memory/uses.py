@@ -10,7 +10,9 @@ import numpy as np
 from infinitensor.ir.slab import slab_bytes
 
 if TYPE_CHECKING:
-    from infinitensor.ir.tasks import TaskGraph, TileSet
+    from collections.abc import Sequence
+
+    from infinitensor.ir.tasks import Family, TaskGraph, TileSet
 
 FOREVER = np.iinfo(np.int64).max
 
@@ -108,18 +110,19 @@ class Uses:
         """The tiles that a tile is one of."""
         return self.graph.tiles[bisect_right(self.firsts, tile) - 1]
 
-    def scratch_bytes(self, n_devices: int, n_concurrent: int) -> list[int]:
-        """What tasks that run at a time may take on each device beside their tiles.
 
-        That is at most what the largest of them take: a thread may keep what its tasks work in.
-        """
-        largest: list[list[int]] = [[] for _ in range(n_devices)]
-        for family in self.graph.families:
-            if family.scratch_bytes:
-                devices, n_tasks = np.unique(family.devices, return_counts=True)
-                for device, n in zip(devices.tolist(), n_tasks.tolist(), strict=True):
-                    largest[device] += [family.scratch_bytes] * min(n, n_concurrent)
-        return [sum(sorted(sizes, reverse=True)[:n_concurrent]) for sizes in largest]
+def scratch_bytes(families: Sequence[Family], n_devices: int, n_concurrent: int) -> list[int]:
+    """What tasks of families that run at a time may take on each device.
+
+    That is at most what the largest of them take: a thread may keep what its tasks work in.
+    """
+    largest: list[list[int]] = [[] for _ in range(n_devices)]
+    for family in families:
+        if family.scratch_bytes:
+            devices, n_tasks = np.unique(family.devices, return_counts=True)
+            for device, n in zip(devices.tolist(), n_tasks.tolist(), strict=True):
+                largest[device] += [family.scratch_bytes] * min(n, n_concurrent)
+    return [sum(sorted(sizes, reverse=True)[:n_concurrent]) for sizes in largest]
 
 
 def parts_of(n_bytes: np.ndarray) -> np.ndarray:
