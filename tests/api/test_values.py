@@ -393,7 +393,10 @@ CALLS: tuple[tuple[Any, ...], ...] = (
     *(([1, 2], Z), ([1, 2], S), ([1, 2], 3.0), (S, [True]), (V, [0]), (V, np.array(0)), (ONE, ())),
     *((V[:3], V[:3]), (V[:2], V[:2]), (M[0], M), ((ZI,), (3,)), ((SI,), (3,))),
 )
-OPTIONS: tuple[dict[str, Any], ...] = ({}, {"axis": 0}, {"keepdims": True}, {"axis": None})
+OPTIONS: tuple[dict[str, Any], ...] = (
+    *({}, {"axis": 0}, {"keepdims": True}, {"axis": None}),
+    *({"where": np.array(True)}, {"where": np.array(True), "initial": 1}, {"mean": np.array(1.0)}),
+)
 OPEN = {
     "real": "of an array it is a view of it",
     "imag": "likewise",
@@ -456,3 +459,11 @@ def test_every_function_gives_a_scalar_where_numpy_does(
                         wrong.append((name, args, given))
     assert n_compared > 1000
     assert {name for name, *_ in wrong} <= OPEN.keys(), wrong[:5]
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_a_reduction_over_no_axes_is_a_copy(shape: tuple[int, ...]) -> None:
+    x = it.ones(shape)
+    reduced = it.subtract.reduce(x, axis=())
+    x += 1
+    assert reduced.tolist() == np.ones(shape).tolist()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api import copying
+from infinitensor.api import copying, values
 from infinitensor.api.forward import call_op, named
 from infinitensor.api.tensor import Tensor, session_of
 from infinitensor.api.ufunc import mask_of, masked, single_target, stored
@@ -262,9 +262,8 @@ def _moment(
     found = copying.cast(found, kind, False, "unsafe")
     if keepdims:
         return found
-    whole = axis is None
-    axes = tuple(range(a.ndim)) if whole else axis
-    return found.squeeze(axes) if a.ndim else found
+    axes = tuple(range(a.ndim)) if axis is None else axis
+    return values.as_value(found.squeeze(axes)) if a.ndim else found
 
 
 def _around(

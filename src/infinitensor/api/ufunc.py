@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from infinitensor.api import assign, at_once, copying, hasty
+from infinitensor.api import assign, at_once, copying, hasty, values
 from infinitensor.api.core_axes import CORE_OPTIONS, Places
 from infinitensor.api.forward import call_op
 from infinitensor.api.quick import calls_in_c
@@ -299,7 +299,7 @@ class ufunc(Calls):
         elif start is not None:
             return self._folded(x, axes, start, None)
         else:
-            found = call_op("_fold", x, axes[0], name) if axes else x
+            found = call_op("_fold", x, axes[0], name) if axes else copying.copied(x)
         return found if start is None else self._function(start, found)  # type: ignore[no-any-return]
 
     def _neutral(self, dtype: Dtype, start: Any) -> Any:
@@ -467,7 +467,7 @@ def masked(result: Tensor, mask: Tensor | None) -> Tensor:
     """A result without a target: zero where the mask is False (NumPy leaves it open)."""
     if mask is None:
         return result
-    return call_op("_where", mask, result, result.dtype.type(0))  # type: ignore[no-any-return]
+    return values.as_value(call_op("_where", mask, result, result.dtype.type(0)))
 
 
 def stored(result: Tensor, out: Tensor, mask: Tensor | None, casting: str) -> Tensor:
@@ -496,7 +496,7 @@ def _stored_outside(value: Tensor, out: Any, mask: Tensor | None) -> Any:
 def stored_reduction(name: str, result: Tensor, out: Tensor | None) -> Tensor:
     """Write what a reduction made into `out`, which must have exactly its shape."""
     if out is None:
-        return result
+        return values.as_value(result)
     if out.shape != result.shape:
         raise ValueError(
             f"output parameter for reduction operation {name} has the wrong shape: "
