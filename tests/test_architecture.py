@@ -34,8 +34,8 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("devices", "storage"),
     ("ops",),
     ("ir",),
-    ("dtypes", "config", "events", "interrupts", "native", "jit"),
-    ("errors",),
+    ("dtypes", "config", "events", "native", "jit"),
+    ("errors", "interrupts"),
 )
 ROW_OF = {part: row for row, parts in enumerate(ROWS, start=1) for part in parts}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,38 @@ def test_a_compiler_that_hangs_is_an_error_soon(
     monkeypatch.setattr(native, "LIMIT_S", 0.2)
     with pytest.raises(native.CompilerError, match="has not ended after 0 s"):
         native.library("int64_t never_seen_before;")
+
+
+STOPPED = """
+import os, signal, sys, threading
+from infinitensor import native
+
+start = threading.Thread.start
+
+def start_and_press(thread):
+    start(thread)
+    signal.raise_signal(signal.SIGINT)
+
+os.environ["XDG_CACHE_HOME"] = sys.argv[1]
+threading.Thread.start = start_and_press
+try:
+    native.begin("int seven(void) { return 7; }")
+except KeyboardInterrupt:
+    print("heard")
+print(native.library("int seven(void) { return 7; }").seven())
+"""
+
+
+@pytest.mark.skipif(native.compiler() is None, reason="no C compiler here")
+def test_a_process_ends_though_ctrl_c_came_while_a_compiler_was_started(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.split() == ["heard", "7"], done.stderr
 
 
 def test_checked_code_has_flags_and_a_folder_of_its_own(

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.interrupts import without_interrupts
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -199,7 +201,8 @@ def begin(source: str) -> None:
     """Start to compile a source that was not compiled before, while Python goes on."""
     if source in _begun or is_built(source) or compiler() is None:
         return
-    with _lock:
+    # a thread that a Ctrl-C cuts off from its pool is waited for, always, when the process ends
+    with without_interrupts(), _lock:
         if source not in _begun:
             _begun[source] = _compiling().submit(_built, source, flags())
 
