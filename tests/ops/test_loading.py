@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from infinitensor.ops import loading
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 PROGRAM = """
 import sys, threading
@@ -52,3 +59,24 @@ assert loading.n_user_threads == [torch.get_num_threads()]
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_threads_that_ask_at_once_wait_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = []
+    start = threading.Thread.start
+
+    def start_late(thread: threading.Thread) -> None:
+        time.sleep(0.05 * (thread.name == "infinitensor-torch"))
+        start(thread)
+
+    def ask(_: int) -> None:
+        loading.begin_loading()
+        loading._loading[0].join()  # an error where it was not started
+
+    monkeypatch.setattr(loading, "_loading", [])
+    monkeypatch.setattr(loading, "_load", lambda: loaded.append(True))
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr(threading.Thread, "start", start_late)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(ask, range(4)))
+    assert loaded == [True]

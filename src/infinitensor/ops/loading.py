@@ -11,7 +11,9 @@ import threading
 from typing import Any
 
 from infinitensor.events import lane
+from infinitensor.interrupts import without_interrupts
 
+_lock = threading.Lock()
 _loading: list[threading.Thread] = []
 n_user_threads: list[int] = []
 """The threads of each op, as torch found them: before our workers take one each."""
@@ -19,9 +21,13 @@ n_user_threads: list[int] = []
 
 def begin_loading() -> None:
     """Start to import torch, unless that was done."""
-    if "torch" not in sys.modules and not _loading:
-        _loading.append(threading.Thread(target=_load, name="infinitensor-torch"))
-        _loading[0].start()
+    if "torch" in sys.modules or _loading:
+        return
+    with without_interrupts(), _lock:
+        if not _loading:
+            thread = threading.Thread(target=_load, name="infinitensor-torch")
+            thread.start()
+            _loading.append(thread)  # not before: others wait for what is in the list
 
 
 def is_loading() -> bool:
