@@ -98,6 +98,8 @@ class Batch:
     process: Any
     results: Connection
     since: float = field(default_factory=time.monotonic)
+    last: int = -1
+    """The program that ended last."""
 
     @classmethod
     def started(cls, seeds: list[int], target: Any, *args: Any) -> Batch:
@@ -114,11 +116,16 @@ class Batch:
             while self.results.poll():
                 seed, outcome = self.results.recv()
                 self.seeds.remove(seed)
+                self.last = seed
                 self.since = time.monotonic()
                 yield seed, outcome
         except EOFError:
-            self.process.join()
-            if self.seeds:
+            self.process.join(wall_s)
+            if self.process.exitcode is None:
+                self.process.kill()
+                self.process.join()
+                yield self.last, Outcome("hangs", f"at the end of its process, for {wall_s:.0f} s")
+            elif self.seeds:
                 yield self.seeds.pop(0), Outcome("died", f"exit code {self.process.exitcode}")
             self.results.close()
             return

@@ -1,6 +1,10 @@
 """Run random programs and tests with all C of ours under the compiler's checks: `make sanitize`.
 
-Addresses and what C does not define; threads; and warnings, which are errors.
+Addresses and what C does not define; threads; and warnings, which are errors. Under each of them:
+random programs of every setting, the same with signals and with tasks that raise, and tests of what
+is written in C or generated. A sample of both, drawn by `--seed`: `--count` programs, and `--cases`
+of a test that has more parameters, for each may have C of its own, which takes a second to compile.
+`--cases 0` runs all of them, for hours; the sample takes half an hour on two cores.
 
 Every tile has memory of its own, everything that can be is compiled, and plans run on several
 workers however small they are. A report of a check ends its process and is printed; where a random
@@ -15,9 +19,15 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.large.disturbing import DISTURBANCES
+from tests.large.replay import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +61,8 @@ TESTS = (
     "tests/storage",
 )
 """Tests of what is written in C, and of what is generated."""
+LIMIT_S = 3600
+"""Of one line: a process that hangs is a report too."""
 REPORT = re.compile(r"(ERROR: AddressSanitizer|WARNING: ThreadSanitizer|runtime error): .*")
 
 
@@ -118,44 +130,91 @@ def library(name: str) -> str:
 
 def run(check: Check, line: Sequence[str]) -> tuple[bool, str]:
     """Run Python with a line of arguments under a check: whether all went well, what was said."""
-    done = subprocess.run(
-        [sys.executable, *line],
-        cwd=REPOSITORY,
-        env=check.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, *line],
+            cwd=REPOSITORY,
+            env=check.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=LIMIT_S,
+        )
+    except subprocess.TimeoutExpired as late:
+        return False, f"{late.stdout!r}: has not ended after {LIMIT_S} s"
     return done.returncode == 0 and not REPORT.search(done.stdout), done.stdout
+
+
+def programs(setting: str, count: int, seed: int, *disturbances: str) -> list[str]:
+    """The line that runs random programs of a setting."""
+    line = ["-m", "tools.random_programs", "--slow", "1e9", "--limit", "300", "--scalars"]
+    line += [f"--{name}" for name in disturbances]
+    return [*line, "--seed", str(seed), "--count", str(count), "--setting", setting]
+
+
+def tests(file: str, n_cases: int, seed: int) -> list[str]:
+    """The line that runs the tests of a file, or a few cases of each."""
+    line = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"]
+    line += ["--timeout=900", "-o", "faulthandler_timeout=960"]
+    line += ["--capture=sys"]  # reports are not written by Python
+    line += ["-m", "not slow and not gpu and not remote"]
+    line += ["-p", "tools.cases", "--cases", str(n_cases), "--cases-seed", str(seed)]
+    return [*line, file]
+
+
+def files(names: Sequence[str]) -> list[str]:
+    """Files of tests; a folder is all that are in it, each in a process of its own."""
+    found = []
+    for name in names:
+        folder = REPOSITORY / name
+        inside = sorted(folder.rglob("test_*.py")) if folder.is_dir() else []
+        found += [str(file.relative_to(REPOSITORY)) for file in inside] or [name]
+    return found
+
+
+def lines_of(args: argparse.Namespace) -> list[tuple[str, list[str]]]:
+    """What is run, each with its check: what takes longest first, so that cores end together."""
+    names = [name for name in CHECKS if args.check in (name, "all")]
+    settings = list(SETTINGS) if args.setting == "all" else [args.setting]
+    found = []
+    for name in names:
+        for setting in settings if args.count else ():
+            found.append((name, programs(setting, args.count, args.seed)))
+            if CHECKS[name].libraries:  # what is raised changes nothing that is compiled
+                some = max(1, args.count // 2)
+                found.append((name, programs(setting, some, args.seed, *DISTURBANCES)))
+    return found + [
+        (name, tests(file, args.cases, args.seed)) for name in names for file in files(args.tests)
+    ]
 
 
 def main(given: Sequence[str] | None = None) -> int:
     """Run what was asked for; print what each run said last, and all reports."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("tests", nargs="*", default=list(TESTS))
     parser.add_argument("--check", choices=[*CHECKS, "all"], default="all")
-    parser.add_argument("--count", type=int, default=30, help="programs of each setting")
-    parser.add_argument("--seed", type=int, default=0, help="of the first program")
+    parser.add_argument("--count", type=int, default=20, help="programs of each setting")
+    parser.add_argument("--cases", type=int, default=4, help="cases of each test; 0: all")
+    parser.add_argument("--seed", type=int, default=0, help="of the first program, and of cases")
     parser.add_argument("--setting", default="all", help="of random programs")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at a time")
     args = parser.parse_args(given)
-    programs = ["-m", "tools.random_programs", "--slow", "1e9", "--limit", "600"]
-    programs += ["--count", str(args.count), "--seed", str(args.seed), "--setting", args.setting]
-    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "--timeout=1800"]
-    tests += ["--capture=sys"]  # reports are not written by Python
-    tests += ["-m", "not slow and not gpu and not remote"]
-    lines = [programs] if args.count else []
-    lines += [[*tests, name] for name in args.tests]
-    is_good = True
-    for name in CHECKS if args.check == "all" else [args.check]:
-        for line in lines:
-            begin = time.monotonic()
-            went_well, said = run(CHECKS[name], line)
-            is_good &= went_well
-            shown = said.strip() if line is programs or not went_well else said.splitlines()[-1]
-            print(f"{name}, {line[-1]}, {time.monotonic() - begin:.0f} s: {shown}", flush=True)
-    return 0 if is_good else 1
+    with ThreadPoolExecutor(args.jobs) as threads:
+        return 0 if all([*threads.map(_run_and_print, lines_of(args))]) else 1
+
+
+def _run_and_print(both: tuple[str, list[str]]) -> bool:
+    name, line = both
+    begin = time.monotonic()
+    went_well, said = run(CHECKS[name], line)
+    is_short = went_well and "pytest" in line
+    shown = said.splitlines()[-1] if is_short else said.strip()
+    print(f"{name}, {line[-1]}, {time.monotonic() - begin:.0f} s: {shown}", flush=True)
+    return went_well
 
 
 if __name__ == "__main__":
