@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from tests.ir.sessions import strict
 from tests.ops.programs import Cut, check_cases, ops_of
 
+import infinitensor as it
 from infinitensor.dtypes import NUMPYS
 from infinitensor.ops.order import split_positions
 
@@ -114,3 +116,14 @@ def test_bad_arguments_raise_at_the_call(name: str, args: Any, error: Any, text:
 
 def test_argsort_of_a_scalar_is_one_index() -> None:
     np.testing.assert_array_equal(Cut().argsort(np.array(3.0)), [0])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_zeros_of_both_signs_are_merged_from_runs(dtype: str) -> None:
+    """NumPy's sort leaves their order open; merging goes by bits, and would lose elements."""
+    x = np.where(np.arange(4000) % 3 == 0, -0.0, 0.0).astype(dtype)
+    x[::7], x[::11] = 1, np.nan
+    for axis, shape in ((0, (4000,)), (0, (2000, 2)), (1, (2, 2000))):
+        with strict("cpu", 300):
+            made = it.sort(it.asarray(x.reshape(shape)), axis).numpy()
+        np.testing.assert_array_equal(made, np.sort(x.reshape(shape), axis))
