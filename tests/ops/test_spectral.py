@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.ops.table_xp import bind, spec_of
 
 import infinitensor as it
-from infinitensor.ops import spectral
+from infinitensor.ops import TABLE, spectral
+from infinitensor.ops.kernels import scratch_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -179,3 +181,22 @@ def test_roots_are_real_where_all_of_them_are_in_every_version_of_numpy(
     found, expected = it.roots(it.asarray(np.array(p))).numpy(), np.roots(p)
     assert found.dtype == expected.dtype
     np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+CLAIMS: dict[str, tuple[Any, ...]] = {
+    "_svd_whole": (False, 11),
+    "_svdvals_whole": (4,),
+    "_eigh_whole": (True, 9),
+}
+"""What is given besides the matrix, and how many matrices of its size may be claimed."""
+MEASURED = {"_svd_whole": 6.8, "_svdvals_whole": 1.2, "_eigh_whole": 3.5}
+"""How many torch's calls were seen to take with one of 1200 x 1200, results among them."""
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_claims_of_lapack_are_those_of_its_drivers(name: str) -> None:
+    *params, most = CLAIMS[name]
+    a = np.zeros((1200, 1200))
+    call, _ = bind(TABLE[name], (a, *params), {})
+    claimed = scratch_bytes(TABLE[name], call, [spec_of(a)], call.outs)
+    assert MEASURED[name] * a.nbytes < claimed < most * a.nbytes

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from math import isqrt
 from typing import Any, NamedTuple
+from warnings import warn
 
 import numpy as np
 
@@ -38,6 +39,10 @@ class QRResult(NamedTuple):
 
     Q: Any
     R: Any
+
+
+_OLD_MODES = {"f": "reduced", "full": "reduced"}
+"""NumPy's deprecated names of modes."""
 
 
 def _qr_compared(found: Any) -> Any:
@@ -86,7 +91,8 @@ def _tall(rng: Any) -> list[Any]:
     cases=_tall,
     oracle=lambda a, mode="reduced": np.linalg.qr(a, mode),
     compared=_qr_compared,
-    scratch_bytes=lambda ins, outs, params: 2 * matrix_scratch(ins, outs, params),
+    scratch_bytes=matrix_scratch,
+    scratches={"cuda": lambda ins, outs, params: 2 * matrix_scratch(ins, outs, params)},
 )
 def _qr_batch(a: Spec, mode: str = "reduced") -> Call:
     """QR of matrices that are not cut; the axes in front of them are."""
@@ -114,7 +120,8 @@ def _raw_kernel(xp: Any, a: Any, out: Any) -> None:
         ((rng.standard_normal((5, 3)) + 1j,), {}),
     ],
     oracle=lambda a: np.linalg.qr(a, "raw"),
-    scratch_bytes=lambda ins, outs, params: 2 * matrix_scratch(ins, outs, params),
+    scratch_bytes=matrix_scratch,
+    scratches={"cuda": lambda ins, outs, params: 2 * matrix_scratch(ins, outs, params)},
 )
 def _qr_raw(a: Spec) -> Call:
     """LAPACK's reflectors and R, turned around, and the scales, of matrices that are not cut."""
@@ -171,7 +178,7 @@ def _many(rng: Any, *shape: int) -> Any:
         ((np.zeros((4, 2), "f4"),), {}),
     ],
     oracle=_reflectors_oracle,
-    scratch_bytes=lambda ins, outs, params: 2 * matrix_scratch(ins, outs, params),
+    scratch_bytes=matrix_scratch,
     # cuSOLVER's work space for a panel is megabytes, whatever its size
     scratches={"cuda": lambda ins, outs, params: 2 * matrix_scratch(ins, outs, params) + (8 << 20)},
 )
@@ -319,6 +326,10 @@ def qr(xp: Any, a: Any, mode: str = "reduced") -> Any:
     >>> abs((q @ r).numpy()).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
+    if mode in _OLD_MODES:
+        text = f"The '{mode}' option of qr is deprecated: use '{_OLD_MODES[mode]}'"
+        warn(text, DeprecationWarning, stacklevel=2)
+        mode = _OLD_MODES[mode]
     if mode not in ("reduced", "r", "complete", "raw"):
         raise ValueError(f"Unrecognized mode '{mode}': 'reduced', 'complete', 'r' and 'raw' are")
     check_matrix(a)

@@ -41,9 +41,27 @@ NO_VALUE: Any = np._NoValue
 
 
 def _work_bytes(ins: Any, outs: Any, params: Any) -> int:
-    """Several matrices of the size of the largest: LAPACK's divide and conquer takes them."""
+    """The stack cast and in LAPACK's order, the results, and what its drivers take for one matrix.
+
+    Divide and conquer takes 4 k^2 numbers and once the matrix for vectors of shape (m, k) (gesdd),
+    or 2 n^2 (syevd); geev keeps real vectors beside the complex ones. Without vectors they take
+    one matrix.
+    """
+    m, n = ins[0].shape[-2:]
+    k = min(m, n)
+    item = linalg_dtype(ins[0].dtype).itemsize
+    work = 4 * k * k + m * n if any(spec.ndim == ins[0].ndim for spec in outs) else m * n
+    given = item * (2 * ins[0].n_elements + work + 130 * (m + n))
+    return int(given + sum(spec.n_bytes for spec in outs) + 4096)
+
+
+def _work_bytes_cuda(ins: Any, outs: Any, params: Any) -> int:
+    """cuSOLVER has other methods, and takes several matrices of the size of the largest."""
     longest = int(max(ins[0].shape[-2:]))
     return 4 * matrix_scratch(ins, outs, params) + 128 * longest**2
+
+
+_WORK: dict[str, Any] = {"scratch_bytes": _work_bytes, "scratches": {"cuda": _work_bytes_cuda}}
 
 
 # --- singular values --------------------------------------------------------------------------
@@ -112,9 +130,9 @@ def _full_or_not(*batch: int) -> Callable[..., list[Any]]:
     _full_or_not,
     kernel=_svd_kernel,
     cost=20.0,
-    scratch_bytes=_work_bytes,
     oracle=np.linalg.svd,
     compared=_svd_compared,
+    **_WORK,
 )
 def _svd(a: Spec, full: bool) -> Call:
     """U, S and Vh of matrices, each in one piece."""
@@ -131,8 +149,8 @@ def _svd(a: Spec, full: bool) -> Call:
     _rectangles,
     kernel=_svdvals_kernel,
     cost=10.0,
-    scratch_bytes=_work_bytes,
     oracle=np.linalg.svdvals,
+    **_WORK,
 )
 def _svdvals(a: Spec) -> Call:
     """The singular values of matrices, each in one piece."""
@@ -340,8 +358,8 @@ def _as_complex(name: str) -> Callable[..., Any]:
     return oracle
 
 
-_SYMMETRIC: dict[str, Any] = {"cost": 10.0, "scratch_bytes": _work_bytes}
-_GENERAL: dict[str, Any] = {"cost": 25.0, "scratch_bytes": _work_bytes, "compared": _eig_compared}
+_SYMMETRIC: dict[str, Any] = {"cost": 10.0, **_WORK}
+_GENERAL: dict[str, Any] = {"cost": 25.0, "compared": _eig_compared, **_WORK}
 
 
 @stacked(
