@@ -63,3 +63,55 @@ def test_what_is_equal_to_an_axis_is_none(axis: Any) -> None:
         assert it.sum(x, axis=1).tolist() == [3, 12]
         with pytest.raises(TypeError, match="integer"):
             it.sum(x, axis=axis)
+
+
+X = np.arange(24.0).reshape(2, 3, 4)
+SEEN: dict[str, Any] = {
+    "rfftn of an axis twice": lambda xp, x: xp.fft.rfftn(x, axes=(1, 1)),
+    "ifftshift of an axis twice": lambda xp, x: xp.fft.ifftshift(x, axes=(1, 1)),
+    "one point": lambda xp, x: xp.fft.ihfft(x, n=True),
+    "sign of NaN": lambda xp, x: xp.linalg.slogdet(
+        xp.where(x[0, :3, :3] == 1, np.nan, x[0, :, :3])
+    ),
+    "repeat by a float": lambda xp, x: xp.repeat(x, 4.7),
+    "roll by a float": lambda xp, x: xp.roll(x, 1.5, axis=1),
+    "split by a float": lambda xp, x: xp.hsplit(x, 3.0),
+    "clip in a dtype": lambda xp, x: xp.clip(x, [2], None, dtype="u1", casting="unsafe"),
+    "sum of nothing": lambda xp, x: xp.nansum(x[..., :0], axis=2, where=xp.asarray([True])),
+    "mean in bytes": lambda xp, x: xp.mean(x - 9.7 + 1j, 1, dtype="i1", where=np.True_),
+    "variance in a complex dtype": lambda xp, x: xp.var(x, dtype=complex),
+    "axis of a number": lambda xp, x: xp.max(x[0, 0, 0], axis=np.array(0)),
+    "norm along a float": lambda xp, x: xp.linalg.norm(x, axis=1.0),
+    "qr by an old name": lambda xp, x: abs(xp.linalg.qr(x, mode="full")[1]),
+    "coordinates of two dtypes": lambda xp, x: xp.histogram2d(x[0, 0].astype("f4"), x[0, 1])[1],
+    "indices that are booleans": lambda xp, x: xp.unravel_index(x[0] > 3, (2, 3))[0],
+}
+
+
+@pytest.mark.parametrize("seen", SEEN)
+def test_calls_once_seen_to_differ_do_not(seen: str) -> None:
+    with strict("cpu", 0), catch_warnings():
+        simplefilter("ignore")
+        want = odd.outcome(lambda: SEEN[seen](np, X))
+        got = odd.outcome(lambda: odd.host(SEEN[seen](it, it.asarray(X))))
+    assert not isinstance(want, tuple)
+    assert [(a.dtype, a.shape) for a in got] == [(a.dtype, a.shape) for a in want]
+    assert all(odd.close(a, b) for a, b in zip(got, want, strict=True))
+
+
+def test_what_owns_its_values_may_be_written_again() -> None:
+    x = it.asarray(X)
+    x.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        x[0] = 1
+    view = x[0]
+    x.flags.writeable = True
+    x[0] = 1
+    assert x[0, 0, 0] == 1
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        view.flags.writeable = True
+
+
+def test_flat_is_not_assigned_by_an_empty_index() -> None:
+    with pytest.raises(IndexError, match="0-D index"):
+        it.asarray(X).flat[()] = 5

@@ -16,7 +16,7 @@ _SHORT |= {"FNC": "fnc", "FORC": "forc", "CONTIGUOUS": "contiguous"}
 
 
 class Flags:
-    """NumPy's flags of a tensor; `writeable` may be set to False.
+    """NumPy's flags of a tensor; `writeable` may be set to False, and back where it is no view.
 
     >>> import infinitensor as it
     >>> it.ones((2, 3)).T.flags.f_contiguous, it.ones(3).flags["WRITEABLE"]
@@ -47,9 +47,9 @@ class Flags:
 
     @writeable.setter
     def writeable(self, value: bool) -> None:
-        if value and not self.writeable:
+        if value and not self.writeable and (self._tensor._is_value or not self.owndata):
             raise ValueError("cannot set WRITEABLE flag to True of this array")
-        self._tensor._frozen = self._tensor._frozen or not value
+        self._tensor._frozen = not value
 
     @property
     def behaved(self) -> bool:

@@ -71,6 +71,8 @@ class Flat:
         if tensor._frozen:
             raise ValueError("underlying array is read-only")
         check_flat_index(index)
+        if isinstance(index, tuple) and not index:
+            raise IndexError("Assigning to a flat iterator with a 0-D index is not supported")
         self._start_again()
         given = value.numpy() if is_tensor(value) else value
         single = isinstance(index, int | np.integer)

@@ -125,9 +125,10 @@ def with_options(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         name: str, plain: Any, out: Tensor | None, where: Any, dtype: Any, casting: str
     ) -> Tensor:
         if dtype is not None:
-            first = next(iter(plain.arguments))
-            x = call_op("asarray", plain.arguments[first])
-            plain.arguments[first] = copying.cast(x, as_dtype(dtype), False, casting)
+            for key, value in plain.arguments.items():
+                if value is not None:
+                    x = call_op("asarray", value)
+                    plain.arguments[key] = copying.cast(x, as_dtype(dtype), False, casting)
         found: Tensor = function(*plain.args, **plain.kwargs)
         mask = mask_of(where)
         if out is None:
@@ -228,7 +229,8 @@ def _counted(
         reduce = named(REDUCING[name]).reduce
         if np.ndim(initial):
             raise ValueError(f"{name}: initial must be a number: {initial!r}")
-        return reduce(a, axis, initial=initial, where=where, out=out, **given)
+        given |= {} if initial is None else {"initial": initial}
+        return reduce(a, axis, where=where, out=out, **given)
     x, mask = call_op("asarray", a), mask_of(where)
     if mean is not None:
         return _around(name, x, mask, call_op("asarray", mean), **given)
@@ -249,7 +251,9 @@ def _moment(
     mask = call_op("broadcast_to", where, a.shape)
     kind = call_op(name, a[(slice(0, 1),) * a.ndim], dtype=dtype).dtype
     n = call_op("count_nonzero", mask, axis=axis, keepdims=True)
-    kept = a.astype(kind, copy=False) if kind.kind == "c" or a.dtype.kind != "c" else a
+    # of complex numbers a sum in a real dtype has one part, a distance has both
+    parts = name != "mean" and a.dtype.kind == "c" and kind.kind != "c"
+    kept = a if parts else a.astype(kind, copy=False)
     mean = call_op("divide", _total(kept, mask, axis), n)
     if name == "mean":
         found = mean

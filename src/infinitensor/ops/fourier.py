@@ -185,6 +185,7 @@ def _fft(xp: Any, word: str, a: Any, n: int | None, axis: int, norm: str | None)
     length = a.shape[axis]
     if n is None:
         n = 2 * (length - 1) if word == "irfft" else length
+    n = int(operator.index(n))
     if n < 1:
         raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
     if word == "rfft" and np.dtype(a.dtype).kind == "c":
@@ -324,12 +325,15 @@ def _lengths(a: Any, s: Any, axes: Any, real: str = "") -> list[tuple[int | None
             raise IndexError(
                 f"{real or 'fft'}n: axis {axis} of an array of {len(a.shape)} dimensions"
             )
-    points = [None] * len(along) if s is None else list(s)
+    # the lengths of the source count, also for an axis that comes again when it has another one
+    points = [a.shape[axis] for axis in along] if s is None else list(s)
     if len(points) != len(along):
         raise ValueError("Shape and axes have different lengths.")
     found = [a.shape[axis] if n == -1 else n for n, axis in zip(points, along, strict=True)]
     if real and not along:
         raise IndexError(f"{real}n: a real transform needs at least one axis")
+    if real == "irfft" and s is None:
+        found[-1] = 2 * (found[-1] - 1)
     return list(zip(found, along, strict=True))
 
 
@@ -507,7 +511,8 @@ def _as(x: Any, dtype: Any) -> Any:
 
 
 def _shifted(xp: Any, x: Any, axes: Any, sign: int) -> Any:
-    along = normalize_axis_tuple(range(len(x.shape)) if axes is None else axes, len(x.shape))
+    given = range(len(x.shape)) if axes is None else axes
+    along = normalize_axis_tuple(given, len(x.shape), allow_duplicate=True)
     shifts = tuple(sign * (x.shape[axis] // 2) for axis in along)
     return xp.roll(x, shifts, along) if along else xp._copy(x)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import accumulate
 from math import prod
-from operator import index as as_int
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -264,9 +263,7 @@ def roll(xp: Any, a: Any, shift: int | tuple[int, ...], axis: Axes = None) -> An
     if pairs.ndim > 1:
         raise ValueError("'shift' and 'axis' should be scalars or 1D sequences")
     for step, one in pairs:
-        shifts[int(one)] = shifts.get(int(one), 0) + (
-            int(step) if isinstance(step, str) else as_int(step)
-        )
+        shifts[int(one)] = shifts.get(int(one), 0) + int(step)
     rolled = a
     for one, step in shifts.items():
         n = a.shape[one]

@@ -223,7 +223,7 @@ def unravel_index(xp: Any, indices: Any, shape: Any, order: str = "C") -> tuple[
     """
     shape = shape_of(shape)
     steps = _steps(shape, order)
-    if indices.dtype.kind not in "iu":
+    if indices.dtype.kind not in "iub":
         raise TypeError("only int indices permitted")
     n = prod(shape)
     if n > np.iinfo(np.intp).max:

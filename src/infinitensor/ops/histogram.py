@@ -556,7 +556,9 @@ def histogram_bin_edges(
 def _points(xp: Any, sample: Any) -> list[Any]:
     """One line of numbers for each dimension."""
     if isinstance(sample, (list, tuple)):
-        return [xp.asarray(one).reshape(-1) for one in sample]
+        lines = [xp.asarray(one).reshape(-1) for one in sample]
+        dtype = result_type(*(line.dtype for line in lines)) if lines else None
+        return [line.astype(dtype) for line in lines]
     sample = xp.asarray(sample)
     if len(sample.shape) < 2:
         sample = sample.reshape((-1, 1))

@@ -269,10 +269,10 @@ def dstack(xp: Any, tup: Sequence[Any]) -> Any:
 
 def _split_points(n: int, sections: Any, *, even: bool) -> list[int]:
     if isinstance(sections, (int, np.integer)) or np.shape(sections) == ():
-        count = as_int(sections)
+        count = int(sections)
         if count <= 0:
             raise ValueError("number sections must be larger than 0.")
-        if even and n % count:
+        if even and n % sections:
             raise ValueError("array split does not result in an equal division")
         size, extra = divmod(n, count)
         return [i * size + min(i, extra) for i in range(count + 1)]

@@ -142,7 +142,21 @@ def _det_kernel(xp: Any, a: Any, out: Any) -> None:
 def _slogdet_kernel(xp: Any, a: Any, out: Any) -> None:
     import torch
 
-    fill(xp, out, tuple(torch.linalg.slogdet(source_of(xp, a))))
+    matrix = source_of(xp, a)
+    sign, size = torch.linalg.slogdet(matrix)
+    if not sign.is_complex() and bool(size.isnan().any()):
+        sign = torch.where(size.isnan(), _sign(matrix), sign)
+    fill(xp, out, (sign, size))
+
+
+def _sign(matrix: Any) -> Any:
+    """The sign of determinants by the swaps and negative pivots: NumPy's NaN changes none."""
+    import torch
+
+    factors, rows, _ = torch.linalg.lu_factor_ex(matrix)
+    unmoved = torch.arange(1, rows.shape[-1] + 1, device=rows.device)
+    turns = (rows != unmoved).sum(-1) + (factors.diagonal(dim1=-2, dim2=-1) < 0).sum(-1)
+    return 1 - 2 * (turns % 2).to(matrix.dtype)
 
 
 def _expm_kernel(xp: Any, a: Any, out: Any) -> None:
@@ -199,7 +213,7 @@ def _exponents(*batch: int) -> Callable[..., list[Any]]:
     kernel=_expm_kernel,
     oracle=_scipys_expm,
     cost=40.0,
-    scratch_bytes=lambda ins, outs, params: 8 * matrix_scratch(ins, outs, params),
+    scratch_bytes=lambda ins, outs, params: 5 * matrix_scratch(ins, outs, params),
 )
 def _expm(a: Spec) -> Call:
     """The exponentials of matrices, each in one piece."""

@@ -129,8 +129,9 @@ def _var_rule(
         raise TypeError(f"{name}: cannot cast {a.dtype} to {kind}")
     parts = (int64, loop, _real(loop))
     axes = reduced_axes(name, a, axis)
+    made = _real(kind) if a.dtype.kind == "c" else kind
     return reduce_call(
-        a, axes, keepdims, _real(kind), parts, dtype=loop, ddof=float(ddof), root=name == "std"
+        a, axes, keepdims, made, parts, dtype=loop, ddof=float(ddof), root=name == "std"
     )
 
 

@@ -107,7 +107,8 @@ def norm(xp: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = Fa
         axes = tuple(range(ndim))
     else:
         try:
-            axes = normalize_axis_tuple(axis, ndim, "norm", allow_duplicate=True)
+            given = axis if isinstance(axis, tuple) else int(axis)
+            axes = normalize_axis_tuple(given, ndim, "norm", allow_duplicate=True)
         except TypeError:
             raise TypeError("'axis' must be None, an integer or a tuple of integers") from None
     if len(axes) == 1:

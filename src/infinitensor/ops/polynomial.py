@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from operator import index as as_int
 from typing import Any
 
 import numpy as np
@@ -323,7 +322,7 @@ def polyfit(
     >>> it.polyfit([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], 1).numpy().round(9).tolist()
     [2.0, 1.0]
     """
-    order = as_int(deg) + 1
+    order = int(deg) + 1
     x, y = x + 0.0, y + 0.0
     _check_points(x, y, deg)
     rcond = x.shape[0] * float(np.finfo(x.dtype).eps) if rcond is None else rcond

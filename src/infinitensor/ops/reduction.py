@@ -66,7 +66,7 @@ def reduced_axes(name: str, x: Spec, axis: Any) -> tuple[int, ...]:
 
     As in NumPy a number has a first and a last axis, unless it is counted for a mean.
     """
-    if axis is None or (not x.ndim and type(axis) is int and -2 < axis < 1 and name not in COUNTED):
+    if axis is None or (not x.ndim and name not in COUNTED and _is_index(axis) and -2 < axis < 1):
         return tuple(range(x.ndim))
     given = axis if isinstance(axis, tuple | list) else (axis,)
     axes = []
@@ -82,6 +82,10 @@ def reduced_axes(name: str, x: Spec, axis: Any) -> tuple[int, ...]:
     if len(set(axes)) != len(axes):
         raise ValueError(f"{name}: duplicate value in 'axis' {axis}, shape {x.shape}")
     return tuple(sorted(axes))
+
+
+def _is_index(axis: Any) -> bool:
+    return hasattr(axis, "__index__") and not isinstance(axis, bool) and not np.ndim(axis)
 
 
 def reduce_form(shape: tuple[int, ...], axes: Sequence[int], keepdims: bool) -> AxisForm:

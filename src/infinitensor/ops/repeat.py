@@ -225,8 +225,8 @@ def repeat(xp: Any, a: Any, repeats: Any, axis: int | None = None) -> Any:
     axis = normalize_axis_index(axis, len(a.shape), "repeat")
     n = a.shape[axis]
     counts = np.asarray(repeats)
-    if isinstance(repeats, list | tuple) and counts.dtype.kind == "f":
-        counts = counts.astype(np.int64)  # floats in a list are cut off, as NumPy does
+    if type(repeats) in (list, tuple, float, str):  # NumPy asks only arrays for integers
+        counts = counts.astype(np.int64)
     if not can_cast(counts.dtype, np.int64, "safe"):
         raise TypeError(
             f"repeat: cannot cast repeats from {counts.dtype!r} to dtype('int64') "
