@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -54,6 +56,37 @@ def test_an_interrupt_in_a_block_within_another_comes_after_the_outer_one() -> N
     except KeyboardInterrupt:
         done.append("interrupted")
     assert done == ["outer", "interrupted"]
+
+
+class Tile:
+    """What a run holds."""
+
+
+def hold_and_raise(seen: list[weakref.ref[Tile]], raised: type[BaseException] | None) -> None:
+    tile = Tile()
+    seen.append(weakref.ref(tile))
+    with without_interrupts():
+        signal.raise_signal(signal.SIGUSR1)
+        if raised is not None:
+            raise raised
+
+
+@pytest.mark.parametrize("raised", [None, ZeroDivisionError, KeyboardInterrupt])
+def test_what_a_stopped_block_held_is_gone_with_the_error(
+    on_usr1: Callable[[Any], object], raised: type[BaseException] | None
+) -> None:
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    on_usr1(stop)
+    seen: list[weakref.ref[Tile]] = []
+    gc.disable()  # whose time nobody knows
+    try:
+        with suppress(TimeoutError):
+            hold_and_raise(seen, raised)
+        assert seen[0]() is None
+    finally:
+        gc.enable()
 
 
 @pytest.fixture

@@ -134,10 +134,13 @@ class Held:
         if _raised:
             first = _raised[0]
             del _raised[:]
-            if error is None or kind is not KeyboardInterrupt:
-                raise first
-            if kind is not type(first):  # a run says by it that it was stopped, whatever by
-                raise first from error.__context__
+            try:
+                if error is None or kind is not KeyboardInterrupt:
+                    raise first
+                if kind is not type(first):  # a run says by it that it was stopped, whatever by
+                    raise first from error.__context__
+            finally:
+                del first, error, trace  # else this frame, which they hold, holds them and all runs
 
 
 def without_interrupts() -> Held:
