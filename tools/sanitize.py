@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.large.disturbing import DISTURBANCES
-from tests.large.replay import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,14 +176,12 @@ def files(names: Sequence[str]) -> list[str]:
 def lines_of(args: argparse.Namespace) -> list[tuple[str, list[str]]]:
     """What is run, each with its check: what takes longest first, so that cores end together."""
     names = [name for name in CHECKS if args.check in (name, "all")]
-    settings = list(SETTINGS) if args.setting == "all" else [args.setting]
     found = []
-    for name in names:
-        for setting in settings if args.count else ():
-            found.append((name, programs(setting, args.count, args.seed)))
-            if CHECKS[name].libraries:  # what is raised changes nothing that is compiled
-                some = max(1, args.count // 2)
-                found.append((name, programs(setting, some, args.seed, *DISTURBANCES)))
+    for name in names if args.count else ():
+        found.append((name, programs(args.setting, args.count, args.seed)))
+        if CHECKS[name].libraries:  # what is raised changes nothing that is compiled
+            some = max(1, args.count // 2)
+            found.append((name, programs(args.setting, some, args.seed, *DISTURBANCES)))
     return found + [
         (name, tests(file, args.cases, args.seed)) for name in names for file in files(args.tests)
     ]
@@ -197,7 +194,7 @@ def main(given: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("tests", nargs="*", default=list(TESTS))
     parser.add_argument("--check", choices=[*CHECKS, "all"], default="all")
-    parser.add_argument("--count", type=int, default=20, help="programs of each setting")
+    parser.add_argument("--count", type=int, default=10, help="programs of each setting")
     parser.add_argument("--cases", type=int, default=4, help="cases of each test; 0: all")
     parser.add_argument("--seed", type=int, default=0, help="of the first program, and of cases")
     parser.add_argument("--setting", default="all", help="of random programs")
