@@ -1,8 +1,9 @@
 """Random programs on large arrays, beside NumPy: `python -m tools.random_programs --help`.
 
 Programs run in processes of their own, some after another in each, so that one that ends its
-process or never ends is found too. The first of each kind of failure is made small and printed as
-a program that stands alone. Run from the root of the repository, with `src` on the path.
+process or never ends is found too; every evaluation is audited, as in tests. The first of each kind
+of failure is made small and printed as a program that stands alone. Run from the root of the
+repository, with `src` on the path.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from tests.audit import Audit, BrokenPromise
 from tests.large.disturbing import DISTURBANCES
 from tests.large.kinds import program_of
 from tests.large.program import reproduction
@@ -79,14 +81,23 @@ def program_for(seed: int, setting: str, scalars: bool) -> Program:
     )
 
 
+def audited(program: Program, setting: str) -> Outcome:
+    """The outcome of a program; that memory is not as it should be is one too."""
+    try:
+        with Audit().on():
+            return played(program, setting)
+    except BrokenPromise as error:  # at the end of it: what is found before, a program raises
+        return Outcome("raises", f"{type(error).__name__}: {error}")
+
+
 def _play_all(seeds: Sequence[int], setting: str, scalars: bool, out: Connection) -> None:
     for seed in seeds:
-        out.send((seed, played(program_for(seed, setting, scalars), setting)))
+        out.send((seed, audited(program_for(seed, setting, scalars), setting)))
     out.close()
 
 
 def _play_one(program: Program, setting: str, out: Connection) -> None:
-    out.send((0, played(program, setting)))
+    out.send((0, audited(program, setting)))
     out.close()
 
 

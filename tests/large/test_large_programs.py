@@ -37,7 +37,7 @@ def fails_like(outcome: Outcome, setting: str) -> Callable[[Program], bool]:
 @pytest.mark.parametrize(
     "setting",
     ["default", "three", "8MiB", "three-16MiB"]
-    + [f"{name}+faults" for name in ("default", "24MiB")],
+    + [f"{name}+{kind}" for name in ("default", "24MiB") for kind in ("faults", "interrupts")],
 )
 @pytest.mark.parametrize("first", [SEED], ids=[f"seed={SEED}"])
 def test_large_programs_give_what_numpy_gives(first: int, setting: str) -> None:
