@@ -10,7 +10,8 @@ import time
 from functools import cache
 
 import pytest
-from tools.sanitize import CHECKS, REPORT, NotHereError, run
+from tools.cases import drawn
+from tools.sanitize import CHECKS, REPORT, TESTS, NotHereError, files, run
 
 DAY = int(time.time()) // 86400
 SEED = int(os.environ.get("INFINITENSOR_TEST_SEED") or DAY * 1000)
@@ -133,3 +134,17 @@ def test_what_is_wrong_in_c_is_reported(check: str, name: str) -> None:
 @pytest.mark.parametrize("check", REPORTS)
 def test_nothing_is_wrong_in_a_sample_of_random_programs(check: str, name: str) -> None:
     assert said_under(check)[name] == "to its end\n", f"seed {SEED}"
+
+
+def test_a_few_cases_are_drawn_by_the_seed_of_a_test_that_has_more() -> None:
+    some = drawn(range(100), 4, "0 a test")
+    assert len(set(some)) == 4
+    assert some == drawn(range(100), 4, "0 a test") != drawn(range(100), 4, "1 a test")
+    assert sorted(drawn("abc", 4, "0")) == ["a", "b", "c"]
+
+
+def test_a_folder_is_all_its_files() -> None:
+    found = files(["tests/tasking", "tests/test_tiny.py"])
+    assert "tests/tasking/test_swept.py" in found
+    assert found[-1] == "tests/test_tiny.py"
+    assert all(os.path.isfile(name) for name in files(TESTS))

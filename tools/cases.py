@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hypothesis import settings
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pytest
+
+Case = TypeVar("Case")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -48,6 +50,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item in kept]
 
 
-def drawn(cases: Sequence[pytest.Item], n_cases: int, seed: str) -> list[pytest.Item]:
+def drawn(cases: Sequence[Case], n_cases: int, seed: str) -> list[Case]:
     """Some cases of one test, the same for the same seed."""
     return random.Random(seed).sample(list(cases), min(n_cases, len(cases)))
