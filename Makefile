@@ -67,7 +67,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
 suites: $(STAMP)
-	$(BIN)/python -m tests.suites
+	$(BIN)/python -m tests.suites --jobs 2
 
 whole-ops: $(STAMP)
 	@$(BIN)/python tools/whole_ops.py

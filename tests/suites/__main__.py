@@ -1,7 +1,7 @@
 """Run other projects' tests on this library and print what passed, by suite.
 
     python -m tests.suites [SUITE ...] [--only TEXT] [--sample N] [--results FOLDER]
-                           [--strict] [--failed]
+                           [--strict] [--failed] [--jobs N]
 
 Nothing is fetched: README.md in this folder says where the suites come from.
 """
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -137,19 +138,24 @@ def batches(modules: list[Path]) -> Iterator[list[Path]]:
             yield some
 
 
-def run_suite(suite: Suite, root: Path, only: str, folder: Path, strict: bool) -> Results:
-    """All modules of a suite, some at a time."""
-    results: Results = {}
-    chosen = [path for path in suite.modules(root) if only in path.relative_to(root).as_posix()]
-    for modules in batches(chosen):
+def run_suite(
+    suite: Suite, root: Path, only: str, folder: Path, strict: bool, n_jobs: int
+) -> Results:
+    """All modules of a suite, some in a process, `n_jobs` processes at a time."""
+
+    def run(modules: list[Path]) -> Results:
         name = modules[0].relative_to(root).as_posix()
         file = folder / f"{suite.name}-{name.replace('/', '.')}.jsonl"
         found = run_modules(suite, root, modules, file, strict)
-        results.update(found)
         counts = Counter(outcome for outcome, _ in found.values())
         more = f" and {len(modules) - 1} more" if len(modules) > 1 else ""
         print(f"  {name}{more}: {dict(counts)}", flush=True)
-    return results
+        return found
+
+    chosen = [path for path in suite.modules(root) if only in path.relative_to(root).as_posix()]
+    with ThreadPoolExecutor(n_jobs) as pool:
+        each = list(pool.map(run, batches(chosen)))
+    return {name: result for results in each for name, result in results.items()}
 
 
 def report(suite: str, verdict: Verdict, failed: bool, whole: bool) -> None:
@@ -171,6 +177,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--strict", action="store_true", help="tiles of 7 elements on 3 devices")
     parser.add_argument("--failed", action="store_true", help="print every failure")
     parser.add_argument("--sample", type=int, default=0, help="so many tests of each function")
+    parser.add_argument("--jobs", type=int, default=1, help="so many processes at a time")
     args = parser.parse_args(arguments)
     os.environ["INFINITENSOR_SUITE_SAMPLE"] = str(args.sample)
     verdicts: dict[str, Verdict] = {}
@@ -182,7 +189,7 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"{suite.name}: skipped, {suite.missing}")
                 continue
             print(f"{suite.name}: {root}", flush=True)
-            results = run_suite(suite, root, args.only, folder, args.strict)
+            results = run_suite(suite, root, args.only, folder, args.strict, args.jobs)
             verdicts[suite.name] = judge(results, of_suite(suite.name))
     for name, verdict in verdicts.items():
         print(f"\n{name}")
