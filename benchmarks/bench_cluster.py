@@ -166,7 +166,7 @@ def lloyd_on_gpu(n: int = 10_000_000, d: int = 64, k: int = 100, n_steps: int = 
     import infinitensor as it
     from infinitensor.cluster.lloyd import _moved
     from infinitensor.cluster.rows import DenseRows
-    from infinitensor.ops import nearest_triton
+    from infinitensor.ops.points import nearest_triton
 
     generator = torch.Generator("cuda").manual_seed(0)
     for data in ("even", "groups"):

@@ -364,7 +364,7 @@ def median_touched(name: str) -> int:
 def profile(name: str) -> dict[str, Any]:
     """Counts, and where the time goes in a warm run of ours."""
     import infinitensor as it
-    from infinitensor.api import evaluate
+    from infinitensor.api.evaluate import evaluate
     from infinitensor.engines import LocalEngine
     from infinitensor.runtime import TileTable
 

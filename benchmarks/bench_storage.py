@@ -53,8 +53,9 @@ def timed(work: Callable[[], None]) -> float:
 
 
 def tiles(peer: str, case: dict[str, Any], folder: str) -> Run:
-    from infinitensor.storage import Spill, tile
-    from infinitensor.storage.runs import aligned
+    from infinitensor.storage import Spill
+    from infinitensor.storage.file_io.runs import aligned
+    from infinitensor.storage.spilled import tile
 
     values = aligned(case["tile"]).view(np.float64)
     values[:] = np.random.default_rng(0).random(values.size)

@@ -15,14 +15,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from infinitensor import events
-from infinitensor.api.walk import waiting_nodes
+from infinitensor.api.evaluate.walk import waiting_nodes
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.memory.uses import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from infinitensor.api.session import Session
+    from infinitensor.api.session.session import Session
     from infinitensor.devices import Buffer, Ledger
     from infinitensor.ir.tasks import Program
     from infinitensor.runtime import Run

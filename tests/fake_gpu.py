@@ -20,8 +20,8 @@ from infinitensor.dtypes import from_numpy, to_numpy
 from infinitensor.engines import local
 from infinitensor.ir.mesh import preset
 from infinitensor.jit import has_triton
-from infinitensor.ops import nearest, nearest_triton
-from infinitensor.tasking import triton_group
+from infinitensor.ops.points import nearest, nearest_triton
+from infinitensor.tasking.triton import triton_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from infinitensor import events
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from infinitensor.api.session import Session
+    from infinitensor.api.session.session import Session
 
 pytestmark = [pytest.mark.local, pytest.mark.unaudited]
 

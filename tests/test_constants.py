@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 import infinitensor
-from infinitensor.api import borrowed
-from infinitensor.ops import pairtiles
-from infinitensor.runtime import called, run
-from infinitensor.tasking import calls
+from infinitensor.api.small import borrowed
+from infinitensor.ops.points import pairtiles
+from infinitensor.runtime.native import called
+from infinitensor.runtime.run import run
+from infinitensor.tasking.kernels import calls
 
 SOURCE = Path(infinitensor.__file__).parent
 
@@ -43,10 +44,10 @@ def fields(file: str, name: str) -> list[str]:
         ("runtime/calls.c", "WINDOW", run.WINDOW),
         ("runtime/calls.c", "OVER", called.OVER),
         ("runtime/calls.c", "LATER", called.LATER),
-        ("api/near.h", "ONE_CORE", borrowed.ONE_CORE),
-        ("api/near.h", "ONE_CORE_DOT", borrowed.ONE_CORE_DOT),
-        ("ops/pairs.c", "LEAF", 32),  # `scratch_of` in pairtiles.py
-        ("ops/prim.c", "LEAF", 32),
+        ("api/small/near.h", "ONE_CORE", borrowed.ONE_CORE),
+        ("api/small/near.h", "ONE_CORE_DOT", borrowed.ONE_CORE_DOT),
+        ("ops/points/pairs.c", "LEAF", 32),  # `scratch_of` in pairtiles.py
+        ("ops/points/prim.c", "LEAF", 32),
     ],
 )
 def test_a_number_is_the_same_in_c_and_in_python(file: str, name: str, in_python: int) -> None:
@@ -63,4 +64,4 @@ def test_a_job_has_its_fields_where_python_puts_them() -> None:
 
 def test_a_search_has_the_fields_that_python_gives_it() -> None:
     ours = [name.rstrip("_") for name, *_ in pairtiles._Search._fields_]
-    assert fields("ops/pairs.c", "Search") == ours
+    assert fields("ops/points/pairs.c", "Search") == ours

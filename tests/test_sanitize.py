@@ -62,8 +62,8 @@ from infinitensor.devices.device import CpuDevice
 from infinitensor.devices.ledger import Ledger
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.native import address, library
-from infinitensor.ops import blas
-from infinitensor.ops.loops import calling
+from infinitensor.ops.backend import blas
+from infinitensor.ops.backend.loops import calling
 from tests.large.kinds import program_of
 from tests.large.replay import played
 

@@ -16,14 +16,19 @@ from tools.sanitize import CHECKS, run
 
 import infinitensor
 from infinitensor import native
-from infinitensor.api.compiled import HEADERS, _files
-from infinitensor.ops import loops
+from infinitensor.api.session.compiled import HEADERS, _files
+from infinitensor.ops.backend import loops
 
 SOURCE = Path(infinitensor.__file__).parent
 PARTS = {"keys", "apart", "products", "look"}
 """Files that others include."""
 FLOATS = {"reflectors", "fourier"}
-OTHERS = ["runtime/calls.c", "storage/crc32c.c", "storage/strided.c", "tasking/blocks.c"]
+OTHERS = [
+    "runtime/calls.c",
+    "storage/crc32c.c",
+    "storage/file_io/strided.c",
+    "tasking/kernels/blocks.c",
+]
 
 pytestmark = pytest.mark.skipif(native.compiler() is None, reason="no C compiler here")
 
@@ -48,7 +53,7 @@ def assert_no_warning(source: str, flags: tuple[str, ...]) -> None:
 
 def test_every_file_is_looked_at() -> None:
     seen = {f"ops/{stem}.c" for stem, _ in loop_files()} | {f"ops/{stem}.c" for stem in PARTS}
-    seen |= {f"api/{stem}.c" for stem in HEADERS} | {*OTHERS, "ops/blas.c"}
+    seen |= {f"api/{stem}.c" for stem in HEADERS} | {*OTHERS, "ops/backend/blas.c"}
     assert seen == {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.c")}
 
 
@@ -59,7 +64,7 @@ def test_loops_of_ops_compile_without_a_warning(stem: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("whole", ["int", "int64_t"])
 def test_products_compile_without_a_warning(whole: str) -> None:
-    text = (SOURCE / "ops/blas.c").read_text("utf-8")
+    text = (SOURCE / "ops/backend/blas.c").read_text("utf-8")
     assert_no_warning(f"#include <stdint.h>\ntypedef {whole} Whole;\n{text}", native.FLAGS)
 
 

@@ -19,9 +19,9 @@ from typing import NamedTuple
 REPOSITORY = Path(__file__).resolve().parents[1]
 SAMPLE = (
     "tests/test_tiny.py",
-    "tests/api/test_ufunc.py",
-    "tests/ops/test_blas.py",
-    "tests/ops/test_fold.py",
+    "tests/api/functions/test_ufunc.py",
+    "tests/ops/backend/test_blas.py",
+    "tests/ops/reduce/test_fold.py",
     "tests/memory/test_at_once.py",
     "tests/memory/test_stay.py",
 )

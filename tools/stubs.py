@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import infinitensor as it
-from infinitensor.api.functions import PUBLIC
-from infinitensor.api.helpers import OBJECTS
+from infinitensor.api.functions.functions import PUBLIC
+from infinitensor.api.functions.helpers import OBJECTS
 from infinitensor.ops import TABLE
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def face() -> str:
         "__all__: _b.list[_b.str]",
     ]
     lines = [*ufunc_classes(), *lines]
-    return stub("from infinitensor.api.tensor import Tensor as Tensor", lines)
+    return stub("from infinitensor.api.tensor.tensor import Tensor as Tensor", lines)
 
 
 def submodule(path: str) -> str:
@@ -248,7 +248,7 @@ def submodule(path: str) -> str:
     module = sys.modules[f"infinitensor.{path}"]
     names = [name for name in vars(module) if not name.startswith("_")]
     lines = [line_of(f"{path}.{name}", getattr(module, name)) for name in sorted(names)]
-    return stub("from infinitensor.api.tensor import Tensor", lines)
+    return stub("from infinitensor.api.tensor.tensor import Tensor", lines)
 
 
 def submodules() -> dict[Path, str]:
@@ -272,7 +272,7 @@ def methods() -> str:
         made = it.Tensor.__dict__.get(name)
         if op.method and made is not None and written_in(made) is None and name in PUBLIC:
             lines.append("    " + definition(name, PUBLIC[name], method=True))
-    imports = "from infinitensor.api.tensor import Tensor"
+    imports = "from infinitensor.api.tensor.tensor import Tensor"
     body = ["class TableMethods:", '    """Methods made from the op table."""', "", *lines]
     return stub(imports, body)
 

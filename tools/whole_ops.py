@@ -3,7 +3,7 @@
 The list is closed: an op may appear here only if docs/decisions says why it cannot be cut.
 """
 
-from infinitensor.ops.registry import TABLE
+from infinitensor.ops.table.registry import TABLE
 
 
 def whole_ops() -> list[str]:

@@ -7,19 +7,19 @@ from typing import Any, SupportsIndex, TypeAlias
 import numpy as _np
 import numpy.typing as _npt
 
-from infinitensor.api.tensor import Tensor
-from infinitensor.api.random import BitGenerator as BitGenerator
-from infinitensor.api.random import BitGenerator as MT19937
-from infinitensor.api.random import BitGenerator as PCG64
-from infinitensor.api.random import BitGenerator as PCG64DXSM
-from infinitensor.api.random import BitGenerator as Philox
-from infinitensor.api.random import BitGenerator as SFC64
-from infinitensor.api.random import Generator as Generator
-from infinitensor.api.random import RandomState as RandomState
-from infinitensor.api.random import default_rng as default_rng
-from infinitensor.api.random import get_state as get_state
-from infinitensor.api.random import seed as seed
-from infinitensor.api.random import set_state as set_state
+from infinitensor.api.tensor.tensor import Tensor
+from infinitensor.api.functions.random import BitGenerator as BitGenerator
+from infinitensor.api.functions.random import BitGenerator as MT19937
+from infinitensor.api.functions.random import BitGenerator as PCG64
+from infinitensor.api.functions.random import BitGenerator as PCG64DXSM
+from infinitensor.api.functions.random import BitGenerator as Philox
+from infinitensor.api.functions.random import BitGenerator as SFC64
+from infinitensor.api.functions.random import Generator as Generator
+from infinitensor.api.functions.random import RandomState as RandomState
+from infinitensor.api.functions.random import default_rng as default_rng
+from infinitensor.api.functions.random import get_state as get_state
+from infinitensor.api.functions.random import seed as seed
+from infinitensor.api.functions.random import set_state as set_state
 from numpy.random.bit_generator import SeedSequence as SeedSequence
 
 _ArrayLike: TypeAlias = Tensor | _npt.ArrayLike

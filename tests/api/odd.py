@@ -16,8 +16,8 @@ import numpy as np
 from tests.ir.sessions import strict
 
 import infinitensor as it
-from infinitensor.api.functions import PUBLIC
-from infinitensor.api.options import numpys
+from infinitensor.api.functions.functions import PUBLIC
+from infinitensor.api.functions.options import numpys
 from infinitensor.ops import TABLE
 
 if TYPE_CHECKING:

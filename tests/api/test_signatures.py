@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import infinitensor as it
-from infinitensor.api.functions import PUBLIC
-from infinitensor.api.options import numpys
+from infinitensor.api.functions.functions import PUBLIC
+from infinitensor.api.functions.options import numpys
 from infinitensor.ops import TABLE
 
 P = inspect.Parameter

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import infinitensor as it
-from infinitensor.api import borrowed
+from infinitensor.api.small import borrowed
 from infinitensor.config import config
-from infinitensor.ops import blas
+from infinitensor.ops.backend import blas
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,9 @@ import pytest
 from tests.cluster.sets import CONTINUOUS, blobs
 
 import infinitensor as it
-from infinitensor.api.forward import call_op
+from infinitensor.api.record.forward import call_op
 from infinitensor.cluster import BisectingKMeans, KMeans, MiniBatchKMeans
-from infinitensor.ops import nearest_triton
+from infinitensor.ops.points import nearest_triton
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("error")]
 

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tests.cluster.sets import ALL, CONTINUOUS, TIED, blobs, sample
 
 import infinitensor as it
-from infinitensor.api.session import current_session
+from infinitensor.api.session.session import current_session
 from infinitensor.cluster import KMeans, k_means, kmeans_plusplus
 from infinitensor.cluster.seeding import _product
 

@@ -15,7 +15,7 @@ from tests.fake_gpu import fake_gpu
 
 import infinitensor as it
 from infinitensor.cluster import DBSCAN, HDBSCAN, KMeans
-from infinitensor.ops import nearest
+from infinitensor.ops.points import nearest
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import sklearn.cluster as theirs
 import infinitensor as it
 from infinitensor.cluster import KMeans, kmeans_plusplus
 from infinitensor.cluster.rows import DenseRows
-from infinitensor.ops import nearest
+from infinitensor.ops.points import nearest
 
 INIT = np.array([[0.0, 0], [50, 50], [1, 1]])
 

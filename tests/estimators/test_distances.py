@@ -13,7 +13,7 @@ from sklearn.metrics import DistanceMetric, pairwise_distances
 
 import infinitensor as it
 from infinitensor.estimators.distances import block, chosen
-from infinitensor.ops.distance import BOOLEAN, METRICS
+from infinitensor.ops.points.distance import BOOLEAN, METRICS
 
 RNG = np.random.default_rng(0)
 SETS: dict[str, tuple[np.ndarray, np.ndarray]] = {

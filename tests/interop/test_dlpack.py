@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import infinitensor as it
-from infinitensor.api.session import current_session
+from infinitensor.api.session.session import current_session
 
 pytestmark = [pytest.mark.local, pytest.mark.usefixtures("strict_or_default")]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.sets import ALL
 
 import infinitensor as it
-from infinitensor.api.forward import call_op
+from infinitensor.api.record.forward import call_op
 from infinitensor.partition.pairs import _parts
 
 if TYPE_CHECKING:

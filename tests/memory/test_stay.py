@@ -11,7 +11,7 @@ import pytest
 import infinitensor as it
 from infinitensor import events
 from infinitensor.memory import places
-from infinitensor.runtime.step import TILE
+from infinitensor.runtime.state.step import TILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.ir.op import At
-from infinitensor.ops.kernels import lower, lower_finish, lower_partial, merge_tree
-from infinitensor.ops.registry import TABLE
+from infinitensor.ops.table.kernels import lower, lower_finish, lower_partial, merge_tree
+from infinitensor.ops.table.registry import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

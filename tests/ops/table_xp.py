@@ -17,8 +17,8 @@ from tests.ops.reference import legal_cuts
 
 from infinitensor.dtypes import from_numpy, to_numpy, to_torch
 from infinitensor.ir.op import At, Call, Op, Spec
-from infinitensor.ops.kernels import lower, lower_finish, lower_partial, merge_tree
-from infinitensor.ops.registry import TABLE
+from infinitensor.ops.table.kernels import lower, lower_finish, lower_partial, merge_tree
+from infinitensor.ops.table.registry import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

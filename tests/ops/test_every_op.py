@@ -28,9 +28,9 @@ from tests.ops.rows import (
 )
 
 import infinitensor as it
-from infinitensor.api.functions import PUBLIC
-from infinitensor.api.namespace import namespace
-from infinitensor.api.session import current_session
+from infinitensor.api.functions.functions import PUBLIC
+from infinitensor.api.functions.namespace import namespace
+from infinitensor.api.session.session import current_session
 from infinitensor.ops import TABLE
 
 if TYPE_CHECKING:

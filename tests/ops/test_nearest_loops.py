@@ -9,7 +9,7 @@ import pytest
 
 from infinitensor.cluster.rows import _moves
 from infinitensor.native import compiler, library
-from infinitensor.ops.loops import calling, source
+from infinitensor.ops.backend.loops import calling, source
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="loops in C need a compiler")
 

@@ -97,12 +97,12 @@ def test_the_table_driven_tests_pick_it_up(changed: Path) -> None:
 
 
 def test_a_name_is_taken_once(changed: Path) -> None:
-    again = "import infinitensor; from infinitensor.ops.elementwise import *; import numpy as np\n"
+    again = "import infinitensor; from infinitensor.ops.elementwise.elementwise import *; import numpy as np\n"
     told = run(
         changed,
         "-c",
         again
-        + "from infinitensor.ops.registry import elementwise\n"
+        + "from infinitensor.ops.table.registry import elementwise\n"
         + f"try:\n    {LINE.strip()}\nexcept ValueError as error:\n    print(error)",
     )
     assert "'cube_root_sum' is in the table already" in told

@@ -11,8 +11,8 @@ from tests.ops.table_xp import bind
 
 from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import box_shape, whole_box
-from infinitensor.ops.kernels import lower, scratch_bytes
-from infinitensor.ops.registry import TABLE
+from infinitensor.ops.table.kernels import lower, scratch_bytes
+from infinitensor.ops.table.registry import TABLE
 
 N = 60_000
 SLACK = 20_000  # Python's own objects, and what NumPy keeps for iterating

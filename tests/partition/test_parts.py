@@ -12,7 +12,7 @@ from tests.ir.sessions import strict
 
 import infinitensor as it
 from infinitensor.analysis import analyse
-from infinitensor.api.bound import Bound
+from infinitensor.api.evaluate.bound import Bound
 from infinitensor.ir.layout import HOST, Layout, single
 from infinitensor.partition import choose
 

@@ -16,7 +16,7 @@ from benchmarks.bench_programs import PROGRAMS, SIZED
 from tests.programs.test_programs import same
 
 import infinitensor as it
-from infinitensor.runtime import called
+from infinitensor.runtime.native import called
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,9 +19,9 @@ from infinitensor.devices.device import CudaDevice
 from infinitensor.dtypes import from_numpy, to_numpy
 from infinitensor.ir.layout import DISK
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
-from infinitensor.ops import nearest
-from infinitensor.runtime.run import Run
-from infinitensor.runtime.step import TILE
+from infinitensor.ops.points import nearest
+from infinitensor.runtime.run.run import Run
+from infinitensor.runtime.state.step import TILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

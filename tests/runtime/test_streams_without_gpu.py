@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from benchmarks.bench_budgets import ROOM, make, run
 from tests.fake_gpu import fake_gpu
-from tests.runtime.test_streams import (
+from tests.runtime.run.test_streams import (
     test_a_fixed_order_gives_the_same_values,
     test_results_larger_than_the_device_lie_on_the_host_and_then_on_disk,
     test_weights_larger_than_the_budget_give_the_same_values,
@@ -16,8 +16,8 @@ from tests.runtime.test_streams import (
 
 import infinitensor as it
 from infinitensor import events
-from infinitensor.api.forward import call_op
-from infinitensor.ops import nearest
+from infinitensor.api.record.forward import call_op
+from infinitensor.ops.points import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,14 +12,14 @@ from tests.fake_gpu import fake_gpu
 
 import infinitensor as it
 from infinitensor import jit
-from infinitensor.ops.scalar import Arg, Term
-from infinitensor.ops.words import WORDS
-from infinitensor.tasking import triton_group
-from infinitensor.tasking.generate import Input, Part, Unsupported
-from infinitensor.tasking.triton_division import LEAST
-from infinitensor.tasking.triton_kernel import MOST_KERNELS, MapKernel, merged_axes
-from infinitensor.tasking.triton_reduce import Reduction, chunk_source, merge_source
-from infinitensor.tasking.triton_source import TYPES, Group, framed_source, map_source
+from infinitensor.ops.table.scalar import Arg, Term
+from infinitensor.ops.table.words import WORDS
+from infinitensor.tasking.c.generate import Input, Part, Unsupported
+from infinitensor.tasking.triton import triton_group
+from infinitensor.tasking.triton.triton_division import LEAST
+from infinitensor.tasking.triton.triton_kernel import MOST_KERNELS, MapKernel, merged_axes
+from infinitensor.tasking.triton.triton_reduce import Reduction, chunk_source, merge_source
+from infinitensor.tasking.triton.triton_source import TYPES, Group, framed_source, map_source
 
 SINGLE, LONG = np.dtype(np.float32), np.dtype(np.int64)
 UNARY = """

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from infinitensor import native
-from infinitensor.ops.scalar import Arg, Term
-from infinitensor.ops.words import WORDS
-from infinitensor.tasking.compiled import compiled_kernel
-from infinitensor.tasking.generate import Input, Part
+from infinitensor.ops.table.scalar import Arg, Term
+from infinitensor.ops.table.words import WORDS
+from infinitensor.tasking.c.generate import Input, Part
+from infinitensor.tasking.kernels.compiled import compiled_kernel
 
 pytestmark = pytest.mark.skipif(native.compiler() is None, reason="no C compiler here")
 WORDS_AND_RANGES = {

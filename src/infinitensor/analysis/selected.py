@@ -15,7 +15,7 @@ from infinitensor.ir.layout import DISK
 from infinitensor.ir.op import AxisForm, Spec
 from infinitensor.ir.view import Access
 from infinitensor.ops import TABLE
-from infinitensor.ops.mask import may_fold
+from infinitensor.ops.move.mask import may_fold
 
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Graph, Operand

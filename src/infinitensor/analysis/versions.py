@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from infinitensor.ir.graph import Graph, Node, Operand
 from infinitensor.ir.layout import DISK
-from infinitensor.ops.registry import TABLE
+from infinitensor.ops.table.registry import TABLE
 
 if TYPE_CHECKING:
     from infinitensor.ir.op import Spec

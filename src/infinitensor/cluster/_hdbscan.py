@@ -32,7 +32,7 @@ from infinitensor.neighbors import NearestNeighbors
 from infinitensor.neighbors._blocks import Given, Metric
 from infinitensor.neighbors._search import Euclidean
 from infinitensor.neighbors._tree import grouped_tree, prim_tree
-from infinitensor.ops.prim import tree_of_rows
+from infinitensor.ops.points.prim import tree_of_rows
 
 Array = Any
 

@@ -2,7 +2,7 @@
 
 What `BisectingKMeans` asks of rows on the host. Which of two centres is nearer takes one product a
 row (`ops/halves.c`), and most rows are known to stay at theirs without it. Labels, sums and so
-centres are the bits that the ops of `ops/nearest.py` give.
+centres are the bits that the ops of `ops/points/nearest.py` give.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import infinitensor as it
-from infinitensor.api.shared import parts_of, share
+from infinitensor.api.eager.shared import parts_of, share
 from infinitensor.cluster.rows import DenseRows, Measured, some_memory
-from infinitensor.ops.loops import loop
-from infinitensor.ops.nearest import PARTS
+from infinitensor.ops.backend.loops import loop
+from infinitensor.ops.points.nearest import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,7 +24,7 @@ from sklearn.utils.validation import (
 )
 
 import infinitensor as it
-from infinitensor.api.forward import call_op
+from infinitensor.api.record.forward import call_op
 from infinitensor.cluster.halves import Part
 from infinitensor.cluster.lloyd import Run, lloyd, total
 from infinitensor.cluster.rows import DenseRows

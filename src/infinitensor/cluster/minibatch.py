@@ -1,6 +1,6 @@
 """MiniBatchKMeans: scikit-learn's batches and steps; a step costs what its batch costs.
 
-Batches are rows on the host, compared and added up by the loops of `ops/nearest.c`. They are drawn
+Batches are rows on the host, compared and added up by the loops of `ops/points/nearest.c`. They are drawn
 from a running sum of weights that is made once: NumPy's `choice` makes it anew at every draw.
 """
 
@@ -25,7 +25,7 @@ from infinitensor.cluster.kmeans import (
 from infinitensor.cluster.sparse_rows import SparseRows
 from infinitensor.estimators.points import Points, points
 from infinitensor.ops import TABLE
-from infinitensor.ops.loops import loop
+from infinitensor.ops.backend.loops import loop
 
 if TYPE_CHECKING:
     from infinitensor.cluster.rows import DenseRows

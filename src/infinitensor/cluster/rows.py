@@ -1,6 +1,6 @@
 """Points as the k-means family reads them: rows less a shift, with weights.
 
-`DenseRows` lie in tiles and are read by the ops of `ops/nearest.py`; `SparseRows` are a CSR matrix
+`DenseRows` lie in tiles and are read by the ops of `ops/points/nearest.py`; `SparseRows` are a CSR matrix
 on the host. Both answer the same questions, so that seeding and Lloyd's iteration ask either.
 """
 
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import infinitensor as it
-from infinitensor.api.forward import call_op
-from infinitensor.api.picking import stored_rows
-from infinitensor.api.shared import in_parts, parts_of, share
-from infinitensor.ops.loops import loop
-from infinitensor.ops.nearest import PARTS
+from infinitensor.api.eager.shared import in_parts, parts_of, share
+from infinitensor.api.evaluate.picking import stored_rows
+from infinitensor.api.record.forward import call_op
+from infinitensor.ops.backend.loops import loop
+from infinitensor.ops.points.nearest import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from sklearn.utils.parallel import _get_threadpool_controller
 
 import infinitensor as it
 from infinitensor.cluster.rows import some_memory
-from infinitensor.ops.loops import loop
+from infinitensor.ops.backend.loops import loop
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

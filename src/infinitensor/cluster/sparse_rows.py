@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse
 
 import infinitensor as it
-from infinitensor.api.forward import call_op
+from infinitensor.api.record.forward import call_op
 from infinitensor.cluster.rows import NO_LABEL
-from infinitensor.ops.sparse import Rows
+from infinitensor.ops.linalg.sparse import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

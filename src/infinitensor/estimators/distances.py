@@ -1,6 +1,6 @@
 """Metrics by scikit-learn's names: what they compute, and blocks of distances on the host.
 
-Dense points go through the ops of `ops/distance.py` with `chosen(...).named`, the second ones in
+Dense points go through the ops of `ops/points/distance.py` with `chosen(...).named`, the second ones in
 chunks (`between`). Sparse points and metrics that are Python functions have blocks: rows at a time,
 made on the host.
 """
@@ -15,9 +15,9 @@ import scipy.sparse
 from sklearn.metrics.pairwise import _pairwise_callable
 
 import infinitensor as it
-from infinitensor.api.forward import call_op
-from infinitensor.api.session import current_session
-from infinitensor.ops.distance import ALIASES, LOOPS, METRICS, metric_dtype, tile
+from infinitensor.api.record.forward import call_op
+from infinitensor.api.session.session import current_session
+from infinitensor.ops.points.distance import ALIASES, LOOPS, METRICS, metric_dtype, tile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

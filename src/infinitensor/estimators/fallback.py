@@ -7,7 +7,7 @@ import inspect
 import types
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.api.session import current_session
+from infinitensor.api.session.session import current_session
 from infinitensor.estimators.points import on_host
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.validation import validate_data
 
 import infinitensor as it
-from infinitensor.api.foreign import is_torch, to_host
+from infinitensor.api.convert.foreign import is_torch, to_host
 from infinitensor.dtypes import bfloat16, kind_of
 
 FLOATS = (np.float64, np.float32)

@@ -7,7 +7,7 @@ from typing import Any, SupportsIndex, TypeAlias
 import numpy as _np
 import numpy.typing as _npt
 
-from infinitensor.api.tensor import Tensor
+from infinitensor.api.tensor.tensor import Tensor
 
 _ArrayLike: TypeAlias = Tensor | _npt.ArrayLike
 _Axis: TypeAlias = SupportsIndex | _Sequence[SupportsIndex] | None

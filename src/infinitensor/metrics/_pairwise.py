@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import check_pairwise_arrays
 from sklearn.utils.validation import check_non_negative
 
 import infinitensor as it
-from infinitensor.api.forward import call_op
+from infinitensor.api.record.forward import call_op
 from infinitensor.estimators.distances import (
     awake,
     between,
@@ -27,7 +27,7 @@ from infinitensor.estimators.distances import (
 )
 from infinitensor.estimators.functions import like
 from infinitensor.estimators.points import borrow, points, returned
-from infinitensor.ops.distance import BOOLEAN, metric_dtype
+from infinitensor.ops.points.distance import BOOLEAN, metric_dtype
 
 if TYPE_CHECKING:
     from infinitensor.estimators.distances import Metric

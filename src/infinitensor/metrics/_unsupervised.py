@@ -17,7 +17,7 @@ from sklearn.metrics.cluster._unsupervised import check_number_of_labels
 from sklearn.utils import check_random_state, check_X_y
 
 import infinitensor as it
-from infinitensor.api.forward import call_op
+from infinitensor.api.record.forward import call_op
 from infinitensor.estimators.distances import (
     block,
     check_sparse_metric,
@@ -29,7 +29,7 @@ from infinitensor.estimators.distances import (
 from infinitensor.estimators.functions import like
 from infinitensor.estimators.points import borrow, points
 from infinitensor.metrics._pairwise import Pair, _kind, pairwise_distances
-from infinitensor.ops.distance import BOOLEAN, metric_dtype, tile
+from infinitensor.ops.points.distance import BOOLEAN, metric_dtype, tile
 
 
 def _checked(X: Any, labels: Any, **checks: Any) -> tuple[Any, np.ndarray, np.ndarray]:

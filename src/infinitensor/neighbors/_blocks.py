@@ -21,7 +21,7 @@ from infinitensor.estimators.distances import (
 )
 from infinitensor.estimators.distances import Metric as Named
 from infinitensor.estimators.points import FLOATS, borrow, on_host
-from infinitensor.ops.distance import check_sizes
+from infinitensor.ops.points.distance import check_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import infinitensor as it
-from infinitensor.api.forward import call_op
-from infinitensor.ops.pairs import NO_LABEL, neighbour_order
-from infinitensor.ops.sparse import Rows
+from infinitensor.api.record.forward import call_op
+from infinitensor.ops.linalg.sparse import Rows
+from infinitensor.ops.points.pairs import NO_LABEL, neighbour_order
 
 Array = Any
 

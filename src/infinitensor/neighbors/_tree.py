@@ -9,9 +9,9 @@ import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
 import infinitensor as it
-from infinitensor.api.forward import call_op
+from infinitensor.api.record.forward import call_op
 from infinitensor.neighbors._euclidean import Ordered, nearest
-from infinitensor.ops.prim import tree_of_graph
+from infinitensor.ops.points.prim import tree_of_graph
 
 Array = Any
 Edges = tuple[Array, Array, Array]

@@ -10,9 +10,9 @@ import numpy as np
 
 from infinitensor.dtypes import as_dtype, can_cast, result_type
 from infinitensor.ir.op import AxisForm, Call, Combine, Op, Spec
-from infinitensor.ops.kernels import stepwise
-from infinitensor.ops.reduction import COMBINES
-from infinitensor.ops.words import WORDS
+from infinitensor.ops.forms.reduction import COMBINES
+from infinitensor.ops.table.kernels import stepwise
+from infinitensor.ops.table.words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -16,7 +16,7 @@ from infinitensor.ir.layout import HOST
 from infinitensor.ir.op import Spec
 from infinitensor.ir.region import cut_evenly, grid_shape
 from infinitensor.ir.slab import slab_bytes
-from infinitensor.ops.kernels import combine_scratch, task_scratch
+from infinitensor.ops.table.kernels import combine_scratch, task_scratch
 from infinitensor.partition.lying import lying_borders
 from infinitensor.partition.tiles import halve_until
 

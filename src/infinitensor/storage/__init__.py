@@ -1,15 +1,15 @@
 """Arrays in files: user's files, read and written box by box, and tiles that were spilled."""
 
-from infinitensor.storage.folder import is_memory
-from infinitensor.storage.formats import Writer, format_of, open_stored, open_writer
-from infinitensor.storage.joined import Joined
-from infinitensor.storage.mapped import mapped
-from infinitensor.storage.npy import NpyFile, NpyWriter
-from infinitensor.storage.picked import Picked
-from infinitensor.storage.spill import Spill
-from infinitensor.storage.stored import File, Part, Stored
-from infinitensor.storage.tile import Spilled
-from infinitensor.storage.zarr import ZarrFile, ZarrWriter
+from infinitensor.storage.formats.formats import Writer, format_of, open_stored, open_writer
+from infinitensor.storage.formats.mapped import mapped
+from infinitensor.storage.formats.npy import NpyFile, NpyWriter
+from infinitensor.storage.formats.picked import Picked
+from infinitensor.storage.formats.stored import File, Part, Stored
+from infinitensor.storage.formats.zarr import ZarrFile, ZarrWriter
+from infinitensor.storage.spilled.folder import is_memory
+from infinitensor.storage.spilled.joined import Joined
+from infinitensor.storage.spilled.spill import Spill
+from infinitensor.storage.spilled.tile import Spilled
 
 __all__ = [
     "File",

@@ -14,31 +14,31 @@ import numpy as np
 
 from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.tasks import COMPUTE
-from infinitensor.tasking.batch import Pattern, end_batch, repeat
-from infinitensor.tasking.blocked import lower_rows
-from infinitensor.tasking.chain import lower_chain
-from infinitensor.tasking.combine import lower_contracted
-from infinitensor.tasking.copies import copies_in_c
-from infinitensor.tasking.fetch import bring_fetches
-from infinitensor.tasking.kernels import (
+from infinitensor.tasking.graph.batch import Pattern, end_batch, repeat
+from infinitensor.tasking.graph.fetch import bring_fetches
+from infinitensor.tasking.graph.lowering import Lowering
+from infinitensor.tasking.graph.scratch import group_scratch
+from infinitensor.tasking.groups.blocked import lower_rows
+from infinitensor.tasking.groups.chain import lower_chain
+from infinitensor.tasking.groups.combine import lower_contracted
+from infinitensor.tasking.groups.copies import copies_in_c
+from infinitensor.tasking.groups.passes import find_passes, lower_pass
+from infinitensor.tasking.groups.rows import find_rows
+from infinitensor.tasking.groups.single import product_in_c, reduced, scan_in_c, single_run
+from infinitensor.tasking.groups.streamed import lower_streamed
+from infinitensor.tasking.groups.swept import find_swept
+from infinitensor.tasking.groups.together import lower_together, reductions_together
+from infinitensor.tasking.groups.update import lower_update
+from infinitensor.tasking.groups.window import lower_renewed
+from infinitensor.tasking.groups.written import lower_written
+from infinitensor.tasking.kernels.kernels import (
     Fused,
     fused_kernel,
     is_slow_alone,
     may_reuse,
     single_called,
 )
-from infinitensor.tasking.lowering import Lowering
-from infinitensor.tasking.passes import find_passes, lower_pass
-from infinitensor.tasking.rows import find_rows
-from infinitensor.tasking.scratch import group_scratch
-from infinitensor.tasking.single import product_in_c, reduced, scan_in_c, single_run
-from infinitensor.tasking.streamed import lower_streamed
-from infinitensor.tasking.swept import find_swept
-from infinitensor.tasking.together import lower_together, reductions_together
-from infinitensor.tasking.triton_group import may_generate
-from infinitensor.tasking.update import lower_update
-from infinitensor.tasking.window import lower_renewed
-from infinitensor.tasking.written import lower_written
+from infinitensor.tasking.triton.triton_group import may_generate
 
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Group

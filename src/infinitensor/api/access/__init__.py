@@ -1,0 +1,1 @@
+"""Reading and writing parts of tensors: indices, masks, in-place operators, copies, scalars."""

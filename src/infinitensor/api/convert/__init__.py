@@ -1,0 +1,1 @@
+"""Arrays, frames, sparse matrices and files become tensors, and tensors become files."""

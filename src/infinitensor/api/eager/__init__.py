@@ -1,0 +1,1 @@
+"""Whole arrays at once, without a plan: little work, or work that one call of NumPy does."""

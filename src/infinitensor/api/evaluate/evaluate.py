@@ -1,0 +1,393 @@
+"""From waiting tensors to stored ones: plan (or the cached one), run, commit; stop and resume."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from infinitensor import events
+from infinitensor.api.eager.unplanned import AtOnce, is_little, is_restless
+from infinitensor.api.evaluate.bound import Bound, InTheWay, StaysTooMuch
+from infinitensor.api.evaluate.lean import give_back
+from infinitensor.api.evaluate.picking import pick
+from infinitensor.api.evaluate.walk import waiting_nodes
+from infinitensor.api.evaluate.whole import runs_in_caller
+from infinitensor.config import config
+from infinitensor.errors import DeviceOutOfMemoryError, MemoryBudgetError
+from infinitensor.interrupts import without_interrupts
+from infinitensor.ir.op import n_points
+from infinitensor.runtime import Few, Run, TileTable, few_of, tables_with_reads
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infinitensor.api.session.session import Session
+    from infinitensor.api.session.version import Node, Version
+    from infinitensor.pipeline import Prepared
+
+
+SMALL_TILE = 1 << 13
+"""Elements of a task, on average, below which workers do not help."""
+ALONE = 16
+"""How much more than what runs in the caller's thread a program may be that is one task."""
+
+
+@dataclass(slots=True)
+class Stopped:
+    """A run that was stopped: what it was making, and how to go on.
+
+    Its nodes hold it and it holds none of them, so it goes with the last tensor that needs it.
+    """
+
+    run: Run | None
+    """None once it is finished."""
+    kept: dict[int, weakref.ref[Version]]
+    inline: bool
+    whole: dict[int, TileTable]
+    """Versions of which only a window was written: all of their tiles."""
+    leaves: list[weakref.ref[Version]]
+    """Whose tiles are read from files, and may be kept."""
+
+    def table(self, number: int) -> TileTable:
+        """The tiles of a kept value."""
+        whole = self.whole.get(number)
+        assert self.run is not None
+        return self.run.table(number) if whole is None else whole
+
+    def wanted(self) -> list[tuple[int, Version]]:
+        """What it was making and somebody still waits for."""
+        found = [(number, ref()) for number, ref in self.kept.items()]
+        return [(number, v) for number, v in found if v is not None and v.node is not None]
+
+
+class Trace(NamedTuple):
+    """A program that has run: its plan, and what is the same each time it runs."""
+
+    prepared: Prepared
+    inline: bool
+    n_whole: int
+    n_eager: int
+    held: tuple[Any, ...]
+    """What it is known by the identity of: kept, so that nothing else gets that identity."""
+    few: Few | None
+    """The program, where it is a few kernels."""
+
+
+def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> None:
+    """Compute the given versions, and commit every live version met on the way.
+
+    `peek` computes and commits nothing but the roots, and only the tiles these need.
+    """
+    if not _waiting(roots):
+        return
+    with session.guard(), without_interrupts():
+        session.check_open()
+        session.drain()
+        if session.was_stopped:
+            _resume(session, roots)
+        waiting = _waiting(roots)
+        if waiting:
+            try:
+                _run(session, waiting, peek)
+            finally:
+                session.drain()  # what was only part of it is gone by now
+                forget_done(session)
+        session.engine.synchronize()
+        if "evaluated" in events.hooks:
+            events.emit("evaluated", session=session)
+
+
+def _waiting(roots: Sequence[Version]) -> list[Version]:
+    return [version for version in roots if version.node is not None]
+
+
+def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
+    if session.has_files:
+        pick(session, waiting, lambda versions: evaluate(session, versions))
+    bound = Bound(session, waiting, peek)
+    if bound.is_read_by() or (session.leans and bound.lean_key() in session.leans):
+        bound = Bound(session, waiting, peek, lean=True)
+    key = bound.trace_key()
+    trace: Trace | None = session.traces.get(key)
+    if trace is None or not bound.fits(trace.prepared.program):
+        bound.detail()
+        if (session.is_new(bound.key) or is_restless(bound.nodes)) and is_little(bound):
+            _run_at_once(session, bound)
+            return
+        bound, trace = traced_in_room(session, bound)
+        if not bound.is_windowed:
+            session.add(session.traces, bound.trace_key(), trace)
+    else:
+        has_started = trace.few is not None and _has_started(session, bound, trace.few)
+        session.traces.move_to_end(key)
+        session.counts["plan_hits"] += 1
+        if has_started:
+            _count(session, bound, trace)
+            return
+    if trace.prepared.in_the_way:
+        _count_moved(session, bound, trace.prepared)
+    session.counts["evaluations"] += 1
+    run = session.engine.start(trace.prepared.program, bound.tables, bound.scalars)
+    for version, donated in zip(bound.leaves, bound.donated, strict=True):
+        if donated:
+            version.table = version.host = None
+    kept = {number: weakref.ref(version) for number, version in bound.kept.items()}
+    leaves = [weakref.ref(v) for v in bound.leaves] if trace.prepared.program.cached else []
+    stopped = Stopped(run, kept, trace.inline, bound.whole, leaves)
+    try:
+        _finish(session, stopped, bound.nodes)
+    except DeviceOutOfMemoryError as refused:
+        # what is used up cannot be read again: then the run goes on when it is asked for again
+        lacking = refused.n_bytes
+        if any(bound.donated) or not _run_in_less(session, stopped, waiting, peek, lacking):
+            raise
+    _count(session, bound, trace)
+
+
+def _count(session: Session, bound: Bound, trace: Trace) -> None:
+    """A program has run."""
+    session.made_before.update(bound.recipes)
+    counts = session.counts
+    counts["eager_fallbacks"] += trace.n_eager
+    counts["whole_ops"] += trace.n_whole
+
+
+def _count_moved(session: Session, bound: Bound, prepared: Prepared) -> None:
+    """Note what a program moves whenever it runs.
+
+    Once that is as much as to evict the leaves that are in its way, it is planned anew: they go.
+    """
+    key, traffic = bound.lean_key(), prepared.program.traffic
+    moved = session.moved_again.get(key, 0) + traffic.evicted + traffic.loaded
+    session.add(session.moved_again, key, moved)
+    if moved + traffic.evicted + traffic.loaded > prepared.in_the_way:
+        session.traces.pop(bound.trace_key(), None)
+        for known in [k for k, found in session.plans.items() if found is prepared]:
+            del session.plans[known]
+
+
+def _has_started(session: Session, bound: Bound, few: Few) -> bool:
+    """Start the kernels of a program that has run before, and commit what they make; False: not."""
+    if config.progress if session.progress is None else session.progress:
+        return False
+    engine = session.engine
+    tables = few.start(bound.tables, bound.scalars, engine.devices[0], engine.ledgers[0])
+    if tables is None:
+        return False
+    for number, version in bound.kept.items():
+        commit(session, version, tables[number])
+    session.counts["evaluations"] += 1
+    session.counts["tasks"] += len(few.steps)
+    return True
+
+
+def _run_in_less(
+    session: Session, stopped: Stopped, waiting: Sequence[Version], peek: bool, lacking: int
+) -> bool:
+    """Plan again for what devices gave and half of what was refused; False if it is too little."""
+    ledgers = session.engine.ledgers
+    budgets = [ledger.budget_bytes for ledger in ledgers]
+    given = [min(each.used_bytes + lacking // 2, each.budget_bytes) for each in ledgers]
+    if stopped.run is None or not any(map(int.__lt__, given, budgets)):
+        return False
+    stopped.run.release()
+    stopped.run = None
+    try:
+        for ledger, n_bytes in zip(ledgers, given, strict=True):
+            ledger.budget_bytes = n_bytes
+        _run(session, [version for version in waiting if version.node is not None], peek)
+    except MemoryBudgetError:
+        return False
+    finally:
+        for ledger, n_bytes in zip(ledgers, budgets, strict=True):
+            ledger.budget_bytes = n_bytes
+        session.plans.clear()  # those made here are for less memory than there is
+        session.traces.clear()
+    return True
+
+
+def traced_in_room(session: Session, bound: Bound) -> tuple[Bound, Trace]:
+    """The plan of a program, and the program that is planned.
+
+    Where it does not fit, what is shown but was not asked for stays a recipe; where it still does
+    not, its own large leaves go to a lower tier, from which they are brought tile by tile.
+    """
+    is_last = False
+    while True:
+        bound.gives_way = not is_last
+        try:
+            return bound, traced(bound)
+        except StaysTooMuch as what:
+            roots, leaves = bound.roots, bound.leaves
+            bound.let_go()
+            give_back(leaves, what.n_bytes)
+            bound = Bound(session, roots, bound.peek, bound.lean).detail()
+            continue
+        except InTheWay as what:
+            found = what.versions
+            is_last = bool(found)
+        except MemoryBudgetError as misfit:
+            lacking = misfit.need_bytes - misfit.limit_bytes
+            if is_last or not session.make_room(lacking, ()):
+                raise
+            found, is_last = [], True
+        if not (bound.peek or bound.lean):
+            session.add(session.leans, bound.lean_key(), None)
+        roots = bound.roots
+        bound.let_go()
+        for version in found:
+            session.evict(version)
+        bound = Bound(session, roots, bound.peek, lean=True).detail()
+
+
+def traced(bound: Bound) -> Trace:
+    """The plan of a program, and what is the same each time it runs."""
+    prepared = bound.prepared()
+    graph = prepared.program.graph
+    n_elements = sum(spec.n_elements for spec in bound.specs)
+    is_whole = prepared.program.order is None and runs_in_caller(bound.nodes, n_elements)
+    dense = [node for node in bound.nodes if node.op.pairs or node.op.whole]
+    n_elements += sum(n_points(node.op, node.call) for node in dense)
+    # small tiles are bound by Python's lock: there a second thread only gets in the way
+    limit = config.inline_elements
+    n_tasks = int(np.count_nonzero(prepared.program.needed))
+    # and one task, of little work, is done before a thread is woken for it
+    small = max(SMALL_TILE * n_tasks, ALONE * limit if n_tasks == 1 else 0)
+    return Trace(
+        prepared,
+        limit > 0 and (n_elements <= limit or n_elements < small or is_whole),
+        sum(node.op.whole for node in bound.nodes),
+        sum(family.eager for family in graph.families),
+        tuple((node.op, node.call, node.region, node.accesses) for node in bound.nodes),
+        few_of(prepared.program, bound.session.engine.devices),
+    )
+
+
+def _run_at_once(session: Session, bound: Bound) -> None:
+    """Without a plan; what was made stays made if a call raises."""
+    session.counts["evaluations"] += 1
+    session.counts["small_calls"] += len(bound.nodes)
+    session.counts["whole_ops"] += sum(node.op.whole for node in bound.nodes)
+    work = AtOnce(bound)
+    try:
+        work.run()
+    finally:
+        for version, table in work.made():
+            commit(session, version, table)
+
+
+def _finish(session: Session, stopped: Stopped, nodes: Sequence[Node] = ()) -> None:
+    """Run to the end and commit; what stops it is remembered by its nodes, given the first time."""
+    run = stopped.run
+    assert run is not None
+    before, moved = run.n_done, run.moved_bytes
+    progress = config.progress if session.progress is None else session.progress
+    try:
+        try:
+            session.engine.finish(run, stopped.inline, progress, resumed=not nodes)
+        except DeviceOutOfMemoryError as refused:
+            session.make_room(refused.n_bytes, [v for v in session.kept() if v.table in run.leaves])
+            session.engine.finish(run, stopped.inline, progress, resumed=True)
+    except BaseException:
+        session.was_stopped = True
+        for node in nodes:
+            node.stopped = stopped
+        for number, version in stopped.wanted():
+            if run.is_made(number):
+                commit(session, version, stopped.table(number))
+        raise
+    finally:
+        session.counts["tasks"] += run.n_done - before
+        session.counts["tasks_in_c"] += run.n_called
+        session.counts["tasks_in_waves"] += run.n_in_waves
+        session.counts["bytes_moved"] += run.moved_bytes - moved
+        session.counts["bytes_loaded"] += run.loaded_bytes
+        session.counts["bytes_evicted"] += run.evicted_bytes
+        session.counts["bytes_read"] += run.read_bytes
+        run.loaded_bytes = run.evicted_bytes = run.read_bytes = 0
+        run.n_called = run.n_in_waves = 0
+    _put_away(session, stopped, run)
+
+
+def _put_away(session: Session, stopped: Stopped, run: Run) -> None:
+    """Commit what a run has made, and let go of the rest."""
+    for number, version in stopped.wanted():
+        if number not in run.abandoned:
+            commit(session, version, stopped.table(number))
+    session.counts["tiles_rebuilt"] += run.rebuilt
+    for leaf, table in tables_with_reads(run).items() if stopped.leaves else ():
+        read = stopped.leaves[leaf]()
+        if read is not None and read.table is run.leaves[leaf]:
+            read.table = table
+    stopped.run = None
+    run.release()
+
+
+def commit(session: Session, version: Version, table: TileTable) -> None:
+    """A version is computed: it lets go of its graph."""
+    small = version.shape == () or prod(version.shape) <= config.small_elements
+    if small and config.small_elements and session.engine.mesh.kind == "cpu":
+        version.host = table.read(tuple((0, n) for n in version.shape), session.engine.devices)
+    else:
+        session.keep(version, table)
+    node = version.node
+    version.node = None
+    assert node is not None
+    session.graveyard.append(node)
+
+
+def _resume(session: Session, roots: Sequence[Version]) -> None:
+    """Finish stopped runs that the roots need."""
+    asked = {id(version) for version in roots}
+    for node in waiting_nodes(roots):
+        stopped = node.stopped
+        if not node.is_stopped or all(version.node is None for version in roots):
+            continue
+        stopped.run.abandon(
+            [n for n, v in stopped.wanted() if v.live > 0 or v.readers > 0 or id(v) in asked]
+        )
+        try:
+            _finish(session, stopped)
+        except Exception:
+            if any(version.node is not None for version in roots):
+                raise
+
+
+def forget_done(session: Session) -> None:
+    """Drop tape entries that are done or dead."""
+    tape = []
+    waiting_bytes = 0
+    for ref in session.tape:
+        version = ref()
+        if version is not None and version.node is not None:
+            tape.append(ref)
+            if version.node.op.kind != "update":
+                waiting_bytes += prod(version.shape) * version.dtype.itemsize
+    session.tape = tape
+    session.waiting_bytes = waiting_bytes
+
+
+def evaluate_all(session: Session) -> None:
+    """Evaluate every live waiting tensor: too much is waiting."""
+    with session.guard():
+        session.drain()
+        live = [
+            v
+            for ref in session.tape
+            if (v := ref()) is not None and v.node is not None and v.live > 0
+        ]
+        session.counts["forced_evaluations"] += 1
+        # what fails raises where it is asked for, not in the middle of something else
+        live = [v for v in live if v.node is not None and not v.node.is_stopped]
+        try:
+            evaluate(session, live)
+        except Exception:
+            for version in live:
+                with contextlib.suppress(Exception):
+                    evaluate(session, [version])
+        forget_done(session)

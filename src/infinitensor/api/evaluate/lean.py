@@ -1,0 +1,96 @@
+"""Programs that have little room: what they keep beside what was asked for.
+
+And what tensors in lower tiers give back of the device memory that they take only to be read less.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from infinitensor.api.session.version import Version
+from infinitensor.memory import places
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Sequence
+
+    from infinitensor.api.session.version import Node
+
+LITTLE = 32
+"""What takes less than this part of the budget is kept."""
+CHEAP = 8
+"""What takes less than this part of what is read to make it is kept too: it would be read again."""
+AT_MOST = 4
+"""The part of the budget that may be kept so."""
+
+
+def worth_keeping(
+    nodes: Sequence[Node],
+    leaves: Sequence[Version],
+    versions: Iterable[Version],
+    budget: int,
+    again: Container[Version],
+) -> set[int]:
+    """The identities of the versions that are kept though there is little room.
+
+    What was made before, and not kept (`again`), is kept the second time, if it fits.
+    """
+    below = [version for version in leaves if comes_from_below(version)]
+    bits = {id(version): 1 << k for k, version in enumerate(below)}
+    made: dict[int, int] = {}
+    for node in nodes:
+        mask = 0
+        for given in node.inputs:
+            if type(given) is Version:
+                before = given.node
+                mask |= bits.get(id(given), 0) if before is None else made.get(id(before), 0)
+        made[id(node)] = mask
+    found = set()
+    left = budget // AT_MOST
+    for version in versions:
+        n_bytes = bytes_of(version)
+        mask = made.get(id(version.node), 0)
+        read = sum(bytes_of(leaf) for k, leaf in enumerate(below) if mask >> k & 1)
+        is_cheap = LITTLE * n_bytes <= budget or CHEAP * n_bytes <= read
+        if n_bytes <= left and (is_cheap or (version in again and n_bytes < read)):
+            left -= n_bytes
+            found.add(id(version))
+    return found
+
+
+def comes_from_below(leaf: Version) -> bool:
+    """Whether it is read from a lower tier, or was and has all stayed."""
+    table = leaf.table
+    return table is not None and (table.is_file or table.layout.is_below)
+
+
+def bytes_of(version: Version) -> int:
+    """What the values take."""
+    return prod(version.shape) * version.dtype.itemsize
+
+
+def gives_back(leaves: Iterable[Version]) -> list[Version]:
+    """The leaves of which something stays in device memory only to be read less."""
+    return [v for v in leaves if v.table is not None and v.table.spare_bytes]
+
+
+def give_back(leaves: Iterable[Version], n_bytes: int) -> None:
+    """Let go of the last tiles to stay of some leaves, until so many bytes are free."""
+    for version in gives_back(leaves):
+        table = version.table
+        assert table is not None
+        n_tiles = table.layout.n_tiles
+        order = places(n_tiles)
+        here = sorted((k for k in range(n_tiles) if table.is_spare(k)), key=lambda k: -order[k])
+        gone = set()
+        for k in here:
+            if n_bytes <= 0:
+                break
+            buffer = table.buffers[k]
+            assert buffer is not None
+            n_bytes -= buffer.n_bytes
+            gone.add(k)
+        version.table = table.without(gone)
+        version.host = version.opened = None
+        if n_bytes <= 0:
+            break

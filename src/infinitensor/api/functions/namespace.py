@@ -1,0 +1,178 @@
+"""`xp` of programs over other ops: every function by its name, and what depends on the devices.
+
+That is lengths of blocks, pieces and scratch, and the values that shapes depend on.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.api.eager.unplanned import LITTLE
+from infinitensor.api.evaluate.bound import FEW_ON_HOST
+from infinitensor.api.functions.compute import compute
+from infinitensor.api.record.forward import is_tensor, new_tensor
+from infinitensor.api.record.record import wait
+from infinitensor.api.session.rule import cached_rule
+from infinitensor.api.session.session import current_session
+from infinitensor.api.session.version import user_site
+from infinitensor.api.small import near
+from infinitensor.config import config
+from infinitensor.ir.slab import slab_bytes
+from infinitensor.native import compiler
+from infinitensor.ops import TABLE
+from infinitensor.partition.tiles import LEAF_ELEMENTS, floor_power
+
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Callable
+
+    from infinitensor.api.tensor.tensor import Tensor
+    from infinitensor.ir.op import Spec
+
+MUCH_OF_MEMORY = 4
+"""The part of a memory up to which values are walked by one kernel: it can be stopped only at its
+end, and nothing of them can be evicted meanwhile."""
+LARGEST_PIECE = 1 << 24
+"""Elements of a matrix that one task may factor while nothing else runs."""
+BLOCK_BYTES = 128
+"""What an element of a block may take while a kernel works on it: scratch, tiles, and others."""
+PIECE_BYTES = 48
+"""What an element takes on a GPU, about, where an axis is one piece: less memory makes blocks."""
+
+
+class Namespace:
+    """Everything callable, internal ops too: what programs over other ops get as `xp`."""
+
+    float32 = np.dtype(np.float32)
+    float64 = np.dtype(np.float64)
+    int64 = np.dtype(np.int64)
+    bool = np.dtype(np.bool_)
+    pi = np.pi
+    newaxis = None
+
+    def force(self, tensor: Tensor) -> np.ndarray:
+        """Evaluate a small tensor because a shape depends on it; counted."""
+        tensor._session.counts["forced_evaluations"] += 1
+        return tensor.numpy()
+
+    def settled(self, mask: Tensor) -> np.ndarray | None:
+        """The values of a mask that waits, computed now because a shape depends on them.
+
+        None where it does not then lie in one piece in this memory, and where it is so large that
+        all workers should count it.
+        """
+        session = mask._session
+        is_cut = not config.small_elements or config.tile_elements
+        if is_cut or mask.size > LITTLE or not session.engine.mesh.is_one_memory:
+            return None
+        if mask._owner is not None or mask._version.node is None:
+            return None
+        session.counts["forced_evaluations"] += 1
+        compute(mask)
+        found = near.seen(mask)
+        return found if isinstance(found, np.ndarray) else None
+
+    def settle(self, *tensors: Tensor) -> None:
+        """Evaluate tensors, of any size, because shapes depend on them; counted."""
+        current_session().counts["forced_evaluations"] += 1
+        compute(*tensors)
+
+    def beside(
+        self, a: Any, make: Callable[..., Tensor], shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> Tensor:
+        """A constant, made where `a` is: on a GPU, if `a` is there, or each would be sent to it."""
+        session = current_session()
+        is_there = session.engine.mesh.kind == "cuda" and is_tensor(a) and near.seen(a) is None
+        if not is_there or not FEW_ON_HOST < prod(shape) <= config.small_elements:
+            return make(shape, dtype)
+        op = TABLE[make.__name__]
+        call = cached_rule(op, (), shape, dtype)
+        with session.guard():
+            session.check_open()
+            return new_tensor(session, wait(session, op, call, (), (), (), user_site())[0])
+
+    def tiered_bytes(self) -> int:
+        """The memory of a device, where there is a lower tier and values can be seen; else 0."""
+        mesh = current_session().engine.mesh
+        can_evict = mesh.kind != "null" and mesh.disk_bytes + mesh.host_bytes > 0
+        return mesh.devices[0].memory_bytes if can_evict else 0
+
+    def n_concurrent(self) -> int:
+        """Kernels that run at a time on a device even where memory is little."""
+        return current_session().engine.mesh.n_least
+
+    def n_hands(self, n_bytes: int) -> int:
+        """Threads with which one kernel may walk values of so many bytes, which it reads and makes.
+
+        0 where they do not lie in one piece, where they take much of memory, and where nothing is
+        compiled: then they are walked tile by tile.
+        """
+        mesh = current_session().engine.mesh
+        is_cut = config.tile_elements or not mesh.is_one_memory or mesh.kind == "null"
+        is_much = n_bytes > mesh.devices[0].memory_bytes // MUCH_OF_MEMORY
+        if is_cut or is_much or config.compile == "never" or compiler() is None:
+            return 0
+        return mesh.workers
+
+    def device_kind(self) -> str:
+        """Of what kind the devices are, on which tiles lie."""
+        return current_session().engine.mesh.kind
+
+    def scratch_bytes(self, name: str, x: Spec, out: Spec | None = None, **params: Any) -> int:
+        """What the kernel of an op works in, from one tile to another; like it, if not said."""
+        op = TABLE[name]
+        rule = op.scratches.get(self.device_kind(), op.scratch_bytes)
+        return int(rule((x,), (x if out is None else out,), params))
+
+    def block(self, n: int) -> int:
+        """The canonical block length of an axis of n elements: a power of two in the tile bound.
+
+        One GPU takes what it has in one piece, if that fits: there is nobody to share passes with.
+        With very little memory blocks are so small that kernels over them still fit; counted.
+        """
+        session = current_session()
+        mesh = session.engine.mesh
+        is_in_pieces = mesh.kind == "cuda"
+        if mesh.kind == "cuda" and mesh.n_devices == 1:
+            most = mesh.devices[0].tile_elements
+            is_in_pieces = PIECE_BYTES * n <= mesh.devices[0].memory_bytes
+            if is_in_pieces and n <= min(config.tile_elements or most, most):
+                return max(n, 1)
+        leaf = LEAF_ELEMENTS[mesh.kind]
+        longest = min(n, config.tile_elements or leaf, leaf)
+        fitting = mesh.devices[0].memory_bytes // (BLOCK_BYTES * mesh.n_least)
+        if fitting < longest and not is_in_pieces:
+            session.counts["smaller_blocks"] += 1
+            longest = fitting
+        return floor_power(max(longest, 1))
+
+    def is_one_piece(self, name: str, x: Spec) -> builtins.bool:
+        """Whether a matrix is factored by an op in one piece, by a library with all cores.
+
+        Never where there are several memories. Where it is memory that is too little for it, that
+        is counted: blocks have other last bits. What lies beside it can be evicted, if there is a
+        lower tier: then all of the memory is for it, what it becomes, and what that is made in.
+        """
+        session = current_session()
+        mesh = session.engine.mesh
+        if not mesh.is_one_memory or config.tile_elements or not config.inline_elements:
+            return False
+        need = 2 * int(slab_bytes(x.n_bytes)) + mesh.n_least * self.scratch_bytes(name, x)
+        if not self.tiered_bytes():
+            need = max(need, BLOCK_BYTES * x.n_elements)
+        has_room = need <= mesh.devices[0].memory_bytes
+        session.counts["smaller_blocks"] += x.n_elements <= LARGEST_PIECE and not has_room
+        return x.n_elements <= LARGEST_PIECE and has_room
+
+    def next_seed(self) -> np.int64:
+        """The key of a random op."""
+        return np.int64(current_session().next_seed())
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+namespace = Namespace()

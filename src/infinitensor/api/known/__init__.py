@@ -1,0 +1,1 @@
+"""Calls that were seen before run without being looked up again; may use tensors and all below."""

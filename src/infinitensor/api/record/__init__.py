@@ -1,0 +1,1 @@
+"""A call becomes a node of the graph. Nothing here computes anything."""

@@ -1,0 +1,198 @@
+"""Functions that are NumPy's own on small tensors: which they are, and what of theirs is small."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.config import config
+from infinitensor.ops.backend import blas
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def too_large(*shapes: tuple[int, ...]) -> bool:
+    """Whether shapes broadcast to more than is small; those that do not are NumPy's error."""
+    if len({shape for shape in shapes if shape}) < 2:
+        return False
+    try:
+        return prod(np.broadcast_shapes(*shapes)) > config.small_elements
+    except ValueError:
+        return False
+
+
+def product_fits(a: Any, b: Any) -> bool:
+    """Whether the product of two arrays is small, and few multiplications."""
+    if a.ndim < 2 or b.ndim < 2:
+        return True
+    size = a.size // a.shape[-1] * (b.size // b.shape[-2]) if a.shape[-1] and b.shape[-2] else 0
+    return size <= config.small_elements and size * a.shape[-1] <= 16 * config.small_elements
+
+
+def outer_fits(a: Any, b: Any) -> bool:
+    """Whether the products of all elements with all are few."""
+    return bool(a.size * b.size <= config.small_elements)
+
+
+def dot_fits(a: Any, b: Any) -> bool:
+    """Whether `dot` is a product of vectors and matrices here, and small."""
+    return max(a.ndim, b.ndim) <= 2 and min(a.ndim, b.ndim) > 0 and product_fits(a, b)
+
+
+ONE_CORE = 1 << 18
+"""Multiplications of a product of matrices up to which NumPy's library keeps to one core."""
+ONE_CORE_DOT = 10_000
+"""Likewise of two vectors."""
+
+
+def product(a: Any, b: Any) -> Any:
+    """A @ b as `matmul`: by our library where NumPy's would use all cores.
+
+    Its threads go on looking for work for 20 to 30 ms, on cores that our workers need.
+    """
+    if a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0]:
+        shape = (a.shape[0], b.shape[1])
+        if shape[0] * shape[1] * a.shape[1] > ONE_CORE:
+            out = np.empty(shape, a.dtype)
+            if blas.multiply(a, b, out):
+                return out
+    elif a.ndim == b.ndim == 1 and a.size == b.size > ONE_CORE_DOT:
+        out = np.empty((1, 1), a.dtype)
+        if blas.multiply(a[None], b[:, None], out):
+            return out[0, 0]
+    return np.matmul(a, b)
+
+
+def _dot(a: Any, b: Any) -> Any:
+    """A @ b as `dot`, which is quicker than `matmul` where little is to be done."""
+    return np.dot(a, b) if a.size * b.size <= ONE_CORE else product(a, b)
+
+
+def _where_fits(*given: Any) -> bool:
+    return len(given) == 3 and not too_large(*(np.shape(x) for x in given))
+
+
+def _reduced(ufunc: np.ufunc) -> Callable[..., Any]:
+    reduce: Any = ufunc.reduce
+
+    def reduction(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return reduce(a, axis, None, None, keepdims)
+
+    return reduction
+
+
+LINE = 1 << 13
+"""Elements of a line that a running sum takes one after the other; longer ones are cut."""
+
+
+def _moment(like: Callable[..., Any]) -> Callable[..., Any]:
+    """A mean or a variance by its plain arguments.
+
+    Of nothing NumPy's has a warning to say, and of halves ours rounds once more.
+    """
+
+    def moment(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+        if not a.size or a.dtype == np.float16:
+            raise ValueError("ours")
+        return like(a, axis, keepdims=keepdims)
+
+    return moment
+
+
+def _norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """The 2-norm of all elements by NumPy's sum, as ours is: NumPy's own has the bits of a product.
+
+    What else there is is ours.
+    """
+    if ord is not None or axis is not None or keepdims or a.dtype.char not in "fd":
+        raise ValueError("ours")
+    flat = a.reshape(-1)
+    return np.sqrt(np.add.reduce(flat * flat))
+
+
+def _like(like: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of a prototype, where that lies in C order: what it makes does, too."""
+
+    def made(a: Any) -> Any:
+        if not a.flags.c_contiguous:
+            raise ValueError("ours")
+        return like(a)
+
+    return made
+
+
+def _repeat_fits(a: Any, times: Any, *_: Any) -> bool:
+    return type(times) is int and a.size * times <= config.small_elements
+
+
+def _counts_fit(a: Any, *more: Any) -> bool:
+    return not more and a.size > 0 and int(a.max()) < config.small_elements
+
+
+NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
+    "mean": (_moment(np.mean), None),
+    "var": (_moment(np.var), None),
+    "std": (_moment(np.std), None),
+    "median": (_moment(np.median), None),
+    "linalg.norm": (_norm, None),
+    "count_nonzero": (lambda a, axis=None: np.asarray(np.count_nonzero(a, axis)), None),
+    "bincount": (np.bincount, _counts_fit),
+    "nonzero": (np.nonzero, None),
+    "cumsum": (np.cumsum, lambda a, *_: a.size <= LINE),
+    "sort": (np.sort, None),
+    "argsort": (lambda a, axis=-1: np.argsort(a, axis, "stable"), None),
+    "searchsorted": (np.searchsorted, None),
+    "take": (np.take, None),
+    "clip": (np.clip, None),
+    "diff": (np.diff, None),
+    "repeat": (np.repeat, _repeat_fits),
+    "tile": (np.tile, _repeat_fits),
+    "tril": (np.tril, None),
+    "triu": (np.triu, None),
+    "trace": (np.trace, None),
+    "sum": (_reduced(np.add), None),
+    "prod": (_reduced(np.multiply), None),
+    **dict.fromkeys(("max", "amax"), (_reduced(np.maximum), None)),
+    **dict.fromkeys(("min", "amin"), (_reduced(np.minimum), None)),
+    "any": (_reduced(np.logical_or), None),
+    "all": (_reduced(np.logical_and), None),
+    "argmax": (np.argmax, None),
+    "argmin": (np.argmin, None),
+    "dot": (_dot, dot_fits),
+    "outer": (np.outer, outer_fits),
+    "roll": (np.roll, None),
+    "where": (np.where, _where_fits),
+    "zeros_like": (_like(np.zeros_like), None),
+    "ones_like": (_like(np.ones_like), None),
+    "empty_like": (_like(np.empty_like), None),
+}
+"""Functions that are NumPy's own on small tensors, and which arguments have a small result.
+
+What they are made of besides is arrays of theirs (no views), and the same bits as ours.
+"""
+CREATIONS = {name: getattr(np, name) for name in ("zeros", "ones", "empty")}
+"""Functions of a shape and a dtype."""
+JOINS: dict[str, Callable[..., Any]] = {
+    "concatenate": np.concatenate,
+    "concat": np.concatenate,
+    "stack": np.stack,
+}
+"""Functions of several tensors and an axis."""
+
+
+def _range_size(*ends: Any) -> int:
+    if not all([type(end) is int for end in ends]):
+        raise TypeError("ends that are not whole take care of their own")
+    return len(range(*ends))
+
+
+COUNTED: dict[str, tuple[Callable[..., Any], Callable[..., int]]] = {
+    "arange": (np.arange, _range_size),
+    "linspace": (np.linspace, lambda start, stop, n=50: n),
+    "eye": (np.eye, lambda n, m=None: n * (n if m is None else m)),
+    "full": (np.full, lambda n, value: n),
+}
+"""Functions of plain numbers alone, and how many elements they make."""

@@ -1,0 +1,1 @@
+"""The Tensor class: its methods, views, printing, export and NumPy's protocols."""

@@ -1,0 +1,125 @@
+"""Tensors as text: NumPy's settings hold, and of a large tensor only the corner is computed."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.api.access.copying import copied
+from infinitensor.api.evaluate.evaluate import evaluate
+from infinitensor.api.record.forward import call_op
+from infinitensor.api.session.binding import signed_as
+
+if TYPE_CHECKING:
+    from infinitensor.api.tensor.tensor import Tensor
+
+
+def represented(tensor: Tensor, **options: Any) -> str:
+    """What `repr` gives: values, shape and dtype."""
+    text = str(tensor)
+    if tensor.shape:
+        text = shown(tensor, separator=", ", prefix="Tensor(", **options)
+    return f"Tensor({text}, shape={tensor.shape}, dtype={tensor.dtype})"
+
+
+def shown(tensor: Tensor, **options: Any) -> str:
+    """The text of the values.
+
+    Of a large tensor only the corners that are shown are computed, and the tensor itself stays as
+    it is.
+    """
+    settings = np.get_printoptions()
+    limit = options.get("threshold", settings["threshold"])
+    if tensor.size <= (settings["threshold"] if limit is None else limit):
+        return np.array2string(tensor.numpy(), **options)
+    given = options.get("edgeitems")
+    edge = settings["edgeitems"] if given is None else given
+    ends = [
+        (slice(0, edge + 1), slice(n - edge, n)) if n > 2 * edge else (slice(None),)
+        for n in tensor.shape
+    ]
+    corners = np.empty(tuple(len(pair) for pair in ends), object)
+    for at in np.ndindex(corners.shape):
+        piece = copied(tensor[tuple(pair[k] for pair, k in zip(ends, at, strict=True))])
+        if piece._version.node is not None:
+            evaluate(piece._session, [piece._version], peek=True)
+        corners[at] = piece.numpy()
+    seen = np.block(corners.tolist())
+    return np.array2string(seen, **{**options, "threshold": 0, "edgeitems": edge})
+
+
+@signed_as(np.array2string)
+def array2string(*args: Any, **options: Any) -> str:
+    """The values as text; the options of `numpy.array2string`.
+
+    >>> import infinitensor as it
+    >>> it.array2string(it.arange(3), separator=",")
+    '[0,1,2]'
+    """
+    given = inspect.signature(np.array2string).bind(*args, **options).arguments
+    return shown(call_op("asarray", given.pop("a")), **given)
+
+
+def array_repr(
+    arr: Any,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
+) -> str:
+    """What `repr` gives, with lines of a width and numbers of a precision."""
+    return represented(
+        call_op("asarray", arr),
+        max_line_width=max_line_width,
+        precision=precision,
+        suppress_small=suppress_small,
+    )
+
+
+def array_str(
+    a: Any,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
+) -> str:
+    """What `str` gives, with lines of a width and numbers of a precision."""
+    x = call_op("asarray", a)
+    if not x.shape:
+        return str(x)
+    return shown(
+        x, max_line_width=max_line_width, precision=precision, suppress_small=suppress_small
+    )
+
+
+@signed_as(np.set_printoptions)
+def set_printoptions(*args: Any, **options: Any) -> None:
+    """NumPy's settings of how numbers are shown, which hold for tensors too."""
+    np.set_printoptions(*args, **options)
+
+
+def get_printoptions() -> dict[str, Any]:
+    """NumPy's settings of how numbers are shown."""
+    return dict(np.get_printoptions())
+
+
+@signed_as(np.set_printoptions)
+def printoptions(*args: Any, **options: Any) -> Any:
+    """`set_printoptions` for a block.
+
+    >>> import infinitensor as it
+    >>> with it.printoptions(precision=2):
+    ...     print(it.asarray([1 / 3]))
+    [0.33]
+    """
+    return np.printoptions(*args, **options)
+
+
+FUNCTIONS = (
+    array2string,
+    array_repr,
+    array_str,
+    get_printoptions,
+    printoptions,
+    set_printoptions,
+)

@@ -1,0 +1,1 @@
+"""What kernels run on: C loops, BLAS, torch where it is needed."""

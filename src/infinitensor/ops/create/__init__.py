@@ -1,0 +1,1 @@
+"""Ops without operands: ranges, grids, constants."""

@@ -1,0 +1,415 @@
+"""Elementwise ops, one line each. Loop and output dtypes are those of NumPy's ufunc."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.dtypes import as_dtype, result_type
+from infinitensor.ir.op import AxisForm, Call, Op, Spec
+from infinitensor.ops.table.registry import (
+    add,
+    broadcast_form,
+    elementwise,
+    op,
+    program,
+    resolve_loop,
+)
+from infinitensor.ops.table.scalar import trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Dtypes = tuple[np.dtype[Any], ...]
+
+_BOOL = np.dtype(bool)
+_INT64 = np.dtype(np.int64)
+_UINT64 = np.dtype(np.uint64)
+
+
+def promoted(*specs: Spec) -> np.dtype[Any]:
+    """NumPy's result type, where Python scalars are weak."""
+    return result_type(*(s.weak() if s.weak in (int, float, complex) else s.dtype for s in specs))
+
+
+def _comparing(ufunc: np.ufunc) -> Callable[..., Dtypes]:
+    """A Python int need not fit the other's dtype: it is compared in 64 bits."""
+
+    def resolve(x: Spec, y: Spec) -> Dtypes:
+        specs = tuple(
+            Spec(s.shape, _UINT64 if other.dtype == _UINT64 else _INT64)
+            if s.weak is int and other.dtype.kind in "iu"
+            else s
+            for s, other in ((x, y), (y, x))
+        )
+        if specs == (x, y):
+            return resolve_loop(ufunc, specs)
+        return (*(s.dtype for s in specs), _BOOL)
+
+    return resolve
+
+
+def _branches(condition: Spec, x: Spec, y: Spec) -> Dtypes:
+    dtype = promoted(x, y)
+    return (_BOOL, dtype, dtype, dtype)
+
+
+def _counted(condition: Spec, x: Spec) -> Dtypes:
+    dtype = np.dtype(np.int8) if x.dtype == _BOOL else x.dtype
+    return (_BOOL, dtype, dtype)
+
+
+def _or_zero(condition: Any, x: Any) -> Any:
+    x = np.asarray(x)
+    return np.where(condition, x, np.zeros((), np.int8 if x.dtype == _BOOL else x.dtype))
+
+
+def _alike(*specs: Spec) -> Dtypes:
+    return (promoted(*specs),) * (len(specs) + 1)
+
+
+def _unary(names: str, word: str, doc: str, **entry: Any) -> None:
+    """The same op under each of its names (NumPy's and the Array API's)."""
+    resolve = getattr(np, word)
+    for name in names.split():
+        elementwise(name, lambda e, x: getattr(e, word)(x), doc, dtype=resolve, **entry)
+
+
+def _binary(names: str, word: str, doc: str, dtype: Any = None, **entry: Any) -> None:
+    resolve = getattr(np, word) if dtype is None else dtype
+    for name in names.split():
+        elementwise(name, lambda e, x1, x2: getattr(e, word)(x1, x2), doc, dtype=resolve, **entry)
+
+
+# --- arithmetic -------------------------------------------------------------------------------
+
+_binary("add", "add", "x1 + x2.")
+_binary("subtract", "subtract", "x1 - x2.")
+_binary("multiply", "multiply", "x1 * x2.")
+_binary("divide true_divide", "divide", "x1 / x2, in floating point.")
+_binary(
+    "floor_divide", "floor_divide", "The largest integer not above x1 / x2; integers: x // 0 is 0."
+)
+_binary("remainder mod", "remainder", "x1 - floor(x1 / x2) * x2: has the sign of x2.")
+_binary("fmod", "fmod", "The remainder with the sign of x1, as in C.")
+_binary("power pow", "power", "x1 ** x2; integers to negative powers raise ValueError.")
+_binary("float_power", "float_power", "x1 ** x2, in float64 or complex128.")
+_binary("hypot", "hypot", "sqrt(x1*x1 + x2*x2) without overflow on the way.")
+_binary("arctan2 atan2", "arctan2", "The angle of the point (x2, x1), between -pi and pi.")
+_binary("logaddexp", "logaddexp", "log(exp(x1) + exp(x2)) without overflow on the way.")
+_binary("logaddexp2", "logaddexp2", "log2(2**x1 + 2**x2) without overflow on the way.")
+_binary("copysign", "copysign", "The size of x1 with the sign of x2.")
+_binary("nextafter", "nextafter", "The next floating-point number after x1 towards x2.")
+_binary("ldexp", "ldexp", "x1 * 2**x2, for integers x2.")
+_binary("heaviside", "heaviside", "0 where x1 < 0, x2 where x1 is 0, 1 above.")
+_binary("gcd", "gcd", "The greatest common divisor of |x1| and |x2|.")
+_binary(
+    "lcm",
+    "lcm",
+    "The lowest common multiple of |x1| and |x2|.",
+    scratch_bytes=lambda ins, outs, params: 8 * outs[0].n_elements,  # torch: one array more
+)
+_binary("maximum", "maximum", "The larger of the two; NaN where either is NaN.")
+_binary("minimum", "minimum", "The smaller of the two; NaN where either is NaN.")
+_binary("fmax", "fmax", "The larger of the two; a NaN gives way to a number.")
+_binary("fmin", "fmin", "The smaller of the two; a NaN gives way to a number.")
+_unary("negative", "negative", "-x.")
+_unary("positive", "positive", "+x.")
+_unary("absolute abs", "absolute", "|x|; real for complex x.")
+_unary("fabs", "fabs", "|x|, in floating point.")
+_unary("sign", "sign", "-1, 0 or 1 (complex: x / |x|); NaN for NaN.")
+_unary("square", "square", "x * x.")
+_unary("sqrt", "sqrt", "The square root; NaN for negative reals.")
+_unary("cbrt", "cbrt", "The cube root.")
+_unary("spacing", "spacing", "The distance to the next number away from zero.")
+_unary("reciprocal", "reciprocal", "1 / x, in the dtype of x.")
+
+# --- rounding ---------------------------------------------------------------------------------
+
+_unary("floor", "floor", "The largest integer not above x.")
+_unary("ceil", "ceil", "The smallest integer not below x.")
+_unary("trunc", "trunc", "x without its fraction.")
+_unary("rint", "rint", "The nearest integer, halves to even.")
+
+# --- exponentials and logarithms --------------------------------------------------------------
+
+_unary("exp", "exp", "e ** x.")
+_unary("exp2", "exp2", "2 ** x.")
+_unary(
+    "expm1",
+    "expm1",
+    "exp(x) - 1, exact for small x.",
+    scratch_bytes=lambda ins, outs, params: (
+        3 * outs[0].n_elements + 4 * outs[0].n_bytes if outs[0].dtype.kind == "c" else 0
+    ),
+)
+_unary("log", "log", "The natural logarithm.")
+_unary("log2", "log2", "The logarithm to base 2.")
+_unary("log10", "log10", "The logarithm to base 10.")
+_unary("log1p", "log1p", "log(1 + x), exact for small x.")
+
+# --- trigonometry -----------------------------------------------------------------------------
+
+_unary("sin", "sin", "The sine of x in radians.")
+_unary("cos", "cos", "The cosine of x in radians.")
+_unary("tan", "tan", "The tangent of x in radians.")
+_unary("arcsin asin", "arcsin", "The angle whose sine is x.")
+_unary("arccos acos", "arccos", "The angle whose cosine is x.")
+_unary("arctan atan", "arctan", "The angle whose tangent is x.")
+_unary("sinh", "sinh", "The hyperbolic sine.")
+_unary("cosh", "cosh", "The hyperbolic cosine.")
+_unary("tanh", "tanh", "The hyperbolic tangent.")
+_unary("arcsinh asinh", "arcsinh", "The inverse hyperbolic sine.")
+_unary("arccosh acosh", "arccosh", "The inverse hyperbolic cosine.")
+_unary("arctanh atanh", "arctanh", "The inverse hyperbolic tangent.")
+_unary("deg2rad radians", "deg2rad", "Degrees to radians.")
+_unary("rad2deg degrees", "rad2deg", "Radians to degrees.")
+
+# --- comparison -------------------------------------------------------------------------------
+
+_binary("equal", "equal", "x1 == x2.", _comparing(np.equal))
+_binary("not_equal", "not_equal", "x1 != x2.", _comparing(np.not_equal))
+_binary("less", "less", "x1 < x2.", _comparing(np.less))
+_binary("less_equal", "less_equal", "x1 <= x2.", _comparing(np.less_equal))
+_binary("greater", "greater", "x1 > x2.", _comparing(np.greater))
+_binary("greater_equal", "greater_equal", "x1 >= x2.", _comparing(np.greater_equal))
+_unary("isnan", "isnan", "True where x is not a number.")
+_unary("isinf", "isinf", "True where x is infinite.")
+_unary("isfinite", "isfinite", "True where x is neither infinite nor NaN.")
+_unary("signbit", "signbit", "True where the sign bit is set, also for -0.0.")
+
+# --- logic and bits ---------------------------------------------------------------------------
+
+_binary("logical_and", "logical_and", "True where both are not zero.")
+_binary("logical_or", "logical_or", "True where one is not zero.")
+_binary("logical_xor", "logical_xor", "True where exactly one is not zero.")
+_unary("logical_not", "logical_not", "True where x is zero.")
+_binary("bitwise_and", "bitwise_and", "The bits that both have.")
+_binary("bitwise_or", "bitwise_or", "The bits that one has.")
+_binary("bitwise_xor", "bitwise_xor", "The bits that exactly one has.")
+_unary("invert bitwise_not bitwise_invert", "invert", "Every bit inverted; `not` for booleans.")
+_binary("left_shift bitwise_left_shift", "left_shift", "x1 * 2**x2 in the integers of its dtype.")
+_binary("right_shift bitwise_right_shift", "right_shift", "floor(x1 / 2**x2), for integers.")
+_unary("bitwise_count", "bitwise_count", "How many bits of |x| are set.")
+
+# --- complex numbers --------------------------------------------------------------------------
+
+_unary("conjugate conj", "conjugate", "The complex conjugate.", method=False)
+
+# --- choice -----------------------------------------------------------------------------------
+
+elementwise(
+    "_where",
+    lambda e, condition, x, y: e.where(condition, x, y),
+    "x where the condition holds, y elsewhere.",
+    dtype=_branches,
+    oracle=np.where,
+    scratch_bytes=lambda ins, outs, params: 2 * outs[0].n_elements,
+)
+elementwise(
+    "_chosen",
+    lambda e, condition, x: e.where(condition, x, 0),
+    "x where the condition holds, zero elsewhere; truth as numbers.",
+    dtype=_counted,
+    oracle=_or_zero,
+    scratch_bytes=lambda ins, outs, params: 2 * outs[0].n_elements,
+)
+elementwise(
+    "_clip",
+    lambda e, x, low, high: e.clip(x, low, high),
+    "x, but no less than low and no more than high.",
+    dtype=_alike,
+    oracle=np.clip,
+    scratch_bytes=lambda ins, outs, params: outs[0].n_bytes,
+)
+
+
+def _cast(x: Spec, dtype: Any) -> Call:
+    target = as_dtype(dtype)
+    return Call(broadcast_form((x,), x.shape), (Spec(x.shape, target),), (), (x.dtype,))
+
+
+def _cast_cases(rng: np.random.Generator) -> list[Any]:
+    x = rng.normal(size=(5, 9)) * 50
+    kinds = (np.float32, np.int16, np.bool_, np.complex64)
+    return [
+        ((x.astype(a), b), {}) for a in kinds for b in (*kinds, np.float16) if a != np.complex64
+    ]
+
+
+add(
+    Op(
+        "_cast",
+        "elementwise",
+        _cast,
+        ("x",),
+        "The values of x in another dtype, as `astype` gives them.",
+        expression=trace(lambda e, x: e.cast(x), 1),
+        cases=_cast_cases,
+        oracle=lambda x, dtype: x.astype(dtype),
+        same="equal",
+    )
+)
+
+
+def _where_cases(rng: np.random.Generator) -> list[Any]:
+    x, y = rng.normal(size=(2, 6, 5))
+    return [
+        ((x > 0, x, y), {}),
+        ((x[0] > 0, x.astype(np.float32), 1.5), {}),
+        ((x.round().astype(int), 1, y[:, :1]), {}),
+    ]
+
+
+@program("where", "condition", cases=_where_cases, same="equal")
+def where(xp: Any, condition: Any, x: Any = None, y: Any = None) -> Any:
+    """x where the condition holds and y elsewhere, broadcast together; reads each once.
+
+    Without x and y: the indices where the condition holds, as `nonzero`.
+
+    >>> import infinitensor as it
+    >>> it.where(it.asarray([True, False]), 1, 2).numpy()
+    array([1, 2])
+    """
+    if x is None and y is None:
+        return xp.nonzero(condition)
+    if x is None or y is None:
+        raise ValueError("either both or neither of x and y should be given")
+    return xp._where(condition, x, y)
+
+
+def _clip_cases(rng: np.random.Generator) -> list[Any]:
+    x = rng.normal(size=(6, 5))
+    n = np.arange(-4, 5, dtype=np.int8)
+    return [
+        ((x, -0.5, 0.5), {}),
+        ((x,), {"min": x[0]}),
+        ((x,), {"max": 0}),
+        ((n, -1000, 2), {}),
+        ((n, -2, 1000), {}),
+        ((n.astype(np.uint8), 1, 3), {}),
+    ]
+
+
+@program("clip", "a", cases=_clip_cases, same="equal")
+def clip(
+    xp: Any, a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
+) -> Any:
+    """The values of a, but none below `min` and none above `max`; None is no bound.
+
+    `a_min` and `a_max` are older names of the same; by position come both or the lower alone.
+
+    >>> import infinitensor as it
+    >>> it.clip(it.arange(5), 1, 3).numpy()
+    array([1, 1, 2, 3, 3])
+    """
+    if (a_min is not None and min is not None) or (a_max is not None and max is not None):
+        raise ValueError("clip: give bounds as a_min, a_max or as min, max, not as both")
+    low = a_min if min is None else min
+    high = a_max if max is None else max
+    if a.dtype.kind in "iu":  # a Python int beyond the dtype is no bound at all
+        info = np.iinfo(a.dtype)
+        low = None if type(low) is int and low <= info.min else low
+        high = None if type(high) is int and high >= info.max else high
+    if low is None and high is None:
+        return xp.positive(a)
+    if high is None:
+        return xp.maximum(a, low)
+    return xp.minimum(a, high) if low is None else xp._clip(a, low, high)
+
+
+# --- round, divmod, angle ---------------------------------------------------------------------
+
+
+def _round_cpu(xp: Any, x: Any, out: Any, decimals: int) -> None:
+    if x.dtype.kind in "iu":  # NumPy rounds integers to tens only without `out`
+        out[...] = np.round(x, decimals)
+    else:
+        np.round(x, decimals, out=out)
+
+
+def _round_cuda(xp: Any, x: Any, out: Any, decimals: int) -> None:
+    if decimals >= 0 and not x.dtype.is_floating_point and not x.dtype.is_complex:
+        out.copy_(x)
+    elif x.dtype.is_complex:
+        _round_cuda(xp, x.real, out.real, decimals)
+        _round_cuda(xp, x.imag, out.imag, decimals)
+    elif decimals == 0:
+        xp.round(x, out=out)
+    else:
+        wide = x if x.dtype.is_floating_point else x.to(xp.float64)
+        factor = 10.0 ** abs(decimals)
+        scaled = xp.round(wide * factor if decimals > 0 else wide / factor)
+        out.copy_(scaled / factor if decimals > 0 else scaled * factor)
+
+
+def _round_cases(rng: np.random.Generator) -> list[Any]:
+    x = rng.normal(size=(5, 4)) * 100
+    return [
+        ((x,), {}),
+        ((x, 2), {}),
+        ((x.astype(np.float32), -1), {}),
+        ((x.astype(np.int32), -1), {}),
+        ((np.array([0.5, 1.5, 2.5, -0.5]),), {}),
+    ]
+
+
+def round_(a: Spec, decimals: int = 0) -> Call:
+    """The values of a to so many decimals, halves to even; negative: tens, hundreds ...
+
+    >>> import infinitensor as it
+    >>> it.round(it.asarray([1.25, 0.5]), 1).numpy()
+    array([1.2, 0.5])
+    """
+    dtype = np.dtype(np.float16) if a.dtype.kind == "b" else a.dtype
+    labels = tuple(range(a.ndim))
+    form = AxisForm(a.shape, (labels,), (labels,))
+    params = (("decimals", operator.index(decimals)),)
+    return Call(form, (Spec(a.shape, dtype),), params, (a.dtype,))
+
+
+def _round_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    return 3 * 8 * outs[0].n_elements if params["decimals"] else 0
+
+
+for _name in ("round", "around"):
+    op(
+        _name,
+        "mapped",
+        "a",
+        wide=True,
+        kernel=_round_cpu,
+        kernels={"cuda": _round_cuda},
+        scratch_bytes=_round_scratch,
+        cases=_round_cases,
+    )(round_)
+
+
+@program(
+    "divmod",
+    "",
+    cases=lambda rng: [((rng.integers(-9, 9, (4, 5)), rng.integers(-3, 4, (5,))), {})],
+)
+def divmod_(xp: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
+    """`floor_divide` and `remainder` of x1 and x2.
+
+    >>> import infinitensor as it
+    >>> [part.numpy() for part in it.divmod(it.asarray([7, -7]), 2)]
+    [array([ 3, -4]), array([1, 1])]
+    """
+    return xp.floor_divide(x1, x2), xp.remainder(x1, x2)
+
+
+@program("angle", "z", cases=lambda rng: [((rng.normal(size=5) + 1j * rng.normal(size=5),), {})])
+def angle(xp: Any, z: Any, deg: bool = False) -> Any:
+    """The angle of complex numbers in the plane, in radians or degrees.
+
+    >>> import infinitensor as it
+    >>> it.angle(it.asarray([1, 1j])).numpy()
+    array([0.        , 1.57079633])
+    """
+    is_complex = z.dtype.kind == "c"
+    radians = xp.arctan2(xp.imag(z), xp.real(z)) if is_complex else xp.arctan2(0, z)
+    return xp.rad2deg(radians) if deg else radians

@@ -1,0 +1,1 @@
+"""Products and factorisations of matrices, einsum, sparse products."""

@@ -1,0 +1,1 @@
+"""Points and centres: distances, nearest neighbours, spanning trees, statistics of columns."""

@@ -1,0 +1,1 @@
+"""Random numbers by counter: the same bits for every tiling."""

@@ -1,0 +1,1 @@
+"""Reductions and running values: moments, places, histograms, scans, sets."""

@@ -1,0 +1,1 @@
+"""Sorting, searching, ranks and quantiles."""

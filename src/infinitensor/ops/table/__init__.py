@@ -1,0 +1,1 @@
+"""The table of ops and the words their kernels are written in."""

@@ -1,0 +1,120 @@
+"""The op table. A chapter file adds lines with the functions here; nothing else knows the ops.
+
+A *rule* is a plain function with the public signature: it gets a `Spec` for each array parameter
+and the other arguments as the user gave them, checks them, and returns a `Call`. Its errors are the
+user's errors.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.dtypes import resolve_dtypes
+from infinitensor.ir.op import AxisForm, Call, Op, Spec
+from infinitensor.ops.table.scalar import trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+TABLE: dict[str, Op] = {}
+
+
+def add(op: Op) -> Op:
+    """Put an op in the table; a name is taken once."""
+    if op.name in TABLE:
+        raise ValueError(f"op {op.name!r} is in the table already")
+    TABLE[op.name] = op
+    return op
+
+
+def op(name: str, kind: Any, arrays: str, **entry: Any) -> Callable[[Callable[..., Call]], Op]:
+    """Decorator: the rule below it becomes an op; its docstring is the public one.
+
+    `arrays` lists the tensor parameters, separated by spaces.
+    """
+
+    def enter(rule: Callable[..., Call]) -> Op:
+        doc = inspect.getdoc(rule) or ""
+        method = entry.pop("method", "." not in name and hasattr(np.ndarray, name))
+        return add(Op(name, kind, rule, tuple(arrays.split()), doc, method=method, **entry))
+
+    return enter
+
+
+def program(name: str, arrays: str, **entry: Any) -> Callable[[Callable[..., Any]], Op]:
+    """Decorator: a function `f(xp, ...)` over other ops becomes a public function without `xp`."""
+    return op(name, "program", arrays, **entry)
+
+
+def broadcast_form(specs: Sequence[Spec], shape: tuple[int, ...]) -> AxisForm:
+    """Elementwise over `shape`: label i is output axis i; size-1 and missing axes are broadcast."""
+    ndim = len(shape)
+    inputs = []
+    for spec in specs:
+        lead = ndim - spec.ndim
+        inputs.append(
+            tuple(
+                None if n == 1 and shape[lead + axis] != 1 else lead + axis
+                for axis, n in enumerate(spec.shape)
+            )
+        )
+    return AxisForm(shape, tuple(inputs), (tuple(range(ndim)),))
+
+
+def elementwise(
+    name: str,
+    expression: Callable[..., Any],
+    doc: str,
+    *,
+    dtype: np.ufunc | Callable[..., tuple[np.dtype[Any], ...]] | None = None,
+    **entry: Any,
+) -> Op:
+    """An elementwise op in one line.
+
+    `expression(e, x, y)` is written over the scalar vocabulary `e` (`ops/table/scalar.py`). `dtype` gives
+    the loop dtypes and the output's: NumPy's ufunc of that name unless told otherwise, or a
+    function of the specs that returns (*inputs, output).
+
+    >>> from infinitensor.ops.table.registry import TABLE
+    >>> TABLE["hypot"].kind
+    'elementwise'
+    """
+    names = list(inspect.signature(expression).parameters)[1:]
+    resolve = dtype if dtype is not None else getattr(np, name)
+
+    def rule(*specs: Spec) -> Call:
+        try:
+            shape = np.broadcast_shapes(*(spec.shape for spec in specs))
+        except ValueError:
+            shapes = " ".join(str(spec.shape).replace(" ", "") for spec in specs)
+            raise ValueError(
+                f"{name}: operands could not be broadcast together with shapes {shapes}; "
+                "sizes must be equal or 1, counted from the last axis"
+            ) from None
+        loop = resolve_loop(resolve, specs)
+        return Call(broadcast_form(specs, shape), (Spec(shape, loop[-1]),), (), loop[:-1])
+
+    rule.__name__ = name
+    rule.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
+    )
+    entry.setdefault("method", hasattr(np.ndarray, name))
+    entry.setdefault("same", "equal")
+    traced = trace(expression, len(names))
+    return add(Op(name, "elementwise", rule, tuple(names), doc, expression=traced, **entry))
+
+
+def resolve_loop(resolve: Any, specs: Sequence[Spec]) -> tuple[np.dtype[Any], ...]:
+    """Loop and output dtypes of an elementwise call, by NumPy's own rules."""
+    if isinstance(resolve, np.ufunc):
+        given = tuple(_weak_or_dtype(spec) for spec in specs)
+        found = resolve_dtypes(resolve, (*given, *(None,) * resolve.nout))
+        return tuple(found[: resolve.nin + 1])
+    return tuple(resolve(*specs))
+
+
+def _weak_or_dtype(spec: Spec) -> Any:
+    return spec.weak if spec.weak in (int, float, complex) else spec.dtype

@@ -1,0 +1,1 @@
+"""Programs whose tasks C starts by itself."""

@@ -1,0 +1,1 @@
+"""Programs that ran before, started again in one step."""

@@ -1,0 +1,226 @@
+"""Programs of several small kernels on a GPU, started at once when they come again.
+
+To start a kernel takes the host longer than a small kernel runs. A program that runs on the same
+memory with the same scalars as before starts the same kernels; the device can record them once and
+start all of them by one call. Which memory that is shows when a run has taken all its buffers.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from operator import is_
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor import events
+from infinitensor.events import lane
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from infinitensor.devices import Device
+    from infinitensor.ir.tasks import Program
+    from infinitensor.runtime.run.run import Run
+
+LEAST_TASKS = 4
+"""Tasks from which recording them is worth it."""
+MOST_SCRATCH = 1 << 26
+"""Bytes of scratch that the recordings of a process may hold: each holds its own while it lives."""
+RECORDINGS = 4
+"""Recordings kept of a program: a loop goes round between a few sets of buffers."""
+MEMORIES = 64
+"""Sets of buffers that are remembered, and after which a program is no longer looked at."""
+REPLAYED = 2
+"""Kernels of a recording that are started in the time of one that is not."""
+FAILURES = 3
+"""Recordings that fail in a process before none is tried any more."""
+
+_failures = [0]
+_held_bytes = [0]
+
+
+class Recording:
+    """Kernels that start again, the bytes that they move, and the scratch that they hold.
+
+    `noted`: the steps among them that generated code may replace (`events.Lane`).
+    """
+
+    __slots__ = ("_noted", "moved_bytes", "scratch_bytes", "start")
+
+    def __init__(
+        self,
+        start: Callable[[], None],
+        moved_bytes: int,
+        scratch_bytes: int,
+        noted: Sequence[tuple[list[int], int]] = (),
+    ) -> None:
+        self.start = start
+        self.moved_bytes = moved_bytes
+        self.scratch_bytes = scratch_bytes
+        _held_bytes[0] += scratch_bytes
+        totals: dict[int, int] = {}
+        for left, work in noted:
+            totals[id(left)] = totals.get(id(left), 0) + work
+        lefts = {id(left): left for left, _ in noted}
+        self._noted = [(left, totals[k] // REPLAYED) for k, left in lefts.items()]
+
+    def is_outdone(self) -> bool:
+        """Count one more start; whether steps have run so often that generated code is due."""
+        due = False
+        for left, work in self._noted:
+            left[0] -= work
+            due = due or left[0] <= 0
+        return due
+
+    def __del__(self) -> None:
+        _held_bytes[0] -= self.scratch_bytes
+
+
+class Replays:
+    """The recordings of a program, by memory and scalars."""
+
+    def __init__(self, scratch_bytes: int = 0) -> None:
+        self.scratch_bytes = scratch_bytes
+        self.alike: dict[tuple[int, int], list[int]] | None = None
+        """Slots that a run has to fill, by device and size; None until one has looked."""
+        self._seen: OrderedDict[Any, Recording | None] = OrderedDict()
+        self._n_missed = 0
+        self._scalars: tuple[Any, ...] = ()
+        self._texts: tuple[Any, ...] = ()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether looking is in vain."""
+        return self._n_missed > MEMORIES or _failures[0] >= FAILURES
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more recording may hold its scratch."""
+        return _held_bytes[0] + self.scratch_bytes <= MOST_SCRATCH
+
+    def texts(self, scalars: Sequence[Any]) -> tuple[Any, ...]:
+        """Scalars as they are compared: 0.0 and -0.0 are equal, but not the same.
+
+        Mostly they are the very objects of the last time.
+        """
+        if len(scalars) != len(self._scalars) or not all(map(is_, scalars, self._scalars)):
+            self._scalars = tuple(scalars)
+            self._texts = tuple(
+                [s.tobytes() if isinstance(s, np.generic) else repr(s) for s in scalars]
+            )
+        return self._texts
+
+    def find(self, key: Any) -> Recording | None:
+        """The recording of a run like this, if there is one."""
+        found = self._seen.get(key)
+        if found is not None:
+            self._seen.move_to_end(key)
+            self._n_missed = 0
+        else:
+            self._n_missed += 1
+        return found
+
+    def is_seen(self, key: Any) -> bool:
+        """Whether a run like this has come before; from now on it has."""
+        if key in self._seen:
+            return True
+        self._seen[key] = None
+        while len(self._seen) > MEMORIES:
+            self._seen.popitem(last=False)
+        return False
+
+    def forget(self, key: Any) -> None:
+        """As if no such run had come before."""
+        self._seen.pop(key, None)
+
+    def keep(self, key: Any, recording: Recording | None) -> None:
+        """Keep a recording; None: it failed."""
+        if recording is None:
+            _failures[0] += 1
+            self._n_missed = MEMORIES + 1
+            return
+        self._seen[key] = recording
+        held = [k for k, one in self._seen.items() if one is not None]
+        for k in held[:-RECORDINGS]:
+            self._seen[k] = None
+
+
+def replays_of(program: Program, n_tasks: int, devices: Sequence[Device]) -> Replays | None:
+    """Where recordings of a program are kept; None if it is not worth one, or not on one GPU."""
+    gpus = {device.name.split("#")[0] for device in devices}
+    if devices[0].kind != "cuda" or len(gpus) > 1 or n_tasks < LEAST_TASKS:
+        return None
+    scratch = max(family.scratch_bytes for family in program.graph.families)
+    return Replays(scratch) if scratch <= MOST_SCRATCH else None
+
+
+def work_again(run: Run, replays: Replays) -> bool:
+    """Start all kernels by one call, if they were recorded on the same memory; else False.
+
+    What has come a second time is recorded.
+    """
+    if replays.is_over or not events.hooks.keys().isdisjoint(("task_start", "tile_commit")):
+        return False
+    key = _memory(run, replays)
+    if key is None:
+        return False
+    recording = replays.find(key)
+    if recording is None:
+        if not replays.is_seen(key) or not replays.has_room:
+            return False
+        recording = _recorded(run, replays.scratch_bytes)
+        replays.keep(key, recording)
+        if recording is None:
+            return False
+    recording.start()
+    if recording.is_outdone():
+        replays.forget(key)  # the next run compiles, that after it is recorded
+    run.moved_bytes += recording.moved_bytes
+    run.done = bytearray(run.program.needed.tobytes())
+    run.n_done = run.n_tasks
+    for first, layout in run.program.graph.held.values():
+        run.tiles.enter_made(first, layout.n_tiles)
+    return True
+
+
+def _memory(run: Run, replays: Replays) -> Any:
+    """What this run reads and writes, and with which scalars; None where that is the host's."""
+    buffers = run.tiles.directory.buffers
+    if replays.alike is None:
+        replays.alike = {}
+        for slot in (slot for slot, buffer in enumerate(buffers) if buffer is None):
+            kind = (int(run.program.slot_devices[slot]), int(run.program.slot_bytes[slot]))
+            replays.alike.setdefault(kind, []).append(slot)
+    for (device, n_bytes), slots in replays.alike.items():
+        # by their places: then the same slabs mean the same memory, in whatever order they rest
+        taken = [run.ledgers[device].take(n_bytes) for _ in slots]
+        taken.sort(key=lambda buffer: buffer.block.data_ptr())
+        for slot, buffer in zip(slots, taken, strict=True):
+            buffers[slot] = buffer
+    places = [buffer.block.data_ptr() for buffer in buffers if buffer is not None]
+    for table in run.leaves:
+        if table.layout.is_below:
+            return None
+        places += [values.data_ptr() for values in table.arrays]
+    return tuple(places), replays.texts(run.scalars)
+
+
+def _recorded(run: Run, scratch_bytes: int) -> Recording | None:
+    """Record all tasks; nothing runs meanwhile. None, and as before, where that fails."""
+    at_home = run.tiles.directory.state()
+    noted: list[tuple[list[int], int]] = []
+    lane.noted = noted
+    try:
+        again = run.devices[0].record(run.work_through)
+    finally:
+        lane.noted = None
+    moved, run.moved_bytes = run.moved_bytes, 0
+    failed = run.failure is not None or again is None or run.n_done < run.n_tasks
+    run.tiles.directory.restore(at_home)
+    run.done = bytearray(len(run.done))
+    run.n_done = 0
+    if isinstance(run.failure, Exception):
+        run.failure, run.stopping = None, run.is_interrupted
+    run.failed.clear()
+    return None if failed or again is None else Recording(again, moved, scratch_bytes, noted)

@@ -1,0 +1,1 @@
+"""Running a program: its start, its workers and streams, what is rebuilt after a fault."""

@@ -1,0 +1,87 @@
+"""What every run of a Program begins with: found once, kept with the Program."""
+
+from __future__ import annotations
+
+from array import array as int_array
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from infinitensor.ir.tasks import EVICT, LOAD
+from infinitensor.runtime.native.called import Bindings
+from infinitensor.runtime.replay.replay import replays_of
+from infinitensor.runtime.state.step import Steps
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infinitensor.devices import Device
+    from infinitensor.ir.tasks import Program
+    from infinitensor.runtime.replay.replay import Replays
+
+LONG_S = 2e-4
+"""Estimated seconds of a task from which it is taken alone: another worker may have the next."""
+
+
+class Start(NamedTuple):
+    """What every run of a Program begins with."""
+
+    n_tasks: int
+    waits: int_array[int]
+    ready: list[int]
+    order: int_array[int]
+    """The tasks that run, in their serial order: each after all that it waits for."""
+    ranks: int_array[int] | None
+    """The place of each task in that order; None: by their numbers."""
+    lanes: bytes | None
+    """The lane of each task; None: all are computed, or the one thread does everything."""
+    steps: Steps
+    replays: Replays | None
+    bindings: Bindings
+    long: bytes
+    """Whether each task takes long."""
+
+
+def start_of(program: Program, devices: Sequence[Device]) -> Start:
+    """Found once for a Program."""
+    if not program.start:
+        n_tasks = int(np.count_nonzero(program.needed))
+        order, ranks, lanes = np.flatnonzero(program.needed), None, None
+        if program.order is not None:
+            order = program.order
+            places = np.full(program.graph.n_tasks, -1, np.int64)
+            places[order] = np.arange(len(order))
+            ranks = int_array("q", places.tobytes())
+            lanes = _lanes_of(program)
+        program.start.append(
+            Start(
+                n_tasks,
+                int_array("i", program.waits.astype(np.int32).tobytes()),
+                np.flatnonzero((program.waits == 0) & program.needed).tolist(),
+                int_array("q", order.astype(np.int64).tobytes()),
+                ranks,
+                lanes,
+                Steps(program, devices[0].kind == "null"),
+                replays_of(program, n_tasks, devices),
+                Bindings(program, devices[0].kind),
+                _long_of(program),
+            )
+        )
+    start: Start = program.start[0]
+    return start
+
+
+def _long_of(program: Program) -> bytes:
+    long = bytearray(program.graph.n_tasks)
+    for family in program.graph.families:
+        if family.seconds >= LONG_S:
+            long[family.first : family.first + family.n] = bytes([1]) * family.n
+    return bytes(long)
+
+
+def _lanes_of(program: Program) -> bytes:
+    lanes = bytearray(program.graph.n_tasks)
+    for family in program.graph.families:
+        if family.lane in (LOAD, EVICT):
+            lanes[family.first : family.first + family.n] = bytes([family.lane]) * family.n
+    return bytes(lanes)

@@ -1,0 +1,134 @@
+"""Threads that run CPU tasks: started once, woken for each run, one intra-op thread each."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.events import lane
+from infinitensor.ops.backend.loading import n_user_threads
+from infinitensor.runtime.native.called import Pool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def loaded_torch() -> Any:
+    """torch, if a kernel has needed it: nothing is said to it before, nor while it is imported."""
+    torch = sys.modules.get("torch")
+    if torch is None or getattr(torch.__spec__, "_initializing", False):
+        return None
+    return torch
+
+
+class Workers:
+    """A fixed set of threads. `run(job)` calls `job()` in each and returns when all are back.
+
+    Other jobs that come with it have threads of their own.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self._is_calm = False
+        self._error: BaseException | None = None
+        self._threads: list[threading.Thread] = []
+        self._wake = threading.Condition()
+        self._jobs: list[Callable[[], None]] = []
+        self._generation = 0
+        self._busy = 0
+        self._closed = False
+        self.pool = Pool(n - 1)
+        """Those who help whoever asks for tasks that C runs: he works too."""
+
+    def run(
+        self,
+        job: Callable[[], None],
+        tick: Callable[[], None],
+        others: Sequence[Callable[[], None]] = (),
+    ) -> None:
+        """Run `job` in every worker; `tick()` is called in this thread now and then meanwhile."""
+        self._start(self.n + len(others))
+        torch = loaded_torch()
+        n_user = None if torch is None or self._is_calm else torch.get_num_threads()
+        with self._wake:
+            self._jobs = [job] * self.n + list(others)
+            self._busy = len(self._jobs)
+            self._generation += 1
+            self._wake.notify_all()
+            while self._busy:
+                self._wake.wait(0.1)
+                tick()
+            self._jobs = []
+        if torch is None and n_user_threads and not self._is_calm:  # it was loaded meanwhile
+            torch, n_user = loaded_torch(), n_user_threads[0]
+        if torch is not None and n_user is not None:
+            # workers set their own intra-op threads to one; new threads of the user's get the
+            # user's number again
+            torch.set_num_threads(n_user)
+            self._is_calm = True
+        error, self._error = self._error, None
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # its frames would hold the run
+
+    def join(self) -> None:
+        """Wait until all are back."""
+        with self._wake:
+            while self._busy:
+                self._wake.wait()
+
+    def _start(self, n: int) -> None:
+        for k in range(len(self._threads), n):
+            thread = threading.Thread(
+                target=self._loop,
+                args=(k, self._generation),
+                name=f"infinitensor-{k}",
+                daemon=True,
+            )
+            self._threads.append(thread)
+            thread.start()
+
+    def _loop(self, number: int, seen: int) -> None:
+        is_calm = False
+        lane.is_worker = True
+        with np.errstate(all="ignore"):
+            while True:
+                with self._wake:
+                    while self._generation == seen and not self._closed:
+                        self._wake.wait()
+                    if self._closed:
+                        return
+                    seen = self._generation
+                    if number >= len(self._jobs):
+                        continue
+                    job: Callable[[], None] | None = self._jobs[number]
+                try:
+                    torch = None if is_calm else loaded_torch()
+                    if torch is not None:
+                        torch.get_num_threads()  # torch sets a thread up at its first question
+                        torch.set_num_threads(1)
+                        is_calm = True
+                    if job is not None:
+                        job()
+                except BaseException as error:  # a thread that ends would be waited for, always
+                    self._error = self._error or error
+                finally:
+                    job = None  # else this thread would hold the run until the next one
+                    with self._wake:
+                        self._busy -= 1
+                        self._wake.notify_all()
+
+    def close(self) -> None:
+        """End the threads."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify_all()
+        for thread in self._threads:
+            thread.join(timeout=5)
+        self._threads = []
+        self.pool.close()

@@ -1,0 +1,1 @@
+"""What lies where while a program runs: tables, tiles, steps, and whom an error is told of."""

@@ -1,0 +1,1 @@
+"""Reads and writes of bytes: past the page cache, strided, with checksums."""

@@ -1,0 +1,1 @@
+"""Tiles that left memory, each a file with checksums."""

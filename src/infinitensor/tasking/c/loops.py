@@ -1,0 +1,361 @@
+"""C source of a fused group: rows over the outer axes, blocks along the last one.
+
+Steps run element by element, in one loop over a block with everything between in registers. A
+function such as exp runs over a whole block, where its loop is vectorised (`vector.h`), so it
+parts the steps into loops; what one loop leaves for a later one lies in a block that stays in
+cache. Operands that are not side by side in memory are lined up in a block first.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infinitensor.tasking.c.folds import across_lines, block_lines, end_lines, states
+from infinitensor.tasking.c.generate import CONSTANT, c_type, cast, expression, number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy as np
+
+    from infinitensor.tasking.c.folds import Fold
+    from infinitensor.tasking.c.generate import Input, Part
+
+BLOCK = 1024
+"""Elements of a block: a handful of them stay in the nearest cache."""
+
+MOST_KEPT = 16
+"""Rows at most that are reduced part by part, in turns."""
+
+WIDE = {"f": "double", "c": "complex128"}
+"""What a scalar is handed over as, by its kind."""
+
+
+@cache
+def header(name: str) -> str:
+    """The text of one of the C files beside this one."""
+    return (Path(__file__).parent / name).read_text()
+
+
+@dataclass(slots=True)
+class _Value:
+    """Something computed for every element: by an expression, or by a function over blocks."""
+
+    name: str
+    dtype: np.dtype[Any]
+    text: str
+    uses: tuple[str, ...]
+    loop: int
+    """The loop it is computed in; for a function the first one that may read it."""
+    called: bool = False
+    read_in: set[int] = field(default_factory=set)
+
+
+def is_input(text: str) -> bool:
+    return text[0] == "x" and text[1:].isdigit()
+
+
+class _Body:
+    """The values of a group, in order, parted into loops."""
+
+    def __init__(self, parts: Sequence[Part], inputs: Sequence[Input]) -> None:
+        self.inputs = inputs
+        self.values: dict[str, _Value] = {}
+        for k, part in enumerate(parts):
+            args = []
+            for (where, at), loop in zip(part.sources, part.loop, strict=True):
+                dtype = inputs[at].dtype if where == "in" else parts[at].dtype
+                args.append((cast(f"{'x' if where == 'in' else 's'}{at}", dtype, loop), loop))
+            if part.tree.word == CONSTANT:
+                text, made = number(part.tree.args[0], part.dtype), part.dtype
+            elif part.tree.word == "cast":
+                text, made = args[0]
+            else:
+                text, made = expression(part.tree, args, self.call)
+            self.add(f"s{k}", part.dtype, cast(text, made, part.dtype))
+        self.n_loops = 1 + max((v.loop for v in self.values.values()), default=0)
+
+    def add(self, name: str, dtype: np.dtype[Any], text: str, call: bool = False) -> None:
+        uses = tuple(dict.fromkeys(re.findall(r"\b[xsab]\d+\b", text)))
+        loop = max((self.values[use].loop for use in uses if use in self.values), default=0)
+        self.values[name] = _Value(name, dtype, text, uses, loop + call, call)
+
+    def call(self, name: str, texts: Sequence[str], dtype: np.dtype[Any]) -> str:
+        """A function over blocks: its arguments and its result become values."""
+        blocks = []
+        for given in texts:
+            text = given
+            if not (text in self.values or (is_input(text) and self.moves(int(text[1:])))):
+                argument = f"a{len(self.values)}"
+                self.add(argument, dtype, text)
+                text = argument
+            blocks.append(text)
+        made = f"b{len(self.values)}"
+        kind = f"f{8 * dtype.itemsize}"
+        self.add(made, dtype, f"block_{name}_{kind}({', '.join(blocks)}, {made}, m);", call=True)
+        self.values[made].uses = tuple(blocks)
+        return made
+
+    def settle(self, wanted: Sequence[str], whole: Sequence[str]) -> None:
+        """Compute every value as late as its readers allow; those that nobody reads, not at all.
+
+        `whole` are wanted as blocks, after the last loop.
+        """
+        for name in (*wanted, *whole):
+            if name in self.values:
+                self.values[name].read_in.add(self.n_loops - 1)
+        for value in reversed(list(self.values.values())):
+            if not value.read_in:
+                continue
+            if not value.called:
+                value.loop = min(value.read_in)
+            at = value.loop - 1 if value.called else value.loop
+            for use in value.uses:
+                if use in self.values:
+                    self.values[use].read_in.add(at)
+        self.values = {name: value for name, value in self.values.items() if value.read_in}
+        arguments = {use for value in self.values.values() if value.called for use in value.uses}
+        self.blocks = {
+            name: value
+            for name, value in self.values.items()
+            if value.called or name in arguments or name in whole or max(value.read_in) > value.loop
+        }
+
+    def loop_lines(
+        self, loop: int, last: Sequence[str], sums: Sequence[tuple[str, str, str]] = ()
+    ) -> Iterator[str]:
+        """One loop over a block, and the functions that run behind it; `sums` are (name, type,
+        value) of what is added up on the way."""
+        here = [v for v in self.values.values() if not v.called and v.loop == loop]
+        text = " ".join([*(v.text for v in here), *last, *(value for _, _, value in sums)])
+        names = dict.fromkeys(re.findall(r"\b[xsab]\d+\b", text))
+        made = {v.name for v in here}
+        lines = []
+        for name in names:
+            if name in made:
+                continue
+            if name in self.blocks:
+                lines.append(f"const {c_type(self.blocks[name].dtype)} {name} = block_{name}[i];")
+            elif name[0] == "x" and self.moves(int(name[1:])):
+                lines.append(
+                    f"const {c_type(self.inputs[int(name[1:])].dtype)} {name} = v{name[1:]}[i];"
+                )
+        for value in here:
+            lines.append(f"const {c_type(value.dtype)} {value.name} = {value.text};")
+            if value.name in self.blocks:
+                lines.append(f"block_{value.name}[i] = {value.name};")
+        lines += last
+        if sums:
+            yield from _in_lanes(lines, sums)
+        elif here or last:
+            yield "#pragma GCC ivdep"
+            yield "for (int64_t i = 0; i < m; ++i) {"
+            yield from ("  " + line for line in lines)
+            yield "}"
+        for value in self.values.values():
+            if value.called and value.loop == loop + 1:
+                text = re.sub(r"\bx(\d+)\b", r"v\1", value.text)
+                yield re.sub(r"\b([sab]\d+)\b", r"block_\1", text)
+
+    def moves(self, k: int) -> bool:
+        return not self.inputs[k].scalar and not self.inputs[k].row
+
+
+def _in_lanes(lines: Sequence[str], sums: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+    """A loop whose sums stay in registers: an element is added to the lane of its index, whatever
+    else is summed."""
+    added = [f"{name}s[w % LANES({kind})] += {value};" for name, kind, value in sums]
+    yield from (f"{kind} {name}s[LANES({kind})] = {{0}};" for name, kind, _ in sums)
+    yield "int64_t i = 0;"
+    yield "while (i + MOST_LANES <= m) {"
+    yield "  #pragma GCC ivdep"
+    yield "  for (int w = 0; w < MOST_LANES; ++w, ++i) {"
+    yield from ("    " + line for line in (*lines, *added))
+    yield "  }"
+    yield "}"
+    yield "for (int w = 0; i < m; ++w, ++i) {"
+    yield from ("  " + line for line in (*lines, *added))
+    yield "}"
+    yield from (f"const {kind} {name} = total_{kind}({name}s);" for name, kind, _ in sums)
+
+
+class Source:
+    """The text of a group's C function."""
+
+    def __init__(
+        self, parts: Sequence[Part], inputs: Sequence[Input], n_outs: int, folds: Sequence[Fold]
+    ) -> None:
+        self.inputs = inputs
+        self.folds = folds
+        self.body = body = _Body(parts, inputs)
+        stored = {part.stored: k for k, part in enumerate(parts) if part.stored >= 0}
+        self.outs = [(j, f"s{stored[j]}", parts[stored[j]].dtype) for j in range(n_outs)]
+        self.is_complex = any(
+            dtype.kind == "c" for dtype in (*(x.dtype for x in inputs), *(p.dtype for p in parts))
+        )
+        self.arrays = [k for k, given in enumerate(inputs) if not given.scalar]
+        self.moving = [k for k in self.arrays if body.moves(k)]
+        places = len(self.arrays) + n_outs
+        self.fold_at = []
+        for fold in folds:
+            self.fold_at.append(places)
+            places += len(fold.parts)
+        self.n_arrays = places
+        self.is_across = any(not fold.along for fold in folds)
+        self.folded = [self.fold_value(j, fold) for j, fold in enumerate(folds)]
+        body.settle([*(name for _, name, _ in self.outs), *self.at_once()], self.as_blocks())
+
+    def at_once(self) -> list[str]:
+        """What is reduced while it is made."""
+        both = zip(self.folded, self.folds, strict=True)
+        return [name for name, fold in both if fold.sums or not fold.along]
+
+    def as_blocks(self) -> list[str]:
+        """What is reduced block by block, after it is made."""
+        both = zip(self.folded, self.folds, strict=True)
+        return [name for name, fold in both if fold.looks_back]
+
+    def fold_value(self, j: int, fold: Fold) -> str:
+        """The name of what is reduced: a value, or an operand as it is."""
+        text = fold.value()
+        if text in self.body.values or (is_input(text) and self.body.moves(int(text[1:]))):
+            return text
+        name = f"a{len(self.body.values)}"
+        self.body.add(name, fold.dtype, text)
+        return name
+
+    def lines(self) -> Iterator[str]:
+        yield from ("#include <math.h>", "#include <stdint.h>", "#include <string.h>")
+        if any(value.called for value in self.body.values.values()):
+            yield from (header("polynomials.h"), header("vector.h"))
+        yield f"#define BLOCK {BLOCK}"
+        yield from self.headers()
+        yield "void run(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *shape, char **p,"
+        yield "         const int64_t *steps, const char *scalars, const int64_t *folded,"
+        yield "         int64_t n_same) {"
+        yield "  (void)scalars, (void)folded, (void)n_same;"  # not every kernel needs all
+        yield from ("  " + line for line in self.declarations())
+        yield from ("  " + line for line in self.walk())
+        yield "}"
+
+    def headers(self) -> Iterator[str]:
+        """The C files that the function is made with, beside those of functions over blocks."""
+        if self.folds:
+            yield header("folds.h")
+        yield header("lines.h")
+        if self.is_complex:
+            yield header("complex.h")
+
+    def walk(self) -> Iterator[str]:
+        """The loop over rows: as a whole, or in parts of each, and what they give is kept."""
+        kept = [state for j, fold in enumerate(self.folds) for state in states(j, fold)]
+        yield from (f"{kind} {name}_kept[{MOST_KEPT}] = {{0}};" for kind, name in kept)
+        yield "const int64_t chunk = shape[n_outer];"
+        yield "for (int64_t first = 0; first < n_rows; first += length)"
+        yield "for (int64_t from = 0; from < n; from += chunk) {"
+        yield "  const int64_t until = n - from < chunk ? n : from + chunk;"
+        yield f"  char *q[{self.n_arrays}];"
+        yield f"  at_row(first, n_outer, shape, {self.n_arrays}, p, steps, q);"
+        if self.is_across:
+            yield "  int64_t seen = n_seen(first, n_outer, shape, folded);"
+        yield "  for (int64_t row = first; row < first + length; ++row) {"
+        if kept:
+            yield "    const int64_t place = chunk < n ? row - first : 0;"
+        yield from (f"    {kind} {name} = {name}_kept[place];" for kind, name in kept)
+        yield from ("    " + line for line in self.row())
+        yield from (f"    {name}_kept[place] = {name};" for _, name in kept)
+        yield f"    for (int a = 0; a < {self.n_arrays}; ++a) q[a] += outer[a];"
+        if self.is_across:
+            yield "    seen += n_outer && folded[n_outer - 1];"
+        yield "  }"
+        yield "}"
+
+    def declarations(self) -> Iterator[str]:
+        at = 0
+        for k, dtype in enumerate(given.dtype for given in self.inputs):
+            if self.inputs[k].scalar:
+                name, wide = c_type(dtype), WIDE.get(dtype.kind, "int64_t")
+                yield f"const {name} x{k} = ({name})*(const {wide} *)(scalars + {at});"
+                at += 16 if dtype.kind == "c" else 8
+        for name, value in self.body.blocks.items():
+            yield f"{c_type(value.dtype)} block_{name}[BLOCK];"
+        yield from (f"{c_type(self.inputs[k].dtype)} line{k}[BLOCK];" for k in self.moving)
+        yield from (f"{c_type(dtype)} out{j}[BLOCK];" for j, _, dtype in self.outs)
+        yield f"const int64_t *inner = steps + n_outer * {self.n_arrays};"
+        yield f"const int64_t *outer = n_outer ? inner - {self.n_arrays} : inner;"
+        yield "const int64_t length = n_outer ? shape[n_outer - 1] : 1;"
+
+    def row(self) -> Iterator[str]:
+        for at, k in enumerate(self.arrays):
+            if self.inputs[k].row:
+                name = c_type(self.inputs[k].dtype)
+                yield f"const {name} x{k} = *(const {name} *)q[{at}];"
+        if self.is_across:
+            yield "const double share = 1.0 / (seen + 1);"
+            yield "(void)share;"
+        yield "for (int64_t begun = from; begun < until; begun += BLOCK) {"
+        yield "  const int64_t m = until - begun < BLOCK ? until - begun : BLOCK;"
+        yield from ("  " + line for line in self.block())
+        yield "}"
+        ends = [
+            line
+            for j, (fold, at) in enumerate(zip(self.folds, self.fold_at, strict=True))
+            for line in end_lines(j, fold, at)
+        ]
+        if ends:
+            yield "if (until == n && (n_same == 1 || (row + 1) % n_same == 0)) {"
+            yield f"  {' '.join(ends)}"
+            yield "}"
+
+    def block(self) -> Iterator[str]:
+        for k in self.moving:
+            at, name = self.arrays.index(k), c_type(self.inputs[k].dtype)
+            yield f"const {name} *v{k} = lined_{name}(line{k}, q[{at}], inner[{at}], begun, m);"
+        last = []
+        for j, value, dtype in self.outs:
+            at, name = len(self.arrays) + j, c_type(dtype)
+            there = f"({name} *)q[{at}] + begun"
+            yield f"{name} *o{j} = inner[{at}] == sizeof({name}) ? {there} : out{j};"
+            last.append(f"o{j}[i] = {value};")
+        for j, (fold, at) in enumerate(zip(self.folds, self.fold_at, strict=True)):
+            if not fold.along:
+                name = c_type(fold.dtype)
+                yield f"{name} *r{j} = ({name} *)q[{at}] + begun;"
+                if len(fold.parts) == 2:
+                    yield f"{name} *r{j}m = ({name} *)q[{at + 1}] + begun;"
+                last.append(f"const {name} f{j}v = {self.folded[j]};")
+                last += across_lines(j, fold)
+        totals = {
+            (value, c_type(fold.dtype)): f"t{j}"
+            for j, (value, fold) in enumerate(zip(self.folded, self.folds, strict=True))
+            if fold.sums
+        }
+        sums = [(total, kind, value) for (value, kind), total in totals.items()]
+        for loop in range(self.body.n_loops):
+            is_last = loop == self.body.n_loops - 1
+            yield from self.body.loop_lines(loop, last if is_last else [], sums if is_last else [])
+        for j, (value, fold) in enumerate(zip(self.folded, self.folds, strict=True)):
+            if fold.along:
+                block = f"v{value[1:]}" if is_input(value) else f"block_{value}"
+                total = totals.get((value, c_type(fold.dtype)), "")
+                yield from block_lines(j, fold, block, total)
+        for j, _, dtype in self.outs:
+            at, name = len(self.arrays) + j, c_type(dtype)
+            yield f"if (o{j} == out{j}) put_{name}(o{j}, q[{at}], inner[{at}], begun, m);"
+
+
+def source_of(
+    parts: Sequence[Part], inputs: Sequence[Input], n_outs: int, folds: Sequence[Fold] = ()
+) -> str:
+    """The C function of a group.
+
+    `run(n_rows, n, n_outer, shape, pointers, steps, scalars, folded, n_same)`: pointers are of
+    operands, outputs, then partial results; `folded` marks outer axes that are reduced, and
+    `n_same` rows reduce into one element. Behind the lengths of the outer axes, `shape` has how
+    many elements of each row along the last of them are computed before the next part of any.
+    """
+    return "\n".join(Source(parts, inputs, n_outs, folds).lines())

@@ -1,0 +1,1 @@
+"""The task graph: tasks, edges between them, the scratch memory they need."""

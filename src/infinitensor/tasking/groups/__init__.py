@@ -1,0 +1,1 @@
+"""How groups of nodes become families of tasks: one file a kind of group."""

@@ -1,0 +1,1 @@
+"""Which kernel computes a group, and how it is called."""

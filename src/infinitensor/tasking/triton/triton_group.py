@@ -1,0 +1,398 @@
+"""Groups on a GPU as generated Triton: which steps and reductions, and what runs where it cannot.
+
+Creations at the start of a group run eagerly, and what they make is read like any operand.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.config import config
+from infinitensor.dtypes import to_torch
+from infinitensor.ir.op import At
+from infinitensor.ir.region import piece_boxes
+from infinitensor.jit import has_triton, picker
+from infinitensor.ops.table.kernels import lower_finish
+from infinitensor.tasking.c.generate import Input, Part, Unsupported
+from infinitensor.tasking.triton.triton_kernel import (
+    SHORT_ROW,
+    Cut,
+    MapKernel,
+    framed_kernel,
+    reduce_kernel,
+)
+from infinitensor.tasking.triton.triton_reduce import Reduction
+from infinitensor.tasking.triton.triton_source import Group
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from infinitensor.ir.graph import Graph, Node
+    from infinitensor.ir.plan import GroupPlan
+    from infinitensor.ir.region import Box
+    from infinitensor.jit import Launch, OneLaunch
+    from infinitensor.tasking.kernels.kernels import Step
+
+    Run = Callable[[list[Any], list[Any], int], None]
+
+KINDS = {
+    "sum": "sum",
+    "mean": "sum",
+    "prod": "prod",
+    "min": "min",
+    "amin": "min",
+    "max": "max",
+    "amax": "max",
+    "any": "any",
+    "all": "all",
+    "count_nonzero": "count",
+    "var": "moments",
+    "std": "moments",
+}
+"""Reductions that are generated, and what they hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """A group as its kernel sees it.
+
+    `taken` picks the kernel's inputs from what a task is given and then from what `created` steps
+    make; `stores` are the outputs that the kernel writes; `names` are what it calls `sources`.
+    """
+
+    group: Group
+    taken: tuple[int, ...]
+    created: tuple[Step, ...]
+    stores: tuple[int, ...]
+    names: tuple[tuple[str, int], ...]
+
+    def inputs(
+        self, ins: list[Any], outs: list[Any], shape: tuple[int, ...], box: np.ndarray | None
+    ) -> list[Any]:
+        """The kernel's inputs for one task."""
+        if box is None:
+            return [ins[k] for k in self.taken]
+        import torch
+
+        where = tuple((lo, hi) for lo, hi in box.tolist())
+        made = list(ins)
+        for step in self.created:
+            target = outs[step.out] if step.out >= 0 else None
+            if target is None:
+                target = torch.empty(shape, dtype=to_torch(step.dtype), device=outs[-1].device)
+            step.run([ins[k] for _, k in step.sources], [target], At((where,), ()))
+            made.append(target)
+        return [made[k] for k in self.taken]
+
+
+def assembled(
+    graph: Graph,
+    externals: Sequence[tuple[int, int]],
+    steps: Sequence[Step],
+    sources: Sequence[tuple[str, int]] = (),
+) -> Assembly:
+    """The steps of a group for a kernel, and what it reduces.
+
+    `externals` are (node, operand) of what tasks are given.
+    """
+    parts: list[Part] = []
+    inputs: list[Input] = []
+    taken: list[int] = []
+    created: list[Step] = []
+    stores: list[int] = []
+    names: dict[tuple[str, int], tuple[str, int]] = {}
+
+    read_alike: dict[Any, tuple[str, int]] = {}
+
+    def named(source: tuple[str, int]) -> tuple[str, int]:
+        if source not in names:
+            n, i = externals[source[1]]
+            names[source] = ("in", len(inputs))
+            node = graph.nodes[n]
+            if node.op.kind == "elementwise" and node.operands[i].value >= 0:
+                # several steps read the same part of the same tensor: it is loaded once
+                alike = (node.operands[i], node.call.form.inputs[i], node.shapes[i])
+                names[source] = read_alike.setdefault(alike, names[source])
+            if names[source][1] == len(inputs):
+                inputs.append(_external(graph, n, i))
+                taken.append(source[1])
+        return names[source]
+
+    for k, step in enumerate(steps):
+        if step.node.op.kind == "creation":
+            names["step", k] = ("in", len(inputs))
+            inputs.append(Input(step.dtype, False, False))
+            taken.append(len(externals) + len(created))
+            created.append(step)
+            continue
+        if step.node.op.kind != "elementwise":
+            raise Unsupported(step.node.op.name)
+        read = tuple(named(source) for source in step.sources)
+        stored = -1
+        if step.out >= 0:
+            stored = len(stores)
+            stores.append(step.out)
+        names["step", k] = ("step", len(parts))
+        parts.append(Part(step.node.op.expression, step.node.call.loop, read, step.dtype, stored))
+    reduced = tuple(named(source) for source in sources)
+    fused = config.rounding == "fused"
+    group = Group(tuple(parts), tuple(inputs), len(stores), fused=fused)
+    return Assembly(group, tuple(taken), tuple(created), tuple(stores), reduced)
+
+
+def _external(graph: Graph, n: int, i: int) -> Input:
+    node = graph.nodes[n]
+    operand = node.operands[i]
+    if operand.value < 0:
+        return Input(node.call.loop[i], True, False)
+    dtype = graph.specs[operand.value].dtype
+    if operand.access is not None and operand.access.part:
+        dtype = np.dtype(f"f{dtype.itemsize // 2}")
+    return Input(dtype, False, False)
+
+
+class MappedRun:
+    """`run(ins, outs, i)`: a group of steps as one launch; `boxes` where it creates something."""
+
+    def __init__(self, made: Assembly, boxes: np.ndarray | None) -> None:
+        self._made = made
+        self._kernel = MapKernel(made.group)
+        self._boxes = boxes
+        self._taken, self._stored = picker(made.taken), picker(made.stores)
+        self.arrays: Sequence[int] = [made.taken[k] for k in made.group.arrays]
+        self.numbers: Sequence[int] = [made.taken[k] for k in made.group.scalars]
+        self.outs: Sequence[int] = made.stores
+
+    def __call__(self, ins: list[Any], outs: list[Any], i: int) -> None:
+        shape = tuple(outs[-1].shape)
+        if self._boxes is None:
+            given = self._taken(ins)
+        else:
+            given = self._made.inputs(ins, outs, shape, self._boxes[i])
+        self._kernel(given, self._stored(outs), shape)
+
+    def launch_of(
+        self, tiles: Sequence[Any], given: Sequence[Any], shape: tuple[int, ...]
+    ) -> tuple[Launch, Sequence[Any]]:
+        """The launch of arrays and outputs, and the numbers as it takes them."""
+        return self._kernel.launch_of(tiles, given, shape)
+
+    @property
+    def is_one_launch(self) -> bool:
+        """Whether it starts nothing else."""
+        return self._boxes is None
+
+
+def mapped_run(
+    graph: Graph, externals: Sequence[tuple[int, int]], steps: Sequence[Step], plan: GroupPlan
+) -> MappedRun | None:
+    """One kernel for the steps of a group; None where they cannot be generated."""
+    try:
+        made = assembled(graph, externals, steps)
+        boxes = None
+        if made.created:
+            boxes = piece_boxes(plan.cuts, plan.space.last.call.form.outputs[0], ())
+        return MappedRun(made, boxes)
+    except Unsupported:
+        return None
+
+
+def framed_run(
+    graph: Graph,
+    externals: Sequence[tuple[int, int]],
+    steps: Sequence[Step],
+    shape: tuple[int, ...],
+    box: Box,
+) -> Run | None:
+    """One kernel for the steps of a group that make a box of a tile, and for what stays around it.
+
+    Its tasks are given the tile before behind their operands. None where it cannot be generated.
+    """
+    if not shape or shape[-1] < SHORT_ROW:
+        return None
+    try:
+        made = assembled(graph, externals, steps)
+        kernel = framed_kernel(made.group, box)
+    except Unsupported:
+        return None
+    if made.created:
+        return None
+
+    def run(ins: list[Any], outs: list[Any], i: int) -> None:
+        kernel([ins[k] for k in made.taken], outs[0], ins[-1])
+
+    return run
+
+
+def may_generate(node: Node, device_kind: str) -> bool:
+    """Whether a node alone is worth generated code on a GPU.
+
+    A reduction is, because it is one pass; so is an elementwise one with scalars or operands that
+    are broadcast, for which torch's kernels take twice as long.
+    """
+    if device_kind != "cuda":
+        return False
+    if node.op.kind == "reduction":
+        return node.op.name in KINDS
+    if node.op.kind != "elementwise":
+        return False
+    shape = node.call.outs[0].shape
+    return any(
+        operand.value < 0 or seen != shape
+        for operand, seen in zip(node.operands, node.shapes, strict=True)
+    )
+
+
+def reduction_of(node: Node, source: tuple[str, int]) -> Reduction:
+    """What a reduction holds while it runs."""
+    kind = KINDS.get(node.op.name)
+    if kind is None:
+        raise Unsupported(node.op.name)
+    dtype = np.dtype(np.int64) if kind == "count" else dict(node.call.params)["dtype"]
+    if dtype.kind == "c" or (dtype.kind == "b" and kind not in ("any", "all")):
+        raise Unsupported(f"{kind} of {dtype}")
+    return Reduction(kind, source, dtype)
+
+
+def reduced_run(
+    graph: Graph,
+    externals: Sequence[tuple[int, int]],
+    steps: Sequence[Step],
+    sources: Sequence[tuple[str, int]],
+    nodes: Sequence[Node],
+    plan: GroupPlan,
+    parts_out: bool,
+    eager: Run,
+) -> Run | None:
+    """One pass for the steps of a group and the reductions at its end; None: not generated.
+
+    Each of `nodes` reduces one of `sources`. Outputs are those of steps that are kept, then those
+    of each reduction.
+    """
+    node = nodes[0]
+    labels = node.call.form.inputs[0]
+    reduced = tuple(a for a, label in enumerate(labels) if label in node.call.form.contracted)
+    n_extra = sum(step.out >= 0 for step in steps)
+    try:
+        made = assembled(graph, externals, steps, sources)
+        reductions = [reduction_of(n, name) for n, name in zip(nodes, made.names, strict=True)]
+        cut = _cut_of(node, plan, reduced, all(r.is_exact for r in reductions))
+        kernel = reduce_kernel(made.group, reductions, reduced, cut)
+    except Unsupported:
+        return None
+    boxes = piece_boxes(plan.cuts, labels, ())
+    ends = [_end(n, r, parts_out) for n, r in zip(nodes, reductions, strict=True)]
+    shapes = cache(lambda i: tuple([hi - lo for lo, hi in boxes[i].tolist()]))
+
+    def run(ins: list[Any], outs: list[Any], i: int) -> None:
+        shape = shapes(i)
+        given = made.inputs(ins, outs, shape, boxes[i] if made.created else None)
+        held = []
+
+        def parts() -> list[Any]:
+            left = tuple([n for axis, n in enumerate(shape) if axis not in reduced])
+            at = n_extra
+            for n_outs, make, _ in ends:
+                held.append(make(left, outs[at : at + n_outs], outs[-1].device))
+                at += n_outs
+            return [part for each in held for part in each]
+
+        if not kernel(given, [outs[j] for j in made.stores], parts, shape):
+            eager(ins, outs, i)
+            return
+        at = n_extra
+        for (n_outs, _, finish), each in zip(ends, held, strict=True):
+            finish(each, outs[at : at + n_outs])
+            at += n_outs
+
+    return run
+
+
+def _cut_of(
+    node: Node, plan: GroupPlan, reduced: Sequence[int], exact: bool
+) -> Callable[[tuple[int, ...]], Cut]:
+    """How a tile is cut into leaves, as one run of rows each; `Unsupported` if they are not."""
+    sizes = [plan.space.sizes[label] for label in node.call.form.inputs[0] if label is not None]
+    n_rows = prod(sizes[axis] for axis in reduced)
+    n_kept = prod(sizes) // max(n_rows, 1)
+    long = [axis for axis, n in enumerate(sizes) if n > 1]
+    places = [long.index(axis) for axis in reduced if axis in long]
+    if places and places[-1] - places[0] >= len(places):
+        raise Unsupported("axes that are not side by side")
+    if exact or not plan.leaves:
+        return lambda shape: Cut(max(prod(shape[axis] for axis in reduced), 1), n_rows, n_kept)
+    if [axis for axis, _ in plan.leaves] != list(reduced):
+        raise Unsupported("leaves in another order than the axes")
+    leaves = [(axis, leaf) for axis, leaf in plan.leaves if axis in long]
+    if any(leaf != sizes[axis] for axis, leaf in leaves[1:]):
+        raise Unsupported("leaves that are not rows side by side")
+    cut = Cut(max(prod(leaf for _, leaf in leaves), 1), n_rows, n_kept)
+    return lambda shape: cut
+
+
+def _end(node: Node, reduction: Reduction, parts_out: bool) -> tuple[int, Any, Any]:
+    """(number of outputs, memory for what is held, how that becomes the outputs)."""
+    dtypes = node.call.parts or tuple(spec.dtype for spec in node.call.outs)
+    finish = None if parts_out else lower_finish(node.op, node.call, "cuda")
+    straight = reduction.kind != "moments" and (parts_out or node.op.finish is None)
+    straight = straight and node.call.outs[0].dtype == dtypes[0]
+
+    def make(left: tuple[int, ...], outs: Sequence[Any], device: Any) -> Sequence[Any]:
+        import torch
+
+        if straight:
+            return outs
+        return [torch.empty(left, dtype=to_torch(d), device=device) for d in reduction.held]
+
+    def end(held: Sequence[Any], outs: Sequence[Any]) -> None:
+        if straight:
+            return
+        made = [part.to(to_torch(d)) for part, d in zip(held, dtypes, strict=True)]
+        if finish is not None:
+            finish(made, outs)
+            return
+        for part, out in zip(made, outs, strict=True):
+            out[...] = part
+
+    return len(dtypes) if parts_out else len(node.outs), make, end
+
+
+def generated(make: Callable[[], Run | None], eager: Run) -> tuple[Run, bool]:
+    """(generated code, False), or (the steps, True) where there is no Triton or it cannot be.
+
+    If Triton fails on this machine, it is said once, and steps run from then on.
+    """
+    fast = make() if has_triton() else None
+    return (eager, True) if fast is None else (Generated(fast, eager), False)
+
+
+class Generated:
+    """`run(ins, outs, i)`: generated code, or the steps once Triton has failed."""
+
+    def __init__(self, fast: Run, eager: Run) -> None:
+        self._fast, self._eager = fast, eager
+        self._has_failed = False
+        self.one_launch: OneLaunch | None = None
+        """What it starts, where that is one launch."""
+        if isinstance(fast, MappedRun) and fast.is_one_launch:
+            self.one_launch = fast
+
+    def __call__(self, ins: list[Any], outs: list[Any], i: int) -> None:
+        if not self._has_failed:
+            try:
+                self._fast(ins, outs, i)
+            except Exception as error:
+                if not type(error).__module__.startswith("triton"):
+                    raise
+                self._has_failed = True
+                text = f"Triton: {error}; the group runs step by step"
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
+            else:
+                return
+        self._eager(ins, outs, i)

@@ -1,0 +1,508 @@
+"""Triton source of a fused group: one pass over a tile, temporaries in registers.
+
+Each step is an expression over the scalar vocabulary, computed in the dtypes that NumPy's loops
+use; functions are those of CUDA's own library, which torch calls too. What Triton does not do
+exactly as NumPy does makes the group run eagerly; only `config.rounding` may allow it to round
+otherwise. Sizes, strides and scalars are arguments, so that one source serves every tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.ops.table.scalar import Arg, Term
+from infinitensor.tasking.c.generate import Unsupported, refuse_undefined
+from infinitensor.tasking.triton.triton_division import (
+    LEAST,
+    LOGARITHMS,
+    ONE,
+    WORDS,
+    Division,
+    checked,
+    found_far,
+    functions,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infinitensor.tasking.c.generate import Input, Part
+
+TYPES = {
+    "bool": "tl.int1",
+    **{f"int{n}": f"tl.int{n}" for n in (8, 16, 32, 64)},
+    **{f"uint{n}": f"tl.uint{n}" for n in (8, 16, 32, 64)},
+    **{f"float{n}": f"tl.float{n}" for n in (16, 32, 64)},
+}
+BOOL = np.dtype(np.bool_)
+HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
+
+_INFIX = {"add": "+", "subtract": "-", "multiply": "*"}
+_COMPARED = {
+    "equal": "==",
+    "not_equal": "!=",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+}
+_BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
+_LOGICAL = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
+_FUNCTIONS = {
+    "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log10": "log10",
+    "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos",
+    "arctan": "atan", "arctan2": "atan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
+    "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "hypot": "hypot", "floor": "floor",
+    "ceil": "ceil", "trunc": "trunc", "rint": "rint", "copysign": "copysign", "cbrt": "cbrt",
+    "fmod": "fmod", "power": "pow", "float_power": "pow",
+}  # fmt: skip
+"""Words that are functions of CUDA's library."""
+
+DIVIDE = Term("divide", (Arg(0), Arg(1)))
+
+HEADER = """\
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+"""
+
+
+def type_of(dtype: np.dtype[Any]) -> str:
+    """Triton's name of a dtype."""
+    name = TYPES.get(dtype.name)
+    if name is None:
+        raise Unsupported(f"dtype {dtype}")
+    return name
+
+
+def cast(text: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
+    """A name in another dtype, as NumPy casts."""
+    if source == target:
+        return text
+    if target == BOOL:
+        return f"({text} != 0)"
+    refuse_undefined(source, target)
+    return f"tl.cast({text}, {type_of(target)})"
+
+
+def number(value: Any, dtype: np.dtype[Any]) -> str:
+    """A constant of a dtype."""
+    made = np.asarray(value).astype(dtype)[()]
+    text = repr(float(made)) if dtype.kind == "f" else repr(int(made))
+    if dtype.kind == "f" and not np.isfinite(made):
+        text = f'float("{text}")'
+    return f"tl.full((), {text}, {type_of(dtype)})"
+
+
+class Writer:
+    """The lines of a kernel's body, one for each term.
+
+    `how` it divides and takes roots; what names begin with.
+    """
+
+    def __init__(self, how: Division = Division.EXACT, prefix: str = "t") -> None:
+        self.lines: list[str] = []
+        self.how = how
+        self.least = ""
+        """The name of the smallest size of all that is to be checked in the end; NaN if one is."""
+        self._checked: dict[str, int] = {}
+        """What is checked, and the line where it comes in."""
+        self._prefix = prefix
+        self._n = 0
+
+    def let(self, text: str) -> str:
+        """A new name for what a text computes."""
+        name = f"{self._prefix}{self._n}"
+        self._n += 1
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    def cast(self, name: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
+        """A name for a value in another dtype."""
+        return name if source == target else self.let(cast(name, source, target))
+
+    def step(self, part: Part, args: Sequence[tuple[str, np.dtype[Any]]]) -> str:
+        """A name for the result of a step, in its dtype."""
+        given = [
+            (self.cast(name, dtype, loop), loop)
+            for (name, dtype), loop in zip(args, part.loop, strict=True)
+        ]
+        found = given[0] if part.tree.word == "cast" else self.term(part.tree, given)
+        return self.cast(*found, part.dtype)
+
+    def term(
+        self, tree: Any, args: Sequence[tuple[str, np.dtype[Any]]]
+    ) -> tuple[str, np.dtype[Any]]:
+        """Name and dtype of a tree over named arguments."""
+        if isinstance(tree, Arg):
+            return args[tree.index]
+        known = [self.term(arg, args) if isinstance(arg, Arg | Term) else None for arg in tree.args]
+        kinds = [found[1] for found in known if found is not None]
+        if not kinds:
+            raise Unsupported("a constant")
+        word = tree.word
+        if word == "where":
+            kinds = kinds[1:] or kinds
+        together = np.result_type(*kinds)
+        given = [
+            (number(arg, together), together) if found is None else found
+            for arg, found in zip(tree.args, known, strict=True)
+        ]
+        if word == "where":
+            condition = self.cast(*given[0], BOOL)
+            a, b = (self.cast(*each, together) for each in given[1:])
+            return self.let(f"tl.where({condition}, {a}, {b})"), together
+        if word in _COMPARED:
+            if {kind.kind for kind in kinds} >= {"i", "u"}:
+                raise Unsupported("comparison of signed and unsigned integers")
+            a, b = (self.cast(*each, together) for each in given)
+            return self.let(f"{a} {_COMPARED[word]} {b}"), BOOL
+        if word in _LOGICAL or word == "logical_not":
+            truths = [self.cast(*each, BOOL) for each in given]
+            if word == "logical_not":
+                return self.let(f"{truths[0]} == 0"), BOOL
+            return self.let(f"{truths[0]} {_LOGICAL[word]} {truths[1]}"), BOOL
+        # NumPy computes float16 in float32 and rounds
+        inner = SINGLE if together == HALF else together
+        names = [self.cast(*each, inner) for each in given]
+        if word in ("isnan", "isinf", "isfinite"):
+            return self.let(_asked(word, names[0], inner)), BOOL
+        is_late = self.how is Division.LATE and inner == SINGLE
+        if is_late and word in LOGARITHMS and names[0] in self._checked:
+            names = [self._positive(names[0])]
+        made = self.let(_arithmetic(word, names, inner, self.how))
+        if is_late and word in WORDS:
+            for name in checked(word, names, made):
+                self._check(name)
+        return self.cast(made, inner, together), together
+
+    def _check(self, name: str) -> None:
+        """The size of a value is one of those that are checked in the end."""
+        if name in self._checked:
+            return
+        size = f"tl.abs({name})"
+        if self.least:
+            size = f"tl.minimum({self.least}, {size}, propagate_nan=tl.PropagateNan.ALL)"
+        self._checked[name] = len(self.lines)
+        self.least = self.let(size)
+
+    def _positive(self, name: str) -> str:
+        """The text of a checked value that has to be positive: if not, all is computed again.
+
+        The compiler sees that it is not small: of a logarithm it leaves out what is for 0 and for
+        subnormal numbers, five instructions for the one of `maximum`.
+        """
+        at = self._checked[name]
+        self.lines[at] = self.lines[at].replace(f"tl.abs({name})", name)
+        return f"tl.maximum({name}, {LEAST})"
+
+
+def _asked(word: str, x: str, dtype: np.dtype[Any]) -> str:
+    if dtype.kind != "f":
+        raise Unsupported(f"{word} of {dtype}")
+    if word == "isnan":
+        return f"{x} != {x}"
+    return f'tl.abs({x}) {"==" if word == "isinf" else "<"} float("inf")'
+
+
+def _arithmetic(word: str, names: list[str], dtype: np.dtype[Any], how: Division) -> str:
+    kind = dtype.kind
+    if word in _BITWISE and kind in "biu":
+        return f"{names[0]} {_BITWISE[word]} {names[1]}"
+    if kind == "b":
+        raise Unsupported(f"{word} of booleans")
+    if word in _INFIX:
+        return f"{names[0]} {_INFIX[word]} {names[1]}"
+    if word in ("positive", "conjugate", "real"):
+        return names[0]
+    if word == "negative":  # 0 - x would lose the sign of zero
+        return f"-{names[0]}" if kind != "f" else f"{names[0]} * -1.0"
+    if word == "square":
+        return f"{names[0]} * {names[0]}"
+    if word in ("maximum", "minimum"):
+        return larger(names[0], names[1], dtype, word == "maximum")
+    if word in ("absolute", "fabs"):
+        return f"tl.abs({names[0]})"
+    if word == "clip":
+        return larger(f"({larger(names[0], names[1], dtype, True)})", names[2], dtype, False)
+    if kind != "f":
+        raise Unsupported(f"{word} of {dtype}")
+    return _of_floats(word, names, dtype, how)
+
+
+def _of_floats(word: str, names: list[str], dtype: np.dtype[Any], how: Division) -> str:
+    if word in WORDS:  # Triton's own are exact for float64
+        return text_of(word, names, how if dtype == SINGLE else Division.FUSED)
+    if word in ("fmax", "fmin"):
+        a, b = names
+        return f"tl.where({a} != {a}, {b}, tl.where({b} != {b}, {a}, {_plain(word, a, b)}))"
+    if word == "sign":
+        x = names[0]
+        return f"tl.where({x} > 0, 1.0, tl.where({x} < 0, -1.0, tl.where({x} == 0, 0.0, {x})))"
+    if word == "heaviside":
+        x, at = names
+        return f"tl.where({x} > 0, 1.0, tl.where({x} < 0, 0.0, tl.where({x} == 0, {at}, {x})))"
+    if word == "exp" and how is Division.FUSED and dtype == SINGLE:
+        return f"tl.exp({names[0]})"  # 2 to the power of a product that was rounded
+    if word in _FUNCTIONS:
+        return f"libdevice.{_FUNCTIONS[word]}({', '.join(names)})"
+    raise Unsupported(word)
+
+
+def larger(a: str, b: str, dtype: np.dtype[Any], is_max: bool) -> str:
+    """The larger or smaller of two as NumPy's maximum and minimum: NaN if either is."""
+    sign = ">=" if is_max else "<="
+    unknown = f" | ({a} != {a})" if dtype.kind == "f" else ""
+    return f"tl.where(({a} {sign} {b}){unknown}, {a}, {b})"
+
+
+def _plain(word: str, a: str, b: str) -> str:
+    return f"tl.where({a} {'>=' if word == 'fmax' else '<='} {b}, {a}, {b})"
+
+
+# --- kernels ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The steps of a group, what they read, and how many of them are stored."""
+
+    parts: tuple[Part, ...]
+    inputs: tuple[Input, ...]
+    n_outs: int
+    ones: frozenset[int] = frozenset()
+    """Those of `numerators` that are 1 in this kernel."""
+    alike: tuple[tuple[int, int], ...] = ()
+    """Scalars that are as another one in this kernel: a thread holds that one alone."""
+    fused: bool = False
+    """Whether it rounds as `config.rounding` "fused" says."""
+
+    @property
+    def numerators(self) -> list[int]:
+        """The inputs that are numbers of 32 bits and divided by something."""
+        found = {
+            part.sources[0][1]
+            for part in self.parts
+            if _divides(part) and part.sources[0][0] == "in"
+        }
+        return [k for k in sorted(found) if self.inputs[k].scalar]
+
+    @property
+    def arrays(self) -> list[int]:
+        """The inputs that are arrays."""
+        return [k for k, given in enumerate(self.inputs) if not given.scalar]
+
+    @property
+    def scalars(self) -> list[int]:
+        """The inputs that are numbers."""
+        return [k for k, given in enumerate(self.inputs) if given.scalar]
+
+    @property
+    def n_arrays(self) -> int:
+        """Arrays that a kernel takes: those it reads, then those it stores."""
+        return len(self.arrays) + self.n_outs
+
+    def pointers(self) -> list[str]:
+        """Names of the arrays in a kernel's arguments."""
+        return [f"p{a}" for a in range(self.n_arrays)]
+
+    def numbers(self) -> list[str]:
+        """The scalars in a kernel's arguments, in the dtype that `_passed` says."""
+        short = {"f": "fp", "u": "u"}
+        kinds = [_passed(self.inputs[k].dtype) for k in self.scalars]
+        return [
+            f'x{k}: "{short.get(dtype.kind, "i")}{8 * dtype.itemsize}"'
+            for k, dtype in zip(self.scalars, kinds, strict=True)
+        ]
+
+    def body(
+        self, places: Sequence[str], mask: str, stores: bool = True
+    ) -> tuple[list[str], list[str]]:
+        """(lines of one pass, names of what steps make) over pointers to places in arrays.
+
+        `mask` names the lanes that are there; empty: all are. `stores`: what is kept is stored.
+        """
+        how = Division.FUSED if self.fused else Division.EXACT
+        lines, made, _ = self._pass(places, mask, how)
+        return [*lines, *(self._stores(places, made, mask) if stores else ())], made
+
+    def late_body(self, places: Sequence[str], mask: str) -> list[str]:
+        """Lines of one pass that divides the short way, and of another one for where that was not
+        exact in some lane of a program."""
+        lines, made, writer = self._pass(places, mask, Division.LATE)
+        assert writer.least, "nothing is divided"
+        again, same, _ = self._pass(places, mask, Division.EXACT, "e")
+        return [
+            *lines,
+            *found_far(writer.least),
+            "if is_far:",
+            *(f"    {line}" for line in [*again, *self._stores(places, same, mask)]),
+            "else:",
+            *(f"    {line}" for line in self._stores(places, made, mask)),
+        ]
+
+    @property
+    def n_divisions(self) -> int:
+        """Steps that divide or take a root in float32."""
+        return sum(
+            part.loop[0] in (HALF, SINGLE) and not part.tree.words().isdisjoint(WORDS)
+            for part in self.parts
+        )
+
+    def _pass(
+        self, places: Sequence[str], mask: str, how: Division, prefix: str = "t"
+    ) -> tuple[list[str], list[str], Writer]:
+        """Lines that load and compute, the names of what steps make, and who wrote them."""
+        writer = Writer(how, prefix)
+        alike = dict(self.alike)
+        lines = []
+        for place, k in zip(places, self.arrays, strict=False):
+            type_of(self.inputs[k].dtype)
+            masked = f", mask={mask}, other=0" if mask else ""
+            lines.append(f"x{k} = tl.load({place}{masked})")
+        made: list[str] = []
+        for part in self.parts:
+            args = []
+            for where, at in part.sources:
+                dtype = self.inputs[at].dtype if where == "in" else self.parts[at].dtype
+                args.append((f"x{alike.get(at, at)}" if where == "in" else made[at], dtype))
+            if _divides(part) and part.sources[0][0] == "in" and part.sources[0][1] in self.ones:
+                args[0] = (ONE, SINGLE)
+            made.append(writer.step(part, args))
+        return [*lines, *writer.lines], made, writer
+
+    def _stores(self, places: Sequence[str], made: Sequence[str], mask: str) -> list[str]:
+        stored = {part.stored: k for k, part in enumerate(self.parts) if part.stored >= 0}
+        masked = f", mask={mask}" if mask else ""
+        return [
+            f"tl.store({places[len(self.arrays) + j]}, {made[stored[j]]}{masked})"
+            for j in range(self.n_outs)
+        ]
+
+    def scalar_lines(self) -> list[str]:
+        """Scalars in their own dtype."""
+        return [
+            f"x{k} = {cast(f'x{k}', _passed(self.inputs[k].dtype), self.inputs[k].dtype)}"
+            for k in self.scalars
+            if _passed(self.inputs[k].dtype) != self.inputs[k].dtype
+        ]
+
+
+def _divides(part: Part) -> bool:
+    """Whether a step is a quotient of float32."""
+    return part.tree == DIVIDE and part.loop[0] == SINGLE
+
+
+def _passed(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What a scalar of a dtype is passed in: that, or a wider one. (Every thread would cast a float
+    of 64 bits to one of 32, and such a cast takes as long as eight additions.)"""
+    if dtype.kind == "f":
+        return np.dtype(np.float64) if dtype.itemsize == 8 else SINGLE
+    return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
+
+
+def function(
+    name: str,
+    arguments: Sequence[str],
+    lines: Sequence[str],
+    fixed: Sequence[str] = (),
+    even: bool = True,
+) -> str:
+    """The text of a kernel; the values of scalars are not looked at. Profilers show its name.
+
+    Not `even`: nor is it looked at how arrays are aligned. Where some are and others are not,
+    Triton would give each lane four neighbours for the sake of the first, and read the others with
+    gaps between lanes, which takes the cache twice as long.
+    """
+    kept = [a.split(":")[0] for a in arguments if a.startswith("x" if even else ("x", "p"))]
+    names = ", ".join([*arguments, *(f"{name}: tl.constexpr" for name in fixed)])
+    decorator = f"@triton.jit(do_not_specialize={kept})" if kept else "@triton.jit"
+    body = [f"    {line}" for line in lines]
+    return "\n".join([decorator, f"def {name}({names}):", *body, "", "", f"run = {name}", ""])
+
+
+def map_source(
+    group: Group,
+    n_axes: int,
+    by_row: bool,
+    wide: bool,
+    even: bool = True,
+    whole: bool = False,
+    late: bool = False,
+) -> str:
+    """A kernel over a space of `n_axes` axes.
+
+    `by_row`: a program takes a block of a row; else a block of elements in C order, whose place
+    along each axis is found by division. `wide`: offsets take 64 bits. `even`: as in `function`.
+    `whole`: no block is cut off at the end. `late`: a group that divides checks that in the end.
+    """
+    last = n_axes - 1
+    sizes = [f"n{d}" for d in range(n_axes)]
+    steps = [[f"s{a}_{d}" for d in range(n_axes)] for a in range(group.n_arrays)]
+    lines = [f"pid = tl.program_id(0){'.to(tl.int64)' if wide else ''}"]
+    if by_row:
+        if last:
+            lines += [f"n_blocks = tl.cdiv(n{last}, BLOCK)", "rest = pid // n_blocks"]
+            lines += ["pid = pid % n_blocks"]
+        lines += [f"c{last} = pid * BLOCK + tl.arange(0, BLOCK)"]
+        lines += [f"mask = c{last} < n{last}"]
+        outer = range(last - 1, -1, -1)
+    else:
+        lines += ["rest = pid * BLOCK + tl.arange(0, BLOCK)"]
+        lines += [f"mask = rest < {' * '.join(sizes)}"]
+        outer = range(last, -1, -1)
+    for d in outer:
+        lines += [f"c{d} = rest % n{d}", f"rest = rest // n{d}"] if d else ["c0 = rest"]
+    places = []
+    for a in range(group.n_arrays):
+        offset = " + ".join(f"c{d} * {steps[a][d]}" for d in range(n_axes))
+        places.append(f"p{a} + ({offset})")
+    lines += group.scalar_lines()
+    mask = "" if whole else "mask"
+    lines += group.late_body(places, mask) if late else group.body(places, mask)[0]
+    arguments = [*group.pointers(), *group.numbers(), *sizes, *(s for each in steps for s in each)]
+    text = function("steps", arguments, lines, ["BLOCK"], even)
+    return HEADER + (functions() if late else "") + text
+
+
+def framed_source(group: Group, n_axes: int, wide: bool, even: bool = True) -> str:
+    """A kernel over a whole tile, by blocks of rows and columns, of steps that make a box in it.
+
+    Outside of the box it copies: the last array is what was there before. Rows of a block read
+    their neighbours from the cache of their own processor.
+    """
+    axes = range(n_axes)
+    last = n_axes - 1
+    n_arrays = group.n_arrays + 1
+    sizes = [f"{name}{d}" for name in "nlh" for d in axes]
+    steps = [f"s{a}_{d}" for a in range(n_arrays) for d in axes]
+    lines = [f"rest = tl.program_id(0){'.to(tl.int64)' if wide else ''}"]
+    for d, block, lanes in ((last, "COLUMNS", "[None, :]"), (last - 1, "ROWS", "[:, None]")):
+        if d >= 0:
+            lines += [f"n_blocks = tl.cdiv(n{d}, {block})"]
+            lines += [f"c{d} = (rest % n_blocks) * {block} + tl.arange(0, {block}){lanes}"]
+            lines += ["rest = rest // n_blocks"]
+    for d in range(last - 2, -1, -1):
+        lines += [f"c{d} = rest % n{d}", f"rest = rest // n{d}"] if d else ["c0 = rest"]
+    lines += ["mask = " + " & ".join(f"(c{d} < n{d})" for d in axes)]
+    lines += ["inside = mask & " + " & ".join(f"(c{d} >= l{d}) & (c{d} < h{d})" for d in axes)]
+
+    def place(a: int, within: bool) -> str:
+        at = [f"(c{d} - l{d})" if within else f"c{d}" for d in axes]
+        return f"p{a} + (" + " + ".join(f"{c} * s{a}_{d}" for d, c in enumerate(at)) + ")"
+
+    n_read = len(group.arrays)
+    lines += group.scalar_lines()
+    computed, made = group.body([place(a, True) for a in range(n_read)], "inside", stores=False)
+    lines += computed
+    kept = next(k for k, part in enumerate(group.parts) if part.stored == 0)
+    lines += [f"before = tl.load({place(n_arrays - 1, False)}, mask=mask & (inside == 0), other=0)"]
+    lines += [f"after = tl.where(inside, {made[kept]}, before)"]
+    lines += [f"tl.store({place(n_read, False)}, after, mask=mask)"]
+    arguments = [*(f"p{a}" for a in range(n_arrays)), *group.numbers(), *sizes, *steps]
+    return HEADER + function("framed", arguments, lines, ["ROWS", "COLUMNS"], even)

@@ -1,0 +1,227 @@
+"""Products by the library beside torch, or NumPy's or SciPy's: from Python and from C."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import infinitensor as it
+from infinitensor.events import on
+from infinitensor.ops.backend import blas
+from infinitensor.ops.linalg.lapack import solved
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+needs_library = pytest.mark.skipif(blas.found() is None, reason="no OpenBLAS, or no compiler here")
+
+
+def lying(rng: np.random.Generator, rows: int, columns: int, dtype: str) -> Iterator[np.ndarray]:
+    """Matrices that lie in all the ways there are: some the library takes, some it does not."""
+    values = rng.standard_normal((rows, columns)).astype(dtype)
+    if values.dtype.kind == "c":
+        values += (1j * rng.standard_normal((rows, columns))).astype(dtype)
+    yield values
+    yield np.asfortranarray(values)
+    yield np.pad(values, 2)[2:-2, 2:-2]
+    yield np.pad(values.T, 3)[3:-3, 3:-3].T
+    yield np.repeat(np.repeat(values, 2, 0), 3, 1)[::2, ::3]
+    yield values[::-1].copy()[::-1]
+    yield np.broadcast_to(values[:1], (rows, columns))
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize(("rows", "k", "columns"), [(7, 5, 9), (1, 5, 9), (7, 5, 1), (7, 1, 9)])
+def test_a_product_is_the_same_however_its_operands_lie(
+    dtype: str, rows: int, k: int, columns: int
+) -> None:
+    rng = np.random.default_rng(0)
+    for x in lying(rng, rows, k, dtype):
+        for y in lying(rng, k, columns, dtype):
+            for out in (
+                np.full((rows, columns), np.nan, dtype),
+                np.full((rows, 20), np.nan, dtype),
+            ):
+                out = out[:, :columns]
+                assert blas.multiply(x, y, out)
+                np.testing.assert_allclose(out, x @ y, rtol=1e-3, atol=1e-5)
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+def test_a_matrix_times_itself_turned_is_symmetric_to_the_bit(dtype: str) -> None:
+    for x in lying(np.random.default_rng(1), 70, 40, dtype):
+        out = np.full((70, 70), np.nan, dtype)
+        assert blas.multiply(x, x.T, out)
+        np.testing.assert_allclose(out, x @ x.T, rtol=1e-3, atol=1e-4)
+        assert (out == out.T).all()
+
+
+def test_what_it_is_not_for_is_left_to_others() -> None:
+    whole = np.arange(12).reshape(3, 4)
+    assert not blas.multiply(whole, whole.T, np.empty((3, 3), whole.dtype))
+    x = np.ones((3, 4))
+    assert not blas.multiply(x, x.T.astype("f4"), np.empty((3, 3)))
+    assert not blas.multiply(x, x.T, np.empty((3, 6))[:, ::2])
+    assert not blas.multiply(x[:0], x.T, np.empty((0, 3)))
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+def test_tasks_in_c_have_the_bits_of_those_in_python(dtype: str) -> None:
+    rng = np.random.default_rng(2)
+    given = [rng.standard_normal((500, 500)).astype(dtype) for _ in range(2)]
+
+    def program() -> tuple[Any, ...]:
+        a, b = (it.asarray(x) for x in given)
+        v = a[3]
+        made = (a @ b + a, a.T @ b[:, :300], v @ a, (a[:, :400] @ b[:400]) @ v, a @ a.T)
+        it.compute(*made)
+        return tuple(x.numpy() for x in made)
+
+    with it.init("cpu"):
+        started: list[Any] = []
+        with on("task_start", lambda **event: started.append(event["op"])):
+            wanted = program()
+        assert "matmul" in started
+        for _ in range(4):
+            it.stats(reset=True)
+            found = program()
+        assert it.stats()["tasks_in_c"] > 0
+    for x, y in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+@needs_library
+def test_a_program_of_products_in_c_leaves_the_threads_of_torch_as_they_were() -> None:
+    import torch
+
+    a = np.random.default_rng(3).random((600, 600))
+    before = torch.get_num_threads()
+    with it.init("cpu"):
+        for _ in range(4):
+            x = it.asarray(a)
+            np.testing.assert_allclose((x @ x + 1).numpy(), a @ a + 1)
+    assert torch.get_num_threads() == before
+
+
+WORKERS = """
+import sys, threading
+import numpy as np
+from infinitensor.events import lane
+from infinitensor.ops.backend import blas
+from infinitensor.ops.linalg.lapack import solved
+
+a = np.ones((64, 64))
+ours = blas.found()
+found = []
+
+def threads(is_worker):
+    lane.is_worker = is_worker
+    out = np.empty((64, 64))
+    assert blas.multiply(a, a, out) and (out == 64).all()
+    assert solved(a + np.eye(64), a, out) and abs(out - 1 / 65).max() < 1e-12
+    with blas.of_this_thread(ours):
+        found.append(ours.cores())
+
+for is_worker in (True, False):
+    thread = threading.Thread(target=threads, args=(is_worker,))
+    thread.start()
+    thread.join()
+with blas.one_core_each():
+    with blas.one_core_each():
+        assert blas.multiply(a, a, np.empty((64, 64)))
+found.append(ours.cores())
+print(*found, "torch" in sys.modules)
+"""
+
+
+@needs_library
+@pytest.mark.parametrize("file", [path.name for path, _ in blas._files()])
+def test_a_worker_keeps_to_one_core_without_torch_and_others_do_not(file: str) -> None:
+    """With each library that is here: torch's counts threads otherwise than NumPy's and SciPy's."""
+    pick = f"""
+from infinitensor.ops.backend import blas
+found = [one for one in blas._files() if one[0].name == {file!r}]
+blas._files = lambda: iter(found)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", pick + WORKERS],
+        env={**os.environ, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["1", "2", "2", "False"]
+
+
+@needs_library
+def test_products_by_the_library_of_another_are_counted() -> None:
+    library = blas.beside()
+    assert library is not None
+    x = np.random.default_rng(5).random((300, 300))
+    with it.init("cpu"):
+        it.stats(reset=True)
+        for _ in range(3):
+            np.testing.assert_allclose((it.asarray(x) @ it.asarray(x)).numpy(), x @ x)
+        assert (it.stats(reset=True)["borrowed_products"] >= 3) == library.is_borrowed
+        assert it.stats()["borrowed_products"] == 0
+
+
+@needs_library
+def test_products_of_matrices_and_one_system_to_solve_import_no_torch() -> None:
+    said = """
+import sys
+import numpy as np
+import infinitensor as it
+
+rng = np.random.default_rng(0)
+a, b, c = (rng.random(shape) for shape in ((700, 400), (400, 900), (900, 700)))
+with it.init("cpu"):
+    x, y, z = map(it.asarray, (a, b, c))
+    for made, wanted in (
+        (x @ y, a @ b),
+        (it.linalg.multi_dot([x, y, z]), a @ b @ c),
+        (it.einsum("ij,jk->ki", x, y), (a @ b).T),
+        (it.dot(y, z), b @ c),
+        (x.T @ (x @ y[:, 0]), a.T @ (a @ b[:, 0])),
+        (it.linalg.solve(x[:400], y[:, :9]), np.linalg.solve(a[:400], b[:, :9])),
+        ((x * 9).astype(int) @ (y * 9).astype(int), (a * 9).astype(int) @ (b * 9).astype(int)),
+    ):
+        np.testing.assert_allclose(made.numpy(), wanted, rtol=1e-7)
+print("torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+def test_one_system_is_solved_as_torch_does_however_it_lies(dtype: str) -> None:
+    import torch
+
+    for a in lying(np.random.default_rng(2), 40, 40, dtype):
+        a = a + 9 * np.eye(40, dtype=dtype)
+        for b in lying(np.random.default_rng(3), 40, 5, dtype):
+            out = np.full((40, 9), np.nan, dtype)[:, :5]
+            assert solved(a[None], b, out)
+            wanted = torch.linalg.solve(*(torch.from_numpy(v.copy()) for v in (a, b))).numpy()
+            np.testing.assert_allclose(out, wanted, rtol=1e-3 if dtype in ("f4", "c8") else 1e-10)
+
+
+@needs_library
+def test_a_stack_of_systems_or_none_is_not_for_the_library() -> None:
+    many = np.stack([np.eye(3)] * 4)
+    assert not solved(many, np.ones((3, 2)), np.empty((4, 3, 2)))
+    assert not solved(np.empty((0, 0)), np.empty((0, 2)), np.empty((0, 2)))
+    it.config.compile = "never"
+    try:
+        assert not solved(many[0], np.ones((3, 2)), np.empty((3, 2)))
+    finally:
+        it.config.compile = "auto"
