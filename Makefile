@@ -46,7 +46,7 @@ lint: $(STAMP)
 test: lint
 	$(BIN)/python -m pytest -n 2 -m "not slow and not gpu and not remote" $(PYTEST_ARGS)
 	INFINITENSOR_WORKERS=16 $(BIN)/python -m pytest -n 2 -q -m "not slow and not gpu and not remote" \
-	    tests/test_tiny.py tests/memory/test_at_once.py tests/api/eager/test_shared.py
+	    tests/test_tiny.py tests/memory/test_at_once.py tests/api/eager/test_row_parts.py
 	@$(BIN)/python tools/whole_ops.py
 
 test-all: lint

@@ -164,9 +164,9 @@ def lloyd_on_gpu(n: int = 10_000_000, d: int = 64, k: int = 100, n_steps: int = 
     import torch
 
     import infinitensor as it
+    from infinitensor.cluster.dense_rows import DenseRows
     from infinitensor.cluster.lloyd import _moved
-    from infinitensor.cluster.rows import DenseRows
-    from infinitensor.ops.points import nearest_triton
+    from infinitensor.ops.points import centres_triton
 
     generator = torch.Generator("cuda").manual_seed(0)
     for data in ("even", "groups"):
@@ -191,7 +191,7 @@ def lloyd_on_gpu(n: int = 10_000_000, d: int = 64, k: int = 100, n_steps: int = 
                 print(f"{data} {n:,} x {d}, k={k}, step {step}: {ms}, {n_changed:,} changed")
             labels = state.labels.numpy()
             print(f"{data}: {_wrong(torch, x, used, labels):,} labels are not float64's")
-        _kernels(torch, nearest_triton, x, torch.from_numpy(used).cuda())
+        _kernels(torch, centres_triton, x, torch.from_numpy(used).cuda())
         del x
 
 

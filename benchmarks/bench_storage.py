@@ -54,14 +54,14 @@ def timed(work: Callable[[], None]) -> float:
 
 def tiles(peer: str, case: dict[str, Any], folder: str) -> Run:
     from infinitensor.storage import Spill
-    from infinitensor.storage.file_io.runs import aligned
-    from infinitensor.storage.spilled import tile
+    from infinitensor.storage.file_io.byte_runs import aligned
+    from infinitensor.storage.spilled import spilled_tile
 
     values = aligned(case["tile"]).view(np.float64)
     values[:] = np.random.default_rng(0).random(values.size)
     out = aligned(case["tile"]).view(np.float64)
     if peer == "page cache":
-        tile.DIRECT_BYTES = 1 << 60
+        spilled_tile.DIRECT_BYTES = 1 << 60
     spill = Spill([folder])
     held: list[Spilled] = []
     names = [os.path.join(folder, f"{k}.npy") for k in range(case["n_tiles"])]

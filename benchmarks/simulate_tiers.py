@@ -26,7 +26,7 @@ PASSES = 5
 def network(rows: int, n_layers: int, varied: bool, width: int = WIDTH) -> Any:
     """The graph of one pass, with all its leaves on the host: first the rows, then the weights."""
     import infinitensor as it
-    from infinitensor.api.evaluate.bound import Bound
+    from infinitensor.api.evaluate.bound_program import Bound
     from infinitensor.ir.layout import HOST, single
 
     small, it.config.small_elements = it.config.small_elements, 0

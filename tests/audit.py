@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from infinitensor import events
-from infinitensor.api.evaluate.walk import waiting_nodes
+from infinitensor.api.evaluate.waiting import waiting_nodes
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.memory.uses import parts_of
 

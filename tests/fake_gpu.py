@@ -20,7 +20,7 @@ from infinitensor.dtypes import from_numpy, to_numpy
 from infinitensor.engines import local
 from infinitensor.ir.mesh import preset
 from infinitensor.jit import has_triton
-from infinitensor.ops.points import nearest, nearest_triton
+from infinitensor.ops.points import centres, centres_triton
 from infinitensor.tasking.triton import triton_group
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def fake_gpu(scale: int = 1) -> Iterator[None]:
         "free_bytes": lambda self: 1 << 33,
     }
     with pytest.MonkeyPatch.context() as patched:
-        for module in (nearest, nearest_triton, triton_group):
+        for module in (centres, centres_triton, triton_group):
             if module.has_triton is has_triton:  # nothing here runs what it compiles
                 patched.setattr(module, "has_triton", lambda: False)
         for name, method in methods.items():

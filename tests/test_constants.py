@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import infinitensor
-from infinitensor.api.small import borrowed
-from infinitensor.ops.points import pairtiles
-from infinitensor.runtime.native import called
+from infinitensor.api.small import numpy_table
+from infinitensor.ops.points import pairs_c
+from infinitensor.runtime.native import c_program
 from infinitensor.runtime.run import run
-from infinitensor.tasking.kernels import calls
+from infinitensor.tasking.kernels import c_calls
 
 SOURCE = Path(infinitensor.__file__).parent
 
@@ -39,14 +39,14 @@ def fields(file: str, name: str) -> list[str]:
 @pytest.mark.parametrize(
     ("file", "name", "in_python"),
     [
-        ("runtime/calls.c", "MOST_ARRAYS", calls.MOST),
-        ("runtime/calls.c", "MOST_WORDS", calls.MOST),
-        ("runtime/calls.c", "WINDOW", run.WINDOW),
-        ("runtime/calls.c", "OVER", called.OVER),
-        ("runtime/calls.c", "LATER", called.LATER),
-        ("api/small/near.h", "ONE_CORE", borrowed.ONE_CORE),
-        ("api/small/near.h", "ONE_CORE_DOT", borrowed.ONE_CORE_DOT),
-        ("ops/points/pairs.c", "LEAF", 32),  # `scratch_of` in pairtiles.py
+        ("runtime/native/c_program.c", "MOST_ARRAYS", c_calls.MOST),
+        ("runtime/native/c_program.c", "MOST_WORDS", c_calls.MOST),
+        ("runtime/native/c_program.c", "WINDOW", run.WINDOW),
+        ("runtime/native/c_program.c", "OVER", c_program.OVER),
+        ("runtime/native/c_program.c", "LATER", c_program.LATER),
+        ("api/small/host_values.h", "ONE_CORE", numpy_table.ONE_CORE),
+        ("api/small/host_values.h", "ONE_CORE_DOT", numpy_table.ONE_CORE_DOT),
+        ("ops/points/pairs.c", "LEAF", 32),  # `scratch_of` in pairs_c.py
         ("ops/points/prim.c", "LEAF", 32),
     ],
 )
@@ -55,13 +55,13 @@ def test_a_number_is_the_same_in_c_and_in_python(file: str, name: str, in_python
 
 
 def test_a_job_has_its_fields_where_python_puts_them() -> None:
-    job = fields("runtime/calls.c", "Job")
+    job = fields("runtime/native/c_program.c", "Job")
     places = [job.index(name) for name in ("memories", "waits", "n_done", "is_stopped")]
-    given = [called.MEMORIES, called.WAITS, called.N_DONE, called.IS_STOPPED]
-    assert [*places, len(job)] == [*given, called.N_JOB]
-    assert len(fields("runtime/calls.c", "Form")) == 10  # `table` of a binding
+    given = [c_program.MEMORIES, c_program.WAITS, c_program.N_DONE, c_program.IS_STOPPED]
+    assert [*places, len(job)] == [*given, c_program.N_JOB]
+    assert len(fields("runtime/native/c_program.c", "Form")) == 10  # `table` of a binding
 
 
 def test_a_search_has_the_fields_that_python_gives_it() -> None:
-    ours = [name.rstrip("_") for name, *_ in pairtiles._Search._fields_]
+    ours = [name.rstrip("_") for name, *_ in pairs_c._Search._fields_]
     assert fields("ops/points/pairs.c", "Search") == ours

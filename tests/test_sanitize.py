@@ -63,7 +63,7 @@ from infinitensor.devices.ledger import Ledger
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.native import address, library
 from infinitensor.ops.backend import blas
-from infinitensor.ops.backend.loops import calling
+from infinitensor.ops.backend.c_loops import calling
 from tests.large.kinds import program_of
 from tests.large.replay import played
 

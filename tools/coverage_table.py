@@ -19,7 +19,7 @@ from tools.pages import main
 from tools.reference import cut_of, kind_of, row, table
 
 import infinitensor as it
-from infinitensor.api.functions.functions import PUBLIC
+from infinitensor.api.functions.all_functions import PUBLIC
 from infinitensor.ops import TABLE
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"

@@ -21,9 +21,9 @@ SAMPLE = (
     "tests/test_tiny.py",
     "tests/api/functions/test_ufunc.py",
     "tests/ops/backend/test_blas.py",
-    "tests/ops/reduce/test_fold.py",
+    "tests/ops/reduce/test_ufunc_reduce.py",
     "tests/memory/test_at_once.py",
-    "tests/memory/test_stay.py",
+    "tests/memory/test_residency.py",
 )
 """What is run where no tests are named: what machines have made fail before."""
 NUMPYS = ("2.1", "2.3", "2.4", "2.5")

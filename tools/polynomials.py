@@ -18,7 +18,7 @@ from mpmath import mp, mpf
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TARGET = Path(__file__).parents[1] / "src" / "infinitensor" / "tasking" / "polynomials.h"
+TARGET = Path(__file__).parents[1] / "src" / "infinitensor" / "tasking" / "c" / "polynomials.h"
 mp.prec = 200
 
 

@@ -23,13 +23,13 @@ import numpy as np
 
 import infinitensor as it
 from infinitensor import errors, events
-from infinitensor.api.functions.functions import HELPERS, PUBLIC
-from infinitensor.api.functions.helpers import KINDS as FAMILY_KINDS
-from infinitensor.api.functions.helpers import OBJECTS
+from infinitensor.api.functions.all_functions import HELPERS, PUBLIC
+from infinitensor.api.functions.other_functions import KINDS as FAMILY_KINDS
+from infinitensor.api.functions.other_functions import OBJECTS
 from infinitensor.api.functions.random import MEMBERS as RANDOM
 from infinitensor.api.functions.view_functions import VIEWS
+from infinitensor.api.session.array_api import QUESTIONS
 from infinitensor.api.session.session import COUNTS
-from infinitensor.api.session.standard import QUESTIONS
 from infinitensor.dtypes import TYPES
 from infinitensor.ops import TABLE
 

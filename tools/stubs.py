@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import infinitensor as it
-from infinitensor.api.functions.functions import PUBLIC
-from infinitensor.api.functions.helpers import OBJECTS
+from infinitensor.api.functions.all_functions import PUBLIC
+from infinitensor.api.functions.other_functions import OBJECTS
 from infinitensor.ops import TABLE
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ import numpy as _np
 from infinitensor import errors, events
 from infinitensor.api.convert.csr import Csr
 from infinitensor.api.evaluate.explain import Plan, explain, plan
-from infinitensor.api.functions.functions import MEMBERS as _MEMBERS
-from infinitensor.api.functions.functions import PUBLIC as _PUBLIC
-from infinitensor.api.functions.helpers import OBJECTS as _OBJECTS
+from infinitensor.api.functions.all_functions import MEMBERS as _MEMBERS
+from infinitensor.api.functions.all_functions import PUBLIC as _PUBLIC
+from infinitensor.api.functions.other_functions import OBJECTS as _OBJECTS
 from infinitensor.api.functions.random import MEMBERS as _RANDOM
 from infinitensor.api.functions.ufunc import ufunc
-from infinitensor.api.session.memory import Memory, memory
+from infinitensor.api.session.array_api import VERSION as _ARRAY_API
+from infinitensor.api.session.array_api import __array_namespace_info__ as __array_namespace_info__
+from infinitensor.api.session.memory_report import Memory, memory
 from infinitensor.api.session.session import Session, current_session, init, shutdown
-from infinitensor.api.session.standard import VERSION as _ARRAY_API
-from infinitensor.api.session.standard import __array_namespace_info__ as __array_namespace_info__
 from infinitensor.api.tensor.tensor import Tensor
 from infinitensor.config import Config, config
 from infinitensor.dtypes import TYPES as _TYPES

@@ -13,7 +13,7 @@ from infinitensor.ir.layout import DISK, HOST
 from infinitensor.ir.mesh import FEWEST, Mesh
 from infinitensor.ir.region import box_size
 from infinitensor.memory.allocate import allocate
-from infinitensor.memory.stream import stream
+from infinitensor.memory.best_order import stream
 from infinitensor.partition import LEAF_ELEMENTS, choose
 from infinitensor.redistribute import route
 from infinitensor.runtime.simulate import estimated

@@ -14,7 +14,7 @@ from tests.tasking.programs import recorded
 
 import infinitensor as it
 from infinitensor.analysis import analyse
-from infinitensor.api.evaluate.bound import Bound
+from infinitensor.api.evaluate.bound_program import Bound
 from infinitensor.ir.region import box_size, whole_box
 
 if TYPE_CHECKING:

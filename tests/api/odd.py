@@ -16,7 +16,7 @@ import numpy as np
 from tests.ir.sessions import strict
 
 import infinitensor as it
-from infinitensor.api.functions.functions import PUBLIC
+from infinitensor.api.functions.all_functions import PUBLIC
 from infinitensor.api.functions.options import numpys
 from infinitensor.ops import TABLE
 

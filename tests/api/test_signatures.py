@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import infinitensor as it
-from infinitensor.api.functions.functions import PUBLIC
+from infinitensor.api.functions.all_functions import PUBLIC
 from infinitensor.api.functions.options import numpys
 from infinitensor.ops import TABLE
 

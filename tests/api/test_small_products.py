@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import infinitensor as it
-from infinitensor.api.small import borrowed
+from infinitensor.api.small import numpy_table
 from infinitensor.config import config
 from infinitensor.ops.backend import blas
 
@@ -46,7 +46,7 @@ def test_product_is_numpys_whoever_multiplies(
     assert it.stats()["small_calls"] == 2
     for made in found:
         np.testing.assert_allclose(made, a.T @ a, rtol=1e-4)
-    assert multiplied_by_us == [(n, k, n)] * 2 * (n * n * k > borrowed.ONE_CORE)
+    assert multiplied_by_us == [(n, k, n)] * 2 * (n * n * k > numpy_table.ONE_CORE)
 
 
 @pytest.mark.parametrize("n", [100, 10_000, 10_001, 60_000])
@@ -61,7 +61,7 @@ def test_long_vectors_do_not_wake_threads_of_numpys(
     assert it.stats()["small_calls"] == 3
     for made in found:
         assert float(made) == pytest.approx(float(a[::step] @ a))
-    assert multiplied_by_us == [(1, n, 1)] * 3 * (n > borrowed.ONE_CORE_DOT)
+    assert multiplied_by_us == [(1, n, 1)] * 3 * (n > numpy_table.ONE_CORE_DOT)
 
 
 def test_vectors_of_unlike_dtypes_are_numpys() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import infinitensor as it
-from infinitensor.api.record.forward import call_op
+from infinitensor.api.record.late import call_op
 from infinitensor.cluster import DBSCAN, HDBSCAN, KMeans
 from infinitensor.neighbors import NearestNeighbors
 

@@ -9,9 +9,9 @@ import pytest
 from tests.cluster.sets import CONTINUOUS, blobs
 
 import infinitensor as it
-from infinitensor.api.record.forward import call_op
+from infinitensor.api.record.late import call_op
 from infinitensor.cluster import BisectingKMeans, KMeans, MiniBatchKMeans
-from infinitensor.ops.points import nearest_triton
+from infinitensor.ops.points import centres_triton
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("error")]
 
@@ -41,7 +41,7 @@ def test_fits_are_those_of_the_cpu(name: str, dtype: str) -> None:
 def test_labels_and_sums_are_float64s_decision(
     d: int, k: int, dtype: str, coarse_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nearest_triton, "COARSE_WORK", 0 if coarse_first else 1 << 62)
+    monkeypatch.setattr(centres_triton, "COARSE_WORK", 0 if coarse_first else 1 << 62)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20_000, d)).astype(dtype)
     centers = x[:k].copy()

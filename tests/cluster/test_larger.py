@@ -15,7 +15,7 @@ from tests.fake_gpu import fake_gpu
 
 import infinitensor as it
 from infinitensor.cluster import DBSCAN, HDBSCAN, KMeans
-from infinitensor.ops.points import nearest
+from infinitensor.ops.points import centres
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,7 +72,7 @@ def test_more_points(tmp_path: Path) -> None:
 
 def test_kmeans_of_four_times_a_gpu_is_planned_within_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Centres and sums have many axes that are never cut: tiles shrink by what they read."""
-    monkeypatch.setattr(nearest, "has_triton", lambda: True)
+    monkeypatch.setattr(centres, "has_triton", lambda: True)
     rng = np.random.default_rng(0)
     x = rng.standard_normal((250_000, 64), dtype=np.float32) + 5 * rng.integers(0, 4, (250_000, 1))
     x = x.astype(np.float32)

@@ -10,8 +10,8 @@ import sklearn.cluster as theirs
 
 import infinitensor as it
 from infinitensor.cluster import KMeans, kmeans_plusplus
-from infinitensor.cluster.rows import DenseRows
-from infinitensor.ops.points import nearest
+from infinitensor.cluster.dense_rows import DenseRows
+from infinitensor.ops.points import centres
 
 INIT = np.array([[0.0, 0], [50, 50], [1, 1]])
 
@@ -81,7 +81,7 @@ def test_seeds_of_values_whose_products_overflow_float32() -> None:
 
 
 def test_a_loop_without_memory_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nearest, "loop", lambda *names: lambda *given: -1)
+    monkeypatch.setattr(centres, "loop", lambda *names: lambda *given: -1)
     X = np.random.default_rng(0).normal(size=(50, 3))
     with pytest.raises(MemoryError, match="no memory for the centres"):
         kmeans_plusplus(X, 3, random_state=0)

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import infinitensor as it
-from infinitensor.api.evaluate.bound import Bound
+from infinitensor.api.evaluate.bound_program import Bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

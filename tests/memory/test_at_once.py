@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import infinitensor as it
-from infinitensor.api.record.forward import call_op
+from infinitensor.api.record.late import call_op
 from infinitensor.config import config
 from infinitensor.events import on
 from infinitensor.ir.mesh import FEWEST, WORKER_BYTES, preset

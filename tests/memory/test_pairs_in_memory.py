@@ -10,8 +10,8 @@ import pytest
 from tests.cluster.sets import ALL
 
 import infinitensor as it
-from infinitensor.api.record.forward import call_op
-from infinitensor.partition.pairs import _parts
+from infinitensor.api.record.late import call_op
+from infinitensor.partition.pair_cuts import _parts
 
 if TYPE_CHECKING:
     from pathlib import Path

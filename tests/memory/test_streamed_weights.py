@@ -14,8 +14,8 @@ from benchmarks.plot_budgets import measured
 from benchmarks.simulate_tiers import LINK_BYTES_PER_S, Pass, budget_of, network, passes
 
 from infinitensor import pipeline
-from infinitensor.memory import fit
-from infinitensor.memory.stream import AHEAD, a_little_less
+from infinitensor.memory import evict_walk
+from infinitensor.memory.best_order import AHEAD, a_little_less
 from infinitensor.pipeline import PARTS
 
 N_LAYERS = 12
@@ -111,13 +111,13 @@ def test_planning_is_linear_in_layers_and_walks_few_orders(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     steps: list[int] = []
-    walked = fit._Walk.step
+    walked = evict_walk._Walk.step
 
     def counted(self: Any, at: int, task: int) -> None:
         steps[-1] += 1
         walked(self, at, task)
 
-    monkeypatch.setattr(fit._Walk, "step", counted)
+    monkeypatch.setattr(evict_walk._Walk, "step", counted)
     n_tasks = []
     for n_layers in (6, 12, 24):
         steps.append(0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from infinitensor.ops.linalg.sparse import Rows
+from infinitensor.ops.linalg.csr_matmul import Rows
 
 
 def clustered(rng: np.random.Generator) -> dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]]:

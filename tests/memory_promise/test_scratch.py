@@ -23,8 +23,8 @@ from infinitensor.dtypes import to_torch
 from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import whole_box
 from infinitensor.ops import TABLE
-from infinitensor.ops.linalg.sparse import Rows
-from infinitensor.ops.table.kernels import lower, lower_finish, lower_partial, scratch_bytes
+from infinitensor.ops.linalg.csr_matmul import Rows
+from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial, scratch_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ SLACK_BYTES = 64 << 10  # Python's own objects
 BUFFERED_ELEMENTS = 8192  # NumPy's iterator copies operands of other dtypes or orders in pieces
 SHAPE = (400, 250)
 REGION_ONLY = {
-    "_write": "it has no kernel: the region of the node is copied by tasking/groups/write.py"
+    "_write": "it has no kernel: the region of the node is copied by tasking/groups/write_group.py"
 }
 """Ops that have nothing to measure."""
 

@@ -201,12 +201,12 @@ def test_files_tensors_and_lazy_results(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_second_points_are_taken_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from infinitensor.estimators import distances
+    from infinitensor.estimators import metric_names
 
     x, labels = SETS["blobs d=15"]
     want = ours.pairwise_distances(x), ours.silhouette_samples(x, labels)
     nearest = ours.pairwise_distances_argmin_min(x, x[::3])
-    monkeypatch.setattr(distances, "CHUNK_ELEMENTS", 15 * 64)
+    monkeypatch.setattr(metric_names, "CHUNK_ELEMENTS", 15 * 64)
     got = ours.pairwise_distances(x), ours.silhouette_samples(x, labels)
     for mine, whole in zip((*got, *ours.pairwise_distances_argmin_min(x, x[::3])),
                            (*want, *nearest), strict=True):  # fmt: skip

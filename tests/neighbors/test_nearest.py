@@ -13,7 +13,7 @@ from tests.ir.sessions import strict
 from tests.neighbors.datasets import CONTINUOUS, CUTS, SETS, TIED, radius_of, sample, thinned
 
 import infinitensor as it
-from infinitensor.estimators import distances
+from infinitensor.estimators import metric_names
 from infinitensor.neighbors import NearestNeighbors, kneighbors_graph, radius_neighbors_graph
 
 
@@ -132,7 +132,7 @@ def test_other_metrics_are_the_same_under_every_cut(
     exact = theirs.NearestNeighbors(**named).fit(x).kneighbors()[0]
     radius = float(np.median(exact))
     rows = theirs.NearestNeighbors(**named).fit(x).radius_neighbors(radius=radius * 1.0001)[1]
-    monkeypatch.setattr(distances, "BLOCK_ELEMENTS", 9 * len(x))  # many blocks, several rounds
+    monkeypatch.setattr(metric_names, "BLOCK_ELEMENTS", 9 * len(x))  # many blocks, several rounds
     with strict(devices, tile, small_elements=small):
         model = NearestNeighbors(**named).fit(x)
         apart, _ = model.kneighbors()

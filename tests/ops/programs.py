@@ -13,7 +13,7 @@ from tests.ops.table_xp import TORCH_DEVICE, TableXp, bind, run, spec_of
 
 from infinitensor.dtypes import from_numpy, to_numpy
 from infinitensor.ir.op import At
-from infinitensor.ops.table.kernels import lower
+from infinitensor.ops.table.numpy_kernels import lower
 from infinitensor.ops.table.registry import TABLE
 
 if TYPE_CHECKING:

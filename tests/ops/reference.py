@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.ir.op import At
-from infinitensor.ops.table.kernels import lower, lower_finish, lower_partial, merge_tree
+from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial, merge_tree
 from infinitensor.ops.table.registry import TABLE
 
 if TYPE_CHECKING:

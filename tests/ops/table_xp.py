@@ -17,7 +17,7 @@ from tests.ops.reference import legal_cuts
 
 from infinitensor.dtypes import from_numpy, to_numpy, to_torch
 from infinitensor.ir.op import At, Call, Op, Spec
-from infinitensor.ops.table.kernels import lower, lower_finish, lower_partial, merge_tree
+from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial, merge_tree
 from infinitensor.ops.table.registry import TABLE
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from tests.ops.rows import (
 )
 
 import infinitensor as it
-from infinitensor.api.functions.functions import PUBLIC
+from infinitensor.api.functions.all_functions import PUBLIC
 from infinitensor.api.functions.namespace import namespace
 from infinitensor.api.session.session import current_session
 from infinitensor.ops import TABLE

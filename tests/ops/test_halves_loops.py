@@ -9,7 +9,7 @@ import pytest
 from tests.ops.test_nearest_loops import EVERY, MACHINES, SCALES, loops, run, squared
 
 from infinitensor.native import compiler
-from infinitensor.ops.backend.loops import calling
+from infinitensor.ops.backend.c_loops import calling
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="loops in C need a compiler")
 N = 300

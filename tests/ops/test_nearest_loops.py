@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infinitensor.cluster.rows import _moves
+from infinitensor.cluster.dense_rows import _moves
 from infinitensor.native import compiler, library
-from infinitensor.ops.backend.loops import calling, source
+from infinitensor.ops.backend.c_loops import calling, source
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="loops in C need a compiler")
 
@@ -20,7 +20,7 @@ SCALES = [(1.0, 0.0), (1e-30, 0.0), (1e-20, 0.0), (1e25, 0.0), (1e-3, 1e4), (1.0
 N = 75
 
 
-def loops(machine: Any, dtype: Any, file: str = "nearest.c") -> Any:
+def loops(machine: Any, dtype: Any, file: str = "centres.c") -> Any:
     """The loops of a file, compiled for registers of so many float32 and so many centres."""
     head = "#include <stdint.h>\n"
     if machine:

@@ -26,7 +26,7 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("changed")
     source = Path(infinitensor.__file__).parent
     shutil.copytree(source, folder / "infinitensor", ignore=shutil.ignore_patterns("__pycache__"))
-    with (folder / "infinitensor" / "ops" / "elementwise.py").open("a") as chapter:
+    with (folder / "infinitensor" / "ops" / "elementwise" / "elementwise.py").open("a") as chapter:
         chapter.write(LINE)
     return folder
 
@@ -97,12 +97,12 @@ def test_the_table_driven_tests_pick_it_up(changed: Path) -> None:
 
 
 def test_a_name_is_taken_once(changed: Path) -> None:
-    again = "import infinitensor; from infinitensor.ops.elementwise.elementwise import *; import numpy as np\n"
+    chapter = "from infinitensor.ops.elementwise.elementwise import *"
     told = run(
         changed,
         "-c",
-        again
-        + "from infinitensor.ops.table.registry import elementwise\n"
-        + f"try:\n    {LINE.strip()}\nexcept ValueError as error:\n    print(error)",
+        f"import infinitensor; {chapter}; import numpy as np\n"
+        "from infinitensor.ops.table.registry import elementwise\n"
+        f"try:\n    {LINE.strip()}\nexcept ValueError as error:\n    print(error)",
     )
     assert "'cube_root_sum' is in the table already" in told

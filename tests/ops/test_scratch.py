@@ -11,7 +11,7 @@ from tests.ops.table_xp import bind
 
 from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import box_shape, whole_box
-from infinitensor.ops.table.kernels import lower, scratch_bytes
+from infinitensor.ops.table.numpy_kernels import lower, scratch_bytes
 from infinitensor.ops.table.registry import TABLE
 
 N = 60_000

@@ -16,7 +16,7 @@ from benchmarks.bench_programs import PROGRAMS, SIZED
 from tests.programs.test_programs import same
 
 import infinitensor as it
-from infinitensor.runtime.native import called
+from infinitensor.runtime.native import c_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ SAMPLE = (
 def session() -> Iterator[None]:
     """As it comes, but that programs are bound to C when they come for the first time."""
     with pytest.MonkeyPatch.context() as patch, it.init("cpu"):
-        patch.setattr(called, "BIND", 0)
+        patch.setattr(c_program, "BIND", 0)
         yield
 
 

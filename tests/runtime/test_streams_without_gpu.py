@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from benchmarks.bench_budgets import ROOM, make, run
 from tests.fake_gpu import fake_gpu
-from tests.runtime.run.test_streams import (
+from tests.runtime.run.test_gpu_lanes import (
     test_a_fixed_order_gives_the_same_values,
     test_results_larger_than_the_device_lie_on_the_host_and_then_on_disk,
     test_weights_larger_than_the_budget_give_the_same_values,
@@ -16,8 +16,8 @@ from tests.runtime.run.test_streams import (
 
 import infinitensor as it
 from infinitensor import events
-from infinitensor.api.record.forward import call_op
-from infinitensor.ops.points import nearest
+from infinitensor.api.record.late import call_op
+from infinitensor.ops.points import centres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def test_points_in_one_piece_are_cut_however_many_centres_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The space of a search has points times centres: its tiles do not."""
-    monkeypatch.setattr(nearest, "has_triton", lambda: True)
+    monkeypatch.setattr(centres, "has_triton", lambda: True)
     x, centers = np.ones((600_000, 32), np.float32), np.ones((16_000, 32), np.float32)
     memory = x.nbytes * 9 // 10
     with it.init("cuda:0", memory=memory):

@@ -14,10 +14,10 @@ import infinitensor as it
 from infinitensor import jit
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.ops.table.words import WORDS
-from infinitensor.tasking.c.generate import Input, Part, Unsupported
+from infinitensor.tasking.c.expressions import Input, Part, Unsupported
 from infinitensor.tasking.triton import triton_group
 from infinitensor.tasking.triton.triton_division import LEAST
-from infinitensor.tasking.triton.triton_kernel import MOST_KERNELS, MapKernel, merged_axes
+from infinitensor.tasking.triton.triton_launch import MOST_KERNELS, MapKernel, merged_axes
 from infinitensor.tasking.triton.triton_reduce import Reduction, chunk_source, merge_source
 from infinitensor.tasking.triton.triton_source import TYPES, Group, framed_source, map_source
 
@@ -684,9 +684,9 @@ def test_a_stopped_version_that_is_kept_is_copied_first(always: None) -> None:
 
 @pytest.mark.gpu
 def test_bits_do_not_depend_on_the_tiles(monkeypatch: pytest.MonkeyPatch, always: None) -> None:
-    from infinitensor.partition import tiles
+    from infinitensor.partition import tile_shape
 
-    monkeypatch.setitem(tiles.LEAF_ELEMENTS, "cuda", 1 << 12)
+    monkeypatch.setitem(tile_shape.LEAF_ELEMENTS, "cuda", 1 << 12)
     x = some(3000, 37)
     found = set()
     for tile in (1 << 12, 1 << 14, 1 << 16, 0):

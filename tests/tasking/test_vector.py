@@ -10,8 +10,8 @@ import pytest
 from infinitensor import native
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.ops.table.words import WORDS
-from infinitensor.tasking.c.generate import Input, Part
-from infinitensor.tasking.kernels.compiled import compiled_kernel
+from infinitensor.tasking.c.expressions import Input, Part
+from infinitensor.tasking.kernels.c_kernel import compiled_kernel
 
 pytestmark = pytest.mark.skipif(native.compiler() is None, reason="no C compiler here")
 WORDS_AND_RANGES = {

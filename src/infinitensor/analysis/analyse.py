@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from infinitensor.analysis.alone import make_alone
-from infinitensor.analysis.copies import drop_copies
+from infinitensor.analysis.copy_elision import drop_copies
 from infinitensor.analysis.dependence import find_dependence
 from infinitensor.analysis.fusion import find_groups
+from infinitensor.analysis.last_output import make_alone
+from infinitensor.analysis.masked_reductions import fold_selected, sum_selected
+from infinitensor.analysis.matvec_as_sum import sum_products
 from infinitensor.analysis.merge import merge_equal
-from infinitensor.analysis.pushdown import find_needed
-from infinitensor.analysis.selected import fold_selected, sum_selected
-from infinitensor.analysis.summed import sum_products
-from infinitensor.analysis.turned import turn_back
+from infinitensor.analysis.slice_pushdown import find_needed
+from infinitensor.analysis.transpose_pushdown import turn_back
 from infinitensor.analysis.versions import place_versions
 from infinitensor.ir.graph import Analysed, Graph
 

@@ -14,7 +14,7 @@ from sklearn.neighbors import sort_graph_by_row_values
 from sklearn.utils.validation import _check_sample_weight
 
 import infinitensor as it
-from infinitensor.estimators.functions import like
+from infinitensor.estimators.checked_functions import like
 from infinitensor.estimators.points import points
 from infinitensor.neighbors import NearestNeighbors
 from infinitensor.neighbors._euclidean import density_labels

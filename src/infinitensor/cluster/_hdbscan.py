@@ -25,8 +25,8 @@ from sklearn.neighbors import BallTree, KDTree
 from sklearn.utils.validation import _allclose_dense_sparse
 
 import infinitensor as it
-from infinitensor.cluster._stable import stable_labels
-from infinitensor.estimators.distances import check_sparse_metric
+from infinitensor.cluster._stable_clusters import stable_labels
+from infinitensor.estimators.metric_names import check_sparse_metric
 from infinitensor.estimators.points import on_host, points
 from infinitensor.neighbors import NearestNeighbors
 from infinitensor.neighbors._blocks import Given, Metric

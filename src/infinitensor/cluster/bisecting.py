@@ -12,14 +12,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from sklearn.utils.validation import check_is_fitted
 
-from infinitensor.cluster.halves import part_of
+from infinitensor.cluster.bisect_rows import part_of
 from infinitensor.cluster.kmeans import CHECKS, OnTiles, checked_weights, moments, rows_of
 from infinitensor.cluster.lloyd import Run, lloyd, total
 from infinitensor.cluster.sparse_rows import SparseRows
 from infinitensor.estimators.points import points
 
 if TYPE_CHECKING:
-    from infinitensor.cluster.rows import DenseRows
+    from infinitensor.cluster.dense_rows import DenseRows
 
 Array = np.ndarray[Any, Any]
 

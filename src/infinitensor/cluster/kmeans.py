@@ -24,13 +24,13 @@ from sklearn.utils.validation import (
 )
 
 import infinitensor as it
-from infinitensor.api.record.forward import call_op
-from infinitensor.cluster.halves import Part
+from infinitensor.api.record.late import call_op
+from infinitensor.cluster.bisect_rows import Part
+from infinitensor.cluster.dense_rows import DenseRows
 from infinitensor.cluster.lloyd import Run, lloyd, total
-from infinitensor.cluster.rows import DenseRows
 from infinitensor.cluster.seeding import seed
 from infinitensor.cluster.sparse_rows import SparseRows
-from infinitensor.estimators.functions import like
+from infinitensor.estimators.checked_functions import like
 from infinitensor.estimators.points import Points, on_host, points
 
 Array = np.ndarray[Any, Any]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from infinitensor.cluster.halves import Part
-    from infinitensor.cluster.rows import DenseRows
+    from infinitensor.cluster.bisect_rows import Part
+    from infinitensor.cluster.dense_rows import DenseRows
     from infinitensor.cluster.sparse_rows import SparseRows
 
     Array = np.ndarray[Any, Any]

@@ -1,7 +1,7 @@
 """MiniBatchKMeans: scikit-learn's batches and steps; a step costs what its batch costs.
 
-Batches are rows on the host, compared and added up by the loops of `ops/points/nearest.c`. They are drawn
-from a running sum of weights that is made once: NumPy's `choice` makes it anew at every draw.
+Batches are rows on the host, compared and added up by the loops of `ops/points/centres.c`. They are
+drawn from a running sum of weights that is made once: NumPy's `choice` makes it anew at every draw.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from infinitensor.cluster.kmeans import (
 from infinitensor.cluster.sparse_rows import SparseRows
 from infinitensor.estimators.points import Points, points
 from infinitensor.ops import TABLE
-from infinitensor.ops.backend.loops import loop
+from infinitensor.ops.backend.c_loops import loop
 
 if TYPE_CHECKING:
-    from infinitensor.cluster.rows import DenseRows
+    from infinitensor.cluster.dense_rows import DenseRows
 
 Array = np.ndarray[Any, Any]
 
@@ -92,7 +92,7 @@ def _compared(x: Array, centers: Array) -> tuple[Array, Array]:
 def _added(x: Array, weights: Array, centers: Array, counts: Array, labels: Array) -> Array:
     """Centres as the means of all they ever got; `counts` grows."""
     k, new = len(centers), np.empty_like(centers)
-    update = loop("nearest", "batch_update", x.dtype)
+    update = loop("centres", "batch_update", x.dtype)
     if update is not None:
         sums = np.empty(k, x.dtype)
         update(x, *x.shape, weights, labels, np.ascontiguousarray(centers), k, counts, sums, new)

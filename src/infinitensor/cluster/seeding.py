@@ -16,14 +16,14 @@ from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from sklearn.utils.parallel import _get_threadpool_controller
 
 import infinitensor as it
-from infinitensor.cluster.rows import some_memory
-from infinitensor.ops.backend.loops import loop
+from infinitensor.cluster.dense_rows import some_memory
+from infinitensor.ops.backend.c_loops import loop
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from infinitensor.cluster.halves import Part
-    from infinitensor.cluster.rows import DenseRows
+    from infinitensor.cluster.bisect_rows import Part
+    from infinitensor.cluster.dense_rows import DenseRows
     from infinitensor.cluster.sparse_rows import SparseRows
 
     Array = np.ndarray[Any, Any]

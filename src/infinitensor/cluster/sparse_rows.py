@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse
 
 import infinitensor as it
-from infinitensor.api.record.forward import call_op
-from infinitensor.cluster.rows import NO_LABEL
-from infinitensor.ops.linalg.sparse import Rows
+from infinitensor.api.record.late import call_op
+from infinitensor.cluster.dense_rows import NO_LABEL
+from infinitensor.ops.linalg.csr_matmul import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

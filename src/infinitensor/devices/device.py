@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from infinitensor.devices.fetch import FRESH_BYTES, fetch, fresh
+from infinitensor.devices.gpu_download import FRESH_BYTES, fetch, fresh
 from infinitensor.dtypes import from_numpy, to_numpy, to_torch
 from infinitensor.native import IS_CHECKED
 

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from infinitensor.ir.calls import InC
+    from infinitensor.ir.call_tables import InC
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.view import Access
 

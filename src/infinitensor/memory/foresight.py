@@ -9,7 +9,7 @@ import numpy as np
 
 from infinitensor.ir.layout import DISK
 from infinitensor.ir.tasks import LOAD
-from infinitensor.memory.stay import staying
+from infinitensor.memory.residency import staying
 from infinitensor.memory.uses import FOREVER
 from infinitensor.price import tier_seconds
 

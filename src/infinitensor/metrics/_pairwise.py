@@ -14,8 +14,9 @@ from sklearn.metrics.pairwise import check_pairwise_arrays
 from sklearn.utils.validation import check_non_negative
 
 import infinitensor as it
-from infinitensor.api.record.forward import call_op
-from infinitensor.estimators.distances import (
+from infinitensor.api.record.late import call_op
+from infinitensor.estimators.checked_functions import like
+from infinitensor.estimators.metric_names import (
     awake,
     between,
     block,
@@ -25,12 +26,11 @@ from infinitensor.estimators.distances import (
     row_steps,
     spread,
 )
-from infinitensor.estimators.functions import like
 from infinitensor.estimators.points import borrow, points, returned
-from infinitensor.ops.points.distance import BOOLEAN, metric_dtype
+from infinitensor.ops.points.distances import BOOLEAN, metric_dtype
 
 if TYPE_CHECKING:
-    from infinitensor.estimators.distances import Metric
+    from infinitensor.estimators.metric_names import Metric
 
 
 class Pair:

@@ -21,7 +21,7 @@ from sklearn.utils._sparse import _align_api_if_sparse
 from sklearn.utils.validation import check_array, check_consistent_length
 
 import infinitensor as it
-from infinitensor.estimators.functions import like
+from infinitensor.estimators.checked_functions import like
 
 AT_ONCE = 1 << 20
 """Terms of an expected mutual information that are computed together."""

@@ -17,8 +17,9 @@ from sklearn.metrics.cluster._unsupervised import check_number_of_labels
 from sklearn.utils import check_random_state, check_X_y
 
 import infinitensor as it
-from infinitensor.api.record.forward import call_op
-from infinitensor.estimators.distances import (
+from infinitensor.api.record.late import call_op
+from infinitensor.estimators.checked_functions import like
+from infinitensor.estimators.metric_names import (
     block,
     check_sparse_metric,
     chosen,
@@ -26,10 +27,9 @@ from infinitensor.estimators.distances import (
     owners,
     row_steps,
 )
-from infinitensor.estimators.functions import like
 from infinitensor.estimators.points import borrow, points
 from infinitensor.metrics._pairwise import Pair, _kind, pairwise_distances
-from infinitensor.ops.points.distance import BOOLEAN, metric_dtype, tile
+from infinitensor.ops.points.distances import BOOLEAN, metric_dtype, tile
 
 
 def _checked(X: Any, labels: Any, **checks: Any) -> tuple[Any, np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ import scipy.sparse
 from sklearn.metrics import DistanceMetric
 
 import infinitensor as it
-from infinitensor.estimators.distances import (
+from infinitensor.estimators.metric_names import (
     SPARSE,
     awake,
     between,
@@ -19,9 +19,9 @@ from infinitensor.estimators.distances import (
     row_steps,
     spread,
 )
-from infinitensor.estimators.distances import Metric as Named
+from infinitensor.estimators.metric_names import Metric as Named
 from infinitensor.estimators.points import FLOATS, borrow, on_host
-from infinitensor.ops.points.distance import check_sizes
+from infinitensor.ops.points.distances import check_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

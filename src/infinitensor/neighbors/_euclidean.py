@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import infinitensor as it
-from infinitensor.api.record.forward import call_op
-from infinitensor.ops.linalg.sparse import Rows
+from infinitensor.api.record.late import call_op
+from infinitensor.ops.linalg.csr_matmul import Rows
 from infinitensor.ops.points.pairs import NO_LABEL, neighbour_order
 
 Array = Any

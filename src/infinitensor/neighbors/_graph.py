@@ -7,7 +7,7 @@ from typing import Any
 import sklearn.neighbors as theirs
 from sklearn.neighbors._graph import _check_params, _query_include_self
 
-from infinitensor.estimators.functions import like
+from infinitensor.estimators.checked_functions import like
 from infinitensor.neighbors._nearest import NearestNeighbors
 
 

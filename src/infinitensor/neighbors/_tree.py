@@ -9,7 +9,7 @@ import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
 import infinitensor as it
-from infinitensor.api.record.forward import call_op
+from infinitensor.api.record.late import call_op
 from infinitensor.neighbors._euclidean import Ordered, nearest
 from infinitensor.ops.points.prim import tree_of_graph
 

@@ -1,76 +1,76 @@
 """The op table: what can be computed, one entry an op. Importing the package fills it."""
 
-from infinitensor.ops.create import creation, grid  # noqa: F401 - chapters enter their ops when imported
+from infinitensor.ops.create import creation, index_grids  # noqa: F401 - chapters enter their ops when imported
 from infinitensor.ops.elementwise import (  # noqa: F401 - chapters enter their ops when imported
-    bits,
     closeness,
     elementwise,
-    parts,
+    packbits,
+    two_outputs,
 )
 from infinitensor.ops.forms import gather, reduction  # noqa: F401 - chapters enter their ops when imported
 from infinitensor.ops.linalg import (  # noqa: F401 - chapters enter their ops when imported
-    contraction,
+    csr_matmul,
     einsum,
     factor,
-    linalg,
+    matmul,
     norm,
     products,
-    sparse,
+    solve,
     spectral,
     triangular,
 )
 from infinitensor.ops.move import (  # noqa: F401 - chapters enter their ops when imported
     diagonal,
-    index,
     join,
     mask,
     pad,
     repeat,
+    reshape,
     scatter,
     selection,
-    shapes,
-    write,
+    take,
+    write_op,
 )
 from infinitensor.ops.points import (  # noqa: F401 - chapters enter their ops when imported
-    columns,
-    distance,
-    nearest,
-    pairorder,
+    centres,
+    column_stats,
+    distances,
+    kd_order,
     pairs,
     prim,
 )
 from infinitensor.ops.random import (  # noqa: F401 - chapters enter their ops when imported
+    counter_rng,
     distributions,
-    random,
     rejection,
     sampling,
 )
 from infinitensor.ops.reduce import (  # noqa: F401 - chapters enter their ops when imported
-    fold,
+    argminmax_topk,
     histogram,
     logsumexp,
-    moment,
+    moments,
     nan,
-    position,
     scan,
     sets,
     statistics,
+    ufunc_reduce,
 )
 from infinitensor.ops.signal import (  # noqa: F401 - chapters enter their ops when imported
     calculus,
-    fourier,
-    longfft,
+    convolve,
+    fft,
+    long_fft,
     polynomial,
-    signal,
 )
 from infinitensor.ops.sorting import (  # noqa: F401 - chapters enter their ops when imported
-    order,
-    orderstat,
+    lexsort_partition,
     quantile,
-    ranking,
-    search,
+    rank_select,
+    searchsorted,
+    sort,
 )
-from infinitensor.ops.table import check  # noqa: F401 - chapters enter their ops when imported
+from infinitensor.ops.table import checks  # noqa: F401 - chapters enter their ops when imported
 from infinitensor.ops.table.registry import TABLE
 
 __all__ = ["TABLE"]

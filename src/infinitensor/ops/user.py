@@ -11,7 +11,7 @@ import numpy as np
 from infinitensor.dtypes import as_dtype, can_cast, result_type
 from infinitensor.ir.op import AxisForm, Call, Combine, Op, Spec
 from infinitensor.ops.forms.reduction import COMBINES
-from infinitensor.ops.table.kernels import stepwise
+from infinitensor.ops.table.numpy_kernels import stepwise
 from infinitensor.ops.table.words import WORDS
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ from infinitensor.ir.layout import Layout, single
 from infinitensor.ir.plan import GroupPlan, Plan
 from infinitensor.ir.region import cut_evenly, grid_shape, tiles_over, whole_box
 from infinitensor.ir.space import Space, points, space_like, space_of
-from infinitensor.partition.contraction import cut_contraction, cut_product
-from infinitensor.partition.lying import base_axis, first_lying
-from infinitensor.partition.pairs import Y, cut_pairs, cut_streamed_pairs, in_lanes
-from infinitensor.partition.parts import parts_of
+from infinitensor.partition.contraction_cuts import cut_contraction, cut_product
+from infinitensor.partition.operand_cuts import base_axis, first_lying
+from infinitensor.partition.pair_cuts import Y, cut_pairs, cut_streamed_pairs, in_lanes
+from infinitensor.partition.streamed_parts import parts_of
 from infinitensor.partition.sweeps import begin_sweep, find_sweeps, swept_cuts, swept_plan
-from infinitensor.partition.tiles import (
+from infinitensor.partition.tile_shape import (
     LEAF_ELEMENTS,
     bound_for,
     floor_power,

@@ -16,8 +16,8 @@ from infinitensor.config import config
 from infinitensor.ir.plan import GroupPlan
 from infinitensor.ir.region import cut_evenly
 from infinitensor.native import compiler
-from infinitensor.partition.lying import lying_borders
-from infinitensor.partition.tiles import LEAF_ELEMENTS, tile_shape
+from infinitensor.partition.operand_cuts import lying_borders
+from infinitensor.partition.tile_shape import LEAF_ELEMENTS, tile_shape
 
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Analysed, Node, Operand

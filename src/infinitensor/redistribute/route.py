@@ -33,7 +33,7 @@ def route(plan: Plan) -> Moves:
     writes: dict[int, np.ndarray] = {}
     alike: dict[Any, tuple[Route, ...]] = {}
     for g, group in enumerate(plan.groups):
-        if group.space.last.renews:  # its tasks find their own way (`tasking/groups/window.py`)
+        if group.space.last.renews:  # its tasks find their own way (`tasking/groups/stencil.py`)
             routes.append(())
             continue
         if group.tiles is not None and group.space.last.region is not None:

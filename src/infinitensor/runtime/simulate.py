@@ -11,7 +11,7 @@ import numpy as np
 from infinitensor.ir.layout import DISK
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
 from infinitensor.price import tier_seconds
-from infinitensor.runtime.run.fixed import FixedOrder
+from infinitensor.runtime.run.fixed_order import FixedOrder
 
 if TYPE_CHECKING:
     from infinitensor.ir.mesh import Mesh

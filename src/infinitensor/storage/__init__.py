@@ -1,15 +1,15 @@
 """Arrays in files: user's files, read and written box by box, and tiles that were spilled."""
 
-from infinitensor.storage.formats.formats import Writer, format_of, open_stored, open_writer
-from infinitensor.storage.formats.mapped import mapped
+from infinitensor.storage.formats.file_formats import Writer, format_of, open_stored, open_writer
+from infinitensor.storage.formats.memory_map import mapped
 from infinitensor.storage.formats.npy import NpyFile, NpyWriter
-from infinitensor.storage.formats.picked import Picked
-from infinitensor.storage.formats.stored import File, Part, Stored
+from infinitensor.storage.formats.picked_elements import Picked
+from infinitensor.storage.formats.stored_array import File, Part, Stored
 from infinitensor.storage.formats.zarr import ZarrFile, ZarrWriter
-from infinitensor.storage.spilled.folder import is_memory
-from infinitensor.storage.spilled.joined import Joined
 from infinitensor.storage.spilled.spill import Spill
-from infinitensor.storage.spilled.tile import Spilled
+from infinitensor.storage.spilled.spill_folder import is_memory
+from infinitensor.storage.spilled.spilled_tile import Spilled
+from infinitensor.storage.spilled.tile_files import Joined
 
 __all__ = [
     "File",

@@ -15,23 +15,23 @@ import numpy as np
 from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.tasks import COMPUTE
 from infinitensor.tasking.graph.batch import Pattern, end_batch, repeat
-from infinitensor.tasking.graph.fetch import bring_fetches
+from infinitensor.tasking.graph.fetch_tasks import bring_fetches
 from infinitensor.tasking.graph.lowering import Lowering
 from infinitensor.tasking.graph.scratch import group_scratch
-from infinitensor.tasking.groups.blocked import lower_rows
 from infinitensor.tasking.groups.chain import lower_chain
 from infinitensor.tasking.groups.combine import lower_contracted
-from infinitensor.tasking.groups.copies import copies_in_c
-from infinitensor.tasking.groups.passes import find_passes, lower_pass
-from infinitensor.tasking.groups.rows import find_rows
-from infinitensor.tasking.groups.single import product_in_c, reduced, scan_in_c, single_run
-from infinitensor.tasking.groups.streamed import lower_streamed
-from infinitensor.tasking.groups.swept import find_swept
-from infinitensor.tasking.groups.together import lower_together, reductions_together
+from infinitensor.tasking.groups.copy_groups import copies_in_c
+from infinitensor.tasking.groups.group_with_write import lower_written
+from infinitensor.tasking.groups.reductions_cpu import find_passes, lower_pass
+from infinitensor.tasking.groups.reductions_cuda import lower_together, reductions_together
+from infinitensor.tasking.groups.row_blocks import lower_rows
+from infinitensor.tasking.groups.row_reuse import find_rows
+from infinitensor.tasking.groups.single_op import product_in_c, reduced, scan_in_c, single_run
+from infinitensor.tasking.groups.stencil import lower_renewed
+from infinitensor.tasking.groups.streamed_pairs import lower_streamed
+from infinitensor.tasking.groups.sweep import find_swept
 from infinitensor.tasking.groups.update import lower_update
-from infinitensor.tasking.groups.window import lower_renewed
-from infinitensor.tasking.groups.written import lower_written
-from infinitensor.tasking.kernels.kernels import (
+from infinitensor.tasking.kernels.choose_kernel import (
     Fused,
     fused_kernel,
     is_slow_alone,

@@ -10,7 +10,7 @@ import pytest
 from tests.api.functions.test_ufunc import assert_same, outcome, tensors
 
 import infinitensor as it
-from infinitensor.api.functions.functions import PUBLIC
+from infinitensor.api.functions.all_functions import PUBLIC
 from infinitensor.api.functions.options import MOMENTS, REDUCING
 
 if TYPE_CHECKING:

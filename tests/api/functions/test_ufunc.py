@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import infinitensor as it
-from infinitensor.api.functions.functions import PUBLIC
+from infinitensor.api.functions.all_functions import PUBLIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

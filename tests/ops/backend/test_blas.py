@@ -13,7 +13,7 @@ import pytest
 import infinitensor as it
 from infinitensor.events import on
 from infinitensor.ops.backend import blas
-from infinitensor.ops.linalg.lapack import solved
+from infinitensor.ops.linalg.triangles import solved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,7 +116,7 @@ import sys, threading
 import numpy as np
 from infinitensor.events import lane
 from infinitensor.ops.backend import blas
-from infinitensor.ops.linalg.lapack import solved
+from infinitensor.ops.linalg.triangles import solved
 
 a = np.ones((64, 64))
 ours = blas.found()

@@ -11,7 +11,7 @@ from tests.ops.table_xp import WHOLE, TableXp
 from infinitensor.dtypes import NUMPYS
 from infinitensor.ir.op import Spec
 from infinitensor.ops import TABLE
-from infinitensor.ops.table.kernels import lower_partial, merge_tree
+from infinitensor.ops.table.numpy_kernels import lower_partial, merge_tree
 
 STEPS = (1, 2, 7, WHOLE)
 DEVICES = ("cpu", "cuda")

@@ -11,7 +11,7 @@ from tests.ops.table_xp import bind, spec_of
 import infinitensor as it
 from infinitensor.ops import TABLE
 from infinitensor.ops.linalg import spectral
-from infinitensor.ops.table.kernels import scratch_bytes
+from infinitensor.ops.table.numpy_kernels import scratch_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from infinitensor import native
-from infinitensor.ops.backend.loops import loop
+from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.move.mask import chosen
 
 pytestmark = pytest.mark.skipif(native.compiler() is None, reason="no C compiler here")
@@ -27,7 +27,7 @@ def test_any_run_of_entries_is_numpys(dtype: str, n: int) -> None:
                 assert chosen(mask, x, out, skip)
                 assert chosen(mask, wide, rows, skip)
                 where = np.empty(count, np.int64)
-                places = loop("index", "places", where.dtype)
+                places = loop("take", "places", where.dtype)
                 assert places is not None
                 places(mask, n, skip, count, 7, where)
                 part = slice(skip, skip + count)

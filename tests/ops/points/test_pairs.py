@@ -9,10 +9,10 @@ import pytest
 from tests.ir.sessions import strict
 
 import infinitensor as it
-from infinitensor.api.record.forward import call_op
-from infinitensor.ops.points import pairs_gpu, pairwords, prim
+from infinitensor.api.record.late import call_op
+from infinitensor.ops.points import pairs_cuda, pairs_numpy, prim
 from infinitensor.ops.points.pairs import exact, neighbour_order
-from infinitensor.ops.points.pairtiles import Search, compiled
+from infinitensor.ops.points.pairs_c import Search, compiled
 
 needs_c = pytest.mark.skipif(not compiled(), reason="no C compiler")
 
@@ -130,7 +130,7 @@ def test_without_a_compiler_searches_are_the_same(d: int, monkeypatch: pytest.Mo
     x, y = rng.integers(-1, 2, (90, d)).astype(float), rng.standard_normal((70, d))
     in_c = _values(_searches(x, y))
     monkeypatch.setattr(it.config, "compile", "never")
-    monkeypatch.setitem(pairwords.BLOCK, "cpu", 500)
+    monkeypatch.setitem(pairs_numpy.BLOCK, "cpu", 500)
     in_words = _values(_searches(x, y))
     for name, parts in in_c.items():
         for a, b in zip(parts, in_words[name], strict=True):
@@ -157,9 +157,9 @@ def test_points_that_do_not_fit_are_named() -> None:
 def test_a_square_matrix_is_not_its_transpose() -> None:
     torch = pytest.importorskip("torch")
     x = torch.arange(9.0).reshape(3, 3)
-    pairs = pairs_gpu.Pairs(torch, x, x.T)
+    pairs = pairs_cuda.Pairs(torch, x, x.T)
     assert pairs.cols.x.tolist() == x.T.tolist()
-    pairs = pairs_gpu.Pairs(torch, x, x)
+    pairs = pairs_cuda.Pairs(torch, x, x)
     assert pairs.cols is pairs.rows
 
 

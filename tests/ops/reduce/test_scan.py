@@ -13,7 +13,7 @@ import infinitensor as it
 from infinitensor import native
 from infinitensor.api.functions.namespace import namespace
 from infinitensor.dtypes import NUMPYS
-from infinitensor.ops.backend.loops import loop
+from infinitensor.ops.backend.c_loops import loop
 
 STEPS = [1, 2, 7, 1000]
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ir.sessions import strict
-from tests.runtime.native.test_called import is_stopped
+from tests.runtime.native.test_c_program import is_stopped
 from tests.runtime.run.test_run import begin
 
 import infinitensor as it
 from infinitensor import native
 from infinitensor.runtime import Workers
-from infinitensor.runtime.native import called, waves
+from infinitensor.runtime.native import c_program, waves
 
 if TYPE_CHECKING:
     from infinitensor.ir.tasks import Program
@@ -31,8 +31,8 @@ ROW = 1024
 
 @pytest.fixture(autouse=True)
 def bound_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(called, "BIND", 0)
-    monkeypatch.setattr(called, "BIND_MORE", 0)
+    monkeypatch.setattr(c_program, "BIND", 0)
+    monkeypatch.setattr(c_program, "BIND_MORE", 0)
 
 
 SMALL = 64 * ROW
@@ -99,8 +99,8 @@ def test_any_chain_of_writes_keeps_to_what_waits_for_what(
 
     values = grid(n_rows)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(called, "BIND", 0)
-        patch.setattr(called, "BIND_MORE", 0)
+        patch.setattr(c_program, "BIND", 0)
+        patch.setattr(c_program, "BIND_MORE", 0)
         found_waves = waves.find_waves
 
         def checked(program: Program, n: int) -> waves.Waves | None:
@@ -113,7 +113,7 @@ def test_any_chain_of_writes_keeps_to_what_waits_for_what(
                 assert (places[sources] < places[program.after]).all()
             return found
 
-        patch.setattr(called, "find_waves", checked)
+        patch.setattr(c_program, "find_waves", checked)
         with strict("cpu", tile * ROW // 8, **ours(cache * ROW, n_workers)):
             found = np.asarray(run(it, it.array(values)))
     np.testing.assert_array_equal(found, run(np, values.copy()))
@@ -168,7 +168,7 @@ def test_what_is_in_cache_anyway_goes_step_by_step() -> None:
 
 @pytest.mark.parametrize("n_workers", [0, 3])
 def test_waves_that_are_stopped_go_on(n_workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(called, "SLICE_NS", 0)
+    monkeypatch.setattr(c_program, "SLICE_NS", 0)
     workers = Workers(n_workers) if n_workers else None
     values = grid(60)
     with strict("cpu", ROW // 8, **ours(SMALL)) as session:

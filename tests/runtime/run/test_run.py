@@ -12,7 +12,7 @@ from tests.ir.sessions import strict
 
 import infinitensor as it
 from infinitensor import events
-from infinitensor.api.evaluate.bound import Bound
+from infinitensor.api.evaluate.bound_program import Bound
 from infinitensor.runtime import Run, TileTable, Workers
 
 pytestmark = pytest.mark.local

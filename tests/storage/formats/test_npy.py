@@ -22,8 +22,8 @@ from infinitensor.storage import (
     Part,
     is_memory,
 )
-from infinitensor.storage.file_io import runs, strided
-from infinitensor.storage.file_io.runs import aligned
+from infinitensor.storage.file_io import byte_runs, strided_read
+from infinitensor.storage.file_io.byte_runs import aligned
 from infinitensor.storage.formats import npy
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], d
 def span(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small arrays meet the borders that large ones meet."""
     if request.param == "many spans":
-        monkeypatch.setattr(runs, "SPAN_BYTES", 96)
-        monkeypatch.setattr(runs, "RUN_BYTES", 24)
-        monkeypatch.setattr(runs, "GAP_BYTES", 32)
+        monkeypatch.setattr(byte_runs, "SPAN_BYTES", 96)
+        monkeypatch.setattr(byte_runs, "RUN_BYTES", 24)
+        monkeypatch.setattr(byte_runs, "GAP_BYTES", 32)
 
 
 @SHARED
@@ -109,7 +109,7 @@ def test_points_and_steps_of_a_file_are_numpys(
     tmp_path: Path, order: Any, in_c: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not in_c:
-        monkeypatch.setattr(strided, "_function", lambda _: None)
+        monkeypatch.setattr(strided_read, "_function", lambda _: None)
     values = np.arange(7 * 8 * 9).reshape(7, 8, 9).astype(">i4")
     np.save(tmp_path / "x.npy", np.asarray(values, order=order))
     np.save(tmp_path / "y.npy", np.asarray(values, "<i4", order=order))
@@ -167,7 +167,7 @@ def test_runs_that_lie_apart_are_read_with_and_without_c(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_compiler: bool
 ) -> None:
     if not has_compiler:
-        monkeypatch.setattr(strided, "_function", lambda _: None)
+        monkeypatch.setattr(strided_read, "_function", lambda _: None)
     values = np.random.default_rng(0).random((64, 8192))
     np.save(tmp_path / "x.npy", values)
     out = np.zeros((64, 300))
@@ -192,12 +192,12 @@ def test_narrow_box_holds_a_span_beside_the_memory(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((4000, 1000)))
     file = NpyFile(tmp_path / "x.npy")
     out = np.empty((4000, 500))
-    runs._buffers.span = None
+    byte_runs._buffers.span = None
     tracemalloc.start()
     file.read(((0, 4000), (250, 750)), out)
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak_bytes < 1.1 * runs.SPAN_BYTES
+    assert peak_bytes < 1.1 * byte_runs.SPAN_BYTES
 
 
 def n_cached_pages(path: Path) -> int:

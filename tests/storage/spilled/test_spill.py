@@ -23,8 +23,8 @@ from tests.storage.boxes import arrays, boxes, memory, slices, whole
 from infinitensor import events
 from infinitensor.errors import CorruptTileError, SessionClosedError, SpillSpaceError
 from infinitensor.storage import Part, Spill, is_memory
-from infinitensor.storage.file_io import runs
-from infinitensor.storage.spilled import folder, tile
+from infinitensor.storage.file_io import byte_runs
+from infinitensor.storage.spilled import spill_folder, spilled_tile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,9 +36,9 @@ def spill(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Spill]:
     if request.param == "direct":
-        monkeypatch.setattr(tile, "DIRECT_BYTES", 1)
+        monkeypatch.setattr(spilled_tile, "DIRECT_BYTES", 1)
     else:
-        monkeypatch.setattr(tile, "DIRECT_BYTES", 1 << 60)
+        monkeypatch.setattr(spilled_tile, "DIRECT_BYTES", 1 << 60)
     spill = Spill([tmp_path])
     yield spill
     spill.close()
@@ -47,7 +47,7 @@ def spill(
 
 def files_of(path: Path) -> list[str]:
     """The tiles in the folders of processes."""
-    return [name for _, _, names in os.walk(path) for name in names if name != folder.OWNER]
+    return [name for _, _, names in os.walk(path) for name in names if name != spill_folder.OWNER]
 
 
 def read(spilled: Any) -> np.ndarray[Any, Any]:
@@ -71,9 +71,9 @@ def test_box_of_a_tile_is_the_slice_of_its_values(spill: Spill, data: st.DataObj
 
 
 def test_blocks_are_cut_and_checked_alike_wherever_memory_begins(spill: Spill) -> None:
-    values = np.random.default_rng(0).random(3 * tile.BLOCK_BYTES // 8 + 100)
+    values = np.random.default_rng(0).random(3 * spilled_tile.BLOCK_BYTES // 8 + 100)
     spilled = spill.write(values)
-    there = runs.aligned(values.nbytes + 64)
+    there = byte_runs.aligned(values.nbytes + 64)
     for start in (0, 8, 64):
         out = there[start : start + values.nbytes].view(np.float64)
         spilled.read(whole(values), out)
@@ -128,13 +128,13 @@ def test_files_that_wait_go_by_themselves(tmp_path: Path, monkeypatch: pytest.Mo
 def test_files_never_take_more_than_tiles_once_did(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tile, "DIRECT_BYTES", 1)
+    monkeypatch.setattr(spilled_tile, "DIRECT_BYTES", 1)
     spill = Spill([tmp_path])
     tiles = [spill.write(np.zeros(4096, np.uint8)) for _ in range(8)]
     del tiles[2:]
     tiles += [spill.write(np.zeros(8192, np.uint8)) for _ in range(3)]
     used = [os.path.join(folder, name) for folder, _, names in os.walk(tmp_path) for name in names]
-    on_disk = sum(os.path.getsize(path) for path in used if not path.endswith(folder.OWNER))
+    on_disk = sum(os.path.getsize(path) for path in used if not path.endswith(spill_folder.OWNER))
     assert on_disk <= 8 * 4096
     assert len({spilled.key for spilled in tiles}) == 5
     spill.close()
@@ -379,12 +379,12 @@ def test_planted_link_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "spill").mkdir()
     monkeypatch.setattr("secrets.token_hex", lambda n: "0")
-    os.symlink(tmp_path / "elsewhere", tmp_path / "spill" / f"{folder.PREFIX}0")
+    os.symlink(tmp_path / "elsewhere", tmp_path / "spill" / f"{spill_folder.PREFIX}0")
     spill = Spill([tmp_path / "spill"])
     with pytest.raises(SpillSpaceError, match="File exists"):
         spill.write(np.arange(3))
     assert os.listdir(tmp_path / "elsewhere") == []
-    os.unlink(tmp_path / "spill" / f"{folder.PREFIX}0")
+    os.unlink(tmp_path / "spill" / f"{spill_folder.PREFIX}0")
     spilled = spill.write(np.arange(3))
     name = f"{int(os.path.basename(spilled.path), 16) + 1:x}"
     os.symlink(tmp_path / "elsewhere" / "x", os.path.join(os.path.dirname(spilled.path), name))
@@ -446,7 +446,7 @@ def test_stale_folder_is_removed_and_a_living_one_never(tmp_path: Path) -> None:
 
 
 def test_folder_without_an_owner_is_left_alone_while_it_is_young(tmp_path: Path) -> None:
-    young = tmp_path / f"{folder.PREFIX}young"
+    young = tmp_path / f"{spill_folder.PREFIX}young"
     young.mkdir()
     Spill([tmp_path])
     assert young.exists()
@@ -459,9 +459,9 @@ def test_only_our_folders_are_removed(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "target").mkdir()
     (tmp_path / "target" / "owner").write_text("1 1")
-    os.symlink(tmp_path / "target", tmp_path / f"{folder.PREFIX}link")
+    os.symlink(tmp_path / "target", tmp_path / f"{spill_folder.PREFIX}link")
     Spill([tmp_path])
-    assert sorted(os.listdir(tmp_path)) == [f"{folder.PREFIX}link", "other", "target"]
+    assert sorted(os.listdir(tmp_path)) == [f"{spill_folder.PREFIX}link", "other", "target"]
     assert os.listdir(tmp_path / "target") == ["owner"]
 
 

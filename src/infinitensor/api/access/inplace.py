@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api.access.assign import write
-from infinitensor.api.access.settle import settle
-from infinitensor.api.access.views import tight
-from infinitensor.api.evaluate.whole import is_for_company
-from infinitensor.api.record.forward import call_op, is_tensor
+from infinitensor.api.access.compute_first import settle
+from infinitensor.api.access.setitem import write
+from infinitensor.api.access.view_strides import tight
+from infinitensor.api.evaluate.whole_ops import is_for_company
+from infinitensor.api.record.late import call_op, is_tensor
 from infinitensor.api.session.guard import guarded
 from infinitensor.config import config
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from infinitensor.api.record.forward import call_op
+from infinitensor.api.record.late import call_op
 from infinitensor.api.record.record import record
 from infinitensor.api.session.session import current_session
 from infinitensor.api.tensor.tensor import Tensor, fresh, from_values
 from infinitensor.dtypes import as_dtype, held_as
 from infinitensor.ir.op import Spec
 from infinitensor.ops import TABLE
-from infinitensor.ops.linalg.sparse import Rows
+from infinitensor.ops.linalg.csr_matmul import Rows
 
 if TYPE_CHECKING:
     from infinitensor.ir.op import Call
@@ -69,7 +69,7 @@ class Csr:
         return self._rows.starts.copy()
 
     def _made(self, name: str, *operands: Tensor) -> Tensor:
-        """An op of `ops/linalg/sparse.py` on the entries; its call is kept, so that its plan is found."""
+        """An op of `csr_matmul.py` on the entries; its call is kept, so that its plan is found."""
         op = TABLE[name]
         refs = [t._ref() for t in (self.data, self.indices, *operands)]
         specs = tuple(Spec(ref.shape, ref.dtype) for ref in refs)

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from infinitensor.api.access import copying
+from infinitensor.api.access import copies
 from infinitensor.api.convert import saving
-from infinitensor.api.record.forward import call_op
-from infinitensor.api.session.binding import signed_as
+from infinitensor.api.record.late import call_op
+from infinitensor.api.session.array_api import check_like
 from infinitensor.api.session.session import current_session
-from infinitensor.api.session.standard import check_like
+from infinitensor.api.session.signatures import signed_as
 from infinitensor.api.tensor.tensor import Tensor, fresh, from_values
 from infinitensor.dtypes import as_dtype, bfloat16, held_as, read_as
 from infinitensor.storage import open_stored
@@ -111,7 +111,7 @@ def open(path: Any, *, key: Any = None, dtype: Any = None, format: Any = None) -
     ((2, 3), 15.0)
     """
     session = current_session()
-    tensor = fresh(session, copying.of_file(session, open_stored(path, format, key)))
+    tensor = fresh(session, copies.of_file(session, open_stored(path, format, key)))
     return tensor if dtype is None else tensor.astype(as_dtype(dtype))
 
 

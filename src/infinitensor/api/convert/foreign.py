@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from infinitensor.api.convert.frames import frame_values, is_frame
+from infinitensor.api.convert.dataframes import frame_values, is_frame
 from infinitensor.api.tensor.tensor import Tensor
 from infinitensor.dtypes import dtype_of, kind_of, to_numpy
 

@@ -10,10 +10,10 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.api.access import copying
+from infinitensor.api.access import copies
 from infinitensor.api.evaluate.evaluate import evaluate
-from infinitensor.api.evaluate.lean import bytes_of
-from infinitensor.api.evaluate.walk import waiting_nodes
+from infinitensor.api.evaluate.retention import bytes_of
+from infinitensor.api.evaluate.waiting import waiting_nodes
 from infinitensor.api.session.version import Version
 from infinitensor.ir.region import boxes_of, cut_evenly
 from infinitensor.ir.view import structure
@@ -48,7 +48,7 @@ def write(path: Any, x: Tensor, format: str | None, chunks: tuple[int, ...] | No
         if (
             not streams and x._view is not None and structure(x._view) is None
         ):  # no box of it is one of its base
-            x = copying.copied(x)
+            x = copies.copied(x)
             x._compute()
         block = _block(x.shape, x.dtype.itemsize) if chunks is None else _chunks(chunks, x.shape)
         with open_writer(name, x.shape, x.dtype, chosen, block) as writer:
@@ -78,7 +78,7 @@ def _comes_in_parts(x: Tensor) -> bool:
 
 def _part_of_waiting(x: Tensor, part: tuple[slice, ...]) -> np.ndarray:
     """A block, made for itself: nothing else of the tensor is."""
-    piece = copying.copied(x[part])
+    piece = copies.copied(x[part])
     evaluate(x._session, [piece._version], peek=True)
     return piece.numpy()
 

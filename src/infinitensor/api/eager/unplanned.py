@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api.eager.small import small_kernel
+from infinitensor.api.eager.whole_array import small_kernel
 from infinitensor.api.session.version import user_site
 from infinitensor.config import config
 from infinitensor.interrupts import without_interrupts
@@ -26,12 +26,12 @@ from infinitensor.ir.op import At, n_points
 from infinitensor.ir.region import whole_box
 from infinitensor.ir.view import take
 from infinitensor.partition import canonical_layout
-from infinitensor.partition.tiles import LEAF_ELEMENTS
+from infinitensor.partition.tile_shape import LEAF_ELEMENTS
 from infinitensor.runtime import TileTable
-from infinitensor.tasking.groups.write import put
+from infinitensor.tasking.groups.write_group import put
 
 if TYPE_CHECKING:
-    from infinitensor.api.evaluate.bound import Bound
+    from infinitensor.api.evaluate.bound_program import Bound
     from infinitensor.api.session.session import Session
     from infinitensor.api.session.version import Node, Site, Version
     from infinitensor.ir.op import Call, Op

@@ -12,11 +12,11 @@ import numpy as np
 
 from infinitensor import events
 from infinitensor.api.eager.unplanned import AtOnce, is_little, is_restless
-from infinitensor.api.evaluate.bound import Bound, InTheWay, StaysTooMuch
-from infinitensor.api.evaluate.lean import give_back
-from infinitensor.api.evaluate.picking import pick
-from infinitensor.api.evaluate.walk import waiting_nodes
-from infinitensor.api.evaluate.whole import runs_in_caller
+from infinitensor.api.evaluate.bound_program import Bound, InTheWay, StaysTooMuch
+from infinitensor.api.evaluate.few_of_file import pick
+from infinitensor.api.evaluate.retention import give_back
+from infinitensor.api.evaluate.waiting import waiting_nodes
+from infinitensor.api.evaluate.whole_ops import runs_in_caller
 from infinitensor.config import config
 from infinitensor.errors import DeviceOutOfMemoryError, MemoryBudgetError
 from infinitensor.interrupts import without_interrupts

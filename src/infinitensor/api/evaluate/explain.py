@@ -7,10 +7,10 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.api.evaluate.bound import Bound
+from infinitensor.api.evaluate.bound_program import Bound
 from infinitensor.api.evaluate.evaluate import traced_in_room
-from infinitensor.api.evaluate.picking import pick
-from infinitensor.api.evaluate.walk import waiting_nodes
+from infinitensor.api.evaluate.few_of_file import pick
+from infinitensor.api.evaluate.waiting import waiting_nodes
 from infinitensor.errors import InfiniTensorError, gib
 from infinitensor.ir.graph import Dependence
 from infinitensor.ir.layout import place_name

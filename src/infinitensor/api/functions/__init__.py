@@ -1,1 +1,1 @@
-"""What users call: NumPy's functions, ufuncs and random numbers over tensors. The top of the api."""
+"""What users call: NumPy's functions, ufuncs and random numbers over tensors. The top row."""

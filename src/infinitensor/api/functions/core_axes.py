@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_index
 
-from infinitensor.api.record.forward import call_op
+from infinitensor.api.record.late import call_op
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

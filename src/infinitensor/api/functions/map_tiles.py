@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api.convert.arrays import asarray
-from infinitensor.api.functions.public import bound_call
+from infinitensor.api.convert.asarray import asarray
+from infinitensor.api.functions.op_function import bound_call
 from infinitensor.api.record.record import record
 from infinitensor.api.tensor.tensor import fresh, session_of
 from infinitensor.ir.op import Spec

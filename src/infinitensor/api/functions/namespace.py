@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api.eager.unplanned import LITTLE
-from infinitensor.api.evaluate.bound import FEW_ON_HOST
+from infinitensor.api.evaluate.bound_program import FEW_ON_HOST
 from infinitensor.api.functions.compute import compute
-from infinitensor.api.record.forward import is_tensor, new_tensor
+from infinitensor.api.record.late import is_tensor, new_tensor
 from infinitensor.api.record.record import wait
-from infinitensor.api.session.rule import cached_rule
+from infinitensor.api.session.call_cache import cached_rule
 from infinitensor.api.session.session import current_session
 from infinitensor.api.session.version import user_site
-from infinitensor.api.small import near
+from infinitensor.api.small import host_values
 from infinitensor.config import config
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.native import compiler
 from infinitensor.ops import TABLE
-from infinitensor.partition.tiles import LEAF_ELEMENTS, floor_power
+from infinitensor.partition.tile_shape import LEAF_ELEMENTS, floor_power
 
 if TYPE_CHECKING:
     import builtins
@@ -72,7 +72,7 @@ class Namespace:
             return None
         session.counts["forced_evaluations"] += 1
         compute(mask)
-        found = near.seen(mask)
+        found = host_values.seen(mask)
         return found if isinstance(found, np.ndarray) else None
 
     def settle(self, *tensors: Tensor) -> None:
@@ -85,7 +85,9 @@ class Namespace:
     ) -> Tensor:
         """A constant, made where `a` is: on a GPU, if `a` is there, or each would be sent to it."""
         session = current_session()
-        is_there = session.engine.mesh.kind == "cuda" and is_tensor(a) and near.seen(a) is None
+        is_there = (
+            session.engine.mesh.kind == "cuda" and is_tensor(a) and host_values.seen(a) is None
+        )
         if not is_there or not FEW_ON_HOST < prod(shape) <= config.small_elements:
             return make(shape, dtype)
         op = TABLE[make.__name__]

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api.access import copying, values
+from infinitensor.api.access import copies, scalars
 from infinitensor.api.functions.ufunc import mask_of, masked, single_target, stored
-from infinitensor.api.record.forward import call_op, named
+from infinitensor.api.record.late import call_op, named
 from infinitensor.api.tensor.tensor import Tensor, session_of
 from infinitensor.dtypes import as_dtype, can_cast, resolve_dtypes
 from infinitensor.ir.op import Spec
 from infinitensor.ops.forms.reduction import mean_dtype
-from infinitensor.ops.reduce.fold import REDUCTIONS
+from infinitensor.ops.reduce.ufunc_reduce import REDUCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -128,7 +128,7 @@ def with_options(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             for key, value in plain.arguments.items():
                 if value is not None:
                     x = call_op("asarray", value)
-                    plain.arguments[key] = copying.cast(x, as_dtype(dtype), False, casting)
+                    plain.arguments[key] = copies.cast(x, as_dtype(dtype), False, casting)
         found: Tensor = function(*plain.args, **plain.kwargs)
         mask = mask_of(where)
         if out is None:
@@ -263,11 +263,11 @@ def _moment(
         left = call_op("maximum", n - (ddof if correction is None else correction), 0)
         found = call_op("divide", _total(square, mask, axis), left)
     found = call_op("sqrt", found) if name == "std" else found
-    found = copying.cast(found, kind, False, "unsafe")
+    found = copies.cast(found, kind, False, "unsafe")
     if keepdims:
         return found
     axes = tuple(range(a.ndim)) if axis is None else axis
-    return values.as_value(found.squeeze(axes)) if a.ndim else found
+    return scalars.as_value(found.squeeze(axes)) if a.ndim else found
 
 
 def _around(
@@ -293,7 +293,7 @@ def _around(
     n = call_op("count_nonzero", counted, axis=axis, keepdims=keepdims)
     total = call_op("sum", square, axis=axis, dtype=dtype, keepdims=keepdims, **where)
     left = call_op("maximum", n - (ddof if correction is None else correction), 0)
-    found = copying.cast(call_op("divide", total, left), total.dtype, False, "unsafe")
+    found = copies.cast(call_op("divide", total, left), total.dtype, False, "unsafe")
     return call_op("sqrt", found) if name == "std" else found
 
 

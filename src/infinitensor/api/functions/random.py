@@ -15,7 +15,7 @@ import numpy as np
 from infinitensor.api.functions.namespace import namespace
 from infinitensor.api.session.session import current_session
 from infinitensor.ops import TABLE
-from infinitensor.ops.table.check import is_on_host
+from infinitensor.ops.table.checks import is_on_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from infinitensor.api.access import assign, copying, values
+from infinitensor.api.access import copies, scalars, setitem
 from infinitensor.api.functions.core_axes import CORE_OPTIONS, Places
-from infinitensor.api.known import hasty
-from infinitensor.api.known.quick import calls_in_c
-from infinitensor.api.record.forward import call_op
-from infinitensor.api.session.standard import MAX_AXES
-from infinitensor.api.small import at_once
+from infinitensor.api.known import changing_shapes
+from infinitensor.api.known.known_calls import calls_in_c
+from infinitensor.api.record.late import call_op
+from infinitensor.api.session.array_api import MAX_AXES
+from infinitensor.api.small import small_calls
 from infinitensor.api.tensor.tensor import Tensor, session_of
 from infinitensor.dtypes import NUMPYS, as_dtype, bfloat16, resolve_dtypes
 from infinitensor.ops.forms.reduction import sum_dtype
-from infinitensor.ops.reduce.fold import REDUCTIONS, REORDERABLE
+from infinitensor.ops.reduce.ufunc_reduce import REDUCTIONS, REORDERABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from infinitensor.api.known.quick import Quick
+    from infinitensor.api.known.known_calls import Quick
 
     Dtype = np.dtype[Any]
 
@@ -97,20 +97,20 @@ class ufunc(Calls):
         """The function of the inputs; `out` may follow them by position."""
         if options or len(args) != self.nin:
             if self._is_numpys and not options and len(args) == self.nin + 1 == self.nargs:
-                found = at_once.stored_in(self._like, args[:-1], args[-1])
+                found = small_calls.stored_in(self._like, args[:-1], args[-1])
             elif self._is_numpys and options.keys() == {"out"} and len(args) == self.nin:
-                found = at_once.stored_in(self._like, args, options["out"])
+                found = small_calls.stored_in(self._like, args, options["out"])
             else:
                 found = None
             return self._with_options(args, options) if found is None else found
         if self._is_numpys:
-            found = at_once.applied(self._like, args)
+            found = small_calls.applied(self._like, args)
         else:
-            found = at_once.multiplied(self._like, *args) if self.__name__ == "matmul" else None
+            found = small_calls.multiplied(self._like, *args) if self.__name__ == "matmul" else None
         if found is None and self._quick is not None:
             found = self._quick.made(args, options)
         if found is None and self._is_numpys and self.nout == 1:
-            found = hasty.made(self._like, args)
+            found = changing_shapes.made(self._like, args)
         if found is not None:
             return found
         with session_of(args).guard():
@@ -227,7 +227,7 @@ class ufunc(Calls):
         loop: Any = resolve_dtypes(
             self._like, given, signature=(kind, None, None), casting="unsafe", reduction=True
         )
-        return copying.cast(x, loop[0], False, "unsafe")
+        return copies.cast(x, loop[0], False, "unsafe")
 
     def reduce(
         self,
@@ -301,7 +301,7 @@ class ufunc(Calls):
         elif start is not None:
             return self._folded(x, axes, start, None)
         else:
-            found = call_op("_fold", x, axes[0], name) if axes else copying.copied(x)
+            found = call_op("_fold", x, axes[0], name) if axes else copies.copied(x)
         return found if start is None else self._function(start, found)  # type: ignore[no-any-return]
 
     def _neutral(self, dtype: Dtype, start: Any) -> Any:
@@ -411,7 +411,7 @@ class ufunc(Calls):
                 f"{self.__name__}.at: the first operand must be a Tensor, got {type(a)}"
             )
         value = call_op("asarray", 0 if b is None else b)
-        assign.apply_at(a, indices, value, self._like)
+        setitem.apply_at(a, indices, value, self._like)
 
 
 if calls_in_c is not None:
@@ -469,7 +469,7 @@ def masked(result: Tensor, mask: Tensor | None) -> Tensor:
     """A result without a target: zero where the mask is False (NumPy leaves it open)."""
     if mask is None:
         return result
-    return values.as_value(call_op("_where", mask, result, result.dtype.type(0)))
+    return scalars.as_value(call_op("_where", mask, result, result.dtype.type(0)))
 
 
 def stored(result: Tensor, out: Tensor, mask: Tensor | None, casting: str) -> Tensor:
@@ -481,10 +481,10 @@ def stored(result: Tensor, out: Tensor, mask: Tensor | None, casting: str) -> Te
             f"non-broadcastable output operand with shape {_tight(out.shape)} doesn't match the "
             f"broadcast shape {_tight(shape)}"
         )
-    value = copying.cast(result, out.dtype, False, casting)
+    value = copies.cast(result, out.dtype, False, casting)
     if isinstance(out, np.ndarray):
         return _stored_outside(value, out, mask)
-    assign.replace(out, value if mask is None else call_op("_where", mask, value, out))
+    setitem.replace(out, value if mask is None else call_op("_where", mask, value, out))
     return out
 
 
@@ -498,7 +498,7 @@ def _stored_outside(value: Tensor, out: Any, mask: Tensor | None) -> Any:
 def stored_reduction(name: str, result: Tensor, out: Tensor | None) -> Tensor:
     """Write what a reduction made into `out`, which must have exactly its shape."""
     if out is None:
-        return values.as_value(result)
+        return scalars.as_value(result)
     if out.shape != result.shape:
         raise ValueError(
             f"output parameter for reduction operation {name} has the wrong shape: "
@@ -555,7 +555,7 @@ def _as_loop(value: Any, dtype: Dtype) -> Any:
     """An operand in the dtype of the loop."""
     if type(value) in (bool, int, float, complex) or isinstance(value, np.generic):
         return _typed(value, dtype)
-    return copying.cast(call_op("asarray", value), dtype, False, "unsafe")
+    return copies.cast(call_op("asarray", value), dtype, False, "unsafe")
 
 
 def _loop_signature(like: np.ufunc, options: dict[str, Any]) -> Any:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from infinitensor.api.access import indices, views
-from infinitensor.api.convert.arrays import asarray
-from infinitensor.api.functions.public import check_shape
+from infinitensor.api.access import small_items, view_strides
+from infinitensor.api.convert.asarray import asarray
+from infinitensor.api.functions.op_function import check_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,10 +27,12 @@ def _view_function(change: Callable[..., Any]) -> Callable[..., Any]:
             tensor, args = asarray(args[0]), args[1:]
         else:
             tensor = asarray(_named(first.name, change.__name__, kwargs))
-        found = None if kwargs else indices.viewed(tensor, change, *args)
+        found = None if kwargs else small_items.viewed(tensor, change, *args)
         if found is not None:
             return found
-        return tensor._seen_as(views.through(tensor._whole(), lambda g: change(g, *args, **kwargs)))
+        return tensor._seen_as(
+            view_strides.through(tensor._whole(), lambda g: change(g, *args, **kwargs))
+        )
 
     first, *rest = inspect.signature(change).parameters.values()
     function.__signature__ = inspect.Signature([first, *rest])  # type: ignore[attr-defined]
@@ -63,7 +65,7 @@ def sliding_window_view(
     [[0, 1, 2], [1, 2, 3]]
     """
     tensor = asarray(x)
-    view = views.through(tensor._whole(), lambda g: _windows(g, window_shape, axis))
+    view = view_strides.through(tensor._whole(), lambda g: _windows(g, window_shape, axis))
     seen = tensor._seen_as(view)
     seen._frozen = seen._frozen or not writeable
     return seen
@@ -89,7 +91,9 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tensor:
     given = (shape,) if isinstance(shape, int | np.integer) else shape
     wanted = tuple(operator.index(n) for n in given)
     check_shape("broadcast_to", wanted, tensor.dtype)
-    seen = tensor._seen_as(views.through(tensor._whole(), lambda g: np.broadcast_to(g, wanted)))
+    seen = tensor._seen_as(
+        view_strides.through(tensor._whole(), lambda g: np.broadcast_to(g, wanted))
+    )
     seen._frozen = True
     return seen
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api.eager.small import small_kernel
 from infinitensor.api.eager.unplanned import blank, runs_at_once
+from infinitensor.api.eager.whole_array import small_kernel
 from infinitensor.api.evaluate.evaluate import evaluate_all, forget_done
-from infinitensor.api.record.alias import alias
-from infinitensor.api.session.rule import cached_rule
+from infinitensor.api.record.reshaped_alias import alias
+from infinitensor.api.session.call_cache import cached_rule
 from infinitensor.api.session.version import Node, Site, Version, user_site
 from infinitensor.config import config
 from infinitensor.errors import InfiniTensorError

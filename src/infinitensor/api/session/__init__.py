@@ -1,1 +1,1 @@
-"""The session, its locks and counters, and the versions that tensors show. The bottom of the api."""
+"""The session, its locks and counters, and the versions that tensors show. The lowest row."""

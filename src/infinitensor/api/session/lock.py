@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from infinitensor.api.session.compiled import compiled
+from infinitensor.api.session.extensions import compiled
 
 Lock: Any = threading.RLock
 locking: Any = None

@@ -9,9 +9,9 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from infinitensor.api.session import gone, tally
+from infinitensor.api.session import released, tally
+from infinitensor.api.session.einops_backend import greet
 from infinitensor.api.session.lock import Lock
-from infinitensor.api.session.partners import greet
 from infinitensor.api.session.version import Version, user_site
 from infinitensor.config import config
 from infinitensor.dtypes import dtype_of
@@ -388,7 +388,7 @@ class Session(Recording):
         return f"<infinitensor session, {state}, devices {self._wanted[1] or 'auto'}>"
 
 
-gone.in_c(Session)
+released.in_c(Session)
 _current: ContextVar[Session | None] = ContextVar("infinitensor_session", default=None)
 _default: list[Session] = []
 

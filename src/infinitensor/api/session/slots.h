@@ -28,7 +28,7 @@ static inline int put_method(PyObject *module, PyObject *type, const char *name)
     return bad;
 }
 
-/* What `lock.c` gives `quick.c`, by a pointer of this name; 0 where it went well. */
+/* What `lock.c` gives `known_calls.c`, by a pointer of this name; 0 where it went well. */
 #define LOCKING "infinitensor.locking"
 typedef struct {
     PyTypeObject *type;
@@ -36,6 +36,6 @@ typedef struct {
     int (*release)(PyObject *);
 } Locking;
 
-/* What `quick.c` gives `at_once.c`: `recorded(quick, a, b)`, by a pointer of this name. */
+/* What `known_calls.c` gives `small_calls.c`: `recorded(quick, a, b)`, by a pointer of this name. */
 #define RECORDED "infinitensor.recorded"
 typedef PyObject *(*Recorded)(PyObject *, PyObject *, PyObject *);

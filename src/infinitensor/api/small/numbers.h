@@ -1,5 +1,5 @@
 /* Arithmetic on single numbers of NumPy's, and elements of its arrays, without NumPy: a tenth of the
-   time. Before `at_once.c`. Everything here answers NULL (or 0) without an error where NumPy has to do
+   time. Before `small_calls.c`. Everything here answers NULL (or 0) without an error where NumPy has to do
    it: numbers of two dtypes, Python's that do not fit, what would raise. Nothing warns. */
 
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION

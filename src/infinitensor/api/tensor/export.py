@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from infinitensor.api.access import copying
+from infinitensor.api.access import copies
 from infinitensor.api.record.record import host_view
 from infinitensor.dtypes import bfloat16, from_numpy
 from infinitensor.ir.region import whole_box
@@ -127,7 +127,7 @@ def _in_base(tensor: Tensor) -> np.ndarray:
     """The values as a view of a copy of all of the base."""
     base = tensor.base
     assert base is not None
-    return copying.seen_in(base.numpy(), tensor)
+    return copies.seen_in(base.numpy(), tensor)
 
 
 def dlpack_device(tensor: Tensor) -> tuple[int, int]:

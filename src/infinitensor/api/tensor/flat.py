@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api.access import views
-from infinitensor.api.access.assign import host_value, replace
-from infinitensor.api.access.copying import copied
-from infinitensor.api.record.forward import is_tensor
+from infinitensor.api.access import view_strides
+from infinitensor.api.access.copies import copied
+from infinitensor.api.access.setitem import host_value, replace
+from infinitensor.api.record.late import is_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +84,7 @@ class Flat:
             if not single:
                 raise
             raise ValueError("Error setting single item of array.") from error
-        view = views.reshaped(tensor._whole(), (tensor.size,))
+        view = view_strides.reshaped(tensor._whole(), (tensor.size,))
         flat = tensor._seen_as(view) if view is not None else copied(tensor).reshape(-1)
         where = np.arange(tensor.size)[index]
         if given.ndim and where.ndim:

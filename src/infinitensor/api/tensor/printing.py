@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api.access.copying import copied
+from infinitensor.api.access.copies import copied
 from infinitensor.api.evaluate.evaluate import evaluate
-from infinitensor.api.record.forward import call_op
-from infinitensor.api.session.binding import signed_as
+from infinitensor.api.record.late import call_op
+from infinitensor.api.session.signatures import signed_as
 
 if TYPE_CHECKING:
     from infinitensor.api.tensor.tensor import Tensor

@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api.access import (
-    assign,
-    copying,
-    indexing,
-    indices,
-    orders,
-    values,
-    views,
+    copies,
+    getitem,
+    memory_order,
+    scalars,
+    setitem,
+    small_items,
+    view_strides,
 )
 from infinitensor.api.evaluate.evaluate import evaluate
-from infinitensor.api.record.forward import call_op
+from infinitensor.api.record.late import call_op
 from infinitensor.api.record.record import Ref, host_view, stored
-from infinitensor.api.session.standard import check_copy, check_version
+from infinitensor.api.session.array_api import check_copy, check_version
 from infinitensor.api.session.version import Cell, Shown
-from infinitensor.api.small import at_once, near
-from infinitensor.api.small.floating import quietly
-from infinitensor.api.tensor import export, viewing
-from infinitensor.api.tensor.drawing import drawn
+from infinitensor.api.small import host_values, small_calls
+from infinitensor.api.small.errstate import quietly
+from infinitensor.api.tensor import export, views
 from infinitensor.api.tensor.flags import Flags, refused
 from infinitensor.api.tensor.flat import Flat
+from infinitensor.api.tensor.html import drawn
 from infinitensor.api.tensor.printing import represented, shown
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype, bfloat16
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from infinitensor.ir.layout import Layout
 else:
     TableMethods = (
-        object  # a stub: the methods are made from the op table by `api/functions/functions.py`
+        object  # a stub: the methods are made from the op table by `api/functions/all_functions.py`
     )
 
 
-class Tensor(values.Number, Shown, TableMethods):
+class Tensor(scalars.Number, Shown, TableMethods):
     """A global array. Made by `it.asarray`, by functions and by operators.
 
     Called, as `numpy.ndarray` is, it makes one with no values yet: `it.empty` is the better name.
@@ -85,7 +85,7 @@ class Tensor(values.Number, Shown, TableMethods):
     __array_priority__ = 1000.0
 
     _cell: Cell
-    """The variable behind it; made at the first need of a tensor of its own (`api/small/near.py`)."""
+    """The variable behind it; made at the first need of a tensor of its own (`host_values.py`)."""
     _owner: Session | None
     """The session of a tensor that has no cell yet."""
     _lazy_view: View | None
@@ -175,8 +175,8 @@ class Tensor(values.Number, Shown, TableMethods):
     @property
     def _view(self) -> View | None:
         """How it sees its base; None: all of it."""
-        if self._lazy_view is near.UNKNOWN:
-            self._lazy_view = near.view_of(self)
+        if self._lazy_view is host_values.UNKNOWN:
+            self._lazy_view = host_values.view_of(self)
         return self._lazy_view
 
     @_view.setter
@@ -193,8 +193,8 @@ class Tensor(values.Number, Shown, TableMethods):
         """Another view of the same cell; what cannot be written stays so."""
         if self._is_value:
             if not view.shape:
-                return values.as_value(tensor_of(self._cell, view, self._version.dtype))
-            return copying.copied(self)._seen_as(view)  # a scalar has no memory to share
+                return scalars.as_value(tensor_of(self._cell, view, self._version.dtype))
+            return copies.copied(self)._seen_as(view)  # a scalar has no memory to share
         cell = self._cell
         seen = tensor_of(cell, view, cell.version.dtype)
         seen._frozen = self._frozen or view.is_broadcast
@@ -213,7 +213,7 @@ class Tensor(values.Number, Shown, TableMethods):
             raise AttributeError("the shape of a scalar is not writable; use `.reshape()`")
         wanted = (shape,) if _is_int(shape) else tuple(shape)
         try:
-            seen = viewing.reshape(self, tuple(length(n) for n in wanted), copy=False)
+            seen = views.reshape(self, tuple(length(n) for n in wanted), copy=False)
         except ValueError as error:
             if "copy" not in str(error):
                 raise
@@ -297,7 +297,7 @@ class Tensor(values.Number, Shown, TableMethods):
         >>> it.ones((6, 4)).relayout(3, 1).layout.grid
         (3, 1)
         """
-        return copying.relayout(self, pieces)
+        return copies.relayout(self, pieces)
 
     # values
 
@@ -320,12 +320,12 @@ class Tensor(values.Number, Shown, TableMethods):
                 and version.node is not None
                 and self.size * 4 <= prod(version.shape)
             ):
-                return copying.copied(self).numpy()
+                return copies.copied(self).numpy()
             self._compute()
             version = self._version
             if version.host is not None:
                 return np.array(host_view(self._ref()))
-            return copying.read_view(self)
+            return copies.read_view(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         self._session.counts["host_arrays"] += 1
@@ -334,7 +334,7 @@ class Tensor(values.Number, Shown, TableMethods):
     def item(self, *index: Any) -> Any:
         """One element as a Python scalar."""
         if index:
-            return viewing.element(self, index).item()
+            return views.element(self, index).item()
         if self.size != 1:
             raise ValueError("can only convert an array of size 1 to a Python scalar")
         return self.numpy().item()
@@ -383,7 +383,7 @@ class Tensor(values.Number, Shown, TableMethods):
             raise TypeError(f"a complex number is no {what}: take .real or .imag first")
         if self._owner is not None:
             return self._seen.reshape(())[()]
-        found = near.near(self)
+        found = host_values.near(self)
         return (self.numpy() if found is None else found).reshape(())[()]
 
     def __len__(self) -> int:
@@ -427,15 +427,15 @@ class Tensor(values.Number, Shown, TableMethods):
     # indexing
 
     def __getitem__(self, index: Any) -> Tensor:
-        found = indices.got(self, index)
+        found = small_items.got(self, index)
         if found is not None:
             return found
         view = None
         if type(index) is not Tensor:
             items = index if type(index) is tuple else (index,)
-            view = views.of_integers_and_slices(self._view or whole_view(self._shape), items)
+            view = view_strides.of_integers_and_slices(self._view or whole_view(self._shape), items)
         if view is None or not view.shape:
-            return indexing.get(self, index)
+            return getitem.get(self, index)
         return self._seen_as(view)
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -444,15 +444,15 @@ class Tensor(values.Number, Shown, TableMethods):
             opened is not None
             and type(value) is float
             and self._lazy_view is None
-            and (type(index) is int or indices.is_element(index, opened.ndim))
+            and (type(index) is int or small_items.is_element(index, opened.ndim))
             and not self._frozen
         ):
             opened[index] = value
             return
         if type(value) is Tensor and type(index) is int:
-            assign.check_swap(self, value, sys._getframe(1))
-        if not indices.was_put(self, index, value):
-            assign.put(self, index, value)
+            setitem.check_swap(self, value, sys._getframe(1))
+        if not small_items.was_put(self, index, value):
+            setitem.put(self, index, value)
 
     def __delitem__(self, index: Any) -> None:
         raise ValueError("cannot delete array elements")
@@ -469,12 +469,12 @@ class Tensor(values.Number, Shown, TableMethods):
         """The last two axes swapped; a view."""
         if self.ndim < 2:
             raise ValueError("matrix transpose with ndim < 2 is undefined")
-        return self._seen_as(views.through(self._whole(), lambda g: g.swapaxes(-1, -2)))
+        return self._seen_as(view_strides.through(self._whole(), lambda g: g.swapaxes(-1, -2)))
 
     @property
     def real(self) -> Tensor:
         """The real part; a view."""
-        return viewing.part(self, "real")
+        return views.part(self, "real")
 
     @real.setter
     def real(self, value: Any) -> None:
@@ -490,7 +490,7 @@ class Tensor(values.Number, Shown, TableMethods):
     @property
     def imag(self) -> Tensor:
         """The imaginary part; a view of a complex tensor, zeros of a real one."""
-        return viewing.part(self, "imag")
+        return views.part(self, "imag")
 
     @imag.setter
     def imag(self, value: Any) -> None:
@@ -522,17 +522,17 @@ class Tensor(values.Number, Shown, TableMethods):
         wanted = shape[0] if len(shape) == 1 and not _is_int(shape[0]) else shape
         check_copy(copy)
         if order != "C":
-            return orders.reshaped(self, tuple(length(n) for n in wanted), order, copy)
+            return memory_order.reshaped(self, tuple(length(n) for n in wanted), order, copy)
         if not copy:
-            found = indices.viewed(self, _reshaped, wanted)
+            found = small_items.viewed(self, _reshaped, wanted)
             if found is not None:
                 return found
-        return viewing.reshape(self, tuple(length(n) for n in wanted), copy)
+        return views.reshape(self, tuple(length(n) for n in wanted), copy)
 
     def ravel(self, order: str | None = "C") -> Tensor:
         """One axis: a view of a contiguous tensor, else a copy."""
         if order != "C":
-            return orders.read_in(self, order).ravel()
+            return memory_order.read_in(self, order).ravel()
         view = self._whole()
         steps = zip(view.shape, view.strides, c_strides(view.shape), strict=True)
         if all(n == 1 or ours == dense for n, ours, dense in steps) and not view.part:
@@ -541,31 +541,35 @@ class Tensor(values.Number, Shown, TableMethods):
 
     def flatten(self, order: str | None = "C") -> Tensor:
         """One axis: always a copy."""
-        return copying.copied(self if order == "C" else orders.read_in(self, order)).reshape(-1)
+        return copies.copied(self if order == "C" else memory_order.read_in(self, order)).reshape(
+            -1
+        )
 
     def transpose(self, *axes: Any) -> Tensor:
         """Axes in another order; a view."""
         wanted = axes[0] if len(axes) == 1 and not _is_int(axes[0]) else axes
         order = wanted or None
-        found = indices.viewed(self, np.ndarray.transpose, order)
+        found = small_items.viewed(self, np.ndarray.transpose, order)
         if found is not None:
             return found
         if order is None:
             return self._seen_as(self._whole().reversed())
-        return self._seen_as(views.through(self._whole(), lambda g: g.transpose(order)))
+        return self._seen_as(view_strides.through(self._whole(), lambda g: g.transpose(order)))
 
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
         """Two axes swapped; a view."""
-        return self._seen_as(views.through(self._whole(), lambda g: g.swapaxes(axis1, axis2)))
+        return self._seen_as(
+            view_strides.through(self._whole(), lambda g: g.swapaxes(axis1, axis2))
+        )
 
     def squeeze(self, axis: Any = None) -> Tensor:
         """Without axes of length one; a view."""
-        return self._seen_as(views.through(self._whole(), lambda g: g.squeeze(axis)))
+        return self._seen_as(view_strides.through(self._whole(), lambda g: g.squeeze(axis)))
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
         """A diagonal; a view (NumPy's is read-only, ours can be written)."""
         return self._seen_as(
-            views.through(self._whole(), lambda g: g.diagonal(offset, axis1, axis2))
+            view_strides.through(self._whole(), lambda g: g.diagonal(offset, axis1, axis2))
         )
 
     # copies and changes
@@ -573,12 +577,12 @@ class Tensor(values.Number, Shown, TableMethods):
     def copy(self, order: str | None = "C") -> Tensor:
         """A tensor of its own with the same values; in another order than C's it is a view."""
         if self._is_value:
-            orders.letter(order, "C")
+            memory_order.letter(order, "C")
             return self
         if order != "C":
-            return orders.copied(self, order)
-        made = at_once.copied(self)
-        return copying.copied(self) if made is None else made
+            return memory_order.copied(self, order)
+        made = small_calls.copied(self)
+        return copies.copied(self) if made is None else made
 
     def __copy__(self) -> Tensor:
         return self.copy()
@@ -599,15 +603,15 @@ class Tensor(values.Number, Shown, TableMethods):
     ) -> Tensor:
         """The values as another dtype, in an order: "K" is as they lie."""
         wanted = as_dtype(dtype)
-        if orders.is_turned(self) if order == "K" else order != "C" or not copy:
-            turned = orders.cast(self, wanted, copy, casting, orders.letter(order, "K"))
-            return values.as_value(turned) if self._is_value else turned
+        if memory_order.is_turned(self) if order == "K" else order != "C" or not copy:
+            turned = memory_order.cast(self, wanted, copy, casting, memory_order.letter(order, "K"))
+            return scalars.as_value(turned) if self._is_value else turned
         if copy and casting == "unsafe" and self._dtype.kind != "c" and wanted is not bfloat16:
-            made = at_once.copied(self, wanted)
+            made = small_calls.copied(self, wanted)
             if made is not None:
                 made._is_value = self._is_value
                 return made
-        made = copying.cast(self, wanted, copy, casting)
+        made = copies.cast(self, wanted, copy, casting)
         made._is_value = self._is_value
         return made
 
@@ -633,14 +637,14 @@ class Tensor(values.Number, Shown, TableMethods):
         """Sort in place."""
         how = {"stable": stable, "descending": bool(descending)}
         made = call_op("sort", self, operator.index(axis), kind, order, **how)
-        assign.replace(self, made)
+        setitem.replace(self, made)
 
     def partition(
         self, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None
     ) -> None:
         """Partition in place: what has a rank in kth is in its place, smaller before it."""
         made = call_op("partition", self, kth, operator.index(axis), kind, order)
-        assign.replace(self, made)
+        setitem.replace(self, made)
 
     def compress(self, condition: Any, axis: int | None = None, out: Any = None) -> Tensor:
         """The slices along an axis where the condition holds."""
@@ -655,7 +659,7 @@ class Tensor(values.Number, Shown, TableMethods):
         """
         if dtype is None or dtype is Tensor or as_dtype(dtype) == self.dtype:
             return self if self._is_value else self[...]
-        return viewing.bits(self, as_dtype(dtype))
+        return views.bits(self, as_dtype(dtype))
 
     def byteswap(self, inplace: bool = False) -> Tensor:
         """The elements with their bytes in reverse order: a copy, or itself, changed in place.
@@ -664,7 +668,7 @@ class Tensor(values.Number, Shown, TableMethods):
         >>> it.asarray([1, 256], dtype=it.int16).byteswap().tolist()
         [256, 1]
         """
-        swapped = viewing.swapped_bytes(self)
+        swapped = views.swapped_bytes(self)
         if not inplace:
             return swapped
         self[...] = swapped
@@ -677,7 +681,7 @@ class Tensor(values.Number, Shown, TableMethods):
         >>> it.asarray([1 + 2j]).getfield(it.float64, 8).tolist()
         [2.0]
         """
-        return viewing.field(self, as_dtype(dtype), operator.index(offset))
+        return views.field(self, as_dtype(dtype), operator.index(offset))
 
     setfield = refused(
         "setfield", "bytes of elements are not written one by one; write to x.real or x.imag"
@@ -694,8 +698,8 @@ class Tensor(values.Number, Shown, TableMethods):
 
     def tobytes(self, order: str | None = "C") -> bytes:
         """The bytes of the values, in an order."""
-        wanted = orders.letter(order, "C").replace("K", "C")  # to NumPy they are one here
-        return orders.read_in(self, wanted).numpy().tobytes()
+        wanted = memory_order.letter(order, "C").replace("K", "C")  # to NumPy they are one here
+        return memory_order.read_in(self, wanted).numpy().tobytes()
 
     def __bytes__(self) -> bytes:
         return self.tobytes()
@@ -731,12 +735,12 @@ class Tensor(values.Number, Shown, TableMethods):
     # other libraries
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **given: Any) -> Any:
-        from infinitensor.api.tensor.dispatch import array_ufunc
+        from infinitensor.api.tensor.numpy_protocols import array_ufunc
 
         return array_ufunc(ufunc, method, inputs, given)
 
     def __array_function__(self, function: Any, types: Any, args: Any, given: Any) -> Any:
-        from infinitensor.api.tensor.dispatch import array_function
+        from infinitensor.api.tensor.numpy_protocols import array_function
 
         return array_function(function, types, args, given)
 
@@ -772,7 +776,7 @@ class Tensor(values.Number, Shown, TableMethods):
 
         def __getattr__(self, name: str) -> Any:
             if name == "_cell":  # asked for the first time
-                return near.settle(self)
+                return host_values.settle(self)
             if name.startswith("_"):  # NumPy asks for such names on every call: no time to look
                 raise AttributeError(f"a Tensor has no {name!r}")
             import difflib
@@ -789,7 +793,7 @@ class Tensor(values.Number, Shown, TableMethods):
         return str(plan(self))
 
 
-near.tensors.append(Tensor)
+host_values.tensors.append(Tensor)
 
 
 def tensor_of(cell: Cell, view: View | None, dtype: np.dtype[Any]) -> Tensor:
@@ -840,7 +844,7 @@ def from_values(session: Session, values: np.ndarray) -> Tensor:
     """A tensor of an array that nobody else can change. Large ones go into tiles at once."""
     limit = config.small_elements
     if values.size > limit or (limit == 0):
-        return fresh(session, copying.scattered(session, values))
+        return fresh(session, copies.scattered(session, values))
     return fresh(session, stored(session, values))
 
 

@@ -20,13 +20,13 @@ import numpy as np
 
 from infinitensor.config import config
 from infinitensor.events import lane
-from infinitensor.ir.calls import Calls, Form
+from infinitensor.ir.call_tables import Calls, Form
 from infinitensor.native import CompilerError, address, compiler, library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from infinitensor.ir.calls import Lies
+    from infinitensor.ir.call_tables import Lies
     from infinitensor.ir.op import Call
 
 CODES = {"float32": 0, "float64": 1, "complex64": 2, "complex128": 3}

@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.dtypes import HALVES, as_dtype, bfloat16, float32, result_type, to_torch
 from infinitensor.ir.op import AxisForm, Call, Spec, call
-from infinitensor.ops.backend.bridge import tensor_of
+from infinitensor.ops.backend.torch_bridge import tensor_of
 from infinitensor.ops.table.registry import op, program
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from infinitensor.ir.op import AxisForm, Call, Spec, call
-from infinitensor.ops.backend.bridge import strided, strides_of
+from infinitensor.ops.backend.torch_bridge import strided, strides_of
 from infinitensor.ops.table.registry import broadcast_form, op, program
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 
 from infinitensor.dtypes import HALVES, as_dtype, bool_, float32, int64, to_torch
 from infinitensor.ir.op import AxisForm, Call, Combine, Spec
-from infinitensor.ops.backend.bridge import as_signed
+from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.table.registry import op, program
 from infinitensor.ops.table.words import WORDS
 

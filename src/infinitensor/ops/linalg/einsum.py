@@ -12,7 +12,7 @@ from infinitensor.dtypes import as_dtype, can_cast, result_type
 from infinitensor.ir.op import AxisForm, Call, Spec
 from infinitensor.native import missed
 from infinitensor.ops.forms.reduction import SUM
-from infinitensor.ops.linalg.contraction import factors, product, product_call, product_scratch
+from infinitensor.ops.linalg.matmul import factors, product, product_call, product_scratch
 from infinitensor.ops.table.registry import op, program
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from warnings import warn
 import numpy as np
 
 from infinitensor.ir.op import AxisForm, Call, Spec, call
-from infinitensor.ops.backend.loading import loaded
-from infinitensor.ops.linalg.lapack import (
+from infinitensor.ops.backend.torch_loading import loaded
+from infinitensor.ops.linalg.tall_qr import factored, reflected
+from infinitensor.ops.linalg.triangles import (
     MATRIX,
     LinAlgError,
     adjoint,
@@ -27,7 +28,6 @@ from infinitensor.ops.linalg.lapack import (
     source_of,
     tensors,
 )
-from infinitensor.ops.linalg.reflectors import factored, reflected
 from infinitensor.ops.linalg.triangular import square_block
 from infinitensor.ops.table.registry import op, program
 

@@ -8,7 +8,13 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from infinitensor.dtypes import float64, kind_of
-from infinitensor.ops.linalg.lapack import LinAlgError, check_matrix, is_one, linalg_dtype, real_of
+from infinitensor.ops.linalg.triangles import (
+    LinAlgError,
+    check_matrix,
+    is_one,
+    linalg_dtype,
+    real_of,
+)
 from infinitensor.ops.table.registry import program
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib import NumpyVersion
 
 from infinitensor.ops.linalg.factor import reduced
-from infinitensor.ops.linalg.lapack import (
+from infinitensor.ops.linalg.triangles import (
     LinAlgError,
     adjoint,
     block_fits,

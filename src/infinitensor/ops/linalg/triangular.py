@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from infinitensor.ir.op import AxisForm, Call, Spec, call
-from infinitensor.ops.backend.loading import loaded
-from infinitensor.ops.linalg.contraction import batch_labels
-from infinitensor.ops.linalg.lapack import (
+from infinitensor.ops.backend.torch_loading import loaded
+from infinitensor.ops.linalg.matmul import batch_labels
+from infinitensor.ops.linalg.triangles import (
     MATRIX,
     LinAlgError,
     linalg_dtype,

@@ -11,10 +11,10 @@ import numpy as np
 
 from infinitensor.dtypes import bool_, int64
 from infinitensor.ir.op import Call, Spec, call
-from infinitensor.ops.backend.bridge import as_signed
-from infinitensor.ops.backend.loops import loop
+from infinitensor.ops.backend.c_loops import loop
+from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import gather_form, is_empty
-from infinitensor.ops.move.compact import compact, count_into
+from infinitensor.ops.move.mask_triton import compact, count_into
 from infinitensor.ops.table.registry import TABLE, op, program
 
 if TYPE_CHECKING:
@@ -81,14 +81,14 @@ def chosen(mask: np.ndarray, x: np.ndarray, out: np.ndarray, skip: int = 0) -> b
         return False
     n, count = mask.size, len(out)
     if x.shape == mask.shape:
-        choose = loop("index", "choose", MOVED.get(x.dtype.str[1:], x.dtype))
+        choose = loop("take", "choose", MOVED.get(x.dtype.str[1:], x.dtype))
         if choose is None or not x.flags.c_contiguous:
             return False
         choose(mask, n, skip, count, x, out)
         return True
     if mask.ndim > 1 or not x[0].flags.c_contiguous:
         return False
-    rows = loop("index", "choose_rows", np.uint8)
+    rows = loop("take", "choose_rows", np.uint8)
     if rows is None:
         return False
     step, where = x.strides[0], int(x.__array_interface__["data"][0])
@@ -192,7 +192,7 @@ def _folded_in_c(reduction: str, x: Any, mask: Any, out: Any) -> bool:
     fits = x.dtype == out.dtype and (kind == "b" if word in (0, 1) else kind in "iuf")
     if word is None or not fits:
         return False
-    fold = loop("index", "fold_rows", x.dtype)
+    fold = loop("take", "fold_rows", x.dtype)
     if fold is None or not (x[0].flags.c_contiguous and out.flags.c_contiguous):
         return False
     where = int(x.__array_interface__["data"][0])
@@ -263,7 +263,7 @@ def _where_kernel(
     lo, hi = at.outputs[0][0]
     before = int(_prefix(counts)[first // block])
     if xp is np and mask.ndim == 1 and mask.flags.c_contiguous and out.flags.c_contiguous:
-        places = loop("index", "places", out.dtype)
+        places = loop("take", "places", out.dtype)
         if places is not None:
             places(mask, mask.size, lo - before, hi - lo, first, out)
             return

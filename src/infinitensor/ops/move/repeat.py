@@ -11,7 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.dtypes import can_cast
 from infinitensor.ir.op import Call, Spec, call
-from infinitensor.ops.backend.bridge import as_signed
+from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import along, gather_form, is_empty
 from infinitensor.ops.table.registry import op, program
 

@@ -14,11 +14,11 @@ import numpy as np
 
 from infinitensor.dtypes import int64, to_torch
 from infinitensor.ir.op import Call, Spec, call
-from infinitensor.ops.backend.bridge import as_signed
-from infinitensor.ops.backend.loops import loop
+from infinitensor.ops.backend.c_loops import loop
+from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import gather_form, is_empty
-from infinitensor.ops.move.index import check_bounds, check_selection, checked_index, selected_shape
-from infinitensor.ops.sorting.order import pieces, run_hull
+from infinitensor.ops.move.take import check_bounds, check_selection, checked_index, selected_shape
+from infinitensor.ops.sorting.sort import pieces, run_hull
 from infinitensor.ops.table.registry import op, program
 from infinitensor.ops.table.words import WORDS
 
@@ -154,7 +154,7 @@ def _loop_for(index: Sequence[Any], rows: Any, out: Any, mode: str) -> Any:
         return None
     if not all(_has_loop(mode, out.dtype, i.dtype) for i in index):
         return None
-    return loop("index", "write_rows" if len(index) == 1 else "write_points", out.dtype)
+    return loop("take", "write_rows" if len(index) == 1 else "write_points", out.dtype)
 
 
 def _write_by_loop(
@@ -365,7 +365,7 @@ def _deal_kernel(
 
 
 def _dealt_by_loop(index: Any, rows: Any, out: tuple[Any, Any], size: int, shift: int) -> bool:
-    deal = loop("index", "deal", rows.dtype)
+    deal = loop("take", "deal", rows.dtype)
     if deal is None:
         return False
     index, rows = np.ascontiguousarray(index), np.ascontiguousarray(rows)
@@ -420,7 +420,7 @@ def _scatter_dealt_kernel(
     places, rows = tiles[-2:]
     if places is None:
         return
-    write = loop("index", "write_dealt", out.dtype) if xp is np else None
+    write = loop("take", "write_dealt", out.dtype) if xp is np else None
     if write is None or rows.dtype != out.dtype or not out.flags.c_contiguous:
         places = places if xp is np else places.to(xp.int64)
         _scatter_kernel(

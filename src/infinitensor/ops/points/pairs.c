@@ -333,7 +333,7 @@ typedef struct {
 
 static const double U = 1.0 / (1 << 24);
 
-/* The error of `product - yhalf` against `(length squared - distance squared) / 2`; see ops/points/pairtiles.py. */
+/* The error of `product - yhalf` against `(length squared - distance squared) / 2`; see ops/points/pairs_c.py. */
 INLINE double slack(double unit, double half, double longest, double bound) {
     double all = 2 * half + longest * longest + bound;
     return unit * sqrt(2 * half) * longest + 2 * U * all + 1e-36;

@@ -17,11 +17,11 @@ import numpy as np
 from infinitensor.dtypes import float32, float64, int64
 from infinitensor.ir.op import AxisForm, Call, Combine, Spec
 from infinitensor.native import missed
-from infinitensor.ops.backend.loops import loop
+from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.forms.gather import gather_form, is_empty
-from infinitensor.ops.linalg.sparse import Rows
-from infinitensor.ops.points import pairs_gpu, pairwords
-from infinitensor.ops.points.pairtiles import (
+from infinitensor.ops.linalg.csr_matmul import Rows
+from infinitensor.ops.points import pairs_cuda, pairs_numpy
+from infinitensor.ops.points.pairs_c import (
     FEW_FEATURES,
     Search,
     compiled,
@@ -91,7 +91,7 @@ def _scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) 
 def _plain_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     points = [spec for spec in ins if spec.ndim == 2]
     (m, d), n = points[0].shape, points[1].shape[0]
-    words = 96 * min(max(n * m, 1), pairwords.BLOCK["cpu"] + m) if not compiled() else 0
+    words = 96 * min(max(n * m, 1), pairs_numpy.BLOCK["cpu"] + m) if not compiled() else 0
     made = sum(spec.n_bytes for spec in outs)
     state = (made + made // 4 if compiled() else 3 * made) + 16 * n  # in C it is what is made
     is_narrow = any(spec.dtype == float32 for spec in points)
@@ -116,8 +116,8 @@ def _copies(ins: Sequence[Spec], always: bool = False) -> int:
 def _cuda_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     points = [spec for spec in ins if spec.ndim == 2]
     (m, d), n = points[0].shape, points[1].shape[0]
-    words = 96 * min(max(n * m, 1), pairwords.BLOCK["cuda"]) + 8 * (n + m) * d
-    kernels = pairs_gpu.scratch_of(n, m, d, params.get("k", 0))
+    words = 96 * min(max(n * m, 1), pairs_numpy.BLOCK["cuda"]) + 8 * (n + m) * d
+    kernels = pairs_cuda.scratch_of(n, m, d, params.get("k", 0))
     state = sum(8 * spec.n_bytes for spec in outs) + sum(2 * spec.n_bytes for spec in ins)
     return max(words, kernels) + state + (1 << 20)
 
@@ -166,11 +166,11 @@ def _state(before: tuple[Array, ...] | None, *fresh: Array) -> tuple[Array, ...]
     return fresh
 
 
-def on_gpu(xp: Any, x: Array, y: Array, k: int = 0) -> pairs_gpu.Pairs | None:
+def on_gpu(xp: Any, x: Array, y: Array, k: int = 0) -> pairs_cuda.Pairs | None:
     """The pairs for kernels on a GPU; None where a search runs in words, which is counted there."""
     if xp is np:
         return None
-    made = pairs_gpu.searches(xp, x, y) if k <= pairs_gpu.MOST_NEAREST else None
+    made = pairs_cuda.searches(xp, x, y) if k <= pairs_cuda.MOST_NEAREST else None
     missed[0] += made is None and len(x) > 0 and len(y) > 0
     return made
 
@@ -182,8 +182,8 @@ def _count(
     xp: Any, y: Array, weight: Array, x: Array, axes: Any, limit: float, enough: float, before: Any
 ) -> tuple[Array, ...]:
     if not in_c(xp):
-        y, x = pairwords.as_float64(xp, y), pairwords.as_float64(xp, x)
-        return (pairwords.count_within(xp, x, y, weight, limit),)
+        y, x = pairs_numpy.as_float64(xp, y), pairs_numpy.as_float64(xp, x)
+        return (pairs_numpy.count_within(xp, x, y, weight, limit),)
     (total,) = _state(before, np.zeros(len(x)))
     Search("count", x, y, limit, weight=rows64(weight), sum=total, enough=enough).run()
     return (total,)
@@ -196,8 +196,8 @@ def _count_plain(
         pairs = on_gpu(xp, x, y)
         if pairs is not None:
             return (pairs.count(limit, enough),)
-        y, x = pairwords.as_float64(xp, y), pairwords.as_float64(xp, x)
-        return (pairwords.count_within(xp, x, y, None, limit),)
+        y, x = pairs_numpy.as_float64(xp, y), pairs_numpy.as_float64(xp, x)
+        return (pairs_numpy.count_within(xp, x, y, None, limit),)
     (total,) = _state(before, np.zeros(len(x)))
     Search("count", x, y, limit, sum=total, enough=enough).run()
     return (total,)
@@ -221,7 +221,7 @@ def _some_points(rng: np.random.Generator) -> list[tuple[Array, Array]]:
 
 def exact(x: Array, y: Array) -> Array:
     """All squared distances, for tests."""
-    return pairwords.squared_distances(np, as64(x), as64(y))
+    return pairs_numpy.squared_distances(np, as64(x), as64(y))
 
 
 def as64(x: Array) -> Array:
@@ -274,8 +274,8 @@ def _top(
         pairs = on_gpu(xp, x, y, k)
         if pairs is not None:
             return pairs.nearest(yid, k)
-        y, x = pairwords.as_float64(xp, y), pairwords.as_float64(xp, x)
-        return pairwords.nearest(xp, x, y, yid, k)
+        y, x = pairs_numpy.as_float64(xp, y), pairs_numpy.as_float64(xp, x)
+        return pairs_numpy.nearest(xp, x, y, yid, k)
     n = len(x)
     far, who, held = np.empty((n, k)), np.empty((n, k), np.int64), np.zeros(n, np.int64)
     if before is not None:
@@ -302,7 +302,7 @@ def _merge_top(xp: Any, a: tuple[Array, ...], b: tuple[Array, ...]) -> tuple[Arr
     k = a[0].shape[1]
     merge = loop("pairs", "merge_top") if xp is np else None
     if merge is None:
-        return pairwords.merged(xp, (a[0], a[1]), (b[0], b[1]), k)
+        return pairs_numpy.merged(xp, (a[0], a[1]), (b[0], b[1]), k)
     parts = [np.ascontiguousarray(part) for part in (*a, *b)]
     far, who = np.empty(a[0].shape), np.empty(a[0].shape, np.int64)
     merge(*parts, len(far), k, far, who)
@@ -359,9 +359,9 @@ def _unite(
         pairs = on_gpu(xp, x, y)
         if pairs is not None:
             return (pairs.united(xid, yid, limit, n),)
-        y, x = pairwords.as_float64(xp, y), pairwords.as_float64(xp, x)
+        y, x = pairs_numpy.as_float64(xp, y), pairs_numpy.as_float64(xp, x)
         every = np.arange(n) if xp is np else xp.arange(n, device=x.device)
-        return (pairwords.united(xp, x, xid, y, yid, limit, every),)
+        return (pairs_numpy.united(xp, x, xid, y, yid, limit, every),)
     (parent,) = _state(before, np.arange(n))
     numbers = {"xid": np.ascontiguousarray(xid), "yid": np.ascontiguousarray(yid)}
     Search("unite", x, y, limit, parent=parent, own=int(own), **numbers).run()
@@ -375,8 +375,8 @@ def _merge_forests(xp: Any, a: tuple[Array, ...], b: tuple[Array, ...]) -> tuple
     join = loop("pairs", "join_forests") if xp is np else None
     if join is None:
         every = np.arange(len(a[0])) if xp is np else xp.arange(len(a[0]), device=a[0].device)
-        parent = pairwords.pointed(xp, a[0] + 0)
-        return (pairwords.pointed(xp, pairwords.hooked(xp, parent, every, b[0])),)
+        parent = pairs_numpy.pointed(xp, a[0] + 0)
+        return (pairs_numpy.pointed(xp, pairs_numpy.hooked(xp, parent, every, b[0])),)
     parent = np.array(a[0])
     join(parent, np.ascontiguousarray(b[0]), len(parent))
     flatten = loop("pairs", "flatten")
@@ -439,8 +439,8 @@ def _least(
         pairs = on_gpu(xp, x, y)
         if pairs is not None:
             return (pairs.least_label(label, limit, NO_LABEL),)
-        y, x = pairwords.as_float64(xp, y), pairwords.as_float64(xp, x)
-        return (pairwords.least_label(xp, x, y, label, limit, NO_LABEL),)
+        y, x = pairs_numpy.as_float64(xp, y), pairs_numpy.as_float64(xp, x)
+        return (pairs_numpy.least_label(xp, x, y, label, limit, NO_LABEL),)
     (least,) = _state(before, np.full(len(x), NO_LABEL))
     labels = np.ascontiguousarray(label, np.int64)
     Search("least", x, y, limit, label=labels, least=least).run()
@@ -491,8 +491,8 @@ def _edge(
         pairs = on_gpu(xp, x, y)
         if pairs is not None:
             return pairs.lightest(*ends, n_groups)
-        y, x = pairwords.as_float64(xp, y), pairwords.as_float64(xp, x)
-        return pairwords.lightest_edges(xp, x, y, *ends, n_groups)
+        y, x = pairs_numpy.as_float64(xp, y), pairs_numpy.as_float64(xp, x)
+        return pairs_numpy.lightest_edges(xp, x, y, *ends, n_groups)
     no_ends = np.full(n_groups, NO_END), np.full(n_groups, NO_END)
     weigh, lo, hi = _state(before, np.full(n_groups, np.inf), *no_ends)
     whole = {"xid": xid, "yid": yid, "xgroup": xgroup, "ygroup": ygroup}
@@ -514,7 +514,7 @@ def _merge_edges(xp: Any, a: tuple[Array, ...], b: tuple[Array, ...]) -> tuple[A
 def _edge_oracle(*args: Any) -> tuple[Array, ...]:
     y, yid, ygroup, ycore, x, xid, xgroup, xcore, n_groups = args
     ends_x, ends_y = (xid, xgroup, xcore), (yid, ygroup, ycore)
-    return pairwords.lightest_edges(np, as64(x), as64(y), ends_x, ends_y, n_groups)
+    return pairs_numpy.lightest_edges(np, as64(x), as64(y), ends_x, ends_y, n_groups)
 
 
 def _edge_cases(rng: np.random.Generator) -> list[Any]:
@@ -594,8 +594,8 @@ def _found(
     if in_c(xp):
         number, apart = _found_in_c(y, yid, x, limit, starts, nearest_first)
     else:
-        y, x = pairwords.as_float64(xp, y), pairwords.as_float64(xp, x)
-        number, apart = pairwords.found_within(xp, x, y, yid, limit, nearest_first)
+        y, x = pairs_numpy.as_float64(xp, y), pairs_numpy.as_float64(xp, x)
+        number, apart = pairs_numpy.found_within(xp, x, y, yid, limit, nearest_first)
     skip = first - int(rows.starts[lo])
     out[0][...] = number[skip : skip + end - first]
     out[1][...] = apart[skip : skip + end - first]

@@ -13,9 +13,9 @@ import numpy as np
 
 from infinitensor.dtypes import float64, int64
 from infinitensor.ir.op import AxisForm, Call, Spec
-from infinitensor.ops.backend.loops import loop
-from infinitensor.ops.points.pairtiles import rows64
-from infinitensor.ops.points.pairwords import squared_distances
+from infinitensor.ops.backend.c_loops import loop
+from infinitensor.ops.points.pairs_c import rows64
+from infinitensor.ops.points.pairs_numpy import squared_distances
 from infinitensor.ops.table.registry import op
 
 if TYPE_CHECKING:

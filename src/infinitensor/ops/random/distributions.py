@@ -15,8 +15,8 @@ import numpy as np
 
 from infinitensor.dtypes import float64, kind_of
 from infinitensor.ops.create.creation import shape_of
-from infinitensor.ops.random.random import float_dtype
-from infinitensor.ops.table.check import is_on_host, known
+from infinitensor.ops.random.counter_rng import float_dtype
+from infinitensor.ops.table.checks import is_on_host, known
 from infinitensor.ops.table.registry import program
 
 if TYPE_CHECKING:

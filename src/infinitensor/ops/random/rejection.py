@@ -14,7 +14,7 @@ import numpy as np
 from infinitensor.dtypes import float64, int64
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.create.creation import shape_of
-from infinitensor.ops.random.random import filled, flat_index, open_unit, words
+from infinitensor.ops.random.counter_rng import filled, flat_index, open_unit, words
 from infinitensor.ops.table.registry import broadcast_form, op
 
 if TYPE_CHECKING:

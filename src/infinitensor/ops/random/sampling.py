@@ -10,9 +10,9 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.dtypes import as_dtype
+from infinitensor.ops.random.counter_rng import signed
 from infinitensor.ops.random.distributions import into, size_of
-from infinitensor.ops.random.random import signed
-from infinitensor.ops.table.check import known
+from infinitensor.ops.table.checks import known
 from infinitensor.ops.table.registry import program
 
 # --- integers ---------------------------------------------------------------------------------

@@ -14,9 +14,9 @@ import numpy as np
 
 from infinitensor.dtypes import int64, result_type
 from infinitensor.ir.op import AxisForm, Call, Combine, Spec
-from infinitensor.ops.backend.loops import loop
+from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.forms.reduction import plain_combine
-from infinitensor.ops.table.check import is_on_host, known
+from infinitensor.ops.table.checks import is_on_host, known
 from infinitensor.ops.table.registry import op, program
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.dtypes import as_dtype, bool_, int64, uint64
 from infinitensor.ir.op import AxisForm, Call, Spec, call
-from infinitensor.ops.backend.bridge import as_signed
-from infinitensor.ops.backend.loops import loop
+from infinitensor.ops.backend.c_loops import loop
+from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import along, gather_form, is_empty
-from infinitensor.ops.reduce.fold import REORDERABLE
-from infinitensor.ops.reduce.running import running_sum
-from infinitensor.ops.sorting.order import pieces, run_hull
+from infinitensor.ops.reduce.scan_triton import running_sum
+from infinitensor.ops.reduce.ufunc_reduce import REORDERABLE
+from infinitensor.ops.sorting.sort import pieces, run_hull
 from infinitensor.ops.table.registry import op, program
 from infinitensor.ops.table.words import WORDS
 

@@ -9,7 +9,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from infinitensor.dtypes import can_cast, result_type
 from infinitensor.ir.op import AxisForm, Call, Spec, call
-from infinitensor.ops.backend.loops import loop
+from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.forms.gather import along
 from infinitensor.ops.table.registry import op, program
 
@@ -198,7 +198,7 @@ def trapezoid(xp: Any, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> 
 
 
 def _interp_kernel(xp: Any, x: Any, at: Any, values: Any, out: Any, left: Any, right: Any) -> None:
-    interpolate = loop("search", "interpolate", values.dtype)
+    interpolate = loop("searchsorted", "interpolate", values.dtype)
     if interpolate is None or not out.flags.c_contiguous:
         out[...] = np.interp(x, at, values, left, right)
         return

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from infinitensor.dtypes import kind_of, result_type
-from infinitensor.ops.sorting.orderstat import of_ranks
-from infinitensor.ops.table.check import known
+from infinitensor.ops.sorting.rank_select import of_ranks
+from infinitensor.ops.table.checks import known
 from infinitensor.ops.table.registry import program
 
 if TYPE_CHECKING:

@@ -23,16 +23,16 @@ from infinitensor.events import lane
 from infinitensor.ir.layout import DISK, Layout
 from infinitensor.ir.region import box_size, overlap, relative
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD, PEER
-from infinitensor.runtime.native.called import IS_STOPPED, run_called
-from infinitensor.runtime.replay.replay import work_again
-from infinitensor.runtime.run.fixed import FixedOrder
+from infinitensor.runtime.native.c_program import IS_STOPPED, run_called
+from infinitensor.runtime.replay.cuda_graphs import work_again
+from infinitensor.runtime.run.fixed_order import FixedOrder
+from infinitensor.runtime.run.gpu_lanes import Dispatcher
 from infinitensor.runtime.run.rebuild import load_remade, rebuild
 from infinitensor.runtime.run.start import start_of
-from infinitensor.runtime.run.streams import Dispatcher
-from infinitensor.runtime.state.blame import explain_failure
+from infinitensor.runtime.state.error_site import explain_failure
+from infinitensor.runtime.state.run_tiles import Tiles
 from infinitensor.runtime.state.step import NOTHING, SCALAR, TILE
-from infinitensor.runtime.state.table import TileTable
-from infinitensor.runtime.state.tiles import Tiles
+from infinitensor.runtime.state.tile_table import TileTable
 from infinitensor.storage import Part
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
     from infinitensor.devices import Buffer, Device, Ledger
     from infinitensor.ir.tasks import Program
-    from infinitensor.runtime.native.called import Called
+    from infinitensor.runtime.native.c_program import Called
     from infinitensor.runtime.run.workers import Workers
+    from infinitensor.runtime.state.run_tiles import Tiers
     from infinitensor.runtime.state.step import Span, Step
-    from infinitensor.runtime.state.tiles import Tiers
 
 WINDOW = 4
 """Ready tasks a worker takes at a time."""

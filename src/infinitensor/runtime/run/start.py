@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from infinitensor.ir.tasks import EVICT, LOAD
-from infinitensor.runtime.native.called import Bindings
-from infinitensor.runtime.replay.replay import replays_of
+from infinitensor.runtime.native.c_program import Bindings
+from infinitensor.runtime.replay.cuda_graphs import replays_of
 from infinitensor.runtime.state.step import Steps
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from infinitensor.devices import Device
     from infinitensor.ir.tasks import Program
-    from infinitensor.runtime.replay.replay import Replays
+    from infinitensor.runtime.replay.cuda_graphs import Replays
 
 LONG_S = 2e-4
 """Estimated seconds of a task from which it is taken alone: another worker may have the next."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.events import lane
-from infinitensor.ops.backend.loading import n_user_threads
-from infinitensor.runtime.native.called import Pool
+from infinitensor.ops.backend.torch_loading import n_user_threads
+from infinitensor.runtime.native.c_program import Pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,7 +16,7 @@ import shutil
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.storage.file_io.calls import open_file, remove, rename, sync_folder, told
+from infinitensor.storage.file_io.syscalls import open_file, remove, rename, sync_folder, told
 
 if TYPE_CHECKING:
     import weakref

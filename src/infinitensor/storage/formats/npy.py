@@ -15,14 +15,14 @@ import numpy as np
 from infinitensor.dtypes import as_dtype
 from infinitensor.errors import gib
 from infinitensor.ir.region import Box, box_size
-from infinitensor.storage.file_io.cached import CachedPages
-from infinitensor.storage.file_io.calls import open_file, read_at, reserve, sync, write_at
-from infinitensor.storage.file_io.direct import read_anywhere
-from infinitensor.storage.file_io.runs import PAGE_BYTES, gather, is_run, scatter, steps_of
-from infinitensor.storage.file_io.strided import read_points, read_runs
+from infinitensor.storage.file_io.byte_runs import PAGE_BYTES, gather, is_run, scatter, steps_of
+from infinitensor.storage.file_io.direct_io import read_anywhere
+from infinitensor.storage.file_io.page_cache import CachedPages
+from infinitensor.storage.file_io.strided_read import read_points, read_runs
+from infinitensor.storage.file_io.syscalls import open_file, read_at, reserve, sync, write_at
 from infinitensor.storage.file_io.temporary import Unfinished, discard, new_file, put_file
-from infinitensor.storage.formats import header
-from infinitensor.storage.formats.stored import checked
+from infinitensor.storage.formats import npy_header
+from infinitensor.storage.formats.stored_array import checked
 
 KEPT_BYTES = 64 << 20
 """A larger file is read past the page cache where it is not in there already: a pass over it fills
@@ -51,7 +51,7 @@ class NpyFile:
 
     chunks = None
 
-    def __init__(self, path: str | os.PathLike[str], head: header.Header | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], head: npy_header.Header | None = None) -> None:
         """Of any file whose values lie as `head` says, if it is given; else as the file says."""
         self.path = os.path.abspath(path)
         self._file = open_file(self.path, os.O_RDONLY | os.O_NONBLOCK)
@@ -93,14 +93,14 @@ class NpyFile:
     def n_bytes(self) -> int:
         return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
 
-    def _read_header(self, n_file_bytes: int) -> header.Header:
+    def _read_header(self, n_file_bytes: int) -> npy_header.Header:
         start = bytearray(12)
         n_start = read_at(self._file, self.path, 0, memoryview(start))
-        begin, n_bytes = header.n_header_bytes(bytes(start[:n_start]))
+        begin, n_bytes = npy_header.n_header_bytes(bytes(start[:n_start]))
         text = bytearray(n_bytes)
         if read_at(self._file, self.path, begin, memoryview(text)) < n_bytes:
             raise ValueError(f"truncated: a header of {n_bytes} bytes, {n_file_bytes} in the file")
-        return header.parse(bytes(text), begin + n_bytes, n_file_bytes)
+        return npy_header.parse(bytes(text), begin + n_bytes, n_file_bytes)
 
     def read(
         self, box: Box, out: np.ndarray[Any, Any], steps: tuple[int, ...] | None = None
@@ -231,7 +231,7 @@ class NpyWriter(Unfinished):
         self._steps = steps_of(shape, self.dtype.itemsize)
         self._lock = threading.Lock()
         self._n_missing = box_size(tuple((0, n) for n in shape))
-        head = header.written(shape, self.dtype)
+        head = npy_header.written(shape, self.dtype)
         self._offset = len(head)
         self._made, self._file = new_file(self.path)
         self._discard = weakref.finalize(self, discard, self._made, self._file, os.getpid())

@@ -19,11 +19,11 @@ import numpy as np
 
 from infinitensor.dtypes import as_dtype, bfloat16, held_as
 from infinitensor.ir.region import Box, picked
-from infinitensor.storage.file_io.calls import open_file, read_at, sync, told
+from infinitensor.storage.file_io.syscalls import open_file, read_at, sync, told
 from infinitensor.storage.file_io.temporary import Unfinished, discard, new_folder, put_folder
-from infinitensor.storage.formats.expansion import COMPRESSORS, unpacks_beyond
+from infinitensor.storage.formats.chunk_size import COMPRESSORS, unpacks_beyond
 from infinitensor.storage.formats.npy import changed
-from infinitensor.storage.formats.stored import checked
+from infinitensor.storage.formats.stored_array import checked
 
 if TYPE_CHECKING:
     from types import ModuleType

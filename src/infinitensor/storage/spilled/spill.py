@@ -19,16 +19,16 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.errors import SessionClosedError, SpillSpaceError
-from infinitensor.storage.file_io.calls import FULL, write_at
-from infinitensor.storage.file_io.direct import DirectWriter, padded
-from infinitensor.storage.file_io.runs import scatter, steps_of
-from infinitensor.storage.spilled.folder import (
+from infinitensor.storage.file_io.byte_runs import scatter, steps_of
+from infinitensor.storage.file_io.direct_io import DirectWriter, padded
+from infinitensor.storage.file_io.syscalls import FULL, write_at
+from infinitensor.storage.spilled.spill_folder import (
     ProcessFolder,
     default_folder,
     is_memory,
     remove_stale,
 )
-from infinitensor.storage.spilled.tile import Spilled, Sums, goes_direct
+from infinitensor.storage.spilled.spilled_tile import Spilled, Sums, goes_direct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

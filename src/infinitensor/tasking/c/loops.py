@@ -14,16 +14,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.tasking.c.folds import across_lines, block_lines, end_lines, states
-from infinitensor.tasking.c.generate import CONSTANT, c_type, cast, expression, number
+from infinitensor.tasking.c.expressions import CONSTANT, c_type, cast, expression, number
+from infinitensor.tasking.c.fold_loops import across_lines, block_lines, end_lines, states
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy as np
 
-    from infinitensor.tasking.c.folds import Fold
-    from infinitensor.tasking.c.generate import Input, Part
+    from infinitensor.tasking.c.expressions import Input, Part
+    from infinitensor.tasking.c.fold_loops import Fold
 
 BLOCK = 1024
 """Elements of a block: a handful of them stay in the nearest cache."""
@@ -245,7 +245,7 @@ class Source:
     def headers(self) -> Iterator[str]:
         """The C files that the function is made with, beside those of functions over blocks."""
         if self.folds:
-            yield header("folds.h")
+            yield header("fold_loops.h")
         yield header("lines.h")
         if self.is_complex:
             yield header("complex.h")

@@ -17,7 +17,7 @@ from infinitensor.ir.region import piece_boxes
 from infinitensor.ir.tasks import Column, Family, TaskGraph, TileSet
 from infinitensor.price import kernel_seconds
 from infinitensor.tasking.graph.edges import Edges
-from infinitensor.tasking.kernels.kernels import group_inputs, kind_of_group
+from infinitensor.tasking.kernels.choose_kernel import group_inputs, kind_of_group
 
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Group, Operand

@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from infinitensor.ir.op import Spec
-from infinitensor.ops.table.kernels import task_scratch
+from infinitensor.ops.table.numpy_kernels import task_scratch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.plan import GroupPlan
     from infinitensor.ir.tasks import Column
     from infinitensor.tasking.graph.lowering import Lowering
-    from infinitensor.tasking.kernels.kernels import Fused
+    from infinitensor.tasking.kernels.choose_kernel import Fused
 
 
 def group_scratch(

@@ -15,10 +15,10 @@ import numpy as np
 from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.region import grid_shape, piece_boxes
 from infinitensor.ir.tasks import COMPUTE, Column
-from infinitensor.ops.table.kernels import lower, namespace
+from infinitensor.ops.table.numpy_kernels import lower, namespace
 from infinitensor.price import part_seconds
 from infinitensor.tasking.graph.scratch import group_scratch
-from infinitensor.tasking.kernels.kernels import Fused
+from infinitensor.tasking.kernels.choose_kernel import Fused
 
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Group

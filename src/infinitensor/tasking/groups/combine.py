@@ -16,7 +16,7 @@ from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.region import grid_shape, piece_boxes
 from infinitensor.ir.tasks import COMPUTE
 from infinitensor.ops.forms.reduction import SUM, wide
-from infinitensor.ops.table.kernels import (
+from infinitensor.ops.table.numpy_kernels import (
     add_tree,
     added_scratch,
     combine_scratch,
@@ -24,10 +24,10 @@ from infinitensor.ops.table.kernels import (
     merge_tree,
     namespace,
 )
-from infinitensor.tasking.graph.fetch import bring
+from infinitensor.tasking.graph.fetch_tasks import bring
 from infinitensor.tasking.graph.scratch import group_scratch
-from infinitensor.tasking.groups.single import product_in_c, reduced, single_run
-from infinitensor.tasking.kernels.kernels import Fused, fused_kernel
+from infinitensor.tasking.groups.single_op import product_in_c, reduced, single_run
+from infinitensor.tasking.kernels.choose_kernel import Fused, fused_kernel
 from infinitensor.tasking.triton.triton_group import may_generate
 
 if TYPE_CHECKING:

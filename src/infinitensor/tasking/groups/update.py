@@ -14,12 +14,12 @@ import numpy as np
 
 from infinitensor.ir.op import At, Spec
 from infinitensor.ir.tasks import COMPUTE, Column
-from infinitensor.ops.table.kernels import namespace
+from infinitensor.ops.table.numpy_kernels import namespace
 from infinitensor.tasking.graph.scratch import needed_specs
-from infinitensor.tasking.groups.copies import write_in_c
-from infinitensor.tasking.groups.single import PLACES
-from infinitensor.tasking.groups.write import Place, place
-from infinitensor.tasking.kernels.kernels import tile_scratch
+from infinitensor.tasking.groups.copy_groups import write_in_c
+from infinitensor.tasking.groups.single_op import PLACES
+from infinitensor.tasking.groups.write_group import Place, place
+from infinitensor.tasking.kernels.choose_kernel import tile_scratch
 
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Node

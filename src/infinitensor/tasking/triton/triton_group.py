@@ -18,9 +18,9 @@ from infinitensor.dtypes import to_torch
 from infinitensor.ir.op import At
 from infinitensor.ir.region import piece_boxes
 from infinitensor.jit import has_triton, picker
-from infinitensor.ops.table.kernels import lower_finish
-from infinitensor.tasking.c.generate import Input, Part, Unsupported
-from infinitensor.tasking.triton.triton_kernel import (
+from infinitensor.ops.table.numpy_kernels import lower_finish
+from infinitensor.tasking.c.expressions import Input, Part, Unsupported
+from infinitensor.tasking.triton.triton_launch import (
     SHORT_ROW,
     Cut,
     MapKernel,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.plan import GroupPlan
     from infinitensor.ir.region import Box
     from infinitensor.jit import Launch, OneLaunch
-    from infinitensor.tasking.kernels.kernels import Step
+    from infinitensor.tasking.kernels.choose_kernel import Step
 
     Run = Callable[[list[Any], list[Any], int], None]
 

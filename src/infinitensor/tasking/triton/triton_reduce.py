@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.tasking.c.generate import Unsupported
+from infinitensor.tasking.c.expressions import Unsupported
 from infinitensor.tasking.triton.triton_source import HEADER, cast, function, larger, type_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.ops.table.scalar import Arg, Term
-from infinitensor.tasking.c.generate import Unsupported, refuse_undefined
+from infinitensor.tasking.c.expressions import Unsupported, refuse_undefined
 from infinitensor.tasking.triton.triton_division import (
     LEAST,
     LOGARITHMS,
@@ -30,7 +30,7 @@ from infinitensor.tasking.triton.triton_division import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from infinitensor.tasking.c.generate import Input, Part
+    from infinitensor.tasking.c.expressions import Input, Part
 
 TYPES = {
     "bool": "tl.int1",

@@ -1,0 +1,107 @@
+"""Tensors that wait, computed before a small part of them is written, or read again and again.
+
+Once they lie in the one memory that NumPy can reach, each such call costs what NumPy's does, and no
+plan.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from infinitensor.api.access import masked_items
+from infinitensor.api.eager.unplanned import LITTLE
+from infinitensor.api.eager.whole_array import small_kernel
+from infinitensor.api.evaluate.evaluate import evaluate
+from infinitensor.api.record.late import is_tensor
+from infinitensor.api.session.version import Version
+from infinitensor.config import config
+
+if TYPE_CHECKING:
+    from infinitensor.api.session.session import Session
+    from infinitensor.api.tensor.tensor import Tensor
+
+LIGHT = 32
+"""Waiting calls up to which a value may be computed for the sake of a small write."""
+READ_OFTEN = 8
+"""Calls that wait to read parts of a tensor, from which it is computed for the next."""
+
+
+def settle(tensor: Tensor, shape: tuple[int, ...], value: Any) -> None:
+    """Compute a tensor that waits before a small part of it is changed.
+
+    A program that writes rows or elements goes on writing them; once the tensor lies in the one
+    memory that NumPy can reach, each write costs what NumPy's does, and no plan. A value that is
+    still much work is left to wait, and the write with it.
+    """
+    version = tensor._version
+    if version.node is None or not 0 < prod(shape) <= config.small_elements:
+        return
+    if masked_items.is_selection(version):
+        return
+    session = tensor._session
+    if not session.engine.mesh.is_one_memory:
+        if not is_tensor(value) and prod(version.shape) <= config.small_elements:
+            _make_constant(session, version)
+        return
+    waiting = [version]
+    if is_tensor(value) and value._version.node is not None:
+        if not _is_light(value._version, version):
+            return
+        waiting.append(value._version)
+    evaluate(session, waiting)
+
+
+def _make_constant(session: Session, version: Version) -> None:
+    """Zeros and the like that wait to be made on a GPU: on the host, where they are written to."""
+    node = version.node
+    assert node is not None
+    if node.op.kind == "creation" and not node.inputs:
+        with session.guard():
+            (version.host,) = small_kernel(node.op, node.call)([])
+            version.node = None
+            session.graveyard.append(node)
+
+
+def was_read_often(session: Session, args: tuple[Any, ...]) -> bool:
+    """Whether small parts of tensors that wait are read in a loop: then these are computed now.
+
+    Each further read costs what NumPy's does, and no plan. What is large may never be needed whole.
+    """
+    waiting = []
+    for x in args:
+        if is_tensor(x) and x._owner is None and x._version.node is not None:
+            version = x._version
+            if version.readers < READ_OFTEN or version.session is not session:
+                return False
+            if not x.size <= config.small_elements < prod(version.shape) <= LITTLE:
+                return False
+            waiting.append(version)
+    if not waiting or session.closed or not session.engine.mesh.is_one_memory:
+        return False
+    evaluate(session, waiting)
+    return True
+
+
+def is_for_later(tensor: Tensor, value: Any) -> bool:
+    """Whether a value waits for so much that a write of it waits too, however small it is."""
+    if not is_tensor(value) or value._owner is not None or value._version.node is None:
+        return False
+    base = tensor._version
+    return base.node is None or not _is_light(value._version, base)
+
+
+def _is_light(version: Version, base: Version) -> bool:
+    """Whether what a version waits for, beside a base, is a few small calls."""
+    seen: set[int] = set()
+    stack = [version]
+    while stack:
+        node = stack.pop().node
+        if node is None or node.seq in seen:
+            continue
+        seen.add(node.seq)
+        work = max(prod(node.call.form.sizes), *(spec.n_elements for spec in node.call.outs))
+        if len(seen) > LIGHT or work > config.small_elements:
+            return False
+        stack += [v for v in node.inputs if type(v) is Version and v is not base]
+    return True

@@ -1,0 +1,157 @@
+"""Values in other memory: copies, casts, tensors in tiles from outside, other tiles, and back."""
+
+from __future__ import annotations
+
+import warnings
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.api.access.compute_first import was_read_often
+from infinitensor.api.record.late import new_tensor
+from infinitensor.api.record.record import Ref, host_view, record, stored
+from infinitensor.api.session.call_cache import cached_rule
+from infinitensor.api.session.guard import guarded
+from infinitensor.api.session.version import Version
+from infinitensor.config import config
+from infinitensor.dtypes import can_cast, dtype_of
+from infinitensor.errors import LayoutError
+from infinitensor.ir.layout import Layout
+from infinitensor.ir.op import Spec
+from infinitensor.ir.region import grid_shape, whole_box
+from infinitensor.ir.view import of_picked, structure, take
+from infinitensor.ops.table.registry import TABLE
+from infinitensor.partition import canonical_layout
+from infinitensor.runtime import TileTable
+from infinitensor.storage import Part
+
+if TYPE_CHECKING:
+    from infinitensor.api.session.session import Session
+    from infinitensor.api.tensor.tensor import Tensor
+    from infinitensor.storage import Stored
+
+
+@guarded
+def copied(tensor: Tensor) -> Tensor:
+    """A tensor of its own with the same values."""
+    values = _at_hand(tensor)
+    if values is None and was_read_often(tensor._session, (tensor,)):
+        values = _at_hand(tensor)
+    if values is not None:
+        tensor._session.counts["small_calls"] += 1
+        return new_tensor(tensor._session, stored(tensor._session, values))
+    op = TABLE["_copy"]
+    call = cached_rule(op, (Spec(tensor.shape, tensor.dtype),))
+    return new_tensor(tensor._session, record(tensor._session, op, call, [tensor._ref()])[0])
+
+
+def _at_hand(tensor: Tensor) -> np.ndarray | None:
+    """A copy of few values that are stored where NumPy can read them; None for any others."""
+    version = tensor._version
+    if tensor.size > config.small_elements or not config.small_elements:
+        return None
+    if version.host is not None:
+        return np.array(host_view(tensor._ref()), order="C")
+    if version.table is None or tensor._session.engine.mesh.kind != "cpu":
+        return None
+    if tensor._view is not None and structure(tensor._view) is None:
+        return None
+    return read_view(tensor)
+
+
+@guarded
+def cast(tensor: Tensor, dtype: np.dtype[Any], copy: bool, casting: str) -> Tensor:
+    """The values as another dtype."""
+    if not can_cast(tensor.dtype, dtype, casting):
+        raise TypeError(
+            f"Cannot cast array data from {tensor.dtype!r} to {dtype!r} "
+            f"according to the rule {casting!r}"
+        )
+    if dtype == tensor.dtype:
+        return copied(tensor) if copy else tensor
+    if tensor.dtype.kind == "c" and dtype.kind not in "cb":
+        warnings.warn(
+            "Casting complex values to real discards the imaginary part",
+            np.exceptions.ComplexWarning,
+            stacklevel=3,
+        )
+    op = TABLE["_cast"]
+    call = cached_rule(op, (Spec(tensor.shape, tensor.dtype),), dtype)
+    return new_tensor(tensor._session, record(tensor._session, op, call, [tensor._ref()])[0])
+
+
+def scattered(session: Session, values: Any) -> Version:
+    """A version in tiles on the session's devices, with a copy of the values (NumPy or torch)."""
+    with session.guard():
+        session.check_open()
+        session.drain()
+        engine = session.engine
+        layout = canonical_layout(tuple(values.shape), engine.mesh, config.tile_elements)
+        return _into(session, values, layout)
+
+
+def of_file(session: Session, stored: Stored) -> Version:
+    """A version over an array in a file."""
+    version = Version(session, stored.shape, stored.dtype)
+    with session.guard():
+        session.check_open()
+        session.keep(version, TileTable.of_file(Part(stored)), "open")
+        session.has_files = True
+    return version
+
+
+def _into(session: Session, values: Any, layout: Layout) -> Version:
+    version = Version(session, tuple(values.shape), dtype_of(values))
+    session.keep(version, session.store(values, layout), "asarray")
+    return version
+
+
+def relayout(tensor: Tensor, pieces: tuple[int, ...]) -> Tensor:
+    """The same values in other tiles."""
+    if len(pieces) != tensor.ndim or any(p < 1 for p in pieces):
+        raise LayoutError(
+            f"relayout{pieces}: a tensor of shape {tensor.shape} needs {tensor.ndim} counts >= 1"
+        )
+    session = tensor._session
+    cuts = tuple(
+        tuple(n * k // p for k in range(p + 1)) for n, p in zip(tensor.shape, pieces, strict=True)
+    )
+    n_tiles = prod(grid_shape(cuts))
+    n_devices = session.engine.mesh.n_devices
+    owners = tuple(i * n_devices // n_tiles for i in range(n_tiles))
+    with session.guard():
+        return new_tensor(session, _into(session, tensor.numpy(), Layout(cuts, owners)))
+
+
+def read_view(tensor: Tensor) -> np.ndarray:
+    """The values of a stored tensor, from its tiles."""
+    session = tensor._session
+    version = tensor._version
+    table = version.table
+    assert table is not None
+    devices = session.engine.devices
+    view = tensor._view
+    if view is None:
+        return table.read(whole_box(version.shape), devices)
+    if 0 in view.shape:
+        return np.empty(view.shape, tensor.dtype)
+    access = structure(view)
+    if access is not None:
+        box = whole_box(view.shape)
+        region = access.base_region(box)
+        hull = tuple((lo, hi) for lo, hi, _ in region)
+        values = table.read(hull, devices, tuple(step for _, _, step in region))
+        if table.is_file:
+            session.counts["bytes_read"] += values.nbytes
+        return np.array(take(values, of_picked(access, view.shape), box, whole_box(values.shape)))
+    if table.is_file:
+        return copied(tensor).numpy()
+    return np.array(seen_in(table.read(whole_box(version.shape), devices), tensor))
+
+
+def seen_in(base: np.ndarray, tensor: Tensor) -> np.ndarray:
+    """What a tensor shows of the values of its base."""
+    whole = Version(tensor._session, base.shape, base.dtype)
+    whole.host = base
+    return host_view(Ref(whole, tensor._view, tensor.dtype))

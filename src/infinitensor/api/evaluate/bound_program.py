@@ -1,0 +1,498 @@
+"""What waits, bound to a plan: numbered, with its leaves and what is kept of it, and planned."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from infinitensor.api.evaluate.retention import (
+    bytes_of,
+    comes_from_below,
+    gives_back,
+    worth_keeping,
+)
+from infinitensor.api.evaluate.waiting import fields
+from infinitensor.api.evaluate.windows import Hulls, part_of, shifted
+from infinitensor.api.session.call_cache import cached_rule
+from infinitensor.api.session.version import Node, Version
+from infinitensor.config import config
+from infinitensor.errors import MemoryBudgetError
+from infinitensor.interrupts import interruptible
+from infinitensor.ir.graph import Graph, Leaf, Operand
+from infinitensor.ir.graph import Node as GraphNode
+from infinitensor.ir.layout import DISK, Layout
+from infinitensor.ir.op import Spec
+from infinitensor.ir.region import box_shape
+from infinitensor.ops.backend.torch_loading import begin_loading
+from infinitensor.partition import LEAF_ELEMENTS, MANY_USES, canonical_layout, streamed_cuts
+from infinitensor.pipeline import Known, Prepared, has_tiers, prepare
+from infinitensor.runtime import TileTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from infinitensor.api.session.session import Session
+    from infinitensor.ir.mesh import Mesh
+    from infinitensor.ir.region import Box
+    from infinitensor.ir.tasks import Program
+
+
+MUCH = 32
+"""A leaf that takes more than this part of a device's budget is much."""
+FEW_ON_HOST = 1024
+"""Elements of a host value that a GPU gets anew at each use; larger ones move there and stay."""
+TO_COMPUTE_IN = 4
+"""The part of a budget that is left for tiles on the way, when it is asked what can stay."""
+
+
+class InTheWay(Exception):
+    """A program may fit if less is kept of it, and if these leaves of its own are evicted."""
+
+    def __init__(self, versions: list[Version]) -> None:
+        super().__init__()
+        self.versions = versions
+
+
+class StaysTooMuch(Exception):
+    """A program may fit if so many bytes fewer stay of its leaves in lower tiers."""
+
+    def __init__(self, n_bytes: int) -> None:
+        super().__init__()
+        self.n_bytes = n_bytes
+
+
+class Bound:
+    """The waiting part of a program, numbered: everything a plan is keyed by and bound to.
+
+    To recognise a program that has run before takes the numbers alone; `detail` adds the rest.
+    """
+
+    def __init__(
+        self, session: Session, roots: Iterable[Version], peek: bool = False, lean: bool = False
+    ) -> None:
+        self.session = session
+        self.peek = peek
+        self.lean = lean
+        """Whether of what was not asked for only little things are kept: there is no more room."""
+        self.gives_way = False
+        """Whether it may be planned anew with less of it kept or resident (`traced_in_room`)."""
+        self.spares_leaves = peek
+        self.roots = list(roots)
+        walked = fields(self.roots)
+        self.nodes, self.leaves, self.scalars, self.values, self.inside_reads = walked[:5]
+        needed, is_free, self.known_by = walked[5:]
+        self.whole: dict[int, TileTable] = {}
+        """Versions of which only a window is written: all of their tiles."""
+        self.recipes: list[Version] = []
+        """What is held, but made again when it is asked for."""
+        self.kept = self._kept(needed)
+        self.donated = [False] * len(self.leaves)
+        self.used_up: set[int] = set()
+        """Leaves that nobody else will read: their tiles may be used up."""
+        if True in is_free and not self.spares_leaves:
+            for k, leaf in enumerate(self.leaves):
+                if is_free[k] and not _lies_below(leaf):
+                    self.donated[k] = True
+                    self.used_up.add(id(leaf))
+        self._cut_files()
+        self.tables = [stored_table(session, version) for version in self.leaves]
+        for table in self.tables:
+            table.used_at = session.seq
+
+    def _cut_files(self) -> None:
+        """Give files that are in no tiles yet those in which they are read, and may stay.
+
+        But not what a product reads over and over: that has the tiles of the product, and so what
+        stays of it are those. What was evicted in other tiles is in none then.
+        """
+        mesh = self.session.engine.mesh
+        if mesh.kind != "cpu":
+            return
+        below = {id(v): v for v in self.leaves if v.table is not None and v.table.is_in_files}
+        for node in self.nodes if below else ():
+            form = node.call.form
+            for given, labels in zip(node.inputs, form.inputs, strict=False):
+                uses = prod(n for label, n in enumerate(form.sizes) if label not in labels)
+                if node.op.kind == "contraction" and uses >= MANY_USES:
+                    version = below.pop(id(given), None)
+                    if version is not None and version.table is not None:
+                        version.table = version.table.joined() or version.table
+        for version in below.values():
+            assert version.table is not None
+            if not version.table.is_one_file:
+                continue
+            itemsize = version.dtype.itemsize
+            cuts = streamed_cuts(version.shape, itemsize, mesh, config.tile_elements)
+            if any(len(borders) > 2 for borders in cuts):
+                version.table = version.table.with_read(cuts, {})
+
+    @cached_property
+    def versions(self) -> dict[int, Version]:
+        """What has a number and is held."""
+        return {n: version for n, version in enumerate(self.values) if version is not None}
+
+    @cached_property
+    def numbers(self) -> dict[int, int]:
+        """The numbers of versions, by identity."""
+        return {id(version): n for n, version in self.versions.items()}
+
+    def _kept(self, needed: Iterable[int]) -> dict[int, Version]:
+        """What must outlive the evaluation.
+
+        That is what was asked for, what a tensor shows, and what waiting nodes outside of it read.
+        """
+        asked = {id(version) for version in self.roots}
+        kept = {}
+        worth: set[int] | None = None
+        for number in needed:
+            version = self.values[number]
+            assert version is not None
+            if id(version) in asked:
+                kept[number] = version
+            elif not self.peek:
+                if self.lean and worth is None:
+                    worth = self._worth_keeping(needed)
+                room = sum(ledger.budget_bytes for ledger in self.session.engine.ledgers)
+                if bytes_of(version) <= room and (worth is None or id(version) in worth):
+                    kept[number] = version
+                else:  # it stays a recipe, and what it is made from stays too
+                    self.spares_leaves = True
+                    self.recipes.append(version)
+        return kept
+
+    def _worth_keeping(self, numbers: Iterable[int]) -> set[int]:
+        """What of the values that were not asked for is kept though there is little room."""
+        asked = {id(version) for version in self.roots}
+        held = [v for n in numbers if (v := self.values[n]) is not None and id(v) not in asked]
+        budget = min(ledger.budget_bytes for ledger in self.session.engine.ledgers)
+        again = self.session.made_before
+        return worth_keeping(self.nodes, self.leaves, held, budget, again)
+
+    def is_read_by(self) -> bool:
+        """Whether more is read from lower tiers than can stay beside all that would be kept.
+
+        Then what is held but was not asked for would take the room of what is read again.
+        """
+        if self.peek or True not in map(comes_from_below, self.leaves):
+            return False
+        below = sum(bytes_of(leaf) for leaf in self.leaves if comes_from_below(leaf))
+        budget = min(ledger.budget_bytes for ledger in self.session.engine.ledgers)
+        kept = sum(bytes_of(version) for version in self.kept.values())
+        return below + kept > budget - budget // TO_COMPUTE_IN
+
+    def _has_recipes(self) -> bool:
+        """Whether less would be kept if there were little room."""
+        if self.peek or self.lean or len(self.kept) == len(self.roots):
+            return False
+        return len(self._worth_keeping(self.kept)) < len(self.kept) - len(self.roots)
+
+    def trace_key(self) -> Any:
+        """What a program is recognised by when it comes again."""
+        tables = [(t.layout, t.dtype, t.partly, t.whole is None, t.is_file) for t in self.tables]
+        return (
+            self.known_by,
+            tuple(self.kept),
+            tuple(self.donated),
+            tuple(tables),
+            config.key(),
+        )
+
+    def lean_key(self) -> Any:
+        """What a program that has little room is recognised by, whatever stays of its leaves."""
+        shapes = [(leaf.shape, leaf.dtype) for leaf in self.leaves]
+        return (self.known_by, tuple(self.kept), tuple(shapes), config.key())
+
+    def let_go(self) -> None:
+        """Hold no tiles any more, so that leaves can leave their memory. Nothing else follows."""
+        self.tables, self.whole = [], {}
+
+    def budgets(self) -> list[int]:
+        """What this evaluation may use: the budget less what others hold."""
+        engine = self.session.engine
+        budgets = [engine.available_bytes(d) for d in range(engine.mesh.n_devices)]
+        for table in self.tables:
+            for device, n_bytes in table.device_bytes().items():
+                budgets[device] += n_bytes
+        return budgets
+
+    def fits(self, program: Program) -> bool:
+        """Whether what a plan needs is free."""
+        engine, peaks = self.session.engine, program.peak_bytes
+        if program.order is not None:
+            mesh, traffic = engine.mesh_now(), program.traffic
+            if traffic.host_peak > mesh.host_bytes or traffic.disk_peak > mesh.disk_bytes:
+                return False
+        ledgers = engine.ledgers
+        for device, need in peaks.items():
+            if need > ledgers[device].budget_bytes - ledgers[device].used_bytes:
+                break
+        else:
+            return True
+        budgets = self.budgets()
+        return all(need <= budgets[device] for device, need in program.peak_bytes.items())
+
+    def detail(self) -> Bound:
+        """Add what a plan is made of: specs, operands, windows, and the key it is found by."""
+        self.specs: list[Spec] = []
+        self.out_numbers: list[tuple[int, ...]] = []
+        self._hulls = Hulls()
+        self.calls = [node.call for node in self.nodes]
+        self.parts = [self._number(node) for node in self.nodes]
+        self.is_windowed = False
+        self.outside_bytes: dict[int, int] = {}
+        """Per device, what leaves hold around their windows: no part of the plan, but there."""
+        self._look_through_windows()
+        leaf_key = tuple(
+            (
+                self.specs[self.numbers[id(v)]],
+                table.layout,
+                donated,
+                table.partly,
+                table.is_whole,
+                table.is_file,
+            )
+            for v, table, donated in zip(self.leaves, self.tables, self.donated, strict=True)
+        )
+        calls = tuple(map(id, self.calls))
+        self.key = (calls, tuple(self.parts), leaf_key, tuple(sorted(self.kept)), config.key())
+        return self
+
+    def _number(self, node: Node) -> tuple[Any, ...]:
+        operands: list[Any] = []
+        for given, access in zip(node.inputs, node.accesses, strict=True):
+            if isinstance(given, Version):
+                number = self.numbers[id(given)]
+                if number == len(self.specs):
+                    self.specs.append(Spec(given.shape, given.dtype))
+                    self._hulls.leaf(number)
+                operands.append((number, access))
+            else:
+                operands.append(-1)
+        first = len(self.specs)
+        self.specs += node.call.outs
+        outs = tuple(range(first, len(self.specs)))
+        self.out_numbers.append(outs)
+        self._hulls.node(node, tuple(operands), outs)
+        return (id(node.op), tuple(operands), node.region)
+
+    def _look_through_windows(self) -> None:
+        """Let the part of a leaf that is touched stand for it, and for its next versions."""
+        numbers = [self.numbers[id(v)] for v in self.leaves]
+        used_up = {n for n, donated in zip(numbers, self.donated, strict=True) if donated}
+        shapes = {n: v.shape for n, v in zip(numbers, self.leaves, strict=True)}
+        windows = self._hulls.windows(shapes, used_up, set(self.kept))
+        if not windows:
+            return
+        self.is_windowed = True
+        roots = self._hulls.roots
+        for k, number in enumerate(numbers):
+            if number in windows:
+                table = self.tables[k]
+                chain = self._hulls.chains.get(number)
+                if chain:
+                    self.whole[chain[-1]] = table.written() if table.below else table
+                self.donated[k] = bool(chain)
+                self.tables[k] = part_of(table, windows[number])
+                seen = self.tables[k].device_bytes()
+                for device, n_bytes in table.device_bytes().items():
+                    outside = self.outside_bytes.get(device, 0) + n_bytes - seen.get(device, 0)
+                    self.outside_bytes[device] = outside
+        for number, spec in enumerate(self.specs):
+            box = windows.get(roots.get(number, number))
+            if box is not None:
+                self.specs[number] = Spec(box_shape(box), spec.dtype)
+        for k, part in enumerate(self.parts):
+            self.parts[k] = self._seen_through(k, part, windows)
+
+    def _seen_through(self, k: int, part: tuple[Any, ...], windows: dict[int, Box]) -> Any:
+        op, operands, region = part
+        roots = self._hulls.roots
+        boxes = [None if o == -1 else windows.get(roots.get(o[0], o[0])) for o in operands]
+        if not any(boxes):
+            return part
+        operands = tuple(
+            operand if box is None or operand[1] is None else (operand[0], shifted(operand[1], box))
+            for operand, box in zip(operands, boxes, strict=True)
+        )
+        if region is not None and boxes[0] is not None:
+            base, value = self.specs[operands[0][0]], self.nodes[k].shapes[1]
+            self.calls[k] = cached_rule(self.nodes[k].op, (base, Spec(value, base.dtype)))
+            region = shifted(region, boxes[0])
+        return (op, operands, region)
+
+    def graph(self) -> Graph:
+        """The frozen graph."""
+        nodes = []
+        scalar = 0
+        for node, call, part, outs in zip(
+            self.nodes, self.calls, self.parts, self.out_numbers, strict=True
+        ):
+            _, given, region = part
+            operands = []
+            for operand in given:
+                if operand == -1:
+                    operands.append(Operand(scalar=scalar))
+                    scalar += 1
+                else:
+                    operands.append(Operand(*operand))
+            shapes = node.shapes
+            if region is not None:
+                shapes = (call.outs[0].shape, *shapes[1:])
+            nodes.append(GraphNode(node.op, call, tuple(operands), outs, node.site, shapes, region))
+        leaves = tuple(
+            Leaf(
+                self.numbers[id(v)],
+                table.layout,
+                donated,
+                table.partly,
+                table.is_whole,
+                table.is_file,
+            )
+            for v, table, donated in zip(self.leaves, self.tables, self.donated, strict=True)
+        )
+        return Graph(tuple(self.specs), tuple(nodes), leaves, frozenset(self.kept))
+
+    def prepared(self) -> Prepared:
+        """The plan: from the cache if an equal program was planned and still fits."""
+        session = self.session
+        found: Prepared | None = session.plans.get(self.key)
+        if found is not None and self.fits(found.program):
+            session.plans.move_to_end(self.key)
+            session.counts["plan_hits"] += 1
+            return found
+        session.counts["plan_misses"] += 1
+        made = self._planned()
+        session.add(session.plans, self.key, made)
+        return made
+
+    def _planned(self) -> Prepared:
+        """A new plan: all of it in memory, if need be in place of other tensors; or in parts."""
+        graph, mesh, known = self.graph(), self.session.engine.mesh_now(), Known()
+        multiplies = any(node.op.kind == "contraction" for node in self.nodes)
+        if mesh.kind == "cpu" and multiplies and any(map(_lies_below, self.leaves)):
+            begin_loading()
+        try:
+            return self._prepared(graph, mesh, known, evicts=False)
+        except MemoryBudgetError as misfit:
+            if not has_tiers(mesh):
+                raise
+            lacking = misfit.need_bytes - misfit.limit_bytes
+        if gives_back(self.leaves):
+            return self._planned_beside(graph, mesh, lacking)
+        if self.session.make_room(lacking, self.leaves):
+            with contextlib.suppress(MemoryBudgetError):
+                return self._prepared(graph, mesh, known, evicts=False)
+        if self.gives_way:
+            if self._has_recipes():
+                with contextlib.suppress(MemoryBudgetError):  # tile by tile all of it may fit
+                    found = self._prepared(graph, mesh, known)
+                    if not found.program.traffic.evicted:
+                        return found
+                raise InTheWay([])
+            leaves = self._in_the_way()
+            if leaves:
+                # a GPU's tiles are large: before they are made small, leaves go
+                shrinks = mesh.kind != "cuda"
+                with contextlib.suppress(MemoryBudgetError):
+                    found = self._prepared(graph, mesh, known, shrinks=shrinks)
+                    heavy = sum(leaf.table.n_bytes for leaf in leaves if leaf.table is not None)
+                    # every run moves this; leaves go once, and what can stay of them then stays
+                    traffic = found.program.traffic
+                    left = heavy - self.session.moved_again.get(self.lean_key(), 0)
+                    # leaves go before tiles are so small that sums have other bits
+                    is_small = 0 < found.tile_elements < LEAF_ELEMENTS[mesh.kind]
+                    is_forced = is_small and not config.tile_elements
+                    if traffic.evicted + traffic.loaded <= left and not is_forced:
+                        return replace(found, in_the_way=heavy)
+                raise InTheWay(leaves)
+        return self._prepared(graph, mesh, known)
+
+    def _prepared(
+        self, graph: Graph, mesh: Mesh, known: Known, evicts: bool = True, shrinks: bool = True
+    ) -> Prepared:
+        """A plan within what this evaluation may use now."""
+        elements = config.tile_elements
+        room = self.budgets()
+        return interruptible(prepare, graph, mesh, elements, room, evicts, shrinks, known)
+
+    def _planned_beside(self, graph: Graph, mesh: Mesh, lacking: int) -> Prepared:
+        """A new plan where tiles that were read before take the room: with those that can stay."""
+        if self.gives_way and self._has_recipes():
+            raise InTheWay([])
+        here = sum(v.table.spare_bytes for v in gives_back(self.leaves) if v.table)
+        least = here // 4 + 1  # few plans are made until it fits
+        if self.is_windowed:
+            raise StaysTooMuch(max(lacking, least))
+        below = [  # where no task writes
+            replace(leaf, layout=_without_spares(table), donated=False) if table.below else leaf
+            for leaf, table in zip(graph.leaves, self.tables, strict=True)
+        ]
+        budgets = self.budgets()
+        try:
+            rest = replace(graph, leaves=tuple(below))
+            alone = interruptible(prepare, rest, mesh, config.tile_elements, budgets, False)
+        except MemoryBudgetError:  # its tiles are made smaller in any case: what is here may stay
+            with contextlib.suppress(MemoryBudgetError):
+                found = interruptible(prepare, graph, mesh, config.tile_elements, budgets)
+                traffic = found.program.traffic
+                if not traffic.evicted:
+                    return found
+                # to evict a little in every run may be less than to read all of it in every run
+                rest = replace(graph, leaves=tuple(below))
+                without = prepare(rest, mesh, config.tile_elements, budgets).program.traffic
+                if traffic.evicted + traffic.loaded < without.evicted + without.loaded:
+                    return found
+            n_back = here
+        else:
+            program = alone.program
+            stays = sum(int(program.slot_bytes[program.slots[tile]]) for tile in program.cached)
+            n_back = here - stays if stays < here else least
+        raise StaysTooMuch(n_back)
+
+    def _in_the_way(self) -> list[Version]:
+        """Leaves that take much of the devices and outlive this evaluation.
+
+        Once they lie in a lower tier they are brought tile by tile, and what can stay will.
+        """
+        engine = self.session.engine
+        much = min(ledger.budget_bytes for ledger in engine.ledgers) // MUCH
+        left = engine.free_below()
+        found = []
+        for version, donated in zip(self.leaves, self.donated, strict=True):
+            table = version.table
+            if donated or version.exported or table is None:
+                continue
+            if max(table.device_bytes().values(), default=0) > much and table.n_bytes <= left:
+                found.append(version)
+                left -= table.n_bytes
+        return found
+
+
+def _without_spares(table: TileTable) -> Layout:
+    """Where tiles would lie if nothing stayed that can be read again."""
+    owners = table.layout.owner_array.tolist()
+    rest = tuple(DISK if table.is_spare(k) else owner for k, owner in enumerate(owners))
+    return Layout(table.layout.cuts, rest[:1] if len(set(rest)) == 1 else rest)
+
+
+def _lies_below(version: Version) -> bool:
+    """Whether some of it is on the host or in a file, where no task writes."""
+    return version.table is not None and version.table.layout.is_below
+
+
+def stored_table(session: Session, version: Version) -> TileTable:
+    """The tiles of a stored version; a small host value is used where it is."""
+    if version.table is not None:
+        return version.table
+    kind = session.engine.mesh.kind
+    assert version.host is not None
+    at_home = version.host.size <= FEW_ON_HOST  # or it would be copied at every use
+    if (kind == "cuda" and not at_home) or (config.small_elements == 0 and kind != "null"):
+        layout = canonical_layout(version.shape, session.engine.mesh, config.tile_elements)
+        table = session.store(version.host, layout)
+        session.keep(version, table, "asarray")
+        return table
+    return TileTable.of_host(version.host)

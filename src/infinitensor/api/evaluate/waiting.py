@@ -1,0 +1,115 @@
+"""The waiting part of a program, numbered in recorded order: what every evaluation begins with.
+
+In C (`waiting.c`) where it can be compiled; what is here says what that does, and is complete.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from infinitensor.api.session.extensions import compiled
+from infinitensor.api.session.version import Node, Version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+class Walk(NamedTuple):
+    """The nodes that must run for some versions, and the values that they read and make."""
+
+    nodes: list[Node]
+    leaves: list[Version]
+    scalars: list[Any]
+    values: list[Version | None]
+    """By number: leaves as they are met, and what nodes make; None where nobody holds it."""
+    reads: list[int]
+    """How often these nodes read each."""
+    needed: list[int]
+    """Values that nodes make and that were asked for, are shown, or are read by other nodes too."""
+    is_free: list[bool]
+    """Of each leaf: whether nobody but these nodes will read its tiles."""
+    known_by: Any
+    """What the calls do, by the identity of ops, calls, views and regions: the same when a line
+    runs again. (A program is recognised by it.)"""
+
+
+def waiting_nodes(roots: Iterable[Version]) -> list[Node]:
+    """Nodes that must run for the roots, in recorded order. Iterative: chains may be long."""
+    found: dict[int, Node] = {}
+    stack = [version.node for version in roots if version.node is not None]
+    while stack:
+        node = stack.pop()
+        if node.seq in found:
+            continue
+        found[node.seq] = node
+        for given in node.inputs:
+            if type(given) is Version:
+                before = given.node
+                if before is not None and before.seq not in found:
+                    stack.append(before)
+    return [found[seq] for seq in sorted(found)]
+
+
+def in_python(roots: list[Version]) -> Walk:
+    """The walk from the roots back to what is stored."""
+    nodes = waiting_nodes(roots)
+    leaves: list[Version] = []
+    scalars: list[Any] = []
+    values: list[Version | None] = []
+    reads: list[int] = []
+    known_by: list[int] = []
+    numbers: dict[int, int] = {}
+    for node in nodes:
+        known_by += (id(node.op), id(node.call), id(node.region))
+        for given in node.inputs:
+            if type(given) is not Version:
+                known_by.append(-1)
+                scalars.append(given)
+                continue
+            number = numbers.get(id(given))
+            if number is None:
+                numbers[id(given)] = number = len(values)
+                values.append(given)
+                leaves.append(given)
+                reads.append(0)
+            reads[number] += 1
+            known_by.append(number)
+        if any(access is not None for access in node.accesses):
+            known_by += map(id, node.accesses)
+        for ref in node.outs:
+            version = ref()
+            if version is not None:
+                numbers[id(version)] = len(values)
+            values.append(version)
+            reads.append(0)
+    asked = {id(version) for version in roots}
+    needed = [
+        n
+        for n, v in enumerate(values)
+        if v is not None
+        and v.node is not None
+        and (v.live > 0 or v.readers > reads[n] or id(v) in asked)
+    ]
+    is_free = [
+        v.live == 0
+        and v.exported == 0
+        and v.table is not None
+        and v.readers == reads[numbers[id(v)]]
+        for v in leaves
+    ]
+    return Walk(nodes, leaves, scalars, values, reads, needed, is_free, tuple(known_by))
+
+
+def _in_c() -> Callable[[list[Version]], Any] | None:
+    module = compiled(__file__)
+    if module is None:
+        return None
+    module.install(Version, Node)
+    found: Callable[[list[Version]], Any] = module.walk
+    return found
+
+
+_fast = _in_c()
+fields: Callable[[list[Version]], tuple[Any, ...]] = _fast or in_python
+"""The walk from the roots back to what is stored: the fields of a `Walk`. (Every evaluation asks,
+and to name them takes a fifth of the time.)"""

@@ -1,0 +1,471 @@
+/* `Quick.made` and `of_two` of `api/known/known_calls.py` for the plain case: a call known before, of tensors and Python's
+   numbers, with one result that waits; and writes that wait. Whatever else there is, or is in doubt, goes to the Python
+   method (`slow`), which is complete without this. */
+
+/* Operands as a node holds them, and their accesses (NULL: all are read whole). 1: done, 0: not a
+   case for here, -1: an error. */
+static int operands(PyObject *self, PyObject *found, PyObject *session, Args args, PyObject **inputs,
+                    PyObject **accesses) {
+    int takes_scalars = AT(self, quick, Q_SCALARS) == Py_True, is_large = 0;
+    PyObject *makers = AT(found, known, K_MAKERS);
+    Py_ssize_t m = PyTuple_GET_SIZE(AT(found, known, K_SHAPES)), k = 0;
+    *accesses = NULL;
+    if (m >= PyTuple_GET_SIZE(no_views)) return 0;
+    if (!(*inputs = unwatched(PyTuple_New(m)))) return -1;
+    for (Py_ssize_t i = 0; i < args.n; i++) {
+        PyObject *x = args.items[i], *given;
+        if (Py_TYPE(x) != tensor.type) {
+            if (!takes_scalars) continue;
+            if (k >= m || i >= PyTuple_GET_SIZE(makers)) return 0;
+            if (!(given = scalar_of(PyTuple_GET_ITEM(makers, i), x))) return -1;
+            PyTuple_SET_ITEM(*inputs, k++, given);
+            continue;
+        }
+        PyObject *held = AT(x, tensor, T_CELL), *view = AT(x, tensor, T_LAZY_VIEW);
+        if (k >= m || !IS(held) || view == unknown) return 0;
+        given = AT(held, cell, C_VERSION);
+        if (AT(given, version, V_SESSION) != session) return 0;
+        if (IS(AT(given, version, V_TABLE)) || !IS(AT(given, version, V_HOST))) is_large = 1;
+        Py_INCREF(given);
+        PyTuple_SET_ITEM(*inputs, k, given);
+        if (view != Py_None) {
+            PyObject *access = PyObject_CallOneArg(structure, view);
+            if (!access) return -1;
+            if (access != Py_None && !*accesses) {
+                *accesses = PyTuple_New(m);
+                for (Py_ssize_t j = 0; *accesses && j < m; j++) {
+                    Py_INCREF(Py_None);
+                    PyTuple_SET_ITEM(*accesses, j, Py_None);
+                }
+            }
+            if (access == Py_None || !*accesses) {
+                int is = access == Py_None ? 0 : -1;
+                Py_DECREF(access);
+                return is;
+            }
+            PyTuple_SetItem(*accesses, k, access);
+        }
+        k++;
+    }
+    return is_large && k == m;
+}
+
+static PyObject *allocated(Slots *slots) { return unwatched(slots->type->tp_alloc(slots->type, 0)); }
+
+/* New: the node of a call. */
+static PyObject *node_of(PyObject *op, PyObject *found, PyObject *inputs, PyObject *accesses,
+                         PyObject *where, PyObject *seq, PyObject *region) {
+    PyObject *made = allocated(&node);
+    if (!made) return NULL;
+    SET(made, node, O_OP, op);
+    SET(made, node, O_CALL, AT(found, known, K_CALL));
+    SET(made, node, O_SHAPES, AT(found, known, K_SHAPES));
+    SET(made, node, O_SITE, where);
+    SET(made, node, O_SEQ, seq);
+    SET(made, node, O_REGION, region);
+    SET(made, node, O_STOPPED, Py_None);
+    SET(made, node, O_ALIVE, one);
+    SET(made, node, O_INPUTS, inputs);
+    SET(made, node, O_ACCESSES,
+        accesses ? accesses : PyTuple_GET_ITEM(no_views, PyTuple_GET_SIZE(inputs)));
+    return made;
+}
+
+static PyObject *version_of(PyObject *session, PyObject *found, PyObject *from) {
+    PyObject *made = allocated(&version);
+    if (!made) return NULL;
+    SET(made, version, V_SESSION, session);
+    SET(made, version, V_SHAPE, AT(found, known, K_SHAPE));
+    SET(made, version, V_DTYPE, AT(found, known, K_DTYPE));
+    SET(made, version, V_NODE, from);
+    SET(made, version, V_OUT, zero);
+    SET(made, version, V_READERS, zero);
+    SET(made, version, V_EXPORTED, zero);
+    SET(made, version, V_HOST, Py_None);
+    SET(made, version, V_TABLE, Py_None);
+    SET(made, version, V_OPENED, Py_None);
+    SET(made, version, V_LIVE, one); /* its cell shows it */
+    return made;
+}
+
+/* New: the version that a node makes; it is on the tape. */
+static PyObject *taped(PyObject *session, PyObject *found, PyObject *from) {
+    PyObject *of = version_of(session, found, from);
+    PyObject *ref = of ? unwatched(PyWeakref_NewRef(of, NULL)) : NULL, *outs = ref ? unwatched(PyTuple_New(1)) : NULL;
+    int bad = !outs || PyList_Append(AT(session, sessions, S_TAPE), ref);
+    if (outs) {
+        PyTuple_SET_ITEM(outs, 0, ref);
+        AT(from, node, O_OUTS) = outs;
+    } else {
+        Py_XDECREF(ref);
+    }
+    if (bad) Py_CLEAR(of);
+    return of;
+}
+
+static PyObject *tensor_of(PyObject *session, PyObject *of, PyObject *is_value) {
+    PyObject *held = allocated(&cell);
+    if (!held) return NULL;
+    SET(held, cell, C_SESSION, session);
+    SET(held, cell, C_VERSION, of);
+    PyObject *made = allocated(&tensor);
+    if (!made) {
+        Py_DECREF(held);
+        return NULL;
+    }
+    AT(made, tensor, T_CELL) = held;
+    SET(made, tensor, T_SHAPE, AT(of, version, V_SHAPE));
+    SET(made, tensor, T_DTYPE, AT(of, version, V_DTYPE));
+    SET(made, tensor, T_LENT, empty);
+    SET(made, tensor, T_FROZEN, Py_False);
+    SET(made, tensor, T_IS_VALUE, is_value);
+    static const int nones[] = {T_LAZY_VIEW, T_SEEN, T_SEEN_OF, T_OWNER, T_INDEX};
+    for (int i = 0; i < 5; i++) SET(made, tensor, nones[i], Py_None);
+    return made;
+}
+
+/* Whether a call waits and starts nothing: then there is nothing for Python to decide. */
+static int is_plain(PyObject *session, PyObject *found) {
+    Py_ssize_t n = length_of(session, S_TAPE) + 1;
+    long long before = plain(AT(session, sessions, S_WAITING)), more = plain(AT(found, known, K_BYTES)),
+              limit = plain(AT(config, config_slots, G_BYTES));
+    if (n < 1 || before < 0 || more < 0 || limit < 0) return 0;
+    if (AT(session, sessions, S_CLOSED) != Py_False || AT(session, sessions, S_CUT) != Py_False) return 0;
+    return n <= plain(AT(config, config_slots, G_NODES)) && (before <= limit - more || n < few);
+}
+
+/* Whether much is handed over that is to be counted down. */
+static int has_gone(PyObject *session) {
+    return length_of(session, S_DROPPED) > many || length_of(session, S_GRAVEYARD) > many;
+}
+
+/* Whether a call of n elements at this place is better run than recorded, as far as the place says; -1: an error. */
+static int is_hasty(PyObject *where, long long n) {
+    if (!PyDict_GET_SIZE(places) || n > medium) return 0;
+    PyObject *key = PyTuple_Pack(2, AT(where, site, P_CODE), AT(where, site, P_LASTI));
+    PyObject *times = key ? PyDict_GetItemWithError(places, key) : NULL;
+    Py_XDECREF(key);
+    return times ? PyLong_AsLong(times) > 1 : PyErr_Occurred() ? -1 : 0;
+}
+
+/* A version is read by one node more; 0 if it went well. */
+static int is_read(PyObject *given) {
+    if (Py_TYPE(given) != version.type) return 0;
+    put(given, &version, V_OPENED, Py_None);
+    return add(given, &version, V_READERS, one);
+}
+
+/* New: the tensor of a call that waits; Py_None: Python has to look. The lock is held. */
+static PyObject *waiting(PyObject *self, PyObject *found, PyObject *session, Args args) {
+    PyObject *inputs = NULL, *accesses = NULL, *where = NULL, *made = NULL, *of = NULL, *from = NULL;
+    int is = is_plain(session, found);
+    if (is == 1) is = operands(self, found, session, args, &inputs, &accesses);
+    if (is != 1) {
+        if (is == 0) made = Py_NewRef(Py_None);
+        goto end;
+    }
+    if (has_gone(session)) {
+        PyObject *none = PyObject_CallMethodNoArgs(session, n_drain);
+        if (!none) goto end;
+        Py_DECREF(none);
+    }
+    if (!(where = user_site())) goto end;
+    if ((is = is_hasty(where, PyLong_AsLongLong(AT(found, known, K_LARGEST))))) {
+        if (is > 0) made = Py_NewRef(Py_None);
+        goto end;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++)
+        if (is_read(PyTuple_GET_ITEM(inputs, i))) goto end;
+    if (add(session, &sessions, S_SEQ, one) ||
+        add(session, &sessions, S_WAITING, AT(found, known, K_BYTES)))
+        goto end;
+    PyObject *seq = AT(session, sessions, S_SEQ);
+    if (!(from = node_of(AT(self, quick, Q_OP), found, inputs, accesses, where, seq, Py_None)))
+        goto end;
+    if (!(of = taped(session, found, from))) goto end;
+    made = tensor_of(session, of, AT(found, known, K_IS_VALUE));
+end:
+    Py_XDECREF(inputs), Py_XDECREF(accesses), Py_XDECREF(where), Py_XDECREF(of), Py_XDECREF(from);
+    return made;
+}
+
+/* Whether this thread runs a kernel; -1: an error. What a thread says of itself is in a dict of its own, which is asked
+   for once as long as the same thread calls. */
+static int is_in_task(void) {
+    static uint64_t thread;
+    static PyObject *said;
+    uint64_t now = PyThreadState_GetID(PyThreadState_Get());
+    if (now != thread || !said) {
+        PyObject *found = PyObject_GetAttrString(lane, "__dict__");
+        if (!found) return -1;
+        thread = now;
+        Py_XSETREF(said, found);
+    }
+    PyObject *is = PyDict_GetItemWithError(said, n_in_task);
+    return is ? is != Py_False : PyErr_Occurred() ? -1 : 0;
+}
+
+/* Whether a session's lock may be taken, as `Session.guard` asks; -1: an error. */
+static int is_free(PyObject *session) {
+    if (!PyObject_TypeCheck(session, sessions.type)) return 0;
+    PyObject *mine = AT(session, sessions, S_GENERATION), *now = PyList_GET_ITEM(generation, 0);
+    int same = !mine ? 0 : mine == now ? 1 : PyObject_RichCompareBool(mine, now, Py_EQ);
+    if (same != 1) return same;
+    int is = is_in_task();
+    return is < 0 ? -1 : !is;
+}
+
+/* New: the session's lock, which is held; NULL without an error where Python has to ask for it. */
+static PyObject *locked(PyObject *session) {
+    int may = session ? is_free(session) : 0;
+    PyObject *lock = may == 1 ? AT(session, sessions, S_LOCK) : NULL;
+    if (!lock) return NULL;
+    if (locking && Py_TYPE(lock) == locking->type) return locking->acquire(lock) ? NULL : Py_NewRef(lock);
+    PyObject *got = PyObject_CallMethodNoArgs(lock, n_acquire);
+    Py_XDECREF(got);
+    return got ? Py_NewRef(lock) : NULL;
+}
+
+static void unlock(PyObject *lock) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (locking && Py_TYPE(lock) == locking->type) {
+        locking->release(lock);
+    } else {
+        PyObject *none = PyObject_CallMethodNoArgs(lock, n_release);
+        Py_XDECREF(none);
+    }
+    Py_DECREF(lock);
+    if (type) PyErr_Restore(type, value, trace);
+}
+
+/* The same under the session's lock. */
+static PyObject *guarded(PyObject *self, PyObject *found, PyObject *session, Args args) {
+    PyObject *lock = locked(session);
+    if (!lock) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    PyObject *made = waiting(self, found, session, args);
+    unlock(lock);
+    return made;
+}
+
+/* Whether an operand is more than what is computed at once, or is not at hand. */
+static int has_large(Args args, long long limit) {
+    for (Py_ssize_t i = 0; i < args.n; i++) {
+        PyObject *x = args.items[i];
+        if (Py_TYPE(x) != tensor.type) continue;
+        PyObject *held = IS(AT(x, tensor, T_OWNER)) ? NULL : AT(x, tensor, T_CELL);
+        PyObject *of = IS(held) ? AT(held, cell, C_VERSION) : NULL;
+        if (of && !IS(AT(of, version, V_HOST))) return 1;
+        PyObject *shape = AT(x, tensor, T_SHAPE);
+        double n = 1;
+        for (Py_ssize_t a = 0; a < PyTuple_GET_SIZE(shape); a++)
+            n *= PyLong_AsDouble(PyTuple_GET_ITEM(shape, a));
+        if (n > limit) return 1;
+    }
+    return 0;
+}
+
+/* New: the result, or Py_None where Python has to look. */
+static PyObject *tried(PyObject *self, Args args, PyObject *options) {
+    PyObject *session = NULL;
+    for (Py_ssize_t i = 0; i < args.n; i++) {
+        PyObject *x = args.items[i];
+        if (Py_TYPE(x) != tensor.type) continue;
+        PyObject *home = session_of(x);
+        if (!home) Py_RETURN_NONE;
+        if (!session) session = home;
+    }
+    long long limit = plain(AT(config, config_slots, G_SMALL));
+    if (!session || limit < 0) Py_RETURN_NONE;
+    PyObject *found = found_for(self, args, options);
+    if (!found) {
+        if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return NULL; /* Ctrl-C */
+        PyErr_Clear(); /* an argument that cannot be looked up */
+        Py_RETURN_NONE;
+    }
+    long largest = PyLong_AsLong(AT(found, known, K_LARGEST));
+    if ((largest <= limit && !has_large(args, limit)) || !IS(AT(found, known, K_SHAPE)))
+        Py_RETURN_NONE;
+    Py_INCREF(session), Py_INCREF(found); /* while others have the lock they may be dropped */
+    PyObject *made = guarded(self, found, session, args);
+    Py_DECREF(session), Py_DECREF(found);
+    return made;
+}
+static Args items_of(PyObject *args) { return (Args){PySequence_Fast_ITEMS(args), PyTuple_GET_SIZE(args)}; }
+
+/* made(quick, args, options) */
+static PyObject *made(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t n) {
+    if (n != 3 || Py_TYPE(given[0]) != quick.type || !PyTuple_CheckExact(given[1]) ||
+        !PyDict_CheckExact(given[2]))
+        return PyObject_Vectorcall(slow, given, n, NULL);
+    PyObject *result = tried(given[0], items_of(given[1]), given[2]);
+    if (result != Py_None) return result;
+    Py_DECREF(result);
+    return PyObject_Vectorcall(slow, given, n, NULL);
+}
+
+/* of_two(quick, a, b) */
+static PyObject *of_two(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t n) {
+    if (n == 3 && Py_TYPE(given[0]) == quick.type) {
+        PyObject *result = tried(given[0], (Args){given + 1, 2}, no_options);
+        if (result != Py_None) return result;
+        Py_DECREF(result);
+    }
+    return PyObject_Vectorcall(slow_of_two, given, n, NULL);
+}
+
+/* The same for the operators of `small_calls.c`: NULL without an error where Python has to look. */
+static PyObject *recorded(PyObject *self, PyObject *a, PyObject *b) {
+    PyObject *both[] = {a, b}, *result = tried(self, (Args){both, 2}, no_options);
+    if (result == Py_None) Py_CLEAR(result);
+    return result;
+}
+
+/* ufunc(*args): a known call at once, what is small or has options by Python's method. */
+static PyObject *call_ufunc(PyObject *self, PyObject *args, PyObject *options) {
+    PyObject *calls = AT(self, ufuncs, U_QUICK);
+    long long limit = plain(AT(config, config_slots, G_SMALL));
+    if (calls && Py_TYPE(calls) == quick.type && !(options && PyDict_GET_SIZE(options)) && limit >= 0 &&
+        PyTuple_GET_SIZE(args) == plain(AT(self, ufuncs, U_NIN)) && has_large(items_of(args), limit)) {
+        PyObject *result = tried(calls, items_of(args), no_options);
+        if (result != Py_None) return result;
+        Py_DECREF(result);
+    }
+    return slow_call(self, args, options);
+}
+
+/* New: what is written, a version or a scalar; NULL without an error where Python has to look. */
+static PyObject *given_to(PyObject *x, PyObject *view, PyObject *value, PyObject *maker) {
+    if (PyFloat_CheckExact(value)) {
+        double number = PyFloat_AS_DOUBLE(value);
+        return maker != Py_None && -SAFE < number && number < SAFE ? scalar_of(maker, value) : NULL;
+    }
+    if (Py_TYPE(value) != tensor.type || IS(AT(value, tensor, T_OWNER))) return NULL;
+    PyObject *held = AT(value, tensor, T_CELL), *here = AT(x, tensor, T_CELL);
+    if (!IS(held) || held == here || AT(held, cell, C_SESSION) != AT(here, cell, C_SESSION)) return NULL;
+    if (AT(value, tensor, T_LAZY_VIEW) != Py_None || AT(value, tensor, T_DTYPE) != AT(x, tensor, T_DTYPE)) return NULL;
+    PyObject *shape = AT(value, tensor, T_SHAPE), *wanted = PyTuple_GET_ITEM(view, 1);
+    if (shape != wanted && PyObject_RichCompareBool(shape, wanted, Py_EQ) != 1) return NULL;
+    return Py_NewRef(AT(held, cell, C_VERSION));
+}
+
+/* The cell of a tensor shows a next version. 1: done; 0: Python has to look; -1: an error. The lock is held. */
+static int written(PyObject *x, PyObject *view, PyObject *value, PyObject *learnt) {
+    PyObject *found = PyTuple_GET_ITEM(learnt, 2), *region = PyTuple_GET_ITEM(learnt, 3);
+    PyObject *held = AT(x, tensor, T_CELL), *session = AT(held, cell, C_SESSION), *base = AT(held, cell, C_VERSION);
+    if (AT(base, version, V_DTYPE) != AT(x, tensor, T_DTYPE) || !is_plain(session, found) || has_gone(session))
+        return 0;
+    PyObject *operand = given_to(x, view, value, PyTuple_GET_ITEM(learnt, 1));
+    if (!operand) return PyErr_Occurred() ? -1 : 0;
+    PyObject *inputs = unwatched(PyTuple_Pack(2, base, operand)), *from = NULL, *of = NULL, *where = inputs ? user_site() : NULL;
+    int is = where ? is_hasty(where, PyLong_AsLongLong(PyTuple_GET_ITEM(learnt, 4))) : -1;
+    if (!is && !is_read(base) && !is_read(operand) && !add(session, &sessions, S_SEQ, one)) {
+        put(session, &sessions, S_WRITES, Py_True);
+        from = node_of(write_op, found, inputs, NULL, where, AT(session, sessions, S_SEQ), region);
+        of = from ? taped(session, found, from) : NULL;
+        if (of && !add(base, &version, V_LIVE, minus_one)) put(held, &cell, C_VERSION, of);
+    }
+    Py_DECREF(operand), Py_XDECREF(inputs), Py_XDECREF(where), Py_XDECREF(from), Py_XDECREF(of);
+    return is < 0 || PyErr_Occurred() ? -1 : !is;
+}
+
+/* fill(tensor, view, value) */
+static PyObject *fill(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t n) {
+    PyObject *x = given[0], *view = n == 3 ? given[1] : Py_None;
+    PyObject *held = Py_TYPE(x) == tensor.type && !IS(AT(x, tensor, T_OWNER)) ? AT(x, tensor, T_CELL) : NULL;
+    PyObject *learnt = IS(held) && view != Py_None ? PyDict_GetItemWithError(views, view) : NULL;
+    if (learnt && PyTuple_GET_ITEM(learnt, 0) == AT(x, tensor, T_DTYPE) && AT(x, tensor, T_FROZEN) == Py_False) {
+        long long limit = plain(AT(config, config_slots, G_SMALL));
+        int is_large = limit >= 0 && PyLong_AsLongLong(PyTuple_GET_ITEM(learnt, 4)) > limit;
+        PyObject *lock = is_large ? locked(AT(held, cell, C_SESSION)) : NULL;
+        if (lock) {
+            Py_INCREF(learnt);
+            int done = written(x, view, given[2], learnt);
+            Py_DECREF(learnt);
+            unlock(lock);
+            if (done > 0) Py_RETURN_TRUE;
+        }
+    }
+    return PyErr_Occurred() ? NULL : PyObject_Vectorcall(slow_fill, given, n, NULL);
+}
+
+static int find(Slots *slots, PyObject *type, const char *const *names, int n) {
+    slots->type = (PyTypeObject *)type;
+    return find_slots(type, names, slots->at, n);
+}
+
+/* install(types, config, UNKNOWN, structure, places, lane, generation, no_views, made, of_two, fill, views, write_op,
+   locking, few, many, medium, package) */
+static PyObject *install(PyObject *module, PyObject *args) {
+    PyObject *types[8], *pointer;
+    if (!PyArg_ParseTuple(args, "(OOOOOOOO)OOOOOOOOOOOOOlllO", &types[0], &types[1], &types[2], &types[3],
+                          &types[4], &types[5], &types[6], &types[7], &config, &unknown, &structure,
+                          &places, &lane, &generation, &no_views, &slow, &slow_of_two, &slow_fill, &views, &write_op, &pointer,
+                          &few, &many, &medium, &package))
+        return NULL;
+    static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
+        "_lazy_view", "_lent", "_owner", "_seen", "_seen_of", "_shape"};
+    static const char *const of_version[] = {"dtype", "exported", "host", "live", "node", "opened",
+        "out", "readers", "session", "shape", "table"};
+    static const char *const of_cell[] = {"session", "version"};
+    static const char *const of_node[] = {"accesses", "alive", "call", "inputs", "op", "outs",
+        "region", "seq", "shapes", "site", "stopped"};
+    static const char *const of_site[] = {"code", "lasti"};
+    static const char *const of_quick[] = {"known", "op", "takes_scalars"};
+    static const char *const of_known[] = {"call", "dtype", "is_value", "largest", "makers", "n_bytes",
+        "shape", "shapes"};
+    static const char *const of_config[] = {"max_recorded_bytes", "max_recorded_nodes",
+        "small_elements"};
+    static const char *const of_session[] = {"closed", "cut_next", "dropped", "generation",
+        "graveyard", "lock", "seq", "tape", "waiting_bytes", "writes"};
+    if (find(&tensor, types[0], of_tensor, N_TENSOR) ||
+        find(&version, types[1], of_version, N_VERSION) ||
+        find(&cell, types[2], of_cell, N_CELL) || find(&node, types[3], of_node, N_NODE) ||
+        find(&site, types[4], of_site, N_SITE) || find(&quick, types[5], of_quick, N_QUICK) ||
+        find(&known, types[6], of_known, N_KNOWN) ||
+        find(&sessions, types[7], of_session, N_SESSION) ||
+        find(&config_slots, (PyObject *)Py_TYPE(config), of_config, N_CONFIG))
+        return NULL;
+    if (pointer != Py_None && !(locking = PyCapsule_GetPointer(pointer, LOCKING))) return NULL;
+    Py_INCREF(args); /* all of them stay */
+    pointer = PyCapsule_New((void *)recorded, RECORDED, NULL);
+    int bad = !pointer || PyObject_SetAttrString(module, "recorded", pointer);
+    Py_XDECREF(pointer);
+    if (bad || put_method(module, types[5], "made") || put_method(module, types[5], "of_two")) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* install_ufunc(type): its calls come here first. */
+static PyObject *install_ufunc(PyObject *Py_UNUSED(module), PyObject *type) {
+    static const char *const of_ufunc[] = {"_n_inputs", "_quick"};
+    if (find(&ufuncs, type, of_ufunc, N_UFUNC)) return NULL;
+    Py_INCREF(type); /* it stays */
+    slow_call = ufuncs.type->tp_call;
+    ufuncs.type->tp_call = call_ufunc;
+    PyType_Modified(ufuncs.type);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"install_ufunc", install_ufunc, METH_O, NULL},
+    {"install", install, METH_VARARGS, NULL},
+    {"made", (PyCFunction)(void (*)(void))made, METH_FASTCALL, NULL},
+    {"of_two", (PyCFunction)(void (*)(void))of_two, METH_FASTCALL, NULL},
+    {"fill", (PyCFunction)(void (*)(void))fill, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "infinitensor_known_calls", .m_size = -1, .m_methods = methods};
+
+PyMODINIT_FUNC PyInit_infinitensor_known_calls(void) {
+    empty = PyTuple_New(0);
+    no_options = PyDict_New();
+    zero = PyLong_FromLong(0);
+    one = PyLong_FromLong(1);
+    minus_one = PyLong_FromLong(-1);
+    struct { PyObject **name; const char *text; } names[] = {
+        {&n_acquire, "acquire"}, {&n_release, "release"}, {&n_in_task, "in_task"},
+        {&n_drain, "drain"}, {&n_name, "__name__"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!(*names[i].name = PyUnicode_InternFromString(names[i].text))) return NULL;
+    return PyModule_Create(&definition);
+}

@@ -1,0 +1,297 @@
+"""Calls that were made before, for operands of the same kinds, without the objects in between.
+
+What `record` does step by step, in one function: nearly every line of a NumPy program is such a
+call, and it has to cost microseconds. Small values are computed at once, others wait as a node.
+"""
+
+from __future__ import annotations
+
+import weakref
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from infinitensor.api.access import setitem
+from infinitensor.api.access.compute_first import was_read_often
+from infinitensor.api.access.scalars import as_value, gives_values
+from infinitensor.api.convert.foreign import holds_tensors
+from infinitensor.api.eager import unplanned
+from infinitensor.api.eager.unplanned import is_hasty
+from infinitensor.api.eager.whole_array import small_kernel
+from infinitensor.api.record.record import FEW, MANY, WRITE, waits
+from infinitensor.api.session import version
+from infinitensor.api.session.call_cache import cached_rule
+from infinitensor.api.session.extensions import compiled
+from infinitensor.api.session.lock import locking
+from infinitensor.api.session.session import Session, _generation
+from infinitensor.api.session.version import Cell, Node, Site, Version, user_site
+from infinitensor.api.small.errstate import quietly
+from infinitensor.api.small.host_values import UNKNOWN, at_hand, near
+from infinitensor.api.tensor.tensor import Tensor, fresh
+from infinitensor.config import config
+from infinitensor.events import lane
+from infinitensor.ir.op import Spec
+from infinitensor.ir.view import structure
+from infinitensor.ops.table.registry import TABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+
+    from infinitensor.ir.op import Call, Op
+    from infinitensor.ir.view import View
+
+_WRITE = TABLE[WRITE]
+_NO_VIEWS: tuple[tuple[None, ...], ...] = tuple((None,) * n for n in range(33))
+
+
+class Known:
+    """A call for operands of given shapes and dtypes, and what its results are."""
+
+    __slots__ = ("call", "dtype", "is_value", "largest", "makers", "n_bytes", "shape", "shapes")
+
+    def __init__(self, op: Op, call: Call, shapes: tuple[tuple[int, ...], ...]) -> None:
+        self.call = call
+        self.shapes = shapes
+        self.n_bytes = sum(spec.n_bytes for spec in call.outs)
+        self.shape = call.outs[0].shape if len(call.outs) == 1 else None
+        self.dtype = call.outs[0].dtype if len(call.outs) == 1 else None
+        """Of the result, where there is one."""
+        self.is_value = self.shape == () and gives_values(op)
+        self.makers = tuple(dtype.type for dtype in call.loop)
+        out = max((prod(spec.shape) for spec in call.outs), default=0)
+        self.largest = max(out, -(-prod(call.form.sizes) // 16))
+        """Compared with the limit of what is small."""
+
+
+class Quick:
+    """The calls of one op that are known, by the kinds of their operands and the other arguments.
+
+    An operand is a tensor or, of an elementwise op (`takes_scalars`), a Python number.
+    """
+
+    __slots__ = ("known", "op", "takes_scalars")
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self.takes_scalars = op.kind == "elementwise"
+        self.known: dict[Any, Known] = {}
+
+    def _key(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Session | None]:
+        """What a call is known by, and the session of its first tensor."""
+        key: list[Any] = []
+        session = None
+        for x in args:
+            kind = type(x)
+            if kind is Tensor:
+                key += (x._shape, x._dtype)
+                if session is None:
+                    session = x._owner or x._cell.session
+            elif self.takes_scalars:
+                key.append(kind)
+            else:
+                key += (kind, x)
+        for name, value in options.items():
+            key += (name, type(value), value)
+        return tuple(key), session
+
+    def learn(self, args: tuple[Any, ...], options: dict[str, Any], call: Call) -> None:
+        """Remember a call; only of tensors given by position, and Python numbers."""
+        shapes: list[tuple[int, ...]] = []
+        for x in args:
+            kind = type(x)
+            if kind is Tensor:
+                shapes.append(x._shape)
+            elif self.takes_scalars:
+                if kind is not int and kind is not float:
+                    return
+                shapes.append(())
+        if (
+            not shapes
+            or len(shapes) != len(call.form.inputs)
+            or holds_tensors(tuple(options.values()))
+        ):
+            return
+        if len(self.known) > 4096:
+            self.known.clear()
+        try:
+            self.known[self._key(args, options)[0]] = Known(self.op, call, tuple(shapes))
+        except TypeError:  # an argument that cannot be looked up
+            return
+
+    def made(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """The result of a known call; None for any other."""
+        if options and Tensor in map(type, options.values()):
+            return None  # to look it up would compute it
+        key, session = self._key(args, options)
+        return self._found(key, session, args)
+
+    def of_two(self, a: Any, b: Any) -> Any:
+        """The same for an operator."""
+        key: Any
+        if type(a) is Tensor:
+            session = a._owner or a._cell.session
+            if type(b) is Tensor:
+                key = (a._shape, a._dtype, b._shape, b._dtype)
+            elif self.takes_scalars:
+                key = (a._shape, a._dtype, type(b))
+            else:
+                return None
+            return self._found(key, session, (a, b))
+        return self.made((a, b), {})
+
+    def _found(self, key: Any, session: Session | None, args: tuple[Any, ...]) -> Any:
+        try:
+            found = self.known.get(key)
+        except TypeError:  # an argument that cannot be looked up
+            return None
+        if found is None or session is None:
+            return None
+        if found.largest <= config.small_elements:
+            made = self._at_once(session, found, args)
+            if made is None and was_read_often(session, args):
+                made = self._at_once(session, found, args)
+            if made is not None:
+                return made
+        return self._waiting(session, found, args)
+
+    def _at_once(self, session: Session, found: Known, args: tuple[Any, ...]) -> Any:
+        values: list[Any] = []
+        for i, x in enumerate(args):
+            if type(x) is Tensor:
+                seen = near(x)
+                if seen is None or (x._owner or x._cell.session) is not session:
+                    return None
+                values.append(seen)
+            elif self.takes_scalars:
+                values.append(found.makers[i](x))
+        session.counts["small_calls"] += 1
+        outs = quietly(small_kernel(self.op, found.call), values)
+        made = [at_hand(session, out) for out in outs]
+        if len(made) > 1:
+            return tuple(map(as_value, made))
+        made[0]._is_value = found.is_value
+        return made[0]
+
+    def _waiting(self, session: Session, found: Known, args: Sequence[Any]) -> Any:
+        with session.guard():
+            inputs: list[Any] = []
+            accesses: list[Any] | None = None
+            is_large = False
+            for i, x in enumerate(args):
+                if type(x) is not Tensor:
+                    if self.takes_scalars:
+                        inputs.append(found.makers[i](x))
+                    continue
+                version = x._cell.version
+                if version.session is not session:
+                    return None
+                if version.table is not None or version.host is None:
+                    is_large = True
+                view = x._lazy_view
+                if view is UNKNOWN:
+                    view = x._view
+                if view is not None:
+                    access = structure(view)
+                    if access is None:
+                        return None
+                    if accesses is None:
+                        accesses = [None] * len(found.shapes)
+                    accesses[len(inputs)] = access
+                inputs.append(version)
+            if not is_large or session.closed:
+                return None
+            site = user_site()
+            if is_hasty(session, found.largest, site):
+                return None
+            if len(session.dropped) > MANY or len(session.graveyard) > MANY:
+                session.drain()
+            for version in inputs:
+                if type(version) is Version:
+                    version.readers += 1
+                    version.opened = None
+            session.seq += 1
+            node = Node(
+                self.op,
+                found.call,
+                tuple(inputs),
+                _NO_VIEWS[len(inputs)] if accesses is None else tuple(accesses),
+                found.shapes,
+                site,
+                session.seq,
+            )
+            session.waiting_bytes += found.n_bytes
+            outs = found.call.outs
+            if len(outs) == 1:
+                version = Version(session, outs[0].shape, outs[0].dtype)
+                version.node = node
+                node.alive = 1
+                node.outs = (weakref.ref(version),)
+                waits(session, node.outs, site, version)
+                made = fresh(session, version)
+                made._is_value = found.is_value
+                return made
+            versions = [Version(session, spec.shape, spec.dtype) for spec in outs]
+            for k, version in enumerate(versions):
+                version.node = node
+                version.out = k
+            node.alive = len(versions)
+            node.outs = tuple(weakref.ref(version) for version in versions)
+            waits(session, node.outs, site, *versions)
+            return tuple(as_value(fresh(session, version)) for version in versions)
+
+
+_views: dict[View, tuple[Any, Any, Known, Any, int]] = {}
+"""Views that are written through: of which dtype, what makes its scalars of plain numbers, by which
+call, where, and how many elements."""
+
+
+def fill(tensor: Tensor, view: View | None, value: Any) -> bool:
+    """As `assign.fill`; the C form knows a view that was written through before."""
+    if view is not None:
+        _learn(view, tensor._dtype)
+    return setitem.fill(tensor, view, value)
+
+
+def _learn(view: View, dtype: np.dtype[Any]) -> None:
+    """Remember what a write through a view is, unless there are questions to be asked each time."""
+    found = _views.get(view)
+    if found is not None and found[0] is dtype:
+        return
+    if view.is_whole or view.is_broadcast or view.part or 0 in view.shape:
+        return
+    region = structure(view)
+    if region is None:
+        return
+    call = cached_rule(_WRITE, (Spec(view.base_shape, dtype), Spec(view.shape, dtype)))
+    known = Known(_WRITE, call, (view.base_shape, view.shape))
+    known.n_bytes = 0  # goes in place: it holds no more than its base
+    if len(_views) > 4096:
+        _views.clear()
+    scalar = dtype.type if dtype.kind == "f" and dtype.itemsize > 2 else None
+    _views[view] = (dtype, scalar, known, region, prod(view.shape))
+
+
+calls_in_c: Callable[[type], None] | None = None
+"""Lets the calls of a class of ufuncs, with `_n_inputs` and `_quick` as slots, begin in C; None
+without C."""
+
+recorded: Any = None
+"""A pointer to the C function that records an operator; None without C."""
+
+
+def _in_c() -> None:
+    """Put the C form of the plain case (`known_calls.c`) before them, if it can be compiled."""
+    global calls_in_c, fill, recorded
+    module = compiled(__file__)
+    if module is None:
+        return
+    types = (Tensor, Version, Cell, Node, Site, Quick, Known, Session)
+    shared = (structure, unplanned.places, lane, _generation, _NO_VIEWS)
+    limits = (FEW, MANY, unplanned.MEDIUM)
+    slow = (Quick.made, Quick.of_two, fill, _views, _WRITE, locking)
+    module.install(types, config, UNKNOWN, *shared, *slow, *limits, version._PACKAGE[:-1])
+    calls_in_c, fill, recorded = module.install_ufunc, module.fill, module.recorded
+
+
+_in_c()

@@ -1,0 +1,532 @@
+/* The shortest ways of `api/small/small_calls.py` and `api/access/small_items.py`, over the same slots: operators, elements,
+   slices and element writes of small tensors on the host. What is here is what a loop over elements or
+   short rows does; whatever is in doubt goes to the Python method that was there before (`slow`). */
+
+typedef PyObject *(*Binary)(PyObject *, PyObject *);
+#define COMPARED(name, how) \
+    static PyObject *name(PyObject *a, PyObject *b) { return PyObject_RichCompare(a, b, how); }
+COMPARED(less, Py_LT) COMPARED(less_equal, Py_LE) COMPARED(equal, Py_EQ)
+COMPARED(not_equal, Py_NE) COMPARED(greater, Py_GT) COMPARED(greater_equal, Py_GE)
+
+static const Binary call_of[] = {
+    PyNumber_Add, PyNumber_Subtract, PyNumber_Multiply, PyNumber_TrueDivide, PyNumber_FloorDivide,
+    PyNumber_Remainder, PyNumber_And, PyNumber_Or, PyNumber_Xor, PyNumber_Lshift, PyNumber_Rshift,
+    PyNumber_MatrixMultiply, less, less_equal, equal, not_equal, greater, greater_equal};
+static const Binary in_place_of[] = {
+    PyNumber_InPlaceAdd, PyNumber_InPlaceSubtract, PyNumber_InPlaceMultiply,
+    PyNumber_InPlaceTrueDivide, PyNumber_InPlaceFloorDivide, PyNumber_InPlaceRemainder,
+    PyNumber_InPlaceAnd, PyNumber_InPlaceOr, PyNumber_InPlaceXor, PyNumber_InPlaceLshift,
+    PyNumber_InPlaceRshift};
+
+/* Without floating-point warnings, as floating.py's `quietly`. */
+static PyObject *quietly(int op, const Binary *calls, PyObject *a, PyObject *b) {
+    Binary call = calls[op];
+    if (op >= AND && op <= RSHIFT) return call(a, b); /* bits give none */
+    PyObject *token = PyContextVar_Set(silence, silent);
+    if (!token) return NULL;
+    PyObject *made = call(a, b);
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    int bad = PyContextVar_Reset(silence, token);
+    Py_DECREF(token);
+    if (type) PyErr_Restore(type, value, trace);
+    else if (bad) Py_CLEAR(made);
+    return made;
+}
+
+/* A ufunc on all cores: a new array, or NULL without an error where NumPy has to do it here. */
+static PyObject *by_cores(PyObject *ufunc, PyObject *const *given, Py_ssize_t n, npy_intp size) {
+    if (size < cores_least || n > 4) return NULL;
+    PyObject *args[] = {ufunc, given[0], n > 1 ? given[1] : NULL, n > 2 ? given[2] : NULL, n > 3 ? given[3] : NULL};
+    PyObject *made = PyObject_Vectorcall(cores_made, args, n + 1, NULL);
+    if (made == Py_None) Py_CLEAR(made);
+    return made;
+}
+
+/* Whether all cores did `out[...] = ufunc(a, b)`, or a copy (None): not where NumPy has to, or on an error. */
+static int into_by_cores(PyObject *ufunc, PyObject *out, PyObject *a, PyObject *b) {
+    if (PyArray_SIZE((PyArrayObject *)out) < cores_least) return 0;
+    PyObject *args[] = {ufunc, out, a, b};
+    PyObject *done = PyObject_Vectorcall(cores_into, args, b ? 4 : 3, NULL);
+    Py_XDECREF(done);
+    return done == Py_True;
+}
+
+/* Borrowed values of an operand, a tensor or a number; NULL: Python has to look. */
+static PyObject *operand(PyObject *x, PyObject **session, npy_intp limit) {
+    if (Py_TYPE(x) == tensor_type) {
+        PyObject *values = seen(x);
+        if (!values) return NULL;
+        npy_intp n = size_of(values);
+        if (n < 0 || n > limit) return NULL;
+        PyObject *home = session_of(x);
+        if (*session && *session != home) return NULL;
+        *session = home;
+        return values;
+    }
+    return is_number(x) ? x : NULL;
+}
+
+/* Elements of what two arrays broadcast to; 0 where they do not, which is NumPy's error. */
+static npy_intp broadcast_size(PyArrayObject *x, PyArrayObject *y) {
+    int n = PyArray_NDIM(x), m = PyArray_NDIM(y), most = n > m ? n : m;
+    npy_intp size = 1;
+    for (int k = 1; k <= most; k++) {
+        npy_intp p = k <= n ? PyArray_DIM(x, n - k) : 1, q = k <= m ? PyArray_DIM(y, m - k) : 1;
+        if (p != q && p != 1 && q != 1) return 0;
+        size *= p == 1 ? q : p; /* both are small: no overflow */
+    }
+    return size;
+}
+
+/* Whether what is multiplied has a small result, of which NumPy's library makes no work of several cores. */
+static int is_little_product(PyArrayObject *x, PyArrayObject *y, npy_intp limit) {
+    int n = PyArray_NDIM(x), m = PyArray_NDIM(y);
+    if (n == 1 && m == 1) return PyArray_SIZE(x) <= ONE_CORE_DOT;
+    if (n == 1 || m == 1) return 1;
+    if (n != 2 || m != 2 || PyArray_DIM(x, 1) != PyArray_DIM(y, 0)) return 0;
+    npy_intp size = PyArray_DIM(x, 0) * PyArray_DIM(y, 1);
+    return size <= limit && size * PyArray_DIM(x, 1) <= ONE_CORE;
+}
+
+static int is_stepped(PyArrayObject *x) {
+    return PyArray_NDIM(x) == 1 && PyArray_DIM(x, 0) > 1 && PyArray_ISBEHAVED_RO(x) && PyArray_STRIDE(x, 0) > 0 &&
+           PyArray_STRIDE(x, 0) % PyArray_ITEMSIZE(x) == 0;
+}
+
+/* `a @ b` and `dot(a, b)` of two vectors: NumPy's loop for both, without what `matmul` asks first; it gives no
+   warnings. NULL without an error for anything else. */
+static PyObject *dotted(PyObject *a, PyObject *b) {
+    PyArrayObject *x = (PyArrayObject *)a, *y = (PyArrayObject *)b;
+    int type = PyArray_DESCR(x)->type_num;
+    if (type != NPY_DOUBLE && type != NPY_FLOAT && type != NPY_CDOUBLE && type != NPY_CFLOAT) return NULL;
+    if (type != PyArray_DESCR(y)->type_num || !is_stepped(x) || !is_stepped(y)) return NULL;
+    if (PyArray_DIM(x, 0) != PyArray_DIM(y, 0) || PyArray_DIM(x, 0) > ONE_CORE_DOT) return NULL;
+    PyObject *made = PyArray_MatrixProduct2(a, b, NULL);
+    return made ? PyArray_Return((PyArrayObject *)made) : NULL;
+}
+
+/* The result of an operator, or NULL: without an error where Python has to do it. */
+static PyObject *operated(int op, PyObject *first, PyObject *second) {
+    npy_intp limit = limit_now();
+    PyObject *session = NULL;
+    PyObject *a = limit > 0 ? operand(first, &session, limit) : NULL;
+    PyObject *b = a ? operand(second, &session, limit) : NULL;
+    if (!b || !session) return NULL;
+    if (PyComplex_CheckExact(a) && PyFloat_Check(b)) return NULL; /* Python's arithmetic takes a float64 */
+    int n_arrays = PyArray_CheckExact(a) + PyArray_CheckExact(b);
+    npy_intp size = 0; /* of an elementwise result */
+    if (n_arrays == 2) {
+        PyArrayObject *x = (PyArrayObject *)a, *y = (PyArrayObject *)b;
+        if (op == MATMUL) {
+            if (!is_little_product(x, y, limit)) return NULL;
+        } else if ((size = broadcast_size(x, y)) > limit) {
+            return NULL;
+        }
+    } else if (op == MATMUL) {
+        return NULL;
+    } else if (n_arrays) {
+        size = PyArray_SIZE((PyArrayObject *)(PyArray_CheckExact(a) ? a : b));
+    }
+    Py_INCREF(a), Py_INCREF(b), Py_INCREF(session);
+    PyObject *made = !n_arrays ? of_numbers(op, a, b) : op == MATMUL ? dotted(a, b) : NULL;
+    if (size >= cores_least) {
+        PyObject *both[] = {a, b};
+        made = by_cores(PyTuple_GET_ITEM(ufuncs, op), both, 2, size);
+    }
+    if (!made && !PyErr_Occurred()) made = quietly(op, call_of, a, b);
+    if (!made && op == MATMUL) PyErr_Clear(); /* Python's has the better words */
+    if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
+        Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
+    if (made && (size_of(made) < 0 || count(session))) Py_CLEAR(made);
+    Py_DECREF(a), Py_DECREF(b);
+    made = wrapped(made, session, NULL, NULL);
+    Py_DECREF(session);
+    return made;
+}
+
+/* Whether x may be changed where it is; borrowed values or NULL. */
+static PyObject *writeable(PyObject *tensor) {
+    if (T(tensor, FROZEN) != Py_False || T(tensor, IS_VALUE) != Py_False) return NULL;
+    if (!IS(T(tensor, OWNER))) {
+        PyObject *cell = T(tensor, CELL);
+        if (!IS(cell)) return NULL;
+        PyObject *version = C(cell, C_VERSION);
+        if (PyLong_AsLong(V(version, V_READERS)) || PyLong_AsLong(V(version, V_EXPORTED)))
+            return NULL;
+        if (IS(V(version, V_TABLE)) && PyLong_AsLong(V(version, V_LIVE)) != 1) return NULL;
+    }
+    PyObject *values = seen(tensor);
+    if (!values || !PyArray_CheckExact(values)) return NULL;
+    return PyArray_ISWRITEABLE((PyArrayObject *)values) ? values : NULL;
+}
+
+static PyObject *changed(int op, PyObject *tensor, PyObject *other) {
+    npy_intp limit = limit_now();
+    PyObject *session = NULL;
+    PyObject *b = limit > 0 ? operand(other, &session, limit) : NULL;
+    PyObject *values = b ? writeable(tensor) : NULL;
+    if (!values || PyArray_SIZE((PyArrayObject *)values) > limit) return NULL;
+    Py_INCREF(values), Py_INCREF(b);
+    int done = into_by_cores(PyTuple_GET_ITEM(ufuncs, op), values, values, b);
+    if (!done && !PyErr_Occurred()) {
+        PyObject *made = quietly(op, in_place_of, values, b);
+        done = made != NULL;
+        Py_XDECREF(made);
+    }
+    Py_DECREF(values), Py_DECREF(b);
+    if (!done) return NULL;
+    Py_INCREF(tensor);
+    return tensor;
+}
+
+/* 1: written; 0: Python has to do it; -1: an error. */
+/* Whether a statement of Python's writes, `x[index] = value`, and not compiled code: `assign.check_swap`. */
+static int is_statement(void) {
+    PyFrameObject *frame = PyEval_GetFrame();
+    if (!frame) return 0;
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    PyObject *steps = PyCode_GetCode(code);
+    int found = steps && (unsigned char)PyBytes_AS_STRING(steps)[PyFrame_GetLasti(frame)] == STORE_SUBSCR;
+    Py_XDECREF(steps), Py_DECREF(code);
+    return found;
+}
+
+static int was_put_plain(PyObject *tensor, PyObject *index, PyObject *value, npy_intp limit) {
+    if (Py_TYPE(value) == tensor_type) {
+        int is_same = !IS(T(value, OWNER)) && !IS(T(tensor, OWNER)) && T(value, CELL) == T(tensor, CELL);
+        if (is_same && index != Py_None && T(value, INDEX) == index && T(tensor, LAZY_VIEW) == Py_None)
+            return T(tensor, FROZEN) == Py_False;
+        if (is_same && PyLong_CheckExact(index) && !is_statement()) return 0; /* Python says why not */
+        int is_value = T(value, IS_VALUE) == Py_True;
+        value = seen(value);
+        if (value && is_value && PyArray_CheckExact(value)) return 0; /* Python takes its scalar: it must fit */
+    } else if (!is_number(value)) {
+        return 0;
+    }
+    PyObject *values = value ? writeable(tensor) : NULL;
+    if (!values) return 0;
+    PyArrayObject *array = (PyArrayObject *)values;
+    if (was_element_put(array, index, value)) return 1;
+    PyObject *target = values;
+    Py_INCREF(target);
+    Py_INCREF(value);
+    if (!is_element(index, PyArray_NDIM(array)) && PyArray_SIZE(array) > limit) {
+        Py_SETREF(target, PyObject_GetItem(values, index));
+        index = Py_Ellipsis;
+        if (!target || !PyArray_CheckExact(target) || PyArray_SIZE((PyArrayObject *)target) > limit) {
+            Py_XDECREF(target), Py_DECREF(value);
+            return PyErr_Occurred() ? -1 : 0;
+        }
+    }
+    int is_alike = PyArray_DESCR(array)->type_num == NPY_DOUBLE &&
+        (PyFloat_Check(value) || (PyArray_CheckExact(value) &&
+                                  PyArray_DESCR((PyArrayObject *)value)->type_num == NPY_DOUBLE));
+    if (index == Py_Ellipsis && PyArray_CheckExact(value) && into_by_cores(Py_None, target, value, NULL)) {
+        Py_DECREF(target), Py_DECREF(value);
+        return 1;
+    }
+    PyObject *token = is_alike || PyErr_Occurred() ? NULL : PyContextVar_Set(silence, silent);
+    int bad = (!is_alike && !token) || PyErr_Occurred() ? -1 : PyObject_SetItem(target, index, value);
+    if (token) {
+        PyObject *type, *error, *trace;
+        PyErr_Fetch(&type, &error, &trace);
+        PyContextVar_Reset(silence, token);
+        PyErr_Restore(type, error, trace);
+        Py_DECREF(token);
+    }
+    Py_DECREF(target), Py_DECREF(value);
+    return bad ? -1 : 1;
+}
+
+static int was_put(PyObject *tensor, PyObject *index, PyObject *value) {
+    npy_intp limit = limit_now();
+    int kind = limit > 0 ? kind_of_index(index) : IN_DOUBT;
+    if (kind == IN_DOUBT) return 0;
+    if (kind == PLAIN) return was_put_plain(tensor, index, value, limit);
+    PyObject *plain = plain_index(index);
+    int done = plain ? was_put_plain(tensor, plain, value, limit) : -1;
+    Py_XDECREF(plain);
+    return done;
+}
+
+/* A function of NumPy's of few arguments that has a small result; NULL as above. */
+static PyObject *called(PyObject *like, PyObject *args, int is_elementwise, PyObject *fits) {
+    npy_intp limit = limit_now(), product = 1;
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    PyObject *session = NULL, *given[4];
+    PyArrayObject *first = NULL;
+    int is_alike = 1, n_arrays = 0, n_matrices = 0;
+    if (limit <= 0 || n > 4) return NULL;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *x = PyTuple_GET_ITEM(args, i);
+        given[i] = x == Py_None && !is_elementwise ? x : operand(x, &session, limit);
+        if (!given[i]) return NULL;
+        if (!PyArray_CheckExact(given[i])) continue;
+        PyArrayObject *array = (PyArrayObject *)given[i];
+        n_arrays++;
+        n_matrices += PyArray_NDIM(array) == 1 || PyArray_NDIM(array) == 2;
+        if (product <= limit) product *= PyArray_SIZE(array);
+        if (!first) first = array;
+        else is_alike = is_alike && PyArray_SAMESHAPE(first, array);
+    }
+    if (!session) return NULL;
+    if (fits && fits != Py_None && n == 2 && n_matrices < 2) return NULL; /* no plain product */
+    int is_one = first && PyArray_NDIM(first) == 1 && fits != outer_fits;
+    if (n_arrays > 1 && product > limit && !(is_alike && (is_elementwise || is_one))) return NULL;
+    for (Py_ssize_t i = 0; i < n; i++) Py_INCREF(given[i]);
+    Py_INCREF(session);
+    PyObject *made = NULL;
+    if (is_elementwise && first && is_alike) made = by_cores(like, given, n, PyArray_SIZE(first));
+    if (fits == dot_fits && n_arrays == 2 && n == 2) made = dotted(given[0], given[1]);
+    PyObject *token = made || PyErr_Occurred() ? NULL : PyContextVar_Set(silence, silent);
+    if (token) made = PyObject_Vectorcall(like, given, n, NULL);
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    if (token) PyContextVar_Reset(silence, token);
+    Py_XDECREF(token);
+    PyErr_Restore(type, error, trace);
+    if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
+        Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
+    if (made && (size_of(made) < 0 || count(session))) Py_CLEAR(made);
+    for (Py_ssize_t i = 0; i < n; i++) Py_DECREF(given[i]);
+    made = wrapped(made, session, NULL, NULL);
+    Py_DECREF(session);
+    return made;
+}
+
+/* Whether an operand waits, lies elsewhere or is no small one: then no call of these is small. */
+static int is_far(PyObject *args) {
+    npy_intp limit = limit_now();
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
+        PyObject *x = PyTuple_GET_ITEM(args, i);
+        if (Py_TYPE(x) != tensor_type || IS(T(x, OWNER)) || !IS(T(x, CELL))) continue;
+        PyObject *version = C(T(x, CELL), C_VERSION), *shape = T(x, SHAPE);
+        if (!IS(V(version, V_HOST))) return 1;
+        double n = limit > 0;
+        for (Py_ssize_t a = 0; a < PyTuple_GET_SIZE(shape); a++) n *= PyLong_AsDouble(PyTuple_GET_ITEM(shape, a));
+        if (n > limit) return 1;
+    }
+    return 0;
+}
+
+/* applied(ufunc, args), called(function, fits, args, options): as in at_once.py. */
+static PyObject *do_applied(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    if (n == 2 && is_far(args[1])) Py_RETURN_NONE;
+    PyObject *made = n == 2 ? called(args[0], args[1], 1, NULL) : NULL;
+    if (made || PyErr_Occurred()) return made;
+    return PyObject_Vectorcall(slow_applied, args, n, NULL);
+}
+
+static PyObject *do_called(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    if (n == 4 && is_far(args[2])) Py_RETURN_NONE;
+    if (n == 4 && !PyDict_GET_SIZE(args[3])) {
+        PyObject *made = called(args[0], args[2], 0, args[1]);
+        if (made) return made;
+        if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return NULL; /* Ctrl-C */
+        PyErr_Clear(); /* Python's has the better words */
+    }
+    return PyObject_Vectorcall(slow_called, args, n, NULL);
+}
+
+/* --- slots of Tensor -------------------------------------------------------------------------- */
+
+#define FALLS(made, call) ((made) || PyErr_Occurred() ? (made) : (call))
+/* A call that was recorded before, of a tensor and another or a number; NULL where Python looks. */
+static PyObject *recorded(int op, PyObject *a, PyObject *b) {
+    PyObject *calls = PyTuple_GET_ITEM(recorders, op);
+    int is_first = Py_TYPE(a) == tensor_type;
+    int is_reflected = Py_TYPE(b) == tensor_type && (PyFloat_CheckExact(a) || PyLong_CheckExact(a));
+    return recorder && calls != Py_None && (is_first || is_reflected) ? recorder(calls, a, b) : NULL;
+}
+
+static PyObject *binary(int op, PyObject *a, PyObject *b) {
+    PyObject *made = operated(op, a, b);
+    if (made || PyErr_Occurred()) return made;
+    made = recorded(op, a, b);
+    if (made || PyErr_Occurred()) return made;
+    if (PyObject_TypeCheck(a, tensor_type))
+        return PyObject_CallFunctionObjArgs(slow_forward[op], a, b, NULL);
+    return PyObject_CallFunctionObjArgs(slow_reflected[op], b, a, NULL);
+}
+
+#define BINARY(name, op) \
+    static PyObject *do_##name(PyObject *a, PyObject *b) { return binary(op, a, b); }
+#define ARITHMETIC(name, op) \
+    BINARY(name, op) \
+    static PyObject *do_inplace_##name(PyObject *a, PyObject *b) { \
+        if (T(a, IS_VALUE) == Py_True) return binary(op, a, b); /* as scalars: the name gets a new one */ \
+        PyObject *made = changed(op, a, b); \
+        return FALLS(made, slow_number.nb_inplace_##name(a, b)); \
+    }
+#define EACH_ARITHMETIC(X) \
+    X(add, ADD) X(subtract, SUB) X(multiply, MUL) X(true_divide, DIV) X(floor_divide, FLOORDIV) \
+    X(remainder, MOD) X(and, AND) X(or, OR) X(xor, XOR) X(lshift, LSHIFT) X(rshift, RSHIFT)
+EACH_ARITHMETIC(ARITHMETIC)
+BINARY(matrix_multiply, MATMUL)
+
+/* An operator of one operand; errors and what has work for several cores are Python's. */
+static PyObject *turned(PyObject *self, PyObject *(*call)(PyObject *)) {
+    PyObject *values = seen(self);
+    npy_intp n = values ? size_of(values) : -1;
+    if (n < 0 || n > limit_now() || n >= cores_least) return NULL;
+    if (PyArray_CheckExact(values) ? PyArray_ISCOMPLEX((PyArrayObject *)values) : type_of(values) < 0) return NULL;
+    PyObject *session = session_of(self);
+    Py_INCREF(values), Py_INCREF(session);
+    PyObject *token = PyContextVar_Set(silence, silent);
+    PyObject *made = token ? call(values) : NULL;
+    if (!made) PyErr_Clear();
+    if (token) PyContextVar_Reset(silence, token);
+    Py_XDECREF(token);
+    if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
+        Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
+    if (made && (size_of(made) < 0 || count(session))) Py_CLEAR(made);
+    Py_DECREF(values);
+    made = wrapped(made, session, NULL, NULL);
+    Py_DECREF(session);
+    return made;
+}
+
+#define UNARY(name, call) \
+    static PyObject *do_##name(PyObject *self) { \
+        PyObject *made = turned(self, call); \
+        return FALLS(made, slow_number.nb_##name(self)); \
+    }
+UNARY(negative, PyNumber_Negative) UNARY(absolute, PyNumber_Absolute) UNARY(invert, PyNumber_Invert)
+
+static PyObject *do_compare(PyObject *a, PyObject *b, int how) {
+    PyObject *made = operated(LT + how, a, b);
+    if (!made && !PyErr_Occurred()) made = recorded(LT + how, a, b);
+    return FALLS(made, slow_compare(a, b, how));
+}
+
+static PyObject *do_subscript(PyObject *self, PyObject *index) {
+    PyObject *made = got(self, index);
+    if (!made && !PyErr_Occurred()) made = sliced(self, index);
+    return FALLS(made, PyObject_CallFunctionObjArgs(slow_get, self, index, NULL));
+}
+
+/* A number or a tensor written through a large view; 1, 0 and -1 as above. */
+static int was_filled(PyObject *self, PyObject *index, PyObject *value) {
+    int is_known = PyFloat_CheckExact(value) || Py_TYPE(value) == tensor_type;
+    PyObject *part = is_known ? sliced(self, index) : NULL;
+    if (!part) return PyErr_Occurred() ? -1 : 0;
+    PyObject *args[] = {self, T(part, LAZY_VIEW), value};
+    PyObject *done = PyObject_Vectorcall(slow_fill, args, 3, NULL);
+    int found = done ? PyObject_IsTrue(done) : -1;
+    Py_XDECREF(done), Py_DECREF(part);
+    return found;
+}
+
+static int do_ass_subscript(PyObject *self, PyObject *index, PyObject *value) {
+    int done = value ? was_put(self, index, value) : 0;
+    if (!done && value) done = was_filled(self, index, value);
+    return done ? -(done < 0) : slow_mapping.mp_ass_subscript(self, index, value);
+}
+
+static PyObject *do_float(PyObject *self) {
+    PyObject *x = scalar(self);
+    if (x && PyFloat_Check(x)) return PyFloat_FromDouble(PyFloat_AS_DOUBLE(x));
+    return slow_number.nb_float(self);
+}
+
+#define INTEGER(name) \
+    static PyObject *do_##name(PyObject *self) { \
+        PyObject *x = scalar(self); \
+        return x && PyArray_IsScalar(x, Integer) ? PyNumber_Index(x) : slow_number.nb_##name(self); \
+    }
+INTEGER(int) INTEGER(index)
+
+static int do_bool(PyObject *self) {
+    PyObject *x = scalar(self);
+    if (x == PyArrayScalar_True || x == PyArrayScalar_False) return x == PyArrayScalar_True;
+    return x ? PyObject_IsTrue(x) : slow_number.nb_bool(self);
+}
+
+static PyMethodDef getitem = {"__getitem__", do_subscript, METH_O, "x[index]"};
+
+/* The type's own slots, so that an operator is one call; `x.__add__` stays the Python method.
+   `__getitem__` is replaced there too: the interpreter would call a Python function by itself. */
+static int fill_slots(void) {
+    PyNumberMethods *number = tensor_type->tp_as_number;
+    PyMappingMethods *mapping = tensor_type->tp_as_mapping;
+    slow_get = PyObject_GetAttrString((PyObject *)tensor_type, "__getitem__");
+    PyObject *method = slow_get ? PyDescr_NewMethod(tensor_type, &getitem) : NULL;
+    if (!method || PyObject_SetAttrString((PyObject *)tensor_type, "__getitem__", method)) return -1;
+    for (int op = ADD; op < LT; op++) { /* the slots before ours look who asks: their methods do not */
+        char name[20];
+        snprintf(name, sizeof name, "__%s__", names[op]);
+        slow_forward[op] = PyObject_GetAttrString((PyObject *)tensor_type, name);
+        snprintf(name, sizeof name, "__r%s__", names[op]);
+        slow_reflected[op] = PyObject_GetAttrString((PyObject *)tensor_type, name);
+        if (!slow_forward[op] || !slow_reflected[op]) return -1;
+    }
+    slow_number = *number;
+    slow_mapping = *mapping;
+    slow_compare = tensor_type->tp_richcompare;
+#define FILL(name, op) \
+    number->nb_##name = do_##name; \
+    number->nb_inplace_##name = do_inplace_##name;
+    EACH_ARITHMETIC(FILL)
+    number->nb_matrix_multiply = do_matrix_multiply;
+    number->nb_negative = do_negative;
+    number->nb_absolute = do_absolute;
+    number->nb_invert = do_invert;
+    number->nb_float = do_float;
+    number->nb_int = do_int;
+    number->nb_index = do_index;
+    number->nb_bool = do_bool;
+    mapping->mp_subscript = do_subscript;
+    mapping->mp_ass_subscript = do_ass_subscript;
+    tensor_type->tp_richcompare = do_compare;
+    tensor_type->tp_alloc = allocated;
+    tensor_type->tp_dealloc = gone;
+    PyType_Modified(tensor_type);
+    return 0;
+}
+
+/* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent, applied,
+   called, outer_fits, dot_fits, recorders, recorded, fill, made, into, least, ufuncs): the last four are of `numpy_loops.py` */
+static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *tensor, *version, *cell, *pointer;
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOO!OOOOnO!", &tensor, &version, &cell, &config, &bfloat16,
+                          &unknown, &numbers, &silence, &silent, &slow_applied, &slow_called,
+                          &outer_fits, &dot_fits, &PyTuple_Type, &recorders, &pointer, &slow_fill,
+                          &cores_made, &cores_into, &cores_least, &PyTuple_Type, &ufuncs))
+        return NULL;
+    static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
+        "_lazy_view", "_lent", "_owner", "_seen", "_seen_of", "_shape"};
+    static const char *const of_version[] = {"dtype", "exported", "host", "live", "readers", "table"};
+    static const char *const of_cell[] = {"session", "version"};
+    static const char *const of_config[] = {"small_elements"};
+    if (find_slots(tensor, of_tensor, tensor_at, N_TENSOR) ||
+        find_slots(version, of_version, version_at, N_VERSION) ||
+        find_slots(cell, of_cell, cell_at, N_CELL) ||
+        find_slots((PyObject *)Py_TYPE(config), of_config, &limit_at, 1))
+        return NULL;
+    if (PyTuple_GET_SIZE(recorders) != GE + 1 || PyTuple_GET_SIZE(ufuncs) != GE + 1)
+        return PyErr_Format(PyExc_ValueError, "%d recorders and ufuncs are meant", GE + 1);
+    if (pointer != Py_None && !(recorder = (Recorded)PyCapsule_GetPointer(pointer, RECORDED))) return NULL;
+    tensor_type = (PyTypeObject *)tensor;
+    Py_INCREF(args); /* all of them stay */
+    if (fill_slots()) return NULL;
+    Py_RETURN_NONE;
+}
+
+#define FAST(call) (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL
+static PyMethodDef functions[] = {{"install", install, METH_VARARGS, NULL},
+                                  {"applied", FAST(do_applied)},
+                                  {"called", FAST(do_called)},
+                                  {"tallied", tallied, METH_NOARGS, NULL},
+                                  {NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "infinitensor_small_calls", .m_size = -1, .m_methods = functions};
+
+PyMODINIT_FUNC PyInit_infinitensor_small_calls(void) {
+    import_array();
+    empty = PyTuple_New(0);
+    name_counts = PyUnicode_InternFromString("counts");
+    name_small = PyUnicode_InternFromString("small_calls");
+    name_cell = PyUnicode_InternFromString("_cell");
+    no_part = PyUnicode_InternFromString("");
+    return PyModule_Create(&definition);
+}

@@ -1,0 +1,343 @@
+"""Calls on small tensors on the host: NumPy itself does them, under the same version rules.
+
+What counts is the size of what a call touches, not that of the base it lies in. Every function here
+answers None where the machinery has to do it. The shortest ways are C before these
+(`small_calls.c`).
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.api.eager import numpy_loops
+from infinitensor.api.eager.unplanned import is_hasty
+from infinitensor.api.session import tally
+from infinitensor.api.session.extensions import compiled
+from infinitensor.api.session.version import Cell, Version
+from infinitensor.api.small.errstate import ERRORS, SILENT, quietly, restore, silence
+from infinitensor.api.small.host_values import (
+    NUMBERS,
+    UNKNOWN,
+    at_hand,
+    near,
+    own,
+    seen,
+    tensors,
+    writeable,
+)
+from infinitensor.api.small.numpy_table import (
+    dot_fits,
+    outer_fits,
+    product,
+    product_fits,
+    too_large,
+)
+from infinitensor.config import config
+from infinitensor.dtypes import NUMPYS, bfloat16
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from infinitensor.api.known.known_calls import Quick
+    from infinitensor.api.session.session import Session
+    from infinitensor.api.tensor.tensor import Tensor
+
+_DTYPES = frozenset((None, bool, int, float, complex, *(dtype.type for dtype in NUMPYS), *NUMPYS))
+_ndarray = np.ndarray
+
+
+# --- new tensors ------------------------------------------------------------------------------
+
+
+def operated(like: Callable[[Any, Any], Any], a: Any, b: Any) -> Tensor | None:
+    """A binary operator of a small tensor and another, or a number, by NumPy."""
+    limit = config.small_elements
+    session = None
+    if type(a) is tensors[0]:
+        session = a._owner or a._cell.session
+        a = seen(a)
+        if a is None or a.size > limit:
+            return None
+    elif type(a) not in NUMBERS:
+        return None
+    if type(b) is tensors[0]:
+        home = b._owner or b._cell.session
+        b = seen(b)
+        if b is None or b.size > limit:
+            return None
+        if session is None:
+            session = home
+        elif session is not home or (a.size * b.size > limit and too_large(a.shape, b.shape)):
+            return None
+    elif type(b) not in NUMBERS:
+        return None
+    if not limit or session is None:  # two numbers are of no session yet
+        return None
+    if type(a) is complex and type(b) is np.float64:
+        b = np.asarray(b)  # to Python it is a float, and its own arithmetic would come first
+    session.counts["small_calls"] += 1
+    token = silence(SILENT)
+    try:
+        made = like(a, b)
+    finally:
+        restore(token)
+    if made.ndim > 1 and not made.flags.c_contiguous:
+        made = np.ascontiguousarray(made)
+    return own(session, made)
+
+
+def applied(like: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """A ufunc of small tensors and scalars, by NumPy."""
+    if len(args) == 2:
+        return operated(like, *args)
+    limit = config.small_elements
+    given = []
+    shapes = []
+    session = None
+    for x in args:
+        if type(x) is tensors[0]:
+            values = seen(x)
+            home = x._owner or x._cell.session
+            if values is None or values.size > limit or (session or home) is not home:
+                return None
+            session = home
+            shapes.append(values.shape)
+            given.append(values)
+        elif type(x) in NUMBERS:
+            given.append(x)
+        else:
+            return None
+    if session is None or not limit or (len(shapes) > 1 and too_large(*shapes)):
+        return None
+    session.counts["small_calls"] += 1
+    return _handed(session, quietly(like, *given))
+
+
+def _handed(session: Session, made: Any) -> Any:
+    return (
+        tuple(at_hand(session, m) for m in made) if type(made) is tuple else at_hand(session, made)
+    )
+
+
+def called(
+    like: Callable[..., Any], fits: Callable[..., bool] | None, args: Any, kwargs: Any
+) -> Any:
+    """A function of NumPy's of small tensors, numbers and options; None where it raises, too."""
+    limit = config.small_elements
+    given = []
+    session = None
+    for x in args:
+        if type(x) is tensors[0]:
+            home = x._owner or x._cell.session
+            x = seen(x)
+            if x is None or x.size > limit or (session or home) is not home:
+                return None
+            session = home
+        elif type(x) not in NUMBERS and x is not None:
+            return None
+        given.append(x)
+    if session is None or not limit:
+        return None
+    for x in kwargs.values():
+        if type(x) is not int and type(x) is not bool and x is not None:
+            return None
+    token = silence(SILENT)
+    try:
+        if fits is not None and not fits(*given):
+            return None
+        made = like(*given, **kwargs)
+    except Exception:  # ours has the better words
+        return None
+    finally:
+        restore(token)
+    session.counts["small_calls"] += 1
+    return _handed(session, made)
+
+
+def multiplied(like: Callable[..., Any], a: Any, b: Any) -> Any:
+    """The matrix product of small tensors; `like` is `matmul`, as others have theirs."""
+    return called(product, product_fits, (a, b), {})
+
+
+def created(
+    session: Session,
+    creation: Callable[..., Any],
+    shape: Any,
+    dtype: Any = None,
+    *args: Any,
+    **more: Any,
+) -> Tensor | None:
+    """A small new tensor of a shape."""
+    if args or more:
+        return None
+    try:
+        n = shape if type(shape) is int else prod(shape, start=1.0) if type(shape) is tuple else -1
+        if not 0 <= n <= config.small_elements or not config.small_elements:
+            return None
+        if dtype not in _DTYPES:
+            return None
+        made = own(session, creation(shape) if dtype is None else creation(shape, dtype))
+    except Exception:  # ours has the better words
+        return None
+    session.counts["small_calls"] += 1
+    return made
+
+
+def counted(
+    like: Callable[..., Any], size: Callable[..., int], session: Session, args: Any, kwargs: Any
+) -> Tensor | None:
+    """A small new tensor that numbers describe."""
+    if kwargs or not config.small_elements or not all([type(x) in (int, float) for x in args]):
+        return None
+    try:
+        if size(*args) > config.small_elements:
+            return None
+        made = like(*args)
+    except Exception:  # ours has the better words
+        return None
+    if made.dtype not in (np.int64, np.float64):  # beyond them, or what this machine has instead
+        return None
+    session.counts["small_calls"] += 1
+    return own(session, made)
+
+
+def joined(like: Callable[..., Any], args: Any, kwargs: Any) -> Tensor | None:
+    """Small tensors, joined along an axis."""
+    limit = config.small_elements
+    if not 1 <= len(args) <= 2 or type(args[0]) not in (list, tuple):
+        return None
+    axis = args[1] if len(args) == 2 else kwargs.get("axis", 0)
+    if (
+        len(args) - 1 + len(kwargs) > 1
+        or (kwargs and "axis" not in kwargs)
+        or type(axis) is not int
+    ):
+        return None
+    session = None
+    n = 0
+    given = []
+    for x in args[0]:
+        if type(x) is not tensors[0]:
+            return None
+        home = x._owner or x._cell.session
+        values = seen(x)
+        if values is None or (session or home) is not home:
+            return None
+        session = home
+        n += values.size
+        given.append(values)
+    if session is None or n > limit:
+        return None
+    try:
+        made = like(given, axis)
+    except Exception:  # ours has the better words
+        return None
+    session.counts["small_calls"] += 1
+    return at_hand(session, made)
+
+
+def copied(tensor: Tensor, dtype: Any = None) -> Tensor | None:
+    """A small tensor of its own with the same values, or with another dtype's."""
+    values = near(tensor)
+    if values is None or not config.small_elements:
+        return None
+    session = tensor._owner or tensor._cell.session
+    session.counts["small_calls"] += 1
+    if dtype is None:
+        return own(session, values.copy())
+    return at_hand(session, quietly(values.astype, dtype, "C"))
+
+
+# --- in place ---------------------------------------------------------------------------------
+
+
+def changed(tensor: Tensor, like: np.ufunc, other: Any) -> Tensor | None:
+    """`tensor op= other`: in place, likewise."""
+    limit = config.small_elements
+    if not limit:
+        return None
+    if type(other) is tensors[0]:
+        other = seen(other)
+        if other is None:
+            return None
+    elif type(other) not in NUMBERS:
+        return None
+    values = writeable(tensor)
+    if values is None:
+        return None
+    if values.size > limit and not is_hasty(tensor._cell.session, values.size):
+        return None
+    quietly(numpy_loops.stored, like, values, values, other)
+    return tensor
+
+
+def stored_in(like: np.ufunc, args: tuple[Any, ...], out: Any) -> Tensor | None:
+    """`like(*args, out=out)`: in place, likewise."""
+    if type(out) is not tensors[0] or out._is_value:
+        return None
+    limit = config.small_elements
+    values = writeable(out) if limit else None
+    if type(values) is not _ndarray:
+        return None
+    given = []
+    for x in args:
+        if type(x) is tensors[0]:
+            x = seen(x)
+            if x is None:
+                return None
+        elif type(x) not in NUMBERS:
+            return None
+        given.append(x)
+    session = out._owner or out._cell.session
+    if values.size > limit and not is_hasty(session, values.size):
+        return None
+    try:
+        quietly(numpy_loops.stored, like, values, *given)
+    except (TypeError, ValueError):  # ours has the better words
+        return None
+    session.counts["small_calls"] += 1
+    return out  # type: ignore[no-any-return]
+
+
+# --- in C -------------------------------------------------------------------------------------
+
+
+IN_C = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift")
+"""The arithmetic operators that are, by their short names; `matmul` follows."""
+COMPARED = ("lt", "le", "eq", "ne", "gt", "ge")
+"""Then the comparisons."""
+_UFUNCS = (
+    np.add, np.subtract, np.multiply, np.divide, np.floor_divide, np.remainder, np.bitwise_and,
+    np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift, np.matmul, np.less, np.less_equal,
+    np.equal, np.not_equal, np.greater, np.greater_equal,
+)  # fmt: skip
+"""What these are of arrays."""
+
+
+def in_c(
+    tensor: type[Tensor],
+    quicks: tuple[Quick | None, ...],
+    recorded: Any,
+    fill: Callable[..., bool],
+) -> bool:
+    """Put the C form of the shortest ways (`small_calls.c`) before the methods of Tensor.
+
+    `quicks` are the known calls of the operators, and `recorded` points to the C function which
+    records one of them (None: Python does); `fill` writes a number through a large view, or answers
+    False.
+    False, and nothing is changed, without a compiler or the headers of Python and NumPy.
+    """
+    module = None if ERRORS is None else compiled(__file__)
+    if module is None:
+        return False
+    shared = (config, bfloat16, UNKNOWN, NUMBERS, ERRORS, SILENT)
+    global applied, called
+    slow = (applied, called, outer_fits, dot_fits, quicks, recorded, fill)
+    on_cores = (numpy_loops.made, numpy_loops.into, numpy_loops.LEAST, _UFUNCS)
+    module.install(tensor, Version, Cell, *shared, *slow, *on_cores)
+    applied, called = module.applied, module.called
+    tally.putters.append(module.tallied)
+    return True

@@ -1,0 +1,74 @@
+"""Running sums along an axis that is not cut, as tasks that C runs."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.ir.call_tables import Calls, Form
+from infinitensor.native import CompilerError
+from infinitensor.ops.backend.c_loops import compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infinitensor.ir.call_tables import Lies
+
+
+class Scanned:
+    """The C of a family of running sums over one axis of tiles that lie in C order."""
+
+    def __init__(self, dtype: np.dtype[Any], axis: int) -> None:
+        self._dtype = dtype
+        self._axis = axis
+
+    def is_due(self, n_tasks: int) -> bool:
+        """It is compiled for the first task, whoever runs that."""
+        return True
+
+    def calls(
+        self,
+        tasks: np.ndarray,
+        many: tuple[np.ndarray, Lies] | None,
+        ins: Sequence[Any],
+        outs: Sequence[Lies],
+    ) -> Calls:
+        """One call a task; `CompilerError` where lines do not lie side by side."""
+        (x,), (out,) = ins, outs
+        if not (_is_in_order(x, self._dtype.itemsize) and _is_in_order(out, self._dtype.itemsize)):
+            raise CompilerError("lines that do not lie side by side")
+        function = compiled("scan", "scan_called", self._dtype)
+        address = ctypes.cast(function, ctypes.c_void_p).value or 0
+        axis, shapes = self._axis, x.shapes
+        around = np.stack(
+            [shapes[:, :axis].prod(axis=1), shapes[:, axis], shapes[:, axis + 1 :].prod(axis=1)],
+            axis=1,
+        )
+        each, kind = np.unique(around, axis=0, return_inverse=True)
+        of = []
+        for how in each.tolist():
+            held = (ctypes.c_int64 * 3)(*how)
+            of.append(Form((address, 0, 0, 0, ctypes.addressof(held), 0, 0, 0), 2, 0, held))
+        return Calls(
+            np.arange(len(shapes)),
+            kind.reshape(-1),
+            of,
+            np.stack([x.bases, out.bases], axis=1).reshape(-1),
+            np.stack([x.offsets, out.offsets], axis=1).reshape(-1),
+            np.zeros(0, np.int64),
+        )
+
+
+def _is_in_order(lies: Lies, itemsize: int) -> bool:
+    """Whether every array lies in one piece, its last axis element by element."""
+    behind = np.cumprod(lies.shapes[:, ::-1], axis=1)[:, ::-1] // np.maximum(lies.shapes, 1)
+    return bool(((lies.strides == behind * itemsize) | (lies.shapes <= 1)).all())
+
+
+@cache
+def scanned(dtype: np.dtype[Any], axis: int) -> Scanned:
+    """The C of running sums in a dtype along an axis: families of it are of one kind."""
+    return Scanned(dtype, axis)

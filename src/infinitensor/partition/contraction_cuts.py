@@ -1,0 +1,282 @@
+"""Cuts of contractions: operands that are used a few times as they lie, products in equal pieces.
+
+Where every kernel sees all memory, a tile of a product is a part of its operands and of its result
+where they lie, and costs nothing but its start: there pieces are as large as balance allows.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import isqrt, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.ir.region import cut_evenly
+from infinitensor.partition.operand_cuts import base_axis, lying_borders
+from infinitensor.partition.streamed_parts import can_be_chained, is_of_two_matrices
+from infinitensor.partition.tile_shape import (
+    LEAF_ELEMENTS,
+    floor_power,
+    halve_until,
+    tile_shape,
+    wanted_pieces,
+)
+
+if TYPE_CHECKING:
+    from infinitensor.ir.layout import Layout
+    from infinitensor.ir.mesh import Mesh
+    from infinitensor.ir.region import Cuts
+    from infinitensor.ir.space import Read, Space
+
+MANY_USES = 128
+"""Uses of an element from which a contraction gains by larger pieces than its operands lie in."""
+GEMM_TILES = 8
+"""A contraction's tiles may be this much larger than others: their work grows faster than bytes."""
+
+
+LARGE_SIDES = ((1024, 1 << 33), (512, 1 << 36))
+"""Lengths to which the sides of a product's pieces are cut, and multiplications times bytes of an
+element from which they are: a tenth of a second, so that there are enough to share out; and a whole
+one, within which nobody could stop it. Shorter sides cost more: a piece packs all it reads anew."""
+
+
+def cut_product(space: Space, dtypes: dict[Read, np.dtype[Any]], mesh: Mesh) -> Cuts | None:
+    """Cuts of a product of two matrices that its tasks read, and write, where they lie: along rows,
+    which lie in one piece each; along columns where rows are few or pieces take long; never along
+    what it sums.
+
+    None for any other contraction, where elements are used a few times, and for a small result.
+    """
+    dtype = space.last.call.outs[0].dtype
+    if not (mesh.is_one_memory and _is_read_as_it_lies(space, dtypes, dtype)):
+        return None
+    (inner,) = space.contracted
+    (_, (row, column)) = space.outs[0]
+    assert row is not None
+    assert column is not None
+    n_rows, n_columns = space.sizes[row], space.sizes[column]
+    n_pieces = wanted_pieces(mesh)
+    least = LARGE_SIDES[-1][0]
+    if min(n_rows, n_columns) < MANY_USES or n_rows * n_columns < n_pieces * least**2:
+        return None
+    n_high = min(  # what is read, and packed, in all
+        (n for n in range(1, n_pieces + 1) if n_pieces % n == 0),
+        key=lambda n: (n * n_columns + n_pieces // n * n_rows, -n),
+    )
+    high, wide = -(-n_rows // n_high), -(-n_columns // (n_pieces // n_high))
+    for side, most in LARGE_SIDES:
+        while max(high, wide) > side and high * wide * space.sizes[inner] * dtype.itemsize > most:
+            if high > side:
+                high = -(-high // 2)
+            else:
+                wide = -(-wide // 2)
+    steps = {row: high, column: wide}
+    return tuple(cut_evenly(n, steps.get(label, n)) for label, n in enumerate(space.sizes))
+
+
+def _is_read_as_it_lies(
+    space: Space, dtypes: dict[Read, np.dtype[Any]], dtype: np.dtype[Any]
+) -> bool:
+    """Whether the library multiplies two matrices without a copy of either."""
+    accesses = [read.operand.access for read in space.reads]
+    return (
+        is_of_two_matrices(space)
+        and can_be_chained(space)
+        and len(space.outs) == 1
+        and len(space.sizes) == 3
+        and all(dtypes[read] == dtype for read in space.reads)
+        and all(access is None or access.keeps_lines for access in accesses)
+    )
+
+
+def cut_contraction(
+    space: Space,
+    by_size: list[Read],
+    lies: dict[Read, Layout],
+    bound: int,
+    mesh: Mesh,
+    tile_elements: int,
+    is_streamed: bool,
+) -> Cuts:
+    """Cuts of a contraction: as its operands lie, then halved until every tile is within the bound
+    and there is a piece for every worker. `is_streamed`: its largest operand comes from below in
+    tiles, each of which should be read once."""
+    lengths = [max(n, 1) for n in space.sizes]
+    limit = tile_elements or min(bound * GEMM_TILES, mesh.devices[0].tile_elements * GEMM_TILES)
+    volumes = [tuple(label for label in r.labels if label is not None) for r in by_size]
+    volumes += [tuple(label for label in labels if label is not None) for _, labels in space.outs]
+    free = [label for label in range(len(lengths)) if label not in space.uncut]
+    kept = [label for label in free if label not in space.contracted]
+    lead = by_size[0]
+    if is_streamed and _uses(space, lead) < MANY_USES:
+        for label in free:
+            borders = lying_borders(lead, label, lies[lead])
+            if borders is not None:
+                lengths[label] = min(lengths[label], int(max(np.diff(borders))))
+    elif (mesh.is_one_memory or (mesh.is_one_cpu and is_streamed)) and not space.uncut:
+        layout = lies[lead] if is_streamed else None
+        gram = cuts_of_gram(space, layout, limit, mesh) if not tile_elements else None
+        if gram:
+            return gram
+        steps = steps_as_it_lies(space, lead, tile_elements or limit, mesh)
+        if steps and all(prod(steps[label] for label in v) <= limit for v in volumes):
+            if not (tile_elements or is_streamed):
+                steps = evened(space.sizes, steps, mesh.workers)
+            return tuple(cut_evenly(n, max(k, 1)) for n, k in zip(space.sizes, steps, strict=True))
+    halve_until(lengths, volumes, limit, kept, free)
+    while kept and _pieces(space.sizes, lengths) < wanted_pieces(mesh):
+        label = max(kept, key=lambda c: (lengths[c], -c))
+        smaller = lengths.copy()
+        smaller[label] = -(-smaller[label] // 2)
+        cut = [prod(smaller[c] for c in v) for v in volumes if label in v]
+        if min(cut) < LEAF_ELEMENTS[mesh.kind] // 4:
+            break
+        lengths = smaller
+    cuts = []
+    for label, size in enumerate(space.sizes):
+        borders = None
+        as_it_lies = tile_elements or is_streamed or not mesh.is_one_cpu
+        if label not in space.uncut and (as_it_lies or label in space.contracted):
+            borders = lying_within(space, by_size, label, lies, lengths[label])
+        n_pieces = -(-size // lengths[label]) or 1
+        cuts.append(borders or cut_evenly(size, max(-(-size // n_pieces), 1)))
+    return tuple(cuts)
+
+
+LARGEST_GRAM = 1 << 20
+"""Elements of x @ x.T up to which its pieces are added, not put together."""
+
+
+def cuts_of_gram(space: Space, layout: Layout | None, limit: int, mesh: Mesh) -> Cuts | None:
+    """Cuts of x @ x.T: along the sum only, a piece needs half of its products. Where x has to
+    be read as it lies (`layout`), those pieces, or as many together as are worth a result.
+
+    None for any other contraction, and where the result is too large to be made several times.
+    """
+    if len(space.reads) != 2 or len(space.sizes) != 3 or len(space.contracted) != 1:
+        return None
+    x, y = space.reads
+    (inner,) = space.contracted
+    n, depth = prod(n for c, n in enumerate(space.sizes) if c != inner), space.sizes[inner]
+    if not 0 < n <= LARGEST_GRAM or x.operand.value != y.operand.value or x.shape != y.shape[::-1]:
+        return None
+    for axis, label in enumerate(x.labels):
+        if (label == inner) != (y.labels[1 - axis] == inner) or _walked(x, axis) != _walked(
+            y, 1 - axis
+        ):
+            return None
+    if prod(x.shape) <= LEAF_ELEMENTS[mesh.kind]:
+        return None
+    borders = None if layout is None else lying_borders(x, inner, layout)
+    worth = isqrt(n - 1) + 1  # a shorter piece reads less than it makes, however many work
+    if borders is None:
+        pieces = max(wanted_pieces(mesh), -(-max(prod(x.shape), 1) // limit))
+        leaf = LEAF_ELEMENTS[mesh.kind] * depth // prod(x.shape)  # as evicted ones are read
+        borders = cut_evenly(depth, max(-(-depth // pieces), worth, leaf))
+    else:
+        borders = joined(borders, -(-depth // wanted_pieces(mesh)), worth)
+    if max(np.diff(borders)) ** 2 < n or max(np.diff(borders)) * prod(x.shape) > limit * depth:
+        return None
+    return tuple(borders if label == inner else (0, k) for label, k in enumerate(space.sizes))
+
+
+def _walked(read: Read, axis: int) -> Any:
+    """Where an axis of an operand walks in its base, and from where."""
+    access = read.operand.access
+    return (axis, 0, 1) if access is None else access.axes[axis]
+
+
+def steps_as_it_lies(space: Space, lead: Read, limit: int, mesh: Mesh) -> list[int] | None:
+    """Piece lengths by the tile of the largest operand, where its elements are used a few times
+    each: then its bytes count, read in the order they lie in. None where they are used more."""
+    uses = _uses(space, lead)
+    if uses >= MANY_USES or None in lead.labels or 0 in lead.shape:
+        return None
+    # fewer are done before a task is started
+    least = LEAF_ELEMENTS[mesh.kind] * max(4 // max(uses, 1), 1)
+    share = max(floor_power(max(prod(lead.shape) // wanted_pieces(mesh), 1)), least)
+    order = sorted(range(len(lead.shape)), key=lambda a: (base_axis(lead, a), a))
+    tile = tile_shape(tuple(lead.shape[a] for a in order), min(share, limit))
+    again = prod(  # pieces that read the other operand, or their part of it, anew
+        -(-lead.shape[a] // step)
+        for a, step in zip(order, tile, strict=True)
+        if lead.labels[a] not in space.contracted
+    )
+    others = sum(prod(read.shape) for read in space.reads if read is not lead)
+    n_sums = prod(  # pieces whose results have to be added
+        -(-lead.shape[a] // step)
+        for a, step in zip(order, tile, strict=True)
+        if lead.labels[a] in space.contracted
+    )
+    results = prod(n for label, n in enumerate(space.sizes) if label not in space.contracted)
+    if n_sums > 1 and 4 * n_sums * results > prod(lead.shape):
+        order.sort(key=lambda a: lead.labels[a] in space.contracted)
+        tile = tile_shape(tuple(lead.shape[a] for a in order), min(share, limit))
+    elif again > 1 and again * others > prod(lead.shape):
+        order.sort(key=lambda a: lead.labels[a] not in space.contracted)
+        tile = tile_shape(tuple(lead.shape[a] for a in order), min(share, limit))
+    steps = list(space.sizes)
+    for axis, step in zip(order, tile, strict=True):
+        label = lead.labels[axis]
+        assert label is not None
+        steps[label] = min(steps[label], step)
+    return steps
+
+
+def evened(sizes: tuple[int, ...], steps: list[int], n_workers: int) -> list[int]:
+    """Piece lengths so that there are as many pieces for one worker as for another, all about
+    equally long, where one label is cut: what is left over would be waited for.
+
+    >>> evened((75_000, 40), [8192, 40], 2), evened((200, 40), [128, 40], 2)
+    ([7500, 40], [100, 40])
+    """
+    cut = [label for label, (n, k) in enumerate(zip(sizes, steps, strict=True)) if n > k]
+    if len(cut) != 1:
+        return steps
+    (label,) = cut
+    n_pieces = -(-sizes[label] // max(steps[label], 1))
+    n_pieces = -(-n_pieces // n_workers) * n_workers
+    return [*steps[:label], -(-sizes[label] // n_pieces), *steps[label + 1 :]]
+
+
+def lying_within(
+    space: Space, by_size: list[Read], label: int, lies: dict[Read, Layout], length: int
+) -> tuple[int, ...] | None:
+    """The borders of the operand that lies in pieces along a label, if these are within a length.
+
+    Where each element is used many times, neighbouring pieces are taken together up to the length:
+    bringing them together costs less than small products.
+    """
+    for read in by_size:
+        borders = lying_borders(read, label, lies[read])
+        if borders is None:
+            continue
+        if max(np.diff(borders)) > length:
+            return None
+        if _uses(space, read) < MANY_USES:
+            return borders
+        return joined(borders, length, length)
+    return None
+
+
+def joined(borders: tuple[int, ...], most: int, enough: int) -> tuple[int, ...]:
+    """Neighbouring pieces taken together while they are not enough, up to a length.
+
+    >>> joined((0, 2, 4, 6, 7), 5, 5), joined((0, 2, 4, 6, 7), 5, 3), joined((0, 2, 4, 6, 7), 5, 1)
+    ((0, 4, 7), (0, 4, 7), (0, 2, 4, 6, 7))
+    """
+    taken = [0]
+    for before, border in pairwise(borders):
+        if before > taken[-1] and (border - taken[-1] > most or before - taken[-1] >= enough):
+            taken.append(before)
+    return (*taken, borders[-1])
+
+
+def _uses(space: Space, read: Read) -> int:
+    """How often each element of an operand is used."""
+    return prod(n for label, n in enumerate(space.sizes) if label not in read.labels)
+
+
+def _pieces(sizes: tuple[int, ...], lengths: list[int]) -> int:
+    return prod(-(-n // step) for n, step in zip(sizes, lengths, strict=True))

@@ -1,0 +1,634 @@
+"""Programs whose tasks are calls of compiled functions: bound once, run in C.
+
+To start a task from Python takes 10 to 25 us: what it reads and writes is looked up, arrays are
+made, the queue is locked. A program of generated code needs none of that while it runs. Its tasks
+are bound to flat columns when it runs for the first time: functions, how they walk arrays, in which
+memory each array lies and how far into it. A run gives the addresses of the memories and the
+values of the scalars; then C runs all tasks (`c_program.c`), on all workers, without Python's lock.
+Tasks between them that are no calls are handed to Python when they are ready.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from contextlib import nullcontext
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from infinitensor.errors import DeviceOutOfMemoryError
+from infinitensor.ir.call_tables import REAL, REAL_PART, WHOLE, Lies, plain, together
+from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
+from infinitensor.native import IS_CHECKED, CompilerError, address, compiler, library
+from infinitensor.ops.backend.blas import one_core_each
+from infinitensor.runtime.native.waves import find_waves
+from infinitensor.runtime.state.tile_table import Parts, TileTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from infinitensor.ir.call_tables import Calls, Form, InC
+    from infinitensor.ir.layout import Layout
+    from infinitensor.ir.tasks import Column, Family, Program, TileSet
+    from infinitensor.runtime.run.run import Run
+    from infinitensor.runtime.run.workers import Workers
+
+SLICE_NS = 50_000_000
+"""How long C runs before Python looks whether somebody has pressed Ctrl-C."""
+SHARED_BYTES = 0 if IS_CHECKED else 1 << 16
+"""Slots up to this size lie in one slab: to take one by one costs more than to fill it."""
+BIND = 10
+"""Tasks from Python that take three quarters as long as binding a family: a program of many
+families of few tasks is bound when it has come often enough. What came twice comes again."""
+BIND_MORE = 2
+"""Half as long as binding one more of its kind."""
+KEPT = 4
+"""Bindings kept of a program: leaves may lie in other strides when it comes again."""
+MIXED = 2
+"""One in so many tasks, at least, is a call where a program runs in C."""
+
+
+class Memory(NamedTuple):
+    """Something that tiles lie in: all of a leaf, a tile of it, a slot, a piece, or the slab that
+    small slots of a device share."""
+
+    kind: str
+    number: int
+    part: int = -1
+
+
+class Bindings:
+    """The bindings of a program, by how its leaves lie."""
+
+    def __init__(self, program: Program, kind: str) -> None:
+        self._found: dict[Hashable, Called] = {}
+        self._before: dict[Hashable, Called] = {}
+        """Bindings with fewer of the families, whose calls are those of the next."""
+        needed = program.needed
+        self._families = [
+            family
+            for family in program.graph.families
+            if family.in_c is not None
+            and family.lane == COMPUTE
+            and needed[family.first : family.first + family.n].any()
+        ]
+        self._n_tasks = int(np.count_nonzero(needed))
+        self._n_calls = sum(family.n for family in self._families)
+        each = [family.in_c for family in self._families if family.in_c is not None]
+        kinds = {id(together(in_c) or in_c) for in_c in each}
+        more = len(set(map(id, each))) - len(kinds)
+        self._n_least = BIND * len(kinds) + BIND_MORE * more
+        """Families of one kind are worked out together, steps of a stencil once."""
+        self._n_due = -1
+        self._n_before = 0
+        """Calls that a binding would have run so far."""
+        self.is_over = (
+            kind != "cpu"
+            or program.order is not None
+            or bool(program.retires)
+            or any(family.lane in (LOAD, EVICT) for family in program.graph.families)
+            or self._n_calls * MIXED < self._n_tasks
+            or compiler() is None
+        )
+
+    def find(self, run: Run, n_workers: int) -> Called | None:
+        """The binding for a run by so many workers, made if it is time to."""
+        key = leaf_key(run)
+        if key is None:
+            return None
+        self._n_before += self._n_calls
+        if self._n_before < self._n_least:
+            return None
+        if self._n_due < len(self._families):
+            due = [f for f in self._families if f.in_c and f.in_c.is_due(self._n_calls)]
+            if sum(family.n for family in due) * MIXED < self._n_tasks:
+                return None
+            if len(due) != self._n_due:
+                self._before, self._found = self._found, {}
+                self._n_due, self._due = len(due), due
+        if key not in self._found:
+            if len(self._found) >= KEPT:
+                self._found.clear()
+            before = self._before.pop(key, None)
+            try:
+                self._found[key] = Called(run, self._due, before.calls if before else {}, n_workers)
+            except CompilerError:  # the other way says so
+                self.is_over = True
+                return None
+            if self._n_due == len(self._families):
+                self._found[key].calls.clear()  # no other binding will ask for them
+        return self._found[key]
+
+
+def leaf_key(run: Run) -> Hashable:
+    """How the leaves of a run lie in memory; None if some are in files, or not as C reads them."""
+    found: list[Any] = []
+    for table in run.leaves:
+        arrays = table.arrays if table.whole is None else [table.whole]
+        for array in arrays:
+            if type(array) is not np.ndarray or not array.flags.aligned:
+                return None
+            found.append(array.strides)
+    return tuple(found)
+
+
+class Places:
+    """Where every tile of a program lies."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        program = run.program
+        graph = program.graph
+        self.memories: dict[Memory, int] = {}
+        self.n_shared: dict[int, int] = {}
+        """By device: bytes of the slab that small slots share."""
+        self.within = np.full(len(program.slot_bytes), -1, np.int64)
+        """Of each slot where it begins in that slab; -1: it is alone."""
+        self.pieces: dict[int, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+        """By the number of a piece, the shape and dtype of what lies in it first."""
+        self._share_slots(program)
+        n, ndim = graph.n_tiles, max((t.boxes.shape[1] for t in graph.tiles), default=0)
+        self.bases = np.full(n, -1, np.int32)
+        self.offsets = np.zeros(n, np.int64)
+        self.strides = np.zeros((n, ndim), np.int64)
+        self.starts = np.zeros((n, ndim), np.int64)
+        self.lengths = np.full((n, ndim), -1, np.int64)
+        self.ndims = np.zeros(n, np.int8)
+        for tiles in graph.tiles:
+            self._place(tiles)
+
+    def _share_slots(self, program: Program) -> None:
+        alone = np.zeros(len(self.within), np.bool_)
+        alone[list(program.slot_leaves)] = True
+        alone[list(program.slot_pieces)] = True
+        for first, layout in program.graph.held.values():
+            held = program.slots[first : first + layout.n_tiles]
+            alone[held[held >= 0]] = True
+        alone |= program.slot_bytes > SHARED_BYTES
+        for device in np.unique(program.slot_devices[~alone]).tolist():
+            mine = np.flatnonzero(~alone & (program.slot_devices == device))
+            ends = np.cumsum(program.slot_bytes[mine])
+            self.within[mine] = ends - program.slot_bytes[mine]
+            self.n_shared[device] = int(ends[-1])
+
+    def memory(self, kind: str, number: int, part: int = -1) -> int:
+        return self.memories.setdefault(Memory(kind, number, part), len(self.memories))
+
+    def _place(self, tiles: TileSet) -> None:
+        span = slice(tiles.first, tiles.first + tiles.n)
+        ndim = tiles.boxes.shape[1]
+        starts, lengths = tiles.boxes[:, :, 0], tiles.boxes[:, :, 1] - tiles.boxes[:, :, 0]
+        self.starts[span, :ndim], self.lengths[span, :ndim] = starts, lengths
+        self.ndims[span] = ndim
+        strides: Any
+        if tiles.leaf >= 0:
+            table = self.run.leaves[tiles.leaf]
+            if table.whole is not None:
+                self.bases[span] = self.memory("leaf", tiles.leaf)
+                strides = table.whole.strides
+                self.offsets[span] = starts @ np.asarray(strides, np.int64)
+            else:
+                self.bases[span] = [self.memory("tile", tiles.leaf, k) for k in range(tiles.n)]
+                strides = [array.strides for array in table.arrays]
+        elif tiles.whole:
+            slot = int(self.run.program.slots[tiles.first])
+            if slot < 0:
+                return  # nobody makes it
+            piece = self.run.program.slot_pieces[slot]
+            self.bases[span] = self.memory("piece", piece)
+            shape = tiles.boxes[:, :, 1].max(axis=0)
+            self.pieces.setdefault(piece, (tuple(shape.tolist()), tiles.dtype))
+            strides = c_strides(shape, tiles.dtype.itemsize)
+            given = self.run.tiles.pieces.get(piece)
+            if given is not None:  # memory of a leaf, which lies as it lies
+                strides = np.asarray(given[1].strides, np.int64)
+            self.offsets[span] = starts @ strides
+        else:
+            slots = self.run.program.slots[span]
+            bases = np.full(tiles.n, -1, np.int32)
+            shared = (slots >= 0) & (self.within[slots] >= 0)
+            for device in np.unique(tiles.devices[shared]).tolist():
+                bases[shared & (tiles.devices == device)] = self.memory("shared", device)
+            for k in np.flatnonzero((slots >= 0) & ~shared).tolist():
+                bases[k] = self.memory("slot", int(slots[k]))
+            self.bases[span] = bases
+            self.offsets[span] = np.where(shared, self.within[slots], 0)
+            strides = c_strides(lengths, tiles.dtype.itemsize)
+        if ndim:
+            self.strides[span, :ndim] = strides
+
+    def whole(self, tiles: np.ndarray) -> Lies:
+        """Tiles; axes that some of them do not have are -1 long."""
+        ndim = int(self.ndims[tiles].max(initial=0))
+        return Lies(
+            self.bases[tiles],
+            self.offsets[tiles],
+            self.lengths[tiles, :ndim],
+            self.strides[tiles, :ndim],
+        )
+
+    def seen(self, column: Column, tasks: np.ndarray, n_bytes: int) -> Lies:
+        """What some tasks read of the tiles in a column, of elements of so many bytes."""
+        tiles = column.tiles[tasks]
+        if tiles.min() < 0:  # tasks that read nothing of it are left out by their boxes
+            if tiles.max() < 0:
+                assert column.boxes is not None
+                none = np.zeros((len(tiles), column.boxes.shape[1]), np.int64)
+                return Lies(tiles, np.zeros(len(tiles), np.int64), none, none)
+            tiles = np.where(tiles < 0, tiles.max(), tiles)
+        found = self.whole(tiles)
+        if column.boxes is None:
+            return found
+        starts = self.starts[tiles, : found.strides.shape[1]]
+        seen = found.seen(starts, column.boxes[tasks], column.access)
+        if column.access is not None and column.access.part == "imag":
+            seen = seen._replace(offsets=seen.offsets + n_bytes // 2)
+        return seen
+
+
+class Called:
+    """A program bound to C."""
+
+    def __init__(
+        self, run: Run, families: Sequence[Family], known: dict[int, Calls], n_workers: int
+    ) -> None:
+        program = run.program
+        places = Places(run)
+        self.calls: dict[int, Calls] = {}
+        """By the first task of a family; some are `known`."""
+        tasks: list[np.ndarray] = []
+        self.held = {value: _held(program, *held) for value, held in program.graph.held.items()}
+        self.in_python = program.needed.astype(np.uint8)
+        asked = []
+        for family in families:
+            self.in_python[family.first : family.first + family.n] = 0
+            own = np.flatnonzero(program.needed[family.first : family.first + family.n])
+            if family.first not in known:
+                asked.append(_asked_of(run, places, family, own))
+        made = _calls_of(asked)
+        for family in families:
+            own = np.flatnonzero(program.needed[family.first : family.first + family.n])
+            calls = known.get(family.first) or made[family.first]
+            self.calls[family.first] = calls
+            tasks.append(family.first + own[calls.tasks])
+        found = list(self.calls.values())
+        self.is_mixed = bool(self.in_python.any())
+        self.within = places.within
+        self.n_shared = places.n_shared
+        self.memories = tuple(places.memories)
+        self.pieces = places.pieces
+        self._set_forms(found)
+        counts = np.bincount(np.concatenate(tasks), minlength=program.graph.n_tasks)
+        self.calls_of = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.bases = np.concatenate([calls.bases for calls in found]).astype(np.int32)
+        self.offsets = np.concatenate([calls.offsets for calls in found]).astype(np.int64)
+        codes = np.concatenate([calls.words for calls in found]).astype(np.int64)
+        each, words = np.unique(codes, return_inverse=True)
+        self.codes: list[int] = each.tolist()
+        self.has_wide = any(code & 3 != REAL for code in self.codes)
+        self.numbers = [code >> 2 for code in self.codes]
+        kinds = ["q"] * len(self.memories) + ["q" if c & 3 == WHOLE else "d" for c in self.codes]
+        self.packer = struct.Struct("".join(kinds))
+        self.words = words.astype(np.int32)
+        self.order = program.needed.nonzero()[0].astype(np.int64)
+        self.places: np.ndarray | None = None
+        self.waves = find_waves(program, n_workers)
+        if self.waves is not None:
+            self.order = self.waves.order
+            self.places = np.full(program.graph.n_tasks, -1, np.int32)
+            self.places[self.order] = np.arange(len(self.order))
+        self.n_waits = len(program.waits)
+        self.borders = np.ascontiguousarray(program.borders, np.int64)
+        self.after = np.ascontiguousarray(program.after, np.int32)
+        ready = np.flatnonzero((program.waits == 0) & program.needed)  # ascending: a heap
+        if self.places is not None:
+            ready = np.sort(self.places[ready])
+        rest = len(self.order) - len(ready)
+        state = np.concatenate(
+            [program.waits, ready, np.zeros(rest + (self.n_waits + len(self.order)) % 2)]
+        )
+        columns = [
+            self.calls_of, self.form_of, self.array_of, self.word_of, self.table, self.bases,
+            self.offsets, self.words, 0, 0, self.order, len(self.order),
+            0 if self.places is None else self.places, self.borders, self.after,
+            self.in_python if self.is_mixed else 0, 0, 0, 0, len(ready), 0, 0, 0, 0,
+        ]  # fmt: skip
+        numbers = [c if isinstance(c, int) else address(c) for c in columns]
+        self.state_at = 8 * N_JOB + self.packer.size
+        blank = np.zeros(self.packer.size // 8, np.int64)
+        parts = (np.asarray(numbers, np.int64), blank, state.astype(np.int32).view(np.int64))
+        self.template = np.concatenate(parts)
+
+    def _set_forms(self, found: Sequence[Calls]) -> None:
+        """The forms of all families as one table, each once."""
+        numbered: dict[tuple[int, ...], int] = {}
+        self._held: list[Form] = []
+        forms = []
+        known: dict[int, np.ndarray] = {}
+        for calls in found:
+            own = known.get(id(calls.of))
+            if own is None:  # families that were asked together have one list
+                own = known[id(calls.of)] = np.zeros(len(calls.of), np.int32)
+                for k, form in enumerate(calls.of):
+                    row = (*form.numbers, form.n_arrays, form.n_scalars)
+                    own[k] = numbered.setdefault(row, len(numbered))
+                    self._held.append(form)
+            forms.append(own[calls.forms])
+        self.table = np.asarray(list(numbered), np.int64).reshape(-1, 10)
+        self.form_of = np.concatenate(forms).astype(np.int32)
+        n_arrays, n_words = self.table[self.form_of, 8], self.table[self.form_of, 9]
+        self.array_of = np.cumsum(n_arrays) - n_arrays
+        self.word_of = np.cumsum(n_words) - n_words
+
+    def job(self, run: Run, memories: Sequence[int]) -> tuple[np.ndarray, int, Any]:
+        """What C gets (`Job` in `c_program.c`), where that is, and what else it points to."""
+        scalars: Sequence[Any] = [run.scalars[number] for number in self.numbers]
+        if self.has_wide:
+            scalars = [word_of(run.scalars, code) for code in self.codes]
+        job, done = self.template.copy(), np.frombuffer(run.done, np.uint8)
+        at = address(job)
+        self.packer.pack_into(job.data, 8 * N_JOB, *memories, *scalars)
+        state = at + self.state_at
+        job[MEMORIES : MEMORIES + 2] = at + 8 * N_JOB, at + 8 * (N_JOB + len(memories))
+        job[WAITS : WAITS + 3] = state, state + 4 * self.n_waits, address(done)
+        return job, at, done
+
+
+class Held(NamedTuple):
+    """A kept value: its piece, or its tiles by slot, device and shape."""
+
+    layout: Layout
+    dtype: np.dtype[Any]
+    piece: int
+    tiles: list[tuple[int, int, tuple[int, ...]]]
+
+    def table(self, run: Run) -> TileTable:
+        """Its tiles, when all tasks are done."""
+        if self.piece >= 0:
+            buffer, whole = run.tiles.pieces[self.piece]
+            whole = whole.view(self.dtype)
+            n = self.layout.n_tiles
+            return TileTable(
+                self.layout, self.dtype, [buffer] * n, Parts(whole, self.layout), whole=whole
+            )
+        buffers = [run.tiles.directory.buffers[slot] for slot, _, _ in self.tiles]
+        arrays = [
+            run.devices[device].array(buffer.block, shape, self.dtype)
+            for (_, device, shape), buffer in zip(self.tiles, buffers, strict=True)
+            if buffer is not None
+        ]
+        whole = arrays[0] if len(arrays) == len(run.devices) == 1 else None
+        return TileTable(self.layout, self.dtype, buffers, arrays, whole=whole)
+
+
+def _held(program: Program, first: int, layout: Layout) -> Held | None:
+    """How a kept value is found; None: some of it is a leaf's."""
+    slots = program.slots[first : first + layout.n_tiles].tolist()
+    tiles = next(t for t in program.graph.tiles if t.first <= first < t.first + t.n)
+    if tiles.leaf >= 0 or min(slots) < 0:
+        return None
+    if tiles.whole:
+        return Held(layout, tiles.dtype, program.slot_pieces[slots[0]], [])
+    at = slice(first - tiles.first, first - tiles.first + layout.n_tiles)
+    shapes = (tiles.boxes[at, :, 1] - tiles.boxes[at, :, 0]).tolist()
+    devices = tiles.devices[at].tolist()
+    return Held(layout, tiles.dtype, -1, [*zip(slots, devices, map(tuple, shapes), strict=True)])
+
+
+MEMORIES, WAITS, N_DONE, IS_STOPPED, N_JOB = 8, 16, 21, 23, 24
+"""Where a job has these; behind it come the memories, the scalars, the waits and the heap."""
+OVER, LATER = -1, -2
+
+
+class Asked(NamedTuple):
+    """What a family is asked for: the calls of these tasks, on operands that lie so."""
+
+    family: Family
+    in_c: InC
+    tasks: np.ndarray
+    many: tuple[np.ndarray, Lies] | None
+    ins: Sequence[Any]
+    outs: Sequence[Lies]
+
+    def kind(self) -> Hashable:
+        """What can be asked for with it; None: nothing."""
+        common = together(self.in_c)
+        if common is None or self.many is not None:
+            return None
+        axes = [x.strides.shape[1] if type(x) is Lies else -1 for x in (*self.ins, *self.outs)]
+        return (common, tuple(axes))
+
+
+def _asked_of(run: Run, places: Places, family: Family, own: np.ndarray) -> Asked:
+    many = None
+    if family.many is not None:
+        borders, sources = family.many
+        counts = np.diff(borders)[own]
+        ends = np.cumsum(counts)
+        which = np.repeat(borders[own] - (ends - counts), counts) + np.arange(ends[-1])
+        many = (np.concatenate([[0], ends]), places.whole(sources[which]))
+    ins: list[Any] = []
+    for column in family.reads:
+        if column.scalar:
+            ins.append(column.tiles[own])
+        else:
+            n_bytes = 0
+            if column.access is not None and column.access.part:
+                n_bytes = run.steps.tiles_of(int(column.tiles[own[0]])).dtype.itemsize
+            ins.append(places.seen(column, own, n_bytes))
+    outs = [places.whole(writes[own]) for writes in family.writes]
+    assert family.in_c is not None
+    in_c, given, made = plain(family.in_c, own, ins, outs)
+    return Asked(family, in_c, own, many, given, made)
+
+
+def _calls_of(asked: Sequence[Asked]) -> dict[int, Calls]:
+    """The calls of families by their first tasks: those of one kind are worked out together."""
+    found: dict[int, Calls] = {}
+    kinds: dict[Hashable, list[Asked]] = {}
+    for one in asked:
+        kind = one.kind()
+        kinds.setdefault(one.family.first if kind is None else kind, []).append(one)
+    for alike in kinds.values():
+        first = alike[0]
+        if len(alike) == 1:
+            made = first.in_c.calls(first.tasks, first.many, first.ins, first.outs)
+            found[first.family.first] = made
+            continue
+        ins = [_joined(parts) for parts in zip(*(one.ins for one in alike), strict=True)]
+        outs = [_joined(parts) for parts in zip(*(one.outs for one in alike), strict=True)]
+        borders = [0, *np.cumsum([len(one.tasks) for one in alike]).tolist()]
+        made = first.in_c.calls(np.arange(borders[-1]), None, ins, outs)
+        for one, calls in zip(alike, made.split(borders), strict=True):
+            found[one.family.first] = calls
+    return found
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """A column of several families: of tiles, or of the numbers of scalars."""
+    return Lies.join(parts) if type(parts[0]) is Lies else np.concatenate(parts)
+
+
+def c_strides(shapes: np.ndarray, itemsize: int) -> np.ndarray:
+    """Strides, in bytes, of arrays in C order; shapes along the last axis."""
+    above = np.maximum(shapes[..., :0:-1], 1)
+    steps = np.ones_like(shapes)
+    steps[..., :-1] = np.cumprod(above, axis=-1)[..., ::-1]
+    strides: np.ndarray = steps * itemsize
+    return strides
+
+
+def word_of(scalars: Sequence[Any], code: int) -> float | int:
+    """A scalar as it is packed."""
+    value, how = scalars[code >> 2], code & 3
+    if how == WHOLE:
+        number = int(value)
+        return number - (1 << 64) if number >= 1 << 63 else number
+    if how == REAL:
+        return float(value)
+    return float(value.real if how == REAL_PART else value.imag)
+
+
+@cache
+def _functions() -> Any:
+    """What `c_program.c` has."""
+    found = library((Path(__file__).parent / "c_program.c").read_text("utf-8"))
+    for name in ("alone", "together", "next_of_python"):
+        getattr(found, name).restype = ctypes.c_int64
+    found.alone.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
+    found.together.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
+    found.next_of_python.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    found.leave.argtypes, found.leave.restype = [ctypes.c_void_p, ctypes.c_void_p], None
+    found.open_pool.argtypes, found.open_pool.restype = [ctypes.c_int64], ctypes.c_void_p
+    found.close_pool.argtypes, found.close_pool.restype = [ctypes.c_void_p], None
+    return found
+
+
+class Pool:
+    """Threads of C that help the one which asks; made when they are first needed."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self._handle: int | None = None
+        self._process = 0
+
+    @property
+    def handle(self) -> int:
+        """What C knows it by; a child of a fork has none of its parent's threads."""
+        if self._handle is None or self._process != os.getpid():
+            self._handle = _functions().open_pool(self.n)
+            self._process = os.getpid()
+            if self._handle is None:
+                raise MemoryError
+        return self._handle
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._handle is not None and self._process == os.getpid():
+            _functions().close_pool(self._handle)
+        self._handle = None
+
+
+def run_called(run: Run, called: Called, workers: Workers | None, tick: Callable[[], None]) -> bool:
+    """Run all tasks, or until the run is to stop; False, and nothing done, without the memory."""
+    memories = _memories(run, called)
+    if memories is None:
+        return False
+    job, at, held = called.job(run, memories)
+    functions = _functions()
+    run.job = job
+    job[IS_STOPPED] = run.stopping  # before it had a job to say so
+
+    def told() -> None:
+        if run.stopping:
+            job[IS_STOPPED] = 1
+        run.n_done = int(job[N_DONE])
+        tick()
+
+    try:
+        if workers is None or run.n_tasks < 2 or workers.n < 2:
+            with np.errstate(all="ignore") if called.is_mixed else nullcontext():
+                given = OVER
+                while (given := functions.alone(at, given, SLICE_NS)) != OVER:
+                    if given >= 0 and not run.attempt_called(given):
+                        break
+                    told()
+        elif called.is_mixed:
+            handle = workers.pool.handle
+            following = partial(functions.next_of_python, handle, at)
+            leave = partial(functions.leave, handle, at)
+            try:
+                with one_core_each():
+                    workers.run(lambda: _run_both(run, following, leave), told)
+            finally:
+                job[IS_STOPPED] = 1
+                workers.join()  # what raised here must not take memory from those who still write
+        else:
+            with one_core_each():
+                _run_together(partial(functions.together, workers.pool.handle, at, -1), job, told)
+    finally:
+        run.job = None
+        run.n_done = int(job[N_DONE])
+        del held
+    return True
+
+
+def _run_together(go_on: Callable[[int], int], job: np.ndarray, told: Callable[[], None]) -> None:
+    """In this thread and in those of C."""
+    found = LATER
+    try:
+        while (found := go_on(SLICE_NS)) != OVER:
+            told()
+    finally:
+        job[IS_STOPPED] = 1
+        while found != OVER:  # what raised here must not take memory from those who still write
+            found = go_on(SLICE_NS)
+
+
+def _run_both(run: Run, following: Callable[[int], int], leave: Callable[[], None]) -> None:
+    """In a worker: calls, and the tasks between them that are Python's."""
+    given = OVER
+    while (given := following(given)) != OVER:
+        if not run.attempt_called(given):
+            leave()
+            return
+
+
+def _memories(run: Run, called: Called) -> list[int] | None:
+    """The addresses of the memories of a run, which takes what it does not have."""
+    program, buffers = run.program, run.tiles.directory.buffers
+    found = []
+    try:
+        for kind, number, part in called.memories:
+            if kind == "leaf":
+                block = run.leaves[number].whole
+            elif kind == "tile":
+                block = run.leaves[number].arrays[part]
+            elif kind == "piece":
+                piece = run.tiles.pieces.get(number)
+                if piece is None:
+                    slab = run.ledgers[0].take(program.piece_bytes[number])
+                    whole = run.devices[0].array(slab.block, *called.pieces[number])
+                    piece = run.tiles.pieces[number] = (slab, whole)
+                block = piece[1]
+            elif kind == "shared":
+                run.tiles.shared[number] = run.ledgers[number].take(called.n_shared[number])
+                block = run.tiles.shared[number].block
+            else:
+                buffer = buffers[number]
+                if buffer is None:
+                    ledger = run.ledgers[int(program.slot_devices[number])]
+                    buffer = buffers[number] = ledger.take(int(program.slot_bytes[number]))
+                block = buffer.block
+            found.append(address(block))
+    except BaseException as error:
+        run.called = run.tiles.within = None
+        run.tiles.shared.clear()
+        if isinstance(error, DeviceOutOfMemoryError):
+            return None  # the other way takes it piece by piece, and says whose it is
+        raise
+    return found

@@ -1,0 +1,207 @@
+"""Reductions inside generated code: a tile is reduced while it is made, without storing it.
+
+Along the inner axis a block is summed in lanes as it is made, or reduced as a whole
+(`fold_loops.h`), and blocks are merged in order; over other axes rows are merged element by
+element. Either order depends on the shape alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import isfinite, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.tasking.c.expressions import BOOL, Unsupported, c_type, cast
+
+if TYPE_CHECKING:
+    from infinitensor.ir.graph import Node
+
+KINDS = {
+    "sum": "sum", "mean": "sum", "count_nonzero": "count", "min": "min", "amin": "min",
+    "max": "max", "amax": "max", "any": "max", "all": "min", "var": "moments", "std": "moments",
+    "argmin": "argmin", "argmax": "argmax",
+}  # fmt: skip
+"""How generated code reduces: by op."""
+INT64 = np.dtype(np.int64)
+SUMMED = ("float32", "float64", "int64", "uint64")
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """One reduction: how, of what, in which dtype, and whether it runs along the inner loop."""
+
+    kind: str
+    source: tuple[str, int]
+    given: np.dtype[Any]
+    dtype: np.dtype[Any]
+    along: bool
+    end: str = ""
+    """What is made of it where a row is reduced as a whole: "mean", "var" or "std"."""
+    ddof: float = 0.0
+
+    @property
+    def sums(self) -> bool:
+        """Whether it begins with the sum of a block."""
+        return self.along and self.kind in ("sum", "count", "moments")
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether it needs a block once more, after it is made."""
+        return self.along and self.kind not in ("sum", "count")
+
+    @property
+    def finds(self) -> bool:
+        """Whether it says where, besides what."""
+        return self.kind in ("argmin", "argmax")
+
+    @property
+    def parts(self) -> tuple[np.dtype[Any], ...]:
+        """Dtypes of the arrays it writes; the count of moments is known without looking."""
+        if self.finds:
+            return (self.dtype, INT64)
+        return (self.dtype,) * (2 if self.kind == "moments" and not self.end else 1)
+
+    def degrees(self) -> str:
+        """The C text of what variances divide by."""
+        return f"fmax(n - {self.ddof!r}, 0.0)"
+
+    def value(self) -> str:
+        """The C text of what is reduced."""
+        name = f"{'x' if self.source[0] == 'in' else 's'}{self.source[1]}"
+        if self.kind == "count":
+            return cast(cast(name, self.given, BOOL), BOOL, self.dtype)
+        return cast(name, self.given, self.dtype)
+
+
+def fold_of(node: Node, source: tuple[str, int], inner: int) -> Fold:
+    """The fold of a reduction around an inner axis; raises Unsupported where there is none."""
+    kind = KINDS.get(node.op.name)
+    if kind is None or not node.call.form.contracted:
+        raise Unsupported(f"reduction {node.op.name}")
+    given = node.call.loop[0] if node.call.loop else node.call.outs[0].dtype
+    dtype = node.call.parts[1 if kind == "moments" else 0]
+    if kind in ("sum", "count", "moments") and dtype.name not in SUMMED:
+        raise Unsupported(f"sums of {dtype}")
+    if dtype.kind == "c":
+        raise Unsupported(f"{kind} of {dtype}")
+    c_type(dtype), c_type(given)
+    along = node.call.form.inputs[0][inner] in node.call.form.contracted
+    fold = Fold(kind, source, given, dtype, along)
+    if fold.finds and (not along or len(node.call.form.contracted) > 1):
+        raise Unsupported("places over other axes")
+    fold.value()  # a cast may be what C does otherwise
+    return fold
+
+
+def ended(fold: Fold, node: Node) -> Fold:
+    """The fold of whole rows that writes a reduction's result, where that takes a last step."""
+    params = dict(node.call.params)
+    if fold.dtype != node.call.outs[0].dtype or fold.dtype.kind != "f":
+        return fold
+    if node.op.name == "mean":
+        return replace(fold, end="mean")
+    if fold.kind == "moments" and isfinite(params["ddof"]):
+        return replace(fold, end="std" if params["root"] else "var", ddof=params["ddof"])
+    return fold
+
+
+def is_result(fold: Fold, node: Node) -> bool:
+    """Whether the last thing that a fold writes is a reduction's result."""
+    dtype = node.call.outs[0].dtype
+    if fold.finds or fold.end:
+        return bool(fold.parts[-1] == dtype)
+    return bool(fold.kind != "moments" and node.op.name != "mean" and fold.dtype == dtype)
+
+
+def states(j: int, fold: Fold) -> list[tuple[str, str]]:
+    """What is kept between blocks: C type and name; all of it begins as 0."""
+    name = c_type(fold.dtype)
+    if not fold.along:
+        return []
+    if fold.finds:
+        return [(name, f"f{j}"), ("int64_t", f"f{j}at")]
+    if fold.kind == "moments":
+        return [("Moments", f"f{j}")]
+    if fold.kind in ("sum", "count") and fold.dtype.kind == "f":
+        return [("Sum", f"f{j}")]
+    return [(name, f"f{j}")]
+
+
+def block_lines(j: int, fold: Fold, block: str, total: str) -> list[str]:
+    """Along the inner axis: one block of it, named `block`, and its sum."""
+    name = c_type(fold.dtype)
+    if fold.kind == "moments":
+        return [
+            f"{{ const double mean = (double){total} / m;",
+            f"  join(&f{j}, m, mean, squares_{name}({block}, m, ({name})mean)); }}",
+        ]
+    if fold.kind in ("sum", "count"):
+        return [f"add_to(&f{j}, {total});" if fold.dtype.kind == "f" else f"f{j} += {total};"]
+    better = f"got {'>' if fold.kind in ('max', 'argmax') else '<'} f{j}"
+    if fold.finds:
+        return [
+            f"{{ const {name} got = {fold.kind[3:]}_{name}({block}, m);",
+            f"  if (begun == 0 || (f{j} == f{j} && ({better} || got != got)))",
+            f"    f{j} = got, f{j}at = begun + first_{name}({block}, m, got); }}",
+        ]
+    if fold.dtype.kind == "f":
+        better += " || got != got"
+    return [
+        f"{{ const {name} got = {fold.kind}_{name}({block}, m);",
+        f"  f{j} = (begun == 0 && (n_same == 1 || row % n_same == 0)) || {better} ? got : f{j}; }}",
+    ]
+
+
+def end_lines(j: int, fold: Fold, at: int) -> list[str]:
+    """Along the inner axis: the result of what was reduced into one element."""
+    name = c_type(fold.dtype)
+    if not fold.along:
+        return []
+    if fold.finds:
+        return [f"*({name} *)q[{at}] = f{j};", f"*(int64_t *)q[{at + 1}] = f{j}at;"]
+    if fold.kind == "moments" and fold.end:
+        value = f"({name})f{j}.m2 / ({name}){fold.degrees()}"
+        value = f"({name})sqrt({value})" if fold.end == "std" else value
+        return [f"*({name} *)q[{at}] = {value};", f"f{j} = (Moments){{0, 0, 0}};"]
+    if fold.kind == "moments":
+        lines = [f"*({name} *)q[{at}] = ({name})f{j}.mean;"]
+        lines += [f"*({name} *)q[{at + 1}] = ({name})f{j}.m2;", f"f{j} = (Moments){{0, 0, 0}};"]
+        return lines
+    if fold.kind in ("sum", "count") and fold.dtype.kind == "f":
+        over = f" / ({name})n" if fold.end else ""
+        return [f"*({name} *)q[{at}] = ({name})sum_of(&f{j}){over};", f"f{j} = (Sum){{0, 0}};"]
+    return [f"*({name} *)q[{at}] = f{j};", f"f{j} = 0;"]
+
+
+def across_lines(j: int, fold: Fold) -> list[str]:
+    """Over other axes: one element of a row is merged into what rows before gave."""
+    value = f"f{j}v"
+    if fold.kind == "moments":
+        name = c_type(fold.dtype)
+        return [
+            f"const {name} was{j} = seen ? r{j}[i] : 0, delta{j} = {value} - was{j};",
+            f"const {name} now{j} = was{j} + delta{j} * ({name})share;",
+            f"r{j}m[i] = (seen ? r{j}m[i] : 0) + delta{j} * ({value} - now{j});",
+            f"r{j}[i] = now{j};",
+        ]
+    if fold.kind in ("sum", "count"):
+        return [f"r{j}[i] = (seen ? r{j}[i] : 0) + {value};"]
+    better = f"({value} {'>' if fold.kind == 'max' else '<'} was{j})"
+    if fold.dtype.kind == "f":
+        better += f" | ({value} != {value})"
+    return [
+        f"const {c_type(fold.dtype)} was{j} = seen ? r{j}[i] : {value};",
+        f"r{j}[i] = {better} ? {value} : was{j};",
+    ]
+
+
+def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """A tile's shape without the reduced axes (counted from the last)."""
+    return tuple(n for axis, n in enumerate(shape, -len(shape)) if axis not in axes)
+
+
+def n_folded(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
+    """Elements that become one."""
+    return prod(shape[axis] for axis in axes)

@@ -1,0 +1,124 @@
+"""C source of a fused group over short rows: many of them are one block.
+
+A row of three elements is shorter than its own beginning and end, so as many rows as fill a block
+are computed as if they were one. Operands that are the same for all rows, or for all elements of
+one, are lined up beside those that are not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from infinitensor.tasking.c.expressions import c_type
+from infinitensor.tasking.c.loops import Source, header, is_input
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from infinitensor.tasking.c.expressions import Input, Part
+    from infinitensor.tasking.c.fold_loops import Fold
+
+MOST = 64
+"""Rows are short that have fewer elements."""
+
+
+def has_short_rows(shape: tuple[int, ...]) -> bool:
+    """Whether the last of several axes is short."""
+    return len(shape) > 1 and 1 < shape[-1] < MOST
+
+
+def is_short(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
+    """Whether what is computed on a shape, and then reduced along some axes (counted from the
+    last), is computed on many rows at once.
+
+    >>> is_short((1000, 3), ()), is_short((1000, 3), (-1,)), is_short((1000, 3), (-2,))
+    (True, True, False)
+    """
+    return has_short_rows(shape) and axes in ((), (-1,))
+
+
+class _Short(Source):
+    """Of a group over short rows; where neighbouring rows lie as one, that one is in parts."""
+
+    def at_once(self) -> list[str]:
+        return []
+
+    def as_blocks(self) -> list[str]:
+        return self.folded
+
+    def headers(self) -> Iterator[str]:
+        yield from super().headers()
+        yield header("short_rows.h")
+        dtypes = [*(self.inputs[k].dtype for k in self.moving), *(dtype for *_, dtype in self.outs)]
+        yield from (f"SHORT_LINES({name})" for name in dict.fromkeys(map(c_type, dtypes)))
+        if self.folds:
+            yield header("short_folds.h")
+        yield from dict.fromkeys(line for fold in self.folds for line in _made_for(fold))
+
+    def declarations(self) -> Iterator[str]:
+        yield from super().declarations()
+        yield "const int64_t most = n < BLOCK ? BLOCK / n : 1;"
+        yield from (f"const char *had{k} = 0;" for k in self.moving)
+
+    def walk(self) -> Iterator[str]:
+        yield "for (int64_t row = 0, rows; row < n_rows; row += rows) {"
+        yield "  const int64_t left = length - row % length;"
+        yield "  rows = left < most ? left : most;"
+        yield f"  char *q[{self.n_arrays}];"
+        yield f"  at_row(row, n_outer, shape, {self.n_arrays}, p, steps, q);"
+        yield "  for (int64_t begun = 0; begun < n; begun += BLOCK) {"
+        yield "    const int64_t each = n - begun < BLOCK ? n - begun : BLOCK, m = rows * each;"
+        yield "    (void)m;"
+        yield from ("    " + line for line in self.block())
+        yield "  }"
+        yield "}"
+
+    def block(self) -> Iterator[str]:
+        for k in self.moving:
+            at, name = self.arrays.index(k), c_type(self.inputs[k].dtype)
+            yield f"const {name} *v{k} = rows_{name}(line{k}, &had{k}, {_lying(at)});"
+        last = []
+        for j, value, dtype in self.outs:
+            at, name = len(self.arrays) + j, c_type(dtype)
+            yield f"{name} *o{j} = into_{name}(out{j}, {_lying(at)});"
+            last.append(f"o{j}[i] = {value};")
+        for loop in range(self.body.n_loops):
+            yield from self.body.loop_lines(loop, last if loop == self.body.n_loops - 1 else [])
+        for value, fold, at in zip(self.folded, self.folds, self.fold_at, strict=True):
+            block = f"v{value[1:]}" if is_input(value) else f"block_{value}"
+            kind = fold.end or ("sum" if fold.kind == "count" else fold.kind)
+            given = [f"q[{k}], outer[{k}]" for k in range(at, at + len(fold.parts))]
+            if kind in ("var", "std"):
+                given.append(fold.degrees())
+            yield f"{kind}_rows_{c_type(fold.dtype)}({block}, rows, n, {', '.join(given)});"
+        for j, _, dtype in self.outs:
+            at = len(self.arrays) + j
+            yield f"if (o{j} == out{j}) put_rows_{c_type(dtype)}(o{j}, {_lying(at)});"
+
+
+def _made_for(fold: Fold) -> Iterator[str]:
+    """The functions that reduce rows for a fold; places are counted as wide as its elements are."""
+    name = c_type(fold.dtype)
+    if fold.kind in ("sum", "count", "moments"):
+        yield f"SHORT_SUMS({name})"
+        if fold.end == "mean":
+            yield f"SHORT_MEANS({name})"
+        elif fold.kind == "moments":
+            yield f"SHORT_MOMENTS({name})"
+    elif fold.finds:
+        op = "<" if fold.kind == "argmin" else ">"
+        yield f"SHORT_PLACES({name}, int{8 * fold.dtype.itemsize}_t, {fold.kind}, {op})"
+    else:
+        yield f"SHORT_EXTREMES({name}, {fold.kind}, {'<' if fold.kind == 'min' else '>'})"
+
+
+def _lying(at: int) -> str:
+    return f"q[{at}] + begun * inner[{at}], outer[{at}], inner[{at}], rows, each"
+
+
+def short_source_of(
+    parts: Sequence[Part], inputs: Sequence[Input], n_outs: int, folds: Sequence[Fold] = ()
+) -> str:
+    """The C function of a group over short rows, to be called as that of `source_of`: no operand is
+    told to be one value a row, and folds are of the last axis alone."""
+    return "\n".join(_Short(parts, inputs, n_outs, folds).lines())

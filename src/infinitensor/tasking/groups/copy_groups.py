@@ -1,0 +1,133 @@
+"""Tasks that only copy (copies, joins, writes in place) as calls that C makes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from infinitensor.config import config
+from infinitensor.ir.call_tables import Calls, Lies
+from infinitensor.native import compiler
+from infinitensor.tasking.c.expressions import C_TYPES
+from infinitensor.tasking.kernels.c_calls import Mapped
+from infinitensor.tasking.kernels.c_kernel import copy_kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infinitensor.ir.call_tables import InC
+    from infinitensor.ir.graph import Node
+    from infinitensor.ir.tasks import Column, TileSet
+    from infinitensor.ir.view import Access
+    from infinitensor.tasking.graph.lowering import Lowering
+
+
+class Target(NamedTuple):
+    """Where an operand goes in the output of each task: a box of it, or of a view of it."""
+
+    boxes: np.ndarray
+    starts: np.ndarray
+    """Where the tile of each task begins."""
+    region: Access | None = None
+
+
+class Copied:
+    """Every operand of a family copied to where it belongs in the one output; a call each, but for
+    those that a task does not have."""
+
+    def __init__(self, mapped: Mapped, targets: Sequence[Target]) -> None:
+        self._mapped = mapped
+        self._targets = targets
+
+    @property
+    def together(self) -> Any:
+        """One operand is copied like any other of its dtype, once it is said where."""
+        return self._mapped.together if len(self._targets) == 1 else None
+
+    def plain(
+        self, tasks: np.ndarray, ins: Sequence[Any], outs: Sequence[Lies]
+    ) -> tuple[InC, Sequence[Any], Sequence[Lies]]:
+        """The copy, and where one operand goes."""
+        if len(self._targets) > 1:
+            return self, ins, outs
+        (target,) = self._targets
+        out = outs[0].seen(target.starts[tasks], target.boxes[tasks], target.region)
+        return self._mapped, ins, [out]
+
+    def is_due(self, n_tasks: int) -> bool:
+        """As of the kernel."""
+        return self._mapped.is_due(n_tasks)
+
+    def calls(
+        self,
+        tasks: np.ndarray,
+        many: tuple[np.ndarray, Lies] | None,
+        ins: Sequence[Any],
+        outs: Sequence[Lies],
+    ) -> Calls:
+        """The calls of some tasks."""
+        found = []
+        for operand, target in zip(ins, self._targets, strict=True):
+            out = outs[0].seen(target.starts[tasks], target.boxes[tasks], target.region)
+            found.append(self._mapped.calls(tasks, None, [operand], [out]))
+        if len(found) == 1:
+            return found[0]
+        each = np.concatenate([calls.tasks for calls in found])
+        order = np.argsort(each, kind="stable")
+        firsts = np.cumsum([0, *(len(calls.of) for calls in found[:-1])])
+        forms = np.concatenate([calls.forms + k for calls, k in zip(found, firsts, strict=True)])
+        bases = np.concatenate([calls.bases for calls in found]).reshape(-1, 2)
+        offsets = np.concatenate([calls.offsets for calls in found]).reshape(-1, 2)
+        return Calls(
+            each[order],
+            forms[order],
+            [form for calls in found for form in calls.of],
+            bases[order].reshape(-1),
+            offsets[order].reshape(-1),
+            np.zeros(0, np.int64),
+        )
+
+
+def copies_in_c(
+    lowering: Lowering, node: Node, columns: Sequence[Column], tiles: TileSet, which: np.ndarray
+) -> Copied | None:
+    """The calls of a copy, or of arrays that are joined; None of any other op."""
+    mapped = _copying(lowering, node, tiles.dtype)
+    if mapped is None or node.op.name not in ("_copy", "_concatenate"):
+        return None
+    params = dict(node.call.params)
+    targets = []
+    for k, column in enumerate(columns):
+        boxes = tiles.boxes[which]
+        if node.op.name == "_concatenate":
+            if column.boxes is None:
+                return None
+            boxes = column.boxes.copy()
+            boxes[:, params["axis"]] += params["starts"][k]
+            boxes[column.tiles < 0] = 0
+        targets.append(Target(boxes, tiles.boxes[which, :, 0]))
+    return Copied(mapped, targets)
+
+
+def write_in_c(
+    lowering: Lowering, node: Node, tiles: TileSet, which: np.ndarray, written: np.ndarray
+) -> Copied | None:
+    """The calls of a plain write of an array into the tiles of the version before."""
+    mapped = _copying(lowering, node, tiles.dtype)
+    if mapped is None or (node.region is not None and node.region.part):
+        return None
+    return Copied(mapped, [Target(written, tiles.boxes[which, :, 0], node.region)])
+
+
+def _copying(lowering: Lowering, node: Node, dtype: np.dtype[Any]) -> Mapped | None:
+    """The call that copies what a node reads, where all of it has the dtype of the tiles."""
+    operands = node.operands[1:] if node.op.kind == "update" else node.operands
+    if lowering.kind != "cpu" or config.compile == "never" or compiler() is None:
+        return None
+    for operand in operands:
+        if operand.value < 0 or lowering.graph.specs[operand.value].dtype != dtype:
+            return None
+        if operand.access is not None and operand.access.part:
+            return None
+    return Mapped(copy_kernel(dtype)) if dtype.name in C_TYPES else None

@@ -1,0 +1,143 @@
+"""Groups of one op: its own kernel on the tiles of a task, told where they lie if it asks."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from infinitensor.config import config
+from infinitensor.devices import copy_into
+from infinitensor.dtypes import bool_
+from infinitensor.ir.op import At
+from infinitensor.native import compiler
+from infinitensor.ops.backend.c_loops import is_for
+from infinitensor.ops.reduce.scan_calls import scanned
+from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial
+from infinitensor.tasking.kernels.choose_kernel import (
+    Fused,
+    is_worth_compiling,
+    product_called,
+    reduce_kernel,
+)
+from infinitensor.tasking.kernels.fused_reduction import folds_alone
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from infinitensor.ir.call_tables import InC
+    from infinitensor.ir.graph import Node
+    from infinitensor.ir.plan import GroupPlan
+    from infinitensor.ir.tasks import Column, TileSet
+    from infinitensor.tasking.graph.lowering import Lowering
+
+PLACES = 64
+"""Tasks of a family whose places are remembered."""
+
+
+def single_run(
+    lowering: Lowering,
+    node: Node,
+    columns: Sequence[Column],
+    sets: Sequence[TileSet],
+    order: Sequence[np.ndarray],
+) -> Any:
+    """What a task of one op runs; ops that ask where their tiles lie are told."""
+    kernel = lower(node.op, node.call, lowering.kind)
+    if node.op.kind == "elementwise" or not (
+        node.op.located or node.op.kind in ("creation", "gather")
+    ):
+        return lambda ins, outs, i: kernel(ins, outs, None)
+    where = locator(lowering, columns, sets, order)
+    return lambda ins, outs, i: kernel(ins, outs, where(i))
+
+
+def reduction_run(
+    lowering: Lowering,
+    node: Node,
+    plan: GroupPlan,
+    columns: Sequence[Column],
+    sets: Sequence[TileSet],
+    order: Sequence[np.ndarray],
+    parts_out: bool,
+) -> Any:
+    """What a task of one reduction runs: to its end, or to partial results (`parts_out`)."""
+    if len(columns) > 1:
+        partial = lower_partial(node.op, node.call, lowering.kind)
+        finish = lower_finish(node.op, node.call, lowering.kind)
+        where = locator(lowering, columns, *((), ()) if parts_out else (sets, order))
+
+        def run(ins: list[Any], outs: list[Any], i: int) -> None:
+            parts = partial(ins, where(i))
+            if parts_out:
+                for part, out in zip(parts, outs, strict=True):
+                    copy_into(out, part)
+            else:
+                finish(parts, outs)
+
+        return run
+    reduce = reduce_kernel(node, plan, lowering.kind, parts_out)
+    return lambda ins, outs, i: reduce(ins[0], outs, i)
+
+
+def reduced(
+    lowering: Lowering,
+    node: Node,
+    plan: GroupPlan,
+    columns: Sequence[Column],
+    sets: Sequence[TileSet],
+    order: Sequence[np.ndarray],
+    parts_out: bool,
+) -> Fused:
+    """The kernel of one reduction; it is a fall-back where only a compiler is missing to make it
+    one generated pass (`passes`)."""
+    run = reduction_run(lowering, node, plan, columns, sets, order, parts_out)
+    is_missed = (
+        lowering.kind == "cpu"
+        and compiler() is None
+        and len(columns) == 1
+        and is_worth_compiling(plan, 1)
+        and not node.op.located
+        and bool(folds_alone([node]))
+    )
+    return Fused(run, eager=is_missed)
+
+
+def product_in_c(lowering: Lowering, node: Node) -> InC | None:
+    """The tasks of a product as calls that C makes."""
+    return product_called(lowering.graph, node) if lowering.kind == "cpu" else None
+
+
+def scan_in_c(lowering: Lowering, node: Node) -> InC | None:
+    """The tasks of a running sum as calls that C makes."""
+    if node.op.name != "_scan_axis" or lowering.kind != "cpu" or config.compile == "never":
+        return None
+    params, (operand,) = dict(node.call.params), node.operands
+    dtype = node.call.outs[0].dtype
+    is_plain = operand.value >= 0 and lowering.graph.specs[operand.value].dtype == dtype
+    access = operand.access
+    if params["word"] != "add" or not is_plain or dtype == bool_ or not is_for(dtype):
+        return None
+    if compiler() is None or (access is not None and access.part):
+        return None
+    return scanned(dtype, params["axis"])
+
+
+def locator(
+    lowering: Lowering,
+    columns: Sequence[Column],
+    sets: Sequence[TileSet],
+    order: Sequence[np.ndarray],
+) -> Any:
+    """`at(i)`: where the tiles of task i lie in their tensors (inputs: in their views)."""
+
+    @lru_cache(maxsize=PLACES)
+    def at(i: int) -> At:
+        outputs = tuple(
+            tuple(map(tuple, tiles.boxes[index[i]].tolist()))
+            for tiles, index in zip(sets, order, strict=True)
+        )
+        return At(outputs, tuple(lowering.seen_box(column, i) for column in columns))
+
+    return at

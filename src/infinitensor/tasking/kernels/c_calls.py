@@ -1,0 +1,294 @@
+"""Families whose tasks are generated code, as calls that C makes (`runtime/native`)."""
+
+from __future__ import annotations
+
+import ctypes
+from bisect import bisect_right
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from infinitensor.ir.call_tables import IMAGINARY_PART, REAL, REAL_PART, WHOLE, Calls, Form, Lies
+from infinitensor.native import address
+from infinitensor.tasking.kernels.c_kernel import entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from infinitensor.tasking.kernels.c_kernel import Compiled, Walk
+
+MOST = 64
+"""Arrays, and scalars, of one call (`runtime/calls.c`)."""
+ALIGNED = 64
+"""Bytes at whose multiples arrays begin."""
+TASK_WORK = 1 << 13
+"""What it costs to start a task from Python, as elements of a kernel."""
+
+
+class Stand(NamedTuple):
+    """Stands for an array that lies like this."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    itemsize: int = 1
+
+
+class Mapped:
+    """One call a task, on operands and outputs as the family has them.
+
+    `left` counts down to when compiling has paid for itself, if it is not worth it at once; tasks
+    are counted here where `counts` says so.
+    """
+
+    def __init__(self, in_c: Compiled, left: list[int] | None = None, counts: bool = False) -> None:
+        self.in_c = in_c
+        self.together: Any = in_c
+        self._left = left
+        self._counts = counts
+
+    def is_due(self, n_tasks: int) -> bool:
+        """Whether it is compiled, or is worth compiling for so many tasks and those before."""
+        left = self._left
+        if self.in_c.n_arrays > MOST or self.in_c.packer.size > 8 * MOST:
+            return False
+        if left is None:
+            return True
+        if left[0] > 0 and self._counts:
+            left[0] -= n_tasks * TASK_WORK
+        return left[0] <= 0
+
+    def calls(
+        self,
+        tasks: np.ndarray,
+        many: tuple[np.ndarray, Lies] | None,
+        ins: Sequence[Any],
+        outs: Sequence[Lies],
+    ) -> Calls:
+        """The calls of some tasks; those that have nothing to do have none."""
+        in_c = self.in_c
+        shapes, written = self._space(outs)
+        arrays = [*(ins[k] for k in in_c.arrays), *written]
+        some = np.flatnonzero((shapes > 0).all(axis=1))
+        rows = np.concatenate(
+            [shapes, *(_aligned(lies, shapes.shape[1]) for lies in arrays)], axis=1
+        )[some]
+        first, forms = kinds(rows)
+        of = [_form(in_c, self._walk(rows[k], len(arrays)), len(arrays)) for k in first]
+        words = np.stack(list(_words(in_c, ins)), axis=1)[some] if in_c.scalars else _none(some)
+        return Calls(
+            some,
+            forms,
+            of,
+            np.stack([lies.bases for lies in arrays], axis=1)[some].reshape(-1),
+            np.stack([lies.offsets for lies in arrays], axis=1)[some].reshape(-1),
+            words.reshape(-1),
+        )
+
+    def _space(self, outs: Sequence[Lies]) -> tuple[np.ndarray, Sequence[Lies]]:
+        """What each task walks, and the arrays that it writes."""
+        return outs[-1].shapes, outs
+
+    def _walk(self, row: np.ndarray, n_arrays: int) -> Walk:
+        shape, *strides = (tuple(part.tolist()) for part in np.split(row, n_arrays + 1))
+        n_plain = self.in_c.n_plain
+        stands = [Stand(shape, each) for each in strides[:n_plain]]
+        stands += [Stand(shape[:-1], each[:-1]) for each in strides[n_plain:]]
+        return self.in_c.walk(stands, shape)
+
+
+class Reduced(Mapped):
+    """One call a task that reduces rows of `n` elements, of spaces with `ndim` axes, each into one
+    element of its last outputs; what is written beside is as large as the space.
+
+    Where a place is looked for, the value there is written first, into the same element.
+    """
+
+    def __init__(self, in_c: Compiled, ndim: int, n: int) -> None:
+        super().__init__(in_c)
+        self.together = self  # `reduced` has one for all rows of a length
+        self._ndim = ndim
+        self._n = n
+
+    def _space(self, outs: Sequence[Lies]) -> tuple[np.ndarray, Sequence[Lies]]:
+        folds = self.in_c.folds
+        n_beside = len(outs) - len(folds)
+        lead = outs[-1].shapes[:, : self._ndim - 1]
+        last = np.full((len(lead), 1), self._n, np.int64)
+        shapes = np.concatenate([lead, last], axis=1)
+        written = list(outs[:n_beside])
+        for fold, out in zip(folds, outs[n_beside:], strict=True):
+            strides = np.concatenate([out.strides[:, : self._ndim - 1], 0 * last], axis=1)
+            lies = Lies(out.bases, out.offsets, shapes, strides)
+            written += [lies] * len(fold.parts)
+        return shapes, written
+
+
+reduced = lru_cache(maxsize=1024)(Reduced)
+
+
+def _none(some: np.ndarray) -> np.ndarray:
+    return np.zeros((len(some), 0), np.int64)
+
+
+def _aligned(lies: Lies, ndim: int) -> np.ndarray:
+    """Steps along the axes of a space whose last ones an operand has: 0 where it is one long."""
+    steps = np.zeros((len(lies.bases), ndim), np.int64)
+    own = lies.strides.shape[1]
+    if own:
+        steps[:, ndim - own :] = np.where(lies.shapes == 1, 0, lies.strides)
+    return steps
+
+
+def kinds(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Equal rows: the first of each kind, and the kind of every row."""
+    weights = np.random.default_rng(0).integers(1, 1 << 62, rows.shape[1]) | 1
+    _, first, kind = np.unique(rows @ weights, return_index=True, return_inverse=True)
+    if (rows != rows[first][kind]).any():  # two that differ have the same sum
+        _, first, kind = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return first, kind.reshape(-1)
+
+
+def _words(in_c: Compiled, ins: Any) -> Iterator[np.ndarray]:
+    """The scalars of each task; `ins` has them by the operands of the kernel."""
+    for k in in_c.scalars:
+        numbers = 4 * np.asarray(ins[k], np.int64)
+        kind = in_c.inputs[k].dtype.kind
+        if kind == "c":
+            yield numbers + REAL_PART
+            yield numbers + IMAGINARY_PART
+        else:
+            yield numbers + (REAL if kind == "f" else WHOLE)
+
+
+def _form(in_c: Compiled, walk: Walk, n_arrays: int) -> Form:
+    function = ctypes.cast(entry(in_c.source), ctypes.c_void_p).value or 0
+    numbers = (
+        function, walk.n_rows, walk.n, walk.n_outer, ctypes.addressof(walk.shape),
+        ctypes.addressof(walk.steps), ctypes.addressof(walk.folded), walk.n_same,
+    )  # fmt: skip
+    return Form(numbers, n_arrays, in_c.packer.size // 8, walk)
+
+
+class Parts(NamedTuple):
+    """The calls of tasks on parts of their sources and their output, wherever these lie."""
+
+    tasks: np.ndarray
+    forms: np.ndarray
+    of: list[Form]
+    places: np.ndarray
+    """Of each array of each call, the source or output that it is a part of."""
+    offsets: np.ndarray
+    scalars: np.ndarray
+    """Of each scalar of each call: its task, and which of the family's columns it is."""
+
+
+class Parted:
+    """Several calls a task, on parts of what it looks into and of its one output.
+
+    `calls_of(task, arrays)` says which: (kernel, operands, output), None for a scalar.
+    """
+
+    def __init__(
+        self,
+        mapped: Mapped,
+        calls_of: Callable[[int, list[np.ndarray]], Iterator[tuple[Compiled, list[Any], Any]]],
+        dtypes: Callable[[int], list[np.dtype[Any]]],
+    ) -> None:
+        self._mapped = mapped
+        self._calls_of = calls_of
+        self._dtypes = dtypes
+        self._found: dict[Any, Parts] = {}
+
+    def is_due(self, n_tasks: int) -> bool:
+        """As of the kernel."""
+        return self._mapped.is_due(n_tasks)
+
+    def calls(
+        self,
+        tasks: np.ndarray,
+        many: tuple[np.ndarray, Lies] | None,
+        ins: Sequence[Any],
+        outs: Sequence[Lies],
+    ) -> Calls:
+        """The calls of some tasks; worked out once for all families that lie alike."""
+        assert many is not None
+        borders, sources = many
+        (out,) = outs
+        lying = (sources.shapes, sources.strides, out.shapes, out.strides)
+        key = (tasks.tobytes(), *(column.tobytes() for column in lying))
+        parts = self._found.get(key)
+        if parts is None:
+            parts = self._found[key] = self._parts(tasks, borders, sources, out)
+        bases = np.concatenate([sources.bases, out.bases])[parts.places]
+        offsets = np.concatenate([sources.offsets, out.offsets])[parts.places] + parts.offsets
+        numbers = np.zeros(0, np.int64)
+        if len(parts.scalars):
+            given = np.stack(
+                list(_words(self._mapped.in_c, _spread(self._mapped.in_c, ins))), axis=1
+            )
+            numbers = given[parts.scalars[:, 0], parts.scalars[:, 1]]
+        return Calls(parts.tasks, parts.forms, parts.of, bases, offsets, numbers)
+
+    def _parts(self, tasks: np.ndarray, borders: np.ndarray, sources: Lies, out: Lies) -> Parts:
+        n_sources = len(sources.bases)
+        of: dict[int, tuple[int, Form]] = {}
+        columns: tuple[list[int], ...] = ([], [], [], [])
+        scalars: list[tuple[int, int]] = []
+        lying = [*_lying(sources), *_lying(out)]
+        for j, i in enumerate(tasks.tolist()):
+            own = [*range(borders[j], borders[j + 1]), n_sources + j]
+            stands, ends = stand_ins([lying[k] for k in own], self._dtypes(i))
+            firsts = list(map(address, stands))
+            for in_c, operands, target in self._calls_of(i, stands):
+                tiles = [*(x for x in operands if x is not None), target]
+                walk = in_c.walk(tiles, target.shape)
+                found = of.get(id(walk))
+                if found is None:
+                    found = of[id(walk)] = (len(of), _form(in_c, walk, len(tiles)))
+                columns[0].append(j)
+                columns[1].append(found[0])
+                for tile in tiles:
+                    at = address(tile)
+                    place = bisect_right(ends, at)
+                    columns[2].append(own[place])
+                    columns[3].append(at - firsts[place])
+                if in_c.scalars:
+                    scalars += [(j, k) for k in range(in_c.packer.size // 8)]
+        calls, forms, places, offsets = (np.asarray(column, np.int64) for column in columns)
+        pairs = np.asarray(scalars, np.int64).reshape(-1, 2)
+        return Parts(calls, forms, [form for _, form in of.values()], places, offsets, pairs)
+
+
+def _lying(lies: Lies) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Shapes and strides, without axes that an array does not have."""
+    found = []
+    for shape, strides in zip(lies.shapes.tolist(), lies.strides.tolist(), strict=True):
+        ndim = len([n for n in shape if n >= 0])
+        found.append((tuple(shape[:ndim]), tuple(strides[:ndim])))
+    return found
+
+
+def stand_ins(
+    lying: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], dtypes: Sequence[np.dtype[Any]]
+) -> tuple[list[np.ndarray], list[int]]:
+    """Arrays that lie like those, one behind another in memory that nobody uses; where each ends,
+    as an address."""
+    places, n_bytes = [], 0
+    for (shape, strides), dtype in zip(lying, dtypes, strict=True):
+        steps = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
+        places.append(n_bytes - sum(step for step in steps if step < 0))
+        n_bytes += -(-(dtype.itemsize + sum(map(abs, steps))) // ALIGNED) * ALIGNED
+        places.append(n_bytes)
+    memory = np.empty(n_bytes, np.uint8)
+    begin = address(memory)
+    stands = [
+        np.ndarray(shape, dtype, memory, at, strides)
+        for (shape, strides), dtype, at in zip(lying, dtypes, places[::2], strict=True)
+    ]
+    return stands, [begin + end for end in places[1::2]]
+
+
+def _spread(in_c: Compiled, ins: Sequence[Any]) -> dict[int, Any]:
+    """The scalars of a family, all of whose columns are, by the operands of its kernel."""
+    return dict(zip(in_c.scalars, ins, strict=True))

@@ -1,0 +1,249 @@
+"""A group's steps as generated C: which arrays and scalars a call of it gets."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from functools import lru_cache
+from itertools import pairwise
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.native import address, begin, library
+from infinitensor.ops.table.scalar import Arg, Term
+from infinitensor.tasking.c.expressions import Input, Part
+from infinitensor.tasking.c.loops import BLOCK, MOST_KEPT, source_of
+from infinitensor.tasking.c.short_rows import is_short, short_source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infinitensor.tasking.c.fold_loops import Fold
+
+LEAST_ROW = 16
+"""Elements of a row from which a loop over it is worth its beginning and end."""
+
+CHUNK = 64
+"""Elements of each row that are computed together, where neighbours in memory are in many rows: so
+many lines of them stay in the nearest cache."""
+
+
+@lru_cache(maxsize=1024)
+def compiled_kernel(
+    parts: tuple[Part, ...],
+    inputs: tuple[Input, ...],
+    n_outs: int,
+    folds: tuple[Fold, ...] = (),
+    axes: tuple[int, ...] = (),
+    inner: int = -1,
+    short: bool = False,
+) -> Compiled:
+    """The steps of a group in one pass; compiled at its first call."""
+    return Compiled(parts, inputs, n_outs, folds, axes, inner, short)
+
+
+def copy_kernel(dtype: np.dtype[Any]) -> Compiled:
+    """One array into another."""
+    step = Part(Term("cast", (Arg(0),)), (dtype,), (("in", 0),), dtype, 0)
+    return compiled_kernel((step,), (Input(dtype, False, False),), 1)
+
+
+class Compiled:
+    """`compiled(ins, outs, shape)`: behind the outputs come the partial results of folds, without
+    the reduced axes. These and the axis of the inner loop are counted from the last."""
+
+    def __init__(
+        self,
+        parts: tuple[Part, ...],
+        inputs: tuple[Input, ...],
+        n_outs: int,
+        folds: tuple[Fold, ...],
+        axes: tuple[int, ...],
+        inner: int,
+        short: bool,
+    ) -> None:
+        self.short = short
+        self.source = (short_source_of if short else source_of)(parts, inputs, n_outs, folds)
+        self.inputs, self.folds, self.axes, self.inner = inputs, folds, axes, inner
+        self.scalars = [k for k, given in enumerate(inputs) if given.scalar]
+        kinds = [inputs[k].dtype.kind for k in self.scalars]
+        self.packer = struct.Struct("".join({"f": "d", "c": "dd"}.get(kind, "q") for kind in kinds))
+        self.wide = [at for at, kind in enumerate(kinds) if kind in "bu"]
+        self.in_parts = "c" in kinds
+        self.arrays = [k for k, given in enumerate(inputs) if not given.scalar]
+        self.n_plain = len(self.arrays) + n_outs
+        self.n_arrays = self.n_plain + sum(len(fold.parts) for fold in folds)
+        self.keeps_last = bool(folds) or any(given.row for given in inputs)
+        self.walks: dict[Any, Walk] = {}
+
+    def __call__(self, ins: Sequence[Any], outs: Sequence[Any], shape: tuple[int, ...]) -> None:
+        function = entry(self.source)
+        tiles = [np.asarray(ins[k]) for k in self.arrays]  # an element of an array has no address
+        tiles += outs
+        walk = self.walk(tiles, shape)
+        for k in walk.scattered:
+            tiles[k] = np.ascontiguousarray(tiles[k])
+        pointers = (ctypes.c_void_p * len(tiles))(*[address(tile) for tile in tiles])
+        walk.call(function, pointers, self.pack([ins[k] for k in self.scalars]))
+        for k in walk.scattered:
+            if k >= len(self.arrays):
+                np.copyto(outs[k - len(self.arrays)], tiles[k])
+
+    def begin(self) -> None:
+        """Start to compile it, beside others and what else is planned."""
+        begin(self.source)
+
+    def walk(self, tiles: Sequence[Any], shape: tuple[int, ...]) -> Walk:
+        """The walk over tiles like these."""
+        key = (shape, *[(tile.shape, tile.strides) for tile in tiles])
+        found = self.walks.get(key)
+        if found is None:
+            if len(self.walks) > 64:
+                self.walks.clear()
+            found = Walk(shape, tiles, self.keeps_last, self.axes, self.n_plain, self.inner)
+            self.walks[key] = found
+        return found
+
+    def pack(self, values: list[Any]) -> bytes:
+        """Scalars as the function reads them."""
+        for at in self.wide:  # Python's integers have no top bit, NumPy's booleans are none
+            values[at] = int(values[at]) - (int(values[at]) >> 63 << 64)
+        if self.in_parts:
+            values = [
+                part
+                for k, value in zip(self.scalars, values, strict=True)
+                for part in (
+                    (value.real, value.imag) if self.inputs[k].dtype.kind == "c" else (value,)
+                )
+            ]
+        return self.packer.pack(*values)
+
+
+def inner_axis(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
+    """The axis of the inner loop, counted from the last, where some are reduced: the last one that
+    is not short, or many rows can be.
+
+    >>> inner_axis((4, 100), ()), inner_axis((50, 40, 3), (-2,)), inner_axis((50, 40, 3), (-1,))
+    (-1, -2, -1)
+    """
+    if is_short(shape, axes):
+        return -1
+    return next((a for a in range(-1, -len(shape) - 1, -1) if shape[a] >= LEAST_ROW), -1)
+
+
+def entry(source: str) -> Any:
+    """The one function of a generated source."""
+    run = library(source).run
+    if run.argtypes is None:
+        run.restype = None
+        run.argtypes = [ctypes.c_int64] * 3 + [ctypes.c_void_p] * 5 + [ctypes.c_int64]
+    return run
+
+
+class Walk:
+    """How a shape is walked over arrays: one axis inside, neighbours that lie alike as one.
+
+    Along reduced axes the walk is the same for every tile of a shape, because it decides the order
+    of rounding: reduced neighbours are one wherever operands could lie alike, and those that do not
+    (`scattered`) are brought together first.
+    """
+
+    __slots__ = ("folded", "n", "n_outer", "n_rows", "n_same", "scattered", "shape", "steps")
+
+    def call(self, function: Any, pointers: Any, scalars: bytes) -> None:
+        """Walk it."""
+        function(
+            self.n_rows, self.n, self.n_outer, self.shape, pointers, self.steps, scalars,
+            self.folded, self.n_same,
+        )  # fmt: skip
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        tiles: Sequence[Any],
+        keeps_last: bool,
+        axes: tuple[int, ...],
+        n_plain: int,
+        inner: int,
+    ) -> None:
+        last = len(shape) + inner
+        axes = tuple(a + len(shape) for a in axes)
+        walked = [a for a, n in enumerate(shape) if n != 1 and a != last]
+        if last >= 0 and (shape[last] != 1 or keeps_last):
+            walked.append(last)
+        self.scattered: list[int] = []
+        strides = [
+            strides_of(tile, len(shape), axes if k >= n_plain else ())
+            for k, tile in enumerate(tiles)
+        ]
+        if axes:
+            for k, tile in enumerate(tiles[:n_plain]):
+                if not _is_mergeable(strides[k], shape, walked, axes):
+                    self.scattered.append(k)
+                    strides[k] = strides_of(np.empty(tile.shape, np.bool_), len(shape), ())
+                    strides[k] = [s * tile.itemsize for s in strides[k]]
+        merged: list[tuple[int, list[int], bool]] = []
+        for a in reversed(walked):
+            outer = [s[a] for s in strides]
+            if merged and merged[-1][2] == (a in axes):
+                n, within, _ = merged[-1]
+                if all(s == t * n for s, t in zip(outer, within, strict=True)) and any(within):
+                    merged[-1] = (shape[a] * n, within, a in axes)
+                    continue
+            merged.append((shape[a], outer, a in axes))
+        if not merged:
+            merged.append((1, [0] * len(tiles), False))
+        merged.reverse()
+        self.n = merged[-1][0]
+        self.n_outer = len(merged) - 1
+        lengths = [n for n, _, _ in merged[:-1]]
+        self.n_rows = prod(lengths)
+        self.n_same = 1
+        for n, _, is_folded in reversed(merged[:-1]):
+            if not is_folded:
+                break
+            self.n_same *= n
+        steps = [s for _, strides, _ in merged for s in strides]
+        self.shape = (ctypes.c_int64 * (len(lengths) + 1))(*lengths, self.chunk(merged))
+        self.folded = (ctypes.c_int64 * max(len(lengths), 1))(*[f for _, _, f in merged[:-1]])
+        self.steps = (ctypes.c_int64 * len(steps))(*steps)
+
+    def chunk(self, merged: Sequence[tuple[int, list[int], bool]]) -> int:
+        """Elements of each row that are computed before the next part of any: all, but where
+        neighbours in memory are in different rows."""
+        is_turned = any(
+            0 < abs(outer) < abs(inner)
+            for _, strides, _ in merged[:-1]
+            for outer, inner in zip(strides, merged[-1][1], strict=True)
+        )
+        if not is_turned:
+            return self.n
+        if not merged[-1][2]:
+            return CHUNK
+        return BLOCK if self.n_same == 1 and merged[-2][0] <= MOST_KEPT else self.n
+
+
+def strides_of(tile: Any, ndim: int, axes: tuple[int, ...]) -> list[int]:
+    """The step along each axis of a shape: 0 where one value stands for all, or is reduced to."""
+    kept = [a for a in range(ndim) if a not in axes]
+    found = [0] * ndim
+    for axis, n, stride in zip(
+        reversed(kept), reversed(tile.shape), reversed(tile.strides), strict=False
+    ):
+        found[axis] = int(stride) if n != 1 else 0
+    return found
+
+
+def _is_mergeable(
+    strides: list[int], shape: tuple[int, ...], walked: list[int], axes: tuple[int, ...]
+) -> bool:
+    """Whether reduced neighbours that an array has both or neither of can be walked as one."""
+    return all(
+        a not in axes
+        or b not in axes
+        or (strides[a] == 0) != (strides[b] == 0)
+        or strides[a] == strides[b] * shape[b]
+        for a, b in pairwise(walked)
+    )

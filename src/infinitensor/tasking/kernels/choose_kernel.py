@@ -1,0 +1,566 @@
+"""Group kernels: the nodes of a group run one after another on one tile, between in scratch."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from infinitensor.config import config
+from infinitensor.dtypes import to_torch
+from infinitensor.events import lane
+from infinitensor.ir.op import At, Spec
+from infinitensor.ir.region import piece_boxes
+from infinitensor.native import CompilerError, compiler, is_built, is_loaded
+from infinitensor.ops.backend import blas
+from infinitensor.ops.backend.torch_loading import is_loading
+from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial, scratch_bytes
+from infinitensor.ops.table.scalar import Term
+from infinitensor.ops.table.words import WORDS
+from infinitensor.tasking.c.expressions import CONSTANT, FUNCTIONS, Input, Part, Unsupported
+from infinitensor.tasking.c.numba_kernels import has_numba, jitted_kernel
+from infinitensor.tasking.c.short_rows import has_short_rows, is_short
+from infinitensor.tasking.kernels.c_calls import TASK_WORK, Mapped
+from infinitensor.tasking.kernels.c_kernel import Compiled, compiled_kernel, inner_axis
+from infinitensor.tasking.kernels.fused_reduction import (
+    folded_run,
+    folds_of,
+    is_whole,
+    reduced_axes,
+    reduced_in_c,
+)
+from infinitensor.tasking.kernels.thread_scratch import scratch
+from infinitensor.tasking.triton.triton_group import generated, mapped_run, reduced_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from infinitensor.ir.graph import Graph, Group, Node, Operand
+    from infinitensor.ir.plan import GroupPlan
+    from infinitensor.tasking.c.fold_loops import Fold
+
+COMPILED_ELEMENTS = 1 << 23
+"""Elements times work of their steps from which a group is worth a tenth of a second of compiling.
+"""
+COMPLEX_WORK, FUNCTION_WORK = 4, 8
+"""What a step takes as sums of as many reals: one of complex numbers, or an exponential or the like
+(twice that of complex numbers)."""
+SHORT_WORK = 2
+"""By how much an element takes longer where a reduction begins anew for a few of them."""
+LAUNCHES = 1 << 13
+"""Kernels on a GPU whose start takes about as long as compiling one."""
+PAID_OFF = 1 << 27
+"""Elements times steps that take about as long as compiling."""
+
+
+class Step:
+    """One node of a group: where its operands come from and where its result goes."""
+
+    __slots__ = ("dtype", "located", "node", "out", "register", "run", "sources")
+
+    def __init__(self, run: Any, sources: list[tuple[str, int]], node: Node) -> None:
+        self.run = run
+        self.sources = sources
+        self.node = node
+        self.dtype = node.call.outs[0].dtype
+        self.out = -1
+        self.register = -1
+        self.located = False
+
+
+def group_inputs(graph: Graph, group: Group) -> list[tuple[int, int]]:
+    """(node, operand) of each external operand, in the order the group's kernel takes them."""
+    inside = {value for n in group.nodes for value in graph.nodes[n].outs}
+    return [
+        (n, i)
+        for n in group.nodes
+        for i, operand in enumerate(graph.nodes[n].operands)
+        if operand.value not in inside
+    ]
+
+
+class Fused(NamedTuple):
+    """The kernel of a group: how many registers it uses, whether it runs step by step although
+    generated code would be worth it, whether it is one pass that needs no scratch of steps, and
+    the C of its steps and reductions, where they are all of it."""
+
+    run: Callable[[list[Any], list[Any], int], None]
+    n_registers: int = 0
+    eager: bool = False
+    one_pass: bool = False
+    in_c: Any = None
+    folds: tuple[Fold, ...] = ()
+    steps: list[Step] | None = None
+    """What generated code on a GPU does, where there is no reduction."""
+    called: Mapped | None = None
+    """The same as a call that C makes, where one call is all of it."""
+
+    def begun(self) -> Fused:
+        """The same, and it is being compiled."""
+        if self.in_c is not None:
+            self.in_c.begin()
+        return self
+
+
+def fused_kernel(
+    graph: Graph,
+    group: Group,
+    plan: GroupPlan,
+    device_kind: str,
+    parts_out: bool,
+    n_alike: int = 0,
+) -> Fused:
+    """The kernel of a group of several nodes, or of a reduction that may be generated; groups of
+    `n_alike` elements in all run it."""
+    steps, final, final_source = _steps(graph, group, plan, device_kind, parts_out)
+    n_extra = len(plan.space.outs) - len(plan.space.last.outs)
+    last = plan.space.last.call.form
+    boxes = piece_boxes(plan.cuts, last.inputs[0] if final is not None else last.outputs[0], ())
+    n_registers = _give_registers(steps, final is not None)
+    on_cpu = device_kind == "cpu"
+    torch = None if on_cpu else __import__("torch")
+
+    needs_box = final is not None or any(step.located for step in steps)
+
+    def run(ins: list[Any], outs: list[Any], i: int) -> None:
+        made: list[Any] = []
+        if needs_box:
+            box = tuple((lo, hi) for lo, hi in boxes[i].tolist())
+            shape = tuple(hi - lo for lo, hi in box)
+        else:
+            box, shape = (), outs[-1].shape
+        for step in steps:
+            args = [ins[k] if where == "in" else made[k] for where, k in step.sources]
+            if step.out >= 0:
+                target = outs[step.out]
+            elif torch is not None:
+                target = torch.empty(shape, dtype=to_torch(step.dtype), device=outs[0].device)
+            else:
+                target = scratch(step.register, shape, step.dtype)
+            step.run(args, [target], At((box,), ()) if step.located else None)
+            made.append(target)
+        if final is not None:
+            where, k = final_source[0]
+            final(ins[k] if where == "in" else made[k], outs[n_extra:], i)
+
+    worth = is_worth_compiling(plan, sum(work_of(step.node) for step in steps), n_alike)
+    exact = on_cpu or final is None  # reductions on a GPU are cut another way than steps are
+    if not worth and not (exact and may_become_worth(steps, plan.space.last)):
+        return Fused(run, n_registers)
+    if not on_cpu:
+        externals = group_inputs(graph, group)
+        last_node = plan.space.last
+
+        def make() -> Any:
+            if final is None:
+                return mapped_run(graph, externals, steps, plan)
+            return reduced_run(
+                graph, externals, steps, final_source, [last_node], plan, parts_out, run
+            )
+
+        made, eager = generated(make, run)
+        if eager:
+            return Fused(run, n_registers, eager=worth)
+        if not worth:  # a kernel is started in about the time of PAID_OFF / LAUNCHES elements
+            left = left_on_gpu(kind_of_group(graph, group))
+            return Fused(in_time(made, run, PAID_OFF // LAUNCHES * len(steps), left), n_registers)
+        n_created = sum(step.located for step in steps)
+        return Fused(made, n_created, one_pass=True, steps=steps if final is None else None)
+    n_outs = n_extra if final is not None else len(plan.space.outs)
+    ends = [] if final is None else [plan.space.last]
+    try:
+        whole = bool(ends) and is_whole(ends[0], plan, parts_out)
+        folds = folds_of(ends, final_source, whole) if ends and compiler() else []
+    except Unsupported:
+        folds = []
+    if not steps and not folds:  # a reduction that C has no loop for
+        return Fused(run, n_registers)
+    in_c = generate(graph, group, steps, [] if folds else final_source, n_outs, folds, ends)
+    if in_c is None:
+        return Fused(run, n_registers, eager=worth)
+    if folds:
+        fast = folded_run(in_c, folds, ends, plan, boxes, n_extra, parts_out)
+    else:
+        fast = _compiled_run(in_c, steps, boxes, final, final_source, n_extra)
+    chosen = first_choice(fast, run, boxes)
+    is_all = isinstance(in_c, Compiled) and not ends
+    if not worth:
+        work = prod(plan.space.sizes) * len(steps) // max(len(boxes), 1)
+        left = time_left(in_c) if isinstance(in_c, Compiled) else [PAID_OFF]
+        called = Mapped(in_c, left) if is_all else None
+        return Fused(in_time(chosen, run, work, left), n_registers, called=called)
+    called = Mapped(in_c) if is_all else None
+    if folds and not parts_out:
+        called = reduced_in_c(in_c, folds, ends, plan)
+    in_c = in_c if isinstance(in_c, Compiled) and (folds or not ends) else None
+    return Fused(chosen, n_registers, in_c=in_c, folds=tuple(folds), called=called)
+
+
+def kind_of_group(graph: Graph, group: Group) -> tuple[Any, ...]:
+    """What groups that run the same kernel have in common, whatever their shapes."""
+    nodes = [graph.nodes[n] for n in group.nodes]
+    return tuple((node.op.name, node.call.loop, node.call.outs[0].dtype) for node in nodes)
+
+
+def is_worth_compiling(plan: GroupPlan, work: int, n_alike: int = 0) -> bool:
+    """Whether a group is compiled: by its work (an element's is given), so that equal programs are
+    compiled alike."""
+    if config.compile != "auto":
+        return config.compile == "always"
+    n_elements = max(prod(plan.space.sizes), n_alike)
+    last = plan.space.last
+    times = SHORT_WORK if last.op.kind == "reduction" and has_short_rows(last.shapes[0]) else 1
+    return n_elements * max(work, 1) * times >= COMPILED_ELEMENTS
+
+
+def work_of(node: Node) -> int:
+    """What a node takes for each element, as sums of two reals."""
+    op, loop = node.op, node.call.loop
+    if op.kind != "elementwise":
+        return 1
+    words: frozenset[str] = op.expression.words()
+    is_complex = any(dtype.kind == "c" for dtype in loop)
+    is_function = not words.isdisjoint(FUNCTIONS) or (is_complex and "absolute" in words)
+    if not is_function:
+        return COMPLEX_WORK if is_complex else 1
+    return FUNCTION_WORK * 2 if is_complex else FUNCTION_WORK
+
+
+def may_become_worth(steps: list[Step], last: Node) -> bool:
+    """Whether a group of little work is compiled once it has run often.
+
+    Only where generated code computes the same bits: results must not depend on how often a
+    program has run.
+    """
+    if last.op.combine is not None and not last.op.combine.exact:
+        return False
+    return config.compile == "auto" and len(steps) > 1 and all(_is_exact(step) for step in steps)
+
+
+CONSTANTS = ("zeros", "ones", "empty")
+"""Creations that are one number everywhere, which they are made with."""
+
+
+def _tree(step: Step) -> Term | None:
+    """The expression of a step, or None where it is no generated code."""
+    op = step.node.op
+    if op.kind == "elementwise":
+        tree: Term = op.expression
+        return tree
+    if op.name in CONSTANTS:
+        return Term(CONSTANT, (dict(step.node.call.params)["value"],))
+    return None
+
+
+def _is_exact(step: Step) -> bool:
+    return step.node.op.name in CONSTANTS or _is_exact_node(step.node)
+
+
+def _is_exact_node(node: Node) -> bool:
+    """Whether generated code has NumPy's bits."""
+    op = node.op
+    if op.kind != "elementwise" or any(dtype.kind == "c" for dtype in node.call.loop):
+        return False
+    words: frozenset[str] = op.expression.words()
+    return words.isdisjoint(FUNCTIONS)
+
+
+_left: weakref.WeakKeyDictionary[Compiled, list[int]] = weakref.WeakKeyDictionary()
+"""Work until a kernel has paid for its compiling, whatever the shapes it runs on."""
+
+
+def in_time(
+    fast: Any, run: Any, work: int, left: list[int]
+) -> Callable[[list[Any], list[Any], int], None]:
+    """Step by step until as much work is done so as is left; then generated code.
+
+    What is compiled already costs nothing. Nothing is compiled while kernels are recorded: steps
+    are, and who starts them again counts.
+    """
+    has_run = False
+
+    def either(ins: list[Any], outs: list[Any], i: int) -> None:
+        nonlocal has_run
+        noted = lane.noted
+        if left[0] <= 0 and (has_run or noted is None):
+            fast(ins, outs, i)
+            has_run = True
+            return
+        run(ins, outs, i)
+        if noted is None:
+            left[0] -= work + TASK_WORK
+        else:
+            noted.append((left, work + TASK_WORK))
+
+    return either
+
+
+@lru_cache(maxsize=1024)
+def left_on_gpu(kind: tuple[Any, ...]) -> list[int]:
+    """Work until groups of a kind have paid, together, for their compiling."""
+    return [PAID_OFF]
+
+
+def time_left(in_c: Compiled) -> list[int]:
+    """Work until a kernel is compiled; none if it was compiled before."""
+    left = _left.get(in_c)
+    if left is None:  # files are looked for once
+        left = _left[in_c] = [0 if is_built(in_c.source) else PAID_OFF]
+    elif left[0] > 0 and is_loaded(in_c.source):
+        left[0] = 0
+    return left
+
+
+def is_slow_alone(node: Node, plan: GroupPlan, n_alike: int) -> bool:
+    """Whether generated code of the same bits is faster than NumPy's function on CPUs, for how
+    operands lie: broadcast along short rows, or with their own rows across.
+
+    NumPy begins anew for each short row, and for each element of a line across many.
+    """
+    shape = node.call.outs[0].shape
+    is_spread = is_short(shape, ()) and any(
+        operand.value >= 0 and seen != shape
+        for operand, seen in zip(node.operands, node.shapes, strict=False)
+    )
+    if not is_spread and not any(map(_is_across, node.operands)):
+        return False
+    is_worth = compiler() is not None and is_worth_compiling(plan, 1, n_alike)
+    return is_worth and _is_exact_node(node)
+
+
+def _is_across(operand: Operand) -> bool:
+    """Whether the last axis of a view is not the last that it has of its tensor."""
+    walked = [axis[0] for axis in operand.access.axes if axis] if operand.access else []
+    return len(walked) > 1 and walked[-1] != max(walked)
+
+
+def single_called(graph: Graph, group: Group, plan: GroupPlan) -> Mapped | None:
+    """The call that C makes instead of NumPy's function, for a group of one node of which it has
+    the same bits: worth it where tasks are so many that starting them takes the time."""
+    node = plan.space.last
+    if node.op.kind != "elementwise" or config.compile == "never" or compiler() is None:
+        return None
+    steps, _, _ = _steps(graph, group, plan, "cpu", parts_out=False)
+    if not all(_is_exact(step) for step in steps):
+        return None
+    in_c = generate(graph, group, steps, [], len(plan.space.outs), [], [])
+    if not isinstance(in_c, Compiled):
+        return None
+    return Mapped(in_c, None if config.compile == "always" else time_left(in_c), counts=True)
+
+
+def product_called(graph: Graph, node: Node) -> blas.Multiplied | None:
+    """The product of two matrices, or of one and a vector, as a call that C makes.
+
+    None while torch is loaded beside the reading of files: nobody should wait for it here.
+    """
+    if node.op.name != "matmul" or config.compile == "never" or is_loading():
+        return None
+    if blas.found() is None:
+        return None
+    dtype = node.call.outs[0].dtype
+    if dtype.name not in blas.CODES or 0 in node.call.form.sizes:
+        return None
+    for operand, shape in zip(node.operands, node.shapes, strict=True):
+        if operand.value < 0 or len(shape) > 2 or graph.specs[operand.value].dtype != dtype:
+            return None
+        access = operand.access
+        if access is None or access.keeps_lines:
+            continue
+        is_forward = all(walked is not None and walked[2] > 0 for walked in access.axes)
+        if access.part or len(shape) > 1 or not is_forward:  # a vector may have its elements apart
+            return None
+    return blas.multiplied(dtype)
+
+
+def generate(
+    graph: Graph,
+    group: Group,
+    steps: list[Step],
+    final_source: list[tuple[str, int]],
+    n_outs: int,
+    folds: list[Fold],
+    ends: list[Node],
+) -> Any:
+    """The compiled form of a group's steps, by C or, without a compiler, by Numba; or None where C
+    does not do what NumPy does."""
+    inputs = []
+    shape = ends[0].shapes[0] if ends else steps[-1].node.call.outs[0].shape
+    axes = reduced_axes(ends[0]) if folds else ()
+    inner, short = inner_axis(shape, axes), is_short(shape, axes) and compiler() is not None
+    for n, i in group_inputs(graph, group):
+        node = graph.nodes[n]
+        if node.op.kind not in ("elementwise", "reduction"):
+            continue
+        loop = node.call.loop[i] if node.call.loop else node.call.outs[0].dtype
+        operand = node.operands[i]
+        if operand.value < 0:
+            inputs.append(Input(loop, True, False))
+        else:
+            dtype = graph.specs[operand.value].dtype
+            if operand.access is not None and operand.access.part:
+                dtype = np.dtype(f"f{dtype.itemsize // 2}")
+            is_one = len(shape) + inner not in node.call.form.inputs[i]
+            inputs.append(Input(dtype, False, is_one and not short))
+    last = final_source[0][1] if final_source and final_source[0][0] == "step" else -1
+    parts = []
+    for k, step in enumerate(steps):
+        tree = _tree(step)
+        if tree is None:
+            return None
+        stored = n_outs if k == last and step.out < 0 else step.out
+        parts.append(Part(tree, step.node.call.loop, tuple(step.sources), step.dtype, stored))
+    try:
+        n_stored = n_outs + (last >= 0 and steps[last].out < 0)
+        if compiler() is None:
+            return jitted_kernel(tuple(parts), tuple(inputs), n_stored) if has_numba() else None
+        return compiled_kernel(
+            tuple(parts), tuple(inputs), n_stored, tuple(folds), axes, inner, short
+        )
+    except Unsupported:
+        return None
+
+
+def first_choice(
+    fast: Any, run: Any, boxes: np.ndarray
+) -> Callable[[list[Any], list[Any], int], None]:
+    """Generated code; step by step where nothing is to do, and, with a warning, if the compiler of
+    this machine fails on it."""
+    failed: list[bool] = []
+    empty = (boxes[:, :, 0] == boxes[:, :, 1]).any(axis=1)
+
+    def either(ins: list[Any], outs: list[Any], i: int) -> None:
+        if not failed and not empty[i]:
+            try:
+                fast(ins, outs, i)
+            except CompilerError as error:
+                failed.append(True)
+                warnings.warn(f"{error}; the group runs step by step", RuntimeWarning, stacklevel=2)
+            else:
+                return
+        run(ins, outs, i)
+
+    return either
+
+
+def _compiled_run(
+    generated: Any,
+    steps: list[Step],
+    boxes: np.ndarray,
+    final: Any,
+    final_source: list[tuple[str, int]],
+    n_extra: int,
+) -> Callable[[list[Any], list[Any], int], None]:
+    """One call of generated code a tile; then the reduction, if the group ends with one."""
+    if final is None:
+        return lambda ins, outs, i: generated(ins, outs, outs[-1].shape)
+    last = steps[final_source[0][1]]
+
+    def run(ins: list[Any], outs: list[Any], i: int) -> None:
+        shape = tuple([hi - lo for lo, hi in boxes[i].tolist()])
+        kept = outs[:n_extra]
+        if last.out >= 0:
+            made = outs[last.out]
+            generated(ins, kept, shape)
+        else:
+            made = scratch(last.register, shape, last.dtype)
+            generated(ins, [*kept, made], shape)
+        final(made, outs[n_extra:], i)
+
+    return run
+
+
+def _steps(
+    graph: Graph, group: Group, plan: GroupPlan, device_kind: str, parts_out: bool
+) -> tuple[list[Step], Any, list[tuple[str, int]]]:
+    where: dict[int, tuple[str, int]] = {}
+    steps: list[Step] = []
+    out_of = {value: k for k, (value, _) in enumerate(plan.space.outs)}
+    at = 0
+    final = None
+    final_source: list[tuple[str, int]] = []
+    for n in group.nodes:
+        node = graph.nodes[n]
+        sources = []
+        for operand in node.operands:
+            if operand.value in where:
+                sources.append(where[operand.value])
+            else:
+                sources.append(("in", at))
+                at += 1
+        if node.op.kind == "reduction":
+            final = reduce_kernel(node, plan, device_kind, parts_out)
+            final_source = sources
+            continue
+        step = Step(lower(node.op, node.call, device_kind), sources, node)
+        step.located = node.op.kind == "creation"
+        step.out = out_of.get(node.outs[0], -1)
+        where[node.outs[0]] = ("step", len(steps))
+        steps.append(step)
+    return steps, final, final_source
+
+
+def reduce_kernel(node: Node, plan: GroupPlan, device_kind: str, parts_out: bool) -> Any:
+    """`run(tile, outs, i)`: reduce a tile into partial results or, if it is all, the result."""
+    partial = lower_partial(node.op, node.call, device_kind, plan.leaves)
+    finish = lower_finish(node.op, node.call, device_kind)
+    boxes = piece_boxes(plan.cuts, node.call.form.inputs[0], ()) if node.op.located else None
+
+    def run(tile: Any, outs: Sequence[Any], i: int) -> None:
+        at = None
+        if boxes is not None:
+            at = At((), (tuple((lo, hi) for lo, hi in boxes[i].tolist()),))
+        parts = partial([tile], at)
+        if parts_out:
+            for part, out in zip(parts, outs, strict=True):
+                out[...] = part
+        else:
+            finish(parts, outs)
+
+    return run
+
+
+def _give_registers(steps: list[Step], last_stays: bool) -> int:
+    """Scratch registers by liveness; two steps share one when the first is dead by then."""
+    last_use = {}
+    for i, step in enumerate(steps):
+        for where, k in step.sources:
+            if where == "step":
+                last_use[k] = i
+    if last_stays:
+        last_use[len(steps) - 1] = len(steps)
+    free: list[int] = []
+    n = 0
+    for i, step in enumerate(steps):
+        if step.out < 0:
+            if free:
+                step.register = free.pop()
+            else:
+                step.register = n
+                n += 1
+        for k in {k for where, k in step.sources if where == "step"}:
+            if last_use[k] == i and steps[k].register >= 0:
+                free.append(steps[k].register)
+    return n
+
+
+def may_reuse(graph: Graph, group: Group, device_kind: str) -> bool:
+    """Whether the group's one output may take the buffer of an input: NumPy ufuncs allow exact
+    aliasing, other kernels promise nothing."""
+    if device_kind != "cpu":
+        return False
+    last = graph.nodes[group.nodes[-1]]
+    if any(graph.nodes[n].op.kind != "elementwise" for n in group.nodes):
+        return False
+    # an integer power may raise, and a task that raised must find its operands again
+    word = last.op.expression.word
+    return word != "power" and isinstance(WORDS["cpu"].get(word), np.ufunc)
+
+
+def tile_scratch(node: Node, ins: Sequence[Spec], outs: Sequence[Spec], device_kind: str) -> int:
+    """Declared scratch of one task of a node."""
+    return scratch_bytes(node.op, node.call, ins, outs, device_kind)

@@ -1,0 +1,215 @@
+"""Groups that end with a reduction and are generated: leaf by leaf, each in one pass."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.ops.table.numpy_kernels import lower_finish
+from infinitensor.tasking.c.expressions import Unsupported
+from infinitensor.tasking.c.fold_loops import ended, fold_of, is_result, kept_shape, n_folded
+from infinitensor.tasking.c.short_rows import is_short
+from infinitensor.tasking.kernels.c_calls import reduced
+from infinitensor.tasking.kernels.c_kernel import LEAST_ROW, inner_axis
+from infinitensor.tasking.kernels.thread_scratch import scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from infinitensor.ir.graph import Node
+    from infinitensor.ir.plan import GroupPlan
+    from infinitensor.tasking.c.fold_loops import Fold
+    from infinitensor.tasking.kernels.c_calls import Reduced
+
+
+def reduced_axes(node: Node) -> tuple[int, ...]:
+    """Axes of the operand that a reduction does away with, counted from the last (-1)."""
+    form = node.call.form
+    labels = form.inputs[0]
+    return tuple(a - len(labels) for a, label in enumerate(labels) if label in form.contracted)
+
+
+def folds_of(
+    nodes: Sequence[Node], sources: Sequence[tuple[str, int]], whole: bool = False
+) -> list[Fold]:
+    """The folds of reductions over the same axes; raises Unsupported where there is none.
+
+    Those of `whole` rows write results where they can.
+    """
+    shape = nodes[0].shapes[0]
+    axes = reduced_axes(nodes[0])
+    inner = inner_axis(shape, axes)
+    order = sorted(range(-len(shape), 0), key=lambda a: a == inner)
+    is_reduced = [a in axes for a in order if shape[a] != 1]
+    changes = sum(a != b for a, b in pairwise(is_reduced))
+    if not is_reduced or (is_reduced[-1] and changes > 1) or shape[inner] == 1:
+        raise Unsupported("reduced axes around kept ones")
+    together = prod(shape[a] for a in order if (a in axes) == is_reduced[-1])
+    is_few = together < LEAST_ROW or (not is_reduced[-1] and shape[inner] < LEAST_ROW)
+    if is_few and not is_short(shape, axes):
+        raise Unsupported("short rows")
+    folds = [fold_of(node, source, inner) for node, source in zip(nodes, sources, strict=True)]
+    if whole and axes == (-1,) and inner == -1:
+        return [ended(fold, node) for fold, node in zip(folds, nodes, strict=True)]
+    return folds
+
+
+def is_whole(node: Node, plan: GroupPlan, parts_out: bool) -> bool:
+    """Whether what becomes one element is reduced by one task, and in one leaf."""
+    return not parts_out and all(length >= node.shapes[0][axis] for axis, length in plan.leaves)
+
+
+def folds_alone(nodes: Sequence[Node], whole: bool = False) -> list[Fold]:
+    """The folds of reductions of one operand, as it is stored; none where C cannot do them."""
+    try:
+        return folds_of(nodes, [("in", 0)] * len(nodes), whole)
+    except Unsupported:
+        return []
+
+
+def folded_run(
+    generated: Any,
+    folds: Sequence[Fold],
+    nodes: Sequence[Node],
+    plan: GroupPlan,
+    boxes: np.ndarray,
+    n_extra: int,
+    parts_out: bool,
+) -> Callable[[list[Any], list[Any], int], None]:
+    """`run(ins, outs, i)`: outputs of steps come first, then those of the reductions."""
+    axes = reduced_axes(nodes[0])
+    finishes = [lower_finish(node.op, node.call, "cpu") for node in nodes]
+    ndim = boxes.shape[1]
+
+    def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Partial results, side by side along the inner axis."""
+        order = [a for a in range(-len(shape), 0) if a not in axes and a != generated.inner]
+        if generated.inner in axes:
+            return np.empty([shape[a] for a in order], dtype)
+        lying = np.empty([shape[a] for a in (*order, generated.inner)], dtype)
+        return np.moveaxis(lying, -1, sum(a < generated.inner for a in order))
+
+    def leaf(ins: list[Any], kept: list[Any], shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
+        """The partial results of every reduction, of all leaves that lie along axes in front."""
+        made: list[tuple[Any, ...]] = [
+            tuple(empty(shape, dtype) for dtype in fold.parts) for fold in folds
+        ]
+        generated(ins, [*kept, *(part for parts in made for part in parts)], shape)
+        return counted(made, shape)
+
+    def counted(made: list[tuple[Any, ...]], shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
+        """Partial results with the count that moments begin with."""
+        if all(fold.kind != "moments" or fold.end for fold in folds):
+            return made
+        count = np.full(kept_shape(shape, axes), n_folded(shape, axes), np.int64)
+        return [
+            (count, *parts) if fold.kind == "moments" and not fold.end else parts
+            for fold, parts in zip(folds, made, strict=True)
+        ]
+
+    def by_leaf(
+        ins: list[Any], kept: list[Any], shape: tuple[int, ...], depth: int
+    ) -> list[tuple[Any, ...]]:
+        if depth == len(plan.leaves):
+            return leaf(ins, kept, shape)
+        axis, length = plan.leaves[depth][0] - ndim, plan.leaves[depth][1]
+        n = shape[axis]
+        if n <= length:
+            return by_leaf(ins, kept, shape, depth + 1)
+        end = n - n % length
+        found = []
+        for lo, hi, some in ((0, end, length), (end, n, n - end)):
+            if lo < hi:
+                reads, writes = (
+                    [_leaves(x, shape, axis, lo, hi, some) for x in xs] for xs in (ins, kept)
+                )
+                into = (*shape[:axis], some, *shape[axis:][1:])
+                found.append(by_leaf(reads, writes, ((hi - lo) // some, *into), depth + 1))
+        return [merged(node, *(several[j] for several in found)) for j, node in enumerate(nodes)]
+
+    is_along = generated.inner in axes
+    is_end = [
+        is_along and not parts_out and is_result(*both) for both in zip(folds, nodes, strict=True)
+    ]
+
+    def at_once(
+        ins: list[Any], kept: list[Any], shape: tuple[int, ...], targets: list[Any]
+    ) -> list[tuple[Any, ...]]:
+        """As `leaf`: where a partial result is the result it goes there, the others into this
+        thread's scratch arrays."""
+        own = kept_shape(shape, axes)
+        registers = iter(range(-1, -2 * len(folds) - 1, -1))
+        made = []
+        for j, fold in enumerate(folds):
+            beside = fold.parts[: len(fold.parts) - is_end[j]]
+            parts = [scratch(next(registers), own, dtype) for dtype in beside]
+            made.append((*parts, *([targets[j].reshape(own)] if is_end[j] else [])))
+        generated(ins, [*kept, *(part for parts in made for part in parts)], shape)
+        return counted(made, shape)
+
+    def run(ins: list[Any], outs: list[Any], i: int) -> None:
+        shape = tuple([hi - lo for lo, hi in boxes[i].tolist()])
+        kept, targets = outs[:n_extra], outs[n_extra:]
+        is_one = all(shape[axis - ndim] <= length for axis, length in plan.leaves)
+        is_direct = is_along and is_one
+        found = at_once(ins, kept, shape, targets) if is_direct else by_leaf(ins, kept, shape, 0)
+        for j, (node, parts) in enumerate(zip(nodes, found, strict=True)):
+            if folds[j].finds:
+                np.add(parts[1], boxes[i][axes[0]][0], out=parts[1])
+            n = len(parts) if parts_out else len(node.outs)
+            if parts_out:
+                for part, out in zip(parts, targets[:n], strict=True):
+                    out[...] = part
+            elif not (is_direct and is_end[j]):
+                finishes[j](parts, targets[:n])
+            targets = targets[n:]
+
+    return run
+
+
+def reduced_in_c(
+    generated: Any, folds: Sequence[Fold], nodes: Sequence[Node], plan: GroupPlan
+) -> Reduced | None:
+    """The same as a call that C makes: where rows that no leaf cuts are reduced to their ends."""
+    shape = nodes[0].shapes[0]
+    is_rows = reduced_axes(nodes[0]) == (-1,) and generated.inner == -1
+    if not is_rows or not is_whole(nodes[0], plan, parts_out=False):
+        return None
+    if not all(map(is_result, folds, nodes)):
+        return None
+    return reduced(generated, len(shape), shape[-1])
+
+
+def _leaves(x: Any, shape: tuple[int, ...], axis: int, lo: int, hi: int, length: int) -> Any:
+    """A part of an operand of a shape along an axis (counted from the last), its leaves along a new
+    axis in front; an operand that has not this axis is the same for all."""
+    if not isinstance(x, np.ndarray) or -axis > x.ndim or x.shape[axis] == 1:
+        return x
+    at = len(shape) + axis
+    x = x.reshape((1,) * (len(shape) - x.ndim) + x.shape)
+    part = x[(slice(None),) * at + (slice(lo, hi),)]
+    parted = part.reshape(*x.shape[:at], (hi - lo) // length, length, *x.shape[at + 1 :])
+    return parted.transpose(at, *range(at), *range(at + 1, len(shape) + 1))
+
+
+def merged(node: Node, *several: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Partial results along the first axis, neighbours merged pairwise until one is left: as
+    `merge_tree`, a level at a time."""
+    combine = node.op.combine
+    assert combine is not None
+    parts = several[0]
+    if len(several) > 1:
+        parts = tuple(np.concatenate(both) for both in zip(*several, strict=True))
+    while (n := len(parts[0])) > 1:
+        pairs = combine.merge(
+            np, tuple(part[: n - 1 : 2] for part in parts), tuple(part[1::2] for part in parts)
+        )
+        if n % 2:
+            pairs = tuple(
+                np.concatenate([both, part[-1:]]) for both, part in zip(pairs, parts, strict=True)
+            )
+        parts = pairs
+    return tuple(part[0] for part in parts)

@@ -1,0 +1,91 @@
+"""The walk over what waits: in C the same as in Python, and what it says of values and leaves."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import infinitensor as it
+from infinitensor.api.evaluate import waiting
+from infinitensor.api.evaluate.waiting import Walk, in_python
+
+LARGE = 100_000
+
+
+def recorded(seed: int) -> tuple[list[Any], list[Any]]:
+    """Tensors that wait for random calls on stored ones; the first few are what is asked for."""
+    rng = np.random.default_rng(seed)
+    pool: list[Any] = [it.asarray(rng.random(LARGE)) for _ in range(3)]
+    for _ in range(20):
+        a, b = (pool[k] for k in rng.integers(0, len(pool), 2))
+        match rng.integers(0, 5):
+            case 0:
+                pool.append(a + b)
+            case 1:
+                pool.append(2.5 * a)
+            case 2:
+                pool.append(a[::-1] - b)
+            case 3:
+                pool.append(a.copy())
+                pool[-1][10:] = b[10:]
+            case _:
+                pool.append(it.where(a > b, a, 0.5))
+    made = pool[3:]
+    kept = [made[k] for k in rng.integers(0, len(made), 6)]
+    return kept, pool[:3] if seed % 2 else []
+
+
+def plain(found: Walk) -> dict[str, Any]:
+    """What both forms say alike: objects by identity, and the key as numbers."""
+    said = found._asdict()
+    key = said.pop("known_by")
+    said["known_by"] = np.frombuffer(key, np.int64).tolist() if type(key) is bytes else list(key)
+    for name in ("nodes", "leaves", "scalars", "values"):
+        said[name] = list(map(id, said[name]))
+    return said
+
+
+@pytest.mark.skipif(waiting._fast is None, reason="no compiler")
+@pytest.mark.parametrize("seed", range(6))
+def test_the_walk_in_c_is_the_walk_in_python(seed: int) -> None:
+    kept, leaves = recorded(seed)
+    roots = [tensor._version for tensor in kept[:2]]
+    assert plain(Walk._make(waiting.fields(roots))) == plain(in_python(roots))
+    del leaves
+
+
+def test_values_that_are_shown_or_read_elsewhere_are_needed() -> None:
+    x = it.asarray(np.arange(LARGE) * 1.0)
+    shown, hidden = x + 1, x + 2
+    read_elsewhere = x + 3
+    asked = (shown * hidden) - read_elsewhere
+    other = read_elsewhere * 2
+    del hidden, read_elsewhere
+    x._session.drain()
+    found = Walk._make(waiting.fields([asked._version]))
+    needed = [found.values[n] for n in found.needed]
+    assert len(found.nodes) == 5
+    assert len(needed) == 3
+    assert {id(v) for v in needed} >= {id(shown._version), id(asked._version)}
+    assert np.array_equal(other.numpy(), (np.arange(LARGE) + 3.0) * 2)
+
+
+def test_a_leaf_is_free_when_nothing_else_shows_or_reads_it() -> None:
+    x, y = (it.asarray(np.arange(LARGE) * 1.0) for _ in range(2))
+    it.compute(x, y)
+    made = x + y
+    del y
+    made._session.drain()
+    found = Walk._make(waiting.fields([made._version]))
+    is_free = dict(zip(map(id, found.leaves), found.is_free, strict=True))
+    assert is_free[id(x._version)] is False
+    assert sum(is_free.values()) == sum(v.table is not None for v in found.leaves if v.live == 0)
+
+
+def test_a_program_that_comes_again_is_found_by_what_it_is_recorded_with() -> None:
+    x = it.asarray(np.arange(LARGE) * 1.0)
+    for k in range(4):  # the first time it is too little for a plan
+        it.compute(1.0 - (x * 2.0 > 5.0) * x)
+        if k == 1:
+            it.stats(reset=True)
+    assert it.stats()["plan_misses"] == 0

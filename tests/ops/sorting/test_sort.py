@@ -1,0 +1,129 @@
+"""Sorting and searching: every case in pieces, on both kinds of kernel, runs and merges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from tests.ir.sessions import strict
+from tests.ops.programs import Cut, check_cases, ops_of
+
+import infinitensor as it
+from infinitensor.dtypes import NUMPYS
+from infinitensor.ops.sorting.sort import split_positions
+
+STEPS = [1, 2, 7, 1000]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", [*ops_of("order") + ops_of("orderstat"), *ops_of("search")])
+def test_pieces_give_the_value_of_the_whole(name: str, kind: str, step: int) -> None:
+    for block in (2, 8, 1024):
+        check_cases(name, step, block, kind)
+
+
+def _holes(dtype: Any, rng: Any) -> Any:
+    x = rng.integers(-5, 6, 40).astype(dtype)
+    if x.dtype.kind == "f":
+        x[::7], x[1::9], x[2::11] = np.nan, np.inf, -np.inf
+    if x.dtype.kind == "c":
+        x += (1j * rng.integers(-2, 3, 40)).astype(dtype)
+        x[::7], x[1::9], x[3::11] = complex(np.nan, 1), complex(1, np.nan), complex(np.nan, np.nan)
+    if x.dtype.kind == "u":
+        x[0] = np.iinfo(dtype).max
+    return x
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize("block", [4, 64])
+@pytest.mark.parametrize("dtype", NUMPYS, ids=str)
+def test_every_dtype_is_sorted_as_numpy_sorts_it(dtype: Any, block: int, kind: str) -> None:
+    x = _holes(dtype, np.random.default_rng(1))
+    xp = Cut(7, block, kind)
+    np.testing.assert_array_equal(xp.sort(x), np.sort(x))
+    np.testing.assert_array_equal(xp.argsort(x), np.argsort(x, kind="stable"))
+    a = np.sort(x)
+    for side in ("left", "right"):
+        got = xp.searchsorted(a, x, side)
+        np.testing.assert_array_equal(got, np.searchsorted(a, x, side))
+    if x.dtype.kind != "c":  # NumPy keeps one of several unequal complex NaNs, as we do
+        np.testing.assert_array_equal(xp.unique(x), np.unique(x))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    hnp.arrays(np.int8, st.integers(0, 60), elements=st.integers(0, 6)),
+    st.integers(1, 12),
+    st.integers(0, 60),
+)
+def test_split_positions_are_exact_and_stable(x: Any, run: int, rank: int) -> None:
+    rank = min(rank, len(x))
+    runs = [np.sort(x[i : i + run]) for i in range(0, len(x), run)]
+    line = np.concatenate([*runs, np.zeros(0, np.int8)])
+    found = split_positions(line, run, rank)
+    first = np.argsort(line, kind="stable")[:rank]
+    wanted = [np.count_nonzero(first // run == i) for i in range(len(runs))]
+    assert found.tolist() == wanted
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    hnp.arrays(np.float32, st.integers(0, 70), elements=st.sampled_from([0, 1, -1, np.nan, 2])),
+    st.sampled_from([1, 2, 8, 32]),
+    st.sampled_from(STEPS),
+)
+def test_long_lines_are_sorted_stably(x: Any, block: int, step: int) -> None:
+    xp = Cut(step, block)
+    np.testing.assert_array_equal(xp.sort(x), np.sort(x))
+    order = np.argsort(x, kind="stable")
+    np.testing.assert_array_equal(xp.argsort(x), order)
+    falling = np.argsort(-x, kind="stable")  # NaN last
+    np.testing.assert_array_equal(xp.sort(x, descending=True), x[falling])
+    np.testing.assert_array_equal(xp.argsort(x, descending=True), falling)
+    np.testing.assert_array_equal(xp.unique(x), np.unique(x))
+    assert len(xp.unique_values(x)) == len(np.unique(x, equal_nan=False))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_a_long_axis_among_others_is_merged_line_by_line(axis: int) -> None:
+    x = np.random.default_rng(0).integers(0, 9, (5, 6, 7))
+    xp = Cut(3, 2)
+    np.testing.assert_array_equal(xp.sort(x, axis), np.sort(x, axis))
+    assert "_merge_runs" in xp.called
+    np.testing.assert_array_equal(xp.argsort(x, axis), np.argsort(x, axis, kind="stable"))
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "error", "text"),
+    [
+        ("sort", (np.ones(2), 2), np.exceptions.AxisError, "axis 2 is out of bounds"),
+        ("sort", (np.array(1.0),), np.exceptions.AxisError, "axis -1 is out of bounds"),
+        ("sort", (np.ones(2), 0, "bubble"), ValueError, "sort kind must be one of"),
+        ("searchsorted", (np.ones((2, 2)), 1), ValueError, "object too deep"),
+        ("searchsorted", (np.ones(2), 1, "x"), ValueError, "search side must be"),
+        ("searchsorted", (np.ones(2), 1, "left", np.zeros(3, int)), ValueError, "sorter.size"),
+    ],
+)
+def test_bad_arguments_raise_at_the_call(name: str, args: Any, error: Any, text: str) -> None:
+    with pytest.raises(error, match=text):
+        Cut().run(name, args, {})
+
+
+def test_argsort_of_a_scalar_is_one_index() -> None:
+    np.testing.assert_array_equal(Cut().argsort(np.array(3.0)), [0])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_zeros_of_both_signs_are_merged_from_runs(dtype: str) -> None:
+    """NumPy's sort leaves their order open; merging goes by bits, and would lose elements."""
+    x = np.where(np.arange(4000) % 3 == 0, -0.0, 0.0).astype(dtype)
+    x[::7], x[::11] = 1, np.nan
+    for axis, shape in ((0, (4000,)), (0, (2000, 2)), (1, (2, 2000))):
+        with strict("cpu", 300):
+            made = it.sort(it.asarray(x.reshape(shape)), axis).numpy()
+        np.testing.assert_array_equal(made, np.sort(x.reshape(shape), axis))

@@ -1,0 +1,84 @@
+"""Products in one memory are cut into few large pieces; their values do not depend on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.ir.sessions import prepared, strict
+
+import infinitensor as it
+from infinitensor.partition.contraction_cuts import LARGE_SIDES
+
+SHORTEST = LARGE_SIDES[-1][0]
+
+
+def cuts_of(rows: int, k: int, columns: int, workers: int = 2, dtype: str = "float32") -> Any:
+    with strict("cpu", 0, workers=workers) as session:
+        x, y = it.zeros((rows, k), dtype), it.zeros((k, columns), dtype)
+        return prepared(session, x @ y).plan.groups[-1].cuts
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 8])
+@pytest.mark.parametrize(
+    ("rows", "k", "columns"),
+    [
+        (8192, 8192, 8192),
+        (4096, 4096, 4096),
+        (8000, 500, 4000),
+        (600, 2000, 60_000),
+        (9000, 700, 900),
+    ],
+)
+def test_a_product_has_equal_large_pieces_for_every_worker(
+    rows: int, k: int, columns: int, workers: int
+) -> None:
+    high, wide, inner = (np.diff(cut) for cut in cuts_of(rows, k, columns, workers))
+    assert inner.tolist() == [k]
+    assert len(high) * len(wide) % workers == 0
+    assert len(high) * len(wide) >= 2 * workers
+    assert max(high) - min(high) <= len(high)
+    assert max(wide) - min(wide) <= len(wide)
+    assert max(high) <= 1024 or max(high) * max(wide) * k * 4 <= 1 << 33
+    assert min(high) * min(wide) >= SHORTEST**2 // 2
+
+
+def test_pieces_that_would_take_seconds_are_cut_further_but_not_to_nothing() -> None:
+    high, wide, inner = (np.diff(cut) for cut in cuts_of(3000, 500_000, 3000))
+    assert inner.tolist() == [500_000]
+    assert max(high) <= SHORTEST
+    assert max(wide) <= SHORTEST
+    assert min(high) > SHORTEST // 2
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda x, y: x @ y,
+        lambda x, y: y.T @ x.T,
+        lambda x, y: x[:1000, 3:] @ y[3:],
+        lambda x, y: x[::-1] @ y,
+        lambda x, y: x.astype("float64") @ y,
+        lambda x, y: x @ y[:, ::2],
+        lambda x, y: x.astype("float16") @ y.astype("float16"),
+    ],
+    ids=["straight", "turned", "parts", "backwards", "two dtypes", "steps", "halves"],
+)
+def test_products_in_large_pieces_are_numpys_however_operands_lie(product: Any) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.random((1100, 70), "f4"), rng.random((70, 1500), "f4")
+    with strict("cpu", 0):
+        made = product(it.asarray(a), it.asarray(b)).numpy()
+    wanted = product(a, b)
+    assert made.dtype == wanted.dtype
+    np.testing.assert_allclose(made, wanted, rtol=1e-2 if wanted.dtype == np.float16 else 1e-4)
+
+
+def test_products_that_need_copies_of_their_operands_have_small_ones() -> None:
+    with strict("cpu", 0) as session:
+        x, y = it.zeros((8192, 8192), "float32"), it.zeros((8192, 8192), "float64")
+        (*_, copied) = prepared(session, x @ y).plan.groups
+        (*_, plain) = prepared(session, y @ (y + 1)).plan.groups
+    assert [max(np.diff(cut)) for cut in copied.cuts] == [512, 512, 8192]
+    assert [max(np.diff(cut)) for cut in plain.cuts] == [1024, 1024, 8192]

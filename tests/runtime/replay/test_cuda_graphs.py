@@ -1,0 +1,222 @@
+"""Programs of several small kernels are recorded when they come again on the same memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import infinitensor as it
+from infinitensor.api.session.session import current_session
+from infinitensor.events import lane
+from infinitensor.runtime.replay import cuda_graphs
+from infinitensor.runtime.replay.cuda_graphs import Recording, Replays
+from infinitensor.tasking.kernels.c_calls import TASK_WORK
+from infinitensor.tasking.kernels.choose_kernel import in_time
+from infinitensor.tasking.triton.triton_group import Generated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def nothing() -> None:
+    """Starts nothing."""
+
+
+@pytest.fixture
+def no_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_graphs, "_failures", [0])
+
+
+def test_what_comes_a_second_time_is_recorded_and_then_found(no_failures: None) -> None:
+    replays = Replays()
+    assert replays.find("a") is None
+    assert not replays.is_seen("a")
+    assert replays.is_seen("a")
+    recording = Recording(nothing, 7, 0)
+    replays.keep("a", recording)
+    assert replays.find("a") is recording
+    assert replays.find("b") is None
+
+
+def test_recordings_hold_scratch_while_they_live_and_only_so_much(no_failures: None) -> None:
+    replays = Replays(cuda_graphs.MOST_SCRATCH // 2 + 1)
+    assert replays.has_room
+    recording = Recording(nothing, 0, replays.scratch_bytes)
+    assert not replays.has_room
+    del recording
+    assert replays.has_room
+
+
+def test_few_recordings_are_kept_the_last_ones(no_failures: None) -> None:
+    replays = Replays()
+    for key in range(10):
+        replays.keep(key, Recording(nothing, key, 0))
+    found = [key for key in range(10) if replays.find(key) is not None]
+    assert found == [6, 7, 8, 9]
+
+
+def test_memory_that_never_comes_again_is_given_up(no_failures: None) -> None:
+    replays = Replays()
+    for key in range(2 * cuda_graphs.MEMORIES):
+        replays.find(key)
+        replays.is_seen(key)
+    assert replays.is_over
+
+
+def test_recordings_that_fail_end_it_for_the_process(no_failures: None) -> None:
+    for _ in range(cuda_graphs.FAILURES):
+        assert not Replays().is_over
+        Replays().keep("a", None)
+    assert Replays().is_over
+
+
+def test_scalars_are_told_apart_by_their_bits() -> None:
+    replays, one = Replays(), np.float32(1)
+    first = replays.texts([one, 0.0])
+    assert replays.texts([one, 0.0]) == first == replays.texts([np.float32(1), 0.0])
+    others = ([one, -0.0], [one], [np.float64(1), 0.0], [np.float32("nan"), 0.0])
+    assert all(replays.texts(scalars) != first for scalars in others)
+    assert replays.texts([one, 0.0]) == first
+
+
+def test_steps_count_while_they_are_replayed_until_generated_code_is_due(no_failures: None) -> None:
+    left, other = [100], [1000]
+    recording = Recording(nothing, 0, 0, [(left, 40), (other, 10), (left, 30)])
+    assert not recording.is_outdone()
+    assert (left, other) == ([65], [995])
+    assert not recording.is_outdone()
+    assert recording.is_outdone()
+    replays = Replays()
+    replays.keep("a", recording)
+    replays.forget("a")
+    assert replays.find("a") is None
+    assert not replays.is_seen("a")
+
+
+def test_nothing_is_compiled_while_kernels_are_recorded() -> None:
+    ran: list[str] = []
+    left = [3 * TASK_WORK]
+    either = in_time(
+        lambda *task: ran.append("fast"), lambda *task: ran.append("steps"), TASK_WORK, left
+    )
+    either([], [], 0)
+    assert left == [TASK_WORK]
+    lane.noted = []
+    either([], [], 0)
+    assert (left, lane.noted) == ([TASK_WORK], [(left, 2 * TASK_WORK)])
+    left[0] = 0
+    either([], [], 0)
+    lane.noted = None
+    either([], [], 0)
+    lane.noted = []
+    either([], [], 0)
+    assert lane.noted == []
+    lane.noted = None
+    assert ran == ["steps", "steps", "steps", "fast", "fast"]
+
+
+# on a GPU --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def session() -> Iterator[Any]:
+    before = it.config.small_elements
+    it.config.small_elements = 0
+    with it.init("cuda:0") as session:
+        yield session
+    it.config.small_elements = before
+
+
+def recordings() -> int:
+    found = [trace.prepared.program for trace in current_session().traces.values()]
+    replays = [program.start[0].replays for program in found if program.start]
+    return sum(
+        recording is not None
+        for each in replays
+        if each is not None
+        for recording in each._seen.values()
+    )
+
+
+def layers(xp: Any, x: Any, weights: Any, n: int = 6) -> Any:
+    for _ in range(n):
+        x = xp.maximum(x @ weights, 0.0) * 0.5 + x
+    return x
+
+
+@pytest.mark.gpu
+def test_a_loop_of_small_kernels_is_recorded_and_computes_the_same(session: Any) -> None:
+    rng = np.random.default_rng(0)
+    x, weights = rng.normal(size=(64, 64)), rng.normal(size=(64, 64)) / 64
+    ours, ours_weights = it.asarray(x), it.asarray(weights)
+    for _ in range(12):
+        x = layers(np, x, weights)
+        ours = layers(it, ours, ours_weights)
+        it.compute(ours)
+        np.testing.assert_allclose(ours.numpy(), x, rtol=1e-10)
+    assert recordings() > 0
+
+
+@pytest.mark.gpu
+def test_steps_that_are_replayed_often_become_one_kernel(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generated: list[int] = []
+    plain = Generated.__call__
+
+    def counted(self: Generated, ins: list[Any], outs: list[Any], i: int) -> None:
+        generated.append(i)
+        plain(self, ins, outs, i)
+
+    monkeypatch.setattr(Generated, "__call__", counted)
+    rng = np.random.default_rng(0)
+    x, weights = (it.asarray(rng.normal(size=(48, 48)) / 48) for _ in range(2))
+    first = layers(it, x, weights).numpy()
+    for _ in range(1000):
+        it.compute(layers(it, x, weights))
+    n_generated = len(generated)
+    for _ in range(100):
+        it.compute(layers(it, x, weights))
+    assert 0 < n_generated == len(generated)  # and then they are recorded
+    assert recordings() > 0
+    np.testing.assert_array_equal(layers(it, x, weights).numpy(), first)
+
+
+@pytest.mark.gpu
+def test_scalars_that_differ_are_never_mixed_up(session: Any) -> None:
+    x = np.linspace(-1, 1, 4096).reshape(64, 64)
+    ours = it.asarray(x)
+    for k in (1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 1.0, 0.0, -0.0, 0.0, -0.0, -0.0, -0.0):
+        expected, found = x, ours
+        for _ in range(5):
+            expected, found = expected @ x + k, found @ ours + k
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.gpu
+def test_in_place_programs_and_kept_intermediates_are_replayed(session: Any) -> None:
+    x = np.linspace(0, 1, 40 * 300).reshape(40, 300)
+    ours = it.asarray(x)
+    x = x.copy()
+    for _ in range(10):
+        kept = []
+        for grid in (x, ours):
+            for _ in range(3):
+                grid[1:-1, 1:-1] = (grid[:-2, 1:-1] + grid[2:, 1:-1]) * 0.5 + 1e-3
+                before = grid[5] * 2.0
+            kept.append(before)
+        it.compute(ours, kept[1])
+        np.testing.assert_allclose(ours.numpy(), x, rtol=1e-12)
+        np.testing.assert_allclose(kept[1].numpy(), kept[0], rtol=1e-12)
+
+
+@pytest.mark.gpu
+def test_what_waits_for_the_gpu_is_not_recorded_and_still_runs(session: Any) -> None:
+    x = np.linspace(-1, 1, 5000)
+    ours = it.asarray(x)
+    for _ in range(5):
+        found = (it.sort(ours * 2.0) + ours.var() + it.cumsum(ours) - ours.mean()).numpy()
+    expected = np.sort(x * 2.0) + x.var() + np.cumsum(x) - x.mean()
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)

@@ -1,0 +1,241 @@
+"""Programs of a few kernels that come again are started without a run, and leave as little."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from tests.audit import Audit
+from tests.fake_gpu import fake_gpu
+
+import infinitensor as it
+from infinitensor import events, jit
+from infinitensor.api.evaluate import evaluate
+from infinitensor.devices.device import CudaDevice
+from infinitensor.runtime.replay.few_kernels import Few
+from infinitensor.runtime.replay.one_launch import Again
+from infinitensor.tasking.triton import triton_group
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.unaudited  # whoever looks at runs gets runs
+
+X = np.random.default_rng(0).normal(size=(300, 40))
+
+
+@pytest.fixture(params=["fake", pytest.param("gpu", marks=pytest.mark.gpu)], autouse=True)
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    it.config.small_elements = 0
+    with events.on("evaluated", Audit().evaluated):
+        if request.param == "gpu":
+            yield
+            return
+        monkeypatch.setattr(it.config, "compile", "never")
+        with fake_gpu():
+            yield
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each program that could be was started as a few kernels."""
+    found: list[bool] = []
+    start = Few.start
+
+    def noted(self: Few, *given: Any) -> Any:
+        tables = start(self, *given)
+        found.append(tables is not None)
+        return tables
+
+    monkeypatch.setattr(Few, "start", noted)
+    return found
+
+
+def steps(x: Any) -> list[Any]:
+    """Programs of one to three tasks, over parts of tensors, with scalars and two results."""
+    return [x * 2 + 1, x[:, ::-1] - x, x.sum(axis=0), (x @ x.T)[3:], it.compute(x + 1, x - 1)]
+
+
+def values_of(found: list[Any]) -> list[np.ndarray]:
+    return [
+        np.array(v.numpy()) for each in found for v in (each if type(each) is tuple else [each])
+    ]
+
+
+def test_what_comes_again_is_started_and_has_the_same_values(started: list[bool]) -> None:
+    with it.init("cuda:0", memory="64MiB") as session:
+        x = it.asarray(X)
+        first = values_of(steps(x))
+        n_tasks = it.stats(reset=True)["tasks"]
+        assert not started
+        for _ in range(2):
+            for found, wanted in zip(values_of(steps(x)), first, strict=True):
+                np.testing.assert_array_equal(found, wanted)
+            stats = it.stats(reset=True)
+            assert stats["tasks"] == n_tasks
+            assert stats["plan_misses"] == 0
+        assert len(started) >= 8
+        assert all(started)
+        del x
+        session.drain()
+        assert session.engine.ledgers[0].used_bytes == 0
+
+
+@pytest.mark.gpu
+def test_one_launch_that_comes_again_goes_straight_to_its_stream(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other operands and other numbers: each time its own values."""
+    if request.node.callspec.params["device"] == "fake":
+        pytest.skip("there are no kernels")
+    n_straight = []
+    start = Again.start
+
+    def noted(self: Again, *given: Any) -> bool:
+        n_straight.append(start(self, *given))
+        return n_straight[-1]
+
+    monkeypatch.setattr(Again, "start", noted)
+    monkeypatch.setattr(it.config, "compile", "always")
+    with it.init("cuda:0", memory="64MiB"):
+        for k in range(6):
+            values = X + k
+            x = it.compute(it.asarray(values))
+            for number in (2.0, 3.0):
+                found = it.compute(x * number + k)
+                np.testing.assert_array_equal(found.numpy(), values * number + k)
+    assert n_straight.count(True) >= 8
+
+
+class Recorded:
+    """What Triton makes of a kernel, and its launches: (stream, pointers and numbers)."""
+
+    function, packed_metadata = 1, ()
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, tuple[Any, ...]]] = []
+
+    def __getitem__(self, grid: Any) -> Any:
+        return lambda *given, **how: self
+
+    def run(self, x: int, y: int, z: int, stream: int, function: int, *given: Any) -> None:
+        self.calls.append((stream, given[4:]))
+
+
+def test_what_is_launched_again_gets_its_own_tiles_and_numbers(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here without a kernel: the arguments are looked at."""
+    if request.node.callspec.params["device"] == "gpu":
+        pytest.skip("the values are looked at there")
+    import torch
+
+    kernel = Recorded()
+    monkeypatch.setattr(it.config, "compile", "always")
+    monkeypatch.setattr(triton_group, "has_triton", lambda: True)
+    monkeypatch.setattr(jit, "load", lambda source: kernel)
+    monkeypatch.setattr(jit, "options", dict)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda gpu: 5, raising=False)
+    monkeypatch.setattr(CudaDevice, "stream", lambda self: 7)
+    with it.init("cuda:0", memory="64MiB"):
+        x, y = it.compute(it.asarray(X), it.asarray(X + 1))
+
+        def ran(given: Any, number: float) -> tuple[int, tuple[Any, ...]]:
+            made = it.compute(given * number + 1)
+            stream, (read, written, *numbers) = kernel.calls[-1]
+            assert read == given._version.table.arrays[0].data_ptr()
+            assert written == made._version.table.arrays[0].data_ptr()
+            return stream, tuple(numbers)
+
+        it.compute(x * 2.0 + 1)  # through Triton's front end
+        assert not kernel.calls
+        stream, before = ran(x, 2.0)
+        assert (stream, before[:2]) == (7, (2.0, 1.0))
+        assert ran(y, 2.0) == (7, before)
+        assert ran(y, 3.0) == (7, (3.0, *before[1:]))
+        monkeypatch.setattr(CudaDevice, "stream", lambda self: None)  # another GPU is the current
+        assert ran(x, 3.0) == (5, (3.0, *before[1:]))
+        assert len(kernel.calls) == 4
+
+
+def test_what_is_used_up_is_used_up_by_a_run(started: list[bool]) -> None:
+    """It could not be read again if a kernel failed."""
+    with it.init("cuda:0", memory="64MiB") as session:
+        for _ in range(3):
+            x = it.compute(it.asarray(X))
+            y = x * 2
+            del x
+            np.testing.assert_allclose(y.numpy(), X * 2)
+        del y
+        session.drain()
+        assert session.engine.ledgers[0].used_bytes == 0
+    assert not started
+
+
+def test_hooks_see_every_task(started: list[bool]) -> None:
+    seen: list[str] = []
+    with it.init("cuda:0", memory="64MiB"):
+        x = it.asarray(X)
+        it.compute(x * 3)
+        with events.on("task_start", lambda **what: seen.append(what["op"])):
+            it.compute(x * 3)
+    assert seen
+    assert started == [False]
+
+
+def test_a_kernel_that_fails_is_explained_by_a_run(
+    started: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def fails_later(tile: Any) -> Any:
+        calls.append(1)
+        if len(calls) > 1:
+            raise ValueError("not again")
+        return tile * 2
+
+    with it.init("cuda:0", memory="64MiB") as session:
+        x = it.compute(it.asarray(X))
+
+        def asked() -> Any:
+            return it.map_tiles(fails_later, x, form="nd->nd")
+
+        before = session.engine.ledgers[0].used_bytes
+        it.compute(asked())
+        again = asked()
+        with pytest.raises(ValueError, match="not again") as caught:
+            it.compute(again)
+        assert "test_few_kernels.py" in "".join(caught.value.__notes__)
+        del caught, again
+        session.drain()
+        assert session.engine.ledgers[0].used_bytes == before
+
+
+def test_memory_refused_while_kernels_are_started_changes_nothing(started: list[bool]) -> None:
+    n_seen = []
+
+    def refuse(device: str, n_bytes: int) -> None:
+        n_seen.append(n_bytes)
+        if len(n_seen) == 1:
+            raise it.DeviceOutOfMemoryError(f"{device} has no {n_bytes} bytes left", n_bytes)
+
+    with it.init("cuda:0", memory="64MiB"):
+        x = it.compute(it.asarray(X))
+        it.compute(x * 5)
+        with events.on("allocate", refuse):
+            found = x * 5
+            np.testing.assert_array_equal(found.numpy(), X * 5)
+    assert started == [False]
+    assert len(n_seen) == 2
+
+
+def test_a_program_of_many_tasks_is_not_few() -> None:
+    with it.init("cuda:0", memory="64MiB") as session:
+        x = it.asarray(X)
+        y = x
+        for _ in range(6):
+            y = it.linalg.qr(y @ y.T)[0]
+        it.compute(y)
+        traces = [trace for trace in session.traces.values() if isinstance(trace, evaluate.Trace)]
+        assert any(trace.few is None for trace in traces)

@@ -1,0 +1,87 @@
+"""Reading tensors back: no more is brought to the host than was asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from infinitensor.devices.copy import copy_into
+from infinitensor.devices.device import CpuDevice
+from infinitensor.devices.ledger import Ledger
+from infinitensor.ir.layout import DISK, HOST, Layout
+from infinitensor.runtime.state.tile_table import TileTable
+from infinitensor.storage import NpyFile, Part
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Counting(CpuDevice):
+    """A device that counts what it brings to the host."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.n_read = 0
+
+    def to_host(self, array: Any, where: tuple[slice, ...] = ()) -> np.ndarray:
+        made = super().to_host(array, where)
+        self.n_read += made.size
+        return made
+
+
+@pytest.mark.parametrize(
+    "box", [((5, 6), (0, 4)), ((2, 9), (1, 3)), ((0, 12), (3, 4)), ((7, 7), (0, 4))]
+)
+def test_a_box_is_cut_out_where_it_lies(box: tuple[tuple[int, int], ...]) -> None:
+    device = Counting()
+    values = np.arange(48.0).reshape(12, 4)
+    layout = Layout(((0, 5, 12), (0, 4)), (0,))
+    table = TileTable.scatter(values, layout, [device], [Ledger(device, 1 << 20)], False)
+    asked = values[tuple(slice(lo, hi) for lo, hi in box)]
+    np.testing.assert_array_equal(table.read(box, [device]), asked)
+    assert device.n_read == asked.size
+
+
+def test_a_tile_that_lies_nowhere_below_stays_when_others_are_given_back(tmp_path: Path) -> None:
+    values = np.arange(12.0).reshape(6, 2)
+    np.save(tmp_path / "x.npy", values)
+    stored = Part(NpyFile(str(tmp_path / "x.npy")))
+    cuts = ((0, 2, 4, 6), (0, 2))
+    device = CpuDevice(0)
+    ledger = Ledger(device, 1 << 20)
+    here = TileTable.scatter(values, Layout(cuts, (0,)), [device], [ledger], False)
+    # the first tile is in memory alone, the others in a file
+    parts = [here.arrays[0], stored[2:4], stored[4:6]]
+    mixed = TileTable(
+        Layout(cuts, (0, DISK, DISK)), values.dtype, [here.buffers[0], None, None], parts
+    )
+    second = (0, here.arrays[1], here.buffers[1])
+    read = mixed.with_read(cuts, {1: second})  # type: ignore[dict-item]
+    assert [read.is_spare(k) for k in range(3)] == [False, True, False]
+    assert read.spare_bytes == here.buffers[1].n_bytes  # type: ignore[union-attr]
+    for table in (read, read.without({0, 1, 2}), read.with_read(cuts, {})):
+        np.testing.assert_array_equal(table.read(((0, 6), (0, 2)), [device]), values)
+        assert table.layout.owner(0) == 0
+    assert read.without({0, 1, 2}).spare_bytes == 0
+
+
+def test_read_only_arrays_are_copied_into_tensors_without_a_warning() -> None:
+    import torch
+
+    values = np.arange(3.0)
+    values.flags.writeable = False
+    out = torch.empty(3, dtype=torch.float64)
+    copy_into(out, values)
+    np.testing.assert_array_equal(out.numpy(), values)
+
+
+def test_a_tile_on_the_host_beside_gpus_takes_nothing_of_them() -> None:
+    device = CpuDevice(0)
+    values = np.ones(600)
+    buffer = Ledger(device, 1 << 20).take(8192)
+    table = TileTable(Layout(((0, 600),), (HOST,)), values.dtype, [buffer], [values], whole=values)
+    assert table.device_bytes() == {}
+    here = TileTable(Layout(((0, 600),), (0,)), values.dtype, [buffer], [values], whole=values)
+    assert here.device_bytes() == {0: 5120}
