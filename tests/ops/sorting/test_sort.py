@@ -127,3 +127,11 @@ def test_zeros_of_both_signs_are_merged_from_runs(dtype: str) -> None:
         with strict("cpu", 300):
             made = it.sort(it.asarray(x.reshape(shape)), axis).numpy()
         np.testing.assert_array_equal(made, np.sort(x.reshape(shape), axis))
+
+
+def test_a_long_axis_that_is_not_the_last_is_merged_where_it_lies_together() -> None:
+    """Else every tile of the result copied the whole axis, which takes quadratic time."""
+    x = np.random.default_rng(0).standard_normal((2000, 3))
+    with strict("cpu", 300):
+        made = it.argpartition(it.asarray(x), 5, axis=0).numpy()
+    np.testing.assert_array_equal(made, np.argsort(x, 0))

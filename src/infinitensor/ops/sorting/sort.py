@@ -530,6 +530,11 @@ def _kind(name: str, kind: str | None, stable: bool | None) -> None:
         raise ValueError("`kind` and keyword parameters can't be provided at the same time.")
 
 
+def _with_axis_last(xp: Any, order: Any, a: Any, axis: int) -> Any:
+    """A long axis is merged where its elements lie side by side: every tile looks at all of it."""
+    return xp._copy(xp.moveaxis(order(xp.moveaxis(a, axis, -1), -1), -1, axis))
+
+
 @program("sort", "a", cases=_orders, same="equal", method=False, wide=True)
 def sort(
     xp: Any,
@@ -564,6 +569,8 @@ def sort(
         result = sort_long(xp, a)
     elif n < 2 * run:
         result = xp._sort_axis(a, axis)
+    elif axis != len(a.shape) - 1:
+        result = _with_axis_last(xp, xp.sort, a, axis)
     else:
         result = xp._merge_runs(xp._sort_runs(a, axis, run), axis, run)
     return xp._copy(result[along(axis, slice(None, None, -1))]) if descending else result
@@ -611,6 +618,8 @@ def argsort(
     run = xp.block(n)
     if n < 2 * run:
         found = xp._argsort_axis(x, axis)
+    elif axis != len(x.shape) - 1:
+        found = _with_axis_last(xp, xp.argsort, x, axis)
     else:
         values, index = xp._argsort_runs(x, axis, run)
         found = xp._merge_index_runs(values, index, axis, run)
