@@ -1,10 +1,14 @@
-// Runs of a file that lie `step` bytes apart, into memory `out_step` apart. The system is told of
-// the next `window` runs before the first of them is read: a disk works on many at once.
+// Runs of a file, into memory `out_step` apart. Of a window of runs those that the system has in
+// memory are read first; it is told of the others before one of them is read: a disk works on many
+// at once.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <sys/uio.h>
 #include <unistd.h>
+
+#define MOST 256
 
 // Whether a run was read whole; -errno if the system refuses it.
 static int64_t read_run(int file, int64_t offset, int64_t n_bytes, char *out) {
@@ -18,28 +22,57 @@ static int64_t read_run(int file, int64_t offset, int64_t n_bytes, char *out) {
     return 1;
 }
 
-// How many runs were read whole; -errno if the system refuses one.
-int64_t read_runs(int file, int64_t offset, int64_t step, int64_t n_runs, int64_t n_bytes,
-                  char *out, int64_t out_step, int64_t window) {
-    for (int64_t i = 0; i < n_runs; i++) {
-        if (i % window == 0)
-            for (int64_t k = i; k < i + window && k < n_runs; k++)
-                posix_fadvise(file, offset + k * step, n_bytes, POSIX_FADV_WILLNEED);
-        int64_t is_read = read_run(file, offset + i * step, n_bytes, out + i * out_step);
+// Whether a run was in the system's memory, and was read from there.
+static int read_cached(int file, int64_t offset, int64_t n_bytes, char *out) {
+#ifdef RWF_NOWAIT
+    struct iovec into = {out, n_bytes};
+    return preadv2(file, &into, 1, offset, RWF_NOWAIT) == n_bytes;
+#else
+    return 0;
+#endif
+}
+
+// Of runs lo to hi, at `offset + i * step` or, if there are `offsets`, where these say in `order`:
+// hi if all were read whole, or the first that was not; -errno if the system refuses one.
+static int64_t read_window(int file, int64_t offset, int64_t step, const int64_t *offsets,
+                           const int64_t *order, int64_t lo, int64_t hi, int64_t n_bytes, char *out,
+                           int64_t out_step) {
+    int64_t missing[MOST], n_missing = 0;
+    for (int64_t i = lo; i < hi; i++) {
+        int64_t at = order ? order[i] : i, from = offsets ? offsets[at] : offset + at * step;
+        if (read_cached(file, from, n_bytes, out + at * out_step)) continue;
+        posix_fadvise(file, from, n_bytes, POSIX_FADV_WILLNEED);
+        missing[n_missing++] = i;
+    }
+    for (int64_t k = 0; k < n_missing; k++) {
+        int64_t i = missing[k], at = order ? order[i] : i;
+        int64_t from = offsets ? offsets[at] : offset + at * step;
+        int64_t is_read = read_run(file, from, n_bytes, out + at * out_step);
         if (is_read != 1) return is_read < 0 ? is_read : i;
     }
+    return hi;
+}
+
+static int64_t read_windows(int file, int64_t offset, int64_t step, const int64_t *offsets,
+                            const int64_t *order, int64_t n_runs, int64_t n_bytes, char *out,
+                            int64_t out_step, int64_t window) {
+    if (window > MOST) window = MOST;
+    for (int64_t lo = 0; lo < n_runs; lo += window) {
+        int64_t hi = lo + window < n_runs ? lo + window : n_runs;
+        int64_t n = read_window(file, offset, step, offsets, order, lo, hi, n_bytes, out, out_step);
+        if (n < hi) return n;
+    }
     return n_runs;
+}
+
+// How many runs `step` bytes apart were read whole; -errno if the system refuses one.
+int64_t read_runs(int file, int64_t offset, int64_t step, int64_t n_runs, int64_t n_bytes,
+                  char *out, int64_t out_step, int64_t window) {
+    return read_windows(file, offset, step, 0, 0, n_runs, n_bytes, out, out_step, window);
 }
 
 // The same of runs that lie anywhere, in the order given.
 int64_t read_points(int file, const int64_t *offsets, const int64_t *order, int64_t n_runs,
                     int64_t n_bytes, char *out, int64_t out_step, int64_t window) {
-    for (int64_t i = 0; i < n_runs; i++) {
-        if (i % window == 0)
-            for (int64_t k = i; k < i + window && k < n_runs; k++)
-                posix_fadvise(file, offsets[order[k]], n_bytes, POSIX_FADV_WILLNEED);
-        int64_t is_read = read_run(file, offsets[order[i]], n_bytes, out + order[i] * out_step);
-        if (is_read != 1) return is_read < 0 ? is_read : i;
-    }
-    return n_runs;
+    return read_windows(file, 0, 0, offsets, order, n_runs, n_bytes, out, out_step, window);
 }
