@@ -335,7 +335,7 @@ def test_a_tensor_can_be_made_read_only() -> None:
     with pytest.raises(ValueError, match="read-only"):
         x[0] = 1
     with pytest.raises(ValueError, match="cannot set WRITEABLE"):
-        x.setflags(write=True)
+        x[0].setflags(write=True)
 
 
 def test_methods_in_place_and_refused() -> None:
