@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from infinitensor.ops import loading
+from infinitensor.ops.backend import torch_loading as loading
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ import infinitensor as it
 with it.init("cpu", memory="8MiB", disk="64MiB"):
     x = it.open(sys.argv[1])
     found = (x.T @ x).numpy()
-    from infinitensor.ops.backend import loading
+    from infinitensor.ops.backend import torch_loading as loading
     assert loading._loading, "it was imported by the main thread"
     loading._loading[0].join()  # where the library beside it multiplies nobody waits for torch
     assert "torch" in sys.modules
@@ -49,7 +49,7 @@ def test_a_product_over_a_file_loads_torch_beside_the_reads(tmp_path: Path) -> N
 def test_a_kernel_that_needs_torch_has_it_imported_by_another_thread() -> None:
     program = """
 import sys
-from infinitensor.ops.backend import loading
+from infinitensor.ops.backend import torch_loading as loading
 torch = loading.loaded()
 assert torch is sys.modules["torch"]
 assert loading._loading and not loading._loading[0].is_alive()
