@@ -62,6 +62,8 @@ TESTS = (
 """Tests of what is written in C, and of what is generated."""
 LIMIT_S = 3600
 """Of one line: a process that hangs is a report too."""
+FILES_EACH = 5
+"""Files of tests in a process: to begin one takes seconds, and a report ends it."""
 REPORT = re.compile(r"(ERROR: AddressSanitizer|WARNING: ThreadSanitizer|runtime error): .*")
 
 
@@ -153,18 +155,18 @@ def programs(setting: str, count: int, seed: int, *disturbances: str) -> list[st
     return [*line, "--seed", str(seed), "--count", str(count), "--setting", setting]
 
 
-def tests(file: str, n_cases: int, seed: int) -> list[str]:
-    """The line that runs the tests of a file, or a few cases of each."""
+def tests(some: Sequence[str], n_cases: int, seed: int) -> list[str]:
+    """The line that runs the tests of files, or a few cases of each."""
     line = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"]
     line += ["--timeout=900", "-o", "faulthandler_timeout=960"]
     line += ["--capture=sys"]  # reports are not written by Python
     line += ["-m", "not slow and not gpu and not remote"]
     line += ["-p", "tools.cases", "--cases", str(n_cases), "--cases-seed", str(seed)]
-    return [*line, file]
+    return [*line, *some]
 
 
 def files(names: Sequence[str]) -> list[str]:
-    """Files of tests; a folder is all that are in it, each in a process of its own."""
+    """Files of tests; a folder is all that are in it."""
     found = []
     for name in names:
         folder = REPOSITORY / name
@@ -182,9 +184,11 @@ def lines_of(args: argparse.Namespace) -> list[tuple[str, list[str]]]:
         if CHECKS[name].libraries:  # what is raised changes nothing that is compiled
             some = max(1, args.count // 2)
             found.append((name, programs(args.setting, some, args.seed, *DISTURBANCES)))
-    return found + [
-        (name, tests(file, args.cases, args.seed)) for name in names for file in files(args.tests)
-    ]
+    found_files = files(args.tests)
+    for name in names:
+        for k in range(0, len(found_files), FILES_EACH):
+            found.append((name, tests(found_files[k : k + FILES_EACH], args.cases, args.seed)))
+    return found
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -210,7 +214,8 @@ def _run_and_print(both: tuple[str, list[str]]) -> bool:
     went_well, said = run(CHECKS[name], line)
     is_short = went_well and "pytest" in line
     shown = said.splitlines()[-1] if is_short else said.strip()
-    print(f"{name}, {line[-1]}, {time.monotonic() - begin:.0f} s: {shown}", flush=True)
+    what = " ".join(word for word in line if word.startswith("tests/")) or line[-1]
+    print(f"{name}, {what}, {time.monotonic() - begin:.0f} s: {shown}", flush=True)
     return went_well
 
 
