@@ -263,7 +263,7 @@ def test_falling_order_is_stable_and_has_nan_last(dtype: str) -> None:
     a = np.array([[3, 1, 1, 2, 0, 3, 2], [5, 9, 5, 0, 9, 1, 1]]).astype(dtype)
     if dtype[0] in "fc":
         a[0, 1] = a[1, 4] = np.nan
-    keys = np.where(np.isnan(a), -1, a.real).astype("f8")
+    keys = np.where(np.isnan(a), -1.0, a.real.astype("f8"))
     places = np.argsort(-keys, axis=1, kind="stable")
     x = it.asarray(a)
     np.testing.assert_array_equal(it.argsort(x, descending=True).numpy(), places)

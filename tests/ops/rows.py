@@ -86,12 +86,12 @@ FINITE_ON_GPU = {
 }
 """What a run on a GPU leaves out, and why: NaN, infinities and zeros of these ops. No dtype is."""
 # Float arrays of the cases of these chapters may be of any dtype; of the others, only floating.
-ANY_DTYPE = frozenset(("index", "mask", "order", "search", "scan", "contraction", "fourier"))
+ANY_DTYPE = frozenset(("take", "mask", "sort", "searchsorted", "scan", "matmul", "fft"))
 ANY_DTYPE |= {"gather", "join", "pad", "repeat", "diagonal"}
-ANY_DTYPE |= {"reduction", "moment", "position", "logsumexp"}
-ANY_DTYPE |= {"closeness", "nan", "products", "quantile", "ranking", "selection", "sets"}
-ANY_DTYPE |= {"shapes", "signal", "statistics"}
-FLOATING_ONLY = frozenset(("factor", "linalg", "norm", "spectral"))
+ANY_DTYPE |= {"reduction", "moments", "argminmax_topk", "logsumexp"}
+ANY_DTYPE |= {"closeness", "nan", "products", "quantile", "lexsort_partition", "selection", "sets"}
+ANY_DTYPE |= {"reshape", "convolve", "statistics"}
+FLOATING_ONLY = frozenset(("factor", "solve", "norm", "spectral"))
 
 
 def chapter(op: Op) -> str:

@@ -141,7 +141,7 @@ def test_negative_strides_and_read_only_tiles_are_read() -> None:
         ("pad", (np.ones(0), 1, "edge"), ValueError, "can't extend empty axis 0"),
         ("repeat", (np.ones(3), [1, 2]), ValueError, r"shape \(3,\) \(2,\)"),
         ("repeat", (np.ones(3), -1), ValueError, "negative"),
-        ("repeat", (np.ones(3), 1.5), TypeError, "according to the rule 'safe'"),
+        ("repeat", (np.ones(3), np.array(1.5)), TypeError, "according to the rule 'safe'"),
         ("split", (np.ones(3), 2), ValueError, "equal division"),
         ("array_split", (np.ones(3), 0), ValueError, "larger than 0"),
         ("vsplit", (np.ones(3), 1), ValueError, "2 or more dimensions"),

@@ -15,7 +15,7 @@ from infinitensor.ops.table.registry import TABLE
 
 CUTS = [("cpu", 1, 4), ("cuda", 1, 1024), ("cuda", 7, 4)]
 """Kinds of kernel, lengths of pieces and of blocks; `test_every_op.py` has the others."""
-CHAPTERS = ("factor", "linalg", "norm", "spectral")
+CHAPTERS = ("factor", "solve", "norm", "spectral")
 LinAlgError = np.linalg.LinAlgError
 
 

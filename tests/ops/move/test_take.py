@@ -18,7 +18,7 @@ STEPS = [1, 2, 7, 1000]
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
-@pytest.mark.parametrize("name", ops_of("index") + ops_of("scatter"))
+@pytest.mark.parametrize("name", ops_of("take") + ops_of("scatter"))
 def test_pieces_give_the_value_of_the_whole(name: str, kind: str, step: int) -> None:
     for block in (2, 1024):
         check_cases(name, step, block, kind)

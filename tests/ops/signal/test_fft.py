@@ -17,7 +17,7 @@ STEPS = [1, 2, 7, 1000]
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
-@pytest.mark.parametrize("name", ops_of("fourier") + ops_of("longfft"))
+@pytest.mark.parametrize("name", ops_of("fft") + ops_of("long_fft"))
 def test_pieces_give_the_value_of_the_whole(name: str, kind: str, step: int) -> None:
     check_cases(name, step, 4, kind)
 

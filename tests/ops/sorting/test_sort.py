@@ -21,7 +21,7 @@ STEPS = [1, 2, 7, 1000]
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
-@pytest.mark.parametrize("name", [*ops_of("order") + ops_of("orderstat"), *ops_of("search")])
+@pytest.mark.parametrize("name", [*ops_of("sort") + ops_of("rank_select"), *ops_of("searchsorted")])
 def test_pieces_give_the_value_of_the_whole(name: str, kind: str, step: int) -> None:
     for block in (2, 8, 1024):
         check_cases(name, step, block, kind)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.view import Access
     from infinitensor.runtime import TileTable
 
-_PACKAGE = __name__.rsplit(".", 2)[0] + "."
+_PACKAGE = __name__.partition(".")[0] + "."
 
 
 class Site:

@@ -225,7 +225,7 @@ def repeat(xp: Any, a: Any, repeats: Any, axis: int | None = None) -> Any:
     axis = normalize_axis_index(axis, len(a.shape), "repeat")
     n = a.shape[axis]
     counts = np.asarray(repeats)
-    if type(repeats) in (list, tuple, float, str):  # NumPy asks only arrays for integers
+    if isinstance(repeats, list | tuple | float | str):  # NumPy asks only arrays for integers
         counts = counts.astype(np.int64)
     if not can_cast(counts.dtype, np.int64, "safe"):
         raise TypeError(
