@@ -150,6 +150,28 @@ def can_cast(source: Any, target: Any, casting: Any = "safe") -> bool:
     return np.can_cast(source, target, casting)
 
 
+def _without_numbers(
+    ufunc: np.ufunc, given: Sequence[Any], asked: Sequence[Any], casting: str, **options: Any
+) -> Sequence[Any]:
+    """Dtypes in the place of Python's number types, with which NumPy's own resolution crashes here.
+
+    "equiv" takes a number only as what NumPy makes of it alone; "no" is what "same_kind" is.
+    """
+    if not any(x in (bool, int, float, complex) for x in given if isinstance(x, type)):
+        return given
+    loop = resolve_dtypes(ufunc, given, signature=asked, casting="unsafe", **options)
+    found, rule = list(given), "same_kind" if casting == "no" else casting
+    for i, (kind, dtype) in enumerate(zip(given, loop, strict=False)):
+        if not isinstance(kind, type):
+            continue
+        if not can_cast(kind, dtype, rule):
+            raise TypeError(
+                f"cannot cast Python {kind.__name__} to {dtype} under the casting rule {casting!r}"
+            )
+        found[i] = dtype
+    return found
+
+
 def resolve_dtypes(
     ufunc: np.ufunc, given: Sequence[Any], *, signature: Sequence[Any] | None = None, **options: Any
 ) -> tuple[Dtype, ...]:
@@ -159,6 +181,8 @@ def resolve_dtypes(
     (dtype(bfloat16), dtype(bfloat16), dtype(bfloat16))
     """
     asked = signature or (None,) * ufunc.nargs
+    if options.get("casting") in ("no", "equiv"):
+        given = _without_numbers(ufunc, given, asked, **options)
     if bfloat16 not in (*given, *asked):
         return tuple(ufunc.resolve_dtypes(tuple(given), signature=tuple(asked), **options))
     named = [x for x in asked if x is not None and x in HALVES]

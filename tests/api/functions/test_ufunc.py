@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import pickle
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, simplefilter
@@ -364,3 +365,18 @@ def test_a_plain_call_records_what_it_did_before() -> None:
     it.stats(reset=True)
     (it.add(x, 1)).numpy()
     assert it.stats()["host_fallbacks"] == it.stats()["whole_ops"] == 0
+
+
+@pytest.mark.parametrize("casting", ["no", "equiv", "safe", "same_kind"])
+@pytest.mark.parametrize("dtype", [None, "f4", "i8"])
+def test_numbers_are_cast_by_numpys_rules(casting: Any, dtype: Any) -> None:
+    """NumPy's own resolution of dtypes ends the process with "no" and "equiv"."""
+    for a, b in itertools.product((3, 3.5, True, 2j, "f4", "f8", "i2"), repeat=2):
+        said = []
+        for xp in (np, it):
+            ins = [xp.ones(2, v) if isinstance(v, str) else v for v in (a, b)]
+            try:
+                said.append(str(xp.add(*ins, dtype=dtype, casting=casting).dtype))
+            except TypeError:
+                said.append("refused")
+        assert said[0] == said[1], (a, b)
