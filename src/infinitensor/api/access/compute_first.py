@@ -10,9 +10,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.access import masked_items
-from infinitensor.api.eager.unplanned import LITTLE
 from infinitensor.api.eager.whole_array import small_kernel
-from infinitensor.api.evaluate.evaluate import evaluate
+from infinitensor.api.evaluate.evaluate import evaluate, were_read_often
 from infinitensor.api.record.late import is_tensor
 from infinitensor.api.session.version import Version
 from infinitensor.config import config
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 LIGHT = 32
 """Waiting calls up to which a value may be computed for the sake of a small write."""
-READ_OFTEN = 8
-"""Calls that wait to read parts of a tensor, from which it is computed for the next."""
 
 
 def settle(tensor: Tensor, shape: tuple[int, ...], value: Any) -> None:
@@ -64,23 +61,9 @@ def _make_constant(session: Session, version: Version) -> None:
 
 
 def was_read_often(session: Session, args: tuple[Any, ...]) -> bool:
-    """Whether small parts of tensors that wait are read in a loop: then these are computed now.
-
-    Each further read costs what NumPy's does, and no plan. What is large may never be needed whole.
-    """
-    waiting = []
-    for x in args:
-        if is_tensor(x) and x._owner is None and x._version.node is not None:
-            version = x._version
-            if version.readers < READ_OFTEN or version.session is not session:
-                return False
-            if not x.size <= config.small_elements < prod(version.shape) <= LITTLE:
-                return False
-            waiting.append(version)
-    if not waiting or session.closed or not session.engine.mesh.is_one_memory:
-        return False
-    evaluate(session, waiting)
-    return True
+    """Whether small parts of tensors that wait are read in a loop: then these are computed now."""
+    given = [x for x in args if is_tensor(x) and x._owner is None]
+    return were_read_often(session, [(x._version, x.size) for x in given])
 
 
 def is_for_later(tensor: Tensor, value: Any) -> bool:

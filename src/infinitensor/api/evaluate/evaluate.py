@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 SMALL_TILE = 1 << 13
 """Elements of a task, on average, below which workers do not help."""
+READ_OFTEN = 8
+"""Calls that wait to read parts of a tensor, from which it is computed for the next."""
+PART = 1 << 18
+"""Elements that are computed in the time in which a part of a waiting tensor is planned."""
 ALONE = 16
 """How much more than what runs in the caller's thread a program may be that is one task."""
 
@@ -100,6 +104,28 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
         session.engine.synchronize()
         if "evaluated" in events.hooks:
             events.emit("evaluated", session=session)
+
+
+def were_read_often(session: Session, reads: Sequence[tuple[Version, int]]) -> bool:
+    """Whether small parts of tensors that wait are read in a loop: then these are computed now.
+
+    `reads` says how many elements of each version a call reads. Each part that is read is planned;
+    once that has cost what the whole costs, further reads cost what NumPy's do, and no plan. What
+    is large may never be needed whole.
+    """
+    waiting = [(version, n_read) for version, n_read in reads if version.node is not None]
+    if not waiting or session.closed or not session.engine.mesh.is_one_memory:
+        return False
+    for version, n_read in waiting:
+        n = prod(version.shape)
+        if version.readers < max(READ_OFTEN, n // PART) or version.session is not session:
+            return False
+        if not n_read <= config.small_elements < n:
+            return False
+        if n * version.dtype.itemsize > config.max_recorded_bytes // 4:
+            return False
+    evaluate(session, [version for version, _ in waiting])
+    return True
 
 
 def _waiting(roots: Sequence[Version]) -> list[Version]:

@@ -248,14 +248,14 @@ static PyObject *guarded(PyObject *self, PyObject *found, PyObject *session, Arg
     return made;
 }
 
-/* Whether an operand is more than what is computed at once, or is not at hand. */
+/* Whether an operand is more than what is computed at once, or is not at hand and not read in a loop. */
 static int has_large(Args args, long long limit) {
     for (Py_ssize_t i = 0; i < args.n; i++) {
         PyObject *x = args.items[i];
         if (Py_TYPE(x) != tensor.type) continue;
         PyObject *held = IS(AT(x, tensor, T_OWNER)) ? NULL : AT(x, tensor, T_CELL);
         PyObject *of = IS(held) ? AT(held, cell, C_VERSION) : NULL;
-        if (of && !IS(AT(of, version, V_HOST))) return 1;
+        if (of && !IS(AT(of, version, V_HOST)) && plain(AT(of, version, V_READERS)) < often) return 1;
         PyObject *shape = AT(x, tensor, T_SHAPE);
         double n = 1;
         for (Py_ssize_t a = 0; a < PyTuple_GET_SIZE(shape); a++)
@@ -395,13 +395,13 @@ static int find(Slots *slots, PyObject *type, const char *const *names, int n) {
 }
 
 /* install(types, config, UNKNOWN, structure, places, lane, generation, no_views, made, of_two, fill, views, write_op,
-   locking, few, many, medium, package) */
+   locking, few, many, medium, often, package) */
 static PyObject *install(PyObject *module, PyObject *args) {
     PyObject *types[8], *pointer;
-    if (!PyArg_ParseTuple(args, "(OOOOOOOO)OOOOOOOOOOOOOlllO", &types[0], &types[1], &types[2], &types[3],
+    if (!PyArg_ParseTuple(args, "(OOOOOOOO)OOOOOOOOOOOOOllllO", &types[0], &types[1], &types[2], &types[3],
                           &types[4], &types[5], &types[6], &types[7], &config, &unknown, &structure,
                           &places, &lane, &generation, &no_views, &slow, &slow_of_two, &slow_fill, &views, &write_op, &pointer,
-                          &few, &many, &medium, &package))
+                          &few, &many, &medium, &often, &package))
         return NULL;
     static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
         "_lazy_view", "_lent", "_owner", "_seen", "_seen_of", "_shape"};

@@ -17,6 +17,7 @@ from infinitensor.api.convert.foreign import holds_tensors
 from infinitensor.api.eager import unplanned
 from infinitensor.api.eager.unplanned import is_hasty
 from infinitensor.api.eager.whole_array import small_kernel
+from infinitensor.api.evaluate.evaluate import READ_OFTEN
 from infinitensor.api.record.record import FEW, MANY, WRITE, waits
 from infinitensor.api.session import version
 from infinitensor.api.session.call_cache import cached_rule
@@ -288,7 +289,7 @@ def _in_c() -> None:
         return
     types = (Tensor, Version, Cell, Node, Site, Quick, Known, Session)
     shared = (structure, unplanned.places, lane, _generation, _NO_VIEWS)
-    limits = (FEW, MANY, unplanned.MEDIUM)
+    limits = (FEW, MANY, unplanned.MEDIUM, READ_OFTEN)
     slow = (Quick.made, Quick.of_two, fill, _views, _WRITE, locking)
     module.install(types, config, UNKNOWN, *shared, *slow, *limits, version._PACKAGE[:-1])
     calls_in_c, fill, recorded = module.install_ufunc, module.fill, module.recorded
