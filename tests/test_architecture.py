@@ -201,6 +201,145 @@ def test_relative_import_in_an_init_is_resolved_from_its_own_package() -> None:
     assert faults_of("from ..api import Tensor", module, is_package=True) != []
 
 
+# --- rooms: the rows inside a part ---------------------------------------------------------------
+
+# A room imports itself and rooms below it. Files beside the rooms stand above them all.
+ROOMS: dict[str, tuple[str, ...]] = {
+    "api": (
+        *("functions", "known", "convert", "tensor", "access"),
+        *("small", "record", "evaluate", "eager", "session"),
+    ),
+    "ops": (
+        *("signal", "points", "reduce", "move", "linalg", "sorting"),
+        *("random", "elementwise", "create", "forms", "table", "backend"),
+    ),
+    "tasking": ("groups", "graph", "kernels", "triton", "c"),
+    "runtime": ("run", "native", "replay", "state"),
+    "storage": ("spilled", "formats", "file_io"),
+}
+MOST_IN_TYPE_RINGS = 45
+"""Modules that import each other only for type checkers. Fewer are better; more are an error."""
+
+Edges = dict[str, set[str]]
+
+
+def modules() -> dict[str, Path]:
+    return {".".join(module_of(file)): file for file in source_files() if file.suffix == ".py"}
+
+
+def imported_modules(file: Path, known: dict[str, Path], *, types: bool) -> set[str]:
+    """The modules of ours that a file imports anywhere; those for type checkers where asked."""
+    package = module_of(file) if file.stem == "__init__" else module_of(file)[:-1]
+    found = set()
+    for node in _importing(ast.parse(file.read_text("utf-8")), types):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+            continue
+        base = package[: len(package) - node.level + 1] if node.level else ()
+        origin = ".".join((*base, *(node.module.split(".") if node.module else ())))
+        for alias in node.names:
+            inner = f"{origin}.{alias.name}"
+            found.add(inner if inner in known else origin)
+    return found & known.keys()
+
+
+def _importing(node: ast.AST, types: bool) -> Iterator[ast.Import | ast.ImportFrom]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test) and not types:
+            for other in child.orelse:
+                yield from _importing(ast.Module([other], []), types)
+        else:
+            yield from _importing(child, types)
+
+
+def edges(*, types: bool) -> Edges:
+    known = modules()
+    return {name: imported_modules(file, known, types=types) for name, file in known.items()}
+
+
+def rings(graph: Edges) -> list[list[str]]:
+    """Modules that reach each other, by Tarjan's algorithm."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(name: str) -> None:
+        order[name] = low[name] = len(order)
+        stack.append(name)
+        for other in graph[name]:
+            if other not in order:
+                visit(other)
+            if other in stack:
+                low[name] = min(low[name], low[other])
+        if low[name] == order[name]:
+            at = stack.index(name)
+            ring = stack[at:]
+            del stack[at:]
+            if len(ring) > 1:
+                found.append(sorted(ring))
+
+    for name in graph:
+        if name not in order:
+            visit(name)
+    return found
+
+
+def room_of(module: str) -> tuple[str, str] | None:
+    """The part and the room of a module that is in one."""
+    names = module.split(".")
+    is_in_room = len(names) > 2 and names[2] in ROOMS.get(names[1], ())
+    return (names[1], names[2]) if is_in_room else None
+
+
+def upward(graph: Edges) -> list[str]:
+    """Imports inside a part that go to a room above."""
+    found = []
+    for module, others in graph.items():
+        for other in others:
+            here, there = room_of(module), room_of(other)
+            if here and there and here[0] == there[0]:
+                rooms = ROOMS[here[0]]
+                if rooms.index(there[1]) < rooms.index(here[1]):
+                    found.append(f"{module} imports {other}, which is in a room above")
+    return found
+
+
+def test_rooms_import_only_rooms_below() -> None:
+    faults = upward(edges(types=False))
+    assert not faults, "\n".join(faults)
+
+
+def test_no_modules_import_each_other() -> None:
+    assert rings(edges(types=False)) == []
+
+
+def test_few_modules_import_each_other_for_type_checkers() -> None:
+    assert sum(map(len, rings(edges(types=True)))) <= MOST_IN_TYPE_RINGS
+
+
+def test_every_folder_of_a_part_with_rooms_is_a_room_that_says_what_it_is_for() -> None:
+    for part, rooms in ROOMS.items():
+        folders = {path.parent for path in (SOURCE / part).glob("*/__init__.py")}
+        assert {folder.name for folder in folders} == set(rooms)
+        for folder in folders:
+            text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8")))
+            assert text, folder
+
+
+def test_names_of_files_are_unique() -> None:
+    stems = Counter(file.stem for file in source_files() if file.suffix == ".py")
+    assert {stem for stem, n in stems.items() if n > 1} <= {"__init__"}
+
+
+def test_a_ring_and_an_import_upwards_are_seen() -> None:
+    low, high = "infinitensor.api.session.lock", "infinitensor.api.tensor.tensor"
+    assert rings({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [["b", "c"]]
+    assert upward({low: {high}, high: {low}}) == [f"{low} imports {high}, which is in a room above"]
+
+
 # --- sizes: a report, not a failure -----------------------------------------------------------
 
 MOST_FUNCTION_LINES = 40

@@ -18,6 +18,7 @@ import numpy as np
 from infinitensor.api.eager import numpy_loops
 from infinitensor.api.eager.unplanned import LITTLE, blank, is_hasty, runs_unplanned
 from infinitensor.api.evaluate.evaluate import evaluate
+from infinitensor.api.record.late import call_op, new_tensor
 from infinitensor.api.record.record import wait
 from infinitensor.api.session.call_cache import cached_rule
 from infinitensor.api.session.version import Shown, Version, user_site
@@ -59,25 +60,22 @@ _last: list[weakref.ref[Version]] = []
 
 def select(tensor: Tensor, mask: Any) -> Tensor:
     """`tensor[mask]`: the mask is computed and counted now, unless the last selection did that."""
-    from infinitensor.api.functions.namespace import namespace
-    from infinitensor.api.tensor.tensor import fresh
-
     if not isinstance(mask, Shown):
-        return namespace._masked(tensor, mask)  # type: ignore[no-any-return]
+        return call_op("_masked", tensor, mask)  # type: ignore[no-any-return]
     seen = cast("Tensor", mask)
     settle(tensor)
     found = _selected_now(tensor, seen)
     if found is not None:
-        return fresh(tensor._session, found)
+        return new_tensor(tensor._session, found)
     node = _same_selected(tensor, seen)
     if node is not None:
         if seen._version is not node.inputs[1]:
-            seen = fresh(seen._session, node.inputs[1])
-        made = namespace._mask_select(tensor, seen, **dict(node.call.params))
+            seen = new_tensor(seen._session, node.inputs[1])
+        made = call_op("_mask_select", tensor, seen, **dict(node.call.params))
     else:
         version = seen._version
         recorded = None if seen._view is not None else _record_of(version, 4)
-        made = namespace._masked(tensor, seen)
+        made = call_op("_masked", tensor, seen)
         if recorded is not None:
             _made_by[version] = recorded
         _last.clear()

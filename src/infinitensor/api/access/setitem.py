@@ -17,7 +17,7 @@ from infinitensor.api.access.scalars import become_array
 from infinitensor.api.access.small_items import taken, was_put
 from infinitensor.api.access.view_strides import tight
 from infinitensor.api.eager.unplanned import is_hasty
-from infinitensor.api.record.late import call_op, is_tensor, new_tensor
+from infinitensor.api.record.late import call_op, is_tensor, late, new_tensor
 from infinitensor.api.record.record import Ref, host_view, record_write, stored
 from infinitensor.api.session.guard import guarded
 from infinitensor.api.session.version import user_site
@@ -405,9 +405,7 @@ MUCH = 8
 
 def _write_unstructured(tensor: Tensor, view: View, value: Any) -> None:
     """A view that is no box: much of a reshape, in that shape; else by each element's index."""
-    from infinitensor.api.tensor.tensor import tensor_of
-
-    whole = tensor_of(tensor._cell, None, tensor._version.dtype)
+    whole = late.tensor_of(tensor._cell, None, tensor._version.dtype)
     is_much = MUCH * prod(view.shape) >= whole.size and not view.part
     inside = in_other_shape(view) if is_much else None
     if inside is None:

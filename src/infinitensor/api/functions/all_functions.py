@@ -39,6 +39,7 @@ from infinitensor.api.functions.view_functions import (
 )
 from infinitensor.api.known import changing_shapes
 from infinitensor.api.known.known_calls import Quick, fill, recorded
+from infinitensor.api.record.late import late
 from infinitensor.api.session.array_api import (
     MADE_LIKE,
     MADE_ON_A_DEVICE,
@@ -217,6 +218,7 @@ class _Sub:
 PUBLIC = {name: function for name, function in fill_namespace().items() if not name.startswith("_")}
 PUBLIC = {n: f for n, f in PUBLIC.items() if not n.rpartition(".")[2].startswith("_")}
 PUBLIC |= {name: _given_as(name, PUBLIC[name]) for name in scalars.OUTSIDE}
+late.public = PUBLIC
 
 
 def _describe(name: str, function: Callable[..., Any]) -> None:

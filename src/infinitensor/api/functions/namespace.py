@@ -13,7 +13,7 @@ import numpy as np
 from infinitensor.api.eager.unplanned import LITTLE
 from infinitensor.api.evaluate.bound_program import FEW_ON_HOST
 from infinitensor.api.functions.compute import compute
-from infinitensor.api.record.late import is_tensor, new_tensor
+from infinitensor.api.record.late import is_tensor, late, new_tensor
 from infinitensor.api.record.record import wait
 from infinitensor.api.session.call_cache import cached_rule
 from infinitensor.api.session.session import current_session
@@ -177,4 +177,4 @@ class Namespace:
         raise AttributeError(name)
 
 
-namespace = Namespace()
+namespace = late.namespace = Namespace()

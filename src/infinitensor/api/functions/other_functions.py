@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api.convert import conversions, files
-from infinitensor.api.functions import index_makers, vectorize
+from infinitensor.api.convert import files
+from infinitensor.api.functions import conversions, index_makers, vectorize
 from infinitensor.api.small import errstate
 from infinitensor.api.tensor import printing
 

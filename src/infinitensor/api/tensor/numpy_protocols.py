@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api.tensor.tensor import Tensor
+from infinitensor.api.record.late import late
+from infinitensor.api.session.version import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-MIXES = (Tensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
+MIXES = (Shown, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
 """What may stand beside a tensor in a call."""
 EQUALITIES = (np.equal, np.not_equal)
 """Here None may stand beside a tensor too: no number equals it."""
@@ -30,10 +31,8 @@ LOOKS: tuple[Any, ...] = (np.shape, np.ndim, np.size, np.iscomplexobj, np.isreal
 @functools.cache
 def counterparts() -> dict[Any, Callable[..., Any]]:
     """Our function for each of NumPy's, by its name; so the other names of a ufunc are found."""
-    from infinitensor.api.functions.all_functions import PUBLIC
-
     found = {}
-    for name, function in PUBLIC.items():
+    for name, function in late.public.items():
         try:
             theirs = operator.attrgetter(name)(np)
         except AttributeError:  # only ours has this name
@@ -41,7 +40,7 @@ def counterparts() -> dict[Any, Callable[..., Any]]:
         if theirs not in found or name.endswith(theirs.__name__):
             found[theirs] = function
     hidden = operator.attrgetter("_core.umath.clip")(np)  # ndarray.clip with a bound that is ours
-    found[hidden] = PUBLIC["clip"]
+    found[hidden] = late.public["clip"]
     return {look: look.__wrapped__ for look in LOOKS} | found
 
 
@@ -69,7 +68,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], given: An
     name = ufunc.__name__
     if getattr(np, name, None) is ufunc:  # else it is SciPy's, or the user's own
         name = f"np.{name}"
-    if not all(out is None or isinstance(out, Tensor | np.ndarray) for out in outs):
+    if not all(out is None or isinstance(out, Shown | np.ndarray) for out in outs):
         return NotImplemented
     if outs:
         given["out"] = outs[0] if len(outs) == 1 else outs
@@ -98,7 +97,7 @@ def _written_back(function: Callable[..., Any], args: tuple[Any, ...], given: An
 
 def array_function(function: Any, types: Iterable[type], args: Any, given: Any) -> Any:
     """`np.concatenate([x, y])`, `np.linalg.qr(x)` and so on, where an argument is a tensor."""
-    if not all(issubclass(kind, Tensor | np.ndarray) for kind in types):
+    if not all(issubclass(kind, Shown | np.ndarray) for kind in types):
         return NotImplemented
     given = dict(given)
     module = getattr(function, "__module__", "numpy").replace("numpy", "np", 1)

@@ -24,9 +24,11 @@ from infinitensor.api.access import (
     view_strides,
 )
 from infinitensor.api.evaluate.evaluate import evaluate
-from infinitensor.api.record.late import call_op
+from infinitensor.api.evaluate.explain import plan
+from infinitensor.api.record.late import call_op, late
 from infinitensor.api.record.record import Ref, host_view, stored
 from infinitensor.api.session.array_api import check_copy, check_version
+from infinitensor.api.session.session import current_session
 from infinitensor.api.session.version import Cell, Shown
 from infinitensor.api.small import host_values, small_calls
 from infinitensor.api.small.errstate import quietly
@@ -34,6 +36,7 @@ from infinitensor.api.tensor import export, views
 from infinitensor.api.tensor.flags import Flags, refused
 from infinitensor.api.tensor.flat import Flat
 from infinitensor.api.tensor.html import drawn
+from infinitensor.api.tensor.numpy_protocols import array_function, array_ufunc
 from infinitensor.api.tensor.printing import represented, shown
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype, bfloat16
@@ -735,13 +738,9 @@ class Tensor(scalars.Number, Shown, TableMethods):
     # other libraries
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **given: Any) -> Any:
-        from infinitensor.api.tensor.numpy_protocols import array_ufunc
-
         return array_ufunc(ufunc, method, inputs, given)
 
     def __array_function__(self, function: Any, types: Any, args: Any, given: Any) -> Any:
-        from infinitensor.api.tensor.numpy_protocols import array_function
-
         return array_function(function, types, args, given)
 
     def __dlpack__(
@@ -788,8 +787,6 @@ class Tensor(scalars.Number, Shown, TableMethods):
 
     def explain(self) -> str:
         """The plan and the dependences of what computing this would run."""
-        from infinitensor.api.evaluate.explain import plan
-
         return str(plan(self))
 
 
@@ -823,8 +820,6 @@ def session_of(values: Iterable[Any]) -> Session:
             for one in value:
                 if isinstance(one, Tensor):
                     return one._session
-    from infinitensor.api.session.session import current_session
-
     return current_session()
 
 
@@ -849,8 +844,6 @@ def from_values(session: Session, values: np.ndarray) -> Tensor:
 
 
 def _from_pickle(array: np.ndarray, is_value: bool = False) -> Tensor:
-    from infinitensor.api.session.session import current_session
-
     made = from_values(current_session(), array)
     made._is_value = is_value
     return made
@@ -864,3 +857,6 @@ def _is_int(value: Any) -> bool:
     return isinstance(value, int | np.integer) or (
         hasattr(value, "__index__") and not hasattr(value, "__len__")
     )
+
+
+late.fresh, late.tensor_of = fresh, tensor_of

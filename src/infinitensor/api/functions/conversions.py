@@ -8,6 +8,7 @@ import numpy as np
 
 from infinitensor.api.access import copies
 from infinitensor.api.access.view_strides import tight
+from infinitensor.api.functions.ufunc import mask_of, stored
 from infinitensor.api.record.late import call_op, is_tensor
 from infinitensor.api.tensor.tensor import Tensor
 from infinitensor.dtypes import can_cast, held_as, kind_of, read_as, result_type
@@ -120,8 +121,6 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
     >>> x.tolist()
     [1.0, 0.0, 3.0]
     """
-    from infinitensor.api.functions.ufunc import mask_of, stored
-
     if not isinstance(dst, Tensor):
         raise TypeError(f"copyto: the destination must be a Tensor, got {type(dst)}")
     if type(src) in (bool, int, float, complex):
