@@ -391,3 +391,10 @@ OTHER_ORDER: dict[str, Any] = {
 def test_another_byte_order_is_refused(name: str) -> None:
     with pytest.raises(TypeError, match=r"byte order of this machine.*x\.numpy\(\)\.astype"):
         OTHER_ORDER[name](np.dtype("f8").newbyteorder("S"))
+
+
+def test_a_path_of_operands_with_their_labels() -> None:
+    x = it.ones((2, 2, 3))
+    for path in (it.einsum_path(x, range(3)), np.einsum_path(x, [0, 0, 1], [1])):
+        assert path[0] == ["einsum_path", (0,)]
+    assert it.add(3, 4, signature=b"ii->i") == 7

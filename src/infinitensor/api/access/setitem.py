@@ -201,7 +201,7 @@ def _put_masked(tensor: Tensor, mask: Any, value: Any) -> bool:
         "shape mismatch: value array of shape {} could not be "
         "broadcast to indexing result of shape {}",
     )
-    chosen = call_op("asarray", mask).reshape(*mask.shape, *(1,) * len(rest))
+    chosen = call_op("asarray", mask).reshape((*mask.shape, *(1,) * len(rest)))
     made = call_op("where", chosen, rows, tensor)
     if tensor.size > config.small_elements:
         _become(tensor, made)

@@ -241,7 +241,7 @@ def einsum_path(subscripts: Any, *operands: Any, optimize: Any = "greedy") -> An
     >>> it.einsum_path("ij,jk,kl", it.ones((2, 9)), it.ones((9, 9)), it.ones((9, 3)))[0]
     ['einsum_path', (0, 1), (0, 1)]
     """
-    return np.einsum_path(subscripts, *(_ghost(o) for o in operands), optimize=optimize)
+    return np.einsum_path(*map(_ghost, (subscripts, *operands)), optimize=optimize)
 
 
 def may_share_memory(a: Any, b: Any, /, max_work: Any = 0) -> bool:

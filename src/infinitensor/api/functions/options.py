@@ -28,6 +28,8 @@ REDUCING = {reduction: ufunc for ufunc, reduction in REDUCTIONS.items()}
 REDUCING |= {"amax": "maximum", "amin": "minimum"}
 """Reductions that a ufunc's `reduce` is, with `initial` and `where`."""
 
+INEXACT = ("nanmean", "nanstd", "nanvar")
+"""What NumPy writes to no integers."""
 MOMENTS = ("mean", "var", "std")
 """Reductions that take `where`, and no `initial`."""
 
@@ -105,6 +107,8 @@ def with_options(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         out = single_target(given.pop("out", None))
         if out is not None and name in JOINS:
             _check_join(name, bound.arguments, out)
+        if out is not None and name in INEXACT:
+            _check_inexact(name, bound.arguments["a"], out)
         with session_of((*args, *kwargs.values())).guard():
             plain = inspect.BoundArguments(ours, bound.arguments)
             if name in UFUNC_LIKE:
@@ -186,6 +190,12 @@ def _check_cast(name: str, source: Tensor, target: Tensor, casting: Any) -> None
             f"{name}: Cannot cast array data from {source.dtype!r} to {target.dtype!r} "
             f"according to the rule {casting!r}: see `out`"
         )
+
+
+def _check_inexact(name: str, a: Any, out: Tensor) -> None:
+    """Means without NaN are not written to integers, as NumPy refuses it."""
+    if np.dtype(getattr(a, "dtype", float)).kind in "fc" and out.dtype.kind not in "fc":
+        raise TypeError(f"{name}: if a is inexact, then out must be inexact: it has {out.dtype}")
 
 
 def _check_join(name: str, given: dict[str, Any], out: Tensor) -> None:

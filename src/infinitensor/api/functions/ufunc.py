@@ -568,6 +568,10 @@ def _loop_signature(like: np.ufunc, options: dict[str, Any]) -> Any:
         if loop is not None:
             raise TypeError("cannot specify both 'signature' and 'dtype'")
         return (None,) * like.nin + (as_dtype(dtype),) * like.nout
+    if isinstance(loop, bytes):
+        loop = loop.decode()
+        if "->" not in loop:
+            raise ValueError(f"{like.__name__}: a signature has an arrow: {loop!r}")
     if isinstance(loop, str) and "->" in loop:
         loop = tuple(loop.replace("->", ""))
         if not _CHARACTERS.issuperset(loop):

@@ -522,6 +522,8 @@ class Tensor(scalars.Number, Shown, TableMethods):
 
     def reshape(self, *shape: Any, order: str | None = "C", copy: bool | None = None) -> Tensor:
         """Another shape: a view where NumPy would give one, else a copy."""
+        if not shape:
+            raise TypeError("reshape() takes a shape: () is that of one element")
         wanted = shape[0] if len(shape) == 1 and not _is_int(shape[0]) else shape
         check_copy(copy)
         if order != "C":

@@ -450,7 +450,7 @@ def compress(xp: Any, condition: Any, a: Any, axis: int | None = None) -> Any:
     >>> it.compress(it.asarray([True, False, True]), it.arange(3)).numpy().tolist()
     [0, 2]
     """
-    if len(condition.shape) != 1:
+    if condition is None or len(condition.shape) != 1:
         raise ValueError("condition must be a 1-d array")
     return xp.take(a, xp.flatnonzero(condition), axis)
 
