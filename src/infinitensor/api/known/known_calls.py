@@ -248,7 +248,7 @@ call, where, and how many elements."""
 
 
 def fill(tensor: Tensor, view: View | None, value: Any) -> bool:
-    """As `assign.fill`; the C form knows a view that was written through before."""
+    """As `setitem.fill`; the C form knows a view that was written through before."""
     if view is not None:
         _learn(view, tensor._dtype)
     return setitem.fill(tensor, view, value)

@@ -310,7 +310,7 @@ static int is_far(PyObject *args) {
     return 0;
 }
 
-/* applied(ufunc, args), called(function, fits, args, options): as in at_once.py. */
+/* applied(ufunc, args), called(function, fits, args, options): as in small_calls.py. */
 static PyObject *do_applied(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     if (n == 2 && is_far(args[1])) Py_RETURN_NONE;
     PyObject *made = n == 2 ? called(args[0], args[1], 1, NULL) : NULL;

@@ -1,4 +1,4 @@
-"""Searches over all pairs of two tiles of points on a GPU: what `pairtiles` does in C.
+"""Searches over all pairs of two tiles of points on a GPU: what `pairs_c` does in C.
 
 `Pairs` holds two sets of points in tiles with boxes. Each search runs one kernel over tiles of rows
 and of columns (`pairs_triton`) and compares in float64 what that leaves open. A list that is too

@@ -1,6 +1,6 @@
 """Searches over all pairs of two tiles of points in the words of NumPy or torch.
 
-What `pairtiles` does in C, block by block: on CPUs without a compiler, and on GPUs. Distances have
+What `pairs_c` does in C, block by block: on CPUs without a compiler, and on GPUs. Distances have
 the same bits: squared differences in float64, added in the order of the features.
 """
 

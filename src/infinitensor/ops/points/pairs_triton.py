@@ -5,7 +5,7 @@ and so is one that has nothing to say (labels that are not smaller, points of th
 others are multiplied, in three products of TF32 parts, and what is open after that is put on a
 list: `apart` then compares it in float64 by direct differences, added in the order of the features.
 
-**The bound** is that of `pairtiles`, with another product and with the middle of the box of the
+**The bound** is that of `pairs_c`, with another product and with the middle of the box of the
 rows' tile as centre: so lengths, and with them errors, are those of the neighbourhood. Let r and R
 be lengths of a row and of a column from there, u = 2^-24, and t the squared radius, scaled alike. A
 part in TF32 leaves at most 2^-10 of a number, its own rounding 2^-20, and the product of two rests
