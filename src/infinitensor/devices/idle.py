@@ -9,23 +9,37 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from infinitensor.devices.ledger import Ledger
+from typing import Protocol
 
 SECONDS = 5.0
 """How long slabs rest, at least; at most twice as long."""
 MUCH = 64 << 20
 """Bytes from which a ledger is looked after."""
 
-_watched: weakref.WeakKeyDictionary[Ledger, int] = weakref.WeakKeyDictionary()
+
+class Resting(Protocol):
+    """A ledger, as far as it is looked after."""
+
+    n_taken: int
+
+    @property
+    def used_bytes(self) -> int: ...
+
+    @property
+    def resting_bytes(self) -> int: ...
+
+    def let_go(self) -> None: ...
+
+    def trim(self) -> None: ...
+
+
+_watched: weakref.WeakKeyDictionary[Resting, int] = weakref.WeakKeyDictionary()
 """Ledgers, and how often each had been asked for memory when it was looked at last."""
 _lock = threading.Lock()
 _threads: list[threading.Thread] = []
 
 
-def watch(ledger: Ledger) -> None:
+def watch(ledger: Resting) -> None:
     """Look after a ledger from now on, until it holds little."""
     with _lock:
         _watched.setdefault(ledger, -1)
@@ -48,7 +62,7 @@ def _look() -> None:
                 return
 
 
-def _look_at(ledger: Ledger, seen: int) -> None:
+def _look_at(ledger: Resting, seen: int) -> None:
     """Trim a ledger of which nobody has taken anything since it was looked at."""
     ledger.let_go()
     if ledger.n_taken == seen:

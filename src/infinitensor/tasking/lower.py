@@ -14,7 +14,8 @@ import numpy as np
 
 from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.tasks import COMPUTE
-from infinitensor.tasking.graph.batch import Pattern, end_batch, repeat
+from infinitensor.tasking.graph.batch import Pattern
+from infinitensor.tasking.graph.batching import end_batch, repeat
 from infinitensor.tasking.graph.fetch_tasks import bring_fetches
 from infinitensor.tasking.graph.lowering import Lowering
 from infinitensor.tasking.graph.scratch import group_scratch

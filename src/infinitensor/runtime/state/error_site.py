@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from infinitensor.errors import CorruptTileError, DeviceOutOfMemoryError
 from infinitensor.ir.tasks import EVICT, LOAD
 
 if TYPE_CHECKING:
-    from infinitensor.ir.tasks import Family
-    from infinitensor.runtime.state.run_tiles import Tiles
-    from infinitensor.runtime.state.step import Step
+    from infinitensor.ir.tasks import Family, Program
+    from infinitensor.runtime.state.step import Step, Steps
+    from infinitensor.runtime.state.tile_table import TileTable
+
+
+class Tiles(Protocol):
+    """What an error is explained with: the program, its steps, the tables of its leaves."""
+
+    program: Program
+    steps: Steps
+    leaves: list[TileTable]
 
 
 def explain_failure(tiles: Tiles, error: BaseException, family: Family, i: int) -> None:

@@ -11,16 +11,17 @@ from infinitensor.ir.tasks import COMPUTE
 from infinitensor.ir.tracker import Tracker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from infinitensor.ir.graph import Node
     from infinitensor.ir.tasks import Column, Family, TileSet
-    from infinitensor.tasking.graph.lowering import Lowering
 
 
 class Edges:
     """Collects (source, target) columns while families are made, in order."""
 
-    def __init__(self, lowering: Lowering, written: set[int]) -> None:
-        self.lowering = lowering
+    def __init__(self, add_family: Callable[..., Family], written: set[int]) -> None:
+        self._add_family = add_family
         self.written = written
         self.sources: list[np.ndarray] = []
         self.targets: list[np.ndarray] = []
@@ -133,7 +134,7 @@ class Edges:
 
     def new_join(self, nodes: list[int]) -> int:
         """A task that does nothing but wait."""
-        family = self.lowering.add_family(
+        family = self._add_family(
             op="join",
             site=None,
             lane=COMPUTE,

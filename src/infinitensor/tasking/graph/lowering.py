@@ -49,7 +49,7 @@ class Lowering:
         self.n_reads = Counter(o.value for node in self.graph.nodes for o in node.operands)
         self.in_one_piece = values_in_one_piece(plan, moves)
         written = {self.roots[n.outs[0]] for n in self.graph.nodes if n.in_place}
-        self.edges = Edges(self, written)
+        self.edges = Edges(self.add_family, written)
         self.alike: Counter[Any] = Counter()
         for group in plan.analysed.groups:
             if len(group.nodes) > 1:

@@ -16,7 +16,7 @@ import numpy as np
 from infinitensor.ir.region import box_size, whole_box
 from infinitensor.ir.tasks import COMPUTE, Column
 from infinitensor.ir.view import take
-from infinitensor.tasking.graph.batch import end_batch
+from infinitensor.tasking.graph.batching import end_batch
 from infinitensor.tasking.graph.fetch_tasks import bring_fetches
 from infinitensor.tasking.graph.scratch import group_scratch
 from infinitensor.tasking.kernels.choose_kernel import fused_kernel, group_inputs

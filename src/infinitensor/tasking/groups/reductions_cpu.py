@@ -15,7 +15,7 @@ from infinitensor.ir.tasks import COMPUTE
 from infinitensor.native import compiler
 from infinitensor.tasking.c.expressions import Input
 from infinitensor.tasking.c.short_rows import is_short
-from infinitensor.tasking.graph.batch import end_batch
+from infinitensor.tasking.graph.batching import end_batch
 from infinitensor.tasking.graph.fetch_tasks import bring_fetches
 from infinitensor.tasking.graph.scratch import group_scratch
 from infinitensor.tasking.groups.combine import combine, partial_tiles

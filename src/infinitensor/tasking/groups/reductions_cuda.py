@@ -11,7 +11,7 @@ import numpy as np
 
 from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.tasks import COMPUTE
-from infinitensor.tasking.graph.batch import end_batch
+from infinitensor.tasking.graph.batching import end_batch
 from infinitensor.tasking.graph.fetch_tasks import bring_fetches
 from infinitensor.tasking.graph.scratch import group_scratch
 from infinitensor.tasking.kernels.choose_kernel import Fused, is_worth_compiling, reduce_kernel

@@ -18,7 +18,7 @@ from infinitensor.ir.region import piece_boxes
 from infinitensor.ir.tasks import COMPUTE
 from infinitensor.ops.table.numpy_kernels import lower, lower_finish
 from infinitensor.tasking.c.fold_loops import is_result
-from infinitensor.tasking.graph.batch import end_batch
+from infinitensor.tasking.graph.batching import end_batch
 from infinitensor.tasking.graph.fetch_tasks import bring_fetches
 from infinitensor.tasking.groups.combine import combine, partial_tiles
 from infinitensor.tasking.kernels.block_kernel import Blocks, Buffer, Stage, scratch_bytes

@@ -22,6 +22,7 @@ from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_part
 from infinitensor.ops.table.scalar import Term
 from infinitensor.ops.table.words import WORDS
 from infinitensor.tasking.c.expressions import CONSTANT, FUNCTIONS, Input, Part, Unsupported
+from infinitensor.tasking.c.group_step import Step
 from infinitensor.tasking.c.numba_kernels import has_numba, jitted_kernel
 from infinitensor.tasking.c.short_rows import has_short_rows, is_short
 from infinitensor.tasking.kernels.c_calls import TASK_WORK, Mapped
@@ -55,21 +56,6 @@ LAUNCHES = 1 << 13
 """Kernels on a GPU whose start takes about as long as compiling one."""
 PAID_OFF = 1 << 27
 """Elements times steps that take about as long as compiling."""
-
-
-class Step:
-    """One node of a group: where its operands come from and where its result goes."""
-
-    __slots__ = ("dtype", "located", "node", "out", "register", "run", "sources")
-
-    def __init__(self, run: Any, sources: list[tuple[str, int]], node: Node) -> None:
-        self.run = run
-        self.sources = sources
-        self.node = node
-        self.dtype = node.call.outs[0].dtype
-        self.out = -1
-        self.register = -1
-        self.located = False
 
 
 def group_inputs(graph: Graph, group: Group) -> list[tuple[int, int]]:

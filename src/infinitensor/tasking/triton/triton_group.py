@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.plan import GroupPlan
     from infinitensor.ir.region import Box
     from infinitensor.jit import Launch, OneLaunch
-    from infinitensor.tasking.kernels.choose_kernel import Step
+    from infinitensor.tasking.c.group_step import Step
 
     Run = Callable[[list[Any], list[Any], int], None]
 
