@@ -18,6 +18,7 @@ from tests.cluster.sets import ALL, CONTINUOUS, TIED, blobs, sample
 import infinitensor as it
 from infinitensor.api.session.session import current_session
 from infinitensor.cluster import KMeans, k_means, kmeans_plusplus
+from infinitensor.cluster import kmeans as kmeans_module
 from infinitensor.cluster.seeding import _product
 
 if TYPE_CHECKING:
@@ -280,3 +281,10 @@ def test_without_a_compiler_labels_are_the_same(monkeypatch: pytest.MonkeyPatch)
     plain = KMeans(6, random_state=0).fit(x)
     np.testing.assert_array_equal(plain.labels_, compiled.labels_)
     np.testing.assert_array_equal(plain.cluster_centers_, compiled.cluster_centers_)
+
+
+def test_labels_that_occur_are_counted_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kmeans_module, "AT_A_TIME", 7)
+    labels = np.array([0, 3, 3, 5] * 10, np.int32)
+    assert kmeans_module.n_distinct(labels, 6) == 3
+    assert kmeans_module.n_distinct(labels[:0], 6) == 0

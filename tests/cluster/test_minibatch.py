@@ -69,7 +69,7 @@ def test_draws_are_those_of_choice(uneven: bool, dtype: str) -> None:
     weights = np.random.default_rng(0).random(5000) ** 4 if uneven else np.ones(5000)
     p = weights.astype(dtype)
     p /= p.sum()
-    ours = Draws(np.random.RandomState(1), p, 300)
+    ours = Draws(np.random.RandomState(1), p.copy(), 300)
     theirs = np.random.RandomState(1)
     for _ in range(20):
         np.testing.assert_array_equal(ours.next(), theirs.choice(5000, 300, p=p))

@@ -74,6 +74,18 @@ def normalised(rows: DenseRows | SparseRows | Part) -> Array:
     return np.asarray(weights / weights.sum())
 
 
+AT_A_TIME = 1 << 20
+"""Labels that NumPy looks at in one call: it takes 8 bytes for each, whatever their dtype."""
+
+
+def n_distinct(labels: Array, n: int) -> int:
+    """How many of n labels occur."""
+    seen = np.zeros(n, bool)
+    for i in range(0, len(labels), AT_A_TIME):
+        seen[labels[i : i + AT_A_TIME]] = True
+    return int(np.count_nonzero(seen))
+
+
 class OnTiles(_BaseKMeans):  # type: ignore[misc]
     """What the k-means estimators share: seeding, prediction, distances, all in passes of ours."""
 
@@ -212,7 +224,7 @@ class KMeans(OnTiles, theirs.KMeans):  # type: ignore[misc]
                 init -= mean
         best = self._best_run(rows, init, random_state)
         centers = best.centers if mean is None else best.centers + mean
-        distinct = np.count_nonzero(np.bincount(best.labels, minlength=self.n_clusters))
+        distinct = n_distinct(best.labels, self.n_clusters)
         if distinct < self.n_clusters:
             warnings.warn(
                 f"Number of distinct clusters ({distinct}) found smaller than "

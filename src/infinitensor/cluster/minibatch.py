@@ -34,19 +34,23 @@ Array = np.ndarray[Any, Any]
 
 
 class Draws:
-    """`choice(n, size, p=p)` of a RandomState, again and again with the same p."""
+    """`choice(n, size, p=p)` of a RandomState, again and again with the same p.
+
+    Holds one number a row: the running sums take the place of a float64 p.
+    """
 
     def __init__(self, random_state: np.random.RandomState, p: Array, size: int) -> None:
         self.random_state = random_state
-        self.p, self.size = p, size
-        self.sums: Array | None = None
+        self.sums, self.size, self.is_first = p, size, True
 
     def next(self) -> Array:
         """The next draw; the first is NumPy's own, with its checks."""
-        if self.sums is None:
-            self.sums = np.cumsum(self.p, dtype=np.float64)
+        if self.is_first:
+            p, self.is_first = self.sums, False
+            drawn = self.random_state.choice(len(p), self.size, p=p, replace=True)
+            self.sums = np.cumsum(p, out=p if p.dtype == np.float64 else None, dtype=np.float64)
             self.sums /= self.sums[-1]
-            return self.random_state.choice(len(self.p), self.size, p=self.p, replace=True)
+            return drawn
         return positions(self.sums, self.random_state.random_sample(self.size))
 
 
