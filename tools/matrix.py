@@ -56,7 +56,8 @@ def without(package: str, folder: Path) -> Case:
     folder.mkdir(parents=True)
     text = f'raise ModuleNotFoundError("No module named {package!r}", name={package!r})\n'
     (folder / f"{package}.py").write_text(text, "utf-8")
-    return Case(f"without {package}", {"PYTHONPATH": str(folder)})
+    options = f"-p no:{package}"  # zarr brings a plugin for pytest
+    return Case(f"without {package}", {"PYTHONPATH": str(folder), "PYTEST_ADDOPTS": options})
 
 
 def cases(folder: Path, kinds: set[str]) -> list[Case | str]:

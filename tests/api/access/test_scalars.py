@@ -467,3 +467,18 @@ def test_a_reduction_over_no_axes_is_a_copy(shape: tuple[int, ...]) -> None:
     reduced = it.subtract.reduce(x, axis=())
     x += 1
     assert reduced.tolist() == np.ones(shape).tolist()
+
+
+def test_a_boolean_scalar_to_the_second_power_is_an_integer() -> None:
+    power = np.array([True, False]).any()
+    ours = it.asarray([True, False]).any()
+    power **= 2
+    ours **= 2
+    assert ours.dtype == power.dtype == np.int64
+    assert (it.asarray([True]) ** 2).dtype == (np.array([True]) ** 2).dtype
+
+
+def test_what_cannot_be_written_says_so_before_the_value_is_looked_at() -> None:
+    x = it.broadcast_to(it.ones(1), (3,))
+    with pytest.raises(ValueError, match="read-only"):
+        x.fill(1j)

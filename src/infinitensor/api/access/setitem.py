@@ -44,7 +44,7 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
     items = index if isinstance(index, tuple) else (index,)
     if tensor._is_value:
         if not _is_update(items):
-            _check_writable(tensor, tensor._whole())
+            check_writable(tensor, tensor._whole())
         become_array(tensor)
     if all([type(item) is slice for item in items]) or all([is_basic(item) for item in items]):
         view = view_strides.basic(tensor._whole(), items)
@@ -54,13 +54,13 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
         if given and not any(
             [item is None or item is Ellipsis or isinstance(item, slice) for item in items]
         ):
-            _check_writable(tensor, view)
+            check_writable(tensor, view)
             _check_item(tensor.dtype, given)
         if is_tensor(value) and value._is_value:
             value = _scalar_for(tensor.dtype, value)
         write(tensor, view, value)
         return
-    _check_writable(tensor, tensor._whole())
+    check_writable(tensor, tensor._whole())
     mask = leading_mask(items, tensor.ndim)
     has_settled = mask is None and masked_items.settle(*items, value)
     waits = has_settled or tensor._version.node is not None
@@ -163,7 +163,7 @@ def _become(tensor: Tensor, changed: Tensor) -> None:
 @guarded
 def apply_at(tensor: Tensor, index: Any, value: Tensor, ufunc: np.ufunc) -> None:
     """`ufunc.at(tensor, index, value)`: entries that repeat are changed again and again."""
-    _check_writable(tensor, tensor._whole())
+    check_writable(tensor, tensor._whole())
     given = (tensor.dtype, *(value.dtype,) * (ufunc.nin - 1))
     loop = resolve_dtypes(ufunc, (*given, None))
     value = cast(value, loop[-2], False, "unsafe") if ufunc.nin > 1 else value
@@ -242,7 +242,8 @@ def host_value(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     return target
 
 
-def _check_writable(tensor: Tensor, view: View) -> None:
+def check_writable(tensor: Tensor, view: View) -> None:
+    """Raise what NumPy raises where a scalar or a read-only part would be written to."""
     if tensor._is_value:
         raise TypeError(
             "a scalar does not support item assignment, as NumPy's do not: np.array(s) is an array"
@@ -253,7 +254,7 @@ def _check_writable(tensor: Tensor, view: View) -> None:
 
 def write(tensor: Tensor, view: View, value: Any) -> None:
     """Write through a view of the tensor's cell: the cell then shows the next version."""
-    _check_writable(tensor, view)
+    check_writable(tensor, view)
     session = tensor._session
     with session.guard():
         if is_tensor(value) and value._cell is tensor._cell:

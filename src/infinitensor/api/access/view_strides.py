@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,8 @@ def basic(view: View, index: Any) -> View:
         return seen
     if not any(item is Ellipsis for item in items):
         items = (*items, Ellipsis)  # else NumPy gives a scalar, not a view, for a full index
+    # an array without axes is an integer, but NumPy copies what it selects
+    items = tuple([operator.index(i) if isinstance(i, np.ndarray) else i for i in items])
     return through(view, lambda ghost: ghost[items])
 
 

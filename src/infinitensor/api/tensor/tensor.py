@@ -622,6 +622,7 @@ class Tensor(scalars.Number, Shown, TableMethods):
 
     def fill(self, value: Any) -> None:
         """Write one value everywhere."""
+        setitem.check_writable(self, self._whole())
         if not isinstance(value, Tensor):
             one = np.empty(1, self.dtype)
             quietly(one.fill, value)

@@ -62,9 +62,9 @@ def swapped_bytes(tensor: Tensor) -> Tensor:
     """A tensor whose elements have the bytes of this one's in reverse order."""
     parts = 2 if tensor.dtype.kind == "c" else 1
     width = tensor.dtype.itemsize // parts
-    line = tensor.reshape(-1)
     if width == 1:
         return copied(tensor)
+    line = copied(tensor).reshape(-1)  # side by side: a part of an element has another width
     words = bits(line, np.dtype(f"u{width}"))
     swapped = (words & 0xFF) << (8 * (width - 1))
     for k in range(1, width):
