@@ -208,7 +208,7 @@ class ImportThenChange:
     def __str__(self) -> str:
         return (
             f"host = {self.literal}  # in memory: {self.order}\n"
-            f"{self.name} = xp.asarray(host) if xp is not np else host.copy()\nhost[...] = 1"
+            f"{self.name} = xp.asarray(host) if xp is not np else host.copy('K')\nhost[...] = 1"
         )
 
 

@@ -380,7 +380,7 @@ class Oracle(World):
 
     def made(self, step: Create | ImportThenChange) -> Any:
         if isinstance(step, ImportThenChange):
-            return step.host().copy(order="C")
+            return step.host().copy(order="K")
         return np.array(create(np, step), order="C")
 
     def own(self, result: Any) -> Any:
