@@ -470,7 +470,7 @@ def test_a_reduction_over_no_axes_is_a_copy(shape: tuple[int, ...]) -> None:
 
 
 def test_a_boolean_scalar_to_the_second_power_is_an_integer() -> None:
-    power = np.array([True, False]).any()
+    power: Any = np.array([True, False]).any()
     ours = it.asarray([True, False]).any()
     power **= 2
     ours **= 2
