@@ -1,1 +1,4 @@
-"""What users call: NumPy's functions, ufuncs and random numbers over tensors. The top row."""
+"""What users call: NumPy's functions, ufuncs and random numbers over tensors.
+
+May use `known` and the rooms below it, down to `session`.
+"""

@@ -1,1 +1,4 @@
-"""Calls that were seen before run without being looked up again; may use tensors and all below."""
+"""Calls that were seen before run without being looked up again.
+
+May use `convert` and the rooms below it, down to `session`.
+"""

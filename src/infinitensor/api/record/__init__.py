@@ -1,1 +1,4 @@
-"""A call becomes a node of the graph. Nothing here computes anything."""
+"""A call becomes a node of the graph. Nothing here computes anything.
+
+May use `evaluate` and the rooms below it, down to `session`.
+"""

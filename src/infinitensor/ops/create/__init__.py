@@ -1,1 +1,4 @@
-"""Ops without operands: ranges, grids, constants."""
+"""Ops without operands: ranges, grids, constants.
+
+May use `forms` and the rooms below it, down to `backend`.
+"""

@@ -1,1 +1,4 @@
-"""Ops on each element by itself."""
+"""Ops on each element by itself.
+
+May use `create` and the rooms below it, down to `backend`.
+"""

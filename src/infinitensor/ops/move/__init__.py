@@ -1,1 +1,4 @@
-"""Ops that move elements and compute nothing: shapes, joins, indices, masks, writes."""
+"""Ops that move elements and compute nothing: shapes, joins, indices, masks, writes.
+
+May use `linalg` and the rooms below it, down to `backend`.
+"""

@@ -1,1 +1,4 @@
-"""Points and centres: distances, nearest neighbours, spanning trees, statistics of columns."""
+"""Points and centres: distances, nearest neighbours, spanning trees, statistics of columns.
+
+May use `reduce` and the rooms below it, down to `backend`.
+"""

@@ -1,1 +1,4 @@
-"""Random numbers by counter: the same bits for every tiling."""
+"""Random numbers by counter: the same bits for every tiling.
+
+May use `elementwise` and the rooms below it, down to `backend`.
+"""

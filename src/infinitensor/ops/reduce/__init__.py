@@ -1,1 +1,4 @@
-"""Reductions and running values: moments, places, histograms, scans, sets."""
+"""Reductions and running values: moments, places, histograms, scans, sets.
+
+May use `move` and the rooms below it, down to `backend`.
+"""

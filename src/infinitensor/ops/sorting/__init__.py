@@ -1,1 +1,4 @@
-"""Sorting, searching, ranks and quantiles."""
+"""Sorting, searching, ranks and quantiles.
+
+May use `random` and the rooms below it, down to `backend`.
+"""

@@ -1,1 +1,4 @@
-"""The table of ops and the words their kernels are written in."""
+"""The table of ops and the words their kernels are written in.
+
+May use the room `backend` below it.
+"""

@@ -1,1 +1,4 @@
-"""Programs whose tasks C starts by itself."""
+"""Programs whose tasks C starts by itself.
+
+May use `replay` and the rooms below it, down to `state`.
+"""

@@ -1,1 +1,4 @@
-"""Programs that ran before, started again in one step."""
+"""Programs that ran before, started again in one step.
+
+May use the room `state` below it.
+"""

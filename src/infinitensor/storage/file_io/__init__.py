@@ -1,1 +1,4 @@
-"""Reads and writes of bytes: past the page cache, strided, with checksums."""
+"""Reads and writes of bytes: past the page cache, strided, with checksums.
+
+The lowest room of `storage`: it uses none of the others.
+"""

@@ -1,1 +1,4 @@
-"""The task graph: tasks, edges between them, the scratch memory they need."""
+"""The task graph: tasks, edges between them, the scratch memory they need.
+
+May use `kernels` and the rooms below it, down to `c`.
+"""

@@ -1,1 +1,4 @@
-"""How groups of nodes become families of tasks: one file a kind of group."""
+"""How groups of nodes become families of tasks: one file a kind of group.
+
+May use `graph` and the rooms below it, down to `c`.
+"""

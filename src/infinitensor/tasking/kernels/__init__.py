@@ -1,1 +1,4 @@
-"""Which kernel computes a group, and how it is called."""
+"""Which kernel computes a group, and how it is called.
+
+May use `triton` and the rooms below it, down to `c`.
+"""

@@ -1,1 +1,4 @@
-"""Kernels for GPUs, written as Triton source."""
+"""Kernels for GPUs, written as Triton source.
+
+May use the room `c` below it.
+"""
