@@ -58,7 +58,8 @@ def key_text(g: Generator, shape: tuple[int, ...], *, drops: bool = True) -> str
     items = []
     for n in shape[-k:] if is_last else shape[:k]:
         if drops and n and g.one_in(7):
-            items.append(str(g.random.randrange(-n, n)))
+            at = str(g.random.randrange(-n, n))
+            items.append(f"np.array({at})" if g.one_in(4) else at)
         else:
             items.append(slice_text(g, n))
     if drops and g.one_in(9):

@@ -66,7 +66,7 @@ def assigned(g: Generator) -> None:
     """A basic index is written."""
     name, value = target(g)
     key = key_text(g, value.shape)
-    seen = eval(f"v[{key}]", {"v": value})
+    seen = eval(f"v[{key}]", {"v": value, "np": np})
     if not seen.size:
         raise NotTakenError
     g.change(name, f"{name}[{key}] = {value_for(g, f'{name}[{key}]', seen.shape, value.dtype)}")
