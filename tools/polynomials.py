@@ -1,4 +1,4 @@
-"""The polynomials of `tasking/polynomials.h`: Chebyshev fits, as short as their error allows.
+"""The polynomials of `tasking/c/polynomials.h`: Chebyshev fits, as short as their error allows.
 
     python tools/polynomials.py        writes the file; needs mpmath
 

@@ -1,4 +1,4 @@
-"""Single numbers and elements in C (`api/numbers.h`): NumPy's values, dtypes and errors."""
+"""Single numbers and elements in C (`api/small/numbers.h`): NumPy's values, dtypes and errors."""
 
 import gc
 import operator

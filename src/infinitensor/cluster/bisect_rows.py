@@ -1,7 +1,7 @@
 """Rows of a node of a tree, to be parted by two centres: read where they lie, never copied.
 
 What `BisectingKMeans` asks of rows on the host. Which of two centres is nearer takes one product a
-row (`ops/halves.c`), and most rows are known to stay at theirs without it. Labels, sums and so
+row (`halves.c`), and most rows are known to stay at theirs without it. Labels, sums and so
 centres are the bits that the ops of `ops/points/centres.py` give.
 """
 

@@ -354,7 +354,7 @@ class FewAssigning(Assigning):
         return n_changed
 
     def _stepped(self, given: tuple[Array, ...], made: tuple[Array, Array]) -> int:
-        """What `step` of nearest.c returns; it is made of parts where there are several."""
+        """What `step` of centres.c returns; it is made of parts where there are several."""
         rows, k, host = self.rows, self.k, self.rows.host
         assert host is not None
         step, assign, means = self._loops

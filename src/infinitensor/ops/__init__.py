@@ -1,14 +1,14 @@
 """The op table: what can be computed, one entry an op. Importing the package fills it."""
 
-from infinitensor.ops.create import creation, index_grids  # noqa: F401 - chapters enter their ops when imported
-from infinitensor.ops.elementwise import (  # noqa: F401 - chapters enter their ops when imported
+from infinitensor.ops.create import creation, index_grids
+from infinitensor.ops.elementwise import (
     closeness,
     elementwise,
     packbits,
     two_outputs,
 )
-from infinitensor.ops.forms import gather, reduction  # noqa: F401 - chapters enter their ops when imported
-from infinitensor.ops.linalg import (  # noqa: F401 - chapters enter their ops when imported
+from infinitensor.ops.forms import gather, reduction
+from infinitensor.ops.linalg import (
     csr_matmul,
     einsum,
     factor,
@@ -19,7 +19,7 @@ from infinitensor.ops.linalg import (  # noqa: F401 - chapters enter their ops w
     spectral,
     triangular,
 )
-from infinitensor.ops.move import (  # noqa: F401 - chapters enter their ops when imported
+from infinitensor.ops.move import (
     diagonal,
     join,
     mask,
@@ -31,7 +31,7 @@ from infinitensor.ops.move import (  # noqa: F401 - chapters enter their ops whe
     take,
     write_op,
 )
-from infinitensor.ops.points import (  # noqa: F401 - chapters enter their ops when imported
+from infinitensor.ops.points import (
     centres,
     column_stats,
     distances,
@@ -39,13 +39,13 @@ from infinitensor.ops.points import (  # noqa: F401 - chapters enter their ops w
     pairs,
     prim,
 )
-from infinitensor.ops.random import (  # noqa: F401 - chapters enter their ops when imported
+from infinitensor.ops.random import (
     counter_rng,
     distributions,
     rejection,
     sampling,
 )
-from infinitensor.ops.reduce import (  # noqa: F401 - chapters enter their ops when imported
+from infinitensor.ops.reduce import (
     argminmax_topk,
     histogram,
     logsumexp,
@@ -56,21 +56,21 @@ from infinitensor.ops.reduce import (  # noqa: F401 - chapters enter their ops w
     statistics,
     ufunc_reduce,
 )
-from infinitensor.ops.signal import (  # noqa: F401 - chapters enter their ops when imported
+from infinitensor.ops.signal import (
     calculus,
     convolve,
     fft,
     long_fft,
     polynomial,
 )
-from infinitensor.ops.sorting import (  # noqa: F401 - chapters enter their ops when imported
+from infinitensor.ops.sorting import (
     lexsort_partition,
     quantile,
     rank_select,
     searchsorted,
     sort,
 )
-from infinitensor.ops.table import checks  # noqa: F401 - chapters enter their ops when imported
+from infinitensor.ops.table import checks
 from infinitensor.ops.table.registry import TABLE
 
 __all__ = ["TABLE"]

@@ -107,3 +107,17 @@ def test_many_diagonals_with_an_axis_of_length_one_are_written(mode: str) -> Non
     cells[...] = value
     host.reshape(8100, 100)[::91].T[..., None][...] = value
     np.testing.assert_array_equal(given.numpy(), host)
+
+
+@pytest.mark.parametrize("n", [5, 1000, 70_000])
+def test_a_masked_write_of_the_target_itself_reads_the_old_values(n: int) -> None:
+    """NumPy reads what it has written there."""
+    a = (np.arange(n) % 250 + 1).astype("u1")
+    mask = np.ones(n, bool)
+    x = it.asarray(a)
+    x[it.asarray(mask)] = x[::-1]
+    assert np.array_equal(x.numpy(), a[::-1])
+    kept = np.arange(n) % 3 == 0
+    y = it.asarray(kept)
+    y[y[::-1]] = False
+    assert np.array_equal(y.numpy(), kept & ~kept[::-1])

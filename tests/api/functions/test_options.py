@@ -187,3 +187,10 @@ def test_every_function_that_takes_out_in_numpy_takes_it_here() -> None:
         if "out" in parameters and "out" not in inspect.signature(function).parameters:
             missing.append(name)
     assert missing == []
+
+
+def test_means_of_integers_without_nan_are_written_to_integers() -> None:
+    out, expected = it.zeros((), int), np.zeros((), int)
+    it.nanmean([1, 3], out=out)
+    np.nanmean([1, 3], out=expected)
+    assert out == expected

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.access import masked_items
 from infinitensor.api.eager.whole_array import small_kernel
-from infinitensor.api.evaluate.evaluate import evaluate, were_read_often
+from infinitensor.api.evaluate.evaluate import compute_if_read_often, evaluate
 from infinitensor.api.record.late import is_tensor
 from infinitensor.api.session.version import Version
 from infinitensor.config import config
@@ -60,10 +60,10 @@ def _make_constant(session: Session, version: Version) -> None:
             session.graveyard.append(node)
 
 
-def was_read_often(session: Session, args: tuple[Any, ...]) -> bool:
-    """Whether small parts of tensors that wait are read in a loop: then these are computed now."""
+def compute_parts_read_often(session: Session, args: tuple[Any, ...]) -> bool:
+    """`compute_if_read_often` of the tensors among the arguments of a call."""
     given = [x for x in args if is_tensor(x) and x._owner is None]
-    return were_read_often(session, [(x._version, x.size) for x in given])
+    return compute_if_read_often(session, [(x._version, x.size) for x in given])
 
 
 def is_for_later(tensor: Tensor, value: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api.access.compute_first import was_read_often
+from infinitensor.api.access.compute_first import compute_parts_read_often
 from infinitensor.api.record.late import new_tensor
 from infinitensor.api.record.record import Ref, host_view, record, stored
 from infinitensor.api.session.call_cache import cached_rule
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def copied(tensor: Tensor) -> Tensor:
     """A tensor of its own with the same values."""
     values = _at_hand(tensor)
-    if values is None and was_read_often(tensor._session, (tensor,)):
+    if values is None and compute_parts_read_often(tensor._session, (tensor,)):
         values = _at_hand(tensor)
     if values is not None:
         tensor._session.counts["small_calls"] += 1

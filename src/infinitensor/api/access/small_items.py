@@ -315,8 +315,19 @@ def _scattered(tensor: Tensor, values: np.ndarray, index: Any, value: Any) -> bo
     return True
 
 
+def _apart(values: np.ndarray, given: Any) -> Any:
+    """A copy of what shares memory with the target: by a mask NumPy reads what it has written."""
+    if type(given) is _ndarray and np.may_share_memory(values, given):
+        return given.copy()
+    return given
+
+
 def _deal(values: np.ndarray, index: Any, value: Any) -> None:
     """`values[index] = value` for an index with arrays; our loop for masks likewise."""
+    index = (
+        tuple(_apart(values, i) for i in index) if type(index) is tuple else _apart(values, index)
+    )
+    value = _apart(values, value)
     dtype, given = values.dtype, value
     if type(value) is float and dtype.kind in "fc":
         given = np.array(value, dtype)

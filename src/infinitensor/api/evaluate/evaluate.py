@@ -106,8 +106,8 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
             events.emit("evaluated", session=session)
 
 
-def were_read_often(session: Session, reads: Sequence[tuple[Version, int]]) -> bool:
-    """Whether small parts of tensors that wait are read in a loop: then these are computed now.
+def compute_if_read_often(session: Session, reads: Sequence[tuple[Version, int]]) -> bool:
+    """Compute tensors that wait and whose small parts are read in a loop; whether that was so.
 
     `reads` says how many elements of each version a call reads. Each part that is read is planned;
     once that has cost what the whole costs, further reads cost what NumPy's do, and no plan. What

@@ -294,12 +294,11 @@ def _equip() -> None:
 
 def _power(power: Callable[..., Any], base: Tensor, exponent: Any) -> Any:
     """As NumPy's operator: a square or a root where the exponent says so."""
-    kind = type(exponent)
-    if base._is_value and base.dtype == np.bool_:  # NumPy's scalars know no squares
-        return power(base, exponent) if _known(exponent) else NotImplemented
-    if (kind is int or (kind is float and kind_of(base.dtype) in "fc")) and exponent == 2:
+    kind, is_inexact = type(exponent), kind_of(base.dtype) in "fc"
+    is_truth = base._is_value and base.dtype == np.bool_  # to the power of 2 it is an integer
+    if (kind is int or (kind is float and is_inexact)) and exponent == 2 and not is_truth:
         return namespace.square(base)
-    if kind is float and kind_of(base.dtype) in "fc" and exponent == 0.5:
+    if kind is float and is_inexact and exponent == 0.5:
         return namespace.sqrt(base)
     return power(base, exponent) if _known(exponent) else NotImplemented
 

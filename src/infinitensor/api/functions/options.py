@@ -194,7 +194,7 @@ def _check_cast(name: str, source: Tensor, target: Tensor, casting: Any) -> None
 
 def _check_inexact(name: str, a: Any, out: Tensor) -> None:
     """Means without NaN are not written to integers, as NumPy refuses it."""
-    if np.dtype(getattr(a, "dtype", float)).kind in "fc" and out.dtype.kind not in "fc":
+    if call_op("asarray", a).dtype.kind in "fc" and out.dtype.kind not in "fc":
         raise TypeError(f"{name}: if a is inexact, then out must be inexact: it has {out.dtype}")
 
 

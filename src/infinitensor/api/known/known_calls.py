@@ -11,7 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.access import setitem
-from infinitensor.api.access.compute_first import was_read_often
+from infinitensor.api.access.compute_first import compute_parts_read_often
 from infinitensor.api.access.scalars import as_value, gives_values
 from infinitensor.api.convert.foreign import holds_tensors
 from infinitensor.api.eager import unplanned
@@ -150,7 +150,7 @@ class Quick:
             return None
         if found.largest <= config.small_elements:
             made = self._at_once(session, found, args)
-            if made is None and was_read_often(session, args):
+            if made is None and compute_parts_read_often(session, args):
                 made = self._at_once(session, found, args)
             if made is not None:
                 return made

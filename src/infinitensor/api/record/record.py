@@ -10,7 +10,7 @@ import numpy as np
 
 from infinitensor.api.eager.unplanned import blank, runs_at_once
 from infinitensor.api.eager.whole_array import small_kernel
-from infinitensor.api.evaluate.evaluate import evaluate_all, forget_done, were_read_often
+from infinitensor.api.evaluate.evaluate import compute_if_read_often, evaluate_all, forget_done
 from infinitensor.api.record.reshaped_alias import alias
 from infinitensor.api.session.call_cache import cached_rule
 from infinitensor.api.session.version import Node, Site, Version, user_site
@@ -100,7 +100,7 @@ def record(session: Session, op: Op, call: Call, operands: Sequence[Any]) -> lis
         if len(session.dropped) > MANY or len(session.graveyard) > MANY:
             session.drain()
         reads = [(o.version, prod(o.shape)) for o in operands if isinstance(o, Ref)]
-        if were_read_often(session, reads):
+        if compute_if_read_often(session, reads):
             return record(session, op, call, operands)
         site = user_site()
         if _is_at_hand(operands) and runs_at_once(

@@ -4,7 +4,7 @@
 enum { CELL, DTYPE, FROZEN, INDEX, IS_VALUE, LAZY_VIEW, LENT, OWNER, SEEN, SEEN_OF, SHAPE, N_TENSOR };
 enum { V_DTYPE, V_EXPORTED, V_HOST, V_LIVE, V_READERS, V_TABLE, N_VERSION };
 enum { C_SESSION, C_VERSION, N_CELL };
-enum { ONE_CORE = 1 << 18, ONE_CORE_DOT = 10000 }; /* as in borrowed.py */
+enum { ONE_CORE = 1 << 18, ONE_CORE_DOT = 10000 }; /* as in numpy_table.py */
 static const char *const names[] = {"add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or",
                                     "xor", "lshift", "rshift", "matmul"};
 

@@ -18,7 +18,7 @@ static const Binary in_place_of[] = {
     PyNumber_InPlaceAnd, PyNumber_InPlaceOr, PyNumber_InPlaceXor, PyNumber_InPlaceLshift,
     PyNumber_InPlaceRshift};
 
-/* Without floating-point warnings, as floating.py's `quietly`. */
+/* Without floating-point warnings, as errstate.py's `quietly`. */
 static PyObject *quietly(int op, const Binary *calls, PyObject *a, PyObject *b) {
     Binary call = calls[op];
     if (op >= AND && op <= RSHIFT) return call(a, b); /* bits give none */

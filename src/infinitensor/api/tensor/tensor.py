@@ -50,10 +50,8 @@ if TYPE_CHECKING:
     from infinitensor.api.session.session import Session
     from infinitensor.api.session.version import Version
     from infinitensor.ir.layout import Layout
-else:
-    TableMethods = (
-        object  # a stub: the methods are made from the op table by `api/functions/all_functions.py`
-    )
+else:  # a stub: `all_functions.py` makes the methods from the op table
+    TableMethods = object
 
 
 class Tensor(scalars.Number, Shown, TableMethods):
@@ -546,9 +544,8 @@ class Tensor(scalars.Number, Shown, TableMethods):
 
     def flatten(self, order: str | None = "C") -> Tensor:
         """One axis: always a copy."""
-        return copies.copied(self if order == "C" else memory_order.read_in(self, order)).reshape(
-            -1
-        )
+        read = self if order == "C" else memory_order.read_in(self, order)
+        return copies.copied(read).reshape(-1)
 
     def transpose(self, *axes: Any) -> Tensor:
         """Axes in another order; a view."""

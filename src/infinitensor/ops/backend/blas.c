@@ -163,7 +163,7 @@ static void with_vector(const Product *p, int64_t code, int64_t size) {
 
 /* One product: `how` has the dtype, rows, columns, k, and steps in bytes: of both from row to row and
    from column to column, and from row to row of out. The arguments are those of every kernel that
-   `calls.c` calls. */
+   `c_program.c` calls. */
 void product(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, char **arrays,
              const int64_t *steps, const char *words, const int64_t *folded, int64_t n_same) {
   static const int64_t sizes[4] = {4, 8, 8, 16};

@@ -1,7 +1,7 @@
 """Products of two matrices by a BLAS that is here anyway, called without torch and its price.
 
 A call by torch takes 15 to 30 us before it multiplies, with Python's lock; this takes 3, and from C
-(`runtime/calls.c`) nothing. Whoever multiplies matrices on a CPU comes here, so the bits are those
+(`runtime/native`) nothing. Whoever multiplies matrices on a CPU comes here, so the bits are those
 of one function. The library is the OpenBLAS beside torch, else the one that NumPy or SciPy bring:
 products by these are counted. There is none (`found()` is None) where these have none in a file of
 its own, or there is no compiler: then torch multiplies.

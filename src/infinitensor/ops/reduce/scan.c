@@ -68,7 +68,7 @@ int64_t scan(const T *x, int64_t n_outer, int64_t n, int64_t n_inner, const T *c
     return 0;
 }
 
-/* The same as a call that `calls.c` makes: `how` has n_outer, n and n_inner. */
+/* The same as a call that `c_program.c` makes: `how` has n_outer, n and n_inner. */
 void scan_called(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, char **arrays, const int64_t *steps,
                  const char *words, const int64_t *folded, int64_t n_same) {
     (void)n_rows, (void)n, (void)n_outer, (void)steps, (void)words, (void)folded, (void)n_same;

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from infinitensor.runtime.state.tile_table import TileTable
 
 
-class Tiles(Protocol):
+class RunState(Protocol):
     """What an error is explained with: the program, its steps, the tables of its leaves."""
 
     program: Program
@@ -21,7 +21,7 @@ class Tiles(Protocol):
     leaves: list[TileTable]
 
 
-def explain_failure(tiles: Tiles, error: BaseException, family: Family, i: int) -> None:
+def explain_failure(tiles: RunState, error: BaseException, family: Family, i: int) -> None:
     """Add where it happened to an error, once."""
     if family.lane in (LOAD, EVICT):
         if isinstance(error, CorruptTileError):
@@ -37,14 +37,14 @@ def explain_failure(tiles: Tiles, error: BaseException, family: Family, i: int) 
         error.add_note(f"infinitensor: in {family.op!r}, tile {i}{region}{where}")
 
 
-def _maker(tiles: Tiles, family: Family, i: int) -> tuple[Family, int]:
+def _maker(tiles: RunState, family: Family, i: int) -> tuple[Family, int]:
     """The task that made what an eviction or a load copies, if one did."""
     tile = int((family.writes[0] if family.lane == LOAD else family.reads[0].tiles)[i])
     producer = int(tiles.program.producers[tiles.program.origins.get(tile, tile)])
     return tiles.steps.family_of(producer) if producer >= 0 else (family, i)
 
 
-def _name_leaf(tiles: Tiles, error: CorruptTileError, step: Step) -> None:
+def _name_leaf(tiles: RunState, error: CorruptTileError, step: Step) -> None:
     """Say whose values are lost, where it is a tensor that was stored before."""
     made = step.outs[0].tile
     tile = step.many[0] if step.many else tiles.program.origins.get(made, made)

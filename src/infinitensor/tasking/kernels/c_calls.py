@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from infinitensor.tasking.kernels.c_kernel import Compiled, Walk
 
 MOST = 64
-"""Arrays, and scalars, of one call (`runtime/calls.c`)."""
+"""Arrays, and scalars, of one call (`c_program.c`)."""
 ALIGNED = 64
 """Bytes at whose multiples arrays begin."""
 TASK_WORK = 1 << 13
