@@ -315,9 +315,15 @@ class World:
                 return READERS[how](found)
 
 
+def hash_but_of_nan(found: Any) -> int:
+    """The hash of a scalar; 0 for a NaN, which Python hashes by the identity of the object."""
+    value = hash(found)
+    return 0 if bool(found != found) else value
+
+
 READERS: dict[str, Callable[[Any], Any]] = {
     "float": float, "int": int, "bool": bool, "complex": complex, "index": operator.index,
-    "len": len, "hash": hash,
+    "len": len, "hash": hash_but_of_nan,
 }  # fmt: skip
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.ops.table_xp import WHOLE, TableXp
 
+import infinitensor as it
 from infinitensor.ir.op import Spec
 from infinitensor.ops import TABLE
 
@@ -96,6 +98,25 @@ def test_cases_of_the_ops_that_are_no_ufunc(name: str, device: str) -> None:
             ):
                 assert one.dtype == other.dtype
                 np.testing.assert_allclose(one, other, 1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.float32, bool])
+@pytest.mark.parametrize("number", [300, -1, 2**63, 2**70])
+@pytest.mark.parametrize("small_elements", [0, 1 << 16])
+def test_where_takes_integers_as_the_installed_numpy_does(
+    number: int, dtype: Any, small_elements: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(it.config, "small_elements", small_elements)
+    x = np.array([0, 1, 1]).astype(dtype)
+    for branches in ((number, x), (x, number)):
+        try:
+            want = np.where(x == 0, *branches)
+        except OverflowError as error:
+            with pytest.raises(OverflowError, match=re.escape(str(error))):
+                it.where(x == 0, *(it.asarray(b) if b is x else b for b in branches)).numpy()
+        else:
+            got = it.where(x == 0, *(it.asarray(b) if b is x else b for b in branches)).numpy()
+            np.testing.assert_array_equal(got, want, strict=True)
 
 
 def test_where_takes_the_dtype_of_its_branches() -> None:

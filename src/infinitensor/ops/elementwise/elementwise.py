@@ -277,7 +277,17 @@ def where(xp: Any, condition: Any, x: Any = None, y: Any = None) -> Any:
         return xp.nonzero(condition)
     if x is None or y is None:
         raise ValueError("either both or neither of x and y should be given")
+    _check_integers(x, y)
     return xp._where(condition, x, y)
+
+
+def _check_integers(x: Any, y: Any) -> None:
+    """Raise what NumPy raises for a Python integer that the other's integer dtype does not hold:
+    from 2.5 on an OverflowError, before that nothing. So the NumPy that is installed is asked."""
+    for number, other in ((x, y), (y, x)):
+        dtype = getattr(other, "dtype", None)
+        if type(number) is int and dtype is not None and dtype.kind in "iu":
+            np.where(np.empty(0, bool), number, np.empty(0, dtype))
 
 
 def _clip_cases(rng: np.random.Generator) -> list[Any]:

@@ -140,13 +140,15 @@ def block_lines(j: int, fold: Fold, block: str, total: str) -> list[str]:
     if fold.kind in ("sum", "count"):
         return [f"add_to(&f{j}, {total});" if fold.dtype.kind == "f" else f"f{j} += {total};"]
     better = f"got {'>' if fold.kind in ('max', 'argmax') else '<'} f{j}"
+    is_float = fold.dtype.kind == "f"  # integers have no NaN, and compilers warn of the comparison
     if fold.finds:
+        better = f"f{j} == f{j} && ({better} || got != got)" if is_float else better
         return [
             f"{{ const {name} got = {fold.kind[3:]}_{name}({block}, m);",
-            f"  if (begun == 0 || (f{j} == f{j} && ({better} || got != got)))",
+            f"  if (begun == 0 || ({better}))",
             f"    f{j} = got, f{j}at = begun + first_{name}({block}, m, got); }}",
         ]
-    if fold.dtype.kind == "f":
+    if is_float:
         better += " || got != got"
     return [
         f"{{ const {name} got = {fold.kind}_{name}({block}, m);",
