@@ -97,7 +97,8 @@ STATS = {
     ),
     "evaluations": "Evaluations that ran a plan.",
     "tiles_rebuilt": "Lost tiles that were made again.",
-    "small_calls": "Calls on few elements that ran at once, on host values.",
+    "ways": "{way: calls that took it}; what each way is for is in docs/architecture.md.",
+    "small_calls": "Calls on few elements that ran at once, on host values: the sum of those ways.",
     "smaller_blocks": "Blocks of sorts, scans and factorisations that were made smaller because "
     "memory is little: last bits of library kernels may differ.",
     "bytes_loaded": "Bytes that came to a device from a lower tier: spilled tiles, and what is "

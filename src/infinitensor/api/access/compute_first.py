@@ -55,6 +55,7 @@ def _make_constant(session: Session, version: Version) -> None:
     assert node is not None
     if node.op.kind == "creation" and not node.inputs:
         with session.guard():
+            session.ways["kernel"] += 1
             (version.host,) = small_kernel(node.op, node.call)([])
             version.node = None
             session.graveyard.append(node)

@@ -115,7 +115,7 @@ def _selected_now(tensor: Tensor, mask: Tensor) -> Version | None:
         return None
     with session.guard():
         session.check_open()
-        session.counts["small_calls"] += 1
+        session.ways["changing_shapes"] += 1
         n = numpy_loops.count(where)
         shape = (int(np.count_nonzero(where)) if n < 0 else n, *values.shape[where.ndim :])
         table = blank(session, shape, values.dtype)

@@ -362,6 +362,7 @@ def _write_small(tensor: Tensor, view: View, value: Any) -> bool:
     target = host_view(Ref(version, view, tensor.dtype))
     with np.errstate(all="ignore"):
         target[...] = value
+    tensor._session.ways["write"] += 1
     return True
 
 

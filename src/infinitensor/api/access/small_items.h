@@ -69,7 +69,7 @@ static PyObject *gathered(PyObject *tensor, PyObject *index, npy_intp limit) {
     Py_INCREF(values), Py_INCREF(places), Py_INCREF(session);
     PyObject *made = PyArray_TakeFrom(from, places, 0, NULL, NPY_RAISE);
     if (!made) PyErr_Clear(); /* Python's has the better words */
-    else if (count(session)) Py_CLEAR(made);
+    else if (count(session, READ)) Py_CLEAR(made);
     Py_DECREF(values), Py_DECREF(places);
     made = wrapped(made, session, NULL, NULL);
     Py_DECREF(session);
@@ -86,7 +86,7 @@ static PyObject *got_plain(PyObject *tensor, PyObject *index, npy_intp limit, in
     if (!found) return NULL;
     if (!PyArray_CheckExact(found)) {
         PyObject *session = session_of(tensor);
-        if (size_of(found) < 0 || count(session)) Py_CLEAR(found);
+        if (size_of(found) < 0 || count(session, READ)) Py_CLEAR(found);
         return wrapped(found, session, NULL, NULL);
     }
     npy_intp n = PyArray_SIZE((PyArrayObject *)found);

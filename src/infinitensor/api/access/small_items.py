@@ -167,7 +167,7 @@ def got(tensor: Tensor, index: Any) -> Tensor | None:
     found = values[plain]
     if type(found) is not _ndarray:
         session = tensor._owner or tensor._cell.session
-        session.counts["small_calls"] += 1
+        session.ways["read"] += 1
         return own(session, found)
     cell = tensor._cell
     version = cell.version
@@ -219,7 +219,7 @@ def gathered(tensor: Tensor, index: Any) -> Tensor | None:
     if found is None or type(found) is not _ndarray:
         return None
     session = tensor._owner or tensor._cell.session
-    session.counts["small_calls"] += 1
+    session.ways["read"] += 1
     return at_hand(session, found)
 
 
@@ -245,7 +245,7 @@ def _element(tensor: Tensor, index: Any) -> Tensor | None:
     session = version.session
     if session.closed or not is_element(index, len(tensor._shape)):
         return None
-    session.counts["small_calls"] += 1
+    session.ways["read"] += 1
     return as_value(at_hand(session, np.array(table.in_reach[index])))
 
 
@@ -291,6 +291,7 @@ def was_put(tensor: Tensor, index: Any, value: Any) -> bool:
             values[plain] = value
     finally:
         restore(token)
+    (tensor._owner or tensor._cell.session).ways["write"] += 1
     if values.dtype.char == "d" and tensor._owner is None and tensor._lazy_view is None:
         tensor._cell.version.opened = tensor._cell.version.host
     return True
@@ -305,13 +306,15 @@ def _scattered(tensor: Tensor, values: np.ndarray, index: Any, value: Any) -> bo
     """The same for arrays of integers or a mask."""
     if not values.ndim:
         return False
+    session = tensor._owner or tensor._cell.session
     try:
-        plain = taken(values.shape, index, tensor._owner or tensor._cell.session)
+        plain = taken(values.shape, index, session)
         if plain is None:
             return False
         quietly(_deal, values, plain, value)
     except Exception:  # ours has the better words; NumPy looks at indices and shapes first
         return False
+    session.ways["write"] += 1
     return True
 
 

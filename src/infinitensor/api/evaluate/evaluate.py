@@ -146,6 +146,7 @@ def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
             _run_at_once(session, bound)
             return
         bound, trace = traced_in_room(session, bound)
+        session.ways["planned"] += 1
         if not bound.is_windowed:
             session.add(session.traces, bound.trace_key(), trace)
     else:
@@ -153,8 +154,10 @@ def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
         session.traces.move_to_end(key)
         session.counts["plan_hits"] += 1
         if has_started:
+            session.ways["few_kernels"] += 1
             _count(session, bound, trace)
             return
+        session.ways["repeated"] += 1
     if trace.prepared.in_the_way:
         _count_moved(session, bound, trace.prepared)
     session.counts["evaluations"] += 1
@@ -234,6 +237,7 @@ def _run_in_less(
             ledger.budget_bytes = n_bytes
         session.plans.clear()  # those made here are for less memory than there is
         session.traces.clear()
+    session.ways["planned_in_less"] += 1
     return True
 
 
@@ -297,7 +301,7 @@ def traced(bound: Bound) -> Trace:
 def _run_at_once(session: Session, bound: Bound) -> None:
     """Without a plan; what was made stays made if a call raises."""
     session.counts["evaluations"] += 1
-    session.counts["small_calls"] += len(bound.nodes)
+    session.ways["unplanned"] += len(bound.nodes)
     session.counts["whole_ops"] += sum(node.op.whole for node in bound.nodes)
     work = AtOnce(bound)
     try:
@@ -377,6 +381,7 @@ def _resume(session: Session, roots: Sequence[Version]) -> None:
         stopped.run.abandon(
             [n for n, v in stopped.wanted() if v.live > 0 or v.readers > 0 or id(v) in asked]
         )
+        session.ways["resumed"] += 1
         try:
             _finish(session, stopped)
         except Exception:

@@ -64,7 +64,7 @@ def made(like: np.ufunc, args: tuple[Any, ...]) -> Tensor | None:
         return None
     with session.guard():
         session.check_open()
-        session.counts["small_calls"] += 1
+        session.ways["changing_shapes"] += 1
         table = blank(session, shape, dtype)
         typed = [
             x if isinstance(x, np.ndarray | np.generic) else kind.type(x)

@@ -166,7 +166,7 @@ class Quick:
                 values.append(seen)
             elif self.takes_scalars:
                 values.append(found.makers[i](x))
-        session.counts["small_calls"] += 1
+        session.ways["kernel"] += 1
         outs = quietly(small_kernel(self.op, found.call), values)
         made = [at_hand(session, out) for out in outs]
         if len(made) > 1:

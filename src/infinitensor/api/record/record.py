@@ -91,7 +91,7 @@ def record(session: Session, op: Op, call: Call, operands: Sequence[Any]) -> lis
     """
     if is_small(op, call, operands):
         ins = [host_view(o) if isinstance(o, Ref) else o for o in operands]
-        session.counts["small_calls"] += 1
+        session.ways["kernel"] += 1
         with np.errstate(all="ignore"):
             outs = small_kernel(op, call)(ins)
         return [stored(session, values) for values in outs]
@@ -119,7 +119,7 @@ def _at_once(
     session: Session, op: Op, call: Call, operands: Sequence[Any], site: Site
 ) -> list[Version]:
     """The values of a call now, in memory of the ledger."""
-    session.counts["small_calls"] += 1
+    session.ways["changing_shapes"] += 1
     tables = [blank(session, spec.shape, spec.dtype) for spec in call.outs]
     ins = [host_view(o) if isinstance(o, Ref) else o for o in operands]
     with np.errstate(all="ignore"):
@@ -201,6 +201,7 @@ def wait(
             given.readers += 1
             given.opened = None
     session.seq += 1
+    session.ways["recorded"] += 1
     node = Node(op, call, inputs, accesses, shapes, site, session.seq, region)
     return _wait(session, node, site)
 

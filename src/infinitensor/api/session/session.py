@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from infinitensor.api.session import released, tally
+from infinitensor.api.session import released, ways
 from infinitensor.api.session.einops_backend import greet
 from infinitensor.api.session.lock import Lock
 from infinitensor.api.session.version import Version, user_site
@@ -59,7 +59,6 @@ COUNTS = (
     "forced_evaluations",
     "evaluations",
     "tiles_rebuilt",
-    "small_calls",
     "smaller_blocks",
 )
 
@@ -135,11 +134,9 @@ class Session(Recording):
         self.made_before: weakref.WeakSet[Version] = weakref.WeakSet()
         """What was held and made, but not kept, since there was little room."""
         self._seen: OrderedDict[Any, None] = OrderedDict()
-        tally.put_all()
-        self.counts = dict.fromkeys(COUNTS, 0)
-        self.missed_before = missed[0]
-        self.borrowed_before = n_borrowed()
         self.seq = 0
+        ways.put_all()
+        self._start_counts()
         self.seed = 0
         self.stream = 0
         self.generation = _generation[0]
@@ -320,8 +317,10 @@ class Session(Recording):
         """Counts so far, with the peak of each memory."""
         with self.lock:
             self.drain()
-            tally.put_all()
+            ways.put_all()
             found: dict[str, Any] = dict(self.counts)
+            found["ways"] = self._ways_so_far()
+            found["small_calls"] = sum(found["ways"][name] for name in ways.AT_ONCE)
             found["eager_fallbacks"] += missed[0] - self.missed_before
             found["borrowed_products"] = n_borrowed() - self.borrowed_before
             found["not_compiled"] = dict(not_compiled)
@@ -337,10 +336,20 @@ class Session(Recording):
                     if reset:
                         ledger.peak_bytes = ledger.used_bytes
             if reset:
-                self.counts = dict.fromkeys(COUNTS, 0)
-                self.missed_before = missed[0]
-                self.borrowed_before = n_borrowed()
+                self._start_counts()
             return found
+
+    def _start_counts(self) -> None:
+        self.counts = dict.fromkeys(COUNTS, 0)
+        self.ways = dict.fromkeys(ways.NAMES, 0)
+        self._recorded_before = self.seq
+        self.missed_before = missed[0]
+        self.borrowed_before = n_borrowed()
+
+    def _ways_so_far(self) -> dict[str, int]:
+        """Calls by way. `seq` counts all that were recorded, so the rest of them came again."""
+        n_recorded = self.seq - self._recorded_before
+        return {**self.ways, "recorded_again": n_recorded - self.ways["recorded"]}
 
     def next_seed(self) -> int:
         """The key of the next random op: every call has its own stream."""

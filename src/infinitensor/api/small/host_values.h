@@ -11,7 +11,7 @@ static const char *const names[] = {"add", "sub", "mul", "truediv", "floordiv", 
 static Py_ssize_t tensor_at[N_TENSOR], version_at[N_VERSION], cell_at[N_CELL], limit_at;
 static PyTypeObject *tensor_type;
 static PyObject *config, *bfloat16, *unknown, *numbers, *silence, *silent, *empty;
-static PyObject *name_counts, *name_small, *name_cell;
+static PyObject *name_ways, *name_cell, *ways;
 static PyObject *slow_get, *slow_applied, *slow_called, *outer_fits, *dot_fits, *recorders, *slow_fill;
 static PyObject *no_part;
 static PyObject *cores_made, *cores_into, *ufuncs; /* of `numpy_loops.c`, and the ufuncs of the operators */
@@ -65,35 +65,45 @@ static npy_intp size_of(PyObject *x) {
     return PyArray_CheckExact(x) ? PyArray_SIZE((PyArrayObject *)x) : is_scalar(x) ? 1 : -1;
 }
 
-/* Calls since they were last put into the counts of a session: its counts, and who it is. */
-static PyObject *tally_of, *tally_counts;
-static long long tally;
+/* Ways that calls took since they were last put into the counts of a session: how often, its counts, and who it is. */
+enum { NUMPY, IN_PLACE, READ, WRITE, N_WAYS }; /* as `IN_C` of ways.py, whose names are in `ways` */
+static PyObject *counted_for, *counted_into;
+static long long counted[N_WAYS];
 
-/* tallied(): puts them there. Before somebody reads them, and before there is another session. */
-static int put_tally(void) {
-    PyObject *counts = tally_counts;
-    long long n = tally;
-    tally_of = tally_counts = NULL;
-    tally = 0;
-    if (!counts) return 0;
-    PyObject *before = PyDict_GetItemWithError(counts, name_small), *more = PyLong_FromLongLong(n);
+static int add_count(PyObject *counts, PyObject *way, long long n) {
+    PyObject *before = PyDict_GetItemWithError(counts, way), *more = PyLong_FromLongLong(n);
     PyObject *now = before && more ? PyNumber_Add(before, more) : NULL;
-    int bad = !now || PyDict_SetItem(counts, name_small, now);
-    Py_XDECREF(more), Py_XDECREF(now), Py_DECREF(counts);
+    int bad = !now || PyDict_SetItem(counts, way, now);
+    Py_XDECREF(more), Py_XDECREF(now);
     return bad ? -1 : 0;
 }
 
-static PyObject *tallied(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
-    if (put_tally()) return NULL;
+static int put_counts(void) {
+    PyObject *counts = counted_into;
+    long long n[N_WAYS];
+    memcpy(n, counted, sizeof n);
+    memset(counted, 0, sizeof counted);
+    counted_for = counted_into = NULL;
+    int bad = 0;
+    for (int way = 0; counts && way < N_WAYS && !bad; way++)
+        if (n[way]) bad = add_count(counts, PyTuple_GET_ITEM(ways, way), n[way]);
+    Py_XDECREF(counts);
+    return bad;
+}
+
+/* put_counts(): before somebody reads them, and before there is another session. */
+static PyObject *do_put_counts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
+    if (put_counts()) return NULL;
     Py_RETURN_NONE;
 }
 
-static int count(PyObject *session) {
-    if (session != tally_of) {
-        if (put_tally() || !(tally_counts = PyObject_GetAttr(session, name_counts))) return -1;
-        tally_of = session;
+/* A call of a session takes a way; 0 if it went well. */
+static int count(PyObject *session, int way) {
+    if (session != counted_for) {
+        if (put_counts() || !(counted_into = PyObject_GetAttr(session, name_ways))) return -1;
+        counted_for = session;
     }
-    tally++;
+    counted[way]++;
     return 0;
 }
 

@@ -138,7 +138,7 @@ static PyObject *operated(int op, PyObject *first, PyObject *second) {
     if (!made && op == MATMUL) PyErr_Clear(); /* Python's has the better words */
     if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
         Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
-    if (made && (size_of(made) < 0 || count(session))) Py_CLEAR(made);
+    if (made && (size_of(made) < 0 || count(session, NUMPY))) Py_CLEAR(made);
     Py_DECREF(a), Py_DECREF(b);
     made = wrapped(made, session, NULL, NULL);
     Py_DECREF(session);
@@ -175,7 +175,7 @@ static PyObject *changed(int op, PyObject *tensor, PyObject *other) {
         Py_XDECREF(made);
     }
     Py_DECREF(values), Py_DECREF(b);
-    if (!done) return NULL;
+    if (!done || count(session_of(tensor), IN_PLACE)) return NULL;
     Py_INCREF(tensor);
     return tensor;
 }
@@ -207,7 +207,7 @@ static int was_put_plain(PyObject *tensor, PyObject *index, PyObject *value, npy
     PyObject *values = value ? writeable(tensor) : NULL;
     if (!values) return 0;
     PyArrayObject *array = (PyArrayObject *)values;
-    if (was_element_put(array, index, value)) return 1;
+    if (was_element_put(array, index, value)) return count(session_of(tensor), WRITE) ? -1 : 1;
     PyObject *target = values;
     Py_INCREF(target);
     Py_INCREF(value);
@@ -224,7 +224,7 @@ static int was_put_plain(PyObject *tensor, PyObject *index, PyObject *value, npy
                                   PyArray_DESCR((PyArrayObject *)value)->type_num == NPY_DOUBLE));
     if (index == Py_Ellipsis && PyArray_CheckExact(value) && into_by_cores(Py_None, target, value, NULL)) {
         Py_DECREF(target), Py_DECREF(value);
-        return 1;
+        return count(session_of(tensor), WRITE) ? -1 : 1;
     }
     PyObject *token = is_alike || PyErr_Occurred() ? NULL : PyContextVar_Set(silence, silent);
     int bad = (!is_alike && !token) || PyErr_Occurred() ? -1 : PyObject_SetItem(target, index, value);
@@ -236,7 +236,7 @@ static int was_put_plain(PyObject *tensor, PyObject *index, PyObject *value, npy
         Py_DECREF(token);
     }
     Py_DECREF(target), Py_DECREF(value);
-    return bad ? -1 : 1;
+    return bad || count(session_of(tensor), WRITE) ? -1 : 1;
 }
 
 static int was_put(PyObject *tensor, PyObject *index, PyObject *value) {
@@ -288,7 +288,7 @@ static PyObject *called(PyObject *like, PyObject *args, int is_elementwise, PyOb
     PyErr_Restore(type, error, trace);
     if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
         Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
-    if (made && (size_of(made) < 0 || count(session))) Py_CLEAR(made);
+    if (made && (size_of(made) < 0 || count(session, NUMPY))) Py_CLEAR(made);
     for (Py_ssize_t i = 0; i < n; i++) Py_DECREF(given[i]);
     made = wrapped(made, session, NULL, NULL);
     Py_DECREF(session);
@@ -380,7 +380,7 @@ static PyObject *turned(PyObject *self, PyObject *(*call)(PyObject *)) {
     Py_XDECREF(token);
     if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
         Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
-    if (made && (size_of(made) < 0 || count(session))) Py_CLEAR(made);
+    if (made && (size_of(made) < 0 || count(session, NUMPY))) Py_CLEAR(made);
     Py_DECREF(values);
     made = wrapped(made, session, NULL, NULL);
     Py_DECREF(session);
@@ -486,13 +486,14 @@ static int fill_slots(void) {
 }
 
 /* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent, applied,
-   called, outer_fits, dot_fits, recorders, recorded, fill, made, into, least, ufuncs): the last four are of `numpy_loops.py` */
+   called, outer_fits, dot_fits, recorders, recorded, fill, made, into, least, ufuncs, ways): four are of `numpy_loops.py` */
 static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *tensor, *version, *cell, *pointer;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOO!OOOOnO!", &tensor, &version, &cell, &config, &bfloat16,
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOO!OOOOnO!O!", &tensor, &version, &cell, &config, &bfloat16,
                           &unknown, &numbers, &silence, &silent, &slow_applied, &slow_called,
                           &outer_fits, &dot_fits, &PyTuple_Type, &recorders, &pointer, &slow_fill,
-                          &cores_made, &cores_into, &cores_least, &PyTuple_Type, &ufuncs))
+                          &cores_made, &cores_into, &cores_least, &PyTuple_Type, &ufuncs,
+                          &PyTuple_Type, &ways))
         return NULL;
     static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
         "_lazy_view", "_lent", "_owner", "_seen", "_seen_of", "_shape"};
@@ -506,6 +507,7 @@ static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
         return NULL;
     if (PyTuple_GET_SIZE(recorders) != GE + 1 || PyTuple_GET_SIZE(ufuncs) != GE + 1)
         return PyErr_Format(PyExc_ValueError, "%d recorders and ufuncs are meant", GE + 1);
+    if (PyTuple_GET_SIZE(ways) != N_WAYS) return PyErr_Format(PyExc_ValueError, "%d ways are counted in C", N_WAYS);
     if (pointer != Py_None && !(recorder = (Recorded)PyCapsule_GetPointer(pointer, RECORDED))) return NULL;
     tensor_type = (PyTypeObject *)tensor;
     Py_INCREF(args); /* all of them stay */
@@ -517,15 +519,14 @@ static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
 static PyMethodDef functions[] = {{"install", install, METH_VARARGS, NULL},
                                   {"applied", FAST(do_applied)},
                                   {"called", FAST(do_called)},
-                                  {"tallied", tallied, METH_NOARGS, NULL},
+                                  {"put_counts", do_put_counts, METH_NOARGS, NULL},
                                   {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "infinitensor_small_calls", .m_size = -1, .m_methods = functions};
 
 PyMODINIT_FUNC PyInit_infinitensor_small_calls(void) {
     import_array();
     empty = PyTuple_New(0);
-    name_counts = PyUnicode_InternFromString("counts");
-    name_small = PyUnicode_InternFromString("small_calls");
+    name_ways = PyUnicode_InternFromString("ways");
     name_cell = PyUnicode_InternFromString("_cell");
     no_part = PyUnicode_InternFromString("");
     return PyModule_Create(&definition);

@@ -14,7 +14,7 @@ import numpy as np
 
 from infinitensor.api.eager import numpy_loops
 from infinitensor.api.eager.unplanned import is_hasty
-from infinitensor.api.session import tally
+from infinitensor.api.session import ways
 from infinitensor.api.session.extensions import compiled
 from infinitensor.api.session.version import Cell, Version
 from infinitensor.api.small.errstate import ERRORS, SILENT, quietly, restore, silence
@@ -78,7 +78,7 @@ def operated(like: Callable[[Any, Any], Any], a: Any, b: Any) -> Tensor | None:
         return None
     if type(a) is complex and type(b) is np.float64:
         b = np.asarray(b)  # to Python it is a float, and its own arithmetic would come first
-    session.counts["small_calls"] += 1
+    session.ways["numpy"] += 1
     token = silence(SILENT)
     try:
         made = like(a, b)
@@ -112,7 +112,7 @@ def applied(like: Callable[..., Any], args: tuple[Any, ...]) -> Any:
             return None
     if session is None or not limit or (len(shapes) > 1 and too_large(*shapes)):
         return None
-    session.counts["small_calls"] += 1
+    session.ways["numpy"] += 1
     return _handed(session, quietly(like, *given))
 
 
@@ -153,7 +153,7 @@ def called(
         return None
     finally:
         restore(token)
-    session.counts["small_calls"] += 1
+    session.ways["numpy"] += 1
     return _handed(session, made)
 
 
@@ -182,7 +182,7 @@ def created(
         made = own(session, creation(shape) if dtype is None else creation(shape, dtype))
     except Exception:  # ours has the better words
         return None
-    session.counts["small_calls"] += 1
+    session.ways["numpy"] += 1
     return made
 
 
@@ -200,7 +200,7 @@ def counted(
         return None
     if made.dtype not in (np.int64, np.float64):  # beyond them, or what this machine has instead
         return None
-    session.counts["small_calls"] += 1
+    session.ways["numpy"] += 1
     return own(session, made)
 
 
@@ -235,7 +235,7 @@ def joined(like: Callable[..., Any], args: Any, kwargs: Any) -> Tensor | None:
         made = like(given, axis)
     except Exception:  # ours has the better words
         return None
-    session.counts["small_calls"] += 1
+    session.ways["numpy"] += 1
     return at_hand(session, made)
 
 
@@ -245,7 +245,7 @@ def copied(tensor: Tensor, dtype: Any = None) -> Tensor | None:
     if values is None or not config.small_elements:
         return None
     session = tensor._owner or tensor._cell.session
-    session.counts["small_calls"] += 1
+    session.ways["numpy"] += 1
     if dtype is None:
         return own(session, values.copy())
     return at_hand(session, quietly(values.astype, dtype, "C"))
@@ -271,6 +271,7 @@ def changed(tensor: Tensor, like: np.ufunc, other: Any) -> Tensor | None:
     if values.size > limit and not is_hasty(tensor._cell.session, values.size):
         return None
     quietly(numpy_loops.stored, like, values, values, other)
+    (tensor._owner or tensor._cell.session).ways["in_place"] += 1
     return tensor
 
 
@@ -298,7 +299,7 @@ def stored_in(like: np.ufunc, args: tuple[Any, ...], out: Any) -> Tensor | None:
         quietly(numpy_loops.stored, like, values, *given)
     except (TypeError, ValueError):  # ours has the better words
         return None
-    session.counts["small_calls"] += 1
+    session.ways["in_place"] += 1
     return out  # type: ignore[no-any-return]
 
 
@@ -337,7 +338,7 @@ def in_c(
     global applied, called
     slow = (applied, called, outer_fits, dot_fits, quicks, recorded, fill)
     on_cores = (numpy_loops.made, numpy_loops.into, numpy_loops.LEAST, _UFUNCS)
-    module.install(tensor, Version, Cell, *shared, *slow, *on_cores)
+    module.install(tensor, Version, Cell, *shared, *slow, *on_cores, ways.IN_C)
     applied, called = module.applied, module.called
-    tally.putters.append(module.tallied)
+    ways.putters.append(module.put_counts)
     return True

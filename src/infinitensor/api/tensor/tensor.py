@@ -449,6 +449,7 @@ class Tensor(scalars.Number, Shown, TableMethods):
             and not self._frozen
         ):
             opened[index] = value
+            self._cell.session.ways["write"] += 1
             return
         if type(value) is Tensor and type(index) is int:
             setitem.check_swap(self, value, sys._getframe(1))
