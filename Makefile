@@ -21,16 +21,17 @@ help:
 	@echo "make suites     other projects' tests on this library (tests/suites/README.md)"
 	@echo "make lint       ruff and mypy"
 	@echo "make format     rewrite the sources with ruff"
-	@echo "make clean      remove $(VENV) and every cache"
+	@echo "make clean      remove $(VENV), every cache and what was built"
 	@echo "PYTHON=python3.12 chooses the interpreter, PYTEST_ARGS='-k ops' is passed to pytest"
 
 setup: $(STAMP)
 
-# torch first and alone, so that nothing else can choose its version.
-$(STAMP): pyproject.toml constraints.txt
+# torch first and alone, so that nothing else can choose its version; then what setup.py needs. The
+# C of the package is built in src (docs/decisions/0024-built-extensions.md).
+$(STAMP): pyproject.toml setup.py constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install -c constraints.txt setuptools
+	$(BIN)/python -m pip install -c constraints.txt setuptools numpy
 	$(BIN)/python -m pip install -c constraints.txt --no-build-isolation -e '.[test]'
 	touch $(STAMP)
 
@@ -80,3 +81,4 @@ clean:
 	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	find src -name '*.egg-info' -type d -prune -exec rm -rf {} +
+	find src -name '*.so' -delete

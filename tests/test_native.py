@@ -4,30 +4,60 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import tempfile
+import time
+from pathlib import Path
 
 import pytest
 
 from infinitensor import native
 
-if TYPE_CHECKING:
-    from pathlib import Path
+HANGING = "#!/bin/sh\necho >> $0.calls\nsleep 600\n"
 
 
-def script(path: Path, text: str) -> Path:
-    path.write_text(f"#!{sys.executable}\n{text}")
+def compiler_of(path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A script in the place of the compiler, with an empty cache."""
+    path.write_text(text)
     path.chmod(0o755)
+    monkeypatch.setenv("CC", str(path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(path.parent))
     return path
 
 
-def test_a_compiler_that_hangs_is_an_error_soon(
+def test_a_compiler_that_hangs_is_an_error_soon_and_not_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hanging = script(tmp_path / "cc", "import time\ntime.sleep(600)\n")
-    monkeypatch.setenv("CC", str(hanging))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(native, "LIMIT_S", 0.2)
+    """What it started holds its pipes, and is ended too."""
+    hanging = compiler_of(tmp_path / "cc", HANGING, monkeypatch)
+    monkeypatch.setattr(native, "LIMIT_S", 0.5)
+    begin = time.monotonic()
     with pytest.raises(native.CompilerError, match="has not ended after 0 s"):
+        native.library("int64_t never_seen_before;")
+    with pytest.raises(native.CompilerError, match="did not end before"):
+        native.library("int64_t nor_was_this;")
+    assert time.monotonic() - begin < 30
+    assert (tmp_path / f"{hanging.name}.calls").read_text() == "\n"
+
+
+def test_a_compiler_that_fails_is_an_error_with_what_it_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler_of(tmp_path / "cc", "#!/bin/sh\necho no room >&2\nexit 1\n", monkeypatch)
+    monkeypatch.delenv("INFINITENSOR_SANITIZE", raising=False)
+    with pytest.raises(native.CompilerError, match="failed: no room"):
+        native.library("int64_t never_seen_before;")
+
+
+def test_a_full_disk_is_a_failure_of_the_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(**_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(native, "compiler", lambda: "cc")
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", full)
+    with pytest.raises(native.CompilerError, match=r"nothing can be compiled: .*No space left"):
         native.library("int64_t never_seen_before;")
 
 
@@ -61,6 +91,16 @@ def test_a_process_ends_though_ctrl_c_came_while_a_compiler_was_started(tmp_path
         check=False,
     )
     assert done.stdout.split() == ["heard", "7"], done.stderr
+
+
+def test_checked_code_is_not_what_was_built_with_the_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(native, "find_built", Path)
+    monkeypatch.delenv("INFINITENSOR_SANITIZE", raising=False)
+    assert native._prebuilt("api/session/lock") == Path("api/session/lock")
+    monkeypatch.setenv("INFINITENSOR_SANITIZE", "address")
+    assert native._prebuilt("api/session/lock") is None
 
 
 def test_checked_code_has_flags_and_a_folder_of_its_own(

@@ -16,7 +16,7 @@ from tools.sanitize import CHECKS, run
 
 import infinitensor
 from infinitensor import native
-from infinitensor.api.session.extensions import HEADERS, _files
+from infinitensor.fixed_c import MODULES
 from infinitensor.ops.backend import c_loops
 
 SOURCE = Path(infinitensor.__file__).parent
@@ -54,7 +54,7 @@ def assert_no_warning(source: str, flags: tuple[str, ...]) -> None:
 def test_every_file_is_looked_at() -> None:
     loops = {*PARTS, "blas"}.union(stem for stem, _ in loop_files())
     assert loops == {path.stem for path in (SOURCE / "ops").rglob("*.c")}
-    others = {f"api/{stem}.c" for stem in HEADERS}.union(OTHERS)
+    others = {f"{file}.c" for file in MODULES}.union(OTHERS)
     files = {path.relative_to(SOURCE) for path in SOURCE.rglob("*.c")}
     assert others == {str(path) for path in files if path.parts[0] != "ops"}
 
@@ -80,11 +80,11 @@ def test_other_files_compile_without_a_warning(name: str) -> None:
     assert_no_warning((SOURCE / name).read_text("utf-8"), native.FLAGS)
 
 
-@pytest.mark.parametrize("stem", HEADERS)
-def test_modules_in_c_compile_without_a_warning(stem: str) -> None:
-    if not Path(native._of_files(*_files(stem))[1][-2][2:], "Python.h").exists():
+@pytest.mark.parametrize("file", MODULES)
+def test_modules_in_c_compile_without_a_warning(file: str) -> None:
+    if not Path(native._of_module(file)[1][-2][2:], "Python.h").exists():
         pytest.skip("no headers of Python here")
-    assert_no_warning(*native._of_files(*_files(stem)))
+    assert_no_warning(*native._of_module(file))
 
 
 GENERATED = {

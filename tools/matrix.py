@@ -16,6 +16,10 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.reliability.child import fresh_source
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 SAMPLE = (
     "tests/test_tiny.py",
@@ -74,8 +78,8 @@ def cases(folder: Path, kinds: set[str]) -> list[Case | str]:
     if "without" in kinds:
         none = folder / "no-compiler"
         none.mkdir()
-        cache = {"XDG_CACHE_HOME": str(folder / "empty")}
-        found.append(Case("without a compiler", {"CC": "none", "PATH": str(none), **cache}))
+        empty = {"XDG_CACHE_HOME": str(folder / "empty"), "PYTHONPATH": str(fresh_source(none))}
+        found.append(Case("without a compiler", {"CC": "none", "PATH": str(none), **empty}))
         found += [without(package, folder / f"no-{package}") for package in WITHOUT]
     if "python" in kinds:
         here = f"{sys.version_info.major}.{sys.version_info.minor}"

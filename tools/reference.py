@@ -117,8 +117,12 @@ STATS = {
     "borrowed_products": "Products of matrices by the BLAS that NumPy or SciPy bring, for want of "
     "one beside torch (its wheels for x86); counted for the whole process.",
     "not_compiled": "{C file of ours: why it could not be compiled}; what it does is done in "
-    "Python, which takes microseconds more for each call. Empty where there is a compiler with the "
-    'headers of Python and NumPy, and with `compile = "never"`, which asks for none.',
+    "Python, which takes microseconds more for each call. Empty where it was built with the "
+    "package, where there is a compiler with the headers of Python and NumPy, and with "
+    '`compile = "never"`, which asks for none.',
+    "not_prebuilt": "{C file of ours: why it is not used as it was built with the package}: it is "
+    "compiled at run time and kept in the cache. Empty where the package was installed with a C "
+    "compiler, or from a wheel.",
     "host_arrays": (
         "Arrays that NumPy got through `__array__`: `np.asarray(x)`, and what NumPy and others do "
         "by themselves (`np.ascontiguousarray(x)`, `np.nditer(x)`, a tensor in a list)."

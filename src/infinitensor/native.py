@@ -12,6 +12,7 @@ import hashlib
 import importlib.util
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -19,26 +20,30 @@ import sysconfig
 import tempfile
 import threading
 import warnings
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.fixed_c import (
+    MODULES,
+    PORTABLE_FLAGS,
+    NotBuiltError,
+    find_built,
+    name_of,
+    source_of,
+)
 from infinitensor.interrupts import without_interrupts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from concurrent.futures import Future, ThreadPoolExecutor
 
-FLAGS = (
-    "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
-    "-fno-strict-aliasing",
-)  # fmt: skip
-"""No -ffast-math: it breaks NaN and flushes subnormals of the whole process. Floats are looked at
-as the integers that have their bits."""
-LIMIT_S = 300.0
-"""How long a compiler may take: one that hangs must not hang the import."""
+FLAGS = ("-march=native", *PORTABLE_FLAGS)
+LIMIT_S = 60.0
+"""How long a compiler may take: one that hangs must not hang an import or a call. What we compile
+takes 0.1 to 3 s, and ten times that where cores are busy. One that hung is not asked again."""
 SANITIZERS = {
     "address": ("-fsanitize=address", "-fno-omit-frame-pointer", "-g"),
     "undefined": ("-fsanitize=undefined", "-fno-sanitize=alignment", "-fno-sanitize-recover", "-g"),
@@ -103,11 +108,17 @@ missed = [0]
 kernel that is for what they are given, or of opt_einsum; sessions count by it."""
 
 
-_begun: dict[Path | str, Future[Path]] = {}
+_begun: dict[str, Future[Path]] = {}
 """Files and sources that are being compiled, until they are asked for."""
 os.register_at_fork(after_in_child=_begun.clear)
 not_compiled: dict[str, str] = {}
 """C files of ours that this process goes without, and why: what they do is done in Python."""
+not_prebuilt: dict[str, str] = {}
+"""C files of ours that this process did not find as they were built with the package, and why: they
+are compiled, or taken from the cache."""
+NO_COMPILER = "no C compiler"
+_hung: set[str] = set()
+"""Compilers that did not end."""
 
 
 def compiler() -> str | None:
@@ -164,11 +175,12 @@ def _process_folder(process: int) -> Path:
 
 
 def warn_once() -> None:
-    """Say, the first time, that C of ours could not be compiled."""
-    if not not_compiled or _warned:
+    """Say, the first time, that C could not be compiled, or that nothing can be."""
+    reasons = [*not_compiled.values(), *([NO_COMPILER] if compiler() is None else [])]
+    if not reasons or _warned:
         return
     _warned.append(True)
-    why = next(iter(not_compiled.values())).splitlines()[0][:200]
+    why = reasons[0].splitlines()[0][:200]
     warnings.warn(
         f"infinitensor could not compile its C files ({why}): many calls take several times as "
         "long. Install a C compiler (gcc or clang; CC names another) and Python's headers "
@@ -193,8 +205,15 @@ def library(source: str) -> ctypes.CDLL:
         _begun.pop(source, None)
     with _lock:
         if source not in _loaded:
-            _loaded[source] = ctypes.CDLL(str(built or _built(source, flags())))
+            _loaded[source] = _load(built or _built(source, flags()))
         return _loaded[source]
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:  # a folder whose files may not be run
+        raise CompilerError(f"cannot load what was compiled: {error}") from error
 
 
 def begin(source: str) -> None:
@@ -233,50 +252,75 @@ def is_built(source: str) -> bool:
         return False
 
 
-def begin_extensions(files: Sequence[tuple[Path, ...]]) -> None:
-    """Start to compile files, before each its headers, that were not compiled before.
+def begin_extensions() -> None:
+    """Start to compile the extension modules that were not built with the package, nor before.
 
     All of them at once, while Python goes on.
     """
+    files = [file for file in MODULES if _prebuilt(file) is None]
+    if not files or compiler() is None:
+        return
     try:
-        folder = cache_folder()
-        sources = {names[-1]: _of_files(*names) for names in files}
+        folder, sources = cache_folder(), {file: _of_module(file) for file in files}
     except OSError:
         return
-    missing = {name: made for name, made in sources.items() if not _place(*made, folder).exists()}
-    if missing and compiler() is not None:
+    missing = {file: made for file, made in sources.items() if not _place(*made, folder).exists()}
+    if missing:
         from concurrent.futures import ThreadPoolExecutor
 
         pool = ThreadPoolExecutor(len(missing))
-        _begun.update({name: pool.submit(_built, *made) for name, made in missing.items()})
+        _begun.update({file: pool.submit(_built, *made) for file, made in missing.items()})
         pool.shutdown(wait=False)
 
 
-@cache
-def _of_files(*names: Path) -> tuple[str, tuple[str, ...]]:
-    """The source of a module of Python's own kind, and the flags to compile it with."""
-    folders = (sysconfig.get_path("include"), np.get_include())
-    text = "".join(name.read_text("utf-8") for name in names)
-    given = (*flags(), *(f"-I{folder}" for folder in folders))
-    return f"// {sys.version} {np.__version__}\n{text}", given
+def _prebuilt(file: str) -> Path | None:
+    """What was built of a C file with the package; None, with a reason, where that cannot be used.
 
-
-def extension(*names: Path) -> Any:
-    """A module of Python's own kind, of a C file over headers of Python's, NumPy's and ours.
-
-    None without a compiler or those headers; `not_compiled` says why.
+    Not under checks, which must be compiled in.
     """
-    path, begun = names[-1], _begun.pop(names[-1], None)
-    try:
-        built = _built(*_of_files(*names)) if begun is None else begun.result()
-        spec = importlib.util.spec_from_file_location(f"infinitensor_{path.stem}", built)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    except (CompilerError, OSError, ImportError) as error:
-        not_compiled[path.name] = str(error)
+    if sanitizers():
         return None
+    try:
+        return find_built(file)
+    except NotBuiltError as error:
+        not_prebuilt[f"{file}.c"] = str(error)
+        return None
+
+
+@cache
+def _of_module(file: str) -> tuple[str, tuple[str, ...]]:
+    """The source of an extension module, and the flags to compile it with."""
+    folders = (sysconfig.get_path("include"), np.get_include())
+    given = (*flags(), *(f"-I{folder}" for folder in folders))
+    return f"// {sys.version} {np.__version__}\n{source_of(file)}", given
+
+
+def extension(file: str) -> Any:
+    """The extension module of a C file: built with the package, else compiled before or now.
+
+    None without a compiler or the headers of Python and NumPy; `not_compiled` says why.
+    """
+    built = _prebuilt(file)
+    if built is not None:
+        try:
+            return _loaded_module(file, built)
+        except (ImportError, RuntimeError) as error:  # as NumPy refuses what is for another NumPy
+            not_prebuilt[f"{file}.c"] = str(error)
+    begun = _begun.pop(file, None)
+    try:
+        built = _built(*_of_module(file)) if begun is None else begun.result()
+        return _loaded_module(file, built)
+    except (CompilerError, ImportError) as error:
+        not_compiled[f"{file.rpartition('/')[2]}.c"] = str(error)
+        return None
+
+
+def _loaded_module(file: str, path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(name_of(file), path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     return module
 
 
@@ -284,40 +328,57 @@ def _built(source: str, flags: tuple[str, ...]) -> Path:
     """The library of a source, from the folder or from the compiler."""
     cc = compiler()
     if cc is None:
-        raise CompilerError("no C compiler")
-    path = _place(source, flags, cache_folder())
-    folder = path.parent
-    if not path.exists():
-        with tempfile.TemporaryDirectory(dir=folder) as work:
-            (Path(work) / "kernel.c").write_text(source)
-            made = _run_compiler(
-                [cc, *flags, "-shared", "-fPIC", "-o", "kernel.so", "kernel.c", "-lm"], work
-            )
-            if made.returncode and sanitizers():
-                raise RuntimeError(f"{cc} failed: {made.stderr[-2000:]}{source}")
-            if made.returncode:
-                raise CompilerError(f"{cc} failed: {made.stderr[-2000:]}")
-            os.replace(Path(work) / "kernel.so", path)
+        raise CompilerError(NO_COMPILER)
+    try:
+        path = _place(source, flags, cache_folder())
+        if not path.exists():
+            _compile(source, (cc, *flags), path)
+    except OSError as error:
+        raise CompilerError(f"nothing can be compiled: {error}") from error
     return path
 
 
-def _run_compiler(command: list[str], folder: str) -> subprocess.CompletedProcess[str]:
+def _compile(source: str, command: tuple[str, ...], path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=path.parent) as work:
+        (Path(work) / "kernel.c").write_text(source)
+        files = ("-shared", "-fPIC", "-o", "kernel.so", "kernel.c", "-lm")
+        code, said = _run_compiler([*command, *files], work)
+        if code and sanitizers():
+            raise RuntimeError(f"{command[0]} failed: {said[-2000:]}{source}")
+        if code:
+            raise CompilerError(f"{command[0]} failed: {said[-2000:]}")
+        os.replace(Path(work) / "kernel.so", path)
+
+
+def _run_compiler(command: list[str], folder: str) -> tuple[int, str]:
+    """Run a compiler: how it ended, and what it said."""
+    cc = command[0]
+    if cc in _hung:
+        raise CompilerError(f"{cc} did not end before")
     environment = dict(os.environ)
     if sanitizers():  # of ours, not of the compiler
         environment.pop("LD_PRELOAD", None)
-    try:
-        return subprocess.run(
-            command,
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT_S,
-        )
-    except subprocess.TimeoutExpired:
-        raise CompilerError(f"{command[0]} has not ended after {LIMIT_S:.0f} s") from None
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as running:
+        try:
+            said = running.communicate(timeout=LIMIT_S)[1]
+        except BaseException as error:
+            with suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)  # also what it started
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            _hung.add(cc)
+            raise CompilerError(f"{cc} has not ended after {LIMIT_S:.0f} s") from None
+    return running.returncode, said
 
 
 def _place(source: str, flags: tuple[str, ...], folder: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -33,6 +34,15 @@ def environment(**changes: str) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("INFINITENSOR_")}
     path = os.pathsep.join(filter(None, [str(SOURCE), kept.get("PYTHONPATH")]))
     return {**kept, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1", **changes}
+
+
+def fresh_source(folder: Path) -> Path:
+    """A copy of the source in which nothing is built."""
+    copy = folder / "src"
+    shutil.copytree(
+        SOURCE, copy, ignore=shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info")
+    )
+    return copy
 
 
 def start(script: str, **settings: str) -> subprocess.Popen[str]:

@@ -4,6 +4,8 @@
    thread and helpers take part after part. It is the loops that NumPy would call, without Python's lock, so the bits are
    NumPy's. Whatever would have to be cast, buffered or copied first is left to NumPy. */
 
+#include "api/session/slots.h"
+
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
 #include <numpy/ufuncobject.h>
@@ -596,9 +598,9 @@ static PyObject *use(PyObject *Py_UNUSED(module), PyObject *number) {
 static PyMethodDef functions[] = {
     {"into", FAST(into)}, {"made", FAST(made)}, {"choose", FAST(choose)}, {"put", FAST(put)},
     {"count", count, METH_O, NULL}, {"use", use, METH_O, NULL}, {NULL}};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "infinitensor_numpy_loops", .m_size = -1, .m_methods = functions};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_numpy_loops", .m_size = -1, .m_methods = functions};
 
-PyMODINIT_FUNC PyInit_infinitensor_numpy_loops(void) {
+PyMODINIT_FUNC PyInit__numpy_loops(void) {
     import_array();
     import_umath();
     pthread_atfork(NULL, NULL, forget);

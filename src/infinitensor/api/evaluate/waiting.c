@@ -1,6 +1,8 @@
 /* `in_python` of `api/evaluate/waiting.py`: the same numbers by the same rule, over the slots of nodes and versions. What it is known by
    is one row of bytes, not a tuple of integers. */
 
+#include "api/session/slots.h"
+
 enum { V_EXPORTED, V_LIVE, V_NODE, V_READERS, V_TABLE, N_VERSION };
 enum { O_ACCESSES, O_CALL, O_INPUTS, O_OP, O_OUTS, O_REGION, O_SEQ, N_NODE };
 static Py_ssize_t version_at[N_VERSION], node_at[N_NODE];
@@ -271,6 +273,6 @@ static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
 static PyMethodDef methods[] = {{"install", install, METH_VARARGS, NULL},
                                 {"walk", walk, METH_O, NULL},
                                 {NULL}};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "infinitensor_waiting", .m_size = -1, .m_methods = methods};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_waiting", .m_size = -1, .m_methods = methods};
 
-PyMODINIT_FUNC PyInit_infinitensor_waiting(void) { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit__waiting(void) { return PyModule_Create(&definition); }

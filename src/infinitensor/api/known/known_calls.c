@@ -2,6 +2,9 @@
    numbers, with one result that waits; and writes that wait. Whatever else there is, or is in doubt, goes to the Python
    method (`slow`), which is complete without this. */
 
+#include "api/session/slots.h"
+#include "api/known/known_calls.h"
+
 /* Operands as a node holds them, and their accesses (NULL: all are read whole). 1: done, 0: not a
    case for here, -1: an error. */
 static int operands(PyObject *self, PyObject *found, PyObject *session, Args args, PyObject **inputs,
@@ -454,9 +457,9 @@ static PyMethodDef methods[] = {
     {"fill", (PyCFunction)(void (*)(void))fill, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "infinitensor_known_calls", .m_size = -1, .m_methods = methods};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_known_calls", .m_size = -1, .m_methods = methods};
 
-PyMODINIT_FUNC PyInit_infinitensor_known_calls(void) {
+PyMODINIT_FUNC PyInit__known_calls(void) {
     empty = PyTuple_New(0);
     no_options = PyDict_New();
     zero = PyLong_FromLong(0);

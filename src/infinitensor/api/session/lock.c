@@ -1,6 +1,8 @@
 /* A lock that its thread may take again, as `threading.RLock`, for who holds the interpreter's own lock anyway: to take it
    is to write down who has it. Only a thread that finds it taken waits, at a gate that the owner opens when it goes. */
 
+#include "api/session/slots.h"
+
 typedef struct {
     PyObject_HEAD
     unsigned long owner;
@@ -89,9 +91,9 @@ static PyTypeObject lock_type = {
     .tp_methods = of_lock,
 };
 static const Locking locking = {&lock_type, acquire, release};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "infinitensor_lock", .m_size = -1};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_lock", .m_size = -1};
 
-PyMODINIT_FUNC PyInit_infinitensor_lock(void) {
+PyMODINIT_FUNC PyInit__lock(void) {
     PyObject *module = PyType_Ready(&lock_type) ? NULL : PyModule_Create(&definition);
     PyObject *pointer = module ? PyCapsule_New((void *)&locking, LOCKING, NULL) : NULL;
     int bad = !pointer || PyObject_SetAttrString(module, "Lock", (PyObject *)&lock_type) ||

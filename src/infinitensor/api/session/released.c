@@ -1,6 +1,8 @@
 /* Objects that are gone: the finalisers of `api/session/version.py` and `Session.drain`, over the same slots. No Python runs in
    between, so Ctrl-C cannot tear a count. */
 
+#include "api/session/slots.h"
+
 enum { V_EXPORTED, V_HOST, V_LIVE, V_NODE, V_READERS, V_SESSION, V_TABLE, N_VERSION };
 enum { C_SESSION, C_VERSION, N_CELL };
 enum { O_ALIVE, O_INPUTS, O_OP, N_NODE };
@@ -116,9 +118,9 @@ static PyObject *install(PyObject *module, PyObject *args) {
 static PyMethodDef methods[] = {{"install", install, METH_VARARGS, NULL},
                                 {"drain", drain, METH_O, NULL},
                                 {NULL}};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "infinitensor_released", .m_size = -1, .m_methods = methods};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_released", .m_size = -1, .m_methods = methods};
 
-PyMODINIT_FUNC PyInit_infinitensor_released(void) {
+PyMODINIT_FUNC PyInit__released(void) {
     one = PyLong_FromLong(1);
     empty = PyTuple_New(0);
     return PyModule_Create(&definition);

@@ -25,7 +25,7 @@ from infinitensor.errors import (
 )
 from infinitensor.events import lane
 from infinitensor.ir import mesh
-from infinitensor.native import missed, not_compiled, warn_once
+from infinitensor.native import missed, not_compiled, not_prebuilt, warn_once
 from infinitensor.ops.backend.blas import n_borrowed
 from infinitensor.pipeline import has_tiers
 
@@ -143,7 +143,8 @@ class Session(Recording):
         self.closed = False
         self._engine: LocalEngine | None = None
         greet()
-        warn_once()
+        if config.compile != "never":
+            warn_once()
         self._before: Any = None
 
     @property
@@ -324,6 +325,7 @@ class Session(Recording):
             found["eager_fallbacks"] += missed[0] - self.missed_before
             found["borrowed_products"] = n_borrowed() - self.borrowed_before
             found["not_compiled"] = dict(not_compiled)
+            found["not_prebuilt"] = dict(not_prebuilt)
             found["peak_bytes"] = {}
             found["bytes_not_pinned"] = 0
             if self._engine is not None:

@@ -2,6 +2,11 @@
    slices and element writes of small tensors on the host. What is here is what a loop over elements or
    short rows does; whatever is in doubt goes to the Python method that was there before (`slow`). */
 
+#include "api/session/slots.h"
+#include "api/small/numbers.h"
+#include "api/small/host_values.h"
+#include "api/access/small_items.h"
+
 typedef PyObject *(*Binary)(PyObject *, PyObject *);
 #define COMPARED(name, how) \
     static PyObject *name(PyObject *a, PyObject *b) { return PyObject_RichCompare(a, b, how); }
@@ -521,9 +526,9 @@ static PyMethodDef functions[] = {{"install", install, METH_VARARGS, NULL},
                                   {"called", FAST(do_called)},
                                   {"put_counts", do_put_counts, METH_NOARGS, NULL},
                                   {NULL}};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "infinitensor_small_calls", .m_size = -1, .m_methods = functions};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_small_calls", .m_size = -1, .m_methods = functions};
 
-PyMODINIT_FUNC PyInit_infinitensor_small_calls(void) {
+PyMODINIT_FUNC PyInit__small_calls(void) {
     import_array();
     empty = PyTuple_New(0);
     name_ways = PyUnicode_InternFromString("ways");

@@ -22,7 +22,7 @@ import numpy as np
 from infinitensor.config import config
 from infinitensor.events import between_steps
 from infinitensor.interrupts import look, without_interrupts
-from infinitensor.native import CompilerError, address, library, missed
+from infinitensor.native import NO_COMPILER, CompilerError, address, library, missed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,7 @@ def loop(file: str, name: str, dtype: Any = np.float64) -> Callable[..., int] | 
 
 def _missing(*_: Any) -> int:
     """Stands for a function that no compiler makes."""
-    raise CompilerError("no C compiler")
+    raise CompilerError(NO_COMPILER)
 
 
 @cache
@@ -71,7 +71,7 @@ def _function(file: str, name: str, dtype: np.dtype[Any]) -> Callable[..., int] 
     try:
         return calling(compiled(file, name, dtype))
     except CompilerError as error:
-        if "no C compiler" not in str(error):
+        if NO_COMPILER not in str(error):
             warnings.warn(f"{error}; {file} runs over NumPy's words", RuntimeWarning, stacklevel=4)
         return _missing
 

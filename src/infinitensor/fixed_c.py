@@ -1,0 +1,82 @@
+"""C that is the same for every program: `setup.py` builds it when the package is installed.
+
+Only Python's own library is imported here, since `setup.py` runs this file before anything of ours
+is installed. What was not built, or from other sources, `native.py` compiles when it is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent
+MODULES = (
+    "api/session/lock",
+    "api/session/released",
+    "api/eager/numpy_loops",
+    "api/evaluate/waiting",
+    "api/small/small_calls",
+    "api/known/known_calls",
+)
+"""Extension modules of Python, each of the C file of that name in the package."""
+PORTABLE_FLAGS = (
+    "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
+    "-fno-strict-aliasing",
+)  # fmt: skip
+"""No -ffast-math: it breaks NaN and flushes subnormals of the whole process. Floats are looked at
+as the integers that have their bits. No -march: a wheel is for every machine of its kind."""
+_INCLUDED = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
+
+
+class NotBuiltError(Exception):
+    """What was built with the package cannot be used, and why."""
+
+
+def included(file: str) -> list[str]:
+    """The headers of ours that a C file names, as paths in the package."""
+    return _INCLUDED.findall((PACKAGE / f"{file}.c").read_text("utf-8"))
+
+
+def source_of(file: str) -> str:
+    """A C file with its headers in their places."""
+
+    def text_of(found: re.Match[str]) -> str:
+        return (PACKAGE / found[1]).read_text("utf-8")
+
+    return _INCLUDED.sub(text_of, (PACKAGE / f"{file}.c").read_text("utf-8"))
+
+
+@cache
+def digest_of(file: str) -> str:
+    """What a built file holds if it was built from these sources in this way."""
+    return hashlib.sha256("\n".join((source_of(file), *PORTABLE_FLAGS)).encode()).hexdigest()
+
+
+def name_of(file: str) -> str:
+    """The module of a C file.
+
+    >>> name_of("api/session/lock")
+    'infinitensor.api.session._lock'
+    """
+    *folders, stem = file.split("/")
+    return ".".join(("infinitensor", *folders, f"_{stem}"))
+
+
+@cache
+def find_built(file: str) -> Path:
+    """What was built of a C file; `NotBuiltError` if nothing was, or from other sources.
+
+    Python's version is in its name; NumPy's it compares itself when it is loaded.
+    """
+    stem = name_of(file).rpartition(".")[2]
+    path = (PACKAGE / file).with_name(stem + EXTENSION_SUFFIXES[0])
+    try:
+        held = path.read_bytes()
+    except OSError:
+        raise NotBuiltError("not built when the package was installed") from None
+    if digest_of(file).encode() not in held:
+        raise NotBuiltError("built from other sources: install the package again")
+    return path

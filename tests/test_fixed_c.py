@@ -1,0 +1,118 @@
+"""C that is built when the package is installed: used as it is, unless its sources have changed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.reliability import child
+
+from infinitensor import fixed_c, native
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROOT = child.SOURCE.parent
+SCRIPT = """
+import warnings
+warnings.simplefilter("ignore")  # where there is no compiler
+from infinitensor.api.session import lock
+x = it.arange(2000.0)
+assert float((x[1:] + 1)[2]) == 4.0
+stats = it.stats()
+reply(lock=lock.Lock.__name__, **{name: stats[name] for name in ("not_prebuilt", "not_compiled")})
+"""
+
+
+def build(folder: Path, **environment: str) -> list[str]:
+    """What setuptools builds in a copy of the source, as an editable install does."""
+    pytest.importorskip("setuptools")
+    source = child.fresh_source(folder)
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    line = [sys.executable, "setup.py", "-q", "build_ext", "--inplace", "--parallel", "2"]
+    done = subprocess.run(
+        line,
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [str(path.relative_to(source)) for path in source.rglob("*.so")]
+
+
+def used(folder: Path, cache: Path, **environment: str) -> dict[str, Any]:
+    """What a process of its own says that imports the copy."""
+    own = {"PYTHONPATH": str(folder / "src"), "XDG_CACHE_HOME": str(cache)}
+    return child.run(SCRIPT, limit_s=60.0, **own, **environment)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the source with what was built; warnings were errors."""
+    if native.compiler() is None:
+        pytest.skip("no C compiler here")
+    folder = tmp_path_factory.mktemp("built")
+    files = build(folder, CFLAGS="-Werror")
+    assert len(files) == len(fixed_c.MODULES)
+    return folder
+
+
+def test_an_import_compiles_nothing_where_all_was_built(built: Path, tmp_path: Path) -> None:
+    told = used(built, tmp_path / "cache", CC="/bin/false")
+    assert told == {"lock": "Lock", "not_prebuilt": {}, "not_compiled": {}}
+    assert not (tmp_path / "cache").exists()
+
+
+def test_who_asks_for_no_compiler_gets_nothing_that_was_built(built: Path, tmp_path: Path) -> None:
+    told = used(built, tmp_path, INFINITENSOR_COMPILE="never")
+    assert told == {"lock": "RLock", "not_prebuilt": {}, "not_compiled": {}}
+
+
+def test_what_was_built_from_other_sources_is_compiled_again(built: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "changed"
+    shutil.copytree(built, folder)
+    header = folder / "src/infinitensor/api/known/known_calls.h"
+    header.write_text(header.read_text("utf-8") + "/* changed */\n", "utf-8")
+    cache = tmp_path / "cache"
+    told = used(folder, cache)
+    why = "built from other sources: install the package again"
+    assert told["not_prebuilt"] == {"api/known/known_calls.c": why}
+    assert told["not_compiled"] == {}
+    assert len([*cache.rglob("*.so")]) == 1
+
+
+def test_what_cannot_be_loaded_is_compiled_again(built: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "broken"
+    shutil.copytree(built, folder)
+    (module,) = (folder / "src/infinitensor/api/session").glob("_lock*.so")
+    module.write_text(f"no library {fixed_c.digest_of('api/session/lock')}")
+    told = used(folder, tmp_path / "cache")
+    assert "_lock" in told["not_prebuilt"]["api/session/lock.c"]
+    assert (told["lock"], told["not_compiled"]) == ("Lock", {})
+
+
+def test_an_install_without_a_compiler_builds_nothing_and_works(tmp_path: Path) -> None:
+    assert build(tmp_path, CC="/bin/false") == []
+    told = used(tmp_path, tmp_path, CC="none", PATH="")
+    assert set(told["not_prebuilt"].values()) == {"not built when the package was installed"}
+    assert set(told["not_compiled"].values()) == {"no C compiler"}
+
+
+def test_every_module_in_c_is_built() -> None:
+    files = [path for path in fixed_c.PACKAGE.rglob("*.c") if "PyInit_" in path.read_text("utf-8")]
+    names = {path.relative_to(fixed_c.PACKAGE).with_suffix("").as_posix() for path in files}
+    assert names == set(fixed_c.MODULES)
+    for file in fixed_c.MODULES:
+        stem = fixed_c.name_of(file).rpartition(".")[2]
+        assert f"PyInit_{stem}(void)" in fixed_c.source_of(file)
+
+
+def test_a_wheel_is_for_every_machine_of_its_kind() -> None:
+    assert not [flag for flag in fixed_c.PORTABLE_FLAGS if flag.startswith("-m")]
