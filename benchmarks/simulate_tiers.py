@@ -121,14 +121,15 @@ class Pass:
 def passes(graph: Any, budget: int, n_passes: int = PASSES) -> list[Pass]:
     """Passes until no more stays of one than of the one before."""
     from infinitensor.ir.tasks import COMPUTE
-    from infinitensor.pipeline import prepare
+    from infinitensor.pipeline import Limits, Prepared, prepare
     from infinitensor.runtime.simulate import durations, makespan
 
     mesh = h200()
     found: list[Pass] = []
     for _ in range(n_passes):
         began = time.process_time()
-        prepared = prepare(graph, mesh, 0, [budget], evicts=False)
+        prepared = prepare(graph, mesh, 0, Limits([budget], evicts=False))
+        assert isinstance(prepared, Prepared), prepared
         taken = time.process_time() - began
         program = prepared.program
         seconds, lanes = (np.asarray(column) for column in durations(program, mesh))

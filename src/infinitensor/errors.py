@@ -91,18 +91,3 @@ class SessionClosedError(InfiniTensorError):
 
 class LayoutError(InfiniTensorError, ValueError):
     """A layout that does not fit the tensor or the devices."""
-
-
-class DoesNotFit(Exception):
-    """The memory stage tells the pipeline which task needs how much."""
-
-    def __init__(
-        self, op: str, need_bytes: int, limit_bytes: int, device: int, site: object
-    ) -> None:
-        super().__init__(op)
-        self.op = op
-        self.need_bytes = need_bytes
-        self.limit_bytes = limit_bytes
-        self.device = device
-        self.site = site
-        self.largest_tile = 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import infinitensor as it
 from infinitensor.api.evaluate.bound_program import Bound
+from infinitensor.api.evaluate.demand import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,4 +45,4 @@ def prepared(session: it.Session, *tensors: Any) -> Prepared:
     """What every stage says of some waiting tensors; nothing runs."""
     with session.guard():
         session.drain()
-        return Bound(session, [tensor._version for tensor in tensors]).detail().prepared()
+        return fitted(Bound(session, [tensor._version for tensor in tensors]).detail())[1]

@@ -412,6 +412,8 @@ def test_a_device_with_less_memory_than_was_said_gets_smaller_plans() -> None:
     wanted = expected()
     with it.init("cpu", disk="64MiB") as session:
         x = it.asarray(VALUES)
+        it.compute(it.sqrt(x) + x.sum(0))
+        planned = set(session.plans)
         ledger = session.engine.ledgers[0]
         refusals = []
 
@@ -426,6 +428,8 @@ def test_a_device_with_less_memory_than_was_said_gets_smaller_plans() -> None:
         assert refusals
         assert it.stats()["bytes_evicted"] > 0
         assert ledger.budget_bytes > PEAK
+        assert planned
+        assert planned <= set(session.plans)  # for the memory that there is: they stay
 
 
 def test_a_device_without_memory_is_an_error_that_names_the_task_and_nothing_leaks() -> None:

@@ -145,6 +145,19 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
+class Misfit:
+    """Why tasks cannot have their memory: the op that needs most, how much, where, and its line."""
+
+    op: str
+    need_bytes: int
+    limit_bytes: int
+    device: int
+    site: object
+    largest_tile: int = 0
+    """Elements of the largest tile of the plan, from which smaller ones are derived."""
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """Tasks with buffers and a proof: `peak_bytes` per device is reached before anything runs.
 

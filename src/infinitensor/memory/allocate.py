@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.errors import DoesNotFit
 from infinitensor.ir.region import box_size, overlap
-from infinitensor.ir.tasks import COMPUTE, Program, TaskGraph
+from infinitensor.ir.tasks import COMPUTE, Misfit, Program, TaskGraph
+from infinitensor.memory.misfit import MisfitError, program_or_misfit
 from infinitensor.memory.uses import FOREVER, Uses, scratch_bytes
 
 if TYPE_CHECKING:
@@ -34,13 +34,15 @@ def allocate(
     donated: Sequence[bool],
     n_concurrent: int,
     moved: dict[tuple[int, int], int],
-) -> Program:
-    """A Program whose peak on every device is within its budget, or `DoesNotFit`.
+) -> Program | Misfit:
+    """A Program whose peak on every device is within its budget, or why there is none.
 
     `donated[leaf]` says whose tiles may be used up. `n_concurrent` tasks may run at a time on a
     device, each with its scratch.
     """
-    return _Allocation(graph, budgets, donated, n_concurrent).program(moved)
+    return program_or_misfit(
+        lambda: _Allocation(graph, budgets, donated, n_concurrent).program(moved)
+    )
 
 
 class _Allocation(Uses):
@@ -322,7 +324,7 @@ class _Allocation(Uses):
 
     def refuse(self, family: Family, device: int, more_bytes: int) -> None:
         need = self.used[device] + self.scratch[device] + more_bytes
-        raise DoesNotFit(family.op, need, self.budgets[device], device, family.site)
+        raise MisfitError(Misfit(family.op, need, self.budgets[device], device, family.site))
 
     def again(self, resting: deque[tuple[int, int, int]], task: int) -> int:
         slot, before, _ = resting.popleft()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from infinitensor.errors import DoesNotFit
-from infinitensor.ir.tasks import LOAD
+from infinitensor.ir.tasks import LOAD, Misfit
 from infinitensor.memory.evict_walk import fit
 from infinitensor.memory.order import ORDERS, PLANNED, STREAMING
 from infinitensor.memory.uses import FOREVER, Uses
@@ -44,18 +42,19 @@ def stream(
     mesh: Mesh,
     moved: dict[tuple[int, int], int],
     gives_back: bool = False,
-) -> Program:
+) -> Program | Misfit:
     """A Program within the budgets that moves few bytes between tiers.
 
-    Of the serial orders the one that is estimated to take least time; `DoesNotFit` if none fits.
+    Of the serial orders the one that is estimated to take least time; a `Misfit` if none fits.
     `gives_back`: a program that evicts is of no use, tiles that have stayed go before it. So where
     they and what is kept are more than the budgets, one order tells enough.
     """
     uses = Uses(graph)
-    with contextlib.suppress(DoesNotFit):
-        return _stream(uses, [a_little_less(b) for b in budgets], donated, mesh, moved, gives_back)
-    # not where the error is handled: it would hold the frames of all who asked
-    return _stream(uses, budgets, donated, mesh, moved, gives_back)
+    less = [a_little_less(budget) for budget in budgets]
+    found = _stream(uses, less, donated, mesh, moved, gives_back)
+    if isinstance(found, Misfit):
+        return _stream(uses, budgets, donated, mesh, moved, gives_back)
+    return found
 
 
 def a_little_less(budget: int) -> int:
@@ -71,11 +70,11 @@ def _stream(
     mesh: Mesh,
     moved: dict[tuple[int, int], int],
     gives_back: bool,
-) -> Program:
+) -> Program | Misfit:
     graph = uses.graph
     best: Program | None = None
     least = float("inf")
-    misfit: DoesNotFit | None = None
+    misfit: Misfit | None = None
     is_read = any(family.lane == LOAD for family in graph.families)
     orders = [*STREAMING, *ORDERS] if is_read else list(ORDERS)
     if any(family.in_turn for family in graph.families):
@@ -88,11 +87,10 @@ def _stream(
         tries = [*((orders[0], ahead) for ahead in AHEAD), *tries[1:]]
     for name, ahead in tries:
         order = {**PLANNED, **STREAMING, **ORDERS}[name]
-        try:
-            found = fit(uses, order(uses), budgets, donated, mesh, moved, ahead)
-        except DoesNotFit as error:
-            if misfit is None or error.need_bytes < misfit.need_bytes:
-                misfit = error.with_traceback(None)
+        found = fit(uses, order(uses), budgets, donated, mesh, moved, ahead)
+        if isinstance(found, Misfit):
+            if misfit is None or found.need_bytes < misfit.need_bytes:
+                misfit = found
             continue
         enough = 0
         if graph.n_tasks <= SOME_TASKS:
@@ -120,10 +118,7 @@ def _stream(
             break  # another order would hold more tiles that wait for their readers
     if best is None:
         assert misfit is not None
-        try:
-            raise misfit
-        finally:
-            del misfit  # it would hold this frame, and so those of all who asked
+        return misfit
     return best
 
 

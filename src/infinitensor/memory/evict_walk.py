@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from infinitensor.errors import DoesNotFit
 from infinitensor.ir.layout import DISK, HOST
-from infinitensor.ir.tasks import LOAD, Program, TileSet, Traffic
+from infinitensor.ir.tasks import LOAD, Misfit, Program, TileSet, Traffic
 from infinitensor.memory.added_tasks import Additions, Extra
 from infinitensor.memory.foresight import Foresight
+from infinitensor.memory.misfit import MisfitError, program_or_misfit
 from infinitensor.memory.residency import Stayers
 from infinitensor.memory.slots import Freed, Room
 from infinitensor.memory.uses import FOREVER, scratch_bytes
@@ -52,16 +52,18 @@ def fit(
     mesh: Mesh,
     moved: dict[tuple[int, int], int],
     ahead: int | None = 3,
-) -> Program:
+) -> Program | Misfit:
     """A Program whose peak is within every budget, with what has to be evicted and loaded.
 
     What was read from below stays for the next run where there is room: beside what is computed
     with there are `ahead` slots to read into on a GPU; None: all there is, and nothing stays.
 
-    `DoesNotFit` where a task's own tiles are more than a budget, or the lower tiers are full.
+    A `Misfit` where a task's own tiles are more than a budget, or the lower tiers are full.
     Takes time linear in tasks, and in tiles that fit for each eviction.
     """
-    return _Walk(uses, order, budgets, donated, mesh, ahead).program(moved)
+    return program_or_misfit(
+        lambda: _Walk(uses, order, budgets, donated, mesh, ahead).program(moved)
+    )
 
 
 class _Walk:
@@ -169,7 +171,7 @@ class _Walk:
             if room.peak[device] > room.limit[device]:  # leaves and scratch together
                 family = max(self.graph.families, key=lambda f: f.scratch_bytes)
                 need = room.peak[device] + self.scratch[device]
-                raise DoesNotFit(family.op, need, limit, device, family.site)
+                raise MisfitError(Misfit(family.op, need, limit, device, family.site))
         final, cached = self.end_places()
         graph, names, needed, producers = self.added.lowered()
         by_source = np.argsort(graph.sources, kind="stable")
@@ -491,7 +493,7 @@ class _Walk:
             return DISK
         raise self.misfit(self.added.devices[tile], n_bytes)
 
-    def misfit(self, device: int, n_bytes: int) -> DoesNotFit:
+    def misfit(self, device: int, n_bytes: int) -> MisfitError:
         """Why a task cannot have its tiles: what it needs at least, on which device."""
         held = sum(
             self.tile_bytes[t]
@@ -507,7 +509,7 @@ class _Walk:
             self.op, self.site = family.op, family.site
         if need <= self.budgets[device]:  # the lower tiers are full, or pieces take all there is
             need = self.budgets[device] + n_bytes
-        return DoesNotFit(self.op, need, self.budgets[device], device, self.site)
+        return MisfitError(Misfit(self.op, need, self.budgets[device], device, self.site))
 
     # pieces
 

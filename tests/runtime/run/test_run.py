@@ -13,6 +13,7 @@ from tests.ir.sessions import strict
 import infinitensor as it
 from infinitensor import events
 from infinitensor.api.evaluate.bound_program import Bound
+from infinitensor.api.evaluate.demand import fitted
 from infinitensor.runtime import Run, TileTable, Workers
 
 pytestmark = pytest.mark.local
@@ -46,7 +47,8 @@ def begin(session: it.Session, tensor: Any) -> tuple[Run, int]:
     session.drain()
     bound = Bound(session, [tensor._version]).detail()
     (number,) = [n for n, version in bound.kept.items() if version is tensor._version]
-    return session.engine.start(bound.prepared().program, bound.tables, bound.scalars), number
+    program = fitted(bound)[1].program
+    return session.engine.start(program, bound.tables, bound.scalars), number
 
 
 def values(session: it.Session, run: Run, number: int) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from dataclasses import replace
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -11,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from infinitensor.api.evaluate.retention import (
     bytes_of,
     comes_from_below,
-    gives_back,
     worth_keeping,
 )
 from infinitensor.api.evaluate.waiting import fields
@@ -19,49 +16,25 @@ from infinitensor.api.evaluate.windows import Hulls, part_of, shifted
 from infinitensor.api.session.call_cache import cached_rule
 from infinitensor.api.session.version import Node, Version
 from infinitensor.config import config
-from infinitensor.errors import MemoryBudgetError
-from infinitensor.interrupts import interruptible
 from infinitensor.ir.graph import Graph, Leaf, Operand
 from infinitensor.ir.graph import Node as GraphNode
-from infinitensor.ir.layout import DISK, Layout
 from infinitensor.ir.op import Spec
 from infinitensor.ir.region import box_shape
-from infinitensor.ops.backend.torch_loading import begin_loading
-from infinitensor.partition import LEAF_ELEMENTS, MANY_USES, canonical_layout, streamed_cuts
-from infinitensor.pipeline import Known, Prepared, has_tiers, prepare
+from infinitensor.partition import MANY_USES, canonical_layout, streamed_cuts
 from infinitensor.runtime import TileTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from infinitensor.api.session.session import Session
-    from infinitensor.ir.mesh import Mesh
     from infinitensor.ir.region import Box
     from infinitensor.ir.tasks import Program
 
 
-MUCH = 32
-"""A leaf that takes more than this part of a device's budget is much."""
 FEW_ON_HOST = 1024
 """Elements of a host value that a GPU gets anew at each use; larger ones move there and stay."""
 TO_COMPUTE_IN = 4
 """The part of a budget that is left for tiles on the way, when it is asked what can stay."""
-
-
-class InTheWay(Exception):
-    """A program may fit if less is kept of it, and if these leaves of its own are evicted."""
-
-    def __init__(self, versions: list[Version]) -> None:
-        super().__init__()
-        self.versions = versions
-
-
-class StaysTooMuch(Exception):
-    """A program may fit if so many bytes fewer stay of its leaves in lower tiers."""
-
-    def __init__(self, n_bytes: int) -> None:
-        super().__init__()
-        self.n_bytes = n_bytes
 
 
 class Bound:
@@ -71,14 +44,19 @@ class Bound:
     """
 
     def __init__(
-        self, session: Session, roots: Iterable[Version], peek: bool = False, lean: bool = False
+        self,
+        session: Session,
+        roots: Iterable[Version],
+        peek: bool = False,
+        lean: bool = False,
+        limits: tuple[int, ...] | None = None,
     ) -> None:
         self.session = session
         self.peek = peek
         self.lean = lean
         """Whether of what was not asked for only little things are kept: there is no more room."""
-        self.gives_way = False
-        """Whether it may be planned anew with less of it kept or resident (`traced_in_room`)."""
+        self.limits = limits
+        """Bytes that it may use on each device, where budgets are more than a device gave."""
         self.spares_leaves = peek
         self.roots = list(roots)
         walked = fields(self.roots)
@@ -94,7 +72,7 @@ class Bound:
         """Leaves that nobody else will read: their tiles may be used up."""
         if True in is_free and not self.spares_leaves:
             for k, leaf in enumerate(self.leaves):
-                if is_free[k] and not _lies_below(leaf):
+                if is_free[k] and not is_below(leaf):
                     self.donated[k] = True
                     self.used_up.add(id(leaf))
         self._cut_files()
@@ -183,7 +161,7 @@ class Bound:
         kept = sum(bytes_of(version) for version in self.kept.values())
         return below + kept > budget - budget // TO_COMPUTE_IN
 
-    def _has_recipes(self) -> bool:
+    def has_recipes(self) -> bool:
         """Whether less would be kept if there were little room."""
         if self.peek or self.lean or len(self.kept) == len(self.roots):
             return False
@@ -197,6 +175,7 @@ class Bound:
             tuple(self.kept),
             tuple(self.donated),
             tuple(tables),
+            self.limits,
             config.key(),
         )
 
@@ -206,13 +185,25 @@ class Bound:
         return (self.known_by, tuple(self.kept), tuple(shapes), config.key())
 
     def let_go(self) -> None:
-        """Hold no tiles any more, so that leaves can leave their memory. Nothing else follows."""
+        """Hold no tiles any more, so that leaves can leave their memory; then bind it `again`."""
         self.tables, self.whole = [], {}
+
+    def again(self, lean: bool = False) -> Bound:
+        """The same program as it is now, in detail: tensors have come or gone, or less is kept."""
+        found = Bound(self.session, self.roots, self.peek, lean or self.lean, self.limits)
+        return found.detail()
+
+    def _free(self, device: int) -> int:
+        """Bytes of a device that nothing holds, within the limits."""
+        free = self.session.engine.available_bytes(device)
+        if self.limits is None:
+            return free
+        ledger = self.session.engine.ledgers[device]
+        return min(free, self.limits[device] - ledger.used_bytes)
 
     def budgets(self) -> list[int]:
         """What this evaluation may use: the budget less what others hold."""
-        engine = self.session.engine
-        budgets = [engine.available_bytes(d) for d in range(engine.mesh.n_devices)]
+        budgets = [self._free(d) for d in range(self.session.engine.mesh.n_devices)]
         for table in self.tables:
             for device, n_bytes in table.device_bytes().items():
                 budgets[device] += n_bytes
@@ -225,14 +216,10 @@ class Bound:
             mesh, traffic = engine.mesh_now(), program.traffic
             if traffic.host_peak > mesh.host_bytes or traffic.disk_peak > mesh.disk_bytes:
                 return False
-        ledgers = engine.ledgers
-        for device, need in peaks.items():
-            if need > ledgers[device].budget_bytes - ledgers[device].used_bytes:
-                break
-        else:
+        if all(need <= self._free(device) for device, need in peaks.items()):
             return True
         budgets = self.budgets()
-        return all(need <= budgets[device] for device, need in program.peak_bytes.items())
+        return all(need <= budgets[device] for device, need in peaks.items())
 
     def detail(self) -> Bound:
         """Add what a plan is made of: specs, operands, windows, and the key it is found by."""
@@ -257,7 +244,8 @@ class Bound:
             for v, table, donated in zip(self.leaves, self.tables, self.donated, strict=True)
         )
         calls = tuple(map(id, self.calls))
-        self.key = (calls, tuple(self.parts), leaf_key, tuple(sorted(self.kept)), config.key())
+        kept = tuple(sorted(self.kept))
+        self.key = (calls, tuple(self.parts), leaf_key, kept, self.limits, config.key())
         return self
 
     def _number(self, node: Node) -> tuple[Any, ...]:
@@ -355,130 +343,8 @@ class Bound:
         )
         return Graph(tuple(self.specs), tuple(nodes), leaves, frozenset(self.kept))
 
-    def prepared(self) -> Prepared:
-        """The plan: from the cache if an equal program was planned and still fits."""
-        session = self.session
-        found: Prepared | None = session.plans.get(self.key)
-        if found is not None and self.fits(found.program):
-            session.plans.move_to_end(self.key)
-            session.counts["plan_hits"] += 1
-            return found
-        session.counts["plan_misses"] += 1
-        made = self._planned()
-        session.add(session.plans, self.key, made)
-        return made
 
-    def _planned(self) -> Prepared:
-        """A new plan: all of it in memory, if need be in place of other tensors; or in parts."""
-        graph, mesh, known = self.graph(), self.session.engine.mesh_now(), Known()
-        multiplies = any(node.op.kind == "contraction" for node in self.nodes)
-        if mesh.kind == "cpu" and multiplies and any(map(_lies_below, self.leaves)):
-            begin_loading()
-        try:
-            return self._prepared(graph, mesh, known, evicts=False)
-        except MemoryBudgetError as misfit:
-            if not has_tiers(mesh):
-                raise
-            lacking = misfit.need_bytes - misfit.limit_bytes
-        if gives_back(self.leaves):
-            return self._planned_beside(graph, mesh, lacking)
-        if self.session.make_room(lacking, self.leaves):
-            with contextlib.suppress(MemoryBudgetError):
-                return self._prepared(graph, mesh, known, evicts=False)
-        if self.gives_way:
-            if self._has_recipes():
-                with contextlib.suppress(MemoryBudgetError):  # tile by tile all of it may fit
-                    found = self._prepared(graph, mesh, known)
-                    if not found.program.traffic.evicted:
-                        return found
-                raise InTheWay([])
-            leaves = self._in_the_way()
-            if leaves:
-                # a GPU's tiles are large: before they are made small, leaves go
-                shrinks = mesh.kind != "cuda"
-                with contextlib.suppress(MemoryBudgetError):
-                    found = self._prepared(graph, mesh, known, shrinks=shrinks)
-                    heavy = sum(leaf.table.n_bytes for leaf in leaves if leaf.table is not None)
-                    # every run moves this; leaves go once, and what can stay of them then stays
-                    traffic = found.program.traffic
-                    left = heavy - self.session.moved_again.get(self.lean_key(), 0)
-                    # leaves go before tiles are so small that sums have other bits
-                    is_small = 0 < found.tile_elements < LEAF_ELEMENTS[mesh.kind]
-                    is_forced = is_small and not config.tile_elements
-                    if traffic.evicted + traffic.loaded <= left and not is_forced:
-                        return replace(found, in_the_way=heavy)
-                raise InTheWay(leaves)
-        return self._prepared(graph, mesh, known)
-
-    def _prepared(
-        self, graph: Graph, mesh: Mesh, known: Known, evicts: bool = True, shrinks: bool = True
-    ) -> Prepared:
-        """A plan within what this evaluation may use now."""
-        elements = config.tile_elements
-        room = self.budgets()
-        return interruptible(prepare, graph, mesh, elements, room, evicts, shrinks, known)
-
-    def _planned_beside(self, graph: Graph, mesh: Mesh, lacking: int) -> Prepared:
-        """A new plan where tiles that were read before take the room: with those that can stay."""
-        if self.gives_way and self._has_recipes():
-            raise InTheWay([])
-        here = sum(v.table.spare_bytes for v in gives_back(self.leaves) if v.table)
-        least = here // 4 + 1  # few plans are made until it fits
-        if self.is_windowed:
-            raise StaysTooMuch(max(lacking, least))
-        below = [  # where no task writes
-            replace(leaf, layout=_without_spares(table), donated=False) if table.below else leaf
-            for leaf, table in zip(graph.leaves, self.tables, strict=True)
-        ]
-        budgets = self.budgets()
-        try:
-            rest = replace(graph, leaves=tuple(below))
-            alone = interruptible(prepare, rest, mesh, config.tile_elements, budgets, False)
-        except MemoryBudgetError:  # its tiles are made smaller in any case: what is here may stay
-            with contextlib.suppress(MemoryBudgetError):
-                found = interruptible(prepare, graph, mesh, config.tile_elements, budgets)
-                traffic = found.program.traffic
-                if not traffic.evicted:
-                    return found
-                # to evict a little in every run may be less than to read all of it in every run
-                rest = replace(graph, leaves=tuple(below))
-                without = prepare(rest, mesh, config.tile_elements, budgets).program.traffic
-                if traffic.evicted + traffic.loaded < without.evicted + without.loaded:
-                    return found
-            n_back = here
-        else:
-            program = alone.program
-            stays = sum(int(program.slot_bytes[program.slots[tile]]) for tile in program.cached)
-            n_back = here - stays if stays < here else least
-        raise StaysTooMuch(n_back)
-
-    def _in_the_way(self) -> list[Version]:
-        """Leaves that take much of the devices and outlive this evaluation.
-
-        Once they lie in a lower tier they are brought tile by tile, and what can stay will.
-        """
-        engine = self.session.engine
-        much = min(ledger.budget_bytes for ledger in engine.ledgers) // MUCH
-        left = engine.free_below()
-        found = []
-        for version, donated in zip(self.leaves, self.donated, strict=True):
-            table = version.table
-            if donated or version.exported or table is None:
-                continue
-            if max(table.device_bytes().values(), default=0) > much and table.n_bytes <= left:
-                found.append(version)
-                left -= table.n_bytes
-        return found
-
-
-def _without_spares(table: TileTable) -> Layout:
-    """Where tiles would lie if nothing stayed that can be read again."""
-    owners = table.layout.owner_array.tolist()
-    rest = tuple(DISK if table.is_spare(k) else owner for k, owner in enumerate(owners))
-    return Layout(table.layout.cuts, rest[:1] if len(set(rest)) == 1 else rest)
-
-
-def _lies_below(version: Version) -> bool:
+def is_below(version: Version) -> bool:
     """Whether some of it is on the host or in a file, where no task writes."""
     return version.table is not None and version.table.layout.is_below
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from infinitensor import events
 from infinitensor.api.eager.unplanned import AtOnce, is_little, is_restless
-from infinitensor.api.evaluate.bound_program import Bound, InTheWay, StaysTooMuch
+from infinitensor.api.evaluate.bound_program import Bound
+from infinitensor.api.evaluate.demand import fitted
 from infinitensor.api.evaluate.few_of_file import pick
-from infinitensor.api.evaluate.retention import give_back
 from infinitensor.api.evaluate.waiting import waiting_nodes
 from infinitensor.api.evaluate.whole_ops import runs_in_caller
 from infinitensor.config import config
@@ -132,12 +132,18 @@ def _waiting(roots: Sequence[Version]) -> list[Version]:
     return [version for version in roots if version.node is not None]
 
 
-def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
+def _run(
+    session: Session,
+    waiting: Sequence[Version],
+    peek: bool,
+    limits: tuple[int, ...] | None = None,
+) -> None:
+    """Compute what waits; within limits, where a device has refused memory that budgets allow."""
     if session.has_files:
         pick(session, waiting, lambda versions: evaluate(session, versions))
-    bound = Bound(session, waiting, peek)
+    bound = Bound(session, waiting, peek, limits=limits)
     if bound.is_read_by() or (session.leans and bound.lean_key() in session.leans):
-        bound = Bound(session, waiting, peek, lean=True)
+        bound = Bound(session, waiting, peek, True, limits)
     key = bound.trace_key()
     trace: Trace | None = session.traces.get(key)
     if trace is None or not bound.fits(trace.prepared.program):
@@ -145,7 +151,7 @@ def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
         if (session.is_new(bound.key) or is_restless(bound.nodes)) and is_little(bound):
             _run_at_once(session, bound)
             return
-        bound, trace = traced_in_room(session, bound)
+        bound, trace = traced(bound)
         session.ways["planned"] += 1
         if not bound.is_windowed:
             session.add(session.traces, bound.trace_key(), trace)
@@ -173,7 +179,7 @@ def _run(session: Session, waiting: Sequence[Version], peek: bool) -> None:
     except DeviceOutOfMemoryError as refused:
         # what is used up cannot be read again: then the run goes on when it is asked for again
         lacking = refused.n_bytes
-        if any(bound.donated) or not _run_in_less(session, stopped, waiting, peek, lacking):
+        if any(bound.donated) or not _run_in_less(session, stopped, waiting, bound, lacking):
             raise
     _count(session, bound, trace)
 
@@ -216,68 +222,27 @@ def _has_started(session: Session, bound: Bound, few: Few) -> bool:
 
 
 def _run_in_less(
-    session: Session, stopped: Stopped, waiting: Sequence[Version], peek: bool, lacking: int
+    session: Session, stopped: Stopped, waiting: Sequence[Version], bound: Bound, lacking: int
 ) -> bool:
     """Plan again for what devices gave and half of what was refused; False if it is too little."""
     ledgers = session.engine.ledgers
-    budgets = [ledger.budget_bytes for ledger in ledgers]
-    given = [min(each.used_bytes + lacking // 2, each.budget_bytes) for each in ledgers]
-    if stopped.run is None or not any(map(int.__lt__, given, budgets)):
+    limits = bound.limits or tuple(ledger.budget_bytes for ledger in ledgers)
+    given = tuple(map(min, (each.used_bytes + lacking // 2 for each in ledgers), limits))
+    if stopped.run is None or given == limits:
         return False
     stopped.run.release()
     stopped.run = None
     try:
-        for ledger, n_bytes in zip(ledgers, given, strict=True):
-            ledger.budget_bytes = n_bytes
-        _run(session, [version for version in waiting if version.node is not None], peek)
+        _run(session, _waiting(waiting), bound.peek, given)
     except MemoryBudgetError:
         return False
-    finally:
-        for ledger, n_bytes in zip(ledgers, budgets, strict=True):
-            ledger.budget_bytes = n_bytes
-        session.plans.clear()  # those made here are for less memory than there is
-        session.traces.clear()
     session.ways["planned_in_less"] += 1
     return True
 
 
-def traced_in_room(session: Session, bound: Bound) -> tuple[Bound, Trace]:
-    """The plan of a program, and the program that is planned.
-
-    Where it does not fit, what is shown but was not asked for stays a recipe; where it still does
-    not, its own large leaves go to a lower tier, from which they are brought tile by tile.
-    """
-    is_last = False
-    while True:
-        bound.gives_way = not is_last
-        try:
-            return bound, traced(bound)
-        except StaysTooMuch as what:
-            roots, leaves = bound.roots, bound.leaves
-            bound.let_go()
-            give_back(leaves, what.n_bytes)
-            bound = Bound(session, roots, bound.peek, bound.lean).detail()
-            continue
-        except InTheWay as what:
-            found = what.versions
-            is_last = bool(found)
-        except MemoryBudgetError as misfit:
-            lacking = misfit.need_bytes - misfit.limit_bytes
-            if is_last or not session.make_room(lacking, ()):
-                raise
-            found, is_last = [], True
-        if not (bound.peek or bound.lean):
-            session.add(session.leans, bound.lean_key(), None)
-        roots = bound.roots
-        bound.let_go()
-        for version in found:
-            session.evict(version)
-        bound = Bound(session, roots, bound.peek, lean=True).detail()
-
-
-def traced(bound: Bound) -> Trace:
-    """The plan of a program, and what is the same each time it runs."""
-    prepared = bound.prepared()
+def traced(bound: Bound) -> tuple[Bound, Trace]:
+    """The program as it was planned, and its plan with what is the same each time it runs."""
+    bound, prepared = fitted(bound)
     graph = prepared.program.graph
     n_elements = sum(spec.n_elements for spec in bound.specs)
     is_whole = prepared.program.order is None and runs_in_caller(bound.nodes, n_elements)
@@ -288,7 +253,7 @@ def traced(bound: Bound) -> Trace:
     n_tasks = int(np.count_nonzero(prepared.program.needed))
     # and one task, of little work, is done before a thread is woken for it
     small = max(SMALL_TILE * n_tasks, ALONE * limit if n_tasks == 1 else 0)
-    return Trace(
+    return bound, Trace(
         prepared,
         limit > 0 and (n_elements <= limit or n_elements < small or is_whole),
         sum(node.op.whole for node in bound.nodes),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.evaluate.bound_program import Bound
-from infinitensor.api.evaluate.evaluate import traced_in_room
+from infinitensor.api.evaluate.demand import fitted
 from infinitensor.api.evaluate.few_of_file import pick
 from infinitensor.api.evaluate.waiting import waiting_nodes
 from infinitensor.errors import InfiniTensorError, gib
@@ -154,8 +154,7 @@ def plan(*tensors: Tensor, mesh: Any = None, strategy: str = "auto") -> Plan:
         if session.has_files:
             pick(session, waiting, None)
         bound = Bound(session, waiting).detail()
-        bound, trace = traced_in_room(session, bound)
-        prepared = trace.prepared
+        bound, prepared = fitted(bound)
     names = [device.name for device in session.engine.mesh.devices]
 
     def name(device: int) -> str:

@@ -69,14 +69,14 @@ def bytes_of(version: Version) -> int:
     return prod(version.shape) * version.dtype.itemsize
 
 
-def gives_back(leaves: Iterable[Version]) -> list[Version]:
+def spare_leaves(leaves: Iterable[Version]) -> list[Version]:
     """The leaves of which something stays in device memory only to be read less."""
     return [v for v in leaves if v.table is not None and v.table.spare_bytes]
 
 
 def give_back(leaves: Iterable[Version], n_bytes: int) -> None:
     """Let go of the last tiles to stay of some leaves, until so many bytes are free."""
-    for version in gives_back(leaves):
+    for version in spare_leaves(leaves):
         table = version.table
         assert table is not None
         n_tiles = table.layout.n_tiles
