@@ -14,7 +14,7 @@ fixed_c = runpy.run_path(f"{SOURCE}/fixed_c.py")
 
 
 def extension(file: str) -> Extension:
-    """A C file of the package, beside which its module will stand."""
+    """A C file of the package, beside which its module or library will stand."""
     return Extension(
         fixed_c["name_of"](file),
         [f"{SOURCE}/{file}.c"],
@@ -22,7 +22,7 @@ def extension(file: str) -> Extension:
         include_dirs=[SOURCE, np.get_include()],
         define_macros=[("BUILT_FROM", f'"{fixed_c["digest_of"](file)}"')],
         extra_compile_args=[
-            *fixed_c["PORTABLE_FLAGS"],
+            *fixed_c["flags_of"](file),
             *("-g0", "-Wall", "-Wextra", "-include", f"{SOURCE}/built_from.h"),
         ],
         libraries=["m"],
@@ -30,4 +30,5 @@ def extension(file: str) -> Extension:
     )
 
 
-setup(ext_modules=[extension(file) for file in fixed_c["MODULES"]])
+FILES = (*fixed_c["MODULES"], *fixed_c["LIBRARIES"])
+setup(ext_modules=[extension(file) for file in FILES])

@@ -60,13 +60,29 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("no C compiler here")
     folder = tmp_path_factory.mktemp("built")
     files = build(folder, CFLAGS="-Werror")
-    assert len(files) == len(fixed_c.MODULES)
+    assert len(files) == len(fixed_c.MODULES) + len(fixed_c.LIBRARIES)
     return folder
 
 
 def test_an_import_compiles_nothing_where_all_was_built(built: Path, tmp_path: Path) -> None:
     told = used(built, tmp_path / "cache", CC="/bin/false")
     assert told == {"lock": "Lock", "not_prebuilt": {}, "not_compiled": {}}
+    assert not (tmp_path / "cache").exists()
+
+
+LIBRARIES = """
+from infinitensor import fixed_c, native
+from infinitensor.storage.file_io import checksum
+names = [native.fixed_library(file)._name for file in fixed_c.LIBRARIES]
+reply(names=names, sum=checksum.crc32c(b"123456789"), way=checksum._implementation().__name__)
+"""
+
+
+def test_libraries_are_those_that_were_built(built: Path, tmp_path: Path) -> None:
+    own = {"PYTHONPATH": str(built / "src"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    told = child.run(LIBRARIES, limit_s=60.0, CC="/bin/false", **own)
+    assert all(name.startswith(str(built)) for name in told["names"])
+    assert (told["sum"], told["way"]) == (0xE3069283, "blocks")
     assert not (tmp_path / "cache").exists()
 
 
@@ -115,4 +131,7 @@ def test_every_module_in_c_is_built() -> None:
 
 
 def test_a_wheel_is_for_every_machine_of_its_kind() -> None:
-    assert not [flag for flag in fixed_c.PORTABLE_FLAGS if flag.startswith("-m")]
+    """Or asks the processor first: `has_instruction` of crc32c.c."""
+    files = (*fixed_c.MODULES, *fixed_c.LIBRARIES)
+    special = [file for file in files if any(f.startswith("-m") for f in fixed_c.flags_of(file))]
+    assert special in ([], ["storage/file_io/crc32c"])

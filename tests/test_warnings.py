@@ -16,19 +16,14 @@ from tools.sanitize import CHECKS, run
 
 import infinitensor
 from infinitensor import native
-from infinitensor.fixed_c import MODULES
+from infinitensor.fixed_c import LIBRARIES, MODULES
 from infinitensor.ops.backend import c_loops
 
 SOURCE = Path(infinitensor.__file__).parent
 PARTS = {"keys", "apart", "products", "look"}
 """Files that others include."""
 FLOATS = {"tall_qr", "fft"}
-OTHERS = [
-    "runtime/native/c_program.c",
-    "storage/file_io/crc32c.c",
-    "storage/file_io/strided_read.c",
-    "tasking/c/block_kernel.c",
-]
+OTHERS = [*(f"{file}.c" for file in LIBRARIES), "tasking/c/block_kernel.c"]
 
 pytestmark = pytest.mark.skipif(native.compiler() is None, reason="no C compiler here")
 

@@ -7,6 +7,7 @@ is installed. What was not built, or from other sources, `native.py` compiles wh
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -22,6 +23,13 @@ MODULES = (
     "api/known/known_calls",
 )
 """Extension modules of Python, each of the C file of that name in the package."""
+LIBRARIES: dict[str, dict[str, tuple[str, ...]]] = {
+    "runtime/native/c_program": {},
+    "storage/file_io/crc32c": {"x86_64": ("-msse4.2",), "aarch64": ("-march=armv8-a+crc",)},
+    "storage/file_io/strided_read": {},
+}
+"""Libraries of functions that Python calls by their addresses: their C files, and the instructions
+that they need beside those of every machine of a kind."""
 PORTABLE_FLAGS = (
     "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
     "-fno-strict-aliasing",
@@ -52,7 +60,12 @@ def source_of(file: str) -> str:
 @cache
 def digest_of(file: str) -> str:
     """What a built file holds if it was built from these sources in this way."""
-    return hashlib.sha256("\n".join((source_of(file), *PORTABLE_FLAGS)).encode()).hexdigest()
+    return hashlib.sha256("\n".join((source_of(file), *flags_of(file))).encode()).hexdigest()
+
+
+def flags_of(file: str) -> tuple[str, ...]:
+    """What a C file is built with."""
+    return (*PORTABLE_FLAGS, *LIBRARIES.get(file, {}).get(os.uname().machine, ()))
 
 
 def name_of(file: str) -> str:

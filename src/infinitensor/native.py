@@ -273,6 +273,20 @@ def begin_extensions() -> None:
         pool.shutdown(wait=False)
 
 
+def fixed_library(file: str) -> ctypes.CDLL:
+    """The functions of a C file that is the same for every program.
+
+    Built with the package, else compiled before or now; `CompilerError` where that cannot be done.
+    """
+    built = _prebuilt(file)
+    if built is not None:
+        try:
+            return _load(built)
+        except CompilerError as error:
+            not_prebuilt[f"{file}.c"] = str(error)
+    return library(source_of(file))
+
+
 def _prebuilt(file: str) -> Path | None:
     """What was built of a C file with the package; None, with a reason, where that cannot be used.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +23,6 @@ VECTORS = [
 ]
 WAYS: dict[str, Callable[[], Callable[..., None] | None]] = {
     "c": checksum.in_c,
-    "package": checksum.in_package,
     "python": lambda: checksum.in_python,
 }
 
@@ -71,12 +70,18 @@ def test_blocks_have_the_checksums_of_their_bytes() -> None:
     assert checksum.crc32c_blocks(b"", 256).tolist() == []
 
 
-def test_without_a_compiler_and_the_package_it_is_slower_but_right(
+def test_a_processor_without_the_instruction_is_asked_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    library = SimpleNamespace(has_instruction=lambda: 0)
+    monkeypatch.setattr(checksum, "fixed_library", lambda file: library)
+    assert checksum.in_c() is None
+
+
+def test_without_c_it_is_slower_but_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "_prebuilt", lambda file: None)
     monkeypatch.setattr(native, "compiler", lambda: None)
     monkeypatch.setattr(native, "_loaded", {})
-    monkeypatch.setitem(sys.modules, "google_crc32c", None)
     checksum._implementation.cache_clear()
     try:
         assert checksum._implementation() is checksum.in_python

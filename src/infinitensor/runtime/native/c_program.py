@@ -15,7 +15,6 @@ import os
 import struct
 from contextlib import nullcontext
 from functools import cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ import numpy as np
 from infinitensor.errors import DeviceOutOfMemoryError
 from infinitensor.ir.call_tables import REAL, REAL_PART, WHOLE, Lies, plain, together
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
-from infinitensor.native import IS_CHECKED, CompilerError, address, compiler, library
+from infinitensor.native import IS_CHECKED, CompilerError, address, compiler, fixed_library
 from infinitensor.ops.backend.blas import one_core_each
 from infinitensor.runtime.native.waves import find_waves
 from infinitensor.runtime.state.tile_table import Parts, TileTable
@@ -496,7 +495,7 @@ def word_of(scalars: Sequence[Any], code: int) -> float | int:
 @cache
 def _functions() -> Any:
     """What `c_program.c` has."""
-    found = library((Path(__file__).parent / "c_program.c").read_text("utf-8"))
+    found = fixed_library("runtime/native/c_program")
     for name in ("alone", "together", "next_of_python"):
         getattr(found, name).restype = ctypes.c_int64
     found.alone.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]

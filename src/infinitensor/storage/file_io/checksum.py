@@ -1,19 +1,18 @@
 """CRC32C, the checksum of spilled tiles: C with the processor's instruction, or slower, but right.
 
-In C it runs without Python's lock at memory speed. Without a compiler google_crc32c is used where
-it is installed, else NumPy (tens of MB/s).
+In C it runs without Python's lock at memory speed. Where C was not built with the package and there
+is no compiler, or the processor has no such instruction, NumPy does it (tens of MB/s).
 """
 
 from __future__ import annotations
 
 import ctypes
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.native import CompilerError, library, missed
+from infinitensor.native import CompilerError, fixed_library, missed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,36 +49,24 @@ def crc32c_blocks(data: Any, n_block_bytes: int) -> np.ndarray[Any, Any]:
 
 @cache
 def _implementation() -> Blocks:
-    return in_c() or in_package() or in_python
+    return in_c() or in_python
 
 
 def in_c() -> Blocks | None:
-    """The C function; None without a compiler."""
+    """The C function; None without a compiler, or without the instruction."""
     try:
-        function = library(Path(__file__).with_name("crc32c.c").read_text()).crc32c_blocks
-    except (CompilerError, OSError):
+        found = fixed_library("storage/file_io/crc32c")
+    except CompilerError:
         return None
+    if not found.has_instruction():
+        return None
+    function = found.crc32c_blocks
     size, pointer = ctypes.c_size_t, ctypes.c_void_p
     function.argtypes = [pointer, size, size, ctypes.c_uint32, pointer]
     function.restype = None
 
     def blocks(held: np.ndarray, n_block: int, value: int, out: np.ndarray) -> None:
         function(held.ctypes.data, held.size, n_block, value, out.ctypes.data)
-
-    return blocks
-
-
-def in_package() -> Blocks | None:
-    """google_crc32c, if it is installed; for want of a compiler, which is counted."""
-    try:
-        from google_crc32c import extend
-    except ImportError:
-        return None
-
-    def blocks(held: np.ndarray, n_block: int, value: int, out: np.ndarray) -> None:
-        missed[0] += 1
-        for i in range(out.size):
-            out[i] = extend(value, held[i * n_block : (i + 1) * n_block].tobytes())
 
     return blocks
 
@@ -101,7 +88,7 @@ def _tables() -> tuple[np.ndarray[Any, Any], list[list[int]]]:
 
 
 def in_python(held: np.ndarray, n_block: int, value: int, out: np.ndarray) -> None:
-    """A byte at a time, of many lanes at once; counted like `in_package`."""
+    """A byte at a time, of many lanes at once; counted."""
     missed[0] += 1
     for i in range(out.size):
         out[i] = _of_one(held[i * n_block : (i + 1) * n_block], value)

@@ -1,17 +1,30 @@
-// CRC32C (Castagnoli): the instruction of ARM or x86, else eight tables, made on the first call.
+// CRC32C (Castagnoli) by the instruction of ARM or x86.
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
 #if defined(__ARM_FEATURE_CRC32)
 #include <arm_acle.h>
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #define STEP8(crc, word) __crc32cd((crc), (word))
 #define STEP1(crc, byte) __crc32cb((crc), (byte))
 #elif defined(__SSE4_2__)
 #include <nmmintrin.h>
 #define STEP8(crc, word) (uint32_t)_mm_crc32_u64((crc), (word))
 #define STEP1(crc, byte) _mm_crc32_u8((crc), (byte))
+#else
+#error "compiled for processors without the instruction"
 #endif
+
+// Whether this processor has it: what was built for all machines of a kind may run on one that has not.
+int has_instruction(void) {
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("sse4.2") != 0;
+#else
+    return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
+#endif
+}
 
 static uint64_t word_at(const uint8_t *p) {
     uint64_t word;
@@ -19,7 +32,6 @@ static uint64_t word_at(const uint8_t *p) {
     return word;
 }
 
-#ifdef STEP8
 // An instruction takes two or three cycles and one can start in each: three lanes run side by side.
 // A lane's value is moved past the bytes of the lanes after it by a matrix over bits, as tables.
 enum { LANE = 1360 };  // bytes, a multiple of 8
@@ -59,35 +71,6 @@ static uint32_t all(uint32_t crc, const uint8_t *p, size_t n) {
     for (; n; n--, p++) crc = STEP1(crc, *p);
     return crc;
 }
-#else
-static uint32_t table[8][256];
-static int ready;
-
-static void make_tables(void) {
-    for (uint32_t value = 0; value < 256; value++) {
-        uint32_t crc = value;
-        for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78u : 0);
-        table[0][value] = crc;
-    }
-    for (int slice = 1; slice < 8; slice++)
-        for (uint32_t value = 0; value < 256; value++) {
-            uint32_t crc = table[slice - 1][value];
-            table[slice][value] = crc >> 8 ^ table[0][crc & 255];
-        }
-    __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
-}
-
-static uint32_t all(uint32_t crc, const uint8_t *p, size_t n) {
-    for (; n >= 8; n -= 8, p += 8) {
-        uint32_t low = crc ^ (p[0] | p[1] << 8 | p[2] << 16 | (uint32_t)p[3] << 24);
-        crc = table[7][low & 255] ^ table[6][low >> 8 & 255] ^ table[5][low >> 16 & 255]
-            ^ table[4][low >> 24] ^ table[3][p[4]] ^ table[2][p[5]] ^ table[1][p[6]]
-            ^ table[0][p[7]];
-    }
-    for (; n; n--, p++) crc = crc >> 8 ^ table[0][(crc ^ *p) & 255];
-    return crc;
-}
-#endif
 
 // One value for each block of `n_block` bytes, the last one shorter; each goes on from `crc`.
 void crc32c_blocks(const uint8_t *p, size_t n, size_t n_block, uint32_t crc, uint32_t *out) {

@@ -9,13 +9,12 @@ from __future__ import annotations
 import ctypes
 import os
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from infinitensor import events
-from infinitensor.native import CompilerError, library, missed
+from infinitensor.native import CompilerError, fixed_library, missed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,8 +31,8 @@ ARGUMENTS = {
 @cache
 def _function(name: str) -> Callable[..., int] | None:
     try:
-        found = library(Path(__file__).with_name("strided_read.c").read_text())
-    except (CompilerError, OSError):
+        found = fixed_library("storage/file_io/strided_read")
+    except CompilerError:
         return None
     function: Callable[..., int] = getattr(found, name)
     function.argtypes = [ctypes.c_int, *ARGUMENTS[name]]  # type: ignore[attr-defined]
