@@ -6,8 +6,9 @@ in a lower tier is still good, goes without a byte being written. What comes bac
 another slot, so any ready task may run at any time: that a slot has a new tile is an edge from all
 users of the one before, and the peak holds whatever the order of events.
 
-What is known before the walk is in `foresight`, the slots of each memory are in `room`, the tasks,
-tiles and edges that the walk adds are in `lower`.
+What is known before the walk is in `foresight`, the slots of each memory are in `slots`. Where
+tiles are is in `tile_places`, and which of them go first in `victims`. The tasks, tiles and edges
+that the walk adds are in `added_tasks`.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from infinitensor.memory.foresight import Foresight
 from infinitensor.memory.misfit import MisfitError, program_or_misfit
 from infinitensor.memory.residency import Stayers
 from infinitensor.memory.slots import Freed, Room
+from infinitensor.memory.tile_places import Places
 from infinitensor.memory.uses import FOREVER, scratch_bytes
-from infinitensor.price import tier_seconds
+from infinitensor.memory.victims import Victims
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,11 +37,6 @@ if TYPE_CHECKING:
     from infinitensor.ir.tasks import Family
     from infinitensor.memory.uses import Uses
 
-RECENT = 4
-"""Tasks for each worker within which a tile was used just now: a load that takes its place would
-wait for them."""
-WAIT = 3
-"""What such a wait counts, as a factor of what the eviction costs."""
 RING_SHARE = 8
 """The part of the room for what stays that slots to read into may take before they are fewer."""
 
@@ -67,6 +64,13 @@ def fit(
 
 
 class _Walk:
+    """Tasks one after another: each gets its tiles, and what it uses last gives back its slot.
+
+    `known` is what can be said of the order before, `room` has the slots of every memory, `places`
+    says where tiles are, `victims` which of them go first, `stayers` what may stay for the next
+    run, and `added` collects the tasks, tiles and edges that evictions and loads are.
+    """
+
     def __init__(
         self,
         uses: Uses,
@@ -81,30 +85,15 @@ class _Walk:
         self.mesh = mesh
         self.budgets = budgets
         self.scratch = scratch_bytes(uses.graph.families, len(budgets), mesh.n_concurrent)
-        self.recent = RECENT * mesh.n_concurrent
         self.known = Foresight(uses, order, len(budgets), mesh, ahead)
         self.added = Additions(uses)
         limits = {d: budget - self.scratch[d] for d, budget in enumerate(budgets)}
         limits |= {HOST: mesh.host_bytes, DISK: mesh.disk_bytes}
-        self.room = Room(limits, self.added, self.evict_for, self.recent)
+        self.victims = Victims(self.known, len(budgets), mesh)
+        self.room = Room(limits, self.added, self.evict_for, self.victims.recent)
         n = self.graph.n_tiles
+        self.places = Places(n, self.added)
         self.tile_bytes = self.known.tile_bytes
-        self.slots = [-1] * n
-        self.now = [-1] * n
-        """Tile -> the tile that has its values in device memory, or -1."""
-        self.lower = [-1] * n
-        """Tile -> the tile in a lower tier that has the same values, or -1."""
-        self.evicted_by: dict[int, int] = {}
-        self.loaded_by: dict[int, int] = {}
-        self.users: dict[int, list[int]] = {}
-        self.writers: dict[int, list[int]] = {}
-        self.next = self.known.first.copy()
-        """Tile -> which of its uses comes next."""
-        self.used_at = np.full(n, -1, np.int64)
-        self.next_at = np.zeros(n, np.int64)
-        self.seconds = np.zeros(n)
-        self.is_here = [np.zeros(n, np.bool_) for _ in budgets]
-        """By device: the tiles there that could be evicted."""
         self.is_idle = bytearray(n)
         """Tiles that only the next run would read."""
         self.is_external = bytearray(n)
@@ -112,8 +101,6 @@ class _Walk:
         self.slot_leaves: dict[int, tuple[int, int]] = {}
         self.piece_left: dict[int, int] = {}
         self.drops: dict[int, list[int]] = {}
-        self.pinned: set[int] = set()
-        self.is_pinned = np.zeros(n, np.bool_)
         self.loaded = self.evicted = 0
         self.at_now = 0
         self.site: object = None
@@ -138,7 +125,7 @@ class _Walk:
                 self._enter_leaf(tiles, donated[tiles.leaf])
         if self.known.is_streamed:
             own = [limits[device] for device in range(len(budgets))]
-            self.room.ahead = self.known.room_ahead(own, self.is_external, self.slots)
+            self.room.ahead = self.known.room_ahead(own, self.is_external, self.places.slots)
 
     def _enter_leaf(self, tiles: TileSet, donated: bool) -> None:
         if tiles.whole and donated:
@@ -146,19 +133,18 @@ class _Walk:
         for k in range(tiles.n):
             tile = tiles.first + k
             device = self.added.devices[tile]
-            self.now[tile] = tile
-            self.users[tile] = []
-            self.writers[tile] = []
+            self.places.now[tile] = tile
+            self.places.enter(tile)
             if device >= 0:
                 self.room.count(device, self.tile_bytes[tile])
             if not donated or device < 0:
                 self.is_external[tile] = 1
                 continue
             if not tiles.whole:
-                self.slots[tile] = self.room.new_slot(device, self.tile_bytes[tile])
-                self.is_here[device][tile] = True
+                self.places.slots[tile] = self.room.new_slot(device, self.tile_bytes[tile])
+                self.victims.is_here[device][tile] = True
                 self.weigh(tile)
-            self.slot_leaves[self.slots[tile]] = (tiles.leaf, k)
+            self.slot_leaves[self.places.slots[tile]] = (tiles.leaf, k)
 
     # the walk
 
@@ -180,7 +166,7 @@ class _Walk:
         last_use[: self.graph.n_tiles] = self.uses.last_use
         return Program(
             graph,
-            np.asarray(self.slots, np.int32),
+            np.asarray(self.places.slots, np.int32),
             np.asarray(room.slot_bytes, np.int64),
             np.asarray(room.slot_devices, np.int16),
             self.slot_leaves,
@@ -210,12 +196,12 @@ class _Walk:
         self.op, self.site, self.at_now = family.op, family.site, at
         touched = self.known.touched(task)
         fresh = [] if family.updates else [int(writes[i]) for writes in family.writes]
-        self.pin(touched)
+        self.victims.pin(touched)
         for tile in touched:
-            if self.now[tile] < 0 and tile not in fresh and self.added.devices[tile] >= 0:
+            if self.places.now[tile] < 0 and tile not in fresh and self.added.devices[tile] >= 0:
                 self.bring_back(tile, at)
         for tile in fresh:
-            if self.now[tile] < 0:
+            if self.places.now[tile] < 0:
                 self.make(family, i, task, tile, at)
         if family.lane == LOAD:
             self.loaded += sum(self.tile_bytes[tile] for tile in fresh)
@@ -225,37 +211,28 @@ class _Walk:
                 if self.is_idle[tile]:
                     self.let_go(tile, at)
         for tile in touched:
-            place = self.now[tile]
+            place = self.places.now[tile]
             if place < 0:
                 continue
-            if place != tile:
-                self.added.read_instead(task, tile, place)
-                self.added.edge(self.loaded_by[place], task)
-            self.users[place].append(task)
-            self.used_at[tile] = at
+            self.places.read(task, tile)
+            self.places.users[place].append(task)
+            self.victims.used_at[tile] = at
             if family.updates and tile == int(family.writes[0][i]):
-                self.writers[place].append(task)
+                self.places.writers[place].append(task)
                 self.forget_copy(tile, task)
         for tile in touched:
             self.use_up(tile, task, at)
 
-    def pin(self, tiles: set[int]) -> None:
-        """These tiles stay until others are pinned."""
-        self.is_pinned[list(self.pinned)] = False
-        self.is_pinned[list(tiles)] = True
-        self.pinned = tiles
-
     def use_up(self, tile: int, task: int, at: int) -> None:
         """A use is over; after the last one the slot is free, or kept while nobody needs it."""
-        n, end = self.next[tile], self.known.end[tile]
-        while n < end and self.known.at[n] <= at:
-            n += 1
-        self.next[tile] = n
+        self.victims.pass_uses(tile, at)
         self.weigh(tile)
-        if n < end or self.is_external[tile] or self.known.is_held[tile] or self.now[tile] < 0:
+        is_kept = self.is_external[tile] or self.known.is_held[tile]
+        if not self.victims.is_used_up(tile) or is_kept or self.places.now[tile] < 0:
             return
         if tile in self.known.stays and tile in self.stayers[self.added.devices[tile]]:
-            self.rest(tile)
+            self.is_idle[tile] = 1
+            self.victims.rest(tile)
             return
         self.forget_copy(tile, task)
         if self.uses.in_piece[tile]:
@@ -277,39 +254,32 @@ class _Walk:
             return full
         return max(full * at_a_time // (2 * at_a_time + 1), room // RING_SHARE)
 
-    def rest(self, tile: int) -> None:
-        """A tile stays though nothing here reads it any more; of those the last ones go first."""
-        self.is_idle[tile] = 1
-        self.next_at[tile] = (
-            2 * len(self.known.order) + self.known.stays[tile] // self.tile_bytes[tile]
-        )
-
     def let_go(self, tile: int, at: int) -> None:
         """The slot of a tile is free."""
-        place, device = self.now[tile], self.added.devices[tile]
+        place, device = self.places.now[tile], self.added.devices[tile]
         self.is_idle[tile] = 0
-        self.now[tile] = -1
+        self.places.now[tile] = -1
         if device >= 0:
             self.stayers[device].leave(tile)
-        self.is_here[device][tile] = False
+        self.victims.is_here[device][tile] = False
         is_read = self.known.is_streamed and tile in self.known.from_below
-        freed = Freed((self.slots[place],), self.users.pop(place), at)
+        freed = Freed((self.places.slots[place],), self.places.users.pop(place), at)
         self.room.release(device, self.tile_bytes[tile], freed, is_read)
 
     def forget_copy(self, tile: int, task: int) -> None:
         """The copy in a lower tier is worth nothing from now on."""
-        copy = self.lower[tile]
+        copy = self.places.lower[tile]
         if copy < 0:
             return
-        self.lower[tile] = -1
+        self.places.lower[tile] = -1
         self.weigh(tile)
         tier, n_bytes = self.added.devices[copy], self.tile_bytes[tile]
         if tier == DISK:
             self.drops.setdefault(task, []).append(copy)
             self.room.used[DISK] -= n_bytes
         else:
-            users = [*self.users.pop(copy, ()), task]
-            freed = Freed((self.slots[copy],), users, int(self.used_at[tile]))
+            users = [*self.places.users.pop(copy, ()), task]
+            freed = Freed((self.places.slots[copy],), users, int(self.victims.used_at[tile]))
             self.room.release(HOST, n_bytes, freed)
 
     # making and bringing back
@@ -317,13 +287,12 @@ class _Walk:
     def make(self, family: Family, i: int, task: int, tile: int, at: int) -> None:
         """A slot for a tile that a task makes."""
         device = self.added.devices[tile]
-        self.users[tile] = []
-        self.writers[tile] = [task]
+        self.places.enter(tile, task)
         if self.uses.in_piece[tile]:
             tiles = self.uses.set_with(tile)
-            if self.slots[tile] < 0:
+            if self.places.slots[tile] < 0:
                 self.make_piece(tiles, task, at)
-            self.now[tile] = tile
+            self.places.now[tile] = tile
             return
         slot = self.in_place(family, i, task, tile) if family.in_place else -1
         if slot < 0 and self.known.is_streamed and tile in self.known.from_below:
@@ -331,14 +300,13 @@ class _Walk:
         elif slot < 0:
             # what is read goes ahead of what is computed as far as there is memory
             is_ahead = self.mesh.kind == "cpu" and tile in self.known.from_below
-            rests = (
-                len(self.known.order) if is_ahead else -1 if self.known.is_streamed else self.recent
-            )
+            rests = -1 if self.known.is_streamed else self.victims.recent
+            rests = len(self.known.order) if is_ahead else rests
             slot = self.room.take(device, self.tile_bytes[tile], task, at, rests)
             self.room.leave_ahead(slot)
-        self.slots[tile] = slot
-        self.now[tile] = tile
-        self.is_here[device][tile] = True
+        self.places.slots[tile] = slot
+        self.places.now[tile] = tile
+        self.victims.is_here[device][tile] = True
         self.stayers[device].enter(tile)
 
     def in_place(self, family: Family, i: int, task: int, out: int) -> int:
@@ -350,40 +318,38 @@ class _Walk:
             if (
                 column.boxes is None
                 and tile >= 0
-                and self.now[tile] >= 0
+                and self.places.now[tile] >= 0
                 and not (self.is_external[tile] or self.known.is_held[tile] or uses.in_piece[tile])
                 and tile not in self.known.from_below
-                and self.known.at[self.known.end[tile] - 1] == self.known.at[self.next[tile]]
+                and self.victims.is_last_use(tile)
                 and uses.n_elements[tile] == uses.n_elements[out]
                 and uses.itemsizes[tile] == uses.itemsizes[out]
                 and uses.devices[tile] == uses.devices[out]
                 and not any(c.boxes is not None and c.tiles[i] == tile for c in columns)
             ):
-                place = self.now[tile]
-                self.added.wait_for(self.users[place], task)
-                if place != tile:
-                    self.added.read_instead(task, tile, place)
-                    self.added.edge(self.loaded_by[place], task)
+                place = self.places.now[tile]
+                self.added.wait_for(self.places.users[place], task)
+                self.places.read(task, tile)
                 self.forget_copy(tile, task)
-                self.is_here[self.added.devices[tile]][tile] = False
-                self.now[tile] = -1
-                return self.slots[place]
+                self.victims.is_here[self.added.devices[tile]][tile] = False
+                self.places.now[tile] = -1
+                return self.places.slots[place]
         return -1
 
     def bring_back(self, tile: int, at: int) -> None:
         """A task that has a tile's values in device memory again, as a new tile."""
         device, n_bytes = self.added.devices[tile], self.tile_bytes[tile]
-        copy = self.lower[tile]
-        place = self.new_tile(tile, device)
+        copy = self.places.lower[tile]
+        place = self.places.new_tile(tile, device)
         if copy >= 0:
             task = self.added.new_task(Extra("load", copy, place, device, self.op, self.site))
-            self.added.edge(self.evicted_by[copy], task)
-            before = self.loaded_by.get(copy)
+            self.added.edge(self.places.evicted_by[copy], task)
+            before = self.places.loaded_by.get(copy)
             if before is not None:
                 self.added.edge(before, task)
-            self.loaded_by[copy] = task
-            if copy in self.users:
-                self.users[copy].append(task)
+            self.places.loaded_by[copy] = task
+            if copy in self.places.users:
+                self.places.users[copy].append(task)
             self.loaded += n_bytes
         else:
             assert tile in self.known.again, "a tile that is nowhere"
@@ -391,17 +357,17 @@ class _Walk:
             task = self.added.new_task(Extra("again", producer, place, device, self.op, self.site))
             if tile in self.known.from_below:
                 self.loaded += n_bytes
-        self.loaded_by[place] = task
+        self.places.loaded_by[place] = task
         self.added.origins[place] = tile
         if self.known.is_streamed and tile in self.known.from_below:
-            self.slots[place] = self.take_ahead(tile, task, at)
+            self.places.slots[place] = self.take_ahead(tile, task, at)
         else:
-            self.slots[place] = self.room.take(device, n_bytes, task, at)
+            self.places.slots[place] = self.room.take(device, n_bytes, task, at)
         self.added.serial.append(task)
-        self.users[place] = [task]
-        self.writers[place] = [task]
-        self.now[tile] = place
-        self.is_here[device][tile] = True
+        self.places.enter(place, task)
+        self.places.users[place].append(task)
+        self.places.now[tile] = place
+        self.victims.is_here[device][tile] = True
         self.stayers[device].enter(tile)
         self.weigh(tile)
 
@@ -410,75 +376,44 @@ class _Walk:
         device, n_bytes = self.added.devices[tile], self.tile_bytes[tile]
         return self.room.take_ahead(device, n_bytes, task, at, len(self.known.order))
 
-    def new_tile(self, tile: int, device: int) -> int:
-        """The number of a tile with the values of another one, elsewhere."""
-        self.slots.append(-1)
-        return self.added.new_tile(tile, device)
-
     # evicting
 
     def evict_for(self, device: int, n_bytes: int, at: int) -> None:
-        """Evict the tiles that cost least, for the bytes and the time they make room for."""
-        tiles = np.flatnonzero(self.is_here[device]) if device >= 0 else np.zeros(0, np.int64)
-        if len(tiles):
-            sizes = self.uses.tile_bytes[tiles]
-            wait = np.maximum(self.next_at[tiles] - at, 1)
-            cost = self.seconds[tiles] * np.maximum(n_bytes / sizes, 1.0) / wait
-            cost[at - self.used_at[tiles] < self.recent] *= WAIT
-            cost[self.is_pinned[tiles]] = np.inf
-            best = np.argsort(cost, kind="stable")
-            lacking = n_bytes - self.room.left_bytes(device)
-            for k in best.tolist():
-                if not np.isfinite(cost[k]):
-                    break
-                self.evict(int(tiles[k]), at)
-                lacking -= int(sizes[k])
-                if lacking <= 0 or sizes[k] == n_bytes:
-                    return
-            if self.room.left_bytes(device) >= n_bytes:
+        """Evict tiles until there is room for so many bytes, or one has gone of just that size."""
+        lacking = n_bytes - self.room.left_bytes(device)
+        for tile in self.victims.cheapest(device, n_bytes, at):
+            self.evict(tile, at)
+            lacking -= self.tile_bytes[tile]
+            if lacking <= 0 or self.tile_bytes[tile] == n_bytes:
                 return
-        raise self.misfit(device, n_bytes)
+        if self.room.left_bytes(device) < n_bytes:
+            raise self.misfit(device, n_bytes)
 
     def weigh(self, tile: int) -> None:
-        """Note when a tile is used next, and the seconds that its eviction costs."""
-        n = self.next[tile]
-        is_over = n == self.known.end[tile]
-        if not is_over:
-            self.next_at[tile] = self.known.at[n]
-        elif self.known.is_held[tile]:
-            self.next_at[tile] = 2 * len(self.known.order)
-        else:  # the next run begins with the first use of this one
-            self.next_at[tile] = len(self.known.order) + self.known.at[self.uses.user_borders[tile]]
-        again = self.known.again.get(tile)
-        if again is not None and not (self.known.is_held[tile] and is_over):
-            self.seconds[tile] = again
-            return
-        copying = tier_seconds(self.tile_bytes[tile], self.room.limit[HOST] <= 0, self.mesh)
-        self.seconds[tile] = copying * ((not is_over) + (self.lower[tile] < 0))
+        """Note what the eviction of a tile costs from now on."""
+        self.victims.weigh(tile, has_copy=self.places.lower[tile] >= 0)
 
     def evict(self, tile: int, at: int) -> None:
         """Free the slot of a tile; its values are written below if they are nowhere else."""
-        n, n_bytes = self.next[tile], self.tile_bytes[tile]
-        is_over = n == self.known.end[tile]
-        can_again = tile in self.known.again and not (self.known.is_held[tile] and is_over)
-        if self.lower[tile] < 0 and not can_again:
-            place = self.now[tile]
+        n_bytes = self.tile_bytes[tile]
+        if self.places.lower[tile] < 0 and not self.victims.is_made_again(tile):
+            place = self.places.now[tile]
             tier = self.tier_for(tile)
-            copy = self.new_tile(tile, tier)
+            copy = self.places.new_tile(tile, tier)
             task = self.added.new_task(
                 Extra("evict", place, copy, self.added.devices[tile], self.op, self.site)
             )
-            for writer in self.writers[place]:
+            for writer in self.places.writers[place]:
                 self.added.edge(writer, task)
             if tier == HOST:
-                self.slots[copy] = self.room.take(HOST, n_bytes, task, at)
-                self.users[copy] = [task]
+                self.places.slots[copy] = self.room.take(HOST, n_bytes, task, at)
+                self.places.users[copy] = [task]
             else:
                 self.room.count(DISK, n_bytes)
             self.added.serial.append(task)
-            self.users[place].append(task)
-            self.lower[tile] = copy
-            self.evicted_by[copy] = task
+            self.places.users[place].append(task)
+            self.places.lower[tile] = copy
+            self.places.evicted_by[copy] = task
             self.evicted += n_bytes
         self.let_go(tile, at)
 
@@ -495,15 +430,16 @@ class _Walk:
 
     def misfit(self, device: int, n_bytes: int) -> MisfitError:
         """Why a task cannot have its tiles: what it needs at least, on which device."""
+        devices, pinned = self.added.devices, self.victims.pinned
         held = sum(
             self.tile_bytes[t]
             for tiles in self.graph.tiles
             if tiles.leaf >= 0
             for t in range(tiles.first, tiles.first + tiles.n)
-            if self.is_external[t] and self.added.devices[t] == device and t not in self.pinned
+            if self.is_external[t] and devices[t] == device and t not in pinned
         )
-        pinned = sum(self.tile_bytes[t] for t in self.pinned if self.added.devices[t] == device)
-        need = held + pinned + self.scratch[device]
+        own = sum(self.tile_bytes[t] for t in pinned if devices[t] == device)
+        need = held + own + self.scratch[device]
         if self.scratch[device] > self.budgets[device]:
             family = max(self.graph.families, key=lambda f: f.scratch_bytes)
             self.op, self.site = family.op, family.site
@@ -519,7 +455,7 @@ class _Walk:
 
     def enter_piece(self, tiles: TileSet, first: int) -> None:
         """The tiles of a piece have the slots from the first on."""
-        self.slots[tiles.first : tiles.first + tiles.n] = range(first, first + tiles.n)
+        self.places.slots[tiles.first : tiles.first + tiles.n] = range(first, first + tiles.n)
 
     def make_piece(self, tiles: TileSet, task: int, at: int) -> None:
         """Memory for all tiles of a piece; the task is the first that writes to it."""
@@ -535,14 +471,14 @@ class _Walk:
         """A tile of a piece is used no more; the piece is free with the last one."""
         tiles = self.uses.set_with(tile)
         span = range(tiles.first, tiles.first + tiles.n)
-        self.now[tile] = -1
+        self.places.now[tile] = -1
         if tiles.first not in self.piece_left:
             used = [self.known.end[t] > self.known.first[t] for t in span]
             self.piece_left[tiles.first] = sum(used)
         self.piece_left[tiles.first] -= 1
         if not self.piece_left[tiles.first]:
-            users = [user for t in span for user in self.users.pop(t, ())]
-            slots = tuple(self.slots[t] for t in span)
+            users = [user for t in span for user in self.places.users.pop(t, ())]
+            slots = tuple(self.places.slots[t] for t in span)
             self.room.release_piece(sum(self.sizes(tiles)), Freed(slots, users, at))
 
     # the end
@@ -552,7 +488,8 @@ class _Walk:
         final = {}
         for first, layout in self.graph.held.values():
             for tile in range(first, first + layout.n_tiles):
-                place = self.now[tile] if self.now[tile] >= 0 else self.lower[tile]
+                now = self.places.now[tile]
+                place = now if now >= 0 else self.places.lower[tile]
                 if place >= 0 and place != tile:
                     final[tile] = place
         return final, self.worth_keeping()
@@ -561,7 +498,7 @@ class _Walk:
         """Of what was read from below and is still there: as much as leaves the next run the room
         that this one needed."""
         return tuple(
-            self.now[tile]
+            self.places.now[tile]
             for tile in self.known.stays
             if self.is_idle[tile] and tile in self.stayers[self.added.devices[tile]]
         )
