@@ -60,7 +60,7 @@ def is_little(bound: Bound) -> bool:
     room = session.engine.available_bytes(0)
     return (
         work <= LITTLE
-        and sum(spec.n_bytes for spec in bound.specs) < room
+        and sum(spec.n_bytes for spec in bound.numbered.specs) < room
         and all(version.host is not None for version in bound.leaves)
         and all(_rounds_alike(node.op, node.call, node.shapes) for node in bound.nodes)
     )
@@ -164,7 +164,7 @@ class AtOnce:
         """Run every call in recorded order; what was made stays made if one raises."""
         _note_places(self.bound.nodes)
         with without_interrupts(), np.errstate(all="ignore"):
-            for node, outs in zip(self.bound.nodes, self.bound.out_numbers, strict=True):
+            for node, outs in zip(self.bound.nodes, self.bound.numbered.outs, strict=True):
                 try:
                     self._call(node, outs)
                 except Exception as error:

@@ -1,33 +1,29 @@
-"""What waits, bound to a plan: numbered, with its leaves and what is kept of it, and planned."""
+"""What waits, bound to its leaves: numbered, with the memory it may use and what is kept of it."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from math import prod
 from typing import TYPE_CHECKING, Any
 
+from infinitensor.api.evaluate.file_cuts import cut_files
+from infinitensor.api.evaluate.numbered_calls import NumberedCalls
 from infinitensor.api.evaluate.retention import (
     bytes_of,
     comes_from_below,
     worth_keeping,
 )
 from infinitensor.api.evaluate.waiting import fields
-from infinitensor.api.evaluate.windows import Hulls, part_of, shifted
-from infinitensor.api.session.call_cache import cached_rule
-from infinitensor.api.session.version import Node, Version
+from infinitensor.api.evaluate.windows import part_of
 from infinitensor.config import config
-from infinitensor.ir.graph import Graph, Leaf, Operand
-from infinitensor.ir.graph import Node as GraphNode
-from infinitensor.ir.op import Spec
-from infinitensor.ir.region import box_shape
-from infinitensor.partition import MANY_USES, canonical_layout, streamed_cuts
+from infinitensor.ir.graph import Graph, Leaf
+from infinitensor.partition import canonical_layout
 from infinitensor.runtime import TileTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from infinitensor.api.session.session import Session
-    from infinitensor.ir.region import Box
+    from infinitensor.api.session.version import Version
     from infinitensor.ir.tasks import Program
 
 
@@ -75,37 +71,10 @@ class Bound:
                 if is_free[k] and not is_below(leaf):
                     self.donated[k] = True
                     self.used_up.add(id(leaf))
-        self._cut_files()
+        cut_files(self.nodes, self.leaves, session.engine.mesh)
         self.tables = [stored_table(session, version) for version in self.leaves]
         for table in self.tables:
             table.used_at = session.seq
-
-    def _cut_files(self) -> None:
-        """Give files that are in no tiles yet those in which they are read, and may stay.
-
-        But not what a product reads over and over: that has the tiles of the product, and so what
-        stays of it are those. What was evicted in other tiles is in none then.
-        """
-        mesh = self.session.engine.mesh
-        if mesh.kind != "cpu":
-            return
-        below = {id(v): v for v in self.leaves if v.table is not None and v.table.is_in_files}
-        for node in self.nodes if below else ():
-            form = node.call.form
-            for given, labels in zip(node.inputs, form.inputs, strict=False):
-                uses = prod(n for label, n in enumerate(form.sizes) if label not in labels)
-                if node.op.kind == "contraction" and uses >= MANY_USES:
-                    version = below.pop(id(given), None)
-                    if version is not None and version.table is not None:
-                        version.table = version.table.joined() or version.table
-        for version in below.values():
-            assert version.table is not None
-            if not version.table.is_one_file:
-                continue
-            itemsize = version.dtype.itemsize
-            cuts = streamed_cuts(version.shape, itemsize, mesh, config.tile_elements)
-            if any(len(borders) > 2 for borders in cuts):
-                version.table = version.table.with_read(cuts, {})
 
     @cached_property
     def versions(self) -> dict[int, Version]:
@@ -223,63 +192,32 @@ class Bound:
 
     def detail(self) -> Bound:
         """Add what a plan is made of: specs, operands, windows, and the key it is found by."""
-        self.specs: list[Spec] = []
-        self.out_numbers: list[tuple[int, ...]] = []
-        self._hulls = Hulls()
-        self.calls = [node.call for node in self.nodes]
-        self.parts = [self._number(node) for node in self.nodes]
+        self.numbered = NumberedCalls(self.nodes, self.numbers)
         self.is_windowed = False
         self.outside_bytes: dict[int, int] = {}
         """Per device, what leaves hold around their windows: no part of the plan, but there."""
         self._look_through_windows()
-        leaf_key = tuple(
-            (
-                self.specs[self.numbers[id(v)]],
-                table.layout,
-                donated,
-                table.partly,
-                table.is_whole,
-                table.is_file,
-            )
-            for v, table, donated in zip(self.leaves, self.tables, self.donated, strict=True)
-        )
-        calls = tuple(map(id, self.calls))
+        leaves = [self._leaf(k) for k in range(len(self.leaves))]
+        specs = [self.numbered.specs[leaf.value] for leaf in leaves]
         kept = tuple(sorted(self.kept))
-        self.key = (calls, tuple(self.parts), leaf_key, kept, self.limits, config.key())
+        leaf_key = tuple(zip(specs, leaves, strict=True))
+        self.key = (*self.numbered.key(), leaf_key, kept, self.limits, config.key())
         return self
-
-    def _number(self, node: Node) -> tuple[Any, ...]:
-        operands: list[Any] = []
-        for given, access in zip(node.inputs, node.accesses, strict=True):
-            if isinstance(given, Version):
-                number = self.numbers[id(given)]
-                if number == len(self.specs):
-                    self.specs.append(Spec(given.shape, given.dtype))
-                    self._hulls.leaf(number)
-                operands.append((number, access))
-            else:
-                operands.append(-1)
-        first = len(self.specs)
-        self.specs += node.call.outs
-        outs = tuple(range(first, len(self.specs)))
-        self.out_numbers.append(outs)
-        self._hulls.node(node, tuple(operands), outs)
-        return (id(node.op), tuple(operands), node.region)
 
     def _look_through_windows(self) -> None:
         """Let the part of a leaf that is touched stand for it, and for its next versions."""
         numbers = [self.numbers[id(v)] for v in self.leaves]
         used_up = {n for n, donated in zip(numbers, self.donated, strict=True) if donated}
         shapes = {n: v.shape for n, v in zip(numbers, self.leaves, strict=True)}
-        windows = self._hulls.windows(shapes, used_up, set(self.kept))
+        hulls = self.numbered.hulls
+        windows = hulls.windows(shapes, used_up, set(self.kept))
         if not windows:
             return
         self.is_windowed = True
-        roots = self._hulls.roots
         for k, number in enumerate(numbers):
             if number in windows:
                 table = self.tables[k]
-                chain = self._hulls.chains.get(number)
+                chain = hulls.chains.get(number)
                 if chain:
                     self.whole[chain[-1]] = table.written() if table.below else table
                 self.donated[k] = bool(chain)
@@ -288,60 +226,21 @@ class Bound:
                 for device, n_bytes in table.device_bytes().items():
                     outside = self.outside_bytes.get(device, 0) + n_bytes - seen.get(device, 0)
                     self.outside_bytes[device] = outside
-        for number, spec in enumerate(self.specs):
-            box = windows.get(roots.get(number, number))
-            if box is not None:
-                self.specs[number] = Spec(box_shape(box), spec.dtype)
-        for k, part in enumerate(self.parts):
-            self.parts[k] = self._seen_through(k, part, windows)
+        self.numbered.look_through(windows)
 
-    def _seen_through(self, k: int, part: tuple[Any, ...], windows: dict[int, Box]) -> Any:
-        op, operands, region = part
-        roots = self._hulls.roots
-        boxes = [None if o == -1 else windows.get(roots.get(o[0], o[0])) for o in operands]
-        if not any(boxes):
-            return part
-        operands = tuple(
-            operand if box is None or operand[1] is None else (operand[0], shifted(operand[1], box))
-            for operand, box in zip(operands, boxes, strict=True)
+    def _leaf(self, k: int) -> Leaf:
+        """One leaf of the graph."""
+        table = self.tables[k]
+        number = self.numbers[id(self.leaves[k])]
+        return Leaf(
+            number, table.layout, self.donated[k], table.partly, table.is_whole, table.is_file
         )
-        if region is not None and boxes[0] is not None:
-            base, value = self.specs[operands[0][0]], self.nodes[k].shapes[1]
-            self.calls[k] = cached_rule(self.nodes[k].op, (base, Spec(value, base.dtype)))
-            region = shifted(region, boxes[0])
-        return (op, operands, region)
 
     def graph(self) -> Graph:
         """The frozen graph."""
-        nodes = []
-        scalar = 0
-        for node, call, part, outs in zip(
-            self.nodes, self.calls, self.parts, self.out_numbers, strict=True
-        ):
-            _, given, region = part
-            operands = []
-            for operand in given:
-                if operand == -1:
-                    operands.append(Operand(scalar=scalar))
-                    scalar += 1
-                else:
-                    operands.append(Operand(*operand))
-            shapes = node.shapes
-            if region is not None:
-                shapes = (call.outs[0].shape, *shapes[1:])
-            nodes.append(GraphNode(node.op, call, tuple(operands), outs, node.site, shapes, region))
-        leaves = tuple(
-            Leaf(
-                self.numbers[id(v)],
-                table.layout,
-                donated,
-                table.partly,
-                table.is_whole,
-                table.is_file,
-            )
-            for v, table, donated in zip(self.leaves, self.tables, self.donated, strict=True)
-        )
-        return Graph(tuple(self.specs), tuple(nodes), leaves, frozenset(self.kept))
+        leaves = tuple(map(self._leaf, range(len(self.leaves))))
+        nodes = self.numbered.graph_nodes()
+        return Graph(tuple(self.numbered.specs), nodes, leaves, frozenset(self.kept))
 
 
 def is_below(version: Version) -> bool:

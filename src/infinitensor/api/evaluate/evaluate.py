@@ -244,7 +244,7 @@ def traced(bound: Bound) -> tuple[Bound, Trace]:
     """The program as it was planned, and its plan with what is the same each time it runs."""
     bound, prepared = fitted(bound)
     graph = prepared.program.graph
-    n_elements = sum(spec.n_elements for spec in bound.specs)
+    n_elements = sum(spec.n_elements for spec in bound.numbered.specs)
     is_whole = prepared.program.order is None and runs_in_caller(bound.nodes, n_elements)
     dense = [node for node in bound.nodes if node.op.pairs or node.op.whole]
     n_elements += sum(n_points(node.op, node.call) for node in dense)
