@@ -37,8 +37,8 @@ from infinitensor.api.functions.view_functions import (
     ravel,
     reshape,
 )
-from infinitensor.api.known import changing_shapes
-from infinitensor.api.known.known_calls import Quick, fill, recorded
+from infinitensor.api.known.known_calls import fill, recorded
+from infinitensor.api.known.ladder import ladder
 from infinitensor.api.record.late import late
 from infinitensor.api.session.array_api import (
     MADE_LIKE,
@@ -100,9 +100,11 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
     }
     for name, (like, fits) in numpy_table.NUMPYS_OWN.items():
         if not isinstance(found[name], ufunc):
-            found[name] = _numpys_first(found[name], like, fits)
+            function = found[name]
+            quick = getattr(function, "quick", None)
+            found[name] = _named_as(function, ladder(like, fits, quick, function))
     for name, like in numpy_table.CREATIONS.items():
-        found[name] = _numpys_creation(found[name], like)
+        found[name] = _small_first(found[name], _created(like))
     for name, join in numpy_table.JOINS.items():
         found[name] = _small_first(found[name], functools.partial(small_calls.joined, join))
     for name, (like, size) in numpy_table.COUNTED.items():
@@ -157,33 +159,15 @@ def _index_checked(function: Callable[..., Any]) -> Callable[..., Any]:
     return _named_as(function, checked)
 
 
-def _numpys_first(
-    function: Callable[..., Any], like: Callable[..., Any], fits: Callable[..., bool] | None
-) -> Callable[..., Any]:
-    """The function; NumPy's on small tensors, and a call known before without its options."""
-    quick: Quick | None = getattr(function, "quick", None)
+def _created(like: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    def small(args: Any, options: Any) -> Any:
+        return small_calls.created(current_session(), like, *args, **options) if args else None
 
-    def first(*args: Any, **kwargs: Any) -> Any:
-        made = small_calls.called(like, fits, args, kwargs)
-        if made is None and quick is not None:
-            made = quick.made(args, kwargs)
-        return function(*args, **kwargs) if made is None else made
-
-    return _named_as(function, first)
-
-
-def _numpys_creation(function: Callable[..., Any], like: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of a shape and a dtype; NumPy's of small ones."""
-
-    def first(*args: Any, **kwargs: Any) -> Any:
-        made = small_calls.created(current_session(), like, *args, **kwargs) if args else None
-        return function(*args, **kwargs) if made is None else made
-
-    return _named_as(function, first)
+    return small
 
 
 def _counted(like: Callable[..., Any], size: Callable[..., int]) -> Callable[[Any, Any], Any]:
-    return lambda args, kwargs: small_calls.counted(like, size, current_session(), args, kwargs)
+    return lambda args, options: small_calls.counted(like, size, current_session(), args, options)
 
 
 def _small_first(
@@ -191,9 +175,9 @@ def _small_first(
 ) -> Callable[..., Any]:
     """The function; of what is small another that takes its arguments, or answers None."""
 
-    def first(*args: Any, **kwargs: Any) -> Any:
-        made = small(args, kwargs)
-        return function(*args, **kwargs) if made is None else made
+    def first(*args: Any, **options: Any) -> Any:
+        made = small(args, options)
+        return function(*args, **options) if made is None else made
 
     return _named_as(function, first)
 
@@ -273,11 +257,11 @@ def _equip() -> None:
     """Give Tensor its operators and methods."""
     for short, name in _BINARY.items():
         function = getattr(namespace, name)
-        setattr(Tensor, f"__{short}__", _forward(function, short))
-        setattr(Tensor, f"__r{short}__", _reflected(function, short))
+        setattr(Tensor, f"__{short}__", _operator(function, short))
+        setattr(Tensor, f"__r{short}__", _operator(function, short, is_reflected=True))
         setattr(Tensor, f"__i{short}__", _inplace(name, short))
     for short, name in _COMPARE.items():
-        method = _forward(getattr(namespace, name), short)
+        method = _operator(getattr(namespace, name), short)
         setattr(Tensor, f"__{short}__", _of_no_number(method, short) if short in "eqne" else method)
     for short, name in _UNARY.items():
         function = getattr(namespace, name)
@@ -314,13 +298,17 @@ def _known(other: Any) -> bool:
     )
 
 
-def _forward(function: Callable[..., Any], short: str) -> Callable[..., Any]:
-    if isinstance(function, ufunc) and function._quick is not None:
-        return _operator(function, function._quick, short)
+def _operator(function: ufunc, short: str, is_reflected: bool = False) -> Callable[..., Any]:
+    """An operator: it asks as its ufunc does, but leaves to others what it does not know."""
 
-    def method(self: Tensor, other: Any) -> Any:
-        return function(self, other) if _known(other) else NotImplemented
+    def record(a: Any, b: Any) -> Any:
+        number, other = (b, a) if is_reflected else (a, b)
+        if not _known(other) or (short == "mul" and _is_repeated(number, other)):
+            return NotImplemented
+        return function._record(a, b)
 
+    call = ladder(*function._numpys_own(), function._quick, record)
+    method = (lambda self, other: call(other, self)) if is_reflected else call
     method.__doc__ = function.__doc__
     return method
 
@@ -339,47 +327,6 @@ def _of_no_number(method: Callable[..., Any], short: str) -> Callable[..., Any]:
 
 
 _PLAIN_EQUALITIES = (object.__eq__, str.__eq__, bytes.__eq__, type(None).__eq__)
-
-
-def _operator(function: ufunc, quick: Quick, short: str) -> Callable[..., Any]:
-    """An operator by the shortest ways first: NumPy on what is small, a call known before."""
-    operated, known, is_numpys = small_calls.operated, quick.of_two, function._is_numpys
-    like: Callable[..., Any] | None = None
-    if is_numpys:
-        like = getattr(operator, f"__{short}__")
-    elif short == "matmul":
-        like, operated = function._like, small_calls.multiplied
-
-    def method(self: Tensor, other: Any) -> Any:
-        if short == "mul" and _is_repeated(self, other):
-            return NotImplemented
-        made = None if like is None else operated(like, self, other)
-        if made is None and is_numpys:
-            made = changing_shapes.made(function._like, (self, other))
-        if made is None:
-            made = known(self, other)
-        if made is None:
-            return function(self, other) if _known(other) else NotImplemented
-        return made
-
-    method.__doc__ = function.__doc__
-    return method
-
-
-def _reflected(function: Callable[..., Any], short: str) -> Callable[..., Any]:
-    like = None
-    if isinstance(function, ufunc) and function._is_numpys:
-        like = function._like if short == "pow" else getattr(operator, f"__{short}__")
-
-    def method(self: Tensor, other: Any) -> Any:
-        if short == "mul" and _is_repeated(self, other):
-            return NotImplemented
-        made = None if like is None else small_calls.operated(like, other, self)
-        if made is None:
-            return function(other, self) if _known(other) else NotImplemented
-        return made
-
-    return method
 
 
 def _inplace(name: str, short: str) -> Callable[..., Any]:

@@ -15,11 +15,12 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from infinitensor.api.access import copies, scalars, setitem
 from infinitensor.api.functions.core_axes import CORE_OPTIONS, Places
-from infinitensor.api.known import changing_shapes
 from infinitensor.api.known.known_calls import calls_in_c
+from infinitensor.api.known.ladder import ladder
 from infinitensor.api.record.late import call_op
 from infinitensor.api.session.array_api import MAX_AXES
 from infinitensor.api.small import small_calls
+from infinitensor.api.small.numpy_table import broadcast_fits, product, product_fits
 from infinitensor.api.tensor.tensor import Tensor, session_of
 from infinitensor.dtypes import NUMPYS, as_dtype, bfloat16, resolve_dtypes
 from infinitensor.ops.forms.reduction import sum_dtype
@@ -50,7 +51,9 @@ _IGNORED = ("order", "subok")
 class Calls:
     """What a call of a ufunc asks first: slots, where C finds them too."""
 
-    __slots__ = ("_n_inputs", "_quick")
+    __slots__ = ("_call", "_n_inputs", "_quick")
+    _call: Callable[..., Any]
+    """The ladder, for calls without options."""
     _n_inputs: int
     _quick: Quick | None
     """The calls that are known."""
@@ -75,6 +78,7 @@ class ufunc(Calls):
         self._is_numpys = is_numpys
         """Whether its CPU kernel is NumPy's ufunc: then small tensors need nothing else."""
         self._quick = getattr(function, "quick", None)
+        self._call = ladder(*self._numpys_own(), self._quick, self._record)
         self.__name__ = self.__qualname__ = like.__name__
         self.__module__ = "infinitensor"
         self.__signature__ = _call_signature(function, like)
@@ -103,18 +107,17 @@ class ufunc(Calls):
             else:
                 found = None
             return self._with_options(args, options) if found is None else found
-        if self._is_numpys:
-            found = small_calls.applied(self._like, args)
-        else:
-            found = small_calls.multiplied(self._like, *args) if self.__name__ == "matmul" else None
-        if found is None and self._quick is not None:
-            found = self._quick.made(args, options)
-        if found is None and self._is_numpys and self.nout == 1:
-            found = changing_shapes.made(self._like, args)
-        if found is not None:
-            return found
+        return self._call(*args)
+
+    def _record(self, *args: Any) -> Any:
         with session_of(args).guard():
             return self._function(*args)
+
+    def _numpys_own(self) -> tuple[Any, Any]:
+        """NumPy's function with the same bits, where there is one, and what says if it fits."""
+        if self._like is np.matmul:
+            return product, product_fits
+        return (self._like, broadcast_fits) if self._is_numpys else (None, None)
 
     # options
 

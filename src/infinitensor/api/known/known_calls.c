@@ -1,4 +1,4 @@
-/* `Quick.made` and `of_two` of `api/known/known_calls.py` for the plain case: a call known before, of tensors and Python's
+/* `Quick.made` of `api/known/known_calls.py` for the plain case: a call known before, of tensors and Python's
    numbers, with one result that waits; and writes that wait. Whatever else there is, or is in doubt, goes to the Python
    method (`slow`), which is complete without this. */
 
@@ -268,7 +268,7 @@ static int has_large(Args args, long long limit) {
     return 0;
 }
 
-/* New: the result, or Py_None where Python has to look. */
+/* New: the result, or Py_None where Python has to look; NULL without an error for a call that is not known. */
 static PyObject *tried(PyObject *self, Args args, PyObject *options) {
     PyObject *session = NULL;
     for (Py_ssize_t i = 0; i < args.n; i++) {
@@ -284,7 +284,7 @@ static PyObject *tried(PyObject *self, Args args, PyObject *options) {
     if (!found) {
         if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return NULL; /* Ctrl-C */
         PyErr_Clear(); /* an argument that cannot be looked up */
-        Py_RETURN_NONE;
+        return NULL;
     }
     long largest = PyLong_AsLong(AT(found, known, K_LARGEST));
     if ((largest <= limit && !has_large(args, limit)) || !IS(AT(found, known, K_SHAPE)))
@@ -302,19 +302,10 @@ static PyObject *made(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ss
         !PyDict_CheckExact(given[2]))
         return PyObject_Vectorcall(slow, given, n, NULL);
     PyObject *result = tried(given[0], items_of(given[1]), given[2]);
+    if (!result && !PyErr_Occurred()) Py_RETURN_NONE;
     if (result != Py_None) return result;
     Py_DECREF(result);
     return PyObject_Vectorcall(slow, given, n, NULL);
-}
-
-/* of_two(quick, a, b) */
-static PyObject *of_two(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t n) {
-    if (n == 3 && Py_TYPE(given[0]) == quick.type) {
-        PyObject *result = tried(given[0], (Args){given + 1, 2}, no_options);
-        if (result != Py_None) return result;
-        Py_DECREF(result);
-    }
-    return PyObject_Vectorcall(slow_of_two, given, n, NULL);
 }
 
 /* The same for the operators of `small_calls.c`: NULL without an error where Python has to look. */
@@ -324,17 +315,18 @@ static PyObject *recorded(PyObject *self, PyObject *a, PyObject *b) {
     return result;
 }
 
-/* ufunc(*args): a known call at once, what is small or has options by Python's method. */
+/* ufunc(*args): a known call at once, what else has no options by its ladder, the rest by Python's method. */
 static PyObject *call_ufunc(PyObject *self, PyObject *args, PyObject *options) {
-    PyObject *calls = AT(self, ufuncs, U_QUICK);
+    PyObject *calls = AT(self, ufuncs, U_QUICK), *call = AT(self, ufuncs, U_CALL);
     long long limit = plain(AT(config, config_slots, G_SMALL));
-    if (calls && Py_TYPE(calls) == quick.type && !(options && PyDict_GET_SIZE(options)) && limit >= 0 &&
-        PyTuple_GET_SIZE(args) == plain(AT(self, ufuncs, U_NIN)) && has_large(items_of(args), limit)) {
+    if (!call || (options && PyDict_GET_SIZE(options)) || PyTuple_GET_SIZE(args) != plain(AT(self, ufuncs, U_NIN)))
+        return slow_call(self, args, options);
+    if (calls && Py_TYPE(calls) == quick.type && limit >= 0 && has_large(items_of(args), limit)) {
         PyObject *result = tried(calls, items_of(args), no_options);
-        if (result != Py_None) return result;
-        Py_DECREF(result);
+        if (result ? result != Py_None : PyErr_Occurred() != NULL) return result;
+        Py_XDECREF(result);
     }
-    return slow_call(self, args, options);
+    return PyObject_Call(call, args, NULL);
 }
 
 /* New: what is written, a version or a scalar; NULL without an error where Python has to look. */
@@ -397,13 +389,13 @@ static int find(Slots *slots, PyObject *type, const char *const *names, int n) {
     return find_slots(type, names, slots->at, n);
 }
 
-/* install(types, config, UNKNOWN, structure, places, lane, generation, no_views, made, of_two, fill, views, write_op,
+/* install(types, config, UNKNOWN, structure, places, lane, generation, no_views, made, fill, views, write_op,
    locking, few, many, medium, often, package) */
 static PyObject *install(PyObject *module, PyObject *args) {
     PyObject *types[8], *pointer;
-    if (!PyArg_ParseTuple(args, "(OOOOOOOO)OOOOOOOOOOOOOllllO", &types[0], &types[1], &types[2], &types[3],
+    if (!PyArg_ParseTuple(args, "(OOOOOOOO)OOOOOOOOOOOOllllO", &types[0], &types[1], &types[2], &types[3],
                           &types[4], &types[5], &types[6], &types[7], &config, &unknown, &structure,
-                          &places, &lane, &generation, &no_views, &slow, &slow_of_two, &slow_fill, &views, &write_op, &pointer,
+                          &places, &lane, &generation, &no_views, &slow, &slow_fill, &views, &write_op, &pointer,
                           &few, &many, &medium, &often, &package))
         return NULL;
     static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
@@ -434,13 +426,13 @@ static PyObject *install(PyObject *module, PyObject *args) {
     pointer = PyCapsule_New((void *)recorded, RECORDED, NULL);
     int bad = !pointer || PyObject_SetAttrString(module, "recorded", pointer);
     Py_XDECREF(pointer);
-    if (bad || put_method(module, types[5], "made") || put_method(module, types[5], "of_two")) return NULL;
+    if (bad || put_method(module, types[5], "made")) return NULL;
     Py_RETURN_NONE;
 }
 
 /* install_ufunc(type): its calls come here first. */
 static PyObject *install_ufunc(PyObject *Py_UNUSED(module), PyObject *type) {
-    static const char *const of_ufunc[] = {"_n_inputs", "_quick"};
+    static const char *const of_ufunc[] = {"_call", "_n_inputs", "_quick"};
     if (find(&ufuncs, type, of_ufunc, N_UFUNC)) return NULL;
     Py_INCREF(type); /* it stays */
     slow_call = ufuncs.type->tp_call;
@@ -453,7 +445,6 @@ static PyMethodDef methods[] = {
     {"install_ufunc", install_ufunc, METH_O, NULL},
     {"install", install, METH_VARARGS, NULL},
     {"made", (PyCFunction)(void (*)(void))made, METH_FASTCALL, NULL},
-    {"of_two", (PyCFunction)(void (*)(void))of_two, METH_FASTCALL, NULL},
     {"fill", (PyCFunction)(void (*)(void))fill, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

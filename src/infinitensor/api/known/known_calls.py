@@ -127,20 +127,6 @@ class Quick:
         key, session = self._key(args, options)
         return self._found(key, session, args)
 
-    def of_two(self, a: Any, b: Any) -> Any:
-        """The same for an operator."""
-        key: Any
-        if type(a) is Tensor:
-            session = a._owner or a._cell.session
-            if type(b) is Tensor:
-                key = (a._shape, a._dtype, b._shape, b._dtype)
-            elif self.takes_scalars:
-                key = (a._shape, a._dtype, type(b))
-            else:
-                return None
-            return self._found(key, session, (a, b))
-        return self.made((a, b), {})
-
     def _found(self, key: Any, session: Session | None, args: tuple[Any, ...]) -> Any:
         try:
             found = self.known.get(key)
@@ -290,7 +276,7 @@ def _in_c() -> None:
     types = (Tensor, Version, Cell, Node, Site, Quick, Known, Session)
     shared = (structure, unplanned.places, lane, _generation, _NO_VIEWS)
     limits = (FEW, MANY, unplanned.MEDIUM, READ_OFTEN)
-    slow = (Quick.made, Quick.of_two, fill, _views, _WRITE, locking)
+    slow = (Quick.made, fill, _views, _WRITE, locking)
     module.install(types, config, UNKNOWN, *shared, *slow, *limits, version._PACKAGE[:-1])
     calls_in_c, fill, recorded = module.install_ufunc, module.fill, module.recorded
 

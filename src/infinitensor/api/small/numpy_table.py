@@ -24,6 +24,11 @@ def too_large(*shapes: tuple[int, ...]) -> bool:
         return False
 
 
+def broadcast_fits(*given: Any) -> bool:
+    """Whether an elementwise result is small."""
+    return not too_large(*map(np.shape, given))
+
+
 def product_fits(a: Any, b: Any) -> bool:
     """Whether the product of two arrays is small, and few multiplications."""
     if a.ndim < 2 or b.ndim < 2:
@@ -72,7 +77,7 @@ def _dot(a: Any, b: Any) -> Any:
 
 
 def _where_fits(*given: Any) -> bool:
-    return len(given) == 3 and not too_large(*(np.shape(x) for x in given))
+    return len(given) == 3 and broadcast_fits(*given)
 
 
 def _reduced(ufunc: np.ufunc) -> Callable[..., Any]:

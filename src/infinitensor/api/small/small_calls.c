@@ -256,7 +256,8 @@ static int was_put(PyObject *tensor, PyObject *index, PyObject *value) {
 }
 
 /* A function of NumPy's of few arguments that has a small result; NULL as above. */
-static PyObject *called(PyObject *like, PyObject *args, int is_elementwise, PyObject *fits) {
+static PyObject *called(PyObject *like, PyObject *args, PyObject *fits) {
+    int is_elementwise = fits == broadcast_fits;
     npy_intp limit = limit_now(), product = 1;
     Py_ssize_t n = PyTuple_GET_SIZE(args);
     PyObject *session = NULL, *given[4];
@@ -276,7 +277,7 @@ static PyObject *called(PyObject *like, PyObject *args, int is_elementwise, PyOb
         else is_alike = is_alike && PyArray_SAMESHAPE(first, array);
     }
     if (!session) return NULL;
-    if (fits && fits != Py_None && n == 2 && n_matrices < 2) return NULL; /* no plain product */
+    if (!is_elementwise && fits != Py_None && n == 2 && n_matrices < 2) return NULL; /* no plain product */
     int is_one = first && PyArray_NDIM(first) == 1 && fits != outer_fits;
     if (n_arrays > 1 && product > limit && !(is_alike && (is_elementwise || is_one))) return NULL;
     for (Py_ssize_t i = 0; i < n; i++) Py_INCREF(given[i]);
@@ -315,21 +316,15 @@ static int is_far(PyObject *args) {
     return 0;
 }
 
-/* applied(ufunc, args), called(function, fits, args, options): as in small_calls.py. */
-static PyObject *do_applied(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
-    if (n == 2 && is_far(args[1])) Py_RETURN_NONE;
-    PyObject *made = n == 2 ? called(args[0], args[1], 1, NULL) : NULL;
-    if (made || PyErr_Occurred()) return made;
-    return PyObject_Vectorcall(slow_applied, args, n, NULL);
-}
-
+/* called(function, fits, args, options): as in small_calls.py. */
 static PyObject *do_called(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     if (n == 4 && is_far(args[2])) Py_RETURN_NONE;
     if (n == 4 && !PyDict_GET_SIZE(args[3])) {
-        PyObject *made = called(args[0], args[2], 0, args[1]);
+        PyObject *made = called(args[0], args[2], args[1]);
         if (made) return made;
-        if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return NULL; /* Ctrl-C */
-        PyErr_Clear(); /* Python's has the better words */
+        if (PyErr_Occurred() && (args[1] == broadcast_fits || !PyErr_ExceptionMatches(PyExc_Exception)))
+            return NULL; /* NumPy's own words, or Ctrl-C */
+        PyErr_Clear();
     }
     return PyObject_Vectorcall(slow_called, args, n, NULL);
 }
@@ -490,12 +485,12 @@ static int fill_slots(void) {
     return 0;
 }
 
-/* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent, applied,
-   called, outer_fits, dot_fits, recorders, recorded, fill, made, into, least, ufuncs, ways): four are of `numpy_loops.py` */
+/* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent, called,
+   broadcast_fits, outer_fits, dot_fits, recorders, recorded, fill, made, into, least, ufuncs, ways): four are of `numpy_loops.py` */
 static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *tensor, *version, *cell, *pointer;
     if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOO!OOOOnO!O!", &tensor, &version, &cell, &config, &bfloat16,
-                          &unknown, &numbers, &silence, &silent, &slow_applied, &slow_called,
+                          &unknown, &numbers, &silence, &silent, &slow_called, &broadcast_fits,
                           &outer_fits, &dot_fits, &PyTuple_Type, &recorders, &pointer, &slow_fill,
                           &cores_made, &cores_into, &cores_least, &PyTuple_Type, &ufuncs,
                           &PyTuple_Type, &ways))
@@ -522,7 +517,6 @@ static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
 
 #define FAST(call) (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL
 static PyMethodDef functions[] = {{"install", install, METH_VARARGS, NULL},
-                                  {"applied", FAST(do_applied)},
                                   {"called", FAST(do_called)},
                                   {"put_counts", do_put_counts, METH_NOARGS, NULL},
                                   {NULL}};

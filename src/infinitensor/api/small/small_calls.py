@@ -28,13 +28,7 @@ from infinitensor.api.small.host_values import (
     tensors,
     writeable,
 )
-from infinitensor.api.small.numpy_table import (
-    dot_fits,
-    outer_fits,
-    product,
-    product_fits,
-    too_large,
-)
+from infinitensor.api.small.numpy_table import broadcast_fits, dot_fits, outer_fits
 from infinitensor.config import config
 from infinitensor.dtypes import NUMPYS, bfloat16
 
@@ -52,70 +46,6 @@ _ndarray = np.ndarray
 # --- new tensors ------------------------------------------------------------------------------
 
 
-def operated(like: Callable[[Any, Any], Any], a: Any, b: Any) -> Tensor | None:
-    """A binary operator of a small tensor and another, or a number, by NumPy."""
-    limit = config.small_elements
-    session = None
-    if type(a) is tensors[0]:
-        session = a._owner or a._cell.session
-        a = seen(a)
-        if a is None or a.size > limit:
-            return None
-    elif type(a) not in NUMBERS:
-        return None
-    if type(b) is tensors[0]:
-        home = b._owner or b._cell.session
-        b = seen(b)
-        if b is None or b.size > limit:
-            return None
-        if session is None:
-            session = home
-        elif session is not home or (a.size * b.size > limit and too_large(a.shape, b.shape)):
-            return None
-    elif type(b) not in NUMBERS:
-        return None
-    if not limit or session is None:  # two numbers are of no session yet
-        return None
-    if type(a) is complex and type(b) is np.float64:
-        b = np.asarray(b)  # to Python it is a float, and its own arithmetic would come first
-    session.ways["numpy"] += 1
-    token = silence(SILENT)
-    try:
-        made = like(a, b)
-    finally:
-        restore(token)
-    if made.ndim > 1 and not made.flags.c_contiguous:
-        made = np.ascontiguousarray(made)
-    return own(session, made)
-
-
-def applied(like: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """A ufunc of small tensors and scalars, by NumPy."""
-    if len(args) == 2:
-        return operated(like, *args)
-    limit = config.small_elements
-    given = []
-    shapes = []
-    session = None
-    for x in args:
-        if type(x) is tensors[0]:
-            values = seen(x)
-            home = x._owner or x._cell.session
-            if values is None or values.size > limit or (session or home) is not home:
-                return None
-            session = home
-            shapes.append(values.shape)
-            given.append(values)
-        elif type(x) in NUMBERS:
-            given.append(x)
-        else:
-            return None
-    if session is None or not limit or (len(shapes) > 1 and too_large(*shapes)):
-        return None
-    session.ways["numpy"] += 1
-    return _handed(session, quietly(like, *given))
-
-
 def _handed(session: Session, made: Any) -> Any:
     return (
         tuple(at_hand(session, m) for m in made) if type(made) is tuple else at_hand(session, made)
@@ -125,8 +55,12 @@ def _handed(session: Session, made: Any) -> Any:
 def called(
     like: Callable[..., Any], fits: Callable[..., bool] | None, args: Any, kwargs: Any
 ) -> Any:
-    """A function of NumPy's of small tensors, numbers and options; None where it raises, too."""
+    """A function of NumPy's of small tensors, numbers and options.
+
+    None where it raises, too: ours has the better words. Those of ufuncs are NumPy's.
+    """
     limit = config.small_elements
+    is_elementwise = fits is broadcast_fits
     given = []
     session = None
     for x in args:
@@ -136,7 +70,7 @@ def called(
             if x is None or x.size > limit or (session or home) is not home:
                 return None
             session = home
-        elif type(x) not in NUMBERS and x is not None:
+        elif type(x) not in NUMBERS and (is_elementwise or x is not None):
             return None
         given.append(x)
     if session is None or not limit:
@@ -149,17 +83,14 @@ def called(
         if fits is not None and not fits(*given):
             return None
         made = like(*given, **kwargs)
-    except Exception:  # ours has the better words
+    except Exception:
+        if is_elementwise:
+            raise
         return None
     finally:
         restore(token)
     session.ways["numpy"] += 1
     return _handed(session, made)
-
-
-def multiplied(like: Callable[..., Any], a: Any, b: Any) -> Any:
-    """The matrix product of small tensors; `like` is `matmul`, as others have theirs."""
-    return called(product, product_fits, (a, b), {})
 
 
 def created(
@@ -335,10 +266,10 @@ def in_c(
     if module is None:
         return False
     shared = (config, bfloat16, UNKNOWN, NUMBERS, ERRORS, SILENT)
-    global applied, called
-    slow = (applied, called, outer_fits, dot_fits, quicks, recorded, fill)
+    global called
+    slow = (called, broadcast_fits, outer_fits, dot_fits, quicks, recorded, fill)
     on_cores = (numpy_loops.made, numpy_loops.into, numpy_loops.LEAST, _UFUNCS)
     module.install(tensor, Version, Cell, *shared, *slow, *on_cores, ways.IN_C)
-    applied, called = module.applied, module.called
+    called = module.called
     ways.putters.append(module.put_counts)
     return True

@@ -1,0 +1,49 @@
+"""The order in which calls ask for a way to run: operators, ufuncs, functions and methods alike.
+
+1. `numpy`: NumPy's own function, if operands and result are small and on the host;
+2. `changing_shapes`: a ufunc of host values, at a place whose shapes change;
+3. a call known before: its `kernel` at once if it is small, else it is `recorded_again`.
+
+Where none applies, the function asks the op for its rule and records (`record`). C asks for 1 and 3
+before an operator, and for 3 before a ufunc, comes here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infinitensor.api.known import changing_shapes
+from infinitensor.api.small import small_calls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from infinitensor.api.known.known_calls import Quick
+
+
+def ladder(
+    like: Callable[..., Any] | None,
+    fits: Callable[..., bool] | None,
+    quick: Quick | None,
+    record: Callable[..., Any],
+) -> Callable[..., Any]:
+    """A function that asks the ways in order, and `record` where none applies.
+
+    `like` is NumPy's function (None: there is none with the same bits), of which `fits` says
+    whether arguments have a small result; `quick` are the calls that are known.
+    """
+    changing = like if isinstance(like, np.ufunc) and like.nout == 1 else None
+
+    def call(*args: Any, **options: Any) -> Any:
+        made = None
+        if like is not None:
+            made = small_calls.called(like, fits, args, options)
+            if made is None and changing is not None:
+                made = changing_shapes.made(changing, args)
+        if made is None and quick is not None:
+            made = quick.made(args, options)
+        return record(*args, **options) if made is None else made
+
+    return call
