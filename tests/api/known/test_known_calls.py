@@ -295,7 +295,7 @@ def test_a_call_recorded_in_c_is_what_python_records(through: Any) -> None:
         assert getattr(nodes[0], name) == getattr(nodes[1], name), name
     assert nodes[0].site.code is test_a_call_recorded_in_c_is_what_python_records.__code__
     assert [node.outs[0]() for node in nodes] == [made._version, again._version]
-    for field in ("shape", "dtype", "live", "readers", "exported", "host", "table", "opened"):
+    for field in ("shape", "dtype", "live", "readers", "exported", "host", "table"):
         assert getattr(made._version, field) == getattr(again._version, field), field
     assert np.array_equal(made.numpy(), again.numpy())
 

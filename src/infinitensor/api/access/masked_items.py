@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from infinitensor.api.eager import numpy_loops
-from infinitensor.api.eager.unplanned import LITTLE, blank, is_hasty, runs_unplanned
+from infinitensor.api.eager.unplanned import LITTLE, blank, is_hasty, keep, runs_unplanned
 from infinitensor.api.evaluate.evaluate import evaluate
 from infinitensor.api.record.late import call_op, new_tensor
 from infinitensor.api.record.record import wait
@@ -123,12 +123,7 @@ def _selected_now(tensor: Tensor, mask: Tensor) -> Version | None:
             where, values, table.whole
         ):
             table.whole[...] = values[where]
-        version = Version(session, shape, values.dtype)
-        if table.n_bytes:
-            session.keep(version, table, SELECT, site)
-        else:
-            version.host = table.whole
-    return version
+        return keep(session, table, SELECT, site)
 
 
 def _same_selected(tensor: Tensor, mask: Tensor) -> Node | None:
@@ -312,5 +307,6 @@ def _waits(session: Session, op: Op, call: Call, ins: list[Any], shape: tuple[in
     inputs, accesses, shapes = zip(
         *(x if type(x) is Read else (x, None, ()) for x in ins), strict=True
     )
+    session.ways["recorded"] += 1
     made = wait(session, op, call, inputs, accesses, shapes, user_site())
     return Read(made[0], None, shape)

@@ -292,8 +292,6 @@ def was_put(tensor: Tensor, index: Any, value: Any) -> bool:
     finally:
         restore(token)
     (tensor._owner or tensor._cell.session).ways["write"] += 1
-    if values.dtype.char == "d" and tensor._owner is None and tensor._lazy_view is None:
-        tensor._cell.version.opened = tensor._cell.version.host
     return True
 
 

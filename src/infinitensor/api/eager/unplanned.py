@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api.eager.whole_array import small_kernel
-from infinitensor.api.session.version import user_site
+from infinitensor.api.session.version import Version, user_site
 from infinitensor.config import config
 from infinitensor.interrupts import without_interrupts
 from infinitensor.ir.op import At, n_points
@@ -33,7 +33,7 @@ from infinitensor.tasking.groups.write_group import put
 if TYPE_CHECKING:
     from infinitensor.api.evaluate.bound_program import Bound
     from infinitensor.api.session.session import Session
-    from infinitensor.api.session.version import Node, Site, Version
+    from infinitensor.api.session.version import Node, Site
     from infinitensor.ir.op import Call, Op
 
 LITTLE = 1 << 22
@@ -146,6 +146,16 @@ def blank(session: Session, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Til
         session.drain()  # what was used last is still in cache
     layout = _layout_of(shape, session.engine.mesh, config.tile_elements)
     return session.with_room(lambda: session.engine.blank(layout, shape, dtype))
+
+
+def keep(session: Session, table: TileTable, name: str, site: Site) -> Version:
+    """A version that has its values, which a call of this name made here, in memory of `blank`."""
+    version = Version(session, table.whole.shape, table.dtype)
+    if table.n_bytes:
+        session.keep(version, table, name, site)
+    else:
+        version.host = table.whole
+    return version
 
 
 class AtOnce:

@@ -91,6 +91,6 @@ def give_back(leaves: Iterable[Version], n_bytes: int) -> None:
             n_bytes -= buffer.n_bytes
             gone.add(k)
         version.table = table.without(gone)
-        version.host = version.opened = None
+        version.host = None
         if n_bytes <= 0:
             break

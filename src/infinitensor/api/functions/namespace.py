@@ -94,6 +94,7 @@ class Namespace:
         call = cached_rule(op, (), shape, dtype)
         with session.guard():
             session.check_open()
+            session.ways["recorded"] += 1
             return new_tensor(session, wait(session, op, call, (), (), (), user_site())[0])
 
     def tiered_bytes(self) -> int:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api.eager import numpy_loops, unplanned
-from infinitensor.api.eager.unplanned import MEDIUM, blank, is_hasty
-from infinitensor.api.session.version import Version, user_site
+from infinitensor.api.eager.unplanned import MEDIUM, blank, is_hasty, keep
+from infinitensor.api.session.version import user_site
 from infinitensor.api.small import host_values
 from infinitensor.api.small.errstate import quietly
 from infinitensor.api.tensor.tensor import Tensor, fresh
@@ -71,6 +71,4 @@ def made(like: np.ufunc, args: tuple[Any, ...]) -> Tensor | None:
             for x, kind in zip(ins, loop, strict=False)
         ]
         quietly(numpy_loops.stored, like, table.whole, *typed)
-        version = Version(session, shape, dtype)
-        session.keep(version, table, like.__name__, site)
-    return fresh(session, version)
+        return fresh(session, keep(session, table, like.__name__, site))

@@ -86,7 +86,6 @@ static PyObject *version_of(PyObject *session, PyObject *found, PyObject *from) 
     SET(made, version, V_EXPORTED, zero);
     SET(made, version, V_HOST, Py_None);
     SET(made, version, V_TABLE, Py_None);
-    SET(made, version, V_OPENED, Py_None);
     SET(made, version, V_LIVE, one); /* its cell shows it */
     return made;
 }
@@ -154,7 +153,6 @@ static int is_hasty(PyObject *where, long long n) {
 /* A version is read by one node more; 0 if it went well. */
 static int is_read(PyObject *given) {
     if (Py_TYPE(given) != version.type) return 0;
-    put(given, &version, V_OPENED, Py_None);
     return add(given, &version, V_READERS, one);
 }
 
@@ -400,8 +398,8 @@ static PyObject *install(PyObject *module, PyObject *args) {
         return NULL;
     static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
         "_lazy_view", "_lent", "_owner", "_seen", "_seen_of", "_shape"};
-    static const char *const of_version[] = {"dtype", "exported", "host", "live", "node", "opened",
-        "out", "readers", "session", "shape", "table"};
+    static const char *const of_version[] = {"dtype", "exported", "host", "live", "node", "out",
+        "readers", "session", "shape", "table"};
     static const char *const of_cell[] = {"session", "version"};
     static const char *const of_node[] = {"accesses", "alive", "call", "inputs", "op", "outs",
         "region", "seq", "shapes", "site", "stopped"};

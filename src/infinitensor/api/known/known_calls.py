@@ -6,7 +6,6 @@ call, and it has to cost microseconds. Small values are computed at once, others
 
 from __future__ import annotations
 
-import weakref
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from infinitensor.api.eager import unplanned
 from infinitensor.api.eager.unplanned import is_hasty
 from infinitensor.api.eager.whole_array import small_kernel
 from infinitensor.api.evaluate.evaluate import READ_OFTEN
-from infinitensor.api.record.record import FEW, MANY, WRITE, waits
+from infinitensor.api.record.record import FEW, MANY, WRITE, wait
 from infinitensor.api.session import version
 from infinitensor.api.session.call_cache import cached_rule
 from infinitensor.api.session.extensions import compiled
@@ -63,6 +62,13 @@ class Known:
         out = max((prod(spec.shape) for spec in call.outs), default=0)
         self.largest = max(out, -(-prod(call.form.sizes) // 16))
         """Compared with the limit of what is small."""
+
+    def given(self, made: list[Tensor]) -> Tensor | tuple[Tensor, ...]:
+        """What the call gives, of the tensors that it made."""
+        if len(made) > 1:
+            return tuple(map(as_value, made))
+        made[0]._is_value = self.is_value
+        return made[0]
 
 
 class Quick:
@@ -154,11 +160,7 @@ class Quick:
                 values.append(found.makers[i](x))
         session.ways["kernel"] += 1
         outs = quietly(small_kernel(self.op, found.call), values)
-        made = [at_hand(session, out) for out in outs]
-        if len(made) > 1:
-            return tuple(map(as_value, made))
-        made[0]._is_value = found.is_value
-        return made[0]
+        return found.given([at_hand(session, out) for out in outs])
 
     def _waiting(self, session: Session, found: Known, args: Sequence[Any]) -> Any:
         with session.guard():
@@ -193,39 +195,9 @@ class Quick:
                 return None
             if len(session.dropped) > MANY or len(session.graveyard) > MANY:
                 session.drain()
-            for version in inputs:
-                if type(version) is Version:
-                    version.readers += 1
-                    version.opened = None
-            session.seq += 1
-            node = Node(
-                self.op,
-                found.call,
-                tuple(inputs),
-                _NO_VIEWS[len(inputs)] if accesses is None else tuple(accesses),
-                found.shapes,
-                site,
-                session.seq,
-            )
-            session.waiting_bytes += found.n_bytes
-            outs = found.call.outs
-            if len(outs) == 1:
-                version = Version(session, outs[0].shape, outs[0].dtype)
-                version.node = node
-                node.alive = 1
-                node.outs = (weakref.ref(version),)
-                waits(session, node.outs, site, version)
-                made = fresh(session, version)
-                made._is_value = found.is_value
-                return made
-            versions = [Version(session, spec.shape, spec.dtype) for spec in outs]
-            for k, version in enumerate(versions):
-                version.node = node
-                version.out = k
-            node.alive = len(versions)
-            node.outs = tuple(weakref.ref(version) for version in versions)
-            waits(session, node.outs, site, *versions)
-            return tuple(as_value(fresh(session, version)) for version in versions)
+            seen = _NO_VIEWS[len(inputs)] if accesses is None else tuple(accesses)
+            versions = wait(session, self.op, found.call, tuple(inputs), seen, found.shapes, site)
+            return found.given([fresh(session, version) for version in versions])
 
 
 _views: dict[View, tuple[Any, Any, Known, Any, int]] = {}

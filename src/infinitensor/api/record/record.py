@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api.eager.unplanned import blank, runs_at_once
+from infinitensor.api.eager.unplanned import blank, keep, runs_at_once
 from infinitensor.api.eager.whole_array import small_kernel
 from infinitensor.api.evaluate.evaluate import compute_if_read_often, evaluate_all, forget_done
 from infinitensor.api.record.reshaped_alias import alias
@@ -108,6 +108,7 @@ def record(session: Session, op: Op, call: Call, operands: Sequence[Any]) -> lis
         ):
             return _at_once(session, op, call, operands, site)
         readable = [_readable(session, o) if isinstance(o, Ref) else o for o in operands]
+        session.ways["recorded"] += 1
         return wait(session, op, call, *_read(readable), site)
 
 
@@ -124,13 +125,7 @@ def _at_once(
     ins = [host_view(o) if isinstance(o, Ref) else o for o in operands]
     with np.errstate(all="ignore"):
         small_kernel(op, call)(ins, [table.whole for table in tables])
-    versions = [Version(session, spec.shape, spec.dtype) for spec in call.outs]
-    for version, table in zip(versions, tables, strict=True):
-        if table.n_bytes:
-            session.keep(version, table, op.name, site)
-        else:
-            version.host = table.whole
-    return versions
+    return [keep(session, table, op.name, site) for table in tables]
 
 
 def _readable(session: Session, ref: Ref) -> Ref:
@@ -199,18 +194,12 @@ def wait(
     for given in inputs:
         if type(given) is Version:
             given.readers += 1
-            given.opened = None
     session.seq += 1
-    session.ways["recorded"] += 1
     node = Node(op, call, inputs, accesses, shapes, site, session.seq, region)
-    return _wait(session, node, site)
-
-
-def _wait(session: Session, node: Node, site: Site) -> list[Version]:
     versions = []
-    is_write = node.op.kind == "update"
+    is_write = op.kind == "update"
     session.writes |= is_write
-    for k, spec in enumerate(node.call.outs):
+    for k, spec in enumerate(call.outs):
         version = Version(session, spec.shape, spec.dtype)
         version.node = node
         version.out = k
@@ -219,32 +208,27 @@ def _wait(session: Session, node: Node, site: Site) -> list[Version]:
             session.waiting_bytes += spec.n_bytes
     node.alive = len(versions)
     node.outs = tuple(weakref.ref(version) for version in versions)
-    waits(session, node.outs, site, *versions)
+    _put_on_tape(session, node, versions)
     return versions
 
 
-def waits(session: Session, outs: Any, site: Site, *versions: Version) -> None:
-    """Put what a node makes on the tape; evaluate what is live if too much is on it."""
+def _put_on_tape(session: Session, node: Node, versions: list[Version]) -> None:
+    """What a node makes waits; what is live is evaluated if too much does."""
     if session.cut_next:
         session.cut_next = False
         evaluate_all(session)
-    tape = session.tape
-    tape += outs
-    n = len(tape)
+    session.tape += node.outs
+    n = len(session.tape)
     limit = config.max_recorded_nodes
     if n > limit or (session.waiting_bytes > config.max_recorded_bytes and n >= FEW):
         if n <= limit:
             forget_done(session)  # what an evaluation held to its end was counted too
             if session.waiting_bytes <= config.max_recorded_bytes:
                 return
-        node = versions[0].node
-        is_write = node is not None and node.op.kind == "update"
-        _cut(session, (site.key(), is_write), versions, n > 2 * limit)
+        _cut(session, (node.site.key(), node.op.kind == "update"), versions, n > 2 * limit)
 
 
-def _cut(
-    session: Session, here: tuple[Any, bool], fresh: tuple[Version, ...], overdue: bool
-) -> None:
+def _cut(session: Session, here: tuple[Any, bool], fresh: list[Version], overdue: bool) -> None:
     """Evaluate what is live, here if a loop was cut here before, or if it cannot wait longer.
 
     Behind a write nothing is left that was computed only to be written.
@@ -302,5 +286,6 @@ def record_write(session: Session, base: Version, view: View, value: Any, site: 
         session.check_open()
         if len(session.dropped) > MANY or len(session.graveyard) > MANY:
             session.drain()
+        session.ways["recorded"] += 1
         ins, shapes = (base, given), (base.shape, view.shape)
         return wait(session, op, call, ins, (None, access), shapes, site, structure(view))[0]

@@ -28,7 +28,6 @@ def alias(session: Session, base: Version, values: np.ndarray) -> Version | None
     if base.table is None or not values.flags.c_contiguous or not config.small_elements:
         return None
     base.exported += 1
-    base.opened = None
     made = Version(session, values.shape, values.dtype)
     made.host = values
     made.exported = 1  # it is nobody's to use up

@@ -291,7 +291,7 @@ class Session(Recording):
             version.table = self.engine.evict(version.table)
         except SpillSpaceError as error:
             raise error.with_traceback(None) from None  # its frames would hold the tiles
-        version.host = version.opened = None
+        version.host = None
 
     def with_room(self, make: Callable[[], Made]) -> Made:
         """What `make` makes; where a device has no memory for it, tensors are evicted first."""
@@ -376,7 +376,7 @@ class Session(Recording):
             for ref in self.stored:
                 version = ref()
                 if version is not None:
-                    version.table = version.host = version.opened = None
+                    version.table = version.host = None
             self.stored.clear()
             self.drain()  # from now on nothing is handed over: it would hold the session
             if self._engine is not None and self.generation == _generation[0]:

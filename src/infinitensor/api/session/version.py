@@ -129,7 +129,6 @@ class Version:
         "host",
         "live",
         "node",
-        "opened",
         "out",
         "readers",
         "session",
@@ -148,9 +147,6 @@ class Version:
         self.live = 0
         self.readers = 0
         self.exported = 0
-        self.opened: np.ndarray | None = None
-        """Its float64 values, while elements may be written in place without asking: until somebody
-        reads, shows or exports it."""
 
     @property
     def is_waiting(self) -> bool:
@@ -180,13 +176,11 @@ class Cell:
         self.session = session
         self.version = version
         version.live += 1
-        version.opened = None
 
     def show(self, version: Version) -> None:
         """Show the next version."""
         before = self.version
         version.live += 1
-        version.opened = None
         self.version = version
         before.live -= 1  # last: if Ctrl-C comes between, it counts for more than it is, never less
 

@@ -26,7 +26,8 @@ def too_large(*shapes: tuple[int, ...]) -> bool:
 
 def broadcast_fits(*given: Any) -> bool:
     """Whether an elementwise result is small."""
-    return not too_large(*map(np.shape, given))
+    shapes = [x.shape for x in given if type(x) is np.ndarray]
+    return len(shapes) < 2 or not too_large(*shapes)
 
 
 def product_fits(a: Any, b: Any) -> bool:

@@ -29,7 +29,6 @@ CPU, CUDA = 1, 2
 def lend(version: Version, values: Any, tile: int = 0) -> Any:
     """An array to give out, over `values`, which lie in a tile of a version; NumPy's read-only."""
     version.exported += 1
-    version.opened = None
     buffer = None if version.table is None else version.table.buffers[tile]
     if buffer is not None:
         buffer.exported = True

@@ -440,17 +440,6 @@ class Tensor(scalars.Number, Shown, TableMethods):
         return self._seen_as(view)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        opened = self._cell.version.opened
-        if (
-            opened is not None
-            and type(value) is float
-            and self._lazy_view is None
-            and (type(index) is int or small_items.is_element(index, opened.ndim))
-            and not self._frozen
-        ):
-            opened[index] = value
-            self._cell.session.ways["write"] += 1
-            return
         if type(value) is Tensor and type(index) is int:
             setitem.check_swap(self, value, sys._getframe(1))
         if not small_items.was_put(self, index, value):
