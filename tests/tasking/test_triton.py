@@ -13,7 +13,7 @@ from tests.fake_gpu import fake_gpu
 import infinitensor as it
 from infinitensor import jit
 from infinitensor.ops.table.scalar import Arg, Term
-from infinitensor.ops.table.words import WORDS
+from infinitensor.ops.table.words import EAGER
 from infinitensor.tasking.c.expressions import Input, Part, Unsupported
 from infinitensor.tasking.triton import triton_group
 from infinitensor.tasking.triton.triton_division import LEAST
@@ -49,7 +49,7 @@ def group_of(dtype: np.dtype[Any]) -> tuple[Group, list[str]]:
         ones = np.ones(1, dtype)
         try:
             with np.errstate(all="ignore"):
-                made = WORDS["cpu"][word](*(ones,) * (1 if word in UNARY else 2)).dtype
+                made = EAGER["cpu"][word](*(ones,) * (1 if word in UNARY else 2)).dtype
             part = one_word(word, dtype, made, 0)
             map_source(Group((part,), inputs, 1), 1, True, False)
         except (Unsupported, TypeError):
@@ -339,7 +339,7 @@ def test_on_cpus_fused_rounding_changes_no_bit(monkeypatch: pytest.MonkeyPatch) 
         ("floor_divide", np.int64, "floor_divide of int64"),
         ("add", np.complex128, "complex128"),
         ("left_shift", np.int32, "left_shift of int32"),
-        ("add", np.bool_, "add of booleans"),
+        ("add", np.bool_, "add of bool"),
     ],
 )
 def test_what_triton_does_otherwise_is_refused(word: str, kind: Any, match: str) -> None:
@@ -449,7 +449,7 @@ def test_every_word_is_what_numpy_says(name: str) -> None:
     near = 4 * float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
     for word, out in zip(words, outs, strict=True):
         with np.errstate(all="ignore"):
-            wanted = WORDS["cpu"][word](*ins[: 1 if word in UNARY else 2])
+            wanted = EAGER["cpu"][word](*ins[: 1 if word in UNARY else 2])
         np.testing.assert_allclose(out.cpu().numpy(), wanted, near, 0, True, word)
 
 

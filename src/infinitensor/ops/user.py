@@ -12,7 +12,7 @@ from infinitensor.dtypes import as_dtype, can_cast, result_type
 from infinitensor.ir.op import AxisForm, Call, Combine, Op, Spec
 from infinitensor.ops.forms.reduction import COMBINES
 from infinitensor.ops.table.numpy_kernels import stepwise
-from infinitensor.ops.table.words import WORDS
+from infinitensor.ops.table.words import EAGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -255,7 +255,7 @@ def _each(combine: str) -> Callable[..., tuple[Any, ...]]:
     word = COMBINES[combine]
 
     def merge(xp: Any, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-        apply = WORDS["cpu" if xp is np else "cuda"][word]
+        apply = EAGER["cpu" if xp is np else "cuda"][word]
         return tuple(apply(x, y) for x, y in zip(a, b, strict=True))
 
     return merge

@@ -10,7 +10,7 @@ from tests.ops.table_xp import WHOLE, TableXp
 
 from infinitensor.dtypes import NUMPYS
 from infinitensor.ops import TABLE
-from infinitensor.ops.table.words import WORDS
+from infinitensor.ops.table.words import EAGER
 
 if TYPE_CHECKING:
     from infinitensor.ir.op import Op
@@ -85,7 +85,7 @@ def test_every_elementwise_op_is_numpys_for_every_dtype(name: str, device: str) 
 
 
 def test_both_vocabularies_have_the_same_words() -> None:
-    assert set(WORDS["cpu"]) == set(WORDS["cuda"])
+    assert set(EAGER["cpu"]) == set(EAGER["cuda"])
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -100,7 +100,7 @@ def test_where_may_write_over_its_branches() -> None:
         x, y = np.array([1.0, 2.0, 3.0]), np.array([7.0, 8.0, 9.0])
         want = np.where(mask, x, y)
         out = (x, y)[which]
-        WORDS["cpu"]["where"](mask, x, y, out=out)
+        EAGER["cpu"]["where"](mask, x, y, out=out)
         np.testing.assert_array_equal(out, want)
 
 

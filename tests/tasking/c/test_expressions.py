@@ -13,7 +13,7 @@ import pytest
 import infinitensor as it
 from infinitensor import native
 from infinitensor.ops.table.scalar import Arg, Term
-from infinitensor.ops.table.words import WORDS
+from infinitensor.ops.table.words import EAGER
 from infinitensor.tasking.c.expressions import C_TYPES, Input, Part, Unsupported, expression
 from infinitensor.tasking.c.loops import source_of
 from infinitensor.tasking.kernels import choose_kernel
@@ -88,7 +88,7 @@ def test_every_word_is_what_numpy_says(name: str) -> None:
     run(ins, outs, (64,))
     for (term, made), out in zip(words, outs, strict=True):
         with np.errstate(all="ignore"):
-            wanted = WORDS["cpu"][term.word](*ins[: len(term.args)])
+            wanted = EAGER["cpu"][term.word](*ins[: len(term.args)])
         assert wanted.dtype == made, term.word
         if made.kind == "c":
             # a part may cancel: as good as the larger one

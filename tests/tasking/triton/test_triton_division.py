@@ -9,12 +9,14 @@ from itertools import product
 import numpy as np
 import pytest
 
+from infinitensor.ops.table.words import WORDS
 from infinitensor.tasking.triton.triton_division import (
     _SHORT,
+    DIVISIONS,
     LEAST,
-    WORDS,
     Division,
     checked,
+    form_of,
     text_of,
 )
 
@@ -87,7 +89,7 @@ def same_bits(found: F, wanted: F) -> bool:
     return bool(found.view(np.uint32) == wanted.view(np.uint32))
 
 
-@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("word", sorted(DIVISIONS))
 def test_the_short_way_is_exact_where_the_check_says_so(word: str) -> None:
     ones, twos = numbers(3000), numbers(3000)[::-1]
     pairs = list(zip(ones, twos, strict=True))
@@ -100,7 +102,7 @@ def test_the_short_way_is_exact_where_the_check_says_so(word: str) -> None:
             name = {"divide": "quotient", "reciprocal": "inverse", "sqrt": "root"}[word]
             made = ran(name, *given)
             named = {"made": made, "a": a}
-            tells = checked(word, ["a", "b"] if word == "divide" else ["b"], "made")
+            tells = checked(WORDS[word], ["a", "b"] if word == "divide" else ["b"], "made")
             if all(abs(named[one]) >= LEAST for one in tells):
                 n_good += 1
                 wanted = {"divide": a / b, "reciprocal": F(1) / b, "sqrt": np.sqrt(b)}[word]
@@ -120,8 +122,11 @@ def test_what_is_not_ordinary_is_seen() -> None:
 
 
 def test_each_way_has_its_own_words() -> None:
-    assert text_of("divide", ["a", "b"], Division.EXACT) == "tl.div_rn(a, b)"
-    assert text_of("divide", ["1.0", "b"], Division.EXACT) == "libdevice.rcp_rn(b)"
-    assert text_of("reciprocal", ["b"], Division.LATE) == "inverse(b)"
-    assert text_of("divide", ["a", "b"], Division.FUSED) == "a / b"
-    assert text_of("sqrt", ["a"], Division.FUSED) == "tl.sqrt(a)"
+    divide, reciprocal = WORDS["divide"], WORDS["reciprocal"]
+    assert text_of(divide, Division.EXACT) == "tl.div_rn({x}, {y})"
+    assert form_of(divide, ["1.0", "b"], Division.EXACT) == (reciprocal, ["b"])
+    assert form_of(divide, ["1.0", "b"], Division.FUSED) == (divide, ["1.0", "b"])
+    assert text_of(reciprocal, Division.EXACT) == "libdevice.rcp_rn({x})"
+    assert text_of(reciprocal, Division.LATE) == "inverse({x})"
+    assert not text_of(divide, Division.FUSED), "Triton's own"
+    assert not text_of(WORDS["sqrt"], Division.FUSED), "Triton's own"

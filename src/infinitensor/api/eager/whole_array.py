@@ -13,7 +13,7 @@ from infinitensor.ir.region import whole_box
 from infinitensor.ops import TABLE
 from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial
 from infinitensor.ops.table.scalar import Arg, Term
-from infinitensor.ops.table.words import WORDS
+from infinitensor.ops.table.words import EAGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +97,7 @@ def small_kernel(op: Op, call: Call) -> Callable[..., list[Any]]:
 
 def _ufunc_of(tree: Any) -> np.ufunc | None:
     """The ufunc that is all of an expression."""
-    word = WORDS["cpu"].get(tree.word) if isinstance(tree, Term) else None
+    word = EAGER["cpu"].get(tree.word) if isinstance(tree, Term) else None
     is_all = word is not None and tree.args == tuple(map(Arg, range(len(tree.args))))
     return word if is_all and isinstance(word, np.ufunc) else None
 

@@ -30,7 +30,7 @@ from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import whole_box
 from infinitensor.ops import TABLE
 from infinitensor.ops.table.scalar import Arg, Term
-from infinitensor.ops.table.words import WORDS
+from infinitensor.ops.table.words import EAGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,7 +102,7 @@ def public_function(op: Op) -> Callable[..., Any]:
         is_numpys = (
             isinstance(tree, Term)
             and all(isinstance(arg, Arg) for arg in tree.args)
-            and WORDS["cpu"].get(tree.word) is like
+            and EAGER["cpu"].get(tree.word) is like
         )
         return _ufuncs.setdefault(like, ufunc(made, like, op.doc, is_numpys))
     if op.wide:

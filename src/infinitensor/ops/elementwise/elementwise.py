@@ -1,4 +1,7 @@
-"""Elementwise ops, one line each. Loop and output dtypes are those of NumPy's ufunc."""
+"""Elementwise ops: those that are one word of the vocabulary (`ops/table/words.py`), and others.
+
+Loop and output dtypes are those of NumPy's ufunc.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,12 @@ from infinitensor.ops.table.registry import (
     resolve_loop,
 )
 from infinitensor.ops.table.scalar import trace
+from infinitensor.ops.table.words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from infinitensor.ops.table.words import Word
 
     Dtypes = tuple[np.dtype[Any], ...]
 
@@ -70,133 +76,25 @@ def _alike(*specs: Spec) -> Dtypes:
     return (promoted(*specs),) * (len(specs) + 1)
 
 
-def _unary(names: str, word: str, doc: str, **entry: Any) -> None:
-    """The same op under each of its names (NumPy's and the Array API's)."""
-    resolve = getattr(np, word)
-    for name in names.split():
-        elementwise(name, lambda e, x: getattr(e, word)(x), doc, dtype=resolve, **entry)
+def _add_word(word: Word) -> None:
+    """The op that is one word, under each of its names."""
+    resolve: Any = _comparing(word.ufunc) if word.ufunc and word.compares else word.ufunc
+    expressions = (
+        lambda e, x: getattr(e, word.name)(x),
+        lambda e, x1, x2: getattr(e, word.name)(x1, x2),
+    )
+    for name in word.names:
+        elementwise(
+            name,
+            expressions[word.n_args - 1],
+            word.doc,
+            dtype=resolve,
+            **word.entry,
+        )
 
 
-def _binary(names: str, word: str, doc: str, dtype: Any = None, **entry: Any) -> None:
-    resolve = getattr(np, word) if dtype is None else dtype
-    for name in names.split():
-        elementwise(name, lambda e, x1, x2: getattr(e, word)(x1, x2), doc, dtype=resolve, **entry)
-
-
-# --- arithmetic -------------------------------------------------------------------------------
-
-_binary("add", "add", "x1 + x2.")
-_binary("subtract", "subtract", "x1 - x2.")
-_binary("multiply", "multiply", "x1 * x2.")
-_binary("divide true_divide", "divide", "x1 / x2, in floating point.")
-_binary(
-    "floor_divide", "floor_divide", "The largest integer not above x1 / x2; integers: x // 0 is 0."
-)
-_binary("remainder mod", "remainder", "x1 - floor(x1 / x2) * x2: has the sign of x2.")
-_binary("fmod", "fmod", "The remainder with the sign of x1, as in C.")
-_binary("power pow", "power", "x1 ** x2; integers to negative powers raise ValueError.")
-_binary("float_power", "float_power", "x1 ** x2, in float64 or complex128.")
-_binary("hypot", "hypot", "sqrt(x1*x1 + x2*x2) without overflow on the way.")
-_binary("arctan2 atan2", "arctan2", "The angle of the point (x2, x1), between -pi and pi.")
-_binary("logaddexp", "logaddexp", "log(exp(x1) + exp(x2)) without overflow on the way.")
-_binary("logaddexp2", "logaddexp2", "log2(2**x1 + 2**x2) without overflow on the way.")
-_binary("copysign", "copysign", "The size of x1 with the sign of x2.")
-_binary("nextafter", "nextafter", "The next floating-point number after x1 towards x2.")
-_binary("ldexp", "ldexp", "x1 * 2**x2, for integers x2.")
-_binary("heaviside", "heaviside", "0 where x1 < 0, x2 where x1 is 0, 1 above.")
-_binary("gcd", "gcd", "The greatest common divisor of |x1| and |x2|.")
-_binary(
-    "lcm",
-    "lcm",
-    "The lowest common multiple of |x1| and |x2|.",
-    scratch_bytes=lambda ins, outs, params: 8 * outs[0].n_elements,  # torch: one array more
-)
-_binary("maximum", "maximum", "The larger of the two; NaN where either is NaN.")
-_binary("minimum", "minimum", "The smaller of the two; NaN where either is NaN.")
-_binary("fmax", "fmax", "The larger of the two; a NaN gives way to a number.")
-_binary("fmin", "fmin", "The smaller of the two; a NaN gives way to a number.")
-_unary("negative", "negative", "-x.")
-_unary("positive", "positive", "+x.")
-_unary("absolute abs", "absolute", "|x|; real for complex x.")
-_unary("fabs", "fabs", "|x|, in floating point.")
-_unary("sign", "sign", "-1, 0 or 1 (complex: x / |x|); NaN for NaN.")
-_unary("square", "square", "x * x.")
-_unary("sqrt", "sqrt", "The square root; NaN for negative reals.")
-_unary("cbrt", "cbrt", "The cube root.")
-_unary("spacing", "spacing", "The distance to the next number away from zero.")
-_unary("reciprocal", "reciprocal", "1 / x, in the dtype of x.")
-
-# --- rounding ---------------------------------------------------------------------------------
-
-_unary("floor", "floor", "The largest integer not above x.")
-_unary("ceil", "ceil", "The smallest integer not below x.")
-_unary("trunc", "trunc", "x without its fraction.")
-_unary("rint", "rint", "The nearest integer, halves to even.")
-
-# --- exponentials and logarithms --------------------------------------------------------------
-
-_unary("exp", "exp", "e ** x.")
-_unary("exp2", "exp2", "2 ** x.")
-_unary(
-    "expm1",
-    "expm1",
-    "exp(x) - 1, exact for small x.",
-    scratch_bytes=lambda ins, outs, params: (
-        3 * outs[0].n_elements + 4 * outs[0].n_bytes if outs[0].dtype.kind == "c" else 0
-    ),
-)
-_unary("log", "log", "The natural logarithm.")
-_unary("log2", "log2", "The logarithm to base 2.")
-_unary("log10", "log10", "The logarithm to base 10.")
-_unary("log1p", "log1p", "log(1 + x), exact for small x.")
-
-# --- trigonometry -----------------------------------------------------------------------------
-
-_unary("sin", "sin", "The sine of x in radians.")
-_unary("cos", "cos", "The cosine of x in radians.")
-_unary("tan", "tan", "The tangent of x in radians.")
-_unary("arcsin asin", "arcsin", "The angle whose sine is x.")
-_unary("arccos acos", "arccos", "The angle whose cosine is x.")
-_unary("arctan atan", "arctan", "The angle whose tangent is x.")
-_unary("sinh", "sinh", "The hyperbolic sine.")
-_unary("cosh", "cosh", "The hyperbolic cosine.")
-_unary("tanh", "tanh", "The hyperbolic tangent.")
-_unary("arcsinh asinh", "arcsinh", "The inverse hyperbolic sine.")
-_unary("arccosh acosh", "arccosh", "The inverse hyperbolic cosine.")
-_unary("arctanh atanh", "arctanh", "The inverse hyperbolic tangent.")
-_unary("deg2rad radians", "deg2rad", "Degrees to radians.")
-_unary("rad2deg degrees", "rad2deg", "Radians to degrees.")
-
-# --- comparison -------------------------------------------------------------------------------
-
-_binary("equal", "equal", "x1 == x2.", _comparing(np.equal))
-_binary("not_equal", "not_equal", "x1 != x2.", _comparing(np.not_equal))
-_binary("less", "less", "x1 < x2.", _comparing(np.less))
-_binary("less_equal", "less_equal", "x1 <= x2.", _comparing(np.less_equal))
-_binary("greater", "greater", "x1 > x2.", _comparing(np.greater))
-_binary("greater_equal", "greater_equal", "x1 >= x2.", _comparing(np.greater_equal))
-_unary("isnan", "isnan", "True where x is not a number.")
-_unary("isinf", "isinf", "True where x is infinite.")
-_unary("isfinite", "isfinite", "True where x is neither infinite nor NaN.")
-_unary("signbit", "signbit", "True where the sign bit is set, also for -0.0.")
-
-# --- logic and bits ---------------------------------------------------------------------------
-
-_binary("logical_and", "logical_and", "True where both are not zero.")
-_binary("logical_or", "logical_or", "True where one is not zero.")
-_binary("logical_xor", "logical_xor", "True where exactly one is not zero.")
-_unary("logical_not", "logical_not", "True where x is zero.")
-_binary("bitwise_and", "bitwise_and", "The bits that both have.")
-_binary("bitwise_or", "bitwise_or", "The bits that one has.")
-_binary("bitwise_xor", "bitwise_xor", "The bits that exactly one has.")
-_unary("invert bitwise_not bitwise_invert", "invert", "Every bit inverted; `not` for booleans.")
-_binary("left_shift bitwise_left_shift", "left_shift", "x1 * 2**x2 in the integers of its dtype.")
-_binary("right_shift bitwise_right_shift", "right_shift", "floor(x1 / 2**x2), for integers.")
-_unary("bitwise_count", "bitwise_count", "How many bits of |x| are set.")
-
-# --- complex numbers --------------------------------------------------------------------------
-
-_unary("conjugate conj", "conjugate", "The complex conjugate.", method=False)
+for _word in WORDS.values():
+    _add_word(_word)
 
 # --- choice -----------------------------------------------------------------------------------
 

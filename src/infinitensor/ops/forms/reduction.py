@@ -16,7 +16,7 @@ from infinitensor.dtypes import HALVES, as_dtype, bool_, float32, int64, to_torc
 from infinitensor.ir.op import AxisForm, Call, Combine, Spec
 from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.table.registry import op, program
-from infinitensor.ops.table.words import WORDS
+from infinitensor.ops.table.words import EAGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ COMBINES = {
 
 def words_of(xp: Any) -> dict[str, Callable[..., Any]]:
     """The vocabulary that goes with an array module."""
-    return WORDS["cpu" if xp is np else "cuda"]
+    return EAGER["cpu" if xp is np else "cuda"]
 
 
 def plain_combine(name: str, exact: bool) -> Combine:
@@ -289,7 +289,7 @@ def cuda_extreme(largest: bool) -> Callable[..., Any]:
         rows = rows_of(x, axes)
         while rows.shape[-1] > 1:  # complex numbers have no torch order: halve with the word
             half = rows.shape[-1] // 2
-            top = WORDS["cuda"][word](rows[..., :half], rows[..., half : 2 * half])
+            top = EAGER["cuda"][word](rows[..., :half], rows[..., half : 2 * half])
             rows = xp.cat([top, rows[..., 2 * half :]], -1)
         return (rows[..., 0],)
 

@@ -20,7 +20,7 @@ from infinitensor.ops.forms.gather import gather_form, is_empty
 from infinitensor.ops.move.take import check_bounds, check_selection, checked_index, selected_shape
 from infinitensor.ops.sorting.sort import pieces, run_hull
 from infinitensor.ops.table.registry import op, program
-from infinitensor.ops.table.words import WORDS
+from infinitensor.ops.table.words import EAGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -206,7 +206,7 @@ def _apply_torch(target: Any, index: tuple[Any, ...], rows: Any, word: str, loop
     _, n_equal = torch.unique_consecutive(key, return_counts=True)
     ends = n_equal.cumsum(0)
     turn = torch.arange(len(key), device=key.device) - (ends - n_equal).repeat_interleave(n_equal)
-    apply = WORDS["cuda"][word]
+    apply = EAGER["cuda"][word]
     stored = as_signed(target)
     for k in range(int(n_equal.max()) if len(key) else 0):
         now = order[turn == k]

@@ -24,7 +24,7 @@ from infinitensor.ops.reduce.scan_triton import running_sum
 from infinitensor.ops.reduce.ufunc_reduce import REORDERABLE
 from infinitensor.ops.sorting.sort import pieces, run_hull
 from infinitensor.ops.table.registry import op, program
-from infinitensor.ops.table.words import WORDS
+from infinitensor.ops.table.words import EAGER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,7 @@ def _scanned(xp: Any, x: Any, out: Any, axis: int, word: str, carry: Any = None)
     if xp is np:  # the carry lies before: words such as `fmax` know which zero comes first
         getattr(np, word)(carry, out, out=out)
     else:
-        out[...] = WORDS["cuda"][word](carry, out)
+        out[...] = EAGER["cuda"][word](carry, out)
 
 
 def _loop_over(name: str, xp: Any, word: str, *arrays: Any) -> Any:
@@ -87,7 +87,7 @@ def _around(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:
 
 def _scanned_torch(x: Any, out: Any, axis: int, word: str) -> None:
     """Over distances 1, 2, 4 ... where the order is free, else element by element."""
-    apply = WORDS["cuda"][word]
+    apply = EAGER["cuda"][word]
     n, step = x.shape[axis], 1
     out[...] = x
     while step < n and word in REORDERABLE:

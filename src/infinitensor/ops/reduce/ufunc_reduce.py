@@ -20,7 +20,7 @@ from infinitensor.ops.forms.reduction import (
     rows_of,
 )
 from infinitensor.ops.table.registry import op
-from infinitensor.ops.table.words import WORDS
+from infinitensor.ops.table.words import EAGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ AT_ONCE = 2048
 
 def fold_torch(word: str, rows: Any) -> Any:
     """The last axis of a torch tile folded: in halves where the order is free, else in order."""
-    apply = WORDS["cuda"][word]
+    apply = EAGER["cuda"][word]
     if word not in REORDERABLE:
         total = rows[..., 0]
         for i in range(1, rows.shape[-1]):

@@ -17,7 +17,7 @@ from infinitensor.interrupts import without_interrupts
 from infinitensor.ops.backend import blas
 from infinitensor.ops.backend.torch_loading import is_loading
 from infinitensor.ops.table.scalar import Arg, Term, evaluate, n_inner
-from infinitensor.ops.table.words import WORDS
+from infinitensor.ops.table.words import EAGER, WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -103,7 +103,7 @@ def stepwise(kernel: Callable[..., Generator[None, None, Any]]) -> Callable[...,
 
 
 def _lower_elementwise(op: Op, call: Call, device_kind: str) -> Run:
-    words = WORDS[device_kind]
+    words = EAGER[device_kind]
     tree = op.expression
     assert isinstance(tree, Term)
     if device_kind != "cpu":
@@ -261,18 +261,12 @@ def lower_finish(
     return run
 
 
-ONE_CALL = frozenset(
-    ("add", "divide", "exp", "maximum", "minimum", "multiply", "negative", "sqrt", "square", "tanh")
-)
-"""Words that are one torch function with `out` for real floats."""
-
-
 def is_one_call(op: Op, call: Call, ins: Sequence[Spec], outs: Sequence[Spec]) -> bool:
     """Whether a GPU runs an elementwise op by one torch function, straight into its output."""
     tree, dtype = op.expression, outs[0].dtype
     return (
         isinstance(tree, Term)
-        and tree.word in ONE_CALL
+        and WORDS[tree.word].one_call
         and all(isinstance(arg, Arg) for arg in tree.args)
         and dtype in (np.float32, np.float64)
         and all(loop == dtype for loop in call.loop)

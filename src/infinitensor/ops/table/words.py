@@ -1,62 +1,470 @@
-"""What each word of the scalar vocabulary does: NumPy's functions, and torch forms that agree.
+"""The scalar vocabulary: each word is one entry here, for eager and for generated kernels.
 
-torch has no arithmetic for uint16/32/64, leaves integer division by zero and wide shifts undefined
-and does not order complex numbers; the second half of this file makes up for that.
+An entry says what the word is in NumPy and in torch, its text in generated C, Triton and Numba, and
+the public elementwise op that is this word alone (`ops/elementwise/elementwise.py` makes it).
+
+In texts `{x}`, `{y}` and `{z}` stand for the operands, cast to the dtype that NumPy computes in; in
+C `{T}` is the type of that dtype, `{bits}` its width, and `{f}` is `f` for float32, else nothing.
+Texts are given by the kind of that dtype, as `np.dtype.kind` has it: "iu" is for all integers. For
+a kind without a text, groups with this word run step by step.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from infinitensor.dtypes import result_type
+from infinitensor.ops.table import torch_words as on_torch
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping, Sequence
 
-Word: TypeAlias = "Callable[..., Any]"
+    from infinitensor.ops.table.torch_words import Eager
 
-_UFUNCS = """
-absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_count
-bitwise_or bitwise_xor cbrt ceil conjugate copysign cos cosh deg2rad divide equal exp exp2
-expm1 fabs float_power floor floor_divide fmax fmin fmod gcd greater greater_equal heaviside
-hypot invert isfinite isinf isnan lcm ldexp left_shift less less_equal log log10 log1p log2
-logaddexp logaddexp2 logical_and logical_not logical_or logical_xor maximum minimum multiply
-negative nextafter not_equal positive power rad2deg reciprocal remainder right_shift rint
-sign signbit sin sinh spacing sqrt square subtract tan tanh trunc
-"""
+BOOL = np.dtype(np.bool_)
 
 
-def _cpu_where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
-    mask = np.asarray(condition, dtype=bool)
-    if out is None:
-        return np.where(mask, x, y)
-    if np.may_share_memory(out, mask):
-        mask = mask.copy()
-    if np.may_share_memory(out, x):  # the branch that is overwritten goes in first
-        x, y, mask = y, x, ~mask
-    np.copyto(out, y)
-    np.copyto(out, x, where=mask)
-    return out
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A function of `tasking/c/vector.h` over blocks; its results need not have NumPy's last bits.
+
+    `args` are the texts of its arguments; empty: the operands.
+    """
+
+    name: str
+    args: tuple[str, ...] = ()
 
 
-def _cpu_cast(x: Any, out: Any) -> Any:
-    source = x.real if np.iscomplexobj(x) and out.dtype.kind != "c" and out.dtype != bool else x
-    np.copyto(out, source, casting="unsafe")
-    return out
+@dataclass(frozen=True, slots=True)
+class Float32:
+    """Triton text of float32, where it depends on how a group divides (`triton_division.py`).
+
+    An empty text is the one of float64.
+    """
+
+    exact: str = ""
+    late: str = ""
+    """Exact where the result is not small; a group with such words is checked in the end."""
+    fused: str = ""
+    checks_x: bool = False
+    """The short way is exact only where the first operand is not small either."""
+    positive: bool = False
+    """Need not look for small numbers where its operand is one that is checked."""
 
 
-def _cpu_part(name: str) -> Word:
-    def part(x: Any, out: Any = None) -> Any:
-        x = np.asarray(x)
-        if out is None:
-            return getattr(x, name)
-        out[...] = getattr(x, name) if name == "real" or x.dtype.kind == "c" else 0
-        return out
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """One word. What an entry leaves out is as for most words."""
 
-    return part
+    name: str
+    n_args: int
+    doc: str = ""
+    """Of the public op that is this word alone; empty: there is none."""
+    names: tuple[str, ...] = ()
+    """Of that op: NumPy's and the Array API's."""
+    ufunc: np.ufunc | None = None
+    """NumPy's, whose dtype rules hold for the op."""
+    entry: Mapping[str, Any] = field(default_factory=dict)
+    """Other fields of the op's entry in the table, such as its scratch."""
+
+    numpy: Eager
+    """`numpy(*arrays, out=None)`"""
+    torch: Eager
+    """`torch(*tensors, out=None)`"""
+    one_call: bool = False
+    """Whether it is one torch function with `out` for real floats."""
+    may_raise: bool = False
+    """Whether it raises for some values."""
+
+    c: Mapping[str, str | Block] = field(default_factory=dict)
+    triton: Mapping[str, str] = field(default_factory=dict)
+    float32: Float32 = Float32()
+    in_half: bool = False
+    """Triton computes it in float16; most words in float32, and the result is rounded."""
+    numba: str = ""
+    """Python text; empty: Numba does otherwise than NumPy. Dtypes are those of C."""
+
+    gives: Literal["same", "truth", "real"] = "same"
+    """Its result: in the dtype it computes in, a truth value, or a real number of complex ones."""
+    of_truth: bool = False
+    """Whether it takes its operands as truth values."""
+    chooses: bool = False
+    """Whether the first operand is a condition, which has no say in the dtype."""
+
+    @property
+    def compares(self) -> bool:
+        """Whether it compares two values."""
+        return self.gives == "truth" and self.n_args == 2 and not self.of_truth
+
+    def together(self, dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
+        """The dtype that operands of these have in common."""
+        return result_type(*(dtypes[1:] or dtypes if self.chooses else dtypes))
+
+    def loop(self, together: np.dtype[Any]) -> tuple[np.dtype[Any], ...]:
+        """The dtypes that operands are cast to."""
+        if self.of_truth:
+            return (BOOL,) * self.n_args
+        return (BOOL if self.chooses else together, *(together,) * (self.n_args - 1))
+
+    def made(self, together: np.dtype[Any]) -> np.dtype[Any]:
+        """The dtype of its result."""
+        if self.gives == "truth":
+            return BOOL
+        is_part = self.gives == "real" and together.kind == "c"
+        return np.dtype(f"f{together.itemsize // 2}") if is_part else together
+
+    def calls_block(self, kind: str) -> bool:
+        """Whether generated C calls a function over blocks for this kind of dtype."""
+        return isinstance(self.c.get(kind), Block)
 
 
-def _cpu_expm1(x: Any, out: Any = None) -> Any:
+WORDS: dict[str, Word] = {}
+
+
+def word(name: str, doc: str = "", **entry: Any) -> Word:
+    """Enter a word; what is left out is NumPy's and torch's function of that name."""
+    like = getattr(np, name, None)
+    ufunc = entry.setdefault("ufunc", like if isinstance(like, np.ufunc) else None)
+    entry.setdefault("n_args", ufunc.nin if ufunc is not None else 1)
+    entry.setdefault("numpy", like)
+    entry.setdefault("torch", on_torch.native(name))
+    entry["names"] = tuple(entry.get("names", name if doc else "").split())
+    if "c" in entry:
+        entry.setdefault("numba", f"np.{name}({', '.join(_OPERANDS[: entry['n_args']])})")
+    for language in ("c", "triton"):
+        entry[language] = _by_kind(entry.get(language, {}))
+    made = Word(name=name, doc=doc, **entry)
+    assert name not in WORDS, f"{name} has two entries"
+    WORDS[name] = made
+    return made
+
+
+_OPERANDS = ("{x}", "{y}", "{z}")
+
+
+def _by_kind(texts: Mapping[str, Any]) -> dict[str, Any]:
+    return {kind: text for kinds, text in texts.items() for kind in kinds}
+
+
+# --- what several entries have in common ------------------------------------------------------
+
+
+def _c_infix(mark: str) -> str:
+    return f"({{T}})({{x}} {mark} {{y}})"
+
+
+def _larger_c(a: str, b: str, mark: str, kinds: str) -> str:
+    """C text of the larger (">=") or smaller ("<=") of two; NaN if either is."""
+    unknown = f" || {a} != {a}" if kinds == "f" else ""
+    return f"(({a} {mark} {b}{unknown}) ? {a} : {b})"
+
+
+def _larger_triton(a: str, b: str, mark: str, kinds: str) -> str:
+    unknown = f" | ({a} != {a})" if kinds == "f" else ""
+    return f"tl.where(({a} {mark} {b}){unknown}, {a}, {b})"
+
+
+def _extreme(mark: str) -> dict[str, Any]:
+    """maximum and minimum."""
+    return {
+        "c": {kinds: _larger_c("{x}", "{y}", mark, kinds) for kinds in ("iu", "f")},
+        "triton": {kinds: _larger_triton("{x}", "{y}", mark, kinds) for kinds in ("iu", "f")},
+    }
+
+
+def _number_first(mark: str) -> dict[str, str]:
+    """Triton text of fmax and fmin."""
+    both = f"tl.where({{x}} {mark} {{y}}, {{x}}, {{y}})"
+    return {"f": f"tl.where({{x}} != {{x}}, {{y}}, tl.where({{y}} != {{y}}, {{x}}, {both}))"}
+
+
+def _clip_c(kinds: str) -> str:
+    return _larger_c(_larger_c("{x}", "{y}", ">=", kinds), "{z}", "<=", kinds)
+
+
+def _clip_triton(kinds: str) -> str:
+    return _larger_triton(f"({_larger_triton('{x}', '{y}', '>=', kinds)})", "{z}", "<=", kinds)
+
+
+def _function(name: str, n_args: int = 1) -> dict[str, Any]:
+    """A function over blocks in C, and of CUDA's own library in Triton, both of this name."""
+    return {"c": {"f": Block(name)}, "triton": _libdevice(name, n_args)}
+
+
+def _libdevice(name: str, n_args: int = 1) -> dict[str, str]:
+    return {"f": f"libdevice.{name}({', '.join(_OPERANDS[:n_args])})"}
+
+
+def _comparison(mark: str, kinds: str = "biuf") -> dict[str, Any]:
+    return {
+        "c": {kinds: f"(uint8_t)({{x}} {mark} {{y}})"},
+        "triton": {"biuf": f"{{x}} {mark} {{y}}"},
+        "in_half": True,
+        "gives": "truth",
+    }
+
+
+def _logical(c: str, triton: str) -> dict[str, Any]:
+    return {
+        "c": {"b": f"(uint8_t)({c})"},
+        "triton": {"b": triton},
+        "in_half": True,
+        "gives": "truth",
+        "of_truth": True,
+    }
+
+
+def _bitwise(mark: str) -> dict[str, Any]:
+    return {"c": {"biu": _c_infix(mark)}, "triton": {"biu": f"{{x}} {mark} {{y}}"}}
+
+
+# --- arithmetic -------------------------------------------------------------------------------
+
+word(
+    "add",
+    "x1 + x2.",
+    torch=on_torch.summing("add"),
+    one_call=True,
+    c={"iuf": _c_infix("+"), "c": "({x} + {y})"},
+    triton={"iuf": "{x} + {y}"},
+)
+word(
+    "subtract",
+    "x1 - x2.",
+    torch=on_torch.summing("subtract"),
+    c={"iuf": _c_infix("-"), "c": "({x} - {y})"},
+    triton={"iuf": "{x} - {y}"},
+)
+word(
+    "multiply",
+    "x1 * x2.",
+    torch=on_torch.wrapping("multiply"),
+    one_call=True,
+    c={"iuf": _c_infix("*"), "c": "mul_{T}({x}, {y})"},
+    triton={"iuf": "{x} * {y}"},
+)
+word(
+    "divide",
+    "x1 / x2, in floating point.",
+    names="divide true_divide",
+    one_call=True,
+    c={"f": "({x} / {y})", "c": "div_{T}({x}, {y})"},
+    triton={"f": "{x} / {y}"},
+    float32=Float32("tl.div_rn({x}, {y})", "quotient({x}, {y})", checks_x=True),
+)
+_DOWN = "({x} % {y} != 0 && ({x} < 0) != ({y} < 0))"  # towards zero is not down
+_UP = "(({x} % {y}) != 0 && ({x} < 0) != ({y} < 0) ? {y} : 0)"
+word(
+    "floor_divide",
+    "The largest integer not above x1 / x2; integers: x // 0 is 0.",
+    torch=on_torch.floor_divide,
+    c={  # the least by -1 stops a processor
+        "i": f"({{T}})({{y}} == 0 ? 0 : {{y}} == -1 ? -{{x}} : {{x}} / {{y}} - {_DOWN})",
+        "u": "({T})({y} == 0 ? 0 : {x} / {y})",
+    },
+    numba="",
+)
+word(
+    "remainder",
+    "x1 - floor(x1 / x2) * x2: has the sign of x2.",
+    names="remainder mod",
+    torch=on_torch.remainder,
+    c={
+        "i": f"({{T}})({{y}} == 0 || {{y}} == -1 ? 0 : ({{x}} % {{y}}) + {_UP})",
+        "u": "({T})({y} == 0 ? 0 : {x} % {y})",
+    },
+    numba="",
+)
+word(
+    "fmod",
+    "The remainder with the sign of x1, as in C.",
+    torch=on_torch.fmod,
+    triton=_libdevice("fmod", 2),
+)
+word(
+    "power",
+    "x1 ** x2; integers to negative powers raise ValueError.",
+    names="power pow",
+    torch=on_torch.power,
+    may_raise=True,
+    **_function("pow", 2),
+)
+word(
+    "float_power",
+    "x1 ** x2, in float64 or complex128.",
+    torch=on_torch.power,
+    **_function("pow", 2),
+    numba="np.power({x}, {y})",
+)
+word(
+    "hypot",
+    "sqrt(x1*x1 + x2*x2) without overflow on the way.",
+    torch=on_torch.in_float32("hypot"),
+    **_function("hypot", 2),
+)
+word(
+    "arctan2",
+    "The angle of the point (x2, x1), between -pi and pi.",
+    names="arctan2 atan2",
+    torch=on_torch.in_float32("arctan2"),
+    **_function("atan2", 2),
+)
+word(
+    "logaddexp",
+    "log(exp(x1) + exp(x2)) without overflow on the way.",
+    torch=on_torch.in_float32("logaddexp"),
+)
+word(
+    "logaddexp2",
+    "log2(2**x1 + 2**x2) without overflow on the way.",
+    torch=on_torch.in_float32("logaddexp2"),
+)
+word(
+    "copysign",
+    "The size of x1 with the sign of x2.",
+    torch=on_torch.in_float32("copysign"),
+    c={"f": "copysign{f}({x}, {y})"},
+    triton=_libdevice("copysign", 2),
+)
+word("nextafter", "The next floating-point number after x1 towards x2.", torch=on_torch.nextafter)
+word("ldexp", "x1 * 2**x2, for integers x2.", torch=on_torch.ldexp)
+word(
+    "heaviside",
+    "0 where x1 < 0, x2 where x1 is 0, 1 above.",
+    torch=on_torch.heaviside,
+    triton={
+        "f": "tl.where({x} > 0, 1.0, tl.where({x} < 0, 0.0, tl.where({x} == 0, {y}, {x})))",
+    },
+)
+word("gcd", "The greatest common divisor of |x1| and |x2|.", torch=on_torch.gcd)
+word(
+    "lcm",
+    "The lowest common multiple of |x1| and |x2|.",
+    torch=on_torch.lcm,
+    # torch: one array more
+    entry={"scratch_bytes": lambda ins, outs, params: 8 * outs[0].n_elements},
+)
+word(
+    "maximum",
+    "The larger of the two; NaN where either is NaN.",
+    torch=on_torch.maximum,
+    one_call=True,
+    **_extreme(">="),
+)
+word(
+    "minimum",
+    "The smaller of the two; NaN where either is NaN.",
+    torch=on_torch.minimum,
+    one_call=True,
+    **_extreme("<="),
+)
+word(
+    "fmax",
+    "The larger of the two; a NaN gives way to a number.",
+    torch=on_torch.extreme("fmax", largest=True, skip_nan=True),
+    triton=_number_first(">="),
+)
+word(
+    "fmin",
+    "The smaller of the two; a NaN gives way to a number.",
+    torch=on_torch.extreme("fmin", largest=False, skip_nan=True),
+    triton=_number_first("<="),
+)
+word(
+    "negative",
+    "-x.",
+    torch=on_torch.wrapping("negative"),
+    one_call=True,
+    c={"iuf": "({T})(-{x})", "c": "(-{x})"},
+    triton={"iu": "-{x}", "f": "{x} * -1.0"},  # 0 - x would lose the sign of zero
+)
+word(
+    "positive",
+    "+x.",
+    torch=on_torch.positive,
+    c={"iufc": "{x}"},
+    triton={"iuf": "{x}"},
+)
+word(
+    "absolute",
+    "|x|; real for complex x.",
+    names="absolute abs",
+    torch=on_torch.absolute,
+    c={
+        "i": "({T})({x} < 0 ? -{x} : {x})",
+        "u": "{x}",
+        "f": "fabs{f}({x})",
+        "c": Block("hypot", ("(__real__ {x})", "(__imag__ {x})")),
+    },
+    triton={"iuf": "tl.abs({x})"},
+    gives="real",
+)
+word(
+    "fabs",
+    "|x|, in floating point.",
+    torch=on_torch.native("abs"),
+    c={"f": "fabs{f}({x})"},
+    triton={"iuf": "tl.abs({x})"},
+)
+word(
+    "sign",
+    "-1, 0 or 1 (complex: x / |x|); NaN for NaN.",
+    torch=on_torch.sign,
+    c={"f": "({x} > 0 ? 1 : ({x} < 0 ? -1 : ({x} == 0 ? 0 : {x})))"},
+    triton={
+        "f": "tl.where({x} > 0, 1.0, tl.where({x} < 0, -1.0, tl.where({x} == 0, 0.0, {x})))",
+    },
+)
+word(
+    "square",
+    "x * x.",
+    torch=on_torch.wrapping("square"),
+    one_call=True,
+    c={"iuf": "({T})({x} * {x})", "c": "mul_{T}({x}, {x})"},
+    triton={"iuf": "{x} * {x}"},
+)
+word(
+    "sqrt",
+    "The square root; NaN for negative reals.",
+    one_call=True,
+    c={"f": "sqrt{f}({x})"},
+    triton={"f": "tl.sqrt({x})"},
+    float32=Float32("tl.sqrt_rn({x})", "root({x})"),
+)
+word("cbrt", "The cube root.", torch=on_torch.cbrt, **_function("cbrt"))
+word("spacing", "The distance to the next number away from zero.", torch=on_torch.spacing)
+word(
+    "reciprocal",
+    "1 / x, in the dtype of x.",
+    torch=on_torch.reciprocal,
+    c={"f": "(1 / {x})"},
+    triton={"f": "1.0 / {x}"},
+    float32=Float32("libdevice.rcp_rn({x})", "inverse({x})"),
+)
+
+# --- rounding ---------------------------------------------------------------------------------
+
+for _name, _doc in (
+    ("floor", "The largest integer not above x."),
+    ("ceil", "The smallest integer not below x."),
+    ("trunc", "x without its fraction."),
+    ("rint", "The nearest integer, halves to even."),
+):
+    word(
+        _name,
+        _doc,
+        torch=on_torch.rint if _name == "rint" else on_torch.rounding(_name),
+        c={"f": f"{_name}{{f}}({{x}})"},
+        triton=_libdevice(_name),
+    )
+
+# --- exponentials and logarithms --------------------------------------------------------------
+
+
+def _expm1(x: Any, out: Any = None) -> Any:
     """NumPy's, but exp(x) - 1 for complex numbers where the standard has other limits.
 
     Where x is not finite NumPy's formula multiplies inf by 0, and at -0 + 0j it gives -0.
@@ -71,533 +479,244 @@ def _cpu_expm1(x: Any, out: Any = None) -> Any:
     return made
 
 
-_CPU: dict[str, Word] = {
-    **{name: getattr(np, name) for name in _UFUNCS.split()},
-    "expm1": _cpu_expm1,
-    "where": _cpu_where,
-    "clip": np.clip,
-    "cast": _cpu_cast,
-    "real": _cpu_part("real"),
-    "imag": _cpu_part("imag"),
-}
-
-
-# --- torch ------------------------------------------------------------------------------------
-# Every form is word(*tensors, out=None). Results that torch cannot write into `out` are copied.
-
-
-def _put(result: Any, out: Any) -> Any:
-    return result if out is None else out.copy_(result)
-
-
-def _torch() -> Any:
-    import torch
-
-    return torch
-
-
-def _is_wide(x: Any) -> bool:
-    """Whether torch stores but does not compute this dtype."""
-    torch = _torch()
-    return x.dtype in (torch.uint16, torch.uint32, torch.uint64)
-
-
-def _ring(x: Any) -> Any:
-    """An int64 tensor with the same low bits: enough for sums, products and bit operations."""
-    torch = _torch()
-    return x.view(torch.int64) if x.dtype == torch.uint64 else x.to(torch.int64)
-
-
-def _flip(x: Any) -> Any:
-    """A uint64's bits with the top one flipped: signed order is then the unsigned order."""
-    return _ring(x) ^ -(2**63)
-
-
-def _is_integer(x: Any) -> bool:
-    return not x.dtype.is_floating_point and not x.dtype.is_complex
-
-
-def _together(*args: Any) -> tuple[Any, ...]:
-    """All on one device: scalars come as CPU tensors, which only 0-d ones may stay."""
-    device = next((x.device for x in args if x.device.type != "cpu"), args[0].device)
-    return tuple(x.to(device) for x in args)
-
-
-def _select(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
-    """torch.where, which CUDA lacks for wide unsigned integers: signed ones have the same bits."""
-    torch = _torch()
-    if not _is_wide(x):
-        return torch.where(condition, x, y, out=out)
-    signed = {2: torch.int16, 4: torch.int32, 8: torch.int64}[x.dtype.itemsize]
-    made = torch.where(condition, x.view(signed), y.view(signed))
-    return _put(made.view(x.dtype), out)
-
-
-def native(name: str) -> Word:
-    """torch's function of this name, which takes `out`."""
-
-    def word(*args: Any, out: Any = None) -> Any:
-        return getattr(_torch(), name)(*args, out=out)
-
-    return word
-
-
-def _predicate(name: str) -> Word:
-    """As `native`, for the few that take no `out`."""
-
-    def word(x: Any, out: Any = None) -> Any:
-        return _put(getattr(_torch(), name)(x), out)
-
-    return word
-
-
-def _ring_word(name: str) -> Word:
-    def word(*args: Any, out: Any = None) -> Any:
-        fn = getattr(_torch(), name)
-        if not _is_wide(args[0]):
-            return fn(*args, out=out)
-        result = fn(*(_ring(x) for x in args))
-        return result.to(args[0].dtype) if out is None else out.copy_(result)
-
-    return word
-
-
-def _sum_word(name: str) -> Word:
-    """add and subtract: torch scales a complex operand by 1, which turns inf into inf + nan j."""
-    plain = _ring_word(name)
-
-    def word(a: Any, b: Any, out: Any = None) -> Any:
-        if not a.dtype.is_complex:
-            return plain(a, b, out=out)
-        torch = _torch()
-        made = getattr(torch, name)(
-            *(torch.view_as_real(x.resolve_conj()) for x in _together(a, b))
+word(
+    "exp",
+    "e ** x.",
+    one_call=True,
+    **_function("exp"),
+    float32=Float32(fused="tl.exp({x})"),  # 2 to the power of a product that was rounded
+)
+word("exp2", "2 ** x.", **_function("exp2"))
+word(
+    "expm1",
+    "exp(x) - 1, exact for small x.",
+    numpy=_expm1,
+    torch=on_torch.expm1,
+    entry={
+        "scratch_bytes": lambda ins, outs, params: (
+            3 * outs[0].n_elements + 4 * outs[0].n_bytes if outs[0].dtype.kind == "c" else 0
         )
-        return _put(torch.view_as_complex(made), out)
+    },
+    **_function("expm1"),
+)
+word("log", "The natural logarithm.", **_function("log"), float32=Float32(positive=True))
+word(
+    "log2",
+    "The logarithm to base 2.",
+    torch=on_torch.log2,
+    **_function("log2"),
+    float32=Float32(positive=True),
+)
+word("log10", "The logarithm to base 10.", **_function("log10"), float32=Float32(positive=True))
+word("log1p", "log(1 + x), exact for small x.", **_function("log1p"))
 
-    return word
+# --- trigonometry -----------------------------------------------------------------------------
 
+word("sin", "The sine of x in radians.", **_function("sin"))
+word("cos", "The cosine of x in radians.", **_function("cos"))
+word("tan", "The tangent of x in radians.", **_function("tan"))
+word("arcsin", "The angle whose sine is x.", names="arcsin asin", **_function("asin"))
+word("arccos", "The angle whose cosine is x.", names="arccos acos", **_function("acos"))
+word("arctan", "The angle whose tangent is x.", names="arctan atan", **_function("atan"))
+word("sinh", "The hyperbolic sine.", **_function("sinh"))
+word("cosh", "The hyperbolic cosine.", **_function("cosh"))
+word("tanh", "The hyperbolic tangent.", one_call=True, **_function("tanh"))
+word("arcsinh", "The inverse hyperbolic sine.", names="arcsinh asinh", **_function("asinh"))
+word("arccosh", "The inverse hyperbolic cosine.", names="arccosh acosh", **_function("acosh"))
+word("arctanh", "The inverse hyperbolic tangent.", names="arctanh atanh", **_function("atanh"))
+word("deg2rad", "Degrees to radians.", names="deg2rad radians")
+word("rad2deg", "Radians to degrees.", names="rad2deg degrees")
 
-def _step(name: str) -> Word:
-    """Rounding: integers and booleans are round already."""
+# --- comparison -------------------------------------------------------------------------------
 
-    def word(x: Any, out: Any = None) -> Any:
-        return _put(x, out) if _is_integer(x) else getattr(_torch(), name)(x, out=out)
-
-    return word
-
-
-def _mixed(a: Any, b: Any) -> bool:
-    """Whether torch would compare wrongly: it wraps a 0-d operand into the other's dtype."""
-    return _is_wide(a) or _is_wide(b) or a.dtype != b.dtype
-
-
-def _less(a: Any, b: Any, or_equal: bool) -> Any:
-    torch = _torch()
-    if a.dtype.is_complex:
-        near = a.imag <= b.imag if or_equal else a.imag < b.imag
-        known = ~(torch.isnan(a.imag) | torch.isnan(b.imag))
-        return ((a.real < b.real) & known) | ((a.real == b.real) & near)
-    if torch.uint64 in (a.dtype, b.dtype):
-        sign_a, sign_b = _sign_key(a), _sign_key(b)
-        fa, fb = _flip(a), _flip(b)
-        return (sign_a < sign_b) | ((sign_a == sign_b) & (fa <= fb if or_equal else fa < fb))
-    if _mixed(a, b):
-        a, b = _ring(a), _ring(b)
-    return a <= b if or_equal else a < b
-
-
-def _sign_key(x: Any) -> Any:
-    """-1 for negative integers, else 0; uint64 values have none that are negative."""
-    torch = _torch()
-    if x.dtype == torch.uint64:
-        return torch.zeros_like(x, dtype=torch.int64)
-    return -(_ring(x) < 0).to(torch.int64)
-
-
-def _equal(a: Any, b: Any, out: Any = None) -> Any:
-    if _mixed(a, b):
-        return _put((_ring(a) == _ring(b)) & (_sign_key(a) == _sign_key(b)), out)
-    return _torch().eq(a, b, out=out)
-
-
-def _comparison(name: str, swap: bool, or_equal: bool) -> Word:
-    def word(a: Any, b: Any, out: Any = None) -> Any:
-        if a.dtype.is_complex or _mixed(a, b):
-            return _put(_less(b, a, or_equal) if swap else _less(a, b, or_equal), out)
-        return getattr(_torch(), name)(a, b, out=out)
-
-    return word
-
-
-def _not_equal(a: Any, b: Any, out: Any = None) -> Any:
-    return _put(~_equal(a, b), out)
-
-
-def _extreme(name: str, largest: bool, skip_nan: bool) -> Word:
-    def word(a: Any, b: Any, out: Any = None) -> Any:
-        torch = _torch()
-        if not (a.dtype.is_complex or _is_wide(a)):
-            return getattr(torch, name)(a, b, out=out)
-        first = ~_less(a, b, or_equal=False) if largest else ~_less(b, a, or_equal=False)
-        if a.dtype.is_complex:
-            first = first & ~torch.isnan(b) | (torch.isnan(b) if skip_nan else torch.isnan(a))
-            if skip_nan:
-                first = first & ~(torch.isnan(a) & ~torch.isnan(b))
-        return _select(first, a, b, out=out)
-
-    return word
-
-
-def _divide_unsigned(a: Any, b: Any) -> Any:
-    """Quotient of uint64 bit patterns held as int64; `b` is not zero."""
-    half = ((a >> 1) & (2**63 - 1)).div(b.clamp(min=1), rounding_mode="floor") << 1
-    rest = a - half * b
-    small = half + ((rest ^ -(2**63)) >= (b ^ -(2**63))).to(a.dtype)
-    return _torch().where(b < 0, ((a ^ -(2**63)) >= (b ^ -(2**63))).to(a.dtype), small)
-
-
-def _quotient(a: Any, b: Any) -> tuple[Any, Any, Any]:
-    """(floor quotient, a, b) of integers in a dtype torch can compute; x // 0 is 0 as in NumPy."""
-    torch = _torch()
-    unsigned64 = a.dtype == torch.uint64
-    if _is_wide(a):
-        a, b = _ring(a), _ring(b)
-    zero = b == 0
-    if unsigned64:
-        quotient = _divide_unsigned(a, torch.where(zero, 1, b))
-    elif a.dtype in (torch.uint8, torch.bool):
-        quotient = torch.where(zero, 1, b)
-        quotient = a.div(quotient, rounding_mode="floor")
-    else:  # min // -1 traps on some machines and wraps in NumPy
-        quotient = a.div(torch.where(zero | (b == -1), 1, b), rounding_mode="floor")
-        quotient = torch.where(b == -1, -a, quotient)
-    return torch.where(zero, 0, quotient), a, b
-
-
-def _floor_divide(a: Any, b: Any, out: Any = None) -> Any:
-    if _is_integer(a):
-        return _put(_quotient(a, b)[0], out)
-    return _torch().floor_divide(a, b, out=out)
-
-
-def _remainder(a: Any, b: Any, out: Any = None) -> Any:
-    torch = _torch()
-    if _is_integer(a):
-        quotient, a, b = _quotient(a, b)
-        return _put(torch.where(b == 0, 0, a - quotient * b), out)
-    return torch.remainder(a, b, out=out)
-
-
-def _fmod(a: Any, b: Any, out: Any = None) -> Any:
-    torch = _torch()
-    if not _is_integer(a):
-        return torch.fmod(a, b, out=out)
-    rest = _remainder(a, b)
-    if a.dtype.is_signed:
-        rest = torch.where((rest != 0) & ((a < 0) != (b < 0)), rest - b, rest)
-    return _put(rest, out)
-
-
-def _power(a: Any, b: Any, out: Any = None) -> Any:
-    torch = _torch()
-    if _is_integer(a):
-        if b.dtype.is_signed and bool((b < 0).any()):
-            raise ValueError("Integers to negative integer powers are not allowed.")
-        if a.dtype == torch.uint64:  # the exponent is halved, so that it is not negative as int64
-            x, half = _ring(a), (_ring(b) >> 1) & (2**63 - 1)
-            root = torch.pow(x, half)
-            return _put(root * root * torch.where((_ring(b) & 1) != 0, x, 1), out)
-        if _is_wide(a):
-            return _put(torch.pow(_ring(a), _ring(b)), out)
-    return torch.pow(a, b, out=out) if not a.dtype.is_complex else _put(_complex_power(a, b), out)
-
-
-def _complex_power(a: Any, b: Any) -> Any:
-    """torch gives NaN for a base of 0; NumPy knows x**0 and 0**x."""
-    torch = _torch()
-    result = torch.where((a == 0) & (b.real > 0) & (b.imag == 0), 0, torch.pow(a, b))
-    return torch.where(b == 0, 1, torch.where(b == 1, a, result))
-
-
-def _shift(left: bool) -> Word:
-    def word(a: Any, b: Any, out: Any = None) -> Any:
-        torch = _torch()
-        bits = 8 * a.dtype.itemsize
-        unsigned64 = a.dtype == torch.uint64
-        if _is_wide(a):
-            a, b = _ring(a), _ring(b)
-        far = (b < 0) | (b >= bits)
-        near = torch.where(far, bits - 1, b)
-        if left:
-            return _put(torch.where(far, 0, a << near), out)
-        if not unsigned64:
-            beyond = torch.where(a < 0, -1, 0) if a.dtype.is_signed else 0
-            return _put(torch.where(far, beyond, a >> near), out)
-        logical = (a >> near) & ~((torch.full_like(a, -1) << (bits - 1 - near)) << 1)
-        return _put(torch.where(far, 0, logical), out)
-
-    return word
-
-
-def _logical(name: str) -> Word:
-    def word(*args: Any, out: Any = None) -> Any:
-        return getattr(_torch(), name)(*(x != 0 for x in args), out=out)
-
-    return word
-
-
-def _absolute(x: Any, out: Any = None) -> Any:
-    torch = _torch()
-    return _put(x, out) if not x.dtype.is_signed else torch.abs(x, out=out)
-
-
-def _sign(x: Any, out: Any = None) -> Any:
-    torch = _torch()
-    if not x.dtype.is_signed:
-        return _put((x != 0).to(x.dtype), out)
-    if x.dtype.is_complex:
-        size = torch.abs(x)
-        return _put(torch.where(torch.isfinite(size), torch.sgn(x), _sign_of_infinite(x)), out)
-    return _put(torch.where(torch.isnan(x), x, torch.sign(x)), out)
-
-
-def _sign_of_infinite(x: Any) -> Any:
-    """NumPy: an infinite part alone counts; two of them, or a NaN, have no sign."""
-    torch = _torch()
-    real, imag = torch.isinf(x.real), torch.isinf(x.imag)
-    nan = torch.isnan(x.real) | torch.isnan(x.imag) | (real & imag)
-    part = torch.complex(
-        torch.where(real, torch.sign(x.real), 0.0).to(x.real.dtype),
-        torch.where(imag, torch.sign(x.imag), 0.0).to(x.real.dtype),
+word("equal", "x1 == x2.", torch=on_torch.equal, **_comparison("==", "biufc"))
+word("not_equal", "x1 != x2.", torch=on_torch.not_equal, **_comparison("!=", "biufc"))
+word(
+    "less",
+    "x1 < x2.",
+    torch=on_torch.comparison("lt", swap=False, or_equal=False),
+    **_comparison("<"),
+)
+word(
+    "less_equal",
+    "x1 <= x2.",
+    torch=on_torch.comparison("le", swap=False, or_equal=True),
+    **_comparison("<="),
+)
+word(
+    "greater",
+    "x1 > x2.",
+    torch=on_torch.comparison("gt", swap=True, or_equal=False),
+    **_comparison(">"),
+)
+word(
+    "greater_equal",
+    "x1 >= x2.",
+    torch=on_torch.comparison("ge", swap=True, or_equal=True),
+    **_comparison(">="),
+)
+for _name, _doc, _text in (
+    ("isnan", "True where x is not a number.", "{x} != {x}"),
+    ("isinf", "True where x is infinite.", 'tl.abs({x}) == float("inf")'),
+    ("isfinite", "True where x is neither infinite nor NaN.", 'tl.abs({x}) < float("inf")'),
+):
+    word(
+        _name,
+        _doc,
+        torch=on_torch.without_out(_name),
+        c={"f": f"(uint8_t)({_name}({{x}}) != 0)"},
+        triton={"f": _text},
+        gives="truth",
     )
-    return torch.where(nan, torch.full_like(x, complex("nan+nanj")), part)
+word("signbit", "True where the sign bit is set, also for -0.0.")
+
+# --- logic and bits ---------------------------------------------------------------------------
+
+word(
+    "logical_and",
+    "True where both are not zero.",
+    torch=on_torch.logical("logical_and"),
+    **_logical("{x} && {y}", "{x} & {y}"),
+)
+word(
+    "logical_or",
+    "True where one is not zero.",
+    torch=on_torch.logical("logical_or"),
+    **_logical("{x} || {y}", "{x} | {y}"),
+)
+word(
+    "logical_xor",
+    "True where exactly one is not zero.",
+    torch=on_torch.logical("logical_xor"),
+    **_logical("{x} != {y}", "{x} ^ {y}"),
+)
+word(
+    "logical_not",
+    "True where x is zero.",
+    torch=on_torch.logical("logical_not"),
+    **_logical("!{x}", "{x} == 0"),
+)
+word(
+    "bitwise_and",
+    "The bits that both have.",
+    torch=on_torch.wrapping("bitwise_and"),
+    **_bitwise("&"),
+)
+word("bitwise_or", "The bits that one has.", torch=on_torch.wrapping("bitwise_or"), **_bitwise("|"))
+word(
+    "bitwise_xor",
+    "The bits that exactly one has.",
+    torch=on_torch.wrapping("bitwise_xor"),
+    **_bitwise("^"),
+)
+word(
+    "invert",
+    "Every bit inverted; `not` for booleans.",
+    names="invert bitwise_not bitwise_invert",
+    torch=on_torch.wrapping("bitwise_not"),
+    c={"iu": "({T})(~{x})"},
+    numba="",
+)
+# by more bits than there are, everything is gone
+word(
+    "left_shift",
+    "x1 * 2**x2 in the integers of its dtype.",
+    names="left_shift bitwise_left_shift",
+    torch=on_torch.shift(left=True),
+    c={"iu": "({T})((uint64_t){y} < {bits} ? {x} << {y} : 0)"},
+    numba="",
+)
+word(
+    "right_shift",
+    "floor(x1 / 2**x2), for integers.",
+    names="right_shift bitwise_right_shift",
+    torch=on_torch.shift(left=False),
+    c={
+        "i": "({T})((uint64_t){y} < {bits} ? {x} >> {y} : ({x} < 0 ? -1 : 0))",
+        "u": "({T})((uint64_t){y} < {bits} ? {x} >> {y} : 0)",
+    },
+    numba="",
+)
+word("bitwise_count", "How many bits of |x| are set.", torch=on_torch.bitwise_count)
+
+# --- complex numbers --------------------------------------------------------------------------
 
 
-def _reciprocal(x: Any, out: Any = None) -> Any:
-    torch = _torch()
-    if _is_integer(x):
-        return _put((1.0 / x.to(torch.float64)).to(torch.int64), out)
-    return torch.reciprocal(x, out=out)
+def _part(name: str) -> Eager:
+    def part(x: Any, out: Any = None) -> Any:
+        x = np.asarray(x)
+        if out is None:
+            return getattr(x, name)
+        out[...] = getattr(x, name) if name == "real" or x.dtype.kind == "c" else 0
+        return out
+
+    return part
 
 
-def _cbrt(x: Any, out: Any = None) -> Any:
-    """A power and one Newton step: the power alone is off by several last places."""
-    torch = _torch()
-    wide = x if x.dtype == torch.float64 else x.to(torch.float64)
-    root = torch.copysign(torch.abs(wide) ** (1 / 3), wide)
-    better = root - (root - wide / (root * root)) / 3
-    return _put(torch.where(torch.isfinite(better) & (root != 0), better, root).to(x.dtype), out)
+word(
+    "conjugate",
+    "The complex conjugate.",
+    names="conjugate conj",
+    entry={"method": False},
+    torch=on_torch.conjugate,
+    c={"c": "(~{x})"},
+    triton={"iuf": "{x}"},
+)
+word(
+    "real",
+    numpy=_part("real"),
+    torch=on_torch.real,
+    c={"c": "(__real__ {x})"},
+    triton={"iuf": "{x}"},
+    gives="real",
+)
+word("imag", numpy=_part("imag"), torch=on_torch.imag, c={"c": "(__imag__ {x})"}, gives="real")
 
-
-def _nextafter(a: Any, b: Any, out: Any = None) -> Any:
-    torch = _torch()
-    if a.dtype != torch.float16:
-        return torch.nextafter(a, b, out=out)
-    a, b = torch.broadcast_tensors(*_together(a, b))
-    bits = a.contiguous().view(torch.int16)
-    away = (b > a) == (a > 0)
-    moved = torch.where(
-        a == 0, torch.where(b > 0, 1, -32767), torch.where(away, bits + 1, bits - 1)
-    )
-    result = torch.where(a == b, b, moved.to(torch.int16).view(torch.float16))
-    return _put(torch.where(torch.isnan(a) | torch.isnan(b), torch.nan, result), out)
-
-
-def _spacing(x: Any, out: Any = None) -> Any:
-    """Away from zero, with the sign of x but not that of -0.0; in float16, as NumPy has it, up."""
-    torch = _torch()
-    falls = (x < 0) & (x.dtype != torch.float16)
-    step = _nextafter(x, torch.where(falls, -torch.inf, torch.inf).to(x.dtype)) - x
-    return _put(torch.where(torch.isinf(x), torch.nan, step), out)
-
-
-def _ldexp(x: Any, exponent: Any, out: Any = None) -> Any:
-    """In four steps, each a power of two that float64 holds: more shifts everything out."""
-    torch = _torch()
-    x, left = _together(x, exponent)
-    found, left = x.to(torch.float64), left.clamp(-4000, 4000).to(torch.int64)
-    for _ in range(4):
-        step = left.clamp(-1000, 1000)
-        found, left = found * torch.exp2(step.to(torch.float64)), left - step
-    return _put(found.to(x.dtype), out)
-
-
-def _in_float32(name: str) -> Word:
-    """For functions torch lacks in float16 or bfloat16 on some devices."""
-
-    def word(*args: Any, out: Any = None) -> Any:
-        torch = _torch()
-        fn = getattr(torch, name)
-        dtype = args[0].dtype
-        if dtype not in (torch.float16, torch.bfloat16):
-            return fn(*args, out=out)
-        return _put(fn(*(x.to(torch.float32) for x in args)).to(dtype), out)
-
-    return word
-
-
-def _divisor(a: Any, b: Any) -> Any:
-    """Euclid's algorithm for uint64, which torch.gcd lacks; integers of other dtypes as int64."""
-    torch = _torch()
-    if a.dtype != torch.uint64:
-        return torch.gcd(_ring(a), _ring(b)).abs()
-    a, b = torch.broadcast_tensors(*_together(a, b))
-    while bool((_ring(b) != 0).any()):
-        rest = _remainder(a, b).view(torch.uint64)
-        done = _ring(b) == 0
-        a, b = _select(done, a, b), _select(done, b, rest)
-    return _ring(a)
-
-
-def _gcd(a: Any, b: Any, out: Any = None) -> Any:
-    return _put(_divisor(a, b), out)
-
-
-def _lcm(a: Any, b: Any, out: Any = None) -> Any:
-    torch = _torch()
-    divisor = _divisor(a, b)
-    if a.dtype == torch.uint64:
-        return _put(_ring(_quotient(a, divisor.view(torch.uint64))[0]) * _ring(b), out)
-    size_a, size_b = _ring(a).abs(), _ring(b).abs()
-    return _put(_quotient(size_a, divisor)[0] * size_b, out)
-
-
-def _heaviside(a: Any, b: Any, out: Any = None) -> Any:
-    torch = _torch()
-    result = torch.where(a < 0, 0, torch.where(a > 0, 1, b))
-    return _put(torch.where(torch.isnan(a), a, result), out)
-
-
-def _rint(x: Any, out: Any = None) -> Any:
-    torch = _torch()
-    if not x.dtype.is_complex:
-        return torch.round(x, out=out)
-    return _put(torch.complex(torch.round(x.real), torch.round(x.imag)), out)
-
-
-def _log2(x: Any, out: Any = None) -> Any:
-    """Complex: torch divides by a complex log(2), which turns inf into nan."""
-    torch = _torch()
-    if not x.dtype.is_complex:
-        return torch.log2(x, out=out)
-    scaled = torch.view_as_real(torch.log(x)) * np.log2(np.e)
-    return _put(torch.view_as_complex(scaled), out)
-
-
-def _bitwise_count(x: Any, out: Any = None) -> Any:
-    """Ones of |x|: sums of neighbouring bit groups of 1, 2, 4 ... bits."""
-    torch = _torch()
-    n = _ring(x)
-    n = n.abs() if x.dtype.is_signed else n
-    n = n - ((n >> 1) & 0x5555555555555555)
-    n = (n & 0x3333333333333333) + ((n >> 2) & 0x3333333333333333)
-    n = (n + (n >> 4)) & 0x0F0F0F0F0F0F0F0F
-    return _put(((n * 0x0101010101010101) >> 56).to(torch.uint8), out)
+# --- choice and casts -------------------------------------------------------------------------
 
 
 def _where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
-    torch = _torch()
-    if not isinstance(y, torch.Tensor):  # a number of an expression
-        y = torch.tensor(y, dtype=x.dtype)
-    return _select(condition.to(torch.bool), x, y, out=out)
-
-
-def _clip(x: Any, low: Any, high: Any, out: Any = None) -> Any:
-    return _CUDA["minimum"](_CUDA["maximum"](x, low), high, out=out)
+    mask = np.asarray(condition, dtype=bool)
+    if out is None:
+        return np.where(mask, x, y)
+    if np.may_share_memory(out, mask):
+        mask = mask.copy()
+    if np.may_share_memory(out, x):  # the branch that is overwritten goes in first
+        x, y, mask = y, x, ~mask
+    np.copyto(out, y)
+    np.copyto(out, x, where=mask)
+    return out
 
 
 def _cast(x: Any, out: Any) -> Any:
-    torch = _torch()
-    if x.dtype.is_complex and not out.dtype.is_complex and out.dtype != torch.bool:
-        x = x.real
-    return out.copy_(x)
+    source = x.real if np.iscomplexobj(x) and out.dtype.kind != "c" and out.dtype != bool else x
+    np.copyto(out, source, casting="unsafe")
+    return out
 
 
-def _real(x: Any, out: Any = None) -> Any:
-    return _put(x.real if x.dtype.is_complex else x, out)
+word(
+    "where",
+    n_args=3,
+    numpy=_where,
+    torch=on_torch.where,
+    c={"biufc": "({x} ? {y} : {z})"},
+    triton={"biuf": "tl.where({x}, {y}, {z})"},
+    in_half=True,
+    numba="({y} if {x} else {z})",
+    chooses=True,
+)
+word(
+    "clip",
+    n_args=3,
+    torch=on_torch.clip,
+    c={kinds: _clip_c(kinds) for kinds in ("iu", "f")},
+    triton={kinds: _clip_triton(kinds) for kinds in ("iu", "f")},
+    numba="np.minimum(np.maximum({x}, {y}), {z})",
+)
+word("cast", n_args=1, numpy=_cast, torch=on_torch.cast)  # a step by itself: generated as a cast
 
-
-def _imag(x: Any, out: Any = None) -> Any:
-    torch = _torch()
-    return _put(x.imag if x.dtype.is_complex else torch.zeros_like(x), out)
-
-
-def _expm1(x: Any, out: Any = None) -> Any:
-    """As on the CPU: exp(x) - 1 for complex numbers that are not finite, and at 0."""
-    torch = _torch()
-    if not x.dtype.is_complex:
-        return torch.expm1(x, out=out)
-    limits = torch.exp(x)
-    limits.real -= 1
-    return _put(torch.where(torch.isfinite(x) & (x != 0), torch.expm1(x), limits), out)
-
-
-def _conjugate(x: Any, out: Any = None) -> Any:
-    return _torch().conj_physical(x, out=out) if x.dtype.is_complex else _put(x, out)
-
-
-def _positive(x: Any, out: Any = None) -> Any:
-    return _put(x, out)
-
-
-_NATIVE = """
-arccos arccosh arcsin arcsinh arctan arctanh cos cosh deg2rad divide exp exp2 log
-log10 log1p rad2deg signbit sin sinh sqrt tan tanh
-"""
-_RING = "multiply bitwise_and bitwise_or bitwise_xor negative square"
-_CUDA: dict[str, Word] = {
-    **{name: native(name) for name in _NATIVE.split()},
-    **{name: _ring_word(name) for name in _RING.split()},
-    **{name: _step(name) for name in ("ceil", "floor", "trunc")},
-    **{name: _predicate(name) for name in ("isfinite", "isinf", "isnan")},
-    **{f"logical_{name}": _logical(f"logical_{name}") for name in ("and", "not", "or", "xor")},
-    **{
-        name: _in_float32(name)
-        for name in ["arctan2", "copysign", "hypot", "logaddexp", "logaddexp2"]
-    },
-    "absolute": _absolute,
-    "bitwise_count": _bitwise_count,
-    "cast": _cast,
-    "cbrt": _cbrt,
-    "clip": _clip,
-    "conjugate": _conjugate,
-    "equal": _equal,
-    "expm1": _expm1,
-    "fabs": native("abs"),
-    "float_power": _power,
-    "floor_divide": _floor_divide,
-    "fmax": _extreme("fmax", largest=True, skip_nan=True),
-    "fmin": _extreme("fmin", largest=False, skip_nan=True),
-    "fmod": _fmod,
-    "gcd": _gcd,
-    "greater": _comparison("gt", swap=True, or_equal=False),
-    "greater_equal": _comparison("ge", swap=True, or_equal=True),
-    "imag": _imag,
-    "invert": _ring_word("bitwise_not"),
-    "lcm": _lcm,
-    "ldexp": _ldexp,
-    "left_shift": _shift(left=True),
-    "less": _comparison("lt", swap=False, or_equal=False),
-    "less_equal": _comparison("le", swap=False, or_equal=True),
-    "maximum": _extreme("maximum", largest=True, skip_nan=False),
-    "minimum": _extreme("minimum", largest=False, skip_nan=False),
-    "nextafter": _nextafter,
-    "not_equal": _not_equal,
-    "positive": _positive,
-    "power": _power,
-    "real": _real,
-    "reciprocal": _reciprocal,
-    "remainder": _remainder,
-    "right_shift": _shift(left=False),
-    "rint": _rint,
-    "heaviside": _heaviside,
-    "log2": _log2,
-    "add": _sum_word("add"),
-    "subtract": _sum_word("subtract"),
-    "sign": _sign,
-    "spacing": _spacing,
-    "where": _where,
+EAGER: dict[str, dict[str, Eager]] = {
+    "cpu": {name: each.numpy for name, each in WORDS.items()},
+    "cuda": {name: each.torch for name, each in WORDS.items()},
 }
-
-WORDS: dict[str, dict[str, Word]] = {"cpu": _CPU, "cuda": _CUDA}
+"""What each word calls, by kind of device."""

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.tasking.c.expressions import BOOL, Unsupported, c_type, cast
+from infinitensor.ops.table.words import BOOL
+from infinitensor.tasking.c.expressions import Unsupported, c_type, cast
 
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Node

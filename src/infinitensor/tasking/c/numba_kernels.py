@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import result_type
 from infinitensor.native import CompilerError
 from infinitensor.ops.table.scalar import Arg, Term
-from infinitensor.tasking.c.expressions import CONSTANT, INTEGER_WORDS, Unsupported, expression
+from infinitensor.tasking.c.expressions import (
+    CONSTANT,
+    Unsupported,
+    common_dtype,
+    expression,
+    word_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from infinitensor.tasking.c.expressions import Input, Part
-
-NAMES = {"float_power": "power", "bool": "bool_"}
-"""Words and dtypes that Numba knows by another name."""
 
 _NUMBERS = {"inf": "np.inf", "-inf": "-np.inf", "nan": "np.nan"}
 
@@ -111,25 +113,21 @@ def _steps(parts: Sequence[Part], inputs: Sequence[Input]) -> list[str]:
 
 
 def _cast(text: str, dtype: np.dtype[Any]) -> str:
-    return f"np.{NAMES.get(dtype.name, dtype.name)}({text})"
+    return f"np.{'bool_' if dtype.name == 'bool' else dtype.name}({text})"
 
 
 def _text(tree: Any, args: Sequence[tuple[str, np.dtype[Any]]]) -> tuple[str, np.dtype[Any]]:
     """Python text and dtype of a tree; dtypes, and what is refused, are as in C."""
     if isinstance(tree, Arg):
         return args[tree.index]
+    word = word_of(tree)
     _, dtype = expression(tree, args)
-    if tree.word in INTEGER_WORDS and dtype.kind != "f":
-        raise Unsupported(f"{tree.word} of {dtype}")
+    if not word.numba:
+        raise Unsupported(f"{word.name} of {dtype}")
     known = [_text(arg, args) if isinstance(arg, Arg | Term) else None for arg in tree.args]
-    kinds = [found[1] for found in known if found is not None]
-    beside = result_type(*(kinds[1:] or kinds if tree.word == "where" else kinds))
+    beside = common_dtype(word, [found[1] for found in known if found is not None])
     texts = [
         _cast(_NUMBERS.get(repr(arg), repr(arg)), beside) if found is None else found[0]
         for arg, found in zip(tree.args, known, strict=True)
     ]
-    if tree.word == "where":
-        return f"({texts[1]} if {texts[0]} else {texts[2]})", dtype
-    if tree.word == "clip":
-        return f"np.minimum(np.maximum({texts[0]}, {texts[1]}), {texts[2]})", dtype
-    return f"np.{NAMES.get(tree.word, tree.word)}({', '.join(texts)})", dtype
+    return word.numba.format(**dict(zip("xyz", texts, strict=False))), dtype

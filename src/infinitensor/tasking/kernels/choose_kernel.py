@@ -13,7 +13,7 @@ import numpy as np
 from infinitensor.config import config
 from infinitensor.dtypes import to_torch
 from infinitensor.events import lane
-from infinitensor.ir.op import At, Spec
+from infinitensor.ir.op import At, Op, Spec
 from infinitensor.ir.region import piece_boxes
 from infinitensor.native import CompilerError, compiler, is_built, is_loaded
 from infinitensor.ops.backend import blas
@@ -21,7 +21,7 @@ from infinitensor.ops.backend.torch_loading import is_loading
 from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial, scratch_bytes
 from infinitensor.ops.table.scalar import Term
 from infinitensor.ops.table.words import WORDS
-from infinitensor.tasking.c.expressions import CONSTANT, FUNCTIONS, Input, Part, Unsupported
+from infinitensor.tasking.c.expressions import CONSTANT, Input, Part, Unsupported
 from infinitensor.tasking.c.group_step import Step
 from infinitensor.tasking.c.numba_kernels import has_numba, jitted_kernel
 from infinitensor.tasking.c.short_rows import has_short_rows, is_short
@@ -208,12 +208,15 @@ def work_of(node: Node) -> int:
     op, loop = node.op, node.call.loop
     if op.kind != "elementwise":
         return 1
-    words: frozenset[str] = op.expression.words()
     is_complex = any(dtype.kind == "c" for dtype in loop)
-    is_function = not words.isdisjoint(FUNCTIONS) or (is_complex and "absolute" in words)
-    if not is_function:
+    if not (_calls_blocks(op, "f") or (is_complex and _calls_blocks(op, "c"))):
         return COMPLEX_WORK if is_complex else 1
     return FUNCTION_WORK * 2 if is_complex else FUNCTION_WORK
+
+
+def _calls_blocks(op: Op, kind: str) -> bool:
+    """Whether generated C calls functions over blocks for this kind of dtype."""
+    return any(WORDS[word].calls_block(kind) for word in op.expression.words())
 
 
 def may_become_worth(steps: list[Step], last: Node) -> bool:
@@ -251,8 +254,7 @@ def _is_exact_node(node: Node) -> bool:
     op = node.op
     if op.kind != "elementwise" or any(dtype.kind == "c" for dtype in node.call.loop):
         return False
-    words: frozenset[str] = op.expression.words()
-    return words.isdisjoint(FUNCTIONS)
+    return not _calls_blocks(op, "f")
 
 
 _left: weakref.WeakKeyDictionary[Compiled, list[int]] = weakref.WeakKeyDictionary()
@@ -544,7 +546,7 @@ def may_reuse(graph: Graph, group: Group, device_kind: str) -> bool:
         return False
     # an integer power may raise, and a task that raised must find its operands again
     word = last.op.expression.word
-    return word != "power" and isinstance(WORDS["cpu"].get(word), np.ufunc)
+    return not WORDS[word].may_raise and isinstance(WORDS[word].numpy, np.ufunc)
 
 
 def tile_scratch(node: Node, ins: Sequence[Spec], outs: Sequence[Spec], device_kind: str) -> int:

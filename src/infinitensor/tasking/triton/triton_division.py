@@ -10,13 +10,20 @@ it was right, and look at that once in the end (`LATE`).
 from __future__ import annotations
 
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from infinitensor.ops.table.scalar import Arg, Term
+from infinitensor.ops.table.words import WORDS
+
+if TYPE_CHECKING:
+    from infinitensor.ops.table.words import Word
+
 ONE = "1.0"
-WORDS = ("divide", "reciprocal", "sqrt")
-LOGARITHMS = ("log", "log2", "log10")
-"""What need not look for small numbers where its operand is one that is checked."""
+DIVIDE = Term("divide", (Arg(0), Arg(1)))
+DIVISIONS = frozenset(name for name, word in WORDS.items() if word.float32.late)
+"""The words that are quotients and roots: they have a short way."""
 
 
 class Division(Enum):
@@ -83,17 +90,21 @@ def functions() -> str:
     return text
 
 
-def text_of(word: str, names: list[str], how: Division) -> str:
-    """The expression of one of `WORDS` over names of float32."""
-    if word == "sqrt":
-        name = {Division.EXACT: "tl.sqrt_rn", Division.LATE: "root"}.get(how, "tl.sqrt")
-        return f"{name}({names[0]})"
-    a, b = (ONE, names[0]) if word == "reciprocal" else names
-    if how is Division.FUSED:
-        return f"{a} / {b}"
-    if a == ONE:  # as exact, in fewer instructions
-        return f"{'libdevice.rcp_rn' if how is Division.EXACT else 'inverse'}({b})"
-    return f"{'tl.div_rn' if how is Division.EXACT else 'quotient'}({a}, {b})"
+def form_of(word: Word, names: list[str], how: Division) -> tuple[Word, list[str]]:
+    """A word over names of float32: a quotient of 1 is a reciprocal, in fewer instructions."""
+    if word.name == DIVIDE.word and names[0] == ONE and how is not Division.FUSED:
+        return WORDS["reciprocal"], names[1:]
+    return word, names
+
+
+def text_of(word: Word, how: Division) -> str:
+    """The text of a word over float32; empty: that of float64, which Triton computes exactly."""
+    texts = {
+        Division.EXACT: word.float32.exact,
+        Division.LATE: word.float32.late,
+        Division.FUSED: word.float32.fused,
+    }
+    return texts[how]
 
 
 def found_far(least: str) -> list[str]:
@@ -109,6 +120,6 @@ def found_far(least: str) -> list[str]:
     ]
 
 
-def checked(word: str, names: list[str], made: str) -> list[str]:
+def checked(word: Word, names: list[str], made: str) -> list[str]:
     """The names of values that tell whether the short way was exact."""
-    return [made] if word != "divide" or names[0] == ONE else [made, names[0]]
+    return [made, names[0]] if word.float32.checks_x else [made]

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.ops.table.words import WORDS
 from infinitensor.tasking.c.expressions import Unsupported
-from infinitensor.tasking.triton.triton_source import HEADER, cast, function, larger, type_of
+from infinitensor.tasking.triton.triton_source import HEADER, cast, function, text_over, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +78,8 @@ class Reduction:
         if self.kind == "moments":
             return _MOMENTS
         if self.kind in ("min", "max"):
-            text = larger("a", "b", self.dtype, self.kind == "max")
+            word = WORDS["maximum" if self.kind == "max" else "minimum"]
+            text = text_over(word, ("a", "b"), self.dtype)
         else:
             text = _MERGES.get(self.kind, "a + b")
         return f"@triton.jit\ndef {self.name}(a, b):\n    return {text}\n\n"

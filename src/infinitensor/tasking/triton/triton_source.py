@@ -1,9 +1,10 @@
 """Triton source of a fused group: one pass over a tile, temporaries in registers.
 
-Each step is an expression over the scalar vocabulary, computed in the dtypes that NumPy's loops
-use; functions are those of CUDA's own library, which torch calls too. What Triton does not do
-exactly as NumPy does makes the group run eagerly; only `config.rounding` may allow it to round
-otherwise. Sizes, strides and scalars are arguments, so that one source serves every tile.
+Each step is an expression over the scalar vocabulary (`ops/table/words.py` has its texts), computed
+in the dtypes that NumPy's loops use; functions are those of CUDA's own library, which torch calls
+too. What Triton does not do exactly as NumPy does makes the group run eagerly; only
+`config.rounding` may allow it to round otherwise. Sizes, strides and scalars are arguments, so that
+one source serves every tile.
 """
 
 from __future__ import annotations
@@ -14,14 +15,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.ops.table.scalar import Arg, Term
-from infinitensor.tasking.c.expressions import Unsupported, refuse_undefined
+from infinitensor.ops.table.words import BOOL
+from infinitensor.tasking.c.expressions import (
+    Unsupported,
+    common_dtype,
+    refuse_undefined,
+    word_of,
+)
 from infinitensor.tasking.triton.triton_division import (
+    DIVIDE,
+    DIVISIONS,
     LEAST,
-    LOGARITHMS,
     ONE,
-    WORDS,
     Division,
     checked,
+    form_of,
     found_far,
     functions,
     text_of,
@@ -30,6 +38,7 @@ from infinitensor.tasking.triton.triton_division import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from infinitensor.ops.table.words import Word
     from infinitensor.tasking.c.expressions import Input, Part
 
 TYPES = {
@@ -38,31 +47,7 @@ TYPES = {
     **{f"uint{n}": f"tl.uint{n}" for n in (8, 16, 32, 64)},
     **{f"float{n}": f"tl.float{n}" for n in (16, 32, 64)},
 }
-BOOL = np.dtype(np.bool_)
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
-
-_INFIX = {"add": "+", "subtract": "-", "multiply": "*"}
-_COMPARED = {
-    "equal": "==",
-    "not_equal": "!=",
-    "less": "<",
-    "less_equal": "<=",
-    "greater": ">",
-    "greater_equal": ">=",
-}
-_BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
-_LOGICAL = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
-_FUNCTIONS = {
-    "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log10": "log10",
-    "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos",
-    "arctan": "atan", "arctan2": "atan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
-    "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "hypot": "hypot", "floor": "floor",
-    "ceil": "ceil", "trunc": "trunc", "rint": "rint", "copysign": "copysign", "cbrt": "cbrt",
-    "fmod": "fmod", "power": "pow", "float_power": "pow",
-}  # fmt: skip
-"""Words that are functions of CUDA's library."""
-
-DIVIDE = Term("divide", (Arg(0), Arg(1)))
 
 HEADER = """\
 import triton
@@ -142,44 +127,33 @@ class Writer:
         if isinstance(tree, Arg):
             return args[tree.index]
         known = [self.term(arg, args) if isinstance(arg, Arg | Term) else None for arg in tree.args]
-        kinds = [found[1] for found in known if found is not None]
-        if not kinds:
-            raise Unsupported("a constant")
-        word = tree.word
-        if word == "where":
-            kinds = kinds[1:] or kinds
-        together = np.result_type(*kinds)
+        word = word_of(tree)
+        together = common_dtype(word, [found[1] for found in known if found is not None])
         given = [
             (number(arg, together), together) if found is None else found
             for arg, found in zip(tree.args, known, strict=True)
         ]
-        if word == "where":
-            condition = self.cast(*given[0], BOOL)
-            a, b = (self.cast(*each, together) for each in given[1:])
-            return self.let(f"tl.where({condition}, {a}, {b})"), together
-        if word in _COMPARED:
-            if {kind.kind for kind in kinds} >= {"i", "u"}:
-                raise Unsupported("comparison of signed and unsigned integers")
-            a, b = (self.cast(*each, together) for each in given)
-            return self.let(f"{a} {_COMPARED[word]} {b}"), BOOL
-        if word in _LOGICAL or word == "logical_not":
-            truths = [self.cast(*each, BOOL) for each in given]
-            if word == "logical_not":
-                return self.let(f"{truths[0]} == 0"), BOOL
-            return self.let(f"{truths[0]} {_LOGICAL[word]} {truths[1]}"), BOOL
         # NumPy computes float16 in float32 and rounds
-        inner = SINGLE if together == HALF else together
-        names = [self.cast(*each, inner) for each in given]
-        if word in ("isnan", "isinf", "isfinite"):
-            return self.let(_asked(word, names[0], inner)), BOOL
-        is_late = self.how is Division.LATE and inner == SINGLE
-        if is_late and word in LOGARITHMS and names[0] in self._checked:
+        inner = SINGLE if together == HALF and not word.in_half else together
+        loop = word.loop(inner)
+        names = [self.cast(*each, dtype) for each, dtype in zip(given, loop, strict=True)]
+        made = self._word(word, names, loop[-1])
+        if word.gives == "truth":
+            return made, BOOL
+        return self.cast(made, inner, together), together
+
+    def _word(self, word: Word, names: list[str], dtype: np.dtype[Any]) -> str:
+        """A name for a word over names of the dtype that it computes in."""
+        is_late = self.how is Division.LATE and dtype == SINGLE
+        if is_late and word.float32.positive and names[0] in self._checked:
             names = [self._positive(names[0])]
-        made = self.let(_arithmetic(word, names, inner, self.how))
-        if is_late and word in WORDS:
+        if dtype == SINGLE:
+            word, names = form_of(word, names, self.how)
+        made = self.let(text_over(word, names, dtype, self.how))
+        if is_late and word.float32.late:
             for name in checked(word, names, made):
                 self._check(name)
-        return self.cast(made, inner, together), together
+        return made
 
     def _check(self, name: str) -> None:
         """The size of a value is one of those that are checked in the end."""
@@ -202,67 +176,16 @@ class Writer:
         return f"tl.maximum({name}, {LEAST})"
 
 
-def _asked(word: str, x: str, dtype: np.dtype[Any]) -> str:
-    if dtype.kind != "f":
-        raise Unsupported(f"{word} of {dtype}")
-    if word == "isnan":
-        return f"{x} != {x}"
-    return f'tl.abs({x}) {"==" if word == "isinf" else "<"} float("inf")'
-
-
-def _arithmetic(word: str, names: list[str], dtype: np.dtype[Any], how: Division) -> str:
-    kind = dtype.kind
-    if word in _BITWISE and kind in "biu":
-        return f"{names[0]} {_BITWISE[word]} {names[1]}"
-    if kind == "b":
-        raise Unsupported(f"{word} of booleans")
-    if word in _INFIX:
-        return f"{names[0]} {_INFIX[word]} {names[1]}"
-    if word in ("positive", "conjugate", "real"):
-        return names[0]
-    if word == "negative":  # 0 - x would lose the sign of zero
-        return f"-{names[0]}" if kind != "f" else f"{names[0]} * -1.0"
-    if word == "square":
-        return f"{names[0]} * {names[0]}"
-    if word in ("maximum", "minimum"):
-        return larger(names[0], names[1], dtype, word == "maximum")
-    if word in ("absolute", "fabs"):
-        return f"tl.abs({names[0]})"
-    if word == "clip":
-        return larger(f"({larger(names[0], names[1], dtype, True)})", names[2], dtype, False)
-    if kind != "f":
-        raise Unsupported(f"{word} of {dtype}")
-    return _of_floats(word, names, dtype, how)
-
-
-def _of_floats(word: str, names: list[str], dtype: np.dtype[Any], how: Division) -> str:
-    if word in WORDS:  # Triton's own are exact for float64
-        return text_of(word, names, how if dtype == SINGLE else Division.FUSED)
-    if word in ("fmax", "fmin"):
-        a, b = names
-        return f"tl.where({a} != {a}, {b}, tl.where({b} != {b}, {a}, {_plain(word, a, b)}))"
-    if word == "sign":
-        x = names[0]
-        return f"tl.where({x} > 0, 1.0, tl.where({x} < 0, -1.0, tl.where({x} == 0, 0.0, {x})))"
-    if word == "heaviside":
-        x, at = names
-        return f"tl.where({x} > 0, 1.0, tl.where({x} < 0, 0.0, tl.where({x} == 0, {at}, {x})))"
-    if word == "exp" and how is Division.FUSED and dtype == SINGLE:
-        return f"tl.exp({names[0]})"  # 2 to the power of a product that was rounded
-    if word in _FUNCTIONS:
-        return f"libdevice.{_FUNCTIONS[word]}({', '.join(names)})"
-    raise Unsupported(word)
-
-
-def larger(a: str, b: str, dtype: np.dtype[Any], is_max: bool) -> str:
-    """The larger or smaller of two as NumPy's maximum and minimum: NaN if either is."""
-    sign = ">=" if is_max else "<="
-    unknown = f" | ({a} != {a})" if dtype.kind == "f" else ""
-    return f"tl.where(({a} {sign} {b}){unknown}, {a}, {b})"
-
-
-def _plain(word: str, a: str, b: str) -> str:
-    return f"tl.where({a} {'>=' if word == 'fmax' else '<='} {b}, {a}, {b})"
+def text_over(
+    word: Word, names: Sequence[str], dtype: np.dtype[Any], how: Division = Division.EXACT
+) -> str:
+    """The text of a word over names of a dtype."""
+    form = word.triton.get(dtype.kind)
+    if form is None:
+        raise Unsupported(f"{word.name} of {dtype}")
+    if dtype == SINGLE:
+        form = text_of(word, how) or form
+    return form.format(**dict(zip("xyz", names, strict=False)))
 
 
 # --- kernels ----------------------------------------------------------------------------------
@@ -350,7 +273,7 @@ class Group:
     def n_divisions(self) -> int:
         """Steps that divide or take a root in float32."""
         return sum(
-            part.loop[0] in (HALF, SINGLE) and not part.tree.words().isdisjoint(WORDS)
+            part.loop[0] in (HALF, SINGLE) and not part.tree.words().isdisjoint(DIVISIONS)
             for part in self.parts
         )
 
