@@ -71,7 +71,7 @@ def test_every_elementwise_op_is_numpys_for_every_dtype(name: str, device: str) 
     n = len(op.arrays)
     for dtypes in [(a,) for a in NUMPYS] if n == 1 else [(a, b) for a in NUMPYS for b in NUMPYS]:
         args = operands(op, dtypes)
-        want = outcome(getattr(np, name), *args)
+        want = outcome(op.oracle or getattr(np, name), *args)
         got = outcome(lambda *xs: TableXp(WHOLE, device).call(name, *xs), *args)
         if want is TypeError or got is TypeError:
             assert want is got, dtypes

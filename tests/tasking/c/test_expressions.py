@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.tasking.words import operands
 
 import infinitensor as it
 from infinitensor import native
 from infinitensor.ops.table.scalar import Arg, Term
-from infinitensor.ops.table.words import EAGER
-from infinitensor.tasking.c.expressions import C_TYPES, Input, Part, Unsupported, expression
+from infinitensor.tasking.c.expressions import Input, Part, Unsupported, expression
 from infinitensor.tasking.c.loops import source_of
 from infinitensor.tasking.kernels import choose_kernel
 from infinitensor.tasking.kernels.c_kernel import Compiled, compiled_kernel
@@ -33,75 +33,11 @@ DOUBLE = np.dtype(np.float64)
 ULPS = 8
 """How far two values of a function may be apart: NumPy's vector functions promise 4 units in the
 last place (on x86 they use them all), the functions of C libraries 3."""
-UNARY = """
-absolute negative positive square sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos
-arctan sinh cosh tanh arcsinh arccosh arctanh floor ceil trunc rint cbrt fabs sign reciprocal isnan
-isinf isfinite logical_not conjugate real imag
-""".split()  # noqa: SIM905
-BINARY = """
-add subtract multiply divide maximum minimum equal not_equal less less_equal greater greater_equal
-bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor arctan2 hypot copysign power
-""".split()  # noqa: SIM905
-
-
-def operands(dtype: np.dtype[Any]) -> list[np.ndarray]:
-    rng = np.random.default_rng(7)
-    if dtype.kind == "f":
-        a, b = (rng.standard_normal(64).astype(dtype) * 3 for _ in range(2))
-        odd = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 1e-40], dtype)
-        a[:8], b[8:16] = odd, odd
-        return [a, b]
-    if dtype.kind == "c":
-        parts = operands(np.dtype(f"f{dtype.itemsize // 2}"))
-        turned = [np.roll(part, 11)[::-1] for part in parts]
-        return [np.stack(pair, -1).view(dtype)[:, 0] for pair in zip(parts, turned, strict=True)]
-    if dtype.kind == "b":
-        return [rng.integers(0, 2, 64).astype(dtype) for _ in range(2)]
-    info = np.iinfo(dtype)
-    return [rng.integers(info.min, info.max, 64, dtype, endpoint=True) for _ in range(2)]
-
-
-def supported(dtype: np.dtype[Any]) -> list[tuple[Term, np.dtype[Any]]]:
-    found = []
-    for word in (*UNARY, *BINARY):
-        term = Term(word, tuple(Arg(i) for i in range(1 if word in UNARY else 2)))
-        try:
-            _, made = expression(term, [("x0", dtype), ("x1", dtype)])
-        except Unsupported:
-            continue
-        found.append((term, made))
-    return found
-
-
-@pytest.mark.parametrize("name", sorted(C_TYPES))
-def test_every_word_is_what_numpy_says(name: str) -> None:
-    dtype = np.dtype(name)
-    words = supported(dtype)
-    assert words, "nothing is generated for this dtype"
-    parts = [
-        Part(term, (dtype,) * len(term.args), (("in", 0), ("in", 1))[: len(term.args)], made, k)
-        for k, (term, made) in enumerate(words)
-    ]
-    run = compiled_kernel(tuple(parts), (Input(dtype, False, False),) * 2, len(parts))
-    ins = operands(dtype)
-    outs = [np.empty(64, made) for _, made in words]
-    run(ins, outs, (64,))
-    for (term, made), out in zip(words, outs, strict=True):
-        with np.errstate(all="ignore"):
-            wanted = EAGER["cpu"][term.word](*ins[: len(term.args)])
-        assert wanted.dtype == made, term.word
-        if made.kind == "c":
-            # a part may cancel: as good as the larger one
-            np.testing.assert_allclose(out, wanted, 8 * np.finfo(made).eps, err_msg=term.word)
-        elif made.kind == "f":
-            np.testing.assert_array_max_ulp(out, wanted, ULPS)
-        else:
-            np.testing.assert_array_equal(out, wanted, term.word)
 
 
 def test_plain_arithmetic_has_numpys_bits() -> None:
     dtype = np.dtype(np.float32)
-    x, y = operands(dtype)
+    x, y, _ = operands(dtype)
     tree = Term("add", (Term("multiply", (Arg(0), Arg(1))), Arg(1)))
     run = compiled_kernel(
         (Part(tree, (dtype, dtype), (("in", 0), ("in", 1)), dtype, 0),),

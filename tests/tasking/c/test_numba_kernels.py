@@ -29,6 +29,7 @@ logical_or arctan2 copysign power
 @pytest.fixture
 def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "_found", lambda name, path: None)
+    monkeypatch.setattr(native, "_warned", [True])  # that there is none
     monkeypatch.setattr(it.config, "compile", "always")
     monkeypatch.setattr(it.config, "small_elements", 0)
 

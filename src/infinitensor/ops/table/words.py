@@ -29,7 +29,7 @@ BOOL = np.dtype(np.bool_)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A function of `tasking/c/vector.h` over blocks; its results need not have NumPy's last bits.
+    """A function of `tasking/c/vector.h` over blocks.
 
     `args` are the texts of its arguments; empty: the operands.
     """
@@ -82,6 +82,8 @@ class Word:
     c: Mapping[str, str | Block] = field(default_factory=dict)
     triton: Mapping[str, str] = field(default_factory=dict)
     float32: Float32 = Float32()
+    exact: bool = True
+    """Whether generated code has NumPy's bits for real numbers: functions need not."""
     in_half: bool = False
     """Triton computes it in float16; most words in float32, and the result is rounded."""
     numba: str = ""
@@ -191,7 +193,7 @@ def _clip_triton(kinds: str) -> str:
 
 def _function(name: str, n_args: int = 1) -> dict[str, Any]:
     """A function over blocks in C, and of CUDA's own library in Triton, both of this name."""
-    return {"c": {"f": Block(name)}, "triton": _libdevice(name, n_args)}
+    return {"c": {"f": Block(name)}, "triton": _libdevice(name, n_args), "exact": False}
 
 
 def _libdevice(name: str, n_args: int = 1) -> dict[str, str]:
@@ -407,7 +409,7 @@ word(
     "|x|, in floating point.",
     torch=on_torch.native("abs"),
     c={"f": "fabs{f}({x})"},
-    triton={"iuf": "tl.abs({x})"},
+    triton={"f": "tl.abs({x})"},
 )
 word(
     "sign",

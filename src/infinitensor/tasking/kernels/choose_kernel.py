@@ -254,7 +254,7 @@ def _is_exact_node(node: Node) -> bool:
     op = node.op
     if op.kind != "elementwise" or any(dtype.kind == "c" for dtype in node.call.loop):
         return False
-    return not _calls_blocks(op, "f")
+    return all(WORDS[word].exact for word in op.expression.words())
 
 
 _left: weakref.WeakKeyDictionary[Compiled, list[int]] = weakref.WeakKeyDictionary()

@@ -1,0 +1,124 @@
+"""Every word, in each language and dtype that it has a text for, is what NumPy says."""
+
+from __future__ import annotations
+
+import ast
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from tests.tasking.words import N, claimed, operands, steps_of
+
+from infinitensor import native
+from infinitensor.ops.table.words import WORDS
+from infinitensor.tasking.c.expressions import C_TYPES, Input
+from infinitensor.tasking.c.numba_kernels import Jitted
+from infinitensor.tasking.kernels.c_kernel import compiled_kernel
+from infinitensor.tasking.triton.triton_division import Division
+from infinitensor.tasking.triton.triton_launch import MapKernel
+from infinitensor.tasking.triton.triton_source import TYPES, Group, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infinitensor.ops.table.words import Word
+
+ULPS = 8
+"""How far two values of a function may be apart: NumPy's vector functions promise 4 units in the
+last place (on x86 they use them all), the functions of C libraries 3."""
+NUMBA_TYPES = ("bool", "int32", "float32", "float64")
+"""Dtypes of the sample: each takes Numba seconds to compile all words for."""
+
+
+def check(words: Sequence[Word], dtype: np.dtype[Any], outs: Sequence[Any], near: float) -> None:
+    """Values against NumPy's; `near` units in the last place where a language has functions."""
+    ins = operands(dtype)
+    for word, out in zip(words, outs, strict=True):
+        with np.errstate(all="ignore"):
+            wanted = np.asarray(word.numpy(*ins[: word.n_args]))
+        assert wanted.dtype == out.dtype, word.name
+        if out.dtype.kind in "fc":  # of complex numbers a part may cancel: as good as the larger
+            eps = float(np.finfo(out.dtype).eps)
+            np.testing.assert_allclose(out, wanted, near * eps, 0, err_msg=word.name)
+        else:
+            np.testing.assert_array_equal(out, wanted, word.name)
+
+
+def test_most_words_are_generated() -> None:
+    single = np.dtype(np.float32)
+    assert len(claimed("c", single)) > 50
+    assert len(claimed("triton", single)) > 50
+    assert len(claimed("numba", single)) > 50
+
+
+@pytest.mark.skipif(native.compiler() is None, reason="no C compiler here")
+@pytest.mark.parametrize("name", sorted(C_TYPES))
+def test_in_c(name: str) -> None:
+    dtype = np.dtype(name)
+    words = claimed("c", dtype)
+    assert words
+    run = compiled_kernel(steps_of(words, dtype), (Input(dtype, False, False),) * 3, len(words))
+    outs = [np.empty(N, word.made(dtype)) for word in words]
+    run(operands(dtype), outs, (N,))
+    for word, out in zip(words, outs, strict=True):
+        check([word], dtype, [out], 0 if word.exact and dtype.kind != "c" else ULPS)
+
+
+@pytest.mark.skipif(find_spec("numba") is None, reason="no Numba here")
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in NUMBA_TYPES else pytest.mark.slow)
+        for name in sorted(C_TYPES)
+    ],
+)
+def test_in_numba(name: str) -> None:
+    dtype = np.dtype(name)
+    words = claimed("numba", dtype)
+    assert words
+    outs = [np.empty(N, word.made(dtype)) for word in words]
+    run = Jitted(steps_of(words, dtype), (Input(dtype, False, False),) * 3, len(words))
+    run(operands(dtype), outs, (N,))
+    check(words, dtype, outs, ULPS)
+
+
+@pytest.mark.parametrize("how", Division)
+@pytest.mark.parametrize("name", sorted(TYPES))
+def test_text_of_triton_is_python(name: str, how: Division) -> None:
+    dtype = np.dtype(name)
+    words = claimed("triton", dtype)
+    assert words
+    args = [(f"x{i}", dtype) for i in range(3)]
+    for word, part in zip(words, steps_of(words, dtype), strict=True):
+        writer = Writer(how)
+        writer.step(part, args[: word.n_args])
+        ast.parse("\n".join(writer.lines))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", sorted(TYPES))
+def test_in_triton(name: str) -> None:
+    import torch
+
+    dtype = np.dtype(name)
+    words = claimed("triton", dtype)
+    inputs = (Input(dtype, False, False),) * 3
+    group = Group(steps_of(words, dtype), inputs, len(words))
+    tiles = [torch.from_numpy(x).cuda() for x in operands(dtype)]
+    made = [word.made(dtype).name for word in words]
+    outs = [torch.empty(N, dtype=getattr(torch, each), device="cuda") for each in made]
+    MapKernel(group)(tiles, outs, (N,))
+    check(words, dtype, [out.cpu().numpy() for out in outs], ULPS)
+
+
+@pytest.mark.parametrize("name", ["bool", "int32", "uint8", "float32", "complex64"])
+def test_words_without_an_op_are_the_same_in_torch(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    ins = operands(np.dtype(name))
+    for word in WORDS.values():
+        if word.doc or word.name == "cast" or (word.name == "clip" and name == "complex64"):
+            continue
+        given = [torch.from_numpy(x.copy()) for x in ins[: word.n_args]]
+        wanted = word.numpy(*ins[: word.n_args])
+        np.testing.assert_array_equal(word.torch(*given).numpy(), wanted, word.name)
