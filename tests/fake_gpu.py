@@ -18,10 +18,9 @@ from infinitensor.devices.device import CpuDevice, CudaDevice
 from infinitensor.devices.pinned import PinnedDevice
 from infinitensor.dtypes import from_numpy, to_numpy
 from infinitensor.engines import local
-from infinitensor.ir.mesh import preset
+from infinitensor.ir.mesh import Tools, preset
 from infinitensor.jit import has_triton
-from infinitensor.ops.points import centres, centres_triton
-from infinitensor.tasking.triton import triton_group
+from infinitensor.ops.points import centres_triton
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,11 +34,12 @@ class _Over:
 
 
 @contextmanager
-def fake_gpu(scale: int = 1) -> Iterator[None]:
+def fake_gpu(scale: int = 1, plans_triton: bool = False) -> Iterator[None]:
     """While it lasts "cuda:0" opens a device in host memory.
 
     `scale`: plans are made as if sides of matrices were that much longer, so that little ones are
-    planned like those of real programs.
+    planned like those of real programs. `plans_triton`: plans are made as if there were Triton;
+    nothing here runs what it compiles.
     """
     import torch
 
@@ -73,9 +73,9 @@ def fake_gpu(scale: int = 1) -> Iterator[None]:
         "free_bytes": lambda self: 1 << 33,
     }
     with pytest.MonkeyPatch.context() as patched:
-        for module in (centres, centres_triton, triton_group):
-            if module.has_triton is has_triton:  # nothing here runs what it compiles
-                patched.setattr(module, "has_triton", lambda: False)
+        if vars(centres_triton)["has_triton"] is has_triton:  # nothing here runs what it compiles
+            patched.setattr(centres_triton, "has_triton", lambda: False)
+        patched.setattr(local, "find_tools", lambda: Tools(has_triton=plans_triton))
         for name, method in methods.items():
             patched.setattr(CudaDevice, name, method)
         patched.setattr(PinnedDevice, "allocate", CpuDevice.allocate)

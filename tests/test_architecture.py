@@ -340,6 +340,67 @@ def test_a_ring_and_an_import_upwards_are_seen() -> None:
     assert upward({low: {high}, high: {low}}) == [f"{low} imports {high}, which is in a room above"]
 
 
+# --- plans: a function of graph, mesh and config ---------------------------------------------
+
+PLANNER = ("analysis", "partition", "price", "redistribute", "memory", "tasking", "pipeline.py")
+ASK_WHILE_IT_RUNS = {"tasking/kernels/work_left.py"}
+"""Files of kernels that look what is compiled when they run."""
+MACHINE_MODULES = set("os shutil platform subprocess sysconfig multiprocessing importlib".split())  # noqa: SIM905
+MACHINE_NAMES = {
+    "infinitensor.native": {"compiler", "is_built", "is_loaded", "begin", "cache_folder"},
+    "infinitensor.jit": {"has_triton", "has_numba"},
+    "infinitensor.devices": {"find_tools"},
+    "infinitensor.devices.tools": {"find_tools"},
+    "infinitensor.ops.backend.torch_loading": {"is_loading", "begin_loading"},
+}
+
+
+def asked_of_the_machine(source: str) -> list[str]:
+    """What a file imports that says something about the machine it runs on."""
+    found = []
+    for node in _importing(ast.parse(source), types=True):
+        if isinstance(node, ast.Import):
+            names = {alias.name for alias in node.names}
+            found += [name for name in names if name.split(".")[0] in MACHINE_MODULES]
+            found += sorted(names & MACHINE_NAMES.keys())
+            continue
+        origin = node.module or ""
+        if origin.split(".")[0] in MACHINE_MODULES:
+            found.append(origin)
+        names = {alias.name for alias in node.names}
+        found += sorted(names & MACHINE_NAMES.get(origin, set()))
+        found += sorted(f"{origin}.{name}" for name in names if f"{origin}.{name}" in MACHINE_NAMES)
+    return found
+
+
+def test_the_planner_asks_the_mesh_and_not_the_machine() -> None:
+    faults = []
+    for file in source_files():
+        name = file.relative_to(SOURCE).as_posix()
+        if name.split("/")[0] in PLANNER and name not in ASK_WHILE_IT_RUNS:
+            asked = asked_of_the_machine(file.read_text("utf-8"))
+            faults += [f"{name} imports {what}" for what in asked]
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import os", ["os"]),
+        ("from os import cpu_count", ["os"]),
+        ("def f():\n    import shutil", ["shutil"]),
+        ("import importlib.util", ["importlib.util"]),
+        ("from infinitensor.native import address, compiler", ["compiler"]),
+        ("from infinitensor import native", ["infinitensor.native"]),
+        ("import infinitensor.jit", ["infinitensor.jit"]),
+        ("from infinitensor.native import CompilerError", []),
+        ("from infinitensor.ir.mesh import Mesh", []),
+    ],
+)
+def test_a_question_to_the_machine_is_seen(source: str, found: list[str]) -> None:
+    assert asked_of_the_machine(source) == found
+
+
 # --- sizes: a report, not a failure -----------------------------------------------------------
 
 MOST_FUNCTION_LINES = 40

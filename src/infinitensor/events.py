@@ -15,7 +15,7 @@ hook on a name, `emit` is one dictionary look-up.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 
 NAMES = ("allocate", "task_start", "tile_commit", "run_start", "run_end", "evaluated", "file")
 hooks: dict[str, list[Callable[..., Any]]] = {}
+
+
+class Left(Protocol):
+    """What is left to do before something else is due."""
+
+    def is_done(self) -> bool:
+        """Whether nothing is left."""
+
+    def spend(self, work: int) -> None:
+        """So much was done."""
 
 
 class Lane(threading.local):
@@ -34,7 +44,7 @@ class Lane(threading.local):
     in_task = False
     is_worker = False
     check: Callable[[], None] | None = None
-    noted: list[tuple[list[int], int]] | None = None
+    noted: list[tuple[Left, int]] | None = None
 
 
 lane = Lane()

@@ -30,6 +30,11 @@ def has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
+def has_numba() -> bool:
+    """Whether Numba is installed; it is not imported for that."""
+    return importlib.util.find_spec("numba") is not None
+
+
 def load(source: str) -> Any:
     """The kernel `run` of a source. Triton reads the text of a function back: it finds it here."""
     with _lock:

@@ -499,7 +499,7 @@ def _lowered(
     key = (mesh, cutting, room)
     if key not in known:
         # one memory: tasks may look into any tile
-        analysed = analyse(graph, renews=mesh.is_one_memory)
+        analysed = analyse(graph, mesh.is_one_memory, mesh.target.compiles)
         misfit = too_large(analysed, mesh, budgets)
         if misfit is not None:
             return misfit

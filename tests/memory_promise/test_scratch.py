@@ -19,7 +19,9 @@ from tests.ops import test_scratch as moving
 from tests.ops.rows import RANDOM
 from tests.ops.table_xp import bind, spec_of
 
+from infinitensor.devices import find_tools
 from infinitensor.dtypes import to_torch
+from infinitensor.ir.mesh import Target
 from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import whole_box
 from infinitensor.ops import TABLE
@@ -84,9 +86,9 @@ def assert_within(
     with np.errstate(all="ignore"), catch_warnings():
         simplefilter("ignore")
         measured = sum(peak(run) for peak in measure)
-    declared = scratch_bytes(
-        op, call, tuple(spec_of(x) for x in ins), tuple(spec_of(x) for x in made)
-    )
+    tiles = tuple(spec_of(x) for x in ins)
+    here = Target("cpu", find_tools())
+    declared = scratch_bytes(op, call, tiles, tuple(spec_of(x) for x in made), here)
     allowed = declared + SLACK_BYTES + buffered_bytes(op, call, ins, made)
     assert measured <= allowed, f"{measured} bytes measured, {declared} declared"
 
@@ -401,7 +403,7 @@ def over_on_gpu(op: Op, args: Any, kwargs: dict[str, Any]) -> str:
         kernel = lower(op, call, "cuda")
         used = ins[1:] if op.kind == "update" else ins
         measured = cuda_peak(lambda: kernel(used, outs, at))
-    declared = scratch_bytes(op, call, tiles, call.outs, "cuda")
+    declared = scratch_bytes(op, call, tiles, call.outs, Target("cuda", find_tools()))
     if measured <= declared + GPU_SLACK_BYTES:
         return ""
     return f"{described(args)}: {measured} bytes measured, {declared} declared"

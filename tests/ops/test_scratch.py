@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import tracemalloc
 from typing import Any
 
@@ -9,8 +10,12 @@ import numpy as np
 import pytest
 from tests.ops.table_xp import bind
 
+from infinitensor import jit, native
+from infinitensor.devices import find_tools
+from infinitensor.ir.mesh import Target, Tools
 from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import box_shape, whole_box
+from infinitensor.ops.backend import c_loops
 from infinitensor.ops.table.numpy_kernels import lower, scratch_bytes
 from infinitensor.ops.table.registry import TABLE
 
@@ -129,4 +134,25 @@ def test_measured_scratch_is_within_the_declared(name: str, k: int) -> None:
     run(ins, outs, at)
     measured = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert measured <= scratch_bytes(op, call, tiles, call.outs) + SLACK
+    here = Target("cpu", find_tools())
+    assert measured <= scratch_bytes(op, call, tiles, call.outs, here) + SLACK
+
+
+@pytest.mark.parametrize("tools", [Tools(), Tools(False, False, False)])
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_what_ops_declare_depends_on_the_mesh_and_not_on_this_machine(
+    kind: str, tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(*_: Any) -> Any:
+        raise AssertionError("scratch is declared by what is compiled here")
+
+    monkeypatch.setattr(c_loops, "_function", asked)
+    monkeypatch.setattr(native, "compiler", asked)
+    monkeypatch.setattr(importlib.util, "find_spec", asked)
+    jit.has_triton.cache_clear()
+    for op in TABLE.values():
+        for args, kwargs in op.cases(np.random.default_rng(0))[:3] if op.cases else ():
+            if op.kind != "program":
+                call, tensors = bind(op, args, kwargs)
+                tiles = tuple(Spec(np.shape(t), np.asarray(t).dtype) for t in tensors)
+                assert scratch_bytes(op, call, tiles, call.outs, Target(kind, tools)) >= 0

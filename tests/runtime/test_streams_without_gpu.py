@@ -17,7 +17,8 @@ from tests.runtime.run.test_gpu_lanes import (
 import infinitensor as it
 from infinitensor import events
 from infinitensor.api.record.late import call_op
-from infinitensor.ops.points import centres
+from infinitensor.engines import local
+from infinitensor.ir.mesh import Tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +42,7 @@ def test_points_in_one_piece_are_cut_however_many_centres_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The space of a search has points times centres: its tiles do not."""
-    monkeypatch.setattr(centres, "has_triton", lambda: True)
+    monkeypatch.setattr(local, "find_tools", Tools)
     x, centers = np.ones((600_000, 32), np.float32), np.ones((16_000, 32), np.float32)
     memory = x.nbytes * 9 // 10
     with it.init("cuda:0", memory=memory):

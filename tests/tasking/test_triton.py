@@ -13,6 +13,7 @@ from tests.tasking.words import claimed, operands, steps_of
 
 import infinitensor as it
 from infinitensor import jit
+from infinitensor.ir.mesh import Target, Tools
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.ops.table.words import WORDS
 from infinitensor.tasking.c.expressions import Input, Part, Unsupported
@@ -45,11 +46,10 @@ def chain(n_parts: int = 1) -> Group:
 def test_what_several_steps_read_alike_is_one_argument(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a tensor that is read as it is, and by its rows and columns: three, however often."""
     started: list[int] = []
-    monkeypatch.setattr(triton_group, "has_triton", lambda: True)
     monkeypatch.setattr(jit.Launch, "__call__", lambda self, tiles, *_: started.append(len(tiles)))
     monkeypatch.setattr(it.config, "compile", "always")
     monkeypatch.setattr(it.config, "small_elements", 0)
-    with fake_gpu(), it.init("cuda:0"):
+    with fake_gpu(plans_triton=True), it.init("cuda:0"):
         x, square = it.asarray(np.ones(40)), it.asarray(np.ones((40, 40)))
         it.compute(square * x + x[:, None] * square - (square / x[:, None]) * x)
     assert started == [4]
@@ -234,9 +234,8 @@ def test_numbers_that_come_and_go_make_few_kernels(monkeypatch: pytest.MonkeyPat
 def started(monkeypatch: pytest.MonkeyPatch, program: Any) -> list[jit.Launch]:
     """The launches of a program over a million numbers."""
     found: list[jit.Launch] = []
-    monkeypatch.setattr(triton_group, "has_triton", lambda: True)
     monkeypatch.setattr(jit.Launch, "__call__", lambda self, *_: found.append(self))
-    with fake_gpu(), it.init("cuda:0"):
+    with fake_gpu(plans_triton=True), it.init("cuda:0"):
         it.compute(program(it.asarray(some(1 << 20))))
     return found
 
@@ -344,22 +343,17 @@ def test_axes_that_lie_alike_are_walked_as_one() -> None:
     assert merged_axes((1, 1), [x[:1, :1, 0]]) == []
 
 
-def test_without_triton_groups_run_step_by_step_and_say_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(triton_group, "has_triton", lambda: False)
-
+def test_without_triton_groups_run_step_by_step_and_say_so() -> None:
     def steps(ins: list[Any], outs: list[Any], i: int) -> None:
         outs.append(i)
 
-    run, eager = triton_group.generated(lambda: pytest.fail("asked for code"), steps)
+    without = Target("cuda", Tools(has_triton=False))
+    run, eager = triton_group.generated(lambda: pytest.fail("asked for code"), steps, without)
     assert eager
     assert run is steps
 
 
-def test_what_triton_fails_on_is_said_once_and_runs_step_by_step(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_triton_fails_on_is_said_once_and_runs_step_by_step() -> None:
     class Broken(Exception):
         __module__ = "triton.errors"
 
@@ -369,8 +363,7 @@ def test_what_triton_fails_on_is_said_once_and_runs_step_by_step(
     def steps(ins: list[Any], outs: list[Any], i: int) -> None:
         outs.append(i)
 
-    monkeypatch.setattr(triton_group, "has_triton", lambda: True)
-    run, eager = triton_group.generated(lambda: broken, steps)
+    run, eager = triton_group.generated(lambda: broken, steps, Target("cuda"))
     assert not eager
     made: list[Any] = []
     with pytest.warns(RuntimeWarning, match="no room; the group runs step by step"):

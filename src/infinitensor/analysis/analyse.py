@@ -15,16 +15,17 @@ from infinitensor.analysis.versions import place_versions
 from infinitensor.ir.graph import Analysed, Graph
 
 
-def analyse(graph: Graph, renews: bool = False) -> Analysed:
+def analyse(graph: Graph, renews: bool = False, compiles: bool = True) -> Analysed:
     """Merge equal nodes, drop copies that nobody needs, decide which writes go in place, group what
     shares an iteration space, and count what depends on what.
 
     `renews` allows writes to make tiles of their own (`place_versions`), and tasks to read what
-    lies in any tile (`fold_selected`): there is one memory.
+    lies in any tile (`fold_selected`): there is one memory. `compiles`: there is what generated
+    code is compiled with (`sum_products`).
     Takes time linear in nodes and accesses (bounded by joins where many overlap).
     """
     graph, merged = merge_equal(graph)
-    graph = turn_back(sum_products(sum_selected(drop_copies(make_alone(graph)))))
+    graph = turn_back(sum_products(sum_selected(drop_copies(make_alone(graph))), compiles))
     if renews:
         graph = fold_selected(graph)
     graph, roots, shared = place_versions(graph, renews)

@@ -16,7 +16,6 @@ from infinitensor.analysis.masked_reductions import upright
 from infinitensor.config import config
 from infinitensor.ir.graph import Node, Operand
 from infinitensor.ir.op import Spec
-from infinitensor.native import compiler
 from infinitensor.ops import TABLE
 
 if TYPE_CHECKING:
@@ -29,13 +28,13 @@ LARGE = 1 << 23
 """Elements of a matrix from which such a loop is always compiled; the library multiplies others."""
 
 
-def sum_products(graph: Graph) -> Graph:
+def sum_products(graph: Graph, compiles: bool) -> Graph:
     """The graph with each product of a large real matrix and a vector as a multiplication and a
     sum, where the matrix is made element by element and nobody else wants it.
 
     The graph as it is where nothing is compiled.
     """
-    if config.compile == "never" or compiler() is None:
+    if config.compile == "never" or not compiles:
         return graph
     products = [node for node in graph.nodes if node.op.name == "matmul" and _is_large(node)]
     if not products:

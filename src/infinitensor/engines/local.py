@@ -11,7 +11,7 @@ import numpy as np
 
 from infinitensor import events
 from infinitensor.config import parse_bytes
-from infinitensor.devices import Ledger, copy_into, open_devices, to_host
+from infinitensor.devices import Ledger, copy_into, find_tools, open_devices, to_host
 from infinitensor.engines.progress import Progress
 from infinitensor.engines.tiers import LocalTiers
 from infinitensor.errors import DeviceOutOfMemoryError
@@ -83,6 +83,7 @@ class LocalEngine:
             host_bytes=self.tiers.host.budget_bytes,
             disk_bytes=self.tiers.disk_bytes,
             no_disk=self.tiers.no_disk,
+            tools=find_tools(),
         )
         self._workers = Workers(self.n_workers)
         self._fewer: dict[int, Workers] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +21,33 @@ class DeviceRates:
     bytes_per_s: float
     launch_s: float
     tile_elements: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What turns generated code into kernels on a machine, looked for when a session starts.
+
+    Plans depend on what is there, never on what was compiled before.
+    """
+
+    has_compiler: bool = True
+    """Of C, for kernels on CPUs."""
+    has_numba: bool = True
+    """Used where there is no compiler of C."""
+    has_triton: bool = True
+    """For kernels on GPUs."""
+
+
+class Target(NamedTuple):
+    """What kernels are chosen for: "cpu" or "cuda", and the tools that are there."""
+
+    kind: str
+    tools: Tools = Tools()
+
+    @property
+    def compiles(self) -> bool:
+        """Whether there is what generated code is compiled with: C for CPUs, Triton for GPUs."""
+        return self.tools.has_triton if self.kind == "cuda" else self.tools.has_compiler
 
 
 PRESETS: dict[str, tuple[float, float, float, int]] = {
@@ -58,6 +85,7 @@ class Mesh:
     evicted."""
     no_disk: str = ""
     """Why no tile may go to a file, though nobody said so; for people."""
+    tools: Tools = Tools()
 
     @property
     def n_devices(self) -> int:
@@ -68,6 +96,11 @@ class Mesh:
     def kind(self) -> str:
         """What kind the devices are (all alike)."""
         return self.devices[0].kind
+
+    @property
+    def target(self) -> Target:
+        """What kernels on it are chosen for."""
+        return Target("cuda" if self.kind == "cuda" else "cpu", self.tools)
 
     @property
     def n_concurrent(self) -> int:
@@ -122,6 +155,7 @@ class Mesh:
         """
         fields = json.loads(text)
         fields["devices"] = tuple(DeviceRates(**device) for device in fields["devices"])
+        fields["tools"] = Tools(**fields.get("tools", {}))
         return cls(**fields)
 
 

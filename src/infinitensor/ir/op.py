@@ -158,7 +158,9 @@ class Op:
     located: bool = False
     scratch_bytes: Callable[..., int] = no_scratch
     scratches: dict[str, Callable[..., int]] = field(default_factory=dict)
-    """What kernels for one kind of device allocate, where that is not what the common one does."""
+    """What kernels allocate where that is not what the common one does: for one kind of device
+    ("cuda"), or over the functions of an array library because nothing is compiled ("numpy" on
+    CPUs, "torch" on GPUs)."""
     plain_scratch: Callable[..., int] | None = None
     """What it allocates where all operands lie as they are stored, or in lines of it."""
     added: Kernel | None = None

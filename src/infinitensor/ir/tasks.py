@@ -111,6 +111,8 @@ class Family:
     """Groups that each task does one after another, block by block."""
     in_c: InC | None = None
     """The same tasks as calls of compiled functions, where they are nothing else."""
+    sources: tuple[str, ...] = ()
+    """The generated C that its first task needs: compiled when a program starts, all at once."""
 
     @property
     def n(self) -> int:

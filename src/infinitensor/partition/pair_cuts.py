@@ -152,8 +152,7 @@ class _Room:
     def scratch(self, n_y: int, n_x: int) -> int:
         """What the tasks that run at a time allocate."""
         ins, outs = self.specs(n_y, n_x)
-        kind = "cuda" if self.mesh.kind == "cuda" else "cpu"
-        need = task_scratch(self.space.last, ins, outs, kind)
+        need = task_scratch(self.space.last, ins, outs, self.mesh.target)
         if X in self.space.contracted:  # lanes have results of their own, which are combined
             largest = max(spec.n_bytes for spec in outs)
             n_lanes = self.mesh.n_devices * self.mesh.n_concurrent

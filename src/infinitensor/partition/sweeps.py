@@ -15,7 +15,6 @@ import numpy as np
 from infinitensor.config import config
 from infinitensor.ir.plan import GroupPlan
 from infinitensor.ir.region import cut_evenly
-from infinitensor.native import compiler
 from infinitensor.partition.operand_cuts import lying_borders
 from infinitensor.partition.tile_shape import LEAF_ELEMENTS, tile_shape
 
@@ -92,7 +91,7 @@ class Sweep:
 def find_sweeps(analysed: Analysed, mesh: Mesh) -> dict[int, Sweep]:
     """The sweep of each group that is in one. Linear in nodes and reads; none where nothing is
     compiled, and on GPUs."""
-    if mesh.kind != "cpu" or config.compile == "never" or compiler() is None:
+    if mesh.kind != "cpu" or config.compile == "never" or not mesh.target.compiles:
         return {}
     return _Finder(analysed).found()
 

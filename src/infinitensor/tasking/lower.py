@@ -125,17 +125,17 @@ def lower_mapped(
     if (
         len(group.nodes) > 1
         or may_generate(node, lowering.kind)
-        or (lowering.kind == "cpu" and is_slow_alone(node, plan, lowering.n_alike(group)))
+        or is_slow_alone(node, plan, lowering.target, lowering.n_alike(group))
     ):
         fused = fused_kernel(
-            lowering.graph, group, plan, lowering.kind, False, lowering.n_alike(group)
-        ).begun()
+            lowering.graph, group, plan, lowering.target, False, lowering.n_alike(group)
+        )
     elif node.op.kind == "reduction":
         fused = reduced(lowering, node, plan, columns, sets, order, parts_out=False)
     else:
         fused = Fused(single_run(lowering, node, columns, sets, order))
-        if lowering.kind == "cpu":
-            fused = fused._replace(called=single_called(lowering.graph, group, plan))
+        called = single_called(lowering.graph, group, plan, lowering.target)
+        fused = fused._replace(called=called)
     family = lowering.add_family(
         op=node.op.name,
         site=node.site,
@@ -151,6 +151,7 @@ def lower_mapped(
         scratch_bytes=group_scratch(lowering, group, plan, columns, fused),
         in_place=len(sets) == 1 and may_reuse(lowering.graph, group, lowering.kind),
         eager=fused.eager,
+        sources=fused.sources,
         seconds=lowering.seconds(plan),
         values=tuple(value for value, _ in plan.space.outs),
     )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from infinitensor.ir.mesh import Target
 from infinitensor.ir.op import Spec
 from infinitensor.ops import TABLE
 from infinitensor.ops.table.numpy_kernels import (
@@ -23,7 +24,7 @@ TILE = Spec((64, 32), np.dtype(np.float32))
 
 def declared(name: str, *ins: Any) -> int:
     op = TABLE[name]
-    return scratch_bytes(op, op.rule(*ins), ins, op.rule(*ins).outs, "cuda")
+    return scratch_bytes(op, op.rule(*ins), ins, op.rule(*ins).outs, Target("cuda"))
 
 
 @pytest.mark.parametrize("name", ["add", "maximum", "multiply"])

@@ -14,6 +14,7 @@ from infinitensor.runtime.replay import cuda_graphs
 from infinitensor.runtime.replay.cuda_graphs import Recording, Replays
 from infinitensor.tasking.kernels.c_calls import TASK_WORK
 from infinitensor.tasking.kernels.choose_kernel import in_time
+from infinitensor.tasking.kernels.work_left import WorkLeft
 from infinitensor.tasking.triton.triton_group import Generated
 
 if TYPE_CHECKING:
@@ -82,10 +83,11 @@ def test_scalars_are_told_apart_by_their_bits() -> None:
 
 
 def test_steps_count_while_they_are_replayed_until_generated_code_is_due(no_failures: None) -> None:
-    left, other = [100], [1000]
+    left, other = WorkLeft(), WorkLeft()
+    left.amount, other.amount = 100, 1000
     recording = Recording(nothing, 0, 0, [(left, 40), (other, 10), (left, 30)])
     assert not recording.is_outdone()
-    assert (left, other) == ([65], [995])
+    assert (left.amount, other.amount) == (65, 995)
     assert not recording.is_outdone()
     assert recording.is_outdone()
     replays = Replays()
@@ -97,16 +99,18 @@ def test_steps_count_while_they_are_replayed_until_generated_code_is_due(no_fail
 
 def test_nothing_is_compiled_while_kernels_are_recorded() -> None:
     ran: list[str] = []
-    left = [3 * TASK_WORK]
+    left = WorkLeft()
+    left.amount = 3 * TASK_WORK
     either = in_time(
         lambda *task: ran.append("fast"), lambda *task: ran.append("steps"), TASK_WORK, left
     )
     either([], [], 0)
-    assert left == [TASK_WORK]
+    assert left.amount == TASK_WORK
     lane.noted = []
     either([], [], 0)
-    assert (left, lane.noted) == ([TASK_WORK], [(left, 2 * TASK_WORK)])
-    left[0] = 0
+    assert left.amount == TASK_WORK
+    assert lane.noted == [(left, 2 * TASK_WORK)]
+    left.amount = 0
     either([], [], 0)
     lane.noted = None
     either([], [], 0)

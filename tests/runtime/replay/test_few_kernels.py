@@ -13,9 +13,10 @@ import infinitensor as it
 from infinitensor import events, jit
 from infinitensor.api.evaluate import evaluate
 from infinitensor.devices.device import CudaDevice
+from infinitensor.engines import local
+from infinitensor.ir.mesh import Tools
 from infinitensor.runtime.replay.few_kernels import Few
 from infinitensor.runtime.replay.one_launch import Again
-from infinitensor.tasking.triton import triton_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,7 +134,7 @@ def test_what_is_launched_again_gets_its_own_tiles_and_numbers(
 
     kernel = Recorded()
     monkeypatch.setattr(it.config, "compile", "always")
-    monkeypatch.setattr(triton_group, "has_triton", lambda: True)
+    monkeypatch.setattr(local, "find_tools", Tools)
     monkeypatch.setattr(jit, "load", lambda source: kernel)
     monkeypatch.setattr(jit, "options", dict)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda gpu: 5, raising=False)

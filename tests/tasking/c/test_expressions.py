@@ -16,7 +16,7 @@ from infinitensor import native
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.tasking.c.expressions import Input, Part, Unsupported, expression
 from infinitensor.tasking.c.loops import source_of
-from infinitensor.tasking.kernels import choose_kernel
+from infinitensor.tasking.kernels import choose_kernel, work_left
 from infinitensor.tasking.kernels.c_kernel import Compiled, compiled_kernel
 
 if TYPE_CHECKING:
@@ -215,8 +215,8 @@ def test_libraries_are_kept_for_the_next_process_where_only_their_owner_writes(
 def test_little_work_is_compiled_once_it_has_run_often_and_its_bits_stay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(choose_kernel, "PAID_OFF", 600_000)
-    monkeypatch.setattr(choose_kernel, "is_built", lambda source: False)
+    monkeypatch.setattr(work_left, "PAID_OFF", 600_000)
+    monkeypatch.setattr(work_left, "is_built", lambda source: False)
     calls = []
     run = Compiled.__call__
 

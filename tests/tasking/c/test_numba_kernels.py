@@ -10,9 +10,10 @@ import pytest
 
 import infinitensor as it
 from infinitensor import native
+from infinitensor.jit import has_numba
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.tasking.c.expressions import Input, Part, Unsupported, expression
-from infinitensor.tasking.c.numba_kernels import Jitted, has_numba
+from infinitensor.tasking.c.numba_kernels import Jitted
 
 pytestmark = pytest.mark.filterwarnings("error")
 with_numba = pytest.mark.skipif(not has_numba(), reason="no Numba here")

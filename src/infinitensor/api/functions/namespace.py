@@ -21,8 +21,8 @@ from infinitensor.api.session.version import user_site
 from infinitensor.api.small import host_values
 from infinitensor.config import config
 from infinitensor.ir.slab import slab_bytes
-from infinitensor.native import compiler
 from infinitensor.ops import TABLE
+from infinitensor.ops.table.numpy_kernels import scratch_rule
 from infinitensor.partition.tile_shape import LEAF_ELEMENTS, floor_power
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Namespace:
         mesh = current_session().engine.mesh
         is_cut = config.tile_elements or not mesh.is_one_memory or mesh.kind == "null"
         is_much = n_bytes > mesh.devices[0].memory_bytes // MUCH_OF_MEMORY
-        if is_cut or is_much or config.compile == "never" or compiler() is None:
+        if is_cut or is_much or config.compile == "never" or not mesh.target.compiles:
             return 0
         return mesh.workers
 
@@ -126,8 +126,7 @@ class Namespace:
 
     def scratch_bytes(self, name: str, x: Spec, out: Spec | None = None, **params: Any) -> int:
         """What the kernel of an op works in, from one tile to another; like it, if not said."""
-        op = TABLE[name]
-        rule = op.scratches.get(self.device_kind(), op.scratch_bytes)
+        rule = scratch_rule(TABLE[name], current_session().engine.mesh.target)
         return int(rule((x,), (x if out is None else out,), params))
 
     def block(self, n: int) -> int:

@@ -22,12 +22,12 @@ from infinitensor.config import config
 from infinitensor.events import lane
 from infinitensor.ir.call_tables import Calls, Form
 from infinitensor.native import CompilerError, address, compiler, library
+from infinitensor.ops.backend.torch_loading import is_loading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from infinitensor.ir.call_tables import Lies
-    from infinitensor.ir.op import Call
 
 CODES = {"float32": 0, "float64": 1, "complex64": 2, "complex128": 3}
 LETTERS = "sdcz"
@@ -144,18 +144,6 @@ def one_core_each() -> Iterator[None]:
         ours.share(-1)
 
 
-def suffices(call: Call) -> bool:
-    """Whether all products of a call on a CPU are the library's, or NumPy's: none needs torch, but
-    for one into memory that the library cannot write to."""
-    dtype = call.outs[0].dtype
-    if dtype.kind in "biu":
-        return True
-    is_of_matrices = all(len(labels) <= 2 for labels in call.form.inputs)
-    return (
-        is_of_matrices and dtype.name in CODES and config.compile != "never" and found() is not None
-    )
-
-
 @contextmanager
 def of_this_thread(ours: Any) -> Iterator[None]:
     """Around a call of the library: it has one core if this thread is a worker."""
@@ -232,8 +220,8 @@ class Multiplied:
         return self
 
     def is_due(self, n_tasks: int) -> bool:
-        """It is compiled once for all."""
-        return True
+        """Where there is a library; but nobody waits here for torch, while that is loaded."""
+        return not is_loading() and found() is not None
 
     def calls(
         self,

@@ -15,8 +15,7 @@ import numpy as np
 
 from infinitensor.dtypes import float32, int64, to_torch
 from infinitensor.ir.op import AxisForm, Call, Spec, call
-from infinitensor.jit import has_triton
-from infinitensor.ops.backend.c_loops import loop
+from infinitensor.ops.backend.c_loops import is_for, loop
 from infinitensor.ops.forms.reduction import plain_combine
 from infinitensor.ops.points import centres_triton as on_gpu
 from infinitensor.ops.table.registry import op
@@ -166,19 +165,20 @@ def _moved_kernel(
         _done(find(*given, *made))
 
 
-def _compiled(file: str, name: str, spec: Spec) -> bool:
-    return loop(file, name, spec.dtype) is not None
-
-
 def _copies(ins: Sequence[Spec], outs: Sequence[Spec]) -> int:
     """Of operands that do not lie in one piece, and of results."""
     return sum(spec.n_bytes for spec in (*ins, *outs)) + 4096
 
 
 def _near_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    """Copies and packed centres; or what the plain kernel makes of a few rows at once."""
-    if _compiled("centres", "nearest", ins[0]):
-        return _copies(ins, outs) + 32 * ins[2].n_elements + 320 * (sum(ins[2].shape) + 64)
+    """Copies and packed centres."""
+    if not is_for(ins[0].dtype):
+        return _numpy_scratch(ins, outs, params)
+    return _copies(ins, outs) + 32 * ins[2].n_elements + 320 * (sum(ins[2].shape) + 64)
+
+
+def _numpy_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    """What the plain kernel makes of a few rows at once."""
     return _plain_scratch(AT_ONCE, ins, outs)
 
 
@@ -195,7 +195,7 @@ def _torch_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, 
 
 def _near_on_gpu(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     """Copies, two lists of rows, their bounds and what is made of the centres."""
-    if not (has_triton() and all(spec.n_elements for spec in ins)):
+    if not all(spec.n_elements for spec in ins):
         return _torch_scratch(ins, outs, params)
     return _copies(ins, outs) + 16 * ins[0].shape[0] + 64 * ins[2].n_elements + 4096
 
@@ -232,7 +232,7 @@ def _first_nearest(x: Any, shift: Any, centers: Any) -> Any:
     "x shift centers",
     kernel=_nearest_kernel,
     scratch_bytes=_near_scratch,
-    scratches={"cuda": _near_on_gpu},
+    scratches={"cuda": _near_on_gpu, "torch": _torch_scratch, "numpy": _numpy_scratch},
     cost=2.0,
     cases=lambda rng: [(pair, {}) for pair in _pairs(rng)],
     oracle=_first_nearest,
@@ -266,7 +266,7 @@ def _moved_cases(rng: np.random.Generator) -> list[Any]:
     "x shift centers before kept moves",
     kernel=_moved_kernel,
     scratch_bytes=_near_scratch,
-    scratches={"cuda": _near_on_gpu},
+    scratches={"cuda": _near_on_gpu, "torch": _torch_scratch, "numpy": _numpy_scratch},
     cost=2.0,
     cases=_moved_cases,
     oracle=lambda x, shift, centers, *rest: (_first_nearest(x, shift, centers), None),
@@ -345,9 +345,15 @@ def _add_rows(xp: Any, sums: Any, labels: Any, rows: Any) -> None:
 
 
 def _sums_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    has_loop = _compiled("centres", "label_sums", ins[0])
-    plain = 0 if has_loop else 96 * AT_ONCE + 64 * ins[0].shape[0]
+    if not is_for(ins[0].dtype):
+        return _numpy_sums(ins, outs, params)
     wide = 8 * ins[2].n_elements + 64 * (sum(ins[2].shape) + 16)
+    return _copies(ins, outs) + 2 * outs[0].n_bytes + wide
+
+
+def _numpy_sums(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    wide = 8 * ins[2].n_elements + 64 * (sum(ins[2].shape) + 16)
+    plain = 96 * AT_ONCE + 64 * ins[0].shape[0]
     return _copies(ins, outs) + 2 * outs[0].n_bytes + plain + wide
 
 
@@ -360,7 +366,7 @@ def _torch_sums(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any
 
 def _sums_on_gpu(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     """Copies, two lists of rows and the sums of parts."""
-    if not (has_triton() and all(spec.n_elements for spec in ins)):
+    if not all(spec.n_elements for spec in ins):
         return _torch_sums(ins, outs, params)
     n_shared = on_gpu.copies(max(outs[0].n_elements, 1)) + 2
     return _copies(ins, outs) + n_shared * outs[0].n_bytes + 8 * ins[0].shape[0] + 4096
@@ -399,7 +405,7 @@ def _sums_cases(rng: np.random.Generator) -> list[Any]:
     kernel=_sums_kernel,
     combine=plain_combine("sum", exact=True),
     scratch_bytes=_sums_scratch,
-    scratches={"cuda": _sums_on_gpu},
+    scratches={"cuda": _sums_on_gpu, "torch": _torch_sums, "numpy": _numpy_sums},
     cost=2.0,
     cases=_sums_cases,
     oracle=_sums_oracle,
@@ -495,7 +501,7 @@ def _inertia_cases(rng: np.random.Generator) -> list[Any]:
     kernel=_inertia_kernel,
     combine=plain_combine("sum", exact=True),
     scratch_bytes=_sums_scratch,
-    scratches={"cuda": _sums_on_gpu},
+    scratches={"cuda": _sums_on_gpu, "torch": _torch_sums, "numpy": _numpy_sums},
     cost=2.0,
     cases=_inertia_cases,
     oracle=_inertia_oracle,
@@ -534,7 +540,7 @@ def _own_kernel(xp: Any, x: Any, shift: Any, centers: Any, labels: Any, out: Any
     "x shift centers labels",
     kernel=_own_kernel,
     scratch_bytes=_sums_scratch,
-    scratches={"cuda": _torch_sums},
+    scratches={"cuda": _torch_sums, "numpy": _numpy_sums},
     cost=2.0,
     cases=lambda rng: [
         ((*pair, rng.integers(0, len(pair[2]), len(pair[0])).astype(np.int32)), {})
@@ -565,8 +571,12 @@ def _distances_kernel(
 
 
 def _distances_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    if _compiled("seeds", "distances", ins[0]):
-        return _copies(ins, outs) + 8 * ins[2].n_elements + 64 * (sum(ins[2].shape) + 16)
+    if not is_for(ins[0].dtype):
+        return _numpy_distances(ins, outs, params)
+    return _copies(ins, outs) + 8 * ins[2].n_elements + 64 * (sum(ins[2].shape) + 16)
+
+
+def _numpy_distances(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     return _plain_scratch(AT_ONCE, ins, outs) + 16 * outs[0].n_elements
 
 
@@ -576,7 +586,7 @@ def _distances_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[s
     "x shift points",
     kernel=_distances_kernel,
     scratch_bytes=_distances_scratch,
-    scratches={"cuda": _torch_scratch},
+    scratches={"cuda": _torch_scratch, "numpy": _numpy_distances},
     cost=3.0,
     cases=lambda rng: [
         (pair, {"squared": squared}) for pair in _pairs(rng) for squared in (False, True)
@@ -634,7 +644,7 @@ def _closer_oracle(
     "x shift points closest owner reach",
     kernel=_closer_kernel,
     scratch_bytes=_distances_scratch,
-    scratches={"cuda": _near_on_gpu},
+    scratches={"cuda": _near_on_gpu, "torch": _torch_scratch, "numpy": _numpy_distances},
     cost=3.0,
     cases=_closer_cases,
     oracle=_closer_oracle,

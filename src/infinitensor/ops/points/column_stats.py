@@ -8,7 +8,7 @@ import numpy as np
 
 from infinitensor.dtypes import float64, int64
 from infinitensor.ir.op import AxisForm, Call, Combine, Spec
-from infinitensor.ops.backend.c_loops import loop
+from infinitensor.ops.backend.c_loops import is_for, loop
 from infinitensor.ops.table.registry import op
 
 if TYPE_CHECKING:
@@ -51,11 +51,15 @@ def _finish(
 
 
 def _scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    """A copy in one piece, or three in float64 where there is no compiler; a few sums a column."""
-    sums = 512 * ins[0].shape[1] + 4096
-    if loop("column_stats", "columns", ins[0].dtype) is None:
-        return 24 * ins[0].n_elements + sums
-    return ins[0].n_bytes + sums
+    """A copy in one piece, and a few sums a column."""
+    if not is_for(ins[0].dtype):
+        return _numpy_scratch(ins, outs, params)
+    return ins[0].n_bytes + 512 * ins[0].shape[1] + 4096
+
+
+def _numpy_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    """Three copies in float64, and a few sums a column."""
+    return 24 * ins[0].n_elements + 512 * ins[0].shape[1] + 4096
 
 
 def _on_gpu(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
@@ -76,7 +80,7 @@ def _oracle(x: Array) -> tuple[Array, ...]:
     combine=Combine("columns", _merge, exact=False),
     finish=_finish,
     scratch_bytes=_scratch,
-    scratches={"cuda": _on_gpu},
+    scratches={"cuda": _on_gpu, "numpy": _numpy_scratch},
     cost=4.0,
     cases=lambda rng: [
         ((x.astype(dtype),), {})

@@ -9,6 +9,7 @@ scikit-learn's trees have. Points should come in an order in which neighbours li
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -89,26 +90,35 @@ def _scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) 
 
 
 def _plain_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    """What a search in C allocates, where tiles are read as they lie."""
     points = [spec for spec in ins if spec.ndim == 2]
-    (m, d), n = points[0].shape, points[1].shape[0]
-    words = 96 * min(max(n * m, 1), pairs_numpy.BLOCK["cpu"] + m) if not compiled() else 0
     made = sum(spec.n_bytes for spec in outs)
-    state = (made + made // 4 if compiled() else 3 * made) + 16 * n  # in C it is what is made
-    is_narrow = any(spec.dtype == float32 for spec in points)
-    return scratch_of(m, d, is_narrow) + words + _copies(ins) + state
+    return _tree_bytes(points) + _copies(ins) + made + made // 4
+
+
+def _numpy_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    """What a search over NumPy's functions allocates: its operands in float64, and blocks."""
+    points = [spec for spec in ins if spec.ndim == 2]
+    m, n = points[0].shape[0], points[1].shape[0]
+    blocks = 96 * min(max(n * m, 1), pairs_numpy.BLOCK["cpu"] + m)
+    copies = 2 * sum(8 * spec.n_elements for spec in ins)
+    return _tree_bytes(points) + blocks + copies + 3 * sum(spec.n_bytes for spec in outs)
+
+
+def _tree_bytes(points: Sequence[Spec]) -> int:
+    """The tree of y, and a list of the rows of x."""
+    (m, d), n = points[0].shape, points[1].shape[0]
+    return scratch_of(m, d, any(spec.dtype == float32 for spec in points)) + 16 * n
 
 
 def _copies(ins: Sequence[Spec], always: bool = False) -> int:
-    """Copies of operands in float64: in C none of points in float32, and of x only some rows."""
+    """Copies in float64 for C: none of points in float32, and of x only some rows."""
     _, x = (spec for spec in ins if spec.ndim == 2)
-    as_it_is = (float64, float32) if compiled() else (float64,)
     total = 0
     for spec in ins:
-        is_read = spec.dtype in as_it_is if spec.ndim == 2 else spec.dtype.itemsize == 8
+        is_read = spec.dtype in (float64, float32) if spec.ndim == 2 else spec.dtype.itemsize == 8
         if always or not is_read:
-            n = spec.shape[0]
-            if spec is x and compiled():
-                n = min(n, rows_at_once(spec.shape[1]))
+            n = min(spec.shape[0], rows_at_once(spec.shape[1])) if spec is x else spec.shape[0]
             total += 8 * n * prod(spec.shape[1:])
     return total
 
@@ -146,7 +156,7 @@ def pair_op(
         pairs=True,
         scratch_bytes=_scratch,
         plain_scratch=_plain_scratch,
-        scratches={"cuda": _cuda_scratch},
+        scratches={"cuda": _cuda_scratch, "numpy": _numpy_scratch},
         same="equal",
         **entry,
     )
@@ -615,10 +625,13 @@ def _found_in_c(
     return number, apart
 
 
-def _found_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+def _found_scratch(
+    ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any], search: Any = _scratch
+) -> int:
     rows: Rows = params["rows"]
     longest = int(np.diff(rows.starts).max(initial=0))
-    return _scratch(ins, outs, params) + 48 * (outs[0].n_elements + 2 * longest) + 8 * rows.n_rows
+    found = 48 * (outs[0].n_elements + 2 * longest) + 8 * rows.n_rows
+    return int(search(ins, outs, params)) + found
 
 
 def _found_cases(rng: np.random.Generator) -> list[Any]:
@@ -649,7 +662,7 @@ def _found_oracle(
     kernel=_found,
     need=_found_need,
     scratch_bytes=_found_scratch,
-    scratches={"cuda": _cuda_scratch},
+    scratches={"cuda": _cuda_scratch, "numpy": partial(_found_scratch, search=_numpy_scratch)},
     cases=_found_cases,
     oracle=_found_oracle,
     same="equal",

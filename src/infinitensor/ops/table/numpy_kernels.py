@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.config import config
 from infinitensor.dtypes import to_torch
 from infinitensor.events import between_steps
-from infinitensor.interrupts import without_interrupts
-from infinitensor.ops.backend import blas
-from infinitensor.ops.backend.torch_loading import is_loading
+from infinitensor.ir.mesh import Target
 from infinitensor.ops.table.scalar import Arg, Term, evaluate, n_inner
 from infinitensor.ops.table.words import EAGER, WORDS
 
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from infinitensor.ir.op import At, Call, Op, Spec
 
     Run = Callable[[Sequence[Any], Sequence[Any], At | None], None]
+
+CPU = Target("cpu")
 
 
 def namespace(device_kind: str) -> Any:
@@ -42,11 +43,6 @@ def lower(op: Op, call: Call, device_kind: str) -> Run:
     if op.kind == "elementwise":
         return _lower_elementwise(op, call, device_kind)
     xp = namespace(device_kind)
-    if op.kind == "contraction" and not is_loading() and not blas.suffices(call):
-        # for their products: here, so that workers find it loaded. Within its import, which takes
-        # seconds, a Ctrl-C aborts the process
-        with without_interrupts():
-            import torch  # noqa: F401
     kernel = op.kernel_for(device_kind)
     if isgeneratorfunction(kernel):
         kernel = stepwise(kernel)
@@ -274,27 +270,35 @@ def is_one_call(op: Op, call: Call, ins: Sequence[Spec], outs: Sequence[Spec]) -
     )
 
 
+def scratch_rule(op: Op, target: Target) -> Callable[..., int]:
+    """What an op declares that its kernels for a target allocate."""
+    is_compiled = target.compiles and (target.kind == "cuda" or config.compile != "never")
+    without = "torch" if target.kind == "cuda" else "numpy"
+    if not is_compiled and without in op.scratches:
+        return op.scratches[without]
+    return op.scratches.get(target.kind, op.scratch_bytes)
+
+
 def scratch_bytes(
-    op: Op, call: Call, ins: Sequence[Spec], outs: Sequence[Spec], device_kind: str = "cpu"
+    op: Op, call: Call, ins: Sequence[Spec], outs: Sequence[Spec], target: Target = CPU
 ) -> int:
     """What one task of this op may allocate besides its tiles, from the shapes of the tiles."""
-    declare = op.scratches.get(device_kind, op.scratch_bytes)
-    declared = declare(ins, outs, dict(call.params))
+    declared = scratch_rule(op, target)(ins, outs, dict(call.params))
     if op.kind == "elementwise":
         widest = max((spec.dtype.itemsize for spec in (*ins, *outs)), default=8)
         n_arrays = n_inner(op.expression)
         if n_arrays:  # operands are cast to the loop's dtypes first
             n_arrays += len(ins)
-        if device_kind != "cpu" and not is_one_call(op, call, ins, outs):
+        if target.kind != "cpu" and not is_one_call(op, call, ins, outs):
             n_arrays += len(ins) + 4  # operands are cast first; words are several torch calls
         declared += n_arrays * prod(outs[0].shape) * max(widest, 8)
     return declared
 
 
-def task_scratch(node: Node, ins: Sequence[Spec], outs: Sequence[Spec], device_kind: str) -> int:
+def task_scratch(node: Node, ins: Sequence[Spec], outs: Sequence[Spec], target: Target) -> int:
     """What one task of a node may allocate besides its tiles: less where these need no copy."""
     op = node.op
-    plain = op.plain_scratch if device_kind not in op.scratches else None
+    plain = op.plain_scratch if scratch_rule(op, target) is op.scratch_bytes else None
     if plain and all(o.access is None or o.access.keeps_lines for o in node.operands):
         return plain(ins, outs, dict(node.call.params))
-    return scratch_bytes(op, node.call, ins, outs, device_kind)
+    return scratch_bytes(op, node.call, ins, outs, target)

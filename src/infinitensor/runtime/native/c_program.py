@@ -22,7 +22,7 @@ import numpy as np
 from infinitensor.errors import DeviceOutOfMemoryError
 from infinitensor.ir.call_tables import REAL, REAL_PART, WHOLE, Lies, plain, together
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
-from infinitensor.native import IS_CHECKED, CompilerError, address, compiler, fixed_library
+from infinitensor.native import IS_CHECKED, CompilerError, address, fixed_library
 from infinitensor.ops.backend.blas import one_core_each
 from infinitensor.runtime.native.waves import find_waves
 from infinitensor.runtime.state.tile_table import Parts, TileTable
@@ -91,7 +91,6 @@ class Bindings:
             or bool(program.retires)
             or any(family.lane in (LOAD, EVICT) for family in program.graph.families)
             or self._n_calls * MIXED < self._n_tasks
-            or compiler() is None
         )
 
     def find(self, run: Run, n_workers: int) -> Called | None:

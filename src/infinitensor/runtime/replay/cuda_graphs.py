@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from infinitensor.devices import Device
+    from infinitensor.events import Left
     from infinitensor.ir.tasks import Program
     from infinitensor.runtime.run.run import Run
 
@@ -53,7 +54,7 @@ class Recording:
         start: Callable[[], None],
         moved_bytes: int,
         scratch_bytes: int,
-        noted: Sequence[tuple[list[int], int]] = (),
+        noted: Sequence[tuple[Left, int]] = (),
     ) -> None:
         self.start = start
         self.moved_bytes = moved_bytes
@@ -69,8 +70,8 @@ class Recording:
         """Count one more start; whether steps have run so often that generated code is due."""
         due = False
         for left, work in self._noted:
-            left[0] -= work
-            due = due or left[0] <= 0
+            left.spend(work)
+            due = due or left.is_done()
         return due
 
     def __del__(self) -> None:
@@ -209,7 +210,7 @@ def _memory(run: Run, replays: Replays) -> Any:
 def _recorded(run: Run, scratch_bytes: int) -> Recording | None:
     """Record all tasks; nothing runs meanwhile. None, and as before, where that fails."""
     at_home = run.tiles.directory.state()
-    noted: list[tuple[list[int], int]] = []
+    noted: list[tuple[Left, int]] = []
     lane.noted = noted
     try:
         again = run.devices[0].record(run.work_through)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from infinitensor.ir.tasks import EVICT, LOAD
+from infinitensor.native import begin
 from infinitensor.runtime.native.c_program import Bindings
 from infinitensor.runtime.replay.cuda_graphs import replays_of
 from infinitensor.runtime.state.step import Steps
@@ -45,6 +46,8 @@ class Start(NamedTuple):
 def start_of(program: Program, devices: Sequence[Device]) -> Start:
     """Found once for a Program."""
     if not program.start:
+        if devices[0].kind != "null":
+            _begin_compiling(program)
         n_tasks = int(np.count_nonzero(program.needed))
         order, ranks, lanes = np.flatnonzero(program.needed), None, None
         if program.order is not None:
@@ -69,6 +72,14 @@ def start_of(program: Program, devices: Sequence[Device]) -> Start:
         )
     start: Start = program.start[0]
     return start
+
+
+def _begin_compiling(program: Program) -> None:
+    """Start compilers for all that is needed at once, beside each other and the first tasks."""
+    for family in program.graph.families:
+        if family.sources and program.needed[family.first : family.first + family.n].any():
+            for source in family.sources:
+                begin(source)
 
 
 def _long_of(program: Program) -> bytes:

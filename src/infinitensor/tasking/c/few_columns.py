@@ -9,7 +9,6 @@ import ctypes
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from infinitensor.native import begin
 from infinitensor.tasking.c.expressions import c_type
 from infinitensor.tasking.c.loops import header
 
@@ -39,10 +38,6 @@ class Few:
         self.scalars: list[int] = []
         self.arrays = list(range(n_operands))
         self.n_plain = n_operands + 1
-
-    def begin(self) -> None:
-        """Start to compile it."""
-        begin(self.source)
 
     def pack(self, values: list[Any]) -> bytes:
         """It has no scalars."""

@@ -6,7 +6,6 @@ by step. Reductions are NumPy's, of what the loop wrote.
 
 from __future__ import annotations
 
-import importlib.util
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +27,6 @@ if TYPE_CHECKING:
     from infinitensor.tasking.c.expressions import Input, Part
 
 _NUMBERS = {"inf": "np.inf", "-inf": "-np.inf", "nan": "np.nan"}
-
-
-def has_numba() -> bool:
-    """Whether Numba is installed; nothing is imported."""
-    return importlib.util.find_spec("numba") is not None
 
 
 @lru_cache(maxsize=1024)

@@ -34,7 +34,8 @@ class Lowering:
         self.moves = moves
         self.graph = plan.analysed.graph
         self.roots = plan.analysed.roots
-        self.kind = "cuda" if plan.mesh.kind == "cuda" else "cpu"
+        self.target = plan.mesh.target
+        self.kind = self.target.kind
         self.families: list[Family] = []
         self.tiles: list[TileSet] = []
         self.n_tasks = 0

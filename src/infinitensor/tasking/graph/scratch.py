@@ -51,7 +51,7 @@ def group_scratch(
         else:
             ins = (Spec((joined,), node.call.outs[0].dtype),) * len(node.operands)
             outs = (Spec((joined,), node.call.outs[0].dtype),)
-        widest = max(widest, task_scratch(node, ins, outs, lowering.kind))
+        widest = max(widest, task_scratch(node, ins, outs, lowering.target))
     wide = max(
         spec.dtype.itemsize for n in group.nodes for spec in lowering.graph.nodes[n].call.outs
     )

@@ -77,6 +77,7 @@ def lower_contracted(
         writes=tuple(writes),
         scratch_bytes=group_scratch(lowering, group, plan, columns, fused),
         eager=fused.eager,
+        sources=fused.sources,
         seconds=lowering.seconds(plan),
     )
     lowering.edges.of_columns(family)
@@ -107,8 +108,8 @@ def partial_tiles(lowering: Lowering, node: Node, plan: GroupPlan) -> list[TileS
 def fused_partial(lowering: Lowering, group: Group, plan: GroupPlan, n_parts: int) -> Fused:
     """A fused kernel whose reduction leaves partial results; kept intermediates come after."""
     fused = fused_kernel(
-        lowering.graph, group, plan, lowering.kind, True, lowering.n_alike(group)
-    ).begun()
+        lowering.graph, group, plan, lowering.target, True, lowering.n_alike(group)
+    )
 
     def rest_first(ins: list[Any], outs: list[Any], i: int) -> None:
         fused.run(ins, [*outs[n_parts:], *outs[:n_parts]], i)

@@ -8,7 +8,6 @@ import numpy as np
 
 from infinitensor.config import config
 from infinitensor.ir.call_tables import Calls, Lies
-from infinitensor.native import compiler
 from infinitensor.tasking.c.expressions import C_TYPES
 from infinitensor.tasking.kernels.c_calls import Mapped
 from infinitensor.tasking.kernels.c_kernel import copy_kernel
@@ -123,7 +122,8 @@ def write_in_c(
 def _copying(lowering: Lowering, node: Node, dtype: np.dtype[Any]) -> Mapped | None:
     """The call that copies what a node reads, where all of it has the dtype of the tiles."""
     operands = node.operands[1:] if node.op.kind == "update" else node.operands
-    if lowering.kind != "cpu" or config.compile == "never" or compiler() is None:
+    is_compiled = lowering.kind == "cpu" and lowering.target.compiles
+    if config.compile == "never" or not is_compiled:
         return None
     for operand in operands:
         if operand.value < 0 or lowering.graph.specs[operand.value].dtype != dtype:

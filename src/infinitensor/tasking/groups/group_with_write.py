@@ -51,7 +51,7 @@ def lower_written(lowering: Lowering, g: int) -> bool:
     routes = dict(zip(plan.space.reads, lowering.moves.routes[g], strict=True))
     bring_fetches(lowering, routes.values(), update)
     columns = lowering.columns(group, plan, routes)
-    fused = fused_kernel(graph, group, plan, lowering.kind, parts_out=False).begun()
+    fused = fused_kernel(graph, group, plan, lowering.target, parts_out=False)
     old = lowering.first_of[root]
     box = whole_box(shape)
 
@@ -71,7 +71,7 @@ def lower_written(lowering: Lowering, g: int) -> bool:
             steps = fused.steps
             externals = group_inputs(graph, group)
             make = partial(framed_run, graph, externals, steps, graph.specs[root].shape, around)
-            run, _ = generated(make, beside)
+            run, _ = generated(make, beside, lowering.target)
         columns.append(Column(np.full(1, old, np.int32)))
         target = lowering.new_tiles(
             root, lowering.plan.layouts[root], graph.specs[root].dtype

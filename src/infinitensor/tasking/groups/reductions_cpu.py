@@ -12,7 +12,6 @@ import numpy as np
 from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.region import piece_boxes
 from infinitensor.ir.tasks import COMPUTE
-from infinitensor.native import compiler
 from infinitensor.tasking.c.expressions import Input
 from infinitensor.tasking.c.short_rows import is_short
 from infinitensor.tasking.graph.batching import end_batch
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 def find_passes(lowering: Lowering, taken: set[int]) -> dict[int, list[int]]:
     """Groups that are one pass, by the first of them; but not those that are taken already."""
     found: dict[Any, list[int]] = {}
-    if compiler() is None:
+    if not lowering.target.compiles:
         return {}
     for g, (group, plan) in enumerate(
         zip(lowering.plan.analysed.groups, lowering.plan.groups, strict=True)
@@ -97,7 +96,7 @@ def lower_pass(lowering: Lowering, several: list[int]) -> None:
                 value, lowering.plan.layouts[value], lowering.graph.specs[value].dtype
             )
             writes.append((tiles.first + piece_to_tile(own, labels)).astype(np.int32))
-    run, in_c = pass_run(lowering, nodes, plan, is_cut)
+    run, called, source = pass_run(lowering, nodes, plan, is_cut)
     scratch = [group_scratch(lowering, group, p, columns, Fused(run)) for p in plans]
     family = lowering.add_family(
         op=" and ".join(node.op.name for node in nodes),
@@ -105,7 +104,8 @@ def lower_pass(lowering: Lowering, several: list[int]) -> None:
         lane=COMPUTE,
         devices=plan.devices,
         run=run,
-        in_c=in_c,
+        in_c=called,
+        sources=(source,),
         reads=tuple(columns),
         writes=tuple(writes),
         scratch_bytes=max(scratch),
@@ -124,9 +124,9 @@ def lower_pass(lowering: Lowering, several: list[int]) -> None:
 
 def pass_run(
     lowering: Lowering, nodes: list[Node], plan: GroupPlan, parts_out: bool
-) -> tuple[Any, Reduced | None]:
-    """The kernel: generated; one reduction after the other where the compiler fails. And as a call
-    that C makes."""
+) -> tuple[Any, Reduced | None, str]:
+    """The kernel: generated; one reduction after the other where the compiler fails. The same as a
+    call that C makes, and the text of its C."""
     steps = [reduce_kernel(node, plan, "cpu", parts_out) for node in nodes]
     n_outs = [len(n.call.parts) if parts_out else len(n.outs) for n in nodes]
 
@@ -146,8 +146,7 @@ def pass_run(
     shape, axes = nodes[0].shapes[0], reduced_axes(nodes[0])
     inner, short = inner_axis(shape, axes), is_short(shape, axes)
     in_c = compiled_kernel((), (given,), 0, found, axes, inner, short)
-    in_c.begin()
     boxes = piece_boxes(plan.cuts, form.inputs[0], ())
     fast = folded_run(in_c, found, nodes, plan, boxes, 0, parts_out)
     called = None if parts_out else reduced_in_c(in_c, found, nodes, plan)
-    return first_choice(fast, one_by_one, boxes), called
+    return first_choice(fast, one_by_one, boxes), called, in_c.source

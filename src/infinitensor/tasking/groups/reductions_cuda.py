@@ -76,6 +76,7 @@ def lower_together(lowering: Lowering, several: list[int]) -> bool:
             one_by_one,
         ),
         one_by_one,
+        lowering.target,
     )
     if eager:
         return False

@@ -69,7 +69,7 @@ class Rows(NamedTuple):
 def generated_member(lowering: Lowering, g: int) -> Member | None:
     """A group whose steps, and the reduction of rows at their end, are one generated kernel."""
     group, plan = lowering.plan.analysed.groups[g], lowering.plan.groups[g]
-    fused = fused_kernel(lowering.graph, group, plan, "cpu", False, n_alike=1 << 62)
+    fused = fused_kernel(lowering.graph, group, plan, lowering.target, False, n_alike=1 << 62)
     if fused.in_c is None or not all(is_result(fold, plan.space.last) for fold in fused.folds):
         return None
     return Member(g, group, plan, fused)
@@ -216,8 +216,6 @@ class _Family:
     def run(self, ends: list[_End]) -> Any:
         """The kernel: all stages block by block, with what they end with; group by group where the
         compiler fails."""
-        for stage in self.stages:
-            stage.in_c.begin()
         blocks = Blocks(self.stages, self.buffers, frozenset(self.narrow), scratch)
         boxes = piece_boxes(self.rows.cuts, tuple(range(self.n_lead)), ())
         leads = [tuple(box) for box in (boxes[:, :, 1] - boxes[:, :, 0]).tolist()]
@@ -345,6 +343,7 @@ def lower_rows(lowering: Lowering, rows: Rows) -> None:
         seconds=sum(lowering.seconds(member.plan) for member in rows.members),
         values=(*rows.leaving, *ended),
         n_groups=len(rows.members),
+        sources=tuple(stage.in_c.source for stage in made.stages),
     )
     lowering.edges.of_columns(family)
     if not is_cut:

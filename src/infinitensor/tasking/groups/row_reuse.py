@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.native import compiler
 from infinitensor.tasking.groups.row_blocks import Member, Rows, generated_member, leaving_values
 from infinitensor.tasking.kernels.choose_kernel import is_worth_compiling, work_of
 from infinitensor.tasking.kernels.fused_reduction import reduced_axes
@@ -27,7 +26,7 @@ MOST_ROW = 1 << 15
 
 def find_rows(lowering: Lowering, taken: Container[int]) -> dict[int, Rows]:
     """Groups that become one family, by the last of them; but not those that are taken already."""
-    if lowering.kind != "cpu" or compiler() is None:
+    if lowering.kind != "cpu" or not lowering.target.compiles:
         return {}
     return _Finder(lowering, taken).found()
 

@@ -9,7 +9,6 @@ from infinitensor.config import config
 from infinitensor.devices import copy_into
 from infinitensor.dtypes import bool_
 from infinitensor.ir.op import At
-from infinitensor.native import compiler
 from infinitensor.ops.backend.c_loops import is_for
 from infinitensor.ops.reduce.scan_calls import scanned
 from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial
@@ -95,7 +94,7 @@ def reduced(
     run = reduction_run(lowering, node, plan, columns, sets, order, parts_out)
     is_missed = (
         lowering.kind == "cpu"
-        and compiler() is None
+        and not lowering.target.compiles
         and len(columns) == 1
         and is_worth_compiling(plan, 1)
         and not node.op.located
@@ -106,7 +105,8 @@ def reduced(
 
 def product_in_c(lowering: Lowering, node: Node) -> InC | None:
     """The tasks of a product as calls that C makes."""
-    return product_called(lowering.graph, node) if lowering.kind == "cpu" else None
+    is_compiled = lowering.kind == "cpu" and lowering.target.compiles
+    return product_called(lowering.graph, node) if is_compiled else None
 
 
 def scan_in_c(lowering: Lowering, node: Node) -> InC | None:
@@ -119,7 +119,7 @@ def scan_in_c(lowering: Lowering, node: Node) -> InC | None:
     access = operand.access
     if params["word"] != "add" or not is_plain or dtype == bool_ or not is_for(dtype):
         return None
-    if compiler() is None or (access is not None and access.part):
+    if not lowering.target.compiles or (access is not None and access.part):
         return None
     return scanned(dtype, params["axis"])
 

@@ -21,7 +21,7 @@ from infinitensor.ir.region import tile_box, tiles_over
 from infinitensor.ir.space import space_of
 from infinitensor.ir.tasks import COMPUTE, Column
 from infinitensor.ir.view import take
-from infinitensor.native import CompilerError, compiler
+from infinitensor.native import CompilerError
 from infinitensor.ops.table.numpy_kernels import lower
 from infinitensor.tasking.c.expressions import C_TYPES
 from infinitensor.tasking.kernels.block_kernel import Script
@@ -222,7 +222,7 @@ def lower_renewed(lowering: Lowering, group: Group, plan: GroupPlan) -> None:
     assert node.region is not None
     key = (_shape(graph, group), node.region, node.shapes[1], layouts[base], tuple(looks))
     if key not in lowering.renewals:
-        fused = window_kernel(graph, group, lowering.n_alike(group))
+        fused = window_kernel(lowering, group)
         found = find_windows(node.region, node.shapes[1], layouts[base], 0, tuple(looks))
         dtypes = [graph.specs[root].dtype for root in numbered]
         in_c = window_in_c(fused, found, [*dtypes, graph.specs[node.outs[0]].dtype])
@@ -271,28 +271,30 @@ def window_inputs(graph: Graph, group: Group) -> list[tuple[int, int]]:
     return found
 
 
-def window_kernel(graph: Graph, group: Group, n_alike: int) -> Fused:
+def window_kernel(lowering: Lowering, group: Group) -> Fused:
     """The kernel of what is written, on arrays of any shape."""
+    graph, target = lowering.graph, lowering.target
     inner = Group(group.nodes[:-1])
     if not inner.nodes:
         write = graph.nodes[group.nodes[-1]]
-        return Fused(lambda ins, outs, i: np.copyto(outs[0], ins[0]), called=_copied(graph, write))
+        called = _copied(graph, write) if target.compiles else None
+        return Fused(lambda ins, outs, i: np.copyto(outs[0], ins[0]), called=called)
     last = graph.nodes[inner.nodes[-1]]
     space = space_of(graph, inner, frozenset(last.outs))
     plan = GroupPlan(space, tuple((0, n) for n in space.sizes), np.zeros(1, np.int16))
     if len(inner.nodes) == 1:
         kernel = lower(last.op, last.call, "cpu")
-        called = single_called(graph, inner, plan)
+        called = single_called(graph, inner, plan, target)
         n_registers = 1 + len(last.operands)
         return Fused(lambda ins, outs, i: kernel(ins, outs, None), n_registers, called=called)
-    return fused_kernel(graph, inner, plan, "cpu", False, n_alike)
+    return fused_kernel(graph, inner, plan, target, False, lowering.n_alike(group))
 
 
 def _copied(graph: Graph, write: Node) -> Mapped | None:
     """A write of stored values as a call that C makes; it has the dtype of what it is written to
     unless that is a part of it, or a scalar."""
     value, dtype = write.operands[1], graph.specs[write.outs[0]].dtype
-    if value.value < 0 or compiler() is None:
+    if value.value < 0:
         return None
     assert write.region is not None
     part = (value.access is not None and value.access.part) or write.region.part

@@ -9,7 +9,6 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from infinitensor.native import compiler
 from infinitensor.tasking.c.expressions import Unsupported
 from infinitensor.tasking.c.few_columns import added, multiplied, summed
 from infinitensor.tasking.groups.row_blocks import Member, Rows, generated_member, leaving_values
@@ -25,7 +24,7 @@ def find_swept(lowering: Lowering) -> dict[int, Rows]:
     for g, plan in enumerate(lowering.plan.groups):
         if plan.sweep >= 0:
             sweeps.setdefault(plan.sweep, []).append(g)
-    if lowering.kind != "cpu" or compiler() is None:
+    if lowering.kind != "cpu" or not lowering.target.compiles:
         return {}
     found = {several[-1]: _rows(lowering, several) for several in sweeps.values()}
     return {last: rows for last, rows in found.items() if rows is not None}

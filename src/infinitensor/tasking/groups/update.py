@@ -113,4 +113,4 @@ def update_scratch(lowering: Lowering, node: Node, columns: list[Column], tiles:
         key=prod,
         default=(),
     )
-    return tile_scratch(node, ins, (Spec(largest, tiles.dtype),), lowering.kind)
+    return tile_scratch(node, ins, (Spec(largest, tiles.dtype),), lowering.target)

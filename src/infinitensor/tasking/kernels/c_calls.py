@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from infinitensor.tasking.kernels.c_kernel import Compiled, Walk
+    from infinitensor.tasking.kernels.work_left import WorkLeft
 
 MOST = 64
 """Arrays, and scalars, of one call (`c_program.c`)."""
@@ -37,11 +38,11 @@ class Stand(NamedTuple):
 class Mapped:
     """One call a task, on operands and outputs as the family has them.
 
-    `left` counts down to when compiling has paid for itself, if it is not worth it at once; tasks
-    are counted here where `counts` says so.
+    `left` says when compiling has paid for itself, if it is not worth it at once; tasks are counted
+    here where `counts` says so.
     """
 
-    def __init__(self, in_c: Compiled, left: list[int] | None = None, counts: bool = False) -> None:
+    def __init__(self, in_c: Compiled, left: WorkLeft | None = None, counts: bool = False) -> None:
         self.in_c = in_c
         self.together: Any = in_c
         self._left = left
@@ -54,9 +55,9 @@ class Mapped:
             return False
         if left is None:
             return True
-        if left[0] > 0 and self._counts:
-            left[0] -= n_tasks * TASK_WORK
-        return left[0] <= 0
+        if self._counts and not left.is_done():
+            left.spend(n_tasks * TASK_WORK)
+        return left.is_done()
 
     def calls(
         self,

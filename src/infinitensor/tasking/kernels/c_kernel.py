@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.native import address, begin, library
+from infinitensor.native import address, library
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.tasking.c.expressions import Input, Part
 from infinitensor.tasking.c.loops import BLOCK, MOST_KEPT, source_of
@@ -90,10 +90,6 @@ class Compiled:
         for k in walk.scattered:
             if k >= len(self.arrays):
                 np.copyto(outs[k - len(self.arrays)], tiles[k])
-
-    def begin(self) -> None:
-        """Start to compile it, beside others and what else is planned."""
-        begin(self.source)
 
     def walk(self, tiles: Sequence[Any], shape: tuple[int, ...]) -> Walk:
         """The walk over tiles like these."""

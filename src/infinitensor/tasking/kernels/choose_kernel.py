@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import weakref
-from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,15 +13,14 @@ from infinitensor.dtypes import to_torch
 from infinitensor.events import lane
 from infinitensor.ir.op import At, Op, Spec
 from infinitensor.ir.region import piece_boxes
-from infinitensor.native import CompilerError, compiler, is_built, is_loaded
+from infinitensor.native import CompilerError
 from infinitensor.ops.backend import blas
-from infinitensor.ops.backend.torch_loading import is_loading
 from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial, scratch_bytes
 from infinitensor.ops.table.scalar import Term
 from infinitensor.ops.table.words import WORDS
 from infinitensor.tasking.c.expressions import CONSTANT, Input, Part, Unsupported
 from infinitensor.tasking.c.group_step import Step
-from infinitensor.tasking.c.numba_kernels import has_numba, jitted_kernel
+from infinitensor.tasking.c.numba_kernels import jitted_kernel
 from infinitensor.tasking.c.short_rows import has_short_rows, is_short
 from infinitensor.tasking.kernels.c_calls import TASK_WORK, Mapped
 from infinitensor.tasking.kernels.c_kernel import Compiled, compiled_kernel, inner_axis
@@ -35,12 +32,14 @@ from infinitensor.tasking.kernels.fused_reduction import (
     reduced_in_c,
 )
 from infinitensor.tasking.kernels.thread_scratch import scratch
+from infinitensor.tasking.kernels.work_left import PAID_OFF, WorkLeft, left_of, left_on_gpu
 from infinitensor.tasking.triton.triton_group import generated, mapped_run, reduced_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from infinitensor.ir.graph import Graph, Group, Node, Operand
+    from infinitensor.ir.mesh import Target, Tools
     from infinitensor.ir.plan import GroupPlan
     from infinitensor.tasking.c.fold_loops import Fold
 
@@ -54,8 +53,6 @@ SHORT_WORK = 2
 """By how much an element takes longer where a reduction begins anew for a few of them."""
 LAUNCHES = 1 << 13
 """Kernels on a GPU whose start takes about as long as compiling one."""
-PAID_OFF = 1 << 27
-"""Elements times steps that take about as long as compiling."""
 
 
 def group_inputs(graph: Graph, group: Group) -> list[tuple[int, int]]:
@@ -85,29 +82,28 @@ class Fused(NamedTuple):
     called: Mapped | None = None
     """The same as a call that C makes, where one call is all of it."""
 
-    def begun(self) -> Fused:
-        """The same, and it is being compiled."""
-        if self.in_c is not None:
-            self.in_c.begin()
-        return self
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The C that is compiled as soon as it runs."""
+        return () if self.in_c is None else (self.in_c.source,)
 
 
 def fused_kernel(
     graph: Graph,
     group: Group,
     plan: GroupPlan,
-    device_kind: str,
+    target: Target,
     parts_out: bool,
     n_alike: int = 0,
 ) -> Fused:
     """The kernel of a group of several nodes, or of a reduction that may be generated; groups of
     `n_alike` elements in all run it."""
-    steps, final, final_source = _steps(graph, group, plan, device_kind, parts_out)
+    steps, final, final_source = _steps(graph, group, plan, target.kind, parts_out)
     n_extra = len(plan.space.outs) - len(plan.space.last.outs)
     last = plan.space.last.call.form
     boxes = piece_boxes(plan.cuts, last.inputs[0] if final is not None else last.outputs[0], ())
     n_registers = _give_registers(steps, final is not None)
-    on_cpu = device_kind == "cpu"
+    on_cpu = target.kind == "cpu"
     torch = None if on_cpu else __import__("torch")
 
     needs_box = final is not None or any(step.located for step in steps)
@@ -148,7 +144,7 @@ def fused_kernel(
                 graph, externals, steps, final_source, [last_node], plan, parts_out, run
             )
 
-        made, eager = generated(make, run)
+        made, eager = generated(make, run, target)
         if eager:
             return Fused(run, n_registers, eager=worth)
         if not worth:  # a kernel is started in about the time of PAID_OFF / LAUNCHES elements
@@ -160,12 +156,13 @@ def fused_kernel(
     ends = [] if final is None else [plan.space.last]
     try:
         whole = bool(ends) and is_whole(ends[0], plan, parts_out)
-        folds = folds_of(ends, final_source, whole) if ends and compiler() else []
+        folds = folds_of(ends, final_source, whole) if ends and target.compiles else []
     except Unsupported:
         folds = []
     if not steps and not folds:  # a reduction that C has no loop for
         return Fused(run, n_registers)
-    in_c = generate(graph, group, steps, [] if folds else final_source, n_outs, folds, ends)
+    end = End(ends, [] if folds else final_source, folds)
+    in_c = generate(graph, group, steps, n_outs, end, target.tools)
     if in_c is None:
         return Fused(run, n_registers, eager=worth)
     if folds:
@@ -176,7 +173,7 @@ def fused_kernel(
     is_all = isinstance(in_c, Compiled) and not ends
     if not worth:
         work = prod(plan.space.sizes) * len(steps) // max(len(boxes), 1)
-        left = time_left(in_c) if isinstance(in_c, Compiled) else [PAID_OFF]
+        left = left_of(in_c) if isinstance(in_c, Compiled) else WorkLeft()
         called = Mapped(in_c, left) if is_all else None
         return Fused(in_time(chosen, run, work, left), n_registers, called=called)
     called = Mapped(in_c) if is_all else None
@@ -257,12 +254,8 @@ def _is_exact_node(node: Node) -> bool:
     return all(WORDS[word].exact for word in op.expression.words())
 
 
-_left: weakref.WeakKeyDictionary[Compiled, list[int]] = weakref.WeakKeyDictionary()
-"""Work until a kernel has paid for its compiling, whatever the shapes it runs on."""
-
-
 def in_time(
-    fast: Any, run: Any, work: int, left: list[int]
+    fast: Any, run: Any, work: int, left: WorkLeft
 ) -> Callable[[list[Any], list[Any], int], None]:
     """Step by step until as much work is done so as is left; then generated code.
 
@@ -274,41 +267,27 @@ def in_time(
     def either(ins: list[Any], outs: list[Any], i: int) -> None:
         nonlocal has_run
         noted = lane.noted
-        if left[0] <= 0 and (has_run or noted is None):
+        if (has_run or noted is None) and left.is_done():
             fast(ins, outs, i)
             has_run = True
             return
         run(ins, outs, i)
         if noted is None:
-            left[0] -= work + TASK_WORK
+            left.spend(work + TASK_WORK)
         else:
             noted.append((left, work + TASK_WORK))
 
     return either
 
 
-@lru_cache(maxsize=1024)
-def left_on_gpu(kind: tuple[Any, ...]) -> list[int]:
-    """Work until groups of a kind have paid, together, for their compiling."""
-    return [PAID_OFF]
-
-
-def time_left(in_c: Compiled) -> list[int]:
-    """Work until a kernel is compiled; none if it was compiled before."""
-    left = _left.get(in_c)
-    if left is None:  # files are looked for once
-        left = _left[in_c] = [0 if is_built(in_c.source) else PAID_OFF]
-    elif left[0] > 0 and is_loaded(in_c.source):
-        left[0] = 0
-    return left
-
-
-def is_slow_alone(node: Node, plan: GroupPlan, n_alike: int) -> bool:
+def is_slow_alone(node: Node, plan: GroupPlan, target: Target, n_alike: int) -> bool:
     """Whether generated code of the same bits is faster than NumPy's function on CPUs, for how
     operands lie: broadcast along short rows, or with their own rows across.
 
     NumPy begins anew for each short row, and for each element of a line across many.
     """
+    if target.kind != "cpu" or not target.compiles:
+        return False
     shape = node.call.outs[0].shape
     is_spread = is_short(shape, ()) and any(
         operand.value >= 0 and seen != shape
@@ -316,8 +295,7 @@ def is_slow_alone(node: Node, plan: GroupPlan, n_alike: int) -> bool:
     )
     if not is_spread and not any(map(_is_across, node.operands)):
         return False
-    is_worth = compiler() is not None and is_worth_compiling(plan, 1, n_alike)
-    return is_worth and _is_exact_node(node)
+    return is_worth_compiling(plan, 1, n_alike) and _is_exact_node(node)
 
 
 def _is_across(operand: Operand) -> bool:
@@ -326,29 +304,26 @@ def _is_across(operand: Operand) -> bool:
     return len(walked) > 1 and walked[-1] != max(walked)
 
 
-def single_called(graph: Graph, group: Group, plan: GroupPlan) -> Mapped | None:
+def single_called(graph: Graph, group: Group, plan: GroupPlan, target: Target) -> Mapped | None:
     """The call that C makes instead of NumPy's function, for a group of one node of which it has
     the same bits: worth it where tasks are so many that starting them takes the time."""
     node = plan.space.last
-    if node.op.kind != "elementwise" or config.compile == "never" or compiler() is None:
+    if node.op.kind != "elementwise" or config.compile == "never":
+        return None
+    if target.kind != "cpu" or not target.compiles:
         return None
     steps, _, _ = _steps(graph, group, plan, "cpu", parts_out=False)
     if not all(_is_exact(step) for step in steps):
         return None
-    in_c = generate(graph, group, steps, [], len(plan.space.outs), [], [])
+    in_c = generate(graph, group, steps, len(plan.space.outs), End(), target.tools)
     if not isinstance(in_c, Compiled):
         return None
-    return Mapped(in_c, None if config.compile == "always" else time_left(in_c), counts=True)
+    return Mapped(in_c, None if config.compile == "always" else left_of(in_c), counts=True)
 
 
 def product_called(graph: Graph, node: Node) -> blas.Multiplied | None:
-    """The product of two matrices, or of one and a vector, as a call that C makes.
-
-    None while torch is loaded beside the reading of files: nobody should wait for it here.
-    """
-    if node.op.name != "matmul" or config.compile == "never" or is_loading():
-        return None
-    if blas.found() is None:
+    """The product of two matrices, or of one and a vector, as a call that C makes."""
+    if node.op.name != "matmul" or config.compile == "never":
         return None
     dtype = node.call.outs[0].dtype
     if dtype.name not in blas.CODES or 0 in node.call.form.sizes:
@@ -365,21 +340,24 @@ def product_called(graph: Graph, node: Node) -> blas.Multiplied | None:
     return blas.multiplied(dtype)
 
 
+class End(NamedTuple):
+    """What a group ends with: reductions `of` what `source` says, if NumPy does them, or done by C
+    as `folds`; or no reduction."""
+
+    of: Sequence[Node] = ()
+    source: Sequence[tuple[str, int]] = ()
+    folds: Sequence[Fold] = ()
+
+
 def generate(
-    graph: Graph,
-    group: Group,
-    steps: list[Step],
-    final_source: list[tuple[str, int]],
-    n_outs: int,
-    folds: list[Fold],
-    ends: list[Node],
+    graph: Graph, group: Group, steps: list[Step], n_outs: int, end: End, tools: Tools
 ) -> Any:
     """The compiled form of a group's steps, by C or, without a compiler, by Numba; or None where C
     does not do what NumPy does."""
     inputs = []
-    shape = ends[0].shapes[0] if ends else steps[-1].node.call.outs[0].shape
-    axes = reduced_axes(ends[0]) if folds else ()
-    inner, short = inner_axis(shape, axes), is_short(shape, axes) and compiler() is not None
+    shape = end.of[0].shapes[0] if end.of else steps[-1].node.call.outs[0].shape
+    axes = reduced_axes(end.of[0]) if end.folds else ()
+    inner, short = inner_axis(shape, axes), is_short(shape, axes) and tools.has_compiler
     for n, i in group_inputs(graph, group):
         node = graph.nodes[n]
         if node.op.kind not in ("elementwise", "reduction"):
@@ -394,7 +372,7 @@ def generate(
                 dtype = np.dtype(f"f{dtype.itemsize // 2}")
             is_one = len(shape) + inner not in node.call.form.inputs[i]
             inputs.append(Input(dtype, False, is_one and not short))
-    last = final_source[0][1] if final_source and final_source[0][0] == "step" else -1
+    last = end.source[0][1] if end.source and end.source[0][0] == "step" else -1
     parts = []
     for k, step in enumerate(steps):
         tree = _tree(step)
@@ -404,11 +382,11 @@ def generate(
         parts.append(Part(tree, step.node.call.loop, tuple(step.sources), step.dtype, stored))
     try:
         n_stored = n_outs + (last >= 0 and steps[last].out < 0)
-        if compiler() is None:
-            return jitted_kernel(tuple(parts), tuple(inputs), n_stored) if has_numba() else None
-        return compiled_kernel(
-            tuple(parts), tuple(inputs), n_stored, tuple(folds), axes, inner, short
-        )
+        if not tools.has_compiler:
+            is_made = tools.has_numba
+            return jitted_kernel(tuple(parts), tuple(inputs), n_stored) if is_made else None
+        folds = tuple(end.folds)
+        return compiled_kernel(tuple(parts), tuple(inputs), n_stored, folds, axes, inner, short)
     except Unsupported:
         return None
 
@@ -549,6 +527,6 @@ def may_reuse(graph: Graph, group: Group, device_kind: str) -> bool:
     return not WORDS[word].may_raise and isinstance(WORDS[word].numpy, np.ufunc)
 
 
-def tile_scratch(node: Node, ins: Sequence[Spec], outs: Sequence[Spec], device_kind: str) -> int:
+def tile_scratch(node: Node, ins: Sequence[Spec], outs: Sequence[Spec], target: Target) -> int:
     """Declared scratch of one task of a node."""
-    return scratch_bytes(node.op, node.call, ins, outs, device_kind)
+    return scratch_bytes(node.op, node.call, ins, outs, target)

@@ -17,7 +17,7 @@ from infinitensor.config import config
 from infinitensor.dtypes import to_torch
 from infinitensor.ir.op import At
 from infinitensor.ir.region import piece_boxes
-from infinitensor.jit import has_triton, picker
+from infinitensor.jit import picker
 from infinitensor.ops.table.numpy_kernels import lower_finish
 from infinitensor.tasking.c.expressions import Input, Part, Unsupported
 from infinitensor.tasking.triton.triton_launch import (
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from infinitensor.ir.graph import Graph, Node
+    from infinitensor.ir.mesh import Target
     from infinitensor.ir.plan import GroupPlan
     from infinitensor.ir.region import Box
     from infinitensor.jit import Launch, OneLaunch
@@ -363,12 +364,12 @@ def _end(node: Node, reduction: Reduction, parts_out: bool) -> tuple[int, Any, A
     return len(dtypes) if parts_out else len(node.outs), make, end
 
 
-def generated(make: Callable[[], Run | None], eager: Run) -> tuple[Run, bool]:
+def generated(make: Callable[[], Run | None], eager: Run, target: Target) -> tuple[Run, bool]:
     """(generated code, False), or (the steps, True) where there is no Triton or it cannot be.
 
     If Triton fails on this machine, it is said once, and steps run from then on.
     """
-    fast = make() if has_triton() else None
+    fast = make() if target.compiles else None
     return (eager, True) if fast is None else (Generated(fast, eager), False)
 
 

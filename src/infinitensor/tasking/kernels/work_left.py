@@ -1,0 +1,59 @@
+"""How much runs step by step before a kernel is compiled for it."""
+
+from __future__ import annotations
+
+import weakref
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from infinitensor.native import is_built, is_loaded
+
+if TYPE_CHECKING:
+    from infinitensor.tasking.kernels.c_kernel import Compiled
+
+PAID_OFF = 1 << 27
+"""Elements times steps that take about as long as compiling."""
+
+
+class WorkLeft:
+    """Work until a kernel has paid for its compiling: none once it is compiled.
+
+    That is asked while a program runs: a plan is the same whatever was compiled before.
+    """
+
+    __slots__ = ("_has_looked", "_source", "amount")
+
+    def __init__(self, source: str | None = None) -> None:
+        self.amount = PAID_OFF
+        self._source = source
+        self._has_looked = False
+
+    def is_done(self) -> bool:
+        """Whether generated code is due. Files are looked for once."""
+        if self.amount > 0 and self._source is not None:
+            is_there = is_loaded if self._has_looked else is_built
+            self._has_looked = True
+            if is_there(self._source):
+                self.amount = 0
+        return self.amount <= 0
+
+    def spend(self, work: int) -> None:
+        """So much was done step by step."""
+        self.amount -= work
+
+
+_of_kernels: weakref.WeakKeyDictionary[Compiled, WorkLeft] = weakref.WeakKeyDictionary()
+
+
+def left_of(in_c: Compiled) -> WorkLeft:
+    """That of a kernel, whatever the shapes it runs on."""
+    left = _of_kernels.get(in_c)
+    if left is None:
+        left = _of_kernels[in_c] = WorkLeft(in_c.source)
+    return left
+
+
+@lru_cache(maxsize=1024)
+def left_on_gpu(kind: tuple[Any, ...]) -> WorkLeft:
+    """That of all groups of a kind, together."""
+    return WorkLeft()
