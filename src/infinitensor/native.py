@@ -283,7 +283,7 @@ def fixed_library(file: str) -> ctypes.CDLL:
         try:
             return _load(built)
         except CompilerError as error:
-            not_prebuilt[f"{file}.c"] = str(error)
+            not_prebuilt[_c_file(file)] = str(error)
     return library(source_of(file))
 
 
@@ -297,7 +297,7 @@ def _prebuilt(file: str) -> Path | None:
     try:
         return find_built(file)
     except NotBuiltError as error:
-        not_prebuilt[f"{file}.c"] = str(error)
+        not_prebuilt[_c_file(file)] = str(error)
         return None
 
 
@@ -319,14 +319,19 @@ def extension(file: str) -> Any:
         try:
             return _loaded_module(file, built)
         except (ImportError, RuntimeError) as error:  # as NumPy refuses what is for another NumPy
-            not_prebuilt[f"{file}.c"] = str(error)
+            not_prebuilt[_c_file(file)] = str(error)
     begun = _begun.pop(file, None)
     try:
         built = _built(*_of_module(file)) if begun is None else begun.result()
         return _loaded_module(file, built)
     except (CompilerError, ImportError) as error:
-        not_compiled[f"{file.rpartition('/')[2]}.c"] = str(error)
+        not_compiled[_c_file(file)] = str(error)
         return None
+
+
+def _c_file(file: str) -> str:
+    """The name of a C file, which no other has."""
+    return f"{file.rpartition('/')[2]}.c"
 
 
 def _loaded_module(file: str, path: Path) -> Any:
