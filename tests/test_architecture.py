@@ -562,3 +562,42 @@ def test_path_of_a_machine_is_seen(line: str) -> None:
 )
 def test_other_paths_are_no_fault(line: str) -> None:
     assert not MACHINE_PATHS.search(line)
+
+
+# --- numbers ----------------------------------------------------------------------------------
+
+
+def numbers_of(source: str) -> Iterator[tuple[str, float]]:
+    """The numbers that a module names in capitals, without a leading underscore."""
+    for node in ast.parse(source).body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                pairs = [(name, value)]
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                pairs = [(ast.unparse(each), v) for each, v in zip(names, values, strict=True)]
+            case _:
+                continue
+        for name, value in pairs:
+            if name.isupper() and all(isinstance(n, ARITHMETIC) for n in ast.walk(value)):
+                number = eval(compile(ast.Expression(value), name, "eval"))
+                if type(number) in (int, float):
+                    yield name.lstrip("_"), number
+
+
+ARITHMETIC = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+
+
+def test_a_name_of_a_number_has_one_value_in_the_tree() -> None:
+    """`FEW` says of nothing how many: `FEW_COLUMNS` does, and is found by its name."""
+    found: dict[str, dict[float, str]] = {}
+    for file in SOURCE.rglob("*.py"):
+        for name, number in numbers_of(file.read_text(encoding="utf-8")):
+            found.setdefault(name, {})[number] = str(file.relative_to(SOURCE))
+    several = {name: values for name, values in found.items() if len(values) > 1}
+    assert not several, several
+    assert len(found) > 200
+
+
+def test_numbers_are_found_alone_in_pairs_and_with_an_underscore() -> None:
+    source = "FEW = 1 << 4\n_MOST = 2.0**-3\nA, B = 3, -4\nNAMES = 'x'\nlittle = 5\nC = f(1)\n"
+    assert list(numbers_of(source)) == [("FEW", 16), ("MOST", 0.125), ("A", 3), ("B", -4)]

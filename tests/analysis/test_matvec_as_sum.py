@@ -22,7 +22,7 @@ SHAPE = (70, 90)
 @pytest.fixture(autouse=True)
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of these are large, and none is small."""
-    monkeypatch.setattr(matvec_as_sum, "LARGE", 1)
+    monkeypatch.setattr(matvec_as_sum, "COMPILED_MATRIX_ELEMENTS", 1)
     monkeypatch.setattr(it.config, "small_elements", 0)
 
 

@@ -215,8 +215,8 @@ def test_seeds_of_many_points_are_found_in_blocks(
     x = blobs(2000, 6, 9, 4)
     plain = kmeans_plusplus(x, 12, random_state=0)[1]
     monkeypatch.setattr("infinitensor.cluster.seeding.ON_HOST", 256)
-    monkeypatch.setattr("infinitensor.cluster.seeding.BLOCK", block)
-    monkeypatch.setattr("infinitensor.cluster.seeding.MUCH", much)
+    monkeypatch.setattr("infinitensor.cluster.seeding.BLOCK_ROWS", block)
+    monkeypatch.setattr("infinitensor.cluster.seeding.KEPT_MEMORY_PART", much)
     np.testing.assert_array_equal(kmeans_plusplus(x, 12, random_state=0)[1], plain)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idle, "SECONDS", 0.05)
-    monkeypatch.setattr(idle, "MUCH", 1 << 20)
+    monkeypatch.setattr(idle, "LEAST_IDLE_BYTES", 1 << 20)
 
 
 def becomes(is_so: Callable[[], bool], most_s: float = 30.0) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infinitensor.ir.tracker import MANY, Region, Tracker, hides, meet
+from infinitensor.ir.tracker import MANY_NODES, Region, Tracker, hides, meet
 
 from .budget import examples
 
@@ -64,7 +64,7 @@ class Edges:
 
     def touch(self, node: int, writes: bool, region: Region) -> None:
         waits = self.tracker.write(node, region) if writes else self.tracker.read(node, region)
-        assert len(waits) <= MANY
+        assert len(waits) <= MANY_NODES
         self.add(node, waits)
 
 
@@ -119,7 +119,7 @@ def test_alternating_rows_and_columns_cost_a_bounded_number_of_edges(n: int) -> 
         line = ((k // 2) % n, (k // 2) % n + 1, 1)
         every = (0, n, 1)
         edges_n += len(tracker.write(k, (line, every) if k % 2 else (every, line)))
-    assert edges_n / 5000 <= 2 * MANY
+    assert edges_n / 5000 <= 2 * MANY_NODES
 
 
 def test_disjoint_writes_wait_for_nothing() -> None:
@@ -141,7 +141,7 @@ def test_reads_do_not_wait_for_reads() -> None:
     edges = Edges((10,))
     for k in range(50):
         edges.touch(k, False, ((0, 10, 1),))
-    assert edges.n_edges == edges.n_joins * (MANY + 1) or edges.n_joins == 0
+    assert edges.n_edges == edges.n_joins * (MANY_NODES + 1) or edges.n_joins == 0
     assert edges.tracker.write(50, ((0, 1, 1),))
 
 

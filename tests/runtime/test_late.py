@@ -147,7 +147,7 @@ def test_what_runs_late_gives_the_same_values(seed: int) -> None:
 def test_points_that_stream_late_have_the_same_labels(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(centres, "AT_ONCE_ON_GPU", 1 << 10)
+    monkeypatch.setattr(centres, "ELEMENTS_AT_ONCE_ON_GPU", 1 << 10)
     x = np.random.default_rng(0).normal(size=(6_000, 4))
     theirs = KMeans(5, init=x[:5], max_iter=6, tol=0).fit(x)
     with late_gpu(seed) as streams, strict("cuda:0", 4096, "512KiB", 0, host="1GiB"):

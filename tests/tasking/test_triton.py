@@ -18,7 +18,7 @@ from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.ops.table.words import WORDS
 from infinitensor.tasking.c.expressions import Input, Part, Unsupported
 from infinitensor.tasking.triton import triton_group
-from infinitensor.tasking.triton.triton_division import LEAST
+from infinitensor.tasking.triton.triton_division import LEAST_CHECKED_SIZE
 from infinitensor.tasking.triton.triton_launch import MOST_KERNELS, MapKernel, merged_axes
 from infinitensor.tasking.triton.triton_reduce import Reduction, chunk_source, merge_source
 from infinitensor.tasking.triton.triton_source import Group, framed_source, map_source
@@ -172,7 +172,7 @@ def test_a_logarithm_of_what_is_checked_does_not_look_for_small_numbers() -> Non
     assert "t0 = quotient(x0, x1)" in short
     # a negative quotient is computed again, with its own logarithm
     assert "t1 = t0\n" in short
-    assert f"libdevice.log(tl.maximum(t0, {LEAST}))" in short
+    assert f"libdevice.log(tl.maximum(t0, {LEAST_CHECKED_SIZE}))" in short
     assert "libdevice.log(x1)" in short
     assert short.count("tl.abs(") == 2  # the numerator and the second quotient
     assert "tl.maximum" not in exact

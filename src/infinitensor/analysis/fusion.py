@@ -11,7 +11,7 @@ from infinitensor.ir.graph import Graph, Group
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Node
 
-LONGEST = 128
+MOST_GROUP_NODES = 128
 """Nodes in a group at most: bounds the scratch of a task."""
 JOINING = ("elementwise", "creation")
 
@@ -118,7 +118,10 @@ class _Fusion:
         """Whether the group that ends with `maker` may join the one of i."""
         group, other = self.growing[i], self.growing[maker]
         last, node = self.graph.nodes[i], self.graph.nodes[maker]
-        if len(other.members) + len(group.members) > LONGEST or node.op.kind not in JOINING:
+        if (
+            len(other.members) + len(group.members) > MOST_GROUP_NODES
+            or node.op.kind not in JOINING
+        ):
             return False
         if last.renews and not self.is_hidden(maker, i):
             return False

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.graph import Graph
     from infinitensor.ir.op import Call
 
-LARGE = 1 << 23
+COMPILED_MATRIX_ELEMENTS = 1 << 23
 """Elements of a matrix from which such a loop is always compiled; the library multiplies others."""
 
 
@@ -81,7 +81,7 @@ def _is_large(node: Node) -> bool:
     shapes = node.shapes
     return (
         sorted(map(len, shapes)) == [1, 2]
-        and max(map(prod, shapes)) >= LARGE
+        and max(map(prod, shapes)) >= COMPILED_MATRIX_ELEMENTS
         and node.call.outs[0].dtype.kind == "f"
         and node.call.outs[0].dtype.itemsize > 2
     )

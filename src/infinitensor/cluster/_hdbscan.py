@@ -36,7 +36,7 @@ from infinitensor.ops.points.prim import tree_of_rows
 
 Array = Any
 
-MANY = 4096
+LEAST_GPU_TREE_POINTS = 4096
 """Points from which on a GPU finds the tree: of fewer the host finds Prim's in milliseconds."""
 
 
@@ -140,7 +140,7 @@ class HDBSCAN(theirs.HDBSCAN):  # type: ignore[misc]
             return True
         if self.algorithm == "brute":
             return False
-        many = it.Mesh.current().kind == "cuda" and len(values) > MANY
+        many = it.Mesh.current().kind == "cuda" and len(values) > LEAST_GPU_TREE_POINTS
         return many and self.metric in ("euclidean", "l2") and self._squares(values)
 
     def _check_algorithm(self, values: Array) -> None:

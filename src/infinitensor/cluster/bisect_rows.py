@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-LEAST = 8_192
+LEAST_PART_ROWS = 8_192
 """Rows that are worth a part of their own."""
-ROWS = 16
+UNPLANNED_ROW_TIMES = 16
 """Rows, in times `config.small_elements`, up to which they are read without a plan."""
 
 
@@ -47,7 +47,7 @@ def _may_part(rows: DenseRows) -> bool:
     host, limit = rows.host, it.config.small_elements
     if host is None or not host.flags.c_contiguous or it.Mesh.current().kind != "cpu":
         return False
-    if len(host) > ROWS * limit or host.size > 1024 * limit:
+    if len(host) > UNPLANNED_ROW_TIMES * limit or host.size > 1024 * limit:
         return False
     return loop("halves", "halve", host.dtype) is not None
 
@@ -66,7 +66,7 @@ class Part(Measured):
         self.d, self.dtype, self.shift = rows.d, rows.dtype, rows.shift
         weights = rows.weights
         self.weights = weights if weights is None or where is None else weights[where]
-        self.parts = parts_of(self.n, LEAST)
+        self.parts = parts_of(self.n, LEAST_PART_ROWS)
 
     @property
     def most(self) -> Array:

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 NO_LABEL = -1
 """Of rows that were not compared with centres yet."""
-FEW = 64
+FEW_TAKEN_ROWS = 64
 """Rows of a tensor that are taken one by one; more are an index, which brings their tiles."""
 
 SOME = 1 << 20
 """About how much work is worth a part of its own, of rows that are shared out among workers."""
-ALONE = 4
+ONE_THREAD_PARTS = 4
 """Parts up to which one thread is faster, where what comes between two passes is short."""
 
 FINE = 2.0**-34
@@ -83,7 +83,7 @@ class Measured:
 
         Of a coordinate that is the same in these rows: its greatest absolute value.
         """
-        few = self.take(np.linspace(0, self.n - 1, min(FEW, self.n)).astype(np.int64))
+        few = self.take(np.linspace(0, self.n - 1, min(FEW_TAKEN_ROWS, self.n)).astype(np.int64))
         wide = few.astype(np.float64)
         wide.sort(axis=0)
         away = np.abs(wide - wide[len(wide) // 2])
@@ -162,7 +162,7 @@ class DenseRows(Measured):
             rows -= self.shift
             return rows
         picked = stored_rows(self.x, where)
-        if picked is None and len(where) <= FEW:
+        if picked is None and len(where) <= FEW_TAKEN_ROWS:
             picked = np.stack([self.x[row].numpy() for row in where.tolist()])
         elif picked is None:
             picked = self.x[where].numpy()
@@ -226,7 +226,7 @@ class DenseRows(Measured):
 
     def at_hand(self, k: int) -> DenseRows | None:
         """These rows, if a loop over them for k points is done before it is shared out."""
-        if not self.few or self.n >= ALONE * _least(self.d, k):
+        if not self.few or self.n >= ONE_THREAD_PARTS * _least(self.d, k):
             return None
         return self if loop("seeds", "try_seeds", self.dtype) is not None else None
 

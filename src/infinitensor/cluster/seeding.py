@@ -72,25 +72,25 @@ def _few_threads(n_sums: int, are_products: bool) -> AbstractContextManager[Any]
     return limited
 
 
-MUCH = 4
+KEPT_MEMORY_PART = 4
 """What all candidates leave is kept if it takes less than this part of the memory; else what the
 best one leaves is made again: to read the rows twice takes less than to evict all that."""
-BLOCK = 1 << 16
+BLOCK_ROWS = 1 << 16
 """Rows whose sums are looked through first: of what is left one block for each draw is enough."""
 
 
 def _reached_in_blocks(left: Any, draws: Array) -> Array:
     """Where the running sum of many values reaches each draw, without all of that sum."""
     n = len(left)
-    n_whole = n // BLOCK * BLOCK
-    sums = left[:n_whole].reshape(-1, BLOCK).sum(axis=1)
+    n_whole = n // BLOCK_ROWS * BLOCK_ROWS
+    sums = left[:n_whole].reshape(-1, BLOCK_ROWS).sum(axis=1)
     totals = np.append(np.asarray(sums.numpy()), float(left[n_whole:].sum()))
     ends = np.cumsum(totals)
     found = np.empty(len(draws), np.int64)
     for k, block in enumerate(np.minimum(np.searchsorted(ends, draws), len(ends) - 1)):
         before = ends[block] - totals[block] if block else 0.0
-        inside = np.cumsum(left[block * BLOCK : (block + 1) * BLOCK].numpy())
-        found[k] = block * BLOCK + np.searchsorted(before + inside, draws[k])
+        inside = np.cumsum(left[block * BLOCK_ROWS : (block + 1) * BLOCK_ROWS].numpy())
+        found[k] = block * BLOCK_ROWS + np.searchsorted(before + inside, draws[k])
     return found
 
 
@@ -104,7 +104,7 @@ class _Left:
         self.n_trials = n_trials
         self.on_host = rows.n * n_trials <= ON_HOST and rows.host is not None
         """Whether what is left is kept beside the rows, where it is added up."""
-        self.multiplies = rows.n * n_trials > FEW and not self._is_summed(rows.dtype)
+        self.multiplies = rows.n * n_trials > FEW_VALUES and not self._is_summed(rows.dtype)
         """Whether BLAS adds up, and has threads for it."""
         self.closest: Any = None
         self.owner: Any = None
@@ -142,7 +142,10 @@ class _Left:
         reach = np.full((len(candidates), len(self.centers)), np.inf)
         reach[:, :c] = ((wide[:, None, :] - seeds) ** 2).sum(-1) * (0.25 - 1e-6)
         far = self._made(self.rows.closer(candidates, (self.closest, self.owner, reach)))
-        is_kept = self.on_host or MUCH * far.nbytes <= it.Mesh.current().devices[0].memory_bytes
+        is_kept = (
+            self.on_host
+            or KEPT_MEMORY_PART * far.nbytes <= it.Mesh.current().devices[0].memory_bytes
+        )
         sums = self._sums(far, self.weights.reshape(-1, 1), is_kept)
         if not is_kept:
             del far
@@ -215,7 +218,7 @@ class _FewLeft(_Left):
         return self._candidates[self._best], self._rows[self._best]
 
 
-FEW = 4096
+FEW_VALUES = 4096
 """Values whose running sum is made sooner than avoided, and whose product one thread makes."""
 LONG = 10_000
 """Numbers from which on BLAS adds up a single product by all its threads."""
@@ -260,7 +263,7 @@ def _adds_parts(n_threads: int, dtype: Any) -> bool:
 
 def _reached(values: Array, weights: Array | None, draws: Array) -> Array:
     """Where the running sum of weighted values, one after another in their dtype, reaches draws."""
-    find = loop("scan", "reached", values.dtype) if len(values) > FEW else None
+    find = loop("scan", "reached", values.dtype) if len(values) > FEW_VALUES else None
     if find is None:
         weighted = values if weights is None else weights * values
         return np.searchsorted(np.cumsum(weighted), draws)

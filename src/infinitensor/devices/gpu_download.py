@@ -14,7 +14,7 @@ import numpy as np
 
 FRESH_BYTES = 1 << 22
 """From which this is worth it; NumPy asks for huge pages from there on."""
-PIECE_BYTES = 1 << 23
+DOWNLOAD_PIECE_BYTES = 1 << 23
 
 _lock = threading.Lock()
 _pair: list[Any] = []
@@ -33,11 +33,13 @@ def fetch(array: Any, out: Any, stream: Any) -> None:
     """Copy an array from a GPU, behind what a stream has to do, and wait for it."""
     import torch
 
-    borders = [*range(0, array.nbytes, PIECE_BYTES), array.nbytes]
+    borders = [*range(0, array.nbytes, DOWNLOAD_PIECE_BYTES), array.nbytes]
     with _lock, torch.cuda.stream(stream):
         source, target = (x.view(-1).view(torch.uint8) for x in (array.contiguous(), out))
         if not _pair:
-            _pair.extend(torch.empty(PIECE_BYTES, dtype=torch.uint8).pin_memory() for _ in range(2))
+            _pair.extend(
+                torch.empty(DOWNLOAD_PIECE_BYTES, dtype=torch.uint8).pin_memory() for _ in range(2)
+            )
         come: Any = None
         for k in range(len(borders)):
             before = come

@@ -13,7 +13,7 @@ from typing import Protocol
 
 SECONDS = 5.0
 """How long slabs rest, at least; at most twice as long."""
-MUCH = 64 << 20
+LEAST_IDLE_BYTES = 64 << 20
 """Bytes from which a ledger is looked after."""
 
 
@@ -68,5 +68,5 @@ def _look_at(ledger: Resting, seen: int) -> None:
     if ledger.n_taken == seen:
         ledger.trim()
     _watched[ledger] = ledger.n_taken
-    if ledger.used_bytes + ledger.resting_bytes < MUCH:
+    if ledger.used_bytes + ledger.resting_bytes < LEAST_IDLE_BYTES:
         _watched.pop(ledger, None)

@@ -126,7 +126,7 @@ class Ledger:
                 if self.used_bytes + self.resting_bytes + n_bytes > self.budget_bytes:
                     self.trim()
                 block = self._from_device(n_bytes)
-                if self.used_bytes + self.resting_bytes + n_bytes >= idle.MUCH:
+                if self.used_bytes + self.resting_bytes + n_bytes >= idle.LEAST_IDLE_BYTES:
                     self._is_large()
             self._used_bytes += n_bytes
             used = self.used_bytes if self._lent or self._returned else self._used_bytes

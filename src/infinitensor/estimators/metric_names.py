@@ -26,7 +26,7 @@ BLOCK_ELEMENTS = 1 << 20
 """Distances of a block."""
 CHUNK_ELEMENTS = 1 << 22
 """Elements of the second points that one op takes; it has them in one piece."""
-CHUNK_BYTES, BLOCK_BYTES = 256, 64
+BYTES_PER_CHUNK_ELEMENT, BYTES_PER_BLOCK_ELEMENT = 256, 64
 """Memory a device should have for each element of a chunk, in each kernel; of a block."""
 SPARSE = ("euclidean", "cosine", "cityblock")
 """Metrics of sparse points."""
@@ -134,7 +134,7 @@ def chunks_of(y: it.Tensor) -> Iterator[tuple[int, it.Tensor]]:
     """Where each chunk of rows starts, and the chunk."""
     n, d = y.shape
     n_kernels = current_session().engine.mesh.n_least
-    step = max(_fitting(CHUNK_ELEMENTS, CHUNK_BYTES * n_kernels) // max(d, 1), 1)
+    step = max(_fitting(CHUNK_ELEMENTS, BYTES_PER_CHUNK_ELEMENT * n_kernels) // max(d, 1), 1)
     return ((at, y[at : at + step] if step < n else y) for at in range(0, max(n, 1), step))
 
 
@@ -184,7 +184,7 @@ def block(x: Any, y: Any, metric: Any, params: dict[str, Any] | None = None) -> 
 
 def row_steps(n: int, width: int) -> Iterator[slice]:
     """Slices of n rows, with a block of `width` numbers a row each."""
-    step = max(_fitting(BLOCK_ELEMENTS, BLOCK_BYTES) // max(width, 1), 1)
+    step = max(_fitting(BLOCK_ELEMENTS, BYTES_PER_BLOCK_ELEMENT) // max(width, 1), 1)
     return (slice(at, min(at + step, n)) for at in range(0, n, step))
 
 

@@ -1,8 +1,9 @@
 """Who must wait for whom on one piece of memory: reads and writes of boxes with steps, in order.
 
 An access depends on the visible accesses it overlaps: a read on writes, a write on both. Writes
-that a later write hides are dropped, a whole write starts a new epoch, and where more than `MANY`
-accesses overlap one, a *join* stands for them, so edges stay bounded at the price of precision.
+that a later write hides are dropped, a whole write starts a new epoch, and where more than
+`MANY_NODES` accesses overlap one, a *join* stands for them, so edges stay bounded at the price of
+precision.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import TypeAlias
 Region: TypeAlias = tuple[tuple[int, int, int], ...]
 """(first, end, step) per axis; `end` is one past the last element named."""
 
-MANY = 24
+MANY_NODES = 24
 _GRID_FROM = 24
-_MANY_CELLS = 64
+_MANY_GRID_CELLS = 64
 
 
 def meet(a: Region, b: Region) -> bool:
@@ -93,7 +94,7 @@ class Tracker:
 
     def _waits(self, found: list[int]) -> list[int]:
         nodes = sorted({self._entries[e][2] for e in found})
-        if len(nodes) <= MANY:
+        if len(nodes) <= MANY_NODES:
             return nodes
         join: int = self._new_join(nodes)  # type: ignore[operator]
         hull = None
@@ -132,7 +133,7 @@ class Tracker:
         for (lo, hi, _), size in zip(region, self._cell, strict=True):
             first, last = lo // size, (hi - 1) // size
             n *= last - first + 1
-            if n > _MANY_CELLS:
+            if n > _MANY_GRID_CELLS:
                 return None
             ranges.append(range(first, last + 1))
         return list(product(*ranges))
@@ -146,7 +147,7 @@ class Tracker:
                 self._make_grid()
             return
         self._place(entry, region)
-        if len(self._large) > 2 * MANY:
+        if len(self._large) > 2 * MANY_NODES:
             self._join_large()
 
     def _place(self, entry: int, region: Region) -> None:
@@ -170,7 +171,7 @@ class Tracker:
     def _join_large(self) -> None:
         for writes in (False, True):
             same = [e for e in sorted(self._large) if self._entries[e][1] is writes]
-            if len(same) > MANY:
+            if len(same) > MANY_NODES:
                 self._waits(same)
 
     def _drop(self, entry: int) -> None:

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from infinitensor.ir.mesh import Mesh
     from infinitensor.ir.tasks import Program, TaskGraph
 
-MANY_TASKS = 20_000
+ONE_ORDER_TASKS = 20_000
 """Tasks from which only one order is tried: a walk takes up to 0.1 ms a task."""
 SOME_TASKS = 2_000
 """Tasks up to which another order is tried only because more might stay for the next run."""
 FEW_TASKS = 500
-LITTLE = 8
+UNTRIED_BUDGET_PART = 8
 """Of more tasks than those few, the part of the budgets that is too little to try another order
 for: to walk one takes as long as to read some of what might stay."""
 
 
-NEAR = 8
+MOVED_READ_PART = 8
 """The part of what is read once that a program of many tasks may move beside it."""
 
 AHEAD = (3, None)
@@ -95,9 +95,9 @@ def _stream(
         enough = 0
         if graph.n_tasks <= SOME_TASKS:
             is_many = graph.n_tasks > FEW_TASKS and not is_streamed
-            little = sum(budgets) // LITTLE if is_many else 0
+            little = sum(budgets) // UNTRIED_BUDGET_PART if is_many else 0
             enough = most_stays(uses, budgets, donated) - little
-        is_last = graph.n_tasks > MANY_TASKS or is_least(found, uses, enough)
+        is_last = graph.n_tasks > ONE_ORDER_TASKS or is_least(found, uses, enough)
         if graph.n_tasks > FEW_TASKS and not is_streamed:
             is_last |= is_near_least(found, uses)
         if gives_back and found.traffic.evicted:
@@ -138,7 +138,7 @@ def is_near_least(program: Program, uses: Uses) -> bool:
     another."""
     once, traffic = bytes_read_once(uses), program.traffic
     more = traffic.evicted + max(traffic.loaded - once, 0)
-    return once > 0 and NEAR * more <= once
+    return once > 0 and MOVED_READ_PART * more <= once
 
 
 def bytes_read_once(uses: Uses) -> int:

@@ -23,9 +23,9 @@ from sklearn.utils.validation import check_array, check_consistent_length
 import infinitensor as it
 from infinitensor.estimators.checked_functions import like
 
-AT_ONCE = 1 << 20
+TERMS_AT_ONCE = 1 << 20
 """Terms of an expected mutual information that are computed together."""
-MANY_CELLS = 1 << 22
+MANY_TABLE_CELLS = 1 << 22
 """Cells of a contingency table above which pairs are sorted, not counted in place."""
 
 
@@ -49,7 +49,7 @@ def _table(labels_true: Any, labels_pred: Any) -> Any:
     if not true.shape[0]:
         return scipy.sparse.csr_array(shape, dtype=np.int64)
     pairs = true * n_pred + pred
-    if n_true * n_pred <= max(MANY_CELLS, 4 * true.shape[0]):
+    if n_true * n_pred <= max(MANY_TABLE_CELLS, 4 * true.shape[0]):
         counts = it.bincount(pairs, minlength=n_true * n_pred).numpy()
         where = np.flatnonzero(counts)
         counts = counts[where]
@@ -359,7 +359,7 @@ def expected_mutual_information(contingency: Any, n_samples: int) -> float:
     at = 0
     while at < len(ends):
         done = ends[at - 1] if at else 0
-        stop = max(int(np.searchsorted(ends, done + AT_ONCE, "right")), at + 1)
+        stop = max(int(np.searchsorted(ends, done + TERMS_AT_ONCE, "right")), at + 1)
         part = slice(at, stop)
         total += _terms(
             first[part], second[part], least[part], lengths[part], times[part], n_samples

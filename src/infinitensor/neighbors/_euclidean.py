@@ -14,7 +14,7 @@ from infinitensor.ops.points.pairs import NO_LABEL, neighbour_order
 
 Array = Any
 
-MANY = 1024
+LEAST_GPU_ORDER_POINTS = 1024
 """Points from which on a GPU puts them in order."""
 COPIES = 16
 """Room for so many copies of the points, in float64, is asked for then."""
@@ -75,7 +75,11 @@ def _fits_a_gpu(X: Array) -> bool:
     """Whether the points are worth an order on a GPU, and have room there with what that takes."""
     mesh = it.Mesh.current()
     need = 8 * X.shape[0] * X.shape[1] * COPIES
-    return mesh.kind == "cuda" and X.shape[0] >= MANY and need < mesh.devices[0].memory_bytes
+    return (
+        mesh.kind == "cuda"
+        and X.shape[0] >= LEAST_GPU_ORDER_POINTS
+        and need < mesh.devices[0].memory_bytes
+    )
 
 
 def nearest(among: Ordered, of: Ordered, k: int) -> tuple[Array, Array]:

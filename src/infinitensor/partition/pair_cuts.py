@@ -38,7 +38,7 @@ may leave out."""
 FEW_ROWS = 256
 """Points below which a tile of pairs is not cut for the sake of more tasks."""
 
-LITTLE = 32
+SPARE_BUDGET_PART = 32
 """The part of the budget that is left: with a byte too few, parts of x would come and go."""
 RING = 3
 """Tiles of y that are there at a time: lanes work on one or two, the next is being read."""
@@ -46,7 +46,7 @@ SHARE_OF_Y = 8
 """The part of the budget that these, and the scratch that they cost, may take."""
 MOST_Y_BYTES = 64 << 20
 """Of a tile of y: more would only delay the first task."""
-LEAST_ROWS = 32
+LEAST_Y_POINTS = 32
 """Points that a tile of y has at least: leaves of a search have as many."""
 
 
@@ -88,7 +88,7 @@ def cut_streamed_pairs(
     where y is not streamed, or most of it has room: then it is not read again and again anyway.
     """
     y = next((read for read in space.reads if read.place == 0), None)
-    budget = room_bytes - room_bytes // LITTLE
+    budget = room_bytes - room_bytes // SPARE_BUDGET_PART
     read = {r.operand.value: prod(r.shape) * dtypes[r].itemsize for r in below}
     if y is None or y not in below or mesh.is_one_memory or 2 * sum(read.values()) <= budget:
         return None
@@ -96,8 +96,8 @@ def cut_streamed_pairs(
     width = max(prod(y.shape[1:]), 1)
     most = max(tile_elements // width, 1) if tile_elements else max(space.sizes)
     n_y = min(space.sizes[Y], most, max(MOST_Y_BYTES // (width * dtypes[y].itemsize), 1))
-    while n_y > LEAST_ROWS and SHARE_OF_Y * room.of_y(n_y) > budget:
-        n_y = max(n_y // 2, LEAST_ROWS)
+    while n_y > LEAST_Y_POINTS and SHARE_OF_Y * room.of_y(n_y) > budget:
+        n_y = max(n_y // 2, LEAST_Y_POINTS)
     n_lanes = mesh.n_devices * mesh.n_concurrent
     n_x = _largest(
         min(-(-space.sizes[X] // n_lanes), most), lambda n: room.of_all(n_y, n) <= budget

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.space import Read, Space
 
-ALIGNED = 64
+ALIGNED_LINES = 64
 """Parts are as many lines as a multiple of this, where they are longer: kernels like that."""
 
 
@@ -47,8 +47,8 @@ def parts_of(
         elif min(layout.owners) < 0 and prod(read.shape) > part_elements:
             n_parts = -(-prod(read.shape) // part_elements)
             step = -(-space.sizes[label] // n_parts)
-            if step > ALIGNED:
-                step = -(-step // ALIGNED) * ALIGNED
+            if step > ALIGNED_LINES:
+                step = -(-step // ALIGNED_LINES) * ALIGNED_LINES
             return label, cut_evenly(space.sizes[label], step)
     return None
 

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from infinitensor.ir.region import Cuts
     from infinitensor.ir.space import Read, Space
 
-FEW = 64
+FEW_COLUMNS = 64
 """Columns of a table are few below this: many of its rows are in cache together."""
 FEW_PRODUCTS, LONGEST_SIDE = 256, 32
 """Products that a row takes at most where it is multiplied, and elements of a side: for more the
 library is faster."""
-MANY = 4 * FEW
+MANY_ROWS = 4 * FEW_COLUMNS
 """Rows are many from here on."""
-LARGE = 1 << 23
+COMPILED_SWEEP_POINTS = 1 << 23
 """Points of all groups from which a sweep is worth compiling."""
 MOST_GROUPS = 32
 """Groups of a sweep at most: blocks of all that lies between them share a core's cache."""
@@ -83,7 +83,7 @@ class Sweep:
     def is_worth(self) -> bool:
         """Whether it takes several groups, a few of which nothing else would do together."""
         points = sum(role.points for role in self.roles.values())
-        is_large = config.compile == "always" or points >= LARGE
+        is_large = config.compile == "always" or points >= COMPILED_SWEEP_POINTS
         is_special = any(role.ends or role.is_product for role in self.roles.values())
         return is_large and len(self.roles) > 1 and is_special
 
@@ -223,7 +223,7 @@ class _Finder:
 
 def _is_table(shape: tuple[int, ...]) -> bool:
     """Whether there are many rows of few columns."""
-    return shape[0] >= MANY and 0 < prod(shape[1:]) < FEW
+    return shape[0] >= MANY_ROWS and 0 < prod(shape[1:]) < FEW_COLUMNS
 
 
 def _are_few(n: int, m: int) -> bool:

@@ -13,7 +13,7 @@ LEAF_ELEMENTS = {"cpu": 1 << 17, "null": 1 << 17, "cuda": 1 << 26}
 """Reductions round in leaves of this many elements; larger tiles are unions of leaves."""
 
 
-SHORT = 512
+SHORT_KEPT_LENGTH = 512
 """Length to which a contraction's kept labels are cut before its contracted ones are."""
 
 
@@ -77,7 +77,9 @@ def halve_until(
         if not over:
             return
         widest = max(over, key=lambda v: prod(lengths[label] for label in v))
-        choices = [label for label in widest if label in first and lengths[label] > SHORT]
+        choices = [
+            label for label in widest if label in first and lengths[label] > SHORT_KEPT_LENGTH
+        ]
         choices = choices or [label for label in widest if label in free and lengths[label] > 1]
         if not choices:
             volumes = [v for v in volumes if v is not widest]

@@ -21,7 +21,7 @@ STRIDED = 20.0
 """How much longer a copy to a GPU takes that the host has to put together first."""
 RETIRED_S = 2e-3
 """What a GPU takes to give memory back and to take it in another size: all of it waits."""
-NEAR = 1.05
+GOOD_ENOUGH_TIMES = 1.05
 """A plan that takes at most this much longer than its busiest lane is good enough."""
 
 AGAIN = 3
@@ -102,7 +102,9 @@ def estimated(program: Program, mesh: Mesh) -> tuple[float, bool]:
         if again:
             loads[program.producers[list(program.cached)]] = 0.0
         seconds = makespan(program, mesh, again=again, known=known)
-        is_near = is_near and seconds <= NEAR * least_seconds(program, mesh, again, known)
+        is_near = is_near and seconds <= GOOD_ENOUGH_TIMES * least_seconds(
+            program, mesh, again, known
+        )
         taken += (AGAIN if again else 1) * (seconds + LOADING * float(loads.sum()))
     return taken, is_near
 

@@ -37,7 +37,7 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     if request.param == "large ones":
         yield
         return
-    monkeypatch.setattr(saving, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(saving, "WRITE_BLOCK_BYTES", 100)
     monkeypatch.setattr(it.config, "small_elements", 0)
     monkeypatch.setattr(it.config, "tile_elements", 7)
     yield
@@ -107,7 +107,7 @@ def test_failed_save_leaves_the_old_file_and_no_thread(tmp_path: Path, name: str
             raise OSError(28, "No space left on device")
 
     monkey = pytest.MonkeyPatch()
-    monkey.setattr(saving, "BLOCK_BYTES", 100)
+    monkey.setattr(saving, "WRITE_BLOCK_BYTES", 100)
     with it.events.on("file", fail), pytest.raises(OSError, match="No space left"):
         it.save(tmp_path / name, x + 1)
     monkey.undo()
@@ -135,7 +135,7 @@ def test_tensor_is_not_held_whole_beside_its_tiles(tmp_path: Path) -> None:
     it.save(tmp_path / "x.npy", x)
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak_bytes <= (saving.N_WRITERS + 2) * saving.BLOCK_BYTES + (4 << 20)
+    assert peak_bytes <= (saving.N_WRITERS + 2) * saving.WRITE_BLOCK_BYTES + (4 << 20)
 
 
 STREAMS: dict[str, Callable[[Any], Any]] = {
@@ -151,7 +151,7 @@ def test_what_is_larger_than_memory_is_made_and_written_block_by_block(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(it.config, "tile_elements", 0)
-    monkeypatch.setattr(saving, "BLOCK_BYTES", 1 << 20)
+    monkeypatch.setattr(saving, "WRITE_BLOCK_BYTES", 1 << 20)
     values = np.random.default_rng(0).random((40_000, 20))
     np.save(tmp_path / "x.npy", values)
     with it.init("cpu", memory="4MiB", disk=0):

@@ -13,7 +13,7 @@ import infinitensor as it
 from infinitensor.api.eager import numpy_loops
 
 in_c = pytest.mark.skipif(not hasattr(numpy_loops.into, "__self__"), reason="needs a C compiler")
-N = 3 * numpy_loops.LEAST
+N = 3 * numpy_loops.LEAST_SHARED_ELEMENTS
 
 
 def values(rng: Any, dtype: Any, shape: Any = N) -> np.ndarray:
@@ -102,7 +102,7 @@ def test_copies_go_between_any_strides(dtype: str) -> None:
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.99, 1.0])
 def test_masks_choose_as_numpys_do(dtype: str, share: float) -> None:
     rng = np.random.default_rng(7)
-    for n in (1, 7, 4 * numpy_loops.LEAST + 3):
+    for n in (1, 7, 4 * numpy_loops.LEAST_SHARED_ELEMENTS + 3):
         mask, x = rng.random(n) < share, values(rng, dtype, (n, 3))
         assert numpy_loops.count(mask) == np.count_nonzero(mask)
         for given in (x[:, 1].copy(), x, x[:, 1], x[::-1, 2]):
@@ -123,7 +123,7 @@ def test_masks_choose_as_numpys_do(dtype: str, share: float) -> None:
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 1.0])
 def test_masks_put_as_numpys_do(dtype: str, share: float) -> None:
     rng = np.random.default_rng(9)
-    for n in (1, 7, 4 * numpy_loops.LEAST + 3):
+    for n in (1, 7, 4 * numpy_loops.LEAST_SHARED_ELEMENTS + 3):
         mask, x = rng.random(n) < share, values(rng, dtype, (n, 3))
         count = int(mask.sum())
         for column in (np.s_[:, 1], np.s_[::-1, 2]):

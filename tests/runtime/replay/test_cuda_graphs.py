@@ -60,7 +60,7 @@ def test_few_recordings_are_kept_the_last_ones(no_failures: None) -> None:
 
 def test_memory_that_never_comes_again_is_given_up(no_failures: None) -> None:
     replays = Replays()
-    for key in range(2 * cuda_graphs.MEMORIES):
+    for key in range(2 * cuda_graphs.REMEMBERED_BUFFER_SETS):
         replays.find(key)
         replays.is_seen(key)
     assert replays.is_over

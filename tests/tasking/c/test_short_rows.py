@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import infinitensor as it
 from infinitensor import native
-from infinitensor.tasking.c.short_rows import MOST
+from infinitensor.tasking.c.short_rows import SHORT_ROW_ELEMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,9 @@ def near(got: Any, wanted: Any) -> None:
         np.testing.assert_array_equal(got, wanted)
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 7, 8, 15, 16, 17, 33, MOST - 1, MOST])
+@pytest.mark.parametrize(
+    "n", [2, 3, 4, 7, 8, 15, 16, 17, 33, SHORT_ROW_ELEMENTS - 1, SHORT_ROW_ELEMENTS]
+)
 @pytest.mark.parametrize("kind", ["f4", "f8", "i2", "i8"])
 def test_every_reduction_of_rows(n: int, kind: str) -> None:
     x = (np.random.default_rng(n).standard_normal((700, n)) * 9).astype(kind)

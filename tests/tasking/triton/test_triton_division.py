@@ -13,7 +13,7 @@ from infinitensor.ops.table.words import WORDS
 from infinitensor.tasking.triton.triton_division import (
     _SHORT,
     DIVISIONS,
-    LEAST,
+    LEAST_CHECKED_SIZE,
     Division,
     checked,
     form_of,
@@ -103,7 +103,7 @@ def test_the_short_way_is_exact_where_the_check_says_so(word: str) -> None:
             made = ran(name, *given)
             named = {"made": made, "a": a}
             tells = checked(WORDS[word], ["a", "b"] if word == "divide" else ["b"], "made")
-            if all(abs(named[one]) >= LEAST for one in tells):
+            if all(abs(named[one]) >= LEAST_CHECKED_SIZE for one in tells):
                 n_good += 1
                 wanted = {"divide": a / b, "reciprocal": F(1) / b, "sqrt": np.sqrt(b)}[word]
                 assert same_bits(made, wanted), (a, b)
@@ -115,10 +115,10 @@ def test_what_is_not_ordinary_is_seen() -> None:
     with np.errstate(all="ignore"):
         for b in (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 3.4e38):
             for a in (1.0, -0.0, np.inf, np.nan, 1e30):
-                assert not abs(ran("quotient", F(a), F(b))) >= LEAST
-            assert not abs(ran("inverse", F(b))) >= LEAST
+                assert not abs(ran("quotient", F(a), F(b))) >= LEAST_CHECKED_SIZE
+            assert not abs(ran("inverse", F(b))) >= LEAST_CHECKED_SIZE
         for x in (0.0, -0.0, np.inf, np.nan, -1.0, 1e-45, 2.0**-102):
-            assert not abs(ran("root", F(x))) >= LEAST
+            assert not abs(ran("root", F(x))) >= LEAST_CHECKED_SIZE
 
 
 def test_each_way_has_its_own_words() -> None:

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from infinitensor.api.eager import numpy_loops
-from infinitensor.api.eager.unplanned import LITTLE, blank, is_hasty, keep, runs_unplanned
+from infinitensor.api.eager.unplanned import (
+    UNPLANNED_ELEMENTS,
+    blank,
+    is_hasty,
+    keep,
+    runs_unplanned,
+)
 from infinitensor.api.evaluate.evaluate import evaluate
 from infinitensor.api.record.late import call_op, new_tensor
 from infinitensor.api.record.record import wait
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
 
 SELECT = "_mask_select"
 MOST_CALLS = 32
-SPARSE = 16
+GATHERED_TIMES = 16
 """Elements for each selected one, from which more than two calls are better gathered."""
 
 
@@ -92,7 +98,7 @@ def settle(*given: Any) -> bool:
     """
     tensors = [cast("Tensor", x) for x in given if isinstance(x, Shown)]
     waiting = [x._version for x in tensors if x._owner is None and is_selection(x._version)]
-    if not waiting or sum(prod(version.shape) for version in waiting) > LITTLE:
+    if not waiting or sum(prod(version.shape) for version in waiting) > UNPLANNED_ELEMENTS:
         return False
     session = waiting[0].session
     if not runs_unplanned(session) or any(version.session is not session for version in waiting):
@@ -268,7 +274,7 @@ def spread(tensor: Tensor, mask: Tensor, value: Tensor) -> tuple[Version, Versio
         calls.find(value._version)
     except _GatheredError:
         return None
-    if not calls.selects or (tensor.size > SPARSE * value.size and len(calls.nodes) > 2):
+    if not calls.selects or (tensor.size > GATHERED_TIMES * value.size and len(calls.nodes) > 2):
         return None
     selects = list(calls.selects.values())
     by = Read(selects[0].inputs[1], selects[0].accesses[1], mask.shape)

@@ -401,14 +401,14 @@ def _whole_value(value: Any, view: View) -> Version:
     return copied(value.reshape(view.base_shape))._version
 
 
-MUCH = 8
+COPIES_PER_INDEX = 8
 """An index of an element takes as long as to copy so many."""
 
 
 def _write_unstructured(tensor: Tensor, view: View, value: Any) -> None:
     """A view that is no box: much of a reshape, in that shape; else by each element's index."""
     whole = late.tensor_of(tensor._cell, None, tensor._version.dtype)
-    is_much = MUCH * prod(view.shape) >= whole.size and not view.part
+    is_much = COPIES_PER_INDEX * prod(view.shape) >= whole.size and not view.part
     inside = in_other_shape(view) if is_much else None
     if inside is None:
         _write_by_flat_index(whole, view, value)

@@ -297,7 +297,9 @@ def was_put(tensor: Tensor, index: Any, value: Any) -> bool:
 
 def _was_copied(target: np.ndarray, value: Any) -> bool:
     """Whether all cores copied it."""
-    return target.size >= numpy_loops.LEAST and numpy_loops.into(None, target, value)
+    return target.size >= numpy_loops.LEAST_SHARED_ELEMENTS and numpy_loops.into(
+        None, target, value
+    )
 
 
 def _scattered(tensor: Tensor, values: np.ndarray, index: Any, value: Any) -> bool:

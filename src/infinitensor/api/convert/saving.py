@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from infinitensor.api.tensor.tensor import Tensor
 
-BLOCK_BYTES = 8 << 20
+WRITE_BLOCK_BYTES = 8 << 20
 """What is taken out of the tiles at a time; four blocks are on their way at most."""
 N_WRITERS = 3
-SHARE = 8
+COMPUTED_MEMORY_PART = 8
 """What takes less than this part of the memory is computed before a tensor is made in blocks."""
 
 
@@ -68,7 +68,7 @@ def _comes_in_parts(x: Tensor) -> bool:
     if 2 * x.nbytes <= room or session.engine.mesh.kind != "cpu":
         return False
     read = [v for node in waiting_nodes([version]) for v in node.inputs if type(v) is Version]
-    little = [v for v in read if v.node is not None and SHARE * bytes_of(v) <= room]
+    little = [v for v in read if v.node is not None and COMPUTED_MEMORY_PART * bytes_of(v) <= room]
     evaluate(session, little)
     return all(
         node.op.kind == "elementwise" or node.op.name in ("_copy", "_cast")
@@ -89,7 +89,7 @@ def _part_of_stored(x: Tensor, part: tuple[slice, ...]) -> np.ndarray:
 
 def _block(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """Lengths of a block that lies in one run of a C-order file, or almost."""
-    room = BLOCK_BYTES // itemsize
+    room = WRITE_BLOCK_BYTES // itemsize
     lengths = []
     for n in reversed(shape):
         lengths.append(max(min(n, room), 1))

@@ -1,8 +1,9 @@
 """Calls that run at once and have many elements: NumPy's own loops, on all cores.
 
 A loop whose shapes change at every step has no plan, and calls NumPy call by call. Of a call of
-`LEAST` elements or more every core takes a part (`numpy_loops.c`): the same loops, the same bits.
-What would have to be cast or copied first, and everything without a compiler, is left to NumPy.
+`LEAST_SHARED_ELEMENTS` or more every core takes a part (`numpy_loops.c`): the same loops, the same
+bits. What would have to be cast or copied first, and everything without a compiler, is left to
+NumPy.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from infinitensor.config import config
 if TYPE_CHECKING:
     import numpy as np
 
-LEAST = 1 << 14
+LEAST_SHARED_ELEMENTS = 1 << 14
 """Elements from which a call is worth another core: the time in which it is there."""
 
 
@@ -53,7 +54,7 @@ def put(mask: np.ndarray, out: np.ndarray, x: np.ndarray) -> bool:
 
 def stored(ufunc: np.ufunc, out: np.ndarray, *ins: Any) -> None:
     """`out[...] = ufunc(*ins)`, by all cores where that is worth it."""
-    if out.size < LEAST or not into(ufunc, out, *ins):
+    if out.size < LEAST_SHARED_ELEMENTS or not into(ufunc, out, *ins):
         ufunc(*ins, out=out)
 
 

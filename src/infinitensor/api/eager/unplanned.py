@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from infinitensor.api.session.version import Node, Site
     from infinitensor.ir.op import Call, Op
 
-LITTLE = 1 << 22
+UNPLANNED_ELEMENTS = 1 << 22
 """Elements of all calls together, up to which no plan is made: below what is worth compiling."""
 MEDIUM = 1 << 20
 """Elements that a call at a hasty place may have: what more cores would not gain much on."""
@@ -59,7 +59,7 @@ def is_little(bound: Bound) -> bool:
     work = sum(_elements(node, node.shapes) for node in bound.nodes)
     room = session.engine.available_bytes(0)
     return (
-        work <= LITTLE
+        work <= UNPLANNED_ELEMENTS
         and sum(spec.n_bytes for spec in bound.numbered.specs) < room
         and all(version.host is not None for version in bound.leaves)
         and all(_rounds_alike(node.op, node.call, node.shapes) for node in bound.nodes)

@@ -55,7 +55,7 @@ def small_kernel(op: Op, call: Call) -> Callable[..., list[Any]]:
         def run(ins: list[Any], outs: list[Any] | None = None) -> list[Any]:
             outs = outs or [np.empty(shapes[0], dtypes[0])]
             is_done = False
-            if word is not None and outs[0].size >= numpy_loops.LEAST:
+            if word is not None and outs[0].size >= numpy_loops.LEAST_SHARED_ELEMENTS:
                 is_done = numpy_loops.into(word, outs[0], *ins)
             if not is_done:
                 kernel(ins, outs, None)
@@ -68,7 +68,7 @@ def small_kernel(op: Op, call: Call) -> Callable[..., list[Any]]:
             outs = outs or blank()
             if (
                 op.name == SELECT
-                and ins[1].size >= numpy_loops.LEAST
+                and ins[1].size >= numpy_loops.LEAST_SHARED_ELEMENTS
                 and numpy_loops.choose(*ins[::-1], *outs)
             ):
                 return outs

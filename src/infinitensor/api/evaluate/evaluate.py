@@ -37,7 +37,7 @@ READ_OFTEN = 8
 """Calls that wait to read parts of a tensor, from which it is computed for the next."""
 PART = 1 << 18
 """Elements that are computed in the time in which a part of a waiting tensor is planned."""
-ALONE = 16
+ONE_TASK_TIMES = 16
 """How much more than what runs in the caller's thread a program may be that is one task."""
 
 
@@ -252,7 +252,7 @@ def traced(bound: Bound) -> tuple[Bound, Trace]:
     limit = config.inline_elements
     n_tasks = int(np.count_nonzero(prepared.program.needed))
     # and one task, of little work, is done before a thread is woken for it
-    small = max(SMALL_TILE * n_tasks, ALONE * limit if n_tasks == 1 else 0)
+    small = max(SMALL_TILE * n_tasks, ONE_TASK_TIMES * limit if n_tasks == 1 else 0)
     return bound, Trace(
         prepared,
         limit > 0 and (n_elements <= limit or n_elements < small or is_whole),

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from infinitensor.api.tensor.tensor import Tensor
     from infinitensor.storage import File
 
-SPARSE = 8
+STEPPED_TIMES = 8
 """How many times more than it picks a read by steps has to span."""
 PAGE_BYTES = 4096
 """What a disk reads of a file at least."""
-SHARE = 8
+WHOLE_AXIS_MEMORY_PART = 8
 """An index may read an axis of a file whole that takes up to this part of the memory."""
 
 
@@ -92,7 +92,7 @@ def _pick_steps(session: Session, node: Node, k: int, version: Version) -> None:
         return
     ranges = access.base_region(whole_box(shape))
     n_spanned = prod(hi - lo for lo, hi, _ in ranges)
-    if n_spanned < SPARSE * prod(len(range(*one)) for one in ranges):
+    if n_spanned < STEPPED_TIMES * prod(len(range(*one)) for one in ranges):
         return
     found = _version(session, version, node.site, (), (), ranges)
     if found is None:
@@ -163,7 +163,7 @@ def _is_worth_it(session: Session, shape: tuple[int, ...], axes: Any, node: Node
     room = min(ledger.budget_bytes for ledger in session.engine.ledgers)
     held = prod(shape[axis] for axis in axes) * width
     is_less = 2 * n_bytes <= prod(shape) * width
-    return 32 * n_points <= room and (is_less or SHARE * held > room)
+    return 32 * n_points <= room and (is_less or WHOLE_AXIS_MEMORY_PART * held > room)
 
 
 def _values(session: Session, node: Node, k: int) -> np.ndarray:

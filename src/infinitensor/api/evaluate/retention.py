@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from infinitensor.api.session.version import Node
 
-LITTLE = 32
+LITTLE_BUDGET_PART = 32
 """What takes less than this part of the budget is kept."""
 CHEAP = 8
 """What takes less than this part of what is read to make it is kept too: it would be read again."""
@@ -51,7 +51,7 @@ def worth_keeping(
         n_bytes = bytes_of(version)
         mask = made.get(id(version.node), 0)
         read = sum(bytes_of(leaf) for k, leaf in enumerate(below) if mask >> k & 1)
-        is_cheap = LITTLE * n_bytes <= budget or CHEAP * n_bytes <= read
+        is_cheap = LITTLE_BUDGET_PART * n_bytes <= budget or CHEAP * n_bytes <= read
         if n_bytes <= left and (is_cheap or (version in again and n_bytes < read)):
             left -= n_bytes
             found.add(id(version))

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from infinitensor.api.session.version import Node
 
-LARGE = 1 << 17
+LARGE_MATRIX_ELEMENTS = 1 << 17
 """Elements of a matrix from which a second core gains on factoring it."""
-HUGE = 1 << 20
+HUGE_MATRIX_ELEMENTS = 1 << 20
 """Elements of a matrix from which it gains nearly all there is to gain."""
-ALONE = 16
+BESIDE_WHOLE_TIMES = 16
 """How much more than what is in one piece a program may be that runs in the caller's thread."""
 TURNS = 2
 """Ops for each worker that wait for each other's company."""
@@ -35,16 +35,20 @@ def runs_in_caller(nodes: Sequence[Node], n_elements: int) -> bool:
     """
     pieces = [node for node in nodes if node.op.whole or _is_one_threaded(node)]
     n_whole = sum(prod(shape) for node in pieces for shape in node.shapes)
-    if not pieces or not ALONE * n_whole >= n_elements > 0:
+    if not pieces or not BESIDE_WHOLE_TIMES * n_whole >= n_elements > 0:
         return False
-    if len(pieces) == 1 or max(prod(node.shapes[0]) for node in pieces) > HUGE:
+    if len(pieces) == 1 or max(prod(node.shapes[0]) for node in pieces) > HUGE_MATRIX_ELEMENTS:
         return True
     return 2 * _longest(nodes, pieces) > len(pieces)
 
 
 def _is_one_threaded(node: Node) -> bool:
     """Whether a library factors one large matrix."""
-    return node.op.threaded and len(node.shapes[0]) == 2 and prod(node.shapes[0]) > LARGE
+    return (
+        node.op.threaded
+        and len(node.shapes[0]) == 2
+        and prod(node.shapes[0]) > LARGE_MATRIX_ELEMENTS
+    )
 
 
 def _longest(nodes: Sequence[Node], pieces: Sequence[Node]) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api.eager.unplanned import LITTLE
+from infinitensor.api.eager.unplanned import UNPLANNED_ELEMENTS
 from infinitensor.api.evaluate.bound_program import FEW_ON_HOST
 from infinitensor.api.functions.compute import compute
 from infinitensor.api.record.late import is_tensor, late, new_tensor
@@ -37,9 +37,9 @@ MUCH_OF_MEMORY = 4
 end, and nothing of them can be evicted meanwhile."""
 LARGEST_PIECE = 1 << 24
 """Elements of a matrix that one task may factor while nothing else runs."""
-BLOCK_BYTES = 128
+BYTES_PER_KERNEL_ELEMENT = 128
 """What an element of a block may take while a kernel works on it: scratch, tiles, and others."""
-PIECE_BYTES = 48
+BYTES_PER_PIECE_ELEMENT = 48
 """What an element takes on a GPU, about, where an axis is one piece: less memory makes blocks."""
 
 
@@ -66,7 +66,7 @@ class Namespace:
         """
         session = mask._session
         is_cut = not config.small_elements or config.tile_elements
-        if is_cut or mask.size > LITTLE or not session.engine.mesh.is_one_memory:
+        if is_cut or mask.size > UNPLANNED_ELEMENTS or not session.engine.mesh.is_one_memory:
             return None
         if mask._owner is not None or mask._version.node is None:
             return None
@@ -140,12 +140,12 @@ class Namespace:
         is_in_pieces = mesh.kind == "cuda"
         if mesh.kind == "cuda" and mesh.n_devices == 1:
             most = mesh.devices[0].tile_elements
-            is_in_pieces = PIECE_BYTES * n <= mesh.devices[0].memory_bytes
+            is_in_pieces = BYTES_PER_PIECE_ELEMENT * n <= mesh.devices[0].memory_bytes
             if is_in_pieces and n <= min(config.tile_elements or most, most):
                 return max(n, 1)
         leaf = LEAF_ELEMENTS[mesh.kind]
         longest = min(n, config.tile_elements or leaf, leaf)
-        fitting = mesh.devices[0].memory_bytes // (BLOCK_BYTES * mesh.n_least)
+        fitting = mesh.devices[0].memory_bytes // (BYTES_PER_KERNEL_ELEMENT * mesh.n_least)
         if fitting < longest and not is_in_pieces:
             session.counts["smaller_blocks"] += 1
             longest = fitting
@@ -164,7 +164,7 @@ class Namespace:
             return False
         need = 2 * int(slab_bytes(x.n_bytes)) + mesh.n_least * self.scratch_bytes(name, x)
         if not self.tiered_bytes():
-            need = max(need, BLOCK_BYTES * x.n_elements)
+            need = max(need, BYTES_PER_KERNEL_ELEMENT * x.n_elements)
         has_room = need <= mesh.devices[0].memory_bytes
         session.counts["smaller_blocks"] += x.n_elements <= LARGEST_PIECE and not has_room
         return x.n_elements <= LARGEST_PIECE and has_room

@@ -17,7 +17,7 @@ from infinitensor.api.eager import unplanned
 from infinitensor.api.eager.unplanned import is_hasty
 from infinitensor.api.eager.whole_array import small_kernel
 from infinitensor.api.evaluate.evaluate import READ_OFTEN
-from infinitensor.api.record.record import FEW, MANY, WRITE, wait
+from infinitensor.api.record.record import FEW_WAITING_CALLS, MANY_FINALISED, WRITE, wait
 from infinitensor.api.session import version
 from infinitensor.api.session.call_cache import cached_rule
 from infinitensor.api.session.extensions import compiled
@@ -193,7 +193,7 @@ class Quick:
             site = user_site()
             if is_hasty(session, found.largest, site):
                 return None
-            if len(session.dropped) > MANY or len(session.graveyard) > MANY:
+            if len(session.dropped) > MANY_FINALISED or len(session.graveyard) > MANY_FINALISED:
                 session.drain()
             seen = _NO_VIEWS[len(inputs)] if accesses is None else tuple(accesses)
             versions = wait(session, self.op, found.call, tuple(inputs), seen, found.shapes, site)
@@ -247,7 +247,7 @@ def _in_c() -> None:
         return
     types = (Tensor, Version, Cell, Node, Site, Quick, Known, Session)
     shared = (structure, unplanned.places, lane, _generation, _NO_VIEWS)
-    limits = (FEW, MANY, unplanned.MEDIUM, READ_OFTEN)
+    limits = (FEW_WAITING_CALLS, MANY_FINALISED, unplanned.MEDIUM, READ_OFTEN)
     slow = (Quick.made, fill, _views, _WRITE, locking)
     module.install(types, config, UNKNOWN, *shared, *slow, *limits, version._PACKAGE[:-1])
     calls_in_c, fill, recorded = module.install_ufunc, module.fill, module.recorded

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from infinitensor.ir.view import View
 
 
-FEW = 128
+FEW_WAITING_CALLS = 128
 """Waiting calls below which their bytes start no evaluation: they may still be fused."""
 
 
-MANY = 64
+MANY_FINALISED = 64
 """Finalised objects that wait until somebody counts them down; an evaluation does at any rate."""
 
 
@@ -97,7 +97,7 @@ def record(session: Session, op: Op, call: Call, operands: Sequence[Any]) -> lis
         return [stored(session, values) for values in outs]
     with session.guard():
         session.check_open()
-        if len(session.dropped) > MANY or len(session.graveyard) > MANY:
+        if len(session.dropped) > MANY_FINALISED or len(session.graveyard) > MANY_FINALISED:
             session.drain()
         reads = [(o.version, prod(o.shape)) for o in operands if isinstance(o, Ref)]
         if compute_if_read_often(session, reads):
@@ -220,7 +220,7 @@ def _put_on_tape(session: Session, node: Node, versions: list[Version]) -> None:
     session.tape += node.outs
     n = len(session.tape)
     limit = config.max_recorded_nodes
-    if n > limit or (session.waiting_bytes > config.max_recorded_bytes and n >= FEW):
+    if n > limit or (session.waiting_bytes > config.max_recorded_bytes and n >= FEW_WAITING_CALLS):
         if n <= limit:
             forget_done(session)  # what an evaluation held to its end was counted too
             if session.waiting_bytes <= config.max_recorded_bytes:
@@ -284,7 +284,7 @@ def record_write(session: Session, base: Version, view: View, value: Any, site: 
         _writes[key] = call
     with session.guard():
         session.check_open()
-        if len(session.dropped) > MANY or len(session.graveyard) > MANY:
+        if len(session.dropped) > MANY_FINALISED or len(session.graveyard) > MANY_FINALISED:
             session.drain()
         session.ways["recorded"] += 1
         ins, shapes = (base, given), (base.shape, view.shape)

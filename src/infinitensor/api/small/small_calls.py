@@ -268,7 +268,7 @@ def in_c(
     shared = (config, bfloat16, UNKNOWN, NUMBERS, ERRORS, SILENT)
     global called
     slow = (called, broadcast_fits, outer_fits, dot_fits, quicks, recorded, fill)
-    on_cores = (numpy_loops.made, numpy_loops.into, numpy_loops.LEAST, _UFUNCS)
+    on_cores = (numpy_loops.made, numpy_loops.into, numpy_loops.LEAST_SHARED_ELEMENTS, _UFUNCS)
     module.install(tensor, Version, Cell, *shared, *slow, *on_cores, ways.IN_C)
     called = module.called
     ways.putters.append(module.put_counts)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 CODES = {"float32": 0, "float64": 1, "complex64": 2, "complex128": 3}
 LETTERS = "sdcz"
-MOST = 1 << 31
+MOST_BLAS_COUNT = 1 << 31
 """What the library counts to."""
 
 
@@ -160,7 +160,7 @@ def of_this_thread(ours: Any) -> Iterator[None]:
 def is_suited(rows: int, columns: int, steps: Sequence[int], size: int) -> bool:
     """Whether the library takes a matrix with these steps, in bytes, as it lies."""
     row, column = steps
-    if max(rows, columns, abs(row) // size, abs(column) // size) >= MOST:
+    if max(rows, columns, abs(row) // size, abs(column) // size) >= MOST_BLAS_COUNT:
         return False
     if columns == 1 or column == size:
         lies = rows == 1 or (row >= columns * size and row % size == 0)
@@ -202,7 +202,7 @@ def _is_written(out: Any, size: int) -> bool:
     """Whether the library writes rows that lie like these."""
     rows, columns = out.shape
     step = out.strides[0]
-    if rows > 1 and (step < columns * size or step % size or step // size >= MOST):
+    if rows > 1 and (step < columns * size or step % size or step // size >= MOST_BLAS_COUNT):
         return False
     return columns == 1 or bool(out.strides[1] == size)
 

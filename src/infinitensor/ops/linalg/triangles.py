@@ -114,7 +114,12 @@ def solved(a: Any, b: Any, out: Any) -> bool:
     """out = x with a x = b for one matrix, by the library of `blas`, without torch; False, and
     nothing done, where there is none or this is not for it. `LinAlgError` for a singular one."""
     code = blas.CODES.get(out.dtype.name)
-    if code is None or not out.size or out.size != prod(out.shape[-2:]) or a.shape[-1] >= blas.MOST:
+    if (
+        code is None
+        or not out.size
+        or out.size != prod(out.shape[-2:])
+        or a.shape[-1] >= blas.MOST_BLAS_COUNT
+    ):
         return False
     ours = blas.found() if config.compile != "never" else None
     library = blas.beside()

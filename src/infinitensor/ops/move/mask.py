@@ -140,9 +140,9 @@ FOLDED = {"any": 0, "all": 1, "max": 2, "amax": 2, "min": 3, "amin": 3}
 """Reductions of rows that are one loop in C, where all is in the dtype of the result."""
 WIDE_ENOUGH = 2048
 """Elements of a row from which rows are reduced side by side, by parts of them."""
-FEW = 32
+LEAST_ROWS_PER_ELEMENT = 32
 """Rows that a task reduces at least for each of its elements: so are tiles made."""
-CHUNK = 1 << 18
+GATHERED_BYTES = 1 << 18
 """Bytes of rows that are gathered at a time where there is no such loop."""
 
 
@@ -175,7 +175,7 @@ def _folded_kernel(
         return
     kernel = op.kernel_for("cpu" if xp is np else "cuda")
     assert op.combine is not None
-    n = max(CHUNK // max(prod(x.shape[1:]) * x.itemsize, 1), 1) if xp is np else len(x)
+    n = max(GATHERED_BYTES // max(prod(x.shape[1:]) * x.itemsize, 1), 1) if xp is np else len(x)
     found: tuple[Any, ...] | None = None
     for lo in range(0, len(x), n):
         rows = x[lo : lo + n][mask[lo : lo + n]]
@@ -228,9 +228,9 @@ def _folded_oracle(x: Any, mask: Any, reduction: str, options: Any, out: Spec, c
     "x mask",
     kernel=_folded_kernel,
     need=_folded_need,
-    grain=lambda reduction, options, count: min(count, FEW),
+    grain=lambda reduction, options, count: min(count, LEAST_ROWS_PER_ELEMENT),
     scratch_bytes=lambda ins, outs, params: (
-        4 * max(CHUNK, ins[0].n_bytes // max(ins[0].shape[0], 1)) + ins[1].n_elements + 64
+        4 * max(GATHERED_BYTES, ins[0].n_bytes // max(ins[0].shape[0], 1)) + ins[1].n_elements + 64
     ),
     scratches={"cuda": _folded_on_gpu},
     cases=_folded_cases,

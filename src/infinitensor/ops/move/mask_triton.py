@@ -6,7 +6,7 @@ from typing import Any
 
 from infinitensor.jit import Launch, Launches, has_triton
 
-BLOCK = 4096
+MASK_BLOCK_ELEMENTS = 4096
 """Elements of a program."""
 COUNTS = 8192
 """Counts that are added up at a time: by one program, for there are few."""
@@ -65,8 +65,10 @@ def _launches(source: str, block: int = 0) -> Launches:
     """One program for each block of elements, or one that walks over blocks of a given size."""
 
     def make(shape: tuple[int, ...], tiles: Any) -> Launch:
-        n_programs = 1 if block else -(-shape[0] // BLOCK)
-        return Launch(source, n_programs, shape, n_warps=8 if block else 4, BLOCK=block or BLOCK)
+        n_programs = 1 if block else -(-shape[0] // MASK_BLOCK_ELEMENTS)
+        return Launch(
+            source, n_programs, shape, n_warps=8 if block else 4, BLOCK=block or MASK_BLOCK_ELEMENTS
+        )
 
     return Launches(make)
 
@@ -90,7 +92,7 @@ def _counted(mask: Any, total: Any = None) -> Any:
     import torch
 
     n = mask.numel()
-    n_blocks = -(-n // BLOCK)
+    n_blocks = -(-n // MASK_BLOCK_ELEMENTS)
     counts = torch.empty(2 * n_blocks, dtype=torch.int64, device=mask.device)
     _count.get((n,), (mask,))((mask, counts))
     alike = (mask,) if total is None else (mask, total)

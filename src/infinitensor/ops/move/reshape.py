@@ -240,13 +240,13 @@ def delete(xp: Any, arr: Any, obj: Any, axis: int | None = None) -> Any:
             gone = np.array([_within(i, n, axis, n - 1) for i in gone.reshape(-1).tolist()], int)
         keep[gone] = False
     runs = np.flatnonzero(np.diff(keep, prepend=False, append=False)).reshape(-1, 2)
-    if len(runs) > _FEW:
+    if len(runs) > _FEW_PIECES:
         return xp.take(arr, np.flatnonzero(keep), axis)
     pieces = [arr[along(axis, slice(*run))] for run in runs.tolist()]
     return xp._concatenate(pieces or [arr[along(axis, slice(0, 0))]], axis)
 
 
-_FEW = 64
+_FEW_PIECES = 64
 """More pieces than this are gathered by index, fewer are joined."""
 
 

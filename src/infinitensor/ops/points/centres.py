@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 int32 = np.dtype(np.int32)
-AT_ONCE, AT_ONCE_ON_GPU = 1 << 14, 1 << 21
+ELEMENTS_AT_ONCE, ELEMENTS_AT_ONCE_ON_GPU = 1 << 14, 1 << 21
 """Elements of a temporary array that the plain kernels make at once."""
 PARTS = float(1 << 40)
 """How much smaller the second unit of an inertia is than the first."""
@@ -35,7 +35,7 @@ PARTS = float(1 << 40)
 
 def _steps(xp: Any, n: int, width: int) -> Iterator[slice]:
     """Slices of n rows, so that `width` numbers a row are few at once."""
-    step = max((AT_ONCE if xp is np else AT_ONCE_ON_GPU) // max(width, 1), 1)
+    step = max((ELEMENTS_AT_ONCE if xp is np else ELEMENTS_AT_ONCE_ON_GPU) // max(width, 1), 1)
     return (slice(lo, min(lo + step, n)) for lo in range(0, n, step))
 
 
@@ -179,7 +179,7 @@ def _near_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, A
 
 def _numpy_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     """What the plain kernel makes of a few rows at once."""
-    return _plain_scratch(AT_ONCE, ins, outs)
+    return _plain_scratch(ELEMENTS_AT_ONCE, ins, outs)
 
 
 def _plain_scratch(at_once: int, ins: Sequence[Spec], outs: Sequence[Spec]) -> int:
@@ -190,7 +190,7 @@ def _plain_scratch(at_once: int, ins: Sequence[Spec], outs: Sequence[Spec]) -> i
 
 def _torch_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     lists = 32 * ins[0].shape[0] + 64 * ins[2].n_elements
-    return _plain_scratch(AT_ONCE_ON_GPU, ins, outs) + lists
+    return _plain_scratch(ELEMENTS_AT_ONCE_ON_GPU, ins, outs) + lists
 
 
 def _near_on_gpu(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
@@ -353,12 +353,12 @@ def _sums_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, A
 
 def _numpy_sums(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     wide = 8 * ins[2].n_elements + 64 * (sum(ins[2].shape) + 16)
-    plain = 96 * AT_ONCE + 64 * ins[0].shape[0]
+    plain = 96 * ELEMENTS_AT_ONCE + 64 * ins[0].shape[0]
     return _copies(ins, outs) + 2 * outs[0].n_bytes + plain + wide
 
 
 def _torch_sums(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    part = min(AT_ONCE_ON_GPU, 16 * ins[0].n_elements)
+    part = min(ELEMENTS_AT_ONCE_ON_GPU, 16 * ins[0].n_elements)
     shared = on_gpu.copies(max(outs[0].n_elements, 1)) * outs[0].n_bytes
     made = _copies(ins, outs) + 2 * outs[0].n_bytes + shared
     return made + 96 * part + 64 * ins[0].shape[0]
@@ -577,7 +577,7 @@ def _distances_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[s
 
 
 def _numpy_distances(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    return _plain_scratch(AT_ONCE, ins, outs) + 16 * outs[0].n_elements
+    return _plain_scratch(ELEMENTS_AT_ONCE, ins, outs) + 16 * outs[0].n_elements
 
 
 @op(

@@ -30,9 +30,9 @@ MOST_AT_ONCE = 128
 """Coordinates and centres up to which centres stay with a program that takes block after block."""
 FEW_BLOCKS = ((64, 128, 4, 3), (64, 128, 4, 2), (64, 128, 4, 1), (32, 128, 4, 1))
 """As `BLOCKS`, of such programs."""
-PROGRAMS, MANY_PROGRAMS = 2, 16
+PROGRAMS_PER_PROCESSOR, MANY_PROGRAMS_PER_PROCESSOR = 2, 16
 """Such programs for each processor of a GPU, and those of other kernels over lists of rows."""
-LONGEST = (1 << 31) - 1024
+MOST_TILE_ROWS = (1 << 31) - 1024
 """Rows of a tile, whose numbers take 32 bits in lists and in what runs beyond their end."""
 SURE_ROWS, SUM_ROWS = 16, 16
 """Rows of a program of `sure`, and of one that adds up."""
@@ -494,7 +494,7 @@ def may_launch(*tiles: Any) -> bool:
     """Whether these torch tiles can go to the kernels here; it is counted where they cannot."""
     if not all(tile.numel() for tile in tiles):
         return False
-    able = has_triton() and all(len(tile) < LONGEST for tile in tiles)
+    able = has_triton() and all(len(tile) < MOST_TILE_ROWS for tile in tiles)
     missed[0] += not able
     return able
 
@@ -548,7 +548,7 @@ def nearest(
         _launch_near(coarse, given, asked, (out, bounds), left)
         asked = left
     tiles = (x, shift, wide.t().contiguous(), *left, out, bounds)
-    _sure.get((d, k), tiles)(tiles, (), _n_programs(x, SURE_ROWS, MANY_PROGRAMS))
+    _sure.get((d, k), tiles)(tiles, (), _n_programs(x, SURE_ROWS, MANY_PROGRAMS_PER_PROCESSOR))
 
 
 def _launch_near(coarse: bool, given: Any, asked: Any, made: Any, left: Any) -> None:
@@ -566,7 +566,9 @@ def _launch_near(coarse: bool, given: Any, asked: Any, made: Any, left: Any) -> 
             continue
         if key not in _near:
             _near[key] = _make_near(*key)
-        n_programs = _n_programs(x, block[0], PROGRAMS if few else MANY_PROGRAMS)
+        n_programs = _n_programs(
+            x, block[0], PROGRAMS_PER_PROCESSOR if few else MANY_PROGRAMS_PER_PROCESSOR
+        )
         try:
             _near[key].get((d, k), tiles)(tiles, (len(x),), n_programs)
         except OutOfResources:
@@ -633,7 +635,7 @@ def label_sums(
     _changed.get((len(x),), compared)(compared)
     tiles = (x, shift, scale, now, before, x if weights is None else weights, *moved, partial)
     launch = _sums[weights is not None].get((d, k), tiles)
-    launch(tiles, (), _n_programs(x, SUM_ROWS, MANY_PROGRAMS))
+    launch(tiles, (), _n_programs(x, SUM_ROWS, MANY_PROGRAMS_PER_PROCESSOR))
     return partial.sum(0)
 
 

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     Array = Any
 
-AT_ONCE = 1 << 16
+TEMPORARY_ELEMENTS = 1 << 16
 """Elements of the temporary arrays that plain kernels make."""
 NARROW = 12
 """Coordinates up to which euclidean distances of float64 are sums of squared differences on a CPU:
 what a product leaves is gone over five times, which takes longer."""
-COLUMNS, ROWS = 512, 512
+DISTANCE_COLUMNS, DISTANCE_ROWS = 512, 512
 """How many distances are made together where they are only summed up or compared."""
 
 ALIASES = {"l1": "cityblock", "manhattan": "cityblock", "l2": "euclidean", "matching": "hamming"}
@@ -151,7 +151,7 @@ def _made(xp: Any, shape: tuple[int, ...], like: Array, dtype: Any = None) -> Ar
 
 def _steps(n: int, width: int) -> Iterator[slice]:
     """Slices of n rows, so that `width` numbers a row are few at once."""
-    step = max(AT_ONCE // max(width, 1), 1)
+    step = max(TEMPORARY_ELEMENTS // max(width, 1), 1)
     return (slice(lo, min(lo + step, n)) for lo in range(0, n, step))
 
 
@@ -348,14 +348,14 @@ def _scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) 
     (n, d), m = ins[0].shape, ins[1].shape[0]
     rows = 64 * (n + m + 16) * (d + 2) + 32 * sum(spec.n_elements for spec in ins[2:])
     n_arrays = 3 if params["metric"] in FEW_ARRAYS else 10
-    return rows + 8 * (n_arrays * n * m + 6 * max(AT_ONCE, m * d)) + 4096
+    return rows + 8 * (n_arrays * n * m + 6 * max(TEMPORARY_ELEMENTS, m * d)) + 4096
 
 
 def _some_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     """Of `tile` for a few columns at a time, and rows of y in another order."""
     few, some = (
         Spec((min(spec.shape[0], most), spec.shape[1]), spec.dtype)
-        for spec, most in zip(ins, (ROWS, COLUMNS), strict=False)
+        for spec, most in zip(ins, (DISTANCE_ROWS, DISTANCE_COLUMNS), strict=False)
     )
     moved = ins[1].n_bytes + 64 * ins[1].shape[0] + 128 * ins[0].shape[0]
     return _scratch((few, some, *ins[2:]), outs, params) + moved + 2 * outs[0].n_bytes
@@ -502,8 +502,8 @@ def _nearest_kernel(
 ) -> None:
     out[0][...], out[1][...] = np.inf, -1
     how = {"p": p, "extra": extra[0] if extra else None, "role": role}
-    for at in range(0, x.shape[0], ROWS):
-        rows = slice(at, at + ROWS)
+    for at in range(0, x.shape[0], DISTANCE_ROWS):
+        rows = slice(at, at + DISTANCE_ROWS)
         _keep_nearest(xp, x[rows], y, metric, how, out[0][rows], out[1][rows])
 
 
@@ -511,9 +511,9 @@ def _keep_nearest(
     xp: Any, x: Array, y: Array, metric: str, how: Any, value: Array, where: Array
 ) -> None:
     take = np.take_along_axis if xp is np else xp.take_along_dim
-    for lo in range(0, y.shape[0], COLUMNS):
+    for lo in range(0, y.shape[0], DISTANCE_COLUMNS):
         between_steps()
-        far = tile(xp, x, y[lo : lo + COLUMNS], metric, **how)
+        far = tile(xp, x, y[lo : lo + DISTANCE_COLUMNS], metric, **how)
         here = far.argmin(1)
         least = take(far, here[:, None], 1)[:, 0]
         # NaN first, as NumPy's argmin has it, then the less, then the first
@@ -576,11 +576,11 @@ def _sums_kernel(
     there = (own >= 0) & (own < len(order))
     mine = xp.where(there, place[xp.where(there, own, 0)], -1)
     how = {"p": p, "extra": extra[0] if extra else None, "role": role}
-    for at in range(0, x.shape[0], ROWS):
-        rows = slice(at, at + ROWS)
-        for lo in range(0, len(order), COLUMNS):
+    for at in range(0, x.shape[0], DISTANCE_ROWS):
+        rows = slice(at, at + DISTANCE_ROWS)
+        for lo in range(0, len(order), DISTANCE_COLUMNS):
             between_steps()
-            some = slice(lo, lo + COLUMNS)
+            some = slice(lo, lo + DISTANCE_COLUMNS)
             here = xp.where(mine[rows] >= lo, mine[rows] - lo, -1)
             _add_runs(xp, x[rows], y[some], codes[some], here, metric, how, out[rows])
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Array = Any
 
-AT_ONCE = 1 << 18
+POINTS_AT_ONCE = 1 << 18
 """Points whose pivots are looked for together."""
 
 
@@ -93,7 +93,7 @@ def _grouped(xp: Any, x: Array, n_pivots: int) -> tuple[Array, Array]:
     """
     n, size = len(x), pairs_triton.TILE
     pivots = x[:: n // n_pivots][:n_pivots]
-    found = [xp.cdist(part, pivots).min(1) for part in x.split(AT_ONCE)]
+    found = [xp.cdist(part, pivots).min(1) for part in x.split(POINTS_AT_ONCE)]
     far, which = xp.cat([one.values for one in found]), xp.cat([one.indices for one in found])
     order = sorted_by(xp, (far, which))
     far, which = far[order], which[order]
@@ -117,7 +117,7 @@ def _scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) 
 
 def _cuda_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     n, d = ins[0].shape
-    pivots = 16 * min(n, AT_ONCE) * PIVOTS if d > FEW_FEATURES else 0
+    pivots = 16 * min(n, POINTS_AT_ONCE) * PIVOTS if d > FEW_FEATURES else 0
     return 24 * n * d + 160 * n + pivots + (1 << 20)
 
 

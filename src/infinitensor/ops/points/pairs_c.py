@@ -100,7 +100,7 @@ def rows64(tile: Array) -> Array:
     return np.ascontiguousarray(tile, dtype=np.float64)
 
 
-AT_ONCE = 1 << 16
+COPIED_NUMBERS = 1 << 16
 """Numbers of x that are copied at a time, where they have to be."""
 OF_X = ("sum", "far", "who", "held", "least", "place", "xid", "xgroup", "xcore")
 """State that has an entry for each row of x."""
@@ -108,7 +108,7 @@ OF_X = ("sum", "far", "who", "held", "least", "place", "xid", "xgroup", "xcore")
 
 def rows_at_once(d: int) -> int:
     """Rows of x that are copied at a time: enough that leaves of y are made for many of them."""
-    return max(AT_ONCE // max(d, 1), 256)
+    return max(COPIED_NUMBERS // max(d, 1), 256)
 
 
 class Search:

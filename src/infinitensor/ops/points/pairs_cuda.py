@@ -20,7 +20,7 @@ Array = Any
 
 OPEN = 1 << 22
 """Pairs on a list of those that are compared in float64."""
-PROGRAMS = 1056
+FULL_GPU_PROGRAMS = 1056
 """Programs that fill a GPU: with fewer tiles of rows, several share the columns of one."""
 LISTED = 1 << 25
 """Columns on the lists of all rows whose nearest are looked for together."""
@@ -137,7 +137,7 @@ class Pairs:
         self, mode: int, rows: Array, cols: Array, n_looks: int, room: int, **given: Array
     ) -> None:
         """One kernel over tiles of rows and of columns."""
-        split = min(max(PROGRAMS // len(rows), 1), -(-n_looks // kernels.BLOCK))
+        split = min(max(FULL_GPU_PROGRAMS // len(rows), 1), -(-n_looks // kernels.TILES_LOOKED_AT))
         facts = given.get("facts", self.facts)
         none, none64 = self.nothing, self.nothing64
         names = ("reach", "state", "label", "mine", "skip", "xcore", "ycore", "best")

@@ -23,7 +23,7 @@ from infinitensor.jit import Launch, Launches
 
 TILE = 128
 """Rows, and columns, of a tile."""
-BLOCK = 32
+TILES_LOOKED_AT = 32
 """Tiles of columns whose boxes are looked at together."""
 COUNT, LEAST, TOP, BOUND, EDGE = range(5)
 
@@ -299,7 +299,7 @@ def _make_pairs(mode: int, n_rows: int, tile: int) -> Launches:
     def make(shape: tuple[int, ...], tiles: Any) -> Launch:
         part = power(shape[2], 16, 32)
         how = {"MODE": mode, "ONCE": int(shape[2] <= part), "TILE": tile, "PART": part}
-        return Launch(_PAIRS, n_rows * shape[-1], shape, 8, 1, BLOCK=BLOCK, **how)
+        return Launch(_PAIRS, n_rows * shape[-1], shape, 8, 1, BLOCK=TILES_LOOKED_AT, **how)
 
     return Launches(make)
 

@@ -155,7 +155,7 @@ def _random_gamma(seed: Spec, a: Spec, shape: Any, log: bool = False) -> Call:
 
 # --- counts -----------------------------------------------------------------------------------
 
-FEW = 10.0
+REJECTION_MEAN = 10.0
 """Mean from which transformed rejection (Hörmann) is used; below, the terms are added up."""
 
 
@@ -175,7 +175,7 @@ def _draw_poisson(m: Any, u: Any, v: Any, mean: Any) -> tuple[Any, Any]:
 
 def _poisson_kernel(xp: Any, seed: Any, lam: Any, out: Any, at: At, shape: tuple[int, ...]) -> None:
     index, lam = flat_index(xp, out, at, shape).reshape(-1), _line(xp, lam, out)
-    m, many = Words(xp), lam >= FEW
+    m, many = Words(xp), lam >= REJECTION_MEAN
     line = xp.zeros_like(lam)
     line[many] = try_until_accepted(xp, seed, index[many], (lam[many],), _draw_poisson)
     few, u = lam[~many], _uniform(xp, seed, index[~many], -2)
@@ -213,7 +213,7 @@ def _binomial_kernel(
     index = flat_index(xp, out, at, shape).reshape(-1)
     n, p = _line(xp, n, out), _line(xp, p, out)
     m, rare = Words(xp), xp.where(p > 0.5, 1 - p, p)
-    many = n * rare >= FEW
+    many = n * rare >= REJECTION_MEAN
     line = xp.zeros_like(p)
     line[many] = try_until_accepted(xp, seed, index[many], (n[many], rare[many]), _draw_binomial)
     few, q, u = n[~many], rare[~many], _uniform(xp, seed, index[~many], -2)

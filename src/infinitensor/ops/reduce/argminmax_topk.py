@@ -200,7 +200,7 @@ for _arg in (argmin, argmax):
 
 # --- top k ------------------------------------------------------------------------------------
 
-FEW = 64
+FEW_IN_ORDER = 64
 """So many are kept in order while a line is read; more are found by parting and sorting."""
 
 
@@ -236,7 +236,9 @@ def _topk_kernel(xp: Any, x: Any, axes: Any, at: At, k: int, largest: bool) -> t
     box = at.inputs[0]
     assert box is not None
     lo, n = box[-1][0], x.shape[-1]
-    first_k = loop("select", "first_k", x.dtype) if xp is np and 0 < k <= min(n, FEW) else None
+    first_k = (
+        loop("select", "first_k", x.dtype) if xp is np and 0 < k <= min(n, FEW_IN_ORDER) else None
+    )
     if first_k is not None:
         x, shape = np.ascontiguousarray(x), (*x.shape[:-1], k)
         values, where = np.empty(shape, x.dtype), np.empty(shape, np.int64)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Edges = np.ndarray[Any, Any]
 
 FLOAT = np.dtype(np.float64)
-FEW = 4096
+FEW_COUNTS = 4096
 """So many counts are made while the largest value is looked for: it is mostly among them."""
 
 
@@ -235,7 +235,7 @@ def bincount(xp: Any, x: Any, weights: Any = None, minlength: int = 0) -> Any:
     if not n:  # NumPy's counts of nothing are integers, weights or not
         return xp.zeros((minlength,), dtype=int64)
     x = x if x.dtype == int64 else x.astype(int64)
-    guess = max(FEW, minlength)
+    guess = max(FEW_COUNTS, minlength)
     guess = 0 if guess >= 2 * xp.block(guess) else guess
     found, ends = xp._count_and_ends(x, guess)
     low, high = xp.force(ends)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 FOUR = 4
 """Blocks that a kernel takes at a time, of lines that are not short: an addition waits for the one
 before it, but not for those of another block."""
-SHORT = 1 << 13
+SHORT_BLOCK_ELEMENTS = 1 << 13
 
 
 def scan_dtype(given: Any, wanted: Any) -> np.dtype[Any]:
@@ -336,7 +336,7 @@ def _accumulate(xp: Any, a: Any, axis: int, word: str, dtype: np.dtype[Any]) -> 
     n = a.shape[axis]
     is_ordered = word not in REORDERABLE or (word == "multiply" and dtype.kind in "fcV")
     block = xp.block(n)
-    if FOUR * SHORT <= block < n:
+    if FOUR * SHORT_BLOCK_ELEMENTS <= block < n:
         block //= FOUR
     if n < 2 * block or is_ordered:
         return xp._scan_axis(a, axis, word, dtype)

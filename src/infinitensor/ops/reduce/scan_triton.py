@@ -8,11 +8,11 @@ from typing import Any
 
 from infinitensor.jit import Launch, Launches, has_triton
 
-BLOCK = 8192
+SCAN_BLOCK_ELEMENTS = 8192
 """Elements of a program; fewer would be more totals, which are scanned by themselves."""
 N_WARPS = 16
 """With eight, 32 elements a thread, a scan takes 8 % longer."""
-LEAST = 1 << 16
+LEAST_SCAN_ELEMENTS = 1 << 16
 """Shorter lines are torch's."""
 
 _HEADER = "import triton\nimport triton.language as tl\n\n\n"
@@ -48,7 +48,13 @@ run = scanned
 
 def _launches(source: str) -> Launches:
     def make(shape: tuple[int, ...], tiles: Any) -> Launch:
-        return Launch(source, -(-shape[0] // BLOCK), shape, n_warps=N_WARPS, BLOCK=BLOCK)
+        return Launch(
+            source,
+            -(-shape[0] // SCAN_BLOCK_ELEMENTS),
+            shape,
+            n_warps=N_WARPS,
+            BLOCK=SCAN_BLOCK_ELEMENTS,
+        )
 
     return Launches(make)
 
@@ -63,10 +69,12 @@ def running_sum(x: Any, out: Any) -> bool:
 
     n = x.numel()
     kinds = (torch.float32, torch.float64, torch.int32, torch.int64)
-    plain = x.dtype == out.dtype and x.dtype in kinds and n >= LEAST and n == max(x.shape)
+    plain = (
+        x.dtype == out.dtype and x.dtype in kinds and n >= LEAST_SCAN_ELEMENTS and n == max(x.shape)
+    )
     if not (plain and x.is_cuda and x.is_contiguous() and out.is_contiguous() and has_triton()):
         return False
-    sums = torch.empty(-(-n // BLOCK), dtype=x.dtype, device=x.device)
+    sums = torch.empty(-(-n // SCAN_BLOCK_ELEMENTS), dtype=x.dtype, device=x.device)
     _total.get((n,), (x,))((x, sums))  # scratch is always alike
     _scan.get((n,), (x, out))((x, out, torch.cumsum(sums, 0, dtype=x.dtype)))
     return True

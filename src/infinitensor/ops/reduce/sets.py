@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.dtypes import int64, kind_of, result_type
 from infinitensor.ops.move.mask import count_pass
-from infinitensor.ops.reduce.histogram import FEW
+from infinitensor.ops.reduce.histogram import FEW_COUNTS
 from infinitensor.ops.reduce.histogram import counts as tally
 from infinitensor.ops.table.registry import program
 
@@ -85,7 +85,7 @@ def _distinct(
 def _counted(xp: Any, x: Any, *, inverse: bool) -> Distinct | None:
     """The distinct integers of a line by how often each occurs; None where they lie far apart."""
     wide = x if x.dtype == int64 else x.astype(int64)
-    number, ends = xp._count_and_ends(wide, min(FEW, xp.block(FEW)))
+    number, ends = xp._count_and_ends(wide, min(FEW_COUNTS, xp.block(FEW_COUNTS)))
     low, high = map(int, xp.force(ends))
     size = high - low + 1
     if size > x.shape[0] or size >= 2 * xp.block(size):

@@ -47,7 +47,7 @@ ROUNDED = frozenset(("logaddexp", "logaddexp2", "hypot"))
 UNSOUND = frozenset(("power", "arctan2"))
 """Ufuncs whose `reduce` and `reduceat` NumPy has wrong where it computes them with AVX-512: several
 steps begin from the same value. Its `accumulate` of them is right."""
-AT_ONCE = 2048
+ACCUMULATED_ELEMENTS = 2048
 """Elements of these that are accumulated together."""
 
 
@@ -129,7 +129,7 @@ def fold_numpy(word: str, x: Any, axis: int, out: Any) -> None:
         return
     lines = np.moveaxis(x, axis, 0)
     out[...] = lines[0]
-    step = max(AT_ONCE // max(out.size, 1), 1)
+    step = max(ACCUMULATED_ELEMENTS // max(out.size, 1), 1)
     for lo in range(1, len(lines), step):
         begun = np.concatenate([out[None], lines[lo : lo + step]])
         out[...] = ufunc.accumulate(begun, axis=0, dtype=out.dtype)[-1]
@@ -147,7 +147,9 @@ def _fold_kernel(xp: Any, x: Any, out: Any, axis: int, word: str) -> None:
     "mapped",
     "x",
     kernel=_fold_kernel,
-    scratch_bytes=lambda ins, outs, params: 64 * outs[0].n_elements + 32 * AT_ONCE + 1024,
+    scratch_bytes=lambda ins, outs, params: (
+        64 * outs[0].n_elements + 32 * ACCUMULATED_ELEMENTS + 1024
+    ),
     cases=lambda rng: [
         ((rng.normal(size=(4, 6)), 1, "subtract"), {}),
         ((rng.integers(1, 4, (3, 5, 2)), 0, "power"), {}),

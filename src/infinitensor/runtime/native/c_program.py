@@ -45,7 +45,7 @@ BIND = 10
 families of few tasks is bound when it has come often enough. What came twice comes again."""
 BIND_MORE = 2
 """Half as long as binding one more of its kind."""
-KEPT = 4
+KEPT_BINDINGS = 4
 """Bindings kept of a program: leaves may lie in other strides when it comes again."""
 MIXED = 2
 """One in so many tasks, at least, is a call where a program runs in C."""
@@ -109,7 +109,7 @@ class Bindings:
                 self._before, self._found = self._found, {}
                 self._n_due, self._due = len(due), due
         if key not in self._found:
-            if len(self._found) >= KEPT:
+            if len(self._found) >= KEPT_BINDINGS:
                 self._found.clear()
             before = self._before.pop(key, None)
             try:

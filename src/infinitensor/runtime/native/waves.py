@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.tasks import Family, Program
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-SHARE = 0.5
+CACHE_SHARE = 0.5
 """Of the last cache that waves count on: others use it too."""
 MOST_STEPS = 16
 """In one wave: beyond it what the ends of a tensor cost is as good as gone."""
@@ -52,7 +52,7 @@ class Waves(NamedTuple):
 def find_waves(program: Program, n_workers: int) -> Waves | None:
     """Waves of steps that so many workers find in cache; None: nothing comes of it."""
     n_bytes = last_cache() if config.cache_bytes < 0 else config.cache_bytes
-    room = int(SHARE * n_bytes)
+    room = int(CACHE_SHARE * n_bytes)
     found = [_in_waves(program, steps, n_workers, room) for steps in _chains(program)]
     chains = [tasks for tasks in found if tasks is not None]
     if not chains:

@@ -30,7 +30,7 @@ MOST_SCRATCH = 1 << 26
 """Bytes of scratch that the recordings of a process may hold: each holds its own while it lives."""
 RECORDINGS = 4
 """Recordings kept of a program: a loop goes round between a few sets of buffers."""
-MEMORIES = 64
+REMEMBERED_BUFFER_SETS = 64
 """Sets of buffers that are remembered, and after which a program is no longer looked at."""
 REPLAYED = 2
 """Kernels of a recording that are started in the time of one that is not."""
@@ -93,7 +93,7 @@ class Replays:
     @property
     def is_over(self) -> bool:
         """Whether looking is in vain."""
-        return self._n_missed > MEMORIES or _failures[0] >= FAILURES
+        return self._n_missed > REMEMBERED_BUFFER_SETS or _failures[0] >= FAILURES
 
     @property
     def has_room(self) -> bool:
@@ -127,7 +127,7 @@ class Replays:
         if key in self._seen:
             return True
         self._seen[key] = None
-        while len(self._seen) > MEMORIES:
+        while len(self._seen) > REMEMBERED_BUFFER_SETS:
             self._seen.popitem(last=False)
         return False
 
@@ -139,7 +139,7 @@ class Replays:
         """Keep a recording; None: it failed."""
         if recording is None:
             _failures[0] += 1
-            self._n_missed = MEMORIES + 1
+            self._n_missed = REMEMBERED_BUFFER_SETS + 1
             return
         self._seen[key] = recording
         held = [k for k, one in self._seen.items() if one is not None]

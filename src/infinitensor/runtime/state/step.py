@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.region import Box
     from infinitensor.ir.tasks import Column, Family, Program, TileSet
 
-KEPT = 4096
+KEPT_STEPS = 4096
 """Tasks of a program up to which their steps are kept for its next run."""
 
 SCALAR, NOTHING, TILE, SPAN = range(4)
@@ -85,7 +85,7 @@ class Steps:
         self.firsts = [family.first for family in program.graph.families]
         self._set_firsts = [tiles.first for tiles in program.graph.tiles]
         n = program.graph.n_tasks
-        self._kept: list[Step | None] | None = [None] * n if n <= KEPT else None
+        self._kept: list[Step | None] | None = [None] * n if n <= KEPT_STEPS else None
 
     def __getitem__(self, task: int) -> Step:
         if self._kept is None:

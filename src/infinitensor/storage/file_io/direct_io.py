@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from infinitensor.storage.file_io.byte_runs import PAGE_BYTES, aligned
-from infinitensor.storage.file_io.syscalls import MOST_BYTES, read_at, told, write_at
+from infinitensor.storage.file_io.syscalls import MOST_CALL_BYTES, read_at, told, write_at
 
 BOUNCE_BYTES = 1 << 20
 
@@ -75,7 +75,7 @@ def read_anywhere(file: int, path: str, offset: int, into: memoryview) -> int:
     n_read = 0
     if (held.ctypes.data - offset) % PAGE_BYTES == 0:
         while n_read < held.size:
-            wanted = min(held.size - n_read, MOST_BYTES - (offset + n_read) % PAGE_BYTES)
+            wanted = min(held.size - n_read, MOST_CALL_BYTES - (offset + n_read) % PAGE_BYTES)
             n = _read_pages(file, path, offset + n_read, held[n_read : n_read + wanted])
             n_read += n
             if n < wanted:

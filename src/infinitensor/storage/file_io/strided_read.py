@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-AT_ONCE = 1 << 16
+ELEMENTS_A_CALL = 1 << 16
 NUMBER, POINTER = ctypes.c_int64, ctypes.c_void_p
 ARGUMENTS = {
     "read_runs": [*[NUMBER] * 4, POINTER, NUMBER, NUMBER],
@@ -82,8 +82,8 @@ def read_points(
         return None
     n_bytes, memory, step = out[0].nbytes, out.ctypes.data, out.strides[0]
     n_all = 0
-    for lo in range(0, len(out), AT_ONCE):  # an interrupt waits for one call
-        part = np.ascontiguousarray(order[lo : lo + AT_ONCE])
+    for lo in range(0, len(out), ELEMENTS_A_CALL):  # an interrupt waits for one call
+        part = np.ascontiguousarray(order[lo : lo + ELEMENTS_A_CALL])
         n = function(
             file, offsets.ctypes.data, part.ctypes.data, len(part), n_bytes, memory, step, window
         )

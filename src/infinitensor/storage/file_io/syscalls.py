@@ -14,7 +14,7 @@ from infinitensor import events
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What the system says where there is no more room."""
-MOST_BYTES = 256 << 20
+MOST_CALL_BYTES = 256 << 20
 """Of one call: Ctrl-C waits for it."""
 
 
@@ -38,7 +38,7 @@ def read_at(file: int, path: str, offset: int, into: memoryview) -> int:
     """Bytes read at `offset`: all that `into` holds, fewer only where the file ends."""
     n_read = 0
     while n_read < len(into):
-        piece = into[n_read : n_read + MOST_BYTES]
+        piece = into[n_read : n_read + MOST_CALL_BYTES]
         told("read", path, offset + n_read, len(piece))
         n = os.preadv(file, [piece], offset + n_read)
         if not n:
@@ -51,7 +51,7 @@ def write_at(file: int, path: str, offset: int, values: memoryview) -> None:
     """Write all of `values` at `offset`."""
     n_written = 0
     while n_written < len(values):
-        piece = values[n_written : n_written + MOST_BYTES]
+        piece = values[n_written : n_written + MOST_CALL_BYTES]
         told("write", path, offset + n_written, len(piece))
         n_written += os.pwrite(file, piece, offset + n_written)
 

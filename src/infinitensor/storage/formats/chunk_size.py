@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 COMPRESSORS = frozenset(("blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd"))
-PIECE_BYTES = 1 << 20
+READ_PIECE_BYTES = 1 << 20
 MOST_RATIO = 1100
 """Of zlib: 1,032 equal bytes take one."""
 UNPACKERS: dict[str, Callable[[], Any]] = {
@@ -35,16 +35,16 @@ def unpacks_beyond(path: str, codec: str, most_bytes: int) -> bool:
         if codec not in UNPACKERS:
             return (_said(codec, file.read(32)) or 0) > most_bytes
         n_bytes, unpacker = 0, UNPACKERS[codec]()
-        packed: bytes | None = file.read(PIECE_BYTES)
+        packed: bytes | None = file.read(READ_PIECE_BYTES)
         if codec in ("gzip", "zlib") and len(packed or b"") * MOST_RATIO <= most_bytes:
             return False
         while n_bytes <= most_bytes:
             if packed is None:
-                packed = file.read(PIECE_BYTES)
+                packed = file.read(READ_PIECE_BYTES)
                 if not packed:
                     return False
             try:
-                n_bytes += len(unpacker.decompress(packed, PIECE_BYTES))
+                n_bytes += len(unpacker.decompress(packed, READ_PIECE_BYTES))
             except (OSError, ValueError, EOFError, zlib.error, lzma.LZMAError):
                 return False
             packed = _rest(unpacker)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.region import Box
     from infinitensor.storage.spilled.spill_folder import ProcessFolder
 
-BLOCK_BYTES = 256 << 10
+CHECKSUM_BLOCK_BYTES = 256 << 10
 """What one checksum is of: a part is read in whole blocks."""
 
 
@@ -46,14 +46,14 @@ class Sums:
     def add(self, piece: memoryview) -> None:
         """Go on with these bytes."""
         if self._n_open:
-            head = piece[: BLOCK_BYTES - self._n_open]
+            head = piece[: CHECKSUM_BLOCK_BYTES - self._n_open]
             last = self._sums[-1]
             last[-1] = crc32c(head, int(last[-1]))
-            self._n_open = (self._n_open + len(head)) % BLOCK_BYTES
+            self._n_open = (self._n_open + len(head)) % CHECKSUM_BLOCK_BYTES
             piece = piece[len(head) :]
         if len(piece):
-            self._sums.append(crc32c_blocks(piece, BLOCK_BYTES))
-            self._n_open = len(piece) % BLOCK_BYTES
+            self._sums.append(crc32c_blocks(piece, CHECKSUM_BLOCK_BYTES))
+            self._n_open = len(piece) % CHECKSUM_BLOCK_BYTES
 
     def whole(self) -> np.ndarray[Any, Any]:
         """One checksum for each block."""
@@ -125,8 +125,12 @@ class _Checked:
     def fetch(self, offset: int, into: memoryview) -> None:
         at, end = offset, offset + len(into)
         while at < end:
-            block, skip = divmod(at, BLOCK_BYTES)
-            n = end - at if end == self._tile.n_bytes else (end - at) // BLOCK_BYTES * BLOCK_BYTES
+            block, skip = divmod(at, CHECKSUM_BLOCK_BYTES)
+            n = (
+                end - at
+                if end == self._tile.n_bytes
+                else (end - at) // CHECKSUM_BLOCK_BYTES * CHECKSUM_BLOCK_BYTES
+            )
             if n and not skip:  # whole blocks, straight into the memory
                 self._read(block, into[at - offset : at - offset + n])
             else:
@@ -138,8 +142,8 @@ class _Checked:
     def _one(self, block: int) -> memoryview:
         """One block, kept until another is asked for."""
         if self._block is None:
-            self._block = aligned(BLOCK_BYTES)
-        n = min(BLOCK_BYTES, self._tile.n_bytes - block * BLOCK_BYTES)
+            self._block = aligned(CHECKSUM_BLOCK_BYTES)
+        n = min(CHECKSUM_BLOCK_BYTES, self._tile.n_bytes - block * CHECKSUM_BLOCK_BYTES)
         held = self._block[:n].data
         if block != self._held:
             self._held = -1
@@ -149,7 +153,7 @@ class _Checked:
 
     def _read(self, block: int, into: memoryview) -> None:
         """Whole blocks, checked."""
-        offset, path = block * BLOCK_BYTES, self._tile.path
+        offset, path = block * CHECKSUM_BLOCK_BYTES, self._tile.path
         read = read_direct if self._tile.is_direct else read_at
         try:
             n_read = read(self._file, path, offset, into)
@@ -158,8 +162,8 @@ class _Checked:
         if n_read < len(into):
             why = f"the file ends there: wanted {len(into)} bytes, got {n_read}"
             raise CorruptTileError(path, offset + n_read, why)
-        found = crc32c_blocks(into, BLOCK_BYTES)
+        found = crc32c_blocks(into, CHECKSUM_BLOCK_BYTES)
         wrong = np.flatnonzero(found != self._tile._sums[block : block + len(found)])
         if wrong.size:
-            at = offset + int(wrong[0]) * BLOCK_BYTES
+            at = offset + int(wrong[0]) * CHECKSUM_BLOCK_BYTES
             raise CorruptTileError(path, at, "its bits are not those that were written (CRC32C)")

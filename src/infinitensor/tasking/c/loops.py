@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from infinitensor.tasking.c.expressions import Input, Part
     from infinitensor.tasking.c.fold_loops import Fold
 
-BLOCK = 1024
+C_BLOCK_ELEMENTS = 1024
 """Elements of a block: a handful of them stay in the nearest cache."""
 
 MOST_KEPT = 16
@@ -232,7 +232,7 @@ class Source:
         yield from ("#include <math.h>", "#include <stdint.h>", "#include <string.h>")
         if any(value.called for value in self.body.values.values()):
             yield from (header("polynomials.h"), header("vector.h"))
-        yield f"#define BLOCK {BLOCK}"
+        yield f"#define BLOCK {C_BLOCK_ELEMENTS}"
         yield from self.headers()
         yield "void run(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *shape, char **p,"
         yield "         const int64_t *steps, const char *scalars, const int64_t *folded,"

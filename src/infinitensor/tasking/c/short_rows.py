@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from infinitensor.tasking.c.expressions import Input, Part
     from infinitensor.tasking.c.fold_loops import Fold
 
-MOST = 64
+SHORT_ROW_ELEMENTS = 64
 """Rows are short that have fewer elements."""
 
 
 def has_short_rows(shape: tuple[int, ...]) -> bool:
     """Whether the last of several axes is short."""
-    return len(shape) > 1 and 1 < shape[-1] < MOST
+    return len(shape) > 1 and 1 < shape[-1] < SHORT_ROW_ELEMENTS
 
 
 def is_short(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from infinitensor.tasking.kernels.c_kernel import Compiled, Walk
 
-BLOCK_BYTES = 1 << 17
+CACHE_BLOCK_BYTES = 1 << 17
 """Bytes of all arrays in a block of rows: what a core's own cache holds with room to spare."""
-LEAST_ROWS = 1024
+LEAST_BLOCK_ROWS = 1024
 """Rows of a block at least, if they take no more than twice that: kernels have to begin."""
 
 
@@ -248,8 +248,8 @@ def block_shape(lead: tuple[int, ...], row_bytes: int) -> tuple[int, ...]:
     >>> block_shape((1000, 6), 4096), block_shape((5000,), 1000), block_shape((5000,), 200)
     ((4, 6), (128,), (1024,))
     """
-    is_short = LEAST_ROWS * row_bytes <= 2 * BLOCK_BYTES
-    left = max(BLOCK_BYTES // max(row_bytes, 1), LEAST_ROWS if is_short else 1)
+    is_short = LEAST_BLOCK_ROWS * row_bytes <= 2 * CACHE_BLOCK_BYTES
+    left = max(CACHE_BLOCK_BYTES // max(row_bytes, 1), LEAST_BLOCK_ROWS if is_short else 1)
     block: list[int] = []
     for n in reversed(lead):
         block.append(n if n <= left else 1 << (left.bit_length() - 1))
@@ -285,4 +285,4 @@ def _first(x: np.ndarray, ndim: int, size: tuple[int, ...]) -> np.ndarray:
 def scratch_bytes(buffers: Sequence[Buffer]) -> int:
     """What a task allocates at most: its buffers, for a block of rows or one long row."""
     row = sum(buffer.row_bytes for buffer in buffers)
-    return max(2 * BLOCK_BYTES, row) + 64 * len(buffers)
+    return max(2 * CACHE_BLOCK_BYTES, row) + 64 * len(buffers)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from infinitensor.tasking.kernels.c_kernel import Compiled, Walk
     from infinitensor.tasking.kernels.work_left import WorkLeft
 
-MOST = 64
+MOST_CALL_ARRAYS = 64
 """Arrays, and scalars, of one call (`c_program.c`)."""
-ALIGNED = 64
+ALIGNED_BYTES = 64
 """Bytes at whose multiples arrays begin."""
 TASK_WORK = 1 << 13
 """What it costs to start a task from Python, as elements of a kernel."""
@@ -51,7 +51,7 @@ class Mapped:
     def is_due(self, n_tasks: int) -> bool:
         """Whether it is compiled, or is worth compiling for so many tasks and those before."""
         left = self._left
-        if self.in_c.n_arrays > MOST or self.in_c.packer.size > 8 * MOST:
+        if self.in_c.n_arrays > MOST_CALL_ARRAYS or self.in_c.packer.size > 8 * MOST_CALL_ARRAYS:
             return False
         if left is None:
             return True
@@ -279,7 +279,7 @@ def stand_ins(
     for (shape, strides), dtype in zip(lying, dtypes, strict=True):
         steps = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
         places.append(n_bytes - sum(step for step in steps if step < 0))
-        n_bytes += -(-(dtype.itemsize + sum(map(abs, steps))) // ALIGNED) * ALIGNED
+        n_bytes += -(-(dtype.itemsize + sum(map(abs, steps))) // ALIGNED_BYTES) * ALIGNED_BYTES
         places.append(n_bytes)
     memory = np.empty(n_bytes, np.uint8)
     begin = address(memory)

@@ -14,7 +14,7 @@ import numpy as np
 from infinitensor.native import address, library
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.tasking.c.expressions import Input, Part
-from infinitensor.tasking.c.loops import BLOCK, MOST_KEPT, source_of
+from infinitensor.tasking.c.loops import C_BLOCK_ELEMENTS, MOST_KEPT, source_of
 from infinitensor.tasking.c.short_rows import is_short, short_source_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LEAST_ROW = 16
 """Elements of a row from which a loop over it is worth its beginning and end."""
 
-CHUNK = 64
+ROW_CHUNK_ELEMENTS = 64
 """Elements of each row that are computed together, where neighbours in memory are in many rows: so
 many lines of them stay in the nearest cache."""
 
@@ -217,8 +217,8 @@ class Walk:
         if not is_turned:
             return self.n
         if not merged[-1][2]:
-            return CHUNK
-        return BLOCK if self.n_same == 1 and merged[-2][0] <= MOST_KEPT else self.n
+            return ROW_CHUNK_ELEMENTS
+        return C_BLOCK_ELEMENTS if self.n_same == 1 and merged[-2][0] <= MOST_KEPT else self.n
 
 
 def strides_of(tile: Any, ndim: int, axes: tuple[int, ...]) -> list[int]:

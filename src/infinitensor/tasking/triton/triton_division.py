@@ -37,7 +37,7 @@ class Division(Enum):
     """Off by up to two units in the last place."""
 
 
-LEAST = 2.0**-50
+LEAST_CHECKED_SIZE = 2.0**-50
 """Where no `checked` value is smaller in size, nor NaN, the short way is exact.
 
 It is what the driver's compiler does with ordinary operands: an approximate reciprocal, corrected
@@ -49,7 +49,9 @@ reciprocal (0, infinite, NaN, subnormal or above 2**126) makes the quotient 0 or
 that overflows on the way is NaN, and so is the root of anything but positive numbers.
 """
 
-_LEAST_WORD, _INFINITE_WORD = np.array([LEAST, np.inf], np.float32).view(np.uint32).tolist()
+_LEAST_WORD, _INFINITE_WORD = (
+    np.array([LEAST_CHECKED_SIZE, np.inf], np.float32).view(np.uint32).tolist()
+)
 
 _SHORT = {
     "quotient(a, b)": (
@@ -109,10 +111,11 @@ def text_of(word: Word, how: Division) -> str:
 
 def found_far(least: str) -> list[str]:
     """Lines that say in `is_far` whether the smallest of all `checked` sizes of some lane is less
-    than `LEAST` (one that has to be positive comes with its sign), or no number.
+    than `LEAST_CHECKED_SIZE` (one that has to be positive comes with its sign), or no number.
 
-    As a word without a sign, counted from `LEAST`, all of these are at the far end, and one
-    instruction finds the largest word of a warp; for a comparison in each lane it takes three more.
+    As a word without a sign, counted from `LEAST_CHECKED_SIZE`, all of these are at the far end,
+    and one instruction finds the largest word of a warp; for a comparison in each lane it takes
+    three more.
     """
     return [
         f"far = ({least}.to(tl.uint32, bitcast=True) - {_LEAST_WORD}).to(tl.uint32)",

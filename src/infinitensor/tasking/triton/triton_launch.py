@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from infinitensor.tasking.triton.triton_reduce import Reduction
     from infinitensor.tasking.triton.triton_source import Group
 
-BLOCK = 1024
+PROGRAM_LANES = 1024
 """Lanes of a program."""
 MANY_STEPS = 16
 """Steps of a group from which its lanes hold so much that a program has half as many."""
@@ -45,7 +45,7 @@ MOST_PARTS = 1 << 16
 """Programs of a reduction, about, from which chunks are no shorter than leaves."""
 SMALL = 1 << 31
 """Offsets below this take 32 bits."""
-ALIGNED = 512
+TORCH_ALIGNED_BYTES = 512
 """Bytes on which partial results begin: as torch aligns memory of its own."""
 
 
@@ -79,7 +79,7 @@ def _stride(tile: Any, axis: int) -> int:
 def _is_wide(axes: Sequence[tuple[int, list[int], bool]]) -> bool:
     """Whether an offset needs more than 32 bits."""
     far = [sum((n - 1) * abs(s[a]) for n, s, _ in axes) for a in range(len(axes[0][1]))]
-    return max(prod(n for n, _, _ in axes), *far, 0) + 2 * BLOCK >= SMALL
+    return max(prod(n for n, _, _ in axes), *far, 0) + 2 * PROGRAM_LANES >= SMALL
 
 
 def _is_even(tiles: Sequence[Any]) -> bool:
@@ -172,7 +172,9 @@ def _map_launch(group: Group, shape: tuple[int, ...], tiles: Sequence[Any]) -> L
     """How the steps of a group are launched over tiles."""
     is_long = len(group.parts) >= MANY_STEPS
     late = is_long and not group.fused and group.n_divisions >= MANY_DIVISIONS
-    most = LATE_BLOCK if late else BLOCK // 2 if is_long and not group.fused else BLOCK
+    most = (
+        LATE_BLOCK if late else PROGRAM_LANES // 2 if is_long and not group.fused else PROGRAM_LANES
+    )
     axes = merged_axes(shape, tiles) or [(1, [0] * len(tiles), False)]
     lengths = [n for n, _, _ in axes]
     last = lengths[-1]
@@ -202,7 +204,7 @@ def framed_kernel(group: Group, box: Box) -> Callable[[Sequence[Any], Any, Any],
         axes = [(n, [s[d] for s in strides], False) for d, n in enumerate(shape)]
         source = framed_source(group, n_axes, _is_wide(axes), _is_even(tiles))
         rows = min(FRAME_ROWS, _power_above(shape[-2])) if n_axes > 1 else 1
-        columns = BLOCK // rows
+        columns = PROGRAM_LANES // rows
         n_blocks = -(-shape[-1] // columns) * prod(shape[:-2])
         n_blocks *= -(-shape[-2] // rows) if n_axes > 1 else 1
         steps = [step for each in strides for step in each]
@@ -327,7 +329,7 @@ def _chunked(
     if not after:
         outer, columns = nothing, outer
     moments = any(reduction.kind == "moments" for reduction in reductions)
-    lanes, least = (MOMENT_LANES, MOMENT_STEPS) if moments else (BLOCK, LEAST_STEPS)
+    lanes, least = (MOMENT_LANES, MOMENT_STEPS) if moments else (PROGRAM_LANES, LEAST_STEPS)
     if after:
         width = min(_power_above(columns[0]), 128)
         height = lanes // width
@@ -361,7 +363,7 @@ def _chunked(
     while n_parts > 1:
         shapes.append((outer[0], n_parts, columns[0]))
         height = min(_power_above(n_parts), MERGED)
-        width = min(_power_above(columns[0]), max(BLOCK // height, 1))
+        width = min(_power_above(columns[0]), max(PROGRAM_LANES // height, 1))
         n_groups = -(-n_parts // height)
         n_programs = outer[0] * n_groups * -(-columns[0] // width)
         source = merge_source(reductions, height, width)
@@ -373,6 +375,6 @@ def _chunked(
         begins = []
         for dtype in (dtype for reduction in reductions for dtype in reduction.held):
             begins.append(n_bytes)
-            n_bytes += -(-prod(shape) * dtype.itemsize // ALIGNED) * ALIGNED
+            n_bytes += -(-prod(shape) * dtype.itemsize // TORCH_ALIGNED_BYTES) * TORCH_ALIGNED_BYTES
         places.append(tuple(begins))
     return _Chunked((chunks, *merges), tuple(shapes), tuple(places), n_bytes)

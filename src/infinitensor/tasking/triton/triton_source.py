@@ -25,7 +25,7 @@ from infinitensor.tasking.c.expressions import (
 from infinitensor.tasking.triton.triton_division import (
     DIVIDE,
     DIVISIONS,
-    LEAST,
+    LEAST_CHECKED_SIZE,
     ONE,
     Division,
     checked,
@@ -173,7 +173,7 @@ class Writer:
         """
         at = self._checked[name]
         self.lines[at] = self.lines[at].replace(f"tl.abs({name})", name)
-        return f"tl.maximum({name}, {LEAST})"
+        return f"tl.maximum({name}, {LEAST_CHECKED_SIZE})"
 
 
 def text_over(
