@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import subprocess
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,11 @@ from infinitensor import native
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.ops.table.words import EAGER
 from infinitensor.tasking.c.expressions import Input, Part
+from infinitensor.tasking.c.loops import header
 from infinitensor.tasking.kernels.c_kernel import compiled_kernel
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(native.compiler() is None, reason="no C compiler here")
 WORDS_AND_RANGES = {
@@ -98,3 +103,21 @@ def test_powers_of_all_kinds_of_numbers_are_the_c_librarys(name: str) -> None:
     with np.errstate(all="ignore"):
         away = ulps(got, np.power(x.astype(np.longdouble), y.astype(np.longdouble)))
     assert float(np.max(away)) <= 2
+
+
+def test_functions_compile_for_processors_without_fused_multiply_adds(tmp_path: Path) -> None:
+    """There all of them are calls of the C library."""
+    called = (
+        "void run(const float *a, float *r) { block_exp_f32(a, r, 4); block_tan_f32(a, r, 4); }"
+    )
+    includes = "#include <math.h>\n#include <stdint.h>\n#include <string.h>\n"
+    source = tmp_path / "without.c"
+    source.write_text(includes + header("polynomials.h") + header("vector.h") + called)
+    command = [str(native.compiler()), "-U__FP_FAST_FMA", "-Wall", "-Wextra", "-Werror", "-c"]
+    done = subprocess.run(
+        [*command, str(source), "-o", str(tmp_path / "without.o")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

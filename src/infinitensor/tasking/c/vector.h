@@ -393,7 +393,7 @@ BLOCK2_BUT(hypot_f64, double, sqrt(fma(x, x, y * y)), is_far_f64(x, y), hypot)
 
 #else
 
-#define LIBM(name) OVER_BLOCK(name##_f64, double, name(x)) BLOCK(name##_f32, float, name##f(x))
+#define LIBM(name) OVER_BLOCK(name##_f64, double, name(x)) OVER_BLOCK(name##_f32, float, name##f(x))
 LIBM(exp) LIBM(exp2) LIBM(expm1) LIBM(log) LIBM(log2) LIBM(log10) LIBM(log1p) LIBM(sin) LIBM(cos)
 LIBM(tan) LIBM(sinh) LIBM(cosh) LIBM(tanh) LIBM(atan) LIBM(asin) LIBM(acos)
 OVER_BLOCK2(hypot_f32, float, hypotf(x, y))
