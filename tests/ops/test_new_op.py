@@ -106,3 +106,59 @@ def test_a_name_is_taken_once(changed: Path) -> None:
         f"try:\n    {LINE.strip()}\nexcept ValueError as error:\n    print(error)",
     )
     assert "'cube_root_sum' is in the table already" in told
+
+
+# --- a new word -------------------------------------------------------------------------------
+
+ENTRY = """
+def _sinc1(x, out=None):
+    is_zero = np.equal(x, 0)
+    made = np.where(is_zero, 1, np.sin(x) / np.where(is_zero, 1, x))
+    return np.positive(made, out=out)
+
+
+word(
+    "sinc1",
+    "sin(x) / x; 1 at 0.",
+    ufunc=np.sin,
+    numpy=_sinc1,
+    c={"f": "({x} == 0 ? 1 : sin{f}({x}) / {x})"},
+    triton={"f": "tl.where({x} == 0, 1.0, libdevice.sin({x}) / {x})"},
+    numba="(np.sin({x}) / {x} if {x} != 0 else 1.0)",
+    exact=False,
+    entry={"same": "close"},
+)
+
+"""
+USE_WORD = """
+import numpy as np
+import infinitensor as it
+from infinitensor import native
+from infinitensor.ops.table.scalar import Arg, Term
+from infinitensor.tasking.triton.triton_source import Writer
+
+assert it.sinc1.__doc__ == "sin(x) / x; 1 at 0."
+it.config.small_elements, it.config.compile = 0, "always"
+x = np.linspace(-4, 4, 101)
+with it.init("cpu"):
+    made = (it.sinc1(it.asarray(x)) * 2 + 1).numpy()
+    np.testing.assert_allclose(made, 2 * np.sinc(x / np.pi) + 1, 1e-12)
+    assert it.stats()["eager_fallbacks"] == 0 or native.compiler() is None
+    assert it.sinc1(it.asarray(np.float32([0]))).dtype == np.float32
+writer = Writer()
+writer.term(Term("sinc1", (Arg(0),)), [("x0", np.dtype(np.float32))])
+assert writer.lines == ["t0 = tl.where(x0 == 0, 1.0, libdevice.sin(x0) / x0)"]
+print("used")
+"""
+
+
+def test_one_entry_makes_a_word_and_its_op_in_every_language(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("word")
+    source = Path(infinitensor.__file__).parent
+    shutil.copytree(source, folder / "infinitensor", ignore=shutil.ignore_patterns("__pycache__"))
+    file = folder / "infinitensor" / "ops" / "table" / "words.py"
+    before, mark, after = file.read_text().partition("EAGER: dict")
+    file.write_text(before + ENTRY + mark + after)
+    assert run(folder, "-c", USE_WORD) == "used\n"
