@@ -11,20 +11,9 @@ import pytest
 import infinitensor as it
 from infinitensor import native
 from infinitensor.jit import has_numba
-from infinitensor.ops.table.scalar import Arg, Term
-from infinitensor.tasking.c.expressions import Input, Part, Unsupported, expression
-from infinitensor.tasking.c.numba_kernels import Jitted
 
 pytestmark = pytest.mark.filterwarnings("error")
 with_numba = pytest.mark.skipif(not has_numba(), reason="no Numba here")
-UNARY = """
-absolute negative positive square sqrt exp log1p sin arctan tanh floor rint sign reciprocal isnan
-isfinite logical_not
-""".split()  # noqa: SIM905
-BINARY = """
-add subtract multiply divide maximum minimum equal less_equal bitwise_and bitwise_xor logical_and
-logical_or arctan2 copysign power
-""".split()  # noqa: SIM905
 
 
 @pytest.fixture
@@ -33,32 +22,6 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "_warned", [True])  # that there is none
     monkeypatch.setattr(it.config, "compile", "always")
     monkeypatch.setattr(it.config, "small_elements", 0)
-
-
-@with_numba
-@pytest.mark.parametrize("name", ["float32", "float64", "int32", "bool"])
-def test_words_are_what_numpy_says(name: str) -> None:
-    dtype = np.dtype(name)
-    rng = np.random.default_rng(1)
-    ins = [(rng.standard_normal(40) * 3).astype(dtype) for _ in range(2)]
-    if dtype.kind == "f":
-        ins[0][:6] = [0.0, -0.0, np.inf, -np.inf, np.nan, 1]
-    parts: list[Part] = []
-    for word in (*UNARY, *BINARY):
-        n_args = 1 if word in UNARY else 2
-        term = Term(word, tuple(Arg(i) for i in range(n_args)))
-        try:
-            _, made = expression(term, [("x0", dtype), ("x1", dtype)])
-        except Unsupported:
-            continue
-        sources = tuple(("in", k) for k in range(n_args))
-        parts.append(Part(term, (dtype,) * n_args, sources, made, len(parts)))
-    outs = [np.empty(40, part.dtype) for part in parts]
-    Jitted(tuple(parts), (Input(dtype, False, False),) * 2, len(outs))(ins, outs, (40,))
-    with np.errstate(all="ignore"):
-        for part, out in zip(parts, outs, strict=True):
-            wanted = getattr(np, part.tree.word)(*ins[: len(part.sources)])
-            np.testing.assert_allclose(out, wanted, 1e-6 if name == "float32" else 1e-14)
 
 
 @with_numba
