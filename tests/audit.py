@@ -14,6 +14,8 @@ from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from tests.ir.sessions import local
+
 from infinitensor import events
 from infinitensor.api.evaluate.waiting import waiting_nodes
 from infinitensor.ir.slab import slab_bytes
@@ -100,7 +102,7 @@ class Audit:
         self._seen.add(session)
         session.drain()
         stored = bytes_by_ledger(live_buffers(session))
-        for ledger in session.engine.ledgers:
+        for ledger in local(session).ledgers:
             counted = ledger.used_bytes  # which takes back what is gone, and notes what is seen
             lent = sum(n_bytes for _, n_bytes in ledger._lent)
             promise(
@@ -182,7 +184,7 @@ def slabs_are_apart(session: Session, resting: bool = False) -> None:
     slabs = {id(b): (address(b.block), b.n_bytes) for b in held}
     spans = list(slabs.values())
     if resting:
-        for ledger in session.engine.ledgers:
+        for ledger in local(session).ledgers:
             for n_bytes, blocks in ledger._resting.items():
                 spans += [(address(block), n_bytes) for block in blocks]
     for (at, n_bytes), (after, _) in pairwise(sorted(spans)):

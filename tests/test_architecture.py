@@ -401,6 +401,30 @@ def test_a_question_to_the_machine_is_seen(source: str, found: list[str]) -> Non
     assert asked_of_the_machine(source) == found
 
 
+# --- the engine's border ------------------------------------------------------------------------
+
+BEHIND = re.compile(r"\.(ledgers|tiers)\b|engine\.devices\b")
+"""What only the engine in this process has; another may have it elsewhere."""
+
+
+def behind_the_engine(text: str) -> list[str]:
+    """Lines that reach behind an engine's methods."""
+    return [line.strip() for line in text.splitlines() if BEHIND.search(line)]
+
+
+def test_nothing_above_reaches_behind_an_engine() -> None:
+    above = [part for row in ROWS[: ROW_OF["pipeline"]] for part in row]
+    files = [file for part in above for file in SOURCE.glob(f"{part}/**/*.py")]
+    assert len(files) > 100
+    found = {str(f.relative_to(SOURCE)): behind_the_engine(f.read_text()) for f in files}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_a_reach_behind_an_engine_is_seen() -> None:
+    assert behind_the_engine("a = session.engine.ledgers[0]\nb = engine.mesh.devices")
+    assert not behind_the_engine("b = engine.mesh.devices\nc = engine.budgets()")
+
+
 # --- sizes: a report, not a failure -----------------------------------------------------------
 
 MOST_FUNCTION_LINES = 40

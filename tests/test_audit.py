@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from tests.audit import Audit, BrokenPromise
-from tests.ir.sessions import strict
+from tests.ir.sessions import local, strict
 
 import infinitensor as it
 from infinitensor import events
@@ -43,7 +43,7 @@ def test_a_run_that_takes_more_than_was_planned(session: Session) -> None:
     held: list[Any] = []
 
     def grab(**what: Any) -> None:
-        held.append(session.engine.ledgers[0].take(1 << 20))
+        held.append(local(session).ledgers[0].take(1 << 20))
 
     with (
         events.on("task_start", grab),
@@ -72,7 +72,7 @@ def test_a_slab_that_is_handed_out_twice(session: Session) -> None:
 def test_a_slab_that_rests_and_is_in_use(session: Session) -> None:
     x = it.compute(it.asarray(np.arange(40.0)) * 2)
     buffer = x._version.table.buffers[0]
-    resting = session.engine.ledgers[0]._resting.setdefault(buffer.n_bytes, [])
+    resting = local(session).ledgers[0]._resting.setdefault(buffer.n_bytes, [])
     audit = Audit()
     audit.evaluated(session)
     resting.append(buffer.block)
@@ -83,14 +83,14 @@ def test_a_slab_that_rests_and_is_in_use(session: Session) -> None:
 
 def test_bytes_at_rest_that_are_not_counted(session: Session) -> None:
     it.compute(it.asarray(np.arange(40.0)) * 2)
-    session.engine.ledgers[0]._resting_bytes += 64
+    local(session).ledgers[0]._resting_bytes += 64
     with pytest.raises(BrokenPromise, match="bytes rest, not as counted"):
         audited_evaluation()
 
 
 def test_more_held_than_the_budget(session: Session) -> None:
     x = it.compute(it.asarray(np.arange(40.0)) * 2)
-    session.engine.ledgers[0].budget_bytes = 64
+    local(session).ledgers[0].budget_bytes = 64
     with pytest.raises(BrokenPromise, match=r"holds \d+ bytes, its budget is 64"):
         Audit().evaluated(session)
     assert x is not None

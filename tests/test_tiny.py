@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tests.ir.sessions import prepared, strict
+from tests.ir.sessions import local, prepared, strict
 
 import infinitensor as it
 from infinitensor import events
@@ -82,7 +82,7 @@ def test_a_stopped_program_goes_on(session: it.Session) -> None:
 def test_nothing_is_held_when_all_tensors_are_gone(session: it.Session) -> None:
     it.compute(program(it, it.asarray(VALUES)))
     session.drain()
-    assert all(ledger.used_bytes == 0 for ledger in session.engine.ledgers)
+    assert all(ledger.used_bytes == 0 for ledger in local(session).ledgers)
 
 
 def test_a_plan_runs_without_a_device() -> None:

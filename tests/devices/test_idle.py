@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.ir.sessions import local
 
 import infinitensor as it
 from infinitensor.devices import idle
@@ -38,7 +39,7 @@ def test_what_dropped_tensors_took_is_given_back(devices: str) -> None:
     with it.init(devices) as session:
         made = [it.zeros(400_000) + k for k in range(4)]
         it.compute(*made)
-        ledgers = session.engine.ledgers
+        ledgers = local(session).ledgers
         assert sum(map(held, ledgers)) >= 4 * 400_000 * 8
         kept = made.pop()
         del made

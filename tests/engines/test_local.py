@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from tests.ir.sessions import prepared, strict
+from tests.ir.sessions import local, prepared, strict
 
 import infinitensor as it
 from infinitensor import events
@@ -30,7 +30,7 @@ class EngineTests:
     name = ""
 
     @pytest.fixture
-    def engine(self) -> Iterator[LocalEngine]:
+    def engine(self) -> Iterator[Engine]:
         engine = open_engine(self.name, "cpu*3", Room("1MiB"), 2)
         yield engine
         engine.close()
@@ -50,6 +50,42 @@ class EngineTests:
         del table
         assert [engine.available_bytes(d) for d in range(3)] == before
 
+    def test_what_is_stored_is_read_by_box_and_step(self, engine: Engine) -> None:
+        values = np.arange(60.0).reshape(10, 6)
+        table = engine.store(values, canonical_layout((10, 6), engine.mesh, 7))
+        np.testing.assert_array_equal(engine.read(table, WHOLE), values)
+        np.testing.assert_array_equal(engine.read(table, ((2, 9), (1, 5))), values[2:9, 1:5])
+        np.testing.assert_array_equal(engine.read(table, WHOLE, (3, 2)), values[::3, ::2])
+
+    def test_what_is_evicted_is_read_and_takes_no_device(self, engine: Engine) -> None:
+        values = np.arange(60.0).reshape(10, 6)
+        layout = canonical_layout((10, 6), engine.mesh, 7)
+        for table in (
+            engine.evict(engine.store(values, layout)),
+            engine.store_below(values, layout),
+        ):
+            assert [engine.available_bytes(d) for d in range(3)] == engine.budgets()
+            np.testing.assert_array_equal(engine.read(table, WHOLE), values)
+
+    def test_memory_is_told_for_every_device_and_tier(self, engine: Engine) -> None:
+        before = engine.free_below()
+        table = engine.store(np.ones((10, 6)), canonical_layout((10, 6), engine.mesh, 7))
+        found = engine.memory_use()
+        devices = [memory for memory in found if memory.tier == "device"]
+        assert [memory.device for memory in devices] == ["cpu:0", "cpu:1", "cpu:2"]
+        assert [memory.budget for memory in devices] == engine.budgets()
+        assert sum(memory.used for memory in devices) == table.n_bytes
+        assert {memory.tier for memory in found} <= {"device", "host", "disk"}
+        assert all(memory.peak >= memory.used for memory in found)
+        below = engine.evict(table)
+        del table
+        engine.reset_peaks()
+        assert [m.peak for m in engine.memory_use() if m.tier == "device"] == [0, 0, 0]
+        assert engine.free_below() < before == engine.mesh.host_bytes + engine.mesh.disk_bytes
+        assert engine.not_pinned_bytes() == 0
+        del below
+        assert engine.free_below() == before
+
     @pytest.mark.parametrize("inline", [True, False])
     def test_it_runs_a_program_and_tells_when(self, inline: bool) -> None:
         told: list[str] = []
@@ -64,7 +100,7 @@ class EngineTests:
             ):
                 engine.finish(run, inline, False)
             (number,) = program.graph.held
-            found = run.table(number).read(WHOLE, engine.devices)
+            found = engine.read(run.table(number), WHOLE)
             np.testing.assert_array_equal(found, np.full((10, 6), 3.0))
         assert told == ["start", "end"]
 
@@ -179,8 +215,8 @@ def test_what_is_no_number_of_bytes_says_what_to_write(memory: Any) -> None:
 @pytest.mark.parametrize("memory", [1e9, np.int64(10**9), "1GB", "1000 MB"])
 def test_whole_numbers_are_bytes_whatever_their_type(memory: Any) -> None:
     with it.init("cpu", memory=memory, disk=1e9) as session:
-        assert session.engine.ledgers[0].budget_bytes == 10**9
-        assert session.engine.tiers.disk_bytes == 10**9
+        assert local(session).ledgers[0].budget_bytes == 10**9
+        assert local(session).tiers.disk_bytes == 10**9
 
 
 def test_no_memory_is_refused_by_init() -> None:
@@ -205,10 +241,10 @@ class NothingPinned(CpuDevice):
 def test_what_cannot_be_pinned_goes_to_files_and_is_counted() -> None:
     values = np.arange(60.0).reshape(10, 6)
     with strict("cpu", disk="1MiB") as session:
-        engine = session.engine
+        engine = local(session)
         engine.tiers.host = Ledger(NothingPinned(0), 1 << 20)
         layout = canonical_layout(values.shape, engine.mesh, 60)
         table = engine.store_below(values, layout)
         assert it.stats(reset=True)["bytes_not_pinned"] >= values.nbytes
         assert it.stats()["bytes_not_pinned"] == 0
-        np.testing.assert_array_equal(table.read(WHOLE, engine.devices), values)
+        np.testing.assert_array_equal(engine.read(table, WHOLE), values)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.ir.sessions import local
 
 import infinitensor as it
 from infinitensor.api.session.session import current_session
@@ -22,7 +23,7 @@ DTYPES += ["float16", "float32", "float64", "complex64", "complex128"]
 def used_bytes() -> int:
     session = current_session()
     session.drain()
-    return sum(ledger.used_bytes for ledger in session.engine.ledgers)
+    return sum(ledger.used_bytes for ledger in local(session).ledgers)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

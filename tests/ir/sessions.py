@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import infinitensor as it
 from infinitensor.api.evaluate.bound_program import Bound
 from infinitensor.api.evaluate.demand import fitted
+from infinitensor.engines import LocalEngine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +40,13 @@ def strict(
     finally:
         for name, value in before.items():
             setattr(it.config, name, value)
+
+
+def local(session: it.Session) -> LocalEngine:
+    """The engine of a session in this process, with its devices, ledgers and tiers."""
+    engine = session.engine
+    assert isinstance(engine, LocalEngine)
+    return engine
 
 
 def prepared(session: it.Session, *tensors: Any) -> Prepared:

@@ -19,7 +19,7 @@ from benchmarks.budget_programs import PROGRAMS
 from benchmarks.control_group import VARIABLE, control_group
 from benchmarks.policies import Recorded, Recorder, Use, traffic
 from tests.fake_gpu import fake_gpu
-from tests.ir.sessions import strict
+from tests.ir.sessions import local, strict
 from tests.reliability.sampling import WHOLE, time_limit
 
 import infinitensor as it
@@ -57,7 +57,7 @@ def results(name: str, folder: Path, memory: int | None) -> dict[str, Any]:
         stats, plans = it.stats(), list(session.plans.values())
         made = {
             "values": [np.array(values) for values in found],
-            "ledger": session.engine.ledgers[0].peak_bytes,
+            "ledger": local(session).ledgers[0].peak_bytes,
             "plan": max(max(p.program.peak_bytes.values()) for p in plans),
             "tiles": (
                 stats["smaller_blocks"],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tests.ir.sessions import prepared, strict
+from tests.ir.sessions import local, prepared, strict
 from tests.reliability.sampling import WHOLE, sample, time_limit
 from tests.tasking.programs import recorded
 
@@ -57,11 +57,11 @@ def results(
         with any_ready_task(seed):
             it.compute(*asked)
         found = [np.array(tensor.numpy()) for tensor in asked]
-        taken = max(ledger.peak_bytes for ledger in session.engine.ledgers)
+        taken = max(ledger.peak_bytes for ledger in local(session).ledgers)
         assert memory is None or taken <= memory
         del asked
         session.drain()
-        assert session.engine.tiers.spilled_bytes == 0
+        assert local(session).tiers.spilled_bytes == 0
         return found, peak
 
 
@@ -101,7 +101,7 @@ def test_programs_of_nothing_never_overrun_nor_wait_for_ever(seed: int) -> None:
             assert all(need <= share * peak for need in program.peak_bytes.values())
             with any_ready_task(seed):
                 it.compute(*asked)
-            for ledger in session.engine.ledgers:
+            for ledger in local(session).ledgers:
                 assert ledger.peak_bytes <= share * peak
 
 
@@ -124,14 +124,14 @@ def test_a_result_larger_than_memory_lies_on_disk_and_can_be_used() -> None:
         x = it.asarray(values[:100])
         y = it.concat([x, it.asarray(values[100:200]), it.asarray(values[200:])]) * 2
         it.compute(y)
-        assert session.engine.tiers.spilled_bytes > 0
+        assert local(session).tiers.spilled_bytes > 0
         np.testing.assert_array_equal(y.numpy(), values * 2)
         np.testing.assert_array_equal(y[7:250:3, 5].numpy(), values[7:250:3, 5] * 2)
         y[3] = 0
         np.testing.assert_array_equal(y[2:5].numpy()[1], np.zeros(40))
         del x, y
         session.drain()
-        assert session.engine.tiers.spilled_bytes == 0
+        assert local(session).tiers.spilled_bytes == 0
 
 
 def test_a_plan_takes_no_more_of_the_disk_than_is_left() -> None:
@@ -139,7 +139,7 @@ def test_a_plan_takes_no_more_of_the_disk_than_is_left() -> None:
         kept = it.asarray(np.ones((100, 50)))
         more = it.asarray(np.ones((50, 50)))
         it.compute(it.full((100, 50), 2.0) + 1)  # evicts what was stored before it
-        left = 90_000 - session.engine.tiers.spilled_bytes
+        left = 90_000 - local(session).tiers.spilled_bytes
         assert left < 90_000
         with pytest.raises(it.MemoryBudgetError, match="does not fit"):
             it.compute(it.concat([kept, kept, more]) * 2)
@@ -151,8 +151,8 @@ def test_tensors_not_read_for_long_make_room_for_new_ones() -> None:
         kept = [it.full((100, 50), k) + 0.5 for k in range(5)]
         for tensor in kept:
             it.compute(tensor)
-        assert session.engine.ledgers[0].used_bytes <= 100_000
-        assert session.engine.tiers.spilled_bytes >= 2 * 40_000
+        assert local(session).ledgers[0].used_bytes <= 100_000
+        assert local(session).tiers.spilled_bytes >= 2 * 40_000
         for k, tensor in enumerate(kept):
             assert float(tensor.sum()) == (k + 0.5) * 5000
         assert it.stats()["bytes_evicted"] >= 2 * 40_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tests.ir.sessions import local
 
 import infinitensor as it
 from infinitensor import events
@@ -66,5 +67,5 @@ def assert_one_refusal_changes_nothing(
                 assert_same(values_of(asked), wanted)
             del x, asked
             session.drain()
-            assert session.engine.ledgers[0].used_bytes == 0
-            assert session.engine.tiers.spilled_bytes == 0
+            assert local(session).ledgers[0].used_bytes == 0
+            assert local(session).tiers.spilled_bytes == 0

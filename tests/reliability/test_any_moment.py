@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.ir.sessions import local
 
 import infinitensor as it
 
@@ -145,5 +146,5 @@ def test_what_a_signal_handler_raises_at_any_line_leaves_everything_right(settin
         assert n_raised, "no signal was heard"
         gc.collect()
         session.drain()
-        assert sum(ledger.used_bytes for ledger in session.engine.ledgers) == 0
+        assert sum(ledger.used_bytes for ledger in local(session).ledgers) == 0
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.ir.sessions import local
 
 import infinitensor as it
 
@@ -91,10 +92,10 @@ def test_a_gpu_with_less_memory_than_was_said_gets_smaller_plans(n_matrices: int
             assert planned > allowed or n_matrices > 12
             assert_near(values_of(asked), wanted)
             assert torch.cuda.max_memory_reserved() <= allowed + torch.cuda.memory_reserved()
-        assert session.engine.ledgers[0].budget_bytes == 1 << 30, "it is asked again next time"
+        assert local(session).ledgers[0].budget_bytes == 1 << 30, "it is asked again next time"
         del x, asked
         session.drain()
-        assert session.engine.ledgers[0].used_bytes == 0
+        assert local(session).ledgers[0].used_bytes == 0
 
 
 def rest_of_segments(device: Any) -> list[Any]:
@@ -119,10 +120,10 @@ def test_a_gpu_without_memory_is_an_error_that_names_the_task_and_nothing_leaks(
     with it.init("cuda:0", memory="1GiB", host_memory=0) as session:
         x = it.asarray(VALUES)
         it.compute(x)
-        before = session.engine.ledgers[0].used_bytes
+        before = local(session).ledgers[0].used_bytes
         asked = program(x)
         with at_most(0):
-            held = rest_of_segments(session.engine.devices[0])
+            held = rest_of_segments(local(session).devices[0])
             with pytest.raises(it.DeviceOutOfMemoryError, match="has no") as caught:
                 it.compute(*asked)
             del held
@@ -134,7 +135,7 @@ def test_a_gpu_without_memory_is_an_error_that_names_the_task_and_nothing_leaks(
         assert_near(values_of(asked), wanted)
         del asked
         session.drain()
-        assert session.engine.ledgers[0].used_bytes <= before  # x may have made room
+        assert local(session).ledgers[0].used_bytes <= before  # x may have made room
         np.testing.assert_array_equal(x.numpy(), VALUES)
 
 
@@ -148,7 +149,7 @@ def test_a_kernel_without_scratch_runs_again_when_memory_at_rest_is_given_back()
         it.compute(rest)
         del rest
         session.drain()
-        ledger = session.engine.ledgers[0]
+        ledger = local(session).ledgers[0]
         resting = ledger.resting_bytes
         assert resting >= 3 << 26
         with at_most(24 << 20):  # a slab for the result, no more

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.ir.sessions import local
 
 import infinitensor as it
 
@@ -47,7 +48,7 @@ def test_exported_tiles_keep_their_values() -> None:
 
 def test_exported_tiles_count_until_nobody_has_them() -> None:
     with it.init("cpu*2", memory="64MiB") as session:
-        ledgers = session.engine.ledgers
+        ledgers = local(session).ledgers
         x = it.asarray(np.arange(1e6)) + 1
         tiles = x.local_tiles()
         used = [ledger.used_bytes for ledger in ledgers]
@@ -88,7 +89,7 @@ def test_a_failed_run_is_freed_by_reference_counting(inline_elements: int, n_tri
 
         def used_bytes() -> int:
             it.stats()
-            return sum(ledger.used_bytes for ledger in session.engine.ledgers)
+            return sum(ledger.used_bytes for ledger in local(session).ledgers)
 
         x = it.asarray(np.zeros(N))
         it.compute(x + 1)
@@ -148,7 +149,7 @@ def test_dropped_chains_are_freed_at_once() -> None:
             y = -y
         del y
         it.stats()
-        assert session.engine.ledgers[0].used_bytes == 0
+        assert local(session).ledgers[0].used_bytes == 0
 
 
 def test_a_failing_tensor_disturbs_nothing_that_does_not_read_it() -> None:
@@ -171,7 +172,7 @@ def test_shutdown_frees_what_tensors_hold() -> None:
     y = it.asarray(np.ones(N)) * 2
     y.numpy()
     it.shutdown()
-    assert session.engine.ledgers[0].used_bytes == 0
+    assert local(session).ledgers[0].used_bytes == 0
     with pytest.raises(it.SessionClosedError, match="shut down"):
         y.numpy()
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.ir.sessions import local
 
 import infinitensor as it
 from infinitensor import events
@@ -124,7 +125,7 @@ def test_a_full_disk_is_an_error_soon_and_all_goes_on_once_there_is_room(
         assert_same(values_of(asked), wanted)
         del x, asked, caught
         session.drain()
-        assert session.engine.tiers.spilled_bytes == 0
+        assert local(session).tiers.spilled_bytes == 0
         assert spill_files(tmp_path) == []
 
 
@@ -158,7 +159,7 @@ def test_a_small_file_system_that_fills_up_is_followed_by_the_next_folder(tmp_pa
                 it.compute(*asked)
             del asked
             session.drain()
-            assert session.engine.tiers.spilled_bytes == 0
+            assert local(session).tiers.spilled_bytes == 0
             assert float(it.ones((24, 24)).sum()) == 576
         assert not list(small.iterdir())
     finally:
@@ -414,7 +415,7 @@ def test_a_device_with_less_memory_than_was_said_gets_smaller_plans() -> None:
         x = it.asarray(VALUES)
         it.compute(it.sqrt(x) + x.sum(0))
         planned = set(session.plans)
-        ledger = session.engine.ledgers[0]
+        ledger = local(session).ledgers[0]
         refusals = []
 
         def refuse(device: str, n_bytes: int) -> None:
@@ -436,7 +437,7 @@ def test_a_device_without_memory_is_an_error_that_names_the_task_and_nothing_lea
     with it.init("cpu", disk="64MiB") as session:
         x = it.asarray(VALUES)
         it.compute(x)
-        ledger = session.engine.ledgers[0]
+        ledger = local(session).ledgers[0]
         before = ledger.used_bytes
         asked = program(x)
         with (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from tests.fake_gpu import fake_gpu
-from tests.ir.sessions import strict
+from tests.ir.sessions import local, strict
 from tests.tasking.programs import recorded
 
 import infinitensor as it
@@ -131,7 +131,7 @@ def test_what_runs_late_gives_the_same_values(seed: int) -> None:
         asked = recorded(seed)
         it.compute(*asked)
         roomy = [tensor.numpy() for tensor in asked]
-        peak = session.engine.ledgers[0].peak_bytes
+        peak = local(session).ledgers[0].peak_bytes
     for share in (0.6, 0.3):
         with late_gpu(seed), strict("cuda:0", 7, int(share * peak), 0, host="64MiB"):
             try:

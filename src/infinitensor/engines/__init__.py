@@ -1,6 +1,7 @@
-"""Where devices are: `local` is this process."""
+"""Where devices are: `engine` says what is asked of them, `local` is this process."""
 
-from infinitensor.engines.local import Engine, LocalEngine, open_engine
+from infinitensor.engines.engine import Engine
+from infinitensor.engines.local import LocalEngine, open_engine
 from infinitensor.engines.tiers import Room
 
 __all__ = ["Engine", "LocalEngine", "Room", "open_engine"]

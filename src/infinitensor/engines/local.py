@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from infinitensor import events
 from infinitensor.config import parse_bytes
 from infinitensor.devices import Ledger, copy_into, find_tools, open_devices, to_host
+from infinitensor.engines.engine import MemoryUse
 from infinitensor.engines.progress import Progress
 from infinitensor.engines.tiers import LocalTiers
 from infinitensor.errors import DeviceOutOfMemoryError
@@ -19,39 +20,18 @@ from infinitensor.interrupts import Held
 from infinitensor.ir.layout import DISK, HOST, Layout
 from infinitensor.ir.mesh import Mesh, preset
 from infinitensor.ir.slab import slab_bytes
-from infinitensor.runtime import Run, TileTable, Workers
+from infinitensor.runtime import Run, TileTable, Workers, few_of
 from infinitensor.storage import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from infinitensor.devices import Buffer
+    from infinitensor.engines.engine import Engine
     from infinitensor.engines.tiers import Room
+    from infinitensor.ir.region import Box
     from infinitensor.ir.tasks import Program
-
-
-class Engine(Protocol):
-    """What the pipeline asks of an engine."""
-
-    mesh: Mesh
-
-    def start(self, program: Program, leaves: Sequence[TileTable], scalars: Sequence[Any]) -> Run:
-        """A run, not yet begun."""
-
-    def finish(self, run: Run, inline: bool, progress: bool, resumed: bool = False) -> None:
-        """Begin or resume a run; raise what stopped it. Kernels of a GPU may still be running."""
-
-    def store(self, values: Any, layout: Layout) -> TileTable:
-        """Put values from outside, NumPy's or torch's, into tiles."""
-
-    def available_bytes(self, device: int) -> int:
-        """Budget of a device that nothing holds."""
-
-    def synchronize(self) -> None:
-        """Wait for what finished runs have started."""
-
-    def close(self) -> None:
-        """Free everything."""
+    from infinitensor.runtime import Few
 
 
 class LocalEngine:
@@ -136,6 +116,16 @@ class LocalEngine:
         if n not in self._fewer:
             self._fewer[n] = Workers(n)
         return self._fewer[n]
+
+    def few_kernels(self, program: Program) -> Few | None:
+        """The program as a few kernels that start without a run, or None."""
+        return few_of(program, self.devices)
+
+    def start_kernels(
+        self, few: Few, leaves: Sequence[TileTable], scalars: Sequence[Any]
+    ) -> dict[int, TileTable] | None:
+        """Start such kernels: what they make, by number; None if it takes a run after all."""
+        return few.start(leaves, scalars, self.devices[0], self.ledgers[0])
 
     def share(self, job: Callable[[], None]) -> None:
         """Call a function in every worker, and wait until all are back."""
@@ -240,15 +230,60 @@ class LocalEngine:
         evicted.made, evicted.is_file = table.made, table.is_file
         return evicted
 
+    def read(self, table: TileTable, box: Box, steps: tuple[int, ...] | None = None) -> np.ndarray:
+        """The values of a box, or of each axis of it every so many, as a new NumPy array."""
+        return table.read(box, self.devices, steps)
+
+    def gpu_index(self, device: int) -> int:
+        """The number by which other libraries know a GPU."""
+        gpu: Any = self.devices[device]
+        return int(gpu.gpu.index)
+
+    def budgets(self) -> list[int]:
+        """Bytes that may be used of each device."""
+        return [ledger.budget_bytes for ledger in self.ledgers]
+
     def available_bytes(self, device: int) -> int:
         """Budget of a device that nothing holds."""
         ledger = self.ledgers[device]
         return ledger.budget_bytes - ledger.used_bytes
 
-    def synchronize(self) -> None:
-        """Wait for what finished runs have started."""
-        for device in self.devices:
-            device.synchronize()
+    def memory_use(self) -> list[MemoryUse]:
+        """Every memory: the devices in their order, then the lower tiers that there are."""
+        ledgers = [(ledger, ledger.device.name, "device") for ledger in self.ledgers]
+        name = self.devices[0].name
+        if self.tiers.host.budget_bytes:
+            ledgers.append((self.tiers.host, name, "host"))
+        found = [
+            MemoryUse(
+                place, tier, one.used_bytes, one.resting_bytes, one.budget_bytes, one.peak_bytes
+            )
+            for one, place, tier in ledgers
+        ]
+        if self.tiers.disk_bytes:
+            spilled = self.tiers.spilled_bytes
+            found.append(MemoryUse(name, "disk", spilled, 0, self.tiers.disk_bytes, spilled))
+        return found
+
+    def not_pinned_bytes(self) -> int:
+        """Bytes that went to files because host memory could not be pinned for them."""
+        return self.tiers.not_pinned_bytes
+
+    def reset_peaks(self) -> None:
+        """Count peaks, and what was not pinned, from now on."""
+        self.tiers.not_pinned_bytes = 0
+        for ledger in self.ledgers:
+            ledger.peak_bytes = ledger.used_bytes
+
+    def when_idle(self, let_go: Callable[[], None]) -> None:
+        """Have a function called before unused memory is given back: it lets go of dead tensors."""
+        for ledger in self.ledgers:
+            ledger.let_go = let_go
+
+    def synchronize(self, device: int | None = None) -> None:
+        """Wait for what finished runs have started, on one device or on all."""
+        for one in self.devices if device is None else (self.devices[device],):
+            one.synchronize()
 
     def close(self) -> None:
         """End the threads, return the memory."""
@@ -261,7 +296,7 @@ class LocalEngine:
 
 def open_engine(
     engine: str, devices: str | Iterable[str] | None, room: Room, workers: int
-) -> LocalEngine:
+) -> Engine:
     """The engine of a name."""
     if engine != "local":
         raise ValueError(f"no engine {engine!r}; this version has 'local'")

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tests.ir.sessions import strict
+from tests.ir.sessions import local, strict
 
 import infinitensor as it
 
@@ -20,7 +20,7 @@ def test_every_tensor_is_listed_with_its_bytes_and_its_line_the_largest_first() 
         large = it.asarray(np.ones((100, 50))) * 2
         it.compute(large)
         found = it.memory()
-        used = sum(ledger.used_bytes for ledger in session.engine.ledgers)
+        used = sum(ledger.used_bytes for ledger in local(session).ledgers)
     assert [held.shape for held in found.tensors] == [(100, 50), (10, 10)]
     assert found.tensors[0].op == "multiply"
     assert "test_memory_report.py:20" in found.tensors[0].site
@@ -38,9 +38,9 @@ def test_spilled_tensors_are_on_disk_and_count_there() -> None:
         for tensor in kept:
             it.compute(tensor)
         found = it.memory()
-        assert found.used_bytes["cpu:0", "disk"] == session.engine.tiers.spilled_bytes > 0
+        assert found.used_bytes["cpu:0", "disk"] == local(session).tiers.spilled_bytes > 0
         on_disk = sum(held.bytes_by_tier.get(("cpu:0", "disk"), 0) for held in found.tensors)
-        assert on_disk == session.engine.tiers.spilled_bytes
+        assert on_disk == local(session).tiers.spilled_bytes
         assert found.budget_bytes == {("cpu:0", "device"): 100_000, ("cpu:0", "disk"): 64 << 20}
         assert "cpu:0 disk" in str(found)
         del kept, tensor

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from tests.docs.test_architecture_page import page
 from tests.fake_gpu import fake_gpu
+from tests.ir.sessions import local
 
 import infinitensor as it
 from infinitensor import events
@@ -192,7 +193,7 @@ def test_a_device_that_refuses_memory_is_planned_for_again(
     monkeypatch.setattr(it.config, "small_elements", 0)
     with fake_gpu(), it.init("cuda:0", memory="64MiB", host_memory="256MiB") as session:
         x = it.compute(it.asarray(np.ones((1000, 1000))))
-        ledger = session.engine.ledgers[0]
+        ledger = local(session).ledgers[0]
 
         def refuse(device: str, n_bytes: int) -> None:
             if ledger.used_bytes + n_bytes > 20 << 20:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ir.sessions import strict
+from tests.ir.sessions import local, strict
 
 import infinitensor as it
 from infinitensor.ops.sorting.external_sort import split_equal
@@ -41,12 +41,12 @@ def test_a_line_longer_than_memory_is_sorted_within_the_budget(name: str) -> Non
         found = it.sort(x)
         assert it.stats()["forced_evaluations"] > 0
         it.compute(found)
-        for ledger in session.engine.ledgers:
+        for ledger in local(session).ledgers:
             assert ledger.peak_bytes <= BUDGET
         np.testing.assert_array_equal(found.numpy(), np.sort(values))
         del x, found
         session.drain()
-        assert session.engine.tiers.spilled_bytes == 0
+        assert local(session).tiers.spilled_bytes == 0
 
 
 def test_descending_and_flattened_lines_are_sorted_in_parts_too() -> None:
@@ -78,7 +78,7 @@ def test_a_line_is_sorted_in_every_memory_with_a_lower_tier(lines_of_memory: flo
     budget = int(lines_of_memory * values.nbytes)
     with strict("cpu", 16_000, budget, "64MiB") as session:
         np.testing.assert_array_equal(it.sort(it.asarray(values)).numpy(), np.sort(values))
-        assert session.engine.ledgers[0].peak_bytes <= budget
+        assert local(session).ledgers[0].peak_bytes <= budget
 
 
 def test_equal_values_are_shared_out_by_run_and_reach_every_rank() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tests.ir.sessions import strict
+from tests.ir.sessions import local, strict
 from tests.runtime.run.test_run import begin
 
 import infinitensor as it
@@ -177,7 +177,7 @@ def test_a_program_stopped_in_c_goes_on_in_python(
         assert run.n_done == sum(run.done)
         run.go(workers, lambda: None)
         assert run.is_finished()
-        found = run.table(number).read(((0, 5000),), session.engine.devices)
+        found = run.table(number).read(((0, 5000),), local(session).devices)
         halved = np.repeat(np.sqrt(values[1::2]), 2)
         halved[1::2] = halved[1::2] * 2 + 1
         expected = halved if program is halves else np.sqrt(values)[::-1] + 1
@@ -227,7 +227,7 @@ def test_tasks_between_calls_are_run_from_python(
             run.go(workers, lambda: None)
             assert run.is_finished()
             assert (0 < run.n_called < run.n_tasks) != hooked
-            found.append(run.table(number).read(((0, 300),), session.engine.devices).tobytes())
+            found.append(run.table(number).read(((0, 300),), local(session).devices).tobytes())
             run.release()
     assert found[0] == found[1]
     if workers is not None:
@@ -265,7 +265,7 @@ def test_a_task_between_calls_that_fails_is_run_again(
         run.go(workers, lambda: None)
         assert run.is_finished()
         np.testing.assert_array_equal(
-            run.table(number).read(((0, 300),), session.engine.devices), wanted
+            run.table(number).read(((0, 300),), local(session).devices), wanted
         )
         run.release()
     if workers is not None:

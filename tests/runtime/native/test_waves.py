@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.ir.sessions import strict
+from tests.ir.sessions import local, strict
 from tests.runtime.native.test_c_program import is_stopped
 from tests.runtime.run.test_run import begin
 
@@ -179,7 +179,7 @@ def test_waves_that_are_stopped_go_on(n_workers: int, monkeypatch: pytest.Monkey
             run.release()
         assert 0 < run.n_in_waves <= run.n_called == run.n_done < run.n_tasks
         run.go(workers, lambda: None)
-        found = run.table(number).read(((0, 60), (0, ROW // 8)), session.engine.devices)
+        found = run.table(number).read(((0, 60), (0, ROW // 8)), local(session).devices)
         np.testing.assert_array_equal(found, relax(np, values.copy(), 9))
         run.release()
     if workers is not None:

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from tests.audit import Audit
 from tests.fake_gpu import fake_gpu
+from tests.ir.sessions import local
 
 import infinitensor as it
 from infinitensor import events, jit
 from infinitensor.api.evaluate import evaluate
 from infinitensor.devices.device import CudaDevice
-from infinitensor.engines import local
+from infinitensor.engines import local as local_engine
 from infinitensor.ir.mesh import Tools
 from infinitensor.runtime.replay.few_kernels import Few
 from infinitensor.runtime.replay.one_launch import Again
@@ -80,7 +81,7 @@ def test_what_comes_again_is_started_and_has_the_same_values(started: list[bool]
         assert all(started)
         del x
         session.drain()
-        assert session.engine.ledgers[0].used_bytes == 0
+        assert local(session).ledgers[0].used_bytes == 0
 
 
 @pytest.mark.gpu
@@ -134,7 +135,7 @@ def test_what_is_launched_again_gets_its_own_tiles_and_numbers(
 
     kernel = Recorded()
     monkeypatch.setattr(it.config, "compile", "always")
-    monkeypatch.setattr(local, "find_tools", Tools)
+    monkeypatch.setattr(local_engine, "find_tools", Tools)
     monkeypatch.setattr(jit, "load", lambda source: kernel)
     monkeypatch.setattr(jit, "options", dict)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda gpu: 5, raising=False)
@@ -170,7 +171,7 @@ def test_what_is_used_up_is_used_up_by_a_run(started: list[bool]) -> None:
             np.testing.assert_allclose(y.numpy(), X * 2)
         del y
         session.drain()
-        assert session.engine.ledgers[0].used_bytes == 0
+        assert local(session).ledgers[0].used_bytes == 0
     assert not started
 
 
@@ -202,7 +203,7 @@ def test_a_kernel_that_fails_is_explained_by_a_run(
         def asked() -> Any:
             return it.map_tiles(fails_later, x, form="nd->nd")
 
-        before = session.engine.ledgers[0].used_bytes
+        before = local(session).ledgers[0].used_bytes
         it.compute(asked())
         again = asked()
         with pytest.raises(ValueError, match="not again") as caught:
@@ -210,7 +211,7 @@ def test_a_kernel_that_fails_is_explained_by_a_run(
         assert "test_few_kernels.py" in "".join(caught.value.__notes__)
         del caught, again
         session.drain()
-        assert session.engine.ledgers[0].used_bytes == before
+        assert local(session).ledgers[0].used_bytes == before
 
 
 def test_memory_refused_while_kernels_are_started_changes_nothing(started: list[bool]) -> None:

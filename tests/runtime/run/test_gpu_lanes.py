@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ir.sessions import strict
+from tests.ir.sessions import local, strict
 from tests.tasking.programs import recorded
 
 import infinitensor as it
@@ -67,7 +67,7 @@ def test_a_tight_budget_changes_no_value(seed: int) -> None:
         asked = recorded(seed)
         it.compute(*asked)
         roomy = [tensor.numpy() for tensor in asked]
-        peak = session.engine.ledgers[0].peak_bytes
+        peak = local(session).ledgers[0].peak_bytes
     for share in (0.5, 0.25):
         with strict("cuda:0", 7, int(share * peak), 0, host="64MiB"):
             try:
@@ -85,7 +85,7 @@ def test_results_larger_than_the_device_lie_on_the_host_and_then_on_disk() -> No
         x = it.asarray(values)
         y = x * 2
         it.compute(y)
-        assert session.engine.tiers.host.used_bytes > 0
-        assert session.engine.tiers.spilled_bytes > 0
+        assert local(session).tiers.host.used_bytes > 0
+        assert local(session).tiers.spilled_bytes > 0
         np.testing.assert_array_equal(y.numpy(), values * 2)
         np.testing.assert_array_equal(y[::7, 3].numpy(), values[::7, 3] * 2)

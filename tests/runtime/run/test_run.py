@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ir.sessions import strict
+from tests.ir.sessions import local, strict
 
 import infinitensor as it
 from infinitensor import events
@@ -52,7 +52,7 @@ def begin(session: it.Session, tensor: Any) -> tuple[Run, int]:
 
 
 def values(session: it.Session, run: Run, number: int) -> Any:
-    return run.table(number).read(((0, 10), (0, 6)), session.engine.devices)
+    return run.table(number).read(((0, 10), (0, 6)), local(session).devices)
 
 
 @pytest.mark.parametrize("n_workers", [0, 1, 3])
@@ -166,7 +166,7 @@ def test_a_finished_run_gives_its_memory_back() -> None:
     with strict("cpu*2", 7) as session:
         it.compute(record())
         session.drain()
-        assert [ledger.used_bytes for ledger in session.engine.ledgers] == [0, 0]
+        assert [ledger.used_bytes for ledger in local(session).ledgers] == [0, 0]
 
 
 def test_tables_hold_what_was_scattered() -> None:
@@ -176,10 +176,10 @@ def test_tables_hold_what_was_scattered() -> None:
         values = np.arange(60).reshape(10, 6)
         layout = canonical_layout((10, 6), session.engine.mesh, 7)
         table = session.engine.store(values, layout)
-        np.testing.assert_array_equal(table.read(((0, 10), (0, 6)), session.engine.devices), values)
-        part = table.read(((2, 7), (1, 3)), session.engine.devices)
+        np.testing.assert_array_equal(table.read(((0, 10), (0, 6)), local(session).devices), values)
+        part = table.read(((2, 7), (1, 3)), local(session).devices)
         np.testing.assert_array_equal(part, values[2:7, 1:3])
-        used = sum(ledger.used_bytes for ledger in session.engine.ledgers)
+        used = sum(ledger.used_bytes for ledger in local(session).ledgers)
         assert table.n_bytes == used >= values.nbytes
         host = TileTable.of_host(values)
         assert host.n_bytes == 0

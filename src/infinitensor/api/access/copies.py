@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -130,10 +131,10 @@ def read_view(tensor: Tensor) -> np.ndarray:
     version = tensor._version
     table = version.table
     assert table is not None
-    devices = session.engine.devices
+    read = partial(session.engine.read, table)
     view = tensor._view
     if view is None:
-        return table.read(whole_box(version.shape), devices)
+        return read(whole_box(version.shape))
     if 0 in view.shape:
         return np.empty(view.shape, tensor.dtype)
     access = structure(view)
@@ -141,13 +142,13 @@ def read_view(tensor: Tensor) -> np.ndarray:
         box = whole_box(view.shape)
         region = access.base_region(box)
         hull = tuple((lo, hi) for lo, hi, _ in region)
-        values = table.read(hull, devices, tuple(step for _, _, step in region))
+        values = read(hull, tuple(step for _, _, step in region))
         if table.is_file:
             session.counts["bytes_read"] += values.nbytes
         return np.array(take(values, of_picked(access, view.shape), box, whole_box(values.shape)))
     if table.is_file:
         return copied(tensor).numpy()
-    return np.array(seen_in(table.read(whole_box(version.shape), devices), tensor))
+    return np.array(seen_in(read(whole_box(version.shape)), tensor))
 
 
 def seen_in(base: np.ndarray, tensor: Tensor) -> np.ndarray:

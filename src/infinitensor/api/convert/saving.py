@@ -62,7 +62,7 @@ def _comes_in_parts(x: Tensor) -> bool:
     Little things that it needs (sums, means) are computed now.
     """
     version, session = x._version, x._session
-    room = min(ledger.budget_bytes for ledger in session.engine.ledgers)
+    room = min(session.engine.budgets())
     if version.node is None or (x._view is not None and structure(x._view) is None):
         return False
     if 2 * x.nbytes <= room or session.engine.mesh.kind != "cpu":

@@ -102,7 +102,7 @@ class Bound:
             elif not self.peek:
                 if self.lean and worth is None:
                     worth = self._worth_keeping(needed)
-                room = sum(ledger.budget_bytes for ledger in self.session.engine.ledgers)
+                room = sum(self.session.engine.budgets())
                 if bytes_of(version) <= room and (worth is None or id(version) in worth):
                     kept[number] = version
                 else:  # it stays a recipe, and what it is made from stays too
@@ -114,7 +114,7 @@ class Bound:
         """What of the values that were not asked for is kept though there is little room."""
         asked = {id(version) for version in self.roots}
         held = [v for n in numbers if (v := self.values[n]) is not None and id(v) not in asked]
-        budget = min(ledger.budget_bytes for ledger in self.session.engine.ledgers)
+        budget = min(self.session.engine.budgets())
         again = self.session.made_before
         return worth_keeping(self.nodes, self.leaves, held, budget, again)
 
@@ -126,7 +126,7 @@ class Bound:
         if self.peek or True not in map(comes_from_below, self.leaves):
             return False
         below = sum(bytes_of(leaf) for leaf in self.leaves if comes_from_below(leaf))
-        budget = min(ledger.budget_bytes for ledger in self.session.engine.ledgers)
+        budget = min(self.session.engine.budgets())
         kept = sum(bytes_of(version) for version in self.kept.values())
         return below + kept > budget - budget // TO_COMPUTE_IN
 
@@ -164,11 +164,11 @@ class Bound:
 
     def _free(self, device: int) -> int:
         """Bytes of a device that nothing holds, within the limits."""
-        free = self.session.engine.available_bytes(device)
+        engine = self.session.engine
+        free = engine.available_bytes(device)
         if self.limits is None:
             return free
-        ledger = self.session.engine.ledgers[device]
-        return min(free, self.limits[device] - ledger.used_bytes)
+        return free - max(engine.budgets()[device] - self.limits[device], 0)
 
     def budgets(self) -> list[int]:
         """What this evaluation may use: the budget less what others hold."""

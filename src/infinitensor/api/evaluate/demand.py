@@ -130,7 +130,7 @@ class SessionDemand:
         Once they are in a lower tier they are brought tile by tile, and what can stay will.
         """
         engine = self.session.engine
-        much = min(ledger.budget_bytes for ledger in engine.ledgers) // MUCH
+        much = min(engine.budgets()) // MUCH
         left = engine.free_below()
         found = []
         for version, donated in zip(self.bound.leaves, self.bound.donated, strict=True):

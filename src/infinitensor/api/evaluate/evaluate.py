@@ -21,7 +21,8 @@ from infinitensor.config import config
 from infinitensor.errors import DeviceOutOfMemoryError, MemoryBudgetError
 from infinitensor.interrupts import without_interrupts
 from infinitensor.ir.op import n_points
-from infinitensor.runtime import Few, Run, TileTable, few_of, tables_with_reads
+from infinitensor.ir.region import whole_box
+from infinitensor.runtime import Few, Run, TileTable, tables_with_reads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -210,8 +211,7 @@ def _has_started(session: Session, bound: Bound, few: Few) -> bool:
     """Start the kernels of a program that has run before, and commit what they make; False: not."""
     if config.progress if session.progress is None else session.progress:
         return False
-    engine = session.engine
-    tables = few.start(bound.tables, bound.scalars, engine.devices[0], engine.ledgers[0])
+    tables = session.engine.start_kernels(few, bound.tables, bound.scalars)
     if tables is None:
         return False
     for number, version in bound.kept.items():
@@ -225,9 +225,11 @@ def _run_in_less(
     session: Session, stopped: Stopped, waiting: Sequence[Version], bound: Bound, lacking: int
 ) -> bool:
     """Plan again for what devices gave and half of what was refused; False if it is too little."""
-    ledgers = session.engine.ledgers
-    limits = bound.limits or tuple(ledger.budget_bytes for ledger in ledgers)
-    given = tuple(map(min, (each.used_bytes + lacking // 2 for each in ledgers), limits))
+    engine = session.engine
+    budgets = engine.budgets()
+    limits = bound.limits or tuple(budgets)
+    used = [budget - engine.available_bytes(d) for d, budget in enumerate(budgets)]
+    given = tuple(map(min, (n_bytes + lacking // 2 for n_bytes in used), limits))
     if stopped.run is None or given == limits:
         return False
     stopped.run.release()
@@ -259,7 +261,7 @@ def traced(bound: Bound) -> tuple[Bound, Trace]:
         sum(node.op.whole for node in bound.nodes),
         sum(family.eager for family in graph.families),
         tuple((node.op, node.call, node.region, node.accesses) for node in bound.nodes),
-        few_of(prepared.program, bound.session.engine.devices),
+        bound.session.engine.few_kernels(prepared.program),
     )
 
 
@@ -327,7 +329,7 @@ def commit(session: Session, version: Version, table: TileTable) -> None:
     """A version is computed: it lets go of its graph."""
     small = version.shape == () or prod(version.shape) <= config.small_elements
     if small and config.small_elements and session.engine.mesh.kind == "cpu":
-        version.host = table.read(tuple((0, n) for n in version.shape), session.engine.devices)
+        version.host = session.engine.read(table, whole_box(version.shape))
     else:
         session.keep(version, table)
     node = version.node

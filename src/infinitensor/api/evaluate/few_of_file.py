@@ -160,7 +160,7 @@ def _is_worth_it(session: Session, shape: tuple[int, ...], axes: Any, node: Node
     last = max(axes)
     apart = prod(n for axis, n in enumerate(shape[:last]) if axis not in axes)
     n_bytes = n_points * apart * max(prod(shape[last + 1 :]) * width, PAGE_BYTES)
-    room = min(ledger.budget_bytes for ledger in session.engine.ledgers)
+    room = min(session.engine.budgets())
     held = prod(shape[axis] for axis in axes) * width
     is_less = 2 * n_bytes <= prod(shape) * width
     return 32 * n_points <= room and (is_less or WHOLE_AXIS_MEMORY_PART * held > room)
@@ -175,7 +175,7 @@ def _values(session: Session, node: Node, k: int) -> np.ndarray:
     values = given.host
     if values is None:
         assert given.table is not None
-        values = given.table.read(whole, session.engine.devices)
+        values = session.engine.read(given.table, whole)
     seen = values if access is None else take(values, access, whole_box(shape), whole)
     return np.asarray(seen)
 

@@ -121,7 +121,7 @@ def memory() -> Memory:
     with session.guard():
         session.check_open()
         session.drain()
-        names = [device.name for device in engine.devices]
+        names = [memory.device for memory in engine.memory_use() if memory.tier == "device"]
         held = [
             _held(version.table, version.shape, names)
             for version in session.kept()
@@ -135,19 +135,12 @@ def _largest_first(held: Held) -> tuple[int, int, str]:
 
 
 def _totals(session: Session) -> tuple[dict[tuple[str, str], int], ...]:
-    engine = session.engine
     used, resting, budgets = {}, {}, {}
-    for ledger in engine.ledgers:
-        place = (ledger.device.name, "device")
-        used[place], resting[place] = ledger.used_bytes, ledger.resting_bytes
-        budgets[place] = ledger.budget_bytes
-    host, place = engine.tiers.host, (engine.devices[0].name, "host")
-    if host.budget_bytes:
-        used[place], resting[place] = host.used_bytes, host.resting_bytes
-        budgets[place] = host.budget_bytes
-    if engine.tiers.disk_bytes:
-        place = (engine.devices[0].name, "disk")
-        used[place], budgets[place] = engine.tiers.spilled_bytes, engine.tiers.disk_bytes
+    for memory in session.engine.memory_use():
+        place = (memory.device, memory.tier)
+        used[place], budgets[place] = memory.used, memory.budget
+        if memory.tier != "disk":
+            resting[place] = memory.resting
     return used, resting, budgets
 
 

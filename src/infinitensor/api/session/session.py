@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from infinitensor.api.session.version import Node
-    from infinitensor.engines import LocalEngine
+    from infinitensor.engines import Engine
     from infinitensor.ir.layout import Layout
     from infinitensor.runtime import TileTable
 
@@ -141,14 +141,14 @@ class Session(Recording):
         self.stream = 0
         self.generation = _generation[0]
         self.closed = False
-        self._engine: LocalEngine | None = None
+        self._engine: Engine | None = None
         greet()
         if config.compile != "never":
             warn_once()
         self._before: Any = None
 
     @property
-    def engine(self) -> LocalEngine:
+    def engine(self) -> Engine:
         """The engine; opened at the first need."""
         if self._engine is None:
             self.check_open()
@@ -156,8 +156,7 @@ class Session(Recording):
                 if self._engine is None:
                     self._engine = open_engine(*self._wanted, config.workers)
                     session = weakref.ref(self)
-                    for ledger in self._engine.ledgers:
-                        ledger.let_go = lambda: drained(session())
+                    self._engine.when_idle(lambda: drained(session()))
         return self._engine
 
     def guard(self) -> threading.RLock:
@@ -329,14 +328,12 @@ class Session(Recording):
             found["peak_bytes"] = {}
             found["bytes_not_pinned"] = 0
             if self._engine is not None:
-                tiers = self._engine.tiers
-                found["bytes_not_pinned"] = tiers.not_pinned_bytes
+                found["bytes_not_pinned"] = self._engine.not_pinned_bytes()
+                for memory in self._engine.memory_use():
+                    if memory.tier == "device":
+                        found["peak_bytes"][memory.device, "device"] = memory.peak
                 if reset:
-                    tiers.not_pinned_bytes = 0
-                for ledger in self._engine.ledgers:
-                    found["peak_bytes"][ledger.device.name, "device"] = ledger.peak_bytes
-                    if reset:
-                        ledger.peak_bytes = ledger.used_bytes
+                    self._engine.reset_peaks()
             if reset:
                 self._start_counts()
             return found

@@ -35,7 +35,7 @@ def lend(version: Version, values: Any, tile: int = 0) -> Any:
     if not isinstance(values, np.ndarray):
         assert version.table is not None
         owner = version.table.layout.owner(tile)
-        version.session.engine.devices[owner].synchronize()  # others know nothing of our stream
+        version.session.engine.synchronize(owner)  # others know nothing of our stream
         return values.detach()
     seen = values.view()
     seen.flags.writeable = False
@@ -136,8 +136,7 @@ def dlpack_device(tensor: Tensor) -> tuple[int, int]:
     tensor._compute()
     table = tensor._version.table
     owner = 0 if table is None or table.layout.n_tiles != 1 else table.layout.owner(0)
-    device: Any = tensor._session.engine.devices[owner]
-    return (CUDA, device.gpu.index)
+    return (CUDA, tensor._session.engine.gpu_index(owner))
 
 
 def dlpack(tensor: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: bool | None) -> Any:

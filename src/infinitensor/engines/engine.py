@@ -1,0 +1,113 @@
+"""What a session asks of an engine: nothing behind these methods is known above.
+
+An engine owns devices, the budgets of their memories, lower tiers and the threads or processes that
+run tasks. Tables name tiles that it holds; who else needs values asks it to read them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+
+    from infinitensor.ir.layout import Layout
+    from infinitensor.ir.mesh import Mesh
+    from infinitensor.ir.region import Box
+    from infinitensor.ir.tasks import Program
+    from infinitensor.runtime import Few, Run, TileTable
+
+
+class MemoryUse(NamedTuple):
+    """Bytes of one memory: a device's, or a lower tier beside it."""
+
+    device: str
+    tier: str
+    used: int
+    resting: int
+    """Held for the next use, and given back when somebody else needs them."""
+    budget: int
+    peak: int
+
+
+class Engine(Protocol):
+    """Devices and what runs on them."""
+
+    mesh: Mesh
+    n_workers: int
+
+    # programs
+
+    def start(self, program: Program, leaves: Sequence[TileTable], scalars: Sequence[Any]) -> Run:
+        """A run, not yet begun."""
+
+    def finish(self, run: Run, inline: bool, progress: bool, resumed: bool = False) -> None:
+        """Begin or resume a run; raise what stopped it. Kernels of a GPU may still be running."""
+
+    def few_kernels(self, program: Program) -> Few | None:
+        """The program as a few kernels that start without a run, or None."""
+
+    def start_kernels(
+        self, few: Few, leaves: Sequence[TileTable], scalars: Sequence[Any]
+    ) -> dict[int, TileTable] | None:
+        """Start such kernels: what they make, by number; None if it takes a run after all."""
+
+    def share(self, job: Callable[[], None]) -> None:
+        """Call a function in every worker, and wait until all are back."""
+
+    def synchronize(self, device: int | None = None) -> None:
+        """Wait for what finished runs have started, on one device or on all."""
+
+    # values
+
+    def store(self, values: Any, layout: Layout) -> TileTable:
+        """Put values from outside, NumPy's or torch's, into tiles."""
+
+    def store_below(self, values: Any, layout: Layout) -> TileTable:
+        """Put values from outside into a lower tier, tile by tile."""
+
+    def blank(self, layout: Layout, shape: tuple[int, ...], dtype: Any) -> TileTable:
+        """Memory for a value in one piece, where there is one memory."""
+
+    def read(self, table: TileTable, box: Box, steps: tuple[int, ...] | None = None) -> np.ndarray:
+        """The values of a box, or of each axis of it every so many, as a new NumPy array."""
+
+    def evict(self, table: TileTable) -> TileTable:
+        """The same values in lower tiers; the memory is free when the table before goes."""
+
+    def gpu_index(self, device: int) -> int:
+        """The number by which other libraries know a GPU."""
+
+    # memory
+
+    def budgets(self) -> list[int]:
+        """Bytes that may be used of each device."""
+
+    def available_bytes(self, device: int) -> int:
+        """Budget of a device that nothing holds."""
+
+    def bytes_for(self, layout: Layout, itemsize: int) -> list[int]:
+        """What a tensor takes of each device's budget."""
+
+    def mesh_now(self) -> Mesh:
+        """The mesh, with what the lower tiers have left."""
+
+    def free_below(self) -> int:
+        """Bytes that the lower tiers have left."""
+
+    def memory_use(self) -> list[MemoryUse]:
+        """Every memory: the devices in their order, then the lower tiers that there are."""
+
+    def not_pinned_bytes(self) -> int:
+        """Bytes that went to files because host memory could not be pinned for them."""
+
+    def reset_peaks(self) -> None:
+        """Count peaks, and what was not pinned, from now on."""
+
+    def when_idle(self, let_go: Callable[[], None]) -> None:
+        """Have a function called before unused memory is given back: it lets go of dead tensors."""
+
+    def close(self) -> None:
+        """Free everything."""
