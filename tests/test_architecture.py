@@ -403,7 +403,7 @@ def test_a_question_to_the_machine_is_seen(source: str, found: list[str]) -> Non
 
 # --- the engine's border ------------------------------------------------------------------------
 
-BEHIND = re.compile(r"\.(ledgers|tiers)\b|engine\.devices\b")
+BEHIND = re.compile(r"\.(ledgers|tiers|buffers)\b|engine\.devices\b")
 """What only the engine in this process has; another may have it elsewhere."""
 
 

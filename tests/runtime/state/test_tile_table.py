@@ -85,3 +85,40 @@ def test_a_tile_on_the_host_beside_gpus_takes_nothing_of_them() -> None:
     assert table.device_bytes() == {}
     here = TileTable(Layout(((0, 600),), (0,)), values.dtype, [buffer], [values], whole=values)
     assert here.device_bytes() == {0: 5120}
+
+
+def test_a_window_is_views_of_the_tiles_that_it_touches() -> None:
+    device = CpuDevice(0)
+    values = np.arange(48.0).reshape(12, 4)
+    layout = Layout(((0, 5, 12), (0, 4)), (0,))
+    table = TileTable.scatter(values, layout, [device], [Ledger(device, 1 << 20)], False)
+    window = table.window(((3, 9), (1, 4)))
+    assert window.partly
+    assert window.layout.cuts == ((0, 2, 6), (0, 3))
+    assert np.shares_memory(window.arrays[1], table.arrays[1])
+    np.testing.assert_array_equal(window.read(((0, 6), (0, 3)), [device]), values[3:9, 1:4])
+
+
+def test_tables_say_what_is_spare_what_an_eviction_writes_and_what_is_below(
+    tmp_path: Path,
+) -> None:
+    values = np.arange(12.0).reshape(6, 2)
+    np.save(tmp_path / "x.npy", values)
+    stored = Part(NpyFile(str(tmp_path / "x.npy")))
+    cuts = ((0, 2, 4, 6), (0, 2))
+    device = CpuDevice(0)
+    here = TileTable.scatter(values, Layout(cuts, (0,)), [device], [Ledger(device, 1 << 20)], False)
+    slabs = [buffer.n_bytes for buffer in here.buffers if buffer is not None]
+    assert here.bytes_to_evict == sum(slabs)
+    assert here.spares() == {}
+    assert here.parts_below() == [None, None, None]
+    buffer = here.buffers[1]
+    assert buffer is not None
+    read = TileTable.of_file(stored).with_read(cuts, {1: (0, here.arrays[1], buffer)})
+    assert read.spares() == {1: slabs[1]}
+    assert read.spare_bytes == slabs[1]
+    assert read.bytes_to_evict == 0
+    assert [part.shape for part in read.parts_below()] == [(2, 2)] * 3
+    read.lend(1)
+    assert buffer.exported
+    read.lend(0)  # a file has no memory to lend

@@ -13,7 +13,6 @@ from infinitensor.api.evaluate.retention import (
     worth_keeping,
 )
 from infinitensor.api.evaluate.waiting import fields
-from infinitensor.api.evaluate.windows import part_of
 from infinitensor.config import config
 from infinitensor.ir.graph import Graph, Leaf
 from infinitensor.partition import canonical_layout
@@ -221,7 +220,7 @@ class Bound:
                 if chain:
                     self.whole[chain[-1]] = table.written() if table.below else table
                 self.donated[k] = bool(chain)
-                self.tables[k] = part_of(table, windows[number])
+                self.tables[k] = table.window(windows[number])
                 seen = self.tables[k].device_bytes()
                 for device, n_bytes in table.device_bytes().items():
                     outside = self.outside_bytes.get(device, 0) + n_bytes - seen.get(device, 0)

@@ -66,8 +66,8 @@ def file_of(table: TileTable) -> File | None:
     if not table.is_file:
         return None
     shape = tuple(borders[-1] for borders in table.layout.cuts)
-    parts = table.below or table.arrays
-    stored: Any = parts[0].stored if len(parts) and isinstance(parts[0], Part) else None
+    parts = table.parts_below()
+    stored: Any = parts[0].stored if parts and isinstance(parts[0], Part) else None
     return stored if stored is not None and stored.shape == shape else None
 
 

@@ -79,16 +79,12 @@ def give_back(leaves: Iterable[Version], n_bytes: int) -> None:
     for version in spare_leaves(leaves):
         table = version.table
         assert table is not None
-        n_tiles = table.layout.n_tiles
-        order = places(n_tiles)
-        here = sorted((k for k in range(n_tiles) if table.is_spare(k)), key=lambda k: -order[k])
+        order, spares = places(table.layout.n_tiles), table.spares()
         gone = set()
-        for k in here:
+        for k in sorted(spares, key=lambda k: -order[k]):
             if n_bytes <= 0:
                 break
-            buffer = table.buffers[k]
-            assert buffer is not None
-            n_bytes -= buffer.n_bytes
+            n_bytes -= spares[k]
             gone.add(k)
         version.table = table.without(gone)
         version.host = None

@@ -9,14 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.ir.layout import Layout
-from infinitensor.ir.region import overlap, relative, tiles_over, whole_box
+from infinitensor.ir.region import whole_box
 from infinitensor.ir.view import Access
-from infinitensor.runtime import TileTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from infinitensor.api.session.version import Node
     from infinitensor.ir.region import Box
 
@@ -93,34 +89,3 @@ def shifted(access: Access, window: Box) -> Access:
         at if at < 0 else max(at - lo, 0) for at, (lo, _) in zip(access.fixed, window, strict=True)
     )
     return Access(axes, fixed, access.part)
-
-
-def part_of(table: TileTable, window: Box) -> TileTable:
-    """The window of a stored tensor: views of its tiles, no copy."""
-    layout = table.layout
-    touched = tiles_over(layout.cuts, window)
-    cuts = tuple(
-        (0, *(at - lo for at in borders if lo < at < hi), hi - lo)
-        for borders, (lo, hi) in zip(layout.cuts, window, strict=True)
-    )
-    owners = [layout.owner(k) for k in touched]
-    arrays = [_cut_out(table.arrays[k], layout.tile(k), window) for k in touched]
-    alike: Sequence[int] = owners[:1] if len(set(owners)) == 1 else owners
-    buffers = [table.buffers[k] for k in touched]
-    whole = None
-    if table.whole is not None:
-        whole = table.whole[tuple(slice(lo, hi) for lo, hi in window)]
-    part = TileTable(
-        Layout(cuts, tuple(alike)), table.dtype, buffers, arrays, partly=True, whole=whole
-    )
-    part.made = table.made
-    part.is_file = table.is_file
-    return part
-
-
-def _cut_out(array: Any, tile: Box, window: Box) -> Any:
-    if array is None:  # the null device keeps none
-        return None
-    common = overlap(tile, window)
-    assert common is not None
-    return array[relative(common, tile)]

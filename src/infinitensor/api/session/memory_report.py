@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.session.session import current_session
 from infinitensor.errors import gib
-from infinitensor.ir.layout import DISK
 from infinitensor.ir.region import box_size
-from infinitensor.storage import Joined, Spilled
+from infinitensor.storage import Joined, Part, Spilled
 
 if TYPE_CHECKING:
     from infinitensor.api.session.session import Session
@@ -150,15 +149,14 @@ def _held(table: TileTable, shape: tuple[int, ...], names: list[str]) -> Held:
     for device, n_bytes in table.device_bytes().items():
         place = (names[device], "device") if device >= 0 else (names[0], "host")
         found[place] = n_bytes
-    below = table.below or table.arrays
     file = None
     cached = 0
-    for k, owner in enumerate(table.layout.owner_array.tolist()):
+    for k, part in enumerate(table.parts_below()):
         n_bytes = box_size(table.layout.tile(k)) * table.dtype.itemsize
         if table.is_spare(k):
             cached += n_bytes
-        if (owner == DISK or table.below) and below[k] is not None:
-            stored = below[k].stored
+        if isinstance(part, Part):
+            stored: Any = part.stored
             if isinstance(stored, Spilled | Joined):
                 place = (names[0], "disk")
                 found[place] = found.get(place, 0) + n_bytes

@@ -278,14 +278,7 @@ class Session(Recording):
     def evict(self, version: Version) -> None:
         """Move a stored tensor to a lower tier."""
         assert version.table is not None
-        table = version.table
-        written = {
-            id(b): b.n_bytes
-            for k, b in enumerate(table.buffers)
-            if b is not None and table.layout.owner(k) >= 0 and not table.is_spare(k)
-        }
-        self.counts["bytes_evicted"] += sum(written.values())
-        del table  # an error would hold it, and so its memory
+        self.counts["bytes_evicted"] += version.table.bytes_to_evict
         try:
             version.table = self.engine.evict(version.table)
         except SpillSpaceError as error:

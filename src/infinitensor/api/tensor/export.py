@@ -29,9 +29,8 @@ CPU, CUDA = 1, 2
 def lend(version: Version, values: Any, tile: int = 0) -> Any:
     """An array to give out, over `values`, which lie in a tile of a version; NumPy's read-only."""
     version.exported += 1
-    buffer = None if version.table is None else version.table.buffers[tile]
-    if buffer is not None:
-        buffer.exported = True
+    if version.table is not None:
+        version.table.lend(tile)
     if not isinstance(values, np.ndarray):
         assert version.table is not None
         owner = version.table.layout.owner(tile)

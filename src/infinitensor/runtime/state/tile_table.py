@@ -204,6 +204,27 @@ class TileTable:
         table.made, table.used_at = self.made, self.used_at
         return table
 
+    def window(self, box: Box) -> TileTable:
+        """A part of it, as views of its tiles: no copy."""
+        layout = self.layout
+        touched = tiles_over(layout.cuts, box)
+        cuts = tuple(
+            (0, *(at - lo for at in borders if lo < at < hi), hi - lo)
+            for borders, (lo, hi) in zip(layout.cuts, box, strict=True)
+        )
+        owners = [layout.owner(k) for k in touched]
+        arrays = [_cut_out(self.arrays[k], layout.tile(k), box) for k in touched]
+        alike = owners[:1] if len(set(owners)) == 1 else owners
+        buffers = [self.buffers[k] for k in touched]
+        whole = None
+        if self.whole is not None:
+            whole = self.whole[tuple(slice(lo, hi) for lo, hi in box)]
+        table = TileTable(
+            Layout(cuts, tuple(alike)), self.dtype, buffers, arrays, partly=True, whole=whole
+        )
+        table.made, table.is_file = self.made, self.is_file
+        return table
+
     def read(
         self, box: Box, devices: Sequence[Device], steps: tuple[int, ...] | None = None
     ) -> np.ndarray:
@@ -260,6 +281,12 @@ class TileTable:
             copy_into(out[spot], values)
         return out
 
+    def lend(self, index: int) -> None:
+        """Somebody outside sees the memory of a tile: it is not used again when the tile goes."""
+        buffer = self.buffers[index]
+        if buffer is not None:
+            buffer.exported = True
+
     def name_in(self, error: CorruptTileError) -> None:
         """Say in an error whose values are lost."""
         op, site = self.made
@@ -288,11 +315,32 @@ class TileTable:
         is_below = bool(self.below) and self.below[index] is not None
         return is_below and self.layout.owner(index) >= 0
 
+    def spares(self) -> dict[int, int]:
+        """The bytes of every spare tile."""
+        found = ((k, b) for k, b in enumerate(self.buffers) if self.is_spare(k))
+        return {k: buffer.n_bytes for k, buffer in found if buffer is not None}
+
     @property
     def spare_bytes(self) -> int:
         """Bytes of device memory that can be had without writing anything."""
-        buffers = (b for k, b in enumerate(self.buffers) if self.is_spare(k))
-        return sum(buffer.n_bytes for buffer in buffers if buffer is not None)
+        return sum(self.spares().values())
+
+    @property
+    def bytes_to_evict(self) -> int:
+        """Bytes that are written when it goes to a lower tier: a slab of several tiles once."""
+        slabs = {
+            id(b): b.n_bytes
+            for k, b in enumerate(self.buffers)
+            if b is not None and self.layout.owner(k) >= 0 and not self.is_spare(k)
+        }
+        return sum(slabs.values())
+
+    def parts_below(self) -> list[Any]:
+        """By tile: where its values can be read in a lower tier, or None."""
+        if self.below:
+            return self.below
+        owners = self.layout.owner_array.tolist()
+        return [self.arrays[k] if owner < 0 else None for k, owner in enumerate(owners)]
 
     @property
     def is_in_files(self) -> bool:
@@ -314,6 +362,14 @@ class TileTable:
     def n_bytes(self) -> int:
         """Bytes of the buffers."""
         return sum({id(b): b.n_bytes for b in self.buffers if b is not None}.values())
+
+
+def _cut_out(array: Any, tile: Box, window: Box) -> Any:
+    if array is None:  # the null device keeps none
+        return None
+    common = overlap(tile, window)
+    assert common is not None
+    return array[relative(common, tile)]
 
 
 class Parts:
