@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.machinery
+import os
+import subprocess
 import sys
 import threading
 import types
@@ -54,6 +56,35 @@ def test_workers_leave_the_users_number_of_threads() -> None:
     finally:
         workers.close()
     assert torch.get_num_threads() == n_user
+
+
+def test_the_users_number_is_left_where_one_worker_after_another_needs_torch() -> None:
+    """The first run loads it in one worker; the others hear of it at the next."""
+    program = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from infinitensor.ops.backend.torch_loading import loaded
+from infinitensor.runtime import Workers
+
+def one_loads():
+    if threading.current_thread().name == "infinitensor-0":
+        loaded()
+
+workers = Workers(3)
+for _ in range(3):
+    workers.run(one_loads, lambda: None)
+    with ThreadPoolExecutor(1) as new:  # torch tells a thread the number at its first question
+        assert new.submit(lambda: loaded().get_num_threads()).result() == 2
+workers.close()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "2"},
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_long_job_is_watched_from_the_calling_thread() -> None:

@@ -51,6 +51,17 @@ class Calm(threading.local):
 
 
 _calm = Calm()
+n_calmed = [0]
+"""Workers that torch was told of, in this process: to tell it may change the user's number too."""
+
+
+def calm(torch: Any) -> None:
+    """Tell torch, once for each worker, that it has one core."""
+    if not _calm.is_set:
+        torch.get_num_threads()  # torch sets a thread up at its first question
+        torch.set_num_threads(1)
+        _calm.is_set = True
+        n_calmed[0] += 1
 
 
 def loaded() -> Any:
@@ -60,8 +71,6 @@ def loaded() -> Any:
         _loading[0].join()
     import torch
 
-    if _loading and lane.is_worker and not _calm.is_set:
-        torch.get_num_threads()  # torch sets a thread up at its first question
-        torch.set_num_threads(1)
-        _calm.is_set = True
+    if lane.is_worker:
+        calm(torch)
     return torch

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.events import lane
-from infinitensor.ops.backend.torch_loading import n_user_threads
+from infinitensor.ops.backend.torch_loading import calm, n_calmed, n_user_threads
 from infinitensor.runtime.native.c_program import Pool
 
 if TYPE_CHECKING:
@@ -24,6 +24,16 @@ def loaded_torch() -> Any:
     return torch
 
 
+def _give_back_threads(n_user: int | None) -> None:
+    """Let torch use as many threads for the user's ops as before workers said that they have one
+    core each; None: it was loaded since, and found so many."""
+    torch = loaded_torch()
+    if n_user is None and n_user_threads:
+        n_user = n_user_threads[0]
+    if torch is not None and n_user is not None:
+        torch.set_num_threads(n_user)
+
+
 class Workers:
     """A fixed set of threads. `run(job)` calls `job()` in each and returns when all are back.
 
@@ -32,7 +42,6 @@ class Workers:
 
     def __init__(self, n: int) -> None:
         self.n = n
-        self._is_calm = False
         self._error: BaseException | None = None
         self._threads: list[threading.Thread] = []
         self._wake = threading.Condition()
@@ -52,7 +61,8 @@ class Workers:
         """Run `job` in every worker; `tick()` is called in this thread now and then meanwhile."""
         self._start(self.n + len(others))
         torch = loaded_torch()
-        n_user = None if torch is None or self._is_calm else torch.get_num_threads()
+        n_user = None if torch is None else torch.get_num_threads()
+        n_calm = n_calmed[0]
         with self._wake:
             self._jobs = [job] * self.n + list(others)
             self._busy = len(self._jobs)
@@ -62,13 +72,8 @@ class Workers:
                 self._wake.wait(0.1)
                 tick()
             self._jobs = []
-        if torch is None and n_user_threads and not self._is_calm:  # it was loaded meanwhile
-            torch, n_user = loaded_torch(), n_user_threads[0]
-        if torch is not None and n_user is not None:
-            # workers set their own intra-op threads to one; new threads of the user's get the
-            # user's number again
-            torch.set_num_threads(n_user)
-            self._is_calm = True
+        if n_calmed[0] != n_calm:
+            _give_back_threads(n_user)
         error, self._error = self._error, None
         try:
             if error is not None:
@@ -94,7 +99,6 @@ class Workers:
             thread.start()
 
     def _loop(self, number: int, seen: int) -> None:
-        is_calm = False
         lane.is_worker = True
         with np.errstate(all="ignore"):
             while True:
@@ -108,11 +112,9 @@ class Workers:
                         continue
                     job: Callable[[], None] | None = self._jobs[number]
                 try:
-                    torch = None if is_calm else loaded_torch()
+                    torch = loaded_torch()
                     if torch is not None:
-                        torch.get_num_threads()  # torch sets a thread up at its first question
-                        torch.set_num_threads(1)
-                        is_calm = True
+                        calm(torch)
                     if job is not None:
                         job()
                 except BaseException as error:  # a thread that ends would be waited for, always
