@@ -26,14 +26,14 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> None:
 def graphs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Graph, Graph]]:
     """Graphs that were looked at, as they came and as they went."""
     seen: list[tuple[Graph, Graph]] = []
-    before = transpose_pushdown.turn_back
+    before = transpose_pushdown.push_transposes_down
 
     def noted(graph: Graph) -> Graph:
         seen.append((graph, before(graph)))
         return seen[-1][1]
 
-    module = __import__(analyse.__module__, fromlist=["turn_back"])
-    monkeypatch.setattr(module, "turn_back", noted)
+    module = __import__(analyse.__module__, fromlist=["push_transposes_down"])
+    monkeypatch.setattr(module, "push_transposes_down", noted)
     return seen
 
 
@@ -69,7 +69,7 @@ def test_products_turn_what_is_made_straight(case: str, graphs: list[tuple[Graph
     np.testing.assert_allclose(made, MADE_STRAIGHT[case](*given), rtol=1e-12, atol=1e-12)
     for node in graphs[0][1].nodes:
         if node.op.kind == "elementwise":
-            assert all(operand.access != transpose_pushdown.TURNED for operand in node.operands)
+            assert all(operand.access != transpose_pushdown.TRANSPOSED for operand in node.operands)
 
 
 @pytest.mark.parametrize("case", AS_BEFORE)

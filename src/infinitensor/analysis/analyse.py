@@ -10,7 +10,7 @@ from infinitensor.analysis.masked_reductions import fold_selected, sum_selected
 from infinitensor.analysis.matvec_as_sum import sum_products
 from infinitensor.analysis.merge import merge_equal
 from infinitensor.analysis.slice_pushdown import find_needed
-from infinitensor.analysis.transpose_pushdown import turn_back
+from infinitensor.analysis.transpose_pushdown import push_transposes_down
 from infinitensor.analysis.versions import place_versions
 from infinitensor.ir.graph import Analysed, Graph
 
@@ -25,7 +25,8 @@ def analyse(graph: Graph, renews: bool = False, compiles: bool = True) -> Analys
     Takes time linear in nodes and accesses (bounded by joins where many overlap).
     """
     graph, merged = merge_equal(graph)
-    graph = turn_back(sum_products(sum_selected(drop_copies(make_alone(graph))), compiles))
+    graph = sum_products(sum_selected(drop_copies(make_alone(graph))), compiles)
+    graph = push_transposes_down(graph)
     if renews:
         graph = fold_selected(graph)
     graph, roots, shared = place_versions(graph, renews)

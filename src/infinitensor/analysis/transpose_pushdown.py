@@ -1,7 +1,8 @@
-"""Elementwise results of turned matrices that only products read: made as their operands lie.
+"""Push transposes down: compute an elementwise result in the layout of its operands, and let the
+products that read it transpose it.
 
-`0.1 * a.T @ b` would make a matrix with rows where a has columns, which reads a against its grain.
-A product reads a matrix turned as fast as straight: so 0.1 * a is made, and the product turns it.
+`0.1 * a.T @ b` would make a matrix whose rows are columns of a, and read a column by column. A
+product reads a transposed matrix as fast as any other: so 0.1 * a is made instead.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ if TYPE_CHECKING:
     from infinitensor.ir.graph import Graph, Node
     from infinitensor.ir.op import Call
 
-TURNED = Access(((1, 0, 1), (0, 0, 1)), (-1, -1))
+TRANSPOSED = Access(((1, 0, 1), (0, 0, 1)), (-1, -1))
 """The whole of a matrix, its rows as columns."""
 
 
-def turn_back(graph: Graph) -> Graph:
-    """The graph with such results straight, and turned where products read them.
+def push_transposes_down(graph: Graph) -> Graph:
+    """The graph with such results straight, and transposed where products read them.
 
     Elements are computed from the same ones. Two walks over the nodes, and two more for every time
     that what one leaves out the other depends on.
     """
-    if not any(operand.access == TURNED for node in graph.nodes for operand in node.operands):
+    if not any(operand.access == TRANSPOSED for node in graph.nodes for operand in node.operands):
         return graph
     found = {node.outs[0] for node in graph.nodes if _may_be_straight(graph, node)}
     n_before = -1
@@ -56,7 +57,7 @@ def turn_back(graph: Graph) -> Graph:
 
 
 def _may_be_straight(graph: Graph, node: Node) -> bool:
-    """Whether all that a node reads is as large as what it makes, and turned, or might be."""
+    """Whether all that a node reads is as large as what it makes, and transposed, or might be."""
     shape = node.call.outs[0].shape
     if node.op.kind != "elementwise" or len(shape) != 2 or node.outs[0] in graph.kept:
         return False
@@ -66,13 +67,13 @@ def _may_be_straight(graph: Graph, node: Node) -> bool:
         lies = shape if operand.access is None else shape[::-1]
         if seen != shape or graph.specs[operand.value].shape != lies:
             return False
-        if operand.access not in (None, TURNED):
+        if operand.access not in (None, TRANSPOSED):
             return False
     return any(operand.value >= 0 for operand in node.operands)
 
 
 def _is_fed(node: Node, found: set[int]) -> bool:
-    """Whether what a node reads straight is turned itself."""
+    """Whether what a node reads straight is transposed itself."""
     return all(
         (operand.access is None) == (operand.value in found)
         for operand in node.operands
@@ -92,8 +93,8 @@ def _call(call: Call) -> Call:
     """The same for calls alike: equal plans are found by their calls."""
     form = call.form
     (out,) = call.outs
-    turned = AxisForm(form.sizes[::-1], form.inputs, form.outputs, form.uncut, form.halo)
-    return replace(call, form=turned, outs=(replace(out, shape=out.shape[::-1]),))
+    transposed = AxisForm(form.sizes[::-1], form.inputs, form.outputs, form.uncut, form.halo)
+    return replace(call, form=transposed, outs=(replace(out, shape=out.shape[::-1]),))
 
 
 def _reading(node: Node, found: set[int]) -> Node:
@@ -101,7 +102,7 @@ def _reading(node: Node, found: set[int]) -> Node:
     if not any(operand.value in found for operand in node.operands):
         return node
     operands = tuple(
-        Operand(operand.value, TURNED) if operand.value in found else operand
+        Operand(operand.value, TRANSPOSED) if operand.value in found else operand
         for operand in node.operands
     )
     return replace(node, operands=operands)

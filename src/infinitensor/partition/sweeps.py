@@ -159,10 +159,12 @@ class _Finder:
                 if self.sweep_of.get(operand.value) is not sweep:
                     continue
                 shape = self.graph.specs[operand.value].shape
-                is_turned = role.ends and node.op.kind == "contraction" and (i, len(seen)) == (0, 2)
-                if operand.value in self.ends or not is_by_row(operand, shape, seen, is_turned):
+                is_transposed = (
+                    role.ends and node.op.kind == "contraction" and (i, len(seen)) == (0, 2)
+                )
+                if operand.value in self.ends or not is_by_row(operand, shape, seen, is_transposed):
                     return False
-                if not is_turned and seen[:1] != (role.n,):
+                if not is_transposed and seen[:1] != (role.n,):
                     return False
                 if len(seen) == 1 and len(node.call.outs[0].shape) != 1:
                     return False  # it lies along columns
@@ -232,13 +234,13 @@ def _are_few(n: int, m: int) -> bool:
 
 
 def is_by_row(
-    operand: Operand, shape: tuple[int, ...], seen: tuple[int, ...], is_turned: bool
+    operand: Operand, shape: tuple[int, ...], seen: tuple[int, ...], is_transposed: bool
 ) -> bool:
-    """Whether an operand is a value as it is, but for axes of size one; or that turned."""
+    """Whether an operand is a value as it is, but for axes of size one; or that transposed."""
     access = operand.access
     if access is None:
-        return not is_turned
-    if is_turned:
+        return not is_transposed
+    if is_transposed:
         return not access.part and len(shape) == 2 and access.axes == ((1, 0, 1), (0, 0, 1))
     return access.is_all(shape, seen)
 

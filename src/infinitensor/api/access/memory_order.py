@@ -69,7 +69,7 @@ def _by_steps(strides: tuple[int, ...]) -> Axes:
     return tuple(reversed(found))
 
 
-def is_turned(tensor: Tensor) -> bool:
+def is_transposed(tensor: Tensor) -> bool:
     """Whether an axis has longer steps than one before it."""
     if len(tensor._shape) < 2 or tensor._lazy_view is None:
         return False
@@ -90,7 +90,7 @@ def axes_of_array(values: np.ndarray, order: str) -> Axes | None:
     return None if order == "C" or values.ndim < 2 else _axes(values.flags, values.strides, order)
 
 
-def turned_back(tensor: Tensor, axes: Axes) -> Tensor:
+def transposed_back(tensor: Tensor, axes: Axes) -> Tensor:
     """The tensor whose transpose by these axes is given."""
     places = [0] * len(axes)
     for place, axis in enumerate(axes):
@@ -103,7 +103,7 @@ def copied(tensor: Tensor, order: Any) -> Tensor:
     axes = axes_of(tensor, letter(order, "C"))
     if axes is None:
         return copies.copied(tensor)
-    return turned_back(copies.copied(tensor.transpose(axes)), axes)
+    return transposed_back(copies.copied(tensor.transpose(axes)), axes)
 
 
 def converted(tensor: Tensor, order: Any) -> Tensor:
@@ -125,11 +125,11 @@ def cast(tensor: Tensor, dtype: Any, copy: bool, casting: str, order: str) -> Te
     axes = axes_of(tensor, order)
     if axes is None:
         return copies.cast(tensor, dtype, copy, casting)
-    return turned_back(copies.cast(tensor.transpose(axes), dtype, copy, casting), axes)
+    return transposed_back(copies.cast(tensor.transpose(axes), dtype, copy, casting), axes)
 
 
 def read_in(tensor: Tensor, order: Any) -> Tensor:
-    """The tensor with its axes turned so that C order reads its elements in another order."""
+    """The tensor with its axes transposed so that C order reads its elements in another order."""
     wanted = letter(order, "C")
     if wanted == "K" and tensor.ndim > 1:
         return tensor.transpose(_by_steps(tensor._whole().strides))
@@ -182,9 +182,9 @@ def _like(function: Callable[..., Any], first: str, given: dict[str, Any], order
         return function(**given)
     if np.ndim(given.get("fill_value", 0)):
         made = function(**given)
-        return turned_back(copies.copied(made.transpose(axes)), axes)
+        return transposed_back(copies.copied(made.transpose(axes)), axes)
     given["shape"] = tuple(sizes[axis] for axis in axes)
-    return turned_back(function(**given), axes)
+    return transposed_back(function(**given), axes)
 
 
 CREATIONS = ("empty", "eye", "full", "ones", "zeros")

@@ -92,8 +92,8 @@ def asarray(
     )
     if axes is None:
         return from_values(session, np.array(values, dtype=wanted, order="C"))
-    turned = np.array(values.transpose(axes), dtype=wanted, order="C")
-    return memory_order.turned_back(from_values(session, turned), axes)
+    transposed = np.array(values.transpose(axes), dtype=wanted, order="C")
+    return memory_order.transposed_back(from_values(session, transposed), axes)
 
 
 def opened(session: Session, values: np.memmap) -> Tensor | None:

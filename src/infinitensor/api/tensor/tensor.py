@@ -595,9 +595,10 @@ class Tensor(scalars.Number, Shown, TableMethods):
     ) -> Tensor:
         """The values as another dtype, in an order: "K" is as they lie."""
         wanted = as_dtype(dtype)
-        if memory_order.is_turned(self) if order == "K" else order != "C" or not copy:
-            turned = memory_order.cast(self, wanted, copy, casting, memory_order.letter(order, "K"))
-            return scalars.as_value(turned) if self._is_value else turned
+        if memory_order.is_transposed(self) if order == "K" else order != "C" or not copy:
+            letter = memory_order.letter(order, "K")
+            ordered = memory_order.cast(self, wanted, copy, casting, letter)
+            return scalars.as_value(ordered) if self._is_value else ordered
         if copy and casting == "unsafe" and self._dtype.kind != "c" and wanted is not bfloat16:
             made = small_calls.copied(self, wanted)
             if made is not None:

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { ROW_MAJOR = 101, AS_IT_IS = 111, TURNED = 112, UPPER = 121 };
+enum { ROW_MAJOR = 101, AS_IT_IS = 111, TRANSPOSED = 112, UPPER = 121 };
 enum { GEMM, GEMV, SYRK };
 enum { LITTLE = 1 << 23 }; /* multiplications; threads of its own look for work for 20 ms after more */
 
@@ -55,19 +55,19 @@ void leave(void) {
   if (!is_of_threads) share(-1);
 }
 
-/* A matrix as the library takes it: its rows lie in one piece each, or its columns do (turned). */
+/* A matrix as the library takes it: its rows lie in one piece each, or its columns do (transposed). */
 typedef struct {
   const char *at;
-  int turned, step;
+  int transposed, step;
 } Matrix;
 
 static Matrix seen(const char *at, int64_t rows, int64_t columns, int64_t row, int64_t column,
                    int64_t size) {
-  const int is_turned = !(columns == 1 || column == size) || (columns == 1 && rows > 1 && row == size);
-  const int64_t length = is_turned ? rows : columns;
-  int64_t step = (is_turned ? column : row) / size;
-  if ((is_turned ? columns : rows) == 1 || step < length) step = length;
-  return (Matrix){at, is_turned ? TURNED : AS_IT_IS, (int)step};
+  const int is_transposed = !(columns == 1 || column == size) || (columns == 1 && rows > 1 && row == size);
+  const int64_t length = is_transposed ? rows : columns;
+  int64_t step = (is_transposed ? column : row) / size;
+  if ((is_transposed ? columns : rows) == 1 || step < length) step = length;
+  return (Matrix){at, is_transposed ? TRANSPOSED : AS_IT_IS, (int)step};
 }
 
 typedef struct {
@@ -85,11 +85,11 @@ typedef struct {
                            void *, Whole);                                                         \
   typedef void (*Syrk_##T)(int, int, int, Whole, Whole, T, const void *, Whole, T, void *, Whole); \
   static void halve_##T(const Product *p) {                                                        \
-    ((Syrk_##T)functions[CODE][SYRK])(ROW_MAJOR, UPPER, p->a.turned, p->rows, p->k, 1, p->a.at,    \
+    ((Syrk_##T)functions[CODE][SYRK])(ROW_MAJOR, UPPER, p->a.transposed, p->rows, p->k, 1, p->a.at,    \
                                       p->a.step, 0, p->out, p->step);                              \
   }                                                                                                \
   static void multiply_##T(const Product *p) {                                                     \
-    ((Gemm_##T)functions[CODE][GEMM])(ROW_MAJOR, p->a.turned, p->b.turned, p->rows, p->columns,    \
+    ((Gemm_##T)functions[CODE][GEMM])(ROW_MAJOR, p->a.transposed, p->b.transposed, p->rows, p->columns,    \
                                       p->k, 1, p->a.at, p->a.step, p->b.at, p->b.step, 0, p->out,  \
                                       p->step);                                                    \
   }                                                                                                \
@@ -104,12 +104,12 @@ REAL(double, 1)
 #define COMPLEX(T, CODE)                                                                           \
   static const T one_##CODE[2] = {1, 0}, zero_##CODE[2] = {0, 0};                                  \
   static void halve_##CODE(const Product *p) {                                                     \
-    ((Syrk_complex)functions[CODE][SYRK])(ROW_MAJOR, UPPER, p->a.turned, p->rows, p->k,            \
+    ((Syrk_complex)functions[CODE][SYRK])(ROW_MAJOR, UPPER, p->a.transposed, p->rows, p->k,            \
                                           one_##CODE, p->a.at, p->a.step, zero_##CODE, p->out,     \
                                           p->step);                                                \
   }                                                                                                \
   static void multiply_##CODE(const Product *p) {                                                  \
-    ((Gemm_complex)functions[CODE][GEMM])(ROW_MAJOR, p->a.turned, p->b.turned, p->rows,            \
+    ((Gemm_complex)functions[CODE][GEMM])(ROW_MAJOR, p->a.transposed, p->b.transposed, p->rows,            \
                                           p->columns, p->k, one_##CODE, p->a.at, p->a.step,        \
                                           p->b.at, p->b.step, zero_##CODE, p->out, p->step);       \
   }                                                                                                \
@@ -135,7 +135,7 @@ static void (*const apply[4])(const Product *, int, int, int, const Matrix *, in
 
 static void (*const halve[4])(const Product *) = {halve_float, halve_double, halve_2, halve_3};
 
-/* A matrix times itself turned: the half above the diagonal, and the other copied from it. */
+/* A matrix times itself transposed: the half above the diagonal, and the other copied from it. */
 static void gram(const Product *p, int64_t code, int64_t size) {
   enum { BLOCK = 32 };
   const int64_t n = p->rows, row = p->step * size;
@@ -153,11 +153,11 @@ static void with_vector(const Product *p, int64_t code, int64_t size) {
   const int is_right = p->columns == 1;
   const Matrix *const m = is_right ? &p->a : &p->b;
   const int64_t n = is_right ? p->rows : p->columns;
-  const int is_turned = m->turned == TURNED;
+  const int is_transposed = m->transposed == TRANSPOSED;
   const int between = is_right && n > 1 ? (int)p->step : 1;
   for (int64_t i = 0; i < n; ++i) memset(p->out + i * between * size, 0, size); /* 0 * NaN is none */
-  const int along = is_right != is_turned; /* stored rows are what is multiplied */
-  apply[code](p, along ? AS_IT_IS : TURNED, (int)(along ? n : p->k), (int)(along ? p->k : n), m,
+  const int along = is_right != is_transposed; /* stored rows are what is multiplied */
+  apply[code](p, along ? AS_IT_IS : TRANSPOSED, (int)(along ? n : p->k), (int)(along ? p->k : n), m,
               between);
 }
 

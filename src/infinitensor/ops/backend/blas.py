@@ -184,10 +184,10 @@ def multiply(x: Any, y: Any, out: Any) -> bool:
     columns = y.shape[1]
     if not (x.size and y.size) or not _is_written(out, size):
         return False
-    is_turned = rows == columns and x.strides == y.strides[::-1] and address(x) == address(y)
+    is_transposed = rows == columns and x.strides == y.strides[::-1] and address(x) == address(y)
     if not is_suited(rows, k, x.strides, size):
         x = np.ascontiguousarray(x)
-    if is_turned:
+    if is_transposed:
         y = x.T
     elif not is_suited(k, columns, y.strides, size):
         y = np.ascontiguousarray(y)

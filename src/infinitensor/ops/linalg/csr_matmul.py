@@ -204,11 +204,11 @@ def _nearest_kernel(
     find = loop("centres", "nearest_sparse", data.dtype) if xp is np else None
     if find is not None:
         wide = centers.astype(np.float64)
-        turned, norms = np.ascontiguousarray(wide.T), (wide * wide).sum(1)
+        transposed, norms = np.ascontiguousarray(wide.T), (wide * wide).sum(1)
         columns = np.ascontiguousarray(indices, np.int64)
         labels, k = np.empty(hi - lo, np.int32), len(centers)
         entries = np.ascontiguousarray(data), columns, np.ascontiguousarray(starts), hi - lo
-        find(*entries, turned, norms, k, np.empty(k), labels)
+        find(*entries, transposed, norms, k, np.empty(k), labels)
         out[...] = labels
         return
     wide = centers.astype(np.float64) if xp is np else centers.to(xp.float64)

@@ -124,7 +124,7 @@ def _raw_kernel(xp: Any, a: Any, out: Any) -> None:
     scratches={"cuda": lambda ins, outs, params: 2 * matrix_scratch(ins, outs, params)},
 )
 def _qr_raw(a: Spec) -> Call:
-    """LAPACK's reflectors and R, turned around, and the scales, of matrices that are not cut."""
+    """LAPACK's reflectors and R, transposed, and the scales, of matrices that are not cut."""
     dtype = linalg_dtype(a.dtype)
     return matrix_call(a, "mn", ("nm", dtype), ("k", dtype), new={"k": min(a.shape[-2:])})
 
@@ -353,7 +353,7 @@ def _cholesky_kernel(xp: Any, a: Any, out: Any, upper: bool) -> None:
     torch = loaded()
 
     target, source = tensors(xp, out, a)
-    # LAPACK's columns are our rows: what is turned around lies as it wants it
+    # LAPACK's columns are our rows: what is transposed lies as it wants it
     factor, wrong = torch.linalg.cholesky_ex(source.mH, upper=not upper)
     if bool(wrong.any()):
         raise LinAlgError("Matrix is not positive definite")

@@ -89,7 +89,7 @@ def product(xp: Any, x: Any, y: Any, out: Any) -> None:
         return
     if x.dtype.kind in "fc" and out.size * x.shape[-1] > SMALL_PRODUCT:
         torch = loaded()
-        if x.ndim == 2 and x.dtype == out.dtype and _is_turned(x, y):
+        if x.ndim == 2 and x.dtype == out.dtype and _is_transposed(x, y):
             _gram(torch, torch_view(x), torch_view(out))
         else:
             _torch_product(torch, torch_view(x), torch_view(y), torch_view(out))
@@ -111,7 +111,7 @@ def _is_one_matrix(x: Any) -> bool:
     return x.size > 0 and all(a[1] == b[0] * b[1] for a, b in pairwise(axes))
 
 
-def _is_turned(x: Any, y: Any) -> bool:
+def _is_transposed(x: Any, y: Any) -> bool:
     """Whether y is the transpose of x, in the same memory."""
     if x.shape != y.shape[::-1] or x.strides != y.strides[::-1]:
         return False

@@ -607,5 +607,5 @@ def cross(xp: Any, x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
             f"{x1.shape[axis]} and {x2.shape[axis]} dimensional instead."
         )
     a, b = xp.moveaxis(x1, axis, -1), xp.moveaxis(x2, axis, -1)
-    turned = xp.roll(a, -1, -1) * xp.roll(b, -2, -1) - xp.roll(a, -2, -1) * xp.roll(b, -1, -1)
-    return xp.moveaxis(turned, -1, axis)
+    product = xp.roll(a, -1, -1) * xp.roll(b, -2, -1) - xp.roll(a, -2, -1) * xp.roll(b, -1, -1)
+    return xp.moveaxis(product, -1, axis)

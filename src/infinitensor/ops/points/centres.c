@@ -351,14 +351,14 @@ int64_t batch_update(const T *x, int64_t n, int64_t d, const T *weights, const i
     return 0;
 }
 
-/* Labels of sparse rows: entries of row i are starts[i] .. starts[i + 1], counted from the first. turned is d x k, the
+/* Labels of sparse rows: entries of row i are starts[i] .. starts[i + 1], counted from the first. transposed is d x k, the
    centres side by side, norms their squares; both float64, and so is what decides. room has k numbers. */
-int64_t nearest_sparse(const T *data, const int64_t *columns, const int64_t *starts, int64_t n, const double *turned,
+int64_t nearest_sparse(const T *data, const int64_t *columns, const int64_t *starts, int64_t n, const double *transposed,
                        const double *norms, int64_t k, double *room, int32_t *labels) {
     for (int64_t i = 0; i < n; i++) {
         memset(room, 0, sizeof(double) * k);
         for (int64_t e = starts[i]; e < starts[i + 1]; e++) {
-            const double *c = turned + columns[e] * k;
+            const double *c = transposed + columns[e] * k;
             double v = (double)data[e];
             for (int64_t j = 0; j < k; j++) room[j] += v * c[j];
         }

@@ -5,9 +5,9 @@
 
 #include "products.c"
 
-/* Distances of rows to k points, squared or not: out is n x k, or k x n if `turned`. */
+/* Distances of rows to k points, squared or not: out is n x k, or k x n if `transposed`. */
 INLINE int64_t measured(const T *x, int64_t n, int64_t d, const T *shift, const T *points, int64_t k, int squared,
-                        int turned, T *out) {
+                        int transposed, T *out) {
     int64_t width = PADDED(d);
     double *wide = widened(points, k, d);
     if (!wide) return -1;
@@ -16,7 +16,7 @@ INLINE int64_t measured(const T *x, int64_t n, int64_t d, const T *shift, const 
         widen(x + i * d, shift, d, point);
         for (int64_t j = 0; j < k; j++) {
             double v = apart(point, wide + j * width, width);
-            out[turned ? j * n + i : i * k + j] = (T)(squared ? v : sqrt(v));
+            out[transposed ? j * n + i : i * k + j] = (T)(squared ? v : sqrt(v));
         }
     }
     free(wide);

@@ -99,7 +99,7 @@ class _Family:
         self.rows = rows
         self.n_lead = len(rows.cuts)
         self.columns: list[Any] = []
-        self.turned: set[int] = set()
+        self.transposed: set[int] = set()
         """Columns whose rows are the last axis."""
         self.upright: set[int] = set()
         """Columns that are vectors where a kernel has matrices."""
@@ -138,7 +138,7 @@ class _Family:
             if member.few is not None and len(self.graph.nodes[n].shapes[i]) == 1:
                 self.upright.add(len(self.columns))
             elif i == 0 and _is_added(member):
-                self.turned.add(len(self.columns))
+                self.transposed.add(len(self.columns))
             found.append((False, len(self.columns)))
             self.columns.append(next(columns))
         return found
@@ -220,11 +220,11 @@ class _Family:
         boxes = piece_boxes(self.rows.cuts, tuple(range(self.n_lead)), ())
         leads = [tuple(box) for box in (boxes[:, :, 1] - boxes[:, :, 0]).tolist()]
         is_narrow = [k in self.narrow for k in range(len(self.columns), self.n_outs)]
-        n_outs, turned = len(is_narrow), sorted(self.turned)
+        n_outs, transposed = len(is_narrow), sorted(self.transposed)
 
         def fast(ins: list[Any], outs: list[Any], i: int) -> None:
             arrays = list(ins)
-            for k in turned:
+            for k in transposed:
                 arrays[k] = arrays[k].T
             arrays += [
                 x if not narrow or x.ndim == len(leads[i]) else x[..., 0]
@@ -258,7 +258,7 @@ class _Family:
 
 
 def _is_added(member: Member) -> bool:
-    """Whether it is a product that sums over all rows: its first operand is turned."""
+    """Whether it is a product that sums over all rows: its first operand is transposed."""
     return member.ends and member.plan.space.last.op.kind == "contraction"
 
 

@@ -209,12 +209,12 @@ class Walk:
     def chunk(self, merged: Sequence[tuple[int, list[int], bool]]) -> int:
         """Elements of each row that are computed before the next part of any: all, but where
         neighbours in memory are in different rows."""
-        is_turned = any(
+        is_transposed = any(
             0 < abs(outer) < abs(inner)
             for _, strides, _ in merged[:-1]
             for outer, inner in zip(strides, merged[-1][1], strict=True)
         )
-        if not is_turned:
+        if not is_transposed:
             return self.n
         if not merged[-1][2]:
             return ROW_CHUNK_ELEMENTS
