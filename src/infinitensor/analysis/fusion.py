@@ -138,7 +138,7 @@ class _Fusion:
                     break
                 if self.last_of(reader) not in (i, maker):
                     return False
-        # inside a group a value is the tile at hand: a view of it needs the whole value
+        # inside a group a value is the current tile: a view of it needs the whole value
         if any(self.last_of(n) == maker for n in group.looked_into):
             return False
         if any(self.last_of(n) == i for n in other.looked_into):

@@ -118,7 +118,7 @@ class Stayers:
             self._here_bytes += self._tile_bytes[tile]
 
     def leave(self, tile: int) -> None:
-        """A tile is in memory no more; it may come again."""
+        """A tile is in memory no more; it may be read again."""
         if tile in self._here:
             self._here.discard(tile)
             self._here_bytes -= self._tile_bytes[tile]

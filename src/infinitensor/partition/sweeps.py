@@ -151,7 +151,7 @@ class _Finder:
         self.sweep_of.update(dict.fromkeys(values, sweep))
 
     def may_join(self, nodes: list[Node], role: Role, sweep: Sweep) -> bool:
-        """Whether all that a group reads of a sweep are the rows at hand."""
+        """Whether all that a group reads of a sweep are the current rows."""
         if sweep.n != role.n:
             return False
         for node in nodes:

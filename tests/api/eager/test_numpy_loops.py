@@ -227,7 +227,7 @@ def test_masks_write_into_columns_as_numpys_do(n: int) -> None:
         np.testing.assert_array_equal(x.numpy(), a)
 
 
-def test_calls_at_hasty_places_are_numpys() -> None:
+def test_calls_at_places_of_changing_shapes_are_numpys() -> None:
     def eliminate(np: Any, a: Any) -> Any:
         for k in range(12):
             a[k + 1 :, k + 1 :] -= np.outer(a[k + 1 :, k], a[k, k + 1 :]) / 400

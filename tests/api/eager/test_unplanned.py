@@ -226,7 +226,7 @@ def test_a_ufunc_stores_into_what_is_at_hand_and_nobody_reads(session: Any) -> N
 def test_what_waits_to_be_read_is_not_stored_into(session: Any) -> None:
     a = values()
     x = it.asarray(a)
-    for k in range(1, 5):  # shapes that change: these places are hasty
+    for k in range(1, 5):  # shapes that change: these places are known for it
         z = x[k:] * 2
         it.compute(z)
         before = z + 1
@@ -237,7 +237,7 @@ def test_what_waits_to_be_read_is_not_stored_into(session: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "i2", "u1", "?"])
-def test_ufuncs_at_hasty_places_have_numpys_values_dtypes_and_errors(
+def test_ufuncs_at_places_of_changing_shapes_have_numpys_values_dtypes_and_errors(
     session: Any, dtype: str
 ) -> None:
     given = (np.random.default_rng(5).random(N) * 100).astype(dtype)

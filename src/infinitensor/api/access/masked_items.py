@@ -19,7 +19,7 @@ from infinitensor.api.eager import numpy_loops
 from infinitensor.api.eager.unplanned import (
     UNPLANNED_ELEMENTS,
     blank,
-    is_hasty,
+    has_changing_shapes,
     keep,
     runs_unplanned,
 )
@@ -93,8 +93,8 @@ def select(tensor: Tensor, mask: Any) -> Tensor:
 def settle(*given: Any) -> bool:
     """Compute what was selected by a mask before another selects from it, or it goes elsewhere.
 
-    A loop that goes on with what is left has other shapes at every step: no plan of it comes again,
-    and each of its calls is run at once where its operands are at hand. False: there is no such.
+    A loop that goes on with what is left has other shapes at every step: no plan is used again,
+    and each of its calls runs at once where its operands are on the host. False: there is no such.
     """
     tensors = [cast("Tensor", x) for x in given if isinstance(x, Shown)]
     waiting = [x._version for x in tensors if x._owner is None and is_selection(x._version)]
@@ -108,7 +108,7 @@ def settle(*given: Any) -> bool:
 
 
 def _selected_now(tensor: Tensor, mask: Tensor) -> Version | None:
-    """What a mask selects, now, where both are at hand at a hasty place: no plan of it comes again.
+    """What a mask selects, now, where both are on the host at a place whose shapes change.
 
     None anywhere else.
     """
@@ -117,7 +117,7 @@ def _selected_now(tensor: Tensor, mask: Tensor) -> Version | None:
         return None
     session, site = tensor._session, user_site()
     fits = where.ndim and where.shape == values.shape[: where.ndim] and session is mask._session
-    if not fits or not is_hasty(session, values.size, site):
+    if not fits or not has_changing_shapes(session, values.size, site):
         return None
     with session.guard():
         session.check_open()

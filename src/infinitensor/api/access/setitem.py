@@ -16,7 +16,7 @@ from infinitensor.api.access.getitem import advanced, is_basic, leading_mask
 from infinitensor.api.access.scalars import become_array
 from infinitensor.api.access.small_items import taken, was_put
 from infinitensor.api.access.view_strides import tight
-from infinitensor.api.eager.unplanned import is_hasty
+from infinitensor.api.eager.unplanned import has_changing_shapes
 from infinitensor.api.record.late import call_op, is_tensor, late, new_tensor
 from infinitensor.api.record.record import Ref, host_view, record_write, stored
 from infinitensor.api.session.guard import guarded
@@ -125,7 +125,7 @@ def fill(tensor: Tensor, view: View | None, value: Any, site: Site | None = None
     else:
         return False
     site = site or user_site()
-    if structure(view) is None or is_hasty(session, n, site):
+    if structure(view) is None or has_changing_shapes(session, n, site):
         return False
     with session.guard():
         tensor._cell.show(record_write(session, tensor._version, view, operand, site))
@@ -348,7 +348,7 @@ def _write_small(tensor: Tensor, view: View, value: Any) -> bool:
     n = prod(view.shape)
     if version.host is None:
         return False
-    if n > config.small_elements and not is_hasty(tensor._session, n):
+    if n > config.small_elements and not has_changing_shapes(tensor._session, n):
         return False
     if is_tensor(value):
         if value._version.host is None:

@@ -1,4 +1,4 @@
-"""Reading and writing small parts of values at hand through indices, by NumPy, at once.
+"""Reading and writing small parts of host values through indices, by NumPy, at once.
 
 What `tensor[index]` and `tensor[index] = value` do under the same version rules as everywhere.
 Every function here answers None (or False) where the machinery has to do it
@@ -15,7 +15,7 @@ import numpy as np
 
 from infinitensor.api.access.scalars import as_value
 from infinitensor.api.eager import numpy_loops
-from infinitensor.api.eager.unplanned import is_hasty
+from infinitensor.api.eager.unplanned import has_changing_shapes
 from infinitensor.api.small.errstate import SILENT, quietly, restore, silence
 from infinitensor.api.small.host_values import (
     NUMBERS,
@@ -82,7 +82,7 @@ def is_element(index: Any, ndim: int) -> bool:
 def taken(shape: tuple[int, ...], index: Any, session: Session | None = None) -> Any:
     """An index with arrays in it as NumPy's, if what it selects is small; None for any other.
 
-    Where a session is given, also what is not small, at a hasty place.
+    Where a session is given, also what is not small, at a place whose shapes change.
     """
     items = index if type(index) is tuple else (index,)
     plain = []
@@ -113,7 +113,7 @@ def taken(shape: tuple[int, ...], index: Any, session: Session | None = None) ->
     limit = config.small_elements
     if prod(shape) > limit:
         n_most = max(n_most, _selected(shape, plain))
-    if n_most > limit and (session is None or not is_hasty(session, n_most)):
+    if n_most > limit and (session is None or not has_changing_shapes(session, n_most)):
         return None
     return plain[0] if len(plain) == 1 else tuple(plain)
 
@@ -282,7 +282,7 @@ def was_put(tensor: Tensor, index: Any, value: Any) -> bool:
     if values.size > limit:
         target = values[plain]
         if type(target) is _ndarray:
-            if target.size > limit and not is_hasty(tensor._cell.session, target.size):
+            if target.size > limit and not has_changing_shapes(tensor._cell.session, target.size):
                 return False
             values, plain = target, ...
     token = silence(SILENT)

@@ -91,7 +91,7 @@ static void take_parts(void) {
     for (npy_intp part; (part = ADD(next_part, 1)) < job.n_parts;) job.run(&job, part);
 }
 
-#define AWAKE_NS 50000 /* how long a helper looks for more before it sleeps: a loop comes again at once */
+#define AWAKE_NS 50000 /* how long a helper looks for more before it sleeps: the next loop follows at once */
 
 static npy_int64 now_ns(void) {
     struct timespec now;

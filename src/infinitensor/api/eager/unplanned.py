@@ -5,8 +5,8 @@ change with every step never uses one again. So what is little work and has one 
 the second time it comes. Only calls that a plan would not cut, or that do not round by tiles, run
 so: bits do not depend on what ran before.
 
-Places of a program whose calls ran so twice are *hasty*: their shapes change, and somebody waits
-for each of their values. From then on they are not recorded, where their operands are at hand.
+Places of a program whose calls ran so twice have *changing shapes*, and somebody waits for each of
+their values. From then on they are not recorded, where their operands are on the host.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 UNPLANNED_ELEMENTS = 1 << 22
 """Elements of all calls together, up to which no plan is made: below what is worth compiling."""
 MEDIUM = 1 << 20
-"""Elements that a call at a hasty place may have: what more cores would not gain much on."""
+"""Elements that a call at such a place may have: what more cores would not gain much on."""
 LEAF = LEAF_ELEMENTS["cpu"]
 UNROUNDED = ("elementwise", "creation", "update", "gather")
 
@@ -105,10 +105,10 @@ def _note_places(nodes: Sequence[Node]) -> None:
             known |= calls
 
 
-def is_restless(nodes: Sequence[Node]) -> bool:
-    """Whether all calls of a program are made at hasty places, but for writes of what they make.
+def all_shapes_change(nodes: Sequence[Node]) -> bool:
+    """Whether all calls are made at places of changing shapes, but for writes of what they make.
 
-    No plan of it is worth its making then, though the same shapes may come round again.
+    No plan of it is worth its making then, though the same shapes may return.
     """
     return bool(places) and all(
         _elements(node, node.shapes) <= MEDIUM
@@ -117,7 +117,7 @@ def is_restless(nodes: Sequence[Node]) -> bool:
     )
 
 
-def is_hasty(session: Session, n_elements: int, site: Site | None = None) -> bool:
+def has_changing_shapes(session: Session, n_elements: int, site: Site | None = None) -> bool:
     """Whether a call of so many elements, made at this place, is better run than recorded."""
     if not places or n_elements > MEDIUM or not runs_unplanned(session):
         return False
@@ -125,11 +125,11 @@ def is_hasty(session: Session, n_elements: int, site: Site | None = None) -> boo
 
 
 def runs_at_once(session: Session, op: Op, call: Call, shapes: Shapes, site: Site) -> bool:
-    """Whether a call on values at hand is made at a hasty place, with the bits of a plan."""
+    """Whether a call on host values is made at a place of changing shapes, with a plan's bits."""
     if not places or op.whole or op.kind == "update":
         return False
     most = max(n_points(op, call), *map(prod, shapes), *(s.n_elements for s in call.outs))
-    if not is_hasty(session, most, site) or not _rounds_alike(op, call, shapes):
+    if not has_changing_shapes(session, most, site) or not _rounds_alike(op, call, shapes):
         return False
     room = session.engine.available_bytes(0)
     return 2 * sum(spec.n_bytes for spec in call.outs) < room

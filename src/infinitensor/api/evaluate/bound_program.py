@@ -136,7 +136,7 @@ class Bound:
         return len(self._worth_keeping(self.kept)) < len(self.kept) - len(self.roots)
 
     def trace_key(self) -> Any:
-        """What a program is recognised by when it comes again."""
+        """What a program is recognised by when it is repeated."""
         tables = [(t.layout, t.dtype, t.partly, t.whole is None, t.is_file) for t in self.tables]
         return (
             self.known_by,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor import events
-from infinitensor.api.eager.unplanned import AtOnce, is_little, is_restless
+from infinitensor.api.eager.unplanned import AtOnce, all_shapes_change, is_little
 from infinitensor.api.evaluate.bound_program import Bound
 from infinitensor.api.evaluate.demand import fitted
 from infinitensor.api.evaluate.few_of_file import pick
@@ -149,7 +149,7 @@ def _run(
     trace: Trace | None = session.traces.get(key)
     if trace is None or not bound.fits(trace.prepared.program):
         bound.detail()
-        if (session.is_new(bound.key) or is_restless(bound.nodes)) and is_little(bound):
+        if (session.is_new(bound.key) or all_shapes_change(bound.nodes)) and is_little(bound):
             _run_at_once(session, bound)
             return
         bound, trace = traced(bound)

@@ -25,7 +25,7 @@ HUGE_MATRIX_ELEMENTS = 1 << 20
 BESIDE_WHOLE_TIMES = 16
 """How much more than what is in one piece a program may be that runs in the caller's thread."""
 TURNS = 2
-"""Ops for each worker that wait for each other's company."""
+"""Ops for each worker that wait, so that several run side by side."""
 
 
 def runs_in_caller(nodes: Sequence[Node], n_elements: int) -> bool:

@@ -1,4 +1,4 @@
-"""Ufuncs of values at hand at hasty places: NumPy's loops, at once, by the shortest way.
+"""Ufuncs of host values at places whose shapes change: NumPy's loops, at once.
 
 Such a place has other shapes at every step (`unplanned`), so nothing is known of its calls from
 before: to find out what a call is, and to remember it, would take longer than the call.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api.eager import numpy_loops, unplanned
-from infinitensor.api.eager.unplanned import MEDIUM, blank, is_hasty, keep
+from infinitensor.api.eager.unplanned import MEDIUM, blank, has_changing_shapes, keep
 from infinitensor.api.session.version import user_site
 from infinitensor.api.small import host_values
 from infinitensor.api.small.errstate import quietly
@@ -60,7 +60,9 @@ def made(like: np.ufunc, args: tuple[Any, ...]) -> Tensor | None:
     if not config.small_elements < n <= MEDIUM:
         return None
     site = user_site()
-    if not is_hasty(session, n, site) or 2 * n * dtype.itemsize > session.engine.available_bytes(0):
+    if not has_changing_shapes(
+        session, n, site
+    ) or 2 * n * dtype.itemsize > session.engine.available_bytes(0):
         return None
     with session.guard():
         session.check_open()

@@ -142,7 +142,7 @@ static int has_gone(PyObject *session) {
 }
 
 /* Whether a call of n elements at this place is better run than recorded, as far as the place says; -1: an error. */
-static int is_hasty(PyObject *where, long long n) {
+static int has_changing_shapes(PyObject *where, long long n) {
     if (!PyDict_GET_SIZE(places) || n > medium) return 0;
     PyObject *key = PyTuple_Pack(2, AT(where, site, P_CODE), AT(where, site, P_LASTI));
     PyObject *times = key ? PyDict_GetItemWithError(places, key) : NULL;
@@ -171,7 +171,7 @@ static PyObject *waiting(PyObject *self, PyObject *found, PyObject *session, Arg
         Py_DECREF(none);
     }
     if (!(where = user_site())) goto end;
-    if ((is = is_hasty(where, PyLong_AsLongLong(AT(found, known, K_LARGEST))))) {
+    if ((is = has_changing_shapes(where, PyLong_AsLongLong(AT(found, known, K_LARGEST))))) {
         if (is > 0) made = Py_NewRef(Py_None);
         goto end;
     }
@@ -249,7 +249,7 @@ static PyObject *guarded(PyObject *self, PyObject *found, PyObject *session, Arg
     return made;
 }
 
-/* Whether an operand is more than what is computed at once, or is not at hand and not read in a loop. */
+/* Whether an operand is more than what is computed at once, or is not on the host and not read in a loop. */
 static int has_large(Args args, long long limit) {
     for (Py_ssize_t i = 0; i < args.n; i++) {
         PyObject *x = args.items[i];
@@ -351,7 +351,7 @@ static int written(PyObject *x, PyObject *view, PyObject *value, PyObject *learn
     PyObject *operand = given_to(x, view, value, PyTuple_GET_ITEM(learnt, 1));
     if (!operand) return PyErr_Occurred() ? -1 : 0;
     PyObject *inputs = unwatched(PyTuple_Pack(2, base, operand)), *from = NULL, *of = NULL, *where = inputs ? user_site() : NULL;
-    int is = where ? is_hasty(where, PyLong_AsLongLong(PyTuple_GET_ITEM(learnt, 4))) : -1;
+    int is = where ? has_changing_shapes(where, PyLong_AsLongLong(PyTuple_GET_ITEM(learnt, 4))) : -1;
     if (!is && !is_read(base) && !is_read(operand) && !add(session, &sessions, S_SEQ, one)) {
         put(session, &sessions, S_WRITES, Py_True);
         from = node_of(write_op, found, inputs, NULL, where, AT(session, sessions, S_SEQ), region);

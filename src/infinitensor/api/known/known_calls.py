@@ -14,7 +14,7 @@ from infinitensor.api.access.compute_first import compute_parts_read_often
 from infinitensor.api.access.scalars import as_value, gives_values
 from infinitensor.api.convert.foreign import holds_tensors
 from infinitensor.api.eager import unplanned
-from infinitensor.api.eager.unplanned import is_hasty
+from infinitensor.api.eager.unplanned import has_changing_shapes
 from infinitensor.api.eager.whole_array import small_kernel
 from infinitensor.api.evaluate.evaluate import READ_OFTEN
 from infinitensor.api.record.record import FEW_WAITING_CALLS, MANY_FINALISED, WRITE, wait
@@ -191,7 +191,7 @@ class Quick:
             if not is_large or session.closed:
                 return None
             site = user_site()
-            if is_hasty(session, found.largest, site):
+            if has_changing_shapes(session, found.largest, site):
                 return None
             if len(session.dropped) > MANY_FINALISED or len(session.graveyard) > MANY_FINALISED:
                 session.drain()

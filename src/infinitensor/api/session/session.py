@@ -339,7 +339,7 @@ class Session(Recording):
         self.borrowed_before = n_borrowed()
 
     def _ways_so_far(self) -> dict[str, int]:
-        """Calls by way. `seq` counts all that were recorded, so the rest of them came again."""
+        """Calls by way. `seq` counts all that were recorded, so the rest were recorded again."""
         n_recorded = self.seq - self._recorded_before
         return {**self.ways, "recorded_again": n_recorded - self.ways["recorded"]}
 

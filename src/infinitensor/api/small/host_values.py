@@ -1,4 +1,4 @@
-"""What a tensor shows: values on the host are at hand, and small ones are for NumPy itself.
+"""What a tensor shows: values on the host can be used at once, small ones by NumPy itself.
 
 A tensor remembers the NumPy array that it shows, so a slice is NumPy's slice and an operator is
 NumPy's operator; what a lazy reader would need (the view's strides) is worked out when one comes. A

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api.eager import numpy_loops
-from infinitensor.api.eager.unplanned import is_hasty
+from infinitensor.api.eager.unplanned import has_changing_shapes
 from infinitensor.api.session import ways
 from infinitensor.api.session.extensions import compiled
 from infinitensor.api.session.version import Cell, Version
@@ -199,7 +199,7 @@ def changed(tensor: Tensor, like: np.ufunc, other: Any) -> Tensor | None:
     values = writeable(tensor)
     if values is None:
         return None
-    if values.size > limit and not is_hasty(tensor._cell.session, values.size):
+    if values.size > limit and not has_changing_shapes(tensor._cell.session, values.size):
         return None
     quietly(numpy_loops.stored, like, values, values, other)
     (tensor._owner or tensor._cell.session).ways["in_place"] += 1
@@ -224,7 +224,7 @@ def stored_in(like: np.ufunc, args: tuple[Any, ...], out: Any) -> Tensor | None:
             return None
         given.append(x)
     session = out._owner or out._cell.session
-    if values.size > limit and not is_hasty(session, values.size):
+    if values.size > limit and not has_changing_shapes(session, values.size):
         return None
     try:
         quietly(numpy_loops.stored, like, values, *given)

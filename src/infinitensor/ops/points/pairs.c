@@ -321,7 +321,7 @@ typedef struct {
     float *half32;                /* with half of the squared length of each point */
     double *longest;              /* and the largest length in a leaf */
     int64_t *one;                 /* UNITE, EDGE: what all points of a leaf belong to, or -1 */
-    double *xlo, *xhi;            /* box of the rows at hand */
+    double *xlo, *xhi;            /* box of the current rows */
     const double *rows;           /* and they, */
     int64_t first;                /* from this one on, */
     float *rows32;                /* and centred */

@@ -42,11 +42,11 @@ SHARED_BYTES = 0 if IS_CHECKED else 1 << 16
 """Slots up to this size lie in one slab: to take one by one costs more than to fill it."""
 BIND = 10
 """Tasks from Python that take three quarters as long as binding a family: a program of many
-families of few tasks is bound when it has come often enough. What came twice comes again."""
+families of few tasks is bound when it has run often enough. What ran twice will run again."""
 BIND_MORE = 2
 """Half as long as binding one more of its kind."""
 KEPT_BINDINGS = 4
-"""Bindings kept of a program: leaves may lie in other strides when it comes again."""
+"""Bindings kept of a program: leaves may have other strides when it is repeated."""
 MIXED = 2
 """One in so many tasks, at least, is a call where a program runs in C."""
 

@@ -1,4 +1,4 @@
-"""Programs of several small kernels on a GPU, started at once when they come again.
+"""Programs of several small kernels on a GPU, started at once when they are repeated.
 
 To start a kernel takes the host longer than a small kernel runs. A program that runs on the same
 memory with the same scalars as before starts the same kernels; the device can record them once and

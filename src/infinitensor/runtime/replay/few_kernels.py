@@ -1,4 +1,4 @@
-"""Programs of a few kernels on a GPU, started without a `Run` when they come again.
+"""Programs of a few kernels on a GPU, started without a `Run` when they are repeated.
 
 While the host gets ready to start the first kernel the GPU has nothing to do. A program of so few
 tasks, all of which read leaves or each other and write memory of their own, needs no directory, no
@@ -86,7 +86,7 @@ class Few(NamedTuple):
             lane.in_task = True
             with np.errstate(all="ignore"), device.running():
                 return self._start(leaves, scalars, device, ledger)
-        except Exception:  # it comes again where it is explained
+        except Exception:  # it is raised again where it is explained
             return None
         finally:
             lane.in_task = False

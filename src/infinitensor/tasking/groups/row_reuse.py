@@ -92,7 +92,7 @@ class _Finder:
         return shape, plan.cuts, plan.devices.tobytes()
 
     def reads_plainly(self, node: Node, family: int, shape: tuple[int, ...]) -> bool:
-        """Whether what a node reads of a family is the rows at hand, or a value of each."""
+        """Whether what a node reads of a family is the current rows, or a value of each."""
         lead = shape[:-1]
         for operand, seen in zip(node.operands, node.shapes, strict=False):
             if self.family_of.get(operand.value) != family:
