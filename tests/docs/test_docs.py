@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from infinitensor import fixed_c
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -118,7 +120,9 @@ def module_names() -> list[str]:
         raise ImportError(f"cannot import {name}")
 
     found = pkgutil.walk_packages(package.__path__, "infinitensor.", onerror=fail)
-    return ["infinitensor", *(m.name for m in found if not m.name.endswith(".__main__"))]
+    names = (m.name for m in found if not m.name.endswith(".__main__"))
+    libraries = {fixed_c.name_of(file) for file in fixed_c.LIBRARIES}  # C alone: no modules
+    return ["infinitensor", *(name for name in names if name not in libraries)]
 
 
 def examples_of_module(module: Any) -> Iterator[doctest.DocTest]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import time
 from typing import Any
 
 import numpy as np
 import pytest
 
-from .disturbing import DISTURBANCES, DisturbedError
+from .disturbing import DISTURBANCES, DisturbedError, interrupts
 from .generate import LEAST
 from .kinds import KINDS, program_of
 from .program import Line, Program, helpers, reproduction
@@ -92,3 +94,32 @@ def test_disturbances_come_while_values_are_computed(kind: str) -> None:
                 stopped += 1
             assert np.array_equal(np.asarray(x), np.sort(values * 2 + 1))
     assert stopped, f"no {kind} came"
+
+
+def test_a_signal_in_a_callback_of_the_collector_comes_a_little_later() -> None:
+    calls = []
+
+    def callback(phase: str, info: dict[str, int]) -> None:
+        calls.append(phase)
+        end = time.monotonic() + 0.02
+        while time.monotonic() < end:  # the signal finds it here
+            pass
+
+    def collect_and_wait() -> None:
+        gc.collect()
+        time.sleep(1)
+
+    gc.callbacks.append(callback)
+    try:
+        with pytest.raises(DisturbedError, match="a signal"), interrupts(Now()):
+            collect_and_wait()
+    finally:
+        gc.callbacks.remove(callback)
+    assert calls == ["start", "stop"]
+
+
+class Now(random.Random):
+    """The signal comes at once."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return a
