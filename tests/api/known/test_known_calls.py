@@ -2,8 +2,6 @@
 
 import gc
 import inspect
-import os
-import subprocess
 import sys
 import threading
 import weakref
@@ -12,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.without_c import assert_passes_without_c
 
 import infinitensor as it
 from infinitensor.api.session.session import Session
@@ -254,17 +253,7 @@ def test_a_view_that_is_given_another_shape_is_no_longer_that_index() -> None:
 
 
 def test_small_calls_are_the_same_without_the_c_methods() -> None:
-    if os.environ.get("INFINITENSOR_COMPILE") == "never":
-        pytest.skip("this is that run")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__],
-        env={**os.environ, "INFINITENSOR_COMPILE": "never"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stdout
+    assert_passes_without_c(__file__)
 
 
 def test_what_is_a_scalar_in_numpy_does_not_change_under_another_name() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +11,7 @@ import pytest
 from tests.docs.test_architecture_page import page
 from tests.fake_gpu import fake_gpu
 from tests.ir.sessions import local
+from tests.without_c import assert_passes_without_c
 
 import infinitensor as it
 from infinitensor import events
@@ -213,14 +212,4 @@ def test_all_ways_are_in_the_table_of_the_page() -> None:
 
 
 def test_the_ways_are_the_same_without_c() -> None:
-    if NEVER:
-        pytest.skip("this is that run")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__],
-        env={**os.environ, "INFINITENSOR_COMPILE": "never"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stdout
+    assert_passes_without_c(__file__)

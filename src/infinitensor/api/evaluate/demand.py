@@ -25,12 +25,21 @@ MUCH = 32
 
 def fitted(bound: Bound) -> tuple[Bound, Prepared]:
     """The plan of a program, and the program as it was planned: less may be kept of it."""
+    if bound.key not in bound.session.plans:
+        _begin_loading_torch(bound)
     demand = SessionDemand(bound)
     prepared = fit(demand, config.tile_elements)
     plans, key = bound.session.plans, demand.bound.key
     if plans.get(key) is not prepared:
         bound.session.add(plans, key, prepared)
     return demand.bound, prepared
+
+
+def _begin_loading_torch(bound: Bound) -> None:
+    """Load torch while products of what is in files are planned and read: it multiplies them."""
+    multiplies = any(node.op.kind == "contraction" for node in bound.nodes)
+    if bound.session.engine.mesh.kind == "cpu" and multiplies and any(map(is_below, bound.leaves)):
+        begin_loading()
 
 
 class SessionDemand:
@@ -45,12 +54,8 @@ class SessionDemand:
         return self.session.engine.mesh_now()
 
     def graph(self) -> Graph:
-        """What is to be computed; what it needs of torch is loaded meanwhile."""
-        bound = self.bound
-        multiplies = any(node.op.kind == "contraction" for node in bound.nodes)
-        if self.mesh().kind == "cpu" and multiplies and any(map(is_below, bound.leaves)):
-            begin_loading()
-        return bound.graph()
+        """What is to be computed."""
+        return self.bound.graph()
 
     def budgets(self) -> list[int]:
         """Bytes that it may use on each device."""
