@@ -1,7 +1,7 @@
 """Files: python -m benchmarks.bench_storage [--only spill] [--pairs 6 --fresh 1].
 
 Tiles written and read back, a .npy file read tile by tile, a tensor saved. Peers: NumPy's own files
-(`np.save`, `np.load` and memory maps), and our spill through the page cache. Files lie in the
+(`np.save`, `np.load` and memory maps), and our spill through the page cache. Files are in the
 folder for temporary files, which should be on a disk. Before each reading of a .npy file its pages
 are dropped from memory; NumPy's files are synced where ours are. A run says the time of the part
 that counts.

@@ -1,6 +1,6 @@
 """Weights larger than a GPU's budget: python -m benchmarks.bench_tiers [rows] [--shares 0.75 0.1].
 
-Layers of a network whose weights lie in the host's memory pass through a budget that holds a part
+Layers of a network whose weights are in the host's memory pass through a budget that holds a part
 of them. Beside ours: the same layers in torch with all weights on the GPU, the rate of the link,
 and two loops by hand that copy from pinned memory: one layer ahead, which may hold more than the
 budget, and one part of a layer ahead, as large as the budget allows. A run takes about a minute.

@@ -58,7 +58,7 @@ class Group:
             file.write_text(str(value))
 
     def own_bytes(self) -> int:
-        """What its processes have now that lies in no file."""
+        """Bytes that its processes have now and that are in no file."""
         key = "anon" if self._is_second else "rss"
         lines = (self.path / "memory.stat").read_text().splitlines()
         return int(dict(line.split() for line in lines)[key])

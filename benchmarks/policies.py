@@ -53,7 +53,7 @@ class Recorded:
     uses: list[Use] = field(default_factory=list)
     n_bytes: dict[Hashable, int] = field(default_factory=dict)
     from_below: set[Hashable] = field(default_factory=set)
-    """Tiles of leaves that lie in a lower tier: the same in every program that reads them."""
+    """Tiles of leaves that are in a lower tier: the same in every program that reads them."""
     resident: list[Hashable] = field(default_factory=list)
     """Leaves that are in memory when it begins."""
     held: set[Hashable] = field(default_factory=set)
@@ -98,7 +98,7 @@ class Recorder:
 
 
 class _Names:
-    """What a tile is known by: where it lies in a file, or its number in its run."""
+    """The identity of a tile: its place in a file, or its number in its run."""
 
     def __init__(self, run: Run, number: int, found: Recorded) -> None:
         self.run, self.number, self.found = run, number, found

@@ -177,7 +177,7 @@ def bytes_by_ledger(buffers: Iterable[Buffer]) -> Counter[Ledger]:
 
 
 def slabs_are_apart(session: Session, resting: bool = False) -> None:
-    """No slab in use lies over another, nor over one that rests."""
+    """No slab in use overlaps another, nor one that rests."""
     if session.engine.mesh.kind == "null":
         return
     held = live_buffers(session)  # while they are looked at none may be given back

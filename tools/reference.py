@@ -70,7 +70,7 @@ KINDS = """\
 | kind | what runs |
 |---|---|
 | elementwise | one formula per element, tile by tile; joins a group with its neighbours |
-| creation | tiles are made where they lie; joins a group with its reader |
+| creation | tiles are made in place; joins a group with its reader |
 | mapped | each output tile needs the input tiles with the same labels |
 | gather | an output tile needs another box of its input |
 | reduction | partial results for each tile, merged in a fixed tree |

@@ -52,7 +52,7 @@ SANITIZERS = {
 }
 """What `INFINITENSOR_SANITIZE` may name, with commas between: all C of ours is compiled so, into
 folders of its own; what does not compile is an error. (Rows of NumPy's arrays may begin anywhere:
-loops read them where they lie.)"""
+loops read them in place.)"""
 
 
 def sanitizers() -> tuple[str, ...]:

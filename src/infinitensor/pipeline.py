@@ -440,7 +440,7 @@ def _longest(layout: Layout) -> list[int]:
 
 
 def _is_below(leaf: Leaf, mesh: Mesh) -> bool:
-    """Whether a leaf lies in a lower tier, from where it is brought while others are computed."""
+    """Whether a leaf is in a lower tier, from where it is brought while others are computed."""
     lowest = min(leaf.layout.owners)
     is_large = prod(borders[-1] for borders in leaf.layout.cuts) > SMALLEST_TILE
     return lowest == DISK or (lowest == HOST and mesh.kind == "cuda" and is_large)
@@ -452,7 +452,7 @@ def has_tiers(mesh: Mesh) -> bool:
 
 
 def _ways(graph: Graph, mesh: Mesh, limits: Limits) -> list[Mesh]:
-    """The mesh; and where tensors lie in one piece on it, the same with tiles apart, which can be
+    """The mesh; and where tensors are contiguous on it, the same with tiles apart, which can be
     evicted one by one. Only that where much is read from below: then what is made of it comes and
     goes tile by tile too, and leaves room for what may stay."""
     if not mesh.is_one_memory or not has_tiers(mesh):

@@ -1,4 +1,4 @@
-"""What is made of turned matrices for products alone is made as they lie."""
+"""Elementwise results of transposed matrices that only products read are stored transposed."""
 
 from __future__ import annotations
 

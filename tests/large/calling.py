@@ -141,7 +141,7 @@ def reduced(g: Generator) -> None:
     if value.dtype.kind == "c" and word not in ("sum", "mean"):
         raise NotTakenError
     if value.dtype == "f2" and word not in ("max", "min", "any", "all"):
-        raise NotTakenError  # NumPy's own sums of halves depend on how they lie
+        raise NotTakenError  # NumPy's own sums of halves depend on their strides
     if word in ("any", "all", "count_nonzero", "argmax", "argmin") and g.is_loose(name):
         raise NotTakenError
     axis = axis_text(g, value, several=word not in ("argmax", "argmin"))

@@ -66,12 +66,12 @@ x3 = xp.sum(x1, axis=-1)
 x2.flat[1:] = 0.5  # compared
 x1[xp.asarray(mask(2, 160000, 0.49))] = data(2, x1[xp.asarray(mask(2, 160000, 0.49))].shape, "f4")
 """,
-    "a cast of what lies on a disk, written to half of a tensor": """\
+    "a cast of values on a disk, written to half of a tensor": """\
 x2 = (xp.arange(127599) // 3 % 3).astype("i4").reshape((127599,))
 x3 = xp.negative(x2)
 x3[..., 3:85187] = xp.asarray(data(2, x3[..., 3:85187].shape, "i1"))
 """,
-    "nothing of what lies on a disk": """\
+    "an empty part of values on a disk": """\
 x2 = xp.asarray(data(2, (2664, 1, 60), "f8"))
 x3 = xp.expand_dims(x2, 0)
 x5 = xp.nansum(x2, axis=(1, 2, 0))
@@ -101,7 +101,7 @@ x7[:] |= 3
 x2 = xp.asarray(data(14, (97, 1, 14, 90), "i4"))
 x2[xp.asarray(mask(4, x2.shape))] = data(8, x2[xp.asarray(mask(4, x2.shape))].shape, "i4")
 """,
-    "one matrix for many, in pieces that lie apart": """\
+    "one matrix for many, in pieces that are apart": """\
 x1 = xp.zeros((9, 884, 9, 2), dtype="f4")
 x2 = (xp.rot90(x1) @ data(2, (2, 5), "f4")).copy()
 """,

@@ -221,7 +221,7 @@ def by_selection(x: Any, c: Any) -> Any:
 def test_means_of_selected_rows_read_one_pass_an_evaluation(
     source: str, file: Path, tmp_path: Path
 ) -> None:
-    """The rows of a cluster lie in all tiles; they are not brought together."""
+    """The rows of a cluster are in all tiles; they are not brought together."""
     values = np.load(file)
     start, found = values[:K].copy(), []
     wanted = by_selection(values, by_selection(values, start))

@@ -22,7 +22,7 @@ ROWS, INNER, COLUMNS = 48, 640, 512
 def planned(
     program: Any, layout: Layout | None, part: int, dtype: Any = np.float32, number: int = -1
 ) -> Any:
-    """The plan of a product of which the second matrix lies on the host."""
+    """The plan of a product of which the second matrix is on the host."""
     with strict("null", 0, 1 << 40) as session:
         x, y = it.ones((ROWS, INNER), dtype), it.ones((INNER, COLUMNS), dtype)
         turned = it.ones((COLUMNS, INNER), dtype)
@@ -53,11 +53,11 @@ def test_parts_of_what_is_read_turned_are_columns_of_the_result() -> None:
 
 
 def test_what_lies_in_parts_is_read_in_those() -> None:
-    lies = Layout(((0, 200, 640), (0, COLUMNS)), (0, HOST))
-    plan = planned(lambda x, y, _: x @ y, lies, 1 << 62)
+    layout = Layout(((0, 200, 640), (0, COLUMNS)), (0, HOST))
+    plan = planned(lambda x, y, _: x @ y, layout, 1 << 62)
     assert plan.cuts[plan.chained] == (0, 200, 640)
-    lies = Layout(((0, 200, COLUMNS), (0, INNER)), (0, HOST))
-    plan = planned(lambda x, _, turned: x @ turned.T, lies, 1 << 62)
+    layout = Layout(((0, 200, COLUMNS), (0, INNER)), (0, HOST))
+    plan = planned(lambda x, _, turned: x @ turned.T, layout, 1 << 62)
     assert (0, 200, COLUMNS) in plan.cuts
 
 

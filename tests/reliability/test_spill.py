@@ -85,7 +85,7 @@ def on_files(hook: Callable[..., None]) -> Iterator[None]:
 
 
 def is_below(tensor: it.Tensor) -> bool:
-    """Whether a stored tensor lies in files."""
+    """Whether a stored tensor is in files."""
     table = tensor._version.table
     assert table is not None
     return table.layout.owners[0] < 0

@@ -145,7 +145,7 @@ os.setgroups([])
 os.setgid({NOBODY})
 os.setuid({NOBODY})
 """
-"""Another user from here on: the interpreter itself may lie where only its owner can start it."""
+"""Another user from here on: the interpreter itself may be where only its owner can start it."""
 
 
 def start(folder: Path, seed: int = 0, before: str = "") -> subprocess.Popen[str]:

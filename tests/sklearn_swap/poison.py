@@ -78,7 +78,7 @@ class Poisoned(AssertionError):
 
 
 def is_of(module: Any, roots: tuple[str, ...]) -> bool:
-    """Whether a module's name lies in one of the packages."""
+    """Whether a module's name is in one of the packages."""
     return isinstance(module, str) and any(
         module == root or module.startswith(root + ".") for root in roots
     )

@@ -74,6 +74,6 @@ def set_of(program: Program, tile: int) -> TileSet:
 
 
 def box_of(program: Program, tile: int) -> Box:
-    """Where a tile lies in its tensor."""
+    """Where a tile is in its tensor."""
     tiles = set_of(program, tile)
     return tuple((int(lo), int(hi)) for lo, hi in tiles.boxes[tile - tiles.first])

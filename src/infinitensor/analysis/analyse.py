@@ -20,7 +20,7 @@ def analyse(graph: Graph, renews: bool = False, compiles: bool = True) -> Analys
     shares an iteration space, and count what depends on what.
 
     `renews` allows writes to make tiles of their own (`place_versions`), and tasks to read what
-    lies in any tile (`fold_selected`): there is one memory. `compiles`: there is what generated
+    is in any tile (`fold_selected`): there is one memory. `compiles`: there is what generated
     code is compiled with (`sum_products`).
     Takes time linear in nodes and accesses (bounded by joins where many overlap).
     """

@@ -1,4 +1,4 @@
-"""Reductions of rows that a mask selects read them where they lie: they are not stored first.
+"""Reductions of rows that a mask selects read them in place: they are not stored first.
 
 In one memory where association changes no bits; and sums of what is in files, in which few rows of
 each tile may be selected: to bring them together takes all tiles at once.
@@ -97,7 +97,7 @@ def sum_selected(graph: Graph) -> Graph:
 
 
 def _from_files(graph: Graph) -> set[int]:
-    """What lies in files, and what is made of that element by element."""
+    """Values in files, and values computed from them element by element."""
     found = {leaf.value for leaf in graph.leaves if leaf.file or DISK in leaf.layout.owners}
     for node in graph.nodes:
         if node.op.kind == "elementwise" and any(o.value in found for o in node.operands):

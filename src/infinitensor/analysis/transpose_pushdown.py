@@ -64,8 +64,8 @@ def _may_be_straight(graph: Graph, node: Node) -> bool:
     for operand, seen in zip(node.operands, node.shapes, strict=False):
         if operand.value < 0:
             continue
-        lies = shape if operand.access is None else shape[::-1]
-        if seen != shape or graph.specs[operand.value].shape != lies:
+        stored = shape if operand.access is None else shape[::-1]
+        if seen != shape or graph.specs[operand.value].shape != stored:
             return False
         if operand.access not in (None, TRANSPOSED):
             return False

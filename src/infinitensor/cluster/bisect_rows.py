@@ -1,4 +1,4 @@
-"""Rows of a node of a tree, to be parted by two centres: read where they lie, never copied.
+"""Rows of a node of a tree, to be parted by two centres: read in place, never copied.
 
 What `BisectingKMeans` asks of rows on the host. Which of two centres is nearer takes one product a
 row (`halves.c`), and most rows are known to stay at theirs without it. Labels, sums and so
@@ -61,7 +61,7 @@ class Part(Measured):
         self.values: Array = rows.host
         self.where = where
         self.center = np.ascontiguousarray(center, rows.dtype)
-        """About which they lie."""
+        """The point about which the rows are centred."""
         self.n = rows.n if where is None else len(where)
         self.d, self.dtype, self.shift = rows.d, rows.dtype, rows.shift
         weights = rows.weights

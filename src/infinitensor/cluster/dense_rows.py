@@ -1,6 +1,6 @@
 """Points as the k-means family reads them: rows less a shift, with weights.
 
-`DenseRows` lie in tiles and are read by the ops of `ops/points/centres.py`; `SparseRows` are a CSR
+`DenseRows` are in tiles and are read by the ops of `ops/points/centres.py`; `SparseRows` are a CSR
 matrix on the host. Both answer the same questions, so that seeding and Lloyd's iteration ask
 either.
 """
@@ -79,7 +79,7 @@ class Measured:
 
     @cached_property
     def typical(self) -> Array:
-        """How far apart coordinates lie but for the most extreme, by a few rows.
+        """How far apart coordinates are but for the most extreme, by a few rows.
 
         Of a coordinate that is the same in these rows: its greatest absolute value.
         """
@@ -102,7 +102,7 @@ class Measured:
         scale = unit_for(reach * self.total_weight)
         found = self._inertia(centers, labels, scale)
         if self.n / (scale * PARTS) > FINE * float(found.sum()):
-            # a far row makes the unit coarse, though it may lie at its own centre
+            # a far row makes the unit coarse, though it may be at its own centre
             most = min(self.farthest(centers, labels) * (1 + 1e-6), reach)
             found = self._inertia(centers, labels, unit_for(most * self.total_weight))
         return found

@@ -219,7 +219,7 @@ class CudaDevice:
         return made
 
     def to_host(self, array: Any, where: tuple[slice, ...] = ()) -> np.ndarray:
-        """A copy on the host. What does not lie in one piece is put together a part at a time."""
+        """A copy on the host; an array that is not contiguous is copied a part at a time."""
         self.synchronize()
         array = array[where] if where else array
         if array.nbytes < FRESH_BYTES:

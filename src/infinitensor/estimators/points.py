@@ -33,7 +33,7 @@ class Points:
     dense: it.Tensor | None
     """The points as a tensor; None if they are sparse."""
     host: np.ndarray | None = None
-    """The same values where they lie on the host, if they do."""
+    """The same values on the host, without a copy, if they are stored there."""
     sparse: Any = None
     """The points as a CSR matrix of SciPy (or what `accept_sparse` allows), if they are sparse."""
 
@@ -67,7 +67,7 @@ def points(X: Any, estimator: Any = None, *, reset: bool = True, **checks: Any) 
 
 
 def borrow(values: np.ndarray) -> it.Tensor:
-    """A tensor over an array's own memory where it lies in C or Fortran order, else over a copy.
+    """A tensor over an array's own memory if it is in C or Fortran order, else over a copy.
 
     The array must not change while the tensor is used.
     """

@@ -1,4 +1,4 @@
-"""Tasks as calls of compiled functions: where operands lie, and what is called on them."""
+"""Tasks as calls of compiled functions: the addresses and strides of operands, the function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REAL, WHOLE, REAL_PART, IMAGINARY_PART = range(4)
 
 
 class Lies(NamedTuple):
-    """Where one operand of some tasks lies: for each an array in some memory.
+    """The arrays of one operand, one for each of some tasks, in some memory.
 
     `bases` numbers the memories; offsets and strides are in bytes.
     """
@@ -54,7 +54,7 @@ class Lies(NamedTuple):
 
 
 class Form(NamedTuple):
-    """What is called: a function, and how it walks arrays that lie alike."""
+    """A compiled function, and how it walks arrays of the same strides."""
 
     numbers: tuple[int, ...]
     """function, n_rows, n, n_outer, shape, steps, folded, n_same: as a generated source says."""
@@ -104,7 +104,7 @@ def together(in_c: InC) -> Any:
 def plain(
     in_c: InC, tasks: np.ndarray, ins: Sequence[Any], outs: Sequence[Lies]
 ) -> tuple[InC, Sequence[Any], Sequence[Lies]]:
-    """The same calls as those of another, that knows nothing of this family, on what lies so."""
+    """The calls of another kernel that knows nothing of this family, on the same arrays."""
     found = getattr(in_c, "plain", None)
     return (in_c, ins, outs) if found is None else found(tasks, ins, outs)
 
@@ -124,6 +124,6 @@ class InC(Protocol):
     ) -> Calls:
         """The calls of some tasks.
 
-        `many` has (borders, what lies between them); `ins` for each column what it reads, or the
+        `many` has (borders, the arrays between them); `ins` for each column what it reads, or the
         numbers of scalars. `CompilerError` if it cannot be had.
         """

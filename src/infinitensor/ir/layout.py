@@ -1,4 +1,4 @@
-"""Layouts: how one tensor lies across devices, and in what tiles."""
+"""Layouts: how one tensor is cut into tiles, and which device owns each."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from infinitensor.ir.region import Box, Cuts
 
 HOST = -1
-"""The owner of tiles that lie in host memory, beside the devices."""
+"""The owner of tiles in host memory, beside the devices."""
 DISK = -2
-"""The owner of tiles that lie in files: no kernel reads them where they are."""
+"""The owner of tiles in files: no kernel reads them there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Layout:
 
     @cached_property
     def is_below(self) -> bool:
-        """Whether some of its tiles lie on no device, but on the host or in files."""
+        """Whether some of its tiles are on the host or in files, not on a device."""
         return min(self.owners) < 0
 
     @cached_property
@@ -79,7 +79,7 @@ class Layout:
 
     @cached_property
     def slices(self) -> tuple[tuple[slice, ...], ...]:
-        """Where each tile lies in an array of all of them."""
+        """The index of each tile in an array of all of them."""
         return tuple(
             tuple(slice(lo, hi) for lo, hi in self.tile(index)) for index in range(self.n_tiles)
         )

@@ -120,7 +120,7 @@ class Mesh:
 
     @property
     def is_one_memory(self) -> bool:
-        """Whether every kernel can read every byte: then tensors lie in one piece, and their tiles
+        """Whether every kernel can read every byte: then tensors are contiguous, and their tiles
         are parts of it."""
         return self.is_one_cpu and not self.apart
 

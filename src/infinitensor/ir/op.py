@@ -93,7 +93,7 @@ def call(form: AxisForm, *outs: Spec, **params: Any) -> Call:
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """Where a task's tiles lie, for kernels that need to know (`located=True`)."""
+    """The regions of a task's tiles, for kernels that need them (`located=True`)."""
 
     outputs: tuple[Box, ...]
     inputs: tuple[Box | None, ...]
@@ -103,7 +103,7 @@ class At:
 class Combine:
     """How partial results of two neighbouring pieces become one.
 
-    `merge(xp, a, b)` takes and returns tuples of partial arrays; `a` lies before `b`. `exact` says
+    `merge(xp, a, b)` takes and returns tuples of partial arrays; `a` is before `b`. `exact` says
     that association changes no bits (min, any, top-k ...), else pieces are merged in a fixed tree.
     """
 
@@ -162,7 +162,8 @@ class Op:
     ("cuda"), or over the functions of an array library because nothing is compiled ("numpy" on
     CPUs, "torch" on GPUs)."""
     plain_scratch: Callable[..., int] | None = None
-    """What it allocates where all operands lie as they are stored, or in lines of it."""
+    """Bytes that it allocates where every operand has its stored strides, or is some lines of
+    it."""
     added: Kernel | None = None
     """added(xp, before, *tiles, out, **params): a contraction of two matrices, added to what was
     there before; `out` may be the memory of `before`."""

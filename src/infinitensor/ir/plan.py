@@ -1,4 +1,4 @@
-"""Plan: how every label of every group is cut, where each piece runs, and where tensors lie."""
+"""Plan: how every label of every group is cut, where each piece runs, the layouts of tensors."""
 
 from __future__ import annotations
 

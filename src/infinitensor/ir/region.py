@@ -57,7 +57,7 @@ def picked(
     box: Box, steps: tuple[int, ...], tile: Box
 ) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
     """Of every so many elements of a box, those in a tile: as slices of what is picked, and of the
-    array that both lie in. None where there are none.
+    array that both are in. None where there are none.
 
     >>> picked(((1, 9),), (3,), ((4, 8),))
     ((slice(1, 3, None),), (slice(4, 8, 3),))

@@ -22,7 +22,7 @@ LANES = ("compute", "load", "evict", "peer")
 class TileSet:
     """Tiles of one value, of its partial results, or of fetched regions: consecutive numbers.
 
-    `boxes` (tile, axis, lo/hi) says where each lies in its tensor.
+    `boxes` (tile, axis, lo/hi) says where each is in its tensor.
     """
 
     first: int
@@ -182,7 +182,7 @@ class Program:
     needed: np.ndarray
     """Tasks that run; the others make nothing that is kept."""
     slot_pieces: dict[int, int] = field(default_factory=dict)
-    """Slot -> the piece of memory it is a part of, for tiles that do not lie apart."""
+    """Slot -> the piece of memory it is a part of, for tiles that share one."""
     piece_bytes: tuple[int, ...] = ()
     moved: dict[tuple[int, int], int] = field(default_factory=dict)
     start: list[Any] = field(default_factory=list)

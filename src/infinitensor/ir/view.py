@@ -303,7 +303,7 @@ class Look:
 def take(array: Any, access: Access, box: Box, origin: Box) -> Any:
     """The part of a base tile that a box of the view names, with the view's axes.
 
-    `origin` is where the tile lies in the base.
+    `origin` is where the tile is in the base.
     """
     return Look(access, box, origin)(array)
 

@@ -140,7 +140,7 @@ def families_with(
         if isinstance(kind, str):
             family = copies(kind, n_tasks, members)
         else:
-            # not the patched one: what is made again reads what lies below, which never moves
+            # not the patched one: a rebuilt tile reads tiles of a lower tier, which never move
             family = repeated(graph.families[kind], n_tasks, members)
         for k, number in enumerate(numbers):
             renamed[number] = n_tasks + k

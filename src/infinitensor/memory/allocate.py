@@ -63,7 +63,7 @@ class _Allocation(Uses):
         self.resting: dict[int, int] = {}
         """Slot -> the tile it held, of those that wait to be used again."""
         self.resting_at: dict[Any, tuple[int, int]] = {}
-        """(slot, tile) by where the tile lies among alike ones."""
+        """(slot, tile) by the tile's index among tiles of the same shape."""
         self.alternates = False
         """Whether steps write to the memory of the step before the last."""
         self.slot_pieces: dict[int, int] = {}
@@ -296,13 +296,13 @@ class _Allocation(Uses):
         raise AssertionError
 
     def place_of(self, tile: int) -> Any:
-        """Where a tile lies: on which device, in what box, of how many bytes."""
+        """The place of a tile: its device, its box, its bytes."""
         tiles = self.set_with(tile)
         box = tiles.boxes[tile - tiles.first].tobytes()
         return (int(self.devices[tile]), box, int(self.tile_bytes[tile]))
 
     def before_last(self, tile: int, task: int) -> int:
-        """The slot of the tile that lay there two steps before, or -1.
+        """The slot of the tile that was there two steps before, or -1.
 
         Its users are those that the task waits for anyway, so steps alternate between two buffers
         and no memory edge holds up who runs ahead.

@@ -99,7 +99,7 @@ class Foresight:
         for tile in self.stays:
             key = (int(self.uses.devices[tile]), self.tile_bytes[tile])
             by_size[key] = by_size.get(key, 0) + key[1]
-        # what lies at the end is what is left
+        # the end of the array is what is left
         for device, n_bytes in sorted(
             by_size, key=lambda key: by_size[key] if self.is_streamed else key[1]
         ):

@@ -3,7 +3,7 @@
 What stays belongs to the tensor, not to the program that read it: its tiles stand in one order, and
 every program keeps as many of the first as it has room for. So two programs in turns over the same
 tensor agree, and one that needs more room gives back the last of them only. Neighbours in the order
-lie far apart in the tensor: what has to be read is spread over the pass, and read all the time.
+are far apart in the tensor: what has to be read is spread over the pass, and read all the time.
 """
 
 from __future__ import annotations

@@ -260,7 +260,7 @@ def homogeneity_score(labels_true: Any, labels_pred: Any) -> float:
 
 @like(theirs.completeness_score)
 def completeness_score(labels_true: Any, labels_pred: Any) -> float:
-    """How whole classes stay: 1 if each lies in one cluster only.
+    """How whole classes stay: 1 if each is in one cluster only.
 
     >>> from infinitensor.metrics import completeness_score
     >>> completeness_score([0, 0, 1, 1], [0, 0, 0, 0])

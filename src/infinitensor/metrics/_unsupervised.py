@@ -195,7 +195,7 @@ def _centred(X: Any, codes: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray,
 
 @like(theirs.calinski_harabasz_score, "X")
 def calinski_harabasz_score(X: Any, labels: Any) -> float:
-    """How far clusters lie from each other over how far their points lie from their means.
+    """How far clusters are from each other over how far their points are from their means.
 
     >>> from infinitensor.metrics import calinski_harabasz_score
     >>> calinski_harabasz_score([[0.0], [1.0], [9.0], [10.0]], [0, 0, 1, 1])

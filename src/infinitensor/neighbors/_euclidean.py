@@ -21,7 +21,7 @@ COPIES = 16
 
 
 class Ordered:
-    """Points in an order in which neighbours lie together, and the place each had.
+    """Points in an order in which neighbours are close together, and the index each had.
 
     Points on the host are put in that order, and so is what fits a GPU several times. Other tensors
     stay as they are, where they are.
@@ -31,7 +31,7 @@ class Ordered:
         self.n, self.d = X.shape
         self.order: Array = None
         self.back: it.Tensor | None = None
-        """Where each of the points as they were given lies here, if a GPU put them in order."""
+        """The new index of each given point, if a GPU put them in order."""
         if _fits_a_gpu(X):
             given = X if isinstance(X, it.Tensor) else it.asarray(X, copy=False)
             order = call_op("_pairs_order", given)

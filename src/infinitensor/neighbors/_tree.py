@@ -1,4 +1,4 @@
-"""The tree of mutual reachability of points: Prim's where they lie together, else by groups."""
+"""The tree of mutual reachability of points: Prim's where they are in one tile, else by groups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def prim_tree(points: Ordered, core: Array, alpha: float, previous: bool) -> Edg
 
 
 def grouped_tree(points: Ordered, k: int, alpha: float) -> Edges:
-    """Edges of Prim's tree, tile by tile: points may lie in files and on several devices.
+    """Edges of Prim's tree, tile by tile: points may be in files and on several devices.
 
     The lightest edge out of each group of points joins groups until there is one (Boruvka). Of the
     many trees of that weight Prim's is then found among those edges and the k nearest of each

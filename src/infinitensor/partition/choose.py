@@ -1,6 +1,6 @@
 """Cut every group and give every piece a device.
 
-A group is cut as its largest operand lies, so that data stays where it is; where nothing lies in
+A group is cut as its largest operand is, so that data stays where it is; where nothing is in
 pieces yet, by the canonical tile shape, in blocks over the devices. Reductions that round are cut
 on their canonical grid only.
 """
@@ -18,7 +18,7 @@ from infinitensor.ir.plan import GroupPlan, Plan
 from infinitensor.ir.region import cut_evenly, grid_shape, tiles_over, whole_box
 from infinitensor.ir.space import Space, points, space_like, space_of
 from infinitensor.partition.contraction_cuts import cut_contraction, cut_product
-from infinitensor.partition.operand_cuts import base_axis, first_lying
+from infinitensor.partition.operand_cuts import base_axis, common_borders
 from infinitensor.partition.pair_cuts import Y, cut_pairs, cut_streamed_pairs, in_lanes
 from infinitensor.partition.streamed_parts import parts_of
 from infinitensor.partition.sweeps import begin_sweep, find_sweeps, swept_cuts, swept_plan
@@ -91,13 +91,15 @@ def choose(
             layouts[space.last.outs[0]] = layout
         else:
             part = needed_part(node, analysed.needed) if len(space.outs) == 1 else None
-            lies = {read: layouts[roots[read.operand.value]] for read in space.reads}
+            read_layouts = {read: layouts[roots[read.operand.value]] for read in space.reads}
             shapes = {read: graph.specs[roots[read.operand.value]].shape for read in space.reads}
             below = frozenset(read for read in space.reads if roots[read.operand.value] in streamed)
             dtypes = {read: graph.specs[read.operand.value].dtype for read in space.reads}
-            plan = plan_in_sweep(swept, g, space, lies, below, mesh, tile_elements) or plan_group(
+            plan = plan_in_sweep(
+                swept, g, space, read_layouts, below, mesh, tile_elements
+            ) or plan_group(
                 space,
-                lies,
+                read_layouts,
                 shapes,
                 dtypes,
                 below,
@@ -122,7 +124,7 @@ def plan_in_sweep(
     sweeps: dict[int, Sweep],
     g: int,
     space: Space,
-    lies: dict[Read, Layout],
+    read_layouts: dict[Read, Layout],
     below: frozenset[Read],
     mesh: Mesh,
     tile_elements: int,
@@ -137,11 +139,11 @@ def plan_in_sweep(
         bound = _bound(sweep.n * sweep.columns, mesh, tile_elements)
         is_free = not tile_elements and by_size[0] not in below
         most = TILES_REDUCED if is_free else 1
-        if not begin_sweep(sweep, rows, by_size, lies, mesh, bound, most):
+        if not begin_sweep(sweep, rows, by_size, read_layouts, mesh, bound, most):
             for member in sweep.roles:
                 del sweeps[member]
             return None
-        sweep.devices = place(swept_cuts(sweep, g, space), by_size, lies, mesh)
+        sweep.devices = place(swept_cuts(sweep, g, space), by_size, read_layouts, mesh)
     return swept_plan(sweep, g, space)
 
 
@@ -152,7 +154,7 @@ def add_streamed(
     streamed: set[int],
     files: set[int],
 ) -> None:
-    """Note that what is made of a file comes in tiles too, if it lies in several."""
+    """Note that what is made of a file comes in tiles too, if it is in several."""
     if not files or not space.reads:
         return
     lead = max(space.reads, key=lambda read: prod(read.shape))
@@ -258,7 +260,7 @@ def _bound(n_elements: int, mesh: Mesh, tile_elements: int) -> int:
 
 
 def _reduced_bound(space: Space, bound: int, mesh: Mesh, n_read: int) -> int:
-    """The bound of a group that reads tiles where they lie and stores nothing as large: several
+    """The bound of a group that reads tiles in place and stores nothing as large: several
     tiles a task, while there are enough tasks for every worker."""
     if not mesh.is_one_memory or len(space.outs) > len(space.last.outs):
         return bound
@@ -288,7 +290,7 @@ def plan_update(space: Space, layout: Layout, shape: tuple[int, ...]) -> GroupPl
 
 def plan_group(
     space: Space,
-    lies: dict[Read, Layout],
+    read_layouts: dict[Read, Layout],
     shapes: dict[Read, tuple[int, ...]],
     dtypes: dict[Read, np.dtype[Any]],
     below: frozenset[Read],
@@ -301,8 +303,8 @@ def plan_group(
     """Cuts and devices of one group that is no update.
 
     `below` are reads of what comes from a lower tier in tiles, or is made of that: how they are cut
-    depends on shapes and tiles alone, not on where tiles are by now, nor whether they lie apart.
-    Where only a part is needed, what lies around it is left in pieces as large as they come: they
+    depends on shapes and tiles alone, not on where tiles are by now, nor whether they are
+    contiguous. Where only a part is needed, the rest is left in pieces as large as they come: they
     are never made.
     """
     if part is not None:
@@ -317,7 +319,7 @@ def plan_group(
             )
         )
         by_size = sorted(space.reads, key=lambda r: -prod(r.shape))
-        return GroupPlan(space, cuts, place(cuts, by_size, lies, mesh), part=part)
+        return GroupPlan(space, cuts, place(cuts, by_size, read_layouts, mesh), part=part)
     by_size = sorted(space.reads, key=lambda r: -prod(r.shape))
     if space.last.op.need is not None:
         by_size = []
@@ -329,35 +331,39 @@ def plan_group(
     if (op.kind == "reduction" or op.grain is not None) and not tile_elements and not is_streamed:
         bound = _reduced_bound(space, bound, mesh, n_points * grain)
     if is_streamed and not tile_elements:
-        bound = max(bound, prod(int(max(np.diff(cut))) for cut in lies[by_size[0]].cuts))
+        bound = max(bound, prod(int(max(np.diff(cut))) for cut in read_layouts[by_size[0]].cuts))
     bound = max(bound // grain, 1)
     if space.last.op.kind == "contraction":
         is_free = not (tile_elements or below or part_elements)
         cuts = (cut_product(space, dtypes, mesh) if is_free else None) or cut_contraction(
-            space, by_size, lies, bound, mesh, tile_elements, is_streamed
+            space, by_size, read_layouts, bound, mesh, tile_elements, is_streamed
         )
-        found = parts_of(space, by_size, lies, part_elements) if part_elements else None
+        found = parts_of(space, by_size, read_layouts, part_elements) if part_elements else None
         if found is not None:
             label, borders = found
             if max(np.diff(borders)) <= max(np.diff(cuts[label])):
                 cuts = (*cuts[:label], borders, *cuts[label + 1 :])
             chained = label if label in space.contracted else -1
-            return GroupPlan(space, cuts, place(cuts, by_size, lies, mesh), chained=chained)
+            return GroupPlan(space, cuts, place(cuts, by_size, read_layouts, mesh), chained=chained)
         leaves: tuple[tuple[int, int], ...] = ()
     elif op.pairs:
-        streamed = cut_streamed_pairs(space, dtypes, lies, below, mesh, tile_elements, room_bytes)
+        streamed = cut_streamed_pairs(
+            space, dtypes, read_layouts, below, mesh, tile_elements, room_bytes
+        )
         if streamed is not None:
             return GroupPlan(space, streamed, in_lanes(streamed, mesh), chained=Y)
         cuts, leaves = cut_pairs(space, bound, mesh, tile_elements, wanted_pieces(mesh)), ()
     else:
-        cuts, leaves = cut_mapped(space, by_size, lies, shapes, bound, LEAF_ELEMENTS[mesh.kind])
-    return GroupPlan(space, cuts, place(cuts, by_size, lies, mesh), leaves)
+        cuts, leaves = cut_mapped(
+            space, by_size, read_layouts, shapes, bound, LEAF_ELEMENTS[mesh.kind]
+        )
+    return GroupPlan(space, cuts, place(cuts, by_size, read_layouts, mesh), leaves)
 
 
 def cut_mapped(
     space: Space,
     by_size: list[Read],
-    lies: dict[Read, Layout],
+    read_layouts: dict[Read, Layout],
     shapes: dict[Read, tuple[int, ...]],
     bound: int,
     leaf_elements: int,
@@ -379,15 +385,15 @@ def cut_mapped(
         if label in space.uncut:
             cuts.append((0, size))
             continue
-        lying = None
+        borders = None
         if not (rounds and label in space.contracted):
-            lying = first_lying(by_size, label, lies)
-        if lying is None:
+            borders = common_borders(by_size, label, read_layouts)
+        if borders is None:
             cuts.append(cut_evenly(size, steps[label]))
-        elif max(np.diff(lying)) > 2 * steps[label]:
-            cuts.append(tuple(sorted({*lying, *cut_evenly(size, steps[label])})))
+        elif max(np.diff(borders)) > 2 * steps[label]:
+            cuts.append(tuple(sorted({*borders, *cut_evenly(size, steps[label])})))
         else:
-            cuts.append(lying)
+            cuts.append(borders)
     return tuple(cuts), leaves
 
 
@@ -396,7 +402,7 @@ def canonical_steps(
 ) -> list[int]:
     """Piece length of each label by the canonical tile of the largest operand.
 
-    Axes come in the order its base lies; where nothing is read, it is the output's tile.
+    Axes come in the order of its base; where nothing is read, it is the output's tile.
     """
     steps = [max(n, 1) for n in space.sizes]
     if by_size and prod(by_size[0].shape) >= prod(space.sizes):
@@ -433,14 +439,17 @@ def cut_around(lo: int, hi: int, size: int, step: int) -> tuple[int, ...]:
     return tuple(sorted({0, size, *range(lo, hi, step), hi})) if size else (0, 0)
 
 
-def place(cuts: Cuts, by_size: list[Read], lies: dict[Read, Layout], mesh: Mesh) -> np.ndarray:
-    """A device for each piece: where the largest operand that lies in pieces is, else blocks."""
+def place(
+    cuts: Cuts, by_size: list[Read], read_layouts: dict[Read, Layout], mesh: Mesh
+) -> np.ndarray:
+    """A device for each piece: the one that owns it of the largest operand in pieces, else
+    blocks."""
     grid = grid_shape(cuts)
     n = prod(grid)
     if mesh.n_devices == 1:
         return np.zeros(n, np.int16)
     for read in by_size:
-        layout = lies[read]
+        layout = read_layouts[read]
         if min(layout.owners) < 0 or (layout.n_tiles == 1 and n > 1) or not all(read.shape):
             continue
         flat = np.zeros((1,) * len(grid), np.int64)

@@ -1,7 +1,7 @@
-"""Cuts of contractions: operands that are used a few times as they lie, products in equal pieces.
+"""Cuts of contractions: by the layouts of operands that are used a few times, else equal pieces.
 
 Where every kernel sees all memory, a tile of a product is a part of its operands and of its result
-where they lie, and costs nothing but its start: there pieces are as large as balance allows.
+in place, and costs nothing but its start: there pieces are as large as balance allows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.ir.region import cut_evenly
-from infinitensor.partition.operand_cuts import base_axis, lying_borders
+from infinitensor.partition.operand_cuts import base_axis, layout_borders
 from infinitensor.partition.streamed_parts import can_be_chained, is_of_two_matrices
 from infinitensor.partition.tile_shape import (
     LEAF_ELEMENTS,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.space import Read, Space
 
 MANY_USES = 128
-"""Uses of an element from which a contraction gains by larger pieces than its operands lie in."""
+"""Uses of an element from which a contraction gains by pieces larger than its operands' tiles."""
 GEMM_TILES = 8
 """A contraction's tiles may be this much larger than others: their work grows faster than bytes."""
 
@@ -42,8 +42,8 @@ one, within which nobody could stop it. Shorter sides cost more: a piece packs a
 
 
 def cut_product(space: Space, dtypes: dict[Read, np.dtype[Any]], mesh: Mesh) -> Cuts | None:
-    """Cuts of a product of two matrices that its tasks read, and write, where they lie: along rows,
-    which lie in one piece each; along columns where rows are few or pieces take long; never along
+    """Cuts of a product of two matrices that its tasks read, and write, in place: along rows,
+    each of which is contiguous; along columns where rows are few or pieces take long; never along
     what it sums.
 
     None for any other contraction, where elements are used a few times, and for a small result.
@@ -93,13 +93,13 @@ def _is_read_as_it_lies(
 def cut_contraction(
     space: Space,
     by_size: list[Read],
-    lies: dict[Read, Layout],
+    read_layouts: dict[Read, Layout],
     bound: int,
     mesh: Mesh,
     tile_elements: int,
     is_streamed: bool,
 ) -> Cuts:
-    """Cuts of a contraction: as its operands lie, then halved until every tile is within the bound
+    """Cuts of a contraction: by its operands' layouts, then halved until every tile is in bounds
     and there is a piece for every worker. `is_streamed`: its largest operand comes from below in
     tiles, each of which should be read once."""
     lengths = [max(n, 1) for n in space.sizes]
@@ -111,11 +111,11 @@ def cut_contraction(
     lead = by_size[0]
     if is_streamed and _uses(space, lead) < MANY_USES:
         for label in free:
-            borders = lying_borders(lead, label, lies[lead])
+            borders = layout_borders(lead, label, read_layouts[lead])
             if borders is not None:
                 lengths[label] = min(lengths[label], int(max(np.diff(borders))))
     elif (mesh.is_one_memory or (mesh.is_one_cpu and is_streamed)) and not space.uncut:
-        layout = lies[lead] if is_streamed else None
+        layout = read_layouts[lead] if is_streamed else None
         gram = cuts_of_gram(space, layout, limit, mesh) if not tile_elements else None
         if gram:
             return gram
@@ -138,7 +138,7 @@ def cut_contraction(
         borders = None
         as_it_lies = tile_elements or is_streamed or not mesh.is_one_cpu
         if label not in space.uncut and (as_it_lies or label in space.contracted):
-            borders = lying_within(space, by_size, label, lies, lengths[label])
+            borders = layout_borders_within(space, by_size, label, read_layouts, lengths[label])
         n_pieces = -(-size // lengths[label]) or 1
         cuts.append(borders or cut_evenly(size, max(-(-size // n_pieces), 1)))
     return tuple(cuts)
@@ -150,7 +150,7 @@ LARGEST_GRAM = 1 << 20
 
 def cuts_of_gram(space: Space, layout: Layout | None, limit: int, mesh: Mesh) -> Cuts | None:
     """Cuts of x @ x.T: along the sum only, a piece needs half of its products. Where x has to
-    be read as it lies (`layout`), those pieces, or as many together as are worth a result.
+    be read in its own tiles (`layout`), those pieces, or as many together as are worth a result.
 
     None for any other contraction, and where the result is too large to be made several times.
     """
@@ -168,7 +168,7 @@ def cuts_of_gram(space: Space, layout: Layout | None, limit: int, mesh: Mesh) ->
             return None
     if prod(x.shape) <= LEAF_ELEMENTS[mesh.kind]:
         return None
-    borders = None if layout is None else lying_borders(x, inner, layout)
+    borders = None if layout is None else layout_borders(x, inner, layout)
     worth = isqrt(n - 1) + 1  # a shorter piece reads less than it makes, however many work
     if borders is None:
         pieces = max(wanted_pieces(mesh), -(-max(prod(x.shape), 1) // limit))
@@ -189,7 +189,7 @@ def _walked(read: Read, axis: int) -> Any:
 
 def steps_as_it_lies(space: Space, lead: Read, limit: int, mesh: Mesh) -> list[int] | None:
     """Piece lengths by the tile of the largest operand, where its elements are used a few times
-    each: then its bytes count, read in the order they lie in. None where they are used more."""
+    each: then its bytes count, read in the order they are in. None where they are used more."""
     uses = _uses(space, lead)
     if uses >= MANY_USES or None in lead.labels or 0 in lead.shape:
         return None
@@ -240,16 +240,16 @@ def evened(sizes: tuple[int, ...], steps: list[int], n_workers: int) -> list[int
     return [*steps[:label], -(-sizes[label] // n_pieces), *steps[label + 1 :]]
 
 
-def lying_within(
-    space: Space, by_size: list[Read], label: int, lies: dict[Read, Layout], length: int
+def layout_borders_within(
+    space: Space, by_size: list[Read], label: int, read_layouts: dict[Read, Layout], length: int
 ) -> tuple[int, ...] | None:
-    """The borders of the operand that lies in pieces along a label, if these are within a length.
+    """The borders of the operand that is cut along a label, if its pieces are within a length.
 
     Where each element is used many times, neighbouring pieces are taken together up to the length:
     bringing them together costs less than small products.
     """
     for read in by_size:
-        borders = lying_borders(read, label, lies[read])
+        borders = layout_borders(read, label, read_layouts[read])
         if borders is None:
             continue
         if max(np.diff(borders)) > length:

@@ -1,4 +1,4 @@
-"""The cuts that operands lie in, as cuts of the labels that walk along them."""
+"""The cuts of operands' layouts, as cuts of the labels that walk along them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from infinitensor.ir.space import Read
 
 
-def first_lying(
-    by_size: list[Read], label: int, lies: dict[Read, Layout]
+def common_borders(
+    by_size: list[Read], label: int, read_layouts: dict[Read, Layout]
 ) -> tuple[int, ...] | None:
-    """The cut along a label that most of the large operands lie in; of equals the largest one's.
+    """The cut along a label that most of the large operands have; of equals the largest one's.
 
     (The reads of a stencil are shifted against each other: the cut of the middle ones moves least.)
     """
@@ -21,7 +21,7 @@ def first_lying(
     for read in by_size:
         if 2 * prod(read.shape) < prod(by_size[0].shape) and votes:
             break
-        borders = lying_borders(read, label, lies[read])
+        borders = layout_borders(read, label, read_layouts[read])
         if borders is not None:
             votes[borders] = votes.get(borders, 0) + 1
     return max(votes, key=lambda borders: votes[borders]) if votes else None
@@ -36,8 +36,8 @@ def base_axis(read: Read, axis: int) -> int:
     return -1 if walked is None else walked[0]
 
 
-def lying_borders(read: Read, label: int, layout: Layout) -> tuple[int, ...] | None:
-    """The borders a label gets if it is cut as this operand lies; None if that cuts nothing."""
+def layout_borders(read: Read, label: int, layout: Layout) -> tuple[int, ...] | None:
+    """The borders of a label that is cut as this operand's layout is; None if that cuts nothing."""
     if label not in read.labels:
         return None
     axis = read.labels.index(label)

@@ -17,7 +17,7 @@ from infinitensor.ir.op import Spec
 from infinitensor.ir.region import cut_evenly, grid_shape
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.ops.table.numpy_kernels import combine_scratch, task_scratch
-from infinitensor.partition.operand_cuts import lying_borders
+from infinitensor.partition.operand_cuts import layout_borders
 from infinitensor.partition.tile_shape import halve_until
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _pieces(sizes: tuple[int, ...], lengths: list[int]) -> int:
 def cut_streamed_pairs(
     space: Space,
     dtypes: dict[Read, np.dtype[Any]],
-    lies: dict[Read, Layout],
+    read_layouts: dict[Read, Layout],
     below: frozenset[Read],
     mesh: Mesh,
     tile_elements: int,
@@ -84,7 +84,7 @@ def cut_streamed_pairs(
 ) -> Cuts | None:
     """A part of x for every lane that is as large as memory allows, and small tiles of y.
 
-    Lanes work on parts of x that lie side by side, so one pass over y serves all of them. None
+    Lanes work on parts of x that are contiguous, so one pass over y serves all of them. None
     where y is not streamed, or most of it has room: then it is not read again and again anyway.
     """
     y = next((read for read in space.reads if read.place == 0), None)
@@ -92,7 +92,7 @@ def cut_streamed_pairs(
     read = {r.operand.value: prod(r.shape) * dtypes[r].itemsize for r in below}
     if y is None or y not in below or mesh.is_one_memory or 2 * sum(read.values()) <= budget:
         return None
-    room = _Room(space, dtypes, lies, below, mesh)
+    room = _Room(space, dtypes, read_layouts, below, mesh)
     width = max(prod(y.shape[1:]), 1)
     most = max(tile_elements // width, 1) if tile_elements else max(space.sizes)
     n_y = min(space.sizes[Y], most, max(MOST_Y_BYTES // (width * dtypes[y].itemsize), 1))
@@ -106,7 +106,7 @@ def cut_streamed_pairs(
         return None
     n_passes = -(-space.sizes[X] // (n_x * n_lanes))
     n_x = -(-space.sizes[X] // (n_passes * n_lanes))
-    borders = lying_borders(y, Y, lies[y]) or (0, space.sizes[Y])
+    borders = layout_borders(y, Y, read_layouts[y]) or (0, space.sizes[Y])
     cuts = {Y: _parts(borders, n_y), X: cut_evenly(space.sizes[X], n_x)}
     return tuple(cuts.get(label, (0, size)) for label, size in enumerate(space.sizes))
 
@@ -125,13 +125,15 @@ class _Room:
         self,
         space: Space,
         dtypes: dict[Read, np.dtype[Any]],
-        lies: dict[Read, Layout],
+        read_layouts: dict[Read, Layout],
         below: frozenset[Read],
         mesh: Mesh,
     ) -> None:
         self.space, self.mesh = space, mesh
         self.dtypes = dtypes
-        at_home = {r for r in space.reads if mesh.kind != "cuda" and {*lies[r].owners} == {HOST}}
+        at_home = {
+            r for r in space.reads if mesh.kind != "cuda" and {*read_layouts[r].owners} == {HOST}
+        }
         self.counted = {*space.reads} - at_home
         """What takes memory of a device: a CPU reads the host's own arrays where they are."""
         self.held = sum(prod(r.shape) * dtypes[r].itemsize for r in self.counted - below)

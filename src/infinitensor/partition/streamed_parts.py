@@ -21,18 +21,18 @@ ALIGNED_LINES = 64
 
 
 def parts_of(
-    space: Space, by_size: list[Read], lies: dict[Read, Layout], part_elements: int
+    space: Space, by_size: list[Read], read_layouts: dict[Read, Layout], part_elements: int
 ) -> tuple[int, tuple[int, ...]] | None:
     """The label along which a product reads one of its matrices in parts, and the borders of these;
     None where it reads none so.
 
     Parts follow the order in which the matrix is stored, so that each is one run of bytes. One that
-    lies in parts already is read in those, wherever they are: some of them stayed.
+    is in parts already is read in those, wherever they are: some of them stayed.
     """
     if not is_of_two_matrices(space):
         return None
     for read in by_size:
-        layout = lies[read]
+        layout = read_layouts[read]
         label, start = _leading_label(read)
         if label is None or label in space.uncut or not all(read.shape):
             continue

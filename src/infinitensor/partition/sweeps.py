@@ -15,7 +15,7 @@ import numpy as np
 from infinitensor.config import config
 from infinitensor.ir.plan import GroupPlan
 from infinitensor.ir.region import cut_evenly
-from infinitensor.partition.operand_cuts import lying_borders
+from infinitensor.partition.operand_cuts import layout_borders
 from infinitensor.partition.tile_shape import LEAF_ELEMENTS, tile_shape
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ MANY_ROWS = 4 * FEW_COLUMNS
 COMPILED_SWEEP_POINTS = 1 << 23
 """Points of all groups from which a sweep is worth compiling."""
 MOST_GROUPS = 32
-"""Groups of a sweep at most: blocks of all that lies between them share a core's cache."""
+"""Groups of a sweep at most: blocks of all values between them share a core's cache."""
 SUMS = ("sum", "mean")
 """Reductions over all rows that are added up row by row."""
 
@@ -167,7 +167,7 @@ class _Finder:
                 if not is_transposed and seen[:1] != (role.n,):
                     return False
                 if len(seen) == 1 and len(node.call.outs[0].shape) != 1:
-                    return False  # it lies along columns
+                    return False  # it is along columns
         return True
 
     def role(self, nodes: list[Node]) -> Role | None:
@@ -249,12 +249,12 @@ def begin_sweep(
     sweep: Sweep,
     rows: int,
     by_size: list[Read],
-    lies: dict[Read, Layout],
+    read_layouts: dict[Read, Layout],
     mesh: Mesh,
     bound: int,
     most: int,
 ) -> bool:
-    """Cut the rows of a sweep as the first that it reads lies, in up to `most` pieces of that at a
+    """Cut the rows of a sweep by the layout of the first it reads, up to `most` of its pieces at a
     time where tasks read across them. False where a row would be cut, or a sum in other places than
     it rounds in."""
     columns = sweep.columns
@@ -264,9 +264,9 @@ def begin_sweep(
     lead = next((read for read in by_size if rows in read.labels and len(read.shape) == 2), None)
     if lead is not None:
         across = [label for label in lead.labels if label not in (rows, None)]
-        if any(lying_borders(lead, label, lies[lead]) is not None for label in across):
+        if any(layout_borders(lead, label, read_layouts[lead]) is not None for label in across):
             return False
-        borders = lying_borders(lead, rows, lies[lead])
+        borders = layout_borders(lead, rows, read_layouts[lead])
     if borders is None:
         borders = cut_evenly(sweep.n, tile_shape((sweep.n, columns), bound)[0])
     times = 1

@@ -1,6 +1,6 @@
 """Direct tile-intersection moves.
 
-A task that needs a region which lies in one tile on its own device reads it there. Else the region
+A task that needs a region of one tile on its own device reads it there. Else the region
 is brought together on that device from the tiles that hold it, once for all tasks there that want
 it; bytes that cross devices are counted.
 """
@@ -61,7 +61,7 @@ def write_boxes(group: GroupPlan) -> np.ndarray:
 
 
 def in_lines(box: Box, layout: Layout) -> Box:
-    """A box and what lies between its elements in a value that is stored in C order."""
+    """A box of a value in C order, and all elements in memory between its first and last."""
     first = next((a for a, (lo, hi) in enumerate(box) if hi - lo > 1), len(box))
     whole = tuple((0, borders[-1]) for borders in layout.cuts)
     return (*box[: first + 1], *whole[first + 1 :])

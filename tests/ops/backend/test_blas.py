@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 needs_library = pytest.mark.skipif(blas.found() is None, reason="no OpenBLAS, or no compiler here")
 
 
-def lying(rng: np.random.Generator, rows: int, columns: int, dtype: str) -> Iterator[np.ndarray]:
-    """Matrices that lie in all the ways there are: some the library takes, some it does not."""
+def strided(rng: np.random.Generator, rows: int, columns: int, dtype: str) -> Iterator[np.ndarray]:
+    """Matrices of all strides there are: some the library takes, some it does not."""
     values = rng.standard_normal((rows, columns)).astype(dtype)
     if values.dtype.kind == "c":
         values += (1j * rng.standard_normal((rows, columns))).astype(dtype)
@@ -42,8 +42,8 @@ def test_a_product_is_the_same_however_its_operands_lie(
     dtype: str, rows: int, k: int, columns: int
 ) -> None:
     rng = np.random.default_rng(0)
-    for x in lying(rng, rows, k, dtype):
-        for y in lying(rng, k, columns, dtype):
+    for x in strided(rng, rows, k, dtype):
+        for y in strided(rng, k, columns, dtype):
             for out in (
                 np.full((rows, columns), np.nan, dtype),
                 np.full((rows, 20), np.nan, dtype),
@@ -56,7 +56,7 @@ def test_a_product_is_the_same_however_its_operands_lie(
 @needs_library
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
 def test_a_matrix_times_itself_turned_is_symmetric_to_the_bit(dtype: str) -> None:
-    for x in lying(np.random.default_rng(1), 70, 40, dtype):
+    for x in strided(np.random.default_rng(1), 70, 40, dtype):
         out = np.full((70, 70), np.nan, dtype)
         assert blas.multiply(x, x.T, out)
         np.testing.assert_allclose(out, x @ x.T, rtol=1e-3, atol=1e-4)
@@ -206,9 +206,9 @@ print("torch" in sys.modules)
 def test_one_system_is_solved_as_torch_does_however_it_lies(dtype: str) -> None:
     import torch
 
-    for a in lying(np.random.default_rng(2), 40, 40, dtype):
+    for a in strided(np.random.default_rng(2), 40, 40, dtype):
         a = a + 9 * np.eye(40, dtype=dtype)
-        for b in lying(np.random.default_rng(3), 40, 5, dtype):
+        for b in strided(np.random.default_rng(3), 40, 5, dtype):
             out = np.full((40, 9), np.nan, dtype)[:, :5]
             assert solved(a[None], b, out)
             wanted = torch.linalg.solve(*(torch.from_numpy(v.copy()) for v in (a, b))).numpy()

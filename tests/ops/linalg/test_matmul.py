@@ -254,7 +254,7 @@ def test_rows_of_several_matrices_are_multiplied_as_one(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
 @pytest.mark.parametrize("turned", [False, True])
 def test_many_matrices_times_one_are_put_apart(dtype: str, turned: bool) -> None:
-    """Pieces of a result that do not lie together, in little memory and on several devices."""
+    """Pieces of a result that are apart, in little memory and on several devices."""
     rng = np.random.default_rng(0)
     x, y = rng.random((9, 884, 9, 2)).astype(dtype), rng.random((2, 5)).astype(dtype)
     for devices, memory in (("cpu", "24MiB"), ("cpu*3", None)):

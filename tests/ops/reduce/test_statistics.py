@@ -165,7 +165,7 @@ def test_a_partition_has_on_each_side_what_numpys_has(
     ranks = np.unique(np.reshape(kth, -1) % lines.shape[along])
 
     def sides(parted: np.ndarray) -> list[np.ndarray]:
-        """The values at the ranks, and what lies between: in any order, so sorted."""
+        """The values at the ranks, and what is between: in any order, so sorted."""
         borders = np.stack([ranks, ranks + 1], -1).reshape(-1)
         return [np.sort(side, along) for side in np.split(parted, borders.tolist(), along)]
 

@@ -238,7 +238,7 @@ def forget_pages(path: Path) -> None:
 def test_any_rows_of_a_large_file_are_its_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_direct: bool
 ) -> None:
-    """Borders of pages lie anywhere in rows, the last page ends with the file."""
+    """Borders of pages are anywhere in rows, the last page ends with the file."""
     monkeypatch.setattr(npy, "KEPT_BYTES", 1 << 20)
     if not is_direct:
         monkeypatch.setattr(NpyFile, "_open_direct", lambda _: -1)
@@ -275,7 +275,7 @@ def test_rows_come_by_one_read_into_memory_that_begins_in_a_page_as_they_do(
     assert seen == [part.n_bytes]
     assert np.array_equal(out, values[lo:hi])
     end = part.shift + part.n_bytes
-    assert (held[: part.shift] == 7).all(), "what lies before it in its page is not its own"
+    assert (held[: part.shift] == 7).all(), "bytes before it in its page are not its own"
     assert (held[end:] == 7).all()
 
 

@@ -1,4 +1,4 @@
-"""Short rows, many at once: NumPy's values whatever the rows are beside, and however they lie."""
+"""Short rows, many at once: NumPy's values whatever the rows are beside, and in any strides."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_rows_of_several_lengths_in_one_program(monkeypatch: pytest.MonkeyPatch)
         assert it.stats()["tasks_in_c"] > 0
 
 
-LYING: dict[str, Callable[[Any], Any]] = {
+VIEWS: dict[str, Callable[[Any], Any]] = {
     "as it is": lambda x: x,
     "every second row": lambda x: x[::2],
     "backwards": lambda x: x[::-1, ::-1],
@@ -174,17 +174,17 @@ LYING: dict[str, Callable[[Any], Any]] = {
 @given(
     n=st.integers(2, 70),
     rows=st.integers(1, 400),
-    lies=st.lists(st.sampled_from(sorted(LYING)), min_size=2, max_size=3),
+    views=st.lists(st.sampled_from(sorted(VIEWS)), min_size=2, max_size=3),
     kind=st.sampled_from(["f4", "f8", "i4", "c16", "bool"]),
-    turned=st.booleans(),
+    transposed=st.booleans(),
     tile=st.sampled_from([0, 0, 50, 333]),
 )
 def test_operands_lie_as_they_like(
-    n: int, rows: int, lies: list[str], kind: str, turned: bool, tile: int
+    n: int, rows: int, views: list[str], kind: str, transposed: bool, tile: int
 ) -> None:
     rng = np.random.default_rng(0)
-    base = [(rng.standard_normal((2 * rows, n + 1)) * 5).astype(kind) for _ in lies]
-    if turned:
+    base = [(rng.standard_normal((2 * rows, n + 1)) * 5).astype(kind) for _ in views]
+    if transposed:
         base[0] = np.ascontiguousarray(base[0].T).T
     before = it.config.tile_elements
     it.config.tile_elements = tile
@@ -192,9 +192,9 @@ def test_operands_lie_as_they_like(
         with it.init("cpu*2" if tile else "cpu"):
             seen = [(x, it.asarray(x)) for x in base]
             operands = []
-            for (x, t), name in zip(seen, lies, strict=True):
-                lie = LYING[name]
-                both = lie(x), lie(t)
+            for (x, t), name in zip(seen, views, strict=True):
+                view = VIEWS[name]
+                both = view(x), view(t)
                 if both[0].shape[0] > rows:
                     both = both[0][:rows], both[1][:rows]
                 if both[0].shape[1] > n:

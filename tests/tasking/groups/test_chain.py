@@ -70,7 +70,7 @@ def test_weights_in_parts_give_the_values_of_whole_ones(
         assert stats["bytes_evicted"] == 0, "weights are clean"
         assert local(session).ledgers[0].peak_bytes <= budget
     assert loaded[-1] <= total + x.nbytes
-    if not turned:  # (what lies turned is read by the rows of the result, which is put together)
+    if not turned:  # (a transposed matrix is read by the rows of the result, which is put together)
         ring = 2 * weights[0].nbytes  # parts may be half a weight
         assert loaded[-1] <= total + x.nbytes - budget + 4 * x.nbytes + ring
 

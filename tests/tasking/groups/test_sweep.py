@@ -68,7 +68,7 @@ SHAPES = [(300, 16, 8), (1000, 3, 2), (4097, 7, 5), (2500, 15, 17), (700, 2, 30)
 
 
 def data(shape: tuple[int, int, int], kind: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Rows around centers that lie far apart, so that rounding decides nothing."""
+    """Rows around centers that are far apart, so that rounding decides nothing."""
     n, d, k = shape
     centers = RNG.integers(-8, 9, (k, d)) + np.arange(k)[:, None]
     x = centers[RNG.integers(0, k, n)] + RNG.standard_normal((n, d)) / 16

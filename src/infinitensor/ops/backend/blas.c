@@ -55,7 +55,7 @@ void leave(void) {
   if (!is_of_threads) share(-1);
 }
 
-/* A matrix as the library takes it: its rows lie in one piece each, or its columns do (transposed). */
+/* A matrix as the library takes it: each row is contiguous, or each column (transposed). */
 typedef struct {
   const char *at;
   int transposed, step;

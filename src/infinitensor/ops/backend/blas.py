@@ -68,7 +68,7 @@ OPENMP = 2
 
 
 def _files() -> Iterator[tuple[Path, bool]]:
-    """Where an OpenBLAS may lie, torch's first; whether it is another's."""
+    """Paths where an OpenBLAS may be, torch's first; whether it is another's."""
     for folder in ("torch/lib", "numpy.libs", "scipy.libs"):
         package = folder[:5]
         spec = find_spec(package)  # torch takes a second to import, and is not needed for this
@@ -158,13 +158,13 @@ def of_this_thread(ours: Any) -> Iterator[None]:
 
 
 def is_suited(rows: int, columns: int, steps: Sequence[int], size: int) -> bool:
-    """Whether the library takes a matrix with these steps, in bytes, as it lies."""
+    """Whether the library takes a matrix with these steps, in bytes, without a copy."""
     row, column = steps
     if max(rows, columns, abs(row) // size, abs(column) // size) >= MOST_BLAS_COUNT:
         return False
     if columns == 1 or column == size:
-        lies = rows == 1 or (row >= columns * size and row % size == 0)
-        if lies:
+        has_rows = rows == 1 or (row >= columns * size and row % size == 0)
+        if has_rows:
             return True
     return (rows == 1 or row == size) and (
         columns == 1 or (column >= rows * size and column % size == 0)
@@ -199,7 +199,7 @@ def multiply(x: Any, y: Any, out: Any) -> bool:
 
 
 def _is_written(out: Any, size: int) -> bool:
-    """Whether the library writes rows that lie like these."""
+    """Whether the library writes into rows with these strides."""
     rows, columns = out.shape
     step = out.strides[0]
     if rows > 1 and (step < columns * size or step % size or step // size >= MOST_BLAS_COUNT):
@@ -230,7 +230,7 @@ class Multiplied:
         ins: Sequence[Any],
         outs: Sequence[Lies],
     ) -> Calls:
-        """One call a task; `CompilerError` where the library does not take what lies there."""
+        """One call a task; `CompilerError` where the library does not take such strides."""
         ours = found()
         if ours is None:
             raise CompilerError("no library to multiply with")

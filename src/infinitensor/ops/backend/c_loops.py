@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _C_NAMES = {"f4": "float", "f8": "double", "b1": "uint8_t"}
 _C_NAMES |= {f"i{n}": f"int{8 * n}_t" for n in (1, 2, 4, 8)}
 _C_NAMES |= {f"u{n}": f"uint{8 * n}_t" for n in (1, 2, 4, 8)}
-_C_NAMES["V16"] = "__attribute__((aligned(8))) unsigned __int128"  # as complex numbers lie
+_C_NAMES["V16"] = "__attribute__((aligned(8))) unsigned __int128"  # aligned as complex numbers
 
 
 _INCLUDED = re.compile(r'^#include "(\w+\.c)"$', re.MULTILINE)

@@ -106,7 +106,7 @@ def unpackbits(
 
 
 def _bits_need(box: Box, specs: Sequence[Spec], *, dtype: np.dtype[Any]) -> tuple[Box | None, ...]:
-    """The elements whose bytes lie in a box: whole ones along the last axis."""
+    """The elements whose bytes are in a box: whole ones along the last axis."""
     if not box:
         return (box,)
     (lo, hi), before, after = box[-1], specs[0].dtype.itemsize, dtype.itemsize

@@ -30,7 +30,7 @@ def gather_form(specs: Sequence[Spec], shape: tuple[int, ...], n_outs: int = 1) 
 
 
 def is_empty(box: Box) -> bool:
-    """Whether no element lies in the box."""
+    """Whether no element is in the box."""
     return any(lo >= hi for lo, hi in box)
 
 

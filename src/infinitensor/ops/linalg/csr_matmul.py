@@ -39,7 +39,7 @@ class Rows:
         return len(self.starts) - 1
 
     def entries(self, lo: int, hi: int) -> tuple[int, int]:
-        """Where the entries of rows lo up to hi lie."""
+        """The range of the entries of rows lo up to hi."""
         return int(self.starts[lo]), int(self.starts[hi])
 
     def within(self, lo: int, hi: int) -> Any:

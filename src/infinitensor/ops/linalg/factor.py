@@ -353,7 +353,7 @@ def _cholesky_kernel(xp: Any, a: Any, out: Any, upper: bool) -> None:
     torch = loaded()
 
     target, source = tensors(xp, out, a)
-    # LAPACK's columns are our rows: what is transposed lies as it wants it
+    # LAPACK's columns are our rows: a transposed matrix has the order it wants
     factor, wrong = torch.linalg.cholesky_ex(source.mH, upper=not upper)
     if bool(wrong.any()):
         raise LinAlgError("Matrix is not positive definite")
@@ -394,7 +394,7 @@ def cholesky(xp: Any, a: Any, *, upper: bool = False) -> Any:
     """The triangular L with L L^H = a (or U with U^H U = a); only that triangle of a is read.
 
     A matrix of up to 4,096 rows in one memory is one piece, factored by all cores. Else blocked,
-    right-looking: the diagonal blocks one after another, the updates of what lies below cut over
+    right-looking: the diagonal blocks one after another, the updates of the blocks below cut over
     all devices. A matrix that is not positive definite raises `LinAlgError` when the
     result is computed.
 

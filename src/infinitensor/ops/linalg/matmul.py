@@ -123,7 +123,7 @@ SHORT_GRAM = 128
 
 
 def _gram(torch: Any, x: Any, out: Any) -> None:
-    """out = x @ x.T: what lies below the diagonal is copied from above it."""
+    """out = x @ x.T: the part below the diagonal is copied from above it."""
     n = x.shape[0]
     if n <= SHORT_GRAM:
         torch.matmul(x, x.T, out=out)

@@ -1,6 +1,6 @@
 /* Householder's QR of tall matrices in panels of WIDTH columns. T is the element.
 
-   LAPACK's way and LAPACK's signs, laid out for this: a panel's rows lie one after the other, a cache line each in
+   LAPACK's way and LAPACK's signs, laid out for this: a panel's rows are one after the other, a cache line each in
    float32. A pass over a panel takes one reflector off its rows and, with each row still in registers, adds up the
    products of the next column with all others: what the next reflector needs. The other panels then meet all WIDTH
    reflectors at once, as two products of matrices. */
@@ -339,7 +339,7 @@ static void gather(const T *panels, int64_t rows, int64_t n, T *v) {
         }
 }
 
-/* V, T and R of `count` matrices of n columns and at least as many rows, which lie `step` bytes apart, the matrices
+/* V, T and R of `count` matrices of n columns and at least as many rows, which are `step` bytes apart, the matrices
    `between`: Q is I - V T V', its first n columns times R the matrix. R alone where `v` is 0. -1 where there is no memory
    for it. */
 int64_t factor(const char *x, int64_t between, int64_t step, int64_t count, int64_t rows, int64_t n, T *v, T *t, T *r) {

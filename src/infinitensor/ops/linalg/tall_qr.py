@@ -1,6 +1,6 @@
 """Householder's reflectors of tall matrices on a CPU, by loops of our own (`tall_qr.c`).
 
-LAPACK goes over all columns behind it for each column of a panel, from memory that lies the other
+LAPACK goes over all columns behind it for each column of a panel, from memory that is the other
 way round. With up to 128 columns ours takes half the time or less, with LAPACK's signs.
 """
 

@@ -139,7 +139,7 @@ def solve_triangular(
 ) -> Any:
     """x with op(a) x = b for a triangular a, as SciPy's; op is chosen by `trans` (0, "T", "C").
 
-    Blocked: the diagonal blocks one after another, the products with what lies beside them cut
+    Blocked: the diagonal blocks one after another, the products with the blocks beside them cut
     over all devices. Stacks are broadcast, each matrix in one piece. A zero on the diagonal raises
     `LinAlgError` when the result is computed, and a value that is not finite a `ValueError`, unless
     `check_finite=False`. Nothing is overwritten.

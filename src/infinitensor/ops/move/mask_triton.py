@@ -103,12 +103,12 @@ def _counted(mask: Any, total: Any = None) -> Any:
 
 def compact(x: Any, mask: Any, out: Any) -> bool:
     """`out[...] = x[mask]` for torch tensors of one shape, `out` having as many elements as there
-    are; False, and nothing done, without Triton or where they do not lie side by side."""
+    are; False, and nothing done, without Triton or where they are not contiguous."""
     import torch
 
     plain = mask.dtype == torch.bool and not x.is_complex() and x.shape == mask.shape
-    lies = x.is_contiguous() and mask.is_contiguous() and out.is_contiguous()
-    if not (plain and lies and x.is_cuda and out.numel() and has_triton()):
+    contiguous = x.is_contiguous() and mask.is_contiguous() and out.is_contiguous()
+    if not (plain and contiguous and x.is_cuda and out.numel() and has_triton()):
         return False
     tiles = (mask, x, out)
     _fill.get((x.numel(),), tiles)((*tiles, _counted(mask)))

@@ -101,7 +101,7 @@ def _widths(given: Any, ndim: int) -> tuple[tuple[int, int], ...]:
 
 
 def _reflected(n: int, index: np.ndarray[Any, Any], *, edge_twice: bool) -> np.ndarray[Any, Any]:
-    """Where an index outside 0..n-1 lies after reflection at the ends, as often as needed."""
+    """The index that one outside 0..n-1 becomes by reflection at the ends, as often as needed."""
     if n == 1:
         return np.zeros_like(index)
     period = 2 * n if edge_twice else 2 * n - 2

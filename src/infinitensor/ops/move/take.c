@@ -216,7 +216,7 @@ static int64_t choose_some(const uint8_t *mask, int64_t n, int64_t i, int64_t co
 int64_t choose(const uint8_t *mask, int64_t n, int64_t skip, int64_t count, const T *x, T *out) {
     int64_t i = behind(mask, n, skip), k = 0;
 #if BY_SHUFFLES
-    if (count < (n - i) / 8 * 7) /* else most are, and lie in a row */
+    if (count < (n - i) / 8 * 7) /* else most are, in one run */
         i = choose_some(mask, n, i, count, x, out, &k);
 #endif
     while (k < count) {

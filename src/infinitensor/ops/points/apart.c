@@ -12,7 +12,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Rows lie side by side in vectors, centres are broadcast: what follows a product needs no sum across lanes. */
+/* Rows are side by side in vectors, centres are broadcast: what follows a product needs no sum across lanes. */
 #if !defined(LANES) /* tests try those of other machines */
 #if defined(__AVX512F__)
 #define LANES 16

@@ -125,7 +125,7 @@ def _rows(x: Any) -> Any:
 
 @contextmanager
 def _in_one_piece(*outs: Any) -> Iterator[list[Any]]:
-    """Arrays that a loop may write to: the results' own memory where it lies in one piece."""
+    """Arrays that a loop may write to: the results' own memory where it is contiguous."""
     made = [out if out.flags.c_contiguous else np.empty(out.shape, out.dtype) for out in outs]
     yield made
     for out, one in zip(outs, made, strict=True):
@@ -166,7 +166,7 @@ def _moved_kernel(
 
 
 def _copies(ins: Sequence[Spec], outs: Sequence[Spec]) -> int:
-    """Of operands that do not lie in one piece, and of results."""
+    """Of operands that are not contiguous, and of results."""
     return sum(spec.n_bytes for spec in (*ins, *outs)) + 4096
 
 

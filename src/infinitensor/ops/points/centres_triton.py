@@ -500,7 +500,7 @@ def may_launch(*tiles: Any) -> bool:
 
 
 def launch(run: Callable[..., Any], ins: Sequence[Any], outs: Sequence[Any] = ()) -> Any:
-    """`run(*ins, *outs)` with tiles that lie in one piece; copies of those that do not."""
+    """`run(*ins, *outs)` with tiles that are contiguous; copies of those that are not."""
     made = [out if out.is_contiguous() else out.contiguous() for out in outs]
     found = run(*[tile.contiguous() for tile in ins], *made)
     for out, tile in zip(outs, made, strict=True):

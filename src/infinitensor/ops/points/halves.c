@@ -2,7 +2,7 @@
 
    (m - x) . w, where w leads from the first centre to the second and m is half way, is half of how much farther the
    second is, squared. Where the product is larger than its error it decides; else `apart` does, in float64, and the
-   first of equal ones wins. Rows are x[where[i]] less a shift: where rows of a tree's node lie among the others they
+   first of equal ones wins. Rows are x[where[i]] less a shift: where rows of a tree's node are among the others they
    are read there, none is copied. */
 
 #include "apart.c"

@@ -1,4 +1,4 @@
-"""An order of points in which neighbours lie together, as an op: on a GPU, level by level.
+"""An order of points in which neighbours are close together, as an op: on a GPU, level by level.
 
 What `kd_order` in pairs.c does leaf by leaf is done here for all leaves of a level at once: a sort
 of all points by (leaf, widest feature of the leaf) halves every leaf.
@@ -51,7 +51,7 @@ def order_in_words(xp: Any, x: Array) -> Array:
         axis, lowest, width = _widest(xp, rows, of_tile, n_segments)
         value = rows.gather(1, axis[of_point][:, None])[:, 0]
         del rows
-        # by segment, then by value: one sort, in which values of a segment lie between two numbers
+        # by segment, then by value: one sort, in which values of a segment are between two numbers
         value = (value - lowest[of_point]) / width[of_point]
         order = order[xp.argsort(of_point + value * 0.9375, stable=True)]
         segment = _halved(segment)
@@ -134,7 +134,7 @@ def _cuda_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, A
     same="equal",
 )
 def _pairs_order(x: Spec) -> Call:
-    """An order of the rows of x in which near ones lie together."""
+    """An order of the rows of x in which near ones are close together."""
     n, d = x.shape
     form = AxisForm((n, d), ((0, 1),), ((0,),), frozenset({0, 1}))
     return Call(form, (Spec((n,), int64),))

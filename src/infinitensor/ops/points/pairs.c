@@ -1,7 +1,7 @@
 /* Pairs of points: what is near what, without an array of all distances.
 
    Distances are squared, in double, the sum of squared differences in the order of the features: the bits that a
-   tree of scikit-learn has. Points come in an order in which neighbours lie together (`kd_order`), in leaves of LEAF
+   tree of scikit-learn has. Points come in an order in which neighbours are close together (`kd_order`), in leaves of LEAF
    with a box each; a leaf whose box is too far is left out. Rounding is monotone and the box's distance is added up
    in the same order, so it is never above the distance of a point within. */
 
@@ -14,7 +14,7 @@
 #define SUPER 32 /* leaves in a group of leaves */
 #define INLINE static inline __attribute__((always_inline))
 
-/* --- an order in which neighbours lie together ----------------------------------------------- */
+/* --- an order in which neighbours are close together ---------------------------------------- */
 
 static void part_by(const double *x, int64_t d, int64_t f, int64_t *order, int64_t n, int64_t k) {
     int64_t lo = 0, hi = n - 1;
@@ -410,7 +410,7 @@ static void squares(const double *row, const double *columns, int64_t d, double 
     }
 }
 
-/* Rows in double: where they lie, or widened into `room`. */
+/* Rows in double: in place, or widened into `room`. */
 INLINE const double *widened(const double *rows, const float *rows32, int64_t n, double *room) {
     if (!rows32) return rows;
     for (int64_t k = 0; k < n; k++) room[k] = rows32[k];

@@ -3,7 +3,7 @@
 Each op is an extended einsum over points x points, "jd,id->i...", with a combine for the points of
 y, which come first. Both sets are cut, so that tiles, devices, budgets and files are those of every
 other op. Distances are squared, of float64 differences, added feature by feature: the bits that
-scikit-learn's trees have. Points should come in an order in which neighbours lie together
+scikit-learn's trees have. Points should come in an order in which neighbours are close together
 (`neighbour_order`); any order gives the same result.
 """
 
@@ -48,7 +48,7 @@ NO_END = 2**62
 
 
 def neighbour_order(x: Array) -> Array:
-    """An order of the rows of x in which near ones lie together, in leaves of a kd-tree.
+    """An order of the rows of x in which near ones are close together, in leaves of a kd-tree.
 
     >>> order = neighbour_order(np.array([[0.0], [9.0]] * 40))
     >>> sorted({int(place) % 2 for place in order[:32]})  # places of the zeros are even
@@ -90,7 +90,7 @@ def _scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) 
 
 
 def _plain_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    """What a search in C allocates, where tiles are read as they lie."""
+    """Bytes that a search in C allocates, where tiles are read in place."""
     points = [spec for spec in ins if spec.ndim == 2]
     made = sum(spec.n_bytes for spec in outs)
     return _tree_bytes(points) + _copies(ins) + made + made // 4
@@ -577,7 +577,7 @@ def _found_need(box: Any, specs: Sequence[Spec], *, rows: Rows, **_: Any) -> tup
 
 
 def _rows_of(box: Any, rows: Rows) -> tuple[int, int]:
-    """The rows whose entries lie in a box of entries."""
+    """The rows whose entries are in a box of entries."""
     ((first, end),) = box
     if first >= end:
         return 0, 0

@@ -20,7 +20,7 @@ and d products below 2^-149 lose less than 1e-36. What E has beyond the first bo
 R^2 + 2 u t, covers the float64 side: x - c, the lengths and the direct sum err by at most (d + 8)
 2^-53 of r^2 + R^2 + t each, which is below u (r^2 + R^2 + t) for d <= 2^20. The two thresholds
 (|a|^2 - t) / 2 -+ E are rounded outwards to float32. So v above the upper one is within in float64
-too, v below the lower one is not, and what lies between, or is no number, is compared in float64.
+too, v below the lower one is not, and what is between, or is no number, is compared in float64.
 t is part of E: without it a radius far above the data would cancel against lengths. Where a float32
 overflows, thresholds become infinite and everything is compared; so it is with more features, and
 with points whose squares leave the normal range of float64.
@@ -91,7 +91,7 @@ def compiled() -> bool:
 
 
 def is_plain(tile: Array) -> bool:
-    """Whether a search reads rows as they lie."""
+    """Whether a search reads rows in place, without a copy."""
     return tile.dtype.char in "df" and bool(tile.flags.c_contiguous)
 
 
@@ -114,7 +114,7 @@ def rows_at_once(d: int) -> int:
 class Search:
     """One search over the pairs of two tiles of points; state arrays are given by name.
 
-    Rows are read as they lie, in float64 or float32; others are copied, those of x some at a time.
+    Rows are read in place, in float64 or float32; others are copied, those of x some at a time.
     """
 
     def __init__(self, mode: str, x: Array, y: Array, limit: float = inf, **state: Any) -> None:

@@ -27,7 +27,7 @@ LISTED = 1 << 25
 NONE = 2**31 - 1
 """No label, above all of them."""
 NEIGHBOURS = 8
-"""Tiles next to a tile, in the order they lie in, that are looked at before the others."""
+"""Tiles next to a tile, in storage order, that are looked at before the others."""
 MOST_NEAREST = 512
 """The nearest that are looked for here; more of them are looked for in words."""
 

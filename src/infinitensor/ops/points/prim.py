@@ -1,4 +1,4 @@
-"""Prim's tree over points: a loop op, one task over points that lie together.
+"""Prim's tree over points: a loop op, one task over points in one tile.
 
 The weight of a pair is the largest of its distance / alpha and both core distances (mutual
 reachability). Ties go to the smaller number, as in scikit-learn's HDBSCAN.

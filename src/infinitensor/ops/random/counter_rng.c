@@ -61,7 +61,7 @@ INLINE double normal_middle(double p) {
 INLINE double log_of(double x) {
     int64_t bits;
     memcpy(&bits, &x, 8);
-    int64_t power = (bits - 0x3FE6A09E667F3BCD) >> 52; /* the rest lies around 1, from sqrt(1/2) to sqrt(2) */
+    int64_t power = (bits - 0x3FE6A09E667F3BCD) >> 52; /* the rest is around 1, from sqrt(1/2) to sqrt(2) */
     bits -= power * ((int64_t)1 << 52);
     double m, sum = 1.0 / 23;
     memcpy(&m, &bits, 8);

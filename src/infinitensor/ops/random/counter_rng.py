@@ -85,7 +85,7 @@ def filled(xp: Any, name: str, out: Any, at: At, shape: tuple[int, ...], *args: 
         return False
     seed, *rest = args
     box = at.outputs[0]
-    first = len(shape)  # of the axes that lie side by side: whole ones, and the one before them
+    first = len(shape)  # of the axes that are contiguous: whole ones, and the one before them
     while first and prod(out.shape[first:]) == prod(shape[first:]):
         first -= 1
     borders = [prod(shape[axis + 1 :]) for axis in range(len(shape))]

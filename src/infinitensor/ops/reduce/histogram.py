@@ -33,7 +33,7 @@ FEW_COUNTS = 4096
 
 
 def _count_kernel(xp: Any, x: Any, *weights: Any, axes: Any, n: int) -> tuple[Any]:
-    """Counts of a tile; what lies outside 0 .. n - 1 is not counted."""
+    """Counts of a tile; values outside 0 .. n - 1 are not counted."""
     name = "sum_weights" if weights else "count_values"
     count = loop("histogram", name, x.dtype) if xp is np else None
     if count is not None:
@@ -179,7 +179,7 @@ def _bin_kernel(xp: Any, x: Any, edges: Any, axes: Any) -> tuple[Any]:
     same="equal",
 )
 def _count_bins(x: Spec, edges: Spec) -> Call:
-    """How many values of a line lie in each bin; the edges are float64 and of one distance."""
+    """How many values of a line are in each bin; the edges are float64 and of one distance."""
     n = edges.shape[0] - 1
     form = AxisForm((*x.shape, n + 1, n), ((0,), (1,)), ((2,),), frozenset((1, 2)))
     return Call(form, (Spec((n,), int64),), (), (), (int64,))
@@ -282,7 +282,7 @@ def _digit_cases(rng: Any) -> list[Any]:
 
 @program("digitize", "x bins", cases=_digit_cases, same="equal")
 def digitize(xp: Any, x: Any, bins: Any, right: bool = False) -> Any:
-    """The number of the bin each value lies in; bins may rise or fall.
+    """The number of the bin each value is in; bins may rise or fall.
 
     Which of the two they do is computed now.
 
@@ -495,7 +495,7 @@ def histogram(
     density: bool | None = None,
     weights: Any = None,
 ) -> tuple[Any, Any]:
-    """How many values lie in each bin, and the edges of the bins.
+    """How many values are in each bin, and the edges of the bins.
 
     A number of bins, or a rule for it by name, needs the span of the values: that is computed now.
 
@@ -590,7 +590,7 @@ def histogramdd(
     density: bool | None = None,
     weights: Any = None,
 ) -> tuple[Any, tuple[Any, ...]]:
-    """How many points lie in each box of a grid, and the edges along each dimension.
+    """How many points are in each box of a grid, and the edges along each dimension.
 
     `sample` has a row for each point, or is a list with the coordinates along each dimension.
 
@@ -671,7 +671,7 @@ def histogram2d(
     density: bool | None = None,
     weights: Any = None,
 ) -> tuple[Any, Any, Any]:
-    """How many points (x, y) lie in each box of a grid, and its edges along x and y.
+    """How many points (x, y) are in each box of a grid, and its edges along x and y.
 
     >>> import infinitensor as it
     >>> it.histogram2d(it.asarray([0.0, 1.0]), it.asarray([0.0, 1.0]), 2)[0].tolist()

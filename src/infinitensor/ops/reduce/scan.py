@@ -65,14 +65,14 @@ def _scanned(xp: Any, x: Any, out: Any, axis: int, word: str, carry: Any = None)
             cumulate(wide, dim=axis, out=signed)
     if carry is None or scan is not None:
         return
-    if xp is np:  # the carry lies before: words such as `fmax` know which zero comes first
+    if xp is np:  # the carry comes first: words such as `fmax` know which zero comes first
         getattr(np, word)(carry, out, out=out)
     else:
         out[...] = EAGER["cuda"][word](carry, out)
 
 
 def _loop_over(name: str, xp: Any, word: str, *arrays: Any) -> Any:
-    """The loop in C, where arrays lie side by side and have one dtype."""
+    """The loop in C, where arrays are contiguous and have one dtype."""
     if xp is not np or word != "add" or any(a.dtype != arrays[0].dtype for a in arrays):
         return None
     if arrays[0].dtype == bool_ or not all(a.flags.c_contiguous for a in arrays):
@@ -252,7 +252,7 @@ def _from_kernel(
         return
     for whole, part, where in pieces(at.outputs[0][axis], source[axis], block):
         line = target = out[along(axis, where)]
-        if part.start:  # the tile begins within a block: what lies before is scanned again
+        if part.start:  # the tile begins within a block: elements before it are scanned again
             shape = list(target.shape)
             shape[axis] = whole.stop - whole.start
             line = np.empty(shape, out.dtype) if xp is np else out.new_empty(shape)

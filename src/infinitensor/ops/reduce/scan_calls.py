@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Scanned:
-    """The C of a family of running sums over one axis of tiles that lie in C order."""
+    """The C of a family of running sums over one axis of tiles that are in C order."""
 
     def __init__(self, dtype: np.dtype[Any], axis: int) -> None:
         self._dtype = dtype
@@ -36,10 +36,10 @@ class Scanned:
         ins: Sequence[Any],
         outs: Sequence[Lies],
     ) -> Calls:
-        """One call a task; `CompilerError` where lines do not lie side by side."""
+        """One call a task; `CompilerError` where lines are not contiguous."""
         (x,), (out,) = ins, outs
         if not (_is_in_order(x, self._dtype.itemsize) and _is_in_order(out, self._dtype.itemsize)):
-            raise CompilerError("lines that do not lie side by side")
+            raise CompilerError("lines that are not contiguous")
         function = compiled("scan", "scan_called", self._dtype)
         address = ctypes.cast(function, ctypes.c_void_p).value or 0
         axis, shapes = self._axis, x.shapes
@@ -62,10 +62,10 @@ class Scanned:
         )
 
 
-def _is_in_order(lies: Lies, itemsize: int) -> bool:
-    """Whether every array lies in one piece, its last axis element by element."""
-    behind = np.cumprod(lies.shapes[:, ::-1], axis=1)[:, ::-1] // np.maximum(lies.shapes, 1)
-    return bool(((lies.strides == behind * itemsize) | (lies.shapes <= 1)).all())
+def _is_in_order(arrays: Lies, itemsize: int) -> bool:
+    """Whether every array is contiguous, its last axis element by element."""
+    behind = np.cumprod(arrays.shapes[:, ::-1], axis=1)[:, ::-1] // np.maximum(arrays.shapes, 1)
+    return bool(((arrays.strides == behind * itemsize) | (arrays.shapes <= 1)).all())
 
 
 @cache

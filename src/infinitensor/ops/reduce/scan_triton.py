@@ -64,7 +64,7 @@ _total, _scan = _launches(_TOTAL), _launches(_SCAN)
 
 def running_sum(x: Any, out: Any) -> bool:
     """The running sum of a line into `out`; False, and nothing done, without Triton, for short
-    lines, other dtypes and elements that do not lie side by side."""
+    lines, other dtypes and elements that are not contiguous."""
     import torch
 
     n = x.numel()

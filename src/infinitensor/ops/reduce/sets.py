@@ -83,7 +83,7 @@ def _distinct(
 
 
 def _counted(xp: Any, x: Any, *, inverse: bool) -> Distinct | None:
-    """The distinct integers of a line by how often each occurs; None where they lie far apart."""
+    """The distinct integers of a line by how often each occurs; None where they are far apart."""
     wide = x if x.dtype == int64 else x.astype(int64)
     number, ends = xp._count_and_ends(wide, min(FEW_COUNTS, xp.block(FEW_COUNTS)))
     low, high = map(int, xp.force(ends))

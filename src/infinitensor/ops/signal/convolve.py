@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _smear_numpy(xp: Any, x: Any, v: Any, out: Any, at: At) -> None:
-    """The tile and what lies before it, convolved; the first sums are of the piece before."""
+    """The tile and the piece before it, convolved; the first sums are of the piece before."""
     before = x.shape[0] - out.shape[0]
     if out.size:
         out[...] = np.convolve(x, v)[before : before + out.shape[0]]

@@ -2,7 +2,7 @@
    ones are pairs of them. */
 
 /* out = x * exp(2 pi i (row * column) / n) for whole rows from `row` on; the factor is that of a low and that of a
-   high part of the product, which lie in tables. */
+   high part of the product, which are in tables. */
 int64_t twiddle(const T *x, T *out, int64_t n_rows, int64_t n_columns, int64_t row, int64_t n, const double *low, const double *high, int64_t shift) {
     for (int64_t end = row + n_rows; row < end; row++) {
         int64_t turn = 0;

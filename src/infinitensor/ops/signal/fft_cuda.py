@@ -73,12 +73,12 @@ def _plan(library: Any, device: int, kind: int, n: int, n_lines: int, n_out: int
 
 
 def transform_into(x: Any, out: Any, word: str, axis: int, n: int, norm: str) -> bool:
-    """Transform lines that lie side by side; False, and nothing done, for any others."""
+    """Transform lines that are contiguous; False, and nothing done, for any others."""
     import torch
 
     kind = _kinds().get((x.dtype, word))
-    lies = x.is_contiguous() and out.is_contiguous() and axis == x.ndim - 1 and n == x.shape[-1]
-    if kind is None or not lies or not x.is_cuda or not x.numel():
+    rows = x.is_contiguous() and out.is_contiguous() and axis == x.ndim - 1 and n == x.shape[-1]
+    if kind is None or not rows or not x.is_cuda or not x.numel():
         return False
     library = _library()
     if library is None:

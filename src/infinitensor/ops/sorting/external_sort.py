@@ -1,7 +1,7 @@
 """Sorting a line that is longer than memory: runs, then parts of the result from a piece of each.
 
 Each run is sorted for itself and computed at once, because the shapes of what follows depend on its
-values: a sample of all runs says which values part the result, a search in each run where they lie
+values: a sample of all runs says which values part the result, a search in each run where they are
 in it. A part of the result is then sorted from one piece of every run, and fits into memory: three
 passes over the values, of which two read what the first has written.
 """

@@ -272,7 +272,7 @@ def quantile(
     *,
     weights: Any = None,
 ) -> Any:
-    """The values below which the shares q of the values lie, by any of NumPy's methods.
+    """The q-th quantiles of the values: a share q of them is below. By any of NumPy's methods.
 
     A pass for each line, or over a long line a few, each with a piece of the values' digits.
 

@@ -337,7 +337,7 @@ def _rank_values(state: Spec, dtype: np.dtype[Any]) -> Call:
 
 
 def _part_of(xp: Any, x: Any, values: Any) -> Any:
-    """Which part each value of a line lies in: before the first border, equal to it, ..."""
+    """Which part each value of a line is in: before the first border, equal to it, ..."""
     both = [xp.where(a == 0, 0, a) if dtype_of(a).kind == "f" else a for a in (x, values)]
     keys, borders = (_keys(xp, a) ^ -(1 << 63) for a in both)  # signed compares, unsigned order
     part = xp.zeros_like(keys)

@@ -30,7 +30,7 @@ typedef S Flags __attribute__((vector_size(16)));
 
 /* --- lines ----------------------------------------------------------------------------------- */
 
-/* The keys of r ranks (rising, `base` of them lie before) among n keys that agree above the digit number d. What
+/* The keys of r ranks (rising; `base` keys come before) among n keys that agree above the digit number d. What
    shares a rank's digit is put into `spare` and looked at again. */
 static void select_keys(U *keys, int64_t n, int d, const int64_t *ranks, int64_t r, int64_t base, U *out, U *spare) {
     uint32_t counts[256];
@@ -117,7 +117,7 @@ int64_t count_digits(const T *x, int64_t n_lines, int64_t n, const int64_t *stat
 
 /* --- parts ----------------------------------------------------------------------------------- */
 
-/* The part a key lies in: before the first of r borders, equal to it, between it and the next, ... */
+/* The part a key is in: before the first of r borders, equal to it, between it and the next, ... */
 INLINE int64_t part_of(U key, const U *borders, int64_t r) {
     int64_t part = 0;
     for (int64_t j = 0; j < r; j++) part += (key > borders[j]) + (key >= borders[j]);

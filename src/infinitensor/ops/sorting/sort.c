@@ -200,7 +200,7 @@ int64_t merge_runs(const T *line, int64_t n, int64_t run, int64_t lo, int64_t hi
     return 0;
 }
 
-/* As merge_runs, of the index that lies beside the values. `spare`: twice hi - lo keys, then as many numbers. */
+/* As merge_runs, of the index that is beside the values. `spare`: twice hi - lo keys, then as many numbers. */
 int64_t merge_index(const T *line, const int64_t *index, int64_t n, int64_t run, int64_t lo, int64_t hi, int64_t *out,
                     U *spare, int64_t *spare_index, int64_t *places) {
     int64_t k = (n + run - 1) / run, *start = places, *stop = places + k, *at = places + 2 * k;

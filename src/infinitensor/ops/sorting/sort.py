@@ -227,7 +227,7 @@ def _runs_need(box: Box, specs: Sequence[Spec], *, axis: int, run: int) -> tuple
 def pieces(
     target: tuple[int, int], source: tuple[int, int], run: int
 ) -> Iterator[tuple[slice, slice, slice]]:
-    """For each run in `source`: it there, its part that lies in `target`, and where in `target`."""
+    """For each run in `source`: its part that is in `target`, as a region of each."""
     for start in range(source[0], source[1], run):
         stop = min(start + run, source[1])
         lo, hi = max(start, target[0]), min(stop, target[1])
@@ -531,7 +531,8 @@ def _kind(name: str, kind: str | None, stable: bool | None) -> None:
 
 
 def _with_axis_last(xp: Any, order: Any, a: Any, axis: int) -> Any:
-    """A long axis is merged where its elements lie side by side: every tile looks at all of it."""
+    """Whether a long axis is merged: where its elements are contiguous; every tile reads all of
+    it."""
     return xp._copy(xp.moveaxis(order(xp.moveaxis(a, axis, -1), -1), -1, axis))
 
 

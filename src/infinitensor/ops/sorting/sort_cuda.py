@@ -18,7 +18,7 @@ def _cupy() -> Any:
 
 
 def sort_with_cupy(x: Any, out: Any, axis: int) -> bool:
-    """Sort into `out`; False, and nothing done, without CuPy or where lines do not lie side by
+    """Sort into `out`; False, and nothing done, without CuPy or where lines are not side by
     side. Its temporaries come from torch, so that one allocator has all memory."""
     import torch
 

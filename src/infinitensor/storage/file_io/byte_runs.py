@@ -79,7 +79,7 @@ def gather(
     out: Array,
     fetch_runs: FetchRuns | None = None,
 ) -> None:
-    """Fill `out` with values of dtype `kind` that lie `steps` bytes apart, from `offset` on."""
+    """Fill `out` with values of dtype `kind` that are `steps` bytes apart, from `offset` on."""
     if not out.size:
         return
     while out.ndim and out.shape[0] == 1:
@@ -106,7 +106,7 @@ def gather(
 
 
 def is_run(out: Array, steps: tuple[int, ...], kind: Any) -> bool:
-    """Whether values that lie `steps` bytes apart are one run of bytes, and `out` the same one."""
+    """Whether values that are `steps` bytes apart are one run of bytes, and `out` the same one."""
     span = _span_bytes(out.shape, steps, kind.itemsize)
     return span == out.size * kind.itemsize and _is_straight(out, kind)
 

@@ -96,7 +96,7 @@ def read_anywhere(file: int, path: str, offset: int, into: memoryview) -> int:
 
 
 def _read_pages(file: int, path: str, offset: int, held: np.ndarray[Any, Any]) -> int:
-    """One read into memory that lies to pages as the file does; only of its first and last page,
+    """One read into memory at the file's offset within a page; only of its first and last page,
     which are not all its own, the bytes come through the buffer."""
     skip = offset % PAGE_BYTES
     n_head = min(-skip % PAGE_BYTES, held.size)

@@ -71,7 +71,7 @@ int64_t read_runs(int file, int64_t offset, int64_t step, int64_t n_runs, int64_
     return read_windows(file, offset, step, 0, 0, n_runs, n_bytes, out, out_step, window);
 }
 
-// The same of runs that lie anywhere, in the order given.
+// The same for runs at any offsets, in the order given.
 int64_t read_points(int file, const int64_t *offsets, const int64_t *order, int64_t n_runs,
                     int64_t n_bytes, char *out, int64_t out_step, int64_t window) {
     return read_windows(file, 0, 0, offsets, order, n_runs, n_bytes, out, out_step, window);

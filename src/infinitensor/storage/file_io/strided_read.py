@@ -53,7 +53,7 @@ def _ready(name: str) -> Callable[..., int] | None:
 def read_runs(
     file: int, path: str, offset: int, step: int, window: int, out: np.ndarray[Any, Any]
 ) -> int | None:
-    """How many of the runs `out[i]` were read, which lie `step` bytes apart in the file.
+    """How many of the runs `out[i]` were read, which are `step` bytes apart in the file.
 
     None: nothing was done, since there is no compiler or hooks want to see every read.
     """
@@ -76,7 +76,7 @@ def read_points(
     window: int,
     out: np.ndarray[Any, Any],
 ) -> int | None:
-    """How many of the runs `out[i]` were read, which lie at `offsets[i]`; None as above."""
+    """How many of the runs `out[i]` were read, which are at `offsets[i]`; None as above."""
     function = _ready("read_points")
     if function is None:
         return None

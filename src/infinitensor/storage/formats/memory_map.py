@@ -17,7 +17,7 @@ MAPS = "/proc/self/maps"
 def mapped(array: np.memmap[Any, Any]) -> NpyFile | None:
     """The file behind a memory map that cannot be written through, or behind a part of one.
 
-    None where it is not known for sure, or where the part does not lie in one piece. The file must
+    None where it is not known for sure, or where the part is not contiguous. The file must
     not change from then on; that it did is an error when it is read.
 
     >>> import numpy as np, tempfile, os
@@ -37,7 +37,7 @@ def mapped(array: np.memmap[Any, Any]) -> NpyFile | None:
 
 
 def _offset(start: int, n_bytes: int, path: str) -> int | None:
-    """Where in its file memory lies that is mapped, if it is the file that has this name now."""
+    """The offset of mapped memory in its file, if it is the file that has this name now."""
     try:
         found = os.stat(path)
         with open(MAPS, encoding="utf-8", errors="replace") as lines:

@@ -30,7 +30,7 @@ no memory, and the disk reads each page once. Where the file system cannot, page
 once they are read (readahead that is given back with them is read again: a quarter more).
 
 Boxes with gaps are read through the page cache, and their pages stay until the system needs them:
-the boxes beside them lie in them too.
+the boxes beside them are in them too.
 """
 DIRECT_BYTES = 256 << 10
 """Of a run: shorter ones wait longer for the disk than they save."""
@@ -39,7 +39,7 @@ FOLIO_BYTES = 2 << 20
 ALIGNED_BYTES = 64
 AHEAD_RUNS = 256
 AHEAD_BYTES = 16 << 20
-"""Of runs that lie apart, how many the system is told of before they are read."""
+"""Of runs that are apart, how many the system is told of before they are read."""
 
 
 class NpyFile:
@@ -52,7 +52,7 @@ class NpyFile:
     chunks = None
 
     def __init__(self, path: str | os.PathLike[str], head: npy_header.Header | None = None) -> None:
-        """Of any file whose values lie as `head` says, if it is given; else as the file says."""
+        """Open a file whose values are stored as `head` says; None: as the file's header says."""
         self.path = os.path.abspath(path)
         self._file = open_file(self.path, os.O_RDONLY | os.O_NONBLOCK)
         weakref.finalize(self, os.close, self._file)
@@ -141,7 +141,7 @@ class NpyFile:
             out = out.transpose(0, *range(out.ndim - 1, 0, -1))
             apart = apart[::-1]
         self._unchanged()
-        order = np.argsort(offsets, kind="stable")  # as they lie in the file
+        order = np.argsort(offsets, kind="stable")  # as they are stored in the file
         if not self._fetch_points(offsets, order, apart, out):
             for i in order.tolist():
                 begin = int(offsets[i])
@@ -155,7 +155,7 @@ class NpyFile:
         apart: tuple[int, ...],
         out: np.ndarray[Any, Any],
     ) -> bool:
-        """Whether all points were read in C: those that lie in one run of the file each."""
+        """Whether all points were read in C: each must be one run of the file."""
         if not is_run(out[0, ...], apart, self._header.kind):
             return False
         window = max(min(AHEAD_RUNS, AHEAD_BYTES // out[0].nbytes), 1)

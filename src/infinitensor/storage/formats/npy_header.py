@@ -30,7 +30,7 @@ LENGTH = re.compile(r"\s*(0|[1-9][0-9]{0,18})L?\s*")
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a .npy file holds and where; `kind` is the dtype as its bytes lie there."""
+    """What a .npy file holds and where; `kind` is the dtype with its byte order."""
 
     shape: tuple[int, ...]
     kind: np.dtype[Any]

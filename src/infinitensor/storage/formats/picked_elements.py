@@ -68,7 +68,7 @@ class Picked:
         return (self.stored.key, self.axes, tuple(p.tobytes() for p in self.points), self.ranges)
 
     def shift(self, box: Box) -> int:
-        """What lies apart is read in pieces: memory may begin anywhere."""
+        """Elements that are apart are read in pieces: memory may begin anywhere."""
         return 0
 
     def read(self, box: Box, out: np.ndarray[Any, Any]) -> None:

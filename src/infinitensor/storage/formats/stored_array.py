@@ -1,4 +1,4 @@
-"""Arrays that lie in files: what all of them answer, and a box of one as a lazy array."""
+"""Arrays in files: the methods all of them have, and a box of one as a lazy array."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Stored(Protocol):
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
-        """The tiles that the file itself is cut into; None: its values lie in C order."""
+        """The tiles that the file itself is cut into; None: its values are in C order."""
 
     def shift(self, box: Box) -> int:
         """How far behind the start of a page memory best begins that a box is read into."""
@@ -47,7 +47,7 @@ class Stored(Protocol):
 
 
 class File(Stored, Protocol):
-    """An array in a file of the user's, of which elements that lie apart can be read."""
+    """An array in a file of the user's, of which elements that are apart can be read."""
 
     path: str
 
@@ -161,7 +161,7 @@ def checked(
     what: str,
     steps: Steps | None = None,
 ) -> None:
-    """The box lies within the array, and the memory has its shape and dtype."""
+    """Check that the box is within the array, and that the memory has its shape and dtype."""
     inside = len(box) == len(shape) and all(
         0 <= lo <= hi <= n for (lo, hi), n in zip(box, shape, strict=True)
     )

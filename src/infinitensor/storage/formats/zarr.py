@@ -158,7 +158,7 @@ class ZarrFile:
         here: np.ndarray[Any, Any],
         out: np.ndarray[Any, Any],
     ) -> None:
-        """Fill `out[here]`, of points that lie in one chunk along their axes."""
+        """Fill `out[here]`, of points that are in one chunk along their axes."""
         others = [axis for axis in range(len(self.shape)) if axis not in axes]
         lengths = tuple(self.chunks[axis] for axis in others)
         hull = [slice(int(p.min()), int(p.max()) + 1, 1) for p in points]

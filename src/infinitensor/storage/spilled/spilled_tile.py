@@ -93,7 +93,7 @@ class Spilled:
         return 0
 
     def read(self, box: Box, out: np.ndarray[Any, Any]) -> None:
-        """Fill `out` with the values of a box; every block it lies in is checked."""
+        """Fill `out` with the values of a box; every block it is in is checked."""
         checked(box, self.shape, self.dtype, out, self.path)
         if not out.size:
             return

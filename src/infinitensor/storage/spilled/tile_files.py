@@ -1,4 +1,4 @@
-"""Tiles of one tensor that lie in several files, as one stored array."""
+"""Tiles of one tensor in several files, as one stored array."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 /* out += a.T @ b for a block of rows: a has N columns of type A, b has M of type B; steps are those
-   of a and b, of rows and then of columns; out lies in one piece. */
+   of a and b, of rows and then of columns; out is contiguous. */
 #if N < ROWS
 #define AT_A_TIME N
 typedef const T *Several;

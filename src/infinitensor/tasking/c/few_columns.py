@@ -44,7 +44,7 @@ class Few:
         return b""
 
     def walk(self, tiles: Sequence[np.ndarray], shape: tuple[int, ...]) -> Steps:
-        """The steps of arrays that lie like these."""
+        """The steps of arrays with these strides."""
         strides = [step for tile in tiles for step in (*tile.strides, 0)[:2]]
         return Steps(shape[0], (ctypes.c_int64 * len(strides))(*strides))
 

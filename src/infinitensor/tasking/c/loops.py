@@ -2,7 +2,7 @@
 
 Steps run element by element, in one loop over a block with everything between in registers. A
 function such as exp runs over a whole block, where its loop is vectorised (`vector.h`), so it
-parts the steps into loops; what one loop leaves for a later one lies in a block that stays in
+parts the steps into loops; what one loop leaves for a later one is in a block that stays in
 cache. Operands that are not side by side in memory are lined up in a block first.
 """
 

@@ -51,11 +51,11 @@ class Jitted:
         every = [*(x for x, g in zip(arrays, self.inputs, strict=True) if not g.scalar), *outs]
         flat = all(x.shape == shape and x.flags.c_contiguous for x in every) or not shape
 
-        def lie(x: Any) -> Any:
+        def keep(x: Any) -> Any:
             return x.reshape(-1) if flat else np.broadcast_to(x, shape)
 
         args = [
-            given.dtype.type(x) if given.scalar else lie(x)
+            given.dtype.type(x) if given.scalar else keep(x)
             for given, x in zip(self.inputs, arrays, strict=True)
         ]
         targets = [out.reshape(-1) if flat else out for out in outs]

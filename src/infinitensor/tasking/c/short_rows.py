@@ -38,7 +38,7 @@ def is_short(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
 
 
 class _Short(Source):
-    """Of a group over short rows; where neighbouring rows lie as one, that one is in parts."""
+    """Of a group over short rows; rows that are contiguous are one, which is cut into parts."""
 
     def at_once(self) -> list[str]:
         return []
@@ -76,11 +76,11 @@ class _Short(Source):
     def block(self) -> Iterator[str]:
         for k in self.moving:
             at, name = self.arrays.index(k), c_type(self.inputs[k].dtype)
-            yield f"const {name} *v{k} = rows_{name}(line{k}, &had{k}, {_lying(at)});"
+            yield f"const {name} *v{k} = rows_{name}(line{k}, &had{k}, {_rows_at(at)});"
         last = []
         for j, value, dtype in self.outs:
             at, name = len(self.arrays) + j, c_type(dtype)
-            yield f"{name} *o{j} = into_{name}(out{j}, {_lying(at)});"
+            yield f"{name} *o{j} = into_{name}(out{j}, {_rows_at(at)});"
             last.append(f"o{j}[i] = {value};")
         for loop in range(self.body.n_loops):
             yield from self.body.loop_lines(loop, last if loop == self.body.n_loops - 1 else [])
@@ -93,7 +93,7 @@ class _Short(Source):
             yield f"{kind}_rows_{c_type(fold.dtype)}({block}, rows, n, {', '.join(given)});"
         for j, _, dtype in self.outs:
             at = len(self.arrays) + j
-            yield f"if (o{j} == out{j}) put_rows_{c_type(dtype)}(o{j}, {_lying(at)});"
+            yield f"if (o{j} == out{j}) put_rows_{c_type(dtype)}(o{j}, {_rows_at(at)});"
 
 
 def _made_for(fold: Fold) -> Iterator[str]:
@@ -112,7 +112,7 @@ def _made_for(fold: Fold) -> Iterator[str]:
         yield f"SHORT_EXTREMES({name}, {fold.kind}, {'<' if fold.kind == 'min' else '>'})"
 
 
-def _lying(at: int) -> str:
+def _rows_at(at: int) -> str:
     return f"q[{at}] + begun * inner[{at}], outer[{at}], inner[{at}], rows, each"
 
 

@@ -104,7 +104,7 @@ class Edges:
             self.link([int(self.producers[tile])], task)
 
     def inside(self, tile: int, region: Any) -> Any:
-        """The part of a region that lies in a tile; None if no element does."""
+        """The part of a region that is in a tile; None if no element is."""
         tiles = self.set_with(tile)
         box = tuple(map(tuple, tiles.boxes[tile - tiles.first].tolist()))
         if region is None:

@@ -1,4 +1,4 @@
-"""What a task reads that does not lie in one tile beside it: regions brought together first.
+"""Regions that a task reads and that are not in one tile beside it: brought together first.
 
 A region that several groups want is brought once. What crosses from another memory is a move of its
 own, on a lane beside the kernels; what comes from a lower tier can be read again and stands apart.

@@ -93,7 +93,7 @@ class Lowering:
     def new_tiles(
         self, value: int, layout: Layout, dtype: np.dtype[Any], leaf: int = -1
     ) -> TileSet:
-        """The tiles of a value, which lie by a layout; `leaf`: the number of the leaf it is."""
+        """The tiles of a value by its layout; `leaf`: its number if it is a leaf."""
         boxes = self.boxes_by_layout.get(layout)
         if boxes is None:
             boxes = self.boxes_by_layout[layout] = boxes_array(layout.cuts)
@@ -198,12 +198,12 @@ class Lowering:
         return self.edges.set_with(tile)
 
     def box_of(self, tile: int) -> Any:
-        """Where a tile lies."""
+        """The box of a tile."""
         tiles = self.set_with(tile)
         return tuple(map(tuple, tiles.boxes[tile - tiles.first].tolist()))
 
     def boxes_of_tiles(self, tiles: np.ndarray) -> np.ndarray:
-        """Where tiles lie, as an array (tile, axis, lo/hi)."""
+        """The boxes of tiles, as an array (tile, axis, lo/hi)."""
         first = self.set_with(int(tiles[0]))
         if tiles[-1] < first.first + first.n and tiles.min() >= first.first:
             boxes: np.ndarray = first.boxes[tiles - first.first]

@@ -1,7 +1,7 @@
 """A group and the plain write that ends it as one task, where the base is one tile.
 
 Where the group reads nothing of the base, or only the elements it replaces, it writes straight into
-the base. Where it reads their neighbours (a stencil) it writes into a new tile, and what lies
+the base. Where it reads their neighbours (a stencil) it writes into a new tile, and what is
 around the written region is copied, by the same kernel where it is a box.
 """
 
@@ -124,7 +124,7 @@ def _write_of(lowering: Lowering, g: int) -> Node | None:
 
 
 def copy_around(new: Any, old: Any, box: Box) -> None:
-    """Copy what lies outside of a box, slab by slab."""
+    """Copy the elements outside a box, slab by slab."""
     inside: tuple[slice, ...] = ()
     for (lo, hi), n in zip(box, tuple(new.shape), strict=True):
         for part in (slice(0, lo), slice(hi, n)):

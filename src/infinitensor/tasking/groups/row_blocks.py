@@ -1,6 +1,6 @@
 """Several groups as one family: each task runs them on one block of rows after another.
 
-A block stays in cache (`block_kernel.py`), so that rows are read from memory once, and what lies
+A block stays in cache (`block_kernel.py`), so that rows are read from memory once, and what is
 between groups is never stored. Rows may have other lengths in other groups; at the end sums over
 all of them may be left.
 """
@@ -144,7 +144,7 @@ class _Family:
         return found
 
     def place(self, value: int) -> int:
-        """Where a value lies: among the outputs, or in a buffer of its own."""
+        """The place of a value: among the outputs, or in a buffer of its own."""
         if value not in self.places:
             spec = self.graph.specs[value]
             tail = () if self.is_narrow(value) else spec.shape[self.n_lead :]

@@ -2,7 +2,7 @@
 
 On CPUs, groups that reduce the last axis and groups that read the results along it become one
 family: each task runs them on one block of rows after another (`block_kernel.py`), so that rows are
-read from memory once and what lies between groups is never stored.
+read from memory once and values between groups are never stored.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class _Finder:
             if seen not in (shape, lead, (*lead, 1)):
                 return False
             if seen == lead and node.call.outs[0].shape not in (lead, (*lead, 1)):
-                return False  # it lies along the last axis
+                return False  # it is along the last axis
         return True
 
     def rows(self, several: list[int]) -> Rows | None:

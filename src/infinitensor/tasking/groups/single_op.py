@@ -1,4 +1,4 @@
-"""Groups of one op: its own kernel on the tiles of a task, told where they lie if it asks."""
+"""Groups of one op: its own kernel on the tiles of a task, with their regions if it asks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def single_run(
     sets: Sequence[TileSet],
     order: Sequence[np.ndarray],
 ) -> Any:
-    """What a task of one op runs; ops that ask where their tiles lie are told."""
+    """The kernel of a task of one op; ops with `located=True` get the regions of their tiles."""
     kernel = lower(node.op, node.call, lowering.kind)
     if node.op.kind == "elementwise" or not (
         node.op.located or node.op.kind in ("creation", "gather")
@@ -130,7 +130,7 @@ def locator(
     sets: Sequence[TileSet],
     order: Sequence[np.ndarray],
 ) -> Any:
-    """`at(i)`: where the tiles of task i lie in their tensors (inputs: in their views)."""
+    """`at(i)`: the regions of task i's tiles in their tensors (inputs: in their views)."""
 
     @lru_cache(maxsize=PLACES)
     def at(i: int) -> At:

@@ -1,4 +1,4 @@
-"""Windows: a write that renews a tensor computes each new tile from where its operands lie.
+"""Windows: a write that renews a tensor computes each new tile from where its operands are.
 
 `x[1:-1] = x[:-2] + x[2:]` reads parts of tiles that are shifted against each other. The box of a
 new tile is parted at the borders of what is read, so that every part reads each operand from one
@@ -50,7 +50,7 @@ Index: TypeAlias = tuple[slice, ...]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a group reads of one operand: its root, where that lies, and how it is seen."""
+    """What a group reads of one operand: its root, the root's layout, and the view of it."""
 
     root: int
     layout: Layout

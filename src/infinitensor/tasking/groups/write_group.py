@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """Where a box of a view lies in an array, and how a value is transposed to lie like it.
+    """The place of a box of a view in an array, and how a value is transposed to its axes.
 
     Base axes are walked forwards; where the view walks backwards the value is flipped instead,
     because torch has no negative steps.

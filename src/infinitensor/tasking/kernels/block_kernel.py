@@ -57,8 +57,8 @@ class Buffer(NamedTuple):
 
 
 class Some(NamedTuple):
-    """Blocks of one size in tiles that lie alike: for each stage its walk and, block by block, how
-    far into every array it is."""
+    """Blocks of one size in tiles that have the same strides: for each stage its walk and, block by
+    block, how far into every array it is."""
 
     n_blocks: int
     walks: list[Walk]
@@ -166,7 +166,7 @@ class Blocks:
 
 
 class Script:
-    """Kernels one after another on parts of some arrays, in one call; for other arrays that lie
+    """Kernels one after another on parts of some arrays, in one call; for other arrays that are
     alike."""
 
     def __init__(
@@ -177,7 +177,7 @@ class Script:
         """`calls_of(arrays)` are (kernel, operands, output): None for a scalar, else a part of an
         array. At most one kernel has scalars.
 
-        It is asked with stand-ins that lie apart: tiles may lie between each other's rows.
+        It is asked with stand-ins that do not overlap: tiles may be between each other's rows.
         """
         stands, ends = stand_ins([(x.shape, x.strides) for x in arrays], [x.dtype for x in arrays])
         firsts = list(map(address, stands))
@@ -215,7 +215,7 @@ class Script:
         numbers = self.numbers.copy()
         at = address(numbers)
         rows = self.rows(numbers)
-        rows[:, 6:11:4] += at  # scalars and pointers lie behind
+        rows[:, 6:11:4] += at  # scalars and pointers follow
         begin = np.asarray([address(x) for x in arrays])
         numbers[rows.size : rows.size + len(self.places)] += begin[self.places]
         if self.scalars is not None:

@@ -28,7 +28,7 @@ TASK_WORK = 1 << 13
 
 
 class Stand(NamedTuple):
-    """Stands for an array that lies like this."""
+    """Stands for an array of this shape and these strides."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -71,9 +71,9 @@ class Mapped:
         shapes, written = self._space(outs)
         arrays = [*(ins[k] for k in in_c.arrays), *written]
         some = np.flatnonzero((shapes > 0).all(axis=1))
-        rows = np.concatenate(
-            [shapes, *(_aligned(lies, shapes.shape[1]) for lies in arrays)], axis=1
-        )[some]
+        rows = np.concatenate([shapes, *(_aligned(x, shapes.shape[1]) for x in arrays)], axis=1)[
+            some
+        ]
         first, forms = kinds(rows)
         of = [_form(in_c, self._walk(rows[k], len(arrays)), len(arrays)) for k in first]
         words = np.stack(list(_words(in_c, ins)), axis=1)[some] if in_c.scalars else _none(some)
@@ -81,8 +81,8 @@ class Mapped:
             some,
             forms,
             of,
-            np.stack([lies.bases for lies in arrays], axis=1)[some].reshape(-1),
-            np.stack([lies.offsets for lies in arrays], axis=1)[some].reshape(-1),
+            np.stack([x.bases for x in arrays], axis=1)[some].reshape(-1),
+            np.stack([x.offsets for x in arrays], axis=1)[some].reshape(-1),
             words.reshape(-1),
         )
 
@@ -120,8 +120,8 @@ class Reduced(Mapped):
         written = list(outs[:n_beside])
         for fold, out in zip(folds, outs[n_beside:], strict=True):
             strides = np.concatenate([out.strides[:, : self._ndim - 1], 0 * last], axis=1)
-            lies = Lies(out.bases, out.offsets, shapes, strides)
-            written += [lies] * len(fold.parts)
+            columns = Lies(out.bases, out.offsets, shapes, strides)
+            written += [columns] * len(fold.parts)
         return shapes, written
 
 
@@ -132,12 +132,12 @@ def _none(some: np.ndarray) -> np.ndarray:
     return np.zeros((len(some), 0), np.int64)
 
 
-def _aligned(lies: Lies, ndim: int) -> np.ndarray:
+def _aligned(arrays: Lies, ndim: int) -> np.ndarray:
     """Steps along the axes of a space whose last ones an operand has: 0 where it is one long."""
-    steps = np.zeros((len(lies.bases), ndim), np.int64)
-    own = lies.strides.shape[1]
+    steps = np.zeros((len(arrays.bases), ndim), np.int64)
+    own = arrays.strides.shape[1]
     if own:
-        steps[:, ndim - own :] = np.where(lies.shapes == 1, 0, lies.strides)
+        steps[:, ndim - own :] = np.where(arrays.shapes == 1, 0, arrays.strides)
     return steps
 
 
@@ -172,7 +172,7 @@ def _form(in_c: Compiled, walk: Walk, n_arrays: int) -> Form:
 
 
 class Parts(NamedTuple):
-    """The calls of tasks on parts of their sources and their output, wherever these lie."""
+    """The calls of tasks on parts of their sources and their output, wherever these are."""
 
     tasks: np.ndarray
     forms: np.ndarray
@@ -212,12 +212,12 @@ class Parted:
         ins: Sequence[Any],
         outs: Sequence[Lies],
     ) -> Calls:
-        """The calls of some tasks; worked out once for all families that lie alike."""
+        """The calls of some tasks; worked out once for all families that have the same strides."""
         assert many is not None
         borders, sources = many
         (out,) = outs
-        lying = (sources.shapes, sources.strides, out.shapes, out.strides)
-        key = (tasks.tobytes(), *(column.tobytes() for column in lying))
+        strided = (sources.shapes, sources.strides, out.shapes, out.strides)
+        key = (tasks.tobytes(), *(column.tobytes() for column in strided))
         parts = self._found.get(key)
         if parts is None:
             parts = self._found[key] = self._parts(tasks, borders, sources, out)
@@ -236,10 +236,10 @@ class Parted:
         of: dict[int, tuple[int, Form]] = {}
         columns: tuple[list[int], ...] = ([], [], [], [])
         scalars: list[tuple[int, int]] = []
-        lying = [*_lying(sources), *_lying(out)]
+        strided = [*_strided(sources), *_strided(out)]
         for j, i in enumerate(tasks.tolist()):
             own = [*range(borders[j], borders[j + 1]), n_sources + j]
-            stands, ends = stand_ins([lying[k] for k in own], self._dtypes(i))
+            stands, ends = stand_ins([strided[k] for k in own], self._dtypes(i))
             firsts = list(map(address, stands))
             for in_c, operands, target in self._calls_of(i, stands):
                 tiles = [*(x for x in operands if x is not None), target]
@@ -261,22 +261,22 @@ class Parted:
         return Parts(calls, forms, [form for _, form in of.values()], places, offsets, pairs)
 
 
-def _lying(lies: Lies) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def _strided(arrays: Lies) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Shapes and strides, without axes that an array does not have."""
     found = []
-    for shape, strides in zip(lies.shapes.tolist(), lies.strides.tolist(), strict=True):
+    for shape, strides in zip(arrays.shapes.tolist(), arrays.strides.tolist(), strict=True):
         ndim = len([n for n in shape if n >= 0])
         found.append((tuple(shape[:ndim]), tuple(strides[:ndim])))
     return found
 
 
 def stand_ins(
-    lying: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], dtypes: Sequence[np.dtype[Any]]
+    strided: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], dtypes: Sequence[np.dtype[Any]]
 ) -> tuple[list[np.ndarray], list[int]]:
-    """Arrays that lie like those, one behind another in memory that nobody uses; where each ends,
+    """Arrays of those strides, one behind another in memory that nobody uses; where each ends,
     as an address."""
     places, n_bytes = [], 0
-    for (shape, strides), dtype in zip(lying, dtypes, strict=True):
+    for (shape, strides), dtype in zip(strided, dtypes, strict=True):
         steps = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
         places.append(n_bytes - sum(step for step in steps if step < 0))
         n_bytes += -(-(dtype.itemsize + sum(map(abs, steps))) // ALIGNED_BYTES) * ALIGNED_BYTES
@@ -285,7 +285,7 @@ def stand_ins(
     begin = address(memory)
     stands = [
         np.ndarray(shape, dtype, memory, at, strides)
-        for (shape, strides), dtype, at in zip(lying, dtypes, places[::2], strict=True)
+        for (shape, strides), dtype, at in zip(strided, dtypes, places[::2], strict=True)
     ]
     return stands, [begin + end for end in places[1::2]]
 

@@ -139,11 +139,12 @@ def entry(source: str) -> Any:
 
 
 class Walk:
-    """How a shape is walked over arrays: one axis inside, neighbours that lie alike as one.
+    """How a shape is walked over arrays: one axis inside, neighbours that have the same strides as
+    one.
 
     Along reduced axes the walk is the same for every tile of a shape, because it decides the order
-    of rounding: reduced neighbours are one wherever operands could lie alike, and those that do not
-    (`scattered`) are brought together first.
+    of rounding: reduced neighbours are one wherever operands could have the same strides, and those
+    that do not (`scattered`) are brought together first.
     """
 
     __slots__ = ("folded", "n", "n_outer", "n_rows", "n_same", "scattered", "shape", "steps")

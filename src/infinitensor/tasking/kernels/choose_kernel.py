@@ -282,7 +282,7 @@ def in_time(
 
 def is_slow_alone(node: Node, plan: GroupPlan, target: Target, n_alike: int) -> bool:
     """Whether generated code of the same bits is faster than NumPy's function on CPUs, for how
-    operands lie: broadcast along short rows, or with their own rows across.
+    operands are: broadcast along short rows, or with their own rows across.
 
     NumPy begins anew for each short row, and for each element of a line across many.
     """

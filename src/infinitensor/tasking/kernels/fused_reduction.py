@@ -89,11 +89,11 @@ def folded_run(
         order = [a for a in range(-len(shape), 0) if a not in axes and a != generated.inner]
         if generated.inner in axes:
             return np.empty([shape[a] for a in order], dtype)
-        lying = np.empty([shape[a] for a in (*order, generated.inner)], dtype)
-        return np.moveaxis(lying, -1, sum(a < generated.inner for a in order))
+        partials = np.empty([shape[a] for a in (*order, generated.inner)], dtype)
+        return np.moveaxis(partials, -1, sum(a < generated.inner for a in order))
 
     def leaf(ins: list[Any], kept: list[Any], shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
-        """The partial results of every reduction, of all leaves that lie along axes in front."""
+        """The partial results of every reduction, of all leaves along axes in front."""
         made: list[tuple[Any, ...]] = [
             tuple(empty(shape, dtype) for dtype in fold.parts) for fold in folds
         ]

@@ -52,8 +52,8 @@ TORCH_ALIGNED_BYTES = 512
 def merged_axes(
     shape: tuple[int, ...], tiles: Sequence[Any], reduced: Sequence[int] = ()
 ) -> list[tuple[int, list[int], bool]]:
-    """(length, strides, whether it is reduced) of the axes of a space; those that lie alike in all
-    tiles, and have an equal fate, are one."""
+    """(length, strides, whether it is reduced) of the axes of a space; those that have the same
+    strides in all tiles, and have an equal fate, are one."""
     axes: list[tuple[int, list[int], bool]] = []
     for axis, n in enumerate(shape):
         if n == 1:
@@ -234,7 +234,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class _Chunked:
-    """The launches of one reduction, and where the partial results between them lie."""
+    """The launches of one reduction, and the places of the partial results between them."""
 
     launches: tuple[Launch, ...]
     """Of chunks, then of merges."""
@@ -265,7 +265,7 @@ def reduce_kernel(
 
     `parts()` makes contiguous tensors for what each reduction holds, one after another: asked for
     when the first kernel runs already, if there are several. Gives False, and does nothing, where
-    the axes do not lie as (outer, rows, columns).
+    the axes are not those of (outer, rows, columns).
     """
     chunk_source(group, reductions, 2, 2, False)
     merge_source(reductions, 2, 2)
@@ -313,9 +313,9 @@ def _chunked(
     cut: Cut,
     even: bool,
 ) -> _Chunked | None:
-    """Blocks and chunks of a tile whose axes lie as (outer, rows, columns); None: they do not.
+    """Blocks and chunks of a tile whose axes are (outer, rows, columns); None: they are not.
 
-    Rows may be those of two axes; where nothing lies behind them the outer axis is the columns.
+    Rows may be those of two axes; where no axis follows them the outer one is the columns.
     """
     nothing = (1, [0] * group.n_arrays, False)
     across = [axis for axis in axes if axis[2]]

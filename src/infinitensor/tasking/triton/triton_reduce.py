@@ -3,7 +3,7 @@
 A space is seen as (outer, rows, columns), rows being reduced. A program reduces a chunk of rows for
 a block of columns: each lane of a block of fixed shape adds up its own rows in order, then lanes
 are merged in a tree by index; a second kernel merges chunks in a tree by index. Chunks depend on
-the leaf alone, so bits depend neither on the tile nor on how its memory lies.
+the leaf alone, so bits depend neither on the tile nor on its strides.
 """
 
 from __future__ import annotations
