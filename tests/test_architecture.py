@@ -217,7 +217,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "runtime": ("run", "native", "replay", "state"),
     "storage": ("spilled", "formats", "file_io"),
 }
-MOST_IN_TYPE_RINGS = 36
+MOST_IN_TYPE_RINGS = 7
 """Modules that import each other only for type checkers. Fewer are better; more are an error."""
 
 Edges = dict[str, set[str]]
@@ -307,8 +307,9 @@ def upward(graph: Edges) -> list[str]:
     return found
 
 
-def test_rooms_import_only_rooms_below() -> None:
+def test_rooms_import_only_rooms_below_for_type_checkers_too() -> None:
     faults = upward(edges(types=False))
+    faults += [fault for fault in upward(edges(types=True)) if ".runtime." not in fault]
     assert not faults, "\n".join(faults)
 
 

@@ -245,7 +245,9 @@ def test_little_work_runs_compiled_where_that_was_compiled_before(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(native, "_loaded", {})
-    monkeypatch.setattr("infinitensor.api.eager.unplanned.UNPLANNED_ELEMENTS", 0)  # all is planned
+    monkeypatch.setattr(
+        "infinitensor.api.evaluate.unplanned.UNPLANNED_ELEMENTS", 0
+    )  # all is planned
     compiled_kernel.cache_clear()
     x = np.random.default_rng(3).normal(size=(3, 40_000))
 
@@ -298,7 +300,9 @@ def test_steps_count_by_their_work_when_compiling_is_weighed(
     chain: Any, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(choose_kernel, "COMPILED_ELEMENTS", 600_000)
-    monkeypatch.setattr("infinitensor.api.eager.unplanned.UNPLANNED_ELEMENTS", 0)  # all is planned
+    monkeypatch.setattr(
+        "infinitensor.api.evaluate.unplanned.UNPLANNED_ELEMENTS", 0
+    )  # all is planned
     worth: list[bool] = []
     weighed = choose_kernel.is_worth_compiling
 

@@ -17,14 +17,14 @@ from infinitensor.api.session.version import Version
 from infinitensor.config import config
 
 if TYPE_CHECKING:
+    from infinitensor.api.session.cell import BaseTensor
     from infinitensor.api.session.session import Session
-    from infinitensor.api.tensor.tensor import Tensor
 
 LIGHT = 32
 """Waiting calls up to which a value may be computed for the sake of a small write."""
 
 
-def settle(tensor: Tensor, shape: tuple[int, ...], value: Any) -> None:
+def settle(tensor: BaseTensor, shape: tuple[int, ...], value: Any) -> None:
     """Compute a tensor that waits before a small part of it is changed.
 
     A program that writes rows or elements goes on writing them; once the tensor lies in the one
@@ -67,7 +67,7 @@ def compute_parts_read_often(session: Session, args: tuple[Any, ...]) -> bool:
     return compute_if_read_often(session, [(x._version, x.size) for x in given])
 
 
-def is_for_later(tensor: Tensor, value: Any) -> bool:
+def is_for_later(tensor: BaseTensor, value: Any) -> bool:
     """Whether a value waits for so much that a write of it waits too, however small it is."""
     if not is_tensor(value) or value._owner is not None or value._version.node is None:
         return False

@@ -11,9 +11,9 @@ import numpy as np
 
 from infinitensor.api.access.compute_first import compute_parts_read_often
 from infinitensor.api.record.late import new_tensor
-from infinitensor.api.record.record import Ref, host_view, record, stored
+from infinitensor.api.record.record import host_view, record, stored
 from infinitensor.api.session.call_cache import cached_rule
-from infinitensor.api.session.guard import guarded
+from infinitensor.api.session.cell import Ref, guarded
 from infinitensor.api.session.version import Version
 from infinitensor.config import config
 from infinitensor.dtypes import can_cast, dtype_of
@@ -28,26 +28,26 @@ from infinitensor.runtime import TileTable
 from infinitensor.storage import Part
 
 if TYPE_CHECKING:
+    from infinitensor.api.session.cell import AnyTensor, BaseTensor
     from infinitensor.api.session.session import Session
-    from infinitensor.api.tensor.tensor import Tensor
     from infinitensor.storage import Stored
 
 
 @guarded
-def copied(tensor: Tensor) -> Tensor:
+def copied(tensor: AnyTensor) -> AnyTensor:
     """A tensor of its own with the same values."""
     values = _at_hand(tensor)
     if values is None and compute_parts_read_often(tensor._session, (tensor,)):
         values = _at_hand(tensor)
     if values is not None:
         tensor._session.ways["numpy"] += 1
-        return new_tensor(tensor._session, stored(tensor._session, values))
+        return new_tensor(tensor, stored(tensor._session, values))
     op = TABLE["_copy"]
     call = cached_rule(op, (Spec(tensor.shape, tensor.dtype),))
-    return new_tensor(tensor._session, record(tensor._session, op, call, [tensor._ref()])[0])
+    return new_tensor(tensor, record(tensor._session, op, call, [tensor._ref()])[0])
 
 
-def _at_hand(tensor: Tensor) -> np.ndarray | None:
+def _at_hand(tensor: BaseTensor) -> np.ndarray | None:
     """A copy of few values that are stored where NumPy can read them; None for any others."""
     version = tensor._version
     if tensor.size > config.small_elements or not config.small_elements:
@@ -62,7 +62,7 @@ def _at_hand(tensor: Tensor) -> np.ndarray | None:
 
 
 @guarded
-def cast(tensor: Tensor, dtype: np.dtype[Any], copy: bool, casting: str) -> Tensor:
+def cast(tensor: AnyTensor, dtype: np.dtype[Any], copy: bool, casting: str) -> AnyTensor:
     """The values as another dtype."""
     if not can_cast(tensor.dtype, dtype, casting):
         raise TypeError(
@@ -79,7 +79,7 @@ def cast(tensor: Tensor, dtype: np.dtype[Any], copy: bool, casting: str) -> Tens
         )
     op = TABLE["_cast"]
     call = cached_rule(op, (Spec(tensor.shape, tensor.dtype),), dtype)
-    return new_tensor(tensor._session, record(tensor._session, op, call, [tensor._ref()])[0])
+    return new_tensor(tensor, record(tensor._session, op, call, [tensor._ref()])[0])
 
 
 def scattered(session: Session, values: Any) -> Version:
@@ -108,7 +108,7 @@ def _into(session: Session, values: Any, layout: Layout) -> Version:
     return version
 
 
-def relayout(tensor: Tensor, pieces: tuple[int, ...]) -> Tensor:
+def relayout(tensor: AnyTensor, pieces: tuple[int, ...]) -> AnyTensor:
     """The same values in other tiles."""
     if len(pieces) != tensor.ndim or any(p < 1 for p in pieces):
         raise LayoutError(
@@ -122,10 +122,10 @@ def relayout(tensor: Tensor, pieces: tuple[int, ...]) -> Tensor:
     n_devices = session.engine.mesh.n_devices
     owners = tuple(i * n_devices // n_tiles for i in range(n_tiles))
     with session.guard():
-        return new_tensor(session, _into(session, tensor.numpy(), Layout(cuts, owners)))
+        return new_tensor(tensor, _into(session, tensor.numpy(), Layout(cuts, owners)))
 
 
-def read_view(tensor: Tensor) -> np.ndarray:
+def read_view(tensor: BaseTensor) -> np.ndarray:
     """The values of a stored tensor, from its tiles."""
     session = tensor._session
     version = tensor._version
@@ -151,7 +151,7 @@ def read_view(tensor: Tensor) -> np.ndarray:
     return np.array(seen_in(read(whole_box(version.shape)), tensor))
 
 
-def seen_in(base: np.ndarray, tensor: Tensor) -> np.ndarray:
+def seen_in(base: np.ndarray, tensor: BaseTensor) -> np.ndarray:
     """What a tensor shows of the values of its base."""
     whole = Version(tensor._session, base.shape, base.dtype)
     whole.host = base

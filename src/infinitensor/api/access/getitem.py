@@ -12,14 +12,14 @@ from infinitensor.api.access.copies import cast, copied
 from infinitensor.api.access.scalars import as_value
 from infinitensor.api.access.view_strides import tight
 from infinitensor.api.record.late import call_op, is_tensor
-from infinitensor.api.session.guard import guarded
+from infinitensor.api.session.cell import guarded
 
 if TYPE_CHECKING:
-    from infinitensor.api.tensor.tensor import Tensor
+    from infinitensor.api.session.cell import AnyTensor, BaseTensor
 
 
 @guarded
-def get(tensor: Tensor, index: Any) -> Tensor:
+def get(tensor: AnyTensor, index: Any) -> AnyTensor:
     """`tensor[index]`: a view for basic indices, a value for full integer ones, else a gather."""
     if is_tensor(index) and index.dtype == np.bool_ and index.ndim:
         return masked_items.select(tensor, index)
@@ -87,7 +87,7 @@ def _as_index(item: Any) -> Any:
     return array
 
 
-def _expanded(tensor: Tensor, items: tuple[Any, ...]) -> list[Any]:
+def _expanded(tensor: BaseTensor, items: tuple[Any, ...]) -> list[Any]:
     """Items with the ellipsis written out and masks replaced by their index arrays."""
     out: list[Any] = []
     for item in items:
@@ -121,8 +121,8 @@ def _expanded(tensor: Tensor, items: tuple[Any, ...]) -> list[Any]:
 
 
 def advanced(
-    tensor: Tensor, items: tuple[Any, ...]
-) -> tuple[Tensor, list[Any], tuple[int, ...], int]:
+    tensor: AnyTensor, items: tuple[Any, ...]
+) -> tuple[AnyTensor, list[Any], tuple[int, ...], int]:
     """The view that basic items give, and for `_take`: index arrays, their axes, where they go."""
     expanded = _expanded(tensor, items)
     base: list[Any] = []

@@ -12,15 +12,15 @@ from infinitensor.api.access.setitem import write
 from infinitensor.api.access.view_strides import tight
 from infinitensor.api.evaluate.whole_ops import is_for_company
 from infinitensor.api.record.late import call_op, is_tensor
-from infinitensor.api.session.guard import guarded
+from infinitensor.api.session.cell import guarded
 from infinitensor.config import config
 
 if TYPE_CHECKING:
-    from infinitensor.api.tensor.tensor import Tensor
+    from infinitensor.api.session.cell import AnyTensor, BaseTensor
 
 
 @guarded
-def in_place(tensor: Tensor, name: str, other: Any) -> Tensor:
+def in_place(tensor: AnyTensor, name: str, other: Any) -> AnyTensor:
     """`x op= y`, with NumPy's casting rule and errors."""
     _check_writable_operand(tensor)
     settle(tensor, tensor.shape, other)
@@ -51,7 +51,7 @@ def in_place(tensor: Tensor, name: str, other: Any) -> Tensor:
     return tensor
 
 
-def _may_become(tensor: Tensor, result: Tensor) -> bool:
+def _may_become(tensor: BaseTensor, result: BaseTensor) -> bool:
     """Whether a tensor can show what was just computed for it, which nobody else has, as it is.
 
     So it is part of one pass with what it is computed from and what is computed from it.
@@ -79,6 +79,6 @@ def _try(name: str, target: np.dtype[Any], other: Any) -> None:
         getattr(np, name)(ghost, other, out=ghost)
 
 
-def _check_writable_operand(tensor: Tensor) -> None:
+def _check_writable_operand(tensor: BaseTensor) -> None:
     if tensor._frozen:
         raise ValueError("output array is read-only")

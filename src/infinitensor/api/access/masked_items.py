@@ -11,12 +11,12 @@ from __future__ import annotations
 import weakref
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from infinitensor.api.eager import numpy_loops
-from infinitensor.api.eager.unplanned import (
+from infinitensor.api.eager.changing_places import (
     UNPLANNED_ELEMENTS,
     blank,
     has_changing_shapes,
@@ -24,10 +24,10 @@ from infinitensor.api.eager.unplanned import (
     runs_unplanned,
 )
 from infinitensor.api.evaluate.evaluate import evaluate
-from infinitensor.api.record.late import call_op, new_tensor
+from infinitensor.api.record.late import call_op, is_tensor, new_tensor
 from infinitensor.api.record.record import wait
 from infinitensor.api.session.call_cache import cached_rule
-from infinitensor.api.session.version import Shown, Version, user_site
+from infinitensor.api.session.version import Version, user_site
 from infinitensor.api.small import host_values
 from infinitensor.ir.op import Call, Spec
 from infinitensor.ir.view import structure
@@ -35,9 +35,9 @@ from infinitensor.ops.move.mask import chosen
 from infinitensor.ops.table.registry import TABLE, broadcast_form
 
 if TYPE_CHECKING:
+    from infinitensor.api.session.cell import AnyTensor, BaseTensor
     from infinitensor.api.session.session import Session
     from infinitensor.api.session.version import Node
-    from infinitensor.api.tensor.tensor import Tensor
     from infinitensor.ir.op import Op
     from infinitensor.ir.view import Access
 
@@ -64,19 +64,19 @@ _last: list[weakref.ref[Version]] = []
 """The last selections by one mask."""
 
 
-def select(tensor: Tensor, mask: Any) -> Tensor:
+def select(tensor: AnyTensor, mask: Any) -> AnyTensor:
     """`tensor[mask]`: the mask is computed and counted now, unless the last selection did that."""
-    if not isinstance(mask, Shown):
+    if not is_tensor(mask):
         return call_op("_masked", tensor, mask)  # type: ignore[no-any-return]
-    seen = cast("Tensor", mask)
+    seen = mask
     settle(tensor)
     found = _selected_now(tensor, seen)
     if found is not None:
-        return new_tensor(tensor._session, found)
+        return new_tensor(tensor, found)
     node = _same_selected(tensor, seen)
     if node is not None:
         if seen._version is not node.inputs[1]:
-            seen = new_tensor(seen._session, node.inputs[1])
+            seen = new_tensor(seen, node.inputs[1])
         made = call_op("_mask_select", tensor, seen, **dict(node.call.params))
     else:
         version = seen._version
@@ -96,18 +96,18 @@ def settle(*given: Any) -> bool:
     A loop that goes on with what is left has other shapes at every step: no plan is used again,
     and each of its calls runs at once where its operands are on the host. False: there is no such.
     """
-    tensors = [cast("Tensor", x) for x in given if isinstance(x, Shown)]
-    waiting = [x._version for x in tensors if x._owner is None and is_selection(x._version)]
+    tensors = [x for x in given if is_tensor(x) and x._owner is None and is_selection(x._version)]
+    waiting = [x._version for x in tensors]
     if not waiting or sum(prod(version.shape) for version in waiting) > UNPLANNED_ELEMENTS:
         return False
-    session = waiting[0].session
+    session = tensors[0]._session
     if not runs_unplanned(session) or any(version.session is not session for version in waiting):
         return False
     evaluate(session, waiting)
     return True
 
 
-def _selected_now(tensor: Tensor, mask: Tensor) -> Version | None:
+def _selected_now(tensor: BaseTensor, mask: BaseTensor) -> Version | None:
     """What a mask selects, now, where both are on the host at a place whose shapes change.
 
     None anywhere else.
@@ -132,7 +132,7 @@ def _selected_now(tensor: Tensor, mask: Tensor) -> Version | None:
         return keep(session, table, SELECT, site)
 
 
-def _same_selected(tensor: Tensor, mask: Tensor) -> Node | None:
+def _same_selected(tensor: BaseTensor, mask: BaseTensor) -> Node | None:
     """A selection by the same mask that still waits, and of which no run has used the mask up."""
     found = [v.node for ref in _last if (v := ref()) is not None]
     waiting = [node for node in found if node is not None and node.stopped is None]
@@ -181,7 +181,7 @@ def _is_made_so(version: Version, recorded: Recorded, read: set[int]) -> bool:
     )
 
 
-def _is_same(mask: Tensor, by: Read, read: set[int]) -> bool:
+def _is_same(mask: BaseTensor, by: Read, read: set[int]) -> bool:
     """Whether a mask is the one that was selected by, or is recorded by the same calls again."""
     view = mask._view
     if mask._version is by.version:
@@ -261,7 +261,9 @@ def _call_over(
     return Call(broadcast_form(specs, shape), (Spec(shape, dtype),), params, loop)
 
 
-def spread(tensor: Tensor, mask: Tensor, value: Tensor) -> tuple[Version, Version] | None:
+def spread(
+    tensor: BaseTensor, mask: BaseTensor, value: BaseTensor
+) -> tuple[Version, Version] | None:
     """A mask, and values of the tensor's shape of which `value` is what the mask selects.
 
     None where the value is not made by elementwise calls on such selections.

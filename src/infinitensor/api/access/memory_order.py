@@ -19,7 +19,7 @@ from infinitensor.ops.create.creation import shape_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from infinitensor.api.tensor.tensor import Tensor
+    from infinitensor.api.session.cell import AnyTensor, BaseTensor
 
 Axes = tuple[int, ...]
 
@@ -36,7 +36,7 @@ def letter(order: Any, default: str) -> str:
     return upper
 
 
-def _is_fortran(tensor: Tensor) -> bool:
+def _is_fortran(tensor: BaseTensor) -> bool:
     return bool(tensor.flags.fnc)
 
 
@@ -69,7 +69,7 @@ def _by_steps(strides: tuple[int, ...]) -> Axes:
     return tuple(reversed(found))
 
 
-def is_transposed(tensor: Tensor) -> bool:
+def is_transposed(tensor: BaseTensor) -> bool:
     """Whether an axis has longer steps than one before it."""
     if len(tensor._shape) < 2 or tensor._lazy_view is None:
         return False
@@ -78,7 +78,7 @@ def is_transposed(tensor: Tensor) -> bool:
     return any([abs(strides[i]) < abs(strides[i + 1]) for i in range(len(strides) - 1)])
 
 
-def axes_of(tensor: Tensor, order: str) -> Axes | None:
+def axes_of(tensor: BaseTensor, order: str) -> Axes | None:
     """The axes of a tensor, slowest first, in an order; None: as they are."""
     if order == "C" or tensor.ndim < 2:
         return None
@@ -90,7 +90,7 @@ def axes_of_array(values: np.ndarray, order: str) -> Axes | None:
     return None if order == "C" or values.ndim < 2 else _axes(values.flags, values.strides, order)
 
 
-def transposed_back(tensor: Tensor, axes: Axes) -> Tensor:
+def transposed_back(tensor: AnyTensor, axes: Axes) -> AnyTensor:
     """The tensor whose transpose by these axes is given."""
     places = [0] * len(axes)
     for place, axis in enumerate(axes):
@@ -98,7 +98,7 @@ def transposed_back(tensor: Tensor, axes: Axes) -> Tensor:
     return tensor.transpose(tuple(places))
 
 
-def copied(tensor: Tensor, order: Any) -> Tensor:
+def copied(tensor: AnyTensor, order: Any) -> AnyTensor:
     """A tensor of its own with the same values that lie in an order."""
     axes = axes_of(tensor, letter(order, "C"))
     if axes is None:
@@ -106,7 +106,7 @@ def copied(tensor: Tensor, order: Any) -> Tensor:
     return transposed_back(copies.copied(tensor.transpose(axes)), axes)
 
 
-def converted(tensor: Tensor, order: Any) -> Tensor:
+def converted(tensor: AnyTensor, order: Any) -> AnyTensor:
     """The tensor if its elements lie in an order (A and K: any), else a copy in which they do."""
     wanted = letter(order, "K")
     if wanted == "C":
@@ -116,7 +116,7 @@ def converted(tensor: Tensor, order: Any) -> Tensor:
     return tensor
 
 
-def cast(tensor: Tensor, dtype: Any, copy: bool, casting: str, order: str) -> Tensor:
+def cast(tensor: AnyTensor, dtype: Any, copy: bool, casting: str, order: str) -> AnyTensor:
     """The values as another dtype, in an order."""
     if dtype == tensor.dtype and not copy:
         if order == "A" and not tensor.flags.forc:
@@ -128,7 +128,7 @@ def cast(tensor: Tensor, dtype: Any, copy: bool, casting: str, order: str) -> Te
     return transposed_back(copies.cast(tensor.transpose(axes), dtype, copy, casting), axes)
 
 
-def read_in(tensor: Tensor, order: Any) -> Tensor:
+def read_in(tensor: AnyTensor, order: Any) -> AnyTensor:
     """The tensor with its axes transposed so that C order reads its elements in another order."""
     wanted = letter(order, "C")
     if wanted == "K" and tensor.ndim > 1:
@@ -137,7 +137,7 @@ def read_in(tensor: Tensor, order: Any) -> Tensor:
     return tensor if axes is None else tensor.transpose(axes)
 
 
-def reshaped(tensor: Tensor, shape: tuple[int, ...], order: Any, copy: bool | None) -> Tensor:
+def reshaped(tensor: AnyTensor, shape: tuple[int, ...], order: Any, copy: bool | None) -> AnyTensor:
     """Another shape, where elements are read and put in an order."""
     wanted = letter(order, "C")
     if wanted == "K":

@@ -15,7 +15,7 @@ from infinitensor.dtypes import kind_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from infinitensor.api.tensor.tensor import Tensor
+    from infinitensor.api.session.cell import AnyTensor, BaseTensor
     from infinitensor.ir.op import Op
 
 ARRAYS = (
@@ -53,17 +53,17 @@ def gives_values(op: Op) -> bool:
     return op.kind != "creation" and op.name not in ARRAYS
 
 
-def as_value(made: Tensor) -> Tensor:
+def as_value(made: AnyTensor) -> AnyTensor:
     """A tensor that nobody else has, as a value if it has no axes."""
     if not made._shape:
         made._is_value = True
     return made
 
 
-def become_array(value: Tensor) -> None:
+def become_array(value: BaseTensor) -> None:
     """Let a value be an array from now on, with memory of its own."""
     array = copied(value)
-    value._cell, value._view = array._cell, None
+    value._cell, value._lazy_view = array._cell, None
     value._owner = value._seen = value._seen_of = None
     value._is_value = False
 

@@ -16,22 +16,22 @@ from infinitensor.api.access.getitem import advanced, is_basic, leading_mask
 from infinitensor.api.access.scalars import become_array
 from infinitensor.api.access.small_items import taken, was_put
 from infinitensor.api.access.view_strides import tight
-from infinitensor.api.eager.unplanned import has_changing_shapes
-from infinitensor.api.record.late import call_op, is_tensor, late, new_tensor
-from infinitensor.api.record.record import Ref, host_view, record_write, stored
-from infinitensor.api.session.guard import guarded
+from infinitensor.api.eager.changing_places import has_changing_shapes
+from infinitensor.api.record.late import call_op, is_tensor, new_tensor
+from infinitensor.api.record.record import host_view, record_write, stored
+from infinitensor.api.session.cell import Ref, guarded
 from infinitensor.api.session.version import user_site
 from infinitensor.api.small.errstate import quietly
 from infinitensor.api.small.host_values import seen
 from infinitensor.config import config
 from infinitensor.dtypes import can_cast, held_as, resolve_dtypes
-from infinitensor.ir.view import in_other_shape, structure
+from infinitensor.ir.view import in_other_shape, structure, whole_view
 
 if TYPE_CHECKING:
     from types import FrameType
 
+    from infinitensor.api.session.cell import BaseTensor
     from infinitensor.api.session.version import Site, Version
-    from infinitensor.api.tensor.tensor import Tensor
     from infinitensor.ir.view import View
 
 STORE_SUBSCR = dis.opmap["STORE_SUBSCR"]
@@ -39,7 +39,7 @@ STORE_SUBSCR = dis.opmap["STORE_SUBSCR"]
 
 
 @guarded
-def put(tensor: Tensor, index: Any, value: Any) -> None:
+def put(tensor: BaseTensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`."""
     items = index if isinstance(index, tuple) else (index,)
     if tensor._is_value:
@@ -80,7 +80,7 @@ def put(tensor: Tensor, index: Any, value: Any) -> None:
     _scatter(tensor, items, value, "set", tensor.dtype)
 
 
-def check_swap(tensor: Tensor, value: Tensor, caller: FrameType) -> None:
+def check_swap(tensor: BaseTensor, value: BaseTensor, caller: FrameType) -> None:
     """Refuse `x[i] = x[j]` of a view of x that no statement of Python's says, but compiled code.
 
     NumPy's `shuffle` swaps rows so, `x[i], x[j] = x[j], x[i]`, and takes the views for values: two
@@ -96,7 +96,7 @@ def check_swap(tensor: Tensor, value: Tensor, caller: FrameType) -> None:
         )
 
 
-def fill(tensor: Tensor, view: View | None, value: Any, site: Site | None = None) -> bool:
+def fill(tensor: BaseTensor, view: View | None, value: Any, site: Site | None = None) -> bool:
     """A number, or a tensor that fits as it is, written through a large view: recorded at once.
 
     False, and nothing done, where there are questions that `put` has to ask.
@@ -133,7 +133,7 @@ def fill(tensor: Tensor, view: View | None, value: Any, site: Site | None = None
 
 
 def _scatter(
-    tensor: Tensor, items: tuple[Any, ...], value: Any, mode: str, loop: np.dtype[Any]
+    tensor: BaseTensor, items: tuple[Any, ...], value: Any, mode: str, loop: np.dtype[Any]
 ) -> None:
     """Set entries by index arrays, or change them by the ufunc that `mode` names."""
     seen, indices, axes, position = advanced(tensor, items)
@@ -152,7 +152,7 @@ def _scatter(
     _become(seen, changed)
 
 
-def _become(tensor: Tensor, changed: Tensor) -> None:
+def _become(tensor: BaseTensor, changed: BaseTensor) -> None:
     """Write all of a tensor, from a new one of its shape and dtype that nobody else has."""
     if tensor._whole().is_whole and changed._session is tensor._session:
         tensor._cell.show(changed._version)
@@ -161,7 +161,7 @@ def _become(tensor: Tensor, changed: Tensor) -> None:
 
 
 @guarded
-def apply_at(tensor: Tensor, index: Any, value: Tensor, ufunc: np.ufunc) -> None:
+def apply_at(tensor: BaseTensor, index: Any, value: BaseTensor, ufunc: np.ufunc) -> None:
     """`ufunc.at(tensor, index, value)`: entries that repeat are changed again and again."""
     check_writable(tensor, tensor._whole())
     given = (tensor.dtype, *(value.dtype,) * (ufunc.nin - 1))
@@ -181,7 +181,7 @@ def apply_at(tensor: Tensor, index: Any, value: Tensor, ufunc: np.ufunc) -> None
     write(seen, seen._whole(), changed)
 
 
-def _put_masked(tensor: Tensor, mask: Any, value: Any) -> bool:
+def _put_masked(tensor: BaseTensor, mask: Any, value: Any) -> bool:
     """x[mask] = v as x[...] = where(mask, v, x), where v is no list of values to be dealt out."""
     if not mask.ndim or mask.shape != tensor.shape[: mask.ndim]:
         return False
@@ -191,9 +191,9 @@ def _put_masked(tensor: Tensor, mask: Any, value: Any) -> bool:
         found = is_tensor(value) and is_tensor(mask) and masked_items.spread(tensor, mask, value)
         if not found:
             return False
-        value, target = new_tensor(tensor._session, found[1]), tensor.shape
+        value, target = new_tensor(tensor, found[1]), tensor.shape
         if found[0] is not mask._version:
-            mask = new_tensor(tensor._session, found[0])
+            mask = new_tensor(tensor, found[0])
     rows = _fitted(
         tensor.dtype,
         value,
@@ -242,7 +242,7 @@ def host_value(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     return target
 
 
-def check_writable(tensor: Tensor, view: View) -> None:
+def check_writable(tensor: BaseTensor, view: View) -> None:
     """Raise what NumPy raises where a scalar or a read-only part would be written to."""
     if tensor._is_value:
         raise TypeError(
@@ -252,7 +252,7 @@ def check_writable(tensor: Tensor, view: View) -> None:
         raise ValueError("assignment destination is read-only")
 
 
-def write(tensor: Tensor, view: View, value: Any) -> None:
+def write(tensor: BaseTensor, view: View, value: Any) -> None:
     """Write through a view of the tensor's cell: the cell then shows the next version."""
     check_writable(tensor, view)
     session = tensor._session
@@ -290,7 +290,7 @@ def _is_update(items: tuple[Any, ...]) -> bool:
     return len(items) == 1 and is_tensor(items[0]) and items[0].dtype == np.bool_
 
 
-def _scalar_for(dtype: np.dtype[Any], value: Tensor) -> Any:
+def _scalar_for(dtype: np.dtype[Any], value: BaseTensor) -> Any:
     """A value that is to be written: as NumPy's scalars, an integer must fit (arrays wrap)."""
     are_integers = value.dtype.kind in "iu" and dtype.kind in "iu"
     if not are_integers or can_cast(value.dtype, dtype, "safe"):
@@ -342,7 +342,7 @@ def _may_meet(a: View, b: View) -> bool:
     return ranges[0][0] <= ranges[1][1] and ranges[1][0] <= ranges[0][1]
 
 
-def _write_small(tensor: Tensor, view: View, value: Any) -> bool:
+def _write_small(tensor: BaseTensor, view: View, value: Any) -> bool:
     """At once on a host value, in place if nothing waits to read it."""
     version = tensor._version
     n = prod(view.shape)
@@ -366,7 +366,7 @@ def _write_small(tensor: Tensor, view: View, value: Any) -> bool:
     return True
 
 
-def _write_large(tensor: Tensor, view: View, value: Any) -> None:
+def _write_large(tensor: BaseTensor, view: View, value: Any) -> None:
     session = tensor._session
     site = user_site()
     base = tensor._version
@@ -398,16 +398,17 @@ def _whole_value(value: Any, view: View) -> Version:
         return call_op("full", view.base_shape, value[()], dtype=value.dtype)._version  # type: ignore[no-any-return]
     else:
         value = call_op("asarray", np.broadcast_to(value, view.shape))
-    return copied(value.reshape(view.base_shape))._version
+    dense: BaseTensor = copied(value.reshape(view.base_shape))
+    return dense._version
 
 
 COPIES_PER_INDEX = 8
 """An index of an element takes as long as to copy so many."""
 
 
-def _write_unstructured(tensor: Tensor, view: View, value: Any) -> None:
+def _write_unstructured(tensor: BaseTensor, view: View, value: Any) -> None:
     """A view that is no box: much of a reshape, in that shape; else by each element's index."""
-    whole = late.tensor_of(tensor._cell, None, tensor._version.dtype)
+    whole = tensor._seen_as(whole_view(tensor._version.shape))
     is_much = COPIES_PER_INDEX * prod(view.shape) >= whole.size and not view.part
     inside = in_other_shape(view) if is_much else None
     if inside is None:
@@ -418,7 +419,7 @@ def _write_unstructured(tensor: Tensor, view: View, value: Any) -> None:
     whole._cell.show(copied(reshaped.reshape(whole.shape))._version)
 
 
-def _write_by_flat_index(whole: Tensor, view: View, value: Any) -> None:
+def _write_by_flat_index(whole: BaseTensor, view: View, value: Any) -> None:
     steps = np.ix_(*(np.arange(n) for n in view.shape)) if view.shape else ()
     flat = sum((i * s for i, s in zip(steps, view.strides, strict=True)), np.asarray(view.offset))
     # as a line: NumPy's unravel_index is wrong for many indices that end in an axis of length one
@@ -433,6 +434,6 @@ def _write_by_flat_index(whole: Tensor, view: View, value: Any) -> None:
     put(whole, tuple(index), value)
 
 
-def replace(tensor: Tensor, value: Tensor) -> None:
+def replace(tensor: BaseTensor, value: BaseTensor) -> None:
     """Every element of a tensor (a view or not) from another of its shape."""
     write(tensor, tensor._whole(), value)

@@ -15,7 +15,7 @@ import numpy as np
 
 from infinitensor.api.access.scalars import as_value
 from infinitensor.api.eager import numpy_loops
-from infinitensor.api.eager.unplanned import has_changing_shapes
+from infinitensor.api.eager.changing_places import has_changing_shapes
 from infinitensor.api.small.errstate import SILENT, quietly, restore, silence
 from infinitensor.api.small.host_values import (
     NUMBERS,
@@ -32,9 +32,8 @@ from infinitensor.config import config
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from infinitensor.api.session.cell import AnyTensor, BaseTensor, Cell
     from infinitensor.api.session.session import Session
-    from infinitensor.api.session.version import Cell
-    from infinitensor.api.tensor.tensor import Tensor
 
 _ITEMS = frozenset((int, slice, type(None), type(Ellipsis), np.int64, np.int32))
 """What an index that makes views is made of."""
@@ -67,7 +66,7 @@ def _with_integers(index: Any) -> Any:
     return plain if type(index) is tuple else plain[0]
 
 
-def _integer(tensor: Tensor) -> Any:
+def _integer(tensor: BaseTensor) -> Any:
     is_one = tensor._owner is not None and isinstance(tensor._seen, np.integer)
     return int(tensor._seen) if is_one else tensor
 
@@ -153,7 +152,7 @@ def _over(values: np.ndarray, index: Any) -> tuple[np.ndarray, np.ndarray] | Non
 # --- reading ----------------------------------------------------------------------------------
 
 
-def got(tensor: Tensor, index: Any) -> Tensor | None:
+def got(tensor: AnyTensor, index: Any) -> AnyTensor | None:
     """`tensor[index]` for integers and slices: a view, or a value (an integer for every axis)."""
     limit = config.small_elements
     if not limit or tensor._is_value:
@@ -168,7 +167,7 @@ def got(tensor: Tensor, index: Any) -> Tensor | None:
     if type(found) is not _ndarray:
         session = tensor._owner or tensor._cell.session
         session.ways["read"] += 1
-        return own(session, found)
+        return own(session, found)  # type: ignore[no-any-return]
     cell = tensor._cell
     version = cell.version
     if not 0 < found.size <= limit or found.dtype is not version.dtype:
@@ -179,8 +178,8 @@ def got(tensor: Tensor, index: Any) -> Tensor | None:
     return view
 
 
-def _view(tensor: Tensor, cell: Cell, found: np.ndarray) -> Tensor:
-    view: Tensor = _new(tensors[0])
+def _view(tensor: AnyTensor, cell: Cell, found: np.ndarray) -> AnyTensor:
+    view: AnyTensor = _new(tensors[0])
     view._owner = view._index = None
     view._cell = cell
     view._seen = found
@@ -194,7 +193,7 @@ def _view(tensor: Tensor, cell: Cell, found: np.ndarray) -> Tensor:
     return view
 
 
-def viewed(tensor: Tensor, change: Callable[..., Any], *args: Any) -> Tensor | None:
+def viewed(tensor: AnyTensor, change: Callable[..., Any], *args: Any) -> AnyTensor | None:
     """What a change of strides (a transpose, a reshape without a copy) makes of a small tensor."""
     values = None if tensor._is_value else near(tensor)
     if values is None or not values.size or values.dtype is not tensor._cell.version.dtype:
@@ -206,7 +205,7 @@ def viewed(tensor: Tensor, change: Callable[..., Any], *args: Any) -> Tensor | N
     return _view(tensor, tensor._cell, found)
 
 
-def gathered(tensor: Tensor, index: Any) -> Tensor | None:
+def gathered(tensor: AnyTensor, index: Any) -> AnyTensor | None:
     """`tensor[index]` for arrays of integers or a mask: the few values they select."""
     values = seen(tensor)
     if values is None or type(values) is not _ndarray or not values.ndim:
@@ -220,7 +219,7 @@ def gathered(tensor: Tensor, index: Any) -> Tensor | None:
         return None
     session = tensor._owner or tensor._cell.session
     session.ways["read"] += 1
-    return at_hand(session, found)
+    return at_hand(session, found)  # type: ignore[no-any-return]
 
 
 def _chosen(values: np.ndarray, index: Any) -> Any:
@@ -236,23 +235,24 @@ def _chosen(values: np.ndarray, index: Any) -> Any:
     return values[index]
 
 
-def _element(tensor: Tensor, index: Any) -> Tensor | None:
+def _element(tensor: AnyTensor, index: Any) -> AnyTensor | None:
     """One element of a stored tensor that lies in one tile on another device of this memory."""
     version = tensor._cell.version
     table = version.table
     if table is None or table.in_reach is None or tensor._lazy_view is not None:
         return None
-    session = version.session
+    session = tensor._cell.session
     if session.closed or not is_element(index, len(tensor._shape)):
         return None
     session.ways["read"] += 1
-    return as_value(at_hand(session, np.array(table.in_reach[index])))
+    made: AnyTensor = at_hand(session, np.array(table.in_reach[index]))
+    return as_value(made)
 
 
 # --- writing ----------------------------------------------------------------------------------
 
 
-def was_put(tensor: Tensor, index: Any, value: Any) -> bool:
+def was_put(tensor: BaseTensor, index: Any, value: Any) -> bool:
     """`tensor[index] = value` in place, if nothing else has or waits for the old values."""
     limit = config.small_elements
     if not limit:
@@ -302,7 +302,7 @@ def _was_copied(target: np.ndarray, value: Any) -> bool:
     )
 
 
-def _scattered(tensor: Tensor, values: np.ndarray, index: Any, value: Any) -> bool:
+def _scattered(tensor: BaseTensor, values: np.ndarray, index: Any, value: Any) -> bool:
     """The same for arrays of integers or a mask."""
     if not values.ndim:
         return False

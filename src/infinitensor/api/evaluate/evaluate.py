@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor import events
-from infinitensor.api.eager.unplanned import AtOnce, all_shapes_change, is_little
+from infinitensor.api.eager.changing_places import all_shapes_change
 from infinitensor.api.evaluate.bound_program import Bound
 from infinitensor.api.evaluate.demand import fitted
 from infinitensor.api.evaluate.few_of_file import pick
+from infinitensor.api.evaluate.unplanned import AtOnce, is_little
 from infinitensor.api.evaluate.waiting import waiting_nodes
 from infinitensor.api.evaluate.whole_ops import runs_in_caller
 from infinitensor.config import config

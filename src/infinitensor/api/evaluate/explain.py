@@ -19,7 +19,7 @@ from infinitensor.price import move_seconds
 from infinitensor.runtime.simulate import makespan
 
 if TYPE_CHECKING:
-    from infinitensor.api.tensor.tensor import Tensor
+    from infinitensor.api.session.cell import BaseTensor
     from infinitensor.ir.tasks import Program, TileSet
     from infinitensor.runtime import TileTable
 
@@ -124,7 +124,7 @@ class Plan:
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
-def plan(*tensors: Tensor, mesh: Any = None, strategy: str = "auto") -> Plan:
+def plan(*tensors: BaseTensor, mesh: Any = None, strategy: str = "auto") -> Plan:
     """What computing these tensors would run: tasks, bytes moved, memory peaks. Runs nothing.
 
     >>> import infinitensor as it
@@ -244,6 +244,6 @@ def _stays(program: Program, bound: Bound) -> dict[str, int]:
     return found
 
 
-def explain(*tensors: Tensor) -> Plan:
+def explain(*tensors: BaseTensor) -> Plan:
     """The plan of these tensors; print it."""
     return plan(*tensors)

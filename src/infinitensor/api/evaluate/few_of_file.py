@@ -28,9 +28,9 @@ from infinitensor.storage import Part, Picked
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from infinitensor.api.session.cell import BaseTensor
     from infinitensor.api.session.session import Session
     from infinitensor.api.session.version import Node
-    from infinitensor.api.tensor.tensor import Tensor
     from infinitensor.storage import File
 
 STEPPED_TIMES = 8
@@ -71,7 +71,7 @@ def file_of(table: TileTable) -> File | None:
     return stored if stored is not None and stored.shape == shape else None
 
 
-def stored_rows(tensor: Tensor, indices: np.ndarray) -> np.ndarray | None:
+def stored_rows(tensor: BaseTensor, indices: np.ndarray) -> np.ndarray | None:
     """Some rows of a tensor that is a file as it was opened; None of any other."""
     table = tensor._cell.version.table
     stored = None if table is None or tensor._view is not None else file_of(table)

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api.eager.unplanned import UNPLANNED_ELEMENTS
+from infinitensor.api.eager.changing_places import UNPLANNED_ELEMENTS
 from infinitensor.api.evaluate.bound_program import FEW_ON_HOST
 from infinitensor.api.functions.compute import compute
-from infinitensor.api.record.late import is_tensor, late, new_tensor
+from infinitensor.api.record.late import is_tensor, late
 from infinitensor.api.record.record import wait
 from infinitensor.api.session.call_cache import cached_rule
 from infinitensor.api.session.session import current_session
 from infinitensor.api.session.version import user_site
 from infinitensor.api.small import host_values
+from infinitensor.api.tensor.tensor import Tensor, fresh
 from infinitensor.config import config
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.ops import TABLE
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     import builtins
     from collections.abc import Callable
 
-    from infinitensor.api.tensor.tensor import Tensor
     from infinitensor.ir.op import Spec
 
 MUCH_OF_MEMORY = 4
@@ -95,7 +95,7 @@ class Namespace:
         with session.guard():
             session.check_open()
             session.ways["recorded"] += 1
-            return new_tensor(session, wait(session, op, call, (), (), (), user_site())[0])
+            return fresh(session, wait(session, op, call, (), (), (), user_site())[0])
 
     def tiered_bytes(self) -> int:
         """The memory of a device, where there is a lower tier and values can be seen; else 0."""

@@ -19,9 +19,10 @@ from infinitensor.api.functions.namespace import namespace
 from infinitensor.api.functions.options import numpys
 from infinitensor.api.functions.ufunc import ufunc
 from infinitensor.api.known.known_calls import Quick
-from infinitensor.api.record.record import Ref, host_view, record
+from infinitensor.api.record.record import host_view, record
 from infinitensor.api.session.array_api import MAX_AXES
 from infinitensor.api.session.call_cache import cached_rule
+from infinitensor.api.session.cell import Ref
 from infinitensor.api.session.signatures import binder, forwarder, plain, plain_integer
 from infinitensor.api.tensor.tensor import Tensor, fresh, from_values, session_of
 from infinitensor.config import config

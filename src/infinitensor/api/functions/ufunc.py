@@ -230,7 +230,8 @@ class ufunc(Calls):
         loop: Any = resolve_dtypes(
             self._like, given, signature=(kind, None, None), casting="unsafe", reduction=True
         )
-        return copies.cast(x, loop[0], False, "unsafe")
+        read: Tensor = copies.cast(x, loop[0], False, "unsafe")
+        return read
 
     def reduce(
         self,
@@ -472,7 +473,8 @@ def masked(result: Tensor, mask: Tensor | None) -> Tensor:
     """A result without a target: zero where the mask is False (NumPy leaves it open)."""
     if mask is None:
         return result
-    return scalars.as_value(call_op("_where", mask, result, result.dtype.type(0)))
+    made: Tensor = call_op("_where", mask, result, result.dtype.type(0))
+    return scalars.as_value(made)
 
 
 def stored(result: Tensor, out: Tensor, mask: Tensor | None, casting: str) -> Tensor:

@@ -1,7 +1,7 @@
 """Ufuncs of host values at places whose shapes change: NumPy's loops, at once.
 
-Such a place has other shapes at every step (`unplanned`), so nothing is known of its calls from
-before: to find out what a call is, and to remember it, would take longer than the call.
+Such a place has other shapes at every step (`changing_places.py`), so nothing is known of its calls
+from before: to find out what a call is, and to remember it, would take longer than the call.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api.eager import numpy_loops, unplanned
-from infinitensor.api.eager.unplanned import MEDIUM, blank, has_changing_shapes, keep
+from infinitensor.api.eager import changing_places, numpy_loops
+from infinitensor.api.eager.changing_places import MEDIUM, blank, has_changing_shapes, keep
 from infinitensor.api.session.version import user_site
 from infinitensor.api.small import host_values
 from infinitensor.api.small.errstate import quietly
@@ -30,7 +30,7 @@ def made(like: np.ufunc, args: tuple[Any, ...]) -> Tensor | None:
 
     Nothing is small here: what is has a shorter way still.
     """
-    if not unplanned.places:
+    if not changing_places.places:
         return None
     ins: list[Any] = []
     kinds: list[Any] = []

@@ -13,17 +13,18 @@ from infinitensor.api.access import setitem
 from infinitensor.api.access.compute_first import compute_parts_read_often
 from infinitensor.api.access.scalars import as_value, gives_values
 from infinitensor.api.convert.foreign import holds_tensors
-from infinitensor.api.eager import unplanned
-from infinitensor.api.eager.unplanned import has_changing_shapes
+from infinitensor.api.eager import changing_places
+from infinitensor.api.eager.changing_places import has_changing_shapes
 from infinitensor.api.eager.whole_array import small_kernel
 from infinitensor.api.evaluate.evaluate import READ_OFTEN
 from infinitensor.api.record.record import FEW_WAITING_CALLS, MANY_FINALISED, WRITE, wait
 from infinitensor.api.session import version
 from infinitensor.api.session.call_cache import cached_rule
+from infinitensor.api.session.cell import Cell
 from infinitensor.api.session.extensions import compiled
 from infinitensor.api.session.lock import locking
-from infinitensor.api.session.session import Session, _generation
-from infinitensor.api.session.version import Cell, Node, Site, Version, user_site
+from infinitensor.api.session.session import Session
+from infinitensor.api.session.version import Node, Site, Version, generation, user_site
 from infinitensor.api.small.errstate import quietly
 from infinitensor.api.small.host_values import UNKNOWN, at_hand, near
 from infinitensor.api.tensor.tensor import Tensor, fresh
@@ -246,8 +247,8 @@ def _in_c() -> None:
     if module is None:
         return
     types = (Tensor, Version, Cell, Node, Site, Quick, Known, Session)
-    shared = (structure, unplanned.places, lane, _generation, _NO_VIEWS)
-    limits = (FEW_WAITING_CALLS, MANY_FINALISED, unplanned.MEDIUM, READ_OFTEN)
+    shared = (structure, changing_places.places, lane, generation, _NO_VIEWS)
+    limits = (FEW_WAITING_CALLS, MANY_FINALISED, changing_places.MEDIUM, READ_OFTEN)
     slow = (Quick.made, fill, _views, _WRITE, locking)
     module.install(types, config, UNKNOWN, *shared, *slow, *limits, version._PACKAGE[:-1])
     calls_in_c, fill, recorded = module.install_ufunc, module.fill, module.recorded

@@ -7,26 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from infinitensor.api.session.version import Shown
+from infinitensor.api.session.cell import BaseTensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
-
+    from infinitensor.api.session.cell import AnyTensor
     from infinitensor.api.session.session import Session
-    from infinitensor.api.session.version import Cell, Version
-    from infinitensor.api.tensor.tensor import Tensor
-    from infinitensor.ir.view import View
+    from infinitensor.api.session.version import Version
 
 
 class Late:
     """What files above have entered."""
 
-    __slots__ = ("fresh", "namespace", "public", "tensor_of")
+    __slots__ = ("fresh", "namespace", "public")
 
-    fresh: Callable[[Session, Version], Tensor]
-    tensor_of: Callable[[Cell, View | None, np.dtype[Any]], Tensor]
+    fresh: Callable[[Session, Version], Any]
+    """A tensor of its own that shows a version."""
     namespace: Any
     """All functions of the table, internal ones too."""
     public: dict[str, Callable[..., Any]]
@@ -46,11 +43,12 @@ def call_op(name: str, *args: Any, **kwargs: Any) -> Any:
     return getattr(late.namespace, name)(*args, **kwargs)
 
 
-def is_tensor(value: Any) -> TypeGuard[Tensor]:
+def is_tensor(value: Any) -> TypeGuard[BaseTensor]:
     """Whether a value is a tensor."""
-    return isinstance(value, Shown)
+    return isinstance(value, BaseTensor)
 
 
-def new_tensor(session: Session, version: Version) -> Tensor:
-    """A tensor of its own that shows a version."""
-    return late.fresh(session, version)
+def new_tensor(like: AnyTensor, version: Version) -> AnyTensor:
+    """A tensor of its own that shows a version, in the session of another."""
+    made: AnyTensor = late.fresh(like._session, version)
+    return made

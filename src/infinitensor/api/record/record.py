@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api.eager.unplanned import blank, keep, runs_at_once
+from infinitensor.api.eager.changing_places import blank, keep, runs_at_once
 from infinitensor.api.eager.whole_array import small_kernel
 from infinitensor.api.evaluate.evaluate import compute_if_read_often, evaluate_all, forget_done
 from infinitensor.api.record.reshaped_alias import alias
 from infinitensor.api.session.call_cache import cached_rule
+from infinitensor.api.session.cell import Ref
 from infinitensor.api.session.version import Node, Site, Version, user_site
 from infinitensor.config import config
 from infinitensor.errors import InfiniTensorError
@@ -34,18 +35,6 @@ FEW_WAITING_CALLS = 128
 
 MANY_FINALISED = 64
 """Finalised objects that wait until somebody counts them down; an evaluation does at any rate."""
-
-
-class Ref:
-    """A tensor as recording sees it: a version through a view (None: all of it)."""
-
-    __slots__ = ("dtype", "shape", "version", "view")
-
-    def __init__(self, version: Version, view: View | None, dtype: np.dtype[Any]) -> None:
-        self.version = version
-        self.view = view
-        self.shape = version.shape if view is None else view.shape
-        self.dtype = dtype
 
 
 def host_view(ref: Ref) -> np.ndarray:

@@ -6,17 +6,14 @@ without it. Every temporary of a program passes here twice.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from infinitensor.api.session.extensions import compiled
-from infinitensor.api.session.version import Cell, Node, Version
-
-if TYPE_CHECKING:
-    from infinitensor.api.session.session import Session
 
 
-def in_c(session: type[Session]) -> None:
-    """Put the C forms in the place of Python's, if they can be compiled."""
+def in_c(*types: type) -> None:
+    """Put the C forms in the place of Python's, if they can be compiled.
+
+    The types are `Version`, `Cell`, `Node` and `Session`.
+    """
     module = compiled(__file__)
     if module is not None:
-        module.install(Version, Cell, Node, session)
+        module.install(*types)

@@ -9,10 +9,10 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from infinitensor.api.session import released, ways
+from infinitensor.api.session import ways
 from infinitensor.api.session.einops_backend import greet
 from infinitensor.api.session.lock import Lock
-from infinitensor.api.session.version import Version, user_site
+from infinitensor.api.session.version import Recording, Version, generation, user_site
 from infinitensor.config import config
 from infinitensor.dtypes import dtype_of
 from infinitensor.engines import Room, open_engine
@@ -20,7 +20,6 @@ from infinitensor.errors import (
     DeviceOutOfMemoryError,
     InfiniTensorError,
     MemoryBudgetError,
-    SessionClosedError,
     SpillSpaceError,
 )
 from infinitensor.events import lane
@@ -61,41 +60,6 @@ COUNTS = (
     "tiles_rebuilt",
     "smaller_blocks",
 )
-
-
-_generation = [0]
-"""How many forks this process is away from the first: asked on every call, so no system call."""
-
-
-class Recording:
-    """What every recorded call reads or changes of a session: slots, where C finds them too."""
-
-    __slots__ = (
-        "closed",
-        "cut_next",
-        "dropped",
-        "generation",
-        "graveyard",
-        "lock",
-        "seq",
-        "tape",
-        "waiting_bytes",
-        "writes",
-    )
-    closed: bool
-    cut_next: bool
-    """Whether it is cut before the next call: the caller still holds what was just written."""
-    dropped: list[Version]
-    """What cells showed that are gone; finalisers hand it over, in any thread."""
-    generation: int
-    graveyard: list[Node]
-    """What made versions that are gone or computed, likewise."""
-    lock: threading.RLock
-    seq: int
-    tape: list[weakref.ref[Version]]
-    waiting_bytes: int
-    writes: bool
-    """Whether something was written to: then a loop is cut behind a write, if it can wait."""
 
 
 class Session(Recording):
@@ -139,7 +103,7 @@ class Session(Recording):
         self._start_counts()
         self.seed = 0
         self.stream = 0
-        self.generation = _generation[0]
+        self.generation = generation[0]
         self.closed = False
         self._engine: Engine | None = None
         greet()
@@ -161,7 +125,7 @@ class Session(Recording):
 
     def guard(self) -> threading.RLock:
         """The lock, unless it belongs to another process: there nobody would ever release it."""
-        if self.generation != _generation[0]:
+        if self.generation != generation[0]:
             self.check_open()
         if lane.in_task:
             raise InfiniTensorError(
@@ -169,19 +133,6 @@ class Session(Recording):
                 "tensor can be computed. Pass the tensor as an operand, or its .numpy() values"
             )
         return self.lock
-
-    def check_open(self) -> None:
-        """Raise if nothing can run here any more."""
-        if self.closed:
-            raise SessionClosedError(
-                "this tensor's session has been shut down and its values are gone; "
-                "make the tensor again, or take .numpy() before it.shutdown()"
-            )
-        if self.generation != _generation[0]:
-            raise SessionClosedError(
-                "this tensor belongs to the parent process: threads and devices do not survive a "
-                "fork. Make the tensor in the child, or pass .numpy() values to it"
-            )
 
     def drain(self) -> None:
         """Do what finalisers handed over: count down cells and readers. Holds the lock."""
@@ -369,7 +320,7 @@ class Session(Recording):
                     version.table = version.host = None
             self.stored.clear()
             self.drain()  # from now on nothing is handed over: it would hold the session
-            if self._engine is not None and self.generation == _generation[0]:
+            if self._engine is not None and self.generation == generation[0]:
                 self._engine.close()
 
     def __enter__(self) -> Session:
@@ -389,7 +340,6 @@ class Session(Recording):
         return f"<infinitensor session, {state}, devices {self._wanted[1] or 'auto'}>"
 
 
-released.in_c(Session)
 _current: ContextVar[Session | None] = ContextVar("infinitensor_session", default=None)
 _default: list[Session] = []
 
@@ -468,7 +418,7 @@ def shutdown() -> None:
 
 def _forget_after_fork() -> None:
     """A child starts with no session: the parent's threads and locks are not its own."""
-    _generation[0] += 1
+    generation[0] += 1
     _current.set(None)
     _default.clear()
 

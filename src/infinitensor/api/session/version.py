@@ -1,17 +1,19 @@
-"""What recording makes: nodes, versions and cells. Plain slotted objects, made on every call."""
+"""What recording makes: nodes and versions. Plain slotted objects, made on every call."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Any
 
+from infinitensor.errors import SessionClosedError
+
 if TYPE_CHECKING:
+    import threading
     import weakref
     from types import CodeType
 
     import numpy as np
 
-    from infinitensor.api.session.session import Session
     from infinitensor.ir.op import Call, Op
     from infinitensor.ir.view import Access
     from infinitensor.runtime import TileTable
@@ -65,6 +67,54 @@ def user_site() -> Site:
             break
         frame = frame.f_back
     return Site(frame.f_code, frame.f_lasti)
+
+
+generation = [0]
+"""How many forks this process is away from the first: asked on every call, so no system call."""
+
+
+class Recording:
+    """What every recorded call reads or changes of a session: slots, where C finds them too."""
+
+    __slots__ = (
+        "closed",
+        "cut_next",
+        "dropped",
+        "generation",
+        "graveyard",
+        "lock",
+        "seq",
+        "tape",
+        "waiting_bytes",
+        "writes",
+    )
+    closed: bool
+    cut_next: bool
+    """Whether it is cut before the next call: the caller still holds what was just written."""
+    dropped: list[Version]
+    """What cells showed that are gone; finalisers hand it over, in any thread."""
+    generation: int
+    graveyard: list[Node]
+    """What made versions that are gone or computed, likewise."""
+    lock: threading.RLock
+    seq: int
+    tape: list[weakref.ref[Version]]
+    waiting_bytes: int
+    writes: bool
+    """Whether something was written to: then a loop is cut behind a write, if it can wait."""
+
+    def check_open(self) -> None:
+        """Raise if nothing can run here any more."""
+        if self.closed:
+            raise SessionClosedError(
+                "this tensor's session has been shut down and its values are gone; "
+                "make the tensor again, or take .numpy() before it.shutdown()"
+            )
+        if self.generation != generation[0]:
+            raise SessionClosedError(
+                "this tensor belongs to the parent process: threads and devices do not survive a "
+                "fork. Make the tensor in the child, or pass .numpy() values to it"
+            )
 
 
 class Node:
@@ -136,7 +186,7 @@ class Version:
         "table",
     )
 
-    def __init__(self, session: Session, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(self, session: Recording, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.session = session
         self.shape = shape
         self.dtype = dtype
@@ -159,33 +209,3 @@ class Version:
             if not self.session.closed:
                 self.session.graveyard.append(self.node)
             self.node = None
-
-
-class Shown:
-    """What shows a cell. The base of `Tensor`, so that what `Tensor` is built on can tell one."""
-
-    __slots__ = ()
-
-
-class Cell:
-    """The variable behind a tensor and its views: it shows one version after another."""
-
-    __slots__ = ("session", "version")
-
-    def __init__(self, session: Session, version: Version) -> None:
-        self.session = session
-        self.version = version
-        version.live += 1
-
-    def show(self, version: Version) -> None:
-        """Show the next version."""
-        before = self.version
-        version.live += 1
-        self.version = version
-        before.live -= 1  # last: if Ctrl-C comes between, it counts for more than it is, never less
-
-    def __del__(self) -> None:
-        version = self.version
-        is_counted = version.table is not None or version.host is None  # only tiles can be used up
-        if is_counted and not self.session.closed:
-            self.session.dropped.append(self.version)

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api.record.record import host_view
-from infinitensor.api.session.version import Cell, Version
+from infinitensor.api.session.cell import Cell
+from infinitensor.api.session.version import Version
 from infinitensor.config import config
 from infinitensor.dtypes import NUMPYS, bfloat16
 from infinitensor.ir.view import View
 
 if TYPE_CHECKING:
+    from infinitensor.api.session.cell import BaseTensor
     from infinitensor.api.session.session import Session
-    from infinitensor.api.tensor.tensor import Tensor
 
 NUMBERS = frozenset((int, float, complex, bool, *(dtype.type for dtype in NUMPYS)))
 """The types of numbers that stand beside tensors in calls at once."""
@@ -33,7 +34,7 @@ _ndarray = np.ndarray
 _new = object.__new__
 
 
-def seen(tensor: Tensor) -> Any:
+def seen(tensor: BaseTensor) -> Any:
     """What a tensor shows, of any size: a NumPy array, or a scalar of NumPy's.
 
     None if it waits or lies elsewhere, and for bfloat16, whose promotion is not NumPy's.
@@ -55,7 +56,7 @@ def seen(tensor: Tensor) -> Any:
     return found
 
 
-def near(tensor: Tensor) -> np.ndarray | None:
+def near(tensor: BaseTensor) -> np.ndarray | None:
     """The NumPy array that a small tensor on the host shows."""
     found = seen(tensor)
     if found is None or found.size > config.small_elements:
@@ -63,9 +64,9 @@ def near(tensor: Tensor) -> np.ndarray | None:
     return found if type(found) is _ndarray else np.array(found)
 
 
-def own(session: Session, values: Any) -> Tensor:
+def own(session: Session, values: Any) -> Any:
     """A tensor of a small NumPy array in C order that nobody else has, or of a scalar."""
-    made: Tensor = _new(tensors[0])
+    made: BaseTensor = _new(tensors[0])
     made._owner = session
     made._seen = values
     made._seen_of = None
@@ -78,7 +79,7 @@ def own(session: Session, values: Any) -> Tensor:
     return made
 
 
-def at_hand(session: Session, values: Any) -> Tensor:
+def at_hand(session: Session, values: Any) -> Any:
     """A tensor of a small NumPy array that nobody else has, or of a scalar."""
     if values.ndim and not values.flags.c_contiguous:
         values = np.ascontiguousarray(values)
@@ -89,7 +90,7 @@ def at_hand(session: Session, values: Any) -> Tensor:
     return made
 
 
-def settle(tensor: Tensor) -> Cell:
+def settle(tensor: BaseTensor) -> Cell:
     """The cell of a tensor that had only its values."""
     session = tensor._owner
     if session is None:  # another thread was here first
@@ -107,7 +108,7 @@ def settle(tensor: Tensor) -> Cell:
     return tensor._cell
 
 
-def view_of(tensor: Tensor) -> View | None:
+def view_of(tensor: BaseTensor) -> View | None:
     """The view that the array of a tensor is of its base, as strides over the base in C order."""
     seen, base = tensor._seen, tensor._seen_of
     assert seen is not None
@@ -121,7 +122,7 @@ def view_of(tensor: Tensor) -> View | None:
     return None if view.is_whole else view
 
 
-def writeable(tensor: Tensor) -> np.ndarray | None:
+def writeable(tensor: BaseTensor) -> np.ndarray | None:
     """The values of a tensor, if they may be changed where they are: nobody has the old ones."""
     if tensor._frozen or tensor._is_value:
         return None

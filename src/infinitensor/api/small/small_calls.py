@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api.eager import numpy_loops
-from infinitensor.api.eager.unplanned import has_changing_shapes
+from infinitensor.api.eager.changing_places import has_changing_shapes
 from infinitensor.api.session import ways
+from infinitensor.api.session.cell import Cell
 from infinitensor.api.session.extensions import compiled
-from infinitensor.api.session.version import Cell, Version
+from infinitensor.api.session.version import Version
 from infinitensor.api.small.errstate import ERRORS, SILENT, quietly, restore, silence
 from infinitensor.api.small.host_values import (
     NUMBERS,
@@ -35,9 +36,8 @@ from infinitensor.dtypes import NUMPYS, bfloat16
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from infinitensor.api.known.known_calls import Quick
+    from infinitensor.api.session.cell import AnyTensor, BaseTensor
     from infinitensor.api.session.session import Session
-    from infinitensor.api.tensor.tensor import Tensor
 
 _DTYPES = frozenset((None, bool, int, float, complex, *(dtype.type for dtype in NUMPYS), *NUMPYS))
 _ndarray = np.ndarray
@@ -100,7 +100,7 @@ def created(
     dtype: Any = None,
     *args: Any,
     **more: Any,
-) -> Tensor | None:
+) -> Any:
     """A small new tensor of a shape."""
     if args or more:
         return None
@@ -119,7 +119,7 @@ def created(
 
 def counted(
     like: Callable[..., Any], size: Callable[..., int], session: Session, args: Any, kwargs: Any
-) -> Tensor | None:
+) -> Any:
     """A small new tensor that numbers describe."""
     if kwargs or not config.small_elements or not all([type(x) in (int, float) for x in args]):
         return None
@@ -135,7 +135,7 @@ def counted(
     return own(session, made)
 
 
-def joined(like: Callable[..., Any], args: Any, kwargs: Any) -> Tensor | None:
+def joined(like: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Small tensors, joined along an axis."""
     limit = config.small_elements
     if not 1 <= len(args) <= 2 or type(args[0]) not in (list, tuple):
@@ -170,7 +170,7 @@ def joined(like: Callable[..., Any], args: Any, kwargs: Any) -> Tensor | None:
     return at_hand(session, made)
 
 
-def copied(tensor: Tensor, dtype: Any = None) -> Tensor | None:
+def copied(tensor: AnyTensor, dtype: Any = None) -> AnyTensor | None:
     """A small tensor of its own with the same values, or with another dtype's."""
     values = near(tensor)
     if values is None or not config.small_elements:
@@ -178,14 +178,14 @@ def copied(tensor: Tensor, dtype: Any = None) -> Tensor | None:
     session = tensor._owner or tensor._cell.session
     session.ways["numpy"] += 1
     if dtype is None:
-        return own(session, values.copy())
-    return at_hand(session, quietly(values.astype, dtype, "C"))
+        return own(session, values.copy())  # type: ignore[no-any-return]
+    return at_hand(session, quietly(values.astype, dtype, "C"))  # type: ignore[no-any-return]
 
 
 # --- in place ---------------------------------------------------------------------------------
 
 
-def changed(tensor: Tensor, like: np.ufunc, other: Any) -> Tensor | None:
+def changed(tensor: AnyTensor, like: np.ufunc, other: Any) -> AnyTensor | None:
     """`tensor op= other`: in place, likewise."""
     limit = config.small_elements
     if not limit:
@@ -206,7 +206,7 @@ def changed(tensor: Tensor, like: np.ufunc, other: Any) -> Tensor | None:
     return tensor
 
 
-def stored_in(like: np.ufunc, args: tuple[Any, ...], out: Any) -> Tensor | None:
+def stored_in(like: np.ufunc, args: tuple[Any, ...], out: Any) -> Any:
     """`like(*args, out=out)`: in place, likewise."""
     if type(out) is not tensors[0] or out._is_value:
         return None
@@ -231,7 +231,7 @@ def stored_in(like: np.ufunc, args: tuple[Any, ...], out: Any) -> Tensor | None:
     except (TypeError, ValueError):  # ours has the better words
         return None
     session.ways["in_place"] += 1
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 # --- in C -------------------------------------------------------------------------------------
@@ -250,8 +250,8 @@ _UFUNCS = (
 
 
 def in_c(
-    tensor: type[Tensor],
-    quicks: tuple[Quick | None, ...],
+    tensor: type[BaseTensor],
+    quicks: tuple[Any, ...],
     recorded: Any,
     fill: Callable[..., bool],
 ) -> bool:

@@ -16,32 +16,32 @@ from infinitensor.api.access import copies
 from infinitensor.api.record.record import host_view
 from infinitensor.dtypes import bfloat16, from_numpy
 from infinitensor.ir.region import whole_box
-from infinitensor.ir.view import structure, take
+from infinitensor.ir.view import structure, take, whole_view
 
 if TYPE_CHECKING:
-    from infinitensor.api.session.version import Version
-    from infinitensor.api.tensor.tensor import Tensor
+    from infinitensor.api.session.cell import BaseTensor
 
 CPU, CUDA = 1, 2
 """DLPack's numbers of the kinds of devices."""
 
 
-def lend(version: Version, values: Any, tile: int = 0) -> Any:
-    """An array to give out, over `values`, which lie in a tile of a version; NumPy's read-only."""
+def lend(tensor: BaseTensor, values: Any, tile: int = 0) -> Any:
+    """An array to give out, over `values`, which lie in a tile of a tensor; NumPy's read-only."""
+    version = tensor._version
     version.exported += 1
     if version.table is not None:
         version.table.lend(tile)
     if not isinstance(values, np.ndarray):
         assert version.table is not None
         owner = version.table.layout.owner(tile)
-        version.session.engine.synchronize(owner)  # others know nothing of our stream
+        tensor._session.engine.synchronize(owner)  # others know nothing of our stream
         return values.detach()
     seen = values.view()
     seen.flags.writeable = False
     return seen
 
 
-def tiles(tensor: Tensor) -> list[tuple[Any, Any]]:
+def tiles(tensor: BaseTensor) -> list[tuple[Any, Any]]:
     """(box, array) of every tile of a whole tensor."""
     if tensor._view is not None and not tensor._view.is_whole:
         raise ValueError("local_tiles(): this is a view; take x.copy().local_tiles()")
@@ -49,12 +49,12 @@ def tiles(tensor: Tensor) -> list[tuple[Any, Any]]:
         tensor._compute()
         version = tensor._version
         if version.table is None:
-            return [(whole_box(tensor.shape), lend(version, version.host))]
+            return [(whole_box(tensor.shape), lend(tensor, version.host))]
         table = version.table
-        return [(table.layout.tile(i), lend(version, a, i)) for i, a in enumerate(table.arrays)]
+        return [(table.layout.tile(i), lend(tensor, a, i)) for i, a in enumerate(table.arrays)]
 
 
-def one_piece(tensor: Tensor) -> Any:
+def one_piece(tensor: BaseTensor) -> Any:
     """The values over the tensor's own memory, or None where they do not lie in one piece of it."""
     with tensor._session.guard():
         tensor._session.check_open()
@@ -64,7 +64,7 @@ def one_piece(tensor: Tensor) -> Any:
             return None  # torch knows no such strides, and ends the process over them
         if version.host is not None:
             values = host_view(tensor._ref())
-            return None if tensor.device == "cuda" else lend(version, values)
+            return None if tensor.device == "cuda" else lend(tensor, values)
         table = version.table
         assert table is not None
         if table.layout.n_tiles != 1 or tensor.device == "null":
@@ -75,20 +75,20 @@ def one_piece(tensor: Tensor) -> Any:
             if access is None:
                 return None
             values = take(values, access, whole_box(tensor.shape), whole_box(version.shape))
-        return lend(version, values)
+        return lend(tensor, values)
 
 
-def gathered(tensor: Tensor) -> Any:
+def gathered(tensor: BaseTensor) -> Any:
     """The values in one piece of a device's memory: the tensor's own, or a copy in one tile."""
     found = one_piece(tensor)
     if found is not None:
         return found
     if tensor.device != "cuda":
         return tensor.numpy()
-    return one_piece(tensor.relayout(*(1,) * tensor.ndim))
+    return one_piece(copies.relayout(tensor, (1,) * tensor.ndim))
 
 
-def array(tensor: Tensor, dtype: Any, copy: bool | None) -> np.ndarray:
+def array(tensor: BaseTensor, dtype: Any, copy: bool | None) -> np.ndarray:
     """What NumPy gets: its own array (`copy=True`), or one that cannot be written.
 
     NumPy's `asarray` of an array is that array, and who writes to it means the array. Ours cannot
@@ -112,7 +112,7 @@ def array(tensor: Tensor, dtype: Any, copy: bool | None) -> np.ndarray:
     return np.asarray(found)
 
 
-def _is_for_strides(tensor: Tensor) -> bool:
+def _is_for_strides(tensor: BaseTensor) -> bool:
     """Whether NumPy's `as_strided` asks for a view, to walk over the base with other strides.
 
     It does not ask us by its name, as NumPy's other functions do; a copy of the view alone would
@@ -121,14 +121,13 @@ def _is_for_strides(tensor: Tensor) -> bool:
     return tensor._view is not None and sys._getframe(3).f_code is as_strided.__code__
 
 
-def _in_base(tensor: Tensor) -> np.ndarray:
+def _in_base(tensor: BaseTensor) -> np.ndarray:
     """The values as a view of a copy of all of the base."""
-    base = tensor.base
-    assert base is not None
+    base = tensor._seen_as(whole_view(tensor._version.shape))
     return copies.seen_in(base.numpy(), tensor)
 
 
-def dlpack_device(tensor: Tensor) -> tuple[int, int]:
+def dlpack_device(tensor: BaseTensor) -> tuple[int, int]:
     """(kind, number) of the device that `dlpack` gives memory of."""
     if tensor.device != "cuda":
         return (CPU, 0)
@@ -138,7 +137,9 @@ def dlpack_device(tensor: Tensor) -> tuple[int, int]:
     return (CUDA, tensor._session.engine.gpu_index(owner))
 
 
-def dlpack(tensor: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
+def dlpack(
+    tensor: BaseTensor, stream: Any, max_version: Any, dl_device: Any, copy: bool | None
+) -> Any:
     """A DLPack capsule: of our memory where the tensor is one tile, else of a copy in one piece."""
     here = dlpack_device(tensor)
     wanted = here if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
@@ -181,7 +182,7 @@ def _on_host(values: np.ndarray, options: dict[str, Any]) -> Any:
     return made.__dlpack__(**options)
 
 
-def cuda_interface(tensor: Tensor) -> dict[str, Any]:
+def cuda_interface(tensor: BaseTensor) -> dict[str, Any]:
     """What Numba, CuPy and torch ask for, over a tile on a GPU.
 
     The protocol has no way to say when memory is let go, but whoever uses it keeps the tensor: so
@@ -195,7 +196,7 @@ def cuda_interface(tensor: Tensor) -> dict[str, Any]:
     return interface
 
 
-def torch_tensor(tensor: Tensor) -> Any:
+def torch_tensor(tensor: BaseTensor) -> Any:
     """The values as a torch tensor."""
     import torch
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 if TYPE_CHECKING:
-    from infinitensor.api.tensor.tensor import Tensor
+    from infinitensor.api.session.cell import BaseTensor
 
 _SHORT = {"C": "c_contiguous", "F": "f_contiguous", "O": "owndata", "W": "writeable"}
 _SHORT |= {"A": "aligned", "X": "writebackifcopy", "B": "behaved", "CA": "carray", "FA": "farray"}
@@ -25,7 +25,7 @@ class Flags:
 
     aligned, writebackifcopy = True, False
 
-    def __init__(self, tensor: Tensor) -> None:
+    def __init__(self, tensor: BaseTensor) -> None:
         self._tensor = tensor
         view = tensor._whole()
         ghost = as_strided(np.zeros(1, np.int8), view.shape, view.strides).flags
@@ -92,7 +92,7 @@ class Flags:
 def refused(method: str, remedy: str) -> Any:
     """A method that a tensor cannot have, and what to do instead."""
 
-    def method_(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+    def method_(self: BaseTensor, *args: Any, **kwargs: Any) -> Any:
         raise ValueError(f"{method}: {remedy}")
 
     method_.__name__ = method_.__qualname__ = method

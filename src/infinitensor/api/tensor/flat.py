@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 import numpy as np
 
@@ -10,24 +10,23 @@ from infinitensor.api.access import view_strides
 from infinitensor.api.access.copies import copied
 from infinitensor.api.access.setitem import host_value, replace
 from infinitensor.api.record.late import is_tensor
+from infinitensor.api.session.cell import AnyTensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from infinitensor.api.tensor.tensor import Tensor
 
-
-class Flat:
+class Flat(Generic[AnyTensor]):
     """`x.flat`: the elements in C order."""
 
-    def __init__(self, tensor: Tensor) -> None:
+    def __init__(self, tensor: AnyTensor) -> None:
         self._tensor = tensor
         self._rest: Iterator[Any] | None = None
         self.index = 0
         """How many were given since the iteration began, or an element was asked for by index."""
 
     @property
-    def base(self) -> Tensor:
+    def base(self) -> AnyTensor:
         """The tensor whose elements they are."""
         return self._tensor
 
@@ -38,14 +37,14 @@ class Flat:
         first, *rest = np.unravel_index(self.index, (self._tensor.size + 1, *shape[1:]))
         return (int(first), *map(int, rest)) if shape else ()
 
-    def copy(self) -> Tensor:
+    def copy(self) -> AnyTensor:
         """The elements as a tensor of their own with one axis."""
-        return self._tensor.flatten()
+        return copied(self._tensor).reshape(-1)
 
     def __len__(self) -> int:
         return self._tensor.size
 
-    def __iter__(self) -> Flat:
+    def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Any:
@@ -58,7 +57,7 @@ class Flat:
     def _start_again(self) -> None:
         self._rest, self.index = None, 0
 
-    def __getitem__(self, index: Any) -> Tensor:
+    def __getitem__(self, index: Any) -> AnyTensor:
         check_flat_index(index)
         self._start_again()
         found = self._tensor.ravel()[index]

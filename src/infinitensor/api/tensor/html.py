@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from infinitensor.api.tensor.tensor import Tensor
+    from infinitensor.api.session.cell import BaseTensor
 
 _COLOURS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#9c755f")
 
 
-def drawn(tensor: Tensor, text: str) -> str:
+def drawn(tensor: BaseTensor, text: str) -> str:
     """The corner of the values, and the layout: one rectangle a tile, one colour a device."""
     layout = tensor.layout
     head = f"Tensor {tensor.shape} {tensor.dtype}"

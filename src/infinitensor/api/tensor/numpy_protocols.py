@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api.record.late import late
-from infinitensor.api.session.version import Shown
+from infinitensor.api.session.cell import BaseTensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-MIXES = (Shown, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
+MIXES = (BaseTensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
 """What may stand beside a tensor in a call."""
 EQUALITIES = (np.equal, np.not_equal)
 """Here None may stand beside a tensor too: no number equals it."""
@@ -68,7 +68,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], given: An
     name = ufunc.__name__
     if getattr(np, name, None) is ufunc:  # else it is SciPy's, or the user's own
         name = f"np.{name}"
-    if not all(out is None or isinstance(out, Shown | np.ndarray) for out in outs):
+    if not all(out is None or isinstance(out, BaseTensor | np.ndarray) for out in outs):
         return NotImplemented
     if outs:
         given["out"] = outs[0] if len(outs) == 1 else outs
@@ -97,7 +97,7 @@ def _written_back(function: Callable[..., Any], args: tuple[Any, ...], given: An
 
 def array_function(function: Any, types: Iterable[type], args: Any, given: Any) -> Any:
     """`np.concatenate([x, y])`, `np.linalg.qr(x)` and so on, where an argument is a tensor."""
-    if not all(issubclass(kind, Shown | np.ndarray) for kind in types):
+    if not all(issubclass(kind, BaseTensor | np.ndarray) for kind in types):
         return NotImplemented
     given = dict(given)
     module = getattr(function, "__module__", "numpy").replace("numpy", "np", 1)

@@ -13,10 +13,10 @@ from infinitensor.api.record.late import call_op
 from infinitensor.api.session.signatures import signed_as
 
 if TYPE_CHECKING:
-    from infinitensor.api.tensor.tensor import Tensor
+    from infinitensor.api.session.cell import BaseTensor
 
 
-def represented(tensor: Tensor, **options: Any) -> str:
+def represented(tensor: BaseTensor, **options: Any) -> str:
     """What `repr` gives: values, shape and dtype."""
     text = str(tensor)
     if tensor.shape:
@@ -24,7 +24,7 @@ def represented(tensor: Tensor, **options: Any) -> str:
     return f"Tensor({text}, shape={tensor.shape}, dtype={tensor.dtype})"
 
 
-def shown(tensor: Tensor, **options: Any) -> str:
+def shown(tensor: BaseTensor, **options: Any) -> str:
     """The text of the values.
 
     Of a large tensor only the corners that are shown are computed, and the tensor itself stays as

@@ -26,10 +26,10 @@ from infinitensor.api.access import (
 from infinitensor.api.evaluate.evaluate import evaluate
 from infinitensor.api.evaluate.explain import plan
 from infinitensor.api.record.late import call_op, late
-from infinitensor.api.record.record import Ref, host_view, stored
+from infinitensor.api.record.record import host_view, stored
 from infinitensor.api.session.array_api import check_copy, check_version
+from infinitensor.api.session.cell import BaseTensor, Cell
 from infinitensor.api.session.session import current_session
-from infinitensor.api.session.version import Cell, Shown
 from infinitensor.api.small import host_values, small_calls
 from infinitensor.api.small.errstate import quietly
 from infinitensor.api.tensor import export, views
@@ -49,12 +49,11 @@ if TYPE_CHECKING:
     from infinitensor.api.methods import TableMethods
     from infinitensor.api.session.session import Session
     from infinitensor.api.session.version import Version
-    from infinitensor.ir.layout import Layout
 else:  # a stub: `all_functions.py` makes the methods from the op table
     TableMethods = object
 
 
-class Tensor(scalars.Number, Shown, TableMethods):
+class Tensor(scalars.Number, BaseTensor, TableMethods):
     """A global array. Made by `it.asarray`, by functions and by operators.
 
     Called, as `numpy.ndarray` is, it makes one with no values yet: `it.empty` is the better name.
@@ -69,38 +68,8 @@ class Tensor(scalars.Number, Shown, TableMethods):
     [[0, 10, 20], [3, 40, 50]]
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_cell",
-        "_dtype",
-        "_frozen",
-        "_index",
-        "_is_value",
-        "_lazy_view",
-        "_lent",
-        "_owner",
-        "_seen",
-        "_seen_of",
-        "_shape",
-    )
+    __slots__ = ()
     __array_priority__ = 1000.0
-
-    _cell: Cell
-    """The variable behind it; made at the first need of a tensor of its own (`host_values.py`)."""
-    _owner: Session | None
-    """The session of a tensor that has no cell yet."""
-    _lazy_view: View | None
-    _index: Any
-    """The index of a base that it is, if it came from one in the host's reach."""
-    _seen: Any
-    """What it shows: of a view on the host, of the array `_seen_of`; of one without a cell, now."""
-    _seen_of: np.ndarray | None
-    """The array that it was seen in: valid while its version still has that one."""
-    _dtype: np.dtype[Any]
-    _shape: tuple[int, ...]
-    _frozen: bool
-    _is_value: bool
-    _lent: tuple[Any, ...]
 
     def __init__(self, shape: Any, dtype: Any = float) -> None:
         made = call_op("empty", shape, dtype=dtype)
@@ -166,14 +135,6 @@ class Tensor(scalars.Number, Shown, TableMethods):
     # inside
 
     @property
-    def _session(self) -> Session:
-        return self._owner or self._cell.session
-
-    @property
-    def _version(self) -> Version:
-        return self._cell.version
-
-    @property
     def _view(self) -> View | None:
         """How it sees its base; None: all of it."""
         if self._lazy_view is host_values.UNKNOWN:
@@ -183,12 +144,6 @@ class Tensor(scalars.Number, Shown, TableMethods):
     @_view.setter
     def _view(self, view: View | None) -> None:
         self._lazy_view = view
-
-    def _ref(self) -> Ref:
-        return Ref(self._cell.version, self._view, self.dtype)
-
-    def _whole(self) -> View:
-        return self._view or whole_view(self._cell.version.shape)
 
     def _seen_as(self, view: View) -> Tensor:
         """Another view of the same cell; what cannot be written stays so."""
@@ -226,31 +181,6 @@ class Tensor(scalars.Number, Shown, TableMethods):
         self._seen = self._seen_of = self._index = None
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of an element."""
-        return self._dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Elements in all."""
-        return prod(self.shape)
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return int(self.dtype.itemsize)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.size * self.itemsize
-
-    @property
     def strides(self) -> tuple[int, ...]:
         """Bytes from an element to the next along each axis, in the base's C order."""
         width = int(self._version.dtype.itemsize)
@@ -267,17 +197,6 @@ class Tensor(scalars.Number, Shown, TableMethods):
     def flags(self) -> Flags:
         """How the elements lie, and whether they may be written."""
         return Flags(self)
-
-    @property
-    def device(self) -> str:
-        """The kind of device its session runs on."""
-        return self._session.engine.mesh.kind
-
-    @property
-    def layout(self) -> Layout | None:
-        """How the base lies across devices; None while it waits or is small on the host."""
-        table = self._version.table
-        return None if table is None else table.layout
 
     def local_tiles(self) -> list[tuple[Any, Any]]:
         """(box, array) of every tile in this process: NumPy on CPUs, torch on GPUs, zero-copy.
@@ -500,7 +419,7 @@ class Tensor(scalars.Number, Shown, TableMethods):
     conj = conjugate
 
     @property
-    def flat(self) -> Flat:
+    def flat(self) -> Flat[Tensor]:
         """The elements in C order: iterate, index and assign."""
         return Flat(self)
 
@@ -850,4 +769,4 @@ def _is_int(value: Any) -> bool:
     )
 
 
-late.fresh, late.tensor_of = fresh, tensor_of
+late.fresh = fresh

@@ -17,22 +17,22 @@ from infinitensor.api.session.array_api import MAX_AXES
 from infinitensor.ir.view import View
 
 if TYPE_CHECKING:
-    from infinitensor.api.tensor.tensor import Tensor
+    from infinitensor.api.session.cell import AnyTensor
 
 
-def part(tensor: Tensor, which: str) -> Tensor:
+def part(tensor: AnyTensor, which: str) -> AnyTensor:
     """Real or imaginary part."""
     if tensor.dtype.kind != "c":
         if which == "real":
             return tensor
-        zeros: Tensor = call_op("zeros", tensor.shape, dtype=tensor.dtype)
+        zeros: AnyTensor = call_op("zeros", tensor.shape, dtype=tensor.dtype)
         zeros._is_value = tensor._is_value
         return zeros
     view = tensor._whole()
     return tensor._seen_as(View(view.base_shape, view.shape, view.offset, view.strides, which))
 
 
-def bits(tensor: Tensor, dtype: np.dtype[Any]) -> Tensor:
+def bits(tensor: AnyTensor, dtype: np.dtype[Any]) -> AnyTensor:
     """The bits of the values read as another dtype, along the last axis where its size differs.
 
     They are a copy, so they are read-only: a write to them could not reach the tensor.
@@ -53,26 +53,27 @@ def bits(tensor: Tensor, dtype: np.dtype[Any]) -> Tensor:
                 "When changing to a larger dtype, its size must be a divisor of the total size in "
                 "bytes of the last axis of the array."
             )
-    made: Tensor = call_op("_bits", tensor, dtype)
+    made: AnyTensor = call_op("_bits", tensor, dtype)
     made.flags.writeable = False
     return made
 
 
-def swapped_bytes(tensor: Tensor) -> Tensor:
+def swapped_bytes(tensor: AnyTensor) -> AnyTensor:
     """A tensor whose elements have the bytes of this one's in reverse order."""
     parts = 2 if tensor.dtype.kind == "c" else 1
     width = tensor.dtype.itemsize // parts
     if width == 1:
         return copied(tensor)
     line = copied(tensor).reshape(-1)  # side by side: a part of an element has another width
-    words = bits(line, np.dtype(f"u{width}"))
+    words: Any = bits(line, np.dtype(f"u{width}"))
     swapped = (words & 0xFF) << (8 * (width - 1))
     for k in range(1, width):
         swapped = swapped | (((words >> (8 * k)) & 0xFF) << (8 * (width - 1 - k)))
-    return copied(bits(swapped, tensor.dtype)).reshape(tensor.shape)
+    made: AnyTensor = bits(swapped, tensor.dtype)
+    return copied(made).reshape(tensor.shape)
 
 
-def field(tensor: Tensor, dtype: np.dtype[Any], offset: int) -> Tensor:
+def field(tensor: AnyTensor, dtype: np.dtype[Any], offset: int) -> AnyTensor:
     """The bytes of each element from an offset on, read as a dtype: a copy, read-only."""
     width, part = tensor.dtype.itemsize, dtype.itemsize
     if offset < 0:
@@ -90,7 +91,7 @@ def field(tensor: Tensor, dtype: np.dtype[Any], offset: int) -> Tensor:
     return found.reshape(tensor.shape)
 
 
-def element(tensor: Tensor, index: tuple[Any, ...]) -> Tensor:
+def element(tensor: AnyTensor, index: tuple[Any, ...]) -> AnyTensor:
     """One element, by a number in C order, or by a number for each axis, also as a tuple."""
     items = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
     places = tuple(operator.index(i) for i in items)
@@ -104,7 +105,7 @@ def element(tensor: Tensor, index: tuple[Any, ...]) -> Tensor:
     return tensor[places]
 
 
-def reshape(tensor: Tensor, shape: tuple[int, ...], copy: bool | None) -> Tensor:
+def reshape(tensor: AnyTensor, shape: tuple[int, ...], copy: bool | None) -> AnyTensor:
     """A view where NumPy's rule allows one; any negative length is the unknown one."""
     if len(shape) > MAX_AXES:
         raise ValueError(

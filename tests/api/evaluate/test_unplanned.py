@@ -1,0 +1,120 @@
+"""Little work runs at once the first time it comes, and is planned the second time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import infinitensor as it
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+N = 100_000
+"""More than is small, and not much."""
+
+
+@pytest.fixture
+def session() -> Iterator[it.Session]:
+    with it.init("cpu") as opened:
+        it.stats(reset=True)
+        yield opened
+
+
+def values(n: int = N) -> np.ndarray:
+    return np.random.default_rng(3).standard_normal(n)
+
+
+def misses() -> int:
+    return int(it.stats()["plan_misses"])
+
+
+def test_a_program_is_planned_the_second_time_and_found_the_third(session: Any) -> None:
+    a = values()
+    x = it.asarray(a)
+    results = []
+    for plans, hits in ((0, 0), (1, 0), (1, 1)):
+        y = it.exp(x) * 2 + x[::-1]
+        it.compute(y)
+        counts = it.stats()
+        assert (counts["plan_misses"], counts["plan_hits"]) == (plans, hits)
+        results.append(y.numpy())
+    np.testing.assert_array_equal(results[0], np.exp(a) * 2 + a[::-1])
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
+
+
+def test_a_loop_whose_shapes_change_needs_no_plans(session: Any) -> None:
+    a = values()
+    x, y = it.asarray(a), a.copy()
+    for k in range(1, 6):
+        x[k:] = np.float64(0.5) * (x[k:] + x[:-k])
+        it.compute(x)
+        y[k:] = np.float64(0.5) * (y[k:] + y[:-k])
+    np.testing.assert_array_equal(x.numpy(), y)
+    assert misses() == 0
+
+
+def test_a_write_to_what_nobody_else_reads_goes_in_place(session: Any) -> None:
+    x = it.asarray(values())
+    piece = x._version.table
+    assert piece is not None
+    at = piece.whole.ctypes.data
+    del piece
+    x[: N // 2] = x[N // 2 :] * 2
+    it.compute(x)
+    host = x._version.host
+    assert host is not None
+    assert host.ctypes.data == at
+    assert misses() == 0
+
+
+def test_a_write_to_what_somebody_else_reads_goes_to_a_copy(session: Any) -> None:
+    a = values()
+    x = it.asarray(a)
+    before = x.numpy()
+    later = x * 3
+    x[: N // 2] = x[N // 2 :] * 2
+    it.compute(x, later)
+    np.testing.assert_array_equal(later.numpy(), before * 3)
+
+
+def test_what_was_made_before_an_error_stays_and_the_error_comes_again(session: Any) -> None:
+    x = it.asarray(values())
+    x[: N // 2] = x[N // 2 :] + 1
+    expected = x.numpy()
+    good = x * 2
+    bad = it.take(x, it.asarray(np.full(N, N)))
+    for _ in range(2):
+        with pytest.raises(IndexError, match="out of bounds"):
+            it.compute(good, bad)
+    np.testing.assert_array_equal(good.numpy(), expected * 2)
+    np.testing.assert_array_equal(x.numpy(), expected)
+
+
+def test_sums_that_round_by_tiles_are_planned(session: Any) -> None:
+    x = it.asarray(values(400_000))
+    float(x.sum())
+    assert misses() == 1
+
+
+def test_small_writes_to_a_tensor_that_waits_happen_at_once(session: Any) -> None:
+    x, y = it.zeros((300, 400)), np.zeros((300, 400))
+    for i in range(1, 300):
+        x[i] = x[i - 1] + i
+        x[i, ::2] *= 0.5
+        y[i] = y[i - 1] + i
+        y[i, ::2] *= 0.5
+    assert it.stats()["evaluations"] == 1
+    np.testing.assert_array_equal(x.numpy(), y)
+
+
+def test_a_small_write_of_much_work_waits_with_it(session: Any) -> None:
+    a = values(400_000)
+    x, sums = it.asarray(a), it.zeros(N)
+    for i in range(4):
+        sums[i] = (x * i).max()
+    assert it.stats()["evaluations"] == 0
+    np.testing.assert_array_equal(sums.numpy()[:5], [*((a * i).max() for i in range(4)), 0])
