@@ -156,7 +156,7 @@ class Demand(Protocol):
         """The graph as if nothing stayed of those leaves; None if only parts of leaves are seen."""
 
     def keeps_too_much(self) -> bool:
-        """Whether it would keep less if it were told that there is little room."""
+        """Whether it would keep less if it knew that there is little room."""
 
     def heavy_bytes(self) -> int:
         """Bytes of its leaves that take much of a device and could go to a lower tier."""
@@ -396,13 +396,13 @@ def _part_sizes(graph: Graph, mesh: Mesh) -> list[int]:
         return [0]
     products = [node for node in graph.nodes if node.op.kind == "contraction"]
     read = {operand.value for node in products for operand in node.operands}
-    below = [
+    streamed = [
         (prod(_longest(leaf.layout)), graph.specs[leaf.value].n_elements)
         for leaf in graph.leaves
-        if leaf.value in read and _is_below(leaf, mesh)
+        if leaf.value in read and _is_in_lower_tier(leaf, mesh)
     ]
-    largest = max((n for _, n in below), default=0)
-    parts = [part for part, n in below if n == largest and part < n]
+    largest = max((n for _, n in streamed), default=0)
+    parts = [part for part, n in streamed if n == largest and part < n]
     if parts:  # some of it has stayed: the rest has parts like those
         return [max(parts), WHOLE]
     sizes = {max(-(-largest // n), SMALLEST_PART): None for n in PARTS}
@@ -439,7 +439,7 @@ def _longest(layout: Layout) -> list[int]:
     return [max(map(sub, borders[1:], borders), default=0) for borders in layout.cuts]
 
 
-def _is_below(leaf: Leaf, mesh: Mesh) -> bool:
+def _is_in_lower_tier(leaf: Leaf, mesh: Mesh) -> bool:
     """Whether a leaf is in a lower tier, from where it is brought while others are computed."""
     lowest = min(leaf.layout.owners)
     is_large = prod(borders[-1] for borders in leaf.layout.cuts) > SMALLEST_TILE
@@ -453,15 +453,15 @@ def has_tiers(mesh: Mesh) -> bool:
 
 def _ways(graph: Graph, mesh: Mesh, limits: Limits) -> list[Mesh]:
     """The mesh; and where tensors are contiguous on it, the same with tiles apart, which can be
-    evicted one by one. Only that where much is read from below: then what is made of it comes and
-    goes tile by tile too, and leaves room for what may stay."""
+    evicted one by one. Only that where much is read from a lower tier: then what is made of it
+    comes and goes tile by tile too, and leaves room for what may stay."""
     if not mesh.is_one_memory or not has_tiers(mesh):
         return [mesh]
     apart = replace(mesh, apart=True)
     # a file whose tiles are all here by now too: what stays should not have to go again
-    read = [leaf for leaf in graph.leaves if leaf.file or _is_below(leaf, mesh)]
-    below = sum(graph.specs[leaf.value].n_bytes for leaf in read)
-    if 2 * below > min(limits.budgets):
+    read = [leaf for leaf in graph.leaves if leaf.file or _is_in_lower_tier(leaf, mesh)]
+    streamed_bytes = sum(graph.specs[leaf.value].n_bytes for leaf in read)
+    if 2 * streamed_bytes > min(limits.budgets):
         return [apart]
     return [mesh, apart] if limits.evicts else [mesh]
 
@@ -485,7 +485,7 @@ def _prepare(
 
 def _streams(graph: Graph, mesh: Mesh) -> bool:
     """Whether some of what it reads is in a lower tier."""
-    return any(_is_below(leaf, mesh) for leaf in graph.leaves)
+    return any(_is_in_lower_tier(leaf, mesh) for leaf in graph.leaves)
 
 
 def _lowered(

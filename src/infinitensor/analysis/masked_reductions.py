@@ -72,7 +72,7 @@ def sum_selected(graph: Graph) -> Graph:
     budget: its bits are always the same.
     """
     selects = {node.outs[0]: node for node in graph.nodes if node.op.name == SELECT}
-    below = _from_files(graph) if selects else set()
+    from_files = _from_files(graph) if selects else set()
     n_reads = Counter(operand.value for node in graph.nodes for operand in node.operands)
     specs = list(graph.specs)
     instead: dict[int, Node] = {}
@@ -84,7 +84,7 @@ def sum_selected(graph: Graph) -> Graph:
         is_rows = len(select.shapes[1]) == 1 and graph.specs[made].shape[0] > 0
         if not is_rows or node.operands[0].access is not None or 0 not in node.call.form.contracted:
             continue
-        if select.operands[0].value in below:
+        if select.operands[0].value in from_files:
             chosen = instead[id(select)] = _chosen(graph, select)
             specs[made] = chosen.call.outs[0]
             form = node.call.form

@@ -63,7 +63,7 @@ class Leaf:
 
     @property
     def is_streamed(self) -> bool:
-        """Whether it comes from below in tiles: these are what is read, and what may stay. A file
+        """Whether it comes from a lower tier in tiles: these are read, and may stay. A file
         does wherever its tiles are by now, so that it is cut alike in every budget."""
         return self.layout.n_tiles > 1 and (self.file or min(self.layout.owners) < 0)
 

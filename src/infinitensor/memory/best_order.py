@@ -47,7 +47,7 @@ def stream(
 
     Of the serial orders the one that is estimated to take least time; a `Misfit` if none fits.
     `gives_back`: a program that evicts is of no use, tiles that have stayed go before it. So where
-    they and what is kept are more than the budgets, one order tells enough.
+    they and what is kept are more than the budgets, one order is enough.
     """
     uses = Uses(graph)
     less = [a_little_less(budget) for budget in budgets]
@@ -104,7 +104,7 @@ def _stream(
             is_last |= most_stays(uses, budgets, donated) < 0
         taken = 0.0
         if best is not None or not is_last:  # there is something to compare it with
-            # again: what is read from below is often read by the next run too, without what stayed
+            # again: tiles of a lower tier are often read by the next run too, without what stayed
             if is_streamed:
                 taken = estimated(found, mesh)[0]
             else:
@@ -142,7 +142,7 @@ def is_near_least(program: Program, uses: Uses) -> bool:
 
 
 def bytes_read_once(uses: Uses) -> int:
-    """The bytes of all tiles that are read from below."""
+    """The bytes of all tiles that are read from a lower tier."""
     loads = [family for family in uses.graph.families if family.lane == LOAD]
     return sum(int(uses.tile_bytes[family.writes[0]].sum()) for family in loads)
 

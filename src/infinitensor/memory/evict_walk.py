@@ -52,7 +52,7 @@ def fit(
 ) -> Program | Misfit:
     """A Program whose peak is within every budget, with what has to be evicted and loaded.
 
-    What was read from below stays for the next run where there is room: beside what is computed
+    Tiles read from a lower tier stay for the next run where there is room: beside what is computed
     with there are `ahead` slots to read into on a GPU; None: all there is, and nothing stays.
 
     A `Misfit` where a task's own tiles are more than a budget, or the lower tiers are full.
@@ -247,7 +247,7 @@ class _Walk:
         room, only once (what is computed with is counted as busy): more stays, and less is read.
         None once nothing is read any more.
         """
-        if self.at_now > self.known.last_below:
+        if self.at_now > self.known.last_streamed:
             return 0
         full, at_a_time = self.known.ring[device], self.mesh.n_concurrent
         if self.mesh.kind != "cpu" or RING_SHARE * full <= room:
@@ -262,7 +262,7 @@ class _Walk:
         if device >= 0:
             self.stayers[device].leave(tile)
         self.victims.is_here[device][tile] = False
-        is_read = self.known.is_streamed and tile in self.known.from_below
+        is_read = self.known.is_streamed and tile in self.known.from_lower_tier
         freed = Freed((self.places.slots[place],), self.places.users.pop(place), at)
         self.room.release(device, self.tile_bytes[tile], freed, is_read)
 
@@ -295,11 +295,11 @@ class _Walk:
             self.places.now[tile] = tile
             return
         slot = self.in_place(family, i, task, tile) if family.in_place else -1
-        if slot < 0 and self.known.is_streamed and tile in self.known.from_below:
+        if slot < 0 and self.known.is_streamed and tile in self.known.from_lower_tier:
             slot = self.take_ahead(tile, task, at)
         elif slot < 0:
             # what is read goes ahead of what is computed as far as there is memory
-            is_ahead = self.mesh.kind == "cpu" and tile in self.known.from_below
+            is_ahead = self.mesh.kind == "cpu" and tile in self.known.from_lower_tier
             rests = -1 if self.known.is_streamed else self.victims.recent
             rests = len(self.known.order) if is_ahead else rests
             slot = self.room.take(device, self.tile_bytes[tile], task, at, rests)
@@ -320,7 +320,7 @@ class _Walk:
                 and tile >= 0
                 and self.places.now[tile] >= 0
                 and not (self.is_external[tile] or self.known.is_held[tile] or uses.in_piece[tile])
-                and tile not in self.known.from_below
+                and tile not in self.known.from_lower_tier
                 and self.victims.is_last_use(tile)
                 and uses.n_elements[tile] == uses.n_elements[out]
                 and uses.itemsizes[tile] == uses.itemsizes[out]
@@ -355,11 +355,11 @@ class _Walk:
             assert tile in self.known.again, "a tile that is nowhere"
             producer = int(self.uses.producers[tile])
             task = self.added.new_task(Extra("again", producer, place, device, self.op, self.site))
-            if tile in self.known.from_below:
+            if tile in self.known.from_lower_tier:
                 self.loaded += n_bytes
         self.places.loaded_by[place] = task
         self.added.origins[place] = tile
-        if self.known.is_streamed and tile in self.known.from_below:
+        if self.known.is_streamed and tile in self.known.from_lower_tier:
             self.places.slots[place] = self.take_ahead(tile, task, at)
         else:
             self.places.slots[place] = self.room.take(device, n_bytes, task, at)
@@ -372,7 +372,7 @@ class _Walk:
         self.weigh(tile)
 
     def take_ahead(self, tile: int, task: int, at: int) -> int:
-        """A slot for what a GPU reads from below."""
+        """A slot for a tile that a GPU reads from a lower tier."""
         device, n_bytes = self.added.devices[tile], self.tile_bytes[tile]
         return self.room.take_ahead(device, n_bytes, task, at, len(self.known.order))
 
@@ -394,7 +394,8 @@ class _Walk:
         self.victims.weigh(tile, has_copy=self.places.lower[tile] >= 0)
 
     def evict(self, tile: int, at: int) -> None:
-        """Free the slot of a tile; its values are written below if they are nowhere else."""
+        """Free the slot of a tile; its values are written to a lower tier if they are nowhere
+        else."""
         n_bytes = self.tile_bytes[tile]
         if self.places.lower[tile] < 0 and not self.victims.is_made_again(tile):
             place = self.places.now[tile]
@@ -484,7 +485,8 @@ class _Walk:
     # the end
 
     def end_places(self) -> tuple[dict[int, int], tuple[int, ...]]:
-        """Where kept tiles are in the end, and what was read from below and is still there."""
+        """The final places of kept tiles, and of tiles read from a lower tier that are still
+        there."""
         final = {}
         for first, layout in self.graph.held.values():
             for tile in range(first, first + layout.n_tiles):
@@ -495,8 +497,8 @@ class _Walk:
         return final, self.worth_keeping()
 
     def worth_keeping(self) -> tuple[int, ...]:
-        """Of what was read from below and is still there: as much as leaves the next run the room
-        that this one needed."""
+        """Of tiles read from a lower tier that are still there: as many as leave the next run the
+        room that this one needed."""
         return tuple(
             self.places.now[tile]
             for tile in self.known.stays

@@ -47,14 +47,17 @@ class Foresight:
         self.is_held: list[bool] = (uses.last_use == FOREVER).tolist()
         self.again: dict[int, float] = {}
         """Tiles that a task makes from nothing that has to be kept: seconds to make them again."""
-        self.from_below: set[int] = set()
+        self.from_lower_tier: set[int] = set()
         """Those of them that are read from a lower tier."""
         self._find_again()
-        self.last_below = max((self.at[self.end[tile] - 1] for tile in self.from_below), default=-1)
+        self.last_streamed = max(
+            (self.at[self.end[tile] - 1] for tile in self.from_lower_tier), default=-1
+        )
         """When the last of them is read."""
-        self.is_streamed = mesh.kind == "cuda" and bool(self.from_below)
-        """Whether a GPU reads from below while it computes: there one task runs at a time."""
-        self.stays = {} if ahead is None else staying(uses, sorted(self.from_below))
+        self.is_streamed = mesh.kind == "cuda" and bool(self.from_lower_tier)
+        """Whether a GPU reads from a lower tier while it computes: there one task runs at a
+        time."""
+        self.stays = {} if ahead is None else staying(uses, sorted(self.from_lower_tier))
         """Of those that may stay when this is over: bytes of all that stay before, and of it."""
         self.ring = dict.fromkeys(range(n_devices), 0)
         """Bytes of slots for what is computed with, and what is read meanwhile."""
@@ -81,7 +84,7 @@ class Foresight:
                 if tile not in changed and not self.uses.in_piece[tile]:
                     self.again[tile] = self._seconds(family, tile)
                     if family.lane == LOAD:
-                        self.from_below.add(tile)
+                        self.from_lower_tier.add(tile)
 
     def _seconds(self, family: Family, tile: int) -> float:
         if family.lane != LOAD:
@@ -108,14 +111,14 @@ class Foresight:
     def room_ahead(
         self, limits: Sequence[int], is_external: bytearray, slots: Sequence[int]
     ) -> dict[int, int]:
-        """What tiles that are not read from below leave of each device where they take most.
+        """Bytes of each device that tiles not read from a lower tier leave where they take most.
 
         `slots` are those that tiles have before the first task: the tiles of leaves.
         """
         uses, n = self.uses, len(self.order)
         is_held = np.frombuffer(is_external, np.bool_)
         is_other = (np.diff(uses.user_borders) > 0) & (uses.devices >= 0)
-        is_other[list(self.from_below)] = False
+        is_other[list(self.from_lower_tier)] = False
         tiles = np.flatnonzero(is_other & ~is_held)
         at = np.asarray(self.at, np.int64)
         begins = at[uses.user_borders[tiles]]

@@ -41,8 +41,9 @@ def places(n: int) -> np.ndarray:
 
 
 def staying(uses: Uses, tiles: Iterable[int]) -> dict[int, int]:
-    """Of tiles that are read from below: the bytes, on its device, of those that stay before each
-    of them, with its own. Left out is what is no whole tile of its tensor: that cannot stay."""
+    """Of tiles that are read from a lower tier: the bytes, on its device, of those that stay before
+    each of them, with its own. Left out is what is no whole tile of its tensor: that cannot
+    stay."""
     families = uses.graph.families
     firsts = [family.first for family in families]
     by_leaf: dict[int, list[tuple[int, int]]] = {}

@@ -47,17 +47,17 @@ class Room:
         self.retires: dict[int, tuple[int, ...]] = {}
         """New slot -> the slots that were given back for it."""
         self.ahead: dict[int, int] = {}
-        """By device: bytes of slots for what is read from below; the rest needs the others."""
+        """By device: bytes of slots for tiles read from a lower tier; the rest needs the others."""
         self._additions = additions
         self._make_room = make_room
         self._recent = recent
         self._free: dict[tuple[int, int, bool], deque[Freed]] = {}
-        """By device, size, and whether what was there had been read from below by a GPU."""
+        """By device, size, and whether the tile there was read from a lower tier by a GPU."""
         self._free_pieces: dict[int, deque[Freed]] = {}
         self._free_bytes = dict.fromkeys(limits, 0)
         self._last_retired: dict[int, int] = {}
         self._read_slots: set[int] = set()
-        """Slots that were last given to what is read from below."""
+        """Slots that were last given to tiles read from a lower tier."""
         self._read_bytes = dict.fromkeys(limits, 0)
 
     def count(self, device: int, n_bytes: int) -> None:
@@ -90,7 +90,7 @@ class Room:
         return self.new_slot(device, n_bytes)
 
     def take_ahead(self, device: int, n_bytes: int, task: int, at: int, rests: int) -> int:
-        """A slot for what is read from below: a new one while the others leave room for it, so that
+        """A slot for a tile read from a lower tier: a new one while the others leave room, so that
         it waits for nobody; then the one that was free first."""
         resting = self.resting(device, n_bytes, is_read=True)
         is_room = self._read_bytes[device] + n_bytes <= self.ahead[device]
@@ -117,7 +117,7 @@ class Room:
         return first, gone
 
     def leave_ahead(self, slot: int) -> None:
-        """A slot is not one for what is read from below any more."""
+        """A slot is no longer one for tiles read from a lower tier."""
         if slot in self._read_slots:
             self._read_slots.discard(slot)
             self._read_bytes[self.slot_devices[slot]] -= self.slot_bytes[slot]

@@ -93,16 +93,18 @@ def choose(
             part = needed_part(node, analysed.needed) if len(space.outs) == 1 else None
             read_layouts = {read: layouts[roots[read.operand.value]] for read in space.reads}
             shapes = {read: graph.specs[roots[read.operand.value]].shape for read in space.reads}
-            below = frozenset(read for read in space.reads if roots[read.operand.value] in streamed)
+            streamed_reads = frozenset(
+                read for read in space.reads if roots[read.operand.value] in streamed
+            )
             dtypes = {read: graph.specs[read.operand.value].dtype for read in space.reads}
             plan = plan_in_sweep(
-                swept, g, space, read_layouts, below, mesh, tile_elements
+                swept, g, space, read_layouts, streamed_reads, mesh, tile_elements
             ) or plan_group(
                 space,
                 read_layouts,
                 shapes,
                 dtypes,
-                below,
+                streamed_reads,
                 mesh,
                 tile_elements,
                 part,
@@ -125,7 +127,7 @@ def plan_in_sweep(
     g: int,
     space: Space,
     read_layouts: dict[Read, Layout],
-    below: frozenset[Read],
+    streamed_reads: frozenset[Read],
     mesh: Mesh,
     tile_elements: int,
 ) -> GroupPlan | None:
@@ -137,7 +139,7 @@ def plan_in_sweep(
     rows = sweep.roles[g].rows
     if not sweep.borders:
         bound = _bound(sweep.n * sweep.columns, mesh, tile_elements)
-        is_free = not tile_elements and by_size[0] not in below
+        is_free = not tile_elements and by_size[0] not in streamed_reads
         most = TILES_REDUCED if is_free else 1
         if not begin_sweep(sweep, rows, by_size, read_layouts, mesh, bound, most):
             for member in sweep.roles:
@@ -293,7 +295,7 @@ def plan_group(
     read_layouts: dict[Read, Layout],
     shapes: dict[Read, tuple[int, ...]],
     dtypes: dict[Read, np.dtype[Any]],
-    below: frozenset[Read],
+    streamed_reads: frozenset[Read],
     mesh: Mesh,
     tile_elements: int,
     part: Box | None,
@@ -302,8 +304,8 @@ def plan_group(
 ) -> GroupPlan:
     """Cuts and devices of one group that is no update.
 
-    `below` are reads of what comes from a lower tier in tiles, or is made of that: how they are cut
-    depends on shapes and tiles alone, not on where tiles are by now, nor whether they are
+    `streamed_reads` are reads of tiles from a lower tier, or of values made of them: how they are
+    cut depends on shapes and tiles alone, not on where tiles are by now, nor whether they are
     contiguous. Where only a part is needed, the rest is left in pieces as large as they come: they
     are never made.
     """
@@ -327,14 +329,14 @@ def plan_group(
     bound = _bound(n_points, mesh, tile_elements)
     op = space.last.op
     grain = 1 if op.grain is None else op.grain(**dict(space.last.call.params))
-    is_streamed = bool(by_size) and by_size[0] in below
+    is_streamed = bool(by_size) and by_size[0] in streamed_reads
     if (op.kind == "reduction" or op.grain is not None) and not tile_elements and not is_streamed:
         bound = _reduced_bound(space, bound, mesh, n_points * grain)
     if is_streamed and not tile_elements:
         bound = max(bound, prod(int(max(np.diff(cut))) for cut in read_layouts[by_size[0]].cuts))
     bound = max(bound // grain, 1)
     if space.last.op.kind == "contraction":
-        is_free = not (tile_elements or below or part_elements)
+        is_free = not (tile_elements or streamed_reads or part_elements)
         cuts = (cut_product(space, dtypes, mesh) if is_free else None) or cut_contraction(
             space, by_size, read_layouts, bound, mesh, tile_elements, is_streamed
         )
@@ -348,7 +350,7 @@ def plan_group(
         leaves: tuple[tuple[int, int], ...] = ()
     elif op.pairs:
         streamed = cut_streamed_pairs(
-            space, dtypes, read_layouts, below, mesh, tile_elements, room_bytes
+            space, dtypes, read_layouts, streamed_reads, mesh, tile_elements, room_bytes
         )
         if streamed is not None:
             return GroupPlan(space, streamed, in_lanes(streamed, mesh), chained=Y)

@@ -100,8 +100,8 @@ def cut_contraction(
     is_streamed: bool,
 ) -> Cuts:
     """Cuts of a contraction: by its operands' layouts, then halved until every tile is in bounds
-    and there is a piece for every worker. `is_streamed`: its largest operand comes from below in
-    tiles, each of which should be read once."""
+    and there is a piece for every worker. `is_streamed`: its largest operand comes from a lower
+    tier in tiles, each of which should be read once."""
     lengths = [max(n, 1) for n in space.sizes]
     limit = tile_elements or min(bound * GEMM_TILES, mesh.devices[0].tile_elements * GEMM_TILES)
     volumes = [tuple(label for label in r.labels if label is not None) for r in by_size]

@@ -77,7 +77,7 @@ def cut_streamed_pairs(
     space: Space,
     dtypes: dict[Read, np.dtype[Any]],
     read_layouts: dict[Read, Layout],
-    below: frozenset[Read],
+    streamed_reads: frozenset[Read],
     mesh: Mesh,
     tile_elements: int,
     room_bytes: int,
@@ -89,10 +89,15 @@ def cut_streamed_pairs(
     """
     y = next((read for read in space.reads if read.place == 0), None)
     budget = room_bytes - room_bytes // SPARE_BUDGET_PART
-    read = {r.operand.value: prod(r.shape) * dtypes[r].itemsize for r in below}
-    if y is None or y not in below or mesh.is_one_memory or 2 * sum(read.values()) <= budget:
+    read = {r.operand.value: prod(r.shape) * dtypes[r].itemsize for r in streamed_reads}
+    if (
+        y is None
+        or y not in streamed_reads
+        or mesh.is_one_memory
+        or 2 * sum(read.values()) <= budget
+    ):
         return None
-    room = _Room(space, dtypes, read_layouts, below, mesh)
+    room = _Room(space, dtypes, read_layouts, streamed_reads, mesh)
     width = max(prod(y.shape[1:]), 1)
     most = max(tile_elements // width, 1) if tile_elements else max(space.sizes)
     n_y = min(space.sizes[Y], most, max(MOST_Y_BYTES // (width * dtypes[y].itemsize), 1))
@@ -126,7 +131,7 @@ class _Room:
         space: Space,
         dtypes: dict[Read, np.dtype[Any]],
         read_layouts: dict[Read, Layout],
-        below: frozenset[Read],
+        streamed_reads: frozenset[Read],
         mesh: Mesh,
     ) -> None:
         self.space, self.mesh = space, mesh
@@ -136,7 +141,7 @@ class _Room:
         }
         self.counted = {*space.reads} - at_home
         """What takes memory of a device: a CPU reads the host's own arrays where they are."""
-        self.held = sum(prod(r.shape) * dtypes[r].itemsize for r in self.counted - below)
+        self.held = sum(prod(r.shape) * dtypes[r].itemsize for r in self.counted - streamed_reads)
         """What is there all the time (an operand of both sets counts twice: it is cut twice)."""
 
     def specs(self, n_y: int, n_x: int) -> tuple[tuple[Spec, ...], tuple[Spec, ...]]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.space import Read, Space
 
 FEW_COLUMNS = 64
-"""Columns of a table are few below this: many of its rows are in cache together."""
+"""Fewer columns than this are few: many rows of the table are in cache together."""
 FEW_PRODUCTS, LONGEST_SIDE = 256, 32
 """Products that a row takes at most where it is multiplied, and elements of a side: for more the
 library is faster."""

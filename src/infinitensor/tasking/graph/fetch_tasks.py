@@ -34,12 +34,12 @@ def bring_fetches(lowering: Lowering, routes: Any, node: Node) -> None:
         fetch = lowering.moves.fetches[number]
         root = lowering.roots[fetch.value]
         owners = lowering.device_of(np.asarray(fetch.tiles, np.int32) + lowering.first_of[root])
-        # what comes from elsewhere is counted, and runs beside kernels; what comes from below
+        # tiles from elsewhere are counted, and moved beside kernels; those from a lower tier
         # can be read again: each is apart from the rest
-        comes = "here"
+        source = "here"
         if (owners != fetch.device).any():
-            comes = "below" if (owners < 0).any() else "beside"
-        key = (len(fetch.box), lowering.graph.specs[root].dtype, comes)
+            source = "lower tier" if (owners < 0).any() else "beside"
+        key = (len(fetch.box), lowering.graph.specs[root].dtype, source)
         alike.setdefault(key, []).append(number)
     for (ndim, dtype, _), numbers in alike.items():
         fetches = [lowering.moves.fetches[number] for number in numbers]
