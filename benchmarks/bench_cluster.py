@@ -35,8 +35,8 @@ def case(
 ) -> dict[str, Any]:
     """One row: what is fitted on which points."""
     size = f"{shape[0]:,} x {shape[1]}"
-    told = " ".join(f"{name}={value}" for name, value in parameters.items())
-    name = f"{estimator} {data} {size} {dtype} {told}"
+    settings = " ".join(f"{name}={value}" for name, value in parameters.items())
+    name = f"{estimator} {data} {size} {dtype} {settings}"
     return {
         "name": name,
         "estimator": estimator,
@@ -118,7 +118,7 @@ def setup(
             last[:] = [once()]
         return time.process_time() - begun if case.get("clock") == "processor" else None
 
-    return run, lambda: told(last[0])
+    return run, lambda: score(last[0])
 
 
 def called(package: str, x: Any, name: str, parameters: dict[str, Any]) -> Callable[[], Any]:
@@ -142,7 +142,7 @@ def called(package: str, x: Any, name: str, parameters: dict[str, Any]) -> Calla
     return lambda: made(**parameters).fit(x)
 
 
-def told(found: Any) -> float:
+def score(found: Any) -> float:
     """One number of a result."""
     if isinstance(found, tuple):
         return float(found[1].sum())
@@ -272,7 +272,7 @@ def density_on_gpu(only: list[str]) -> None:
             continue
         fit, found = setup("infinitensor", one, "cuda")
         ours = [_seconds(fit) for _ in range(3)]
-        told = f"{one['name']}: " + " ".join(f"{s:.3f}" for s in ours) + " s"
+        line = f"{one['name']}: " + " ".join(f"{s:.3f}" for s in ours) + " s"
         if "n_jobs" in one["parameters"]:
             code = "from benchmarks import bench_cluster as b; b.peer_alone({!r})"
             made = run(
@@ -282,9 +282,9 @@ def density_on_gpu(only: list[str]) -> None:
                 check=True,
             )
             theirs, value = map(float, made.stdout.split()[-2:])
-            told += f"; scikit-learn {theirs:.2f} s, {theirs / min(ours):.0f}x, "
-            told += "equal" if value == found() else f"OTHER: {found()} {value}"
-        print(told, flush=True)
+            line += f"; scikit-learn {theirs:.2f} s, {theirs / min(ours):.0f}x, "
+            line += "equal" if value == found() else f"OTHER: {found()} {value}"
+        print(line, flush=True)
 
 
 def peer_alone(name: str) -> None:

@@ -151,8 +151,8 @@ def big_rows(words: Sequence[str]) -> Iterator[tuple[str, Callable[[Turns], str]
         pairs, same = turns.of(one, LEAST_PAIRS, PAIRS_S["big"])
         ours, theirs = (median(side) for side in zip(*pairs, strict=True))
         faster, note = ratio(pairs), "" if same else ", other results"
-        told = f"{faster:.2f}x" if faster >= asked else f"**{faster:.2f}x**"
-        return f" {told}{note} | {asked}x | {ours:.2f} / {theirs:.2f} |"
+        text = f"{faster:.2f}x" if faster >= asked else f"**{faster:.2f}x**"
+        return f" {text}{note} | {asked}x | {ours:.2f} / {theirs:.2f} |"
 
     for one, asked in BIG:
         if not words or any(word in one["name"] for word in words):
@@ -168,8 +168,8 @@ def grid_rows(words: Sequence[str]) -> Iterator[tuple[str, Callable[[Turns], str
             one = case("KMeans", data, (n, d), dtype, n_clusters=k, max_iter=N_ITER)
             pairs, same = turns.of(one, 5, PAIRS_S["grid"])
             faster = ratio(pairs)
-            told = f"{faster:.2f}" + ("" if same else "*")
-            found.append(told if faster >= LEAST else f"**{told}**")
+            text = f"{faster:.2f}" + ("" if same else "*")
+            found.append(text if faster >= LEAST else f"**{text}**")
         return f" {' | '.join(found)} |"
 
     sizes = [word for word in words if "x" in word]
@@ -185,8 +185,8 @@ def small_rows(words: Sequence[str]) -> Iterator[tuple[str, Callable[[Turns], st
         pairs, _ = turns.of(one, MOST_PAIRS, PAIRS_S["small"])
         ours, theirs = (1e3 * median(side) for side in zip(*pairs, strict=True))
         more = 1e3 * median(ours - theirs for ours, theirs in pairs)
-        told = f"{more:+.1f}" if more <= MOST_MS else f"**{more:+.1f}**"
-        return f" {ours:.1f} / {theirs:.1f} | {told} |"
+        text = f"{more:+.1f}" if more <= MOST_MS else f"**{more:+.1f}**"
+        return f" {ours:.1f} / {theirs:.1f} | {text} |"
 
     for one in SMALL:
         if not words or any(word in one["name"] for word in words):
@@ -208,7 +208,7 @@ def written(page: str, name: str, made: dict[str, str], when: str) -> str:
     before, _, rest = rest.partition(end)
     titles, rows = TABLES[name]
     lines = before.strip().splitlines()
-    told = [line for line in lines if line and line[0] != "|" and MISSING not in line]
+    prose = [line for line in lines if line and line[0] != "|" and MISSING not in line]
     table, n_old = list(titles), 0
     for key, _ in rows(()):
         old = next((line for line in lines if line.startswith(key)), None)
@@ -216,7 +216,7 @@ def written(page: str, name: str, made: dict[str, str], when: str) -> str:
         if key in made or old is not None:
             table.append(made.get(key) or str(old))
     missing = sum(1 for _ in rows(())) + len(titles) - len(table)
-    texts = dict.fromkeys([when, *(told if n_old else [])])
+    texts = dict.fromkeys([when, *(prose if n_old else [])])
     body = "\n".join([*texts, *([f"{missing} {MISSING}"] if missing else []), "", *table])
     return f"{head}{start}\n\n{body}\n\n{end}{rest}"
 

@@ -437,7 +437,7 @@ def row(record: dict[str, Any]) -> str:
 
 
 def main(question: str, argv: Sequence[str] | None = None, together: bool = False) -> int:
-    """The command line that every question has; `together`: all peers in turns unless told."""
+    """The command line that every question has; `together`: all peers in turns by default."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{question}")
     parser.add_argument("--us", default="infinitensor")
     parser.add_argument("--peers", nargs="+")

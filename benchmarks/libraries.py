@@ -1,4 +1,5 @@
-"""Libraries that run one program: their arrays, their compilers, and what their processes are told.
+"""Libraries that run one program: their arrays, their compilers, and the settings of their
+processes.
 
 A `Case` is a program written once in NumPy's words, with its operands; where a library spells it
 otherwise, it has its own line. `setup` makes of it what the harness asks for. Operands are in

@@ -65,8 +65,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_import_compiles_nothing_where_all_was_built(built: Path, tmp_path: Path) -> None:
-    told = used(built, tmp_path / "cache", CC="/bin/false")
-    assert told == {"lock": "Lock", "not_prebuilt": {}, "not_compiled": {}}
+    report = used(built, tmp_path / "cache", CC="/bin/false")
+    assert report == {"lock": "Lock", "not_prebuilt": {}, "not_compiled": {}}
     assert not (tmp_path / "cache").exists()
 
 
@@ -80,15 +80,15 @@ reply(names=names, sum=checksum.crc32c(b"123456789"), way=checksum._implementati
 
 def test_libraries_are_those_that_were_built(built: Path, tmp_path: Path) -> None:
     own = {"PYTHONPATH": str(built / "src"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    told = child.run(LIBRARIES, limit_s=60.0, CC="/bin/false", **own)
-    assert all(name.startswith(str(built)) for name in told["names"])
-    assert (told["sum"], told["way"]) == (0xE3069283, "blocks")
+    report = child.run(LIBRARIES, limit_s=60.0, CC="/bin/false", **own)
+    assert all(name.startswith(str(built)) for name in report["names"])
+    assert (report["sum"], report["way"]) == (0xE3069283, "blocks")
     assert not (tmp_path / "cache").exists()
 
 
 def test_who_asks_for_no_compiler_gets_nothing_that_was_built(built: Path, tmp_path: Path) -> None:
-    told = used(built, tmp_path, INFINITENSOR_COMPILE="never")
-    assert told == {"lock": "RLock", "not_prebuilt": {}, "not_compiled": {}}
+    report = used(built, tmp_path, INFINITENSOR_COMPILE="never")
+    assert report == {"lock": "RLock", "not_prebuilt": {}, "not_compiled": {}}
 
 
 def test_what_was_built_from_other_sources_is_compiled_again(built: Path, tmp_path: Path) -> None:
@@ -97,10 +97,10 @@ def test_what_was_built_from_other_sources_is_compiled_again(built: Path, tmp_pa
     header = folder / "src/infinitensor/api/known/known_calls.h"
     header.write_text(header.read_text("utf-8") + "/* changed */\n", "utf-8")
     cache = tmp_path / "cache"
-    told = used(folder, cache)
+    report = used(folder, cache)
     why = "built from other sources: install the package again"
-    assert told["not_prebuilt"] == {"known_calls.c": why}
-    assert told["not_compiled"] == {}
+    assert report["not_prebuilt"] == {"known_calls.c": why}
+    assert report["not_compiled"] == {}
     assert len([*cache.rglob("*.so")]) == 1
 
 
@@ -109,16 +109,16 @@ def test_what_cannot_be_loaded_is_compiled_again(built: Path, tmp_path: Path) ->
     shutil.copytree(built, folder)
     (module,) = (folder / "src/infinitensor/api/session").glob("_lock*.so")
     module.write_text(f"no library {fixed_c.digest_of('api/session/lock')}")
-    told = used(folder, tmp_path / "cache")
-    assert "_lock" in told["not_prebuilt"]["lock.c"]
-    assert (told["lock"], told["not_compiled"]) == ("Lock", {})
+    report = used(folder, tmp_path / "cache")
+    assert "_lock" in report["not_prebuilt"]["lock.c"]
+    assert (report["lock"], report["not_compiled"]) == ("Lock", {})
 
 
 def test_an_install_without_a_compiler_builds_nothing_and_works(tmp_path: Path) -> None:
     assert build(tmp_path, CC="/bin/false") == []
-    told = used(tmp_path, tmp_path, CC="none", PATH="")
-    assert set(told["not_prebuilt"].values()) == {"not built when the package was installed"}
-    assert set(told["not_compiled"].values()) == {"no C compiler"}
+    report = used(tmp_path, tmp_path, CC="none", PATH="")
+    assert set(report["not_prebuilt"].values()) == {"not built when the package was installed"}
+    assert set(report["not_compiled"].values()) == {"no C compiler"}
 
 
 def test_every_module_in_c_is_built() -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def held(*raised: Exception, is_pressed: bool = True) -> list[str]:
-    """A block that is told to stop and goes on to its end; perhaps by raising."""
+    """A block that is asked to stop and goes on to its end; perhaps by raising."""
     done = []
     try:
         with without_interrupts():
@@ -143,23 +143,23 @@ def test_a_handler_that_puts_another_in_its_place_is_obeyed(
     assert signal.getsignal(signal.SIGUSR1) is signal.SIG_IGN
 
 
-def test_work_that_begins_after_a_signal_is_told_to_stop(on_usr1: Callable[[Any], object]) -> None:
+def test_work_that_begins_after_a_signal_is_asked_to_stop(on_usr1: Callable[[Any], object]) -> None:
     on_usr1(raise_time_is_up)
-    told = []
+    stops = []
 
     class Work:
         def stop(self) -> None:
-            told.append(True)
+            stops.append(True)
 
     def work() -> None:
         with without_interrupts():
             signal.raise_signal(signal.SIGUSR1)
             with Held(Work()):
-                told.append(False)
+                stops.append(False)
 
     with pytest.raises(TimeoutError, match="time is up"):
         work()
-    assert told == [True, False]
+    assert stops == [True, False]
 
 
 def test_what_leaves_nothing_torn_is_interrupted_at_once(on_usr1: Callable[[Any], object]) -> None:

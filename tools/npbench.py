@@ -91,7 +91,7 @@ def sizes_of(name: str, info: dict[str, Any], preset: str, few: bool) -> dict[st
 
 
 def difference(info: dict[str, Any], ours: Any, theirs: Any) -> str:
-    """What tells a result from NumPy's: nothing, if they are the same."""
+    """The difference between a result and NumPy's: nothing, if they are the same."""
     if isinstance(theirs, tuple | list):
         pairs = zip(ours, theirs, strict=True)
         return "; ".join(filter(None, (difference(info, a, b) for a, b in pairs)))

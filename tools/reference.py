@@ -142,7 +142,7 @@ EVENTS = {
     "evaluated": "An evaluation is done and what it made is stored.",
     "file": "A file is opened, read, written, synced, renamed or removed.",
 }
-"""What each name that `it.events.on` takes tells."""
+"""What each name that `it.events.on` takes reports."""
 
 CONSTANTS = {
     "e": "Euler's number.",

@@ -92,6 +92,6 @@ def between_steps() -> None:
 
 
 def emit(name: str, **what: Any) -> None:
-    """Tell every hook on `name`."""
+    """Call every hook on `name`."""
     for callback in hooks.get(name, ()):
         callback(**what)

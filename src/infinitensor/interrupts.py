@@ -2,7 +2,7 @@
 
 A handler (of Ctrl-C, or of a time limit) may raise in the main thread before any step of Python.
 While something is held the handlers run as they would, at once, but what they raise waits, and
-work that is under way is told to stop. It is raised when the outermost block ends.
+running work is asked to stop. It is raised when the outermost block ends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SIGNALS = tuple(
 
 
 class Stoppable(Protocol):
-    """What can be told to stop, in a signal handler."""
+    """Work that a signal handler can ask to stop."""
 
     def stop(self) -> None:
         """Stop soon."""

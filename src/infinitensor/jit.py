@@ -175,7 +175,7 @@ class OneLaunch(Protocol):
 
 
 class Launches:
-    """Launches by what tells tiles apart; few, so that a loop over shapes keeps nothing."""
+    """Launches by the signature of tiles; few, so that a loop over shapes keeps nothing."""
 
     def __init__(self, make: Callable[[tuple[int, ...], Sequence[Any]], Any]) -> None:
         self.make = make
@@ -193,7 +193,7 @@ class Launches:
 
 
 def kinds_of(tiles: Sequence[Any]) -> tuple[int, ...]:
-    """What tells tiles apart."""
+    """The signature of tiles: launches differ where it does."""
     try:
         return tuple(map(_kind, tiles))
     except AttributeError:  # it is asked for the first time
@@ -205,7 +205,7 @@ _next_kind = count()
 
 
 def _kind_of(tile: Any) -> int:
-    """A number for what tells a tile apart; asked of torch once, for that takes microseconds."""
+    """A number for a tile's signature; asked of torch once, for that takes microseconds."""
     try:
         return tile._infinitensor_kind  # type: ignore[no-any-return]
     except AttributeError:

@@ -193,7 +193,7 @@ def test_a_tensor_knows_its_namespace_in_every_version() -> None:
         x.__array_namespace__(api_version="2020.01")
 
 
-def test_the_namespace_tells_what_it_can_do() -> None:
+def test_the_namespace_says_what_it_can_do() -> None:
     about = it.__array_namespace_info__()
     assert about.capabilities() == {
         "boolean indexing": True,

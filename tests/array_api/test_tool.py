@@ -8,21 +8,21 @@ from types import SimpleNamespace
 from tools.array_api import XFAILS, Tally
 
 
-def told(tally: Tally, name: str, when: str, outcome: str, **more: str) -> None:
+def report(tally: Tally, name: str, when: str, outcome: str, **more: str) -> None:
     skipped = outcome == "skipped"
-    report = SimpleNamespace(nodeid=name, when=when, outcome=outcome, skipped=skipped, **more)
-    tally.pytest_runtest_logreport(report)
+    found = SimpleNamespace(nodeid=name, when=when, outcome=outcome, skipped=skipped, **more)
+    tally.pytest_runtest_logreport(found)
 
 
 def test_an_id_has_the_worst_outcome_of_its_three_steps() -> None:
     tally = Tally()
     for name, outcome in (("a", "passed"), ("b", "failed"), ("c", "passed"), ("d", "passed")):
-        told(tally, name, "setup", "passed")
-        told(tally, name, "call", outcome)
-        told(tally, name, "teardown", "failed" if name == "c" else "passed")
-    told(tally, "e", "setup", "skipped")
-    told(tally, "f", "call", "skipped", wasxfail="a reason")
-    told(tally, "g", "call", "passed", wasxfail="a reason")
+        report(tally, name, "setup", "passed")
+        report(tally, name, "call", outcome)
+        report(tally, name, "teardown", "failed" if name == "c" else "passed")
+    report(tally, "e", "setup", "skipped")
+    report(tally, "f", "call", "skipped", wasxfail="a reason")
+    report(tally, "g", "call", "passed", wasxfail="a reason")
     assert str(tally) == (
         "FAILED b\nFAILED c\n7 ids: 3 passed (42.86 %), 2 failed, 1 xfailed, 1 skipped"
     )

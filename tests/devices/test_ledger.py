@@ -153,7 +153,7 @@ def test_a_device_without_memory_is_asked_twice_and_then_named() -> None:
     assert ledger.take(1 << 20).n_bytes == 1 << 20
 
 
-def test_every_taking_is_told() -> None:
+def test_every_taking_is_reported() -> None:
     ledger, _ = ledger_of(1 << 30)
     seen: list[Any] = []
     with events.on("allocate", lambda **what: seen.append((what["device"], what["n_bytes"]))):

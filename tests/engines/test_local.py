@@ -67,7 +67,7 @@ class EngineTests:
             assert [engine.available_bytes(d) for d in range(3)] == engine.budgets()
             np.testing.assert_array_equal(engine.read(table, WHOLE), values)
 
-    def test_memory_is_told_for_every_device_and_tier(self, engine: Engine) -> None:
+    def test_memory_is_reported_for_every_device_and_tier(self, engine: Engine) -> None:
         before = engine.free_below()
         table = engine.store(np.ones((10, 6)), canonical_layout((10, 6), engine.mesh, 7))
         found = engine.memory_use()
@@ -87,22 +87,22 @@ class EngineTests:
         assert engine.free_below() == before
 
     @pytest.mark.parametrize("inline", [True, False])
-    def test_it_runs_a_program_and_tells_when(self, inline: bool) -> None:
-        told: list[str] = []
+    def test_it_runs_a_program_and_reports_when(self, inline: bool) -> None:
+        events_seen: list[str] = []
         with strict("cpu*3", 7) as session:
             x = it.ones((10, 6)) * 3
             program = prepared(session, x).program
             engine = session.engine
             run = engine.start(program, [], [3])
             with (
-                events.on("run_start", lambda **what: told.append("start")),
-                events.on("run_end", lambda **what: told.append("end")),
+                events.on("run_start", lambda **what: events_seen.append("start")),
+                events.on("run_end", lambda **what: events_seen.append("end")),
             ):
                 engine.finish(run, inline, False)
             (number,) = program.graph.held
             found = engine.read(run.table(number), WHOLE)
             np.testing.assert_array_equal(found, np.full((10, 6), 3.0))
-        assert told == ["start", "end"]
+        assert events_seen == ["start", "end"]
 
     def test_ctrl_c_after_the_last_task_is_not_lost(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with strict("cpu*3", 7):

@@ -45,7 +45,7 @@ def test_there_are_programs_of_every_kind(programs: list[Program]) -> None:
     assert len(KINDS) == len({kind for _, kind in KINDS})
 
 
-def test_a_value_that_is_not_numpys_is_told() -> None:
+def test_a_value_that_is_not_numpys_is_reported() -> None:
     ones = np.ones(3)
     assert difference(ones, ones, is_loose=False) == ""
     assert "3 of 3" in difference(ones, ones + 1e-12, is_loose=False)
@@ -70,7 +70,7 @@ def test_a_failing_program_is_made_small() -> None:
     assert names["expected"]["x3"].tolist() == [1, 1, 1]
 
 
-def test_errors_are_told_from_lines_without_meaning() -> None:
+def test_errors_differ_from_lines_without_meaning() -> None:
     wrong = Program((Line("x1 = 1 if xp is np else xp.nothing", "x1", compares=True),), frozenset())
     assert played(wrong, "default").kind == "raises"
     without = Program((Line("x2 = x1 + 1", "x2", compares=True),), frozenset())

@@ -1,4 +1,4 @@
-"""Data sets that tell searches among points apart: continuous, tied, far away, wide, tiny."""
+"""Data sets on which searches among points differ: continuous, tied, far away, wide, tiny."""
 
 from __future__ import annotations
 

@@ -95,9 +95,9 @@ def test_sparse_points_have_scikit_learns_neighbours(name: str) -> None:
     exact, theirs_number = theirs.NearestNeighbors(n_neighbors=5).fit(x).kneighbors()
     near = 1e-7 * abs(x).max()  # what products leave of the distance of equal points
     np.testing.assert_allclose(apart, exact[:, :4], rtol=1e-9, atol=near)
-    told_apart = (np.diff(exact, axis=1) > near).all(1)
-    assert told_apart.any() or name not in CONTINUOUS
-    np.testing.assert_array_equal(number[told_apart], theirs_number[told_apart, :4])
+    distinct = (np.diff(exact, axis=1) > near).all(1)
+    assert distinct.any() or name not in CONTINUOUS
+    np.testing.assert_array_equal(number[distinct], theirs_number[distinct, :4])
 
 
 def test_tensors_and_files_are_searched_where_they_are(tmp_path: Any) -> None:

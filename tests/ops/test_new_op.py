@@ -87,25 +87,25 @@ def test_one_line_makes_a_public_documented_partitioned_function(changed: Path) 
 
 def test_the_table_driven_tests_pick_it_up(changed: Path) -> None:
     suite = "tests/ops/test_every_op.py"
-    told = run(
+    output = run(
         changed, "-m", "pytest", suite, "-k", "cube_root_sum", "-v", "-p", "no:cacheprovider"
     )
     for devices in ("cpu", "cpu*2", "cpu*3", "cpu*4"):
         case = f"test_in_tiles_and_on_devices_an_op_is_numpys[{devices}-cube_root_sum] PASSED"
-        assert case in told, told
-    assert "test_something_to_test_follows_from_every_line[cube_root_sum] PASSED" in told, told
+        assert case in output, output
+    assert "test_something_to_test_follows_from_every_line[cube_root_sum] PASSED" in output, output
 
 
 def test_a_name_is_taken_once(changed: Path) -> None:
     chapter = "from infinitensor.ops.elementwise.elementwise import *"
-    told = run(
+    output = run(
         changed,
         "-c",
         f"import infinitensor; {chapter}; import numpy as np\n"
         "from infinitensor.ops.table.registry import elementwise\n"
         f"try:\n    {LINE.strip()}\nexcept ValueError as error:\n    print(error)",
     )
-    assert "'cube_root_sum' is in the table already" in told
+    assert "'cube_root_sum' is in the table already" in output
 
 
 # --- a new word -------------------------------------------------------------------------------

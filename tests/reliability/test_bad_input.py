@@ -112,7 +112,7 @@ def against_numpy(
     *,
     signs: bool = False,
 ) -> None:
-    """Run every case both ways; all that differ are told at once."""
+    """Run every case both ways; all that differ are reported at once."""
     wrong: list[str] = []
     it.config.small_elements = 0
     for case in cases:

@@ -76,11 +76,11 @@ def is_tile(path: str) -> bool:
 def on_files(hook: Callable[..., None]) -> Iterator[None]:
     """Call `hook(call, path)` for what is done with files of spilled tiles."""
 
-    def told(call: str, path: str, offset: int, n_bytes: int) -> None:
+    def record(call: str, path: str, offset: int, n_bytes: int) -> None:
         if is_tile(path):
             hook(call, path)
 
-    with events.on("file", told):
+    with events.on("file", record):
         yield
 
 

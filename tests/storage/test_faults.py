@@ -185,7 +185,7 @@ def test_reader_beside_a_writer_sees_whole_files_only(tmp_path: Path) -> None:
         thread.join()
 
 
-def test_hooks_are_told_what_and_where(tmp_path: Path) -> None:
+def test_hooks_get_what_and_where(tmp_path: Path) -> None:
     seen: list[dict[str, Any]] = []
     with events.on("file", lambda **what: seen.append(what)):
         write_npy(tmp_path / "x.npy", NEW)

@@ -86,7 +86,7 @@ def test_scalars_keep_all_their_bits(name: str, passed: str, is_cast: bool) -> N
 
 
 def test_the_types_of_arguments_are_what_a_kernel_says() -> None:
-    run = jit.load('def told(x: "fp64"):\n    pass\n\n\nrun = told\n')
+    run = jit.load('def empty(x: "fp64"):\n    pass\n\n\nrun = empty\n')
     assert run.__annotations__ == {"x": "fp64"}
 
 

@@ -36,7 +36,8 @@ ONE_THREAD_PARTS = 4
 """Parts up to which one thread is faster, where what comes between two passes is short."""
 
 FINE = 2.0**-34
-"""The part of what is told apart that a unit of sums may be; else a second unit is used."""
+"""The largest unit of sums, as a part of the smallest difference that counts; else a second unit
+is used."""
 
 
 class Measured:

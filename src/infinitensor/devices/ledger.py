@@ -43,8 +43,8 @@ class Buffer:
 class Loan(weakref.ref[Buffer]):
     """What a ledger knows of a slab once its buffer is gone.
 
-    It is told by the callback of a weak reference, which is C's: in a finalizer of Python's, Ctrl-C
-    would be lost, and with it the slab.
+    It learns of it by the callback of a weak reference, which is C's: in a finalizer of Python's,
+    Ctrl-C would be lost, and with it the slab.
     """
 
     __slots__ = ("block", "exported", "n_bytes")

@@ -181,7 +181,7 @@ def _entropy(counts: np.ndarray) -> float:
     "`entropy` is deprecated in 1.8 and will be removed in 1.10."
 )
 def entropy(labels: Any) -> float:
-    """How much a label tells, in nats."""
+    """The entropy of a labelling, in nats."""
     labels = labels if isinstance(labels, it.Tensor) else np.asarray(labels)
     if not labels.shape[0]:
         return 1.0
@@ -190,7 +190,7 @@ def entropy(labels: Any) -> float:
 
 
 def _information(rows: Any, columns: Any, counts: Any, sums: tuple[Any, Any]) -> float:
-    """What one label tells of the other, from how often each pair of labels occurs."""
+    """Mutual information of two labellings, from how often each pair of labels occurs."""
     by_row, by_column = sums
     if by_row.size == 1 or by_column.size == 1:
         return 0.0
@@ -211,7 +211,7 @@ def _of_table(table: Any) -> float:
 
 @like(theirs.mutual_info_score)
 def mutual_info_score(labels_true: Any, labels_pred: Any, *, contingency: Any = None) -> float:
-    """What one labelling tells of the other, in nats.
+    """Mutual information of two labellings, in nats.
 
     >>> from infinitensor.metrics import mutual_info_score
     >>> round(mutual_info_score([0, 0, 1, 1], [1, 1, 0, 0]), 4)

@@ -553,7 +553,7 @@ def test_dropped_spill_leaves_no_folder_thread_or_descriptor(tmp_path: Path) -> 
     assert len(os.listdir("/proc/self/fd")) == n_files
 
 
-def test_memory_file_systems_are_told_apart(tmp_path: Path) -> None:
+def test_memory_file_systems_are_recognised(tmp_path: Path) -> None:
     if os.path.isdir("/dev/shm"):
         assert is_memory("/dev/shm")
         assert is_memory("/dev/shm/not/there/yet")

@@ -1,6 +1,6 @@
 /* Products of matrices by one library: one function for whoever multiplies, so that all have the same
    bits. `Whole`, the integers that it counts with, is defined before this. Where several threads call,
-   each call has one core: a library over OpenMP is told so for the calling thread alone, one with
+   each call has one core: a library over OpenMP is set so for the calling thread alone, one with
    threads of its own for the whole process, until nobody shares it any more. */
 #include <stdint.h>
 #include <string.h>

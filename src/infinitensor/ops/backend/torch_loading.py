@@ -45,18 +45,19 @@ def _load() -> None:
 
 
 class Calm(threading.local):
-    """Whether a library was told that this thread, a worker of ours, has one core."""
+    """Whether a library knows that this thread, a worker of ours, has one core."""
 
     is_set = False
 
 
 _calm = Calm()
 n_calmed = [0]
-"""Workers that torch was told of, in this process: to tell it may change the user's number too."""
+"""Workers whose number of threads was set in torch, in this process: setting it may change the
+user's number too."""
 
 
 def calm(torch: Any) -> None:
-    """Tell torch, once for each worker, that it has one core."""
+    """Set torch's number of threads to one, once for each worker."""
     if not _calm.is_set:
         torch.get_num_threads()  # torch sets a thread up at its first question
         torch.set_num_threads(1)

@@ -63,7 +63,7 @@ def _constant_cases(rng: np.random.Generator) -> list[Any]:
 
 @op("zeros", "creation", "", kernel=_constant_kernel, cases=_constant_cases, same="equal")
 def zeros(shape: Any, dtype: Any = None) -> Call:
-    """A tensor of zeros; float64 unless told otherwise.
+    """A tensor of zeros; float64 by default.
 
     >>> import infinitensor as it
     >>> it.zeros((2, 3), dtype="i4").numpy()
@@ -94,7 +94,7 @@ def empty(shape: Any, dtype: Any = None) -> Call:
 
 @op("ones", "creation", "", kernel=_constant_kernel, cases=_constant_cases, same="equal")
 def ones(shape: Any, dtype: Any = None) -> Call:
-    """A tensor of ones; float64 unless told otherwise.
+    """A tensor of ones; float64 by default.
 
     >>> import infinitensor as it
     >>> it.ones(3).numpy()

@@ -167,7 +167,7 @@ def vector_norm(
     oracle=np.linalg.matrix_norm,
 )
 def matrix_norm(xp: Any, x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """The norm of a matrix, or of each of many: Frobenius unless told otherwise.
+    """The norm of a matrix, or of each of many: Frobenius by default.
 
     >>> import infinitensor as it
     >>> float(it.linalg.matrix_norm(it.asarray([[3.0, 0.0], [0.0, 4.0]]), ord=2))

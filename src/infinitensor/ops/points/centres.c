@@ -186,7 +186,7 @@ INLINE int same(const int32_t *a, const int32_t *b) {
 
 /* For rows whose label is another one than before: what they weigh, in whole numbers of 1 / scale, is taken from the
    old label and given to the new one. sums is (k + 1) x (d + 2): coordinates, the weight and how many rows have one;
-   the last row tells how many have changed. before and weights may be NULL. */
+  the last row counts how many have changed. before and weights may be NULL. */
 int64_t label_sums(const T *x, int64_t n, int64_t d, const T *shift, const double *scale, const int32_t *now,
                    const int32_t *before, const T *weights, int64_t k, int64_t *sums) {
     int64_t width = d + 2, n_changed = 0;

@@ -111,7 +111,7 @@ def _whole(xp: Any, v: Any) -> Any:
 
 
 def _done(code: int) -> None:
-    """What a compiled loop returns: below zero, it found no memory for its own copies."""
+    """Raise MemoryError if a compiled loop found no memory for its own copies (a negative code)."""
     if code < 0:
         raise MemoryError("no memory for the centres that a loop over points packs")
 

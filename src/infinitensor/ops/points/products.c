@@ -1,4 +1,4 @@
-/* Products of rows and centres in float32, each with a bound on its error: they tell which distances need not be
+/* Products of rows and centres in float32, each with a bound on its error: they show which distances need not be
    measured. Other loops begin with this. T is the element. */
 
 #include "apart.c"

@@ -10,8 +10,8 @@ int64_t count_values(const T *x, int64_t n, int64_t n_counts, int64_t *counts) {
     return 0;
 }
 
-/* As count_values; the smallest and the largest value of all go into `ends`. Of those that are counted the counts
-   tell, which costs less than comparing. */
+/* As count_values; the smallest and the largest value of all go into `ends`. Those of counted values follow from the
+   counts, which costs less than comparing. */
 int64_t count_and_ends(const T *x, int64_t n, int64_t n_counts, int64_t *counts, int64_t *ends) {
     int64_t least = INT64_MAX, most = INT64_MIN;
     for (int64_t i = 0; i < n; i++) {

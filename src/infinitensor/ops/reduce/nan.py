@@ -23,7 +23,7 @@ def without_nan(xp: Any, a: Any, value: Any) -> Any:
 
 
 def _options(initial: Any, where: Any) -> dict[str, Any]:
-    """What a reduction is told besides; nothing where that is what it does anyway."""
+    """More parameters of a reduction; none where they are its defaults."""
     given = {} if initial is None else {"initial": initial}
     return given if where is True else {**given, "where": where}
 

@@ -56,7 +56,7 @@ def _read_as(word: str, dtype: Any) -> Any:
 def _transform(xp: Any, x: Any, out: Any, word: str, axis: int, n: int, norm: str) -> None:
     """torch's FFT on both kinds of device: many lines at once are several times NumPy's.
 
-    One line is not, and NumPy writes where it is told to.
+    One line is not, and NumPy writes into `out`.
     """
     import torch
 
@@ -371,7 +371,7 @@ def _flat(cases: Any) -> Any:
 
 @transform("fft.fftn", _complex_images)
 def fftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
-    """The Fourier transform over several axes, all of them unless told which.
+    """The Fourier transform over several axes, all of them by default.
 
     One axis after another; each time the other axes are cut.
 
@@ -420,7 +420,7 @@ def irfftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = 
 
 @transform("fft.fft2", _flat(_complex_images))
 def fft2(xp: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
-    """The Fourier transform over two axes, the last ones unless told which.
+    """The Fourier transform over two axes, the last ones by default.
 
     >>> import infinitensor as it
     >>> it.fft.fft2(it.ones((2, 2))).numpy().real.tolist()

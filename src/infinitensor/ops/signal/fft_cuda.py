@@ -43,7 +43,7 @@ def _kinds() -> dict[Any, int]:
 
 _plans: dict[Any, tuple[ctypes.c_int, int]] = {}
 _set: dict[int, tuple[int, int]] = {}
-"""By handle: the stream and the work space that a plan has been told to use."""
+"""By handle: the stream and the work space that a plan has been given."""
 
 
 def _plan(library: Any, device: int, kind: int, n: int, n_lines: int, n_out: int) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from infinitensor.ir.op import Spec
 
 PARTS = 1.5
-"""Parts of the result for each run: the sample does not tell exactly how long they are."""
+"""Parts of the result for each run: the sample only estimates their lengths."""
 SAMPLED = 8
 """How many values a run gives to the sample for each run there is."""
 TAKEN = 4

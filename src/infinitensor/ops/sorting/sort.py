@@ -74,7 +74,7 @@ def lines_of(x: Array, axis: int) -> Array:
 
 
 def sort_into(xp: Any, x: Any, out: Any, axis: int) -> None:
-    """Equal values cannot be told apart (but for the sign of zero), so the fastest sort will do."""
+    """Equal values are the same (but for the sign of zero), so the fastest sort will do."""
     if xp is not np:
         if not sort_with_cupy(x, out, axis):
             out[...] = torch_sort(x, axis)

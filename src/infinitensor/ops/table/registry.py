@@ -75,7 +75,7 @@ def elementwise(
     """An elementwise op in one line.
 
     `expression(e, x, y)` is written over the scalar vocabulary `e` (`ops/table/scalar.py`). `dtype`
-    gives the loop dtypes and the output's: NumPy's ufunc of that name unless told otherwise, or a
+    gives the loop dtypes and the output's: NumPy's ufunc of that name by default, or a
     function of the specs that returns (*inputs, output).
 
     >>> from infinitensor.ops.table.registry import TABLE

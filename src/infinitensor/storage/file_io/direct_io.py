@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from infinitensor.storage.file_io.byte_runs import PAGE_BYTES, aligned
-from infinitensor.storage.file_io.syscalls import MOST_CALL_BYTES, read_at, told, write_at
+from infinitensor.storage.file_io.syscalls import MOST_CALL_BYTES, read_at, report_call, write_at
 
 BOUNCE_BYTES = 1 << 20
 
@@ -85,7 +85,7 @@ def read_anywhere(file: int, path: str, offset: int, into: memoryview) -> int:
         skip = (offset + n_read) % PAGE_BYTES
         wanted = min(held.size - n_read, BOUNCE_BYTES - skip)
         piece = _bounced()[: padded(skip + wanted)]
-        told("read", path, offset + n_read, wanted)
+        report_call("read", path, offset + n_read, wanted)
         n = min(os.preadv(file, [piece.data], offset + n_read - skip) - skip, wanted)
         if n > 0:
             held[n_read : n_read + n] = piece[skip : skip + n]
@@ -105,7 +105,7 @@ def _read_pages(file: int, path: str, offset: int, held: np.ndarray[Any, Any]) -
     pieces = [first.data] if skip else []
     pieces += [held[n_head:end].data] if end > n_head else []
     pieces += [last.data] if end < held.size else []
-    told("read", path, offset, held.size)
+    report_call("read", path, offset, held.size)
     n = max(min(os.preadv(file, pieces, offset - skip) - skip, held.size), 0)
     held[: min(n, n_head)] = first[skip : skip + min(n, n_head)]
     if n > end:

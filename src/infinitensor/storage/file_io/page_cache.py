@@ -26,8 +26,8 @@ def _mincore() -> Any:
 class CachedPages:
     """Looks at which pages of a file are in memory. Reads nothing, and holds no page.
 
-    The system tells this to the owner of a file and to who may write to it; to others every file
-    looks as if it were in memory, so they are told that nothing is.
+    The system shows this to the owner of a file and to who may write to it; to others every file
+    looks as if it were in memory, so for them nothing is.
     """
 
     def __init__(self, file: int, path: str, found: os.stat_result) -> None:

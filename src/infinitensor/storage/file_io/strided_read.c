@@ -1,5 +1,5 @@
 // Runs of a file, into memory `out_step` apart. Of a window of runs those that the system has in
-// memory are read first; it is told of the others before one of them is read: a disk works on many
+// memory are read first; the others are announced to it before one of them is read: a disk works on many
 // at once.
 #define _GNU_SOURCE
 #include <errno.h>

@@ -18,7 +18,8 @@ MOST_CALL_BYTES = 256 << 20
 """Of one call: Ctrl-C waits for it."""
 
 
-def told(call: str, path: str, offset: int = 0, n_bytes: int = 0) -> None:
+def report_call(call: str, path: str, offset: int = 0, n_bytes: int = 0) -> None:
+    """Call the hooks on `file`, if there are any."""
     if "file" in events.hooks:
         events.emit("file", call=call, path=path, offset=offset, n_bytes=n_bytes)
 
@@ -29,7 +30,7 @@ def open_file(path: str, flags: int, mode: int = 0o600, folder: int | None = Non
     With `folder`, an open descriptor, the last name of the path is looked up there, whatever the
     path leads to by now.
     """
-    told("open", path)
+    report_call("open", path)
     name = path if folder is None else os.path.basename(path)
     return os.open(name, flags | os.O_CLOEXEC, mode, dir_fd=folder)
 
@@ -39,7 +40,7 @@ def read_at(file: int, path: str, offset: int, into: memoryview) -> int:
     n_read = 0
     while n_read < len(into):
         piece = into[n_read : n_read + MOST_CALL_BYTES]
-        told("read", path, offset + n_read, len(piece))
+        report_call("read", path, offset + n_read, len(piece))
         n = os.preadv(file, [piece], offset + n_read)
         if not n:
             break
@@ -52,12 +53,12 @@ def write_at(file: int, path: str, offset: int, values: memoryview) -> None:
     n_written = 0
     while n_written < len(values):
         piece = values[n_written : n_written + MOST_CALL_BYTES]
-        told("write", path, offset + n_written, len(piece))
+        report_call("write", path, offset + n_written, len(piece))
         n_written += os.pwrite(file, piece, offset + n_written)
 
 
 def reserve(file: int, path: str, offset: int, n_bytes: int) -> None:
-    """Make a file longer; a disk without room for it says so now, if it can tell."""
+    """Make a file longer; a disk without room for it says so now, if it can."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
     if call is not None and call(file, 0, ctypes.c_int64(offset), ctypes.c_int64(n_bytes)) == 0:
         return
@@ -68,7 +69,7 @@ def reserve(file: int, path: str, offset: int, n_bytes: int) -> None:
 
 def sync(file: int, path: str) -> None:
     """What was written is on the disk when this returns."""
-    told("sync", path)
+    report_call("sync", path)
     os.fsync(file)
 
 
@@ -83,13 +84,13 @@ def sync_folder(path: str) -> None:
 
 def rename(old: str, new: str) -> None:
     """`new` is the file that was called `old`, from one moment to the next."""
-    told("rename", new)
+    report_call("rename", new)
     os.replace(old, new)
 
 
 def remove(path: str, folder: int | None = None) -> None:
     """Take a name away; a name that is not there is none to take."""
-    told("remove", path)
+    report_call("remove", path)
     try:
         os.unlink(path if folder is None else os.path.basename(path), dir_fd=folder)
     except FileNotFoundError:

@@ -16,7 +16,13 @@ import shutil
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.storage.file_io.syscalls import open_file, remove, rename, sync_folder, told
+from infinitensor.storage.file_io.syscalls import (
+    open_file,
+    remove,
+    rename,
+    report_call,
+    sync_folder,
+)
 
 if TYPE_CHECKING:
     import weakref
@@ -64,7 +70,7 @@ def new_folder(path: str) -> tuple[str, int]:
     """A new locked folder beside `path`, and its descriptor."""
 
     def made(name: str) -> int:
-        told("open", name)
+        report_call("open", name)
         os.mkdir(name)
         return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
@@ -100,7 +106,7 @@ def _remove_if_dead(path: str) -> None:
 
 def _remove(path: str) -> None:
     if os.path.isdir(path):
-        told("remove", path)
+        report_call("remove", path)
         shutil.rmtree(path)
     else:
         remove(path)
@@ -123,7 +129,7 @@ def put_file(made: str, path: str) -> None:
 def put_folder(made: str, path: str) -> None:
     """As `put_file`; a folder that had the name is removed afterwards."""
     if os.path.isdir(path):
-        told("rename", path)
+        report_call("rename", path)
         _exchange(made, path)
         with contextlib.suppress(OSError):
             _remove(made)

@@ -39,7 +39,7 @@ FOLIO_BYTES = 2 << 20
 ALIGNED_BYTES = 64
 AHEAD_RUNS = 256
 AHEAD_BYTES = 16 << 20
-"""Of runs that are apart, how many the system is told of before they are read."""
+"""Runs that are apart, announced to the system before they are read."""
 
 
 class NpyFile:

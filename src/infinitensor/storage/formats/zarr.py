@@ -19,7 +19,7 @@ import numpy as np
 
 from infinitensor.dtypes import as_dtype, bfloat16, held_as
 from infinitensor.ir.region import Box, picked
-from infinitensor.storage.file_io.syscalls import open_file, read_at, sync, told
+from infinitensor.storage.file_io.syscalls import open_file, read_at, report_call, sync
 from infinitensor.storage.file_io.temporary import Unfinished, discard, new_folder, put_folder
 from infinitensor.storage.formats.chunk_size import COMPRESSORS, unpacks_beyond
 from infinitensor.storage.formats.npy import changed
@@ -179,7 +179,7 @@ class ZarrFile:
             out[spot] = front[spots]
 
     def _read_chunk(self, name: str, part: tuple[slice, ...], out: np.ndarray[Any, Any]) -> None:
-        told("read", self.path, 0, out.nbytes)
+        report_call("read", self.path, 0, out.nbytes)
         full, n_bytes = os.path.join(self.path, name), math.prod(self.chunks) * self.dtype.itemsize
         if self._codec and os.path.exists(full):
             most_bytes = MOST_WIDER * n_bytes + FREE_BYTES
@@ -338,7 +338,7 @@ class ZarrWriter(Unfinished):
         for (lo, hi), n, length in zip(box, self.chunks, self.shape, strict=True):
             if lo % n or (hi % n and hi != length):
                 raise ValueError(f"{self.path}: box {box} cuts chunks of shape {self.chunks}")
-        told("write", self._made, 0, values.nbytes)
+        report_call("write", self._made, 0, values.nbytes)
         if values.size:
             self._array[tuple(slice(lo, hi) for lo, hi in box)] = values
 

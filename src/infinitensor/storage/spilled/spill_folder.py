@@ -18,7 +18,7 @@ import weakref
 from pathlib import Path
 
 from infinitensor.storage.file_io.byte_runs import PAGE_BYTES, aligned
-from infinitensor.storage.file_io.syscalls import open_file, read_at, remove, told, write_at
+from infinitensor.storage.file_io.syscalls import open_file, read_at, remove, report_call, write_at
 
 PREFIX = "infinitensor-spill-"
 OWNER = "owner"
@@ -68,7 +68,7 @@ class ProcessFolder:
     def __init__(self, parent: str) -> None:
         os.makedirs(parent, mode=0o700, exist_ok=True)
         self.path = os.path.join(parent, PREFIX + secrets.token_hex(8))
-        told("open", self.path)
+        report_call("open", self.path)
         os.mkdir(self.path, 0o700)  # fails where anything, a link too, has the name
         self._handle = open_file(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         self._locks: list[int] = []

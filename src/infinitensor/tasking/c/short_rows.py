@@ -120,5 +120,5 @@ def short_source_of(
     parts: Sequence[Part], inputs: Sequence[Input], n_outs: int, folds: Sequence[Fold] = ()
 ) -> str:
     """The C function of a group over short rows, to be called as that of `source_of`: no operand is
-    told to be one value a row, and folds are of the last axis alone."""
+    known to be one value a row, and folds are of the last axis alone."""
     return "\n".join(_Short(parts, inputs, n_outs, folds).lines())

@@ -1,7 +1,7 @@
 """Ops that change tiles in place: their tasks write into the tiles of the version before.
 
-A plain write (`x[region] = v`) copies into a region; any other update has a kernel, which is told
-where its tile and what it reads of each operand are.
+A plain write (`x[region] = v`) copies into a region; any other update has a kernel, which is given
+the regions of its tile and of what it reads of each operand.
 """
 
 from __future__ import annotations

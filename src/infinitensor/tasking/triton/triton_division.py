@@ -3,7 +3,7 @@ all of them, or approximate.
 
 Triton's own division of float32 is approximate. The exact one is a short way, right for ordinary
 operands, and a branch for others, whose checks take as long as the way itself. So groups with
-several divisions go the short way without a check, keep the smallest of all sizes that tell whether
+several divisions go the short way without a check, keep the smallest of all sizes that show whether
 it was right, and look at that once in the end (`LATE`).
 """
 
@@ -124,5 +124,5 @@ def found_far(least: str) -> list[str]:
 
 
 def checked(word: Word, names: list[str], made: str) -> list[str]:
-    """The names of values that tell whether the short way was exact."""
+    """The names of values that show whether the short way was exact."""
     return [made, names[0]] if word.float32.checks_x else [made]
