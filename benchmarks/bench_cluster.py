@@ -165,7 +165,7 @@ def lloyd_on_gpu(n: int = 10_000_000, d: int = 64, k: int = 100, n_steps: int = 
 
     import infinitensor as it
     from infinitensor.cluster.dense_rows import DenseRows
-    from infinitensor.cluster.lloyd import _moved
+    from infinitensor.cluster.lloyd import _move_centers
     from infinitensor.ops.points import centres_triton
 
     generator = torch.Generator("cuda").manual_seed(0)
@@ -185,7 +185,7 @@ def lloyd_on_gpu(n: int = 10_000_000, d: int = 64, k: int = 100, n_steps: int = 
                 torch.cuda.synchronize()
                 mid = time.perf_counter()
                 used = centers
-                centers, _ = _moved(rows, state, centers)
+                centers, _ = _move_centers(rows, state, centers)
                 done = time.perf_counter()
                 ms = f"{1e3 * (mid - start):.2f} + {1e3 * (done - mid):.2f} ms"
                 print(f"{data} {n:,} x {d}, k={k}, step {step}: {ms}, {n_changed:,} changed")

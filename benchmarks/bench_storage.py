@@ -54,12 +54,12 @@ def timed(work: Callable[[], None]) -> float:
 
 def tiles(peer: str, case: dict[str, Any], folder: str) -> Run:
     from infinitensor.storage import Spill
-    from infinitensor.storage.file_io.byte_runs import aligned
+    from infinitensor.storage.file_io.byte_runs import aligned_bytes
     from infinitensor.storage.spilled import spilled_tile
 
-    values = aligned(case["tile"]).view(np.float64)
+    values = aligned_bytes(case["tile"]).view(np.float64)
     values[:] = np.random.default_rng(0).random(values.size)
-    out = aligned(case["tile"]).view(np.float64)
+    out = aligned_bytes(case["tile"]).view(np.float64)
     if peer == "page cache":
         spilled_tile.DIRECT_BYTES = 1 << 60
     spill = Spill([folder])

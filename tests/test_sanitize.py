@@ -78,7 +78,7 @@ def play():
         assert not outcome.fails, outcome
 
 def multiply():
-    ours, a, out = blas.found(), np.ones((60, 60)), np.empty((60, 60))
+    ours, a, out = blas.find_library(), np.ones((60, 60)), np.empty((60, 60))
     if ours is not None:
         sharing = Thread(target=lambda: [ours.share(by) for _ in range(300) for by in (1, -1)])
         sharing.start()

@@ -56,7 +56,7 @@ class Config:
     """Plans kept, least recently used dropped first."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, _checked(name, value))
+        object.__setattr__(self, name, _check(name, value))
 
     @classmethod
     def from_environment(cls) -> Config:
@@ -102,7 +102,7 @@ def _truth(text: str) -> bool:
     return words[text.lower()]
 
 
-def _checked(name: str, value: Any) -> Any:
+def _check(name: str, value: Any) -> Any:
     """A setting as it is kept; a ValueError that says what may be written."""
     known = Config.__dataclass_fields__
     if name not in known:

@@ -123,11 +123,11 @@ _hung: set[str] = set()
 
 def compiler() -> str | None:
     """The C compiler of this machine, if it has one."""
-    return _found(os.environ.get("CC", "cc"), os.environ.get("PATH"))
+    return _find_compiler(os.environ.get("CC", "cc"), os.environ.get("PATH"))
 
 
 @cache
-def _found(name: str, path: str | None) -> str | None:
+def _find_compiler(name: str, path: str | None) -> str | None:
     return shutil.which(name, path=path) or shutil.which("gcc", path=path)
 
 
@@ -205,7 +205,7 @@ def library(source: str) -> ctypes.CDLL:
         _begun.pop(source, None)
     with _lock:
         if source not in _loaded:
-            _loaded[source] = _load(built or _built(source, flags()))
+            _loaded[source] = _load(built or _build(source, flags()))
         return _loaded[source]
 
 
@@ -223,7 +223,7 @@ def begin(source: str) -> None:
     # a thread that a Ctrl-C cuts off from its pool is waited for, always, when the process ends
     with without_interrupts(), _lock:
         if source not in _begun:
-            _begun[source] = _compiling().submit(_built, source, flags())
+            _begun[source] = _compiling().submit(_build, source, flags())
 
 
 @cache
@@ -269,7 +269,7 @@ def begin_extensions() -> None:
         from concurrent.futures import ThreadPoolExecutor
 
         pool = ThreadPoolExecutor(len(missing))
-        _begun.update({file: pool.submit(_built, *made) for file, made in missing.items()})
+        _begun.update({file: pool.submit(_build, *made) for file, made in missing.items()})
         pool.shutdown(wait=False)
 
 
@@ -322,7 +322,7 @@ def extension(file: str) -> Any:
             not_prebuilt[_c_file(file)] = str(error)
     begun = _begun.pop(file, None)
     try:
-        built = _built(*_of_module(file)) if begun is None else begun.result()
+        built = _build(*_of_module(file)) if begun is None else begun.result()
         return _loaded_module(file, built)
     except (CompilerError, ImportError) as error:
         not_compiled[_c_file(file)] = str(error)
@@ -343,7 +343,7 @@ def _loaded_module(file: str, path: Path) -> Any:
     return module
 
 
-def _built(source: str, flags: tuple[str, ...]) -> Path:
+def _build(source: str, flags: tuple[str, ...]) -> Path:
     """The library of a source, from the folder or from the compiler."""
     cc = compiler()
     if cc is None:

@@ -471,7 +471,7 @@ def _prepare(
 ) -> Prepared | Misfit:
     """One plan. A task of a sweep has tiles of all that its groups read and make at once: where
     that is too much, the same without."""
-    lowered = _lowered(graph, mesh, cutting, limits.budgets, known)
+    lowered = _lower(graph, mesh, cutting, limits.budgets, known)
     if isinstance(lowered, Misfit):
         return lowered
     analysed, plan, moves, _ = lowered
@@ -488,7 +488,7 @@ def _streams(graph: Graph, mesh: Mesh) -> bool:
     return any(_is_in_lower_tier(leaf, mesh) for leaf in graph.leaves)
 
 
-def _lowered(
+def _lower(
     graph: Graph, mesh: Mesh, cutting: Cutting, budgets: Sequence[int], known: Known
 ) -> Lowered | Misfit:
     """The stages before memory is given out."""

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def test_a_session_keeps_the_tools_that_it_started_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "_found", lambda name, path: "cc")
+    monkeypatch.setattr(native, "_find_compiler", lambda name, path: "cc")
     with it.init("cpu"):
         assert it.Mesh.current().tools.has_compiler
-        monkeypatch.setattr(native, "_found", lambda name, path: None)
+        monkeypatch.setattr(native, "_find_compiler", lambda name, path: None)
         assert it.Mesh.current().tools.has_compiler
     with it.init("cpu"):
         assert not it.Mesh.current().tools.has_compiler

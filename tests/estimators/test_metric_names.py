@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from sklearn.metrics import DistanceMetric, pairwise_distances
 
 import infinitensor as it
-from infinitensor.estimators.metric_names import block, chosen
+from infinitensor.estimators.metric_names import block, choose_metric
 from infinitensor.ops.points.distances import BOOLEAN, METRICS
 
 RNG = np.random.default_rng(0)
@@ -77,7 +77,8 @@ def test_sums_over_coordinates_are_the_same_bits_as_a_trees(metric: str) -> None
         assert_allclose(block(x, y, metric), want, rtol=1e-15)
         return
     np.testing.assert_array_equal(
-        block(x, y, chosen(metric, is_tree=True)), DistanceMetric.get_metric(metric).pairwise(x, y)
+        block(x, y, choose_metric(metric, is_tree=True)),
+        DistanceMetric.get_metric(metric).pairwise(x, y),
     )
 
 
@@ -122,14 +123,14 @@ def test_without_a_compiler_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_a_name_stands_for() -> None:
-    assert chosen("l2").name == "euclidean"
-    assert chosen("euclidean", is_tree=True).name == "direct"
-    assert chosen("minkowski", {"p": 1}).name == "cityblock"
-    assert chosen("p", {"p": np.inf}).name == "chebyshev"
-    assert {chosen(metric).name for metric in NAMES} <= set(METRICS)
+    assert choose_metric("l2").name == "euclidean"
+    assert choose_metric("euclidean", is_tree=True).name == "direct"
+    assert choose_metric("minkowski", {"p": 1}).name == "cityblock"
+    assert choose_metric("p", {"p": np.inf}).name == "chebyshev"
+    assert {choose_metric(metric).name for metric in NAMES} <= set(METRICS)
     with pytest.raises(ValueError, match="Unknown Distance Metric: wminkowski"):
-        chosen("wminkowski")
+        choose_metric("wminkowski")
     with pytest.raises(TypeError, match=r"cityblock: unknown parameters \['q'\]"):
-        chosen("cityblock", {"q": 1})
+        choose_metric("cityblock", {"q": 1})
     with pytest.raises(ValueError, match="p must be greater than 0"):
-        chosen("minkowski", {"p": 0})
+        choose_metric("minkowski", {"p": 0})

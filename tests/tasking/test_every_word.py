@@ -59,7 +59,7 @@ def test_in_c(name: str) -> None:
     words = claimed("c", dtype)
     assert words
     run = compiled_kernel(steps_of(words, dtype), (Input(dtype, False, False),) * 3, len(words))
-    outs = [np.empty(N, word.made(dtype)) for word in words]
+    outs = [np.empty(N, word.result_dtype(dtype)) for word in words]
     run(operands(dtype), outs, (N,))
     for word, out in zip(words, outs, strict=True):
         check([word], dtype, [out], 0 if word.exact and dtype.kind != "c" else ULPS)
@@ -77,7 +77,7 @@ def test_in_numba(name: str) -> None:
     dtype = np.dtype(name)
     words = claimed("numba", dtype)
     assert words
-    outs = [np.empty(N, word.made(dtype)) for word in words]
+    outs = [np.empty(N, word.result_dtype(dtype)) for word in words]
     run = Jitted(steps_of(words, dtype), (Input(dtype, False, False),) * 3, len(words))
     run(operands(dtype), outs, (N,))
     check(words, dtype, outs, ULPS)
@@ -106,7 +106,7 @@ def test_in_triton(name: str) -> None:
     inputs = (Input(dtype, False, False),) * 3
     group = Group(steps_of(words, dtype), inputs, len(words))
     tiles = [torch.from_numpy(x).cuda() for x in operands(dtype)]
-    made = [word.made(dtype).name for word in words]
+    made = [word.result_dtype(dtype).name for word in words]
     outs = [torch.empty(N, dtype=getattr(torch, each), device="cuda") for each in made]
     MapKernel(group)(tiles, outs, (N,))
     check(words, dtype, [out.cpu().numpy() for out in outs], ULPS)

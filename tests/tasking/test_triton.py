@@ -348,7 +348,9 @@ def test_without_triton_groups_run_step_by_step_and_say_so() -> None:
         outs.append(i)
 
     without = Target("cuda", Tools(has_triton=False))
-    run, eager = triton_group.generated(lambda: pytest.fail("asked for code"), steps, without)
+    run, eager = triton_group.generate_or_steps(
+        lambda: pytest.fail("asked for code"), steps, without
+    )
     assert eager
     assert run is steps
 
@@ -363,7 +365,7 @@ def test_what_triton_fails_on_is_said_once_and_runs_step_by_step() -> None:
     def steps(ins: list[Any], outs: list[Any], i: int) -> None:
         outs.append(i)
 
-    run, eager = triton_group.generated(lambda: broken, steps, Target("cuda"))
+    run, eager = triton_group.generate_or_steps(lambda: broken, steps, Target("cuda"))
     assert not eager
     made: list[Any] = []
     with pytest.warns(RuntimeWarning, match="no room; the group runs step by step"):

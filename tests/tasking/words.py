@@ -48,7 +48,7 @@ def steps_of(words: Sequence[Word], dtype: np.dtype[Any]) -> tuple[Part, ...]:
         args = tuple(Arg(i) for i in range(word.n_args))
         loop = word.loop(dtype) if word.chooses else (dtype,) * word.n_args
         sources = tuple(("in", i) for i in range(word.n_args))
-        parts.append(Part(Term(word.name, args), loop, sources, word.made(dtype), k))
+        parts.append(Part(Term(word.name, args), loop, sources, word.result_dtype(dtype), k))
     return tuple(parts)
 
 

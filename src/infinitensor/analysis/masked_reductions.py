@@ -85,7 +85,7 @@ def sum_selected(graph: Graph) -> Graph:
         if not is_rows or node.operands[0].access is not None or 0 not in node.call.form.contracted:
             continue
         if select.operands[0].value in from_files:
-            chosen = instead[id(select)] = _chosen(graph, select)
+            chosen = instead[id(select)] = _select_or_zero(graph, select)
             specs[made] = chosen.call.outs[0]
             form = node.call.form
             call = replace(node.call, form=AxisForm(specs[made].shape, form.inputs, form.outputs))
@@ -105,7 +105,7 @@ def _from_files(graph: Graph) -> set[int]:
     return found
 
 
-def _chosen(graph: Graph, select: Node) -> Node:
+def _select_or_zero(graph: Graph, select: Node) -> Node:
     """All rows of what a mask selects from, those it does not select as zeros."""
     op = TABLE[CHOSEN]
     shape, (n,) = select.shapes

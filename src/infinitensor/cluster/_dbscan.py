@@ -57,7 +57,7 @@ class DBSCAN(theirs.DBSCAN):  # type: ignore[misc]
             p=self.p,
             n_jobs=self.n_jobs,
         ).fit(values)
-        search = model._searched()
+        search = model._make_search()
         if isinstance(search, Euclidean) and not search.squared:
             limit = float(self.eps) * float(self.eps)
             self.labels_, cores = density_labels(search.points, limit, self.min_samples, weight)

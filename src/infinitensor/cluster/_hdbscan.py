@@ -63,7 +63,7 @@ class HDBSCAN(theirs.HDBSCAN):  # type: ignore[misc]
         if self.metric == "precomputed" and self.store_centers is not None:
             raise ValueError("Cannot store centers when using a precomputed distance matrix.")
         self._metric_params = self.metric_params or {}
-        values = self._checked(X)
+        values = self._validate_points(X)
         finite = None
         if self.metric != "precomputed":
             self._raw_data = values
@@ -101,7 +101,7 @@ class HDBSCAN(theirs.HDBSCAN):  # type: ignore[misc]
             most,
         )
 
-    def _checked(self, X: Any) -> Array:
+    def _validate_points(self, X: Any) -> Array:
         """Points that may have rows that are not finite, or a matrix of distances."""
         named: dict[str, Any] = {"dtype": np.float64, "accept_sparse": ["csr", "lil"]}
         if self.metric != "precomputed":
@@ -183,7 +183,7 @@ class HDBSCAN(theirs.HDBSCAN):  # type: ignore[misc]
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # p is in both places
-            search = model.fit(values)._searched(by_pairs=brute)
+            search = model.fit(values)._make_search(by_pairs=brute)
         if isinstance(search, Euclidean) and self._by_groups(values):
             tree = grouped_tree(search.points, self._min_samples, self.alpha)
             return _process_mst(_as_edges(*tree))

@@ -20,13 +20,13 @@ def stable_labels(
     """
     tree = _condense_tree(linkage, min_cluster_size)
     root = int(tree["parent"].min())
-    chosen = _chosen(tree, root, allow_single, most)
+    chosen = _choose_clusters(tree, root, allow_single, most)
     numbers = {cluster: number for number, cluster in enumerate(chosen)}
     labels = _do_labelling(tree, set(chosen), numbers, allow_single, 0.0)
     return labels, _strengths(tree, root, np.asarray(chosen, np.intp), labels)
 
 
-def _chosen(tree: Array, root: int, allow_single: bool, most: int | None) -> list[int]:
+def _choose_clusters(tree: Array, root: int, allow_single: bool, most: int | None) -> list[int]:
     """Clusters that are more stable than what they fall apart into; none within another."""
     n = int(tree["parent"].max()) - root + 1
     parent = tree["parent"] - root

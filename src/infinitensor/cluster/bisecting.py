@@ -51,7 +51,7 @@ class BisectingKMeans(OnTiles, theirs.BisectingKMeans):  # type: ignore[misc]
         if isinstance(rows, SparseRows):
             middle = np.asarray(rows.host.mean(axis=0)).reshape(-1)
         elif ends is not None:
-            rows.bounded(*ends)
+            rows.with_bounds(*ends)
         tree = _BisectingTree(indices=np.arange(rows.n), center=middle, score=0)
         self._bisecting_tree = tree
         for _ in range(self.n_clusters - 1):

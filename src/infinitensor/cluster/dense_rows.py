@@ -132,7 +132,7 @@ class DenseRows(Measured):
             self._weighing = (weights if self.few else it.asarray(weights, copy=False),)
         self._most: Array | None = None
 
-    def bounded(self, low: Array, high: Array) -> DenseRows:
+    def with_bounds(self, low: Array, high: Array) -> DenseRows:
         """The same rows, whose least and greatest coordinates are known."""
         shift = self.shift.astype(np.float64)
         self._most = np.maximum(np.abs(low - shift), np.abs(high - shift)).astype(np.float64)
@@ -144,7 +144,7 @@ class DenseRows(Measured):
         if self._most is None:
             low, high = self.x.min(0), self.x.max(0)
             it.compute(low, high)
-            self.bounded(low.numpy(), high.numpy())
+            self.with_bounds(low.numpy(), high.numpy())
         assert self._most is not None
         return self._most
 
@@ -347,14 +347,14 @@ class FewAssigning(Assigning):
         new, bounds = np.empty_like(self.labels), np.empty_like(self.bounds)
         made = np.empty((k, rows.d), rows.dtype), np.empty((k, 3), np.float32)
         given = (np.ascontiguousarray(centers), moves, self.labels, self.bounds, new, bounds)
-        n_changed = self._stepped(given, made)
+        n_changed = self._step_parts(given, made)
         self.centers, self.labels, self.bounds = centers, new, bounds
         if n_changed < 0:
             return -2 - n_changed
         self.means, self._moves = made
         return n_changed
 
-    def _stepped(self, given: tuple[Array, ...], made: tuple[Array, Array]) -> int:
+    def _step_parts(self, given: tuple[Array, ...], made: tuple[Array, Array]) -> int:
         """What `step` of centres.c returns; it is made of parts where there are several."""
         rows, k, host = self.rows, self.k, self.rows.host
         assert host is not None

@@ -68,7 +68,7 @@ def checked_weights(sample_weight: Any, given: Points) -> Array | None:
     return np.asarray(checked)
 
 
-def normalised(rows: DenseRows | SparseRows | Part) -> Array:
+def normalise_weights(rows: DenseRows | SparseRows | Part) -> Array:
     """The weights of rows as probabilities."""
     weights = np.ones(rows.n, rows.dtype) if rows.weights is None else rows.weights
     return np.asarray(weights / weights.sum())
@@ -128,7 +128,7 @@ class OnTiles(_BaseKMeans):  # type: ignore[misc]
         if isinstance(init, str) and init == "k-means++":
             return seed(rows, k, random_state)[0]
         if isinstance(init, str):
-            p = normalised(rows)
+            p = normalise_weights(rows)
             chosen = random_state.choice(rows.n, size=k, replace=False, p=p)
             return np.asarray(rows.take(chosen))
         if _is_arraylike_not_scalar(self.init):
@@ -219,7 +219,7 @@ class KMeans(OnTiles, theirs.KMeans):  # type: ignore[misc]
         init = self._checked_init(given)
         rows = rows_of(given, mean, weights, self.n_clusters)
         if isinstance(rows, DenseRows) and ends is not None:
-            rows.bounded(*ends)
+            rows.with_bounds(*ends)
             if isinstance(init, np.ndarray):
                 init -= mean
         best = self._best_run(rows, init, random_state)

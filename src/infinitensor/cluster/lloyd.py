@@ -49,7 +49,7 @@ def lloyd(
     i = 0
     for i in range(max_iter):
         n_changed = state.follow(centers)
-        new, shift = _moved(rows, state, centers)
+        new, shift = _move_centers(rows, state, centers)
         if verbose:
             inertia = total(rows.inertia(centers, state.labels), rows.dtype)
             print(f"Iteration {i}, inertia {inertia}" + ("." if algorithm == "lloyd" else ""))
@@ -76,7 +76,7 @@ def total(parts: Array, dtype: Any) -> Any:
     return float(np.dtype(dtype).type(parts.sum()))
 
 
-def _moved(rows: Any, state: Any, centers: Array) -> tuple[Array, Any]:
+def _move_centers(rows: Any, state: Any, centers: Array) -> tuple[Array, Any]:
     """The means of the rows of each label, and the squared way of all centres there."""
     new = state.means
     if new is None:

@@ -19,7 +19,7 @@ from infinitensor.cluster.kmeans import (
     OnTiles,
     checked_weights,
     labels_inertia,
-    normalised,
+    normalise_weights,
     rows_of,
 )
 from infinitensor.cluster.sparse_rows import SparseRows
@@ -65,11 +65,11 @@ def positions(sums: Array, values: Array) -> Array:
     return guess
 
 
-def stepped(x: Any, weights: Array, centers: Array, counts: Array) -> tuple[Array, Array, Array]:
+def step_batch(x: Any, weights: Array, centers: Array, counts: Array) -> tuple[Array, Array, Array]:
     """New centres after a batch, its labels' counts added to, and squared distances before."""
     if isinstance(x, np.ndarray):
-        labels, far = _compared(x, centers)
-        return _added(x, weights, centers, counts, labels), labels, far
+        labels, far = _find_nearest(x, centers)
+        return _add_batch(x, weights, centers, counts, labels), labels, far
     rows = SparseRows(x, weights)
     labels = rows.nearest(centers)
     state = rows.start(len(centers))
@@ -85,7 +85,7 @@ def stepped(x: Any, weights: Array, centers: Array, counts: Array) -> tuple[Arra
     return new, labels, far
 
 
-def _compared(x: Array, centers: Array) -> tuple[Array, Array]:
+def _find_nearest(x: Array, centers: Array) -> tuple[Array, Array]:
     none = np.zeros(x.shape[1], x.dtype)
     labels, far = np.empty(len(x), np.int32), np.empty(len(x), x.dtype)
     TABLE["_nearest"].kernel_for("cpu")(np, x, none, centers, out=labels)
@@ -93,7 +93,7 @@ def _compared(x: Array, centers: Array) -> tuple[Array, Array]:
     return labels, far
 
 
-def _added(x: Array, weights: Array, centers: Array, counts: Array, labels: Array) -> Array:
+def _add_batch(x: Array, weights: Array, centers: Array, counts: Array, labels: Array) -> Array:
     """Centres as the means of all they ever got; `counts` grows."""
     k, new = len(centers), np.empty_like(centers)
     update = loop("centres", "batch_update", x.dtype)
@@ -137,7 +137,7 @@ class MiniBatchKMeans(OnTiles, theirs.MiniBatchKMeans):  # type: ignore[misc]
         self._ewa_inertia_min: Any = None
         self._no_improvement = self._n_since_last_reassign = 0
         n_steps = (self.max_iter * rows.n) // self._batch_size
-        draws = Draws(random_state, normalised(rows), self._batch_size)
+        draws = Draws(random_state, normalise_weights(rows), self._batch_size)
         ones = np.ones(self._batch_size, rows.dtype)
         i = 0
         for i in range(n_steps):
@@ -180,7 +180,7 @@ class MiniBatchKMeans(OnTiles, theirs.MiniBatchKMeans):  # type: ignore[misc]
     def _step(self, x: Any, weights: Array, centers: Array, random_state: Any) -> tuple[Array, Any]:
         """Centres after a batch, and its inertia before."""
         reassign = self._random_reassign()
-        new, _, far = stepped(x, weights, centers, self._counts)
+        new, _, far = step_batch(x, weights, centers, self._counts)
         inertia = float(x.dtype.type(np.dot(far.astype(np.float64), weights.astype(np.float64))))
         if reassign and self.reassignment_ratio > 0:
             self._reassign(x, new, random_state)

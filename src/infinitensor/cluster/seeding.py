@@ -112,15 +112,15 @@ class _Left:
 
     def use(self, first: Array) -> None:
         """Take the first seed."""
-        far = self._made(self.rows.closer(first))
+        far = self._as_array(self.rows.closer(first))
         self.potential = np.asarray(self._sums(far, self.weights)).reshape(-1)
         self.closest = far[0]
         self.owner = (np if self.on_host else it).zeros(self.rows.n, dtype=np.int32)
 
-    def _made(self, far: Any) -> Any:
+    def _as_array(self, far: Any) -> Any:
         return np.asarray(far) if self.on_host else it.asarray(far, copy=False)
 
-    def searched(self, draws: Array) -> Array:
+    def search(self, draws: Array) -> Array:
         """The rows at which the sum of what is left reaches the draws."""
         if self.rows.n <= ON_HOST:
             return _reached(np.asarray(self.closest), self.rows.weights, draws)
@@ -131,17 +131,17 @@ class _Left:
 
     def best_of(self, draws: Array, c: int) -> tuple[Array, Any]:
         """Of the rows that are drawn take the one that leaves least: its values and its number."""
-        tried = np.minimum(self.searched(draws), self.rows.n - 1)
+        tried = np.minimum(self.search(draws), self.rows.n - 1)
         candidates = self.rows.take(tried)
-        best = self._taken(candidates, c)
+        best = self._take_best(candidates, c)
         return candidates[best], tried[best]
 
-    def _taken(self, candidates: Array, c: int) -> int:
+    def _take_best(self, candidates: Array, c: int) -> int:
         wide, seeds = candidates.astype(np.float64), self.centers[:c].astype(np.float64)
         # as wide as for all seeds: one shape, and so one plan, for every pass
         reach = np.full((len(candidates), len(self.centers)), np.inf)
         reach[:, :c] = ((wide[:, None, :] - seeds) ** 2).sum(-1) * (0.25 - 1e-6)
-        far = self._made(self.rows.closer(candidates, (self.closest, self.owner, reach)))
+        far = self._as_array(self.rows.closer(candidates, (self.closest, self.owner, reach)))
         is_kept = (
             self.on_host
             or KEPT_MEMORY_PART * far.nbytes <= it.Mesh.current().devices[0].memory_bytes
@@ -157,7 +157,7 @@ class _Left:
         else:
             one = slice(best, best + 1)
             known = (self.closest, self.owner, reach[one])
-            nearer = self._made(self.rows.closer(candidates[one], known))[0]
+            nearer = self._as_array(self.rows.closer(candidates[one], known))[0]
         if self.on_host:
             self.owner[nearer < self.closest] = c
             self.closest = nearer

@@ -111,9 +111,9 @@ class Ledger:
         if "allocate" in events.hooks:
             events.emit("allocate", device=self.device.name, n_bytes=n_bytes)
         with without_interrupts():  # what is counted has an owner
-            return self._taken(n_bytes)
+            return self._take_slab(n_bytes)
 
-    def _taken(self, n_bytes: int) -> Buffer:
+    def _take_slab(self, n_bytes: int) -> Buffer:
         if self._returned:
             self._take_back()
         with self._lock:

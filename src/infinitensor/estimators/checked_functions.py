@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.utils._param_validation import validate_params
 
-from infinitensor.estimators.points import opened
+from infinitensor.estimators.points import open_if_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,10 +31,10 @@ def like(
         @functools.wraps(checked)
         def run(*args: Any, **kwargs: Any) -> Any:
             given = [
-                opened(value) if name in points else value
+                open_if_elsewhere(value) if name in points else value
                 for name, value in zip(names, args, strict=False)
             ]
-            kwargs |= {name: opened(kwargs[name]) for name in points if name in kwargs}
+            kwargs |= {name: open_if_elsewhere(kwargs[name]) for name in points if name in kwargs}
             return checked(*given, *args[len(given) :], **kwargs)
 
         return run

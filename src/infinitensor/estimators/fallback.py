@@ -42,19 +42,21 @@ def _estimator(module: str, name: str, their: type) -> type:
         "__module__": module,
         "__doc__": TEXT.format(name),
         **{
-            method: _counted(getattr(their, method)) for method in COUNTED if hasattr(their, method)
+            method: _count_calls(getattr(their, method))
+            for method in COUNTED
+            if hasattr(their, method)
         },
     }
     return types.new_class(name, (their,), exec_body=lambda space: space.update(body))
 
 
 def _function(module: str, name: str, their: Callable[..., Any]) -> Callable[..., Any]:
-    made = _counted(their)
+    made = _count_calls(their)
     made.__module__, made.__doc__ = module, TEXT.format(name)
     return made
 
 
-def _counted(their: Callable[..., Any]) -> Callable[..., Any]:
+def _count_calls(their: Callable[..., Any]) -> Callable[..., Any]:
     points = next((name for name in inspect.signature(their).parameters if name != "self"), None)
 
     @functools.wraps(their)

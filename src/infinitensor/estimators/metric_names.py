@@ -61,10 +61,12 @@ class Metric:
         return made**2 if self.squared else made
 
 
-def chosen(metric: str, params: dict[str, Any] | None = None, *, is_tree: bool = False) -> Metric:
+def choose_metric(
+    metric: str, params: dict[str, Any] | None = None, *, is_tree: bool = False
+) -> Metric:
     """The metric of a name and of parameters as scikit-learn takes them.
 
-    Left out: `V` of seuclidean and `VI` of mahalanobis, which depend on the points (`fitted`).
+    Left out: `V` of seuclidean and `VI` of mahalanobis, which depend on the points (`fit_metric`).
     `is_tree`: as scikit-learn's trees and their kin have it. euclidean is then the root of the sum
     of squared differences, not of products, and braycurtis is over |x| + |y|.
     """
@@ -176,7 +178,7 @@ def block(x: Any, y: Any, metric: Any, params: dict[str, Any] | None = None) -> 
     if callable(metric):
         made: np.ndarray = _pairwise_callable(x, y, metric, ensure_all_finite=False, **params or {})
         return made
-    how = metric if isinstance(metric, Metric) else chosen(metric, params)
+    how = metric if isinstance(metric, Metric) else choose_metric(metric, params)
     if scipy.sparse.issparse(x) or scipy.sparse.issparse(y):
         return _sparse_block(how, scipy.sparse.csr_array(x), scipy.sparse.csr_array(y))
     return how.tile(np.asarray(x), np.asarray(y))

@@ -58,8 +58,8 @@ def points(X: Any, estimator: Any = None, *, reset: bool = True, **checks: Any) 
     checks = {"dtype": list(FLOATS), **checks}
     tensor = _elsewhere(X)
     if tensor is not None:
-        return _streamed(tensor, estimator, reset, checks)
-    values = _native(_validated(_plain(X), estimator, reset, checks))
+        return _stream(tensor, estimator, reset, checks)
+    values = _native(_validate(_plain(X), estimator, reset, checks))
     n, d = values.shape
     if scipy.sparse.issparse(values):
         return Points(n, d, values.dtype, None, sparse=values)
@@ -84,13 +84,13 @@ def _native(values: Any) -> Any:
     return values if values.dtype == dtype else values.astype(dtype)
 
 
-def opened(X: Any) -> Any:
+def open_if_elsewhere(X: Any) -> Any:
     """A tensor for what is not on the host (a file, an array on a GPU); the rest as it is."""
     tensor = _elsewhere(X)
     return X if tensor is None else tensor
 
 
-def returned(tensor: it.Tensor) -> Any:
+def as_result(tensor: it.Tensor) -> Any:
     """A result as long as the points: a NumPy array, or lazy where `config.lazy_results` asks."""
     return tensor if it.config.lazy_results else tensor.numpy()
 
@@ -134,13 +134,13 @@ def _plain(X: Any) -> Any:
     return X
 
 
-def _validated(X: Any, estimator: Any, reset: bool, checks: dict[str, Any]) -> Any:
+def _validate(X: Any, estimator: Any, reset: bool, checks: dict[str, Any]) -> Any:
     if estimator is None or isinstance(estimator, str):
         return check_array(X, estimator=estimator, input_name="X", **checks)
     return validate_data(estimator, X, reset=reset, **checks)
 
 
-def _streamed(tensor: it.Tensor, estimator: Any, reset: bool, checks: dict[str, Any]) -> Points:
+def _stream(tensor: it.Tensor, estimator: Any, reset: bool, checks: dict[str, Any]) -> Points:
     """Points that stay where they are."""
     wanted = tensor.dtype if checks["dtype"] in (None, "numeric") else checks["dtype"]
     kinds = [np.dtype(one) for one in (wanted if isinstance(wanted, list | tuple) else [wanted])]
@@ -148,7 +148,7 @@ def _streamed(tensor: it.Tensor, estimator: Any, reset: bool, checks: dict[str, 
     stand_in = np.broadcast_to(np.zeros((), dtype), tensor.shape)
     rules = {k: v for k, v in checks.items() if k not in ("order", "copy", "dtype")}
     finite = rules.pop("ensure_all_finite", True)
-    _validated(stand_in, estimator, reset, {**rules, "dtype": None, "ensure_all_finite": False})
+    _validate(stand_in, estimator, reset, {**rules, "dtype": None, "ensure_all_finite": False})
     given = tensor if tensor.dtype == dtype else tensor.astype(dtype)
     if finite is not False and kind_of(tensor.dtype) == "f":
         _check_finite(tensor, given.dtype, estimator, allow_nan=finite == "allow-nan")

@@ -53,13 +53,13 @@ def relative(box: Box, origin: Box) -> tuple[slice, ...]:
     return tuple(slice(lo - at, hi - at) for (lo, hi), (at, _) in zip(box, origin, strict=True))
 
 
-def picked(
+def pick_in_tile(
     box: Box, steps: tuple[int, ...], tile: Box
 ) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
     """Of every so many elements of a box, those in a tile: as slices of what is picked, and of the
     array that both are in. None where there are none.
 
-    >>> picked(((1, 9),), (3,), ((4, 8),))
+    >>> pick_in_tile(((1, 9),), (3,), ((4, 8),))
     ((slice(1, 3, None),), (slice(4, 8, 3),))
     """
     there, here = [], []

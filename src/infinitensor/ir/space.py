@@ -61,7 +61,9 @@ def space_of(graph: Graph, group: Group, leaving: frozenset[int]) -> Space:
                 if rename is not None:
                     labels = tuple(None if label is None else rename[label] for label in labels)
                 outs.append((value, labels))
-    return Space(form.sizes, _uncut(last), _contracted(last), tuple(reads), tuple(outs), last)
+    return Space(
+        form.sizes, _uncut(last), _contracted_labels(last), tuple(reads), tuple(outs), last
+    )
 
 
 def space_like(known: Space, node: Node) -> Space:
@@ -76,7 +78,7 @@ def space_like(known: Space, node: Node) -> Space:
     return Space(known.sizes, known.uncut, known.contracted, reads, outs, node)
 
 
-def _contracted(node: Node) -> tuple[int, ...]:
+def _contracted_labels(node: Node) -> tuple[int, ...]:
     return node.call.form.contracted
 
 

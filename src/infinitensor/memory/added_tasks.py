@@ -80,7 +80,7 @@ class Additions:
         for user in users:
             self.edge(user, task)
 
-    def lowered(self) -> tuple[TaskGraph, np.ndarray, np.ndarray, np.ndarray]:
+    def lower(self) -> tuple[TaskGraph, np.ndarray, np.ndarray, np.ndarray]:
         """The graph with all of this; the number each task has there, which tasks are needed, and
         the task that makes each tile."""
         uses, graph = self._uses, self._graph
@@ -127,7 +127,7 @@ def families_with(
         f = bisect_right(firsts, task) - 1
         by_family.setdefault(f, {})[task - firsts[f]] = changed
     for f, changes in by_family.items():
-        families[f] = patched(families[f], changes)
+        families[f] = patch_reads(families[f], changes)
     groups: dict[Any, list[int]] = {}
     for number, extra in extras.items():
         kind: Any = extra.kind
@@ -141,7 +141,7 @@ def families_with(
             family = copies(kind, n_tasks, members)
         else:
             # not the patched one: a rebuilt tile reads tiles of a lower tier, which never move
-            family = repeated(graph.families[kind], n_tasks, members)
+            family = repeat_tasks(graph.families[kind], n_tasks, members)
         for k, number in enumerate(numbers):
             renamed[number] = n_tasks + k
         families.append(family)
@@ -149,7 +149,7 @@ def families_with(
     return tuple(families), renamed, n_tasks
 
 
-def patched(family: Family, changes: dict[int, dict[int, int]]) -> Family:
+def patch_reads(family: Family, changes: dict[int, dict[int, int]]) -> Family:
     """A family whose tasks read (or update) other tiles in place of some."""
     reads = []
     for column in family.reads:
@@ -190,7 +190,7 @@ def copies(kind: str, first: int, members: list[Extra]) -> Family:
     )
 
 
-def repeated(family: Family, first: int, members: list[Extra]) -> Family:
+def repeat_tasks(family: Family, first: int, members: list[Extra]) -> Family:
     """Tasks of a family once more, into other tiles."""
     which = np.asarray([extra.source - family.first for extra in members], np.int64)
     reads = tuple(

@@ -159,7 +159,7 @@ class _Walk:
                 need = room.peak[device] + self.scratch[device]
                 raise MisfitError(Misfit(family.op, need, limit, device, family.site))
         final, cached = self.end_places()
-        graph, names, needed, producers = self.added.lowered()
+        graph, names, needed, producers = self.added.lower()
         by_source = np.argsort(graph.sources, kind="stable")
         firsts = np.searchsorted(graph.sources[by_source], np.arange(graph.n_tasks + 1))
         last_use = np.full(graph.n_tiles, FOREVER, np.int64)

@@ -21,12 +21,12 @@ from infinitensor.estimators.metric_names import (
     between,
     block,
     check_sparse_metric,
-    chosen,
+    choose_metric,
     chunks_of,
     row_steps,
     spread,
 )
-from infinitensor.estimators.points import borrow, points, returned
+from infinitensor.estimators.points import as_result, borrow, points
 from infinitensor.ops.points.distances import BOOLEAN, metric_dtype
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ class Pair:
     def __init__(self, X: Any, Y: Any, **checks: Any) -> None:
         self.is_same = Y is None or Y is X
         if isinstance(X, it.Tensor) or isinstance(Y, it.Tensor):
-            self.x, self.y = self._streamed(X, Y, checks)
+            self.x, self.y = self._stream_points(X, Y, checks)
         else:
             self.x, self.y = check_pairwise_arrays(X, Y, **checks)
         self.is_sparse = scipy.sparse.issparse(self.x) or scipy.sparse.issparse(self.y)
 
-    def _streamed(self, X: Any, Y: Any, checks: dict[str, Any]) -> tuple[Any, Any]:
+    def _stream_points(self, X: Any, Y: Any, checks: dict[str, Any]) -> tuple[Any, Any]:
         wanted = checks.pop("dtype", "infer_float")
         if wanted == "infer_float":
             wanted = [np.float64, np.float32]
@@ -72,14 +72,14 @@ class Pair:
         x, y = (one if isinstance(one, it.Tensor) else borrow(one) for one in (self.x, self.y))
         return x, y
 
-    def fitted(self, metric: str, params: dict[str, Any]) -> Metric:
+    def fit_metric(self, metric: str, params: dict[str, Any]) -> Metric:
         """The metric, with what it takes from the points if it was not given."""
         for one, name in (("V", "seuclidean"), ("VI", "mahalanobis")):
             if metric == name and params.get(one) is None:
                 if not self.is_same:
                     _refuse_without(one, metric)
                 params = {**params, one: spread(self.tensors[0], metric)}
-        return awake(chosen(metric, params))
+        return awake(choose_metric(metric, params))
 
 
 def _refuse_without(name: str, metric: str) -> NoReturn:
@@ -114,7 +114,7 @@ def pairwise_distances(
         check_non_negative(X, whom=whom)
         return X
     if callable(metric):
-        return _called(_host(X), _host(Y), metric, checks, kwds)
+        return _call_metric(_host(X), _host(Y), metric, checks, kwds)
     if metric == "nan_euclidean":
         kwds, X, Y = _without_missing(kwds, X, Y)
         checks["ensure_all_finite"] = "allow-nan"
@@ -133,13 +133,13 @@ def pairwise_distances(
         check_sparse_metric(metric)
     pair = Pair(X, Y, **checks)
     if pair.is_sparse:
-        made = block(pair.x, pair.y, chosen(metric, kwds))
+        made = block(pair.x, pair.y, choose_metric(metric, kwds))
         if pair.is_same and metric not in ("l1", "manhattan", "cityblock"):
             np.fill_diagonal(made, 0)
         return made
     x, y = pair.tensors
     own = slice(0, x.shape[0]) if pair.is_same else None
-    return returned(between(x, y, pair.fitted(metric, kwds), own))
+    return as_result(between(x, y, pair.fit_metric(metric, kwds), own))
 
 
 def _host(X: Any) -> Any:
@@ -150,7 +150,9 @@ def _kind(X: Any) -> str:
     return str((getattr(X, "dtype", None) or np.asarray(X).dtype).kind)
 
 
-def _called(X: Any, Y: Any, metric: Any, checks: dict[str, Any], params: dict[str, Any]) -> Any:
+def _call_metric(
+    X: Any, Y: Any, metric: Any, checks: dict[str, Any], params: dict[str, Any]
+) -> Any:
     X, Y = check_pairwise_arrays(X, Y, dtype=None, ensure_2d=False, **checks)
     return block(X, Y, metric, params)
 
@@ -204,14 +206,14 @@ def _nearest(
             check_sparse_metric(metric)
         else:  # scikit-learn compares them by differences, in float64
             pair.x, pair.y = pair.x.astype(np.float64), pair.y.astype(np.float64)
-        return _nearest_in_blocks(pair, chosen(metric, params, is_tree=is_tree), params)
+        return _nearest_in_blocks(pair, choose_metric(metric, params, is_tree=is_tree), params)
     needed = {"seuclidean": "V", "mahalanobis": "VI"}.get(metric)
     if needed and params.get(needed) is None:
         _refuse_without(needed, metric)
     if is_tree and params.pop("squared", False):
         metric = "sqeuclidean"
     found = None
-    how = awake(chosen(metric, params, is_tree=is_tree))
+    how = awake(choose_metric(metric, params, is_tree=is_tree))
     x, y = pair.tensors
     for start, some in chunks_of(y):
         value, where = call_op("_nearest_by", x, some, *how.operands, **how.named)
@@ -266,4 +268,4 @@ def pairwise_distances_argmin_min(
 
 
 def _out(found: Any) -> Any:
-    return returned(found) if isinstance(found, it.Tensor) else found
+    return as_result(found) if isinstance(found, it.Tensor) else found

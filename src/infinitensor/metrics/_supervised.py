@@ -60,7 +60,7 @@ def _table(labels_true: Any, labels_pred: Any) -> Any:
     return scipy.sparse.csr_array(entries, shape=shape)
 
 
-def _counted(labels_true: Any, labels_pred: Any) -> Any:
+def _contingency(labels_true: Any, labels_pred: Any) -> Any:
     """The table of labels that are checked as scikit-learn checks them."""
     return _table(*check_clusterings(_host(labels_true), _host(labels_pred)))
 
@@ -105,7 +105,7 @@ def pair_confusion_matrix(labels_true: Any, labels_pred: Any) -> np.ndarray:
     >>> pair_confusion_matrix([0, 0, 1, 1], [0, 0, 1, 2]).tolist()
     [[8, 0], [2, 2]]
     """
-    table = _counted(labels_true, labels_pred)
+    table = _contingency(labels_true, labels_pred)
     rows, columns = _margins(table)
     n, squares = int(rows.sum()), int((table.data**2).sum())
     by_rows, by_columns = int((rows**2).sum()), int((columns**2).sum())
@@ -155,7 +155,7 @@ def fowlkes_mallows_score(labels_true: Any, labels_pred: Any) -> float:
     >>> fowlkes_mallows_score([0, 0, 1, 1], [0, 0, 1, 1])
     1.0
     """
-    table = _counted(labels_true, labels_pred)
+    table = _contingency(labels_true, labels_pred)
     rows, columns = _margins(table)
     n = rows.sum()
     both = (table.data**2).sum() - n
@@ -218,7 +218,7 @@ def mutual_info_score(labels_true: Any, labels_pred: Any, *, contingency: Any = 
     0.6931
     """
     if contingency is None:
-        return _of_table(_counted(labels_true, labels_pred))
+        return _of_table(_contingency(labels_true, labels_pred))
     accepted = {"accept_sparse": ["csr", "csc", "coo"], "dtype": [int, np.int32, np.int64]}
     table = scipy.sparse.csr_array(check_array(contingency, **accepted))
     table.sum_duplicates()
@@ -236,7 +236,7 @@ def homogeneity_completeness_v_measure(
     >>> homogeneity_completeness_v_measure([0, 0, 1, 1], [0, 0, 1, 1])
     (1.0, 1.0, 1.0)
     """
-    table = _counted(labels_true, labels_pred)
+    table = _contingency(labels_true, labels_pred)
     rows, columns = _margins(table)
     if rows.sum() == 0:
         return 1.0, 1.0, 1.0
@@ -302,7 +302,7 @@ def normalized_mutual_info_score(
     >>> normalized_mutual_info_score([0, 0, 1, 1], [1, 1, 0, 0])
     1.0
     """
-    table = _counted(labels_true, labels_pred)
+    table = _contingency(labels_true, labels_pred)
     if table.shape in ((1, 1), (0, 0)):
         return 1.0
     shared = _of_table(table)
@@ -322,7 +322,7 @@ def adjusted_mutual_info_score(
     >>> adjusted_mutual_info_score([0, 0, 1, 1], [0, 0, 1, 1])
     1.0
     """
-    table = _counted(labels_true, labels_pred)
+    table = _contingency(labels_true, labels_pred)
     if table.shape in ((1, 1), (0, 0)):
         return 1.0
     if 1 in table.shape:

@@ -22,7 +22,7 @@ from infinitensor.estimators.checked_functions import like
 from infinitensor.estimators.metric_names import (
     block,
     check_sparse_metric,
-    chosen,
+    choose_metric,
     chunks_of,
     owners,
     row_steps,
@@ -32,7 +32,7 @@ from infinitensor.metrics._pairwise import Pair, _kind, pairwise_distances
 from infinitensor.ops.points.distances import BOOLEAN, metric_dtype, tile
 
 
-def _checked(X: Any, labels: Any, **checks: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+def _check_labels(X: Any, labels: Any, **checks: Any) -> tuple[Any, np.ndarray, np.ndarray]:
     """Points, the code of each one's label, and how many points each label has."""
     if isinstance(X, it.Tensor):
         found = points(X, dtype=[np.float64, np.float32])
@@ -66,7 +66,7 @@ def silhouette_samples(X: Any, labels: Any, *, metric: Any = "euclidean", **kwds
     if isinstance(metric, str) and metric in BOOLEAN and _kind(X) != "b":
         said = f"Data was converted to boolean for metric {metric}"
         warnings.warn(said, DataConversionWarning, stacklevel=3)
-    X, codes, counts = _checked(X, labels, accept_sparse=["csr"])
+    X, codes, counts = _check_labels(X, labels, accept_sparse=["csr"])
     if metric == "precomputed":
         _check_diagonal(X)
     sums = _sums(X, codes, len(counts), metric, kwds)
@@ -94,7 +94,7 @@ def _sums(X: Any, codes: np.ndarray, n_codes: int, metric: Any, params: Any) -> 
     if callable(metric) or scipy.sparse.issparse(X):
         return _sums_of_blocks(X, codes, n_codes, metric, params)
     pair = Pair(X, None, dtype=bool if metric in BOOLEAN else "infer_float")
-    how = pair.fitted(metric, params)
+    how = pair.fit_metric(metric, params)
     if how.squared and how.name != "euclidean":
         return _sums_of_blocks(X, codes, n_codes, metric, params)
     dtype = metric_dtype(how.name, pair.x.dtype)
@@ -120,7 +120,7 @@ def _sums_of_blocks(
     """Sparse points and metrics that are functions, some rows at a time."""
     if scipy.sparse.issparse(X) and not callable(metric):
         check_sparse_metric(metric)
-    how = metric if callable(metric) else chosen(metric, params)
+    how = metric if callable(metric) else choose_metric(metric, params)
     hot = _one_hot(codes, n_codes)
     n, made = X.shape[0], []
     for rows in row_steps(n, n):
@@ -184,7 +184,9 @@ def _group(x: Any, codes: np.ndarray, n_codes: int) -> np.ndarray:
     return np.asarray(found.numpy())
 
 
-def _centred(X: Any, codes: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, it.Tensor]:
+def _distances_to_means(
+    X: Any, codes: np.ndarray, counts: np.ndarray
+) -> tuple[np.ndarray, it.Tensor]:
     """The mean of each label, and the squared distance of each point to its own, waiting."""
     x = X if isinstance(X, it.Tensor) else borrow(X)
     x = x.astype(np.float64) if x.dtype != np.float64 else x
@@ -201,8 +203,8 @@ def calinski_harabasz_score(X: Any, labels: Any) -> float:
     >>> calinski_harabasz_score([[0.0], [1.0], [9.0], [10.0]], [0, 0, 1, 1])
     162.0
     """
-    X, codes, counts = _checked(X, labels)
-    means, squares = _centred(X, codes, counts)
+    X, codes, counts = _check_labels(X, labels)
+    means, squares = _distances_to_means(X, codes, counts)
     n, k = len(codes), len(counts)
     middle = counts @ means / n
     between = float((counts[:, None] * (means - middle) ** 2).sum())
@@ -218,8 +220,8 @@ def davies_bouldin_score(X: Any, labels: Any) -> float:
     >>> round(davies_bouldin_score([[0.0], [1.0], [9.0], [10.0]], [0, 0, 1, 1]), 3)
     0.111
     """
-    X, codes, counts = _checked(X, labels)
-    means, squares = _centred(X, codes, counts)
+    X, codes, counts = _check_labels(X, labels)
+    means, squares = _distances_to_means(X, codes, counts)
     within = _group(it.sqrt(squares)[:, None], codes, len(counts))[:, 0] / counts
     between = tile(np, means, means, "euclidean")
     np.fill_diagonal(between, 0)

@@ -15,7 +15,7 @@ from infinitensor.estimators.metric_names import (
     awake,
     between,
     block,
-    chosen,
+    choose_metric,
     row_steps,
     spread,
 )
@@ -158,11 +158,11 @@ class Metric(Blocks):
             self.metric = params["func"]
         if isinstance(self.metric, str):
             self.fitted = floats(fitted)
-            self.metric = awake(self._named(metric))
+            self.metric = awake(self._metric_of(metric))
         else:
             self.fitted = on_host(fitted)
 
-    def _named(self, metric: str) -> Named:
+    def _metric_of(self, metric: str) -> Named:
         """The metric of a name, with what it takes from the points."""
         known = ("p", "w", "V", "VI")
         given = {k: v for k, v in self.params.items() if k in known and v is not None}
@@ -173,7 +173,7 @@ class Metric(Blocks):
         role = {"seuclidean": "V", "mahalanobis": "VI"}.get(metric)
         if role and role not in given:
             given[role] = spread(tensor_of(self.fitted), metric)
-        how = chosen(metric, given, is_tree=not self.by_pairs)
+        how = choose_metric(metric, given, is_tree=not self.by_pairs)
         shape = None if how.extra is None else how.extra.shape
         check_sizes(how.name, how.role, self.fitted.shape[1], shape)
         return how

@@ -11,7 +11,7 @@ from infinitensor.estimators.checked_functions import like
 from infinitensor.neighbors._nearest import NearestNeighbors
 
 
-def _fitted(X: Any, kind: type, metric: Any, p: float, params: Any, **how: Any) -> Any:
+def _fit(X: Any, kind: type, metric: Any, p: float, params: Any, **how: Any) -> Any:
     """An estimator of the right kind as it is, or one of ours fitted to points."""
     if isinstance(X, kind):
         _check_params(X, metric, p, params)
@@ -38,7 +38,7 @@ def kneighbors_graph(
     [[0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
     how = {"n_neighbors": n_neighbors, "n_jobs": n_jobs}
-    fitted = _fitted(X, theirs._base.KNeighborsMixin, metric, p, metric_params, **how)
+    fitted = _fit(X, theirs._base.KNeighborsMixin, metric, p, metric_params, **how)
     query = _query_include_self(fitted._fit_X, include_self, mode)
     return fitted.kneighbors_graph(X=query, n_neighbors=n_neighbors, mode=mode)
 
@@ -62,6 +62,6 @@ def radius_neighbors_graph(
     [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
     """
     how = {"radius": radius, "n_jobs": n_jobs}
-    fitted = _fitted(X, theirs._base.RadiusNeighborsMixin, metric, p, metric_params, **how)
+    fitted = _fit(X, theirs._base.RadiusNeighborsMixin, metric, p, metric_params, **how)
     query = _query_include_self(fitted._fit_X, include_self, mode)
     return fitted.radius_neighbors_graph(query, radius, mode)

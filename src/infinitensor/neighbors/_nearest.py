@@ -137,7 +137,7 @@ class NeighborSearch:
 
     # --- asking -------------------------------------------------------------------------------
 
-    def _searched(self: Any, by_pairs: bool | None = None) -> Search:
+    def _make_search(self: Any, by_pairs: bool | None = None) -> Search:
         sets = self.effective_metric_ in PAIRWISE_BOOLEAN_FUNCTIONS and self._fit_method == "brute"
         if sets and self._fit_X.dtype != bool:
             text = f"Data was converted to boolean for metric {self.effective_metric_}"
@@ -215,7 +215,7 @@ class NeighborSearch:
                 f"Expected n_neighbors {'<' if itself else '<='} n_samples_fit, but n_neighbors = "
                 f"{n_neighbors}, n_samples_fit = {self.n_samples_fit_}, n_samples = {n}"
             )
-        search = self._searched()
+        search = self._make_search()
         if itself:
             apart, number = nearest_others(search, n_neighbors)
         else:
@@ -238,7 +238,7 @@ class NeighborSearch:
             raise ValueError("return_distance must be True if sort_results is True.")
         asked = self._query(X)
         radius = self.radius if radius is None else radius
-        starts, number, apart = self._searched().within(asked, radius, sort_results)
+        starts, number, apart = self._make_search().within(asked, radius, sort_results)
         if asked is None:
             starts, number, apart = _rows_without_itself(starts, number, apart)
         indices = _split(number, starts)

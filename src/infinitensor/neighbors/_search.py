@@ -61,7 +61,7 @@ class Euclidean:
         self.points = euclidean.Ordered(fitted)
         self.squared = squared
 
-    def _asked(self, asked: Array | None) -> euclidean.Ordered:
+    def _order_asked(self, asked: Array | None) -> euclidean.Ordered:
         if asked is None:
             return self.points
         if scipy.sparse.issparse(asked):
@@ -70,7 +70,7 @@ class Euclidean:
 
     def nearest(self, asked: Array | None, k: int) -> tuple[Array, Array]:
         """Distances and indices of the k nearest, sorted by (distance, index)."""
-        apart, number = euclidean.nearest(self.points, self._asked(asked), k)
+        apart, number = euclidean.nearest(self.points, self._order_asked(asked), k)
         return (apart if self.squared else np.sqrt(apart)), number
 
     def within(
@@ -80,7 +80,7 @@ class Euclidean:
         limit = np.asarray(radius, float)
         limit = limit if self.squared else np.where(limit < 0, -1.0, limit * limit)
         most = float(limit.max())
-        rows = self._asked(asked)
+        rows = self._order_asked(asked)
         if most < 0:  # nothing is nearer than 0
             return np.zeros(rows.n + 1, np.intp), np.empty(0, np.intp), np.empty(0)
         starts, number, apart = euclidean.within(self.points, rows, most, nearest_first)

@@ -38,7 +38,7 @@ def map_tiles_op(
     whole. A label that only outputs have takes its size from `sizes` and stays whole, and so does
     one that some outputs have and others lack.
     """
-    inputs, outputs = _parsed(form, len(specs))
+    inputs, outputs = _parse(form, len(specs))
     extent = _extents(form, inputs, outputs, specs, dict(sizes or {}))
     number = {name: i for i, name in enumerate(extent)}
     given = {name for labels in inputs for name in labels}
@@ -89,7 +89,7 @@ def _no_rule(*specs: Spec) -> Call:
     raise TypeError("a map_tiles op is made with its call")
 
 
-def _parsed(form: str, n_inputs: int) -> tuple[list[str], list[str]]:
+def _parse(form: str, n_inputs: int) -> tuple[list[str], list[str]]:
     left, arrow, right = form.replace(" ", "").partition("->")
     inputs, outputs = left.split(",") if left or n_inputs else [], right.split(";")
     if not arrow or not all(part.isalpha() or not part for part in (*inputs, *outputs)):
@@ -192,7 +192,9 @@ def _changes(tiles: Sequence[Any]) -> list[int]:
     return [tile._version for tile in tiles if not isinstance(tile, np.ndarray)]
 
 
-def _checked(xp: Any, form: str, i: int, result: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _check_result(
+    xp: Any, form: str, i: int, result: Any, shape: tuple[int, ...], dtype: Any
+) -> Any:
     array = np.asarray(result) if xp is np else xp.as_tensor(result)
     if tuple(array.shape) != shape:
         raise ValueError(
@@ -216,7 +218,7 @@ def _tile_kernel(fn: Callable[..., Any], form: str, with_region: bool) -> Callab
         for i, (result, target) in enumerate(
             zip(_results(fn, form, len(outs), tiles, region), outs, strict=True)
         ):
-            target[...] = _checked(xp, form, i, result, tuple(target.shape), target.dtype)
+            target[...] = _check_result(xp, form, i, result, tuple(target.shape), target.dtype)
 
     return kernel
 
@@ -244,7 +246,7 @@ def _partial_kernel(
             kind = dtypes[i] if xp is np else to_torch(dtypes[i])
             given = tuple(result.shape)
             shape = tuple(extent.get(name, n) for name, n in zip(outputs[i], given, strict=False))
-            array = _checked(xp, form, i, result, shape, kind)
+            array = _check_result(xp, form, i, result, shape, kind)
             parts.append(array.astype(kind, copy=False) if xp is np else array.to(kind))
         return tuple(parts)
 

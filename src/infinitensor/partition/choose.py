@@ -74,7 +74,7 @@ def choose(
             kin = kin_of(node, layouts, roots, streamed, part)
             known = alike.get(kin)
             if known is not None:
-                plan = repeated(known[0], node)
+                plan = repeat_plan(known[0], node)
                 for (value, _), layout in zip(plan.space.outs, known[1], strict=True):
                     layouts[value] = layout
                 add_streamed(plan.space, layouts, roots, streamed, files)
@@ -171,7 +171,7 @@ def needed_part(node: Node, needed: dict[int, Box]) -> Box | None:
     return needed.get(node.outs[0]) if node.op.kind in ("elementwise", "creation") else None
 
 
-def repeated(known: GroupPlan, node: Node) -> GroupPlan:
+def repeat_plan(known: GroupPlan, node: Node) -> GroupPlan:
     """The plan of a node of equal kin, over its own values."""
     space = space_like(known.space, node)
     return GroupPlan(

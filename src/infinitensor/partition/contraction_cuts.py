@@ -162,7 +162,7 @@ def cuts_of_gram(space: Space, layout: Layout | None, limit: int, mesh: Mesh) ->
     if not 0 < n <= LARGEST_GRAM or x.operand.value != y.operand.value or x.shape != y.shape[::-1]:
         return None
     for axis, label in enumerate(x.labels):
-        if (label == inner) != (y.labels[1 - axis] == inner) or _walked(x, axis) != _walked(
+        if (label == inner) != (y.labels[1 - axis] == inner) or _base_walk(x, axis) != _base_walk(
             y, 1 - axis
         ):
             return None
@@ -175,13 +175,13 @@ def cuts_of_gram(space: Space, layout: Layout | None, limit: int, mesh: Mesh) ->
         leaf = LEAF_ELEMENTS[mesh.kind] * depth // prod(x.shape)  # as evicted ones are read
         borders = cut_evenly(depth, max(-(-depth // pieces), worth, leaf))
     else:
-        borders = joined(borders, -(-depth // wanted_pieces(mesh)), worth)
+        borders = join_pieces(borders, -(-depth // wanted_pieces(mesh)), worth)
     if max(np.diff(borders)) ** 2 < n or max(np.diff(borders)) * prod(x.shape) > limit * depth:
         return None
     return tuple(borders if label == inner else (0, k) for label, k in enumerate(space.sizes))
 
 
-def _walked(read: Read, axis: int) -> Any:
+def _base_walk(read: Read, axis: int) -> Any:
     """Where an axis of an operand walks in its base, and from where."""
     access = read.operand.access
     return (axis, 0, 1) if access is None else access.axes[axis]
@@ -256,15 +256,15 @@ def layout_borders_within(
             return None
         if _uses(space, read) < MANY_USES:
             return borders
-        return joined(borders, length, length)
+        return join_pieces(borders, length, length)
     return None
 
 
-def joined(borders: tuple[int, ...], most: int, enough: int) -> tuple[int, ...]:
+def join_pieces(borders: tuple[int, ...], most: int, enough: int) -> tuple[int, ...]:
     """Neighbouring pieces taken together while they are not enough, up to a length.
 
-    >>> joined((0, 2, 4, 6, 7), 5, 5), joined((0, 2, 4, 6, 7), 5, 3), joined((0, 2, 4, 6, 7), 5, 1)
-    ((0, 4, 7), (0, 4, 7), (0, 2, 4, 6, 7))
+    >>> join_pieces((0, 2, 4, 6, 7), 5, 5), join_pieces((0, 2, 4, 6, 7), 5, 1)
+    ((0, 4, 7), (0, 2, 4, 6, 7))
     """
     taken = [0]
     for before, border in pairwise(borders):

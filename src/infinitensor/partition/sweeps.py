@@ -93,7 +93,7 @@ def find_sweeps(analysed: Analysed, mesh: Mesh) -> dict[int, Sweep]:
     compiled, and on GPUs."""
     if mesh.kind != "cpu" or config.compile == "never" or not mesh.target.compiles:
         return {}
-    return _Finder(analysed).found()
+    return _Finder(analysed).find()
 
 
 class _Finder:
@@ -112,7 +112,7 @@ class _Finder:
         self.closed: set[int] = set()
         """Sweeps, by id."""
 
-    def found(self) -> dict[int, Sweep]:
+    def find(self) -> dict[int, Sweep]:
         for g in range(len(self.nodes)):
             self.join(g)
         every = {id(sweep): sweep for sweep in self.sweep_of.values()}.values()

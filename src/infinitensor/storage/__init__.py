@@ -1,7 +1,7 @@
 """Arrays in files: user's files, read and written box by box, and tiles that were spilled."""
 
 from infinitensor.storage.formats.file_formats import Writer, format_of, open_stored, open_writer
-from infinitensor.storage.formats.memory_map import mapped
+from infinitensor.storage.formats.memory_map import file_of_map
 from infinitensor.storage.formats.npy import NpyFile, NpyWriter
 from infinitensor.storage.formats.picked_elements import Picked
 from infinitensor.storage.formats.stored_array import File, Part, Stored
@@ -24,9 +24,9 @@ __all__ = [
     "Writer",
     "ZarrFile",
     "ZarrWriter",
+    "file_of_map",
     "format_of",
     "is_memory",
-    "mapped",
     "open_stored",
     "open_writer",
 ]

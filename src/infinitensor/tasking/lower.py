@@ -27,7 +27,12 @@ from infinitensor.tasking.groups.reductions_cpu import find_passes, lower_pass
 from infinitensor.tasking.groups.reductions_cuda import lower_together, reductions_together
 from infinitensor.tasking.groups.row_blocks import lower_rows
 from infinitensor.tasking.groups.row_reuse import find_rows
-from infinitensor.tasking.groups.single_op import product_in_c, reduced, scan_in_c, single_run
+from infinitensor.tasking.groups.single_op import (
+    product_in_c,
+    reduction_kernel,
+    scan_in_c,
+    single_run,
+)
 from infinitensor.tasking.groups.stencil import lower_renewed
 from infinitensor.tasking.groups.streamed_pairs import lower_streamed
 from infinitensor.tasking.groups.sweep import find_swept
@@ -131,7 +136,7 @@ def lower_mapped(
             lowering.graph, group, plan, lowering.target, False, lowering.n_alike(group)
         )
     elif node.op.kind == "reduction":
-        fused = reduced(lowering, node, plan, columns, sets, order, parts_out=False)
+        fused = reduction_kernel(lowering, node, plan, columns, sets, order, parts_out=False)
     else:
         fused = Fused(single_run(lowering, node, columns, sets, order))
         called = single_called(lowering.graph, group, plan, lowering.target)

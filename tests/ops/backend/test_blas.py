@@ -13,12 +13,14 @@ import pytest
 import infinitensor as it
 from infinitensor.events import on
 from infinitensor.ops.backend import blas
-from infinitensor.ops.linalg.triangles import solved
+from infinitensor.ops.linalg.triangles import solve_one
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-needs_library = pytest.mark.skipif(blas.found() is None, reason="no OpenBLAS, or no compiler here")
+needs_library = pytest.mark.skipif(
+    blas.find_library() is None, reason="no OpenBLAS, or no compiler here"
+)
 
 
 def strided(rng: np.random.Generator, rows: int, columns: int, dtype: str) -> Iterator[np.ndarray]:
@@ -116,17 +118,17 @@ import sys, threading
 import numpy as np
 from infinitensor.events import lane
 from infinitensor.ops.backend import blas
-from infinitensor.ops.linalg.triangles import solved
+from infinitensor.ops.linalg.triangles import solve_one
 
 a = np.ones((64, 64))
-ours = blas.found()
+ours = blas.find_library()
 found = []
 
 def threads(is_worker):
     lane.is_worker = is_worker
     out = np.empty((64, 64))
     assert blas.multiply(a, a, out) and (out == 64).all()
-    assert solved(a + np.eye(64), a, out) and abs(out - 1 / 65).max() < 1e-12
+    assert solve_one(a + np.eye(64), a, out) and abs(out - 1 / 65).max() < 1e-12
     with blas.of_this_thread(ours):
         found.append(ours.cores())
 
@@ -210,7 +212,7 @@ def test_one_system_is_solved_as_torch_does_however_it_lies(dtype: str) -> None:
         a = a + 9 * np.eye(40, dtype=dtype)
         for b in strided(np.random.default_rng(3), 40, 5, dtype):
             out = np.full((40, 9), np.nan, dtype)[:, :5]
-            assert solved(a[None], b, out)
+            assert solve_one(a[None], b, out)
             wanted = torch.linalg.solve(*(torch.from_numpy(v.copy()) for v in (a, b))).numpy()
             np.testing.assert_allclose(out, wanted, rtol=1e-3 if dtype in ("f4", "c8") else 1e-10)
 
@@ -218,10 +220,10 @@ def test_one_system_is_solved_as_torch_does_however_it_lies(dtype: str) -> None:
 @needs_library
 def test_a_stack_of_systems_or_none_is_not_for_the_library() -> None:
     many = np.stack([np.eye(3)] * 4)
-    assert not solved(many, np.ones((3, 2)), np.empty((4, 3, 2)))
-    assert not solved(np.empty((0, 0)), np.empty((0, 2)), np.empty((0, 2)))
+    assert not solve_one(many, np.ones((3, 2)), np.empty((4, 3, 2)))
+    assert not solve_one(np.empty((0, 0)), np.empty((0, 2)), np.empty((0, 2)))
     it.config.compile = "never"
     try:
-        assert not solved(many[0], np.ones((3, 2)), np.empty((3, 2)))
+        assert not solve_one(many[0], np.ones((3, 2)), np.empty((3, 2)))
     finally:
         it.config.compile = "auto"

@@ -5,7 +5,7 @@ import pytest
 
 from infinitensor import native
 from infinitensor.ops.backend.c_loops import loop
-from infinitensor.ops.move.mask import chosen
+from infinitensor.ops.move.mask import select_into
 
 pytestmark = pytest.mark.skipif(native.compiler() is None, reason="no C compiler here")
 
@@ -24,8 +24,8 @@ def test_any_run_of_entries_is_numpys(dtype: str, n: int) -> None:
                 if count <= 0:
                     continue
                 out, rows = np.empty(count, dtype), np.empty((count, 5), dtype)
-                assert chosen(mask, x, out, skip)
-                assert chosen(mask, wide, rows, skip)
+                assert select_into(mask, x, out, skip)
+                assert select_into(mask, wide, rows, skip)
                 where = np.empty(count, np.int64)
                 places = loop("take", "places", where.dtype)
                 assert places is not None
@@ -38,9 +38,9 @@ def test_any_run_of_entries_is_numpys(dtype: str, n: int) -> None:
 
 def test_what_has_no_loop_is_left_alone() -> None:
     mask, x = np.ones((4, 4), bool), np.ones((4, 4, 3))
-    assert not chosen(mask, x, np.empty((16, 3)))  # rows behind two axes
-    assert not chosen(mask[:, ::2], x[:, ::2, 0], np.empty(8))
-    assert not chosen(mask[0], x[:, :, 0].T, np.empty((4, 4)))  # elements apart
+    assert not select_into(mask, x, np.empty((16, 3)))  # rows behind two axes
+    assert not select_into(mask[:, ::2], x[:, ::2, 0], np.empty(8))
+    assert not select_into(mask[0], x[:, :, 0].T, np.empty((4, 4)))  # elements apart
 
 
 def test_complex_numbers_lie_anywhere_eight_bytes_apart() -> None:
@@ -49,7 +49,7 @@ def test_complex_numbers_lie_anywhere_eight_bytes_apart() -> None:
     x[:] = np.arange(40) * (1 + 2j)
     mask = np.arange(40) % 3 == 0
     out = np.empty(int(mask.sum()), np.complex128)
-    assert chosen(mask, x, out, 0)
+    assert select_into(mask, x, out, 0)
     np.testing.assert_array_equal(out, x[mask])
 
 
@@ -64,6 +64,6 @@ def test_nothing_is_written_behind_what_is_chosen(dtype: str, share: float) -> N
         x = rng.integers(0, 100, n).astype(dtype)
         for count in range(max(int(mask.sum()) - 40, 1), int(mask.sum()) + 1):
             room = np.full(count + 40, 111, dtype)
-            assert chosen(mask, x, room[:count])
+            assert select_into(mask, x, room[:count])
             np.testing.assert_array_equal(room[:count], x[mask][:count])
             np.testing.assert_array_equal(room[count:], 111)

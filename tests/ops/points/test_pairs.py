@@ -12,9 +12,9 @@ import infinitensor as it
 from infinitensor.api.record.late import call_op
 from infinitensor.ops.points import pairs_cuda, pairs_numpy, prim
 from infinitensor.ops.points.pairs import exact, neighbour_order
-from infinitensor.ops.points.pairs_c import Search, compiled
+from infinitensor.ops.points.pairs_c import Search, is_compiled
 
-needs_c = pytest.mark.skipif(not compiled(), reason="no C compiler")
+needs_c = pytest.mark.skipif(not is_compiled(), reason="no C compiler")
 
 SCALES = {
     "plain": (1.0, 0.0),
@@ -82,7 +82,7 @@ def test_every_row_is_in_the_order_once(d: int) -> None:
 def test_an_order_of_leaves_has_small_boxes() -> None:
     x = np.random.default_rng(0).uniform(size=(4096, 2))
     leaves = x[neighbour_order(x)].reshape(-1, 32, 2)
-    if compiled():
+    if is_compiled():
         assert np.ptp(leaves, axis=1).mean() < 0.15
 
 

@@ -63,18 +63,18 @@ def test_the_users_number_is_left_where_one_worker_after_another_needs_torch() -
     program = """
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from infinitensor.ops.backend.torch_loading import loaded
+from infinitensor.ops.backend.torch_loading import wait_for_torch
 from infinitensor.runtime import Workers
 
 def one_loads():
     if threading.current_thread().name == "infinitensor-0":
-        loaded()
+        wait_for_torch()
 
 workers = Workers(3)
 for _ in range(3):
     workers.run(one_loads, lambda: None)
     with ThreadPoolExecutor(1) as new:  # torch tells a thread the number at its first question
-        assert new.submit(lambda: loaded().get_num_threads()).result() == 2
+        assert new.submit(lambda: wait_for_torch().get_num_threads()).result() == 2
 workers.close()
 """
     done = subprocess.run(

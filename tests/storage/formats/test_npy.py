@@ -23,7 +23,7 @@ from infinitensor.storage import (
     is_memory,
 )
 from infinitensor.storage.file_io import byte_runs, strided_read
-from infinitensor.storage.file_io.byte_runs import aligned
+from infinitensor.storage.file_io.byte_runs import aligned_bytes
 from infinitensor.storage.formats import npy
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ def test_rows_come_by_one_read_into_memory_that_begins_in_a_page_as_they_do(
         pytest.skip("here files are memory")
     assert part.shift % 64 == 0
     assert part.shift == (128 + lo * 336 * 4) % 4096
-    held = aligned(part.n_bytes + 2 * 4096)
+    held = aligned_bytes(part.n_bytes + 2 * 4096)
     held[:] = 7
     out = np.ndarray(part.shape, part.dtype, held, part.shift)
     forget_pages(tmp_path / "x.npy")

@@ -73,7 +73,7 @@ def test_box_of_a_tile_is_the_slice_of_its_values(spill: Spill, data: st.DataObj
 def test_blocks_are_cut_and_checked_alike_wherever_memory_begins(spill: Spill) -> None:
     values = np.random.default_rng(0).random(3 * spilled_tile.CHECKSUM_BLOCK_BYTES // 8 + 100)
     spilled = spill.write(values)
-    there = byte_runs.aligned(values.nbytes + 64)
+    there = byte_runs.aligned_bytes(values.nbytes + 64)
     for start in (0, 8, 64):
         out = there[start : start + values.nbytes].view(np.float64)
         spilled.read(whole(values), out)

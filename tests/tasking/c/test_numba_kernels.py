@@ -18,7 +18,7 @@ with_numba = pytest.mark.skipif(not has_numba(), reason="no Numba here")
 
 @pytest.fixture
 def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "_found", lambda name, path: None)
+    monkeypatch.setattr(native, "_find_compiler", lambda name, path: None)
     monkeypatch.setattr(native, "_warned", [True])  # that there is none
     monkeypatch.setattr(it.config, "compile", "always")
     monkeypatch.setattr(it.config, "small_elements", 0)

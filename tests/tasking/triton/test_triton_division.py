@@ -15,8 +15,8 @@ from infinitensor.tasking.triton.triton_division import (
     DIVISIONS,
     LEAST_CHECKED_SIZE,
     Division,
-    checked,
     form_of,
+    sizes_to_check,
     text_of,
 )
 
@@ -102,7 +102,7 @@ def test_the_short_way_is_exact_where_the_check_says_so(word: str) -> None:
             name = {"divide": "quotient", "reciprocal": "inverse", "sqrt": "root"}[word]
             made = ran(name, *given)
             named = {"made": made, "a": a}
-            sizes = checked(WORDS[word], ["a", "b"] if word == "divide" else ["b"], "made")
+            sizes = sizes_to_check(WORDS[word], ["a", "b"] if word == "divide" else ["b"], "made")
             if all(abs(named[one]) >= LEAST_CHECKED_SIZE for one in sizes):
                 n_good += 1
                 wanted = {"divide": a / b, "reciprocal": F(1) / b, "sqrt": np.sqrt(b)}[word]

@@ -31,7 +31,7 @@ from infinitensor.api.session.version import Version, user_site
 from infinitensor.api.small import host_values
 from infinitensor.ir.op import Call, Spec
 from infinitensor.ir.view import structure
-from infinitensor.ops.move.mask import chosen
+from infinitensor.ops.move.mask import select_into
 from infinitensor.ops.table.registry import TABLE, broadcast_form
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _selected_now(tensor: BaseTensor, mask: BaseTensor) -> Version | None:
         n = numpy_loops.count(where)
         shape = (int(np.count_nonzero(where)) if n < 0 else n, *values.shape[where.ndim :])
         table = blank(session, shape, values.dtype)
-        if not numpy_loops.choose(where, values, table.whole) and not chosen(
+        if not numpy_loops.choose(where, values, table.whole) and not select_into(
             where, values, table.whole
         ):
             table.whole[...] = values[where]

@@ -24,7 +24,7 @@ from infinitensor.api.tensor.tensor import Tensor, fresh, from_values
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype, bfloat16, held_as, kind_of
 from infinitensor.ir.op import Spec
-from infinitensor.storage import mapped
+from infinitensor.storage import file_of_map
 
 if TYPE_CHECKING:
     from infinitensor.api.session.session import Session
@@ -100,7 +100,7 @@ def opened(session: Session, values: np.memmap) -> Tensor | None:
     """A tensor over the file of a memory map; None where it has to be copied."""
     if values.dtype.kind not in "biufc":
         return None
-    file = mapped(values)
+    file = file_of_map(values)
     return None if file is None else fresh(session, copies.of_file(session, file))
 
 

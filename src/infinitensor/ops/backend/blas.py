@@ -3,8 +3,8 @@
 A call by torch takes 15 to 30 us before it multiplies, with Python's lock; this takes 3, and from C
 (`runtime/native`) nothing. Whoever multiplies matrices on a CPU comes here, so the bits are those
 of one function. The library is the OpenBLAS beside torch, else the one that NumPy or SciPy bring:
-products by these are counted. There is none (`found()` is None) where these have none in a file of
-its own, or there is no compiler: then torch multiplies.
+products by these are counted. There is none (`find_library()` is None) where these have none in a
+file of its own, or there is no compiler: then torch multiplies.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def beside() -> Library | None:
 
 
 @cache
-def found() -> Any:
+def find_library() -> Any:
     """The functions of `blas.c` over the library, or None."""
     blas = beside()
     if blas is None or compiler() is None:
@@ -124,16 +124,16 @@ def found() -> Any:
 
 def n_borrowed() -> int:
     """The products that a library of NumPy or SciPy made, in this process."""
-    if not found.cache_info().currsize:
+    if not find_library.cache_info().currsize:
         return 0  # nobody multiplied
-    ours, blas = found(), beside()
+    ours, blas = find_library(), beside()
     return int(ours.made()) if ours is not None and blas is not None and blas.is_borrowed else 0
 
 
 @contextmanager
 def one_core_each() -> Iterator[None]:
     """While several threads that are not torch's multiply, each has one core."""
-    ours = found() if found.cache_info().currsize else None  # else nobody multiplies
+    ours = find_library() if find_library.cache_info().currsize else None  # else nobody multiplies
     if ours is None:
         yield
         return
@@ -176,7 +176,7 @@ def multiply(x: Any, y: Any, out: Any) -> bool:
     code = CODES.get(x.dtype.name)
     if code is None or y.dtype != x.dtype or out.dtype != x.dtype or config.compile == "never":
         return False
-    ours = found()
+    ours = find_library()
     if ours is None:
         return False
     size = x.itemsize
@@ -221,7 +221,7 @@ class Multiplied:
 
     def is_due(self, n_tasks: int) -> bool:
         """Where there is a library; but nobody waits here for torch, while that is loaded."""
-        return not is_loading() and found() is not None
+        return not is_loading() and find_library() is not None
 
     def calls(
         self,
@@ -231,7 +231,7 @@ class Multiplied:
         outs: Sequence[Lies],
     ) -> Calls:
         """One call a task; `CompilerError` where the library does not take such strides."""
-        ours = found()
+        ours = find_library()
         if ours is None:
             raise CompilerError("no library to multiply with")
         x, y = ins

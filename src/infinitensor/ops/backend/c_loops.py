@@ -69,7 +69,7 @@ def _function(file: str, name: str, dtype: np.dtype[Any]) -> Callable[..., int] 
     if not is_for(dtype):
         return None
     try:
-        return calling(compiled(file, name, dtype))
+        return calling(compile_loop(file, name, dtype))
     except CompilerError as error:
         if NO_COMPILER not in str(error):
             warnings.warn(f"{error}; {file} runs over NumPy's words", RuntimeWarning, stacklevel=4)
@@ -90,7 +90,7 @@ def source_for(file: str, dtype: np.dtype[Any]) -> str:
     return head + source(f"{file}.c")
 
 
-def compiled(file: str, name: str, dtype: np.dtype[Any]) -> Any:
+def compile_loop(file: str, name: str, dtype: np.dtype[Any]) -> Any:
     """The function itself, for who calls it from C; `CompilerError` if it cannot be had."""
     text = source_for(file, dtype)
     made = library(text)

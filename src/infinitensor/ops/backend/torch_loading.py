@@ -65,7 +65,7 @@ def calm(torch: Any) -> None:
         n_calmed[0] += 1
 
 
-def loaded() -> Any:
+def wait_for_torch() -> Any:
     """torch, once it is there."""
     begin_loading()
     if _loading:

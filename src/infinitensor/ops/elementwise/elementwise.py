@@ -62,7 +62,7 @@ def _branches(condition: Spec, x: Spec, y: Spec) -> Dtypes:
     return (_BOOL, dtype, dtype, dtype)
 
 
-def _counted(condition: Spec, x: Spec) -> Dtypes:
+def _countable_dtypes(condition: Spec, x: Spec) -> Dtypes:
     dtype = np.dtype(np.int8) if x.dtype == _BOOL else x.dtype
     return (_BOOL, dtype, dtype)
 
@@ -110,7 +110,7 @@ elementwise(
     "_chosen",
     lambda e, condition, x: e.where(condition, x, 0),
     "x where the condition holds, zero elsewhere; truth as numbers.",
-    dtype=_counted,
+    dtype=_countable_dtypes,
     oracle=_or_zero,
     scratch_bytes=lambda ins, outs, params: 2 * outs[0].n_elements,
 )

@@ -31,8 +31,8 @@ def _einsum_kernel(
     columns = [c for c in kept if c in right and c not in left]
     inner = [c for c in left if c in right and c not in kept]
     size = label_sizes((x, y), (left, right))
-    a = _arranged(xp, x, left, (batch, rows, inner), size)
-    b = _arranged(xp, y, right, (batch, inner, columns), size)
+    a = _arrange(xp, x, left, (batch, rows, inner), size)
+    b = _arrange(xp, y, right, (batch, inner, columns), size)
     order = [*batch, *rows, *columns]
     shape = [prod(size[c] for c in group) for group in (batch, rows, columns)]
     direct = order == list(kept) and _is_contiguous(xp, out)
@@ -53,7 +53,7 @@ def _is_contiguous(xp: Any, x: Any) -> bool:
     return bool(x.flags.c_contiguous if xp is np else x.is_contiguous())
 
 
-def _arranged(
+def _arrange(
     xp: Any, x: Any, labels: str, groups: Sequence[Sequence[str]], size: dict[str, int]
 ) -> Any:
     """The tile as three axes, one for each group of labels; size-1 axes are stretched."""
@@ -215,7 +215,7 @@ def _without_repeats(xp: Any, x: Any, labels: str) -> tuple[Any, str]:
     return x, labels
 
 
-def _summed(xp: Any, x: Any, labels: str, needed: set[str], dtype: Any) -> tuple[Any, str]:
+def _sum_unneeded(xp: Any, x: Any, labels: str, needed: set[str], dtype: Any) -> tuple[Any, str]:
     """Without the labels that nobody else needs."""
     axes = tuple(i for i, c in enumerate(labels) if c not in needed)
     if not axes:
@@ -299,10 +299,10 @@ def einsum(
         rest = [pair for i, pair in enumerate(pairs) if i not in step]
         while len(chosen) > 1:
             needed = set(kept).union(*(t for _, t in (*rest, *chosen[2:])))
-            chosen = [_contracted(xp, chosen[0], chosen[1], needed, kept, kind), *chosen[2:]]
+            chosen = [_contract(xp, chosen[0], chosen[1], needed, kept, kind), *chosen[2:]]
         pairs = [*rest, *chosen]
     ((x, labels),) = pairs
-    found = _in_order(xp, *_summed(xp, x, labels, set(kept), kind), kept)
+    found = _in_order(xp, *_sum_unneeded(xp, x, labels, set(kept), kind), kept)
     order = "K" if order is None else order
     if order in "aA":
         order = "F" if all(x.flags.fnc for x in xs) else "C"
@@ -337,23 +337,23 @@ def _check_casts(xs: list[Any], kind: np.dtype[Any], casting: str) -> None:
             )
 
 
-def _contracted(
+def _contract(
     xp: Any, a: tuple[Any, str], b: tuple[Any, str], needed: set[str], last: str, kind: Any
 ) -> tuple[Any, str]:
     """Two operands made one; in the order of the result if it has the labels of the result.
 
     So the result is a tensor of its own, in C order, and no view of another.
     """
-    x, left = _summed(xp, *a, needed | set(b[1]), kind)
-    y, right = _summed(xp, *b, needed | set(left), kind)
+    x, left = _sum_unneeded(xp, *a, needed | set(b[1]), kind)
+    y, right = _sum_unneeded(xp, *b, needed | set(left), kind)
     kept = "".join(c for c in dict.fromkeys(left + right) if c in needed)
     if set(kept) == set(last):
         kept = last
     inner = [c for c in left if c in right and c not in needed]
     for c in inner:  # a size-1 axis against a longer one: each side is summed for itself
         if x.shape[left.index(c)] != y.shape[right.index(c)]:
-            x, left = _summed(xp, x, left, set(left) - {c}, kind)
-            y, right = _summed(xp, y, right, set(right) - {c}, kind)
+            x, left = _sum_unneeded(xp, x, left, set(left) - {c}, kind)
+            y, right = _sum_unneeded(xp, y, right, set(right) - {c}, kind)
     if {*left, *right} == set(kept):  # nothing is summed: no product of matrices
         return xp.multiply(_along(xp, x, left, kept), _along(xp, y, right, kept)), kept
     return product_of(xp, x, y, left, right, kept), kept

@@ -12,7 +12,7 @@ from warnings import warn
 import numpy as np
 
 from infinitensor.ir.op import AxisForm, Call, Spec, call
-from infinitensor.ops.backend.torch_loading import loaded
+from infinitensor.ops.backend.torch_loading import wait_for_torch
 from infinitensor.ops.linalg.tall_qr import factored, reflected
 from infinitensor.ops.linalg.triangles import (
     MATRIX,
@@ -56,7 +56,7 @@ def _qr_compared(found: Any) -> Any:
 def _qr_kernel(xp: Any, a: Any, out: Any, mode: str) -> None:
     if xp is np and mode != "complete" and _qr_in_c(a, *(out if mode == "reduced" else (out,))):
         return
-    torch = loaded()
+    torch = wait_for_torch()
 
     found = torch.linalg.qr(source_of(xp, a), mode=mode)
     fill(xp, out, found.R if mode == "r" else tuple(found))
@@ -104,7 +104,7 @@ def _qr_batch(a: Spec, mode: str = "reduced") -> Call:
 
 
 def _raw_kernel(xp: Any, a: Any, out: Any) -> None:
-    packed, scales = loaded().geqrf(source_of(xp, a))
+    packed, scales = wait_for_torch().geqrf(source_of(xp, a))
     fill(xp, out, (packed.mT, scales))
 
 
@@ -132,7 +132,7 @@ def _qr_raw(a: Spec) -> Call:
 def _reflectors_kernel(xp: Any, a: Any, out: Any) -> None:
     if xp is np and factored(a, *out):
         return
-    torch = loaded()
+    torch = wait_for_torch()
 
     packed, scales = torch.geqrf(source_of(xp, a))
     k = scales.shape[-1]
@@ -275,9 +275,9 @@ def _tall_skinny(xp: Any, a: Any, *, with_q: bool) -> tuple[Any, Any]:
     stacked = [r_head.reshape(n_blocks * n, n)]
     q_rest: Any = None
     if n_blocks * rows < m:
-        q_rest, r_rest = reduced(xp, a[n_blocks * rows :], with_q=with_q)
+        q_rest, r_rest = reduced_qr(xp, a[n_blocks * rows :], with_q=with_q)
         stacked.append(r_rest)
-    q_top, r = reduced(xp, xp._concatenate(stacked, 0), with_q=with_q)
+    q_top, r = reduced_qr(xp, xp._concatenate(stacked, 0), with_q=with_q)
     if not with_q:
         return None, r
     tops = q_top[: n_blocks * n].reshape(n_blocks, n, n)
@@ -288,7 +288,7 @@ def _tall_skinny(xp: Any, a: Any, *, with_q: bool) -> tuple[Any, Any]:
     return q, r
 
 
-def reduced(xp: Any, a: Any, *, with_q: bool = True) -> tuple[Any, Any]:
+def reduced_qr(xp: Any, a: Any, *, with_q: bool = True) -> tuple[Any, Any]:
     """Q (None without `with_q`) and R of a matrix of any shape, or of a stack of them."""
     m, n = a.shape[-2:]
     if len(a.shape) > 2 or block_fits(xp, m * n):
@@ -338,9 +338,9 @@ def qr(xp: Any, a: Any, mode: str = "reduced") -> Any:
         return xp._qr_raw(a)
     m, n = a.shape[-2:]
     if mode == "r":
-        return reduced(xp, a, with_q=False)[1]
+        return reduced_qr(xp, a, with_q=False)[1]
     if mode == "reduced" or m <= n:
-        return QRResult(*reduced(xp, a))
+        return QRResult(*reduced_qr(xp, a))
     if len(a.shape) > 2 or block_fits(xp, m * m):
         return QRResult(*xp._qr_batch(a, "complete"))
     return QRResult(*_panels(xp, a, m, with_q=True))
@@ -350,7 +350,7 @@ def qr(xp: Any, a: Any, mode: str = "reduced") -> Any:
 
 
 def _cholesky_kernel(xp: Any, a: Any, out: Any, upper: bool) -> None:
-    torch = loaded()
+    torch = wait_for_torch()
 
     target, source = tensors(xp, out, a)
     # LAPACK's columns are our rows: a transposed matrix has the order it wants

@@ -11,7 +11,7 @@ import numpy as np
 from infinitensor.dtypes import from_numpy, result_type
 from infinitensor.ir.op import AxisForm, Call, Spec
 from infinitensor.ops.backend.blas import multiply
-from infinitensor.ops.backend.torch_loading import loaded
+from infinitensor.ops.backend.torch_loading import wait_for_torch
 from infinitensor.ops.forms.reduction import SUM, to_dtype, wide
 from infinitensor.ops.table.registry import op
 
@@ -88,7 +88,7 @@ def product(xp: Any, x: Any, y: Any, out: Any) -> None:
     if _multiplied(x, y, out):
         return
     if x.dtype.kind in "fc" and out.size * x.shape[-1] > SMALL_PRODUCT:
-        torch = loaded()
+        torch = wait_for_torch()
         if x.ndim == 2 and x.dtype == out.dtype and _is_transposed(x, y):
             _gram(torch, torch_view(x), torch_view(out))
         else:
@@ -156,7 +156,7 @@ def _matmul_kernel(xp: Any, x1: Any, x2: Any, out: Any, dtype: np.dtype[Any]) ->
 def _matmul_added(xp: Any, before: Any, x1: Any, x2: Any, out: Any, dtype: np.dtype[Any]) -> None:
     """out = before + x1 @ x2 for matrices, in a dtype that the library multiplies."""
     x1, x2 = factors(xp, x1, x2, dtype)
-    torch = loaded()
+    torch = wait_for_torch()
     if xp is np:
         before, x1, x2, out = (torch_view(v) for v in (before, x1, x2, out))
     if before.data_ptr() == out.data_ptr():

@@ -148,10 +148,10 @@ def tensordot(xp: Any, a: Any, b: Any, axes: Any = 2) -> Any:
         raise ValueError(
             f"tensordot: shape-mismatch for sum: {tuple(a.shape)} and {tuple(b.shape)} over {axes}"
         )
-    return _paired(xp, a, b, first, second)
+    return _sum_over_pairs(xp, a, b, first, second)
 
 
-def _paired(xp: Any, a: Any, b: Any, first: Sequence[int], second: Sequence[int]) -> Any:
+def _sum_over_pairs(xp: Any, a: Any, b: Any, first: Sequence[int], second: Sequence[int]) -> Any:
     """Sum of products over paired axes; the free axes of a, then of b, are kept."""
     left = LETTERS[: len(a.shape)]
     letters = list(LETTERS[len(a.shape) : len(a.shape) + len(b.shape)])
@@ -189,7 +189,7 @@ def dot(xp: Any, a: Any, b: Any) -> Any:
             f"shapes {tuple(a.shape)} and {tuple(b.shape)} not aligned: "
             f"{a.shape[i]} (dim {i}) != {b.shape[j]} (dim {j})"
         )
-    return _paired(xp, a, b, [i], [j])
+    return _sum_over_pairs(xp, a, b, [i], [j])
 
 
 @program(
@@ -216,7 +216,7 @@ def inner(xp: Any, a: Any, b: Any) -> Any:
             f"shapes {tuple(a.shape)} and {tuple(b.shape)} not aligned: "
             f"{a.shape[i]} (dim {i}) != {b.shape[j]} (dim {j})"
         )
-    return _paired(xp, a, b, [i], [j])
+    return _sum_over_pairs(xp, a, b, [i], [j])
 
 
 @program("outer", "a b", cases=lambda rng: [((rng.normal(size=(2, 3)), rng.normal(size=4)), {})])
@@ -246,7 +246,7 @@ def vdot(xp: Any, a: Any, b: Any) -> Any:
     a, b = xp.asarray(a).reshape((-1,)), xp.asarray(b).reshape((-1,))
     if a.shape != b.shape:
         raise ValueError(f"vdot: {a.shape[0]} and {b.shape[0]} elements do not pair up")
-    return _paired(xp, xp.conjugate(a) if a.dtype.kind == "c" else a, b, [0], [0])
+    return _sum_over_pairs(xp, xp.conjugate(a) if a.dtype.kind == "c" else a, b, [0], [0])
 
 
 @program(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from infinitensor.ir.op import AxisForm, Call, Spec, call
-from infinitensor.ops.backend.torch_loading import loaded
+from infinitensor.ops.backend.torch_loading import wait_for_torch
 from infinitensor.ops.linalg import products
 from infinitensor.ops.linalg.matmul import batch_labels
 from infinitensor.ops.linalg.matmul import matmul as matrix_product
@@ -26,10 +26,10 @@ from infinitensor.ops.linalg.triangles import (
     matrix_call,
     matrix_scratch,
     real_of,
-    solved,
+    solve_one,
     source_of,
     squares,
-    stacked,
+    stacked_op,
     tensors,
 )
 from infinitensor.ops.table.registry import program
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 
 def _solve_kernel(xp: Any, a: Any, b: Any, out: Any) -> None:
-    if xp is np and solved(a, b, out):
+    if xp is np and solve_one(a, b, out):
         return
-    torch = loaded() if xp is np else xp
+    torch = wait_for_torch() if xp is np else xp
     target, matrix, right = tensors(xp, out, a, b)
     if not target.numel():
         return
@@ -61,7 +61,7 @@ def _solvable(rng: Any, *batch: int) -> list[Any]:
     ]
 
 
-@stacked(
+@stacked_op(
     "solve",
     "a b",
     lambda *batch: lambda rng: _solvable(rng, *batch),
@@ -168,7 +168,7 @@ def _expm_kernel(xp: Any, a: Any, out: Any) -> None:
         target.copy_(torch.linalg.matrix_exp(matrix))
 
 
-@stacked(
+@stacked_op(
     "inv",
     "a",
     squares,
@@ -181,13 +181,13 @@ def _inv(a: Spec, strict: bool = True) -> Call:
     return matrix_call(a, "mn", ("mn", linalg_dtype(a.dtype)), strict=strict)
 
 
-@stacked("det", "a", squares, kernel=_det_kernel, oracle=np.linalg.det)
+@stacked_op("det", "a", squares, kernel=_det_kernel, oracle=np.linalg.det)
 def _det(a: Spec) -> Call:
     """The determinants of matrices, each in one piece."""
     return matrix_call(a, "mn", ("", linalg_dtype(a.dtype)))
 
 
-@stacked("slogdet", "a", squares, kernel=_slogdet_kernel, oracle=np.linalg.slogdet)
+@stacked_op("slogdet", "a", squares, kernel=_slogdet_kernel, oracle=np.linalg.slogdet)
 def _slogdet(a: Spec) -> Call:
     """Sign and logarithm of the determinants of matrices, each in one piece."""
     dtype = linalg_dtype(a.dtype)
@@ -207,7 +207,7 @@ def _exponents(*batch: int) -> Callable[..., list[Any]]:
     ]
 
 
-@stacked(
+@stacked_op(
     "expm",
     "a",
     _exponents,

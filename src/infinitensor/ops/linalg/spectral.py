@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.lib import NumpyVersion
 
-from infinitensor.ops.linalg.factor import reduced
+from infinitensor.ops.linalg.factor import reduced_qr
 from infinitensor.ops.linalg.triangles import (
     LinAlgError,
     adjoint,
@@ -27,7 +27,7 @@ from infinitensor.ops.linalg.triangles import (
     real_of,
     source_of,
     squares,
-    stacked,
+    stacked_op,
 )
 from infinitensor.ops.table.registry import program
 
@@ -124,7 +124,7 @@ def _full_or_not(*batch: int) -> Callable[..., list[Any]]:
     ]
 
 
-@stacked(
+@stacked_op(
     "svd",
     "a",
     _full_or_not,
@@ -143,7 +143,7 @@ def _svd(a: Spec, full: bool) -> Call:
     return matrix_call(a, "mn", *outs, new=new, full=full)
 
 
-@stacked(
+@stacked_op(
     "svdvals",
     "a",
     _rectangles,
@@ -172,7 +172,7 @@ def thin_svd(xp: Any, a: Any) -> tuple[Any, Any, Any]:
     if a.shape[0] < a.shape[1]:
         v, s, uh = thin_svd(xp, adjoint(xp, a))
         return adjoint(xp, uh), s, adjoint(xp, v)
-    q, r = reduced(xp, a)
+    q, r = reduced_qr(xp, a)
     u, s, vh = xp._svd_whole(r, False)
     return xp.matmul(q, u), s, vh
 
@@ -180,7 +180,7 @@ def thin_svd(xp: Any, a: Any) -> tuple[Any, Any, Any]:
 def singular_values(xp: Any, a: Any) -> Any:
     """S alone."""
     if is_elongated(xp, a):
-        a = reduced(xp, a if a.shape[0] > a.shape[1] else a.mT, with_q=False)[1]
+        a = reduced_qr(xp, a if a.shape[0] > a.shape[1] else a.mT, with_q=False)[1]
     return (xp._svdvals_whole if is_one(a) else xp._svdvals_batch)(a)
 
 
@@ -362,7 +362,7 @@ _SYMMETRIC: dict[str, Any] = {"cost": 10.0, **_WORK}
 _GENERAL: dict[str, Any] = {"cost": 25.0, "compared": _eig_compared, **_WORK}
 
 
-@stacked(
+@stacked_op(
     "eigh",
     "a",
     _either_triangle,
@@ -377,7 +377,7 @@ def _eigh(a: Spec, lower: bool) -> Call:
     return matrix_call(a, "mn", ("n", real_of(dtype)), ("mn", dtype), lower=lower)
 
 
-@stacked(
+@stacked_op(
     "eigvalsh",
     "a",
     _either_triangle,
@@ -390,14 +390,16 @@ def _eigvalsh(a: Spec, lower: bool) -> Call:
     return matrix_call(a, "mn", ("n", real_of(linalg_dtype(a.dtype))), lower=lower)
 
 
-@stacked("eig", "a", squares, kernel=_eig_kernel, oracle=_as_complex("eig"), **_GENERAL)
+@stacked_op("eig", "a", squares, kernel=_eig_kernel, oracle=_as_complex("eig"), **_GENERAL)
 def _eig(a: Spec) -> Call:
     """Eigenvalues and vectors of general matrices, each in one piece."""
     dtype = complex_of(a.dtype)
     return matrix_call(a, "mn", ("n", dtype), ("mn", dtype))
 
 
-@stacked("eigvals", "a", squares, kernel=_eigvals_kernel, oracle=_as_complex("eigvals"), **_GENERAL)
+@stacked_op(
+    "eigvals", "a", squares, kernel=_eigvals_kernel, oracle=_as_complex("eigvals"), **_GENERAL
+)
 def _eigvals(a: Spec) -> Call:
     """Eigenvalues of general matrices, each in one piece."""
     return matrix_call(a, "mn", ("n", complex_of(a.dtype)))

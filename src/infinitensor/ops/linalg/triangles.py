@@ -1,7 +1,7 @@
 """What the chapters on linear algebra share: dtypes, checks, tiles as torch tensors.
 
 A stack of matrices is cut over the axes in front; a matrix of it is one piece. An op that needs one
-matrix in one piece is entered twice by `stacked`: `_name_batch` for stacks and `_name_whole`.
+matrix in one piece is entered twice by `stacked_op`: `_name_batch` for stacks and `_name_whole`.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def converging(text: str) -> Iterator[None]:
         raise LinAlgError(text) from error
 
 
-def solved(a: Any, b: Any, out: Any) -> bool:
+def solve_one(a: Any, b: Any, out: Any) -> bool:
     """out = x with a x = b for one matrix, by the library of `blas`, without torch; False, and
     nothing done, where there is none or this is not for it. `LinAlgError` for a singular one."""
     code = blas.CODES.get(out.dtype.name)
@@ -121,7 +121,7 @@ def solved(a: Any, b: Any, out: Any) -> bool:
         or a.shape[-1] >= blas.MOST_BLAS_COUNT
     ):
         return False
-    ours = blas.found() if config.compile != "never" else None
+    ours = blas.find_library() if config.compile != "never" else None
     library = blas.beside()
     if ours is None or library is None:
         return False
@@ -182,7 +182,7 @@ def matrix_call(
     return call(form, *specs, **params)
 
 
-def stacked(
+def stacked_op(
     name: str, arrays: str, cases: Callable[..., Any], **entry: Any
 ) -> Callable[[Callable[..., Call]], Callable[..., Call]]:
     """Decorator: the rule below it becomes `_name_batch` (cut over the stack) and `_name_whole`.

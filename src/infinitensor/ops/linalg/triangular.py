@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from infinitensor.ir.op import AxisForm, Call, Spec, call
-from infinitensor.ops.backend.torch_loading import loaded
+from infinitensor.ops.backend.torch_loading import wait_for_torch
 from infinitensor.ops.linalg.matmul import batch_labels
 from infinitensor.ops.linalg.triangles import (
     MATRIX,
@@ -23,7 +23,7 @@ from infinitensor.ops.table.registry import op, program
 def _trsm_kernel(
     xp: Any, a: Any, b: Any, out: Any, lower: bool, trans: int, unit_diagonal: bool
 ) -> None:
-    torch = loaded()
+    torch = wait_for_torch()
 
     target, matrix, right = tensors(xp, out, a, b)
     if not unit_diagonal:

@@ -46,7 +46,7 @@ def _joined_kernel(
             out[(*before, slice(start + lo - first, start + hi - first))] = tile
 
 
-def _joined(
+def _concatenate_call(
     name: str, arrays: Sequence[Spec], axis: int, dtype: Any = None, casting: str = "same_kind"
 ) -> Call:
     if not arrays:
@@ -99,7 +99,7 @@ def _concatenate(
     arrays: Sequence[Spec], axis: int = 0, dtype: Any = None, casting: str = "same_kind"
 ) -> Call:
     """`concatenate` along an axis that is given."""
-    return _joined("concatenate", arrays, axis, dtype, casting)
+    return _concatenate_call("concatenate", arrays, axis, dtype, casting)
 
 
 def _join_cases(rng: Any) -> list[Any]:

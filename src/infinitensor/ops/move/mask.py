@@ -62,7 +62,7 @@ def _mask_kernel(
         held = int(prefix[min(-(-source[0][1] // block), len(counts))]) - before
         if (lo, hi) == (before, before + held) and compact(as_signed(x), mask, as_signed(out)):
             return
-    if xp is np and chosen(mask, x, out, lo - before):
+    if xp is np and select_into(mask, x, out, lo - before):
         return
     index = xp.nonzero(mask) if xp is np else xp.nonzero(mask, as_tuple=True)
     part = tuple(i[lo - before : hi - before] for i in index)
@@ -72,7 +72,7 @@ def _mask_kernel(
         as_signed(out)[...] = as_signed(x)[part]
 
 
-def chosen(mask: np.ndarray, x: np.ndarray, out: np.ndarray, skip: int = 0) -> bool:
+def select_into(mask: np.ndarray, x: np.ndarray, out: np.ndarray, skip: int = 0) -> bool:
     """Put what a mask over leading axes of x chooses into `out`, from the entry number `skip` on.
 
     False, and nothing done, where there is no loop in C for it.
@@ -361,7 +361,7 @@ def as_mask(x: Any) -> Any:
     oracle=lambda x, mask: x[mask],
     same="equal",
 )
-def _masked(xp: Any, x: Any, mask: Any) -> Any:
+def _select(xp: Any, x: Any, mask: Any) -> Any:
     """x[mask]: the mask covers the leading axes of x. Counts first, so the mask is computed now."""
     if not len(mask.shape):
         x, mask = x.reshape(1, *x.shape), mask.reshape(1)

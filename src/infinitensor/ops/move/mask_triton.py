@@ -81,12 +81,12 @@ def count_into(mask: Any, out: Any) -> None:
     import torch
 
     if mask.is_cuda and mask.is_contiguous() and mask.numel() and has_triton():
-        _counted(mask, out)
+        _count_blocks(mask, out)
     else:
         out[...] = torch.count_nonzero(mask)
 
 
-def _counted(mask: Any, total: Any = None) -> Any:
+def _count_blocks(mask: Any, total: Any = None) -> Any:
     """How many entries each block has, then where the part of each ends; how many there are goes
     into `total`. (Scratch is always alike: launches are known by the other tiles.)"""
     import torch
@@ -111,5 +111,5 @@ def compact(x: Any, mask: Any, out: Any) -> bool:
     if not (plain and contiguous and x.is_cuda and out.numel() and has_triton()):
         return False
     tiles = (mask, x, out)
-    _fill.get((x.numel(),), tiles)((*tiles, _counted(mask)))
+    _fill.get((x.numel(),), tiles)((*tiles, _count_blocks(mask)))
     return True

@@ -155,19 +155,19 @@ def _odd(xp: Any, x: Any, axis: int, widths: tuple[int, int], mode: str) -> Any:
         if before:
             some = min(most, before)
             chunk = x[along(axis, slice(1 - twice, some + 1 - twice))]
-            parts.insert(0, _mirrored(xp, x, axis, chunk, slice(0, 1)))
+            parts.insert(0, _mirror(xp, x, axis, chunk, slice(0, 1)))
             before -= some
         if after:
             some = min(most, after)
             end = length - 1 + twice
             chunk = x[along(axis, slice(end - some, end))]
-            parts.append(_mirrored(xp, x, axis, chunk, slice(length - 1, length)))
+            parts.append(_mirror(xp, x, axis, chunk, slice(length - 1, length)))
             after -= some
         x = xp._concatenate(parts, axis)
     return x
 
 
-def _mirrored(xp: Any, x: Any, axis: int, chunk: Any, edge: slice) -> Any:
+def _mirror(xp: Any, x: Any, axis: int, chunk: Any, edge: slice) -> Any:
     backwards = chunk[along(axis, slice(None, None, -1))]
     return (2 * x[along(axis, edge)] - backwards).astype(x.dtype)
 

@@ -11,7 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from infinitensor.ops.forms.gather import along
 from infinitensor.ops.move.join import split_views
-from infinitensor.ops.table.checks import known
+from infinitensor.ops.table.checks import host_values_of
 from infinitensor.ops.table.registry import program
 
 if TYPE_CHECKING:
@@ -114,9 +114,11 @@ def _depth(arrays: Any) -> int:
     return 1 + depths.pop()
 
 
-def _joined(xp: Any, arrays: Any, depth: int, ndim: int) -> Any:
+def _join_nested(xp: Any, arrays: Any, depth: int, ndim: int) -> Any:
     if isinstance(arrays, list):
-        return xp._concatenate([_joined(xp, one, depth - 1, ndim) for one in arrays], ndim - depth)
+        return xp._concatenate(
+            [_join_nested(xp, one, depth - 1, ndim) for one in arrays], ndim - depth
+        )
     a = xp.asarray(arrays)
     return a.reshape((1,) * (ndim - len(a.shape)) + tuple(a.shape))
 
@@ -148,7 +150,7 @@ def block(xp: Any, arrays: Any) -> Any:
     """
     depth = _depth(arrays)
     ndim = max(depth, _most_axes(arrays))
-    return _joined(xp, arrays, depth, ndim) if depth else xp._copy(xp.asarray(arrays))
+    return _join_nested(xp, arrays, depth, ndim) if depth else xp._copy(xp.asarray(arrays))
 
 
 @program(
@@ -226,7 +228,7 @@ def delete(xp: Any, arr: Any, obj: Any, axis: int | None = None) -> Any:
     if isinstance(obj, slice):
         keep[obj] = False
     else:
-        gone = known(xp, obj)
+        gone = host_values_of(xp, obj)
         if gone.dtype.kind == "b":
             if gone.shape != (n,):
                 raise ValueError(
@@ -286,7 +288,7 @@ def insert(xp: Any, arr: Any, obj: Any, values: Any, axis: int | None = None) ->
     """
     arr, axis, n = _line(xp, arr, axis)
     ndim = len(arr.shape)
-    where = np.arange(*obj.indices(n)) if isinstance(obj, slice) else known(xp, obj)
+    where = np.arange(*obj.indices(n)) if isinstance(obj, slice) else host_values_of(xp, obj)
     if where.dtype.kind == "b":
         if where.ndim != 1:
             raise ValueError("boolean array argument obj to insert must be one dimensional")
@@ -392,7 +394,7 @@ def trim_zeros(xp: Any, filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     cases=lambda rng: [
         ((_total, rng.normal(size=(2, 3, 4)), [0, 2]), {}),
         ((_total, rng.normal(size=(2, 3, 4)), -1), {}),
-        ((_flattened, rng.normal(size=(2, 3, 4)), 1), {}),
+        ((_flatten, rng.normal(size=(2, 3, 4)), 1), {}),
     ],
 )
 def apply_over_axes(xp: Any, func: Callable[..., Any], a: Any, axes: Any) -> Any:
@@ -418,5 +420,5 @@ def _total(x: Any, axis: int) -> Any:
     return x.sum(axis)
 
 
-def _flattened(x: Any, axis: int) -> Any:
+def _flatten(x: Any, axis: int) -> Any:
     return x.reshape(-1)

@@ -479,7 +479,7 @@ def _scatter_dealt(
 
 
 @program("_scattered", "base *indices value", cases=_scatter_cases, oracle=_scatter_oracle)
-def _scattered(
+def _scatter_by_buckets(
     xp: Any,
     base: Any,
     indices: Sequence[Any],

@@ -110,7 +110,7 @@ def _whole(xp: Any, v: Any) -> Any:
     return q + _as(xp, rest >= 0.5, np.int64) - _as(xp, rest <= -0.5, np.int64)
 
 
-def _done(code: int) -> None:
+def _check_code(code: int) -> None:
     """Raise MemoryError if a compiled loop found no memory for its own copies (a negative code)."""
     if code < 0:
         raise MemoryError("no memory for the centres that a loop over points packs")
@@ -145,7 +145,7 @@ def _nearest_kernel(xp: Any, x: Any, shift: Any, centers: Any, out: Any) -> None
         return
     given = (_rows(x), *x.shape, _rows(shift), _rows(centers), len(centers), None, None, None)
     with _in_one_piece(out) as (labels,):
-        _done(find(*given, labels, None))
+        _check_code(find(*given, labels, None))
 
 
 def _moved_kernel(
@@ -162,7 +162,7 @@ def _moved_kernel(
     old = [_rows(one) for one in (before, kept, moves)]
     given = (_rows(x), *x.shape, _rows(shift), _rows(centers), len(centers), *old)
     with _in_one_piece(*out) as made:
-        _done(find(*given, *made))
+        _check_code(find(*given, *made))
 
 
 def _copies(ins: Sequence[Spec], outs: Sequence[Spec]) -> int:
@@ -310,7 +310,7 @@ def _sums_kernel(
     if add is not None:
         sums = np.zeros((k + 1, d + 2), np.int64)
         given = [_rows(one) for one in (now, before, *weights)] + [None] * (not weights)
-        _done(add(_rows(x), *x.shape, _rows(shift), _rows(scale), *given, k, sums))
+        _check_code(add(_rows(x), *x.shape, _rows(shift), _rows(scale), *given, k, sums))
         return (sums,)
     like = {} if xp is np else {"device": x.device}
     sums = xp.zeros((k + 1, d + 2), dtype=xp.int64, **like)
@@ -452,7 +452,9 @@ def _inertia_kernel(
         sums = np.zeros((k, 2), np.int64)
         given = [_rows(one) for one in (labels, *weights)] + [None] * (not weights)
         unit = float(scale.reshape(-1)[0])
-        _done(add(_rows(x), None, *x.shape, _rows(shift), _rows(centers), k, *given, unit, sums))
+        _check_code(
+            add(_rows(x), None, *x.shape, _rows(shift), _rows(centers), k, *given, unit, sums)
+        )
         return (sums,)
     like = {} if xp is np else {"device": x.device}
     sums = xp.zeros((k, 2), dtype=xp.int64, **like)
@@ -527,7 +529,7 @@ def _own_kernel(xp: Any, x: Any, shift: Any, centers: Any, labels: Any, out: Any
     if measure is not None:
         given = (_rows(x), *x.shape, _rows(shift), _rows(centers), len(centers), _rows(labels))
         with _in_one_piece(out) as (made,):
-            _done(measure(*given, made))
+            _check_code(measure(*given, made))
         return
     for rows in _steps(xp, len(x), 4 * x.shape[1]):
         at = _as(xp, labels[rows], np.int64)
@@ -563,7 +565,7 @@ def _distances_kernel(
     if measure is not None:
         given = (_rows(x), *x.shape, _rows(shift), _rows(points), len(points), int(squared))
         with _in_one_piece(out) as (made,):
-            _done(measure(*given, made))
+            _check_code(measure(*given, made))
         return
     for rows in _steps(xp, len(x), points.shape[0]):
         far = _far(xp, x[rows], shift, points)
@@ -611,7 +613,7 @@ def _closer_kernel(xp: Any, x: Any, shift: Any, points: Any, *known: Any, out: A
         before = [_rows(one) for one in known] or [None] * 3
         given = (_rows(x), *x.shape, _rows(shift), _rows(points), len(points), *before)
         with _in_one_piece(out) as (made,):
-            _done(measure(*given, known[2].shape[1] if known else 0, made))
+            _check_code(measure(*given, known[2].shape[1] if known else 0, made))
         return
     for rows in _steps(xp, len(x), points.shape[0]):
         far = _far(xp, x[rows], shift, points).T

@@ -93,7 +93,7 @@ def tile(
         found = _looped(name, x, y, p, extra, out)
         if found is not None:
             return found
-    return _summed(xp, x, y, metric, p, extra)
+    return _sum_coordinates(xp, x, y, metric, p, extra)
 
 
 def check_sizes(metric: str, role: str, d: int, shape: tuple[int, ...] | None) -> None:
@@ -144,7 +144,7 @@ def _as(xp: Any, x: Array, dtype: np.dtype[Any]) -> Array:
     return x.astype(dtype, copy=False) if xp is np else x.to(to_torch(dtype))
 
 
-def _made(xp: Any, shape: tuple[int, ...], like: Array, dtype: Any = None) -> Array:
+def _empty_like(xp: Any, shape: tuple[int, ...], like: Array, dtype: Any = None) -> Array:
     dtype = dtype or xp.float64
     return np.empty(shape, dtype) if xp is np else xp.empty(shape, dtype=dtype, device=like.device)
 
@@ -155,11 +155,11 @@ def _steps(n: int, width: int) -> Iterator[slice]:
     return (slice(lo, min(lo + step, n)) for lo in range(0, n, step))
 
 
-def _summed(xp: Any, x: Array, y: Array, metric: str, p: float, w: Array) -> Array:
+def _sum_coordinates(xp: Any, x: Array, y: Array, metric: str, p: float, w: Array) -> Array:
     """A sum over coordinates, a few rows at once."""
     x, y = _wide(xp, x), _wide(xp, y)
     w = 1.0 if w is None else _wide(xp, w)
-    out = _made(xp, (x.shape[0], y.shape[0]), x)
+    out = _empty_like(xp, (x.shape[0], y.shape[0]), x)
     for rows in _steps(x.shape[0], y.shape[0] * x.shape[1]):
         out[rows] = _SUMS[metric](xp, x[rows][:, None, :], y[None], w, p)
     return out
@@ -208,7 +208,7 @@ _SUMS: dict[str, Callable[..., Array]] = {
 
 
 def _matmul(xp: Any, x: Array, y: Array) -> Array:
-    out = _made(xp, (x.shape[0], y.shape[0]), x, x.dtype)
+    out = _empty_like(xp, (x.shape[0], y.shape[0]), x, x.dtype)
     product(xp, x, y.T, out)
     return out
 
@@ -277,7 +277,7 @@ def _haversine(xp: Any, x: Array, y: Array, extra: Array) -> Array:
 
 def _mahalanobis(xp: Any, x: Array, y: Array, inverse: Array) -> Array:
     x, y, inverse = _wide(xp, x), _wide(xp, y), _wide(xp, inverse)
-    out = _made(xp, (x.shape[0], y.shape[0]), x)
+    out = _empty_like(xp, (x.shape[0], y.shape[0]), x)
     for rows in _steps(x.shape[0], y.shape[0] * x.shape[1]):
         apart = x[rows][:, None, :] - y[None]
         out[rows] = ((apart @ inverse.T) * apart).sum(-1) ** 0.5
@@ -444,7 +444,7 @@ def _oracle(
     """Row by row, without the loops in C."""
     x, y = np.asarray(x), np.asarray(y)
     if metric in _SUMS:
-        found = _summed(np, x, y, metric, p, extra)
+        found = _sum_coordinates(np, x, y, metric, p, extra)
     else:
         found = tile(np, x, y, metric, p=p, extra=extra, role=role)
     _zero(np, found, own)
@@ -571,7 +571,7 @@ def _sums_kernel(
     out[...] = 0
     order = np.argsort(codes, kind="stable") if xp is np else xp.argsort(codes, stable=True)
     y, codes = y[order], codes[order]
-    place = _made(xp, tuple(order.shape), order, order.dtype)
+    place = _empty_like(xp, tuple(order.shape), order, order.dtype)
     place[order] = xp.arange(len(order)) if xp is np else xp.arange(len(order), device=order.device)
     there = (own >= 0) & (own < len(order))
     mine = xp.where(there, place[xp.where(there, own, 0)], -1)

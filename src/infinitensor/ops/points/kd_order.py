@@ -40,7 +40,7 @@ def order_in_words(xp: Any, x: Array) -> Array:
     segment = np.zeros(-(-n // size), np.int64)  # of each tile; few, so that the host halves them
     n_pivots = min(n // (4 * size), PIVOTS) if d > FEW_FEATURES else 0
     if n_pivots > 1:
-        order, segment = _grouped(xp, x, n_pivots)
+        order, segment = _group_by_pivots(xp, x, n_pivots)
     while True:
         n_segments = int(segment[-1]) + 1 if len(segment) else 0
         if n_segments == len(segment):
@@ -86,7 +86,7 @@ def _halved(segment: Array) -> Array:
     return (np.diff(both, prepend=both[:1]) != 0).cumsum()
 
 
-def _grouped(xp: Any, x: Array, n_pivots: int) -> tuple[Array, Array]:
+def _group_by_pivots(xp: Any, x: Array, n_pivots: int) -> tuple[Array, Array]:
     """Points by the nearest of some of them, those far from it last; and the segment of each tile.
 
     With many features one far point makes the box of its tile useless.

@@ -25,7 +25,7 @@ from infinitensor.ops.points import pairs_cuda, pairs_numpy
 from infinitensor.ops.points.pairs_c import (
     FEW_FEATURES,
     Search,
-    compiled,
+    is_compiled,
     rows64,
     rows_at_once,
     scratch_of,
@@ -164,7 +164,7 @@ def pair_op(
 
 def in_c(xp: Any) -> bool:
     """Whether a search runs over C here."""
-    return xp is np and compiled()
+    return xp is np and is_compiled()
 
 
 def _state(before: tuple[Array, ...] | None, *fresh: Array) -> tuple[Array, ...]:
@@ -312,7 +312,7 @@ def _merge_top(xp: Any, a: tuple[Array, ...], b: tuple[Array, ...]) -> tuple[Arr
     k = a[0].shape[1]
     merge = loop("pairs", "merge_top") if xp is np else None
     if merge is None:
-        return pairs_numpy.merged(xp, (a[0], a[1]), (b[0], b[1]), k)
+        return pairs_numpy.merge_nearest(xp, (a[0], a[1]), (b[0], b[1]), k)
     parts = [np.ascontiguousarray(part) for part in (*a, *b)]
     far, who = np.empty(a[0].shape), np.empty(a[0].shape, np.int64)
     merge(*parts, len(far), k, far, who)
@@ -585,7 +585,7 @@ def _rows_of(box: Any, rows: Rows) -> tuple[int, int]:
     return int(lo) - 1, int(hi)
 
 
-def _found(
+def _find_pairs(
     xp: Any,
     y: Array,
     yid: Array,
@@ -659,7 +659,7 @@ def _found_oracle(
     "_pairs_found",
     "gather",
     "y yid x",
-    kernel=_found,
+    kernel=_find_pairs,
     need=_found_need,
     scratch_bytes=_found_scratch,
     scratches={"cuda": _cuda_scratch, "numpy": partial(_found_scratch, search=_numpy_scratch)},

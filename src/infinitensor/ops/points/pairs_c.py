@@ -85,7 +85,7 @@ class _Search(ctypes.Structure):
     ]
 
 
-def compiled() -> bool:
+def is_compiled() -> bool:
     """Whether searches run in C here."""
     return loop("pairs", "flatten") is not None
 

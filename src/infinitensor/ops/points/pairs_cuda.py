@@ -153,7 +153,7 @@ class Pairs:
         """A squared radius that is no larger than need be: it holds all points just as well."""
         return float(min(limit, 4 * self.widest))
 
-    def listed(
+    def run_listed(
         self, mode: int, rows: Array, cols: Array, again: Any, take: Any, **given: Array
     ) -> None:
         """Run a kernel and hand what it leaves open to `take`; in halves if that is too much.
@@ -210,7 +210,7 @@ class Pairs:
                 reach.masked_fill_(total >= enough, -1.0)
 
         given = {"reach": reach, "state": now, "facts": facts}
-        self.listed(kernels.COUNT, self.rows.tiles, self.cols.tiles, now.zero_, take, **given)
+        self.run_listed(kernels.COUNT, self.rows.tiles, self.cols.tiles, now.zero_, take, **given)
         return total.double()
 
     def least(self, label: Array, known: Array, reach: Array, near_only: bool = False) -> Array:
@@ -230,7 +230,9 @@ class Pairs:
             self.run(kernels.LEAST, self.rows.tiles, self.cols.tiles, n_looks, 0, **given)
             return known
         # labels only fall: what is done twice is done
-        self.listed(kernels.LEAST, self.rows.tiles, self.cols.tiles, lambda: None, take, **given)
+        self.run_listed(
+            kernels.LEAST, self.rows.tiles, self.cols.tiles, lambda: None, take, **given
+        )
         return known
 
     def least_label(self, label: Array, limit: float, none: int) -> Array:
@@ -273,7 +275,7 @@ class Pairs:
         for first in range(0, self.rows.n_tiles, step):
             part = _Nearest(self, yid, k, first, min(first + step, self.rows.n_tiles))
             at = slice(first * kernels.TILE, first * kernels.TILE + part.pairs.rows.n)
-            far[at], who[at] = part.found()
+            far[at], who[at] = part.nearest_found()
         return far, who
 
     def lightest(
@@ -311,7 +313,7 @@ class Pairs:
             edges = (xgroup[i], w, xp.minimum(a, b), xp.maximum(a, b))
             weigh, ends = pairs_numpy.lighter_of(xp, *edges, weigh, ends)
 
-        self.listed(kernels.EDGE, rows, cols, lambda: None, take, **given)
+        self.run_listed(kernels.EDGE, rows, cols, lambda: None, take, **given)
         return weigh, ends[:, 0], ends[:, 1]
 
 
@@ -355,7 +357,7 @@ class _Nearest:
         found = [xp.cdist(part, middles).argmin(1) for part in mine.split(step)]
         return xp.cat(found)
 
-    def found(self) -> tuple[Array, Array]:
+    def nearest_found(self) -> tuple[Array, Array]:
         """Squared distances and numbers, sorted by both."""
         xp, pairs, size = self.pairs.xp, self.pairs, kernels.TILE
         start = (self.skip.repeat_interleave(size)[: pairs.rows.n] * size)[:, None]

@@ -72,11 +72,13 @@ def nearest(xp: Any, x: Array, y: Array, yid: Array, k: int) -> tuple[Array, Arr
     for i, j in blocks(xp, x, y):
         apart = squared_distances(xp, x[i], y[j])
         number = xp.broadcast_to(yid[j], apart.shape)
-        far[i], who[i] = merged(xp, (far[i], who[i]), (apart, number), k)
+        far[i], who[i] = merge_nearest(xp, (far[i], who[i]), (apart, number), k)
     return far, who
 
 
-def merged(xp: Any, a: tuple[Array, Array], b: tuple[Array, Array], k: int) -> tuple[Array, Array]:
+def merge_nearest(
+    xp: Any, a: tuple[Array, Array], b: tuple[Array, Array], k: int
+) -> tuple[Array, Array]:
     """The k nearest of two sets of (distance, number) of each row."""
     if xp is np:
         far, who = np.concatenate((a[0], b[0]), 1), np.concatenate((a[1], b[1]), 1)

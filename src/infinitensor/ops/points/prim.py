@@ -88,7 +88,7 @@ def tree_of_graph(n: int, a: Array, b: Array, weight: Array) -> Edges:
         if found < 0:
             raise MemoryError(f"no memory for the tree of {n} nodes")
     else:
-        found = _grown(starts, ends, weights, n, edges)
+        found = _grow_tree(starts, ends, weights, n, edges)
     assert found == n - 1, "the graph is not connected"
     return edges
 
@@ -108,7 +108,7 @@ def _adjacent(n: int, a: Array, b: Array, weight: Array) -> tuple[Array, Array, 
     return made
 
 
-def _grown(starts: Array, ends: Array, weights: Array, n: int, edges: Edges) -> int:
+def _grow_tree(starts: Array, ends: Array, weights: Array, n: int, edges: Edges) -> int:
     least, source, in_tree = np.full(n, np.inf), np.zeros(n, np.int64), np.zeros(n, bool)
     heap: list[tuple[float, int]] = []
     now = 0

@@ -34,7 +34,7 @@ _FIRST = signed(0xBF58476D1CE4E5B9)
 _SECOND = signed(0x94D049BB133111EB)
 
 
-def _mixed(n: int) -> int:
+def _mix_bits(n: int) -> int:
     """SplitMix64's finaliser on a Python int."""
     n &= 2**64 - 1
     n = ((n ^ (n >> 30)) * 0xBF58476D1CE4E5B9) & (2**64 - 1)
@@ -75,7 +75,7 @@ def flat_index(xp: Any, out: Any, at: At, shape: tuple[int, ...]) -> Any:
     return index
 
 
-def filled(xp: Any, name: str, out: Any, at: At, shape: tuple[int, ...], *args: Any) -> bool:
+def fill_in_c(xp: Any, name: str, out: Any, at: At, shape: tuple[int, ...], *args: Any) -> bool:
     """Whether a loop in C made the tile: line by line of elements that are neighbours in the whole.
 
     `args` begin with the seed; what follows it is given behind the first index and the length.
@@ -100,11 +100,11 @@ def filled(xp: Any, name: str, out: Any, at: At, shape: tuple[int, ...], *args: 
 
 def words(seed: Any, index: Any, stream: int) -> Any:
     """64 random bits for each index, as int64; the index array is used up."""
-    key = _mixed(int(seed) + (stream + 1) * 0xD1B54A32D192ED03)
+    key = _mix_bits(int(seed) + (stream + 1) * 0xD1B54A32D192ED03)
     index *= _WEYL
     index += signed(key)
     _mix(index)
-    index += signed(_mixed(key))
+    index += signed(_mix_bits(key))
     return _mix(index)
 
 
@@ -156,7 +156,7 @@ def _uniform_kernel(
     xp: Any, seed: Any, low: Any, high: Any, out: Any, at: At, shape: tuple[int, ...], n_bits: int
 ) -> None:
     span = float(high) - float(low)
-    if filled(xp, "uniform", out, at, shape, seed, n_bits, span, float(low)):
+    if fill_in_c(xp, "uniform", out, at, shape, seed, n_bits, span, float(low)):
         return
     unit = _unit(xp, _bits(xp, seed, out, at, shape), n_bits)
     unit *= span
@@ -183,7 +183,7 @@ def _random_uniform(seed: Spec, low: Spec, high: Spec, shape: Any, dtype: Any = 
 
 
 def _open_kernel(xp: Any, seed: Any, out: Any, at: At, shape: tuple[int, ...]) -> None:
-    if not filled(xp, "fractions", out, at, shape, seed):
+    if not fill_in_c(xp, "fractions", out, at, shape, seed):
         out[...] = open_unit(xp, _bits(xp, seed, out, at, shape))
 
 
@@ -198,7 +198,7 @@ def _normal_kernel(
     xp: Any, seed: Any, loc: Any, scale: Any, out: Any, at: At, shape: tuple[int, ...]
 ) -> None:
     """By the inverse distribution function."""
-    if filled(xp, "normal", out, at, shape, seed, float(scale), float(loc)):
+    if fill_in_c(xp, "normal", out, at, shape, seed, float(scale), float(loc)):
         return
     unit = open_unit(xp, _bits(xp, seed, out, at, shape))
     if xp is np:
@@ -237,7 +237,7 @@ def _integers_kernel(
     """low + floor(span * u), u a fraction of 64 bits, or of 128 where the range is that long."""
     low, span = (int(x) if np.ndim(x) == 0 else x for x in (low, span))
     plain = np.ndim(low) == np.ndim(span) == 0 and 0 < span <= 2**32
-    if plain and filled(xp, "integers", out, at, shape, seed, span, signed(low)):
+    if plain and fill_in_c(xp, "integers", out, at, shape, seed, span, signed(low)):
         return
     bits = _bits(xp, seed, out, at, shape)
     word, low_word = _high_product(bits, span)

@@ -16,7 +16,7 @@ import numpy as np
 from infinitensor.dtypes import float64, kind_of
 from infinitensor.ops.create.creation import shape_of
 from infinitensor.ops.random.counter_rng import float_dtype
-from infinitensor.ops.table.checks import is_on_host, known
+from infinitensor.ops.table.checks import host_values_of, is_on_host
 from infinitensor.ops.table.registry import program
 
 if TYPE_CHECKING:
@@ -565,7 +565,7 @@ def multinomial(xp: Any, n: Any, pvals: Any, size: Any = None) -> Any:
     >>> int(it.random.multinomial(10, [0.2, 0.8]).sum())
     10
     """
-    p = known(xp, pvals, np.float64)
+    p = host_values_of(xp, pvals, np.float64)
     if p.ndim < 1 or not p.shape[-1]:
         raise ValueError(
             "pvals must have at least 1 dimension and the last dimension must not be 0"
@@ -598,7 +598,7 @@ def multivariate_hypergeometric(
     """
     if method not in ("marginals", "count"):
         raise ValueError('method must be "count" or "marginals".')
-    left = known(xp, colors)
+    left = host_values_of(xp, colors)
     if left.ndim != 1 or left.dtype.kind not in "iu" or np.any(left < 0):
         raise ValueError("colors must be a one-dimensional sequence of nonnegative integers.")
     if nsample < 0:

@@ -14,7 +14,7 @@ import numpy as np
 from infinitensor.dtypes import float64, int64
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.create.creation import shape_of
-from infinitensor.ops.random.counter_rng import filled, flat_index, open_unit, words
+from infinitensor.ops.random.counter_rng import fill_in_c, flat_index, open_unit, words
 from infinitensor.ops.table.registry import broadcast_form, op
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _gamma_kernel(
 ) -> None:
     """Below shape 1: that of shape a + 1 times a uniform number to the power 1 / a."""
     scalar = xp is np and np.ndim(a) == 0
-    if scalar and filled(xp, "gamma_numbers", out, at, shape, seed, float(a), int(log)):
+    if scalar and fill_in_c(xp, "gamma_numbers", out, at, shape, seed, float(a), int(log)):
         return
     index, a = flat_index(xp, out, at, shape).reshape(-1), _line(xp, a, out)
     lifted = xp.where(a < 1, a + 1, a)

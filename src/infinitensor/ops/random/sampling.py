@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from infinitensor.dtypes import as_dtype
 from infinitensor.ops.random.counter_rng import signed
 from infinitensor.ops.random.distributions import into, size_of
-from infinitensor.ops.table.checks import known
+from infinitensor.ops.table.checks import host_values_of
 from infinitensor.ops.table.registry import program
 
 # --- integers ---------------------------------------------------------------------------------
@@ -29,7 +29,7 @@ def _integers(xp: Any, low: Any, high: Any, size: Any, dtype: Any, endpoint: boo
     lowest, highest = _bounds(kind)
     first, last = (0, low) if high is None else (low, high)
     # Python's integers: a range may need 65 bits.
-    first, last = (known(xp, v).astype(object) for v in (first, last))
+    first, last = (host_values_of(xp, v).astype(object) for v in (first, last))
     for bound in (first, last):
         if any(not isinstance(n, int) and n != int(n) for n in bound.flat):
             raise ValueError("integers: low and high must be whole numbers")
@@ -161,7 +161,7 @@ def shuffle(xp: Any, x: Any, axis: int = 0) -> None:
 
 def _probabilities(xp: Any, p: Any, n: int) -> Any:
     """The probabilities of a choice, checked: they are few enough to look at."""
-    values = known(xp, p, np.float64)
+    values = host_values_of(xp, p, np.float64)
     if values.ndim != 1:
         raise ValueError("p must be 1-dimensional")
     if values.size != n:
@@ -175,7 +175,7 @@ def _probabilities(xp: Any, p: Any, n: int) -> Any:
     return values
 
 
-def _chosen(xp: Any, n: int, shape: tuple[int, ...], replace: bool, p: Any) -> Any:
+def _choose_indices(xp: Any, n: int, shape: tuple[int, ...], replace: bool, p: Any) -> Any:
     """Indices below n. Without replacement the smallest of n random keys are taken, which are
     waiting times where the probabilities differ."""
     n_chosen = prod(shape)
@@ -227,7 +227,7 @@ def choice(
     shape = size_of(size)
     if prod(shape) and n <= 0:
         raise ValueError("a must be a positive integer unless no samples are taken")
-    index = _chosen(xp, max(n, 1), shape, replace, p)
+    index = _choose_indices(xp, max(n, 1), shape, replace, p)
     return index if rows is None else xp.take(rows, index, axis=axis)
 
 

@@ -35,7 +35,7 @@ def _arg_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, An
     return copies * ins[0].n_elements + 96 * outs[0].n_elements
 
 
-def _taken(xp: Any, x: Any, positions: Any) -> Any:
+def _take_along_last(xp: Any, x: Any, positions: Any) -> Any:
     """take_along_axis over the last axis; torch gathers wide unsigned integers as signed ones."""
     if xp is np:
         return np.take_along_axis(x, positions, -1)
@@ -85,7 +85,7 @@ def _arg_kernel(
     else:  # all axes, in C order; torch takes one axis in this form too
         rows = np.asarray(x).reshape(-1) if xp is np else rows_of(x, axes)
         local = _numpy_arg(rows, largest) if xp is np else _cuda_arg(xp, rows, largest)
-        value = _taken(xp, rows, local[..., None])[..., 0]
+        value = _take_along_last(xp, rows, local[..., None])[..., 0]
     where, stride = 0, 1
     for axis in reversed(axes):
         n = max(x.shape[axis], 1)
@@ -249,14 +249,14 @@ def _topk_kernel(xp: Any, x: Any, axes: Any, at: At, k: int, largest: bool) -> t
     worst = _worst(dtype_of(x), largest)
     if xp is np:
         best = _numpy_first_k(keys, min(k, n))
-        values, where = _taken(xp, x, best), best + lo
+        values, where = _take_along_last(xp, x, best), best + lo
         if n < k:
             shape = (*x.shape[:-1], k - n)
             values = np.concatenate([values, np.full(shape, worst, x.dtype)], -1)
             where = np.concatenate([where, np.full(shape, 2**62)], -1)
         return values, where
     best = xp.sort(keys, dim=-1, stable=True).indices[..., :k]
-    values, where = _taken(xp, x, best), best + lo
+    values, where = _take_along_last(xp, x, best), best + lo
     if n < k:
         shape = (*x.shape[:-1], k - n)
         fill = xp.zeros(shape, dtype=x.dtype, device=x.device)
@@ -289,7 +289,7 @@ def _merge_topk(xp: Any, a: tuple[Any, ...], b: tuple[Any, ...], largest: bool) 
     join = np.concatenate if xp is np else xp.cat
     values, where = join([a[0], b[0]], -1), join([a[1], b[1]], -1)
     best = _first_k(xp, _sort_keys(xp, values, largest), where, k)
-    return _taken(xp, values, best), _taken(xp, where, best)
+    return _take_along_last(xp, values, best), _take_along_last(xp, where, best)
 
 
 def _topk_merger(largest: bool) -> Combine:

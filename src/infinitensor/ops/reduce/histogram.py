@@ -16,7 +16,7 @@ from infinitensor.dtypes import int64, result_type
 from infinitensor.ir.op import AxisForm, Call, Combine, Spec
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.forms.reduction import plain_combine
-from infinitensor.ops.table.checks import is_on_host, known
+from infinitensor.ops.table.checks import host_values_of, is_on_host
 from infinitensor.ops.table.registry import op, program
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _count_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, 
     return 48 * ins[0].n_elements + 16 * int(params["n"]) + 256
 
 
-def _counted(rng: Any) -> list[Any]:
+def _count_cases(rng: Any) -> list[Any]:
     x = rng.integers(-2, 9, 23)
     return [((x, 7), {}), ((x, 20), {}), ((x[:0], 3), {})]
 
@@ -73,7 +73,7 @@ def _count_call(n: int, dtype: np.dtype[Any], *specs: Spec) -> Call:
     combine=plain_combine("sum", exact=True),
     scratch_bytes=_count_scratch,
     cost=4.0,
-    cases=_counted,
+    cases=_count_cases,
     oracle=_count_oracle,
     same="equal",
 )
@@ -91,7 +91,7 @@ def _count(x: Spec, n: int) -> Call:
     scratch_bytes=_count_scratch,
     cost=4.0,
     cases=lambda rng: [
-        ((x, rng.normal(size=len(x)), n), kwargs) for (x, n), kwargs in _counted(rng)
+        ((x, rng.normal(size=len(x)), n), kwargs) for (x, n), kwargs in _count_cases(rng)
     ],
     oracle=lambda x, weights, n: _count_oracle(x, n, weights).astype(FLOAT),
 )
@@ -124,7 +124,7 @@ def _merge_ends(xp: Any, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, A
     combine=Combine("counts and ends", _merge_ends, exact=True),
     scratch_bytes=_count_scratch,
     cost=4.0,
-    cases=lambda rng: _counted(rng)[:2],
+    cases=lambda rng: _count_cases(rng)[:2],
     oracle=lambda x, n: (_count_oracle(x, n), np.stack([x.min(), x.max()])),
     same="equal",
 )
@@ -351,7 +351,7 @@ def edges_of(xp: Any, a: Any, bins: Any, span: Any, weights: Any) -> Edges:
                 "Automated estimation of the number of bins is not supported for weighted data"
             )
         first, last = _outer_edges(xp, a, span)
-        number = _estimated(xp, bins, a, first, last, span)
+        number = _estimate_bins(xp, bins, a, first, last, span)
     elif np.ndim(bins) == 0:
         try:
             number = operator.index(bins)
@@ -361,7 +361,7 @@ def edges_of(xp: Any, a: Any, bins: Any, span: Any, weights: Any) -> Edges:
             raise ValueError("`bins` must be positive, when an integer")
         first, last = _outer_edges(xp, a, span)
     elif np.ndim(bins) == 1:
-        edges = known(xp, bins)
+        edges = host_values_of(xp, bins)
         if np.any(edges[:-1] > edges[1:]):
             raise ValueError("`bins` must increase monotonically, when an array")
         return edges
@@ -378,7 +378,7 @@ def edges_of(xp: Any, a: Any, bins: Any, span: Any, weights: Any) -> Edges:
 # --- how many bins ----------------------------------------------------------------------------
 
 
-def _estimated(xp: Any, rule: str, a: Any, first: Any, last: Any, span: Any) -> int:
+def _estimate_bins(xp: Any, rule: str, a: Any, first: Any, last: Any, span: Any) -> int:
     """The number of bins of a rule for their width."""
     if span is not None:
         a = a[(a >= first) & (a <= last)]
@@ -601,7 +601,7 @@ def histogramdd(
     """
     lines = _points(xp, sample)
     n = len(lines)
-    bins = bins if is_on_host(bins) else known(xp, bins)
+    bins = bins if is_on_host(bins) else host_values_of(xp, bins)
     every = list(bins) if hasattr(bins, "__len__") else [bins] * n
     if len(every) != n:
         raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
@@ -637,7 +637,7 @@ def histogramdd(
 
 def _grid_edges(xp: Any, line: Any, bins: Any, span: Any, axis: int) -> Edges:
     if np.ndim(bins) == 1:
-        edges = known(xp, bins)
+        edges = host_values_of(xp, bins)
         if np.any(edges[:-1] > edges[1:]):
             raise ValueError(f"`bins[{axis}]` must be monotonically increasing, when an array")
         return edges

@@ -10,7 +10,7 @@ import numpy as np
 
 from infinitensor.ir.call_tables import Calls, Form
 from infinitensor.native import CompilerError
-from infinitensor.ops.backend.c_loops import compiled
+from infinitensor.ops.backend.c_loops import compile_loop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ class Scanned:
         (x,), (out,) = ins, outs
         if not (_is_in_order(x, self._dtype.itemsize) and _is_in_order(out, self._dtype.itemsize)):
             raise CompilerError("lines that are not contiguous")
-        function = compiled("scan", "scan_called", self._dtype)
+        function = compile_loop("scan", "scan_called", self._dtype)
         address = ctypes.cast(function, ctypes.c_void_p).value or 0
         axis, shapes = self._axis, x.shapes
         around = np.stack(

@@ -55,7 +55,7 @@ def _distinct(
     n = x.shape[0]
     rows = len(x.shape) > 1
     if not rows and not index and kind_of(x.dtype) in "iu" and n >= 2 * xp.block(n):
-        found = _counted(xp, x, inverse=inverse)
+        found = _count_integers(xp, x, inverse=inverse)
         if found is not None:
             return found if counts else found._replace(counts=None)
     order = None
@@ -82,7 +82,7 @@ def _distinct(
     )
 
 
-def _counted(xp: Any, x: Any, *, inverse: bool) -> Distinct | None:
+def _count_integers(xp: Any, x: Any, *, inverse: bool) -> Distinct | None:
     """The distinct integers of a line by how often each occurs; None where they are far apart."""
     wide = x if x.dtype == int64 else x.astype(int64)
     number, ends = xp._count_and_ends(wide, min(FEW_COUNTS, xp.block(FEW_COUNTS)))
@@ -110,7 +110,7 @@ def _distinct_of_all(xp: Any, x: Any, **asked: bool) -> Distinct:
     return found._replace(inverse=back)
 
 
-def _repeated(rng: Any) -> list[Any]:
+def _repeat_cases(rng: Any) -> list[Any]:
     x = rng.integers(0, 5, (4, 6))
     return [((x,), {}), ((np.where(x == 2, np.nan, x),), {}), ((np.zeros(0),), {}), ((x > 2,), {})]
 
@@ -120,8 +120,8 @@ def _repeated_with_parts(rng: Any) -> list[Any]:
     parts = [{name: True} for name in asked]
     few = rng.integers(0, 2, (5, 3, 2)).astype(float)
     return [
-        *_repeated(rng),
-        *((args, kwargs) for args, _ in _repeated(rng) for kwargs in (asked, *parts)),
+        *_repeat_cases(rng),
+        *((args, kwargs) for args, _ in _repeat_cases(rng) for kwargs in (asked, *parts)),
         *(((few,), {**asked, "axis": axis}) for axis in (0, 1, -1)),
         ((few[:, 0],), {"axis": 0}),
         ((few[:, 0, 0],), {**asked, "axis": 0}),
@@ -178,7 +178,7 @@ def unique(
 @program(
     "unique_values",
     "x",
-    cases=_repeated,
+    cases=_repeat_cases,
     same="equal",
     oracle=lambda x: np.sort(np.unique_values(x)),
 )
@@ -215,7 +215,7 @@ class UniqueAllResult(NamedTuple):
     counts: Any
 
 
-@program("unique_counts", "x", cases=_repeated, same="equal")
+@program("unique_counts", "x", cases=_repeat_cases, same="equal")
 def unique_counts(xp: Any, x: Any) -> UniqueCountsResult:
     """The distinct values and how often each occurs (Array API).
 
@@ -228,7 +228,7 @@ def unique_counts(xp: Any, x: Any) -> UniqueCountsResult:
 
 
 @program(  # NumPy numbers NaNs in no order
-    "unique_inverse", "x", cases=lambda rng: _repeated(rng)[::2], same="equal"
+    "unique_inverse", "x", cases=lambda rng: _repeat_cases(rng)[::2], same="equal"
 )
 def unique_inverse(xp: Any, x: Any) -> UniqueInverseResult:
     """The distinct values and which one each element is (Array API).
@@ -241,7 +241,7 @@ def unique_inverse(xp: Any, x: Any) -> UniqueInverseResult:
     return UniqueInverseResult(found.values, found.inverse)
 
 
-@program("unique_all", "x", cases=_repeated, same="equal")
+@program("unique_all", "x", cases=_repeat_cases, same="equal")
 def unique_all(xp: Any, x: Any) -> UniqueAllResult:
     """The distinct values with first indices, inverse and counts (Array API).
 

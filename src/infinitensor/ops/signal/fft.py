@@ -510,7 +510,7 @@ def _as(x: Any, dtype: Any) -> Any:
     return x if dtype is None else x.astype(as_dtype(dtype))
 
 
-def _shifted(xp: Any, x: Any, axes: Any, sign: int) -> Any:
+def _shift(xp: Any, x: Any, axes: Any, sign: int) -> Any:
     given = range(len(x.shape)) if axes is None else axes
     along = normalize_axis_tuple(given, len(x.shape), allow_duplicate=True)
     shifts = tuple(sign * (x.shape[axis] // 2) for axis in along)
@@ -530,7 +530,7 @@ def fftshift(xp: Any, x: Any, axes: Any = None) -> Any:
     >>> it.fft.fftshift(it.fft.fftfreq(4)).numpy().tolist()
     [-0.5, -0.25, 0.0, 0.25]
     """
-    return _shifted(xp, x, axes, 1)
+    return _shift(xp, x, axes, 1)
 
 
 @program("fft.ifftshift", "x", cases=_shifts, oracle=np.fft.ifftshift, same="equal")
@@ -541,4 +541,4 @@ def ifftshift(xp: Any, x: Any, axes: Any = None) -> Any:
     >>> it.fft.ifftshift(it.fft.fftshift(it.arange(5))).numpy().tolist()
     [0, 1, 2, 3, 4]
     """
-    return _shifted(xp, x, axes, -1)
+    return _shift(xp, x, axes, -1)

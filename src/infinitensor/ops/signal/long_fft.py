@@ -59,7 +59,7 @@ def _turns(n: int, sign: int) -> tuple[Any, Any, int]:
     return (*(np.exp(sign * 2j * np.pi * (k / n)) for k in (low, high)), shift)
 
 
-def _turned(xp: Any, x: Any, row: int, n: int, sign: int) -> Any:
+def _rotate(xp: Any, x: Any, row: int, n: int, sign: int) -> Any:
     """Rows from `row` on, each element turned by (row * column) n-ths of a circle."""
     twiddle = loop("fft", "twiddle", _real(x)) if xp is np else None
     if twiddle is not None:
@@ -79,7 +79,7 @@ def _real(x: Any) -> Any:
 def _turned_fft_kernel(xp: Any, x: Any, out: Any, at: At, word: str, n: int, norm: str) -> None:
     import torch
 
-    turned = _turned(xp, x, at.outputs[0][0][0], n, 1 if word == "ifft" else -1)
+    turned = _rotate(xp, x, at.outputs[0][0][0], n, 1 if word == "ifft" else -1)
     source, target = (turned, out) if xp is not np else map(torch.from_numpy, (turned, out))
     if target.numel():
         target.copy_(getattr(torch.fft, word)(source.to(target.dtype), dim=1, norm=norm))

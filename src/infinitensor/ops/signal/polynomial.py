@@ -16,7 +16,7 @@ def _line(p: Any) -> Any:
     return p if len(p.shape) else p.reshape((1,))
 
 
-def _trimmed(xp: Any, p: Any) -> Any:
+def _trim_zeros(xp: Any, p: Any) -> Any:
     """Without leading zeros, which are found now; one coefficient stays."""
     found = xp.trim_zeros(_line(p), "f")
     return found if found.shape[0] else xp.zeros((1,), dtype=p.dtype)
@@ -67,7 +67,7 @@ def polyval(xp: Any, p: Any, x: Any) -> Any:
 # --- arithmetic -------------------------------------------------------------------------------
 
 
-def _aligned(xp: Any, a1: Any, a2: Any) -> tuple[Any, Any]:
+def _align(xp: Any, a1: Any, a2: Any) -> tuple[Any, Any]:
     a1, a2 = _line(a1), _line(a2)
     n = max(a1.shape[0], a2.shape[0])
     first, second = (
@@ -84,7 +84,7 @@ def polyadd(xp: Any, a1: Any, a2: Any) -> Any:
     >>> it.polyadd([1, 2], [9, 5, 4]).tolist()
     [9, 6, 6]
     """
-    return xp.add(*_aligned(xp, a1, a2))
+    return xp.add(*_align(xp, a1, a2))
 
 
 @program("polysub", "a1 a2", cases=_pairs)
@@ -95,7 +95,7 @@ def polysub(xp: Any, a1: Any, a2: Any) -> Any:
     >>> it.polysub([1, 2], [9, 5, 4]).tolist()
     [-9, -4, -2]
     """
-    return xp.subtract(*_aligned(xp, a1, a2))
+    return xp.subtract(*_align(xp, a1, a2))
 
 
 @program("polymul", "a1 a2", cases=_pairs)
@@ -106,7 +106,7 @@ def polymul(xp: Any, a1: Any, a2: Any) -> Any:
     >>> it.polymul([1, 2], [1, -2]).tolist()
     [1, 0, -4]
     """
-    return xp.convolve(_trimmed(xp, a1), _trimmed(xp, a2))
+    return xp.convolve(_trim_zeros(xp, a1), _trim_zeros(xp, a2))
 
 
 @program("polydiv", "u v", cases=_pairs)

@@ -65,7 +65,7 @@ def _ranks(name: str, kth: Any, n: int, kind: str) -> None:
             raise ValueError(f"{name}: kth(={rank}) out of bounds ({n})")
 
 
-def _parted(rng: Any) -> list[Any]:
+def _partition_cases(rng: Any) -> list[Any]:
     x = rng.normal(size=(4, 7))
     return [
         ((x, 3), {}),
@@ -91,7 +91,13 @@ def _part_oracle(a: Any, kth: Any, axis: int | None = -1) -> Any:
 
 
 @program(
-    "partition", "a", cases=_parted, same="equal", oracle=_part_oracle, method=False, wide=True
+    "partition",
+    "a",
+    cases=_partition_cases,
+    same="equal",
+    oracle=_part_oracle,
+    method=False,
+    wide=True,
 )
 def partition(
     xp: Any,
@@ -132,7 +138,7 @@ def _sorted_oracle(a: Any, kth: Any, axis: int | None = -1) -> Any:
 @program(
     "argpartition",
     "a",
-    cases=_parted,
+    cases=_partition_cases,
     same="equal",
     oracle=_sorted_oracle,
     wide=True,

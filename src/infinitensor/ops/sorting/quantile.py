@@ -15,7 +15,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from infinitensor.dtypes import kind_of, result_type
 from infinitensor.ops.sorting.rank_select import of_ranks
-from infinitensor.ops.table.checks import known
+from infinitensor.ops.table.checks import host_values_of
 from infinitensor.ops.table.registry import program
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _quantiles(
     if a.dtype.kind == "c":
         raise TypeError(f"{name}: a must be an array of real numbers")
     weak = type(q) in (int, float)
-    q = known(xp, float(q) if isinstance(q, Fraction) else q)
+    q = host_values_of(xp, float(q) if isinstance(q, Fraction) else q)
     q = np.true_divide(q, 100) if percent else q
     if q.size and not (q.min() >= 0 and q.max() <= 1):
         raise ValueError(
@@ -154,7 +154,7 @@ def _quantiles(
         if method != "inverted_cdf":
             raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
         weights = as_lines(xp, shaped_weights(xp, weights, a, axis), axis)[0]
-        found = _weighted(xp, lines, weights, flat, skip_nan)
+        found = _weighted_quantile(xp, lines, weights, flat, skip_nan)
         nans = is_nan(xp, lines)
         if nans is not None and not skip_nan:
             found = xp.where(xp.any(nans, axis=-1, keepdims=True), found.dtype.type(np.nan), found)
@@ -212,7 +212,7 @@ def shaped_weights(xp: Any, weights: Any, a: Any, axis: Axis) -> Any:
     return xp.broadcast_to(ordered.reshape(shape), tuple(a.shape))
 
 
-def _weighted(xp: Any, lines: Any, weights: Any, q: Any, skip_nan: bool) -> Any:
+def _weighted_quantile(xp: Any, lines: Any, weights: Any, q: Any, skip_nan: bool) -> Any:
     """The first value whose share of the weights up to it reaches q."""
     if skip_nan and kind_of(lines.dtype) == "f":
         weights = xp.where(xp.isnan(lines), 0, weights)

@@ -103,7 +103,7 @@ def _select_scratch_cuda(ins: Sequence[Spec], outs: Sequence[Spec], params: dict
     return 4 * ins[0].n_bytes + 48 * ins[0].n_elements + 2 * outs[0].n_bytes + 1024
 
 
-def _ranked(rng: Any) -> list[Any]:
+def _rank_cases(rng: Any) -> list[Any]:
     x = rng.integers(0, 9, (4, 40))
     holes = np.where(x == 2, np.nan, x)
     return [
@@ -128,7 +128,7 @@ def _select_oracle(x: Any, ranks: Any) -> Any:
     scratch_bytes=_select_scratch,
     scratches={"cuda": _select_scratch_cuda},
     cost=8.0,
-    cases=_ranked,
+    cases=_rank_cases,
     oracle=_select_oracle,
     same="equal",
     wide=True,
@@ -211,7 +211,7 @@ def _some_state(rng: Any, x: Any) -> Any:
 
 
 def _counts_cases(rng: Any) -> list[Any]:
-    arrays = [x for (x, _), _ in _ranked(rng)[:4]]
+    arrays = [x for (x, _), _ in _rank_cases(rng)[:4]]
     return [
         ((x, _some_state(rng, x), 8 * x.dtype.itemsize - bits - low, bits), {})
         for x in arrays
@@ -322,7 +322,7 @@ def _rank_values_kernel(xp: Any, state: Any, out: Any, dtype: np.dtype[Any]) -> 
     "state",
     kernel=_rank_values_kernel,
     scratch_bytes=lambda ins, outs, params: 8 * ins[0].n_bytes + 256,
-    cases=lambda rng: [((_some_state(rng, x), x.dtype), {}) for (x, _), _ in _ranked(rng)[:4]],
+    cases=lambda rng: [((_some_state(rng, x), x.dtype), {}) for (x, _), _ in _rank_cases(rng)[:4]],
     oracle=lambda state, dtype: _values(np, state[..., 0], dtype),
     same="equal",
 )
@@ -348,7 +348,7 @@ def _part_of(xp: Any, x: Any, values: Any) -> Any:
     return part
 
 
-def _parted(xp: Any, x: Any, values: Any) -> Any:
+def _partition_values(xp: Any, x: Any, values: Any) -> Any:
     order = _part_of(xp, x, values).argsort(stable=True)  # along the last axis, in both
     if xp is np:
         return np.take_along_axis(x, order, -1)
@@ -369,7 +369,7 @@ def _part_kernel(xp: Any, x: Any, values: Any, out: Any, at: At, run: int) -> No
     for whole, part, where in pieces(at.outputs[0][-1], source[-1], run):
         run_of_lines = x[..., whole]
         made = _parted_by_loop(run_of_lines, values) if xp is np else None
-        made = _parted(xp, run_of_lines, values) if made is None else made
+        made = _partition_values(xp, run_of_lines, values) if made is None else made
         out[..., where] = made[..., part]
 
 
@@ -393,14 +393,14 @@ def _parts_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, 
 def _parts_cases(rng: Any) -> list[Any]:
     return [
         ((x, _select_oracle(x, ranks), run), {})
-        for (x, ranks), _ in _ranked(rng)[:4]
+        for (x, ranks), _ in _rank_cases(rng)[:4]
         for run in (4, 64)
     ]
 
 
 def _part_oracle(x: Any, values: Any, run: int) -> Any:
     runs = np.split(x, range(run, x.shape[-1], run), -1)
-    return np.concatenate([_parted(np, part, values) for part in runs], -1)
+    return np.concatenate([_partition_values(np, part, values) for part in runs], -1)
 
 
 @op(
@@ -433,7 +433,7 @@ def _join_kernel(xp: Any, x: Any, values: Any, out: Any, at: At, run: int) -> No
     lo, hi = at.outputs[0][-1]
     join = loop("select", "join_parts", x.dtype) if xp is np else None
     if join is None:
-        out[...] = _parted(xp, x, values)[..., lo:hi]
+        out[...] = _partition_values(xp, x, values)[..., lo:hi]
         return
     n, n_ranks = x.shape[-1], values.shape[-1]
     borders, starts = np.empty(n_ranks, x.dtype), np.empty(-(-n // run), np.int64)
@@ -460,7 +460,7 @@ def _join_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, A
     cases=lambda rng: [
         ((_part_oracle(*args), *args[1:]), kwargs) for args, kwargs in _parts_cases(rng)
     ],
-    oracle=lambda parted, values, run: _parted(np, parted, values),
+    oracle=lambda parted, values, run: _partition_values(np, parted, values),
     same="equal",
 )
 def _join_parts(parted: Spec, values: Spec, run: int) -> Call:

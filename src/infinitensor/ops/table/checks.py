@@ -20,7 +20,7 @@ def is_on_host(value: Any) -> bool:
     return isinstance(value, Number | np.generic | np.ndarray | list | tuple)
 
 
-def known(xp: Any, value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
+def host_values_of(xp: Any, value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     """Values that a shape depends on, as an array; a tensor is computed for them, and counted."""
     return np.asarray(value if is_on_host(value) else xp.force(value), dtype)
 
@@ -81,6 +81,6 @@ def _narrowed_kernel(xp: Any, x: Any, out: Any, dtype: Any) -> None:
     oracle=lambda x, dtype: np.array(x.tolist(), dtype),
     same="equal",
 )
-def _narrowed(x: Spec, dtype: Any) -> Call:
+def _narrow(x: Spec, dtype: Any) -> Call:
     """Integers as another dtype; an OverflowError, when computed, where one is out of bounds."""
     return call(broadcast_form((x,), x.shape), Spec(x.shape, dtype), dtype=dtype)

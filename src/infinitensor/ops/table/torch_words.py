@@ -121,7 +121,7 @@ def rounding(name: str) -> Eager:
     return word
 
 
-def _mixed(a: Any, b: Any) -> bool:
+def _would_wrap(a: Any, b: Any) -> bool:
     """Whether torch would compare wrongly: it wraps a 0-d operand into the other's dtype."""
     return _is_wide(a) or _is_wide(b) or a.dtype != b.dtype
 
@@ -136,7 +136,7 @@ def _less(a: Any, b: Any, or_equal: bool) -> Any:
         sign_a, sign_b = _sign_key(a), _sign_key(b)
         fa, fb = _flip(a), _flip(b)
         return (sign_a < sign_b) | ((sign_a == sign_b) & (fa <= fb if or_equal else fa < fb))
-    if _mixed(a, b):
+    if _would_wrap(a, b):
         a, b = _ring(a), _ring(b)
     return a <= b if or_equal else a < b
 
@@ -150,14 +150,14 @@ def _sign_key(x: Any) -> Any:
 
 
 def equal(a: Any, b: Any, out: Any = None) -> Any:
-    if _mixed(a, b):
+    if _would_wrap(a, b):
         return _put((_ring(a) == _ring(b)) & (_sign_key(a) == _sign_key(b)), out)
     return _torch().eq(a, b, out=out)
 
 
 def comparison(name: str, swap: bool, or_equal: bool) -> Eager:
     def word(a: Any, b: Any, out: Any = None) -> Any:
-        if a.dtype.is_complex or _mixed(a, b):
+        if a.dtype.is_complex or _would_wrap(a, b):
             return _put(_less(b, a, or_equal) if swap else _less(a, b, or_equal), out)
         return getattr(_torch(), name)(a, b, out=out)
 

@@ -111,7 +111,7 @@ class Word:
             return (BOOL,) * self.n_args
         return (BOOL if self.chooses else together, *(together,) * (self.n_args - 1))
 
-    def made(self, together: np.dtype[Any]) -> np.dtype[Any]:
+    def result_dtype(self, together: np.dtype[Any]) -> np.dtype[Any]:
         """The dtype of its result."""
         if self.gives == "truth":
             return BOOL

@@ -11,7 +11,7 @@ from infinitensor.devices import copy_into
 from infinitensor.dtypes import dtype_of
 from infinitensor.errors import CorruptTileError
 from infinitensor.ir.layout import DISK, HOST, Layout, single
-from infinitensor.ir.region import box_shape, box_size, overlap, picked, relative, tiles_over
+from infinitensor.ir.region import box_shape, box_size, overlap, pick_in_tile, relative, tiles_over
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.storage import Joined, Part
 
@@ -261,7 +261,7 @@ class TileTable:
         apart = [slice(lo, hi, step) for (lo, hi), step in zip(box, steps, strict=True)]
         out = np.empty([len(range(s.start, s.stop, s.step)) for s in apart], self.dtype)
         for index, tile in self.layout.overlaps(box):
-            found = picked(box, steps, tile)
+            found = pick_in_tile(box, steps, tile)
             if found is None:
                 continue
             spot: Any = (..., *found[0])

@@ -38,7 +38,7 @@ class _Buffers(threading.local):
 _buffers = _Buffers()
 
 
-def aligned(n_bytes: int) -> Array:
+def aligned_bytes(n_bytes: int) -> Array:
     """Bytes that begin at a page."""
     raw = np.empty(n_bytes + PAGE_BYTES, np.uint8)
     start = -raw.ctypes.data % PAGE_BYTES
@@ -48,7 +48,7 @@ def aligned(n_bytes: int) -> Array:
 def span_buffer() -> Array:
     """The buffer of this thread, which its next user overwrites."""
     if _buffers.span is None:
-        _buffers.span = aligned(SPAN_BYTES)
+        _buffers.span = aligned_bytes(SPAN_BYTES)
     return _buffers.span
 
 

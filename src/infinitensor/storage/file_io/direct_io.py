@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from infinitensor.storage.file_io.byte_runs import PAGE_BYTES, aligned
+from infinitensor.storage.file_io.byte_runs import PAGE_BYTES, aligned_bytes
 from infinitensor.storage.file_io.syscalls import MOST_CALL_BYTES, read_at, report_call, write_at
 
 BOUNCE_BYTES = 1 << 20
@@ -27,10 +27,10 @@ class _Bounce(threading.local):
 _bounce = _Bounce()
 
 
-def padded(n_bytes: int) -> int:
+def padded_bytes(n_bytes: int) -> int:
     """The length of a file that holds so many bytes.
 
-    >>> padded(1), padded(4096), padded(0)
+    >>> padded_bytes(1), padded_bytes(4096), padded_bytes(0)
     (4096, 4096, 0)
     """
     return -(-n_bytes // PAGE_BYTES) * PAGE_BYTES
@@ -38,7 +38,7 @@ def padded(n_bytes: int) -> int:
 
 def _bounced() -> np.ndarray[Any, Any]:
     if _bounce.held is None:
-        _bounce.held = aligned(BOUNCE_BYTES)
+        _bounce.held = aligned_bytes(BOUNCE_BYTES)
     return _bounce.held
 
 
@@ -55,7 +55,7 @@ def read_direct(file: int, path: str, offset: int, into: memoryview) -> int:
         return n
     while n_read < held.size:
         wanted = min(held.size - n_read, BOUNCE_BYTES)
-        piece = _bounced()[: padded(wanted)]
+        piece = _bounced()[: padded_bytes(wanted)]
         n = min(read_at(file, path, offset + n_read, piece.data), wanted)
         held[n_read : n_read + n] = piece[:n]
         n_read += n
@@ -84,7 +84,7 @@ def read_anywhere(file: int, path: str, offset: int, into: memoryview) -> int:
     while n_read < held.size:
         skip = (offset + n_read) % PAGE_BYTES
         wanted = min(held.size - n_read, BOUNCE_BYTES - skip)
-        piece = _bounced()[: padded(skip + wanted)]
+        piece = _bounced()[: padded_bytes(skip + wanted)]
         report_call("read", path, offset + n_read, wanted)
         n = min(os.preadv(file, [piece.data], offset + n_read - skip) - skip, wanted)
         if n > 0:
@@ -138,11 +138,11 @@ class DirectWriter:
 
     def close(self) -> None:
         """Write what is held, and zeros to the end of its page."""
-        _bounced()[self._n_held : padded(self._n_held)] = 0
+        _bounced()[self._n_held : padded_bytes(self._n_held)] = 0
         self._flush()
 
     def _flush(self) -> None:
-        n = padded(self._n_held)
+        n = padded_bytes(self._n_held)
         write_at(self._file, self._path, self._offset, _bounced()[:n].data)
         self._offset += n
         self._n_held = 0

@@ -63,7 +63,7 @@ def new_file(path: str) -> tuple[str, int]:
     def made(name: str) -> int:
         return open_file(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
 
-    return _locked(path, made)
+    return _lock_new(path, made)
 
 
 def new_folder(path: str) -> tuple[str, int]:
@@ -74,10 +74,10 @@ def new_folder(path: str) -> tuple[str, int]:
         os.mkdir(name)
         return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
-    return _locked(path, made)
+    return _lock_new(path, made)
 
 
-def _locked(path: str, make: Callable[[str], int]) -> tuple[str, int]:
+def _lock_new(path: str, make: Callable[[str], int]) -> tuple[str, int]:
     folder, name = os.path.split(path)
     for old in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(name)}.*.tmp")):
         _remove_if_dead(old)

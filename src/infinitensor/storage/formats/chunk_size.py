@@ -33,7 +33,7 @@ def unpacks_beyond(path: str, codec: str, most_bytes: int) -> bool:
     """
     with open(path, "rb") as file:
         if codec not in UNPACKERS:
-            return (_said(codec, file.read(32)) or 0) > most_bytes
+            return (_stated_length(codec, file.read(32)) or 0) > most_bytes
         n_bytes, unpacker = 0, UNPACKERS[codec]()
         packed: bytes | None = file.read(READ_PIECE_BYTES)
         if codec in ("gzip", "zlib") and len(packed or b"") * MOST_RATIO <= most_bytes:
@@ -62,7 +62,7 @@ def _rest(unpacker: Any) -> bytes | None:
     return None if unpacker.needs_input else b""
 
 
-def _said(codec: str, start: bytes) -> int | None:
+def _stated_length(codec: str, start: bytes) -> int | None:
     """The length that the first bytes of a file say; None: they say none."""
     if codec == "blosc" and len(start) >= 16:
         return int.from_bytes(start[4:8], "little")

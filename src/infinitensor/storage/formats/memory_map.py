@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MAPS = "/proc/self/maps"
 
 
-def mapped(array: np.memmap[Any, Any]) -> NpyFile | None:
+def file_of_map(array: np.memmap[Any, Any]) -> NpyFile | None:
     """The file behind a memory map that cannot be written through, or behind a part of one.
 
     None where it is not known for sure, or where the part is not contiguous. The file must
@@ -23,7 +23,7 @@ def mapped(array: np.memmap[Any, Any]) -> NpyFile | None:
     >>> import numpy as np, tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "x.npy")
     >>> np.save(path, np.arange(6).reshape(3, 2))
-    >>> mapped(np.load(path, mmap_mode="r")[1:]).shape
+    >>> file_of_map(np.load(path, mmap_mode="r")[1:]).shape
     (2, 2)
     """
     if array.mode != "r" or not array.size or not isinstance(array.filename, str | os.PathLike):

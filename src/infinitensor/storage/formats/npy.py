@@ -22,7 +22,7 @@ from infinitensor.storage.file_io.strided_read import read_points, read_runs
 from infinitensor.storage.file_io.syscalls import open_file, read_at, reserve, sync, write_at
 from infinitensor.storage.file_io.temporary import Unfinished, discard, new_file, put_file
 from infinitensor.storage.formats import npy_header
-from infinitensor.storage.formats.stored_array import checked
+from infinitensor.storage.formats.stored_array import check_box
 
 KEPT_BYTES = 64 << 20
 """A larger file is read past the page cache where it is not in there already: a pass over it fills
@@ -106,7 +106,7 @@ class NpyFile:
         self, box: Box, out: np.ndarray[Any, Any], steps: tuple[int, ...] | None = None
     ) -> None:
         """Fill `out` with the values of a box, or of each axis of it with every so many."""
-        checked(box, self.shape, self.dtype, out, self.path, steps)
+        check_box(box, self.shape, self.dtype, out, self.path, steps)
         apart = self._apart if steps is None else tuple(map(mul, self._apart, steps))
         first = sum(lo * step for (lo, _), step in zip(box, self._apart, strict=True))
         if self._header.fortran_order:
@@ -161,7 +161,7 @@ class NpyFile:
         window = max(min(AHEAD_RUNS, AHEAD_BYTES // out[0].nbytes), 1)
         n_read = read_points(self._file, self.path, offsets, order, window, out)
         if n_read is not None and n_read < len(out):
-            raise changed(self.path, f"wanted {len(out)} points, got {n_read}")
+            raise changed_file_error(self.path, f"wanted {len(out)} points, got {n_read}")
         return n_read is not None
 
     def shift(self, box: Box) -> int:
@@ -180,20 +180,22 @@ class NpyFile:
         if n_read < len(into):
             n_read += read_at(self._file, self.path, offset + n_read, into[n_read:])
         if n_read < len(into):
-            raise changed(self.path, f"wanted {len(into)} bytes at {offset}, got {n_read}")
+            raise changed_file_error(
+                self.path, f"wanted {len(into)} bytes at {offset}, got {n_read}"
+            )
 
     def _fetch_runs(self, offset: int, step: int, out: np.ndarray[Any, Any]) -> bool:
         window = max(min(AHEAD_RUNS, AHEAD_BYTES // out[0].nbytes), 1)
         n_read = read_runs(self._file, self.path, offset, step, window, out)
         if n_read is not None and n_read < len(out):
-            raise changed(self.path, f"wanted {len(out)} runs at {offset}, got {n_read}")
+            raise changed_file_error(self.path, f"wanted {len(out)} runs at {offset}, got {n_read}")
         return n_read is not None
 
     def _unchanged(self) -> None:
         found = os.fstat(self._file)
         if (found.st_size, found.st_mtime_ns) != self._stamp:
             was, now = gib(self._stamp[0]), gib(found.st_size)
-            raise changed(
+            raise changed_file_error(
                 self.path, f"it had {was}, it has {now}, written at {found.st_mtime_ns} ns"
             )
 
@@ -201,7 +203,7 @@ class NpyFile:
         return f"NpyFile({self.path!r}, shape={self.shape}, dtype={self.dtype})"
 
 
-def changed(path: str, how: str) -> OSError:
+def changed_file_error(path: str, how: str) -> OSError:
     """The error for a file that is not what it was."""
     text = f"the file was changed after it was opened ({how}); open it again"
     return OSError(errno.ESTALE, text, path)
@@ -231,7 +233,7 @@ class NpyWriter(Unfinished):
         self._steps = steps_of(shape, self.dtype.itemsize)
         self._lock = threading.Lock()
         self._n_missing = box_size(tuple((0, n) for n in shape))
-        head = npy_header.written(shape, self.dtype)
+        head = npy_header.header_bytes(shape, self.dtype)
         self._offset = len(head)
         self._made, self._file = new_file(self.path)
         self._discard = weakref.finalize(self, discard, self._made, self._file, os.getpid())
@@ -246,7 +248,7 @@ class NpyWriter(Unfinished):
 
     def put(self, box: Box, values: np.ndarray[Any, Any]) -> None:
         """Write the values of a box."""
-        checked(box, self.shape, self.dtype, values, self.path)
+        check_box(box, self.shape, self.dtype, values, self.path)
         first = sum(lo * step for (lo, _), step in zip(box, self._steps, strict=True))
         scatter(self._store, self._offset + first, self._steps, self.dtype, values)
         with self._lock:

@@ -123,7 +123,7 @@ def _shape(text: str) -> tuple[int, ...]:
     return tuple(int(length[1]) for length in lengths if length)
 
 
-def written(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+def header_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
     """The header of a file with these values in C order, byte for byte as NumPy writes it."""
     descr = "<V2" if dtype == bfloat16 else np.lib.format.dtype_to_descr(dtype)
     file = io.BytesIO()

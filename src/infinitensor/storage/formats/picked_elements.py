@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.storage.formats.stored_array import checked
+from infinitensor.storage.formats.stored_array import check_box
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -73,7 +73,7 @@ class Picked:
 
     def read(self, box: Box, out: np.ndarray[Any, Any]) -> None:
         """Fill `out` with the values of a box."""
-        checked(box, self.shape, self.dtype, out, self.path)
+        check_box(box, self.shape, self.dtype, out, self.path)
         if not out.size:
             return
         n = self._n_index

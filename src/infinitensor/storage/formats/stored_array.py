@@ -153,7 +153,7 @@ class Part:
         return f"Part({self.stored!r}, {self.box})"
 
 
-def checked(
+def check_box(
     box: Box,
     shape: tuple[int, ...],
     dtype: Any,

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.dtypes import as_dtype, bfloat16, held_as
-from infinitensor.ir.region import Box, picked
+from infinitensor.ir.region import Box, pick_in_tile
 from infinitensor.storage.file_io.syscalls import open_file, read_at, report_call, sync
 from infinitensor.storage.file_io.temporary import Unfinished, discard, new_folder, put_folder
 from infinitensor.storage.formats.chunk_size import COMPRESSORS, unpacks_beyond
-from infinitensor.storage.formats.npy import changed
-from infinitensor.storage.formats.stored_array import checked
+from infinitensor.storage.formats.npy import changed_file_error
+from infinitensor.storage.formats.stored_array import check_box
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -113,15 +113,15 @@ class ZarrFile:
         self, box: Box, out: np.ndarray[Any, Any], steps: tuple[int, ...] | None = None
     ) -> None:
         """Fill `out` with the values of a box, or of each axis of it with every so many."""
-        checked(box, self.shape, self.dtype, out, self.path, steps)
+        check_box(box, self.shape, self.dtype, out, self.path, steps)
         if not out.size:
             return
         if self._stamp_now() != self._stamp:
-            raise changed(self.path, "its metadata is another")
+            raise changed_file_error(self.path, "its metadata is another")
         apart = (1,) * len(box) if steps is None else steps
         for index in itertools.product(*self._grid(box, self.chunks)):
             whole = tuple((i * n, (i + 1) * n) for i, n in zip(index, self.chunks, strict=True))
-            found = picked(box, apart, whole)
+            found = pick_in_tile(box, apart, whole)
             if found is None:
                 continue
             name = self._array.metadata.encode_chunk_key(index)
@@ -164,7 +164,7 @@ class ZarrFile:
         hull = [slice(int(p.min()), int(p.max()) + 1, 1) for p in points]
         for index in itertools.product(*self._grid(box, lengths)):
             whole = tuple((i * n, (i + 1) * n) for i, n in zip(index, lengths, strict=True))
-            found = picked(box, steps, whole)
+            found = pick_in_tile(box, steps, whole)
             if found is None:
                 continue
             there, kept = found
@@ -205,7 +205,7 @@ class ZarrFile:
         if not stat.S_ISREG(found.st_mode):
             raise ValueError(f"{self.path}: chunk {name} is no regular file")
         if found.st_mtime_ns > self._opened_ns:
-            raise changed(self.path, f"chunk {name} was written")
+            raise changed_file_error(self.path, f"chunk {name} was written")
 
     def __repr__(self) -> str:
         return f"ZarrFile({self.path!r}, shape={self.shape}, dtype={self.dtype})"
@@ -334,7 +334,7 @@ class ZarrWriter(Unfinished):
 
     def put(self, box: Box, values: np.ndarray[Any, Any]) -> None:
         """Write the values of a box that covers whole chunks."""
-        checked(box, self.shape, self.dtype, values, self.path)
+        check_box(box, self.shape, self.dtype, values, self.path)
         for (lo, hi), n, length in zip(box, self.chunks, self.shape, strict=True):
             if lo % n or (hi % n and hi != length):
                 raise ValueError(f"{self.path}: box {box} cuts chunks of shape {self.chunks}")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from infinitensor.errors import SessionClosedError, SpillSpaceError
 from infinitensor.storage.file_io.byte_runs import scatter, steps_of
-from infinitensor.storage.file_io.direct_io import DirectWriter, padded
+from infinitensor.storage.file_io.direct_io import DirectWriter, padded_bytes
 from infinitensor.storage.file_io.syscalls import FULL, write_at
 from infinitensor.storage.spilled.spill_folder import (
     ProcessFolder,
@@ -137,8 +137,8 @@ class Spill:
             folder, name, n_bytes = self._freed.popleft()
             self._used_bytes -= n_bytes
             if goes_direct(folder, n_bytes) and not self._closed:
-                self._idle[folder, padded(n_bytes)].append(name)
-                self._idle_bytes += padded(n_bytes)
+                self._idle[folder, padded_bytes(n_bytes)].append(name)
+                self._idle_bytes += padded_bytes(n_bytes)
 
     def sweep(self, keep_bytes: int = 0) -> int:
         """Remove files that wait for a tile, beyond so many bytes; says how many."""
@@ -177,7 +177,7 @@ class Spill:
         try:
             file = folder.create(name, direct) if old is None else folder.open(name, direct)
             try:
-                sums = _written(file, os.path.join(folder.path, name), values, direct)
+                sums = _write_tile(file, os.path.join(folder.path, name), values, direct)
             finally:
                 os.close(file)
         except BaseException as error:
@@ -187,7 +187,9 @@ class Spill:
             raise
         tile = Spilled(folder, name, values, sums, self._count_read)
         assert self._sweeper is not None
-        tile.when_gone(_gone, folder, name, tile.n_bytes, self._freed, self._sweeper, self._owner)
+        tile.when_gone(
+            _discard_tile, folder, name, tile.n_bytes, self._freed, self._sweeper, self._owner
+        )
         return tile
 
     def _place(self, parent: str, n_bytes: int) -> tuple[ProcessFolder, str | None]:
@@ -199,10 +201,10 @@ class Spill:
                 folder = self._made[parent] = ProcessFolder(parent)
             if self._sweeper is None:
                 self._sweeper = Sweeper(self)
-            waiting = self._idle.get((folder, padded(n_bytes)))
+            waiting = self._idle.get((folder, padded_bytes(n_bytes)))
             if not waiting:
                 return folder, None
-            self._idle_bytes -= padded(n_bytes)
+            self._idle_bytes -= padded_bytes(n_bytes)
             return folder, waiting.pop()
 
     def _count_read(self, n_bytes: int) -> None:
@@ -210,7 +212,7 @@ class Spill:
             self.read_bytes += n_bytes
 
 
-def _written(
+def _write_tile(
     file: int, path: str, values: np.ndarray[Any, Any], direct: bool
 ) -> np.ndarray[Any, Any]:
     """Write the values in C order; the checksums of their blocks."""
@@ -229,7 +231,7 @@ def _written(
     return sums.whole()
 
 
-def _gone(
+def _discard_tile(
     folder: ProcessFolder, name: str, n_bytes: int, freed: Freed, sweeper: Sweeper, owner: int
 ) -> None:
     """A tile that nobody holds: its file waits, or goes at once where that takes no time."""

@@ -17,7 +17,7 @@ import time
 import weakref
 from pathlib import Path
 
-from infinitensor.storage.file_io.byte_runs import PAGE_BYTES, aligned
+from infinitensor.storage.file_io.byte_runs import PAGE_BYTES, aligned_bytes
 from infinitensor.storage.file_io.syscalls import open_file, read_at, remove, report_call, write_at
 
 PREFIX = "infinitensor-spill-"
@@ -96,7 +96,7 @@ class ProcessFolder:
 
     def _takes_direct(self) -> bool:
         """Whether files here are read and written past the page cache, by trying it."""
-        page = aligned(PAGE_BYTES)
+        page = aligned_bytes(PAGE_BYTES)
         path = os.path.join(self.path, "probe")
         try:
             file = self.create("probe", direct=True)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.errors import CorruptTileError
-from infinitensor.storage.file_io.byte_runs import aligned, gather, steps_of
+from infinitensor.storage.file_io.byte_runs import aligned_bytes, gather, steps_of
 from infinitensor.storage.file_io.checksum import crc32c, crc32c_blocks
 from infinitensor.storage.file_io.direct_io import read_direct
 from infinitensor.storage.file_io.syscalls import read_at
-from infinitensor.storage.formats.stored_array import checked
+from infinitensor.storage.formats.stored_array import check_box
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +94,7 @@ class Spilled:
 
     def read(self, box: Box, out: np.ndarray[Any, Any]) -> None:
         """Fill `out` with the values of a box; every block it is in is checked."""
-        checked(box, self.shape, self.dtype, out, self.path)
+        check_box(box, self.shape, self.dtype, out, self.path)
         if not out.size:
             return
         steps = steps_of(self.shape, self.dtype.itemsize)
@@ -142,7 +142,7 @@ class _Checked:
     def _one(self, block: int) -> memoryview:
         """One block, kept until another is asked for."""
         if self._block is None:
-            self._block = aligned(CHECKSUM_BLOCK_BYTES)
+            self._block = aligned_bytes(CHECKSUM_BLOCK_BYTES)
         n = min(CHECKSUM_BLOCK_BYTES, self._tile.n_bytes - block * CHECKSUM_BLOCK_BYTES)
         held = self._block[:n].data
         if block != self._held:

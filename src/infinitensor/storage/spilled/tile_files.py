@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.ir.region import overlap, relative, tile_box, tiles_over
-from infinitensor.storage.formats.stored_array import checked
+from infinitensor.storage.formats.stored_array import check_box
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -55,7 +55,7 @@ class Joined:
 
     def read(self, box: Box, out: np.ndarray[Any, Any]) -> None:
         """Fill `out` with the values of a box, part by part."""
-        checked(box, self.shape, self.dtype, out, repr(self))
+        check_box(box, self.shape, self.dtype, out, repr(self))
         for index in tiles_over(self.cuts, box):
             tile = tile_box(self.cuts, index)
             common = overlap(tile, box)

@@ -149,17 +149,17 @@ def expression(
     ]
     loop = word.loop(together)
     texts = [cast(*each, dtype) for each, dtype in zip(given, loop, strict=True)]
-    made = word.made(together)
+    made = word.result_dtype(together)
     form = word.c.get(loop[-1].kind)
     if form is None:
         raise Unsupported(f"{word.name} of {together}")
     if isinstance(form, Block):
-        inner = [_filled(text, texts, loop[-1]) for text in form.args]
+        inner = [_fill_text(text, texts, loop[-1]) for text in form.args]
         return call(form.name, inner or texts, made), made
-    return _filled(form, texts, loop[-1]), made
+    return _fill_text(form, texts, loop[-1]), made
 
 
-def _filled(form: str, texts: Sequence[str], dtype: np.dtype[Any]) -> str:
+def _fill_text(form: str, texts: Sequence[str], dtype: np.dtype[Any]) -> str:
     """A text of `ops/table/words.py` over operands of a dtype."""
     return form.format(
         **dict(zip("xyz", texts, strict=False)),

@@ -56,13 +56,13 @@ def multiplied(a: np.dtype[Any], b: np.dtype[Any], dtype: np.dtype[Any], n: int,
 
 
 @lru_cache(256)
-def added(a: np.dtype[Any], b: np.dtype[Any], dtype: np.dtype[Any], n: int, m: int) -> Few:
+def added_product(a: np.dtype[Any], b: np.dtype[Any], dtype: np.dtype[Any], n: int, m: int) -> Few:
     """`out += x.T @ y` where x has n columns and y has m."""
     return Few(_source("added.h", a, b, dtype, n, m, b == dtype), 2)
 
 
 @lru_cache(256)
-def summed(a: np.dtype[Any], dtype: np.dtype[Any], n: int) -> Few:
+def summed_rows(a: np.dtype[Any], dtype: np.dtype[Any], n: int) -> Few:
     """`out += x` for every row of n elements, one after another."""
     return Few(_source("summed.h", a, a, dtype, n, n, a == dtype), 1)
 

@@ -96,7 +96,7 @@ def fold_of(node: Node, source: tuple[str, int], inner: int) -> Fold:
     return fold
 
 
-def ended(fold: Fold, node: Node) -> Fold:
+def ending_fold(fold: Fold, node: Node) -> Fold:
     """The fold of whole rows that writes a reduction's result, where that takes a last step."""
     params = dict(node.call.params)
     if fold.dtype != node.call.outs[0].dtype or fold.dtype.kind != "f":

@@ -67,7 +67,7 @@ class Edges:
         tasks = np.arange(family.first, family.first + family.n, dtype=np.int64)
         for column in family.reads:
             self.read_column(column, tasks)
-        self.made(family, tasks)
+        self.add_writes(family, tasks)
 
     def read_column(self, column: Column, tasks: np.ndarray) -> None:
         """A column's reads, in the order of tasks."""
@@ -153,7 +153,7 @@ class Edges:
             self.sources.append(np.asarray(real, np.int64))
             self.targets.append(np.full(len(real), target, np.int64))
 
-    def made(self, family: Family, tasks: np.ndarray) -> None:
+    def add_writes(self, family: Family, tasks: np.ndarray) -> None:
         """The family makes its tiles."""
         for tiles in family.writes:
             self.producers[tiles] = tasks
@@ -173,7 +173,7 @@ class Edges:
                 self.read_one(tile, task, region)
         else:
             self.add(self.producers[sources], tasks)
-        self.made(family, np.arange(family.first, family.first + family.n, dtype=np.int64))
+        self.add_writes(family, np.arange(family.first, family.first + family.n, dtype=np.int64))
 
     def of_update(self, family: Family, node: Node, written: np.ndarray | None) -> None:
         """Edges of writes: reads first, then the region each task writes in its tile."""

@@ -63,7 +63,7 @@ def lower_chain(
         else:
             tiles = lowering.add_tiles(boxes[members], devices, dtype, -1)
             made = np.arange(tiles.first, tiles.first + tiles.n, dtype=np.int32)
-        reads = tuple(taken(column, members) for column in columns)
+        reads = tuple(take_rows(column, members) for column in columns)
         family = lowering.add_family(
             op=node.op.name,
             site=node.site,
@@ -82,7 +82,7 @@ def lower_chain(
         before = made
 
 
-def taken(column: Column, members: np.ndarray) -> Column:
+def take_rows(column: Column, members: np.ndarray) -> Column:
     """The rows of a column that some tasks read."""
     if column.scalar or column.span is not None:
         raise AssertionError("a matrix in one memory is not read in parts")

@@ -26,7 +26,7 @@ from infinitensor.ops.table.numpy_kernels import (
 )
 from infinitensor.tasking.graph.fetch_tasks import bring
 from infinitensor.tasking.graph.scratch import group_scratch
-from infinitensor.tasking.groups.single_op import product_in_c, reduced, single_run
+from infinitensor.tasking.groups.single_op import product_in_c, reduction_kernel, single_run
 from infinitensor.tasking.kernels.choose_kernel import Fused, fused_kernel
 from infinitensor.tasking.triton.triton_group import may_generate
 
@@ -63,7 +63,7 @@ def lower_contracted(
     if len(group.nodes) > 1 or may_generate(node, lowering.kind):
         fused = fused_partial(lowering, group, plan, len(sets))
     elif node.op.kind == "reduction":
-        fused = reduced(lowering, node, plan, columns, sets, [identity], parts_out=True)
+        fused = reduction_kernel(lowering, node, plan, columns, sets, [identity], parts_out=True)
     else:
         fused = Fused(single_run(lowering, node, columns, sets, [identity]))
     family = lowering.add_family(

@@ -20,7 +20,7 @@ from infinitensor.tasking.graph.batching import end_batch
 from infinitensor.tasking.graph.fetch_tasks import bring_fetches
 from infinitensor.tasking.graph.scratch import group_scratch
 from infinitensor.tasking.kernels.choose_kernel import fused_kernel, group_inputs
-from infinitensor.tasking.triton.triton_group import framed_run, generated
+from infinitensor.tasking.triton.triton_group import framed_run, generate_or_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +71,7 @@ def lower_written(lowering: Lowering, g: int) -> bool:
             steps = fused.steps
             externals = group_inputs(graph, group)
             make = partial(framed_run, graph, externals, steps, graph.specs[root].shape, around)
-            run, _ = generated(make, beside, lowering.target)
+            run, _ = generate_or_steps(make, beside, lowering.target)
         columns.append(Column(np.full(1, old, np.int32)))
         target = lowering.new_tiles(
             root, lowering.plan.layouts[root], graph.specs[root].dtype

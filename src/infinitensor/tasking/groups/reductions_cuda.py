@@ -15,7 +15,7 @@ from infinitensor.tasking.graph.batching import end_batch
 from infinitensor.tasking.graph.fetch_tasks import bring_fetches
 from infinitensor.tasking.graph.scratch import group_scratch
 from infinitensor.tasking.kernels.choose_kernel import Fused, is_worth_compiling, reduce_kernel
-from infinitensor.tasking.triton.triton_group import generated, may_generate, reduced_run
+from infinitensor.tasking.triton.triton_group import generate_or_steps, may_generate, reduced_run
 
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Node
@@ -64,7 +64,7 @@ def lower_together(lowering: Lowering, several: list[int]) -> bool:
             at += len(node.outs)
 
     external = (lowering.plan.analysed.groups[several[0]].nodes[0], 0)
-    run, eager = generated(
+    run, eager = generate_or_steps(
         lambda: reduced_run(
             lowering.graph,
             [external],

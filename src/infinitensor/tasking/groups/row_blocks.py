@@ -30,7 +30,7 @@ from infinitensor.tasking.kernels.choose_kernel import (
     group_inputs,
     reduce_kernel,
 )
-from infinitensor.tasking.kernels.fused_reduction import merged
+from infinitensor.tasking.kernels.fused_reduction import merge_pairwise
 from infinitensor.tasking.kernels.thread_scratch import scratch
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class _Family:
                 x if not narrow or x.ndim == len(leads[i]) else x[..., 0]
                 for x, narrow in zip(outs, is_narrow, strict=False)
             ]
-            sums = [end.begun(leads[i][0]) for end in ends]
+            sums = [end.zeros(leads[i][0]) for end in ends]
             blocks([*arrays, *sums], leads[i])
             for end, made, out in zip(ends, sums, outs[n_outs:], strict=True):
                 end.put(made, out)
@@ -294,7 +294,7 @@ class _End:
         n_leaves = -(-n_rows // self.leaf) if self.leaf else 1
         return 2 * n_leaves * prod(self.shape) * self.dtype.itemsize
 
-    def begun(self, n_rows: int) -> np.ndarray:
+    def zeros(self, n_rows: int) -> np.ndarray:
         """Zeros to add to."""
         n_leaves = (-(-n_rows // self.leaf),) if self.leaf else ()
         return np.zeros((*n_leaves, *self.shape), self.dtype)
@@ -304,7 +304,7 @@ class _End:
         if self.finish is None:
             out[...] = made
             return
-        parts = merged(self.node, (made,))
+        parts = merge_pairwise(self.node, (made,))
         if self.is_cut:
             out[...] = parts[0]
         else:

@@ -28,7 +28,7 @@ def find_rows(lowering: Lowering, taken: Container[int]) -> dict[int, Rows]:
     """Groups that become one family, by the last of them; but not those that are taken already."""
     if lowering.kind != "cpu" or not lowering.target.compiles:
         return {}
-    return _Finder(lowering, taken).found()
+    return _Finder(lowering, taken).find()
 
 
 class _Finder:
@@ -47,7 +47,7 @@ class _Finder:
         self.family_of: dict[int, int] = {}
         """By value."""
 
-    def found(self) -> dict[int, Rows]:
+    def find(self) -> dict[int, Rows]:
         for g in range(len(self.groups)):
             if g not in self.taken:
                 self.join(g)

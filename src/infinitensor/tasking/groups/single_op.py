@@ -80,7 +80,7 @@ def reduction_run(
     return lambda ins, outs, i: reduce(ins[0], outs, i)
 
 
-def reduced(
+def reduction_kernel(
     lowering: Lowering,
     node: Node,
     plan: GroupPlan,

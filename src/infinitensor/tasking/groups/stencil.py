@@ -127,7 +127,7 @@ def _window(
     borders = [_borders(axis, ends, looks) for axis, ends in enumerate(view)]
     for part in product(*(tuple(pairwise(cuts)) for cuts in borders)):
         target = tuple((lo + s, hi + s) for (lo, hi), s in zip(part, starts, strict=True))
-        seen = tuple(None if look is None else _seen(look, part, sources) for look in looks)
+        seen = tuple(None if look is None else _see_part(look, part, sources) for look in looks)
         parts.append((_index(target, box), seen))
     return Window(tuple(sources), tuple(copies), tuple(parts))
 
@@ -171,7 +171,7 @@ def _borders(axis: int, ends: tuple[int, int], looks: tuple[Look | None, ...]) -
     return sorted(found)
 
 
-def _seen(look: Look, part: Box, sources: dict[tuple[int, int], int]) -> Seen:
+def _see_part(look: Look, part: Box, sources: dict[tuple[int, int], int]) -> Seen:
     box = tuple(
         (0, n) if label is None else part[label]
         for label, n in zip(look.labels, look.shape, strict=True)
@@ -277,7 +277,7 @@ def window_kernel(lowering: Lowering, group: Group) -> Fused:
     inner = Group(group.nodes[:-1])
     if not inner.nodes:
         write = graph.nodes[group.nodes[-1]]
-        called = _copied(graph, write) if target.compiles else None
+        called = _copy_call(graph, write) if target.compiles else None
         return Fused(lambda ins, outs, i: np.copyto(outs[0], ins[0]), called=called)
     last = graph.nodes[inner.nodes[-1]]
     space = space_of(graph, inner, frozenset(last.outs))
@@ -290,7 +290,7 @@ def window_kernel(lowering: Lowering, group: Group) -> Fused:
     return fused_kernel(graph, inner, plan, target, False, lowering.n_alike(group))
 
 
-def _copied(graph: Graph, write: Node) -> Mapped | None:
+def _copy_call(graph: Graph, write: Node) -> Mapped | None:
     """A write of stored values as a call that C makes; it has the dtype of what it is written to
     unless that is a part of it, or a scalar."""
     value, dtype = write.operands[1], graph.specs[write.outs[0]].dtype

@@ -17,7 +17,7 @@ from infinitensor.ir.region import grid_shape, piece_boxes
 from infinitensor.ir.tasks import COMPUTE, Column
 from infinitensor.ops.table.numpy_kernels import lower_partial
 from infinitensor.tasking.graph.scratch import group_scratch
-from infinitensor.tasking.groups.chain import taken
+from infinitensor.tasking.groups.chain import take_rows
 from infinitensor.tasking.groups.combine import combine
 from infinitensor.tasking.kernels.choose_kernel import Fused
 
@@ -90,7 +90,7 @@ def lower_streamed(
             devices=devices,
             run=following if before else first,
             # what was made so far comes first: its memory is taken
-            reads=(*before, *(taken(column, members) for column in columns)),
+            reads=(*before, *(take_rows(column, members) for column in columns)),
             writes=tuple(so_far),
             scratch_bytes=scratch_bytes,
             in_place=bool(before),

@@ -10,7 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from infinitensor.tasking.c.expressions import Unsupported
-from infinitensor.tasking.c.few_columns import added, multiplied, summed
+from infinitensor.tasking.c.few_columns import added_product, multiplied, summed_rows
 from infinitensor.tasking.groups.row_blocks import Member, Rows, generated_member, leaving_values
 
 if TYPE_CHECKING:
@@ -66,11 +66,11 @@ def _kernel(lowering: Lowering, g: int, is_sum: bool) -> tuple[Few, bool]:
     node = lowering.plan.groups[g].space.last
     dtypes = [lowering.graph.specs[operand.value].dtype for operand in node.operands]
     if is_sum:
-        return summed(dtypes[0], node.call.parts[0], node.shapes[0][1]), True
+        return summed_rows(dtypes[0], node.call.parts[0], node.shapes[0][1]), True
     first, second = node.shapes
     dtype = node.call.outs[0].dtype
     if len(first) == 2 and first[0] > first[1]:  # rows are many, columns are few
         return multiplied(dtypes[0], dtypes[1], dtype, first[1], prod(second[1:])), False
     if len(second) == 1:  # x.T @ v, as v.T @ x
-        return added(dtypes[1], dtypes[0], dtype, 1, first[0]), True
-    return added(dtypes[0], dtypes[1], dtype, prod(first[:-1]), second[1]), True
+        return added_product(dtypes[1], dtypes[0], dtype, 1, first[0]), True
+    return added_product(dtypes[0], dtypes[1], dtype, prod(first[:-1]), second[1]), True

@@ -71,9 +71,9 @@ class Mapped:
         shapes, written = self._space(outs)
         arrays = [*(ins[k] for k in in_c.arrays), *written]
         some = np.flatnonzero((shapes > 0).all(axis=1))
-        rows = np.concatenate([shapes, *(_aligned(x, shapes.shape[1]) for x in arrays)], axis=1)[
-            some
-        ]
+        rows = np.concatenate(
+            [shapes, *(_align_strides(x, shapes.shape[1]) for x in arrays)], axis=1
+        )[some]
         first, forms = kinds(rows)
         of = [_form(in_c, self._walk(rows[k], len(arrays)), len(arrays)) for k in first]
         words = np.stack(list(_words(in_c, ins)), axis=1)[some] if in_c.scalars else _none(some)
@@ -132,7 +132,7 @@ def _none(some: np.ndarray) -> np.ndarray:
     return np.zeros((len(some), 0), np.int64)
 
 
-def _aligned(arrays: Lies, ndim: int) -> np.ndarray:
+def _align_strides(arrays: Lies, ndim: int) -> np.ndarray:
     """Steps along the axes of a space whose last ones an operand has: 0 where it is one long."""
     steps = np.zeros((len(arrays.bases), ndim), np.int64)
     own = arrays.strides.shape[1]

@@ -33,7 +33,7 @@ from infinitensor.tasking.kernels.fused_reduction import (
 )
 from infinitensor.tasking.kernels.thread_scratch import scratch
 from infinitensor.tasking.kernels.work_left import PAID_OFF, WorkLeft, left_of, left_on_gpu
-from infinitensor.tasking.triton.triton_group import generated, mapped_run, reduced_run
+from infinitensor.tasking.triton.triton_group import generate_or_steps, mapped_run, reduced_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -144,7 +144,7 @@ def fused_kernel(
                 graph, externals, steps, final_source, [last_node], plan, parts_out, run
             )
 
-        made, eager = generated(make, run, target)
+        made, eager = generate_or_steps(make, run, target)
         if eager:
             return Fused(run, n_registers, eager=worth)
         if not worth:  # a kernel is started in about the time of PAID_OFF / LAUNCHES elements

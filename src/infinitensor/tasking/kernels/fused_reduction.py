@@ -10,7 +10,7 @@ import numpy as np
 
 from infinitensor.ops.table.numpy_kernels import lower_finish
 from infinitensor.tasking.c.expressions import Unsupported
-from infinitensor.tasking.c.fold_loops import ended, fold_of, is_result, kept_shape, n_folded
+from infinitensor.tasking.c.fold_loops import ending_fold, fold_of, is_result, kept_shape, n_folded
 from infinitensor.tasking.c.short_rows import is_short
 from infinitensor.tasking.kernels.c_calls import reduced
 from infinitensor.tasking.kernels.c_kernel import LEAST_ROW, inner_axis
@@ -53,7 +53,7 @@ def folds_of(
         raise Unsupported("short rows")
     folds = [fold_of(node, source, inner) for node, source in zip(nodes, sources, strict=True)]
     if whole and axes == (-1,) and inner == -1:
-        return [ended(fold, node) for fold, node in zip(folds, nodes, strict=True)]
+        return [ending_fold(fold, node) for fold, node in zip(folds, nodes, strict=True)]
     return folds
 
 
@@ -128,7 +128,9 @@ def folded_run(
                 )
                 into = (*shape[:axis], some, *shape[axis:][1:])
                 found.append(by_leaf(reads, writes, ((hi - lo) // some, *into), depth + 1))
-        return [merged(node, *(several[j] for several in found)) for j, node in enumerate(nodes)]
+        return [
+            merge_pairwise(node, *(several[j] for several in found)) for j, node in enumerate(nodes)
+        ]
 
     is_along = generated.inner in axes
     is_end = [
@@ -195,7 +197,7 @@ def _leaves(x: Any, shape: tuple[int, ...], axis: int, lo: int, hi: int, length:
     return parted.transpose(at, *range(at), *range(at + 1, len(shape) + 1))
 
 
-def merged(node: Node, *several: tuple[Any, ...]) -> tuple[Any, ...]:
+def merge_pairwise(node: Node, *several: tuple[Any, ...]) -> tuple[Any, ...]:
     """Partial results along the first axis, neighbours merged pairwise until one is left: as
     `merge_tree`, a level at a time."""
     combine = node.op.combine

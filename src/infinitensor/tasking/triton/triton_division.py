@@ -32,13 +32,14 @@ class Division(Enum):
     EXACT = "exact"
     """As NumPy does; each operand is checked."""
     LATE = "late"
-    """The short way; where `checked` values are not all right, everything is computed again."""
+    """The short way; where `sizes_to_check` values are not all right, everything is computed
+    again."""
     FUSED = "fused"
     """Off by up to two units in the last place."""
 
 
 LEAST_CHECKED_SIZE = 2.0**-50
-"""Where no `checked` value is smaller in size, nor NaN, the short way is exact.
+"""Where no `sizes_to_check` value is smaller in size, nor NaN, the short way is exact.
 
 It is what the driver's compiler does with ordinary operands: an approximate reciprocal, corrected
 by what it leaves of 1, and a result, corrected by what it leaves. If operands are multiplied by
@@ -110,8 +111,8 @@ def text_of(word: Word, how: Division) -> str:
 
 
 def found_far(least: str) -> list[str]:
-    """Lines that say in `is_far` whether the smallest of all `checked` sizes of some lane is less
-    than `LEAST_CHECKED_SIZE` (one that has to be positive comes with its sign), or no number.
+    """Lines that say in `is_far` whether the smallest of all `sizes_to_check` sizes of some lane is
+    less than `LEAST_CHECKED_SIZE` (one that has to be positive comes with its sign), or no number.
 
     As a word without a sign, counted from `LEAST_CHECKED_SIZE`, all of these are at the far end,
     and one instruction finds the largest word of a warp; for a comparison in each lane it takes
@@ -123,6 +124,6 @@ def found_far(least: str) -> list[str]:
     ]
 
 
-def checked(word: Word, names: list[str], made: str) -> list[str]:
+def sizes_to_check(word: Word, names: list[str], made: str) -> list[str]:
     """The names of values that show whether the short way was exact."""
     return [made, names[0]] if word.float32.checks_x else [made]

@@ -364,7 +364,9 @@ def _end(node: Node, reduction: Reduction, parts_out: bool) -> tuple[int, Any, A
     return len(dtypes) if parts_out else len(node.outs), make, end
 
 
-def generated(make: Callable[[], Run | None], eager: Run, target: Target) -> tuple[Run, bool]:
+def generate_or_steps(
+    make: Callable[[], Run | None], eager: Run, target: Target
+) -> tuple[Run, bool]:
     """(generated code, False), or (the steps, True) where there is no Triton or it cannot be.
 
     If Triton fails on this machine, it is said once, and steps run from then on.

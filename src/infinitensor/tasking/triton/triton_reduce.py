@@ -106,7 +106,7 @@ def _tree(reduction: Reduction, names: list[str], rows: int, columns: int) -> li
     return [*lines, *(f"{name} = tl.reshape({name}, ({columns},))" for name in names)]
 
 
-def _held(k: int, reduction: Reduction) -> list[str]:
+def _held_names(k: int, reduction: Reduction) -> list[str]:
     """Names of what a program holds of a reduction."""
     return [f"n{k}", f"m{k}", f"q{k}"] if reduction.kind == "moments" else [f"a{k}"]
 
@@ -149,11 +149,11 @@ def chunk_source(
             at = f"row * s{a}_1"
         places.append(f"p{a} + (outer * s{a}_0 + {at}) + o{a}")
     lines += group.scalar_lines()
-    lines += ["there = c < n_columns", *_begun(reductions, rows, columns)]
+    lines += ["there = c < n_columns", *_begin_lines(reductions, rows, columns)]
     masked = ["here = row + r", "mask = (here < last) & there"]
     if any(reduction.kind == "moments" for reduction in reductions):
         lines += ["row = first", *masked, *_steps(group, reductions, places, "mask", _first)]
-    masked += _steps(group, reductions, places, "mask", _taken)
+    masked += _steps(group, reductions, places, "mask", _take_lines)
     if group.parts:  # steps take time to compile: once
         lines.append(f"for row in range(first, last, {rows}):")
         lines += [f"    {line}" for line in masked]
@@ -161,12 +161,12 @@ def chunk_source(
         lines.append(f"full = first + (last - first) // {rows} * {rows}")
         ahead = 8 if rows * columns <= 256 else 4
         lines.append(f"for row in tl.range(first, full, {rows}, loop_unroll_factor={ahead}):")
-        plain = _steps(group, reductions, places, "" if columns == 1 else "there", _taken)
+        plain = _steps(group, reductions, places, "" if columns == 1 else "there", _take_lines)
         lines += [f"    {line}" for line in ["here = row + r", *plain]]
         lines += ["if full < last:", "    row = full", *(f"    {line}" for line in masked)]
-    lines += _ended(reductions, rows)
+    lines += _end_lines(reductions, rows)
     lines.append("place = (outer * n_parts + part) * n_columns + c1")
-    outs = _merged(reductions, rows, columns, lines)
+    outs = _merge_lines(reductions, rows, columns, lines)
     steps = [f"s{a}_{d}" for a in range(group.n_arrays) for d in range(4 if split else 3)]
     sizes = ["n_rows", "n_columns", "leaf_rows", "chunk_rows", "n_chunks", "n_parts"]
     sizes += ["inner_rows"] * split
@@ -179,13 +179,13 @@ def _functions(reductions: Sequence[Reduction]) -> str:
     return "".join(dict.fromkeys(reduction.merge() for reduction in reductions))
 
 
-def _merged(
+def _merge_lines(
     reductions: Sequence[Reduction], rows: int, columns: int, lines: list[str]
 ) -> list[str]:
     """Rows of lanes become one, which is stored at `place`; names of where to."""
     outs = []
     for k, reduction in enumerate(reductions):
-        names = _held(k, reduction)
+        names = _held_names(k, reduction)
         lines += _tree(reduction, names, rows, columns)
         for name in names:
             lines.append(f"tl.store(out_{name} + place, {name}, mask=c1 < n_columns)")
@@ -193,7 +193,7 @@ def _merged(
     return outs
 
 
-def _begun(reductions: Sequence[Reduction], rows: int, columns: int) -> list[str]:
+def _begin_lines(reductions: Sequence[Reduction], rows: int, columns: int) -> list[str]:
     """What lanes hold before the first row."""
     lines = []
     for k, reduction in enumerate(reductions):
@@ -227,7 +227,7 @@ def _first(k: int, reduction: Reduction, mask: str) -> list[str]:
     return [f"k{k} = tl.where({mask}, v{k}, 0)"] if reduction.kind == "moments" else []
 
 
-def _taken(k: int, reduction: Reduction, mask: str) -> list[str]:
+def _take_lines(k: int, reduction: Reduction, mask: str) -> list[str]:
     if reduction.kind == "moments":
         sums = {f"m{k}": f"m{k} + d{k}", f"q{k}": f"q{k} + d{k} * d{k}"}
         lines = [f"d{k} = v{k} - k{k}"]
@@ -238,7 +238,7 @@ def _taken(k: int, reduction: Reduction, mask: str) -> list[str]:
     return lines
 
 
-def _ended(reductions: Sequence[Reduction], rows: int) -> list[str]:
+def _end_lines(reductions: Sequence[Reduction], rows: int) -> list[str]:
     """Sums of distances and of their squares become the mean and the squares around it."""
     lines = []
     for k, reduction in enumerate(reductions):
@@ -270,11 +270,11 @@ def merge_source(reductions: Sequence[Reduction], rows: int, columns: int) -> st
     ]
     ins = []
     for k, reduction in enumerate(reductions):
-        for name in _held(k, reduction):
+        for name in _held_names(k, reduction):
             lines.append(
                 f"{name} = tl.load(in_{name} + source, mask=mask, other={reduction.identity()})"
             )
             ins.append(f"in_{name}")
-    outs = _merged(reductions, rows, columns, lines)
+    outs = _merge_lines(reductions, rows, columns, lines)
     arguments = [*ins, *outs, "n_columns", "n_parts"]
     return HEADER + _functions(reductions) + function("merged", arguments, lines)

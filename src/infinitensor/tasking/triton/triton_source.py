@@ -28,10 +28,10 @@ from infinitensor.tasking.triton.triton_division import (
     LEAST_CHECKED_SIZE,
     ONE,
     Division,
-    checked,
     form_of,
     found_far,
     functions,
+    sizes_to_check,
     text_of,
 )
 
@@ -151,7 +151,7 @@ class Writer:
             word, names = form_of(word, names, self.how)
         made = self.let(text_over(word, names, dtype, self.how))
         if is_late and word.float32.late:
-            for name in checked(word, names, made):
+            for name in sizes_to_check(word, names, made):
                 self._check(name)
         return made
 
@@ -235,9 +235,9 @@ class Group:
         return [f"p{a}" for a in range(self.n_arrays)]
 
     def numbers(self) -> list[str]:
-        """The scalars in a kernel's arguments, in the dtype that `_passed` says."""
+        """The scalars in a kernel's arguments, in the dtype that `_passed_dtype` says."""
         short = {"f": "fp", "u": "u"}
-        kinds = [_passed(self.inputs[k].dtype) for k in self.scalars]
+        kinds = [_passed_dtype(self.inputs[k].dtype) for k in self.scalars]
         return [
             f'x{k}: "{short.get(dtype.kind, "i")}{8 * dtype.itemsize}"'
             for k, dtype in zip(self.scalars, kinds, strict=True)
@@ -310,9 +310,9 @@ class Group:
     def scalar_lines(self) -> list[str]:
         """Scalars in their own dtype."""
         return [
-            f"x{k} = {cast(f'x{k}', _passed(self.inputs[k].dtype), self.inputs[k].dtype)}"
+            f"x{k} = {cast(f'x{k}', _passed_dtype(self.inputs[k].dtype), self.inputs[k].dtype)}"
             for k in self.scalars
-            if _passed(self.inputs[k].dtype) != self.inputs[k].dtype
+            if _passed_dtype(self.inputs[k].dtype) != self.inputs[k].dtype
         ]
 
 
@@ -321,7 +321,7 @@ def _divides(part: Part) -> bool:
     return part.tree == DIVIDE and part.loop[0] == SINGLE
 
 
-def _passed(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _passed_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """What a scalar of a dtype is passed in: that, or a wider one. (Every thread would cast a float
     of 64 bits to one of 32, and such a cast takes as long as eight additions.)"""
     if dtype.kind == "f":
