@@ -19,6 +19,7 @@ from infinitensor.api.functions.namespace import namespace
 from infinitensor.api.functions.options import numpys
 from infinitensor.api.functions.ufunc import ufunc
 from infinitensor.api.known.known_calls import Quick
+from infinitensor.api.known.ladder import looked_up
 from infinitensor.api.record.record import host_view, record
 from infinitensor.api.session.array_api import MAX_AXES
 from infinitensor.api.session.call_cache import cached_rule
@@ -154,15 +155,17 @@ def _locked(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     quick: Quick | None = getattr(function, "quick", None)
 
-    def locked(*args: Any, **kwargs: Any) -> Any:
-        made = None if quick is None else quick.made(args, kwargs)
-        if made is not None:
-            return made
+    def unknown(*args: Any, **kwargs: Any) -> Any:
         with session_of((*args, *kwargs.values())).guard():
             return function(*args, **kwargs)
 
+    def locked(*args: Any, **kwargs: Any) -> Any:
+        made = None if quick is None else quick.made(args, kwargs)
+        return unknown(*args, **kwargs) if made is None else made
+
     locked.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     locked.quick = quick  # type: ignore[attr-defined]
+    looked_up[locked] = unknown
     return locked
 
 

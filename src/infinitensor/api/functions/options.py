@@ -14,7 +14,9 @@ import numpy as np
 
 from infinitensor.api.access import copies, scalars
 from infinitensor.api.functions.ufunc import mask_of, masked, single_target, stored
+from infinitensor.api.known.ladder import looked_up
 from infinitensor.api.record.late import call_op, named
+from infinitensor.api.small.numpy_table import NUMPYS_OWN
 from infinitensor.api.tensor.tensor import Tensor, session_of
 from infinitensor.dtypes import as_dtype, can_cast, resolve_dtypes
 from infinitensor.ir.op import Spec
@@ -93,12 +95,14 @@ def with_options(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         return function
     public = _extended(ours, theirs, added)
     n_plain = min(list(public.parameters).index(option) for option in added)
+    # what is asked with these options may be another call; what has none was looked up before
+    plain_call = looked_up.get(function, function) if name in NUMPYS_OWN else function
     if "out" in added and public.parameters["out"].kind is inspect.Parameter.KEYWORD_ONLY:
         n_plain = 64  # after *operands: none comes by position
 
     def called(*args: Any, **kwargs: Any) -> Any:
         if len(args) <= n_plain and (not kwargs or kwargs.keys().isdisjoint(added)):
-            return function(*args, **kwargs)
+            return plain_call(*args, **kwargs)
         try:
             bound = public.bind(*args, **kwargs)
         except TypeError as error:

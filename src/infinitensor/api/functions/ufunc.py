@@ -79,6 +79,8 @@ class ufunc(Calls):
         """Whether its CPU kernel is NumPy's ufunc: then small tensors need nothing else."""
         self._quick = getattr(function, "quick", None)
         self._call = ladder(*self._numpys_own(), self._quick, self._record)
+        if self._quick is not None:
+            self._quick.unknown = ladder(*self._numpys_own(), None, self._record)
         self.__name__ = self.__qualname__ = like.__name__
         self.__module__ = "infinitensor"
         self.__signature__ = _call_signature(function, like)

@@ -266,8 +266,10 @@ static int has_large(Args args, long long limit) {
     return 0;
 }
 
-/* New: the result, or Py_None where Python has to look; NULL without an error for a call that is not known. */
-static PyObject *tried(PyObject *self, Args args, PyObject *options) {
+/* New: the result, or Py_None where Python has to look, with what is known of the call and its session, if it is;
+   NULL without an error for a call that is not known. */
+typedef struct { PyObject *known, *session; } Found;
+static PyObject *tried(PyObject *self, Args args, PyObject *options, Found *of) {
     PyObject *session = NULL;
     for (Py_ssize_t i = 0; i < args.n; i++) {
         PyObject *x = args.items[i];
@@ -285,13 +287,18 @@ static PyObject *tried(PyObject *self, Args args, PyObject *options) {
         return NULL;
     }
     long largest = PyLong_AsLong(AT(found, known, K_LARGEST));
-    if ((largest <= limit && !has_large(args, limit)) || !IS(AT(found, known, K_SHAPE)))
-        Py_RETURN_NONE;
-    Py_INCREF(session), Py_INCREF(found); /* while others have the lock they may be dropped */
-    PyObject *made = guarded(self, found, session, args);
-    Py_DECREF(session), Py_DECREF(found);
-    return made;
+    int is_here = (largest > limit || has_large(args, limit)) && IS(AT(found, known, K_SHAPE));
+    *of = (Found){Py_NewRef(found), Py_NewRef(session)}; /* while others have the lock they may be dropped */
+    return is_here ? guarded(self, found, session, args) : Py_NewRef(Py_None);
 }
+
+static void let_go(Found of) { Py_XDECREF(of.known), Py_XDECREF(of.session); }
+
+/* The ways of a call that was not known. */
+static PyObject *first(PyObject *self, Args args) {
+    return PyObject_Vectorcall(AT(self, quick, Q_UNKNOWN), args.items, args.n, NULL);
+}
+
 static Args items_of(PyObject *args) { return (Args){PySequence_Fast_ITEMS(args), PyTuple_GET_SIZE(args)}; }
 
 /* made(quick, args, options) */
@@ -299,17 +306,31 @@ static PyObject *made(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ss
     if (n != 3 || Py_TYPE(given[0]) != quick.type || !PyTuple_CheckExact(given[1]) ||
         !PyDict_CheckExact(given[2]))
         return PyObject_Vectorcall(slow, given, n, NULL);
-    PyObject *result = tried(given[0], items_of(given[1]), given[2]);
-    if (!result && !PyErr_Occurred()) Py_RETURN_NONE;
-    if (result != Py_None) return result;
-    Py_DECREF(result);
-    return PyObject_Vectorcall(slow, given, n, NULL);
+    Found of = {NULL, NULL};
+    PyObject *result = tried(given[0], items_of(given[1]), given[2], &of);
+    if (result == Py_None) {
+        PyObject *looked_up[] = {given[0], of.session, of.known, given[1]};
+        Py_DECREF(result);
+        result = of.known ? PyObject_Vectorcall(slow_run, looked_up, 4, NULL) : PyObject_Vectorcall(slow, given, n, NULL);
+    }
+    let_go(of);
+    return result || PyErr_Occurred() ? result : Py_NewRef(Py_None);
+}
+
+static int is_plain_operand(PyObject *x) {
+    return Py_TYPE(x) == tensor.type || PyFloat_CheckExact(x) || PyLong_CheckExact(x);
 }
 
 /* The same for the operators of `small_calls.c`: NULL without an error where Python has to look. */
 static PyObject *recorded(PyObject *self, PyObject *a, PyObject *b) {
-    PyObject *both[] = {a, b}, *result = tried(self, (Args){both, 2}, no_options);
+    if (!is_plain_operand(a) || !is_plain_operand(b)) return NULL;
+    PyObject *both[] = {a, b};
+    Args args = {both, 2};
+    Found of = {NULL, NULL};
+    PyObject *result = tried(self, args, no_options, &of);
+    let_go(of);
     if (result == Py_None) Py_CLEAR(result);
+    else if (!result && !PyErr_Occurred()) result = first(self, args);
     return result;
 }
 
@@ -320,9 +341,12 @@ static PyObject *call_ufunc(PyObject *self, PyObject *args, PyObject *options) {
     if (!call || (options && PyDict_GET_SIZE(options)) || PyTuple_GET_SIZE(args) != plain(AT(self, ufuncs, U_NIN)))
         return slow_call(self, args, options);
     if (calls && Py_TYPE(calls) == quick.type && limit >= 0 && has_large(items_of(args), limit)) {
-        PyObject *result = tried(calls, items_of(args), no_options);
-        if (result ? result != Py_None : PyErr_Occurred() != NULL) return result;
-        Py_XDECREF(result);
+        Found of = {NULL, NULL};
+        PyObject *result = tried(calls, items_of(args), no_options, &of);
+        let_go(of);
+        if (!result && !PyErr_Occurred()) result = first(calls, items_of(args));
+        if (result != Py_None) return result;
+        Py_DECREF(result);
     }
     return PyObject_Call(call, args, NULL);
 }
@@ -387,13 +411,13 @@ static int find(Slots *slots, PyObject *type, const char *const *names, int n) {
     return find_slots(type, names, slots->at, n);
 }
 
-/* install(types, config, UNKNOWN, structure, places, lane, generation, no_views, made, fill, views, write_op,
+/* install(types, config, UNKNOWN, structure, places, lane, generation, no_views, made, run, fill, views, write_op,
    locking, few, many, medium, often, package) */
 static PyObject *install(PyObject *module, PyObject *args) {
     PyObject *types[8], *pointer;
-    if (!PyArg_ParseTuple(args, "(OOOOOOOO)OOOOOOOOOOOOllllO", &types[0], &types[1], &types[2], &types[3],
+    if (!PyArg_ParseTuple(args, "(OOOOOOOO)OOOOOOOOOOOOOllllO", &types[0], &types[1], &types[2], &types[3],
                           &types[4], &types[5], &types[6], &types[7], &config, &unknown, &structure,
-                          &places, &lane, &generation, &no_views, &slow, &slow_fill, &views, &write_op, &pointer,
+                          &places, &lane, &generation, &no_views, &slow, &slow_run, &slow_fill, &views, &write_op, &pointer,
                           &few, &many, &medium, &often, &package))
         return NULL;
     static const char *const of_tensor[] = {"_cell", "_dtype", "_frozen", "_index", "_is_value",
@@ -404,7 +428,7 @@ static PyObject *install(PyObject *module, PyObject *args) {
     static const char *const of_node[] = {"accesses", "alive", "call", "inputs", "op", "outs",
         "region", "seq", "shapes", "site", "stopped"};
     static const char *const of_site[] = {"code", "lasti"};
-    static const char *const of_quick[] = {"known", "op", "takes_scalars"};
+    static const char *const of_quick[] = {"known", "op", "takes_scalars", "unknown"};
     static const char *const of_known[] = {"call", "dtype", "is_value", "largest", "makers", "n_bytes",
         "shape", "shapes"};
     static const char *const of_config[] = {"max_recorded_bytes", "max_recorded_nodes",

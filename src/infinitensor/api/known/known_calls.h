@@ -8,7 +8,7 @@ enum { C_SESSION, C_VERSION, N_CELL };
 enum { O_ACCESSES, O_ALIVE, O_CALL, O_INPUTS, O_OP, O_OUTS, O_REGION, O_SEQ, O_SHAPES, O_SITE,
        O_STOPPED, N_NODE };
 enum { P_CODE, P_LASTI, N_SITE };
-enum { Q_KNOWN, Q_OP, Q_SCALARS, N_QUICK };
+enum { Q_KNOWN, Q_OP, Q_SCALARS, Q_UNKNOWN, N_QUICK };
 enum { K_CALL, K_DTYPE, K_IS_VALUE, K_LARGEST, K_MAKERS, K_BYTES, K_SHAPE, K_SHAPES, N_KNOWN };
 enum { G_BYTES, G_NODES, G_SMALL, N_CONFIG };
 enum { U_CALL, U_NIN, U_QUICK, N_UFUNC };
@@ -25,7 +25,7 @@ static ternaryfunc slow_call; /* of a ufunc, before ours */
 static const Locking *locking; /* NULL: sessions have locks of Python's */
 
 static PyObject *config, *unknown, *structure, *places, *lane, *generation, *no_views;
-static PyObject *slow, *slow_fill, *views, *write_op, *empty, *no_options, *zero, *one, *minus_one, *package;
+static PyObject *slow, *slow_run, *slow_fill, *views, *write_op, *empty, *no_options, *zero, *one, *minus_one, *package;
 static PyObject *n_acquire, *n_release, *n_in_task, *n_drain, *n_name;
 static long few, many, medium, often;
 static const double SAFE = 1e30; /* numbers up to which float32 and wider overflow nowhere */

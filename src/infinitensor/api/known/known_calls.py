@@ -78,12 +78,14 @@ class Quick:
     An operand is a tensor or, of an elementwise op (`takes_scalars`), a Python number.
     """
 
-    __slots__ = ("known", "op", "takes_scalars")
+    __slots__ = ("known", "op", "takes_scalars", "unknown")
 
     def __init__(self, op: Op) -> None:
         self.op = op
         self.takes_scalars = op.kind == "elementwise"
         self.known: dict[Any, Known] = {}
+        self.unknown: Callable[..., Any] | None = None
+        """What does a call of a ufunc that C has looked up here and not found."""
 
     def _key(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Session | None]:
         """What a call is known by, and the session of its first tensor."""
@@ -132,15 +134,14 @@ class Quick:
         if options and Tensor in map(type, options.values()):
             return None  # to look it up would compute it
         key, session = self._key(args, options)
-        return self._found(key, session, args)
-
-    def _found(self, key: Any, session: Session | None, args: tuple[Any, ...]) -> Any:
         try:
             found = self.known.get(key)
         except TypeError:  # an argument that cannot be looked up
             return None
-        if found is None or session is None:
-            return None
+        return None if found is None or session is None else self.run(session, found, args)
+
+    def run(self, session: Session, found: Known, args: tuple[Any, ...]) -> Any:
+        """The result of a call that was looked up; None where it has to be recorded anew."""
         if found.largest <= config.small_elements:
             made = self._at_once(session, found, args)
             if made is None and compute_parts_read_often(session, args):
@@ -249,7 +250,7 @@ def _in_c() -> None:
     types = (Tensor, Version, Cell, Node, Site, Quick, Known, Session)
     shared = (structure, changing_places.places, lane, generation, _NO_VIEWS)
     limits = (FEW_WAITING_CALLS, MANY_FINALISED, changing_places.MEDIUM, READ_OFTEN)
-    slow = (Quick.made, fill, _views, _WRITE, locking)
+    slow = (Quick.made, Quick.run, fill, _views, _WRITE, locking)
     module.install(types, config, UNKNOWN, *shared, *slow, *limits, version._PACKAGE[:-1])
     calls_in_c, fill, recorded = module.install_ufunc, module.fill, module.recorded
 

@@ -5,7 +5,8 @@
 3. a call known before: its `kernel` at once if it is small, else it is `recorded_again`.
 
 Where none applies, the function asks the op for its rule and records (`record`). C asks for 1 and 3
-before an operator, and for 3 before a ufunc, comes here.
+before an operator, and for 3 before a ufunc, comes here; what it does not know is not looked up
+again (`Quick.unknown`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
     from infinitensor.api.known.known_calls import Quick
 
+looked_up: dict[Callable[..., Any], Callable[..., Any]] = {}
+"""Functions that look their calls up: what each does with one that was looked up before."""
+
 
 def ladder(
     like: Callable[..., Any] | None,
@@ -34,6 +38,7 @@ def ladder(
     `like` is NumPy's function (None: there is none with the same bits), of which `fits` says
     whether arguments have a small result; `quick` are the calls that are known.
     """
+    record = record if quick is None else looked_up.get(record, record)
     changing = like if isinstance(like, np.ufunc) and like.nout == 1 else None
 
     def call(*args: Any, **options: Any) -> Any:
