@@ -13,6 +13,7 @@ import pytest
 from tests.without_c import assert_passes_without_c
 
 import infinitensor as it
+from infinitensor.api.functions import op_function
 from infinitensor.api.session.session import Session
 from infinitensor.api.session.signatures import binder, forwarder
 from infinitensor.config import config
@@ -457,3 +458,26 @@ def test_functions_say_where_they_were_called_each_time(call: Callable[[Any], it
     assert len(sites) == 1
     assert sites.pop().startswith("test_known_calls.py:")
     assert np.array_equal(made[0].numpy(), made[2].numpy())
+
+
+def test_a_known_call_of_small_bfloat16_values_is_not_recorded_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = it.asarray([1.0, 2.5, -3.0, 8.0], dtype=it.bfloat16)
+    calls: tuple[Callable[[], it.Tensor], ...] = (
+        lambda: x + x,
+        lambda: it.exp(x),
+        lambda: x[::2] * 3,
+        lambda: x + 2**70,
+    )
+    expected = [call().numpy().tobytes() for call in calls]
+    monkeypatch.setattr(op_function, "record", None)
+    it.stats(reset=True)
+    assert [call().numpy().tobytes() for call in calls] == expected
+    assert it.stats()["ways"]["kernel"] == len(calls)
+
+
+def test_a_whole_number_beyond_64_bits_beside_bfloat16_is_recorded_again() -> None:
+    x = it.asarray(np.ones(123_457)).astype(it.bfloat16)
+    first, again = (x * 2**70).numpy(), (x * 2**70).numpy()
+    assert first.tobytes() == again.tobytes()

@@ -26,9 +26,10 @@ from infinitensor.api.session.lock import locking
 from infinitensor.api.session.session import Session
 from infinitensor.api.session.version import Node, Site, Version, generation, user_site
 from infinitensor.api.small.errstate import quietly
-from infinitensor.api.small.host_values import UNKNOWN, at_hand, near
+from infinitensor.api.small.host_values import UNKNOWN, at_hand, kernel_input
 from infinitensor.api.tensor.tensor import Tensor, fresh
 from infinitensor.config import config
+from infinitensor.dtypes import bfloat16
 from infinitensor.events import lane
 from infinitensor.ir.op import Spec
 from infinitensor.ir.view import structure
@@ -46,6 +47,11 @@ _WRITE = TABLE[WRITE]
 _NO_VIEWS: tuple[tuple[None, ...], ...] = tuple((None,) * n for n in range(33))
 
 
+def _bfloat16(number: float) -> Any:
+    """A Python number as bfloat16; ml_dtypes takes integers of 64 bits only."""
+    return bfloat16.type(float(number))
+
+
 class Known:
     """A call for operands of given shapes and dtypes, and what its results are."""
 
@@ -59,7 +65,7 @@ class Known:
         self.dtype = call.outs[0].dtype if len(call.outs) == 1 else None
         """Of the result, where there is one."""
         self.is_value = self.shape == () and gives_values(op)
-        self.makers = tuple(dtype.type for dtype in call.loop)
+        self.makers = tuple(_bfloat16 if d is bfloat16 else d.type for d in call.loop)
         out = max((prod(spec.shape) for spec in call.outs), default=0)
         self.largest = max(out, -(-prod(call.form.sizes) // 16))
         """Compared with the limit of what is small."""
@@ -154,7 +160,7 @@ class Quick:
         values: list[Any] = []
         for i, x in enumerate(args):
             if type(x) is Tensor:
-                seen = near(x)
+                seen = kernel_input(x)
                 if seen is None or (x._owner or x._cell.session) is not session:
                     return None
                 values.append(seen)
