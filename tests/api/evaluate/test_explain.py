@@ -13,6 +13,7 @@ import infinitensor as it
 from infinitensor.native import compiler
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -128,3 +129,39 @@ def test_names_for_users_are_all_that_is_listed_and_suggested() -> None:
         getattr(it, "argmin_")  # noqa: B009
     with pytest.raises(AttributeError, match=r"a Tensor has no 'computed'(?!.*_)"):
         getattr(it.ones(3), "computed")  # noqa: B009
+
+
+def way_and_count(call: Callable[[], it.Tensor]) -> tuple[str, dict[str, int]]:
+    """The way that a plan says, and the ways that the evaluation takes."""
+    made = call()
+    plan = it.plan(made)
+    it.stats(reset=True)
+    it.compute(made)
+    return plan.way, {name: n for name, n in it.stats()["ways"].items() if n}
+
+
+def test_a_plan_says_which_way_the_calls_will_run() -> None:
+    with it.init("cpu"):
+        x = it.asarray(np.ones(123_458))
+
+        def program() -> it.Tensor:
+            return it.exp(x) * 2.5
+
+        assert way_and_count(program) == ("planned", {"planned": 1})
+        assert way_and_count(program) == ("repeated", {"repeated": 1})
+        plan = it.plan(program())
+        assert "way: repeated: 2 calls run together by a plan that has run before" in str(plan)
+        assert (plan.to_dict()["way"], plan.to_dict()["n_calls"]) == ("repeated", 2)
+        assert it.plan(it.asarray([1.0]) + 1).way == ""
+
+
+def test_a_plan_says_that_calls_run_without_one_where_shapes_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(it.config, "compile", "auto")
+    monkeypatch.setattr("infinitensor.api.evaluate.evaluate.all_shapes_change", lambda nodes: True)
+    with it.init("cpu"):
+        x = it.asarray(np.ones(123_459))
+        found = way_and_count(lambda: it.exp(x) * 2.5)
+        assert found == ("unplanned", {"unplanned": 2})
+        assert "2 calls run one after another without a plan" in str(it.plan(it.exp(x) * 3.5))

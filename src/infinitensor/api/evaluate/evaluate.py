@@ -186,6 +186,14 @@ def _run(
     _count(session, bound, trace)
 
 
+def way_of(bound: Bound) -> str:
+    """The way that `_run` will take for a program whose plan is made."""
+    trace: Trace | None = bound.session.traces.get(bound.trace_key())
+    if trace is not None and bound.fits(trace.prepared.program):
+        return "repeated" if trace.few is None else "few_kernels"
+    return "unplanned" if all_shapes_change(bound.nodes) and is_little(bound) else "planned"
+
+
 def _count(session: Session, bound: Bound, trace: Trace) -> None:
     """A program has run."""
     session.made_before.update(bound.recipes)

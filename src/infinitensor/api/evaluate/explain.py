@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.evaluate.bound_program import Bound
 from infinitensor.api.evaluate.demand import fitted
+from infinitensor.api.evaluate.evaluate import way_of
 from infinitensor.api.evaluate.few_of_file import pick
 from infinitensor.api.evaluate.waiting import waiting_nodes
 from infinitensor.errors import InfiniTensorError, gib
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
     from infinitensor.runtime import TileTable
 
 NOTHING = Dependence(0, 0, 0, 0, 0, 0)
+WAYS = {
+    "planned": "together by this plan",
+    "repeated": "together by a plan that has run before",
+    "few_kernels": "as kernels that have run before and are started again",
+    "unplanned": "one after another without a plan, since shapes change here",
+}
+"""How the calls that wait will run (`stats()["ways"]`)."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,10 @@ class Plan:
     """What is read from below and stays in memory for the next run: tensor -> bytes."""
     eager: tuple[str, ...] = ()
     """Steps that would run without generated code, though they are worth it: op and line."""
+    way: str = ""
+    """The way that the calls will run, as `stats()["ways"]` counts it; empty if none waits."""
+    n_calls: int = 0
+    """The calls that wait."""
 
     @property
     def moved_bytes(self) -> int:
@@ -72,6 +84,8 @@ class Plan:
             "order": self.order,
             "stays": self.stays,
             "eager": list(self.eager),
+            "way": self.way,
+            "n_calls": self.n_calls,
             "dependence": {
                 name: getattr(self.dependence, name) for name in Dependence.__dataclass_fields__
             },
@@ -84,6 +98,7 @@ class Plan:
         lines = [
             f"plan: {self.n_tasks} tasks in {len(self.steps)} steps, "
             f"{gib(self.moved_bytes)} moved between devices, about {self.est_seconds:.3g} s",
+            f"way: {self.way}: {self.n_calls} calls run {WAYS[self.way]}",
             f"dependence: {d.n_nodes} groups, {d.n_edges} edges, critical path {d.critical_path}, "
             f"widest level {d.widest_level}, {d.versions_shared} writes in place, "
             f"{d.n_joins} joins",
@@ -154,6 +169,7 @@ def plan(*tensors: BaseTensor, mesh: Any = None, strategy: str = "auto") -> Plan
         if session.has_files:
             pick(session, waiting, None)
         bound = Bound(session, waiting).detail()
+        way = way_of(bound)
         bound, prepared = fitted(bound)
     names = [device.name for device in session.engine.mesh.devices]
 
@@ -211,6 +227,8 @@ def plan(*tensors: BaseTensor, mesh: Any = None, strategy: str = "auto") -> Plan
         traffic.order,
         _stays(program, bound),
         tuple(f"{f.op} at {f.site}" for f in program.graph.families if f.eager),
+        way,
+        len(bound.nodes),
     )
 
 
