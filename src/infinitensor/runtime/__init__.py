@@ -1,8 +1,8 @@
 """Program -> tiles: event-driven, in windows of ready tasks, with a table of what lies where."""
 
+from infinitensor.runtime.native.workers import Workers
 from infinitensor.runtime.replay.few_kernels import Few, few_of
 from infinitensor.runtime.run.run import Run
-from infinitensor.runtime.run.workers import Workers
 from infinitensor.runtime.state.kept_reads import tables_with_reads
 from infinitensor.runtime.state.tile_table import TileTable
 

@@ -464,16 +464,6 @@ def test_writes_and_products_of_columns_are_worked_out_together(
     assert counts["tasks_in_c"] >= 2 * sum(n for _, n in worked) > 72
 
 
-def test_a_closed_pool_opens_again() -> None:
-    pool = c_program.Pool(2)
-    before = pool.handle
-    assert pool.handle == before
-    pool.close()
-    pool.close()
-    assert pool.handle
-    pool.close()
-
-
 CHILD = """
 import numpy as np, infinitensor as it
 from infinitensor.runtime.run import run

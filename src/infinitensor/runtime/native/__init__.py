@@ -1,4 +1,4 @@
-"""Programs whose tasks C starts by itself.
+"""Programs whose tasks C starts by itself, and the threads, of Python and of C, that work.
 
 May use `replay` and the rooms below it, down to `state`.
 """

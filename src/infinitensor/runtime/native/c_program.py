@@ -10,11 +10,9 @@ Tasks between them that are no calls are handed to Python when they are ready.
 
 from __future__ import annotations
 
-import ctypes
-import os
 import struct
 from contextlib import nullcontext
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,8 +20,9 @@ import numpy as np
 from infinitensor.errors import DeviceOutOfMemoryError
 from infinitensor.ir.call_tables import REAL, REAL_PART, WHOLE, Lies, plain, together
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
-from infinitensor.native import IS_CHECKED, CompilerError, address, fixed_library
+from infinitensor.native import IS_CHECKED, CompilerError, address
 from infinitensor.ops.backend.blas import one_core_each
+from infinitensor.runtime.native.c_pool import c_functions
 from infinitensor.runtime.native.waves import find_waves
 from infinitensor.runtime.state.tile_table import Parts, TileTable
 
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
     from infinitensor.ir.call_tables import Calls, Form, InC
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.tasks import Column, Family, Program, TileSet
+    from infinitensor.runtime.native.workers import Workers
     from infinitensor.runtime.run.run import Run
-    from infinitensor.runtime.run.workers import Workers
 
 SLICE_NS = 50_000_000
 """How long C runs before Python looks whether somebody has pressed Ctrl-C."""
@@ -491,53 +490,13 @@ def word_of(scalars: Sequence[Any], code: int) -> float | int:
     return float(value.real if how == REAL_PART else value.imag)
 
 
-@cache
-def _functions() -> Any:
-    """What `c_program.c` has."""
-    found = fixed_library("runtime/native/c_program")
-    for name in ("alone", "together", "next_of_python"):
-        getattr(found, name).restype = ctypes.c_int64
-    found.alone.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
-    found.together.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
-    found.next_of_python.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
-    found.leave.argtypes, found.leave.restype = [ctypes.c_void_p, ctypes.c_void_p], None
-    found.open_pool.argtypes, found.open_pool.restype = [ctypes.c_int64], ctypes.c_void_p
-    found.close_pool.argtypes, found.close_pool.restype = [ctypes.c_void_p], None
-    return found
-
-
-class Pool:
-    """Threads of C that help the one which asks; made when they are first needed."""
-
-    def __init__(self, n: int) -> None:
-        self.n = n
-        self._handle: int | None = None
-        self._process = 0
-
-    @property
-    def handle(self) -> int:
-        """What C knows it by; a child of a fork has none of its parent's threads."""
-        if self._handle is None or self._process != os.getpid():
-            self._handle = _functions().open_pool(self.n)
-            self._process = os.getpid()
-            if self._handle is None:
-                raise MemoryError
-        return self._handle
-
-    def close(self) -> None:
-        """End the threads."""
-        if self._handle is not None and self._process == os.getpid():
-            _functions().close_pool(self._handle)
-        self._handle = None
-
-
 def run_called(run: Run, called: Called, workers: Workers | None, tick: Callable[[], None]) -> bool:
     """Run all tasks, or until the run is to stop; False, and nothing done, without the memory."""
     memories = _memories(run, called)
     if memories is None:
         return False
     job, at, held = called.job(run, memories)
-    functions = _functions()
+    functions = c_functions()
     run.job = job
     job[IS_STOPPED] = run.stopping  # before it had a job to say so
 

@@ -1,4 +1,4 @@
-"""Running a program: its start, its workers and streams, what is rebuilt after a fault.
+"""Running a program: its start, its lanes and streams, what is rebuilt after a fault.
 
 May use `native` and the rooms below it, down to `state`.
 """

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from infinitensor.devices import Buffer, Device, Ledger
     from infinitensor.ir.tasks import Program
     from infinitensor.runtime.native.c_program import Called
-    from infinitensor.runtime.run.workers import Workers
+    from infinitensor.runtime.native.workers import Workers
     from infinitensor.runtime.state.run_tiles import Tiers
     from infinitensor.runtime.state.step import Span, Step
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from infinitensor.events import lane
 from infinitensor.ops.backend.torch_loading import calm, n_calmed, n_user_threads
-from infinitensor.runtime.native.c_program import Pool
+from infinitensor.runtime.native.c_pool import Pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
