@@ -67,9 +67,9 @@ class Audit:
             buffer
             for slot, buffer in enumerate(run.tiles.directory.buffers)
             if buffer is not None and slot not in run.program.slot_leaves
-        ) + bytes_by_ledger(run.spare)
+        ) + bytes_by_ledger(run.rebuilder.spare)
         noted = self._at_start[id(run)] = []
-        for k, ledger in enumerate(run.ledgers):
+        for k, ledger in enumerate(run.tiles.ledgers):
             with ledger._lock:
                 noted.append((ledger.peak_bytes, ledger.used_bytes - own[ledger] - leaves[k]))
                 ledger.peak_bytes = ledger.used_bytes
@@ -79,9 +79,9 @@ class Audit:
         self.n_runs += 1
         planned = planned_bytes(run.program)
         for k, (ledger, (peak_before, others)) in enumerate(
-            zip(run.ledgers, self._at_start.pop(id(run)), strict=True)
+            zip(run.tiles.ledgers, self._at_start.pop(id(run)), strict=True)
         ):
-            measured = ledger.peak_bytes - others - run.beside_bytes[k]
+            measured = ledger.peak_bytes - others - run.rebuilder.beside_bytes[k]
             ledger.peak_bytes = max(ledger.peak_bytes, peak_before)
             promise(
                 measured <= run.program.peak_bytes[k]
@@ -91,11 +91,13 @@ class Audit:
                 f"{ledger.device.name}: the run took {measured} bytes, its slots and leaves are "
                 f"{planned[k]}, the planned peak is {run.program.peak_bytes[k]}",
             )
-        promise(run._running == 0, f"{run._running} tasks still run")
-        if run.is_finished() and run.failure is None:
-            promise(not any(run._heaps) and not run.failed, "a finished run has tasks to start")
+        ready, status = run.ready, run.status
+        promise(ready is None or not ready.n_running, "tasks still run")
+        if status.is_finished() and status.failure is None:
+            is_empty = ready is None or not any(ready.heaps)
+            promise(is_empty and not status.failed, "a finished run has tasks to start")
         else:
-            self._torn.update(run.ledgers)
+            self._torn.update(run.tiles.ledgers)
 
     def evaluated(self, session: Session) -> None:
         """The ledgers count what is there, and nothing is there twice."""
@@ -148,9 +150,8 @@ def planned_bytes(program: Program) -> Counter[int]:
 def buffers_of(run: Run) -> list[Buffer]:
     """What a run holds: the tiles it reads and those it makes."""
     held = [buffer for table in run.leaves for buffer in table.buffers]
-    return [
-        buffer for buffer in (*held, *run.tiles.directory.buffers, *run.spare) if buffer is not None
-    ]
+    held += [*run.tiles.directory.buffers, *run.rebuilder.spare]
+    return [buffer for buffer in held if buffer is not None]
 
 
 def live_buffers(session: Session) -> list[Buffer]:

@@ -98,7 +98,7 @@ def test_more_held_than_the_budget(session: Session) -> None:
 
 def test_tasks_that_are_left_in_a_lane(session: Session) -> None:
     def leave(run: Any) -> None:
-        run._heaps[0].append(0)
+        run.fill(False).heaps[0].append(0)
 
     with (
         events.on("run_end", leave),

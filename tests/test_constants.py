@@ -13,7 +13,8 @@ from infinitensor.api.small import numpy_table, small_calls
 from infinitensor.ops.backend import c_loops
 from infinitensor.ops.points import pairs_c
 from infinitensor.runtime.native import c_program
-from infinitensor.runtime.run import run
+from infinitensor.runtime.run import ready_tasks
+from infinitensor.runtime.state import run_status
 from infinitensor.tasking.kernels import c_calls
 
 SOURCE = Path(infinitensor.__file__).parent
@@ -43,7 +44,7 @@ def fields(file: str, name: str) -> list[str]:
     [
         ("runtime/native/c_program.c", "MOST_ARRAYS", c_calls.MOST_CALL_ARRAYS),
         ("runtime/native/c_program.c", "MOST_WORDS", c_calls.MOST_CALL_ARRAYS),
-        ("runtime/native/c_program.c", "WINDOW", run.WINDOW),
+        ("runtime/native/c_program.c", "WINDOW", ready_tasks.WINDOW),
         ("runtime/native/c_program.c", "OVER", c_program.OVER),
         ("runtime/native/c_program.c", "LATER", c_program.LATER),
         ("api/small/host_values.h", "ONE_CORE", numpy_table.ONE_CORE),
@@ -60,7 +61,7 @@ def test_a_number_is_the_same_in_c_and_in_python(file: str, name: str, in_python
 def test_a_job_has_its_fields_where_python_puts_them() -> None:
     job = fields("runtime/native/c_program.c", "Job")
     places = [job.index(name) for name in ("memories", "waits", "n_done", "is_stopped")]
-    given = [c_program.MEMORIES, c_program.WAITS, c_program.N_DONE, c_program.IS_STOPPED]
+    given = [c_program.MEMORIES, c_program.WAITS, c_program.N_DONE, run_status.IS_STOPPED]
     assert [*places, len(job)] == [*given, c_program.N_JOB]
     assert len(fields("runtime/native/c_program.c", "Form")) == 10  # `table` of a binding
 

@@ -32,14 +32,15 @@ def any_ready_task(seed: int) -> Iterator[None]:
     """Every lane takes a ready task by chance, not the next of the order."""
 
     def shuffle(run: Run) -> None:
-        if run.program.order is None and len(run.devices) == 2 and run.devices[0].kind == "null":
+        devices = run.tiles.devices
+        if run.program.order is None and len(devices) == 2 and devices[0].kind == "null":
             return  # one thread takes all of them as they are numbered
-        order = list(run._order)
+        order = list(run.start.order)
         random.Random(seed).shuffle(order)
         ranks = array("q", bytes(8 * run.program.graph.n_tasks))
         for place, task in enumerate(order):
             ranks[task] = place
-        run._order, run._ranks = array("q", order), ranks
+        run.start = run.start._replace(order=array("q", order), ranks=ranks)
 
     with events.on("run_start", shuffle):
         yield

@@ -20,7 +20,7 @@ from infinitensor.dtypes import from_numpy, to_numpy
 from infinitensor.ir.layout import DISK
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
 from infinitensor.ops.points import centres
-from infinitensor.runtime.run.run import Run
+from infinitensor.runtime.run.kernel_calls import KernelCalls
 from infinitensor.runtime.state.step import TILE
 
 if TYPE_CHECKING:
@@ -90,16 +90,20 @@ def late_gpu(seed: int) -> Iterator[Streams]:
     """A GPU that is not there, and runs what is started when it must."""
     streams = Streams(seed)
 
-    def run_late(self: Run, step: Any) -> None:
+    def run_late(self: KernelCalls, step: Any) -> None:
         asked = [*step.many, *(tile for how, tile, _, _ in step.reads if how == TILE)]
         found = {tile: self.array(tile) for tile in asked}
         if step.family.lane == EVICT and step.outs[0].device == DISK:
-            self._spill(step, self.inputs(step, self.array)[0])
+            self._spill(step, step.operands(self.scalars, self.array, self._across)[0])
             return
         updates = step.family.updates
         outs = [self.array(out.tile) if updates else self.tiles.output(out) for out in step.outs]
         # a view may be a kernel of its own
-        streams.start(lambda: step.family.run(self.inputs(step, found.__getitem__), outs, step.i))
+        streams.start(
+            lambda: step.family.run(
+                step.operands(self.scalars, found.__getitem__, self._across), outs, step.i
+            )
+        )
 
     def read(self: Any, array: Any, where: tuple[slice, ...] = ()) -> np.ndarray:
         streams.go_on()
@@ -121,7 +125,7 @@ def late_gpu(seed: int) -> Iterator[Streams]:
     with fake_gpu(), pytest.MonkeyPatch.context() as patched:
         for name, method in methods.items():
             patched.setattr(CudaDevice, name, method)
-        patched.setattr(Run, "_run", run_late)
+        patched.setattr(KernelCalls, "call", run_late)
         yield streams
 
 

@@ -94,7 +94,7 @@ class LocalEngine:
                     events.emit("run_end", run=run)
                 # a Ctrl-C after the last task, or beside an error, stopped nothing: whoever asked
                 # must still hear of it
-                if run.clear_stop():
+                if run.status.clear_stop():
                     raise KeyboardInterrupt
 
     def _go(self, run: Run, inline: bool, progress: bool, resumed: bool) -> None:

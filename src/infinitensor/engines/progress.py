@@ -50,21 +50,23 @@ class Progress:
         self._shown_at = now
         if self._bar is None:
             on_terminal = sys.stderr.isatty()
-            self._bar = (_rich_bar(self._run.n_tasks) if on_terminal else None) or self
+            self._bar = (_rich_bar(self._run.status.n_tasks) if on_terminal else None) or self
         if self._bar is self:
             self._write_line()
         else:
             bar, task = self._bar
-            bar.update(task, completed=self._run.n_done, description=self.text())
+            bar.update(task, completed=self._run.status.n_done, description=self.text())
             bar.refresh()
 
     def text(self) -> str:
         """What is shown beside the bar."""
-        run, taken = self._run, time.perf_counter() - self._started
-        left = taken / max(run.n_done, 1) * (run.n_tasks - run.n_done)
-        parts = [f"{run.n_done}/{run.n_tasks} tasks", f"{taken:.1f} s, about {left:.0f} s left"]
-        parts.append(_op_of(run))
-        for name, n_bytes in (("loaded", run.loaded_bytes), ("evicted", run.evicted_bytes)):
+        status, taken = self._run.status, time.perf_counter() - self._started
+        n_done, n_tasks = status.n_done, status.n_tasks
+        left = taken / max(n_done, 1) * (n_tasks - n_done)
+        parts = [f"{n_done}/{n_tasks} tasks", f"{taken:.1f} s, about {left:.0f} s left"]
+        parts.append(_op_of(self._run))
+        for name in ("loaded", "evicted"):
+            n_bytes = status.counts.get(f"bytes_{name}", 0)
             if n_bytes:
                 parts.append(f"{name} {gib(int(n_bytes / taken))}/s")
         for name, used, budget in (
@@ -77,7 +79,7 @@ class Progress:
         return "  ".join(parts)
 
     def _write_line(self) -> None:
-        bar = "█" * int(WIDTH * self._run.n_done / self._run.n_tasks)
+        bar = "█" * int(WIDTH * self._run.status.n_done / self._run.status.n_tasks)
         line = f"  {bar:·<{WIDTH}} {self.text()}"
         sys.stderr.write(f"{line}\n" if self._stays else "\r" + line.ljust(self._n_written))
         sys.stderr.flush()
@@ -96,7 +98,7 @@ class Progress:
 def _op_of(run: Run) -> str:
     """The op whose turn it is, about: tasks run ahead of each other."""
     graph, order = run.program.graph, run.program.order
-    at = min(run.n_done, run.n_tasks - 1)
+    at = min(run.status.n_done, run.status.n_tasks - 1)
     task = at if order is None else int(order[at])
     families = graph.families
     return families[max(bisect_right([one.first for one in families], task) - 1, 0)].op

@@ -3,7 +3,6 @@
 from infinitensor.runtime.native.workers import Workers
 from infinitensor.runtime.replay.few_kernels import Few, few_of
 from infinitensor.runtime.run.run import Run
-from infinitensor.runtime.state.kept_reads import tables_with_reads
 from infinitensor.runtime.state.tile_table import TileTable
 
-__all__ = ["Few", "Run", "TileTable", "Workers", "few_of", "tables_with_reads"]
+__all__ = ["Few", "Run", "TileTable", "Workers", "few_of"]

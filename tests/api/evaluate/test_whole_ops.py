@@ -20,7 +20,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, int]]:
     go = Run.go
 
     def noted(self: Run, workers: Any, *rest: Any) -> None:
-        found.append((workers is None, self.n_tasks))
+        found.append((workers is None, self.status.n_tasks))
         go(self, workers, *rest)
 
     monkeypatch.setattr(Run, "go", noted)

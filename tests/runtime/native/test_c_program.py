@@ -152,7 +152,7 @@ def is_stopped(run: Any, workers: Workers | None, stop_after: int) -> bool:
     try:
         run.go(workers, tick)
     except KeyboardInterrupt:
-        return bool(run.n_done < run.n_tasks)
+        return bool(run.status.n_done < run.status.n_tasks)
     return False
 
 
@@ -173,10 +173,10 @@ def test_a_program_stopped_in_c_goes_on_in_python(
             if is_stopped(run, workers, stop_after):
                 break
             run.release()
-        assert 0 < run.n_called == run.n_done < run.n_tasks
-        assert run.n_done == sum(run.done)
+        assert 0 < run.status.counts["tasks_in_c"] == run.status.n_done < run.status.n_tasks
+        assert run.status.n_done == sum(run.status.done)
         run.go(workers, lambda: None)
-        assert run.is_finished()
+        assert run.status.is_finished()
         found = run.table(number).read(((0, 5000),), local(session).devices)
         halved = np.repeat(np.sqrt(values[1::2]), 2)
         halved[1::2] = halved[1::2] * 2 + 1
@@ -198,8 +198,8 @@ def test_what_a_tick_raises_ends_the_tasks_first(monkeypatch: pytest.MonkeyPatch
         run, _ = begin(session, chain(it.asarray(np.arange(2000.0))))
         with pytest.raises(ZeroDivisionError, match="of a tick"):
             run.go(workers, tick)
-        assert run.job is None
-        assert run.n_done == sum(run.done)
+        assert run.status.job is None
+        assert run.status.n_done == sum(run.status.done)
         run.release()
     workers.close()
 
@@ -223,10 +223,10 @@ def test_tasks_between_calls_are_run_from_python(
     with strict(devices, 7, compile="always") as session:
         for hooked in (False, True):
             run, number = begin(session, mixed(it.asarray(values)))
-            run._bindings.is_over |= hooked
+            run.start.bindings.is_over |= hooked
             run.go(workers, lambda: None)
-            assert run.is_finished()
-            assert (0 < run.n_called < run.n_tasks) != hooked
+            assert run.status.is_finished()
+            assert (0 < run.status.counts["tasks_in_c"] < run.status.n_tasks) != hooked
             found.append(run.table(number).read(((0, 300),), local(session).devices).tobytes())
             run.release()
     assert found[0] == found[1]
@@ -260,10 +260,10 @@ def test_a_task_between_calls_that_fails_is_run_again(
             patch.setattr(run, "run_task", broken)
             with pytest.raises(Broken, match="here"):
                 run.go(workers, lambda: None)
-        assert 0 < run.n_done == sum(run.done) < run.n_tasks
-        assert run._running == 0
+        assert 0 < run.status.n_done == sum(run.status.done) < run.status.n_tasks
+        assert run.ready is None
         run.go(workers, lambda: None)
-        assert run.is_finished()
+        assert run.status.is_finished()
         np.testing.assert_array_equal(
             run.table(number).read(((0, 300),), local(session).devices), wanted
         )
@@ -282,8 +282,8 @@ def test_what_a_tick_raises_ends_the_workers_first(monkeypatch: pytest.MonkeyPat
         run, _ = begin(session, mixed(it.asarray(np.arange(300.0))))
         with pytest.raises(ZeroDivisionError, match="of a tick"):
             run.go(workers, tick)
-        assert run.job is None
-        assert run.n_done == sum(run.done)
+        assert run.status.job is None
+        assert run.status.n_done == sum(run.status.done)
         run.release()
     workers.close()
 
@@ -390,9 +390,9 @@ def test_families_that_are_due_later_are_bound_beside_the_others(
     def due(self: Mapped, n_tasks: int) -> bool:
         return not (late[0] and self._counts) and is_due(self, n_tasks)
 
-    def noted(run: Any, places: Any, family: Any, own: Any) -> Any:
+    def noted(tiles: Any, places: Any, family: Any, own: Any) -> Any:
         bound.append(family.first)
-        return asked_of(run, places, family, own)
+        return asked_of(tiles, places, family, own)
 
     monkeypatch.setattr(Mapped, "is_due", due)
     monkeypatch.setattr(c_program, "_asked_of", noted)

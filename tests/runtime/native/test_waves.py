@@ -177,7 +177,9 @@ def test_waves_that_are_stopped_go_on(n_workers: int, monkeypatch: pytest.Monkey
             if is_stopped(run, workers, 40):
                 break
             run.release()
-        assert 0 < run.n_in_waves <= run.n_called == run.n_done < run.n_tasks
+        counts, status = run.status.counts, run.status
+        assert 0 < counts["tasks_in_waves"] <= counts["tasks_in_c"] == status.n_done
+        assert status.n_done < status.n_tasks
         run.go(workers, lambda: None)
         found = run.table(number).read(((0, 60), (0, ROW // 8)), local(session).devices)
         np.testing.assert_array_equal(found, relax(np, values.copy(), 9))

@@ -206,8 +206,8 @@ class Watched(Dispatcher):
     n_in_turn = 0
 
     def _start(self, task: int, lane: int) -> None:
-        run = self.run
-        device: Any = run.devices[run.steps[task].device]
+        devices, steps = self.tiles.devices, self.tiles.steps
+        device: Any = devices[steps[task].device]
         flying = {
             before: self.events[before]
             for before in self.before[self.before_at[task] : self.before_at[task + 1]]
@@ -215,7 +215,7 @@ class Watched(Dispatcher):
         }
         super()._start(task, lane)
         for before, event in flying.items():
-            where: Any = run.devices[run.steps[before].device]
+            where: Any = devices[steps[before].device]
             if where.number == device.number and self.lanes[before] == lane:
                 Watched.n_in_turn += 1
             else:
@@ -230,11 +230,10 @@ def test_streams_of_several_gpus_wait_for_each_other(fixed: bool) -> None:
     def instead(run: Run) -> None:
         if run.program.order is None:
             return
-        run.devices = [Gpu(device, k) for k, device in enumerate(run.devices)]
-        run.fixed = run._fixed_order() if fixed else None
-        run._count_waits()
-        Watched(run).go()
-        assert run.is_finished()
+        run.tiles.devices = [Gpu(device, k) for k, device in enumerate(run.tiles.devices)]
+        run.tiles.enter_leaves()
+        Watched(run.fill(fixed), run.tiles, run.run_task).go()
+        assert run.status.is_finished()
 
     for seed in range(11, 36):
         with strict("null*2", 7) as session:

@@ -63,8 +63,8 @@ def test_a_run_does_every_task_once(n_workers: int) -> None:
         run, number = begin(session, record())
         with events.on("tile_commit", lambda **what: ran.update([(what["op"], what["tile"])])):
             run.go(workers, no_tick)
-        assert run.is_finished()
-        assert run.n_done == run.n_tasks
+        assert run.status.is_finished()
+        assert run.status.n_done == run.status.n_tasks
         assert run.is_made(number)
         np.testing.assert_allclose(values(session, run, number), wanted())
     if workers is not None:
@@ -87,12 +87,12 @@ def test_a_stopped_run_goes_on_where_it_was(stop_after: int, n_workers: int) -> 
         with events.on("task_start", stop):
             with pytest.raises(KeyboardInterrupt):
                 run.go(workers, no_tick)
-            assert not run.is_finished()
-            done = run.n_done
-            assert 1 <= done < run.n_tasks
+            assert not run.status.is_finished()
+            done = run.status.n_done
+            assert 1 <= done < run.status.n_tasks
             run.go(workers, no_tick)
-        assert run.is_finished()
-        assert len(started) == run.n_tasks
+        assert run.status.is_finished()
+        assert len(started) == run.status.n_tasks
         np.testing.assert_allclose(values(session, run, number), wanted())
     if workers is not None:
         workers.close()
@@ -109,9 +109,9 @@ def test_a_run_told_to_stop_before_it_begins_does_not_begin(
         run.stop()
         with pytest.raises(KeyboardInterrupt):
             run.go(workers, no_tick)
-        assert run.n_done == 0
+        assert run.status.n_done == 0
         run.go(workers, no_tick)
-        assert run.is_finished()
+        assert run.status.is_finished()
         np.testing.assert_allclose(values(session, run, number), wanted())
     if workers is not None:
         workers.close()
@@ -146,7 +146,7 @@ def test_a_task_that_raised_runs_again(fails_at: int) -> None:
             with pytest.raises(Broken, match=r"^$"):
                 run.go(None, no_tick)
             run.go(None, no_tick, resumed=True)
-        assert len(started) == run.n_tasks + 1
+        assert len(started) == run.status.n_tasks + 1
         np.testing.assert_allclose(values(session, run, number), wanted())
 
 
@@ -159,7 +159,7 @@ def test_a_lost_tile_is_made_again() -> None:
         run.drop(first)
         found = values(session, run, number)
         np.testing.assert_allclose(found, np.sqrt(np.arange(60.0).reshape(10, 6)) + 1)
-        assert run.rebuilt == 1
+        assert run.take_counts()["tiles_rebuilt"] == 1
 
 
 def test_a_finished_run_gives_its_memory_back() -> None:

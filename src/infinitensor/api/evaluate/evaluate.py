@@ -23,7 +23,6 @@ from infinitensor.errors import DeviceOutOfMemoryError, MemoryBudgetError
 from infinitensor.interrupts import without_interrupts
 from infinitensor.ir.op import n_points
 from infinitensor.ir.region import whole_box
-from infinitensor.runtime import Few, Run, TileTable, tables_with_reads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from infinitensor.api.session.session import Session
     from infinitensor.api.session.version import Node, Version
     from infinitensor.pipeline import Prepared
+    from infinitensor.runtime import Few, Run, TileTable
 
 
 SMALL_TILE = 1 << 13
@@ -291,7 +291,16 @@ def _finish(session: Session, stopped: Stopped, nodes: Sequence[Node] = ()) -> N
     """Run to the end and commit; what stops it is remembered by its nodes, given the first time."""
     run = stopped.run
     assert run is not None
-    before, moved = run.n_done, run.moved_bytes
+    try:
+        _go(session, stopped, run, nodes)
+        _put_away(session, stopped, run)
+    finally:
+        for name, n in run.take_counts().items():
+            session.counts[name] += n
+
+
+def _go(session: Session, stopped: Stopped, run: Run, nodes: Sequence[Node]) -> None:
+    """Run to the end; where it stops, commit what is made already."""
     progress = config.progress if session.progress is None else session.progress
     try:
         try:
@@ -307,26 +316,14 @@ def _finish(session: Session, stopped: Stopped, nodes: Sequence[Node] = ()) -> N
             if run.is_made(number):
                 commit(session, version, stopped.table(number))
         raise
-    finally:
-        session.counts["tasks"] += run.n_done - before
-        session.counts["tasks_in_c"] += run.n_called
-        session.counts["tasks_in_waves"] += run.n_in_waves
-        session.counts["bytes_moved"] += run.moved_bytes - moved
-        session.counts["bytes_loaded"] += run.loaded_bytes
-        session.counts["bytes_evicted"] += run.evicted_bytes
-        session.counts["bytes_read"] += run.read_bytes
-        run.loaded_bytes = run.evicted_bytes = run.read_bytes = 0
-        run.n_called = run.n_in_waves = 0
-    _put_away(session, stopped, run)
 
 
 def _put_away(session: Session, stopped: Stopped, run: Run) -> None:
     """Commit what a run has made, and let go of the rest."""
     for number, version in stopped.wanted():
-        if number not in run.abandoned:
+        if run.is_made(number):
             commit(session, version, stopped.table(number))
-    session.counts["tiles_rebuilt"] += run.rebuilt
-    for leaf, table in tables_with_reads(run).items() if stopped.leaves else ():
+    for leaf, table in run.tables_with_reads().items() if stopped.leaves else ():
         read = stopped.leaves[leaf]()
         if read is not None and read.table is run.leaves[leaf]:
             read.table = table

@@ -24,6 +24,7 @@ from infinitensor.native import IS_CHECKED, CompilerError, address
 from infinitensor.ops.backend.blas import one_core_each
 from infinitensor.runtime.native.c_pool import c_functions
 from infinitensor.runtime.native.waves import find_waves
+from infinitensor.runtime.state.run_status import IS_STOPPED
 from infinitensor.runtime.state.tile_table import Parts, TileTable
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.tasks import Column, Family, Program, TileSet
     from infinitensor.runtime.native.workers import Workers
-    from infinitensor.runtime.run.run import Run
+    from infinitensor.runtime.state.run_status import Status
+    from infinitensor.runtime.state.run_tiles import Tiles
 
 SLICE_NS = 50_000_000
 """How long C runs before Python looks whether somebody has pressed Ctrl-C."""
@@ -92,9 +94,9 @@ class Bindings:
             or self._n_calls * MIXED < self._n_tasks
         )
 
-    def find(self, run: Run, n_workers: int) -> Called | None:
-        """The binding for a run by so many workers, made if it is time to."""
-        key = leaf_key(run)
+    def find(self, tiles: Tiles, n_workers: int) -> Called | None:
+        """The binding for a run on such tiles by so many workers, made if it is time to."""
+        key = leaf_key(tiles.leaves)
         if key is None:
             return None
         self._n_before += self._n_calls
@@ -112,7 +114,8 @@ class Bindings:
                 self._found.clear()
             before = self._before.pop(key, None)
             try:
-                self._found[key] = Called(run, self._due, before.calls if before else {}, n_workers)
+                known = before.calls if before else {}
+                self._found[key] = Called(tiles, self._due, known, n_workers)
             except CompilerError:  # the other way says so
                 self.is_over = True
                 return None
@@ -121,10 +124,10 @@ class Bindings:
         return self._found[key]
 
 
-def leaf_key(run: Run) -> Hashable:
-    """How the leaves of a run lie in memory; None if some are in files, or not as C reads them."""
+def leaf_key(leaves: Sequence[TileTable]) -> Hashable:
+    """How leaves lie in memory; None if some are in files, or not as C reads them."""
     found: list[Any] = []
-    for table in run.leaves:
+    for table in leaves:
         arrays = table.arrays if table.whole is None else [table.whole]
         for array in arrays:
             if type(array) is not np.ndarray or not array.flags.aligned:
@@ -136,9 +139,11 @@ def leaf_key(run: Run) -> Hashable:
 class Places:
     """Where every tile of a program lies."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        program = run.program
+    def __init__(self, tiles: Tiles) -> None:
+        self.program = program = tiles.program
+        self.leaves = tiles.leaves
+        self.given = tiles.pieces
+        """Pieces that are memory of leaves, which lie as they lie."""
         graph = program.graph
         self.memories: dict[Memory, int] = {}
         self.n_shared: dict[int, int] = {}
@@ -155,8 +160,8 @@ class Places:
         self.starts = np.zeros((n, ndim), np.int64)
         self.lengths = np.full((n, ndim), -1, np.int64)
         self.ndims = np.zeros(n, np.int8)
-        for tiles in graph.tiles:
-            self._place(tiles)
+        for one in graph.tiles:
+            self._place(one)
 
     def _share_slots(self, program: Program) -> None:
         alone = np.zeros(len(self.within), np.bool_)
@@ -183,7 +188,7 @@ class Places:
         self.ndims[span] = ndim
         strides: Any
         if tiles.leaf >= 0:
-            table = self.run.leaves[tiles.leaf]
+            table = self.leaves[tiles.leaf]
             if table.whole is not None:
                 self.bases[span] = self.memory("leaf", tiles.leaf)
                 strides = table.whole.strides
@@ -192,20 +197,20 @@ class Places:
                 self.bases[span] = [self.memory("tile", tiles.leaf, k) for k in range(tiles.n)]
                 strides = [array.strides for array in table.arrays]
         elif tiles.whole:
-            slot = int(self.run.program.slots[tiles.first])
+            slot = int(self.program.slots[tiles.first])
             if slot < 0:
                 return  # nobody makes it
-            piece = self.run.program.slot_pieces[slot]
+            piece = self.program.slot_pieces[slot]
             self.bases[span] = self.memory("piece", piece)
             shape = tiles.boxes[:, :, 1].max(axis=0)
             self.pieces.setdefault(piece, (tuple(shape.tolist()), tiles.dtype))
             strides = c_strides(shape, tiles.dtype.itemsize)
-            given = self.run.tiles.pieces.get(piece)
-            if given is not None:  # memory of a leaf, which lies as it lies
+            given = self.given.get(piece)
+            if given is not None:
                 strides = np.asarray(given[1].strides, np.int64)
             self.offsets[span] = starts @ strides
         else:
-            slots = self.run.program.slots[span]
+            slots = self.program.slots[span]
             bases = np.full(tiles.n, -1, np.int32)
             shared = (slots >= 0) & (self.within[slots] >= 0)
             for device in np.unique(tiles.devices[shared]).tolist():
@@ -251,10 +256,10 @@ class Called:
     """A program bound to C."""
 
     def __init__(
-        self, run: Run, families: Sequence[Family], known: dict[int, Calls], n_workers: int
+        self, tiles: Tiles, families: Sequence[Family], known: dict[int, Calls], n_workers: int
     ) -> None:
-        program = run.program
-        places = Places(run)
+        program = tiles.program
+        places = Places(tiles)
         self.calls: dict[int, Calls] = {}
         """By the first task of a family; some are `known`."""
         tasks: list[np.ndarray] = []
@@ -265,7 +270,7 @@ class Called:
             self.in_python[family.first : family.first + family.n] = 0
             own = np.flatnonzero(program.needed[family.first : family.first + family.n])
             if family.first not in known:
-                asked.append(_asked_of(run, places, family, own))
+                asked.append(_asked_of(tiles, places, family, own))
         made = _calls_of(asked)
         for family in families:
             own = np.flatnonzero(program.needed[family.first : family.first + family.n])
@@ -341,18 +346,26 @@ class Called:
         self.array_of = np.cumsum(n_arrays) - n_arrays
         self.word_of = np.cumsum(n_words) - n_words
 
-    def job(self, run: Run, memories: Sequence[int]) -> tuple[np.ndarray, int, Any]:
-        """What C gets (`Job` in `c_program.c`), where that is, and what else it points to."""
-        scalars: Sequence[Any] = [run.scalars[number] for number in self.numbers]
+    def job(self, scalars: Sequence[Any], done: bytearray, memories: Sequence[int]) -> Job:
+        """What C gets for a run: its scalars, where it says what is done, its memory."""
+        words: Sequence[Any] = [scalars[number] for number in self.numbers]
         if self.has_wide:
-            scalars = [word_of(run.scalars, code) for code in self.codes]
-        job, done = self.template.copy(), np.frombuffer(run.done, np.uint8)
+            words = [word_of(scalars, code) for code in self.codes]
+        job, held = self.template.copy(), np.frombuffer(done, np.uint8)
         at = address(job)
-        self.packer.pack_into(job.data, 8 * N_JOB, *memories, *scalars)
+        self.packer.pack_into(job.data, 8 * N_JOB, *memories, *words)
         state = at + self.state_at
         job[MEMORIES : MEMORIES + 2] = at + 8 * N_JOB, at + 8 * (N_JOB + len(memories))
-        job[WAITS : WAITS + 3] = state, state + 4 * self.n_waits, address(done)
-        return job, at, done
+        job[WAITS : WAITS + 3] = state, state + 4 * self.n_waits, address(held)
+        return Job(job, at, held)
+
+
+class Job(NamedTuple):
+    """What C works on (`Job` in `c_program.c`), where that is, and what else it points to."""
+
+    words: np.ndarray
+    at: int
+    done: np.ndarray
 
 
 class Held(NamedTuple):
@@ -363,22 +376,22 @@ class Held(NamedTuple):
     piece: int
     tiles: list[tuple[int, int, tuple[int, ...]]]
 
-    def table(self, run: Run) -> TileTable:
+    def table(self, tiles: Tiles) -> TileTable:
         """Its tiles, when all tasks are done."""
         if self.piece >= 0:
-            buffer, whole = run.tiles.pieces[self.piece]
+            buffer, whole = tiles.pieces[self.piece]
             whole = whole.view(self.dtype)
             n = self.layout.n_tiles
             return TileTable(
                 self.layout, self.dtype, [buffer] * n, Parts(whole, self.layout), whole=whole
             )
-        buffers = [run.tiles.directory.buffers[slot] for slot, _, _ in self.tiles]
+        buffers = [tiles.directory.buffers[slot] for slot, _, _ in self.tiles]
         arrays = [
-            run.devices[device].array(buffer.block, shape, self.dtype)
+            tiles.devices[device].array(buffer.block, shape, self.dtype)
             for (_, device, shape), buffer in zip(self.tiles, buffers, strict=True)
             if buffer is not None
         ]
-        whole = arrays[0] if len(arrays) == len(run.devices) == 1 else None
+        whole = arrays[0] if len(arrays) == len(tiles.devices) == 1 else None
         return TileTable(self.layout, self.dtype, buffers, arrays, whole=whole)
 
 
@@ -396,7 +409,7 @@ def _held(program: Program, first: int, layout: Layout) -> Held | None:
     return Held(layout, tiles.dtype, -1, [*zip(slots, devices, map(tuple, shapes), strict=True)])
 
 
-MEMORIES, WAITS, N_DONE, IS_STOPPED, N_JOB = 8, 16, 21, 23, 24
+MEMORIES, WAITS, N_DONE, N_JOB = 8, 16, 21, 24
 """Where a job has these; behind it come the memories, the scalars, the waits and the heap."""
 OVER, LATER = -1, -2
 
@@ -420,7 +433,7 @@ class Asked(NamedTuple):
         return (common, tuple(axes))
 
 
-def _asked_of(run: Run, places: Places, family: Family, own: np.ndarray) -> Asked:
+def _asked_of(tiles: Tiles, places: Places, family: Family, own: np.ndarray) -> Asked:
     many = None
     if family.many is not None:
         borders, sources = family.many
@@ -435,7 +448,7 @@ def _asked_of(run: Run, places: Places, family: Family, own: np.ndarray) -> Aske
         else:
             n_bytes = 0
             if column.access is not None and column.access.part:
-                n_bytes = run.steps.tiles_of(int(column.tiles[own[0]])).dtype.itemsize
+                n_bytes = tiles.steps.tiles_of(int(column.tiles[own[0]])).dtype.itemsize
             ins.append(places.seen(column, own, n_bytes))
     outs = [places.whole(writes[own]) for writes in family.writes]
     assert family.in_c is not None
@@ -490,28 +503,33 @@ def word_of(scalars: Sequence[Any], code: int) -> float | int:
     return float(value.real if how == REAL_PART else value.imag)
 
 
-def run_called(run: Run, called: Called, workers: Workers | None, tick: Callable[[], None]) -> bool:
-    """Run all tasks, or until the run is to stop; False, and nothing done, without the memory."""
-    memories = _memories(run, called)
-    if memories is None:
-        return False
-    job, at, held = called.job(run, memories)
+def run_called(
+    called: Called,
+    job: Job,
+    status: Status,
+    attempt: Callable[[int], bool],
+    workers: Workers | None,
+    tick: Callable[[], None],
+) -> None:
+    """Run all tasks, or until the run is to stop; `attempt` runs one that is Python's, and says
+    whether it could."""
+    words, at = job.words, job.at
     functions = c_functions()
-    run.job = job
-    job[IS_STOPPED] = run.stopping  # before it had a job to say so
+    status.job = words
+    words[IS_STOPPED] = status.stopping  # before it had a job to say so
 
     def told() -> None:
-        if run.stopping:
-            job[IS_STOPPED] = 1
-        run.n_done = int(job[N_DONE])
+        if status.stopping:
+            words[IS_STOPPED] = 1
+        status.n_done = int(words[N_DONE])
         tick()
 
     try:
-        if workers is None or run.n_tasks < 2 or workers.n < 2:
+        if workers is None or status.n_tasks < 2 or workers.n < 2:
             with np.errstate(all="ignore") if called.is_mixed else nullcontext():
                 given = OVER
                 while (given := functions.alone(at, given, SLICE_NS)) != OVER:
-                    if given >= 0 and not run.attempt_called(given):
+                    if given >= 0 and not attempt(given):
                         break
                     told()
         elif called.is_mixed:
@@ -520,71 +538,82 @@ def run_called(run: Run, called: Called, workers: Workers | None, tick: Callable
             leave = partial(functions.leave, handle, at)
             try:
                 with one_core_each():
-                    workers.run(lambda: _run_both(run, following, leave), told)
+                    workers.run(lambda: _run_both(attempt, following, leave), told)
             finally:
-                job[IS_STOPPED] = 1
+                words[IS_STOPPED] = 1
                 workers.join()  # what raised here must not take memory from those who still write
         else:
             with one_core_each():
-                _run_together(partial(functions.together, workers.pool.handle, at, -1), job, told)
+                _run_together(partial(functions.together, workers.pool.handle, at, -1), words, told)
     finally:
-        run.job = None
-        run.n_done = int(job[N_DONE])
-        del held
-    return True
+        status.job = None
+        status.n_done = int(words[N_DONE])
+    _count(called, status)
 
 
-def _run_together(go_on: Callable[[int], int], job: np.ndarray, told: Callable[[], None]) -> None:
+def _count(called: Called, status: Status) -> None:
+    """Say which tasks were C's, and which of them went in waves."""
+    done = np.frombuffer(status.done, np.bool_)
+    status.counts["tasks_in_c"] = status.n_done
+    if called.is_mixed:
+        status.counts["tasks_in_c"] = int(np.count_nonzero(done & (called.in_python == 0)))
+    if called.waves is not None:
+        status.counts["tasks_in_waves"] = int(np.count_nonzero(done[called.waves.members]))
+
+
+def _run_together(go_on: Callable[[int], int], words: np.ndarray, told: Callable[[], None]) -> None:
     """In this thread and in those of C."""
     found = LATER
     try:
         while (found := go_on(SLICE_NS)) != OVER:
             told()
     finally:
-        job[IS_STOPPED] = 1
+        words[IS_STOPPED] = 1
         while found != OVER:  # what raised here must not take memory from those who still write
             found = go_on(SLICE_NS)
 
 
-def _run_both(run: Run, following: Callable[[int], int], leave: Callable[[], None]) -> None:
+def _run_both(
+    attempt: Callable[[int], bool], following: Callable[[int], int], leave: Callable[[], None]
+) -> None:
     """In a worker: calls, and the tasks between them that are Python's."""
     given = OVER
     while (given := following(given)) != OVER:
-        if not run.attempt_called(given):
+        if not attempt(given):
             leave()
             return
 
 
-def _memories(run: Run, called: Called) -> list[int] | None:
-    """The addresses of the memories of a run, which takes what it does not have."""
-    program, buffers = run.program, run.tiles.directory.buffers
+def take_memories(tiles: Tiles, called: Called) -> list[int] | None:
+    """The addresses of the memories of a run, which takes what it does not have; None: too little
+    is left."""
+    program, buffers = tiles.program, tiles.directory.buffers
     found = []
     try:
         for kind, number, part in called.memories:
             if kind == "leaf":
-                block = run.leaves[number].whole
+                block = tiles.leaves[number].whole
             elif kind == "tile":
-                block = run.leaves[number].arrays[part]
+                block = tiles.leaves[number].arrays[part]
             elif kind == "piece":
-                piece = run.tiles.pieces.get(number)
+                piece = tiles.pieces.get(number)
                 if piece is None:
-                    slab = run.ledgers[0].take(program.piece_bytes[number])
-                    whole = run.devices[0].array(slab.block, *called.pieces[number])
-                    piece = run.tiles.pieces[number] = (slab, whole)
+                    slab = tiles.ledgers[0].take(program.piece_bytes[number])
+                    whole = tiles.devices[0].array(slab.block, *called.pieces[number])
+                    piece = tiles.pieces[number] = (slab, whole)
                 block = piece[1]
             elif kind == "shared":
-                run.tiles.shared[number] = run.ledgers[number].take(called.n_shared[number])
-                block = run.tiles.shared[number].block
+                tiles.shared[number] = tiles.ledgers[number].take(called.n_shared[number])
+                block = tiles.shared[number].block
             else:
                 buffer = buffers[number]
                 if buffer is None:
-                    ledger = run.ledgers[int(program.slot_devices[number])]
+                    ledger = tiles.ledgers[int(program.slot_devices[number])]
                     buffer = buffers[number] = ledger.take(int(program.slot_bytes[number]))
                 block = buffer.block
             found.append(address(block))
     except BaseException as error:
-        run.called = run.tiles.within = None
-        run.tiles.shared.clear()
+        tiles.shared.clear()
         if isinstance(error, DeviceOutOfMemoryError):
             return None  # the other way takes it piece by piece, and says whose it is
         raise

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from infinitensor.devices import Device
     from infinitensor.events import Left
     from infinitensor.ir.tasks import Program
-    from infinitensor.runtime.run.run import Run
+    from infinitensor.runtime.state.run_status import Status
+    from infinitensor.runtime.state.run_tiles import Tiles
 
 LEAST_TASKS = 4
 """Tasks from which recording them is worth it."""
@@ -156,72 +157,80 @@ def replays_of(program: Program, n_tasks: int, devices: Sequence[Device]) -> Rep
     return Replays(scratch) if scratch <= MOST_SCRATCH else None
 
 
-def work_again(run: Run, replays: Replays) -> bool:
+def work_again(
+    replays: Replays,
+    tiles: Tiles,
+    scalars: Sequence[Any],
+    status: Status,
+    work_through: Callable[[], None],
+) -> bool:
     """Start all kernels by one call, if they were recorded on the same memory; else False.
 
-    What has come a second time is recorded.
+    What has come a second time is recorded while `work_through` runs all tasks.
     """
     if replays.is_over or not events.hooks.keys().isdisjoint(("task_start", "tile_commit")):
         return False
-    key = _memory(run, replays)
+    key = _memory(replays, tiles, scalars)
     if key is None:
         return False
     recording = replays.find(key)
     if recording is None:
         if not replays.is_seen(key) or not replays.has_room:
             return False
-        recording = _recorded(run, replays.scratch_bytes)
+        recording = _recorded(tiles, status, work_through, replays.scratch_bytes)
         replays.keep(key, recording)
         if recording is None:
             return False
     recording.start()
     if recording.is_outdone():
         replays.forget(key)  # the next run compiles, that after it is recorded
-    run.moved_bytes += recording.moved_bytes
-    run.done = bytearray(run.program.needed.tobytes())
-    run.n_done = run.n_tasks
-    for first, layout in run.program.graph.held.values():
-        run.tiles.enter_made(first, layout.n_tiles)
+    status.counts["bytes_moved"] += recording.moved_bytes
+    status.done = bytearray(tiles.program.needed.tobytes())
+    status.n_done = status.n_tasks
+    for first, layout in tiles.program.graph.held.values():
+        tiles.enter_made(first, layout.n_tiles)
     return True
 
 
-def _memory(run: Run, replays: Replays) -> Any:
+def _memory(replays: Replays, tiles: Tiles, scalars: Sequence[Any]) -> Any:
     """What this run reads and writes, and with which scalars; None where that is the host's."""
-    buffers = run.tiles.directory.buffers
+    buffers = tiles.directory.buffers
     if replays.alike is None:
         replays.alike = {}
         for slot in (slot for slot, buffer in enumerate(buffers) if buffer is None):
-            kind = (int(run.program.slot_devices[slot]), int(run.program.slot_bytes[slot]))
+            kind = (int(tiles.program.slot_devices[slot]), int(tiles.program.slot_bytes[slot]))
             replays.alike.setdefault(kind, []).append(slot)
     for (device, n_bytes), slots in replays.alike.items():
         # by their places: then the same slabs mean the same memory, in whatever order they rest
-        taken = [run.ledgers[device].take(n_bytes) for _ in slots]
+        taken = [tiles.ledgers[device].take(n_bytes) for _ in slots]
         taken.sort(key=lambda buffer: buffer.block.data_ptr())
         for slot, buffer in zip(slots, taken, strict=True):
             buffers[slot] = buffer
     places = [buffer.block.data_ptr() for buffer in buffers if buffer is not None]
-    for table in run.leaves:
+    for table in tiles.leaves:
         if table.layout.is_below:
             return None
         places += [values.data_ptr() for values in table.arrays]
-    return tuple(places), replays.texts(run.scalars)
+    return tuple(places), replays.texts(scalars)
 
 
-def _recorded(run: Run, scratch_bytes: int) -> Recording | None:
+def _recorded(
+    tiles: Tiles, status: Status, work_through: Callable[[], None], scratch_bytes: int
+) -> Recording | None:
     """Record all tasks; nothing runs meanwhile. None, and as before, where that fails."""
-    at_home = run.tiles.directory.state()
+    at_home = tiles.directory.state()
     noted: list[tuple[Left, int]] = []
     lane.noted = noted
     try:
-        again = run.devices[0].record(run.work_through)
+        again = tiles.devices[0].record(work_through)
     finally:
         lane.noted = None
-    moved, run.moved_bytes = run.moved_bytes, 0
-    failed = run.failure is not None or again is None or run.n_done < run.n_tasks
-    run.tiles.directory.restore(at_home)
-    run.done = bytearray(len(run.done))
-    run.n_done = 0
-    if isinstance(run.failure, Exception):
-        run.failure, run.stopping = None, run.is_interrupted
-    run.failed.clear()
+    moved = status.counts.pop("bytes_moved", 0)
+    failed = status.failure is not None or again is None or status.n_done < status.n_tasks
+    tiles.directory.restore(at_home)
+    status.done = bytearray(len(status.done))
+    status.n_done = 0
+    if isinstance(status.failure, Exception):
+        status.failure, status.stopping = None, status.is_interrupted
+    status.failed.clear()
     return None if failed or again is None else Recording(again, moved, scratch_bytes, noted)

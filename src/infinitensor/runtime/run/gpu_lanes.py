@@ -18,8 +18,11 @@ import numpy as np
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from infinitensor.runtime.run.fixed_order import FixedOrder
-    from infinitensor.runtime.run.run import Run
+    from infinitensor.runtime.run.ready_tasks import ReadyTasks
+    from infinitensor.runtime.state.run_tiles import Tiles
 
 AHEAD = {COMPUTE: 8, LOAD: 3, EVICT: 3}
 """Tasks of a lane that are started and not done: one runs, the others wait behind it."""
@@ -28,22 +31,27 @@ LOOK_S = 2e-5
 
 
 class Dispatcher:
-    """Runs all tasks of a run that are not done."""
+    """Runs all tasks of a run that are not done; `run_task` starts one in the stream of a lane."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        program = run.program
-        assert run._lanes is not None
-        self.lanes = run._lanes
+    def __init__(
+        self, ready: ReadyTasks, tiles: Tiles, run_task: Callable[[int, int], None]
+    ) -> None:
+        self.ready = ready
+        self.status = ready.status
+        self.tiles = tiles
+        self.run_task = run_task
+        program = ready.program
+        assert ready.lanes is not None
+        self.lanes = ready.lanes
         n = program.graph.n_tasks
         self.after, self.borders = program.after.tolist(), program.borders.tolist()
         sources = np.repeat(np.arange(n), np.diff(program.borders))
         by_target = np.argsort(program.after, kind="stable")
         self.before = sources[by_target].tolist()
         self.before_at = np.searchsorted(program.after[by_target], np.arange(n + 1)).tolist()
-        self.unstarted = list(run._waits)
+        self.unstarted = list(ready.waits)
         """How many of the tasks that each waits for have not been started."""
-        self.started = bytearray(run.done)
+        self.started = bytearray(ready.status.done)
         self.n_computed = 0
         self.events: dict[int, Any] = {}
         self.running: dict[int, deque[int]] = {lane: deque() for lane in AHEAD}
@@ -57,17 +65,17 @@ class Dispatcher:
 
     def go(self) -> None:
         """Until all is done, or something stops it."""
-        run = self.run
-        if not run.n_done:  # what is not there by now was given back
-            run.tiles.take_all()
-        for device in run.devices:
+        status, devices = self.status, self.tiles.devices
+        if not status.n_done:  # what is not there by now was given back
+            self.tiles.take_all()
+        for device in devices:
             begun = device.mark(COMPUTE)  # kernels before this run may have used what it takes
             for lane in (LOAD, EVICT):
                 device.wait(lane, begun)
-        while run.n_done < run.n_tasks and not run.stopping:
+        while not status.is_finished() and not status.stopping:
             moved = False
             for lane in (LOAD, EVICT, COMPUTE):
-                while len(self.running[lane]) < AHEAD[lane] and not run.stopping:
+                while len(self.running[lane]) < AHEAD[lane] and not status.stopping:
                     task = self._next(lane)
                     if task < 0:
                         break
@@ -79,25 +87,24 @@ class Dispatcher:
                 if not any(self.running.values()):
                     break
                 time.sleep(LOOK_S)
-        for device in run.devices:
+        for device in devices:
             device.synchronize()
         for lane in AHEAD:
             self._finish_done(lane)
-        for heap in run._heaps:
-            heap.clear()  # what was started when it was not ready yet
+        self.ready.clear()  # what was started when it was not ready yet
 
     def _next(self, lane: int) -> int:
         """The first task of a lane that is ready; else the first that will be soon; else -1."""
-        if self.run.fixed is not None:
-            return self._next_fixed(lane, self.run.fixed)
-        ready = self.run._heaps[lane]
-        while ready:
-            task = self.run._pop(ready)
+        ready = self.ready
+        if ready.fixed is not None:
+            return self._next_fixed(lane, ready.fixed)
+        while ready.heaps[lane]:
+            task = ready.pop(lane)
             if not self.started[task]:
                 return task
         soon = self.soon[lane]
         while soon:
-            task = self.run._order[heapq.heappop(soon)]
+            task = ready.order[heapq.heappop(soon)]
             if not self.started[task]:
                 return task
         return -1
@@ -106,36 +113,36 @@ class Dispatcher:
         """The next of a lane, if all it waits for has been started and it is its turn; else -1."""
         # of those that are started one runs, the others wait behind it
         place = fixed.next(lane, self.n_computed + bool(self.running[COMPUTE]))
-        task = -1 if place < 0 else self.run._order[place]
+        task = -1 if place < 0 else self.ready.order[place]
         if task < 0 or self.unstarted[task]:
             return -1
-        if task in self.patient and self.run._waits[task]:
+        if task in self.patient and self.ready.waits[task]:
             return -1
         fixed.start(lane)
         return task
 
     def _start(self, task: int, lane: int) -> None:
-        run = self.run
-        device = run.devices[run.steps[task].device]
+        tiles, ready = self.tiles, self.ready
+        device = tiles.devices[tiles.steps[task].device]
         waited: set[int] = set()
         for before in self.before[self.before_at[task] : self.before_at[task + 1]]:
             if before in self.events and before not in waited and not self._in_turn(before, task):
                 waited.add(before)
                 device.wait(lane, self.events[before])
-        if lane != COMPUTE and run.tiles.takes_memory(task):
+        if lane != COMPUTE and tiles.takes_memory(task):
             # kernels that were started may still use what they gave back: it is theirs by the order
             # of their own stream only
             device.wait(lane, device.mark(COMPUTE))
         self.started[task] = 1
-        run._running += 1
+        ready.n_running += 1
         try:
-            run.run_task(task, lane)
+            self.run_task(task, lane)
         except BaseException as error:
-            run._fail(task, error)
+            ready.fail(task, error)
             return
         self.events[task] = device.mark(lane)
         self.running[lane].append(task)
-        ranks = run._ranks
+        ranks = ready.ranks
         for successor in self.after[self.borders[task] : self.borders[task + 1]]:
             self.unstarted[successor] -= 1
             if not self.unstarted[successor] and successor not in self.patient:
@@ -146,7 +153,7 @@ class Dispatcher:
         """Whether two tasks are in one stream: there they run in the order they were started."""
         if self.lanes[before] != self.lanes[task]:
             return False
-        steps, devices = self.run.steps, self.run.devices
+        steps, devices = self.tiles.steps, self.tiles.devices
         return devices[steps[before].device].shares_streams(devices[steps[task].device])
 
     def _finish_done(self, lane: int) -> bool:
@@ -155,7 +162,7 @@ class Dispatcher:
         while running and self.events[running[0]].query():
             task = running.popleft()
             del self.events[task]
-            self.run._finish(task)
+            self.ready.finish(task)
             self.n_computed += lane == COMPUTE
             any_done = True
         return any_done

@@ -15,37 +15,37 @@ from infinitensor.ir.tasks import LOAD
 
 if TYPE_CHECKING:
     from infinitensor.ir.region import Cuts
-    from infinitensor.runtime.run.run import Run
+    from infinitensor.runtime.state.run_tiles import Tiles
     from infinitensor.runtime.state.tile_table import TileTable
 
 WORTH = 1.25
 """How much more must be kept than before: tiles that lie elsewhere are another plan."""
 
 
-def tables_with_reads(run: Run) -> dict[int, TileTable]:
+def tables_with_reads(tiles: Tiles) -> dict[int, TileTable]:
     """Leaf -> its table with the tiles that this run has read and would keep."""
-    program = run.program
+    program = tiles.program
     by_leaf: dict[int, list[int]] = {}
     for tile in program.cached:
-        step = run.steps[int(program.producers[tile])]
-        by_leaf.setdefault(run.steps.tiles_of(step.many[0]).leaf, []).append(tile)
+        step = tiles.steps[int(program.producers[tile])]
+        by_leaf.setdefault(tiles.steps.tiles_of(step.many[0]).leaf, []).append(tile)
     found = {}
-    for leaf, tiles in by_leaf.items():
-        table = run.leaves[leaf] if leaf >= 0 else None
+    for leaf, cached in by_leaf.items():
+        table = tiles.leaves[leaf] if leaf >= 0 else None
         if table is None or table.partly:
             continue
-        cuts = _grid(run, leaf)
+        cuts = _grid(tiles, leaf)
         if cuts is None:
             continue
         kept = _at_home(table, cuts)
         n_before = len(kept)
         number = {box: k for k, box in enumerate(boxes_of(cuts))}
-        for tile in tiles:
-            out = run.steps.out(tile)
-            buffer = run.tiles.directory.buffers[out.slot]
-            k = number.get(run.steps.box_of(tile))
-            if k is not None and buffer is not None and run.tiles.directory.is_home(tile, out.slot):
-                kept[k] = (out.device, run.tiles.directory.values(tile), buffer)
+        for tile in cached:
+            out = tiles.steps.out(tile)
+            buffer = tiles.directory.buffers[out.slot]
+            k = number.get(tiles.steps.box_of(tile))
+            if k is not None and buffer is not None and tiles.directory.is_home(tile, out.slot):
+                kept[k] = (out.device, tiles.directory.values(tile), buffer)
         if table.most_kept is not None:
             kept = _as_many(kept, table.most_kept)
         if len(kept) > WORTH * n_before or (table.most_kept is None and kept):
@@ -67,16 +67,16 @@ def _as_many(kept: dict[int, Any], most_bytes: float) -> dict[int, Any]:
     return found
 
 
-def _grid(run: Run, leaf: int) -> Cuts | None:
+def _grid(tiles: Tiles, leaf: int) -> Cuts | None:
     """The cuts that everything read of a leaf is a cell of; None if there are none."""
     boxes = [
         family_box
-        for family in run.program.graph.families
+        for family in tiles.program.graph.families
         if family.lane == LOAD and family.many is not None
-        for i, family_box in enumerate(_written(run, family))
-        if run.steps.tiles_of(int(family.many[1][family.many[0][i]])).leaf == leaf
+        for i, family_box in enumerate(_written(tiles, family))
+        if tiles.steps.tiles_of(int(family.many[1][family.many[0][i]])).leaf == leaf
     ]
-    table = run.leaves[leaf]
+    table = tiles.leaves[leaf]
     layout = table.layout
     if layout.n_tiles > 1:
         cuts = layout.cuts
@@ -92,8 +92,8 @@ def _grid(run: Run, leaf: int) -> Cuts | None:
     return cuts if all(box in cells for box in boxes) else None
 
 
-def _written(run: Run, family: Any) -> list[Any]:
-    return [run.steps.box_of(int(tile)) for tile in family.writes[0]]
+def _written(tiles: Tiles, family: Any) -> list[Any]:
+    return [tiles.steps.box_of(int(tile)) for tile in family.writes[0]]
 
 
 def _at_home(table: TileTable, cuts: Cuts) -> dict[int, Any]:

@@ -10,7 +10,7 @@ from infinitensor.ir.region import relative, whole_box
 from infinitensor.ir.view import Look, empty_like
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import numpy as np
 
@@ -74,6 +74,29 @@ class Step(NamedTuple):
             elif read.how == TILE:
                 found.append(read.tile)
         return found
+
+    def operands(
+        self,
+        scalars: Sequence[Any],
+        array: Callable[[int], Any],
+        across: Callable[[Span, Callable[[Any], Any]], Any],
+    ) -> list[Any]:
+        """What it is called with: `array` finds the values of a tile, `across` what is seen of
+        those of several."""
+        ins: list[Any] = [array(tile) for tile in self.many]
+        for how, tile, look, span in self.reads:
+            if how == TILE:
+                values = array(tile)
+                ins.append(values if look is None else look(values))
+            elif how == SCALAR:
+                ins.append(scalars[tile])
+            elif how == NOTHING:
+                ins.append(None)
+            else:
+                assert span is not None
+                assert look is not None
+                ins.append(across(span, look))
+        return ins
 
 
 class Steps:
