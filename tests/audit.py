@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from tests.ir.sessions import local
+from tests.ir.sessions import behind, local
 
 from infinitensor import events
 from infinitensor.api.evaluate.waiting import waiting_nodes
@@ -164,7 +164,7 @@ def live_buffers(session: Session) -> list[Buffer]:
     waiting = [v for ref in session.tape if (v := ref()) is not None and v.node is not None]
     for node in waiting_nodes(waiting):
         if node.is_stopped:
-            held += buffers_of(node.stopped.run)
+            held += buffers_of(behind(node.stopped.run))
             held += [b for table in node.stopped.whole.values() for b in table.buffers]
     return [buffer for buffer in held if buffer is not None]
 

@@ -1,176 +1,20 @@
-"""What every engine must do; the local one inherits it."""
+"""The local engine, on CPUs and on null devices: the contract, and what is its own."""
 
 from __future__ import annotations
 
-import signal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tests.ir.sessions import local, prepared, strict
+from tests.engines.test_engine import WHOLE, EngineTests
+from tests.ir.sessions import local, strict
 
 import infinitensor as it
-from infinitensor import events
 from infinitensor.devices import Ledger
 from infinitensor.devices.device import CpuDevice
-from infinitensor.engines import Engine, LocalEngine, Room, open_engine
+from infinitensor.engines import LocalEngine, Room, open_engine
 from infinitensor.partition import canonical_layout
-from infinitensor.runtime import Run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-WHOLE = ((0, 10), (0, 6))
-
-
-class EngineTests:
-    """An engine inherits these; `name` opens it."""
-
-    name = ""
-
-    @pytest.fixture
-    def engine(self) -> Iterator[Engine]:
-        engine = open_engine(self.name, "cpu*3", Room("1MiB"), 2)
-        yield engine
-        engine.close()
-
-    def test_it_has_a_mesh_of_its_devices(self, engine: Engine) -> None:
-        assert engine.mesh.n_devices == 3
-        assert engine.mesh.kind == "cpu"
-        assert [device.memory_bytes for device in engine.mesh.devices] == [1 << 20] * 3
-
-    def test_what_is_stored_counts_until_it_is_let_go(self, engine: Engine) -> None:
-        before = [engine.available_bytes(d) for d in range(3)]
-        assert before == [1 << 20] * 3
-        table = engine.store(np.ones((10, 6)), canonical_layout((10, 6), engine.mesh, 7))
-        held = [b - engine.available_bytes(d) for d, b in enumerate(before)]
-        assert sum(held) == table.n_bytes
-        assert min(held) > 0
-        del table
-        assert [engine.available_bytes(d) for d in range(3)] == before
-
-    def test_what_is_stored_is_read_by_box_and_step(self, engine: Engine) -> None:
-        values = np.arange(60.0).reshape(10, 6)
-        table = engine.store(values, canonical_layout((10, 6), engine.mesh, 7))
-        np.testing.assert_array_equal(engine.read(table, WHOLE), values)
-        np.testing.assert_array_equal(engine.read(table, ((2, 9), (1, 5))), values[2:9, 1:5])
-        np.testing.assert_array_equal(engine.read(table, WHOLE, (3, 2)), values[::3, ::2])
-
-    def test_what_is_evicted_is_read_and_takes_no_device(self, engine: Engine) -> None:
-        values = np.arange(60.0).reshape(10, 6)
-        layout = canonical_layout((10, 6), engine.mesh, 7)
-        for table in (
-            engine.evict(engine.store(values, layout)),
-            engine.store_below(values, layout),
-        ):
-            assert [engine.available_bytes(d) for d in range(3)] == engine.budgets()
-            np.testing.assert_array_equal(engine.read(table, WHOLE), values)
-
-    def test_memory_is_reported_for_every_device_and_tier(self, engine: Engine) -> None:
-        before = engine.free_below()
-        table = engine.store(np.ones((10, 6)), canonical_layout((10, 6), engine.mesh, 7))
-        found = engine.memory_use()
-        devices = [memory for memory in found if memory.tier == "device"]
-        assert [memory.device for memory in devices] == ["cpu:0", "cpu:1", "cpu:2"]
-        assert [memory.budget for memory in devices] == engine.budgets()
-        assert sum(memory.used for memory in devices) == table.n_bytes
-        assert {memory.tier for memory in found} <= {"device", "host", "disk"}
-        assert all(memory.peak >= memory.used for memory in found)
-        below = engine.evict(table)
-        del table
-        engine.reset_peaks()
-        assert [m.peak for m in engine.memory_use() if m.tier == "device"] == [0, 0, 0]
-        assert engine.free_below() < before == engine.mesh.host_bytes + engine.mesh.disk_bytes
-        assert engine.not_pinned_bytes() == 0
-        del below
-        assert engine.free_below() == before
-
-    @pytest.mark.parametrize("inline", [True, False])
-    def test_it_runs_a_program_and_reports_when(self, inline: bool) -> None:
-        events_seen: list[str] = []
-        with strict("cpu*3", 7) as session:
-            x = it.ones((10, 6)) * 3
-            program = prepared(session, x).program
-            engine = session.engine
-            run = engine.start(program, [], [3])
-            with (
-                events.on("run_start", lambda **what: events_seen.append("start")),
-                events.on("run_end", lambda **what: events_seen.append("end")),
-            ):
-                engine.finish(run, inline, False)
-            (number,) = program.graph.held
-            found = engine.read(run.table(number), WHOLE)
-            np.testing.assert_array_equal(found, np.full((10, 6), 3.0))
-        assert events_seen == ["start", "end"]
-
-    def test_ctrl_c_after_the_last_task_is_not_lost(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        with strict("cpu*3", 7):
-            x = it.ones((10, 6)) * 3
-            go = Run.go
-
-            def go_then_interrupt(run: Run, *args: Any, **kwargs: Any) -> None:
-                go(run, *args, **kwargs)
-                run.stop()
-
-            monkeypatch.setattr(Run, "go", go_then_interrupt)
-            with pytest.raises(KeyboardInterrupt):
-                it.compute(x)
-            monkeypatch.setattr(Run, "go", go)
-            np.testing.assert_array_equal(x.numpy(), np.full((10, 6), 3.0))
-
-    def test_ctrl_c_before_the_first_task_is_not_lost(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with strict("cpu*3", 7):
-            x = it.ones((10, 6)) * 3
-            go = Run.go
-
-            def interrupt_then_go(run: Run, *args: Any, **kwargs: Any) -> None:
-                signal.raise_signal(signal.SIGINT)
-                go(run, *args, **kwargs)
-
-            monkeypatch.setattr(Run, "go", interrupt_then_go)
-            with pytest.raises(KeyboardInterrupt):
-                it.compute(x)
-            monkeypatch.setattr(Run, "go", go)
-            np.testing.assert_array_equal(x.numpy(), np.full((10, 6), 3.0))
-
-    def test_ctrl_c_beside_an_error_is_not_lost(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        before = signal.getsignal(signal.SIGINT)
-        with strict("cpu*3", 7):
-            x = it.ones((10, 6)) * 3
-
-            def go(run: Run, *args: Any, **kwargs: Any) -> None:
-                signal.raise_signal(signal.SIGINT)
-                raise ZeroDivisionError("of a tick")
-
-            with monkeypatch.context() as patch:
-                patch.setattr(Run, "go", go)
-                with pytest.raises(KeyboardInterrupt) as found:
-                    it.compute(x)
-            assert isinstance(found.value.__context__, ZeroDivisionError)
-            assert signal.getsignal(signal.SIGINT) is before
-            del found  # it holds the frames of what it stopped
-            np.testing.assert_array_equal(x.numpy(), np.full((10, 6), 3.0))
-
-    def test_ctrl_c_stops_between_tasks_and_the_handler_is_put_back(self) -> None:
-        before = signal.getsignal(signal.SIGINT)
-        with strict("cpu*3", 7):
-            x = it.cumsum(it.ones((10, 6)), axis=0)
-
-            def interrupt(**what: object) -> None:
-                signal.raise_signal(signal.SIGINT)
-
-            with events.on("task_start", interrupt), pytest.raises(KeyboardInterrupt):
-                it.compute(x)
-            assert signal.getsignal(signal.SIGINT) is before
-            np.testing.assert_array_equal(x.numpy(), np.cumsum(np.ones((10, 6)), axis=0))
-
-    def test_closing_twice_is_closing_once(self, engine: LocalEngine) -> None:
-        engine.close()
-        engine.close()
-        assert all(ledger.resting_bytes == 0 for ledger in engine.ledgers)
 
 
 @pytest.mark.local
@@ -186,6 +30,14 @@ class TestLocal(EngineTests):
         engine = LocalEngine("cpu*4", Room(None), 1)
         free = engine.devices[0].free_bytes()
         assert sum(d.memory_bytes for d in engine.mesh.devices) <= free
+
+
+class TestNull(EngineTests):
+    """Plans without arithmetic: all that is asked of an engine but for values."""
+
+    name = "local"
+    kind = "null"
+    has_values = False
 
 
 def test_an_unknown_engine_is_named() -> None:

@@ -1,4 +1,4 @@
-"""What a session asks of an engine: nothing behind these methods is known above.
+"""What a session asks of an engine and of its runs: nothing behind these methods is known above.
 
 An engine owns devices, the budgets of their memories, lower tiers and the threads or processes that
 run tasks. Tables name tiles that it holds; who else needs values asks it to read them.
@@ -9,15 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import numpy as np
 
+    from infinitensor.engines.tiers import Room
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.mesh import Mesh
     from infinitensor.ir.region import Box
     from infinitensor.ir.tasks import Program
-    from infinitensor.runtime import Few, Run, TileTable
+    from infinitensor.runtime import TileTable
 
 
 class MemoryUse(NamedTuple):
@@ -32,8 +33,45 @@ class MemoryUse(NamedTuple):
     peak: int
 
 
+class Run(Protocol):
+    """A program that its engine begins, and goes on with where something stopped it.
+
+    The values that it keeps have the numbers that the program gives them.
+    """
+
+    @property
+    def leaves(self) -> Sequence[TileTable]:
+        """The tables that it reads."""
+
+    def is_made(self, value: int) -> bool:
+        """Whether a kept value can be had: all of it is made, and it was not abandoned."""
+
+    def table(self, value: int) -> TileTable:
+        """The stored tiles of a kept value; they leave the run with it."""
+
+    def tables_with_reads(self) -> dict[int, TileTable]:
+        """Leaf -> its table with the tiles that this run has read and would keep."""
+
+    def abandon(self, wanted: Sequence[int]) -> None:
+        """Make only these values from now on: tasks that nothing else needs do nothing."""
+
+    def take_counts(self) -> dict[str, int]:
+        """What was done since this was asked last, by the names of `stats()`."""
+
+    def release(self) -> None:
+        """Let go of all memory; only counts are asked for after it."""
+
+
+class Kernels(Protocol):
+    """A program as kernels that its engine starts without a run."""
+
+    @property
+    def n_tasks(self) -> int:
+        """How many tasks they are."""
+
+
 class Engine(Protocol):
-    """Devices and what runs on them."""
+    """Devices and what runs on them. It is given back the runs and kernels that it made itself."""
 
     mesh: Mesh
     n_workers: int
@@ -46,11 +84,11 @@ class Engine(Protocol):
     def finish(self, run: Run, inline: bool, progress: bool, resumed: bool = False) -> None:
         """Begin or resume a run; raise what stopped it. Kernels of a GPU may still be running."""
 
-    def few_kernels(self, program: Program) -> Few | None:
+    def few_kernels(self, program: Program) -> Kernels | None:
         """The program as a few kernels that start without a run, or None."""
 
     def start_kernels(
-        self, few: Few, leaves: Sequence[TileTable], scalars: Sequence[Any]
+        self, few: Kernels, leaves: Sequence[TileTable], scalars: Sequence[Any]
     ) -> dict[int, TileTable] | None:
         """Start such kernels: what they make, by number; None if it takes a run after all."""
 
@@ -111,3 +149,17 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Free everything."""
+
+
+ENGINES: dict[str, Callable[[str | Iterable[str] | None, Room, int], Engine]] = {}
+"""By name: what opens an engine on some devices, with memory for each and so many workers."""
+
+
+def open_engine(
+    name: str, devices: str | Iterable[str] | None, room: Room, n_workers: int
+) -> Engine:
+    """The engine of a name."""
+    if name not in ENGINES:
+        known = ", ".join(map(repr, ENGINES))
+        raise ValueError(f"no engine {name!r}; this version has {known}")
+    return ENGINES[name](devices, room, n_workers)

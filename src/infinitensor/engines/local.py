@@ -12,7 +12,7 @@ import numpy as np
 from infinitensor import events
 from infinitensor.config import parse_bytes
 from infinitensor.devices import Ledger, copy_into, find_tools, open_devices, to_host
-from infinitensor.engines.engine import MemoryUse
+from infinitensor.engines.engine import ENGINES, MemoryUse
 from infinitensor.engines.progress import Progress
 from infinitensor.engines.tiers import LocalTiers
 from infinitensor.errors import DeviceOutOfMemoryError
@@ -20,18 +20,18 @@ from infinitensor.interrupts import Held
 from infinitensor.ir.layout import DISK, HOST, Layout
 from infinitensor.ir.mesh import Mesh, preset
 from infinitensor.ir.slab import slab_bytes
-from infinitensor.runtime import Run, TileTable, Workers, few_of
+from infinitensor.runtime import Few, TileTable, Workers, few_of
+from infinitensor.runtime import Run as LocalRun
 from infinitensor.storage import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from infinitensor.devices import Buffer
-    from infinitensor.engines.engine import Engine
+    from infinitensor.engines.engine import Kernels, Run
     from infinitensor.engines.tiers import Room
     from infinitensor.ir.region import Box
     from infinitensor.ir.tasks import Program
-    from infinitensor.runtime import Few
 
 
 class LocalEngine:
@@ -74,9 +74,11 @@ class LocalEngine:
         gpus = [device.name.split("#")[0] for device in self.devices]
         return max(gpus.count(gpu) for gpu in gpus)
 
-    def start(self, program: Program, leaves: Sequence[TileTable], scalars: Sequence[Any]) -> Run:
+    def start(
+        self, program: Program, leaves: Sequence[TileTable], scalars: Sequence[Any]
+    ) -> LocalRun:
         """A run, not yet begun."""
-        return Run(program, leaves, scalars, self.devices, self.ledgers, self.tiers)
+        return LocalRun(program, leaves, scalars, self.devices, self.ledgers, self.tiers)
 
     def finish(self, run: Run, inline: bool, progress: bool, resumed: bool = False) -> None:
         """Begin or resume a run; Ctrl-C stops it between tasks and leaves it resumable.
@@ -84,6 +86,7 @@ class LocalEngine:
         Kernels of a GPU may still be running: what they read and write is theirs by the order of
         their stream, so the rest of an evaluation goes on beside them.
         """
+        assert isinstance(run, LocalRun)
         if "run_start" in events.hooks:
             events.emit("run_start", run=run)
         with Held(run):
@@ -97,7 +100,7 @@ class LocalEngine:
                 if run.status.clear_stop():
                     raise KeyboardInterrupt
 
-    def _go(self, run: Run, inline: bool, progress: bool, resumed: bool) -> None:
+    def _go(self, run: LocalRun, inline: bool, progress: bool, resumed: bool) -> None:
         has_lanes = run.program.order is not None and self.devices[0].kind != "cuda"
         n = min(run.program.at_once or self.n_workers, self.n_workers)
         workers = None if inline or (n == 1 and not has_lanes) else self._workers_for(n)
@@ -122,9 +125,10 @@ class LocalEngine:
         return few_of(program, self.devices)
 
     def start_kernels(
-        self, few: Few, leaves: Sequence[TileTable], scalars: Sequence[Any]
+        self, few: Kernels, leaves: Sequence[TileTable], scalars: Sequence[Any]
     ) -> dict[int, TileTable] | None:
         """Start such kernels: what they make, by number; None if it takes a run after all."""
+        assert isinstance(few, Few)
         return few.start(leaves, scalars, self.devices[0], self.ledgers[0])
 
     def share(self, job: Callable[[], None]) -> None:
@@ -294,14 +298,8 @@ class LocalEngine:
             ledger.trim()
 
 
-def open_engine(
-    engine: str, devices: str | Iterable[str] | None, room: Room, workers: int
-) -> Engine:
-    """The engine of a name."""
-    if engine != "local":
-        raise ValueError(f"no engine {engine!r}; this version has 'local'")
-    return LocalEngine(devices, room, workers)
-
-
 def _nothing() -> None:
     """No progress to show."""
+
+
+ENGINES["local"] = LocalEngine

@@ -48,7 +48,7 @@ def begin(session: it.Session, tensor: Any) -> tuple[Run, int]:
     bound = Bound(session, [tensor._version]).detail()
     (number,) = [n for n, version in bound.kept.items() if version is tensor._version]
     program = fitted(bound)[1].program
-    return session.engine.start(program, bound.tables, bound.scalars), number
+    return local(session).start(program, bound.tables, bound.scalars), number
 
 
 def values(session: it.Session, run: Run, number: int) -> Any:

@@ -218,7 +218,7 @@ class Bound:
                 table = self.tables[k]
                 chain = hulls.chains.get(number)
                 if chain:
-                    self.whole[chain[-1]] = table.written() if table.below else table
+                    self.whole[chain[-1]] = table.written() if table.was_read else table
                 self.donated[k] = bool(chain)
                 self.tables[k] = table.window(windows[number])
                 seen = self.tables[k].device_bytes()

@@ -84,7 +84,7 @@ class SessionDemand:
         graph = bound.graph()
         leaves = [  # no task writes in a lower tier
             replace(leaf, layout=_layout_without_spares(table), donated=False)
-            if table.below
+            if table.was_read
             else leaf
             for leaf, table in zip(graph.leaves, bound.tables, strict=True)
         ]

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
     from infinitensor.api.session.session import Session
     from infinitensor.api.session.version import Node, Version
+    from infinitensor.engines import Kernels, Run
     from infinitensor.pipeline import Prepared
-    from infinitensor.runtime import Few, Run, TileTable
+    from infinitensor.runtime import TileTable
 
 
 SMALL_TILE = 1 << 13
@@ -80,7 +81,7 @@ class Trace(NamedTuple):
     n_eager: int
     held: tuple[Any, ...]
     """What it is known by the identity of: kept, so that nothing else gets that identity."""
-    few: Few | None
+    few: Kernels | None
     """The program, where it is a few kernels."""
 
 
@@ -216,7 +217,7 @@ def _count_moved(session: Session, bound: Bound, prepared: Prepared) -> None:
             del session.plans[known]
 
 
-def _has_started(session: Session, bound: Bound, few: Few) -> bool:
+def _has_started(session: Session, bound: Bound, few: Kernels) -> bool:
     """Start the kernels of a program that has run before, and commit what they make; False: not."""
     if config.progress if session.progress is None else session.progress:
         return False
@@ -226,7 +227,7 @@ def _has_started(session: Session, bound: Bound, few: Few) -> bool:
     for number, version in bound.kept.items():
         commit(session, version, tables[number])
     session.counts["evaluations"] += 1
-    session.counts["tasks"] += len(few.steps)
+    session.counts["tasks"] += few.n_tasks
     return True
 
 

@@ -240,7 +240,7 @@ def name_of(table: TileTable) -> str:
 
 def _stays(program: Program, bound: Bound) -> dict[str, int]:
     """Bytes of each tensor that was or will be read from below and is in memory in the end."""
-    found = {name_of(t): sum(t.device_bytes().values()) for t in bound.tables if t.below}
+    found = {name_of(t): sum(t.device_bytes().values()) for t in bound.tables if t.was_read}
     cached = set(program.cached)
     sets = sorted(program.graph.tiles, key=lambda tiles: tiles.first)
     firsts = [tiles.first for tiles in sets]

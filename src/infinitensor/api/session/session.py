@@ -219,7 +219,7 @@ class Session(Recording):
                 break
             assert version.table is not None
             found = max(version.table.device_bytes().values(), default=0)
-            is_clean = bool(version.table.below)
+            is_clean = version.table.was_read
             if not found or (not is_clean and version.table.n_bytes > self.engine.free_below()):
                 continue
             freed += found

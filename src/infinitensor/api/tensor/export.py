@@ -51,7 +51,8 @@ def tiles(tensor: BaseTensor) -> list[tuple[Any, Any]]:
         if version.table is None:
             return [(whole_box(tensor.shape), lend(tensor, version.host))]
         table = version.table
-        return [(table.layout.tile(i), lend(tensor, a, i)) for i, a in enumerate(table.arrays)]
+        found = table.local_tiles().items()
+        return [(table.layout.tile(i), lend(tensor, values, i)) for i, values in found]
 
 
 def one_piece(tensor: BaseTensor) -> Any:
@@ -63,13 +64,12 @@ def one_piece(tensor: BaseTensor) -> Any:
         if any(step < 0 for step in tensor._whole().strides):
             return None  # torch knows no such strides, and ends the process over them
         if version.host is not None:
-            values = host_view(tensor._ref())
-            return None if tensor.device == "cuda" else lend(tensor, values)
+            return None if tensor.device == "cuda" else lend(tensor, host_view(tensor._ref()))
         table = version.table
         assert table is not None
-        if table.layout.n_tiles != 1 or tensor.device == "null":
+        values = table.local_tiles().get(0) if table.layout.n_tiles == 1 else None
+        if values is None:
             return None
-        values = table.arrays[0]
         if tensor._view is not None:
             access = structure(tensor._view)
             if access is None:

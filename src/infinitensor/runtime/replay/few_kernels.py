@@ -71,6 +71,11 @@ class Few(NamedTuple):
     is_launched: bool
     """Whether every task is one launch."""
 
+    @property
+    def n_tasks(self) -> int:
+        """How many tasks they are."""
+        return len(self.steps)
+
     def start(
         self, leaves: Sequence[TileTable], scalars: Sequence[Any], device: Device, ledger: Ledger
     ) -> dict[int, TileTable] | None:

@@ -281,6 +281,10 @@ class TileTable:
             copy_into(out[spot], values)
         return out
 
+    def local_tiles(self) -> dict[int, Any]:
+        """The arrays of the tiles that lie in this process, by number."""
+        return dict(enumerate(self.arrays))
+
     def lend(self, index: int) -> None:
         """Somebody outside sees the memory of a tile: it is not used again when the tile goes."""
         buffer = self.buffers[index]
@@ -309,6 +313,11 @@ class TileTable:
                 found[0] = min(self.n_bytes, int(slab_bytes(self.whole.nbytes)))
             self._device_bytes = found
         return self._device_bytes
+
+    @property
+    def was_read(self) -> bool:
+        """Whether tiles of it were read from lower tiers, where they can be read again."""
+        return bool(self.below)
 
     def is_spare(self, index: int) -> bool:
         """Whether a tile is in device memory only to be read less: it lies below too."""
