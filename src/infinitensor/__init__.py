@@ -47,7 +47,7 @@ globals().update({_name: _object for _name, (_object, _) in _OBJECTS.items()})
 
 
 def stats(reset: _Any = False) -> dict[str, _Any]:
-    """What this session has counted: tasks, bytes, plan hits, fall-backs, peaks.
+    """Counters of this session: tasks, bytes, plan hits, fall-backs, peaks.
 
     >>> import infinitensor as it
     >>> with it.init("cpu"):

@@ -34,7 +34,7 @@ inexact floating complexfloating
 """
 TYPES: dict[str, Any] = {name: getattr(np, name) for name in NAMES.split()}
 TYPES["bfloat16"] = ml_dtypes.bfloat16
-"""What users call dtypes: NumPy's own types, which also make scalars, and their families."""
+"""Public names of dtypes: NumPy's own types, which also make scalars, and their families."""
 
 SIGNED = (int8, int16, int32, int64)
 UNSIGNED = (uint8, uint16, uint32, uint64)
@@ -46,7 +46,7 @@ FLOATING = REAL_FLOATING + COMPLEX
 NUMERIC = INTEGERS + FLOATING
 ALL = (bool_, *NUMERIC)
 NUMPYS = tuple(dtype for dtype in ALL if dtype != bfloat16)
-"""Those that NumPy has itself, with rules that can be asked for."""
+"""The dtypes that NumPy has itself, with rules that can be asked for."""
 _KNOWN = frozenset(ALL)
 
 
@@ -103,7 +103,7 @@ def kind_of(dtype: Dtype) -> str:
 
 
 def _one_half(given: Sequence[Any]) -> tuple[Dtype, Dtype]:
-    """What stands for halves among dtypes where NumPy is asked, and what its float16 then means."""
+    """The dtype that stands for a half where NumPy is asked, and what its float16 then means."""
     halves = {x for x in given if isinstance(x, np.dtype) and x in HALVES}
     return (float16, halves.pop()) if len(halves) == 1 else (float32, float16)
 

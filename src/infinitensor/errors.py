@@ -1,4 +1,4 @@
-"""What can go wrong, as types. Every message says what, where, by how much, and what to do."""
+"""The errors that are raised. Every message says what, where, by how much, and what to do."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ hooks: dict[str, list[Callable[..., Any]]] = {}
 
 
 class Left(Protocol):
-    """What is left to do before something else is due."""
+    """Work that is left before something else is due."""
 
     def is_done(self) -> bool:
         """Whether nothing is left."""
@@ -36,7 +36,7 @@ class Left(Protocol):
 
 
 class Lane(threading.local):
-    """What a thread is doing: `in_task` while it runs a kernel, `check` to ask whether to go on;
+    """The state of a thread: `in_task` while it runs a kernel, `check` to ask whether to go on;
     `is_worker`: it is one of ours, several of which run kernels at a time; `noted`: while kernels
     are recorded, the steps among them that generated code may replace: what is left until then,
     and how much of that they are."""

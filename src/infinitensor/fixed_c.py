@@ -40,7 +40,7 @@ _INCLUDED = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
 
 
 class NotBuiltError(Exception):
-    """What was built with the package cannot be used, and why."""
+    """A file built with the package cannot be used; the text says why."""
 
 
 def included(file: str) -> list[str]:
@@ -59,12 +59,12 @@ def source_of(file: str) -> str:
 
 @cache
 def digest_of(file: str) -> str:
-    """What a built file holds if it was built from these sources in this way."""
+    """A digest of a C file's sources and flags, which a file built of them contains."""
     return hashlib.sha256("\n".join((source_of(file), *flags_of(file))).encode()).hexdigest()
 
 
 def flags_of(file: str) -> tuple[str, ...]:
-    """What a C file is built with."""
+    """The flags that a C file is built with."""
     return (*PORTABLE_FLAGS, *LIBRARIES.get(file, {}).get(os.uname().machine, ()))
 
 
@@ -80,7 +80,7 @@ def name_of(file: str) -> str:
 
 @cache
 def find_built(file: str) -> Path:
-    """What was built of a C file; `NotBuiltError` if nothing was, or from other sources.
+    """The file built of a C file; `NotBuiltError` if there is none, or one of other sources.
 
     Python's version is in its name; NumPy's it compares itself when it is loaded.
     """

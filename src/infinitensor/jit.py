@@ -162,11 +162,11 @@ class OneLaunch(Protocol):
     """A task that is one launch: where, in what the task is given and makes, its arguments are."""
 
     arrays: Sequence[int]
-    """What is given and read as an array."""
+    """Places of arrays among the given arguments."""
     numbers: Sequence[int]
-    """What is given and is a number."""
+    """Places of numbers among the given arguments."""
     outs: Sequence[int]
-    """What is made, of all that the task makes."""
+    """Places of its results among those of the task."""
 
     def launch_of(
         self, tiles: Sequence[Any], given: Sequence[Any], shape: tuple[int, ...]

@@ -50,7 +50,7 @@ SANITIZERS = {
     "thread": ("-fsanitize=thread", "-g"),
     "warnings": ("-Wall", "-Wextra", "-Werror"),
 }
-"""What `INFINITENSOR_SANITIZE` may name, with commas between: all C of ours is compiled so, into
+"""The values of `INFINITENSOR_SANITIZE`, with commas between: all C of ours is compiled so, into
 folders of its own; what does not compile is an error. (Rows of NumPy's arrays may begin anywhere:
 loops read them in place.)"""
 
@@ -71,7 +71,7 @@ checks know what the system's allocator gives, and nothing of blocks that are us
 
 
 def flags() -> tuple[str, ...]:
-    """What C is compiled with. Checked, products are contracted too: they round as a BLAS does."""
+    """The compiler's flags. Checked, products are contracted too: they round as a BLAS does."""
     more = [flag for name in sanitizers() for flag in SANITIZERS[name]]
     return (*FLAGS, *(["-O1", "-fexpensive-optimizations"] if IS_CHECKED else []), *more)
 
@@ -81,7 +81,7 @@ class CompilerError(Exception):
 
 
 def _where(array: np.ndarray) -> int:
-    """Where an array begins, as NumPy says it."""
+    """The address of an array's first element, as NumPy says it."""
     return int(array.__array_interface__["data"][0])
 
 
@@ -95,7 +95,7 @@ _is_there = sys.implementation.name == "cpython" and _pointer(id(_probe) + _HEAD
 
 
 def address(array: np.ndarray) -> int:
-    """Where an array begins."""
+    """The address of an array's first element."""
     if _is_there:
         return _pointer(id(array) + _HEAD).value or 0
     return _where(array)
@@ -132,7 +132,7 @@ def _find_compiler(name: str, path: str | None) -> str | None:
 
 
 def cache_folder() -> Path:
-    """Where libraries are kept; made for the user alone.
+    """The folder of compiled libraries; made for the user alone.
 
     Below `XDG_CACHE_HOME`, else `~/.cache`. Where neither can be used: a folder of the user in the
     one for temporary files; and where others have its name, one that goes with this process.
@@ -288,7 +288,7 @@ def fixed_library(file: str) -> ctypes.CDLL:
 
 
 def _prebuilt(file: str) -> Path | None:
-    """What was built of a C file with the package; None, with a reason, where that cannot be used.
+    """The file built of a C file with the package; None, with a reason, where it cannot be used.
 
     Not under checks, which must be compiled in.
     """
@@ -401,14 +401,14 @@ def _run_compiler(command: list[str], folder: str) -> tuple[int, str]:
 
 
 def _place(source: str, flags: tuple[str, ...], folder: Path) -> Path:
-    """Where the library of a source is kept."""
+    """The path of a source's library."""
     text = "\n".join((source, compiler() or "", *flags, _machine()))
     return folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.so"
 
 
 @cache
 def _machine() -> str:
-    """What -march=native depends on: a shared home must not mix machines."""
+    """The facts that -march=native depends on: a shared home must not mix machines."""
     try:
         with open("/proc/cpuinfo") as file:
             lines = [line for line in file if line.startswith(("flags", "Features", "model name"))]

@@ -89,7 +89,8 @@ def _tracker(
 
 
 def region_of(operand: Operand, shape: tuple[int, ...], node: Node) -> Region | None:
-    """What an operand reads of its root (the hull where values choose); None if nothing."""
+    """The region of its root that an operand reads (the hull where values choose); None:
+    nothing."""
     if 0 in shape:
         return None
     if operand.access is None:
@@ -101,7 +102,7 @@ def region_of(operand: Operand, shape: tuple[int, ...], node: Node) -> Region | 
 
 
 def written_region(node: Node, shape: tuple[int, ...]) -> Region | None:
-    """What an update writes of its root; the whole of it where values decide."""
+    """The region of its root that an update writes; all of it where values decide."""
     if 0 in shape:
         return None
     if node.region is None:

@@ -33,11 +33,11 @@ file straight into them: that begins within a page as it does in the file."""
 STAGED_BYTES = 1 << 24
 """Of a part of a tile on a GPU that is put together there before it is copied to the host."""
 REFUSALS = ("[CUDA]: out of memory", "CUDA error: out of memory", "ALLOC_FAILED", "std::bad_alloc")
-"""What Triton, the driver, CUDA's libraries and Thrust say where there is no memory left."""
+"""Error texts of Triton, the driver, CUDA's libraries and Thrust where no memory is left."""
 
 
 class Device(Protocol):
-    """What the runtime asks of a device."""
+    """The methods of a device that the runtime calls."""
 
     kind: str
     name: str
@@ -73,7 +73,7 @@ class Device(Protocol):
         """An event that is over when all that was started in a lane is done."""
 
     def wait(self, lane: int, event: Any) -> None:
-        """What is started in a lane from now on comes after an event."""
+        """Let work that is started in a lane from now on wait for an event."""
 
     def shares_streams(self, other: Any) -> bool:
         """Whether what is started in a lane here and there runs in the order it was started."""
@@ -145,13 +145,13 @@ class CpuDevice:
         return None
 
     def mark(self, lane: int) -> Any:
-        """What is started is done: there is nothing to wait for."""
+        """Nothing: work is done when it is started."""
 
     def wait(self, lane: int, event: Any) -> None:
         """There is nothing to wait for."""
 
     def shares_streams(self, other: Any) -> bool:
-        """What is started is done."""
+        """True: work is done when it is started."""
         return True
 
     def record(self, work: Callable[[], None]) -> Callable[[], None] | None:
@@ -162,7 +162,7 @@ class CpuDevice:
         """Kernels are done when they return."""
 
     def free_bytes(self) -> int:
-        """What the machine, or this process's control group, has left."""
+        """Bytes of memory that the machine, or this process's control group, has left."""
         return host_free_bytes()
 
     def is_refusal(self, error: BaseException) -> bool:
@@ -270,7 +270,7 @@ class CudaDevice:
         return _stream_of(self.gpu.index, lane).record_event()
 
     def wait(self, lane: int, event: Any) -> None:
-        """What is started in a lane from now on comes after an event."""
+        """Let work that is started in a lane from now on wait for an event."""
         _stream_of(self.gpu.index, lane).wait_event(event)
 
     def shares_streams(self, other: Any) -> bool:
@@ -305,7 +305,7 @@ class CudaDevice:
                 stream.synchronize()
 
     def free_bytes(self) -> int:
-        """What the driver says is free, and what torch has cached; no more than torch may take."""
+        """Bytes free by the driver and cached by torch; no more than torch may take."""
         import torch
 
         free, total = torch.cuda.mem_get_info(self.gpu)
@@ -363,13 +363,13 @@ class NullDevice:
         return None
 
     def mark(self, lane: int) -> Any:
-        """What is started is done: there is nothing to wait for."""
+        """Nothing: work is done when it is started."""
 
     def wait(self, lane: int, event: Any) -> None:
         """There is nothing to wait for."""
 
     def shares_streams(self, other: Any) -> bool:
-        """What is started is done."""
+        """True: work is done when it is started."""
         return True
 
     def record(self, work: Callable[[], None]) -> Callable[[], None] | None:

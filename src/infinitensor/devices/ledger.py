@@ -41,7 +41,7 @@ class Buffer:
 
 
 class Loan(weakref.ref[Buffer]):
-    """What a ledger knows of a slab once its buffer is gone.
+    """The record of a slab that a ledger keeps once its buffer is gone.
 
     It learns of it by the callback of a weak reference, which is C's: in a finalizer of Python's,
     Ctrl-C would be lost, and with it the slab.

@@ -1,4 +1,4 @@
-"""What this machine makes kernels with: looked for when a session starts, a part of its mesh."""
+"""The compilers of this machine: looked for when a session starts, a part of its mesh."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class Engine(Protocol):
         """Budget of a device that nothing holds."""
 
     def bytes_for(self, layout: Layout, itemsize: int) -> list[int]:
-        """What a tensor takes of each device's budget."""
+        """Bytes that a tensor takes of each device's budget."""
 
     def mesh_now(self) -> Mesh:
         """The mesh, with what the lower tiers have left."""

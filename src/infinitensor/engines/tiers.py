@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     import numpy as np
 
 SHARE_OF_HOST = 0.5
-"""What tiles of GPUs may take of the free host memory, unless the user says."""
+"""The share of the free host memory that tiles of GPUs may take by default."""
 SHARE_OF_DISK = 0.5
-"""What tiles may take of a disk's free space, unless the user says; of a folder in memory: nothing,
+"""The share of a disk's free space that tiles may take by default; of a folder in memory: nothing,
 because that is what they have to leave."""
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What the user gave for each memory; None: a share of what is free."""
+    """The user's limit of each memory; None: a share of what is free."""
 
     memory: str | float | None = None
     host_memory: str | float | None = None

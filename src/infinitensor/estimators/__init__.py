@@ -1,1 +1,1 @@
-"""What every estimator and score stands on: inputs, and scikit-learn's code for unbuilt names."""
+"""The common base of estimators and scores: inputs, and scikit-learn's code for unbuilt names."""

@@ -31,7 +31,7 @@ BYTES_PER_CHUNK_ELEMENT, BYTES_PER_BLOCK_ELEMENT = 256, 64
 SPARSE = ("euclidean", "cosine", "cityblock")
 """Metrics of sparse points."""
 SPARSE_NAMES = ("euclidean", "l2", "l1", "manhattan", "cityblock", "cosine", "precomputed")
-"""What scikit-learn calls them."""
+"""scikit-learn's names of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class Points:
 
 
 def points(X: Any, estimator: Any = None, *, reset: bool = True, **checks: Any) -> Points:
-    """What a user gave as `X`, checked with scikit-learn's rules, errors and texts.
+    """A user's `X`, checked with scikit-learn's rules, errors and texts.
 
     `X` is an array (NumPy, torch, CuPy), a table (pandas, Polars, Arrow), a sparse matrix (SciPy,
     `it.Csr`), a tensor, or the path of a file that `it.open` opens. `estimator` gets
@@ -96,7 +96,7 @@ def as_result(tensor: it.Tensor) -> Any:
 
 
 def on_host(value: Any, *, may_be_path: bool = False) -> Any:
-    """What scikit-learn's code can read: a tensor, a file or an array on a GPU as a host array.
+    """A host array that scikit-learn can read, of a tensor, a file or an array on a GPU.
 
     Everything else as it is.
     """
@@ -122,7 +122,7 @@ def _elsewhere(X: Any) -> it.Tensor | None:
 
 
 def _plain(X: Any) -> Any:
-    """What scikit-learn's validation takes."""
+    """The points as scikit-learn's validation takes them."""
     if isinstance(X, it.Csr):
         few = max(X.nnz, *X.shape) < 2**31  # scikit-learn's own kernels take such indices only
         kind = np.int32 if few else np.int64

@@ -27,12 +27,12 @@ class Lies(NamedTuple):
     strides: np.ndarray
 
     def take(self, which: Any) -> Lies:
-        """Those of some of the tasks."""
+        """The arrays of some of the tasks."""
         return Lies(*(column[which] for column in self))
 
     @classmethod
     def join(cls, parts: Sequence[Lies]) -> Lies:
-        """Those of the tasks of all parts, which have as many axes."""
+        """The arrays of the tasks of all parts, which have as many axes."""
         return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
     def seen(self, starts: np.ndarray, boxes: np.ndarray, access: Access | None) -> Lies:
@@ -61,7 +61,7 @@ class Form(NamedTuple):
     n_arrays: int
     n_scalars: int
     held: Any
-    """What those addresses are of."""
+    """The objects at the addresses, which must outlive them."""
 
 
 class Calls(NamedTuple):
@@ -96,7 +96,7 @@ class Calls(NamedTuple):
 
 
 def together(in_c: InC) -> Any:
-    """What families have in common whose tasks, a call each, may be asked for together; None: each
+    """A key that families share whose tasks, a call each, may be asked for together; None: each
     has to be asked for alone."""
     return getattr(in_c, "together", None)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What a node reads: a value (through an access), or the scalar bound to a slot."""
+    """An input of a node: a value (through an access), or the scalar bound to a slot."""
 
     value: int = -1
     access: Access | None = None
@@ -96,7 +96,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
-    """What the dependence analysis found, over groups."""
+    """The result of the dependence analysis, over groups."""
 
     n_nodes: int
     n_edges: int
@@ -117,6 +117,6 @@ class Analysed:
     """For each value, the value whose tiles hold it: itself, or the first version of its chain."""
     dependence: Dependence
     merged: dict[int, int] = field(default_factory=dict)
-    """Values that turned out to be equal to earlier ones."""
+    """Values that are equal to earlier ones."""
     needed: dict[int, Box] = field(default_factory=dict)
     """Values of which only a part is read, with the box that is."""

@@ -25,7 +25,8 @@ class DeviceRates:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What turns generated code into kernels on a machine, looked for when a session starts.
+    """The compilers that turn generated code into kernels on a machine, looked for when a session
+    starts.
 
     Plans depend on what is there, never on what was compiled before.
     """
@@ -39,7 +40,7 @@ class Tools:
 
 
 class Target(NamedTuple):
-    """What kernels are chosen for: "cpu" or "cuda", and the tools that are there."""
+    """The target that kernels are chosen for: "cpu" or "cuda", and the tools that are there."""
 
     kind: str
     tools: Tools = Tools()
@@ -94,12 +95,12 @@ class Mesh:
 
     @property
     def kind(self) -> str:
-        """What kind the devices are (all alike)."""
+        """The kind of the devices (all are alike)."""
         return self.devices[0].kind
 
     @property
     def target(self) -> Target:
-        """What kernels on it are chosen for."""
+        """The target that kernels on it are chosen for."""
         return Target("cuda" if self.kind == "cuda" else "cpu", self.tools)
 
     @property

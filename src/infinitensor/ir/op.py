@@ -1,4 +1,4 @@
-"""What an op is: one table entry from which the function, the cuts, the tasks and the tests follow.
+"""An op: one table entry from which the function, the cuts, the tasks and the tests follow.
 
 An op never knows devices, tiles or tensors. It says, for shapes and parameters, which *labels* its
 axes have (`AxisForm`), and how to compute one tile from tiles. Everything else is derived.
@@ -26,7 +26,7 @@ Kind: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What is known of an operand before it has values; `weak` is set for a Python scalar."""
+    """The shape and dtype of an operand before it has values; `weak` is set for a Python scalar."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -158,7 +158,7 @@ class Op:
     located: bool = False
     scratch_bytes: Callable[..., int] = no_scratch
     scratches: dict[str, Callable[..., int]] = field(default_factory=dict)
-    """What kernels allocate where that is not what the common one does: for one kind of device
+    """Bytes that kernels allocate where they differ from the common one: for one kind of device
     ("cuda"), or over the functions of an array library because nothing is compiled ("numpy" on
     CPUs, "torch" on GPUs)."""
     plain_scratch: Callable[..., int] | None = None
@@ -191,7 +191,8 @@ class Op:
     """The same function over NumPy arrays; None: NumPy's function of that name."""
     same: Literal["equal", "close"] = "close"
     compared: Callable[..., Any] | None = None
-    """What tests compare of a result whose definition leaves a choice (signs of vectors)."""
+    """The part of a result that tests compare, where its definition leaves a choice (signs of
+    vectors)."""
 
     def kernel_for(self, device_kind: str) -> Kernel:
         """The tile kernel on this kind of device."""

@@ -38,7 +38,8 @@ class GroupPlan:
     """The contracted label along which pieces are added one after another, each to the sum of those
     before it; -1: pieces are made apart, then combined."""
     kin: Any = None
-    """What the cuts were chosen from: groups of equal kin are cut, reached and lowered alike."""
+    """The key that the cuts were chosen by: groups of equal kin are cut, reached and lowered
+    alike."""
     sweep: int = -1
     """The first of the groups that one pass over the same rows can do with this one; -1: none."""
 

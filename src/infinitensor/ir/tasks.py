@@ -106,7 +106,7 @@ class Family:
     before: they were put in an order that reads least."""
     seconds: float = 0.0
     values: tuple[int, ...] = ()
-    """What the tasks make, for errors and recovery: values finished by this family."""
+    """The results of the tasks, for errors and recovery: values finished by this family."""
     n_groups: int = 1
     """Groups that each task does one after another, block by block."""
     in_c: InC | None = None
@@ -186,7 +186,7 @@ class Program:
     piece_bytes: tuple[int, ...] = ()
     moved: dict[tuple[int, int], int] = field(default_factory=dict)
     start: list[Any] = field(default_factory=list)
-    """What every run begins with, once one has begun."""
+    """The state that every run begins with, once one has begun."""
     order: np.ndarray | None = None
     """The tasks that run in the serial order the buffers were given in; None: by their numbers."""
     final: dict[int, int] = field(default_factory=dict)

@@ -247,7 +247,7 @@ class Look:
                 self._spread = lengths
 
     def __call__(self, array: Any) -> Any:
-        """What is seen of an array."""
+        """The view of an array."""
         if self._index is None:
             picked = empty_like(array, self._box)
         elif not hasattr(array, "__array_interface__"):

@@ -30,7 +30,8 @@ class Extra(NamedTuple):
 
 
 class Additions:
-    """What a walk adds to a graph: tasks, the tiles they make, edges, and who reads what instead.
+    """The additions of a walk to a graph: tasks, the tiles they make, edges, and who reads what
+    instead.
 
     Tasks and tiles are numbered on from the graph's own; `graph` gives tasks their last numbers.
     """

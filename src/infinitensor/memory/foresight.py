@@ -1,4 +1,4 @@
-"""What is known of a serial order before it is walked: when each tile is used, what can be read or
+"""Facts of a serial order before it is walked: when each tile is used, what can be read or
 made again and for how many seconds, what is read from lower tiers, and what of that may stay."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Foresight:
         self.again: dict[int, float] = {}
         """Tiles that a task makes from nothing that has to be kept: seconds to make them again."""
         self.from_lower_tier: set[int] = set()
-        """Those of them that are read from a lower tier."""
+        """The tiles that are read from a lower tier."""
         self._find_again()
         self.last_streamed = max(
             (self.at[self.end[tile] - 1] for tile in self.from_lower_tier), default=-1
@@ -58,7 +58,7 @@ class Foresight:
         """Whether a GPU reads from a lower tier while it computes: there one task runs at a
         time."""
         self.stays = {} if ahead is None else staying(uses, sorted(self.from_lower_tier))
-        """Of those that may stay when this is over: bytes of all that stay before, and of it."""
+        """Of tiles that may stay when this is over: bytes of all that stay before, and of it."""
         self.ring = dict.fromkeys(range(n_devices), 0)
         """Bytes of slots for what is computed with, and what is read meanwhile."""
         self._find_ring(ahead)

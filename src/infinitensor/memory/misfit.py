@@ -23,7 +23,7 @@ class MisfitError(Exception):
 
 
 def program_or_misfit(walk: Callable[[], Program]) -> Program | Misfit:
-    """What a walk over tasks makes, or why it could not."""
+    """The result of a walk over tasks, or why there is none."""
     try:
         return walk()
     except MisfitError as error:

@@ -21,7 +21,8 @@ def layers(uses: Uses) -> np.ndarray:
 
 
 def depth_first(uses: Uses) -> np.ndarray:
-    """What a result needs just before it: few tiles wait for their readers. Linear in edges."""
+    """An order with the inputs of a result just before it: few tiles wait for their readers. Linear
+    in edges."""
     return _with_needs(uses, np.zeros(0, np.int64))
 
 

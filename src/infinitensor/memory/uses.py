@@ -1,4 +1,4 @@
-"""What the tasks of a graph touch: which tiles, how large, where, and who uses each."""
+"""The uses of tiles by the tasks of a graph: which tiles, how large, where, and who uses each."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Uses:
 
 
 def scratch_bytes(families: Sequence[Family], n_devices: int, n_concurrent: int) -> list[int]:
-    """What tasks of families that run at a time may take on each device.
+    """Scratch bytes of each device that the tasks of families that run at a time may take.
 
     That is at most what the largest of them take: a thread may keep what its tasks work in.
     """
@@ -126,7 +126,7 @@ def scratch_bytes(families: Sequence[Family], n_devices: int, n_concurrent: int)
 
 
 def parts_of(n_bytes: np.ndarray) -> np.ndarray:
-    """What each tile takes of the slab that holds all of them; the last one what is left over."""
+    """Bytes of each tile in the slab that holds all of them; the last one has the rest."""
     parts = n_bytes.copy()
     parts[-1] += int(slab_bytes(int(n_bytes.sum()))) - int(n_bytes.sum())
     return parts

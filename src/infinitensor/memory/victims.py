@@ -18,11 +18,11 @@ RECENT = 4
 """Tasks for each worker within which a tile was used just now: a load that takes its place would
 wait for them."""
 WAIT = 3
-"""What such a wait counts, as a factor of what the eviction costs."""
+"""The cost of such a wait, as a factor of the cost of the eviction."""
 
 
 class Victims:
-    """What it would cost to evict each tile at one point of a walk over tasks in a serial order.
+    """The cost of evicting each tile at one point of a walk over tasks in a serial order.
 
     That is the seconds to write it, if no lower tier has it, and to bring it back or make it again,
     over the number of tasks until it is used next. Tiles that are pinned are not evicted.

@@ -130,7 +130,7 @@ class SparseGraph:
     def within(
         self, asked: Array | None, radius: Any, nearest_first: bool
     ) -> tuple[Array, Array, Array]:
-        """Those that are stored within the radius; they are sorted already."""
+        """The stored neighbours within the radius; they are sorted already."""
         graph = self.fitted if asked is None else asked
         if not scipy.sparse.issparse(graph):
             return Given(graph).within(None, radius, nearest_first)

@@ -26,7 +26,7 @@ Array = Any
 
 
 class NeighborSearch:
-    """What fitting and asking mean, for every estimator that looks for neighbours."""
+    """Fitting and queries, for every estimator that looks for neighbours."""
 
     def _fit(self: Any, X: Any, y: Any = None) -> Any:
         """Check and keep the points; nothing is built until somebody asks."""

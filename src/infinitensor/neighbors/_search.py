@@ -15,7 +15,7 @@ EUCLIDEAN = ("euclidean", "l2", "sqeuclidean")
 
 
 class Search(Protocol):
-    """What is asked of fitted points; `asked` None means they themselves."""
+    """The queries on fitted points; `asked` None means the points themselves."""
 
     def nearest(self, asked: Array | None, k: int) -> tuple[Array, Array]:
         """Distances and indices of the k nearest, sorted by (distance, index)."""

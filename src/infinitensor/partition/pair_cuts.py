@@ -140,9 +140,9 @@ class _Room:
             r for r in space.reads if mesh.kind != "cuda" and {*read_layouts[r].owners} == {HOST}
         }
         self.counted = {*space.reads} - at_home
-        """What takes memory of a device: a CPU reads the host's own arrays where they are."""
+        """Reads that take memory of a device: a CPU reads the host's own arrays in place."""
         self.held = sum(prod(r.shape) * dtypes[r].itemsize for r in self.counted - streamed_reads)
-        """What is there all the time (an operand of both sets counts twice: it is cut twice)."""
+        """Bytes held all the time (an operand of both sets counts twice: it is cut twice)."""
 
     def specs(self, n_y: int, n_x: int) -> tuple[tuple[Spec, ...], tuple[Spec, ...]]:
         """The tiles of a task: what it reads, what it makes."""
@@ -157,7 +157,7 @@ class _Room:
         return ins, tuple(Spec(shape(labels), spec.dtype) for (_, labels), spec in made)
 
     def scratch(self, n_y: int, n_x: int) -> int:
-        """What the tasks that run at a time allocate."""
+        """Bytes that the tasks that run at a time allocate."""
         ins, outs = self.specs(n_y, n_x)
         need = task_scratch(self.space.last, ins, outs, self.mesh.target)
         if X in self.space.contracted:  # lanes have results of their own, which are combined

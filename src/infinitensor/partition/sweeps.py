@@ -41,7 +41,7 @@ SUMS = ("sum", "mean")
 
 
 class Role(NamedTuple):
-    """What a group does with the rows of a table: how many there are, the label that walks over
+    """The role of a group over the rows of a table: how many there are, the label that walks over
     them, its columns, whether it ends them, and how much it computes in all."""
 
     n: int
@@ -67,7 +67,7 @@ class Sweep:
 
     @property
     def columns(self) -> int:
-        """Those of its widest table."""
+        """The columns of its widest table."""
         return max(role.columns for role in self.roles.values())
 
     @property
@@ -171,7 +171,7 @@ class _Finder:
         return True
 
     def role(self, nodes: list[Node]) -> Role | None:
-        """What a group does with rows; None if it does anything else."""
+        """The role of a group over rows; None if it does anything else."""
         last, form = nodes[-1], nodes[-1].call.form
         values = {o.value for node in nodes for o in node.operands} | {
             v for n in nodes for v in n.outs

@@ -22,11 +22,11 @@ def kernel_seconds(cost: float, n_points: int, mesh: Mesh) -> float:
 
 
 PART_S = 3e-5
-"""What a product takes besides its multiplications: its first and last blocks leave much idle."""
+"""The time of a product besides its multiplications: its first and last blocks leave much idle."""
 
 
 def part_seconds(n_bytes: int, is_first: bool, mesh: Mesh) -> float:
-    """What a product of a part takes besides its multiplications: the sum, of so many bytes, is
+    """The time of a product of a part besides its multiplications: the sum, of so many bytes, is
     written, and, but for the first, read and waited for."""
     return PART_S + (1 if is_first else 3) * n_bytes / mesh.devices[0].bytes_per_s
 

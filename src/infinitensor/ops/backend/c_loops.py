@@ -34,7 +34,8 @@ _C_NAMES["V16"] = "__attribute__((aligned(8))) unsigned __int128"  # aligned as 
 
 
 _INCLUDED = re.compile(r'^#include "(\w+\.c)"$', re.MULTILINE)
-"""What files share, `keys.c`, `apart.c`, `products.c`, `look.c`: it is put in before compiling."""
+"""Files that others include, `keys.c`, `apart.c`, `products.c`, `look.c`: put in before
+compiling."""
 
 
 def loop(file: str, name: str, dtype: Any = np.float64) -> Callable[..., int] | None:
@@ -102,7 +103,7 @@ def compile_loop(file: str, name: str, dtype: np.dtype[Any]) -> Any:
 
 
 LEFT = -(1 << 63)
-"""What a function returns that was stopped."""
+"""The return value of a function that was stopped."""
 _leaving: dict[int, BaseException] = {}
 """By thread: what stopped it."""
 

@@ -125,7 +125,7 @@ def mean_dtype(x: Spec, dtype: Any) -> Dtype:
 
 
 def wide(dtype: Dtype) -> Dtype:
-    """What sums are accumulated in."""
+    """The dtype that sums are accumulated in."""
     return float32 if dtype in HALVES else dtype
 
 

@@ -35,7 +35,7 @@ from infinitensor.ops.table.registry import op, program
 
 
 class QRResult(NamedTuple):
-    """What `linalg.qr` returns, by NumPy's names."""
+    """The result of `linalg.qr`, by NumPy's names."""
 
     Q: Any
     R: Any

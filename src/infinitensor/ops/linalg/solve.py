@@ -255,7 +255,7 @@ def det(xp: Any, a: Any) -> Any:
 
 
 class SlogdetResult(NamedTuple):
-    """What `linalg.slogdet` returns, by NumPy's names."""
+    """The result of `linalg.slogdet`, by NumPy's names."""
 
     sign: Any
     logabsdet: Any

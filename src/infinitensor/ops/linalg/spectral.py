@@ -68,7 +68,7 @@ _WORK: dict[str, Any] = {"scratch_bytes": _work_bytes, "scratches": {"cuda": _wo
 
 
 class SVDResult(NamedTuple):
-    """What `linalg.svd` returns, by NumPy's names."""
+    """The result of `linalg.svd`, by NumPy's names."""
 
     U: Any
     S: Any
@@ -265,14 +265,14 @@ def svdvals(xp: Any, x: Any, /) -> Any:
 
 
 class EighResult(NamedTuple):
-    """What `linalg.eigh` returns, by NumPy's names."""
+    """The result of `linalg.eigh`, by NumPy's names."""
 
     eigenvalues: Any
     eigenvectors: Any
 
 
 class EigResult(NamedTuple):
-    """What `linalg.eig` returns, by NumPy's names."""
+    """The result of `linalg.eig`, by NumPy's names."""
 
     eigenvalues: Any
     eigenvectors: Any

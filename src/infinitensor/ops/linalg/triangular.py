@@ -171,7 +171,7 @@ def _columns(name: str, a: Any, b: Any) -> Any:
 
 
 def _finite(xp: Any, found: Any, is_asked: bool, *given: Any) -> Any:
-    """What was found, if all that was given is finite, and that was asked for."""
+    """The result; a ValueError, if that is asked for, where an input is not finite."""
     inexact = [x for x in given if x.dtype.kind in "fc"]
     if not is_asked or not inexact:
         return found

@@ -97,7 +97,7 @@ def select_into(mask: np.ndarray, x: np.ndarray, out: np.ndarray, skip: int = 0)
 
 
 MOVED = {"c8": np.dtype("u8"), "c16": np.dtype("V16")}
-"""What stands for elements that are only moved, by the kind that they are of."""
+"""The dtype that stands for elements that are only moved, by their kind."""
 
 
 def _blocks(mask: Any, block: int) -> tuple[int, ...]:
@@ -201,7 +201,7 @@ def _folded_in_c(reduction: str, x: Any, mask: Any, out: Any) -> bool:
 
 
 def _folded_on_gpu(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    """Where they are, the rows, and what is made of them."""
+    """Bytes of the mask's places, of the rows, and of the result."""
     x, mask = ins
     return 2 * x.n_bytes + 24 * mask.n_elements + 16 * outs[0].n_bytes + (1 << 16)
 
@@ -344,7 +344,7 @@ def count_pass(xp: Any, mask: Any) -> tuple[tuple[int, ...], int]:
 
 
 def as_mask(x: Any) -> Any:
-    """What counts as true."""
+    """The mask of values that count as true."""
     return x if x.dtype == bool_ else x != 0
 
 

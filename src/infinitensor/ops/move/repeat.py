@@ -57,7 +57,8 @@ def _cyclic_kernel(xp: Any, x: Any, out: Any, at: At, base: tuple[int, ...]) -> 
 
 
 def _repetitions(lo: int, hi: int, first: int, n: int) -> list[tuple[slice, slice, int]]:
-    """Where along an axis of the output what part of the base stands, and how often in a row."""
+    """The parts of the base along an axis of the output: where each stands, and how often in a
+    row."""
     head = min(hi - lo, -lo % n)
     count, rest = divmod(hi - lo - head, n)
     found = [

@@ -272,7 +272,7 @@ def _scatter_cases(rng: Any) -> list[Any]:
 
 
 def _scratch(ins: Sequence[Spec], out: Spec, k: int) -> int:
-    """What a run of entries takes beside its operands."""
+    """Scratch bytes of a run of entries."""
     n, item = ins[-2].n_elements, max(ins[-1].dtype.itemsize, out.dtype.itemsize)
     width = -(-ins[-1].n_elements // max(n, 1))
     most = min(max(MOST_AT_A_TIME // max(width, 1), 1), n)

@@ -63,7 +63,7 @@ def _numpy_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, 
 
 
 def _on_gpu(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    """What torch's blocks add up, for each column."""
+    """The sums of torch's blocks, for each column."""
     return ins[0].n_bytes // 8 + 2048 * ins[0].shape[1] + (1 << 16)
 
 

@@ -254,7 +254,8 @@ def _cosine(xp: Any, x: Array, y: Array, extra: Array) -> Array:
 
 
 def _nan_euclidean(xp: Any, x: Array, y: Array, extra: Array) -> Array:
-    """What both rows have, scaled up to all coordinates; NaN where they share none."""
+    """Distances over the coordinates both rows have, scaled up to all; NaN where they share
+    none."""
     dtype = metric_dtype("nan_euclidean", _dtype(x), _dtype(y))
     there = [_wide(xp, ~xp.isnan(one)) for one in (x, y)]
     x, y = (_wide(xp, xp.where(xp.isnan(one), 0, one)) for one in (x, y))

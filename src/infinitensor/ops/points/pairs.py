@@ -42,9 +42,9 @@ Array = Any
 PIVOTS = 64
 """Points around which others are put together, where there are many features."""
 NO_LABEL = np.iinfo(np.int64).max
-"""What stands for no label, above all of them."""
+"""The number for no label, above all of them."""
 NO_END = 2**62
-"""What stands for no end of an edge."""
+"""The number for no end of an edge."""
 
 
 def neighbour_order(x: Array) -> Array:
@@ -85,7 +85,7 @@ def _form(
 
 
 def _scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    """What a search allocates, where tiles have to be copied first."""
+    """Bytes that a search allocates, where tiles have to be copied first."""
     return _plain_scratch(ins, outs, params) + _copies(ins, always=True)
 
 
@@ -97,7 +97,7 @@ def _plain_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, 
 
 
 def _numpy_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    """What a search over NumPy's functions allocates: its operands in float64, and blocks."""
+    """Bytes that a search over NumPy's functions allocates: its operands in float64, and blocks."""
     points = [spec for spec in ins if spec.ndim == 2]
     m, n = points[0].shape[0], points[1].shape[0]
     blocks = 96 * min(max(n * m, 1), pairs_numpy.BLOCK["cpu"] + m)

@@ -1,4 +1,4 @@
-"""Where the least and the greatest stand: argmin, argmax, top k."""
+"""Positions of the least and the greatest: argmin, argmax, top k."""
 
 from __future__ import annotations
 

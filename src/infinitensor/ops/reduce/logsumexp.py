@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _anchor(xp: Any, top: Any) -> Any:
-    """What is taken off before exp: the maximum where it is finite."""
+    """The shift before exp: the maximum where it is finite."""
     return xp.where(xp.isfinite(top), top, xp.zeros_like(top))
 
 

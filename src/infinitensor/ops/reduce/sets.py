@@ -34,7 +34,7 @@ def _first_of_each(xp: Any, values: Any, *, equal_nan: bool) -> Any:
 
 
 class Distinct(NamedTuple):
-    """What can be said of the distinct values; None where nobody asked."""
+    """Facts of the distinct values; None where nobody asked."""
 
     values: Any
     indices: Any = None
@@ -193,21 +193,21 @@ def unique_values(xp: Any, x: Any) -> Any:
 
 
 class UniqueCountsResult(NamedTuple):
-    """What `unique_counts` returns."""
+    """The result of `unique_counts`."""
 
     values: Any
     counts: Any
 
 
 class UniqueInverseResult(NamedTuple):
-    """What `unique_inverse` returns."""
+    """The result of `unique_inverse`."""
 
     values: Any
     inverse_indices: Any
 
 
 class UniqueAllResult(NamedTuple):
-    """What `unique_all` returns."""
+    """The result of `unique_all`."""
 
     values: Any
     indices: Any

@@ -1,4 +1,4 @@
-"""What `reduce` and `reduceat` of a ufunc run: a word folded along axes, whatever the word is.
+"""The ops of a ufunc's `reduce` and `reduceat`: a word folded along axes, whatever the word is.
 
 The words that NumPy calls reorderable are reductions: any axes, cut anywhere. Any other goes from
 left to right along one axis, which is not cut.
@@ -172,7 +172,7 @@ def _fold(x: Spec, axis: int, word: str) -> Call:
 
 
 def segments(starts: Sequence[int], n: int, lo: int, hi: int) -> list[tuple[int, int]]:
-    """What the indices lo..hi of `reduceat` fold: up to the next index, or one element.
+    """The ranges that the indices lo..hi of `reduceat` fold: up to the next index, or one element.
 
     >>> segments((0, 4, 1), 6, 0, 3)
     [(0, 4), (4, 5), (1, 6)]

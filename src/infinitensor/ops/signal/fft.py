@@ -325,7 +325,7 @@ def _lengths(a: Any, s: Any, axes: Any, real: str = "") -> list[tuple[int | None
             raise IndexError(
                 f"{real or 'fft'}n: axis {axis} of an array of {len(a.shape)} dimensions"
             )
-    # the lengths of the source count, also for an axis that comes again when it has another one
+    # the lengths of the source count, also for a repeated axis when it has another one
     points = [a.shape[axis] for axis in along] if s is None else list(s)
     if len(points) != len(along):
         raise ValueError("Shape and axes have different lengths.")

@@ -28,7 +28,7 @@ def _library() -> Any:
 
 @lru_cache(maxsize=1)
 def _kinds() -> dict[Any, int]:
-    """What cuFFT calls a transform, by torch's dtype and the word."""
+    """cuFFT's type of a transform, by torch's dtype and the word."""
     import torch
 
     return {

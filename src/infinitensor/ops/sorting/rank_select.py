@@ -165,7 +165,7 @@ def _keys(xp: Any, x: Any) -> Any:
 
 
 def _values(xp: Any, keys: Any, dtype: np.dtype[Any]) -> Any:
-    """What `_keys` was made from."""
+    """The values of `_keys`: its inverse."""
     width = 8 * dtype.itemsize
     least = -(1 << (width - 1))
     word = np.dtype(f"i{dtype.itemsize}")

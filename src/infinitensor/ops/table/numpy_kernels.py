@@ -216,13 +216,13 @@ def add_tree(parts: Sequence[np.ndarray], out: np.ndarray) -> None:
 
 
 def combine_scratch(n_members: int, part_bytes: int) -> int:
-    """What `merge_tree` may allocate for at most 8 tuples of partial results: two of them are
+    """Bytes that `merge_tree` may allocate for at most 8 tuples of partial results: two of them are
     merged into one; of more there is one for each level, and what two of the last become."""
     return (2 if n_members <= 2 else 4) * part_bytes
 
 
 def added_scratch(n_members: int, part_bytes: int) -> int:
-    """What `add_tree` allocates: the right half of all levels but the lowest.
+    """Bytes that `add_tree` allocates: the right half of all levels but the lowest.
 
     >>> [added_scratch(n, 1) for n in (1, 2, 3, 4, 5, 8)]
     [0, 0, 1, 1, 2, 2]
@@ -271,7 +271,7 @@ def is_one_call(op: Op, call: Call, ins: Sequence[Spec], outs: Sequence[Spec]) -
 
 
 def scratch_rule(op: Op, target: Target) -> Callable[..., int]:
-    """What an op declares that its kernels for a target allocate."""
+    """Bytes that an op declares its kernels for a target to allocate."""
     is_compiled = target.compiles and (target.kind == "cuda" or config.compile != "never")
     without = "torch" if target.kind == "cuda" else "numpy"
     if not is_compiled and without in op.scratches:
@@ -282,7 +282,8 @@ def scratch_rule(op: Op, target: Target) -> Callable[..., int]:
 def scratch_bytes(
     op: Op, call: Call, ins: Sequence[Spec], outs: Sequence[Spec], target: Target = CPU
 ) -> int:
-    """What one task of this op may allocate besides its tiles, from the shapes of the tiles."""
+    """Bytes that one task of this op may allocate besides its tiles, from the shapes of the
+    tiles."""
     declared = scratch_rule(op, target)(ins, outs, dict(call.params))
     if op.kind == "elementwise":
         widest = max((spec.dtype.itemsize for spec in (*ins, *outs)), default=8)
@@ -296,7 +297,8 @@ def scratch_bytes(
 
 
 def task_scratch(node: Node, ins: Sequence[Spec], outs: Sequence[Spec], target: Target) -> int:
-    """What one task of a node may allocate besides its tiles: less where these need no copy."""
+    """Bytes that one task of a node may allocate besides its tiles: less where these need no
+    copy."""
     op = node.op
     plain = op.plain_scratch if scratch_rule(op, target) is op.scratch_bytes else None
     if plain and all(o.access is None or o.access.keeps_lines for o in node.operands):

@@ -721,4 +721,4 @@ EAGER: dict[str, dict[str, Eager]] = {
     "cpu": {name: each.numpy for name, each in WORDS.items()},
     "cuda": {name: each.torch for name, each in WORDS.items()},
 }
-"""What each word calls, by kind of device."""
+"""The functions of each word, by kind of device."""

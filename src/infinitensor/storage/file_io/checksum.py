@@ -76,7 +76,7 @@ LANE_BYTES = 512
 
 @cache
 def _tables() -> tuple[np.ndarray[Any, Any], list[list[int]]]:
-    """What a byte makes of a checksum, and what LANE_BYTES zeros make of each of its bytes."""
+    """Tables of a checksum after one more byte, and of each of its bytes after LANE_BYTES zeros."""
     value: np.ndarray[Any, Any] = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         value = value >> 1 ^ np.where(value & 1, np.uint32(POLYNOMIAL), np.uint32(0))

@@ -13,7 +13,7 @@ import os
 from infinitensor import events
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""What the system says where there is no more room."""
+"""Errors of the system where there is no more room."""
 MOST_CALL_BYTES = 256 << 20
 """Of one call: Ctrl-C waits for it."""
 
@@ -68,7 +68,7 @@ def reserve(file: int, path: str, offset: int, n_bytes: int) -> None:
 
 
 def sync(file: int, path: str) -> None:
-    """What was written is on the disk when this returns."""
+    """Wait until all that was written is on the disk."""
     report_call("sync", path)
     os.fsync(file)
 

@@ -54,7 +54,7 @@ def unpacks_beyond(path: str, codec: str, most_bytes: int) -> bool:
 
 
 def _rest(unpacker: Any) -> bytes | None:
-    """What goes into the unpacker next; None: the next piece of the file."""
+    """The input of the unpacker next; None: the next piece of the file."""
     if unpacker.eof:
         return unpacker.unused_data or None
     if hasattr(unpacker, "unconsumed_tail"):

@@ -70,7 +70,7 @@ REMEDIES = {
 
 
 def _remedy(path: str) -> str:
-    """What to do with a file that `it.open` does not read."""
+    """The remedy for a file that `it.open` does not read."""
     end = os.path.splitext(path)[1].lower()
     found = [text for ends, text in REMEDIES.items() if end and end in ends.split()]
     advice = found[0] if found else "give its values to it.asarray"

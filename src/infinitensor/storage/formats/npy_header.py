@@ -30,7 +30,7 @@ LENGTH = re.compile(r"\s*(0|[1-9][0-9]{0,18})L?\s*")
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a .npy file holds and where; `kind` is the dtype with its byte order."""
+    """The values of a .npy file and their offset; `kind` is the dtype with its byte order."""
 
     shape: tuple[int, ...]
     kind: np.dtype[Any]
@@ -43,7 +43,7 @@ class Header:
 
 
 class NotNpyError(ValueError):
-    """What is no .npy file at all, rather than a broken one."""
+    """A file is no .npy file at all, rather than a broken one."""
 
 
 def n_header_bytes(start: bytes) -> tuple[int, int]:

@@ -42,7 +42,7 @@ CODECS = frozenset(_NAMES.split())
 MOST_WIDER = 16
 """How much wider an element may be where it is compressed: int8 kept as complex128."""
 FREE_BYTES = 64 << 10
-"""What any chunk may unpack to."""
+"""Bytes that any chunk may unpack to."""
 
 
 def package() -> ModuleType:

@@ -28,7 +28,7 @@ _living: weakref.WeakSet[ProcessFolder] = weakref.WeakSet()
 
 
 def default_folder() -> str:
-    """Where tiles are spilled to when no folder is named."""
+    """The folder that tiles are spilled to by default."""
     return tempfile.gettempdir()
 
 

@@ -39,7 +39,7 @@ class Fold:
     dtype: np.dtype[Any]
     along: bool
     end: str = ""
-    """What is made of it where a row is reduced as a whole: "mean", "var" or "std"."""
+    """The result where a row is reduced as a whole: "mean", "var" or "std"."""
     ddof: float = 0.0
 
     @property
@@ -117,7 +117,7 @@ def is_result(fold: Fold, node: Node) -> bool:
 
 
 def states(j: int, fold: Fold) -> list[tuple[str, str]]:
-    """What is kept between blocks: C type and name; all of it begins as 0."""
+    """The accumulators between blocks: C type and name; all begin as 0."""
     name = c_type(fold.dtype)
     if not fold.along:
         return []

@@ -23,7 +23,7 @@ class Pattern:
 
     family: Family
     boxes: np.ndarray
-    """Where its output tiles are."""
+    """The places of its output tiles."""
     owners: np.ndarray
     dtype: np.dtype[Any]
     order: np.ndarray

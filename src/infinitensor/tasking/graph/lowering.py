@@ -1,4 +1,4 @@
-"""What grows while a plan is lowered: its tiles, its families, and where each value's tiles begin.
+"""The state while a plan is lowered: its tiles, its families, and where each value's tiles begin.
 
 The files that lower a kind of group (`combine`, `chain`, `rows`, ...) take it, read the plan
 through it, and add tiles and families to it; edges follow from the order in which they do.
@@ -155,7 +155,7 @@ class Lowering:
         return columns
 
     def column(self, operand: Any, route: Route) -> Column:
-        """What each task reads of an operand, as it was routed."""
+        """The route of each task's read of an operand."""
         root = self.roots[operand.value]
         base = self.first_of[root]
         tiles = np.where(route.tiles >= 0, route.tiles + base, -1).astype(np.int32)
@@ -169,7 +169,7 @@ class Lowering:
         return Column(tiles, route.boxes, operand.access, span=span)
 
     def first_tile(self, operand: Operand) -> int:
-        """Where the tiles of what an operand reads begin."""
+        """The first tile of the value that an operand reads."""
         return self.first_of[self.roots[operand.value]]
 
     def seen_box(self, column: Column, i: int) -> Any:
@@ -189,7 +189,7 @@ class Lowering:
         return self.graph.specs[operand.value].dtype
 
     def seconds(self, plan: GroupPlan) -> float:
-        """What the largest task of a group is estimated to take."""
+        """The estimated seconds of a group's largest task."""
         lengths = plan.longest()
         return kernel_seconds(plan.space.last.op.cost, prod(lengths), self.plan.mesh)
 

@@ -1,4 +1,4 @@
-"""What the tasks of a group work in beside their tiles: bytes that the memory stage sets apart."""
+"""The scratch of a group's tasks beside their tiles: bytes that the memory stage sets apart."""
 
 from __future__ import annotations
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class Target(NamedTuple):
-    """Where an operand goes in the output of each task: a box of it, or of a view of it."""
+    """The place of an operand in the output of each task: a box of it, or of a view of it."""
 
     boxes: np.ndarray
     starts: np.ndarray
-    """Where the tile of each task begins."""
+    """The first index of each task's tile."""
     region: Access | None = None
 
 

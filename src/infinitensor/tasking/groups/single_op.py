@@ -61,7 +61,7 @@ def reduction_run(
     order: Sequence[np.ndarray],
     parts_out: bool,
 ) -> Any:
-    """What a task of one reduction runs: to its end, or to partial results (`parts_out`)."""
+    """The kernel of a task of one reduction: to its end, or to partial results (`parts_out`)."""
     if len(columns) > 1:
         partial = lower_partial(node.op, node.call, lowering.kind)
         finish = lower_finish(node.op, node.call, lowering.kind)

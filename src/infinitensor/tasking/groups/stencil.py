@@ -50,7 +50,7 @@ Index: TypeAlias = tuple[slice, ...]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a group reads of one operand: its root, the root's layout, and the view of it."""
+    """A read of one operand by a group: its root, the root's layout, and the view of it."""
 
     root: int
     layout: Layout
@@ -151,7 +151,7 @@ def _index(part: Box, box: Box) -> Index:
 
 
 def _borders(axis: int, ends: tuple[int, int], looks: tuple[Look | None, ...]) -> list[int]:
-    """Where a part along an axis ends because some operand's tile does."""
+    """The ends of parts along an axis, where some operand's tile ends."""
     lo, hi = ends
     found = {lo, hi}
     for look in looks:
@@ -253,7 +253,7 @@ def lower_renewed(lowering: Lowering, group: Group, plan: GroupPlan) -> None:
 
 
 def _shape(graph: Graph, group: Group) -> tuple[Any, ...]:
-    """What a group computes, but for which values it reads."""
+    """A key of a group's computation, without the values it reads."""
     made = {graph.nodes[n].outs[0]: k for k, n in enumerate(group.nodes)}
     return tuple(
         (id(node.op), id(node.call), tuple(made.get(o.value, -1) for o in node.operands))
@@ -358,6 +358,6 @@ def _calls(window: Window, in_c: Compiled, sources: list[Any]) -> Iterator[Any]:
 
 
 def _arguments(window: Window, k: int, sources: list[Any]) -> tuple[list[Any], Any]:
-    """What a part is computed from (None: a scalar), and where it goes."""
+    """The sources of a part (None: a scalar), and its place in the output."""
     index, seen = window.parts[k]
     return [None if s is None else s.of(sources[s.source]) for s in seen], sources[-1][index]

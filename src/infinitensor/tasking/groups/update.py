@@ -67,7 +67,7 @@ def lower_update(
 
 
 def write_run(node: Node, tiles: TileSet, which: np.ndarray, written: np.ndarray) -> Any:
-    """What a task of a plain write runs: the part of the region in its tile, if there is any."""
+    """The kernel of a plain write's task: it copies the part of the region in its tile, if any."""
     region = node.region
     assert region is not None
 
@@ -88,7 +88,7 @@ def write_run(node: Node, tiles: TileSet, which: np.ndarray, written: np.ndarray
 def update_run(
     lowering: Lowering, node: Node, columns: list[Column], tiles: TileSet, which: np.ndarray
 ) -> Any:
-    """What a task of any other update runs: the kernel, unless it has nothing to read."""
+    """The kernel of any other update's task; it does nothing without anything to read."""
     kernel = node.op.kernel_for(lowering.kind)
     xp = namespace(lowering.kind)
     params = dict(node.call.params)
@@ -104,7 +104,7 @@ def update_run(
 
 
 def update_scratch(lowering: Lowering, node: Node, columns: list[Column], tiles: TileSet) -> int:
-    """What the kernel of an update works in; a plain write works in nothing."""
+    """Scratch bytes of an update's kernel; a plain write has none."""
     if node.region is not None:
         return 0
     ins = (Spec((0,), tiles.dtype), *needed_specs(lowering, node, columns))

@@ -25,7 +25,7 @@ class Place(NamedTuple):
     kept: tuple[Any, ...] | None
     """The axes of the value that the base has; None: all."""
     order: tuple[int, ...] | None
-    """Those in the order of the base's; None: as they are."""
+    """The permutation of the value's axes to the base's order; None: as they are."""
 
     def put(self, array: Any, value: Any) -> None:
         """Write an array of the box's shape, or a scalar."""
@@ -47,7 +47,7 @@ class Place(NamedTuple):
 
 
 def place(access: Access, box: Box, origin: Box) -> Place:
-    """What a box of the view names in an array that holds `origin` of the base."""
+    """The part of an array, which holds `origin` of the base, that a box of the view names."""
     index: list[Any] = [at - lo for at, (lo, _) in zip(access.fixed, origin, strict=True)]
     flips = []
     bases = []

@@ -225,7 +225,7 @@ class Script:
 
 
 def _numbers(in_c: Compiled, walk: Walk) -> tuple[int, ...]:
-    """What a stage begins with; it has no scalars yet."""
+    """The numbers of a stage: its function and its walk; scalars come later."""
     function = ctypes.cast(entry(in_c.source), ctypes.c_void_p).value or 0
     return (
         function, walk.n_rows, walk.n, walk.n_outer, ctypes.addressof(walk.shape),
@@ -283,6 +283,6 @@ def _first(x: np.ndarray, ndim: int, size: tuple[int, ...]) -> np.ndarray:
 
 
 def scratch_bytes(buffers: Sequence[Buffer]) -> int:
-    """What a task allocates at most: its buffers, for a block of rows or one long row."""
+    """Bytes that a task allocates at most: its buffers, for a block of rows or one long row."""
     row = sum(buffer.row_bytes for buffer in buffers)
     return max(2 * CACHE_BLOCK_BYTES, row) + 64 * len(buffers)

@@ -24,7 +24,7 @@ MOST_CALL_ARRAYS = 64
 ALIGNED_BYTES = 64
 """Bytes at whose multiples arrays begin."""
 TASK_WORK = 1 << 13
-"""What it costs to start a task from Python, as elements of a kernel."""
+"""The cost of starting a task from Python, as elements of a kernel."""
 
 
 class Stand(NamedTuple):
@@ -87,7 +87,7 @@ class Mapped:
         )
 
     def _space(self, outs: Sequence[Lies]) -> tuple[np.ndarray, Sequence[Lies]]:
-        """What each task walks, and the arrays that it writes."""
+        """The shape that each task walks, and the arrays that it writes."""
         return outs[-1].shapes, outs
 
     def _walk(self, row: np.ndarray, n_arrays: int) -> Walk:

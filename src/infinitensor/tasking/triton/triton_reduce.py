@@ -60,7 +60,7 @@ class Reduction:
         return self.kind not in ("sum", "prod", "moments") or self.dtype.kind in "biu"
 
     def identity(self) -> str:
-        """What changes nothing it is merged with."""
+        """The identity of the merge."""
         kind, dtype = self.kind, self.dtype
         if kind in ("min", "max"):
             if dtype.kind == "f":
@@ -194,7 +194,7 @@ def _merge_lines(
 
 
 def _begin_lines(reductions: Sequence[Reduction], rows: int, columns: int) -> list[str]:
-    """What lanes hold before the first row."""
+    """The state of lanes before the first row."""
     lines = []
     for k, reduction in enumerate(reductions):
         name = type_of(reduction.held[-1])
