@@ -37,7 +37,7 @@ def scaled(xp: Xp, x: Any, centre: Any, width: Any) -> Any:
     return (x - centre) / width
 
 
-def turned(xp: Xp, x: Any, centre: Any, width: Any) -> Any:
+def transposed(xp: Xp, x: Any, centre: Any, width: Any) -> Any:
     made = (x.T + 1) * 2
     return made.contiguous() if xp.__name__ == "torch" else made
 
@@ -67,7 +67,7 @@ def rows_of(n: int, columns: int) -> dict[str, Case]:
             ("places of least", table, nearest),
             ("softmax", table, softmax_rows),
             ("layer norm", table, layer_norm),
-            ("turned", beside, turned),
+            ("transposed", beside, transposed),
         )
     }
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infinitensor.interrupts import Held, interruptible, without_interrupts
+from infinitensor.interrupts import Uninterrupted, interruptible, without_interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -111,7 +111,7 @@ def test_what_another_handler_raises_waits_and_stops_the_work_too(
             done.append("stopped")
 
     def work() -> None:
-        with Held(Work()):
+        with Uninterrupted(Work()):
             signal.raise_signal(signal.SIGUSR1)
             done.append("inner")
 
@@ -154,7 +154,7 @@ def test_work_that_begins_after_a_signal_is_asked_to_stop(on_usr1: Callable[[Any
     def work() -> None:
         with without_interrupts():
             signal.raise_signal(signal.SIGUSR1)
-            with Held(Work()):
+            with Uninterrupted(Work()):
                 stops.append(False)
 
     with pytest.raises(TimeoutError, match="time is up"):

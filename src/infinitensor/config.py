@@ -12,13 +12,13 @@ CHOICES = {
     "rounding": ("numpy", "fused"),
     "strategy": ("auto",),
 }
-LEAST = {"cache_bytes": -1, "plan_cache": 1, "max_recorded_nodes": 1}
-"""The smallest values of whole numbers; 0 of all others."""
+LEAST_VALUES = {"cache_bytes": -1, "plan_cache": 1, "max_recorded_nodes": 1}
+"""The smallest values of integer settings; 0 for all others."""
 
 
 @dataclass(slots=True)
 class Config:
-    """What users may set. Read at each evaluation, so a change takes effect at the next one."""
+    """Settings of a user. Read at each evaluation, so a change takes effect at the next one."""
 
     small_elements: int = 65_536
     """An op on fewer elements, all on the host, runs at once on NumPy arrays; 0: never."""
@@ -27,7 +27,7 @@ class Config:
     inline_elements: int = 262_144
     """A plan over fewer elements runs in the calling thread, without the workers."""
     devices: str = ""
-    """What `init` takes when it is given no devices."""
+    """The devices of `init` by default."""
     memory: str = ""
     """Bytes per device when `init` is given none; empty: 80 % of what is free."""
     workers: int = 0
@@ -83,7 +83,7 @@ class Config:
         return config
 
     def key(self) -> tuple[int, int, str, str, str, int]:
-        """What a plan depends on."""
+        """The settings that a plan depends on."""
         return (
             self.tile_elements,
             self.inline_elements,
@@ -117,7 +117,7 @@ def _check(name: str, value: Any) -> Any:
             raise ValueError(f"config.{name} = {value!r}: write True or False")
         return bool(value)
     if type(default) is int:
-        least = LEAST.get(name, 0)
+        least = LEAST_VALUES.get(name, 0)
         is_whole = isinstance(value, float) and value.is_integer()
         if (
             isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""What signal handlers raise, when nothing is torn: between tasks, or at the end of a block.
+"""Exceptions of signal handlers, raised between tasks or at the end of a block.
 
 A handler (of Ctrl-C, or of a time limit) may raise in the main thread before any step of Python.
 While something is held the handlers run as they would, at once, but what they raise waits, and
@@ -38,13 +38,13 @@ _held: list[Stoppable | None] = []
 _before: dict[int, Any] = {}
 """The handlers of the user's, while ours is in their places."""
 _raised: list[BaseException] = []
-"""What they have raised."""
+"""The exceptions that they have raised."""
 _open: list[int] = []
 """How many blocks there are where handlers may raise all the same, for the last is not torn."""
 
 
 finalisers: set[CodeType] = set()
-"""What is called when something is gone, beside `__del__` and what `weakref` calls."""
+"""Functions that are called when an object is gone, beside `__del__` and callbacks of `weakref`."""
 
 
 def _is_finalising(frame: FrameType | None) -> bool:
@@ -86,7 +86,7 @@ def _restore() -> None:
         _restore()
 
 
-class Held:
+class Uninterrupted:
     """A block in which no signal handler raises; what one raised leaves the outermost block.
 
     Whatever else leaves it: who presses Ctrl-C must hear of it, and what was raised is its context.
@@ -143,9 +143,9 @@ class Held:
                 del first, error, trace  # else this frame, which they hold, holds them and all runs
 
 
-def without_interrupts() -> Held:
-    """What handlers raise comes at the end: this takes no longer than anyone notices."""
-    return Held()
+def without_interrupts() -> Uninterrupted:
+    """Exceptions of handlers come at the end: this takes no longer than anyone notices."""
+    return Uninterrupted()
 
 
 def look() -> None:

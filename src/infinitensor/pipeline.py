@@ -37,7 +37,7 @@ FINER = 3
 MANY_TASKS = 250
 """Tasks from which no smaller tiles are tried: there would be ten times as many, and planning them
 would take longer than they may gain."""
-PARTS = (2, 4, 8, 16)
+STREAMED_PARTS = (2, 4, 8, 16)
 """In how many parts the largest matrix is read that products bring from a lower tier. Products of
 larger parts take less time in all; of smaller ones the first begins sooner, and more may stay."""
 SMALLEST_PART = 1 << 22
@@ -51,7 +51,7 @@ ROUNDS = 8
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What each stage said of one graph."""
+    """The results of each stage for one graph."""
 
     analysed: Analysed
     plan: Plan
@@ -67,7 +67,7 @@ class Prepared:
 
 
 class Lowered(NamedTuple):
-    """What a graph was made into before memory is given out: the same whatever the budgets."""
+    """The results of the stages before memory is given out: the same whatever the budgets."""
 
     analysed: Analysed
     plan: Plan
@@ -110,7 +110,7 @@ def too_large(analysed: Analysed, mesh: Mesh, budgets: Sequence[int]) -> Misfit 
 
 
 def misfit_error(misfit: Misfit, mesh: Mesh) -> MemoryBudgetError:
-    """What the user sees of a graph that does not fit."""
+    """The error of a graph that does not fit."""
     to_disk = ""
     if not mesh.disk_bytes:
         why = f" (off now: {mesh.no_disk})" if mesh.no_disk else " (now 0)"
@@ -141,7 +141,7 @@ class Demand(Protocol):
         """The devices, with what the lower tiers have left."""
 
     def graph(self) -> Graph:
-        """What is to be computed."""
+        """The graph to compute."""
 
     def budgets(self) -> list[int]:
         """Bytes that it may use on each device."""
@@ -178,7 +178,7 @@ class Demand(Protocol):
 
 
 class Change(Enum):
-    """What is asked of a demand before it is planned again."""
+    """A change of a demand before it is planned again."""
 
     GIVE_BACK = auto()
     KEEP_LESS = auto()
@@ -227,11 +227,11 @@ def _fit_once(demand: Demand, tile_elements: int, yields: bool) -> Prepared | Mi
     """
     graph, mesh, known = demand.graph(), demand.mesh(), Known()
 
-    def planned(evicts: bool = True, shrinks: bool = True) -> Prepared | Misfit:
+    def plan(evicts: bool = True, shrinks: bool = True) -> Prepared | Misfit:
         limits = Limits(demand.budgets(), evicts, shrinks)
         return interruptible(prepare, graph, mesh, tile_elements, limits, known)
 
-    found = planned(evicts=False)
+    found = plan(evicts=False)
     if isinstance(found, Prepared) or not has_tiers(mesh):
         return found
     lacking = found.need_bytes - found.limit_bytes
@@ -240,21 +240,21 @@ def _fit_once(demand: Demand, tile_elements: int, yields: bool) -> Prepared | Mi
             return Request(Change.KEEP_LESS)
         return _fit_beside_spares(demand, graph, mesh, tile_elements, lacking)
     if demand.evict_others(lacking):
-        found = planned(evicts=False)
+        found = plan(evicts=False)
         if isinstance(found, Prepared):
             return found
     if yields and demand.keeps_too_much():
-        found = planned()  # tile by tile all of it may fit
+        found = plan()  # tile by tile all of it may fit
         is_enough = isinstance(found, Prepared) and not found.program.traffic.evicted
         return found if is_enough else Request(Change.KEEP_LESS)
     heavy = demand.heavy_bytes() if yields else 0
     if heavy:
         # a GPU's tiles are large: before they are made small, leaves go
-        found = planned(shrinks=mesh.kind != "cuda")
+        found = plan(shrinks=mesh.kind != "cuda")
         if isinstance(found, Prepared) and _is_cheaper(found, heavy, demand, tile_elements):
             return replace(found, in_the_way=heavy)
         return Request(Change.EVICT_LEAVES)
-    return planned()
+    return plan()
 
 
 def _is_cheaper(found: Prepared, heavy: int, demand: Demand, tile_elements: int) -> bool:
@@ -298,7 +298,7 @@ def _fit_beside_spares(
 
 
 class Limits(NamedTuple):
-    """What a plan may use, and what it may do to fit."""
+    """The memory that a plan may use, and the means it may take to fit."""
 
     budgets: Sequence[int]
     """Bytes on each device."""
@@ -405,7 +405,7 @@ def _part_sizes(graph: Graph, mesh: Mesh) -> list[int]:
     parts = [part for part, n in streamed if n == largest and part < n]
     if parts:  # some of it has stayed: the rest has parts like those
         return [max(parts), WHOLE]
-    sizes = {max(-(-largest // n), SMALLEST_PART): None for n in PARTS}
+    sizes = {max(-(-largest // n), SMALLEST_PART): None for n in STREAMED_PARTS}
     return [*(n for n in sizes if n < largest), WHOLE]
 
 

@@ -16,7 +16,7 @@ from benchmarks.simulate_tiers import LINK_BYTES_PER_S, Pass, budget_of, network
 from infinitensor import pipeline
 from infinitensor.memory import evict_walk
 from infinitensor.memory.best_order import AHEAD, a_little_less
-from infinitensor.pipeline import PARTS
+from infinitensor.pipeline import STREAMED_PARTS
 
 N_LAYERS = 12
 WEIGHT_BYTES = WIDTH * WIDTH * 4
@@ -72,7 +72,11 @@ def test_a_pass_takes_no_longer_than_the_slower_of_compute_and_link(
     busy = (AHEAD[0] + 2) * part_bytes(last) + budget - a_little_less(budget)
     assert last.loaded_bytes <= lacking + busy
     is_loading = last.compute_seconds < last.loaded_bytes / LINK_BYTES_PER_S
-    assert busy <= WEIGHT_BYTES if is_loading else part_bytes(last) <= WEIGHT_BYTES // PARTS[0]
+    assert (
+        busy <= WEIGHT_BYTES
+        if is_loading
+        else part_bytes(last) <= WEIGHT_BYTES // STREAMED_PARTS[0]
+    )
 
 
 @pytest.mark.parametrize(("rows", "share"), [(512, 1.0), (2048, 0.75), (2048, 0.5)])
@@ -81,9 +85,9 @@ def test_a_pass_with_smaller_parts_would_load_less_but_take_longer(
 ) -> None:
     graph, budget = network(rows, N_LAYERS, False), budget_of(share, rows, N_LAYERS)
     chosen = passes(graph, budget)[-1]
-    assert part_bytes(chosen) == WEIGHT_BYTES // PARTS[0]
-    for n in PARTS[1:]:
-        monkeypatch.setattr(pipeline, "PARTS", (n,))
+    assert part_bytes(chosen) == WEIGHT_BYTES // STREAMED_PARTS[0]
+    for n in STREAMED_PARTS[1:]:
+        monkeypatch.setattr(pipeline, "STREAMED_PARTS", (n,))
         other = passes(graph, budget)[-1]
         assert part_bytes(other) == WEIGHT_BYTES // n
         assert other.loaded_bytes < chosen.loaded_bytes
@@ -129,7 +133,7 @@ def test_planning_is_linear_in_layers_and_walks_few_orders(
     assert steps[2] <= 2.1 * steps[1]
     for walked_tasks, n_layers in zip(steps, (6, 12, 24), strict=True):
         # sizes of parts, and room to read ahead; a part is read and multiplied
-        assert walked_tasks <= len(AHEAD) * sum(2 * n + 3 for n in PARTS) * n_layers
+        assert walked_tasks <= len(AHEAD) * sum(2 * n + 3 for n in STREAMED_PARTS) * n_layers
 
 
 def test_the_plot_takes_its_points_from_what_was_printed() -> None:

@@ -24,7 +24,7 @@ def loops(machine: Any, dtype: Any, file: str = "centres.c") -> Any:
     """The loops of a file, compiled for registers of so many float32 and so many centres."""
     head = "#include <stdint.h>\n"
     if machine:
-        head += "#define LANES {}\n#define MANY {}\n".format(*machine)
+        head += "#define LANES {}\n#define CENTRES_AT_A_TIME {}\n".format(*machine)
     name = "float" if dtype == np.float32 else "double"
     return library(f"{head}typedef {name} T;\n{source(file)}")
 

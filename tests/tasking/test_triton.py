@@ -16,7 +16,7 @@ from infinitensor import jit
 from infinitensor.ir.mesh import Target, Tools
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.ops.table.words import WORDS
-from infinitensor.tasking.c.expressions import Input, Part, Unsupported
+from infinitensor.tasking.c.expressions import GroupStep, Input, Unsupported
 from infinitensor.tasking.triton import triton_group
 from infinitensor.tasking.triton.triton_division import LEAST_CHECKED_SIZE
 from infinitensor.tasking.triton.triton_launch import MOST_KERNELS, MapKernel, merged_axes
@@ -26,16 +26,16 @@ from infinitensor.tasking.triton.triton_source import Group, framed_source, map_
 SINGLE, LONG = np.dtype(np.float32), np.dtype(np.int64)
 
 
-def one_word(word: str, dtype: np.dtype[Any], made: np.dtype[Any], stored: int) -> Part:
+def one_word(word: str, dtype: np.dtype[Any], made: np.dtype[Any], stored: int) -> GroupStep:
     n = WORDS[word].n_args
     args = tuple(Arg(i) for i in range(n))
-    return Part(Term(word, args), (dtype,) * n, (("in", 0), ("in", 1))[:n], made, stored)
+    return GroupStep(Term(word, args), (dtype,) * n, (("in", 0), ("in", 1))[:n], made, stored)
 
 
 def chain(n_parts: int = 1) -> Group:
     tree = Term("add", (Term("multiply", (Arg(0), Arg(1))), Arg(2)))
     sources = (("in", 0), ("in", 1), ("in", 2))
-    part = Part(tree, (SINGLE,) * 3, sources, SINGLE, 0)
+    part = GroupStep(tree, (SINGLE,) * 3, sources, SINGLE, 0)
     array, scalar = Input(SINGLE, False, False), Input(SINGLE, True, False)
     return Group((part,) * n_parts, (array, array, scalar), 1)
 
@@ -78,7 +78,9 @@ def test_scalars_are_arguments_so_that_no_value_is_compiled_in() -> None:
 )
 def test_scalars_keep_all_their_bits(name: str, passed: str, is_cast: bool) -> None:
     dtype = np.dtype(name)
-    part = Part(Term("equal", (Arg(0), Arg(1))), (dtype,) * 2, (("in", 0), ("in", 1)), dtype, 0)
+    part = GroupStep(
+        Term("equal", (Arg(0), Arg(1))), (dtype,) * 2, (("in", 0), ("in", 1)), dtype, 0
+    )
     group = Group((part,), (Input(dtype, False, False), Input(dtype, True, False)), 1)
     source = map_source(group, 1, True, False)
     assert f'x1: "{passed}"' in source
@@ -121,7 +123,9 @@ def test_float32_divides_and_takes_roots_exactly() -> None:
 
 def test_one_over_something_is_its_reciprocal() -> None:
     """Only where the number is 1, which shows at a launch."""
-    part = Part(Term("divide", (Arg(0), Arg(1))), (SINGLE,) * 2, (("in", 1), ("in", 0)), SINGLE, 0)
+    part = GroupStep(
+        Term("divide", (Arg(0), Arg(1))), (SINGLE,) * 2, (("in", 1), ("in", 0)), SINGLE, 0
+    )
     group = Group((part,), (Input(SINGLE, False, False), Input(SINGLE, True, False)), 1)
     assert group.numerators == [1]
     assert "tl.div_rn(x1, x0)" in map_source(group, 1, True, False)
@@ -312,13 +316,13 @@ def test_on_cpus_fused_rounding_changes_no_bit(monkeypatch: pytest.MonkeyPatch) 
 )
 def test_what_triton_does_otherwise_is_refused(word: str, kind: Any, match: str) -> None:
     dtype = np.dtype(kind)
-    part = Part(Term(word, (Arg(0), Arg(1))), (dtype,) * 2, (("in", 0), ("in", 1)), dtype, 0)
+    part = GroupStep(Term(word, (Arg(0), Arg(1))), (dtype,) * 2, (("in", 0), ("in", 1)), dtype, 0)
     with pytest.raises(Unsupported, match=match):
         MapKernel(Group((part,), (Input(dtype, False, False),) * 2, 1))
 
 
 def test_a_cast_to_unsigned_integers_is_refused() -> None:
-    part = Part(Term("cast", (Arg(0),)), (SINGLE,), (("in", 0),), np.dtype(np.uint8), 0)
+    part = GroupStep(Term("cast", (Arg(0),)), (SINGLE,), (("in", 0),), np.dtype(np.uint8), 0)
     with pytest.raises(Unsupported, match="cast from float32 to uint8"):
         MapKernel(Group((part,), (Input(SINGLE, False, False),), 1))
 

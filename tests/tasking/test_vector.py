@@ -11,7 +11,7 @@ import pytest
 from infinitensor import native
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.ops.table.words import EAGER
-from infinitensor.tasking.c.expressions import Input, Part
+from infinitensor.tasking.c.expressions import GroupStep, Input
 from infinitensor.tasking.c.loops import header
 from infinitensor.tasking.kernels.c_kernel import compiled_kernel
 
@@ -53,7 +53,7 @@ def applied(words: list[str], dtype: np.dtype[Any], ins: list[np.ndarray]) -> li
     n = len(ins)
     sources = tuple(("in", i) for i in range(n))
     parts = [
-        Part(Term(word, tuple(Arg(i) for i in range(n))), (dtype,) * n, sources, dtype, k)
+        GroupStep(Term(word, tuple(Arg(i) for i in range(n))), (dtype,) * n, sources, dtype, k)
         for k, word in enumerate(words)
     ]
     run = compiled_kernel(tuple(parts), (Input(dtype, False, False),) * n, len(words))

@@ -10,7 +10,7 @@ from infinitensor.ir.op import Spec
 from infinitensor.ops.table.registry import resolve_loop
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.ops.table.words import WORDS
-from infinitensor.tasking.c.expressions import Part
+from infinitensor.tasking.c.expressions import GroupStep
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,14 +41,14 @@ def claimed(language: str, dtype: np.dtype[Any]) -> list[Word]:
     return [word for word in words if word.loop(dtype)[-1].kind in getattr(word, texts)]
 
 
-def steps_of(words: Sequence[Word], dtype: np.dtype[Any]) -> tuple[Part, ...]:
+def steps_of(words: Sequence[Word], dtype: np.dtype[Any]) -> tuple[GroupStep, ...]:
     """A step for each word, each with an output."""
     parts = []
     for k, word in enumerate(words):
         args = tuple(Arg(i) for i in range(word.n_args))
         loop = word.loop(dtype) if word.chooses else (dtype,) * word.n_args
         sources = tuple(("in", i) for i in range(word.n_args))
-        parts.append(Part(Term(word.name, args), loop, sources, word.result_dtype(dtype), k))
+        parts.append(GroupStep(Term(word.name, args), loop, sources, word.result_dtype(dtype), k))
     return tuple(parts)
 
 

@@ -16,7 +16,7 @@ import infinitensor as it
 from infinitensor.api.eager.row_parts import parts_of, share
 from infinitensor.cluster.dense_rows import DenseRows, Measured, some_memory
 from infinitensor.ops.backend.c_loops import loop
-from infinitensor.ops.points.centres import PARTS
+from infinitensor.ops.points.centres import SECOND_UNIT_RATIO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,11 +29,11 @@ UNPLANNED_ROW_TIMES = 16
 """Rows, in times `config.small_elements`, up to which they are read without a plan."""
 
 
-def part_of(rows: DenseRows, indices: Array, center: Array) -> Part | DenseRows:
+def part_of(rows: DenseRows, indices: Array, center: Array) -> RowsAt | DenseRows:
     """The rows at some places, about a centre: a part where there is one, else a copy of them."""
     whole = len(indices) == rows.n
     if _may_part(rows):
-        part = Part(rows, None if whole else indices, center)
+        part = RowsAt(rows, None if whole else indices, center)
         if not part.units[1]:
             return part
     if whole:
@@ -52,7 +52,7 @@ def _may_part(rows: DenseRows) -> bool:
     return loop("halves", "halve", host.dtype) is not None
 
 
-class Part(Measured):
+class RowsAt(Measured):
     """Rows of others at some places; None: all of them."""
 
     def __init__(self, rows: DenseRows, where: Array | None, center: Array) -> None:
@@ -93,17 +93,17 @@ class Part(Measured):
         """The values of the rows by themselves."""
         return self.copy.host
 
-    def whole(self) -> Array:
+    def all_rows(self) -> Array:
         """All rows: what a callable `init` gets."""
-        return self.copy.whole()
+        return self.copy.all_rows()
 
     def closer(self, points: Array, known: tuple[Any, ...] = ()) -> Any:
         """For each point each row's squared distance to the nearest seed, with that point."""
         return self.copy.closer(points, known)
 
-    def at_hand(self, k: int) -> DenseRows | None:
+    def small_copy(self, k: int) -> DenseRows | None:
         """A copy of the rows, if a loop over them for k points is done before it is shared out."""
-        return self.copy.at_hand(k)
+        return self.copy.small_copy(k)
 
     def own_distances(self, centers: Array, labels: Any) -> Array:
         """The squared distance of each row to its own centre."""
@@ -133,7 +133,7 @@ class Part(Measured):
 
         share(self.parts, work)
         sums = sum(found[1:], found[0]).astype(np.float64)
-        return np.asarray((sums[:, 0] + sums[:, 1] / PARTS) / scale)
+        return np.asarray((sums[:, 0] + sums[:, 1] / SECOND_UNIT_RATIO) / scale)
 
     def between(self, begin: int, end: int) -> tuple[Array, Array | None, Array | None]:
         """Rows begin .. end, as loops take them: the values, where in them, and what they weigh."""
@@ -146,7 +146,7 @@ class Part(Measured):
 class Halving:
     """Labels that follow two moving centres, and what the rows of each label add up to."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: RowsAt) -> None:
         self.part = part
         self.labels = np.empty(part.n, np.int32)
         self.means: Array | None = None
@@ -187,7 +187,7 @@ class Halving:
         return int(change[2, 0])
 
     def _drifted(self, centers: Array) -> None:
-        """What the way of the centres since the last time may have done to products with rows."""
+        """A bound on how far products with rows changed since the centres last moved."""
         wide = centers.astype(np.float64)
         way = wide[1] - wide[0]
         beside = ((wide[0] + wide[1]) / 2 - self.part.center) @ way

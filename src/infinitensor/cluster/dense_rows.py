@@ -18,7 +18,7 @@ from infinitensor.api.eager.row_parts import in_parts, parts_of, share
 from infinitensor.api.evaluate.few_of_file import stored_rows
 from infinitensor.api.record.late import call_op
 from infinitensor.ops.backend.c_loops import loop
-from infinitensor.ops.points.centres import PARTS
+from infinitensor.ops.points.centres import SECOND_UNIT_RATIO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 NO_LABEL = -1
-"""Of rows that were not compared with centres yet."""
+"""The label of rows that were not compared with centres yet."""
 FEW_TAKEN_ROWS = 64
 """Rows of a tensor that are taken one by one; more are an index, which brings their tiles."""
 
-SOME = 1 << 20
-"""About how much work is worth a part of its own, of rows that are shared out among workers."""
+LEAST_PART_PRODUCTS = 1 << 20
+"""Products of coordinates that are worth a part of their own, of rows shared out among workers."""
 ONE_THREAD_PARTS = 4
 """Parts up to which one thread is faster, where what comes between two passes is short."""
 
-FINE = 2.0**-34
+COARSEST_UNIT = 2.0**-34
 """The largest unit of sums, as a part of the smallest difference that counts; else a second unit
 is used."""
 
 
 class Measured:
-    """What rows on the host, in tiles, or at some places of others have to say of units."""
+    """The units of sums, for rows on the host, in tiles, or at some places of others."""
 
     n: int
     weights: Array | None
@@ -71,11 +71,11 @@ class Measured:
     @cached_property
     def units(self) -> tuple[Array, bool]:
         """By what coordinates and weights are made whole, and whether that is coarse for them."""
-        return self.scale, bool((1 / self.scale[:-1] > FINE * self.typical).any())
+        return self.scale, bool((1 / self.scale[:-1] > COARSEST_UNIT * self.typical).any())
 
     @property
     def total_weight(self) -> float:
-        """What all rows weigh, no weight below zero."""
+        """The sum of the absolute weights of all rows."""
         return float(self.n if self.weights is None else np.abs(self.weights).sum(dtype=float))
 
     @cached_property
@@ -102,7 +102,7 @@ class Measured:
             return np.bincount(np.asarray(labels), far, minlength=len(centers))
         scale = unit_for(reach * self.total_weight)
         found = self._inertia(centers, labels, scale)
-        if self.n / (scale * PARTS) > FINE * float(found.sum()):
+        if self.n / (scale * SECOND_UNIT_RATIO) > COARSEST_UNIT * float(found.sum()):
             # a far row makes the unit coarse, though it may be at its own centre
             most = min(self.farthest(centers, labels) * (1 + 1e-6), reach)
             found = self._inertia(centers, labels, unit_for(most * self.total_weight))
@@ -185,13 +185,13 @@ class DenseRows(Measured):
         part._most = self._most  # no row is larger than all of them
         return part
 
-    def whole(self) -> Array:
+    def all_rows(self) -> Array:
         """All rows, on the host: what a callable `init` gets."""
         values = self.host if self.host is not None else self.x.numpy()
         return np.asarray(values - self.shift)
 
     def remainders(self, scale: Array) -> it.Tensor:
-        """What `_label_sums` rounds away of each weighted coordinate, in its unit: exact."""
+        """The exact rounding error of each weighted coordinate in `_label_sums`, in its unit."""
         v = (self.x - self.shift).astype(np.float64)
         if self._weighing:
             v = v * self._weighing[0].astype(np.float64)[:, None]
@@ -225,7 +225,7 @@ class DenseRows(Measured):
             known = tuple(it.asarray(one, copy=False) for one in known)
         return self.call("_closer", points, *known, n_points=len(points))
 
-    def at_hand(self, k: int) -> DenseRows | None:
+    def small_copy(self, k: int) -> DenseRows | None:
         """These rows, if a loop over them for k points is done before it is shared out."""
         if not self.few or self.n >= ONE_THREAD_PARTS * _least(self.d, k):
             return None
@@ -240,7 +240,7 @@ class DenseRows(Measured):
         if not self.few:  # labels may wait still: one pass finds both
             it.compute(made, *([labels] if isinstance(labels, it.Tensor) else []))
         sums = np.asarray(made).astype(np.float64)
-        return np.asarray((sums[:, 0] + sums[:, 1] / PARTS) / scale)
+        return np.asarray((sums[:, 0] + sums[:, 1] / SECOND_UNIT_RATIO) / scale)
 
     def own_distances(self, centers: Array, labels: Any) -> Array:
         """The squared distance of each row to its own centre."""
@@ -255,7 +255,7 @@ class Assigning:
     """Labels that follow moving centres, and what the rows of each label add up to."""
 
     means: Array | None = None
-    """Those of the labels, where they are made with them."""
+    """The means of the rows of each label, where they are computed with the labels."""
 
     def __init__(self, rows: DenseRows, k: int) -> None:
         self.rows = rows
@@ -313,7 +313,7 @@ class Assigning:
 
 def _least(d: int, k: int) -> int:
     """Rows of so many coordinates that are worth a part of their own, for k points."""
-    return SOME // ((d + 16) * (k + 4)) + 1
+    return LEAST_PART_PRODUCTS // ((d + 16) * (k + 4)) + 1
 
 
 def _are_few(host: Array, k: int) -> bool:
@@ -355,7 +355,7 @@ class FewAssigning(Assigning):
         return n_changed
 
     def _step_parts(self, given: tuple[Array, ...], made: tuple[Array, Array]) -> int:
-        """What `step` of centres.c returns; it is made of parts where there are several."""
+        """The result of `step` in centres.c; of several parts it is put together."""
         rows, k, host = self.rows, self.k, self.rows.host
         assert host is not None
         step, assign, means = self._loops
@@ -383,7 +383,7 @@ class FewAssigning(Assigning):
 
 
 def some_memory(code: int) -> int:
-    """What a loop returns; -1: it found no memory for its own copies."""
+    """The result of a loop; -1: it found no memory for its own copies."""
     if code == -1:
         raise MemoryError("no memory for the centres that a loop over points packs")
     return code

@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
 
 import infinitensor as it
 from infinitensor.api.record.late import call_op
-from infinitensor.cluster.bisect_rows import Part
+from infinitensor.cluster.bisect_rows import RowsAt
 from infinitensor.cluster.dense_rows import DenseRows
 from infinitensor.cluster.lloyd import Run, lloyd, total
 from infinitensor.cluster.seeding import seed
@@ -38,7 +38,7 @@ CHECKS: dict[str, Any] = {"accept_sparse": "csr", "order": "C", "accept_large_sp
 
 
 class Shape:
-    """What scikit-learn asks of points before it reads them: their shape and their variances."""
+    """The attributes of points that scikit-learn reads first: their shape and their variances."""
 
     def __init__(self, shape: tuple[int, int], variances: Any) -> None:
         self.shape = shape
@@ -68,7 +68,7 @@ def checked_weights(sample_weight: Any, given: Points) -> Array | None:
     return np.asarray(checked)
 
 
-def normalise_weights(rows: DenseRows | SparseRows | Part) -> Array:
+def normalise_weights(rows: DenseRows | SparseRows | RowsAt) -> Array:
     """The weights of rows as probabilities."""
     weights = np.ones(rows.n, rows.dtype) if rows.weights is None else rows.weights
     return np.asarray(weights / weights.sum())
@@ -87,7 +87,7 @@ def n_distinct(labels: Array, n: int) -> int:
 
 
 class OnTiles(_BaseKMeans):  # type: ignore[misc]
-    """What the k-means estimators share: seeding, prediction, distances, all in passes of ours."""
+    """Seeding, prediction and distances of the k-means estimators, in passes of ours."""
 
     def _check_test_data(self, X: Any) -> Points:
         return points(X, self, reset=False, **CHECKS)
@@ -119,7 +119,7 @@ class OnTiles(_BaseKMeans):  # type: ignore[misc]
     ) -> Array:
         """The first centres; X is rows of ours, or an array."""
         rows: Any = X
-        if not isinstance(X, DenseRows | SparseRows | Part):
+        if not isinstance(X, DenseRows | SparseRows | RowsAt):
             given = points(X, **CHECKS)
             rows = rows_of(given, None, checked_weights(sample_weight, given), self.n_clusters)
         k = self.n_clusters if n_centroids is None else n_centroids
@@ -133,7 +133,7 @@ class OnTiles(_BaseKMeans):  # type: ignore[misc]
             return np.asarray(rows.take(chosen))
         if _is_arraylike_not_scalar(self.init):
             return np.asarray(init)
-        centers = init(rows.whole(), k, random_state=random_state)
+        centers = init(rows.all_rows(), k, random_state=random_state)
         centers = check_array(centers, dtype=rows.dtype, copy=False, order="C")
         self._validate_center_shape(Shape((rows.n, rows.d), None), centers, n_centroids=k)
         return np.asarray(centers)

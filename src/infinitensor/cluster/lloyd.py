@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from infinitensor.cluster.bisect_rows import Part
+    from infinitensor.cluster.bisect_rows import RowsAt
     from infinitensor.cluster.dense_rows import DenseRows
     from infinitensor.cluster.sparse_rows import SparseRows
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run of Lloyd's iteration found."""
+    """The result of one run of Lloyd's iteration."""
 
     labels: Array
     inertia: float
@@ -31,7 +31,7 @@ class Run:
 
 
 def lloyd(
-    rows: DenseRows | SparseRows | Part,
+    rows: DenseRows | SparseRows | RowsAt,
     centers: Array,
     *,
     max_iter: int,

@@ -22,7 +22,7 @@ from infinitensor.ops.backend.c_loops import loop
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from infinitensor.cluster.bisect_rows import Part
+    from infinitensor.cluster.bisect_rows import RowsAt
     from infinitensor.cluster.dense_rows import DenseRows
     from infinitensor.cluster.sparse_rows import SparseRows
 
@@ -36,7 +36,7 @@ It does not depend on the memory there is: neither do results.
 
 
 def seed(
-    rows: DenseRows | SparseRows | Part,
+    rows: DenseRows | SparseRows | RowsAt,
     n_clusters: int,
     random_state: np.random.RandomState,
     n_local_trials: int | None = None,
@@ -48,7 +48,7 @@ def seed(
     centers = np.empty((n_clusters, rows.d), rows.dtype)
     chosen[0] = random_state.choice(rows.n, p=weights / weights.sum())
     centers[0] = rows.take(chosen[:1])[0]
-    here = rows.at_hand(n_trials) if rows.n * n_trials <= ON_HOST else None
+    here = rows.small_copy(n_trials) if rows.n * n_trials <= ON_HOST else None
     kind = _Left if here is None else _FewLeft
     left = kind(rows if here is None else here, weights, centers, n_trials)
     left.use(centers[:1])
@@ -73,8 +73,9 @@ def _few_threads(n_sums: int, are_products: bool) -> AbstractContextManager[Any]
 
 
 KEPT_MEMORY_PART = 4
-"""What all candidates leave is kept if it takes less than this part of the memory; else what the
-best one leaves is made again: to read the rows twice takes less than to evict all that."""
+"""The distances left by all candidates are kept if they take less than this part of the memory;
+else what the best one leaves is made again: to read the rows twice takes less than to evict all
+that."""
 BLOCK_ROWS = 1 << 16
 """Rows whose sums are looked through first: of what is left one block for each draw is enough."""
 
@@ -220,8 +221,8 @@ class _FewLeft(_Left):
 
 FEW_VALUES = 4096
 """Values whose running sum is made sooner than avoided, and whose product one thread makes."""
-LONG = 10_000
-"""Numbers from which on BLAS adds up a single product by all its threads."""
+THREADED_PRODUCT_LENGTH = 10_000
+"""Elements of a dot product from which on BLAS uses all its threads, which changes its rounding."""
 
 
 def _product(values: Array, weights: Array) -> Array:
@@ -230,7 +231,7 @@ def _product(values: Array, weights: Array) -> Array:
     After a product that it shares out, BLAS's threads spin for some 50 ms, and ours wait for the
     cores. So one thread adds up the parts that they would have added up.
     """
-    if len(values) > 1 or values.shape[1] <= LONG:
+    if len(values) > 1 or values.shape[1] <= THREADED_PRODUCT_LENGTH:
         return np.asarray(values @ weights)
     controller = _get_threadpool_controller().select(user_api="blas")
     n_threads = max((one.num_threads for one in controller.lib_controllers), default=1)
@@ -254,7 +255,9 @@ def _product_of_parts(values: Array, weights: Array, n_threads: int) -> Array:
 def _adds_parts(n_threads: int, dtype: Any) -> bool:
     """Whether BLAS, with so many threads, gives the bits of `_product_of_parts`: tried once."""
     rng = np.random.default_rng(0)
-    for n in range(LONG + 1, 4 * LONG, LONG // 2 + 1):
+    for n in range(
+        THREADED_PRODUCT_LENGTH + 1, 4 * THREADED_PRODUCT_LENGTH, THREADED_PRODUCT_LENGTH // 2 + 1
+    ):
         values, weights = rng.random((1, n)).astype(dtype), rng.random((n, 1)).astype(dtype)
         if (values @ weights != _product_of_parts(values, weights, n_threads)).any():
             return False

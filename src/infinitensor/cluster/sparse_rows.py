@@ -40,7 +40,7 @@ class SparseRows:
         weights = None if self.weights is None else self.weights[indices]
         return SparseRows(self.host[indices], weights)
 
-    def whole(self) -> Any:
+    def all_rows(self) -> Any:
         """All rows: what a callable `init` gets."""
         return self.host
 
@@ -75,7 +75,7 @@ class SparseRows:
             np.minimum(far, np.asarray(known[0]), out=far)
         return it.asarray(far, copy=False)
 
-    def at_hand(self, k: int) -> None:
+    def small_copy(self, k: int) -> None:
         """No loop reads these rows as they are."""
 
     def start(self, k: int) -> SparseAssigning:

@@ -16,7 +16,7 @@ from infinitensor.engines.engine import ENGINES, MemoryUse
 from infinitensor.engines.progress import Progress
 from infinitensor.engines.tiers import LocalTiers
 from infinitensor.errors import DeviceOutOfMemoryError
-from infinitensor.interrupts import Held
+from infinitensor.interrupts import Uninterrupted
 from infinitensor.ir.layout import DISK, HOST, Layout
 from infinitensor.ir.mesh import Mesh, preset
 from infinitensor.ir.slab import slab_bytes
@@ -67,7 +67,7 @@ class LocalEngine:
         )
         self._workers = Workers(self.n_workers)
         self._fewer: dict[int, Workers] = {}
-        """Those for programs that may not run as many tasks at a time: memory is little."""
+        """Workers for programs that may not run as many tasks at a time: memory is short."""
 
     def _sharing(self) -> int:
         """Virtual devices on the GPU that most of them share."""
@@ -89,7 +89,7 @@ class LocalEngine:
         assert isinstance(run, LocalRun)
         if "run_start" in events.hooks:
             events.emit("run_start", run=run)
-        with Held(run):
+        with Uninterrupted(run):
             try:
                 self._go(run, inline, progress, resumed)
             finally:
@@ -142,7 +142,7 @@ class LocalEngine:
         )
 
     def bytes_for(self, layout: Layout, itemsize: int) -> list[int]:
-        """What a tensor takes of each device's budget."""
+        """Bytes that a tensor takes of each device's budget."""
         if layout.n_tiles == 1:
             n_bytes = prod(borders[-1] for borders in layout.cuts) * itemsize
             needs = [0] * (1 if self.mesh.is_one_memory else self.mesh.n_devices)

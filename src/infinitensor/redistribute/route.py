@@ -151,7 +151,7 @@ class _Router:
             if len(over) > 1 and self.is_one_memory and not is_apart:
                 spans[i] = over
             elif over and (
-                len(over) > 1 or not self._is_at_hand(layout.owner(over[0]), int(group.devices[i]))
+                len(over) > 1 or not self._is_local(layout.owner(over[0]), int(group.devices[i]))
             ):
                 tiles[i] = -1
                 if group.chained >= 0 and layout.owner(over[0]) < 0:
@@ -199,7 +199,7 @@ class _Router:
                     self.moved[way] = self.moved.get(way, 0) + box_size(common) * width
         return number
 
-    def _is_at_hand(self, owner: int, device: int) -> bool:
+    def _is_local(self, owner: int, device: int) -> bool:
         return owner == device or (owner == HOST and self.reads_host)
 
     def _by_form(self, group: GroupPlan, read: Read, layout: Layout) -> Route:

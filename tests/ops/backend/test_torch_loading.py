@@ -50,7 +50,7 @@ def test_a_kernel_that_needs_torch_has_it_imported_by_another_thread() -> None:
     program = """
 import sys
 from infinitensor.ops.backend import torch_loading as loading
-torch = loading.loaded()
+torch = loading.wait_for_torch()
 assert torch is sys.modules["torch"]
 assert loading._loading and not loading._loading[0].is_alive()
 assert loading.n_user_threads == [torch.get_num_threads()]

@@ -14,7 +14,7 @@ from tests.tasking.words import operands
 import infinitensor as it
 from infinitensor import native
 from infinitensor.ops.table.scalar import Arg, Term
-from infinitensor.tasking.c.expressions import Input, Part, Unsupported, expression
+from infinitensor.tasking.c.expressions import GroupStep, Input, Unsupported, expression
 from infinitensor.tasking.c.loops import source_of
 from infinitensor.tasking.kernels import choose_kernel, work_left
 from infinitensor.tasking.kernels.c_kernel import Compiled, compiled_kernel
@@ -40,7 +40,7 @@ def test_plain_arithmetic_has_numpys_bits() -> None:
     x, y, _ = operands(dtype)
     tree = Term("add", (Term("multiply", (Arg(0), Arg(1))), Arg(1)))
     run = compiled_kernel(
-        (Part(tree, (dtype, dtype), (("in", 0), ("in", 1)), dtype, 0),),
+        (GroupStep(tree, (dtype, dtype), (("in", 0), ("in", 1)), dtype, 0),),
         (Input(dtype, False, False),) * 2,
         1,
     )
@@ -59,7 +59,7 @@ def test_any_shape_broadcast_and_stride(shape: tuple[int, ...]) -> None:
     row = rng.standard_normal((*shape[:-1], 1)) if shape else rng.standard_normal(())
     inputs = (Input(dtype, False, False), Input(dtype, False, True), Input(dtype, True, False))
     run = compiled_kernel(
-        (Part(tree, (dtype,) * 3, (("in", 0), ("in", 1), ("in", 2)), dtype, 0),), inputs, 1
+        (GroupStep(tree, (dtype,) * 3, (("in", 0), ("in", 1), ("in", 2)), dtype, 0),), inputs, 1
     )
     wide = np.full((*shape[:-1], 2 * shape[-1]) if shape else (), np.nan)
     out = wide[..., ::2] if shape else wide
@@ -71,7 +71,7 @@ def test_what_c_does_otherwise_than_numpy_is_refused() -> None:
     with pytest.raises(Unsupported, match="cast from float64 to uint8"):
         source_of(
             [
-                Part(
+                GroupStep(
                     Term("cast", (Arg(0),)), (np.dtype(float),), (("in", 0),), np.dtype(np.uint8), 0
                 )
             ],
@@ -185,7 +185,7 @@ def test_libraries_are_kept_for_the_next_process_where_only_their_owner_writes(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(native, "_loaded", {})
     source = source_of(
-        [Part(Term("negative", (Arg(0),)), (DOUBLE,), (("in", 0),), DOUBLE, 0)],
+        [GroupStep(Term("negative", (Arg(0),)), (DOUBLE,), (("in", 0),), DOUBLE, 0)],
         [Input(DOUBLE, False, False)],
         1,
     )

@@ -123,7 +123,7 @@ def test_a_sum_keeps_its_memory_while_parts_are_added() -> None:
         it.compute(y)
         (program,) = {id(t.prepared): t.prepared.program for t in s.traces.values()}.values()
     added = [family for family in program.graph.families if family.in_place]
-    n_added = [6 * (n - 1) for n in pipeline.PARTS]
+    n_added = [6 * (n - 1) for n in pipeline.STREAMED_PARTS]
     assert len(added) in n_added, "parts of each weight, all but the first are added"
     for family in added:
         np.testing.assert_array_equal(

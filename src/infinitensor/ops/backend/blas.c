@@ -7,7 +7,7 @@
 
 enum { ROW_MAJOR = 101, AS_IT_IS = 111, TRANSPOSED = 112, UPPER = 121 };
 enum { GEMM, GEMV, SYRK };
-enum { LITTLE = 1 << 23 }; /* multiplications; threads of its own look for work for 20 ms after more */
+enum { ONE_THREAD_PRODUCTS = 1 << 23 }; /* after more multiplications its own threads look for work for 20 ms */
 
 static void *functions[4][3]; /* by dtype (f4, f8, c8, c16) */
 static int (*get_threads)(void);
@@ -174,7 +174,7 @@ void product(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, cha
   if (p.rows == 1 && p.step < p.columns) p.step = p.columns;
   const int is_shared = __atomic_load_n(&n_sharing, __ATOMIC_RELAXED) != 0;
   const int before = is_shared && is_of_threads ? get_threads() : 1;
-  const int is_little = !is_of_threads && !is_shared && p.rows * p.columns * p.k <= LITTLE;
+  const int is_little = !is_of_threads && !is_shared && p.rows * p.columns * p.k <= ONE_THREAD_PRODUCTS;
   if (before != 1) set_threads(1);
   if (is_little) share(1);
   p.a = seen(arrays[0], p.rows, p.k, how[4], how[5], size);

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 CODES = {"float32": 0, "float64": 1, "complex64": 2, "complex128": 3}
 LETTERS = "sdcz"
 MOST_BLAS_COUNT = 1 << 31
-"""What the library counts to."""
+"""The largest size that the library takes."""
 
 
 class Library(NamedTuple):
@@ -49,7 +49,7 @@ class Library(NamedTuple):
         return getattr(self.handle, self.before + name + self.after)
 
     @property
-    def whole(self) -> type[ctypes.c_int | ctypes.c_int64]:
+    def integer(self) -> type[ctypes.c_int | ctypes.c_int64]:
         """The integers that it counts with."""
         config = self.function("openblas_get_config")
         config.restype = ctypes.c_char_p
@@ -64,7 +64,7 @@ class Library(NamedTuple):
 
 
 OPENMP = 2
-"""What `openblas_get_parallel` says of a library over OpenMP."""
+"""The answer of `openblas_get_parallel` of a library over OpenMP."""
 
 
 def _files() -> Iterator[tuple[Path, bool]]:
@@ -84,7 +84,10 @@ def beside() -> Library | None:
         for before, after in (("", ""), ("scipy_", ""), ("scipy_", "64_")):
             try:
                 found = Library(ctypes.CDLL(str(path)), before, after, is_borrowed)
-                if all(found.function(name) for name in ("cblas_dgemm", "dgesv_")) and found.whole:
+                if (
+                    all(found.function(name) for name in ("cblas_dgemm", "dgesv_"))
+                    and found.integer
+                ):
                     return found
             except (AttributeError, OSError):
                 continue
@@ -101,9 +104,9 @@ def find_library() -> Any:
         names = [f"cblas_{c}{op}" for c in LETTERS for op in ("gemm", "gemv", "syrk")]
         given = [ctypes.cast(blas.function(name), ctypes.c_void_p) for name in names]
         get, put, is_of_threads = blas.threads()
-        whole = "int64_t" if blas.whole is ctypes.c_int64 else "int"
+        integer = "int64_t" if blas.integer is ctypes.c_int64 else "int"
         text = Path(__file__).with_name("blas.c").read_text("utf-8")
-        ours = library(f"#include <stdint.h>\ntypedef {whole} Whole;\n{text}")
+        ours = library(f"#include <stdint.h>\ntypedef {integer} Whole;\n{text}")
     except (AttributeError, OSError, CompilerError):
         return None
     threads = [ctypes.cast(function, ctypes.c_void_p) for function in (get, put)]

@@ -579,7 +579,7 @@ def _triangle_kernel(xp: Any, m: Any, out: Any, at: At, k: int, lower: bool) -> 
         out.masked_fill_(drop, 0)
 
 
-def whole(k: Any) -> int:
+def diagonal_number(k: Any) -> int:
     """The diagonal that a number means: to NumPy's triangles it may have a part to cut off."""
     return int(k + 0)
 
@@ -590,7 +590,12 @@ def _triangle_rule(m: Spec, k: int, lower: bool) -> Call:
     shape = m.shape * 2 if m.ndim == 1 else m.shape  # one row is repeated, as in NumPy
     labels = tuple(range(len(shape)))
     form = AxisForm(shape, (labels[-m.ndim :],), (labels,))
-    return call(form, Spec(shape, m.dtype), k=whole(k) if lower else whole(k - 1) + 1, lower=lower)
+    return call(
+        form,
+        Spec(shape, m.dtype),
+        k=diagonal_number(k) if lower else diagonal_number(k - 1) + 1,
+        lower=lower,
+    )
 
 
 def _triangle_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.dtypes import as_dtype, int64, result_type
-from infinitensor.ops.create.creation import shape_of, whole
+from infinitensor.ops.create.creation import diagonal_number, shape_of
 from infinitensor.ops.forms.gather import c_strides
 from infinitensor.ops.table.registry import program
 
@@ -61,7 +61,7 @@ def indices(xp: Any, dimensions: Any, dtype: Any = int, sparse: bool = False) ->
 def fromfunction(
     xp: Any, function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
 ) -> Any:
-    """What a function of the indices gives, called once with the whole grid.
+    """The values of a function of the indices, called once with the whole grid.
 
     >>> import infinitensor as it
     >>> it.fromfunction(lambda i, j: i + j, (2, 2)).tolist()
@@ -91,7 +91,7 @@ def tri(xp: Any, N: int, M: int | None = None, k: int = 0, dtype: Any = float) -
     [[1.0, 0.0], [1.0, 1.0]]
     """
     rows, columns = xp.arange(N), xp.arange(N if M is None else M)
-    return (rows.reshape((-1, 1)) >= columns - whole(k)).astype(as_dtype(dtype))
+    return (rows.reshape((-1, 1)) >= columns - diagonal_number(k)).astype(as_dtype(dtype))
 
 
 def _triangle(name: str, lower: bool) -> None:

@@ -41,14 +41,14 @@ typedef T Far __attribute__((vector_size(BYTES), aligned(sizeof(T)), may_alias))
 #if BITS == 32
 #define ROOT sqrtf
 #define SIZE fabsf
-#define MOST FLT_MAX
+#define LARGEST FLT_MAX
 #define TINY 1e-24f
 #define UNSIGNED INT32_MAX
 typedef int32_t Bits __attribute__((vector_size(BYTES)));
 #else
 #define ROOT sqrt
 #define SIZE fabs
-#define MOST DBL_MAX
+#define LARGEST DBL_MAX
 #define TINY 1e-200
 #define UNSIGNED INT64_MAX
 typedef int64_t Bits __attribute__((vector_size(BYTES)));
@@ -323,7 +323,7 @@ static void spread(const char *x, int64_t step, int64_t rows, int64_t n, T *pane
    divided by. Neither V nor T depends on it. */
 static void level(T *panels, int64_t rows, int64_t n, T *most) {
     for (int64_t k = 0; k < n; k++) {
-        const int is_modest = most[k] == 0 || (most[k] >= (T)1 / MODEST && most[k] <= MODEST) || most[k] > MOST;
+        const int is_modest = most[k] == 0 || (most[k] >= (T)1 / MODEST && most[k] <= MODEST) || most[k] > LARGEST;
         most[k] = is_modest ? 1 : enlarge(panels + k / WIDTH * rows * WIDTH, 0, rows, (int)(k % WIDTH));
     }
 }

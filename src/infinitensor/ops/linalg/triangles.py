@@ -1,4 +1,4 @@
-"""What the chapters on linear algebra share: dtypes, checks, tiles as torch tensors.
+"""Common parts of the chapters on linear algebra: dtypes, checks, tiles as torch tensors.
 
 A stack of matrices is cut over the axes in front; a matrix of it is one piece. An op that needs one
 matrix in one piece is entered twice by `stacked_op`: `_name_batch` for stacks and `_name_whole`.
@@ -128,8 +128,8 @@ def solve_one(a: Any, b: Any, out: Any) -> bool:
     matrix, right = (
         np.array(tile.reshape(tile.shape[-2:]), out.dtype, order="F") for tile in (a, b)
     )
-    n, k, info = (library.whole(i) for i in (*right.shape, 0))
-    pivots = np.empty(len(matrix), library.whole)
+    n, k, info = (library.integer(i) for i in (*right.shape, 0))
+    pivots = np.empty(len(matrix), library.integer)
     with blas.of_this_thread(ours):
         library.function(f"{blas.LETTERS[code]}gesv_")(
             ctypes.byref(n), ctypes.byref(k), _pointer(matrix), ctypes.byref(n), _pointer(pivots),

@@ -163,12 +163,12 @@ static int64_t behind(const uint8_t *mask, int64_t n, int64_t skip) {
 
 #if defined(__aarch64__) && (BITS == 32 || BITS == 64)
 #include <arm_neon.h>
-#define FOUR (4 * sizeof(T))
+#define FOUR_BYTES (4 * sizeof(T))
 #define BY_SHUFFLES 1
 
 /* For each mask of four elements, the bytes of those that it chooses, one after the other. */
-static void orders(uint8_t (*order)[FOUR]) {
-    memset(order, 0, 16 * FOUR);
+static void orders(uint8_t (*order)[FOUR_BYTES]) {
+    memset(order, 0, 16 * FOUR_BYTES);
     for (int mask = 0; mask < 16; mask++)
         for (int j = 0, k = 0; j < 4; j++)
             for (unsigned b = 0; mask >> j & 1 && b < sizeof(T); b++) order[mask][k++] = j * sizeof(T) + b;
@@ -189,7 +189,7 @@ static inline void shuffle(const T *x, const uint8_t *order, T *out) {
 
 /* The elements that a mask chooses from i on, 32 at a time, as long as there is room for them; how far it came. */
 static int64_t choose_some(const uint8_t *mask, int64_t n, int64_t i, int64_t count, const T *x, T *out, int64_t *chosen) {
-    uint8_t order[16][FOUR];
+    uint8_t order[16][FOUR_BYTES];
     int64_t k = 0;
     orders(order);
     while (i + 32 <= n && k + 32 <= count) {

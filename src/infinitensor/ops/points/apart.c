@@ -16,23 +16,23 @@
 #if !defined(LANES) /* tests try those of other machines */
 #if defined(__AVX512F__)
 #define LANES 16
-#define MANY 8
+#define CENTRES_AT_A_TIME 8
 #elif defined(__AVX__)
 #define LANES 8
-#define MANY 6 /* 12 sums, 2 rows and a centre: 15 of 16 registers */
+#define CENTRES_AT_A_TIME 6 /* 12 sums, 2 rows and a centre: 15 of 16 registers */
 #elif defined(__aarch64__)
 #define LANES 4
-#define MANY 8
+#define CENTRES_AT_A_TIME 8
 #else
 #define LANES 4
-#define MANY 6
+#define CENTRES_AT_A_TIME 6
 #endif
 #endif
 #define UP 1.000001f
 #define DOWN 0.999999f
 #define UNIT 5.9604644775390625e-8 /* 2^-24 */
 #define TRUSTED 1e30f /* products of larger errors may have overflowed */
-#define AT_ONCE 16
+#define ROWS_AT_A_TIME 16
 typedef T Own __attribute__((vector_size(4 * LANES), aligned(sizeof(T)), may_alias));
 
 INLINE float above(double v) { return (float)(v * (1 + 1e-12)) * UP + 1e-37f; }

@@ -180,7 +180,7 @@ int64_t nearest(const T *x, int64_t n, int64_t d, const T *shift, const T *cente
 
 INLINE int same(const int32_t *a, const int32_t *b) {
     int32_t other = 0;
-    for (int i = 0; i < AT_ONCE; i++) other |= a[i] ^ b[i];
+    for (int i = 0; i < ROWS_AT_A_TIME; i++) other |= a[i] ^ b[i];
     return !other;
 }
 
@@ -193,7 +193,7 @@ int64_t label_sums(const T *x, int64_t n, int64_t d, const T *shift, const doubl
     int64_t *q = malloc(sizeof(int64_t) * width);
     if (!q) return -1;
     for (int64_t i = 0; i < n; i++) {
-        while (before && i + AT_ONCE <= n && same(now + i, before + i)) i += AT_ONCE;
+        while (before && i + ROWS_AT_A_TIME <= n && same(now + i, before + i)) i += ROWS_AT_A_TIME;
         if (i == n) break;
         int32_t a = before ? before[i] : -1, b = now[i];
         if (a == b) continue;

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 int32 = np.dtype(np.int32)
 ELEMENTS_AT_ONCE, ELEMENTS_AT_ONCE_ON_GPU = 1 << 14, 1 << 21
 """Elements of a temporary array that the plain kernels make at once."""
-PARTS = float(1 << 40)
-"""How much smaller the second unit of an inertia is than the first."""
+SECOND_UNIT_RATIO = float(1 << 40)
+"""The first unit of an inertia over the second: sums are two integers of 64 bits, exact in any
+order."""
 
 
 # --- plain kernels, over NumPy and torch --------------------------------------------------------
@@ -178,7 +179,7 @@ def _near_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, A
 
 
 def _numpy_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    """What the plain kernel makes of a few rows at once."""
+    """The result of the plain kernel, a few rows at once."""
     return _plain_scratch(ELEMENTS_AT_ONCE, ins, outs)
 
 
@@ -421,7 +422,7 @@ def _label_sums(
     *,
     k: int,
 ) -> Call:
-    """What rows with another label than before change in the sums of their labels.
+    """The changes of the labels' sums by rows with another label than before.
 
     For each label: the weighted sum of coordinates times `scale`, rounded to whole numbers, then
     the weights times the last of `scale`, then how many rows weigh something. A row more: how many
@@ -464,7 +465,7 @@ def _inertia_kernel(
         if weights:
             value = value * _wide(xp, weights[0][rows])
         whole = _whole(xp, value)
-        rest = _whole(xp, (value - _wide(xp, whole)) * PARTS)
+        rest = _whole(xp, (value - _wide(xp, whole)) * SECOND_UNIT_RATIO)
         _add_rows(xp, sums, at, xp.stack([whole, rest], 1))
     return (sums,)
 
@@ -482,7 +483,11 @@ def _inertia_oracle(
     value = value if weights is None else value * weights
     sums = np.zeros((len(centers), 2), np.int64)
     whole = np.rint(value).astype(np.int64)
-    np.add.at(sums, labels, np.stack([whole, np.rint((value - whole) * PARTS).astype(np.int64)], 1))
+    np.add.at(
+        sums,
+        labels,
+        np.stack([whole, np.rint((value - whole) * SECOND_UNIT_RATIO).astype(np.int64)], 1),
+    )
     return sums
 
 
@@ -507,7 +512,7 @@ def _inertia_cases(rng: np.random.Generator) -> list[Any]:
     cost=2.0,
     cases=_inertia_cases,
     oracle=_inertia_oracle,
-    compared=lambda sums: np.asarray(sums)[:, 0] + np.asarray(sums)[:, 1] / PARTS,
+    compared=lambda sums: np.asarray(sums)[:, 0] + np.asarray(sums)[:, 1] / SECOND_UNIT_RATIO,
 )
 def _label_inertia(
     x: Spec, shift: Spec, centers: Spec, scale: Spec, labels: Spec, weights: Spec | None = None

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 PARTIAL = 1 << 22
 """Numbers of partial sums that programs share out among them, so that few wait for each other."""
 COARSE_UNIT, FINE_UNIT = 1.96e-3, 4e-6
-"""What a product of TF32 numbers, and one of three parts, is off at most, of |x||c|: an operand cut
-to 10 bits loses less than 2**-10 of itself, and two of them 2**-9 + 2**-20 of their product."""
+"""The largest error of a product of TF32 numbers, and of one of three parts, of |x||c|: an operand
+cut to 10 bits loses less than 2**-10 of itself, and two of them 2**-9 + 2**-20 of their product."""
 COARSE_WORK = 1 << 32
 """Products from which on rows are first compared by TF32 numbers alone."""
 BLOCKS = ((64, 128, 4, 1), (128, 64, 4, 2), (64, 64, 4, 1), (32, 32, 4, 1), (16, 16, 2, 1))
@@ -92,7 +92,7 @@ _NEAR = (
     + """\
 @triton.jit(do_not_specialize=["n"])
 def near(
-    x, shift, pivot, turned, norms, sizes, rows, n_rows, labels, bounds, left, n_left,
+    x, shift, pivot, transposed, norms, sizes, rows, n_rows, labels, bounds, left, n_left,
     n, d, k,
     PICKED: tl.constexpr, COARSE: tl.constexpr, UNIT: tl.constexpr,
     ROWS: tl.constexpr, PART: tl.constexpr, CENTERS: tl.constexpr,
@@ -122,7 +122,7 @@ def near(
                 value = value - tl.load(pivot + j, mask=inside, other=0)[None, :]
                 point = tl.where(inside[None, :], value, 0.0).to(tl.float32)
                 c = tl.load(
-                    turned + j[:, None] * k + column[None, :],
+                    transposed + j[:, None] * k + column[None, :],
                     mask=inside[:, None] & (column < k)[None, :],
                     other=0,
                 )
@@ -155,7 +155,7 @@ _NEAR_FEW = (
     + """\
 @triton.jit(do_not_specialize=["n"])
 def near_few(
-    x, shift, pivot, turned, norms, sizes, rows, n_rows, labels, bounds, left, n_left,
+    x, shift, pivot, transposed, norms, sizes, rows, n_rows, labels, bounds, left, n_left,
     n, d, k,
     PICKED: tl.constexpr, COARSE: tl.constexpr, UNIT: tl.constexpr,
     ROWS: tl.constexpr, PART: tl.constexpr, CENTERS: tl.constexpr,
@@ -165,7 +165,7 @@ def near_few(
     j = tl.arange(0, PART)
     inside = j < d
     c = tl.load(
-        turned + j[:, None] * k + column[None, :],
+        transposed + j[:, None] * k + column[None, :],
         mask=inside[:, None] & (column < k)[None, :],
         other=0,
     )
@@ -276,7 +276,7 @@ _SURE = (
     + """\
 @triton.jit
 def sure(
-    x, shift, turned, rows, n_rows, labels, bounds, d, k,
+    x, shift, transposed, rows, n_rows, labels, bounds, d, k,
     ROWS: tl.constexpr, CENTERS: tl.constexpr,
 ):
     n = tl.load(n_rows)
@@ -294,7 +294,7 @@ def sure(
             far = tl.zeros((ROWS, CENTERS), tl.float64)
             for j in range(0, d):
                 value = tl.load(x + row * d + j, mask=there, other=0) - tl.load(shift + j)
-                c = tl.load(turned + j * k + column, mask=column < k, other=float("inf"))
+                c = tl.load(transposed + j * k + column, mask=column < k, other=float("inf"))
                 apart = value.to(tl.float64)[:, None] - c[None, :]
                 far += apart * apart
             least = tl.min(far, 1)
@@ -541,8 +541,8 @@ def nearest(
     about = wide - pivot.double()
     norms = (about * about).sum(1)
     sizes = torch.stack([norms.max().sqrt(), pivot.double().norm()])
-    turned = about.float().t().contiguous()
-    given = (x, shift, pivot, turned, norms.float(), sizes)
+    transposed = about.float().t().contiguous()
+    given = (x, shift, pivot, transposed, norms.float(), sizes)
     for coarse in (True, False) if n * d * k > COARSE_WORK else (False,):
         left = lists.new()
         _launch_near(coarse, given, asked, (out, bounds), left)
@@ -555,8 +555,8 @@ def _launch_near(coarse: bool, given: Any, asked: Any, made: Any, left: Any) -> 
     """With the first blocks that the GPU has room for; those it has not are not tried again."""
     from triton.runtime.errors import OutOfResources
 
-    x, turned = given[0], given[3]
-    d, k = turned.shape
+    x, transposed = given[0], given[3]
+    d, k = transposed.shape
     tiles = (*given, *(left if asked is None else asked), *made, *left)
     few = max(d, k) <= MOST_AT_ONCE
     for block in FEW_BLOCKS if few else BLOCKS:
@@ -626,7 +626,7 @@ def label_inertia(
 def label_sums(
     torch: Any, k: int, x: Any, shift: Any, scale: Any, now: Any, before: Any, weights: Any = None
 ) -> Any:
-    """What changes in the sums of labels; see `ops/points/centres.py`."""
+    """The changes of the labels' sums; see `ops/points/centres.py`."""
     d = x.shape[1]
     shape = (copies((k + 1) * (d + 2)), k + 1, d + 2)
     partial = torch.zeros(shape, dtype=torch.int64, device=x.device)

@@ -116,12 +116,12 @@ INLINE int left_open(const float *room, const float *away, float along, float fi
                      int64_t *open) {
     int n = 0;
     for (int64_t i = begin; i < end;) {
-        int m = end - i < AT_ONCE ? (int)(end - i) : AT_ONCE;
-        if (m == AT_ONCE) {
+        int m = end - i < ROWS_AT_A_TIME ? (int)(end - i) : ROWS_AT_A_TIME;
+        if (m == ROWS_AT_A_TIME) {
             int32_t any = 0;
-            for (int t = 0; t < AT_ONCE; t++) any |= !(room[i + t] > away[i + t] * along + fixed);
+            for (int t = 0; t < ROWS_AT_A_TIME; t++) any |= !(room[i + t] > away[i + t] * along + fixed);
             if (!any) {
-                i += AT_ONCE;
+                i += ROWS_AT_A_TIME;
                 continue;
             }
         }

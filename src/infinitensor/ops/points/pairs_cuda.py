@@ -113,7 +113,7 @@ class Pairs:
         self.is_sound = 2.0**-400 < width < 2.0**400
         self.scale = 2.0 ** -frexp(width)[1] if self.is_sound else 1.0
         self.device = x.device
-        self.turned = self.cols.x.t().contiguous() if self.is_sound else None
+        self.transposed = self.cols.x.t().contiguous() if self.is_sound else None
         self.middles = self.rows.lo * 0.5 + self.rows.hi * 0.5
         self.facts = xp.full((2,), self.scale, dtype=xp.float64, device=x.device)
         self.nothing = xp.zeros(1, dtype=xp.int32, device=x.device)
@@ -124,7 +124,7 @@ class Pairs:
         made = Pairs.__new__(Pairs)
         made.__dict__.update(self.__dict__)
         made.rows, made.cols = self.cols, self.rows
-        made.turned = made.cols.x.t().contiguous()
+        made.transposed = made.cols.x.t().contiguous()
         made.middles = made.rows.lo * 0.5 + made.rows.hi * 0.5
         return made
 
@@ -144,7 +144,14 @@ class Pairs:
         more = ("tile_label", "tile_core", "list_i", "list_j", "cursor")
         wide = ("reach", "xcore", "ycore", "tile_core")
         arrays = [given.get(name, none64 if name in wide else none) for name in (*names, *more)]
-        sides = (self.rows.x, self.turned, self.rows.lo, self.rows.hi, self.cols.lo, self.cols.hi)
+        sides = (
+            self.rows.x,
+            self.transposed,
+            self.rows.lo,
+            self.rows.hi,
+            self.cols.lo,
+            self.cols.hi,
+        )
         tiles = (*sides, self.middles, rows, cols, facts, *arrays)
         numbers = (self.rows.n, self.cols.n, self.d, self.rows.n_tiles, len(cols), n_looks, room)
         kernels.launch_pairs(mode, len(rows), split, numbers, tiles)

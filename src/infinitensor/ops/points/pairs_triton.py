@@ -43,7 +43,7 @@ def centred(x, i, there, middle, scale, low, d, PART: tl.constexpr):
 
 @triton.jit(do_not_specialize=["n", "n_tiles", "n_cols", "n_looks", "room", "split"])
 def pairs(
-    x, turned, xlo, xhi, ylo, yhi, middles, rows, cols, facts, reach, state, label, mine, skip,
+    x, transposed, xlo, xhi, ylo, yhi, middles, rows, cols, facts, reach, state, label, mine, skip,
     xcore, ycore, best, tile_label, tile_core, list_i, list_j, cursor,
     n, m, d, n_tiles, n_cols, n_looks, room, split,
     MODE: tl.constexpr, ONCE: tl.constexpr, TILE: tl.constexpr, PART: tl.constexpr,
@@ -127,7 +127,7 @@ def pairs(
                         f = low + tl.arange(0, PART)
                         here = (f < d)[:, None] & inside[None, :]
                         column = f[:, None].to(tl.int64) * m + j[None, :]
-                        b = tl.load(turned + column, mask=here, other=0.0)
+                        b = tl.load(transposed + column, mask=here, other=0.0)
                         c = tl.load(middle + f, mask=f < d, other=0.0)
                         b = tl.where(here, (b - c[:, None]) * scale, 0.0)
                         yhalf += tl.sum(b * b, 0)

@@ -59,7 +59,7 @@ typedef struct {
 } Centers;
 
 /* How many centres the next stripe has, of those that are left. */
-INLINE int stripe(int64_t left) { return left >= MANY - 1 ? MANY : left > 2 ? 4 : 2; }
+INLINE int stripe(int64_t left) { return left >= CENTRES_AT_A_TIME - 1 ? CENTRES_AT_A_TIME : left > 2 ? 4 : 2; }
 
 /* What a product of a row of some length is wrong by at most is fixed + linear * length + square * length^2:
    roundings of both factors, of d products and sums, of the norms and of the last difference, each at most UNIT of
@@ -121,7 +121,7 @@ static void unpack(Centers *c) {
 }
 
 /* Rows `which` (at most ROWS) about the pivot in float32, side by side. */
-static void turn(const Centers *c, const T *x, const int64_t *which, int n) {
+static void transpose(const Centers *c, const T *x, const int64_t *which, int n) {
     const int64_t d = c->d;
     for (int r = 0; r < ROWS; r += 4) {
         const T *from[4];
@@ -158,13 +158,13 @@ typedef struct {
 INLINE void products_of(const Centers *c, int64_t begin, const int n, Least *found) {
     const float *from = c->packed + begin * c->d;
     const V *x = (const V *)c->row;
-    V sum[MANY][WIDE];
+    V sum[CENTRES_AT_A_TIME][WIDE];
     for (int i = 0; i < n; i++)
         for (int w = 0; w < WIDE; w++) sum[i][w] = (V){0};
     for (int64_t j = 0; j < c->d; j++, from += n, x += WIDE) {
-#if defined(__aarch64__) && MANY % 4 == 0
+#if defined(__aarch64__) && CENTRES_AT_A_TIME % 4 == 0
         /* four centres a load, taken by lane: to load and spread each would keep a pipe from multiplying */
-        Q four[(MANY + 3) / 4];
+        Q four[(CENTRES_AT_A_TIME + 3) / 4];
         if (n >= 4)
             for (int i = 0; i < n / 4; i++) four[i] = *(const Q *)(from + 4 * i);
         for (int i = 0; i < n; i++)
@@ -195,7 +195,7 @@ INLINE void products_of(const Centers *c, int64_t begin, const int n, Least *fou
 INLINE void products(const Centers *c, Least *found) {
     for (int64_t begin = 0; begin < c->padded;) {
         int n = stripe(c->k - begin);
-        if (n == MANY) products_of(c, begin, MANY, found);
+        if (n == CENTRES_AT_A_TIME) products_of(c, begin, CENTRES_AT_A_TIME, found);
         else if (n == 4) products_of(c, begin, 4, found);
         else products_of(c, begin, 2, found);
         begin += n;
@@ -230,7 +230,7 @@ INLINE void lengths(const Centers *c, V *norms) {
 
 /* Rows `which`, ready for products: their squared lengths, and what a product of each is wrong by at most. */
 INLINE void multiply(const Centers *c, const T *x, const int64_t *which, int n, V *norms, V *errors) {
-    turn(c, x, which, n);
+    transpose(c, x, which, n);
     lengths(c, norms);
     for (int w = 0; w < WIDE; w++) {
         V length = root(norms[w]);

@@ -33,7 +33,7 @@ BAD: dict[str, Callable[[Any], Any]] = {
     "<= 0, {0} > 1 or {0} contains NaNs": lambda x: ~((x > 0) & (x <= 1)),
     "< 0, {0} >= 1 or {0} is NaN": lambda x: ~((x >= 0) & (x < 1)),
 }
-"""What a parameter may not be, in NumPy's words."""
+"""The condition that a parameter violates, in NumPy's words."""
 
 
 def _refuse(name: str, bad: str, x: Any) -> None:
@@ -200,8 +200,8 @@ def _mean_square(xp: Any, shape: Any, df: Any) -> Any:
 
 
 def _around(xp: Any, shape: Any, mu: Any, kappa: Any) -> Any:
-    turned = xp._random_vonmises(xp.next_seed(), kappa, shape) + mu
-    return xp.remainder(turned + np.pi, 2 * np.pi) - np.pi
+    angles = xp._random_vonmises(xp.next_seed(), kappa, shape) + mu
+    return xp.remainder(angles + np.pi, 2 * np.pi) - np.pi
 
 
 def _geometric(xp: Any, shape: Any, p: Any) -> Any:

@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     from infinitensor.ir.region import Box
 
 
-FOUR = 4
+BLOCKS_AT_A_TIME = 4
 """Blocks that a kernel takes at a time, of lines that are not short: an addition waits for the one
 before it, but not for those of another block."""
 SHORT_BLOCK_ELEMENTS = 1 << 13
+"""A block of fewer elements is not divided: starting its calls would cost more than it gains."""
 
 
 def scan_dtype(given: Any, wanted: Any) -> np.dtype[Any]:
@@ -336,8 +337,8 @@ def _accumulate(xp: Any, a: Any, axis: int, word: str, dtype: np.dtype[Any]) -> 
     n = a.shape[axis]
     is_ordered = word not in REORDERABLE or (word == "multiply" and dtype.kind in "fcV")
     block = xp.block(n)
-    if FOUR * SHORT_BLOCK_ELEMENTS <= block < n:
-        block //= FOUR
+    if BLOCKS_AT_A_TIME * SHORT_BLOCK_ELEMENTS <= block < n:
+        block //= BLOCKS_AT_A_TIME
     if n < 2 * block or is_ordered:
         return xp._scan_axis(a, axis, word, dtype)
     if word == "add" and a.shape == (n,) and dtype == a.dtype and dtype.kind in "iuf":
@@ -487,7 +488,7 @@ def diff(
 
 
 def _end(xp: Any, a: Any, axis: int, given: Any) -> Any:
-    """What to put before or behind: a number becomes one slice of it."""
+    """The array to prepend or append: a number becomes one slice of it."""
     if given is None:
         return None
     given = xp.asarray(given)

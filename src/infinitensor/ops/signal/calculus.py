@@ -337,10 +337,12 @@ def unwrap(xp: Any, p: Any, discont: Any = None, axis: int = -1, *, period: Any 
         high, odd = divmod(period, 2)
     else:
         high, odd = period / 2, 0
-    turned = (step + high) % period - high
+    wrapped = (step + high) % period - high
     if not odd:  # a step of just half a period keeps its direction
-        turned = xp.where((turned == -high) & (step > 0), high, turned)
-    change = xp.where(xp.abs(step) < (period / 2 if discont is None else discont), 0, turned - step)
+        wrapped = xp.where((wrapped == -high) & (step > 0), high, wrapped)
+    change = xp.where(
+        xp.abs(step) < (period / 2 if discont is None else discont), 0, wrapped - step
+    )
     first, rest = p[along(axis, slice(0, 1))], p[along(axis, slice(1, None))]
     moved = rest + xp.cumsum(change, axis)
     return xp._concatenate([first.astype(dtype), moved.astype(dtype)], axis)

@@ -85,8 +85,8 @@ def _smear(x: Spec, v: Spec) -> Call:
 _MODES = ("full", "same", "valid")
 
 
-def _convolved(xp: Any, a: Any, v: Any, mode: Any, turned: bool) -> Any:
-    """`turned`: of the two middles of an even length, the later one."""
+def _convolved(xp: Any, a: Any, v: Any, mode: Any, is_late: bool) -> Any:
+    """`is_late`: of the two middles of an even length, the later one."""
     if type(mode) is int and 0 <= mode < len(_MODES):
         mode = _MODES[-1 - mode]
     if not isinstance(mode, int | str):
@@ -108,7 +108,7 @@ def _convolved(xp: Any, a: Any, v: Any, mode: Any, turned: bool) -> Any:
     if mode == "valid":
         return full[k - 1 : n]
     first = k - 1 - k // 2
-    first = k - 1 - first if turned else first
+    first = k - 1 - first if is_late else first
     return full[first : first + n]
 
 
@@ -130,7 +130,7 @@ def _modes(rng: Any) -> list[Any]:
 
 @program("convolve", "a v", cases=_modes)
 def convolve(xp: Any, a: Any, v: Any, mode: str = "full") -> Any:
-    """The sums of products of a and v turned round and moved along it.
+    """The sums of products of a and of v, reversed and moved along it.
 
     The longer one is cut; a tile reads as many elements before it as the shorter one is long.
 
@@ -138,7 +138,7 @@ def convolve(xp: Any, a: Any, v: Any, mode: str = "full") -> Any:
     >>> it.convolve(it.asarray([1, 2, 3]), it.asarray([1, 1])).tolist()
     [1, 3, 5, 3]
     """
-    return _convolved(xp, a, v, mode, turned=False)
+    return _convolved(xp, a, v, mode, is_late=False)
 
 
 @program("correlate", "a v", cases=_modes)
@@ -152,7 +152,7 @@ def correlate(xp: Any, a: Any, v: Any, mode: str = "valid") -> Any:
     if not len(a.shape) or not len(v.shape):
         raise ValueError("correlate: object of too small depth for desired array")
     other = xp.conjugate(v) if v.dtype.kind == "c" else v
-    return _convolved(xp, a, other[::-1], mode, turned=a.shape[0] < v.shape[0])
+    return _convolved(xp, a, other[::-1], mode, is_late=a.shape[0] < v.shape[0])
 
 
 # --- special functions ------------------------------------------------------------------------

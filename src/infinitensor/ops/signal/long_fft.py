@@ -1,7 +1,7 @@
 """The transform of one long line, in pieces: that of a matrix by columns, then by rows.
 
 With n = a * b and the line in rows of b, term r + a * c of the transform is term c of row r of the
-second one, after each element is turned by exp(2 pi i * row * column / n). Of real values half of
+second one, after each element is rotated by exp(2 pi i * row * column / n). Of real values half of
 the rows are conjugates of the others, and are not made.
 """
 
@@ -60,7 +60,7 @@ def _turns(n: int, sign: int) -> tuple[Any, Any, int]:
 
 
 def _rotate(xp: Any, x: Any, row: int, n: int, sign: int) -> Any:
-    """Rows from `row` on, each element turned by (row * column) n-ths of a circle."""
+    """Rows from `row` on, each element rotated by (row * column) n-ths of a circle."""
     twiddle = loop("fft", "twiddle", _real(x)) if xp is np else None
     if twiddle is not None:
         made, (low, high, shift) = np.empty(x.shape, x.dtype), _turns(n, sign)
@@ -68,8 +68,8 @@ def _rotate(xp: Any, x: Any, row: int, n: int, sign: int) -> Any:
         return made
     kind: dict[str, Any] = {} if xp is np else {"device": x.device}
     rows, columns = xp.arange(row, row + len(x), **kind), xp.arange(x.shape[1], **kind)
-    turn = rows[:, None] * columns % n / xp.ones((), dtype=xp.float64, **kind)  # in double
-    return x * xp.exp(sign * 2j * np.pi / n * turn)
+    angle = rows[:, None] * columns % n / xp.ones((), dtype=xp.float64, **kind)  # in double
+    return x * xp.exp(sign * 2j * np.pi / n * angle)
 
 
 def _real(x: Any) -> Any:
@@ -79,14 +79,14 @@ def _real(x: Any) -> Any:
 def _turned_fft_kernel(xp: Any, x: Any, out: Any, at: At, word: str, n: int, norm: str) -> None:
     import torch
 
-    turned = _rotate(xp, x, at.outputs[0][0][0], n, 1 if word == "ifft" else -1)
-    source, target = (turned, out) if xp is not np else map(torch.from_numpy, (turned, out))
+    rotated = _rotate(xp, x, at.outputs[0][0][0], n, 1 if word == "ifft" else -1)
+    source, target = (rotated, out) if xp is not np else map(torch.from_numpy, (rotated, out))
     if target.numel():
         target.copy_(getattr(torch.fft, word)(source.to(target.dtype), dim=1, norm=norm))
 
 
 def _turned_fft_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    """Turned rows and how far they are; what is made of them, and the transform's own space."""
+    """Bytes of rotated rows and their angles, of the result, and of the transform's own space."""
     return 6 * 16 * ins[0].n_elements + 64 * ins[0].shape[1] + 1024
 
 
@@ -100,9 +100,9 @@ def _turned_cases(rng: Any) -> list[Any]:
 
 
 def _turned_oracle(x: Any, word: str, n: int, norm: str) -> Any:
-    turn = np.outer(*map(np.arange, x.shape)) * (1 if word == "ifft" else -1)
-    turned = x * np.exp(2j * np.pi / n * turn)
-    return getattr(np.fft, word)(turned, norm=norm).astype(x.dtype)
+    angle = np.outer(*map(np.arange, x.shape)) * (1 if word == "ifft" else -1)
+    rotated = x * np.exp(2j * np.pi / n * angle)
+    return getattr(np.fft, word)(rotated, norm=norm).astype(x.dtype)
 
 
 @op(
@@ -117,7 +117,7 @@ def _turned_oracle(x: Any, word: str, n: int, norm: str) -> Any:
     oracle=_turned_oracle,
 )
 def _turned_fft(x: Spec, word: str, n: int, norm: str) -> Call:
-    """Each row transformed, after its elements are turned by (row * column) n-ths of a circle."""
+    """Each row transformed, after its elements are rotated by (row * column) n-ths of a circle."""
     form = AxisForm(x.shape, ((0, 1),), ((0, 1),), frozenset((1,)))
     return call(form, Spec(x.shape, x.dtype), word=word, n=n, norm=norm)
 

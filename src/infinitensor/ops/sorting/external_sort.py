@@ -14,7 +14,7 @@ import numpy as np
 
 from infinitensor.ir.op import Spec
 
-PARTS = 1.5
+PARTS_PER_RUN = 1.5
 """Parts of the result for each run: the sample only estimates their lengths."""
 SAMPLED = 8
 """How many values a run gives to the sample for each run there is."""
@@ -68,7 +68,7 @@ def sort_long(xp: Any, a: Any) -> Any:
     samples = [run[step // 2 :: step] for run in runs]
     xp.settle(*runs, *samples)
     sample = np.sort(np.concatenate([xp.force(s) for s in samples]))
-    ranks = np.linspace(0, n, int(PARTS * len(runs)) + 1).astype(np.int64)[1:-1]
+    ranks = np.linspace(0, n, int(PARTS_PER_RUN * len(runs)) + 1).astype(np.int64)[1:-1]
     values = sample[ranks * len(sample) // n]
     found = [[xp.searchsorted(run, values, side) for run in runs] for side in ("left", "right")]
     xp.settle(*found[0], *found[1])

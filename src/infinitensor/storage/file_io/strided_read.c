@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define MOST 256
+#define MOST_RUNS 256
 
 // Whether a run was read whole; -errno if the system refuses it.
 static int64_t read_run(int file, int64_t offset, int64_t n_bytes, char *out) {
@@ -37,7 +37,7 @@ static int read_cached(int file, int64_t offset, int64_t n_bytes, char *out) {
 static int64_t read_window(int file, int64_t offset, int64_t step, const int64_t *offsets,
                            const int64_t *order, int64_t lo, int64_t hi, int64_t n_bytes, char *out,
                            int64_t out_step) {
-    int64_t missing[MOST], n_missing = 0;
+    int64_t missing[MOST_RUNS], n_missing = 0;
     for (int64_t i = lo; i < hi; i++) {
         int64_t at = order ? order[i] : i, from = offsets ? offsets[at] : offset + at * step;
         if (read_cached(file, from, n_bytes, out + at * out_step)) continue;
@@ -56,7 +56,7 @@ static int64_t read_window(int file, int64_t offset, int64_t step, const int64_t
 static int64_t read_windows(int file, int64_t offset, int64_t step, const int64_t *offsets,
                             const int64_t *order, int64_t n_runs, int64_t n_bytes, char *out,
                             int64_t out_step, int64_t window) {
-    if (window > MOST) window = MOST;
+    if (window > MOST_RUNS) window = MOST_RUNS;
     for (int64_t lo = 0; lo < n_runs; lo += window) {
         int64_t hi = lo + window < n_runs ? lo + window : n_runs;
         int64_t n = read_window(file, offset, step, offsets, order, lo, hi, n_bytes, out, out_step);

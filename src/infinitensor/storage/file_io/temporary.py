@@ -34,8 +34,8 @@ AT_CWD = -100
 
 
 class Unfinished(ABC):
-    """What appears under its name when `commit` is called, or not at all: leaving a `with` block
-    commits, an exception in it removes what was written."""
+    """A file that appears under its name when `commit` is called, or not at all: leaving a `with`
+    block commits, an exception in it removes what was written."""
 
     _discard: weakref.finalize[..., Any]
 
@@ -60,21 +60,21 @@ class Unfinished(ABC):
 def new_file(path: str) -> tuple[str, int]:
     """A new locked file beside `path`, and its descriptor."""
 
-    def made(name: str) -> int:
+    def make(name: str) -> int:
         return open_file(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
 
-    return _lock_new(path, made)
+    return _lock_new(path, make)
 
 
 def new_folder(path: str) -> tuple[str, int]:
     """A new locked folder beside `path`, and its descriptor."""
 
-    def made(name: str) -> int:
+    def make(name: str) -> int:
         report_call("open", name)
         os.mkdir(name)
         return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
-    return _lock_new(path, made)
+    return _lock_new(path, make)
 
 
 def _lock_new(path: str, make: Callable[[str], int]) -> tuple[str, int]:
@@ -94,7 +94,7 @@ def _lock_new(path: str, make: Callable[[str], int]) -> tuple[str, int]:
 
 
 def _remove_if_dead(path: str) -> None:
-    """What can be locked belongs to nobody who lives."""
+    """Remove a file that can be locked: no living process owns it."""
     with contextlib.suppress(OSError):
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         try:

@@ -228,7 +228,7 @@ def _write_tile(
     scatter(store, 0, steps_of(values.shape, values.itemsize), values.dtype, values)
     if direct:
         writer.close()
-    return sums.whole()
+    return sums.block_sums()
 
 
 def _discard_tile(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from infinitensor.storage.spilled.spill_folder import ProcessFolder
 
 CHECKSUM_BLOCK_BYTES = 256 << 10
-"""What one checksum is of: a part is read in whole blocks."""
+"""Bytes of one checksum: a part is read in whole blocks."""
 
 
 DIRECT_BYTES = 256 << 10
@@ -55,7 +55,7 @@ class Sums:
             self._sums.append(crc32c_blocks(piece, CHECKSUM_BLOCK_BYTES))
             self._n_open = len(piece) % CHECKSUM_BLOCK_BYTES
 
-    def whole(self) -> np.ndarray[Any, Any]:
+    def block_sums(self) -> np.ndarray[Any, Any]:
         """One checksum for each block."""
         return np.concatenate(self._sums)
 

@@ -11,9 +11,9 @@ typedef Four Several;
 #endif
 #define HIGH PADDED(N, AT_A_TIME)
 #define TILES (PADDED(M, WIDTH) / WIDTH)
-#define AT_ONCE (TILES < 4 ? TILES : 4)
-#define MANY PADDED(TILES, AT_ONCE)
-#define WIDE (MANY * WIDTH)
+#define TILES_AT_A_TIME (TILES < 4 ? TILES : 4)
+#define PADDED_TILES PADDED(TILES, TILES_AT_A_TIME)
+#define WIDE (PADDED_TILES * WIDTH)
 void run(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *shape, char **p,
          const int64_t *steps, const char *scalars, const int64_t *folded, int64_t n_same) {
   (void)n, (void)n_outer, (void)shape, (void)scalars, (void)folded, (void)n_same;
@@ -31,20 +31,20 @@ void run(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *shape, char 
     const T *b = is_direct ? (const T *)right : lines;
     const int64_t step = is_direct ? steps[2] / (int64_t)sizeof(T) : WIDE;
     for (int k = 0; k < HIGH; k += AT_A_TIME)
-      for (int t = 0; t < MANY; t += AT_ONCE) {
-        V sum[AT_A_TIME][AT_ONCE];
+      for (int t = 0; t < PADDED_TILES; t += TILES_AT_A_TIME) {
+        V sum[AT_A_TIME][TILES_AT_A_TIME];
         for (int i = 0; i < AT_A_TIME; ++i)
-          for (int v = 0; v < AT_ONCE; ++v) sum[i][v] = *(V *)(sums[k + i] + (t + v) * WIDTH);
+          for (int v = 0; v < TILES_AT_A_TIME; ++v) sum[i][v] = *(V *)(sums[k + i] + (t + v) * WIDTH);
         for (int r = 0; r < here; ++r) {
           const Several x = SEVERAL(a + r * HIGH + k);
-          for (int v = 0; v < AT_ONCE; ++v) {
+          for (int v = 0; v < TILES_AT_A_TIME; ++v) {
             const V other = *(const V *)(b + r * step + (t + v) * WIDTH);
 #pragma GCC unroll 4
             for (int i = 0; i < AT_A_TIME; ++i) sum[i][v] += other * x[i];
           }
         }
         for (int i = 0; i < AT_A_TIME; ++i)
-          for (int v = 0; v < AT_ONCE; ++v) *(V *)(sums[k + i] + (t + v) * WIDTH) = sum[i][v];
+          for (int v = 0; v < TILES_AT_A_TIME; ++v) *(V *)(sums[k + i] + (t + v) * WIDTH) = sum[i][v];
       }
   }
   T *out = (T *)p[2];

@@ -43,7 +43,7 @@ class Unsupported(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GroupStep:
     """One step: its tree, the dtypes of its loop, of what it reads and of its result."""
 
     tree: Term

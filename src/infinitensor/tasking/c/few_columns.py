@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-class Steps(NamedTuple):
+class RowWalk(NamedTuple):
     """How many rows a call gets, and the strides of all it reads and writes; as a `Walk`."""
 
     n_rows: int
@@ -30,7 +30,7 @@ class Steps(NamedTuple):
     n_same: int = 1
 
 
-class Few:
+class RowKernel:
     """A kernel of a family over rows, as `Compiled` is one: of arrays alone, with one output."""
 
     def __init__(self, source: str, n_operands: int) -> None:
@@ -43,28 +43,32 @@ class Few:
         """It has no scalars."""
         return b""
 
-    def walk(self, tiles: Sequence[np.ndarray], shape: tuple[int, ...]) -> Steps:
+    def walk(self, tiles: Sequence[np.ndarray], shape: tuple[int, ...]) -> RowWalk:
         """The steps of arrays with these strides."""
         strides = [step for tile in tiles for step in (*tile.strides, 0)[:2]]
-        return Steps(shape[0], (ctypes.c_int64 * len(strides))(*strides))
+        return RowWalk(shape[0], (ctypes.c_int64 * len(strides))(*strides))
 
 
 @lru_cache(256)
-def multiplied(a: np.dtype[Any], b: np.dtype[Any], dtype: np.dtype[Any], n: int, m: int) -> Few:
+def multiplied(
+    a: np.dtype[Any], b: np.dtype[Any], dtype: np.dtype[Any], n: int, m: int
+) -> RowKernel:
     """`out = x @ y` where rows of x have n elements, and y has m columns."""
-    return Few(_source("times.h", a, b, dtype, n, m, a == dtype), 2)
+    return RowKernel(_source("times.h", a, b, dtype, n, m, a == dtype), 2)
 
 
 @lru_cache(256)
-def added_product(a: np.dtype[Any], b: np.dtype[Any], dtype: np.dtype[Any], n: int, m: int) -> Few:
+def added_product(
+    a: np.dtype[Any], b: np.dtype[Any], dtype: np.dtype[Any], n: int, m: int
+) -> RowKernel:
     """`out += x.T @ y` where x has n columns and y has m."""
-    return Few(_source("added.h", a, b, dtype, n, m, b == dtype), 2)
+    return RowKernel(_source("added.h", a, b, dtype, n, m, b == dtype), 2)
 
 
 @lru_cache(256)
-def summed_rows(a: np.dtype[Any], dtype: np.dtype[Any], n: int) -> Few:
+def summed_rows(a: np.dtype[Any], dtype: np.dtype[Any], n: int) -> RowKernel:
     """`out += x` for every row of n elements, one after another."""
-    return Few(_source("summed.h", a, a, dtype, n, n, a == dtype), 1)
+    return RowKernel(_source("summed.h", a, a, dtype, n, n, a == dtype), 1)
 
 
 def _source(

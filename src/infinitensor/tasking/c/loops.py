@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from infinitensor.tasking.c.expressions import Input, Part
+    from infinitensor.tasking.c.expressions import GroupStep, Input
     from infinitensor.tasking.c.fold_loops import Fold
 
 C_BLOCK_ELEMENTS = 1024
@@ -32,7 +32,7 @@ MOST_KEPT = 16
 """Rows at most that are reduced part by part, in turns."""
 
 WIDE = {"f": "double", "c": "complex128"}
-"""What a scalar is handed over as, by its kind."""
+"""The C type of a scalar argument, by its kind."""
 
 
 @cache
@@ -62,7 +62,7 @@ def is_input(text: str) -> bool:
 class _Body:
     """The values of a group, in order, parted into loops."""
 
-    def __init__(self, parts: Sequence[Part], inputs: Sequence[Input]) -> None:
+    def __init__(self, parts: Sequence[GroupStep], inputs: Sequence[Input]) -> None:
         self.inputs = inputs
         self.values: dict[str, _Value] = {}
         for k, part in enumerate(parts):
@@ -100,7 +100,7 @@ class _Body:
         self.values[made].uses = tuple(blocks)
         return made
 
-    def settle(self, wanted: Sequence[str], whole: Sequence[str]) -> None:
+    def compute_late(self, wanted: Sequence[str], whole: Sequence[str]) -> None:
         """Compute every value as late as its readers allow; those that nobody reads, not at all.
 
         `whole` are wanted as blocks, after the last loop.
@@ -187,7 +187,11 @@ class Source:
     """The text of a group's C function."""
 
     def __init__(
-        self, parts: Sequence[Part], inputs: Sequence[Input], n_outs: int, folds: Sequence[Fold]
+        self,
+        parts: Sequence[GroupStep],
+        inputs: Sequence[Input],
+        n_outs: int,
+        folds: Sequence[Fold],
     ) -> None:
         self.inputs = inputs
         self.folds = folds
@@ -207,15 +211,15 @@ class Source:
         self.n_arrays = places
         self.is_across = any(not fold.along for fold in folds)
         self.folded = [self.fold_value(j, fold) for j, fold in enumerate(folds)]
-        body.settle([*(name for _, name, _ in self.outs), *self.at_once()], self.as_blocks())
+        body.compute_late([*(name for _, name, _ in self.outs), *self.at_once()], self.as_blocks())
 
     def at_once(self) -> list[str]:
-        """What is reduced while it is made."""
+        """Folds of values while they are computed."""
         both = zip(self.folded, self.folds, strict=True)
         return [name for name, fold in both if fold.sums or not fold.along]
 
     def as_blocks(self) -> list[str]:
-        """What is reduced block by block, after it is made."""
+        """Folds of values block by block, after they are computed."""
         both = zip(self.folded, self.folds, strict=True)
         return [name for name, fold in both if fold.looks_back]
 
@@ -349,7 +353,7 @@ class Source:
 
 
 def source_of(
-    parts: Sequence[Part], inputs: Sequence[Input], n_outs: int, folds: Sequence[Fold] = ()
+    parts: Sequence[GroupStep], inputs: Sequence[Input], n_outs: int, folds: Sequence[Fold] = ()
 ) -> str:
     """The C function of a group.
 

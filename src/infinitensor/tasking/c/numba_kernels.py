@@ -24,13 +24,13 @@ from infinitensor.tasking.c.expressions import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from infinitensor.tasking.c.expressions import Input, Part
+    from infinitensor.tasking.c.expressions import GroupStep, Input
 
 _NUMBERS = {"inf": "np.inf", "-inf": "-np.inf", "nan": "np.nan"}
 
 
 @lru_cache(maxsize=1024)
-def jitted_kernel(parts: tuple[Part, ...], inputs: tuple[Input, ...], n_outs: int) -> Jitted:
+def jitted_kernel(parts: tuple[GroupStep, ...], inputs: tuple[Input, ...], n_outs: int) -> Jitted:
     """The steps of a group in one loop; compiled at its first call."""
     return Jitted(parts, inputs, n_outs)
 
@@ -38,7 +38,9 @@ def jitted_kernel(parts: tuple[Part, ...], inputs: tuple[Input, ...], n_outs: in
 class Jitted:
     """`jitted(ins, outs, shape)`, as `Compiled` without reductions."""
 
-    def __init__(self, parts: tuple[Part, ...], inputs: tuple[Input, ...], n_outs: int) -> None:
+    def __init__(
+        self, parts: tuple[GroupStep, ...], inputs: tuple[Input, ...], n_outs: int
+    ) -> None:
         self.lines = list(_steps(parts, inputs))
         self.inputs = inputs
         self.n_outs = n_outs
@@ -88,7 +90,7 @@ class Jitted:
         return lines + ["  " * (ndim + 1) + line.replace("[at]", f"[{at}]") for line in self.lines]
 
 
-def _steps(parts: Sequence[Part], inputs: Sequence[Input]) -> list[str]:
+def _steps(parts: Sequence[GroupStep], inputs: Sequence[Input]) -> list[str]:
     """One line a step, and one for each that is stored."""
     lines = []
     for k, part in enumerate(parts):

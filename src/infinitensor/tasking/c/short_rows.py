@@ -15,7 +15,7 @@ from infinitensor.tasking.c.loops import Source, header, is_input
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from infinitensor.tasking.c.expressions import Input, Part
+    from infinitensor.tasking.c.expressions import GroupStep, Input
     from infinitensor.tasking.c.fold_loops import Fold
 
 SHORT_ROW_ELEMENTS = 64
@@ -117,7 +117,7 @@ def _rows_at(at: int) -> str:
 
 
 def short_source_of(
-    parts: Sequence[Part], inputs: Sequence[Input], n_outs: int, folds: Sequence[Fold] = ()
+    parts: Sequence[GroupStep], inputs: Sequence[Input], n_outs: int, folds: Sequence[Fold] = ()
 ) -> str:
     """The C function of a group over short rows, to be called as that of `source_of`: no operand is
     known to be one value a row, and folds are of the last axis alone."""

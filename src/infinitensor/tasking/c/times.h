@@ -1,13 +1,13 @@
 /* out = a @ b for a block of rows: a has N columns of type A, b has M of type B; steps are those of
    a, b and out, of rows and then of columns. */
 #define TILES (PADDED(M, WIDTH) / WIDTH)
-#define AT_ONCE (TILES < 2 ? TILES : 2)
-#define MANY PADDED(TILES, AT_ONCE)
+#define TILES_AT_A_TIME (TILES < 2 ? TILES : 2)
+#define PADDED_TILES PADDED(TILES, TILES_AT_A_TIME)
 void run(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *shape, char **p,
          const int64_t *steps, const char *scalars, const int64_t *folded, int64_t n_same) {
   (void)n, (void)n_outer, (void)shape, (void)scalars, (void)folded, (void)n_same;
-  T b[N][MANY * WIDTH], lines[ROWS * N] = {0};
-  for (int k = 0; k < N; ++k) READ_B(b[k], p[1] + k * steps[2], steps[3], M, MANY * WIDTH);
+  T b[N][PADDED_TILES * WIDTH], lines[ROWS * N] = {0};
+  for (int k = 0; k < N; ++k) READ_B(b[k], p[1] + k * steps[2], steps[3], M, PADDED_TILES * WIDTH);
   const int is_direct = IS_SAME && steps[1] == sizeof(T) && steps[0] % sizeof(T) == 0;
   const int is_side = steps[5] == sizeof(T);
   for (int64_t row = 0; row < n_rows; row += ROWS) {
@@ -19,28 +19,28 @@ void run(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *shape, char 
       for (int i = 0; i < here; ++i) READ_A(lines + i * N, from + i * steps[0], steps[1], N, N);
       a = lines, step = N;
     }
-    for (int t = 0; t < MANY; t += AT_ONCE) {
-      V sum[ROWS][AT_ONCE];
+    for (int t = 0; t < PADDED_TILES; t += TILES_AT_A_TIME) {
+      V sum[ROWS][TILES_AT_A_TIME];
       for (int i = 0; i < ROWS; ++i)
-        for (int v = 0; v < AT_ONCE; ++v) sum[i][v] = (V){0};
+        for (int v = 0; v < TILES_AT_A_TIME; ++v) sum[i][v] = (V){0};
       int k = 0;
       for (; k + 4 <= N; k += 4) {
         Four x[ROWS];
         for (int i = 0; i < ROWS; ++i) x[i] = *(const Four *)(a + i * step + k);
 #pragma GCC unroll 4
         for (int q = 0; q < 4; ++q)
-          for (int v = 0; v < AT_ONCE; ++v) {
+          for (int v = 0; v < TILES_AT_A_TIME; ++v) {
             const V other = *(const V *)(b[k + q] + (t + v) * WIDTH);
             for (int i = 0; i < ROWS; ++i) sum[i][v] += other * x[i][q];
           }
       }
       for (; k < N; ++k)
-        for (int v = 0; v < AT_ONCE; ++v) {
+        for (int v = 0; v < TILES_AT_A_TIME; ++v) {
           const V other = *(const V *)(b[k] + (t + v) * WIDTH);
           for (int i = 0; i < ROWS; ++i) sum[i][v] += other * a[i * step + k];
         }
       for (int i = 0; i < here; ++i)
-        for (int v = 0; v < AT_ONCE; ++v) {
+        for (int v = 0; v < TILES_AT_A_TIME; ++v) {
           char *to = p[2] + (row + i) * steps[4] + (t + v) * WIDTH * steps[5];
           if (is_side && (t + v + 1) * WIDTH <= M) *(V *)to = sum[i][v];
           else

@@ -90,8 +90,8 @@ INLINE float of_bits_f32(uint32_t b) { float x; memcpy(&x, &b, 4); return x; }
 #define WITHIN_f64(x, low, high) fmin(fmax(x, low), high)
 #define WITHIN_f32(x, low, high) fminf(fmaxf(x, low), high)
 #else
-#define LEAST(x, low) ((x) > (low) ? (x) : (low))
-#define WITHIN_f64(x, low, high) (LEAST(x, low) < (high) ? LEAST(x, low) : (high))
+#define NOT_BELOW(x, low) ((x) > (low) ? (x) : (low))
+#define WITHIN_f64(x, low, high) (NOT_BELOW(x, low) < (high) ? NOT_BELOW(x, low) : (high))
 #define WITHIN_f32 WITHIN_f64
 #endif
 
@@ -234,16 +234,16 @@ INLINE double exp_short(double x) {
 
 /* x - k * pi / 2 in two numbers: the first, and what it rounds away */
 #define REDUCE_f64(x)                                                     \
-  const double turned = fma(x, 0x1.45f306dc9c883p-1, INTEGER_f64);        \
-  const double k = turned - INTEGER_f64;                                  \
-  const uint64_t quarter = bits_f64(turned);                              \
+  const double shifted = fma(x, 0x1.45f306dc9c883p-1, INTEGER_f64);        \
+  const double k = shifted - INTEGER_f64;                                  \
+  const uint64_t quarter = bits_f64(shifted);                              \
   const double r1 = fma(-k, PI_2_f64_1, x), next = k * PI_2_f64_2, r = r1 - next;      \
   const double lost = (r1 - r) - next - fma(k, PI_2_f64_2, -next);                    \
   const double away = fma(-k, PI_2_f64_3, lost);
 #define REDUCE_f32(x)                                                     \
-  const float turned = fmaf(x, 0x1.45f306p-1f, INTEGER_f32);              \
-  const float k = turned - INTEGER_f32;                                   \
-  const uint32_t quarter = bits_f32(turned);                              \
+  const float shifted = fmaf(x, 0x1.45f306p-1f, INTEGER_f32);              \
+  const float k = shifted - INTEGER_f32;                                   \
+  const uint32_t quarter = bits_f32(shifted);                              \
   const float r1 = fmaf(-k, PI_2_f32_1, x), next = k * PI_2_f32_2, r = r1 - next;      \
   const float lost = (r1 - r) - next - fmaf(k, PI_2_f32_2, -next);                    \
   const float away = fmaf(-k, PI_2_f32_3, lost);

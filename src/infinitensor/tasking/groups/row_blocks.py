@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.graph import Group, Node
     from infinitensor.ir.plan import GroupPlan
     from infinitensor.ir.region import Cuts
-    from infinitensor.tasking.c.few_columns import Few
+    from infinitensor.tasking.c.few_columns import RowKernel
     from infinitensor.tasking.graph.lowering import Lowering
 
 
@@ -51,7 +51,7 @@ class Member(NamedTuple):
     group: Group
     plan: GroupPlan
     fused: Fused | None
-    few: Few | None = None
+    few: RowKernel | None = None
     ends: bool = False
 
 
@@ -200,7 +200,7 @@ class _Family:
     def args(
         self, member: Member, made: dict[int, Any], given: Iterator[Any], lead: tuple[int, ...]
     ) -> list[Any]:
-        """What a member reads: of what was made before it, and of what the task is given."""
+        """The inputs of a member: results of members before it, and inputs of the task."""
         found = []
         for n, k in group_inputs(self.graph, member.group):
             node = self.graph.nodes[n]
@@ -276,7 +276,7 @@ def sum_run(member: Member, is_cut: bool) -> Any:
 
 
 class _End:
-    """What is added up over the rows of a task: a product, or the sum of every leaf."""
+    """A sum over the rows of a task: a product, or the sum of every leaf."""
 
     def __init__(self, member: Member, is_cut: bool) -> None:
         self.node: Node = member.plan.space.last
@@ -290,7 +290,7 @@ class _End:
         """The same by itself."""
 
     def n_bytes(self, n_rows: int) -> int:
-        """What it takes for so many rows, and as much again while leaves are merged."""
+        """Bytes for so many rows, and as many again while leaves are merged."""
         n_leaves = -(-n_rows // self.leaf) if self.leaf else 1
         return 2 * n_leaves * prod(self.shape) * self.dtype.itemsize
 
@@ -300,7 +300,7 @@ class _End:
         return np.zeros((*n_leaves, *self.shape), self.dtype)
 
     def put(self, made: np.ndarray, out: Any) -> None:
-        """What they became, where it belongs."""
+        """Write the sums into the output."""
         if self.finish is None:
             out[...] = made
             return

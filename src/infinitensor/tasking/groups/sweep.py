@@ -14,7 +14,7 @@ from infinitensor.tasking.c.few_columns import added_product, multiplied, summed
 from infinitensor.tasking.groups.row_blocks import Member, Rows, generated_member, leaving_values
 
 if TYPE_CHECKING:
-    from infinitensor.tasking.c.few_columns import Few
+    from infinitensor.tasking.c.few_columns import RowKernel
     from infinitensor.tasking.graph.lowering import Lowering
 
 
@@ -61,7 +61,7 @@ def _member(lowering: Lowering, g: int) -> Member | None:
     return Member(g, group, plan, None, few, ends)
 
 
-def _kernel(lowering: Lowering, g: int, is_sum: bool) -> tuple[Few, bool]:
+def _kernel(lowering: Lowering, g: int, is_sum: bool) -> tuple[RowKernel, bool]:
     """The kernel of a product or a sum, and whether it ends the rows."""
     node = lowering.plan.groups[g].space.last
     dtypes = [lowering.graph.specs[operand.value].dtype for operand in node.operands]

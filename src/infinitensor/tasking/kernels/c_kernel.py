@@ -13,7 +13,7 @@ import numpy as np
 
 from infinitensor.native import address, library
 from infinitensor.ops.table.scalar import Arg, Term
-from infinitensor.tasking.c.expressions import Input, Part
+from infinitensor.tasking.c.expressions import GroupStep, Input
 from infinitensor.tasking.c.loops import C_BLOCK_ELEMENTS, MOST_KEPT, source_of
 from infinitensor.tasking.c.short_rows import is_short, short_source_of
 
@@ -32,7 +32,7 @@ many lines of them stay in the nearest cache."""
 
 @lru_cache(maxsize=1024)
 def compiled_kernel(
-    parts: tuple[Part, ...],
+    parts: tuple[GroupStep, ...],
     inputs: tuple[Input, ...],
     n_outs: int,
     folds: tuple[Fold, ...] = (),
@@ -46,7 +46,7 @@ def compiled_kernel(
 
 def copy_kernel(dtype: np.dtype[Any]) -> Compiled:
     """One array into another."""
-    step = Part(Term("cast", (Arg(0),)), (dtype,), (("in", 0),), dtype, 0)
+    step = GroupStep(Term("cast", (Arg(0),)), (dtype,), (("in", 0),), dtype, 0)
     return compiled_kernel((step,), (Input(dtype, False, False),), 1)
 
 
@@ -56,7 +56,7 @@ class Compiled:
 
     def __init__(
         self,
-        parts: tuple[Part, ...],
+        parts: tuple[GroupStep, ...],
         inputs: tuple[Input, ...],
         n_outs: int,
         folds: tuple[Fold, ...],

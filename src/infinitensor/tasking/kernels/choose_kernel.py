@@ -18,7 +18,7 @@ from infinitensor.ops.backend import blas
 from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial, scratch_bytes
 from infinitensor.ops.table.scalar import Term
 from infinitensor.ops.table.words import WORDS
-from infinitensor.tasking.c.expressions import CONSTANT, Input, Part, Unsupported
+from infinitensor.tasking.c.expressions import CONSTANT, GroupStep, Input, Unsupported
 from infinitensor.tasking.c.group_step import Step
 from infinitensor.tasking.c.numba_kernels import jitted_kernel
 from infinitensor.tasking.c.short_rows import has_short_rows, is_short
@@ -47,8 +47,8 @@ COMPILED_ELEMENTS = 1 << 23
 """Elements times work of their steps from which a group is worth a tenth of a second of compiling.
 """
 COMPLEX_WORK, FUNCTION_WORK = 4, 8
-"""What a step takes as sums of as many reals: one of complex numbers, or an exponential or the like
-(twice that of complex numbers)."""
+"""The cost of a step as sums of as many reals: one of complex numbers, or an exponential or the
+like (twice that of complex numbers)."""
 SHORT_WORK = 2
 """By how much an element takes longer where a reduction begins anew for a few of them."""
 LAUNCHES = 1 << 13
@@ -78,7 +78,7 @@ class Fused(NamedTuple):
     in_c: Any = None
     folds: tuple[Fold, ...] = ()
     steps: list[Step] | None = None
-    """What generated code on a GPU does, where there is no reduction."""
+    """The way of generated code on a GPU, where there is no reduction."""
     called: Mapped | None = None
     """The same as a call that C makes, where one call is all of it."""
 
@@ -184,7 +184,7 @@ def fused_kernel(
 
 
 def kind_of_group(graph: Graph, group: Group) -> tuple[Any, ...]:
-    """What groups that run the same kernel have in common, whatever their shapes."""
+    """A key that groups with the same kernel share, whatever their shapes."""
     nodes = [graph.nodes[n] for n in group.nodes]
     return tuple((node.op.name, node.call.loop, node.call.outs[0].dtype) for node in nodes)
 
@@ -201,7 +201,7 @@ def is_worth_compiling(plan: GroupPlan, work: int, n_alike: int = 0) -> bool:
 
 
 def work_of(node: Node) -> int:
-    """What a node takes for each element, as sums of two reals."""
+    """The cost of a node for each element, as sums of two reals."""
     op, loop = node.op, node.call.loop
     if op.kind != "elementwise":
         return 1
@@ -341,8 +341,8 @@ def product_called(graph: Graph, node: Node) -> blas.Multiplied | None:
 
 
 class End(NamedTuple):
-    """What a group ends with: reductions `of` what `source` says, if NumPy does them, or done by C
-    as `folds`; or no reduction."""
+    """The reductions that a group ends with: `of` what `source` says, if NumPy does them, or done
+    by C as `folds`; or no reduction."""
 
     of: Sequence[Node] = ()
     source: Sequence[tuple[str, int]] = ()
@@ -379,7 +379,7 @@ def generate(
         if tree is None:
             return None
         stored = n_outs if k == last and step.out < 0 else step.out
-        parts.append(Part(tree, step.node.call.loop, tuple(step.sources), step.dtype, stored))
+        parts.append(GroupStep(tree, step.node.call.loop, tuple(step.sources), step.dtype, stored))
     try:
         n_stored = n_outs + (last >= 0 and steps[last].out < 0)
         if not tools.has_compiler:

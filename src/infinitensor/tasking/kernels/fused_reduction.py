@@ -98,9 +98,9 @@ def folded_run(
             tuple(empty(shape, dtype) for dtype in fold.parts) for fold in folds
         ]
         generated(ins, [*kept, *(part for parts in made for part in parts)], shape)
-        return counted(made, shape)
+        return with_count(made, shape)
 
-    def counted(made: list[tuple[Any, ...]], shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
+    def with_count(made: list[tuple[Any, ...]], shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
         """Partial results with the count that moments begin with."""
         if all(fold.kind != "moments" or fold.end for fold in folds):
             return made
@@ -150,7 +150,7 @@ def folded_run(
             parts = [scratch(next(registers), own, dtype) for dtype in beside]
             made.append((*parts, *([targets[j].reshape(own)] if is_end[j] else [])))
         generated(ins, [*kept, *(part for parts in made for part in parts)], shape)
-        return counted(made, shape)
+        return with_count(made, shape)
 
     def run(ins: list[Any], outs: list[Any], i: int) -> None:
         shape = tuple([hi - lo for lo, hi in boxes[i].tolist()])

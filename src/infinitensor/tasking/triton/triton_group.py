@@ -19,7 +19,7 @@ from infinitensor.ir.op import At
 from infinitensor.ir.region import piece_boxes
 from infinitensor.jit import picker
 from infinitensor.ops.table.numpy_kernels import lower_finish
-from infinitensor.tasking.c.expressions import Input, Part, Unsupported
+from infinitensor.tasking.c.expressions import GroupStep, Input, Unsupported
 from infinitensor.tasking.triton.triton_launch import (
     SHORT_ROW,
     Cut,
@@ -102,7 +102,7 @@ def assembled(
 
     `externals` are (node, operand) of what tasks are given.
     """
-    parts: list[Part] = []
+    parts: list[GroupStep] = []
     inputs: list[Input] = []
     taken: list[int] = []
     created: list[Step] = []
@@ -111,7 +111,7 @@ def assembled(
 
     read_alike: dict[Any, tuple[str, int]] = {}
 
-    def named(source: tuple[str, int]) -> tuple[str, int]:
+    def name_of(source: tuple[str, int]) -> tuple[str, int]:
         if source not in names:
             n, i = externals[source[1]]
             names[source] = ("in", len(inputs))
@@ -134,14 +134,16 @@ def assembled(
             continue
         if step.node.op.kind != "elementwise":
             raise Unsupported(step.node.op.name)
-        read = tuple(named(source) for source in step.sources)
+        read = tuple(name_of(source) for source in step.sources)
         stored = -1
         if step.out >= 0:
             stored = len(stores)
             stores.append(step.out)
         names["step", k] = ("step", len(parts))
-        parts.append(Part(step.node.op.expression, step.node.call.loop, read, step.dtype, stored))
-    reduced = tuple(named(source) for source in sources)
+        parts.append(
+            GroupStep(step.node.op.expression, step.node.call.loop, read, step.dtype, stored)
+        )
+    reduced = tuple(name_of(source) for source in sources)
     fused = config.rounding == "fused"
     group = Group(tuple(parts), tuple(inputs), len(stores), fused=fused)
     return Assembly(group, tuple(taken), tuple(created), tuple(stores), reduced)
@@ -251,7 +253,7 @@ def may_generate(node: Node, device_kind: str) -> bool:
 
 
 def reduction_of(node: Node, source: tuple[str, int]) -> Reduction:
-    """What a reduction holds while it runs."""
+    """The accumulators of a reduction while it runs."""
     kind = KINDS.get(node.op.name)
     if kind is None:
         raise Unsupported(node.op.name)
@@ -382,7 +384,7 @@ class Generated:
         self._fast, self._eager = fast, eager
         self._has_failed = False
         self.one_launch: OneLaunch | None = None
-        """What it starts, where that is one launch."""
+        """The launch that it starts, where that is one."""
         if isinstance(fast, MappedRun) and fast.is_one_launch:
             self.one_launch = fast
 

@@ -43,7 +43,7 @@ MOMENT_LANES, MOMENT_STEPS = 256, 256
 """Lanes and least steps for moments: lanes hold much, and merging them is work."""
 MOST_PARTS = 1 << 16
 """Programs of a reduction, about, from which chunks are no shorter than leaves."""
-SMALL = 1 << 31
+LEAST_64_BIT_OFFSET = 1 << 31
 """Offsets below this take 32 bits."""
 TORCH_ALIGNED_BYTES = 512
 """Bytes on which partial results begin: as torch aligns memory of its own."""
@@ -79,7 +79,7 @@ def _stride(tile: Any, axis: int) -> int:
 def _is_wide(axes: Sequence[tuple[int, list[int], bool]]) -> bool:
     """Whether an offset needs more than 32 bits."""
     far = [sum((n - 1) * abs(s[a]) for n, s, _ in axes) for a in range(len(axes[0][1]))]
-    return max(prod(n for n, _, _ in axes), *far, 0) + 2 * PROGRAM_LANES >= SMALL
+    return max(prod(n for n, _, _ in axes), *far, 0) + 2 * PROGRAM_LANES >= LEAST_64_BIT_OFFSET
 
 
 def _is_even(tiles: Sequence[Any]) -> bool:
@@ -96,7 +96,7 @@ def _power_below(n: int) -> int:
 
 
 class _Numbers(NamedTuple):
-    """What a kernel is given for its scalars, and what is left out of it because of them."""
+    """The arguments of a kernel for its scalars, and the parts left out because of them."""
 
     values: list[Any]
     ones: frozenset[int] = frozenset()
@@ -246,7 +246,7 @@ class _Chunked:
     """Of that block."""
 
     def partial(self, n_done: int, block: Any, dtypes: Sequence[Any]) -> list[Any]:
-        """What a launch writes: tensors for Triton to look at, later their addresses."""
+        """The outputs of a launch: tensors for Triton to look at, later their addresses."""
         places = self.places[n_done]
         if self.launches[n_done].is_ready and self.launches[n_done + 1].is_ready:
             start = block.data_ptr()

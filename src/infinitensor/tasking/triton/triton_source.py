@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from infinitensor.ops.table.words import Word
-    from infinitensor.tasking.c.expressions import Input, Part
+    from infinitensor.tasking.c.expressions import GroupStep, Input
 
 TYPES = {
     "bool": "tl.int1",
@@ -96,7 +96,7 @@ class Writer:
         self.least = ""
         """The name of the smallest size of all that is to be checked in the end; NaN if one is."""
         self._checked: dict[str, int] = {}
-        """What is checked, and the line where it comes in."""
+        """The checked values, and the line where they come in."""
         self._prefix = prefix
         self._n = 0
 
@@ -111,7 +111,7 @@ class Writer:
         """A name for a value in another dtype."""
         return name if source == target else self.let(cast(name, source, target))
 
-    def step(self, part: Part, args: Sequence[tuple[str, np.dtype[Any]]]) -> str:
+    def step(self, part: GroupStep, args: Sequence[tuple[str, np.dtype[Any]]]) -> str:
         """A name for the result of a step, in its dtype."""
         given = [
             (self.cast(name, dtype, loop), loop)
@@ -195,11 +195,11 @@ def text_over(
 class Group:
     """The steps of a group, what they read, and how many of them are stored."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[GroupStep, ...]
     inputs: tuple[Input, ...]
     n_outs: int
     ones: frozenset[int] = frozenset()
-    """Those of `numerators` that are 1 in this kernel."""
+    """The numerators that are 1 in this kernel."""
     alike: tuple[tuple[int, int], ...] = ()
     """Scalars that are as another one in this kernel: a thread holds that one alone."""
     fused: bool = False
@@ -316,14 +316,14 @@ class Group:
         ]
 
 
-def _divides(part: Part) -> bool:
+def _divides(part: GroupStep) -> bool:
     """Whether a step is a quotient of float32."""
     return part.tree == DIVIDE and part.loop[0] == SINGLE
 
 
 def _passed_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """What a scalar of a dtype is passed in: that, or a wider one. (Every thread would cast a float
-    of 64 bits to one of 32, and such a cast takes as long as eight additions.)"""
+    """The dtype that a scalar is passed in: its own, or a wider one. (Every thread would cast a
+    float of 64 bits to one of 32, and such a cast takes as long as eight additions.)"""
     if dtype.kind == "f":
         return np.dtype(np.float64) if dtype.itemsize == 8 else SINGLE
     return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
