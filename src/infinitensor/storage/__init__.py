@@ -1,6 +1,6 @@
 """Arrays in files: user's files, read and written box by box, and tiles that were spilled."""
 
-from infinitensor.storage.formats.file_formats import Writer, format_of, open_stored, open_writer
+from infinitensor.storage.formats.file_formats import Writer, format_of, open_stored
 from infinitensor.storage.formats.memory_map import file_of_map
 from infinitensor.storage.formats.npy import NpyFile, NpyWriter
 from infinitensor.storage.formats.picked_elements import Picked
@@ -28,5 +28,4 @@ __all__ = [
     "format_of",
     "is_memory",
     "open_stored",
-    "open_writer",
 ]

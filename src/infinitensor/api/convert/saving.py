@@ -17,7 +17,7 @@ from infinitensor.api.evaluate.waiting import waiting_nodes
 from infinitensor.api.session.version import Version
 from infinitensor.ir.region import boxes_of, cut_evenly
 from infinitensor.ir.view import structure
-from infinitensor.storage import format_of, open_writer
+from infinitensor.storage import format_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,10 +37,10 @@ def write(path: Any, x: Tensor, format: str | None, chunks: tuple[int, ...] | No
     """Write a tensor under a name, which it gets when all of it is on the disk."""
     name = os.fspath(path)
     chosen = format_of(name, format)
-    if chosen == "npy":
+    if not chosen.has_chunks:
         if chunks is not None:
-            raise ValueError("save: a .npy file has no chunks; give format='zarr'")
-        name = name if name.endswith(".npy") else name + ".npy"
+            raise ValueError(f"save: a {chosen.ending} file has no chunks; give format='zarr'")
+        name = name if name.endswith(chosen.ending) else name + chosen.ending
     with x._session.guard():
         streams = _comes_in_parts(x)
         if not streams:
@@ -51,7 +51,7 @@ def write(path: Any, x: Tensor, format: str | None, chunks: tuple[int, ...] | No
             x = copies.copied(x)
             x._compute()
         block = _block(x.shape, x.dtype.itemsize) if chunks is None else _chunks(chunks, x.shape)
-        with open_writer(name, x.shape, x.dtype, chosen, block) as writer:
+        with chosen.writer(name, x.shape, x.dtype, block) as writer:
             _put_all(writer, x, block, _part_of_waiting if streams else _part_of_stored)
     x._session.counts["bytes_written"] += x.nbytes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from infinitensor.storage.formats.npy import NpyFile, NpyWriter
@@ -10,12 +11,14 @@ from infinitensor.storage.formats.npy_header import NotNpyError
 from infinitensor.storage.formats.zarr import ZarrFile, ZarrWriter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
     from infinitensor.ir.region import Box
-    from infinitensor.storage.formats.stored_array import Stored
+    from infinitensor.storage.formats.stored_array import File
 
-FORMATS = ("npy", "zarr")
+    Path = str | os.PathLike[str]
 
 
 class Writer(Protocol):
@@ -29,31 +32,62 @@ class Writer(Protocol):
     def __exit__(self, kind: object, error: object, trace: object) -> None: ...
 
 
-def format_of(path: str | os.PathLike[str], name: str | None = None) -> str:
-    """The format a user names, or else the path does; "npy" where neither does.
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A kind of file: what opens an array in it, and what writes one."""
 
-    >>> format_of("x.zarr"), format_of("x"), format_of("x", "zarr")
-    ('zarr', 'npy', 'zarr')
-    """
-    if name is None:
-        return "zarr" if os.fspath(path).rstrip(os.sep).endswith(".zarr") else "npy"
-    if name not in FORMATS:
-        raise ValueError(f"no format {name!r}; formats are {', '.join(FORMATS)}")
-    return name
+    ending: str
+    """How paths end that mean it."""
+    open: Callable[[Path, str | None], File]
+    """From a path and the name of an array in it."""
+    writer: Callable[[Path, tuple[int, ...], np.dtype[Any], tuple[int, ...]], Writer]
+    """From a path, a shape, a dtype and the lengths of the boxes that will be put."""
+    has_chunks: bool = False
+    """Whether it is cut into chunks; a folder that is opened is of such a format."""
 
 
-def open_stored(
-    path: str | os.PathLike[str], format: str | None = None, key: str | None = None
-) -> Stored:
-    """The array in a file; `key` is its path in a Zarr group."""
-    if format_of(path, format) == "zarr" or (format is None and os.path.isdir(path)):
-        return ZarrFile(_within(path, key) if key else path)
+def _open_npy(path: Path, key: str | None) -> NpyFile:
     if key is not None:
         raise ValueError(f"key={key!r}: a .npy file holds one array")
     try:
         return NpyFile(path)
     except NotNpyError as error:
         raise ValueError(f"{error}. {_remedy(os.fspath(path))}") from None
+
+
+FORMATS = {
+    "npy": Format(".npy", _open_npy, lambda path, shape, dtype, _: NpyWriter(path, shape, dtype)),
+    "zarr": Format(
+        ".zarr",
+        lambda path, key: ZarrFile(_within(path, key) if key else path),
+        ZarrWriter,
+        has_chunks=True,
+    ),
+}
+"""By the name that `format=` takes. A path that ends as none of them means the first."""
+
+
+def format_of(path: Path, name: str | None = None) -> Format:
+    """The format a user names, or else the path does.
+
+    >>> format_of("x.zarr").ending, format_of("x").ending, format_of("x", "zarr").ending
+    ('.zarr', '.npy', '.zarr')
+    """
+    if name is not None:
+        if name not in FORMATS:
+            raise ValueError(f"no format {name!r}; formats are {', '.join(FORMATS)}")
+        return FORMATS[name]
+    first, *others = FORMATS.values()
+    text = os.fspath(path).rstrip(os.sep)
+    return next((one for one in others if text.endswith(one.ending)), first)
+
+
+def open_stored(path: Path, format: str | None = None, key: str | None = None) -> File:
+    """The array in a file; `key` is its path in a group of arrays."""
+    found = format_of(path, format)
+    if format is None and not found.has_chunks and os.path.isdir(path):
+        found = next(one for one in FORMATS.values() if one.has_chunks)
+    return found.open(path, key)
 
 
 REMEDIES = {
@@ -80,22 +114,9 @@ def _remedy(path: str) -> str:
     )
 
 
-def _within(path: str | os.PathLike[str], key: str) -> str:
+def _within(path: Path, key: str) -> str:
     """The folder of an array in a group; a key that leads out of the group is an error."""
     parts = key.split("/")
     if os.path.isabs(key) or os.pardir in parts or os.sep in key.replace("/", ""):
         raise ValueError(f"key={key!r} leads out of the Zarr group {os.fspath(path)!r}")
     return os.path.join(path, *parts)
-
-
-def open_writer(
-    path: str | os.PathLike[str],
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-    format: str,
-    chunks: tuple[int, ...],
-) -> Writer:
-    """A writer that takes boxes of whole chunks."""
-    if format == "zarr":
-        return ZarrWriter(path, shape, dtype, chunks)
-    return NpyWriter(path, shape, dtype)
