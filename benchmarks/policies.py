@@ -135,7 +135,7 @@ class _Names:
     def _source(self, leaf: int) -> Hashable:
         """The lower tier that a leaf was read from; None if it was not."""
         table = self.run.leaves[leaf]
-        below: Any = table.below or table.arrays
+        below: Any = table.lower_tiles or table.arrays
         keys = {part.stored.key for part in below if isinstance(part, Part)}
         if len(keys) == 1:
             return keys.pop()

@@ -400,7 +400,7 @@ def test_a_question_to_the_machine_is_seen(source: str, found: list[str]) -> Non
 # --- the engine's border ------------------------------------------------------------------------
 
 BEHIND = re.compile(
-    r"\.(ledgers|tiers|buffers|below|below_buffers|status)\b|(?<!\bop)\.arrays\b|engine\.devices\b"
+    r"\.(ledgers|tiers|buffers|below|lower_buffers|status)\b|(?<!\bop)\.arrays\b|engine\.devices\b"
 )
 """What only the engine in this process has; another may have it elsewhere."""
 AT_THE_BORDER = {

@@ -99,15 +99,15 @@ class EngineTests:
         layout = canonical_layout((10, 6), engine.mesh, 7)
         for table in (
             engine.evict(engine.store(VALUES, layout)),
-            engine.store_below(VALUES, layout),
+            engine.store_in_lower_tier(VALUES, layout),
         ):
             assert [engine.available_bytes(d) for d in range(3)] == engine.budgets()
-            assert table.layout.is_below
+            assert table.layout.is_in_lower_tier
             if self.has_values:
                 self.check(engine, table, VALUES)
 
     def test_memory_is_reported_for_every_device_and_tier(self, engine: Engine) -> None:
-        before = engine.free_below()
+        before = engine.free_lower_bytes()
         table = engine.store(np.ones((10, 6)), canonical_layout((10, 6), engine.mesh, 7))
         found = engine.memory_use()
         devices = [memory for memory in found if memory.tier == "device"]
@@ -121,10 +121,10 @@ class EngineTests:
         engine.reset_peaks()
         assert [m.peak for m in engine.memory_use() if m.tier == "device"] == [0, 0, 0]
         assert before == engine.mesh.host_bytes + engine.mesh.disk_bytes
-        assert (engine.free_below() < before) == self.has_values
+        assert (engine.free_lower_bytes() < before) == self.has_values
         assert engine.not_pinned_bytes() == 0
         del below
-        assert engine.free_below() == before
+        assert engine.free_lower_bytes() == before
 
     def test_every_worker_shares_a_job(self, engine: Engine) -> None:
         called: list[int] = []

@@ -96,7 +96,7 @@ def test_what_cannot_be_pinned_goes_to_files_and_is_counted() -> None:
         engine = local(session)
         engine.tiers.host = Ledger(NothingPinned(0), 1 << 20)
         layout = canonical_layout(values.shape, engine.mesh, 60)
-        table = engine.store_below(values, layout)
+        table = engine.store_in_lower_tier(values, layout)
         assert it.stats(reset=True)["bytes_not_pinned"] >= values.nbytes
         assert it.stats()["bytes_not_pinned"] == 0
         np.testing.assert_array_equal(engine.read(table, WHOLE), values)

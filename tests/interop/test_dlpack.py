@@ -152,7 +152,7 @@ def test_one_tile_is_given_out_without_a_copy_and_counted_while_it_is_used() -> 
 def test_several_tiles_are_given_out_one_by_one() -> None:
     with it.init("cpu*2"):
         x = it.asarray(np.arange(float(N))).relayout(4)
-        with pytest.raises(BufferError, match=r"not lie in one piece.*local_tiles"):
+        with pytest.raises(BufferError, match=r"not in one piece.*local_tiles"):
             np.from_dlpack(x, copy=False)
         np.testing.assert_array_equal(np.from_dlpack(x), np.arange(float(N)))
         pieces = [torch.utils.dlpack.from_dlpack(tile) for _, tile in x.local_tiles()]

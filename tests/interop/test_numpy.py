@@ -263,7 +263,7 @@ def test_an_array_that_may_not_be_a_copy_looks_at_the_tile_or_is_refused() -> No
             it.config.tile_elements = 7
             with (
                 it.init("cpu*2"),
-                pytest.raises(ValueError, match=r"not lie in one piece.*local_tiles"),
+                pytest.raises(ValueError, match=r"not in one piece.*local_tiles"),
             ):
                 np.asarray(it.asarray(X) + 1, copy=False)
         finally:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import infinitensor as it
 from infinitensor.api.evaluate.bound_program import Bound
-from infinitensor.api.evaluate.demand import fitted
+from infinitensor.api.evaluate.demand import fit_bound
 from infinitensor.engines import LocalEngine
 
 if TYPE_CHECKING:
@@ -59,4 +59,4 @@ def prepared(session: it.Session, *tensors: Any) -> Prepared:
     """What every stage says of some waiting tensors; nothing runs."""
     with session.guard():
         session.drain()
-        return fitted(Bound(session, [tensor._version for tensor in tensors]).detail())[1]
+        return fit_bound(Bound(session, [tensor._version for tensor in tensors]).detail())[1]

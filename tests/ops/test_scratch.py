@@ -69,7 +69,7 @@ def _large(rng: Any) -> dict[str, list[Any]]:
         "_argsort_runs": [(line, 0, 4096)],
         "_merge_runs": [(np.sort(x, axis=1).reshape(-1), 0, N // 300)],
         "_merge_index_runs": [(line[: N // 2][order], order, 0, N // 2)],
-        "_turned_fft": [(x + 1j, "fft", N, "ortho"), (x.astype("c8"), "ifft", N, "forward")],
+        "_rotated_fft": [(x + 1j, "fft", N, "ortho"), (x.astype("c8"), "ifft", N, "forward")],
         "_unfolded": [((x + 1j)[:151], (x + 1j)[:151], 300, N // 2 + 1)],
         "_select_axis": [(x, (3, 40, N // 300 - 1)), (x.astype("c16"), (7,)), (x.T, (7,))],
         "_rank_digit": [(rng.integers(0, 9, (2, 1 << 13)), state, 0)],

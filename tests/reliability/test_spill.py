@@ -84,7 +84,7 @@ def on_files(hook: Callable[..., None]) -> Iterator[None]:
         yield
 
 
-def is_below(tensor: it.Tensor) -> bool:
+def is_in_lower_tier(tensor: it.Tensor) -> bool:
     """Whether a stored tensor is in files."""
     table = tensor._version.table
     assert table is not None
@@ -297,7 +297,7 @@ def test_a_damaged_tile_of_a_tensor_that_made_room_is_named(name: str, tmp_path:
         assert files
         for path in files:
             DAMAGES[name](path)
-        damaged = [t for t in (held, *others) if is_below(t)]
+        damaged = [t for t in (held, *others) if is_in_lower_tier(t)]
         assert damaged
         for tensor in damaged:
             with pytest.raises(it.CorruptTileError, match="spilled tile") as caught:
@@ -310,7 +310,7 @@ def test_a_damaged_tile_of_a_tensor_that_made_room_is_named(name: str, tmp_path:
             text = "".join(caught.value.__notes__)
             assert "of what 'add' made" in text or "of what 'asarray' made" in text
         for tensor in (held, *others):
-            if not is_below(tensor):
+            if not is_in_lower_tier(tensor):
                 assert float(tensor.sum()) == pytest.approx(float(tensor.numpy().sum()))
 
 

@@ -1,1 +1,1 @@
-"""What users call: tensors, functions, sessions. Recording, and asking for values."""
+"""The public interface: tensors, functions, sessions. Recording, and asking for values."""

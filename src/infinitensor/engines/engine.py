@@ -1,4 +1,4 @@
-"""What a session asks of an engine and of its runs: nothing behind these methods is known above.
+"""The protocols of an engine and of its runs: nothing behind these methods is known above.
 
 An engine owns devices, the budgets of their memories, lower tiers and the threads or processes that
 run tasks. Tables name tiles that it holds; who else needs values asks it to read them.
@@ -56,7 +56,7 @@ class Run(Protocol):
         """Make only these values from now on: tasks that nothing else needs do nothing."""
 
     def take_counts(self) -> dict[str, int]:
-        """What was done since this was asked last, by the names of `stats()`."""
+        """The counts since this was asked last, by the names of `stats()`."""
 
     def release(self) -> None:
         """Let go of all memory; only counts are asked for after it."""
@@ -103,7 +103,7 @@ class Engine(Protocol):
     def store(self, values: Any, layout: Layout) -> TileTable:
         """Put values from outside, NumPy's or torch's, into tiles."""
 
-    def store_below(self, values: Any, layout: Layout) -> TileTable:
+    def store_in_lower_tier(self, values: Any, layout: Layout) -> TileTable:
         """Put values from outside into a lower tier, tile by tile."""
 
     def blank(self, layout: Layout, shape: tuple[int, ...], dtype: Any) -> TileTable:
@@ -132,7 +132,7 @@ class Engine(Protocol):
     def mesh_now(self) -> Mesh:
         """The mesh, with what the lower tiers have left."""
 
-    def free_below(self) -> int:
+    def free_lower_bytes(self) -> int:
         """Bytes that the lower tiers have left."""
 
     def memory_use(self) -> list[MemoryUse]:

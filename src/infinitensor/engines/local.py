@@ -158,21 +158,21 @@ class LocalEngine:
         slabs, owners = slab_bytes(sizes), layout.owner_array
         return [int(slabs[owners == d].sum()) for d in range(self.mesh.n_devices)]
 
-    def store_below(self, values: Any, layout: Layout) -> TileTable:
+    def store_in_lower_tier(self, values: Any, layout: Layout) -> TileTable:
         """Put values from outside into a lower tier, tile by tile."""
         values = np.asarray(values)
         parts = [
             values[tuple(slice(lo, hi) for lo, hi in layout.tile(k))] for k in range(layout.n_tiles)
         ]
-        return self._below(layout, values.dtype, parts)
+        return self._store_lower(layout, values.dtype, parts)
 
-    def _below(self, layout: Layout, dtype: Any, parts: Iterable[Any]) -> TileTable:
+    def _store_lower(self, layout: Layout, dtype: Any, parts: Iterable[Any]) -> TileTable:
         """Tiles in the host's memory beside GPUs while there is room, else in files."""
-        tiles = [self._tile_below(part, dtype) for part in parts]
+        tiles = [self._lower_tile(part, dtype) for part in parts]
         self.synchronize()
         return self._table(layout, dtype, tiles)
 
-    def _tile_below(self, part: Any, dtype: Any) -> tuple[int, Any, Buffer | None]:
+    def _lower_tile(self, part: Any, dtype: Any) -> tuple[int, Any, Buffer | None]:
         """(owner, values, slab) of a tile in a lower tier."""
         if part is None or self.mesh.kind == "null" or isinstance(part, Part):
             return DISK, part, None  # the null device keeps none
@@ -207,7 +207,7 @@ class LocalEngine:
             disk_bytes=max(self.tiers.left_bytes, 0),
         )
 
-    def free_below(self) -> int:
+    def free_lower_bytes(self) -> int:
         """Bytes that the lower tiers have left."""
         mesh = self.mesh_now()
         return mesh.host_bytes + mesh.disk_bytes
@@ -221,16 +221,16 @@ class LocalEngine:
         tiles: list[tuple[int, Any, Buffer | None]] = []
         for k, array in enumerate(table.arrays):
             owner = table.layout.owner(k)
-            if table.below and table.below[k] is not None:
-                part, slab = table.below[k], table.below_buffers[k]
+            if table.lower_tiles and table.lower_tiles[k] is not None:
+                part, slab = table.lower_tiles[k], table.lower_buffers[k]
                 tiles.append((HOST if slab is not None else DISK, part, slab))
             elif owner < 0:
                 tiles.append((owner, array, table.buffers[k]))
             else:
-                tiles.append(self._tile_below(array, table.dtype))
+                tiles.append(self._lower_tile(array, table.dtype))
         self.synchronize()
         evicted = self._table(table.layout, table.dtype, tiles)
-        evicted.most_kept = None if table.below else table.most_kept
+        evicted.most_kept = None if table.lower_tiles else table.most_kept
         evicted.made, evicted.is_file = table.made, table.is_file
         return evicted
 

@@ -59,7 +59,7 @@ class Progress:
             bar.refresh()
 
     def text(self) -> str:
-        """What is shown beside the bar."""
+        """The text beside the bar."""
         status, taken = self._run.status, time.perf_counter() - self._started
         n_done, n_tasks = status.n_done, status.n_tasks
         left = taken / max(n_done, 1) * (n_tasks - n_done)

@@ -15,7 +15,7 @@ REAL, WHOLE, REAL_PART, IMAGINARY_PART = range(4)
 """How a scalar is handed over: as a double, as 64 bits of an integer, as a half of a complex."""
 
 
-class Lies(NamedTuple):
+class StridedArrays(NamedTuple):
     """The arrays of one operand, one for each of some tasks, in some memory.
 
     `bases` numbers the memories; offsets and strides are in bytes.
@@ -26,21 +26,21 @@ class Lies(NamedTuple):
     shapes: np.ndarray
     strides: np.ndarray
 
-    def take(self, which: Any) -> Lies:
+    def take(self, which: Any) -> StridedArrays:
         """The arrays of some of the tasks."""
-        return Lies(*(column[which] for column in self))
+        return StridedArrays(*(column[which] for column in self))
 
     @classmethod
-    def join(cls, parts: Sequence[Lies]) -> Lies:
+    def join(cls, parts: Sequence[StridedArrays]) -> StridedArrays:
         """The arrays of the tasks of all parts, which have as many axes."""
         return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
-    def seen(self, starts: np.ndarray, boxes: np.ndarray, access: Access | None) -> Lies:
+    def view(self, starts: np.ndarray, boxes: np.ndarray, access: Access | None) -> StridedArrays:
         """Boxes of tensors, or of views of them, in tiles that begin at `starts` of the tensor."""
         lengths = boxes[:, :, 1] - boxes[:, :, 0]
         if access is None:
             offsets = ((boxes[:, :, 0] - starts) * self.strides).sum(axis=1)
-            return Lies(self.bases, self.offsets + offsets, lengths, self.strides)
+            return StridedArrays(self.bases, self.offsets + offsets, lengths, self.strides)
         n, ndim = self.strides.shape
         at = np.broadcast_to(np.asarray(access.fixed, np.int64), (n, ndim)).copy()
         strides = np.zeros((n, len(access.axes)), np.int64)
@@ -50,7 +50,7 @@ class Lies(NamedTuple):
                 at[:, base] = start + step * boxes[:, axis, 0]
                 strides[:, axis] = step * self.strides[:, base]
         offsets = self.offsets + ((at - starts) * self.strides).sum(axis=1)
-        return Lies(self.bases, offsets, lengths, strides)
+        return StridedArrays(self.bases, offsets, lengths, strides)
 
 
 class Form(NamedTuple):
@@ -102,8 +102,8 @@ def together(in_c: InC) -> Any:
 
 
 def plain(
-    in_c: InC, tasks: np.ndarray, ins: Sequence[Any], outs: Sequence[Lies]
-) -> tuple[InC, Sequence[Any], Sequence[Lies]]:
+    in_c: InC, tasks: np.ndarray, ins: Sequence[Any], outs: Sequence[StridedArrays]
+) -> tuple[InC, Sequence[Any], Sequence[StridedArrays]]:
     """The calls of another kernel that knows nothing of this family, on the same arrays."""
     found = getattr(in_c, "plain", None)
     return (in_c, ins, outs) if found is None else found(tasks, ins, outs)
@@ -118,9 +118,9 @@ class InC(Protocol):
     def calls(
         self,
         tasks: np.ndarray,
-        many: tuple[np.ndarray, Lies] | None,
+        many: tuple[np.ndarray, StridedArrays] | None,
         ins: Sequence[Any],
-        outs: Sequence[Lies],
+        outs: Sequence[StridedArrays],
     ) -> Calls:
         """The calls of some tasks.
 

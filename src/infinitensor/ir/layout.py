@@ -52,7 +52,7 @@ class Layout:
         return self.cuts == other.cuts and self.owners == other.owners
 
     @cached_property
-    def is_below(self) -> bool:
+    def is_in_lower_tier(self) -> bool:
         """Whether some of its tiles are on the host or in files, not on a device."""
         return min(self.owners) < 0
 

@@ -150,7 +150,7 @@ def density_labels(
         total = call_op("_pairs_weigh", points.rows, it.asarray(sorted_weight), points.rows, limit)
     is_core = total.numpy() >= least
     place = np.arange(points.n) if points.order is None else points.order
-    labels = _labels_where_it_lies if points.order is None else _labels_of_some
+    labels = _labels_in_place if points.order is None else _labels_of_some
     found = labels(points, limit, is_core, place) if is_core.any() else np.full(points.n, -1)
     return points.as_given(found.astype(np.intp)), np.sort(place[is_core])
 
@@ -170,7 +170,7 @@ def _labels_of_some(points: Ordered, limit: float, is_core: Array, place: Array)
     return labels
 
 
-def _labels_where_it_lies(points: Ordered, limit: float, is_core: Array, place: Array) -> Array:
+def _labels_in_place(points: Ordered, limit: float, is_core: Array, place: Array) -> Array:
     """The same without a copy of any point: they may be more than memory holds."""
     node = it.asarray(np.where(is_core, place, -1))
     sides = (points.rows, node) * 2

@@ -49,7 +49,7 @@ def cut_product(space: Space, dtypes: dict[Read, np.dtype[Any]], mesh: Mesh) -> 
     None for any other contraction, where elements are used a few times, and for a small result.
     """
     dtype = space.last.call.outs[0].dtype
-    if not (mesh.is_one_memory and _is_read_as_it_lies(space, dtypes, dtype)):
+    if not (mesh.is_one_memory and _is_read_in_place(space, dtypes, dtype)):
         return None
     (inner,) = space.contracted
     (_, (row, column)) = space.outs[0]
@@ -75,7 +75,7 @@ def cut_product(space: Space, dtypes: dict[Read, np.dtype[Any]], mesh: Mesh) -> 
     return tuple(cut_evenly(n, steps.get(label, n)) for label, n in enumerate(space.sizes))
 
 
-def _is_read_as_it_lies(
+def _is_read_in_place(
     space: Space, dtypes: dict[Read, np.dtype[Any]], dtype: np.dtype[Any]
 ) -> bool:
     """Whether the library multiplies two matrices without a copy of either."""
@@ -119,7 +119,7 @@ def cut_contraction(
         gram = cuts_of_gram(space, layout, limit, mesh) if not tile_elements else None
         if gram:
             return gram
-        steps = steps_as_it_lies(space, lead, tile_elements or limit, mesh)
+        steps = steps_in_memory_order(space, lead, tile_elements or limit, mesh)
         if steps and all(prod(steps[label] for label in v) <= limit for v in volumes):
             if not (tile_elements or is_streamed):
                 steps = evened(space.sizes, steps, mesh.workers)
@@ -136,8 +136,8 @@ def cut_contraction(
     cuts = []
     for label, size in enumerate(space.sizes):
         borders = None
-        as_it_lies = tile_elements or is_streamed or not mesh.is_one_cpu
-        if label not in space.uncut and (as_it_lies or label in space.contracted):
+        is_by_layout = tile_elements or is_streamed or not mesh.is_one_cpu
+        if label not in space.uncut and (is_by_layout or label in space.contracted):
             borders = layout_borders_within(space, by_size, label, read_layouts, lengths[label])
         n_pieces = -(-size // lengths[label]) or 1
         cuts.append(borders or cut_evenly(size, max(-(-size // n_pieces), 1)))
@@ -187,7 +187,7 @@ def _base_walk(read: Read, axis: int) -> Any:
     return (axis, 0, 1) if access is None else access.axes[axis]
 
 
-def steps_as_it_lies(space: Space, lead: Read, limit: int, mesh: Mesh) -> list[int] | None:
+def steps_in_memory_order(space: Space, lead: Read, limit: int, mesh: Mesh) -> list[int] | None:
     """Piece lengths by the tile of the largest operand, where its elements are used a few times
     each: then its bytes count, read in the order they are in. None where they are used more."""
     uses = _uses(space, lead)

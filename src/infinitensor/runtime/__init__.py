@@ -1,4 +1,4 @@
-"""Program -> tiles: event-driven, in windows of ready tasks, with a table of what lies where."""
+"""Program -> tiles: event-driven, in windows of ready tasks, with a table of where tiles are."""
 
 from infinitensor.runtime.native.workers import Workers
 from infinitensor.runtime.replay.few_kernels import Few, few_of

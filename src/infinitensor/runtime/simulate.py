@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 STRIDED = 20.0
 """How much longer a copy to a GPU takes that the host has to put together first."""
 RETIRED_S = 2e-3
-"""What a GPU takes to give memory back and to take it in another size: all of it waits."""
+"""Seconds for a GPU to give memory back and to take it in another size: all of it waits."""
 GOOD_ENOUGH_TIMES = 1.05
 """A plan that takes at most this much longer than its busiest lane is good enough."""
 
 AGAIN = 3
-"""Times that what is read from below is thought to be read again, on average."""
+"""Times that a tile of a lower tier is expected to be read again, on average."""
 
 LOADING = 0.05
-"""What a second of loading counts where kernels take longer: others may want the link."""
+"""The weight of a second of loading where kernels take longer: others may want the link."""
 
 Durations = tuple[list[float], list[int]]
 
@@ -112,7 +112,7 @@ def estimated(program: Program, mesh: Mesh) -> tuple[float, bool]:
 def least_seconds(
     program: Program, mesh: Mesh, again: bool = False, known: Durations | None = None
 ) -> float:
-    """What no schedule of a Program can go below: the work of its busiest lane, and of kernels also
+    """A lower bound of any schedule of a Program: the work of its busiest lane, and of kernels also
     the loads that one of them at least has to wait for."""
     seconds, lanes = (np.array(column) for column in known or durations(program, mesh))
     seconds[program.producers[list(program.cached)] if again else []] = 0.0
@@ -129,7 +129,7 @@ def least_seconds(
 
 
 def _is_strided(program: Program, family: Family) -> np.ndarray:
-    """Which moves of a family copy what does not lie in one run: the host puts it together."""
+    """Which moves of a family copy more than one run: the host puts these together."""
     assert family.many is not None
     borders, sources = family.many
     sets = {tiles.first: tiles for tiles in program.graph.tiles}

@@ -34,7 +34,7 @@ def test_every_ufunc_has_numpys_bits(dtype: str) -> None:
                       np.floor_divide, np.right_shift, np.bitwise_xor, np.exp, np.sqrt,
                       np.absolute, np.negative, np.logical_not, np.power):  # fmt: skip
             ins = (a, b)[: ufunc.nin]
-            made = numpy_loops.made(ufunc, *ins)
+            made = numpy_loops.compute(ufunc, *ins)
             if made is None:
                 continue
             wanted = ufunc(*ins)
@@ -59,7 +59,7 @@ def test_views_broadcasts_and_numbers_are_walked_as_numpy_does() -> None:
         (x[:, None, :, 3], x[None, :, :, 5]),
         (x, 7),
     ):
-        made = numpy_loops.made(np.subtract, a, b)
+        made = numpy_loops.compute(np.subtract, a, b)
         assert made is not None
         np.testing.assert_array_equal(made, a - b, strict=True)
         assert made.flags.c_contiguous
@@ -73,12 +73,12 @@ def test_what_numpy_has_to_look_at_is_left_to_it() -> None:
     rng = np.random.default_rng(2)
     x = rng.random(N)
     n = rng.integers(0, 9, N)
-    assert numpy_loops.made(np.add, x, n) is None  # one is cast
-    assert numpy_loops.made(np.add, x.astype("f4"), 1e39) is None  # overflows
-    assert numpy_loops.made(np.power, n, n) is None  # may raise
-    assert numpy_loops.made(np.add, n.astype("i1"), 1000) is None  # does not fit
-    assert numpy_loops.made(np.add, x, x[:7]) is None  # does not broadcast
-    assert numpy_loops.made(np.matmul, x, x) is None
+    assert numpy_loops.compute(np.add, x, n) is None  # one is cast
+    assert numpy_loops.compute(np.add, x.astype("f4"), 1e39) is None  # overflows
+    assert numpy_loops.compute(np.power, n, n) is None  # may raise
+    assert numpy_loops.compute(np.add, n.astype("i1"), 1000) is None  # does not fit
+    assert numpy_loops.compute(np.add, x, x[:7]) is None  # does not broadcast
+    assert numpy_loops.compute(np.matmul, x, x) is None
     assert not numpy_loops.into(np.add, x[1:], x[:-1], 1.0)  # overlaps
     assert not numpy_loops.into(np.add, np.empty(N, "f4"), x, x)
     assert not numpy_loops.into(np.add, np.broadcast_to(x, (2, N)), x, x)
@@ -151,7 +151,7 @@ def test_threads_and_children_call_at_the_same_time() -> None:
 
     def call() -> None:
         for _ in range(50):
-            made = numpy_loops.made(np.sqrt, x)
+            made = numpy_loops.compute(np.sqrt, x)
             if made is None or made.tobytes() != wanted.tobytes():
                 wrong.append(made)
 
@@ -163,7 +163,7 @@ def test_threads_and_children_call_at_the_same_time() -> None:
     assert not wrong
     child = os.fork()
     if not child:
-        made = numpy_loops.made(np.sqrt, x)
+        made = numpy_loops.compute(np.sqrt, x)
         os._exit(0 if made is not None and made.tobytes() == wanted.tobytes() else 1)
     assert os.waitpid(child, 0)[1] == 0
 

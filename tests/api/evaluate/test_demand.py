@@ -7,7 +7,7 @@ from tests.ir.sessions import strict
 
 import infinitensor as it
 from infinitensor.api.evaluate.bound_program import Bound
-from infinitensor.api.evaluate.demand import SessionDemand, fitted
+from infinitensor.api.evaluate.demand import SessionDemand, fit_bound
 from infinitensor.ir.layout import DISK
 
 N = 4096
@@ -20,7 +20,7 @@ def test_a_plan_is_kept_and_found_again() -> None:
         bound = Bound(session, [(x + 1)._version], True).detail()
         demand = SessionDemand(bound)
         assert demand.planned_before() is None
-        _, prepared = fitted(bound)
+        _, prepared = fit_bound(bound)
         assert demand.planned_before() is prepared
         assert it.stats()["plan_misses"] == 2
         assert it.stats()["plan_hits"] == 1

@@ -38,9 +38,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         monkeypatch.setattr(owner, name, noted)
 
-    note(small_calls, "called", "numpy")
-    note(changing_shapes, "made", "changing_shapes")
-    note(Quick, "made", "known")
+    note(small_calls, "call_numpy", "numpy")
+    note(changing_shapes, "call_ufunc", "changing_shapes")
+    note(Quick, "call_again", "known")
     note(op_function, "record", "record")
     return found
 

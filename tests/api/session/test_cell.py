@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import infinitensor as it
-from infinitensor.api.session.cell import BaseTensor, guarded
+from infinitensor.api.session.cell import BaseTensor, guard
 from infinitensor.api.tensor.tensor import Tensor
 
 
@@ -30,5 +30,5 @@ def test_a_guarded_function_holds_the_lock_of_the_tensors_session() -> None:
         return other
 
     with it.init("cpu"):
-        guarded(work)(it.ones(3)).join()
+        guard(work)(it.ones(3)).join()
     assert had_it == [1, 2]

@@ -24,7 +24,7 @@ def test_a_tensor_that_was_never_made_is_an_error() -> None:
 
 def test_a_tensor_that_two_threads_give_a_cell_has_one() -> None:
     tensor = it.asarray(np.arange(3.0)) + 1
-    assert host_values.settle(tensor) is host_values.settle(tensor)
+    assert host_values.settle_cell(tensor) is host_values.settle_cell(tensor)
     tensor[0] = 7.0
     assert tensor.tolist() == [7.0, 2.0, 3.0]
 

@@ -57,7 +57,7 @@ def test_ctrl_c_within_a_small_call_is_not_lost() -> None:
         raise KeyboardInterrupt("stop")
 
     with pytest.raises(KeyboardInterrupt, match="stop"):
-        small_calls.called(stopped, None, (it.ones(3) + 1,), {})
+        small_calls.call_numpy(stopped, None, (it.ones(3) + 1,), {})
     assert len(calls) == 1
 
 

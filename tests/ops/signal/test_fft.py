@@ -48,7 +48,7 @@ def test_only_a_short_transform_of_the_only_axis_is_whole() -> None:
     assert TABLE["_fft_whole"].whole
     xp = Cut()
     xp.run("fft.fft", (np.ones(12),), {})
-    assert xp.called == ["fft.fft", "_fft_axis", "_turned_fft", "_unfolded"]
+    assert xp.called == ["fft.fft", "_fft_axis", "_rotated_fft", "_unfolded"]
 
 
 def test_read_only_and_backward_tiles_are_read() -> None:

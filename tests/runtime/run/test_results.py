@@ -10,7 +10,7 @@ from tests.ir.sessions import strict
 
 import infinitensor as it
 from infinitensor.api.evaluate.bound_program import Bound
-from infinitensor.api.evaluate.demand import fitted
+from infinitensor.api.evaluate.demand import fit_bound
 from infinitensor.runtime.run.results import is_value_made, table_of, tasks_without
 
 pytestmark = pytest.mark.local
@@ -21,7 +21,7 @@ def two_values(session: it.Session) -> Any:
     versions = [tensor._version for tensor in (it.ones(14) * 3, it.ones(21) - 5)]
     session.drain()
     bound = Bound(session, versions).detail()
-    program = fitted(bound)[1].program
+    program = fit_bound(bound)[1].program
     return session.engine.start(program, bound.tables, bound.scalars), list(bound.kept)
 
 

@@ -13,7 +13,7 @@ from tests.ir.sessions import local, strict
 import infinitensor as it
 from infinitensor import events
 from infinitensor.api.evaluate.bound_program import Bound
-from infinitensor.api.evaluate.demand import fitted
+from infinitensor.api.evaluate.demand import fit_bound
 from infinitensor.runtime import Run, TileTable, Workers
 
 pytestmark = pytest.mark.local
@@ -47,7 +47,7 @@ def begin(session: it.Session, tensor: Any) -> tuple[Run, int]:
     session.drain()
     bound = Bound(session, [tensor._version]).detail()
     (number,) = [n for n, version in bound.kept.items() if version is tensor._version]
-    program = fitted(bound)[1].program
+    program = fit_bound(bound)[1].program
     return local(session).start(program, bound.tables, bound.scalars), number
 
 

@@ -21,7 +21,7 @@ def test_a_slot_that_is_used_again_forgets_the_tile_before() -> None:
 def test_a_write_makes_a_new_version() -> None:
     directory = Directory(n_tiles=2, n_slots=2)
     directory.enter(0, 0, "values")
-    directory.written(0)
+    directory.note_write(0)
     assert directory.version(0) == 1
     assert directory.version(1) == 0
     assert directory.values(0) == "values"
@@ -33,5 +33,5 @@ def test_a_lost_tile_is_not_at_home_until_it_is_found() -> None:
     directory.lose(0)
     assert directory.has_lost
     assert not directory.is_home(0, 0)
-    directory.found(0)
+    directory.note_found(0)
     assert directory.is_home(0, 0)

@@ -111,14 +111,14 @@ def test_tables_say_what_is_spare_what_an_eviction_writes_and_what_is_below(
     slabs = [buffer.n_bytes for buffer in here.buffers if buffer is not None]
     assert here.bytes_to_evict == sum(slabs)
     assert here.spares() == {}
-    assert here.parts_below() == [None, None, None]
+    assert here.lower_parts() == [None, None, None]
     buffer = here.buffers[1]
     assert buffer is not None
     read = TileTable.of_file(stored).with_read(cuts, {1: (0, here.arrays[1], buffer)})
     assert read.spares() == {1: slabs[1]}
     assert read.spare_bytes == slabs[1]
     assert read.bytes_to_evict == 0
-    assert [part.shape for part in read.parts_below()] == [(2, 2)] * 3
+    assert [part.shape for part in read.lower_parts()] == [(2, 2)] * 3
     read.lend(1)
     assert buffer.exported
     read.lend(0)  # a file has no memory to lend

@@ -1,6 +1,6 @@
 """Tensors that wait, computed before a small part of them is written, or read again and again.
 
-Once they lie in the one memory that NumPy can reach, each such call costs what NumPy's does, and no
+Once they are in the one memory that NumPy can reach, each such call costs what NumPy's does, and no
 plan.
 """
 
@@ -24,10 +24,10 @@ LIGHT = 32
 """Waiting calls up to which a value may be computed for the sake of a small write."""
 
 
-def settle(tensor: BaseTensor, shape: tuple[int, ...], value: Any) -> None:
+def compute_before_write(tensor: BaseTensor, shape: tuple[int, ...], value: Any) -> None:
     """Compute a tensor that waits before a small part of it is changed.
 
-    A program that writes rows or elements goes on writing them; once the tensor lies in the one
+    A program that writes rows or elements goes on writing them; once the tensor is in the one
     memory that NumPy can reach, each write costs what NumPy's does, and no plan. A value that is
     still much work is left to wait, and the write with it.
     """

@@ -11,9 +11,9 @@ import numpy as np
 
 from infinitensor.api.access.compute_first import compute_parts_read_often
 from infinitensor.api.record.late import new_tensor
-from infinitensor.api.record.record import host_view, record, stored
+from infinitensor.api.record.record import host_view, record, store_on_host
 from infinitensor.api.session.call_cache import cached_rule
-from infinitensor.api.session.cell import Ref, guarded
+from infinitensor.api.session.cell import Ref, guard
 from infinitensor.api.session.version import Version
 from infinitensor.config import config
 from infinitensor.dtypes import can_cast, dtype_of
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
     from infinitensor.storage import Stored
 
 
-@guarded
-def copied(tensor: AnyTensor) -> AnyTensor:
+@guard
+def copy_tensor(tensor: AnyTensor) -> AnyTensor:
     """A tensor of its own with the same values."""
-    values = _at_hand(tensor)
+    values = _copy_few(tensor)
     if values is None and compute_parts_read_often(tensor._session, (tensor,)):
-        values = _at_hand(tensor)
+        values = _copy_few(tensor)
     if values is not None:
         tensor._session.ways["numpy"] += 1
-        return new_tensor(tensor, stored(tensor._session, values))
+        return new_tensor(tensor, store_on_host(tensor._session, values))
     op = TABLE["_copy"]
     call = cached_rule(op, (Spec(tensor.shape, tensor.dtype),))
     return new_tensor(tensor, record(tensor._session, op, call, [tensor._ref()])[0])
 
 
-def _at_hand(tensor: BaseTensor) -> np.ndarray | None:
+def _copy_few(tensor: BaseTensor) -> np.ndarray | None:
     """A copy of few values that are stored where NumPy can read them; None for any others."""
     version = tensor._version
     if tensor.size > config.small_elements or not config.small_elements:
@@ -61,7 +61,7 @@ def _at_hand(tensor: BaseTensor) -> np.ndarray | None:
     return read_view(tensor)
 
 
-@guarded
+@guard
 def cast(tensor: AnyTensor, dtype: np.dtype[Any], copy: bool, casting: str) -> AnyTensor:
     """The values as another dtype."""
     if not can_cast(tensor.dtype, dtype, casting):
@@ -70,7 +70,7 @@ def cast(tensor: AnyTensor, dtype: np.dtype[Any], copy: bool, casting: str) -> A
             f"according to the rule {casting!r}"
         )
     if dtype == tensor.dtype:
-        return copied(tensor) if copy else tensor
+        return copy_tensor(tensor) if copy else tensor
     if tensor.dtype.kind == "c" and dtype.kind not in "cb":
         warnings.warn(
             "Casting complex values to real discards the imaginary part",
@@ -82,7 +82,7 @@ def cast(tensor: AnyTensor, dtype: np.dtype[Any], copy: bool, casting: str) -> A
     return new_tensor(tensor, record(tensor._session, op, call, [tensor._ref()])[0])
 
 
-def scattered(session: Session, values: Any) -> Version:
+def store_in_tiles(session: Session, values: Any) -> Version:
     """A version in tiles on the session's devices, with a copy of the values (NumPy or torch)."""
     with session.guard():
         session.check_open()
@@ -147,12 +147,12 @@ def read_view(tensor: BaseTensor) -> np.ndarray:
             session.counts["bytes_read"] += values.nbytes
         return np.array(take(values, of_picked(access, view.shape), box, whole_box(values.shape)))
     if table.is_file:
-        return copied(tensor).numpy()
+        return copy_tensor(tensor).numpy()
     return np.array(seen_in(read(whole_box(version.shape)), tensor))
 
 
 def seen_in(base: np.ndarray, tensor: BaseTensor) -> np.ndarray:
-    """What a tensor shows of the values of its base."""
+    """The part of its base's values that a tensor shows."""
     whole = Version(tensor._session, base.shape, base.dtype)
     whole.host = base
     return host_view(Ref(whole, tensor._view, tensor.dtype))

@@ -8,33 +8,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api.access import masked_items, view_strides
-from infinitensor.api.access.copies import cast, copied
+from infinitensor.api.access.copies import cast, copy_tensor
 from infinitensor.api.access.scalars import as_value
 from infinitensor.api.access.view_strides import tight
 from infinitensor.api.record.late import call_op, is_tensor
-from infinitensor.api.session.cell import guarded
+from infinitensor.api.session.cell import guard
 
 if TYPE_CHECKING:
     from infinitensor.api.session.cell import AnyTensor, BaseTensor
 
 
-@guarded
+@guard
 def get(tensor: AnyTensor, index: Any) -> AnyTensor:
     """`tensor[index]`: a view for basic indices, a value for full integer ones, else a gather."""
     if is_tensor(index) and index.dtype == np.bool_ and index.ndim:
         return masked_items.select(tensor, index)
     items = index if isinstance(index, tuple) else (index,)
     if tensor._is_value:  # it has no memory that others could see
-        return copied(tensor)[index] if items else tensor
+        return copy_tensor(tensor)[index] if items else tensor
     if all([type(item) is slice for item in items]) or all([is_basic(item) for item in items]):
         seen = tensor._seen_as(view_strides.basic(tensor._whole(), items))
         full = len(items) == tensor.ndim and not seen.shape
         if full and all(
             not isinstance(i, slice) and i is not Ellipsis and i is not None for i in items
         ):
-            return as_value(copied(seen))
+            return as_value(copy_tensor(seen))
         if any([_is_array(item) for item in items]):
-            return copied(seen)  # only integers and scalars make views
+            return copy_tensor(seen)  # only integers and scalars make views
         return seen
     mask = leading_mask(items, tensor.ndim)
     if mask is not None:

@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api.access.compute_first import settle
+from infinitensor.api.access.compute_first import compute_before_write
 from infinitensor.api.access.setitem import write
 from infinitensor.api.access.view_strides import tight
-from infinitensor.api.evaluate.whole_ops import is_for_company
+from infinitensor.api.evaluate.whole_ops import waits_for_more
 from infinitensor.api.record.late import call_op, is_tensor
-from infinitensor.api.session.cell import guarded
+from infinitensor.api.session.cell import guard
 from infinitensor.config import config
 
 if TYPE_CHECKING:
     from infinitensor.api.session.cell import AnyTensor, BaseTensor
 
 
-@guarded
+@guard
 def in_place(tensor: AnyTensor, name: str, other: Any) -> AnyTensor:
     """`x op= y`, with NumPy's casting rule and errors."""
     _check_writable_operand(tensor)
-    settle(tensor, tensor.shape, other)
-    if tensor.size <= config.small_elements and not is_for_company(
+    compute_before_write(tensor, tensor.shape, other)
+    if tensor.size <= config.small_elements and not waits_for_more(
         tensor._version, tensor._session.engine.mesh.n_concurrent
     ):
-        settle(tensor, tensor.shape, None)  # where the other is still much work
+        compute_before_write(tensor, tensor.shape, None)  # where the other is still much work
     if not (is_tensor(other) or isinstance(other, bool | int | float | complex)):
         other = np.asarray(other)
     if name == "matmul":

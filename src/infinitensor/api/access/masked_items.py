@@ -1,7 +1,7 @@
 """`x[mask] = f(x[mask], y[mask])` as `where(mask, f(x, y), x)`: nothing is gathered or scattered.
 
 What was selected by a mask and only changed element by element on its way back to the same mask
-may as well be computed where it lies: one fused pass, in place of a list of indices, a gather for
+may as well be computed in place: one fused pass, in place of a list of indices, a gather for
 each operand and a scatter. It costs the calls for elements that are not selected, so it is left
 where few are.
 """
@@ -48,7 +48,7 @@ GATHERED_TIMES = 16
 
 
 class Read(NamedTuple):
-    """What a call reads: all of a version, or a view of it."""
+    """An input of a call: all of a version, or a view of it."""
 
     version: Version
     access: Access | None
@@ -69,7 +69,7 @@ def select(tensor: AnyTensor, mask: Any) -> AnyTensor:
     if not is_tensor(mask):
         return call_op("_masked", tensor, mask)  # type: ignore[no-any-return]
     seen = mask
-    settle(tensor)
+    compute_masks(tensor)
     found = _selected_now(tensor, seen)
     if found is not None:
         return new_tensor(tensor, found)
@@ -90,7 +90,7 @@ def select(tensor: AnyTensor, mask: Any) -> AnyTensor:
     return made  # type: ignore[no-any-return]
 
 
-def settle(*given: Any) -> bool:
+def compute_masks(*given: Any) -> bool:
     """Compute what was selected by a mask before another selects from it, or it goes elsewhere.
 
     A loop that goes on with what is left has other shapes at every step: no plan is used again,
@@ -108,11 +108,11 @@ def settle(*given: Any) -> bool:
 
 
 def _selected_now(tensor: BaseTensor, mask: BaseTensor) -> Version | None:
-    """What a mask selects, now, where both are on the host at a place whose shapes change.
+    """The elements that a mask selects, now, where both are on the host and shapes change.
 
     None anywhere else.
     """
-    values, where = host_values.seen(tensor), host_values.seen(mask)
+    values, where = host_values.values_of(tensor), host_values.values_of(mask)
     if type(values) is not np.ndarray or type(where) is not np.ndarray:
         return None
     session, site = tensor._session, user_site()

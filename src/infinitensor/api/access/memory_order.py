@@ -1,4 +1,4 @@
-"""`order=`: the order in which elements are read, or lie in a new tensor.
+"""`order=`: the order in which elements are read, or stored in a new tensor.
 
 The base of a tensor is in C order. A tensor in any other order is a view of one: in Fortran's order
 it is the transpose of a base with its axes reversed, so that flags and strides say what NumPy's do.
@@ -98,21 +98,21 @@ def transposed_back(tensor: AnyTensor, axes: Axes) -> AnyTensor:
     return tensor.transpose(tuple(places))
 
 
-def copied(tensor: AnyTensor, order: Any) -> AnyTensor:
-    """A tensor of its own with the same values that lie in an order."""
+def copy_in_order(tensor: AnyTensor, order: Any) -> AnyTensor:
+    """A tensor of its own with the same values, stored in an order."""
     axes = axes_of(tensor, letter(order, "C"))
     if axes is None:
-        return copies.copied(tensor)
-    return transposed_back(copies.copied(tensor.transpose(axes)), axes)
+        return copies.copy_tensor(tensor)
+    return transposed_back(copies.copy_tensor(tensor.transpose(axes)), axes)
 
 
-def converted(tensor: AnyTensor, order: Any) -> AnyTensor:
-    """The tensor if its elements lie in an order (A and K: any), else a copy in which they do."""
+def convert_order(tensor: AnyTensor, order: Any) -> AnyTensor:
+    """The tensor if its elements are in an order (A and K: any), else a copy in that order."""
     wanted = letter(order, "K")
     if wanted == "C":
-        return tensor if tensor.flags.c_contiguous else copies.copied(tensor)
+        return tensor if tensor.flags.c_contiguous else copies.copy_tensor(tensor)
     if wanted == "F":
-        return tensor if tensor.flags.f_contiguous else copied(tensor, "F")
+        return tensor if tensor.flags.f_contiguous else copy_in_order(tensor, "F")
     return tensor
 
 
@@ -120,8 +120,8 @@ def cast(tensor: AnyTensor, dtype: Any, copy: bool, casting: str, order: str) ->
     """The values as another dtype, in an order."""
     if dtype == tensor.dtype and not copy:
         if order == "A" and not tensor.flags.forc:
-            return copies.copied(tensor)
-        return converted(tensor, order)
+            return copies.copy_tensor(tensor)
+        return convert_order(tensor, order)
     axes = axes_of(tensor, order)
     if axes is None:
         return copies.cast(tensor, dtype, copy, casting)
@@ -153,13 +153,13 @@ def reshaped(tensor: AnyTensor, shape: tuple[int, ...], order: Any, copy: bool |
 
 
 def _fortran(function: Callable[..., Any], given: dict[str, Any]) -> Any:
-    """What a function of a shape makes, in Fortran's order."""
+    """The result of a function of a shape, in Fortran's order."""
     if "N" in given:  # eye
         n = given["N"]
         m = n if given.get("M") is None else given["M"]
         return function(m, n, **{**_rest(given, "N", "M"), "k": -given.get("k", 0)}).transpose()
     if np.ndim(given.get("fill_value", 0)):
-        return copied(function(**given), "F")
+        return copy_in_order(function(**given), "F")
     sizes = shape_of(given["shape"])
     return function(shape=sizes[::-1], **_rest(given, "shape")).transpose()
 
@@ -169,7 +169,7 @@ def _rest(given: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _like(function: Callable[..., Any], first: str, given: dict[str, Any], order: str) -> Any:
-    """What a function of a prototype makes, with the order of its axes."""
+    """The result of a function of a prototype, with the order of its axes."""
     model = call_op("asarray", given[first])
     shape = given.get("shape")
     sizes = model.shape if shape is None else shape_of(shape)
@@ -182,7 +182,7 @@ def _like(function: Callable[..., Any], first: str, given: dict[str, Any], order
         return function(**given)
     if np.ndim(given.get("fill_value", 0)):
         made = function(**given)
-        return transposed_back(copies.copied(made.transpose(axes)), axes)
+        return transposed_back(copies.copy_tensor(made.transpose(axes)), axes)
     given["shape"] = tuple(sizes[axis] for axis in axes)
     return transposed_back(function(**given), axes)
 
@@ -209,7 +209,7 @@ def with_order(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     first = plain[0].name
 
     @functools.wraps(function)
-    def made(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         if not is_like and len(args) <= n_plain and "order" not in kwargs:
             return function(*args, **kwargs)
         try:
@@ -224,5 +224,5 @@ def with_order(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             raise ValueError("only 'C' or 'F' order is permitted")
         return _fortran(function, given) if order == "F" else function(**given)
 
-    made.__signature__ = public  # type: ignore[attr-defined]
-    return made
+    wrapper.__signature__ = public  # type: ignore[attr-defined]
+    return wrapper

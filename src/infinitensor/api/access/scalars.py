@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.api.access.copies import copied
+from infinitensor.api.access.copies import copy_tensor
 from infinitensor.api.record.late import call_op, is_tensor
 from infinitensor.dtypes import kind_of
 
@@ -33,7 +33,7 @@ ARRAYS = (
     ),
     *("linalg.tensordot", "pad", "polyint", "real_if_close", "tensordot", "tile", "where"),
 )
-"""What NumPy gives as an array even where it has no axes; other results are scalars then."""
+"""Functions whose result is an array even without axes; other results are scalars then."""
 RANKS = ("median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile")
 """Functions of an order: NumPy gives them as scalars, but as arrays with `keepdims`."""
 VALUES = (
@@ -45,7 +45,7 @@ OUTSIDE = (
     *("array", "asanyarray", "asarray", "asarray_chkfinite", "broadcast_arrays", "broadcast_to"),
     *("copy", "expand_dims", "lib.stride_tricks.sliding_window_view", "require"),
 )
-"""What makes an array of a value. Only of the user's: inside a value is as good."""
+"""Functions that make an array of a value. Only of the user's: inside a value is as good."""
 
 
 def gives_values(op: Op) -> bool:
@@ -62,7 +62,7 @@ def as_value(made: AnyTensor) -> AnyTensor:
 
 def become_array(value: BaseTensor) -> None:
     """Let a value be an array from now on, with memory of its own."""
-    array = copied(value)
+    array = copy_tensor(value)
     value._cell, value._lazy_view = array._cell, None
     value._owner = value._seen = value._seen_of = None
     value._is_value = False
@@ -72,33 +72,33 @@ def giving(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """The function of a name, with what NumPy gives for results without axes."""
     always, is_rank = name in VALUES, name in RANKS
 
-    def given(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         made = function(*args, **kwargs)
         if is_tensor(made) and made._shape:
             return made
         is_value = always and not (is_rank and kwargs.get("keepdims"))
         if type(made) is tuple:
-            return tuple([_given(one, is_value, args, kwargs) for one in made])
-        return _given(made, is_value, args, kwargs)
+            return tuple([_own_result(one, is_value, args, kwargs) for one in made])
+        return _own_result(made, is_value, args, kwargs)
 
-    return given
+    return wrapper
 
 
-def _given(made: Any, is_value: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _own_result(made: Any, is_value: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One result; of what was an argument, or is a view of one, a copy. An `out` stays as it is."""
     if not is_tensor(made) or made._shape or made._is_value is is_value:
         return made
     if made is kwargs.get("out"):
         return made
     if any(is_tensor(x) and x._cell is made._cell for x in args):
-        frozen, made = made._frozen, copied(made)
+        frozen, made = made._frozen, copy_tensor(made)
         made._frozen = frozen
     made._is_value = is_value
     return made
 
 
 class Number:
-    """What NumPy's scalars have beside what arrays have. Of tensors only values have it."""
+    """Attributes of NumPy's scalars that arrays lack. Of tensors only values have them."""
 
     __slots__ = ()
 

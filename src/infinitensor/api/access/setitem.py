@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api.access import masked_items, view_strides
-from infinitensor.api.access.compute_first import is_for_later, settle
-from infinitensor.api.access.copies import cast, copied
+from infinitensor.api.access.compute_first import compute_before_write, is_for_later
+from infinitensor.api.access.copies import cast, copy_tensor
 from infinitensor.api.access.getitem import advanced, is_basic, leading_mask
 from infinitensor.api.access.scalars import become_array
-from infinitensor.api.access.small_items import taken, was_put
+from infinitensor.api.access.small_items import numpy_index, was_put
 from infinitensor.api.access.view_strides import tight
 from infinitensor.api.eager.changing_places import has_changing_shapes
 from infinitensor.api.record.late import call_op, is_tensor, new_tensor
-from infinitensor.api.record.record import host_view, record_write, stored
-from infinitensor.api.session.cell import Ref, guarded
+from infinitensor.api.record.record import host_view, record_write, store_on_host
+from infinitensor.api.session.cell import Ref, guard
 from infinitensor.api.session.version import user_site
 from infinitensor.api.small.errstate import quietly
-from infinitensor.api.small.host_values import seen
+from infinitensor.api.small.host_values import values_of
 from infinitensor.config import config
 from infinitensor.dtypes import can_cast, held_as, resolve_dtypes
 from infinitensor.ir.view import in_other_shape, structure, whole_view
@@ -38,7 +38,7 @@ STORE_SUBSCR = dis.opmap["STORE_SUBSCR"]
 """The instruction of `x[index] = value`."""
 
 
-@guarded
+@guard
 def put(tensor: BaseTensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`."""
     items = index if isinstance(index, tuple) else (index,)
@@ -62,10 +62,10 @@ def put(tensor: BaseTensor, index: Any, value: Any) -> None:
         return
     check_writable(tensor, tensor._whole())
     mask = leading_mask(items, tensor.ndim)
-    has_settled = mask is None and masked_items.settle(*items, value)
+    has_settled = mask is None and masked_items.compute_masks(*items, value)
     waits = has_settled or tensor._version.node is not None
-    if waits and taken(tensor.shape, index, tensor._session) is not None:
-        settle(tensor, (1,), value)
+    if waits and numpy_index(tensor.shape, index, tensor._session) is not None:
+        compute_before_write(tensor, (1,), value)
         if was_put(tensor, index, value):
             return
     if mask is not None and len(items) == 1 and mask.shape == tensor.shape:
@@ -139,7 +139,7 @@ def _scatter(
     seen, indices, axes, position = advanced(tensor, items)
     kept = tuple(n for axis, n in enumerate(seen.shape) if axis not in axes)
     selection = (*kept[:position], *indices[0].shape, *kept[position:])
-    rows = _fitted(
+    rows = _fit_value(
         tensor.dtype if mode == "set" else value.dtype,
         value,
         selection,
@@ -160,7 +160,7 @@ def _become(tensor: BaseTensor, changed: BaseTensor) -> None:
         write(tensor, tensor._whole(), changed)
 
 
-@guarded
+@guard
 def apply_at(tensor: BaseTensor, index: Any, value: BaseTensor, ufunc: np.ufunc) -> None:
     """`ufunc.at(tensor, index, value)`: entries that repeat are changed again and again."""
     check_writable(tensor, tensor._whole())
@@ -194,7 +194,7 @@ def _put_masked(tensor: BaseTensor, mask: Any, value: Any) -> bool:
         value, target = new_tensor(tensor, found[1]), tensor.shape
         if found[0] is not mask._version:
             mask = new_tensor(tensor, found[0])
-    rows = _fitted(
+    rows = _fit_value(
         tensor.dtype,
         value,
         target,
@@ -214,7 +214,7 @@ def _shape(value: Any) -> tuple[int, ...]:
     return value.shape if is_tensor(value) else np.shape(value)
 
 
-def _fitted(dtype: np.dtype[Any], value: Any, shape: tuple[int, ...], text: str) -> Any:
+def _fit_value(dtype: np.dtype[Any], value: Any, shape: tuple[int, ...], text: str) -> Any:
     """The value as a tensor of the target's dtype, broadcast to a shape."""
     if isinstance(value, np.generic):
         value = np.asarray(value)  # by index arrays and masks NumPy's scalars wrap, as arrays do
@@ -261,9 +261,9 @@ def write(tensor: BaseTensor, view: View, value: Any) -> None:
             if value._whole() == view:
                 return
             if _may_meet(value._whole(), view):
-                value = copied(value)
+                value = copy_tensor(value)
         if is_tensor(value):
-            fitted = _fitted(
+            fitted = _fit_value(
                 tensor.dtype,
                 value,
                 view.shape,
@@ -276,14 +276,14 @@ def write(tensor: BaseTensor, view: View, value: Any) -> None:
                 fitted = fitted.reshape(fitted.shape[fitted.ndim - len(view.shape) :])
         if 0 in view.shape:
             return
-        settle(tensor, view.shape, fitted)
+        compute_before_write(tensor, view.shape, fitted)
         if _write_small(tensor, view, fitted):
             return
         _write_large(tensor, view, fitted)
 
 
 def _is_update(items: tuple[Any, ...]) -> bool:
-    """Whether `s[mask] = v` is as libraries write it that the Array API alone tells what `s` is.
+    """Whether `s[mask] = v` is as libraries write it that know `s` only by the Array API.
 
     There results without axes are arrays; NumPy has no such masks.
     """
@@ -295,7 +295,7 @@ def _scalar_for(dtype: np.dtype[Any], value: BaseTensor) -> Any:
     are_integers = value.dtype.kind in "iu" and dtype.kind in "iu"
     if not are_integers or can_cast(value.dtype, dtype, "safe"):
         return value
-    found = seen(value)
+    found = values_of(value)
     if found is not None:
         return found[()]
     return call_op("_narrowed", value, dtype)
@@ -357,7 +357,7 @@ def _write_small(tensor: BaseTensor, view: View, value: Any) -> bool:
     if version.readers or version.exported or not version.host.flags.writeable:
         if version.table is not None:
             return False
-        version = stored(tensor._session, np.array(version.host))
+        version = store_on_host(tensor._session, np.array(version.host))
         tensor._cell.show(version)
     target = host_view(Ref(version, view, tensor.dtype))
     with np.errstate(all="ignore"):
@@ -386,7 +386,7 @@ def _write_large(tensor: BaseTensor, view: View, value: Any) -> None:
         if given.shape != view.shape:
             operand = call_op("broadcast_to", given, view.shape)._ref()
         if operand.view is not None and structure(operand.view) is None:
-            operand = copied(call_op("broadcast_to", given, view.shape))._ref()
+            operand = copy_tensor(call_op("broadcast_to", given, view.shape))._ref()
     tensor._cell.show(record_write(session, base, view, operand, site))
 
 
@@ -398,7 +398,7 @@ def _whole_value(value: Any, view: View) -> Version:
         return call_op("full", view.base_shape, value[()], dtype=value.dtype)._version  # type: ignore[no-any-return]
     else:
         value = call_op("asarray", np.broadcast_to(value, view.shape))
-    dense: BaseTensor = copied(value.reshape(view.base_shape))
+    dense: BaseTensor = copy_tensor(value.reshape(view.base_shape))
     return dense._version
 
 
@@ -414,9 +414,9 @@ def _write_unstructured(tensor: BaseTensor, view: View, value: Any) -> None:
     if inside is None:
         _write_by_flat_index(whole, view, value)
         return
-    reshaped = copied(whole.reshape(inside.base_shape))
+    reshaped = copy_tensor(whole.reshape(inside.base_shape))
     write(reshaped, inside, value)
-    whole._cell.show(copied(reshaped.reshape(whole.shape))._version)
+    whole._cell.show(copy_tensor(reshaped.reshape(whole.shape))._version)
 
 
 def _write_by_flat_index(whole: BaseTensor, view: View, value: Any) -> None:
@@ -427,7 +427,7 @@ def _write_by_flat_index(whole: BaseTensor, view: View, value: Any) -> None:
     index = [line.reshape(view.shape) for line in lines]
     if view.part:
         current = whole[tuple(index)]
-        current = copied(current)
+        current = copy_tensor(current)
         seen = current.real if view.part == "real" else current.imag
         seen[...] = value
         value = current

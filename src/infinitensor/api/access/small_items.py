@@ -20,11 +20,11 @@ from infinitensor.api.small.errstate import SILENT, quietly, restore, silence
 from infinitensor.api.small.host_values import (
     NUMBERS,
     UNKNOWN,
-    at_hand,
     near,
     own,
-    seen,
+    small_tensor,
     tensors,
+    values_of,
     writeable,
 )
 from infinitensor.config import config
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from infinitensor.api.session.session import Session
 
 _ITEMS = frozenset((int, slice, type(None), type(Ellipsis), np.int64, np.int32))
-"""What an index that makes views is made of."""
+"""The types of an index that makes views."""
 _INTEGERS = frozenset((int, np.int64, np.int32))
 _MISSING = object()
 FEW_CHOSEN = 256
@@ -78,7 +78,7 @@ def is_element(index: Any, ndim: int) -> bool:
     return type(index) is tuple and len(index) == ndim and _INTEGERS.issuperset(map(type, index))
 
 
-def taken(shape: tuple[int, ...], index: Any, session: Session | None = None) -> Any:
+def numpy_index(shape: tuple[int, ...], index: Any, session: Session | None = None) -> Any:
     """An index with arrays in it as NumPy's, if what it selects is small; None for any other.
 
     Where a session is given, also what is not small, at a place whose shapes change.
@@ -89,7 +89,7 @@ def taken(shape: tuple[int, ...], index: Any, session: Session | None = None) ->
     for given in items:
         item = given
         if type(given) is tensors[0]:
-            item = seen(given)
+            item = values_of(given)
             if item is None:
                 return None
             n_most = max(n_most, item.size)
@@ -111,13 +111,13 @@ def taken(shape: tuple[int, ...], index: Any, session: Session | None = None) ->
         plain.append(item)
     limit = config.small_elements
     if prod(shape) > limit:
-        n_most = max(n_most, _selected(shape, plain))
+        n_most = max(n_most, _count_selected(shape, plain))
     if n_most > limit and (session is None or not has_changing_shapes(session, n_most)):
         return None
     return plain[0] if len(plain) == 1 else tuple(plain)
 
 
-def _selected(shape: tuple[int, ...], items: list[Any]) -> int:
+def _count_selected(shape: tuple[int, ...], items: list[Any]) -> int:
     """At most so many values are selected by integers, slices and arrays of integers or a mask."""
     if any(item is None or item is Ellipsis for item in items):
         return prod(shape)
@@ -152,15 +152,15 @@ def _over(values: np.ndarray, index: Any) -> tuple[np.ndarray, np.ndarray] | Non
 # --- reading ----------------------------------------------------------------------------------
 
 
-def got(tensor: AnyTensor, index: Any) -> AnyTensor | None:
+def get_item(tensor: AnyTensor, index: Any) -> AnyTensor | None:
     """`tensor[index]` for integers and slices: a view, or a value (an integer for every axis)."""
     limit = config.small_elements
     if not limit or tensor._is_value:
         return None
     plain = index if type(index) is int or _is_plain(index) else _with_integers(index)
     if plain is _MISSING:
-        return gathered(tensor, index)
-    values = seen(tensor)
+        return gather_items(tensor, index)
+    values = values_of(tensor)
     if values is None:
         return _element(tensor, plain)
     found = values[plain]
@@ -194,7 +194,7 @@ def _view(tensor: AnyTensor, cell: Cell, found: np.ndarray) -> AnyTensor:
 
 
 def viewed(tensor: AnyTensor, change: Callable[..., Any], *args: Any) -> AnyTensor | None:
-    """What a change of strides (a transpose, a reshape without a copy) makes of a small tensor."""
+    """A small tensor with other strides: a transpose, or a reshape without a copy."""
     values = None if tensor._is_value else near(tensor)
     if values is None or not values.size or values.dtype is not tensor._cell.version.dtype:
         return None
@@ -205,24 +205,24 @@ def viewed(tensor: AnyTensor, change: Callable[..., Any], *args: Any) -> AnyTens
     return _view(tensor, tensor._cell, found)
 
 
-def gathered(tensor: AnyTensor, index: Any) -> AnyTensor | None:
+def gather_items(tensor: AnyTensor, index: Any) -> AnyTensor | None:
     """`tensor[index]` for arrays of integers or a mask: the few values they select."""
-    values = seen(tensor)
+    values = values_of(tensor)
     if values is None or type(values) is not _ndarray or not values.ndim:
         return None
     try:
-        plain = taken(values.shape, index)
-        found = None if plain is None else _chosen(values, plain)
+        plain = numpy_index(values.shape, index)
+        found = None if plain is None else _choose(values, plain)
     except Exception:  # ours has the better words
         return None
     if found is None or type(found) is not _ndarray:
         return None
     session = tensor._owner or tensor._cell.session
     session.ways["read"] += 1
-    return at_hand(session, found)  # type: ignore[no-any-return]
+    return small_tensor(session, found)  # type: ignore[no-any-return]
 
 
-def _chosen(values: np.ndarray, index: Any) -> Any:
+def _choose(values: np.ndarray, index: Any) -> Any:
     """`values[index]` for an index with arrays; our loop for masks is several times NumPy's."""
     over = _over(values, index)
     if over is not None:
@@ -236,7 +236,7 @@ def _chosen(values: np.ndarray, index: Any) -> Any:
 
 
 def _element(tensor: AnyTensor, index: Any) -> AnyTensor | None:
-    """One element of a stored tensor that lies in one tile on another device of this memory."""
+    """One element of a stored tensor that is one tile on another device of this memory."""
     version = tensor._cell.version
     table = version.table
     if table is None or table.in_reach is None or tensor._lazy_view is not None:
@@ -245,7 +245,7 @@ def _element(tensor: AnyTensor, index: Any) -> AnyTensor | None:
     if session.closed or not is_element(index, len(tensor._shape)):
         return None
     session.ways["read"] += 1
-    made: AnyTensor = at_hand(session, np.array(table.in_reach[index]))
+    made: AnyTensor = small_tensor(session, np.array(table.in_reach[index]))
     return as_value(made)
 
 
@@ -267,7 +267,7 @@ def was_put(tensor: BaseTensor, index: Any, value: Any) -> bool:
         ):
             return not tensor._frozen  # `x[i] += 1` has changed the view `x[i]` already
         is_value = value._is_value
-        value = seen(value)
+        value = values_of(value)
         if value is None:
             return False
         if is_value:
@@ -278,7 +278,7 @@ def was_put(tensor: BaseTensor, index: Any, value: Any) -> bool:
     if values is None:
         return False
     if plain is _MISSING:
-        return _scattered(tensor, values, index, value)
+        return _put_at(tensor, values, index, value)
     if values.size > limit:
         target = values[plain]
         if type(target) is _ndarray:
@@ -302,13 +302,13 @@ def _was_copied(target: np.ndarray, value: Any) -> bool:
     )
 
 
-def _scattered(tensor: BaseTensor, values: np.ndarray, index: Any, value: Any) -> bool:
+def _put_at(tensor: BaseTensor, values: np.ndarray, index: Any, value: Any) -> bool:
     """The same for arrays of integers or a mask."""
     if not values.ndim:
         return False
     session = tensor._owner or tensor._cell.session
     try:
-        plain = taken(values.shape, index, session)
+        plain = numpy_index(values.shape, index, session)
         if plain is None:
             return False
         quietly(_deal, values, plain, value)

@@ -30,7 +30,7 @@ def through(view: View, change: Callable[[np.ndarray], np.ndarray]) -> View:
     offset = seen.__array_interface__["data"][0] - ghost.__array_interface__["data"][0]
     if 0 in seen.shape:
         offset = 0
-    most = prod(view.base_shape)  # beyond it lies what a step like 2**62 makes of one element
+    most = prod(view.base_shape)  # a step like 2**62 of one element leads beyond it
     strides = tuple(
         step if n > 1 or -most <= step <= most else 1
         for n, step in zip(seen.shape, seen.strides, strict=True)
@@ -39,7 +39,7 @@ def through(view: View, change: Callable[[np.ndarray], np.ndarray]) -> View:
 
 
 def basic(view: View, index: Any) -> View:
-    """What a basic index (integers, slices, None, ...) of a view sees; NumPy's errors."""
+    """The view of a basic index (integers, slices, None, ...) of a view; NumPy's errors."""
     items = index if isinstance(index, tuple) else (index,)
     seen = of_integers_and_slices(view, items)
     if seen is not None:

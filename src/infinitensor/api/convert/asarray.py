@@ -16,7 +16,7 @@ from infinitensor.api.convert.foreign import (
     is_torch,
     to_host,
 )
-from infinitensor.api.record.record import stored
+from infinitensor.api.record.record import store_on_host
 from infinitensor.api.session.array_api import MAX_AXES, check_copy, check_device, check_like
 from infinitensor.api.session.session import current_session
 from infinitensor.api.tensor.export import CPU
@@ -66,12 +66,12 @@ def asarray(
         a = np.array(float(a) if as_dtype(dtype) == bfloat16 else a, as_dtype(dtype))
     session = current_session()
     if copy is not False and is_torch(a) and a.is_cuda and session.engine.mesh.kind == "cuda":
-        made = fresh(session, copies.scattered(session, checked_torch(a)))
+        made = fresh(session, copies.store_in_tiles(session, checked_torch(a)))
         return made if dtype is None else made.astype(dtype, copy=False)
     if is_sparse(a):
         return cast("Tensor", csr(a) if dtype is None else csr(a).astype(dtype))
     if copy is None and isinstance(a, np.memmap) and a.size > config.small_elements:
-        file = opened(session, a) if order in (None, "C", "K", "A") else None
+        file = open_map(session, a) if order in (None, "C", "K", "A") else None
         if file is not None:
             return file if dtype is None else file.astype(dtype, copy=False)
     values = to_host(a)
@@ -85,8 +85,8 @@ def asarray(
         values = np.array(a if not holds_tensors(a) else values, dtype=wanted)
     if copy is False:
         if values.flags.fnc and memory_order.letter(order, "K") != "C":
-            return fresh(session, stored(session, borrowed(a, values.T, wanted))).transpose()
-        return fresh(session, stored(session, borrowed(a, values, wanted)))
+            return fresh(session, store_on_host(session, borrowed(a, values.T, wanted))).transpose()
+        return fresh(session, store_on_host(session, borrowed(a, values, wanted)))
     axes = memory_order.axes_of_array(
         values, memory_order.letter(order, "K" if values is a else "C")
     )
@@ -96,7 +96,7 @@ def asarray(
     return memory_order.transposed_back(from_values(session, transposed), axes)
 
 
-def opened(session: Session, values: np.memmap) -> Tensor | None:
+def open_map(session: Session, values: np.memmap) -> Tensor | None:
     """A tensor over the file of a memory map; None where it has to be copied."""
     if values.dtype.kind not in "biufc":
         return None
@@ -107,7 +107,7 @@ def opened(session: Session, values: np.memmap) -> Tensor | None:
 def _of_tensor(a: Tensor, dtype: Any, order: str | None, copy: bool | None) -> Tensor:
     wanted = a.dtype if dtype is None else as_dtype(dtype)
     if wanted == a.dtype and not copy:
-        made = a if order is None else memory_order.converted(a, order)
+        made = a if order is None else memory_order.convert_order(a, order)
     elif copy is None or copy:
         made = a.astype(wanted, "K" if order is None else order)
     else:
@@ -147,7 +147,7 @@ def array(
 
 def copy(a: Any, order: str | None = "K", subok: bool = False) -> Tensor:
     """A tensor of its own with the same values."""
-    return memory_order.copied(asarray(a), "K" if order is None else order)
+    return memory_order.copy_in_order(asarray(a), "K" if order is None else order)
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
@@ -181,7 +181,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
 
 
 def operand(session: Session, value: Any) -> tuple[Any, Spec]:
-    """What recording takes for a value, and its spec: tensors, Python scalars (weak), NumPy's."""
+    """An operand as recording takes it, and its spec: tensors, Python scalars (weak), NumPy's."""
     if isinstance(value, Tensor):
         return value._ref(), Spec(value.shape, value.dtype)
     kind = type(value)

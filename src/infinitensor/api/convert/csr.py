@@ -68,7 +68,7 @@ class Csr:
         """Where each row's entries start, on the host."""
         return self._rows.starts.copy()
 
-    def _made(self, name: str, *operands: Tensor) -> Tensor:
+    def _call_op(self, name: str, *operands: Tensor) -> Tensor:
         """An op of `csr_matmul.py` on the entries; its call is kept, so that its plan is found."""
         op = TABLE[name]
         refs = [t._ref() for t in (self.data, self.indices, *operands)]
@@ -83,7 +83,7 @@ class Csr:
     def __matmul__(self, other: Any) -> Tensor:
         if isinstance(other, Csr):
             raise TypeError(f"a sparse matrix times a sparse one is not here: {TAKES}")
-        return self._made("_csr_matmul", call_op("asarray", other))
+        return self._call_op("_csr_matmul", call_op("asarray", other))
 
     def __rmatmul__(self, other: Any) -> Tensor:
         dense: Tensor = call_op("asarray", other)
@@ -91,7 +91,7 @@ class Csr:
 
     def toarray(self) -> Tensor:
         """The matrix with its zeros, as a tensor."""
-        return self._made("_csr_dense")
+        return self._call_op("_csr_dense")
 
     @property
     def T(self) -> Csr:

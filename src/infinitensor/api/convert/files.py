@@ -166,17 +166,17 @@ def loadtxt(*args: Any, **options: Any) -> Any:
     >>> it.loadtxt(["1 2", "3 4"]).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """
-    return _parsed(np.loadtxt, args, options)
+    return _parse_text(np.loadtxt, args, options)
 
 
 @signed_as(np.genfromtxt)
 def genfromtxt(*args: Any, **options: Any) -> Any:
     """As `loadtxt`, with missing values; the options of `numpy.genfromtxt`."""
-    return _parsed(np.genfromtxt, args, options)
+    return _parse_text(np.genfromtxt, args, options)
 
 
-def _parsed(parse: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """What NumPy reads of a text, as tensors."""
+def _parse_text(parse: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """The values that NumPy reads of a text, as tensors."""
     given = inspect.signature(parse).bind(*args, **options)
     check_like(given.arguments.pop("like", None))
     given.arguments["dtype"] = held_as(given.arguments.get("dtype", float))

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from infinitensor.api.tensor.tensor import Tensor
 
 WRITE_BLOCK_BYTES = 8 << 20
-"""What is taken out of the tiles at a time; four blocks are on their way at most."""
+"""Bytes taken out of the tiles at a time; four blocks are on their way at most."""
 N_WRITERS = 3
 COMPUTED_MEMORY_PART = 8
-"""What takes less than this part of the memory is computed before a tensor is made in blocks."""
+"""A tensor of less than this part of the memory is computed at once, not in blocks."""
 
 
 def write(path: Any, x: Tensor, format: str | None, chunks: tuple[int, ...] | None) -> None:
@@ -48,7 +48,7 @@ def write(path: Any, x: Tensor, format: str | None, chunks: tuple[int, ...] | No
         if (
             not streams and x._view is not None and structure(x._view) is None
         ):  # no box of it is one of its base
-            x = copies.copied(x)
+            x = copies.copy_tensor(x)
             x._compute()
         block = _block(x.shape, x.dtype.itemsize) if chunks is None else _chunks(chunks, x.shape)
         with chosen.writer(name, x.shape, x.dtype, block) as writer:
@@ -78,7 +78,7 @@ def _comes_in_parts(x: Tensor) -> bool:
 
 def _part_of_waiting(x: Tensor, part: tuple[slice, ...]) -> np.ndarray:
     """A block, made for itself: nothing else of the tensor is."""
-    piece = copies.copied(x[part])
+    piece = copies.copy_tensor(x[part])
     evaluate(x._session, [piece._version], peek=True)
     return piece.numpy()
 
@@ -88,7 +88,7 @@ def _part_of_stored(x: Tensor, part: tuple[slice, ...]) -> np.ndarray:
 
 
 def _block(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Lengths of a block that lies in one run of a C-order file, or almost."""
+    """Lengths of a block that is one run of a C-order file, or almost."""
     room = WRITE_BLOCK_BYTES // itemsize
     lengths = []
     for n in reversed(shape):

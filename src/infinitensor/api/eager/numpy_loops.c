@@ -263,7 +263,7 @@ static int laid_out(Job *work, PyArrayObject *const *ins, int n_in, PyArrayObjec
                 npy_intp *p = k < 0 ? &lengths[b] : &steps[b][k], *q = k < 0 ? &lengths[b - 1] : &steps[b - 1][k], r = *p;
                 *p = *q, *q = r;
             }
-    int m = 0; /* neighbours that lie alike are one */
+    int m = 0; /* neighbours of the same strides are one */
     for (int a = 1; a < n; a++) {
         int alike = 1;
         for (int k = 0; k <= n_in; k++) alike = alike && steps[m][k] == steps[a][k] * lengths[a];
@@ -300,7 +300,7 @@ static int converted(PyObject *const *given, Py_ssize_t n, PyArrayObject **ins) 
         PyArrayObject *made = NULL;
         int is_real = like->type_num == NPY_DOUBLE || like->type_num == NPY_CDOUBLE ||
                       ((like->type_num == NPY_FLOAT || like->type_num == NPY_CFLOAT) &&
-                       PyFloat_CheckExact(x) && fabs(PyFloat_AS_DOUBLE(x)) < 1e30); /* overflows are NumPy's to tell */
+                       PyFloat_CheckExact(x) && fabs(PyFloat_AS_DOUBLE(x)) < 1e30); /* overflows are NumPy's to report */
         int weak = (PyFloat_CheckExact(x) && is_real) ||
                    (PyLong_CheckExact(x) && (PyTypeNum_ISINTEGER(like->type_num) || is_real));
         if (PyArray_CheckExact(x)) {
@@ -374,8 +374,8 @@ static PyObject *into(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     return PyBool_FromLong(done);
 }
 
-/* made(ufunc, *ins): a new array in C order, or None. */
-static PyObject *made(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+/* compute(ufunc, *ins): a new array in C order, or None. */
+static PyObject *compute(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     PyArrayObject *ins[MOST_ARGS];
     if (n_wanted < 1 || n < 2 || !is_ufunc(args[0]) || !converted(args + 1, n - 1, ins)) Py_RETURN_NONE;
     PyArrayObject *out = blank((PyUFuncObject *)args[0], ins, (int)n - 1);
@@ -470,7 +470,7 @@ static void choose_rows(const Job *job, npy_intp part) {
         if (job->mask[i]) memcpy(job->out + k++ * job->width, job->x + i * job->step, job->width);
 }
 
-/* From elements that lie apart; and the values in turn, or one number, to where the mask is: each entry by `does`, with
+/* From elements that are apart; and the values in turn, or one number, to where the mask is: each entry by `does`, with
    32 at a time passed over where there are none. */
 #define WALK(does)                                                                                          \
     const npy_intp end = FIRST(job, part + 1), last = job->starts[part + 1];                                \
@@ -596,7 +596,7 @@ static PyObject *use(PyObject *Py_UNUSED(module), PyObject *number) {
 
 #define FAST(call) (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL
 static PyMethodDef functions[] = {
-    {"into", FAST(into)}, {"made", FAST(made)}, {"choose", FAST(choose)}, {"put", FAST(put)},
+    {"into", FAST(into)}, {"compute", FAST(compute)}, {"choose", FAST(choose)}, {"put", FAST(put)},
     {"count", count, METH_O, NULL}, {"use", use, METH_O, NULL}, {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_numpy_loops", .m_size = -1, .m_methods = functions};
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.api.session.extensions import compiled
+from infinitensor.api.session.extensions import load_beside
 from infinitensor.config import config
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def into(ufunc: np.ufunc | None, out: np.ndarray, *ins: Any) -> bool:
     return False
 
 
-def made(ufunc: np.ufunc, *ins: Any) -> np.ndarray | None:
+def compute(ufunc: np.ufunc, *ins: Any) -> np.ndarray | None:
     """A new array `ufunc(*ins)`, or None."""
     return None
 
@@ -52,20 +52,20 @@ def put(mask: np.ndarray, out: np.ndarray, x: np.ndarray) -> bool:
     return False
 
 
-def stored(ufunc: np.ufunc, out: np.ndarray, *ins: Any) -> None:
+def compute_into(ufunc: np.ufunc, out: np.ndarray, *ins: Any) -> None:
     """`out[...] = ufunc(*ins)`, by all cores where that is worth it."""
     if out.size < LEAST_SHARED_ELEMENTS or not into(ufunc, out, *ins):
         ufunc(*ins, out=out)
 
 
 def _in_c() -> None:
-    global into, made, count, choose, put
-    module = compiled(__file__)
+    global into, compute, count, choose, put
+    module = load_beside(__file__)
     if module is None:
         return
     n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     module.use(config.workers or int(n_cores or 1))
-    into, made, count = module.into, module.made, module.count
+    into, compute, count = module.into, module.compute, module.count
     choose, put = module.choose, module.put
 
 

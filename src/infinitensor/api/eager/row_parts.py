@@ -56,14 +56,14 @@ def share(parts: list[tuple[int, int]], work: Callable[[int, int], None]) -> Non
 
 
 @lru_cache(1024)
-def _called(name: str, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Call:
+def _call_of(name: str, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Call:
     rule: Any = TABLE[name].rule
     found: Call = rule(*(Spec(shape, dtype) for shape, dtype in operands), **dict(params))
     return found
 
 
 def in_parts(name: str, least: int, *arrays: np.ndarray, **params: Any) -> Any:
-    """What an op of the table gives for arrays whose rows, the first label, are shared out.
+    """The result of an op of the table for arrays whose rows, the first label, are shared out.
 
     An op with an exact combine, or without one. Parts have at least `least` rows.
     """
@@ -71,7 +71,7 @@ def in_parts(name: str, least: int, *arrays: np.ndarray, **params: Any) -> Any:
     if len(parts) == 1:
         return at_once(name, *arrays, **params)
     op = TABLE[name]
-    call = _called(name, tuple([(x.shape, x.dtype) for x in arrays]), tuple(params.items()))
+    call = _call_of(name, tuple([(x.shape, x.dtype) for x in arrays]), tuple(params.items()))
     kernel, form = op.kernel_for("cpu"), call.form
     outs = [np.empty(spec.shape, spec.dtype) for spec in call.outs]
     found: list[Any] = []

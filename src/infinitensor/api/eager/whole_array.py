@@ -110,7 +110,7 @@ def _kernel(name: str, operands: tuple[Any, ...], params: tuple[Any, ...]) -> An
 
 
 def at_once(name: str, *arrays: np.ndarray, **params: Any) -> Any:
-    """What an op of the table gives for few values on the host: an array, or several.
+    """The result of an op of the table for few values on the host: an array, or several.
 
     For those who know that values are few, and call it many times: nothing is looked at, recorded
     or made a tensor of.

@@ -1,4 +1,4 @@
-"""What waits becomes a program: bound to stored tensors, planned, run, and explained.
+"""Waiting calls become a program: bound to stored tensors, planned, run, and explained.
 
 May use `eager` and the rooms below it, down to `session`.
 """

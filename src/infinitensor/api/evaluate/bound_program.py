@@ -1,4 +1,4 @@
-"""What waits, bound to its leaves: numbered, with the memory it may use and what is kept of it."""
+"""Waiting calls, bound to their leaves: numbered, with the memory they may use and what is kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from infinitensor.api.evaluate.file_cuts import cut_files
 from infinitensor.api.evaluate.numbered_calls import NumberedCalls
 from infinitensor.api.evaluate.retention import (
     bytes_of,
-    comes_from_below,
+    comes_from_lower_tier,
     worth_keeping,
 )
 from infinitensor.api.evaluate.waiting import fields
@@ -60,14 +60,14 @@ class Bound:
         self.whole: dict[int, TileTable] = {}
         """Versions of which only a window is written: all of their tiles."""
         self.recipes: list[Version] = []
-        """What is held, but made again when it is asked for."""
-        self.kept = self._kept(needed)
+        """Versions that are held, but computed again when they are asked for."""
+        self.kept = self._versions_to_keep(needed)
         self.donated = [False] * len(self.leaves)
         self.used_up: set[int] = set()
         """Leaves that nobody else will read: their tiles may be used up."""
         if True in is_free and not self.spares_leaves:
             for k, leaf in enumerate(self.leaves):
-                if is_free[k] and not is_below(leaf):
+                if is_free[k] and not is_in_lower_tier(leaf):
                     self.donated[k] = True
                     self.used_up.add(id(leaf))
         cut_files(self.nodes, self.leaves, session.engine.mesh)
@@ -77,7 +77,7 @@ class Bound:
 
     @cached_property
     def versions(self) -> dict[int, Version]:
-        """What has a number and is held."""
+        """Versions that have a number and are held."""
         return {n: version for n, version in enumerate(self.values) if version is not None}
 
     @cached_property
@@ -85,8 +85,8 @@ class Bound:
         """The numbers of versions, by identity."""
         return {id(version): n for n, version in self.versions.items()}
 
-    def _kept(self, needed: Iterable[int]) -> dict[int, Version]:
-        """What must outlive the evaluation.
+    def _versions_to_keep(self, needed: Iterable[int]) -> dict[int, Version]:
+        """Versions that must outlive the evaluation.
 
         That is what was asked for, what a tensor shows, and what waiting nodes outside of it read.
         """
@@ -110,7 +110,7 @@ class Bound:
         return kept
 
     def _worth_keeping(self, numbers: Iterable[int]) -> set[int]:
-        """What of the values that were not asked for is kept though there is little room."""
+        """Values that were not asked for and are kept though there is little room."""
         asked = {id(version) for version in self.roots}
         held = [v for n in numbers if (v := self.values[n]) is not None and id(v) not in asked]
         budget = min(self.session.engine.budgets())
@@ -122,12 +122,12 @@ class Bound:
 
         Then what is held but was not asked for would take the room of what is read again.
         """
-        if self.peek or True not in map(comes_from_below, self.leaves):
+        if self.peek or True not in map(comes_from_lower_tier, self.leaves):
             return False
-        below = sum(bytes_of(leaf) for leaf in self.leaves if comes_from_below(leaf))
+        streamed = sum(bytes_of(leaf) for leaf in self.leaves if comes_from_lower_tier(leaf))
         budget = min(self.session.engine.budgets())
         kept = sum(bytes_of(version) for version in self.kept.values())
-        return below + kept > budget - budget // TO_COMPUTE_IN
+        return streamed + kept > budget - budget // TO_COMPUTE_IN
 
     def has_recipes(self) -> bool:
         """Whether less would be kept if there were little room."""
@@ -136,7 +136,7 @@ class Bound:
         return len(self._worth_keeping(self.kept)) < len(self.kept) - len(self.roots)
 
     def trace_key(self) -> Any:
-        """What a program is recognised by when it is repeated."""
+        """The key of a program, by which it is recognised when it is repeated."""
         tables = [(t.layout, t.dtype, t.partly, t.whole is None, t.is_file) for t in self.tables]
         return (
             self.known_by,
@@ -148,7 +148,7 @@ class Bound:
         )
 
     def lean_key(self) -> Any:
-        """What a program that has little room is recognised by, whatever stays of its leaves."""
+        """The key of a program that has little room, whatever stays of its leaves."""
         shapes = [(leaf.shape, leaf.dtype) for leaf in self.leaves]
         return (self.known_by, tuple(self.kept), tuple(shapes), config.key())
 
@@ -170,7 +170,7 @@ class Bound:
         return free - max(engine.budgets()[device] - self.limits[device], 0)
 
     def budgets(self) -> list[int]:
-        """What this evaluation may use: the budget less what others hold."""
+        """Bytes that this evaluation may use: the budget less what others hold."""
         budgets = [self._free(d) for d in range(self.session.engine.mesh.n_devices)]
         for table in self.tables:
             for device, n_bytes in table.device_bytes().items():
@@ -218,7 +218,7 @@ class Bound:
                 table = self.tables[k]
                 chain = hulls.chains.get(number)
                 if chain:
-                    self.whole[chain[-1]] = table.written() if table.was_read else table
+                    self.whole[chain[-1]] = table.as_written() if table.was_read else table
                 self.donated[k] = bool(chain)
                 self.tables[k] = table.window(windows[number])
                 seen = self.tables[k].device_bytes()
@@ -242,9 +242,9 @@ class Bound:
         return Graph(tuple(self.numbered.specs), nodes, leaves, frozenset(self.kept))
 
 
-def is_below(version: Version) -> bool:
+def is_in_lower_tier(version: Version) -> bool:
     """Whether some of it is on the host or in a file, where no task writes."""
-    return version.table is not None and version.table.layout.is_below
+    return version.table is not None and version.table.layout.is_in_lower_tier
 
 
 def stored_table(session: Session, version: Version) -> TileTable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from infinitensor.api.evaluate.bound_program import Bound, is_below
+from infinitensor.api.evaluate.bound_program import Bound, is_in_lower_tier
 from infinitensor.api.evaluate.retention import give_back, spare_leaves
 from infinitensor.config import config
 from infinitensor.ir.layout import DISK, Layout
@@ -23,7 +23,7 @@ MUCH = 32
 """A leaf that takes more than this part of a device's budget is heavy."""
 
 
-def fitted(bound: Bound) -> tuple[Bound, Prepared]:
+def fit_bound(bound: Bound) -> tuple[Bound, Prepared]:
     """The plan of a program, and the program as it was planned: less may be kept of it."""
     if bound.key not in bound.session.plans:
         _begin_loading_torch(bound)
@@ -38,7 +38,11 @@ def fitted(bound: Bound) -> tuple[Bound, Prepared]:
 def _begin_loading_torch(bound: Bound) -> None:
     """Load torch while products of what is in files are planned and read: it multiplies them."""
     multiplies = any(node.op.kind == "contraction" for node in bound.nodes)
-    if bound.session.engine.mesh.kind == "cpu" and multiplies and any(map(is_below, bound.leaves)):
+    if (
+        bound.session.engine.mesh.kind == "cpu"
+        and multiplies
+        and any(map(is_in_lower_tier, bound.leaves))
+    ):
         begin_loading()
 
 
@@ -54,7 +58,7 @@ class SessionDemand:
         return self.session.engine.mesh_now()
 
     def graph(self) -> Graph:
-        """What is to be computed."""
+        """The graph to compute."""
         return self.bound.graph()
 
     def budgets(self) -> list[int]:
@@ -136,7 +140,7 @@ class SessionDemand:
         """
         engine = self.session.engine
         much = min(engine.budgets()) // MUCH
-        left = engine.free_below()
+        left = engine.free_lower_bytes()
         found = []
         for version, donated in zip(self.bound.leaves, self.bound.donated, strict=True):
             table = version.table

@@ -13,7 +13,7 @@ import numpy as np
 from infinitensor import events
 from infinitensor.api.eager.changing_places import all_shapes_change
 from infinitensor.api.evaluate.bound_program import Bound
-from infinitensor.api.evaluate.demand import fitted
+from infinitensor.api.evaluate.demand import fit_bound
 from infinitensor.api.evaluate.few_of_file import pick
 from infinitensor.api.evaluate.unplanned import AtOnce, is_little
 from infinitensor.api.evaluate.waiting import waiting_nodes
@@ -67,7 +67,7 @@ class Stopped:
         return self.run.table(number) if whole is None else whole
 
     def wanted(self) -> list[tuple[int, Version]]:
-        """What it was making and somebody still waits for."""
+        """Versions that it was making and that somebody still waits for."""
         found = [(number, ref()) for number, ref in self.kept.items()]
         return [(number, v) for number, v in found if v is not None and v.node is not None]
 
@@ -80,7 +80,7 @@ class Trace(NamedTuple):
     n_whole: int
     n_eager: int
     held: tuple[Any, ...]
-    """What it is known by the identity of: kept, so that nothing else gets that identity."""
+    """Objects whose identity it is known by: kept, so that nothing else gets that identity."""
     few: Kernels | None
     """The program, where it is a few kernels."""
 
@@ -154,7 +154,7 @@ def _run(
         if (session.is_new(bound.key) or all_shapes_change(bound.nodes)) and is_little(bound):
             _run_at_once(session, bound)
             return
-        bound, trace = traced(bound)
+        bound, trace = trace_of(bound)
         session.ways["planned"] += 1
         if not bound.is_windowed:
             session.add(session.traces, bound.trace_key(), trace)
@@ -252,9 +252,9 @@ def _run_in_less(
     return True
 
 
-def traced(bound: Bound) -> tuple[Bound, Trace]:
+def trace_of(bound: Bound) -> tuple[Bound, Trace]:
     """The program as it was planned, and its plan with what is the same each time it runs."""
-    bound, prepared = fitted(bound)
+    bound, prepared = fit_bound(bound)
     graph = prepared.program.graph
     n_elements = sum(spec.n_elements for spec in bound.numbered.specs)
     is_whole = prepared.program.order is None and runs_in_caller(bound.nodes, n_elements)
@@ -284,7 +284,7 @@ def _run_at_once(session: Session, bound: Bound) -> None:
     try:
         work.run()
     finally:
-        for version, table in work.made():
+        for version, table in work.results():
             commit(session, version, table)
 
 
@@ -307,7 +307,9 @@ def _go(session: Session, stopped: Stopped, run: Run, nodes: Sequence[Node]) -> 
         try:
             session.engine.finish(run, stopped.inline, progress, resumed=not nodes)
         except DeviceOutOfMemoryError as refused:
-            session.make_room(refused.n_bytes, [v for v in session.kept() if v.table in run.leaves])
+            session.make_room(
+                refused.n_bytes, [v for v in session.kept_versions() if v.table in run.leaves]
+            )
             session.engine.finish(run, stopped.inline, progress, resumed=True)
     except BaseException:
         session.was_stopped = True

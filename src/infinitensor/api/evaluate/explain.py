@@ -1,4 +1,4 @@
-"""What would run: the plan of waiting tensors, for programs and for people."""
+"""Explanations: the plan of waiting tensors, for programs and for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.evaluate.bound_program import Bound
-from infinitensor.api.evaluate.demand import fitted
+from infinitensor.api.evaluate.demand import fit_bound
 from infinitensor.api.evaluate.evaluate import way_of
 from infinitensor.api.evaluate.few_of_file import pick
 from infinitensor.api.evaluate.waiting import waiting_nodes
@@ -54,7 +54,7 @@ class Plan:
     order: str = ""
     """The serial order that memory was given in; empty where nothing is loaded or evicted."""
     stays: dict[str, int] = field(default_factory=dict)
-    """What is read from below and stays in memory for the next run: tensor -> bytes."""
+    """Bytes of a lower tier that stay in memory for the next run: tensor -> bytes."""
     eager: tuple[str, ...] = ()
     """Steps that would run without generated code, though they are worth it: op and line."""
     way: str = ""
@@ -140,7 +140,7 @@ class Plan:
 
 
 def plan(*tensors: BaseTensor, mesh: Any = None, strategy: str = "auto") -> Plan:
-    """What computing these tensors would run: tasks, bytes moved, memory peaks. Runs nothing.
+    """The plan of computing these tensors: tasks, bytes moved, memory peaks. Runs nothing.
 
     >>> import infinitensor as it
     >>> with it.init("cpu*2"):
@@ -170,7 +170,7 @@ def plan(*tensors: BaseTensor, mesh: Any = None, strategy: str = "auto") -> Plan
             pick(session, waiting, None)
         bound = Bound(session, waiting).detail()
         way = way_of(bound)
-        bound, prepared = fitted(bound)
+        bound, prepared = fit_bound(bound)
     names = [device.name for device in session.engine.mesh.devices]
 
     def name(device: int) -> str:
@@ -207,7 +207,7 @@ def plan(*tensors: BaseTensor, mesh: Any = None, strategy: str = "auto") -> Plan
     traffic = program.traffic
     if traffic.order:
         seconds = makespan(program, prepared.plan.mesh)
-    below = {"host": traffic.host_peak, "disk": traffic.disk_peak}
+    lower = {"host": traffic.host_peak, "disk": traffic.disk_peak}
     return Plan(
         program.graph.n_tasks,
         {(name(a), name(b)): n for (a, b), n in program.moved.items()},
@@ -215,7 +215,7 @@ def plan(*tensors: BaseTensor, mesh: Any = None, strategy: str = "auto") -> Plan
             (name(d), "device"): n + bound.outside_bytes.get(d, 0)
             for d, n in program.peak_bytes.items()
         }
-        | {(names[0], tier): n for tier, n in below.items() if n},
+        | {(names[0], tier): n for tier, n in lower.items() if n},
         seconds,
         layouts,
         prepared.analysed.dependence,
@@ -239,7 +239,7 @@ def name_of(table: TileTable) -> str:
 
 
 def _stays(program: Program, bound: Bound) -> dict[str, int]:
-    """Bytes of each tensor that was or will be read from below and is in memory in the end."""
+    """Bytes of each tensor that is read from a lower tier and is in memory in the end."""
     found = {name_of(t): sum(t.device_bytes().values()) for t in bound.tables if t.was_read}
     cached = set(program.cached)
     sets = sorted(program.graph.tiles, key=lambda tiles: tiles.first)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 STEPPED_TIMES = 8
 """How many times more than it picks a read by steps has to span."""
 PAGE_BYTES = 4096
-"""What a disk reads of a file at least."""
+"""Bytes that a disk reads of a file at least."""
 WHOLE_AXIS_MEMORY_PART = 8
 """An index may read an axis of a file whole that takes up to this part of the memory."""
 
@@ -66,7 +66,7 @@ def file_of(table: TileTable) -> File | None:
     if not table.is_file:
         return None
     shape = tuple(borders[-1] for borders in table.layout.cuts)
-    parts = table.parts_below()
+    parts = table.lower_parts()
     stored: Any = parts[0].stored if parts and isinstance(parts[0], Part) else None
     return stored if stored is not None and stored.shape == shape else None
 

@@ -31,7 +31,7 @@ def cut_files(nodes: Sequence[Node], leaves: Sequence[Version], mesh: Mesh) -> N
             if node.op.kind == "contraction" and uses >= MANY_USES:
                 version = files.pop(id(given), None)
                 if version is not None and version.table is not None:
-                    version.table = version.table.joined() or version.table
+                    version.table = version.table.join() or version.table
     for version in files.values():
         assert version.table is not None
         if not version.table.is_one_file:

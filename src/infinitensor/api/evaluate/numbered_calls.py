@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.api.evaluate.windows import Hulls, shifted
+from infinitensor.api.evaluate.windows import Hulls, shift_access
 from infinitensor.api.session.call_cache import cached_rule
 from infinitensor.api.session.version import Version
 from infinitensor.ir.graph import Node as GraphNode
@@ -56,7 +56,7 @@ class NumberedCalls:
         return (id(node.op), tuple(operands), node.region)
 
     def key(self) -> tuple[Any, ...]:
-        """What equal calls have in common."""
+        """A key that equal calls share."""
         return (tuple(map(id, self.calls)), tuple(self.parts))
 
     def look_through(self, windows: dict[int, Box]) -> None:
@@ -76,13 +76,15 @@ class NumberedCalls:
         if not any(boxes):
             return part
         operands = tuple(
-            operand if box is None or operand[1] is None else (operand[0], shifted(operand[1], box))
+            operand
+            if box is None or operand[1] is None
+            else (operand[0], shift_access(operand[1], box))
             for operand, box in zip(operands, boxes, strict=True)
         )
         if region is not None and boxes[0] is not None:
             base, value = self.specs[operands[0][0]], self.nodes[k].shapes[1]
             self.calls[k] = cached_rule(self.nodes[k].op, (base, Spec(value, base.dtype)))
-            region = shifted(region, boxes[0])
+            region = shift_access(region, boxes[0])
         return (op, operands, region)
 
     def graph_nodes(self) -> tuple[GraphNode, ...]:

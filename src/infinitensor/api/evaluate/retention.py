@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from infinitensor.api.session.version import Node
 
 LITTLE_BUDGET_PART = 32
-"""What takes less than this part of the budget is kept."""
+"""Values of less than this part of the budget are kept."""
 CHEAP = 8
-"""What takes less than this part of what is read to make it is kept too: it would be read again."""
+"""Values of less than this part of the bytes read to make them are kept too."""
 AT_MOST = 4
 """The part of the budget that may be kept so."""
 
@@ -35,8 +35,8 @@ def worth_keeping(
 
     What was made before, and not kept (`again`), is kept the second time, if it fits.
     """
-    below = [version for version in leaves if comes_from_below(version)]
-    bits = {id(version): 1 << k for k, version in enumerate(below)}
+    streamed = [version for version in leaves if comes_from_lower_tier(version)]
+    bits = {id(version): 1 << k for k, version in enumerate(streamed)}
     made: dict[int, int] = {}
     for node in nodes:
         mask = 0
@@ -50,7 +50,7 @@ def worth_keeping(
     for version in versions:
         n_bytes = bytes_of(version)
         mask = made.get(id(version.node), 0)
-        read = sum(bytes_of(leaf) for k, leaf in enumerate(below) if mask >> k & 1)
+        read = sum(bytes_of(leaf) for k, leaf in enumerate(streamed) if mask >> k & 1)
         is_cheap = LITTLE_BUDGET_PART * n_bytes <= budget or CHEAP * n_bytes <= read
         if n_bytes <= left and (is_cheap or (version in again and n_bytes < read)):
             left -= n_bytes
@@ -58,14 +58,14 @@ def worth_keeping(
     return found
 
 
-def comes_from_below(leaf: Version) -> bool:
+def comes_from_lower_tier(leaf: Version) -> bool:
     """Whether it is read from a lower tier, or was and has all stayed."""
     table = leaf.table
-    return table is not None and (table.is_file or table.layout.is_below)
+    return table is not None and (table.is_file or table.layout.is_in_lower_tier)
 
 
 def bytes_of(version: Version) -> int:
-    """What the values take."""
+    """Bytes of the values."""
     return prod(version.shape) * version.dtype.itemsize
 
 

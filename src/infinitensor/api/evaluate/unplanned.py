@@ -75,14 +75,14 @@ class AtOnce:
             self.bound.numbers[id(v)] if hasattr(v, "readers") else None for v in node.inputs
         ]
         ins = [
-            given if number is None else self._seen(number, access, shape)
+            given if number is None else self._view_of(number, access, shape)
             for given, number, access, shape in zip(
                 node.inputs, numbers, node.accesses, node.shapes, strict=True
             )
         ]
         if node.op.kind == "update":
             assert numbers[0] is not None
-            self.tables[outs[0]] = self.updated(node, numbers, ins)
+            self.tables[outs[0]] = self.update(node, numbers, ins)
         else:
             made = [blank(self.bound.session, spec.shape, spec.dtype) for spec in node.call.outs]
             small_kernel(node.op, node.call)(ins, [table.whole for table in made])
@@ -94,13 +94,13 @@ class AtOnce:
                 if not self.reads[number] and number not in self.bound.kept:
                     self.tables.pop(number, None)
 
-    def _seen(self, number: int, access: Any, shape: tuple[int, ...]) -> Any:
+    def _view_of(self, number: int, access: Any, shape: tuple[int, ...]) -> Any:
         whole = self.tables[number].whole
         if access is None:
             return whole
         return take(whole, access, whole_box(shape), whole_box(whole.shape))
 
-    def updated(self, node: Node, numbers: list[int | None], ins: list[Any]) -> TileTable:
+    def update(self, node: Node, numbers: list[int | None], ins: list[Any]) -> TileTable:
         """The next version of a base: in place where nothing else will read the one before."""
         base = numbers[0]
         assert base is not None
@@ -130,7 +130,7 @@ class AtOnce:
         version.table = version.host = None
         return True
 
-    def made(self) -> list[tuple[Version, TileTable]]:
+    def results(self) -> list[tuple[Version, TileTable]]:
         """Waiting versions whose values are there."""
         versions = self.bound.versions
         found = [(versions[n], t) for n, t in self.tables.items() if n in versions]

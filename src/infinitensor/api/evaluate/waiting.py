@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from infinitensor.api.session.extensions import compiled
+from infinitensor.api.session.extensions import load_beside
 from infinitensor.api.session.version import Node, Version
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Walk(NamedTuple):
     is_free: list[bool]
     """Of each leaf: whether nobody but these nodes will read its tiles."""
     known_by: Any
-    """What the calls do, by the identity of ops, calls, views and regions: the same when a line
+    """The work of the calls, by the identity of ops, calls, views and regions: the same when a line
     runs again. (A program is recognised by it.)"""
 
 
@@ -101,7 +101,7 @@ def in_python(roots: list[Version]) -> Walk:
 
 
 def _in_c() -> Callable[[list[Version]], Any] | None:
-    module = compiled(__file__)
+    module = load_beside(__file__)
     if module is None:
         return None
     module.install(Version, Node)

@@ -62,7 +62,7 @@ def _longest(nodes: Sequence[Node], pieces: Sequence[Node]) -> int:
     return max(depth.values())
 
 
-def is_for_company(version: Version, n_workers: int) -> bool:
+def waits_for_more(version: Version, n_workers: int) -> bool:
     """Whether what a version waits for has ops of one piece, and too few yet to be run at once.
 
     An evaluation for each of them would have one core for each.

@@ -2,7 +2,7 @@
 
 `x[i]` in a loop names another row each time, but does the same with it. So what is planned, and
 what a plan is found again by, is the hull of everything an evaluation reads and writes of a stored
-tensor, with the borders of the tiles it touches; where the hull lies is bound when it runs.
+tensor, with the borders of the tiles it touches; the hull's offset is bound when it runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Reads = tuple[Any, ...]
 
 
 class Hulls:
-    """What is touched of each leaf, while a program is numbered; a leaf read whole has no hull."""
+    """The hull of reads of each leaf, while a program is numbered; a leaf read whole has none."""
 
     def __init__(self) -> None:
         self.hulls: dict[int, Box | None] = {}
@@ -79,7 +79,7 @@ class Hulls:
         return found
 
 
-def shifted(access: Access, window: Box) -> Access:
+def shift_access(access: Access, window: Box) -> Access:
     """An access to a base as an access to a window of it."""
     axes = tuple(
         None if axis is None else (axis[0], axis[1] - window[axis[0]][0], axis[2])

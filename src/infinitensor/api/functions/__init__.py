@@ -1,4 +1,4 @@
-"""What users call: NumPy's functions, ufuncs and random numbers over tensors.
+"""The public functions: NumPy's functions, ufuncs and random numbers over tensors.
 
 May use `known` and the rooms below it, down to `session`.
 """

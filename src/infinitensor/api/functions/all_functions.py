@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MEMBERS: dict[str, Any] = {"linalg.LinAlgError": np.linalg.LinAlgError}
-"""What submodules have besides the functions of the table."""
+"""Names of submodules besides the functions of the table."""
 
 HELPERS: dict[str, Callable[..., Any]] = {
     function.__name__: function
@@ -104,11 +104,11 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
             quick = getattr(function, "quick", None)
             found[name] = _named_as(function, ladder(like, fits, quick, function))
     for name, like in numpy_table.CREATIONS.items():
-        found[name] = _small_first(found[name], _created(like))
+        found[name] = _small_first(found[name], _creation_way(like))
     for name, join in numpy_table.JOINS.items():
-        found[name] = _small_first(found[name], functools.partial(small_calls.joined, join))
+        found[name] = _small_first(found[name], functools.partial(small_calls.join_small, join))
     for name, (like, size) in numpy_table.COUNTED.items():
-        found[name] = _small_first(found[name], _counted(like, size))
+        found[name] = _small_first(found[name], _numbers_way(like, size))
     found.update(VIEWS)
     found.update(HELPERS)
     found.update(QUESTIONS)
@@ -136,7 +136,7 @@ def _index_checked(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, with indices that are known on the host checked at the call."""
     signature = inspect.signature(function)
 
-    def checked(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         try:
             given = signature.bind(*args, **kwargs)
         except TypeError:
@@ -156,18 +156,20 @@ def _index_checked(function: Callable[..., Any]) -> Callable[..., Any]:
                     getitem.check_range(np.asarray(along), shape[at], at)
         return function(*args, **kwargs)
 
-    return _named_as(function, checked)
+    return _named_as(function, wrapper)
 
 
-def _created(like: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+def _creation_way(like: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def small(args: Any, options: Any) -> Any:
-        return small_calls.created(current_session(), like, *args, **options) if args else None
+        return small_calls.create_small(current_session(), like, *args, **options) if args else None
 
     return small
 
 
-def _counted(like: Callable[..., Any], size: Callable[..., int]) -> Callable[[Any, Any], Any]:
-    return lambda args, options: small_calls.counted(like, size, current_session(), args, options)
+def _numbers_way(like: Callable[..., Any], size: Callable[..., int]) -> Callable[[Any, Any], Any]:
+    return lambda args, options: small_calls.count_small(
+        like, size, current_session(), args, options
+    )
 
 
 def _small_first(
@@ -284,7 +286,7 @@ def _power(power: Callable[..., Any], base: Tensor, exponent: Any) -> Any:
         return namespace.square(base)
     if kind is float and is_inexact and exponent == 0.5:
         return namespace.sqrt(base)
-    return power(base, exponent) if _known(exponent) else NotImplemented
+    return power(base, exponent) if _is_known(exponent) else NotImplemented
 
 
 def _is_repeated(number: Tensor, other: Any) -> bool:
@@ -292,7 +294,7 @@ def _is_repeated(number: Tensor, other: Any) -> bool:
     return number._is_value and isinstance(other, list | tuple | str | bytes | bytearray)
 
 
-def _known(other: Any) -> bool:
+def _is_known(other: Any) -> bool:
     return isinstance(
         other, Tensor | np.ndarray | np.generic | bool | int | float | complex | list | tuple
     )
@@ -303,7 +305,7 @@ def _operator(function: ufunc, short: str, is_reflected: bool = False) -> Callab
 
     def record(a: Any, b: Any) -> Any:
         number, other = (b, a) if is_reflected else (a, b)
-        if not _known(other) or (short == "mul" and _is_repeated(number, other)):
+        if not _is_known(other) or (short == "mul" and _is_repeated(number, other)):
             return NotImplemented
         return function._record(a, b)
 
@@ -316,14 +318,14 @@ def _operator(function: ufunc, short: str, is_reflected: bool = False) -> Callab
 def _of_no_number(method: Callable[..., Any], short: str) -> Callable[..., Any]:
     """`==` and `!=`; what is no number, and has nothing to say about it, is equal to none."""
 
-    def compared(self: Tensor, other: Any) -> Any:
+    def wrapper(self: Tensor, other: Any) -> Any:
         found = method(self, other)
         if found is NotImplemented and type(other).__eq__ in _PLAIN_EQUALITIES:
             return namespace.full(self.shape, short == "ne")
         return found
 
-    compared.__doc__ = method.__doc__
-    return compared
+    wrapper.__doc__ = method.__doc__
+    return wrapper
 
 
 _PLAIN_EQUALITIES = (object.__eq__, str.__eq__, bytes.__eq__, type(None).__eq__)
@@ -336,10 +338,10 @@ def _inplace(name: str, short: str) -> Callable[..., Any]:
     def method(self: Tensor, other: Any) -> Any:
         if self._is_value:
             return by(self, other)  # as NumPy's scalars: the name gets a new one
-        made = None if like is None else small_calls.changed(self, like, other)
+        made = None if like is None else small_calls.change_in_place(self, like, other)
         if made is not None:
             return made
-        return inplace.in_place(self, name, other) if _known(other) else NotImplemented
+        return inplace.in_place(self, name, other) if _is_known(other) else NotImplemented
 
     return method
 

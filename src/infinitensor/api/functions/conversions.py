@@ -8,7 +8,7 @@ import numpy as np
 
 from infinitensor.api.access import copies
 from infinitensor.api.access.view_strides import tight
-from infinitensor.api.functions.ufunc import mask_of, stored
+from infinitensor.api.functions.ufunc import mask_of, store_result
 from infinitensor.api.record.late import call_op, is_tensor
 from infinitensor.api.tensor.tensor import Tensor
 from infinitensor.dtypes import can_cast, held_as, kind_of, read_as, result_type
@@ -28,17 +28,17 @@ def asanyarray(
 
 
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Tensor:
-    """A tensor with at least one axis whose elements lie in C order; itself if they do."""
+    """A tensor with at least one axis whose elements are in C order; itself if they are."""
     made: Tensor = call_op("asarray", a, dtype, like=like)
     made = made if made.ndim else made.reshape(1)
-    return made if made.flags.c_contiguous else copies.copied(made)
+    return made if made.flags.c_contiguous else copies.copy_tensor(made)
 
 
 def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Tensor:
     """A tensor with at least one axis; in Fortran order as a view of one in C order."""
     made: Tensor = call_op("asarray", a, dtype, like=like)
     made = made if made.ndim else made.reshape(1)
-    return made if made.flags.f_contiguous else copies.copied(made.T).T
+    return made if made.flags.f_contiguous else copies.copy_tensor(made.T).T
 
 
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Tensor:
@@ -61,7 +61,7 @@ def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = 
         wrong = word == "C" and not made.flags.c_contiguous
         wrong |= word == "O" and not made.flags.owndata
         if wrong or (word == "W" and not made.flags.writeable):
-            made = copies.copied(made)
+            made = copies.copy_tensor(made)
     return asfortranarray(made) if any(str(o).upper()[:1] == "F" for o in asked) else made
 
 
@@ -145,7 +145,7 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
                 f"copyto: could not broadcast {name} from shape {tight(one.shape)} into shape "
                 f"{tight(dst.shape)}"
             )
-    stored(given, dst, mask, "unsafe")
+    store_result(given, dst, mask, "unsafe")
 
 
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
@@ -204,7 +204,7 @@ def isrealobj(x: Any) -> bool:
 
 
 def isfortran(a: Any) -> bool:
-    """Whether the elements lie in Fortran order, and not in C order."""
+    """Whether the elements are in Fortran order, and not in C order."""
     flags = call_op("asarray", a).flags
     return bool(flags.f_contiguous and not flags.c_contiguous)
 
@@ -230,7 +230,7 @@ def mintypecode(typechars: Any, typeset: Any = "GDFgdf", default: str = "d") -> 
 
 
 def typename(char: Any) -> str:
-    """What the character of a dtype means."""
+    """The meaning of a dtype's character."""
     return str(np.typename(char))
 
 
@@ -248,7 +248,7 @@ def may_share_memory(a: Any, b: Any, /, max_work: Any = 0) -> bool:
     """Whether two tensors may be views of the same elements, by their bounds."""
     if not isinstance(a, Tensor) or not isinstance(b, Tensor) or a._cell is not b._cell:
         return False
-    return bool(np.may_share_memory(_placed(a), _placed(b), max_work=max_work))
+    return bool(np.may_share_memory(_stand_in(a), _stand_in(b), max_work=max_work))
 
 
 def shares_memory(a: Any, b: Any, /, max_work: Any = -1) -> bool:
@@ -261,7 +261,7 @@ def shares_memory(a: Any, b: Any, /, max_work: Any = -1) -> bool:
     """
     if not isinstance(a, Tensor) or not isinstance(b, Tensor) or a._cell is not b._cell:
         return False
-    return bool(np.shares_memory(_placed(a), _placed(b), max_work=max_work))
+    return bool(np.shares_memory(_stand_in(a), _stand_in(b), max_work=max_work))
 
 
 def _value(a: Any) -> Any:
@@ -275,8 +275,8 @@ def _ghost(a: Any) -> Any:
     return np.broadcast_to(np.zeros((), a.dtype), a.shape)
 
 
-def _placed(tensor: Tensor) -> np.ndarray:
-    """An array that lies to others as the tensor does to those of its cell; never to be read.
+def _stand_in(tensor: Tensor) -> np.ndarray:
+    """An array that overlaps others as the tensor overlaps those of its cell; never to be read.
 
     An element is two bytes, so that the real and the imaginary part have one each.
     """

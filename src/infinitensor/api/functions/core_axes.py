@@ -33,7 +33,7 @@ def _cores(like: np.ufunc, n_axes: Sequence[int]) -> list[list[str]]:
 
 
 class Places:
-    """Where the core axes of a call lie; the ufunc has them at the end."""
+    """The core axes of a call; the ufunc has them at the end."""
 
     def __init__(
         self, like: np.ufunc, n_axes: list[int], axes: Any, axis: Any, keepdims: Any
@@ -58,9 +58,9 @@ class Places:
         counts = [len(core) for core in cores]
         if self._is_kept:
             counts[-1] = counts[0]
-        self._axes = self._listed(axes, axis, counts)
+        self._axes = self._list_axes(axes, axis, counts)
 
-    def _listed(self, axes: Any, axis: Any, counts: list[int]) -> list[tuple[int, ...]]:
+    def _list_axes(self, axes: Any, axis: Any, counts: list[int]) -> list[tuple[int, ...]]:
         if axis is not None:
             place = operator.index(axis)
             return [(place,) if n else () for n in counts]
@@ -86,7 +86,7 @@ class Places:
             found.append(tuple(operator.index(place) for place in places))
         return found
 
-    def moved(self, inputs: Sequence[Tensor]) -> list[Any]:
+    def move_axes(self, inputs: Sequence[Tensor]) -> list[Any]:
         """The inputs with their core axes at the end."""
         pairs = zip(inputs, self._axes, strict=False)
         return [

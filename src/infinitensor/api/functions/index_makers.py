@@ -165,10 +165,10 @@ class broadcast:
 
 
 class nditer:
-    """Element by element, as they lie: 0-d views, so that `x[...] = v` writes where it may.
+    """Element by element, in memory order: 0-d views, so that `x[...] = v` writes where it may.
 
     Takes one array or several, broadcast together; the flag `multi_index`, the operand flags
-    `readonly`, `readwrite` and `writeonly`, and `order` ("K" is as they lie). Each step
+    `readonly`, `readwrite` and `writeonly`, and `order` ("K" is memory order). Each step
     is a call of its own: a loop over elements is slow, a formula over tensors is not.
 
     >>> import infinitensor as it
@@ -234,7 +234,7 @@ class nditer:
             yield found[0] if self._single else found
 
     def _indices(self) -> Iterator[tuple[int, ...]]:
-        """The places in NumPy's order: it is asked with arrays that lie alike."""
+        """The places in NumPy's order: it is asked with arrays of the same strides."""
         if 0 in self.shape:
             return
         ghosts = [as_strided(np.empty(1, "u1"), s.shape, s._whole().strides) for s in self._seen]
@@ -245,7 +245,7 @@ class nditer:
 
 
 def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Tensor:
-    """What a function makes of each line along an axis, put where the line was.
+    """The results of a function of each line along an axis, put where the line was.
 
     The function gets tensors and may return numbers, arrays or tensors; it is called once a line.
 

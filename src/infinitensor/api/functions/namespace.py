@@ -38,9 +38,9 @@ end, and nothing of them can be evicted meanwhile."""
 LARGEST_PIECE = 1 << 24
 """Elements of a matrix that one task may factor while nothing else runs."""
 BYTES_PER_KERNEL_ELEMENT = 128
-"""What an element of a block may take while a kernel works on it: scratch, tiles, and others."""
+"""Bytes for an element of a block while a kernel works on it: scratch, tiles, and others."""
 BYTES_PER_PIECE_ELEMENT = 48
-"""What an element takes on a GPU, about, where an axis is one piece: less memory makes blocks."""
+"""Bytes for an element on a GPU, about, where an axis is one piece: less memory makes blocks."""
 
 
 class Namespace:
@@ -58,10 +58,10 @@ class Namespace:
         tensor._session.counts["forced_evaluations"] += 1
         return tensor.numpy()
 
-    def settled(self, mask: Tensor) -> np.ndarray | None:
+    def mask_values(self, mask: Tensor) -> np.ndarray | None:
         """The values of a mask that waits, computed now because a shape depends on them.
 
-        None where it does not then lie in one piece in this memory, and where it is so large that
+        None where it is not then contiguous in this memory, and where it is so large that
         all workers should count it.
         """
         session = mask._session
@@ -72,7 +72,7 @@ class Namespace:
             return None
         session.counts["forced_evaluations"] += 1
         compute(mask)
-        found = host_values.seen(mask)
+        found = host_values.values_of(mask)
         return found if isinstance(found, np.ndarray) else None
 
     def settle(self, *tensors: Tensor) -> None:
@@ -86,7 +86,7 @@ class Namespace:
         """A constant, made where `a` is: on a GPU, if `a` is there, or each would be sent to it."""
         session = current_session()
         is_there = (
-            session.engine.mesh.kind == "cuda" and is_tensor(a) and host_values.seen(a) is None
+            session.engine.mesh.kind == "cuda" and is_tensor(a) and host_values.values_of(a) is None
         )
         if not is_there or not FEW_ON_HOST < prod(shape) <= config.small_elements:
             return make(shape, dtype)
@@ -110,7 +110,7 @@ class Namespace:
     def n_hands(self, n_bytes: int) -> int:
         """Threads with which one kernel may walk values of so many bytes, which it reads and makes.
 
-        0 where they do not lie in one piece, where they take much of memory, and where nothing is
+        0 where they are not contiguous, where they take much of memory, and where nothing is
         compiled: then they are walked tile by tile.
         """
         mesh = current_session().engine.mesh
@@ -121,11 +121,11 @@ class Namespace:
         return mesh.workers
 
     def device_kind(self) -> str:
-        """Of what kind the devices are, on which tiles lie."""
+        """The kind of the devices that own tiles."""
         return current_session().engine.mesh.kind
 
     def scratch_bytes(self, name: str, x: Spec, out: Spec | None = None, **params: Any) -> int:
-        """What the kernel of an op works in, from one tile to another; like it, if not said."""
+        """Scratch bytes of an op's kernel, from one tile to another; like it, if not said."""
         rule = scratch_rule(TABLE[name], current_session().engine.mesh.target)
         return int(rule((x,), (x if out is None else out,), params))
 
@@ -155,7 +155,7 @@ class Namespace:
         """Whether a matrix is factored by an op in one piece, by a library with all cores.
 
         Never where there are several memories. Where it is memory that is too little for it, that
-        is counted: blocks have other last bits. What lies beside it can be evicted, if there is a
+        is counted: blocks have other last bits. Tiles beside it can be evicted, if there is a
         lower tier: then all of the memory is for it, what it becomes, and what that is made in.
         """
         session = current_session()

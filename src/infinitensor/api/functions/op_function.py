@@ -109,7 +109,7 @@ def public_function(op: Op) -> Callable[..., Any]:
         return _ufuncs.setdefault(like, ufunc(made, like, op.doc, is_numpys))
     if op.wide:
         made = _in_float32(made)
-    made = _locked(made)
+    made = _lock_session(made)
     made.__name__ = made.__qualname__ = op.name.rsplit(".", 1)[-1]
     made.__doc__ = op.doc
     made.__module__ = "infinitensor"
@@ -119,7 +119,7 @@ def public_function(op: Op) -> Callable[..., Any]:
 def _in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function of bfloat16 values by way of float32; its result is rounded once."""
 
-    def widened(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         given = (*args, *kwargs.values())
         dtypes = [x if isinstance(x, np.dtype) else getattr(x, "dtype", None) for x in given]
         if bfloat16 not in dtypes:
@@ -134,8 +134,8 @@ def _in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
         parts = tuple(map(_rounded, made))
         return type(made)(*parts) if hasattr(made, "_fields") else parts
 
-    widened.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    return widened
+    wrapper.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return wrapper
 
 
 def _wide(value: Any) -> Any:
@@ -148,7 +148,7 @@ def _rounded(value: Any) -> Any:
     return value.astype(bfloat16) if getattr(value, "dtype", None) == float32 else value
 
 
-def _locked(function: Callable[..., Any]) -> Callable[..., Any]:
+def _lock_session(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function under the session's lock.
 
     Between looking at an operand and recording that it is read, no other thread may use it up.
@@ -159,14 +159,14 @@ def _locked(function: Callable[..., Any]) -> Callable[..., Any]:
         with session_of((*args, *kwargs.values())).guard():
             return function(*args, **kwargs)
 
-    def locked(*args: Any, **kwargs: Any) -> Any:
-        made = None if quick is None else quick.made(args, kwargs)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        made = None if quick is None else quick.call_again(args, kwargs)
         return unknown(*args, **kwargs) if made is None else made
 
-    locked.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    locked.quick = quick  # type: ignore[attr-defined]
-    looked_up[locked] = unknown
-    return locked
+    wrapper.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    wrapper.quick = quick  # type: ignore[attr-defined]
+    looked_up[wrapper] = unknown
+    return wrapper
 
 
 def _elementwise_function(op: Op) -> Callable[..., Any]:
@@ -294,7 +294,7 @@ def _op_function(op: Op) -> Callable[..., Any]:
         key = (op.name, tuple(positional.items()), tuple(given.items()), kinds)
         call = bound_call(op, key, lambda: op.rule(*positional.values(), **given))
         if op.kind == "update":
-            versions = [updated(session, op, call, operands)]
+            versions = [update_version(session, op, call, operands)]
         else:
             if call.loop:
                 operands = [
@@ -313,7 +313,7 @@ def _op_function(op: Op) -> Callable[..., Any]:
     return function
 
 
-def updated(session: Session, op: Op, call: Call, operands: list[Any]) -> Version:
+def update_version(session: Session, op: Op, call: Call, operands: list[Any]) -> Version:
     """The next version of the first operand, by an op that changes tiles in place."""
     base: Ref = operands[0]
     small = base.version.host is not None and prod(base.shape) <= config.small_elements

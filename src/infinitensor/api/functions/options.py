@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api.access import copies, scalars
-from infinitensor.api.functions.ufunc import mask_of, masked, single_target, stored
+from infinitensor.api.functions.ufunc import apply_mask, mask_of, single_target, store_result
 from infinitensor.api.known.ladder import looked_up
-from infinitensor.api.record.late import call_op, named
+from infinitensor.api.record.late import call_op, function_named
 from infinitensor.api.small.numpy_table import NUMPYS_OWN
 from infinitensor.api.tensor.tensor import Tensor, session_of
 from infinitensor.dtypes import as_dtype, can_cast, resolve_dtypes
@@ -31,7 +31,7 @@ REDUCING |= {"amax": "maximum", "amin": "minimum"}
 """Reductions that a ufunc's `reduce` is, with `initial` and `where`."""
 
 INEXACT = ("nanmean", "nanstd", "nanvar")
-"""What NumPy writes to no integers."""
+"""Functions whose results NumPy writes to no integers."""
 MOMENTS = ("mean", "var", "std")
 """Reductions that take `where`, and no `initial`."""
 
@@ -100,7 +100,7 @@ def with_options(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     if "out" in added and public.parameters["out"].kind is inspect.Parameter.KEYWORD_ONLY:
         n_plain = 64  # after *operands: none comes by position
 
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         if len(args) <= n_plain and (not kwargs or kwargs.keys().isdisjoint(added)):
             return plain_call(*args, **kwargs)
         try:
@@ -120,11 +120,11 @@ def with_options(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             if out is not None and name in SUMS and bound.arguments.get("dtype") is None:
                 bound.arguments["dtype"] = _computed_in(name, next(iter(plain.args)), out)
             if out is not None and name in REDUCING and name not in SUMS:
-                return _counted(name, plain.arguments, **given, out=out)
+                return _reduce_options(name, plain.arguments, **given, out=out)
             if out is not None and name == "ptp":
                 return _ptp(out, **plain.arguments)
             if any(value is not added[option] for option, value in given.items()):
-                found = _counted(name, plain.arguments, **given)
+                found = _reduce_options(name, plain.arguments, **given)
             else:
                 found = function(*plain.args, **plain.kwargs)
             return found if out is None else _into(name, found, out, plain.arguments)
@@ -140,15 +140,15 @@ def with_options(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         found: Tensor = function(*plain.args, **plain.kwargs)
         mask = mask_of(where)
         if out is None:
-            return masked(found, mask)
+            return apply_mask(found, mask)
         _check_cast(name, found, out, casting)
-        return stored(found, out, mask, "unsafe")
+        return store_result(found, out, mask, "unsafe")
 
-    called.__signature__ = public  # type: ignore[attr-defined]
+    wrapper.__signature__ = public  # type: ignore[attr-defined]
     for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
-        setattr(called, attribute, getattr(function, attribute))
-    called.quick = getattr(function, "quick", None)  # type: ignore[attr-defined]
-    return called
+        setattr(wrapper, attribute, getattr(function, attribute))
+    wrapper.quick = getattr(function, "quick", None)  # type: ignore[attr-defined]
+    return wrapper
 
 
 def _extended(ours: inspect.Signature, theirs: Any, added: dict[str, Any]) -> inspect.Signature:
@@ -171,7 +171,7 @@ def _into(name: str, found: Any, out: Tensor, given: Mapping[str, Any]) -> Tenso
         casting = given.get("casting", "unsafe" if given.get("optimize") else "safe")
     if name in BY_UFUNCS:
         _check_cast(name, found, out, casting)
-        return stored(found, out, None, "unsafe")
+        return store_result(found, out, None, "unsafe")
     if found.shape != out.shape or (casting == "no" and found.dtype != out.dtype):
         raise ValueError(
             f"{name}: output array is not acceptable: out has shape {out.shape} and dtype "
@@ -185,7 +185,7 @@ def _into(name: str, found: Any, out: Tensor, given: Mapping[str, Any]) -> Tenso
         _check_cast(name, out, found, "safe")
     else:
         _check_cast(name, found, out, casting)
-    return stored(found, out, None, "unsafe")
+    return store_result(found, out, None, "unsafe")
 
 
 def _check_cast(name: str, source: Tensor, target: Tensor, casting: Any) -> None:
@@ -203,7 +203,7 @@ def _check_inexact(name: str, a: Any, out: Tensor) -> None:
 
 
 def _check_join(name: str, given: dict[str, Any], out: Tensor) -> None:
-    """What is joined into `out` takes its dtype."""
+    """Arrays joined into `out` take its dtype."""
     if given.get("dtype") is not None:
         raise TypeError(
             f"{name}() only takes `out` or `dtype` as an argument, but both were provided."
@@ -212,7 +212,7 @@ def _check_join(name: str, given: dict[str, Any], out: Tensor) -> None:
 
 
 def _computed_in(name: str, a: Any, out: Tensor) -> np.dtype[Any]:
-    """What a sum, a product or a moment is computed in where only `out` says something of it."""
+    """The dtype of a sum, a product or a moment where only `out` gives one."""
     summed = call_op("asarray", a).dtype
     if name.removeprefix("nan") in MOMENTS:
         summed = mean_dtype(Spec((), summed), None)
@@ -223,12 +223,12 @@ def _computed_in(name: str, a: Any, out: Tensor) -> np.dtype[Any]:
 
 def _ptp(out: Tensor, a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """From the least to the largest: NumPy has the largest in `out` meanwhile."""
-    largest = named("maximum").reduce(a, axis, out=out, keepdims=keepdims)
-    least = named("minimum").reduce(a, axis, keepdims=keepdims)
-    return named("subtract")(largest, least, out=out)
+    largest = function_named("maximum").reduce(a, axis, out=out, keepdims=keepdims)
+    least = function_named("minimum").reduce(a, axis, keepdims=keepdims)
+    return function_named("subtract")(largest, least, out=out)
 
 
-def _counted(
+def _reduce_options(
     name: str,
     given: dict[str, Any],
     initial: Any = None,
@@ -240,7 +240,7 @@ def _counted(
     a = given.pop("a")
     if name in REDUCING:
         axis = given.pop("axis", None)
-        reduce = named(REDUCING[name]).reduce
+        reduce = function_named(REDUCING[name]).reduce
         if np.ndim(initial):
             raise ValueError(f"{name}: initial must be a number: {initial!r}")
         given |= {} if initial is None else {"initial": initial}

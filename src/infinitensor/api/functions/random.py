@@ -122,7 +122,7 @@ class RandomState(Generator):
         self.bit_generator = BitGenerator(seed)
 
     def get_state(self, legacy: bool = True) -> dict[str, Any]:
-        """What `set_state` takes to go back to this point."""
+        """The state that `set_state` takes to go back to this point."""
         return self.bit_generator.state
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -228,4 +228,4 @@ MEMBERS: dict[str, Any] = {
     "random.seed": seed,
     "random.set_state": set_state,
 }
-"""What `infinitensor.random` has besides the functions of the table."""
+"""Names of `infinitensor.random` besides the functions of the table."""

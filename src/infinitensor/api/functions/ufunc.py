@@ -43,13 +43,13 @@ Methods, as of `numpy.ufunc`: `reduce`, `accumulate`, `reduceat`, `outer`, `at`.
 `keepdims` keeps them. It is computed in `dtype`, and written into `out` where one is given, if
 `casting` allows it. `order` and `subok` are accepted: tensors have one of each.""",
 }
-"""What the options of every ufunc mean: those that work by element, and those on whole axes."""
+"""The options of every ufunc: those that work by element, and those on whole axes."""
 _IGNORED = ("order", "subok")
 """Options about memory order and subclasses: tensors have one of each."""
 
 
 class Calls:
-    """What a call of a ufunc asks first: slots, where C finds them too."""
+    """The facts that a call of a ufunc asks first: slots, where C finds them too."""
 
     __slots__ = ("_call", "_n_inputs", "_quick")
     _call: Callable[..., Any]
@@ -134,7 +134,7 @@ class ufunc(Calls):
             asked = {name: given.pop(name, None) for name in CORE_OPTIONS}
             inputs = [call_op("asarray", x) for x in inputs]
             places = Places(self._like, [x.ndim for x in inputs], **asked)
-            inputs = places.moved(inputs)
+            inputs = places.move_axes(inputs)
         for name in given:
             raise TypeError(f"{self.__name__}() got an unexpected keyword argument {name!r}")
         with session_of((*inputs, *outs)).guard():
@@ -148,7 +148,7 @@ class ufunc(Calls):
             results = made if self.nout > 1 else (made,)
             mask = mask_of(where)
             found = [
-                masked(r, mask) if out is None else stored(r, out, mask, "unsafe")
+                apply_mask(r, mask) if out is None else store_result(r, out, mask, "unsafe")
                 for r, out in zip(results, outs, strict=True)
             ]
         return tuple(found) if self.nout > 1 else found[0]
@@ -265,7 +265,7 @@ class ufunc(Calls):
             mask = mask_of(where)
             if initial is None or (start is None and self.identity is None):
                 self._check_not_empty(x, axes)
-            found = self._reduced(x, axes, start, mask)
+            found = self._reduce_axes(x, axes, start, mask)
             if keepdims:
                 found = found.reshape(
                     tuple(1 if axis in axes else n for axis, n in enumerate(x.shape))
@@ -279,7 +279,9 @@ class ufunc(Calls):
                 f"shape {x.shape}"
             )
 
-    def _reduced(self, x: Tensor, axes: tuple[int, ...], start: Any, mask: Tensor | None) -> Tensor:
+    def _reduce_axes(
+        self, x: Tensor, axes: tuple[int, ...], start: Any, mask: Tensor | None
+    ) -> Tensor:
         """Without the axes. `start` comes first; only what the mask has counts."""
         name = self.__name__
         if mask is not None:
@@ -289,7 +291,7 @@ class ufunc(Calls):
                     "mask one has to specify 'initial'"
                 )
             if name not in REORDERABLE:
-                return self._folded(x, axes, start, mask)
+                return self._fold_axes(x, axes, start, mask)
             if np.broadcast_shapes(mask.shape, x.shape) != x.shape:
                 raise ValueError(
                     f"{name}.reduce: a mask of shape {mask.shape} does not fit {x.shape}"
@@ -298,23 +300,25 @@ class ufunc(Calls):
             x = call_op("_where", mask, x, self._neutral(x.dtype, start))
         if not prod(x.shape[axis] for axis in axes):
             fill = self._neutral(x.dtype, start) if start is None else start
-            return call_op("full", _kept(x, axes), fill, dtype=x.dtype)  # type: ignore[no-any-return]
+            return call_op("full", _kept_axes(x, axes), fill, dtype=x.dtype)  # type: ignore[no-any-return]
         if name in REDUCTIONS:
             more = {"dtype": x.dtype} if name in ("add", "multiply") else {}
             found = call_op(REDUCTIONS[name], x, axis=axes, **more)
         elif name in REORDERABLE:
             found = call_op(f"_reduce_{name}", x, axes)
         elif start is not None:
-            return self._folded(x, axes, start, None)
+            return self._fold_axes(x, axes, start, None)
         else:
-            found = call_op("_fold", x, axes[0], name) if axes else copies.copied(x)
+            found = call_op("_fold", x, axes[0], name) if axes else copies.copy_tensor(x)
         return found if start is None else self._function(start, found)  # type: ignore[no-any-return]
 
     def _neutral(self, dtype: Dtype, start: Any) -> Any:
         identity = start if self.identity is None else self.identity
         return np.asarray(0 if identity is None else identity).astype(dtype)[()]
 
-    def _folded(self, x: Tensor, axes: tuple[int, ...], start: Any, mask: Tensor | None) -> Tensor:
+    def _fold_axes(
+        self, x: Tensor, axes: tuple[int, ...], start: Any, mask: Tensor | None
+    ) -> Tensor:
         """From a start on, value by value: for ufuncs whose order matters."""
         lines = call_op("moveaxis", x, axes[0], 0) if axes else x[None]
         total = call_op("full", lines.shape[1:], start, dtype=x.dtype)
@@ -471,7 +475,7 @@ def mask_of(where: Any) -> Tensor | None:
     return call_op("asarray", where, dtype=np.bool_)  # type: ignore[no-any-return]
 
 
-def masked(result: Tensor, mask: Tensor | None) -> Tensor:
+def apply_mask(result: Tensor, mask: Tensor | None) -> Tensor:
     """A result without a target: zero where the mask is False (NumPy leaves it open)."""
     if mask is None:
         return result
@@ -479,7 +483,7 @@ def masked(result: Tensor, mask: Tensor | None) -> Tensor:
     return scalars.as_value(made)
 
 
-def stored(result: Tensor, out: Tensor, mask: Tensor | None, casting: str) -> Tensor:
+def store_result(result: Tensor, out: Tensor, mask: Tensor | None, casting: str) -> Tensor:
     """Write a result into `out`, which must have the shape all operands broadcast to."""
     shapes = [result.shape, out.shape] + ([] if mask is None else [mask.shape])
     shape = np.broadcast_shapes(*shapes)
@@ -511,14 +515,14 @@ def stored_reduction(name: str, result: Tensor, out: Tensor | None) -> Tensor:
             f"output parameter for reduction operation {name} has the wrong shape: "
             f"found {out.shape} but expected {result.shape}"
         )
-    return stored(result, out, None, "unsafe")
+    return store_result(result, out, None, "unsafe")
 
 
 def _tight(shape: tuple[int, ...]) -> str:
     return "(" + ",".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
 
 
-def _kept(x: Tensor, axes: tuple[int, ...]) -> tuple[int, ...]:
+def _kept_axes(x: Tensor, axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
 
 
@@ -548,7 +552,7 @@ def _typed(value: Any, dtype: Dtype) -> Any:
 
 
 def _start(value: Any, dtype: Dtype) -> Any:
-    """What a reduction starts from: one number, as if it were written into an array."""
+    """The start of a reduction: one number, as if it were written into an array."""
     if isinstance(value, Tensor):
         if value.ndim:
             raise ValueError("setting an array element with a sequence.")
@@ -566,7 +570,7 @@ def _as_loop(value: Any, dtype: Dtype) -> Any:
 
 
 def _loop_signature(like: np.ufunc, options: dict[str, Any]) -> Any:
-    """What `dtype`, `signature` or `sig` asks of the loop; None: nothing."""
+    """The loop that `dtype`, `signature` or `sig` asks for; None: any."""
     dtype = options.pop("dtype", None)
     if "sig" in options and "signature" in options:
         raise TypeError("cannot specify both 'sig' and 'signature'")

@@ -77,9 +77,9 @@ def frompyfunc(func: Any, /, nin: int, nout: int, *, identity: Any = None) -> An
     """
     hosted = np.frompyfunc(func, nin, nout, identity=identity)
 
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         return _on_host(hosted, args, kwargs)
 
-    called.__name__ = called.__qualname__ = getattr(func, "__name__", "called")
-    called.__doc__ = getattr(func, "__doc__", None)
-    return called
+    wrapper.__name__ = wrapper.__qualname__ = getattr(func, "__name__", "called")
+    wrapper.__doc__ = getattr(func, "__doc__", None)
+    return wrapper

@@ -26,7 +26,7 @@ def _view_function(change: Callable[..., Any]) -> Callable[..., Any]:
         if args:
             tensor, args = asarray(args[0]), args[1:]
         else:
-            tensor = asarray(_named(first.name, change.__name__, kwargs))
+            tensor = asarray(_argument_of(first.name, change.__name__, kwargs))
         found = None if kwargs else small_items.viewed(tensor, change, *args)
         if found is not None:
             return found
@@ -43,7 +43,7 @@ def _view_function(change: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _named(first: str, name: str, kwargs: dict[str, Any]) -> Any:
+def _argument_of(first: str, name: str, kwargs: dict[str, Any]) -> Any:
     """The array of a call that gives it by its name."""
     if first not in kwargs:
         raise TypeError(f"{name}() missing 1 required positional argument: {first!r}")

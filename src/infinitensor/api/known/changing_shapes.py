@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _resolved = lru_cache(maxsize=1024)(lambda like, given: like.resolve_dtypes((*given, None)))
 
 
-def made(like: np.ufunc, args: tuple[Any, ...]) -> Tensor | None:
+def call_ufunc(like: np.ufunc, args: tuple[Any, ...]) -> Tensor | None:
     """A ufunc of one result, of tensors and plain numbers; None where the machinery has to do it.
 
     Nothing is small here: what is has a shorter way still.
@@ -38,7 +38,7 @@ def made(like: np.ufunc, args: tuple[Any, ...]) -> Tensor | None:
     for x in args:
         if type(x) is Tensor:
             home = x._owner or x._cell.session
-            values = host_values.seen(x)
+            values = host_values.values_of(x)
             if values is None or (session or home) is not home:
                 return None
             session = home
@@ -72,5 +72,5 @@ def made(like: np.ufunc, args: tuple[Any, ...]) -> Tensor | None:
             x if isinstance(x, np.ndarray | np.generic) else kind.type(x)
             for x, kind in zip(ins, loop, strict=False)
         ]
-        quietly(numpy_loops.stored, like, table.whole, *typed)
+        quietly(numpy_loops.compute_into, like, table.whole, *typed)
         return fresh(session, keep(session, table, like.__name__, site))

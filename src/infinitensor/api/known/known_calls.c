@@ -301,8 +301,8 @@ static PyObject *first(PyObject *self, Args args) {
 
 static Args items_of(PyObject *args) { return (Args){PySequence_Fast_ITEMS(args), PyTuple_GET_SIZE(args)}; }
 
-/* made(quick, args, options) */
-static PyObject *made(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t n) {
+/* call_again(quick, args, options) */
+static PyObject *call_again(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t n) {
     if (n != 3 || Py_TYPE(given[0]) != quick.type || !PyTuple_CheckExact(given[1]) ||
         !PyDict_CheckExact(given[2]))
         return PyObject_Vectorcall(slow, given, n, NULL);
@@ -448,7 +448,7 @@ static PyObject *install(PyObject *module, PyObject *args) {
     pointer = PyCapsule_New((void *)recorded, RECORDED, NULL);
     int bad = !pointer || PyObject_SetAttrString(module, "recorded", pointer);
     Py_XDECREF(pointer);
-    if (bad || put_method(module, types[5], "made")) return NULL;
+    if (bad || put_method(module, types[5], "call_again")) return NULL;
     Py_RETURN_NONE;
 }
 
@@ -466,7 +466,7 @@ static PyObject *install_ufunc(PyObject *Py_UNUSED(module), PyObject *type) {
 static PyMethodDef methods[] = {
     {"install_ufunc", install_ufunc, METH_O, NULL},
     {"install", install, METH_VARARGS, NULL},
-    {"made", (PyCFunction)(void (*)(void))made, METH_FASTCALL, NULL},
+    {"call_again", (PyCFunction)(void (*)(void))call_again, METH_FASTCALL, NULL},
     {"fill", (PyCFunction)(void (*)(void))fill, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

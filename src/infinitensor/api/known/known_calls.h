@@ -169,7 +169,7 @@ static PyObject *found_for(PyObject *self, Args args, PyObject *options) {
     return found;
 }
 
-/* Numbers as scalars of NumPy's, by their bits: the same few come again and again. */
+/* Numbers as scalars of NumPy's, by their bits: the same few are used over and over. */
 enum { NUMBERS = 256 };
 typedef struct {
     PyObject *maker, *made;

@@ -21,12 +21,12 @@ from infinitensor.api.record.record import FEW_WAITING_CALLS, MANY_FINALISED, WR
 from infinitensor.api.session import version
 from infinitensor.api.session.call_cache import cached_rule
 from infinitensor.api.session.cell import Cell
-from infinitensor.api.session.extensions import compiled
+from infinitensor.api.session.extensions import load_beside
 from infinitensor.api.session.lock import locking
 from infinitensor.api.session.session import Session
 from infinitensor.api.session.version import Node, Site, Version, generation, user_site
 from infinitensor.api.small.errstate import quietly
-from infinitensor.api.small.host_values import UNKNOWN, at_hand, kernel_input
+from infinitensor.api.small.host_values import UNKNOWN, kernel_input, small_tensor
 from infinitensor.api.tensor.tensor import Tensor, fresh
 from infinitensor.config import config
 from infinitensor.dtypes import bfloat16
@@ -70,8 +70,8 @@ class Known:
         self.largest = max(out, -(-prod(call.form.sizes) // 16))
         """Compared with the limit of what is small."""
 
-    def given(self, made: list[Tensor]) -> Tensor | tuple[Tensor, ...]:
-        """What the call gives, of the tensors that it made."""
+    def give(self, made: list[Tensor]) -> Tensor | tuple[Tensor, ...]:
+        """The result of the call, of the tensors that it made."""
         if len(made) > 1:
             return tuple(map(as_value, made))
         made[0]._is_value = self.is_value
@@ -91,10 +91,10 @@ class Quick:
         self.takes_scalars = op.kind == "elementwise"
         self.known: dict[Any, Known] = {}
         self.unknown: Callable[..., Any] | None = None
-        """What does a call of a ufunc that C has looked up here and not found."""
+        """The function for a call of a ufunc that C has looked up here and not found."""
 
     def _key(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Session | None]:
-        """What a call is known by, and the session of its first tensor."""
+        """The key of a call, and the session of its first tensor."""
         key: list[Any] = []
         session = None
         for x in args:
@@ -135,7 +135,7 @@ class Quick:
         except TypeError:  # an argument that cannot be looked up
             return
 
-    def made(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def call_again(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """The result of a known call; None for any other."""
         if options and Tensor in map(type, options.values()):
             return None  # to look it up would compute it
@@ -168,7 +168,7 @@ class Quick:
                 values.append(found.makers[i](x))
         session.ways["kernel"] += 1
         outs = quietly(small_kernel(self.op, found.call), values)
-        return found.given([at_hand(session, out) for out in outs])
+        return found.give([small_tensor(session, out) for out in outs])
 
     def _waiting(self, session: Session, found: Known, args: Sequence[Any]) -> Any:
         with session.guard():
@@ -205,7 +205,7 @@ class Quick:
                 session.drain()
             seen = _NO_VIEWS[len(inputs)] if accesses is None else tuple(accesses)
             versions = wait(session, self.op, found.call, tuple(inputs), seen, found.shapes, site)
-            return found.given([fresh(session, version) for version in versions])
+            return found.give([fresh(session, version) for version in versions])
 
 
 _views: dict[View, tuple[Any, Any, Known, Any, int]] = {}
@@ -250,13 +250,13 @@ recorded: Any = None
 def _in_c() -> None:
     """Put the C form of the plain case (`known_calls.c`) before them, if it can be compiled."""
     global calls_in_c, fill, recorded
-    module = compiled(__file__)
+    module = load_beside(__file__)
     if module is None:
         return
     types = (Tensor, Version, Cell, Node, Site, Quick, Known, Session)
     shared = (structure, changing_places.places, lane, generation, _NO_VIEWS)
     limits = (FEW_WAITING_CALLS, MANY_FINALISED, changing_places.MEDIUM, READ_OFTEN)
-    slow = (Quick.made, Quick.run, fill, _views, _WRITE, locking)
+    slow = (Quick.call_again, Quick.run, fill, _views, _WRITE, locking)
     module.install(types, config, UNKNOWN, *shared, *slow, *limits, version._PACKAGE[:-1])
     calls_in_c, fill, recorded = module.install_ufunc, module.fill, module.recorded
 

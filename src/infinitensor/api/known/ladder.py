@@ -44,11 +44,11 @@ def ladder(
     def call(*args: Any, **options: Any) -> Any:
         made = None
         if like is not None:
-            made = small_calls.called(like, fits, args, options)
+            made = small_calls.call_numpy(like, fits, args, options)
             if made is None and changing is not None:
-                made = changing_shapes.made(changing, args)
+                made = changing_shapes.call_ufunc(changing, args)
         if made is None and quick is not None:
-            made = quick.made(args, options)
+            made = quick.call_again(args, options)
         return record(*args, **options) if made is None else made
 
     return call

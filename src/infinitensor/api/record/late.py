@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Late:
-    """What files above have entered."""
+    """Functions that higher files have entered."""
 
     __slots__ = ("fresh", "namespace", "public")
 
@@ -33,7 +33,7 @@ class Late:
 late = Late()
 
 
-def named(name: str) -> Any:
+def function_named(name: str) -> Any:
     """A function of the table, internal ones too, by its name."""
     return getattr(late.namespace, name)
 

@@ -83,7 +83,7 @@ def record(session: Session, op: Op, call: Call, operands: Sequence[Any]) -> lis
         session.ways["kernel"] += 1
         with np.errstate(all="ignore"):
             outs = small_kernel(op, call)(ins)
-        return [stored(session, values) for values in outs]
+        return [store_on_host(session, values) for values in outs]
     with session.guard():
         session.check_open()
         if len(session.dropped) > MANY_FINALISED or len(session.graveyard) > MANY_FINALISED:
@@ -92,7 +92,7 @@ def record(session: Session, op: Op, call: Call, operands: Sequence[Any]) -> lis
         if compute_if_read_often(session, reads):
             return record(session, op, call, operands)
         site = user_site()
-        if _is_at_hand(operands) and runs_at_once(
+        if _is_on_host(operands) and runs_at_once(
             session, op, call, [np.shape(o) for o in operands], site
         ):
             return _at_once(session, op, call, operands, site)
@@ -101,7 +101,7 @@ def record(session: Session, op: Op, call: Call, operands: Sequence[Any]) -> lis
         return wait(session, op, call, *_read(readable), site)
 
 
-def _is_at_hand(operands: Sequence[Any]) -> bool:
+def _is_on_host(operands: Sequence[Any]) -> bool:
     return all(o.version.host is not None for o in operands if isinstance(o, Ref))
 
 
@@ -125,9 +125,9 @@ def _readable(session: Session, ref: Ref) -> Ref:
         return ref
     view = ref.view
     if ref.version.host is not None and not view.part:
-        lies = alias(session, ref.version, host_view(ref))
-        if lies is not None:
-            return Ref(lies, None, ref.dtype)
+        shaped = alias(session, ref.version, host_view(ref))
+        if shaped is not None:
+            return Ref(shaped, None, ref.dtype)
     op = TABLE["_strided"]
     base = Ref(ref.version, None, ref.version.dtype)
     spec = Spec(ref.version.shape, ref.version.dtype)
@@ -149,11 +149,11 @@ def _from_other(session: Session, ref: Ref) -> Ref:
             "a tensor of another session cannot be used here: sessions share no devices. "
             "Take its values with .numpy()"
         )
-    return Ref(stored(session, host_view(ref).copy()), None, ref.dtype)
+    return Ref(store_on_host(session, host_view(ref).copy()), None, ref.dtype)
 
 
 def _read(operands: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
-    """What a node says of its operands: versions and scalars, accesses, shapes."""
+    """The operands of a node: versions and scalars, accesses, shapes."""
     inputs = []
     accesses = []
     shapes: list[tuple[int, ...]] = []
@@ -179,7 +179,7 @@ def wait(
     site: Site,
     region: Any = None,
 ) -> list[Version]:
-    """What a call will make, once somebody needs it: it waits as a node."""
+    """The versions that a call will make, once somebody needs them: it waits as a node."""
     for given in inputs:
         if type(given) is Version:
             given.readers += 1
@@ -202,7 +202,7 @@ def wait(
 
 
 def _put_on_tape(session: Session, node: Node, versions: list[Version]) -> None:
-    """What a node makes waits; what is live is evaluated if too much does."""
+    """Let a node's versions wait; live ones are evaluated if too much waits."""
     if session.cut_next:
         session.cut_next = False
         evaluate_all(session)
@@ -239,7 +239,7 @@ def _cut(session: Session, here: tuple[Any, bool], fresh: list[Version], overdue
             version.live -= 1
 
 
-def stored(session: Session, values: np.ndarray) -> Version:
+def store_on_host(session: Session, values: np.ndarray) -> Version:
     """A version that has its values, on the host: in C order, which views of it count in."""
     if not values.flags.c_contiguous:
         values = np.ascontiguousarray(values)

@@ -1,7 +1,7 @@
-"""Other shapes of stored memory: a reshape that is no box of its base is read where it lies.
+"""Other shapes of stored memory: a reshape that is no box of its base is read in place.
 
 A view that merges axes has no place in a plan, which cuts along axes: its values would be gathered
-into a copy. Where they lie side by side in host memory, they are a value of their own instead, over
+into a copy. Where they are contiguous in host memory, they are a value of their own instead, over
 the same memory, which is not written or used again while the value lives.
 """
 

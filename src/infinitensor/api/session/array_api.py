@@ -1,4 +1,4 @@
-"""What the Array API standard asks of a namespace beside its ops: dtypes, shapes and devices."""
+"""The names of the Array API standard beside ops: dtypes, shapes and devices."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def with_device(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with a parameter `device`, which is checked; the session chooses places."""
 
     @functools.wraps(function)
-    def made(*args: Any, device: Any = None, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, device: Any = None, **kwargs: Any) -> Any:
         check_device(device)
         return function(*args, **kwargs)
 
@@ -223,7 +223,7 @@ def with_device(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         return function(n, d, dtype=dtype)
 
     if not name.startswith("fft."):
-        return _with_last(made, function, "device")
+        return _with_last(wrapper, function, "device")
     signature = inspect.signature(by_position)
     by_position.__signature__ = signature  # type: ignore[attr-defined]
     return functools.wraps(function, assigned=NAMES, updated=())(by_position)
@@ -233,28 +233,28 @@ def with_like(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with a parameter `like`, which is checked."""
 
     @functools.wraps(function)
-    def made(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         if "like" in kwargs:
             check_like(kwargs.pop("like"))
         return function(*args, **kwargs)
 
-    return _with_last(made, function, "like")
+    return _with_last(wrapper, function, "like")
 
 
-def _with_last(made: Any, function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """`made` with the signature of a function and one more keyword."""
+def _with_last(wrapper: Any, function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """`wrapper` with the signature of a function and one more keyword."""
     signature = inspect.signature(function)
     last = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
     parameters = sorted((*signature.parameters.values(), last), key=lambda p: p.kind)
-    made.__signature__ = signature.replace(parameters=parameters)
-    return made  # type: ignore[no-any-return]
+    wrapper.__signature__ = signature.replace(parameters=parameters)
+    return wrapper  # type: ignore[no-any-return]
 
 
 # --- the namespace ----------------------------------------------------------------------------
 
 
 class NamespaceInfo:
-    """What this namespace can do, as the standard asks for it.
+    """The capabilities of this namespace, as the standard asks for them.
 
     >>> import infinitensor as it
     >>> it.__array_namespace_info__().default_dtypes()["real floating"]
@@ -262,7 +262,7 @@ class NamespaceInfo:
     """
 
     def capabilities(self) -> dict[str, bool | int | None]:
-        """What the standard leaves open."""
+        """The capabilities that the standard leaves open."""
         return {
             "boolean indexing": True,
             "data-dependent shapes": True,

@@ -64,7 +64,7 @@ class Ref:
 if TYPE_CHECKING:
 
     class _Above:
-        """What `Tensor` does, and the rooms that it is made of ask it for."""
+        """The interface of `Tensor` that the rooms it is made of use."""
 
         @property
         def shape(self) -> tuple[int, ...]: ...
@@ -116,7 +116,8 @@ class BaseTensor(_Above):
     _index: Any
     """The index of a base that it is, if it came from one in the host's reach."""
     _seen: Any
-    """What it shows: of a view on the host, of the array `_seen_of`; of one without a cell, now."""
+    """The values it shows: of a view on the host, of the array `_seen_of`; without a cell, its
+    own."""
     _seen_of: np.ndarray | None
     """The array that it was seen in: valid while its version still has that one."""
     _dtype: np.dtype[Any]
@@ -165,7 +166,7 @@ class BaseTensor(_Above):
 
     @property
     def layout(self) -> Layout | None:
-        """How the base lies across devices; None while it waits or is small on the host."""
+        """The layout of the base over devices; None while it waits or is small on the host."""
         table = self._version.table
         return None if table is None else table.layout
 
@@ -179,15 +180,15 @@ class BaseTensor(_Above):
 AnyTensor = TypeVar("AnyTensor", bound=BaseTensor)
 
 
-def guarded(function: Function) -> Function:
+def guard(function: Function) -> Function:
     """A function of a tensor, under the lock of the tensor's session."""
 
     @functools.wraps(function)
-    def locked(tensor: BaseTensor, *args: Any, **kwargs: Any) -> Any:
+    def wrapper(tensor: BaseTensor, *args: Any, **kwargs: Any) -> Any:
         with tensor._session.guard():
             return function(tensor, *args, **kwargs)
 
-    return cast("Function", locked)
+    return cast("Function", wrapper)
 
 
 released.in_c(Version, Cell, Node, Session)

@@ -1,4 +1,4 @@
-"""Libraries that must be told of a new kind of array."""
+"""Libraries in which a new kind of array has to be registered."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def greet() -> None:
-    """Tell einops of tensors, if it is imported; asked when a session opens.
+    """Register tensors with einops, if it is imported; asked when a session opens.
 
     einops looks for a backend among the subclasses of its own class. (`einops.array_api` needs
     none, and knows tensors whenever it is imported.)

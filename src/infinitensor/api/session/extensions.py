@@ -10,7 +10,7 @@ from infinitensor.fixed_c import PACKAGE
 from infinitensor.native import begin_extensions, extension
 
 
-def compiled(file: str) -> Any:
+def load_beside(file: str) -> Any:
     """The module of the C file beside one of Python.
 
     None with `compile="never"`, and where it was not built with the package and there is no

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from infinitensor.api.session.extensions import compiled
+from infinitensor.api.session.extensions import load_beside
 
 Lock: Any = threading.RLock
 locking: Any = None
@@ -18,7 +18,7 @@ locking: Any = None
 
 def _in_c() -> None:
     global Lock, locking
-    module = compiled(__file__)
+    module = load_beside(__file__)
     if module is not None:
         Lock, locking = module.Lock, module.locking
 

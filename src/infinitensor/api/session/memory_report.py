@@ -30,7 +30,7 @@ class Held:
     dtype: str
     bytes_by_tier: dict[tuple[str, str], int]
     cached_bytes: int
-    """Of what is in memory, what was read from files and can be dropped at once."""
+    """Bytes in memory that were read from files and can be dropped at once."""
     file: str | None
     """The user's file that it is read from."""
 
@@ -42,7 +42,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a session holds now: tensors, the largest first, and what each memory has to give."""
+    """The memory of a session now: tensors, the largest first, and the state of each memory."""
 
     tensors: tuple[Held, ...]
     used_bytes: dict[tuple[str, str], int]
@@ -105,7 +105,7 @@ class Memory:
 def memory() -> Memory:
     """Who holds what: every tensor in tiles, its bytes in each memory, the line that made it.
 
-    Small tensors that lie on the host are not counted. Computes nothing, and takes microseconds a
+    Small tensors on the host are not counted. Computes nothing, and takes microseconds a
     tensor.
 
     >>> import infinitensor as it
@@ -122,8 +122,8 @@ def memory() -> Memory:
         session.drain()
         names = [memory.device for memory in engine.memory_use() if memory.tier == "device"]
         held = [
-            _held(version.table, version.shape, names)
-            for version in session.kept()
+            _holding_of(version.table, version.shape, names)
+            for version in session.kept_versions()
             if version.table is not None
         ]
         return Memory(tuple(sorted(held, key=_largest_first)), *_totals(session))
@@ -143,15 +143,15 @@ def _totals(session: Session) -> tuple[dict[tuple[str, str], int], ...]:
     return used, resting, budgets
 
 
-def _held(table: TileTable, shape: tuple[int, ...], names: list[str]) -> Held:
-    """What a table holds, tile by tile: of files only those we made ourselves."""
+def _holding_of(table: TileTable, shape: tuple[int, ...], names: list[str]) -> Held:
+    """The memory of a table, tile by tile: of files only those we made ourselves."""
     found: dict[tuple[str, str], int] = {}
     for device, n_bytes in table.device_bytes().items():
         place = (names[device], "device") if device >= 0 else (names[0], "host")
         found[place] = n_bytes
     file = None
     cached = 0
-    for k, part in enumerate(table.parts_below()):
+    for k, part in enumerate(table.lower_parts()):
         n_bytes = box_size(table.layout.tile(k)) * table.dtype.itemsize
         if table.is_spare(k):
             cached += n_bytes

@@ -6,7 +6,7 @@ without it. Every temporary of a program passes here twice.
 
 from __future__ import annotations
 
-from infinitensor.api.session.extensions import compiled
+from infinitensor.api.session.extensions import load_beside
 
 
 def in_c(*types: type) -> None:
@@ -14,6 +14,6 @@ def in_c(*types: type) -> None:
 
     The types are `Version`, `Cell`, `Node` and `Session`.
     """
-    module = compiled(__file__)
+    module = load_beside(__file__)
     if module is not None:
         module.install(*types)

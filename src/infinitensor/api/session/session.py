@@ -94,9 +94,9 @@ class Session(Recording):
         """Programs that fit only if nothing but what was asked for is kept."""
         self.moved_again: OrderedDict[Any, int] = OrderedDict()
         """By program: the bytes it moved between tiers in all its runs, where its own leaves might
-        rather lie in a lower one."""
+        rather be in a lower one."""
         self.made_before: weakref.WeakSet[Version] = weakref.WeakSet()
-        """What was held and made, but not kept, since there was little room."""
+        """Versions that were held and computed, but not kept, since there was little room."""
         self._seen: OrderedDict[Any, None] = OrderedDict()
         self.seq = 0
         ways.put_all()
@@ -120,7 +120,7 @@ class Session(Recording):
                 if self._engine is None:
                     self._engine = open_engine(*self._wanted, config.workers)
                     session = weakref.ref(self)
-                    self._engine.when_idle(lambda: drained(session()))
+                    self._engine.when_idle(lambda: drain(session()))
         return self._engine
 
     def guard(self) -> threading.RLock:
@@ -167,7 +167,7 @@ class Session(Recording):
         version.host = table.whole
         self.stored.add(weakref.ref(version, self.stored.discard))
 
-    def kept(self) -> list[Version]:
+    def kept_versions(self) -> list[Version]:
         """The versions that are stored in tiles."""
         found = [ref() for ref in self.stored]
         return [version for version in found if version is not None]
@@ -182,9 +182,9 @@ class Session(Recording):
                 self.make_room(lacking, ())
             if need <= engine.available_bytes(device):
                 continue
-            if sum(needs) <= engine.free_below():
+            if sum(needs) <= engine.free_lower_bytes():
                 self.counts["bytes_evicted"] += sum(needs)
-                return engine.store_below(values, layout)
+                return engine.store_in_lower_tier(values, layout)
             raise MemoryBudgetError(
                 "asarray",
                 need,
@@ -206,7 +206,7 @@ class Session(Recording):
         spare = {id(version) for version in spared}
         cold = [
             version
-            for version in self.kept()
+            for version in self.kept_versions()
             if version.table is not None
             and not version.exported
             and id(version) not in spare
@@ -220,7 +220,9 @@ class Session(Recording):
             assert version.table is not None
             found = max(version.table.device_bytes().values(), default=0)
             is_clean = version.table.was_read
-            if not found or (not is_clean and version.table.n_bytes > self.engine.free_below()):
+            if not found or (
+                not is_clean and version.table.n_bytes > self.engine.free_lower_bytes()
+            ):
                 continue
             freed += found
             self.evict(version)
@@ -237,7 +239,7 @@ class Session(Recording):
         version.host = None
 
     def with_room(self, make: Callable[[], Made]) -> Made:
-        """What `make` makes; where a device has no memory for it, tensors are evicted first."""
+        """The result of `make`; where a device has no memory for it, tensors are evicted first."""
         try:
             return make()
         except DeviceOutOfMemoryError as refused:
@@ -344,7 +346,7 @@ _current: ContextVar[Session | None] = ContextVar("infinitensor_session", defaul
 _default: list[Session] = []
 
 
-def drained(session: Session | None) -> None:
+def drain(session: Session | None) -> None:
     """Let go of what tensors that are gone still hold, if there is a session."""
     if session is not None:
         with session.lock:

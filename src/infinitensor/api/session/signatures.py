@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 _KINDS = inspect.Parameter
 
 
-def made(name: str, signature: inspect.Signature, body: str, names: dict[str, Any]) -> Any:
+def make_function(name: str, signature: inspect.Signature, body: str, names: dict[str, Any]) -> Any:
     """A function with a signature that returns `body`, an expression over its parameters.
 
     >>> def f(x, /, axis=None, *, keepdims=False): ...
-    >>> made("f", inspect.signature(f), "(x, axis, keepdims)", {})(1, 0)
+    >>> make_function("f", inspect.signature(f), "(x, axis, keepdims)", {})(1, 0)
     (1, 0, False)
     """
     texts = []
-    known = {"__name__": __name__, **names}  # by which a user's call is told from ours
+    known = {"__name__": __name__, **names}  # by which a user's call is distinguished from ours
     before = None
     for p in signature.parameters.values():
         if before is _KINDS.POSITIONAL_ONLY and p.kind is not before:
@@ -55,7 +55,7 @@ def _mark(parameter: inspect.Parameter) -> str:
 def binder(name: str, signature: inspect.Signature) -> Callable[..., dict[str, Any]]:
     """`bind(*args, **kwargs)`: every parameter with its argument or default, in order."""
     pairs = ", ".join(f"{p!r}: {p}" for p in signature.parameters)
-    bind: Callable[..., dict[str, Any]] = made(name, signature, f"{{{pairs}}}", {})
+    bind: Callable[..., dict[str, Any]] = make_function(name, signature, f"{{{pairs}}}", {})
     return bind
 
 
@@ -105,7 +105,7 @@ def forwarder(
     names: dict[str, Any] = {f"_convert_{n}": convert for n, convert in converters.items()}
     names |= {"_function": function, "_first": first}
     body = f"_function(_first, {', '.join(texts)})"
-    call: Callable[..., Any] = made(name, signature, body, names)
+    call: Callable[..., Any] = make_function(name, signature, body, names)
     return call
 
 

@@ -1,4 +1,4 @@
-/* Where the slots of a Python class lie in its objects, and methods of it in C; before every C file of the api. */
+/* The offsets of a Python class's slots in its objects, and methods of it in C; before every C file of the api. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

@@ -1,4 +1,4 @@
-"""What recording makes: nodes and versions. Plain slotted objects, made on every call."""
+"""The results of recording: nodes and versions. Plain slotted objects, made on every call."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ generation = [0]
 
 
 class Recording:
-    """What every recorded call reads or changes of a session: slots, where C finds them too."""
+    """The state of a session that recorded calls read or change: slots, where C finds them too."""
 
     __slots__ = (
         "closed",
@@ -92,10 +92,10 @@ class Recording:
     cut_next: bool
     """Whether it is cut before the next call: the caller still holds what was just written."""
     dropped: list[Version]
-    """What cells showed that are gone; finalisers hand it over, in any thread."""
+    """Versions of cells that are gone; finalisers hand them over, in any thread."""
     generation: int
     graveyard: list[Node]
-    """What made versions that are gone or computed, likewise."""
+    """Nodes of versions that are gone or computed, likewise."""
     lock: threading.RLock
     seq: int
     tape: list[weakref.ref[Version]]

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 IN_C = ("numpy", "in_place", "read", "write")
-"""Those that C counts, in the order of its enum."""
+"""The ways that C counts, in the order of its enum."""
 AT_ONCE = (*IN_C, "kernel", "changing_shapes", "unplanned")
 """A call is done when it returns, without a plan: `stats()["small_calls"]` is their sum."""
 RECORDED = ("recorded", "recorded_again")
 """A call waits as a node."""
 EVALUATED = ("read_few", "resumed", "few_kernels", "repeated", "planned", "planned_in_less")
-"""What waits is computed; counted by program, but `unplanned` by call."""
+"""Ways that compute waiting calls; counted by program, but `unplanned` by call."""
 NAMES = (*AT_ONCE, *RECORDED, *EVALUATED)
 
 putters: list[Callable[[], None]] = []

@@ -1,4 +1,4 @@
-"""What floating-point errors do here: nothing, as `errstate` may be told, but not more."""
+"""Floating-point errors: ignored, as `errstate` may ask for; it can ask for nothing else."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KINDS = ("divide", "over", "under", "invalid")
 _state = dict.fromkeys(KINDS, "ignore")
 
 
-def _checked(all: Any, given: dict[str, Any]) -> dict[str, str]:
+def _check_settings(all: Any, given: dict[str, Any]) -> dict[str, str]:
     """The settings that are asked for; what would have to be noticed element by element is not."""
     wanted = {kind: all if value is None else value for kind, value in given.items()}
     for kind, value in wanted.items():
@@ -74,7 +74,7 @@ def seterr(
     """
     before = geterr()
     given = {"divide": divide, "over": over, "under": under, "invalid": invalid}
-    _state.update(_checked(all, given))
+    _state.update(_check_settings(all, given))
     return before
 
 
@@ -100,7 +100,7 @@ class errstate(contextlib.ContextDecorator):
         if call is not None:
             raise ValueError("call=: tensors are computed later and elsewhere; it is not called")
         given = {"divide": divide, "over": over, "under": under, "invalid": invalid}
-        self._wanted = _checked(all, given)
+        self._wanted = _check_settings(all, given)
         self._before: list[dict[str, str]] = []
 
     def __enter__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a tensor shows: values on the host can be used at once, small ones by NumPy itself.
+"""Values of tensors on the host: they can be used at once, small ones by NumPy itself.
 
 A tensor remembers the NumPy array that it shows, so a slice is NumPy's slice and an operator is
 NumPy's operator; what a lazy reader would need (the view's strides) is worked out when one comes. A
@@ -34,10 +34,10 @@ _ndarray = np.ndarray
 _new = object.__new__
 
 
-def seen(tensor: BaseTensor) -> Any:
-    """What a tensor shows, of any size: a NumPy array, or a scalar of NumPy's.
+def values_of(tensor: BaseTensor) -> Any:
+    """The values of a tensor, of any size: a NumPy array, or a scalar of NumPy's.
 
-    None if it waits or lies elsewhere, and for bfloat16, whose promotion is not NumPy's.
+    None if it waits or is stored elsewhere, and for bfloat16, whose promotion is not NumPy's.
     """
     if tensor._owner is not None:
         return tensor._seen
@@ -58,7 +58,7 @@ def seen(tensor: BaseTensor) -> Any:
 
 def near(tensor: BaseTensor) -> np.ndarray | None:
     """The NumPy array that a small tensor on the host shows."""
-    found = seen(tensor)
+    found = values_of(tensor)
     if found is None or found.size > config.small_elements:
         return None
     return found if type(found) is _ndarray else np.array(found)
@@ -87,18 +87,18 @@ def own(session: Session, values: Any) -> Any:
     return made
 
 
-def at_hand(session: Session, values: Any) -> Any:
+def small_tensor(session: Session, values: Any) -> Any:
     """A tensor of a small NumPy array that nobody else has, or of a scalar."""
     if values.ndim and not values.flags.c_contiguous:
         values = np.ascontiguousarray(values)
     made = own(session, values)
-    if values.dtype.kind == "V":  # bfloat16: as `seen` says
-        settle(made)
+    if values.dtype.kind == "V":  # bfloat16: as `values_of` says
+        settle_cell(made)
         made._seen = made._seen_of = None
     return made
 
 
-def settle(tensor: BaseTensor) -> Cell:
+def settle_cell(tensor: BaseTensor) -> Cell:
     """The cell of a tensor that had only its values."""
     session = tensor._owner
     if session is None:  # another thread was here first
@@ -139,5 +139,5 @@ def writeable(tensor: BaseTensor) -> np.ndarray | None:
     version = tensor._cell.version
     if version.readers or version.exported or (version.table is not None and version.live != 1):
         return None
-    values = seen(tensor)
+    values = values_of(tensor)
     return values if values is not None and values.flags.writeable else None

@@ -81,7 +81,7 @@ def _where_fits(*given: Any) -> bool:
     return len(given) == 3 and broadcast_fits(*given)
 
 
-def _reduced(ufunc: np.ufunc) -> Callable[..., Any]:
+def _reduce_of(ufunc: np.ufunc) -> Callable[..., Any]:
     reduce: Any = ufunc.reduce
 
     def reduction(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
@@ -120,14 +120,14 @@ def _norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
 
 
 def _like(like: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of a prototype, where that lies in C order: what it makes does, too."""
+    """A function of a prototype in C order: its result is in C order, too."""
 
-    def made(a: Any) -> Any:
+    def wrapper(a: Any) -> Any:
         if not a.flags.c_contiguous:
             raise ValueError("ours")
         return like(a)
 
-    return made
+    return wrapper
 
 
 def _repeat_fits(a: Any, times: Any, *_: Any) -> bool:
@@ -159,12 +159,12 @@ NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
     "tril": (np.tril, None),
     "triu": (np.triu, None),
     "trace": (np.trace, None),
-    "sum": (_reduced(np.add), None),
-    "prod": (_reduced(np.multiply), None),
-    **dict.fromkeys(("max", "amax"), (_reduced(np.maximum), None)),
-    **dict.fromkeys(("min", "amin"), (_reduced(np.minimum), None)),
-    "any": (_reduced(np.logical_or), None),
-    "all": (_reduced(np.logical_and), None),
+    "sum": (_reduce_of(np.add), None),
+    "prod": (_reduce_of(np.multiply), None),
+    **dict.fromkeys(("max", "amax"), (_reduce_of(np.maximum), None)),
+    **dict.fromkeys(("min", "amin"), (_reduce_of(np.minimum), None)),
+    "any": (_reduce_of(np.logical_or), None),
+    "all": (_reduce_of(np.logical_and), None),
     "argmax": (np.argmax, None),
     "argmin": (np.argmin, None),
     "dot": (_dot, dot_fits),

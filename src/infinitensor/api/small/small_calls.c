@@ -301,7 +301,7 @@ static PyObject *called(PyObject *like, PyObject *args, PyObject *fits) {
     return made;
 }
 
-/* Whether an operand waits, lies elsewhere or is no small one: then no call of these is small. */
+/* Whether an operand waits, is stored elsewhere or is no small one: then no call of these is small. */
 static int is_far(PyObject *args) {
     npy_intp limit = limit_now();
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
@@ -366,7 +366,7 @@ EACH_ARITHMETIC(ARITHMETIC)
 BINARY(matrix_multiply, MATMUL)
 
 /* An operator of one operand; errors and what has work for several cores are Python's. */
-static PyObject *turned(PyObject *self, PyObject *(*call)(PyObject *)) {
+static PyObject *unary(PyObject *self, PyObject *(*call)(PyObject *)) {
     PyObject *values = seen(self);
     npy_intp n = values ? size_of(values) : -1;
     if (n < 0 || n > limit_now() || n >= cores_least) return NULL;
@@ -389,7 +389,7 @@ static PyObject *turned(PyObject *self, PyObject *(*call)(PyObject *)) {
 
 #define UNARY(name, call) \
     static PyObject *do_##name(PyObject *self) { \
-        PyObject *made = turned(self, call); \
+        PyObject *made = unary(self, call); \
         return FALLS(made, slow_number.nb_##name(self)); \
     }
 UNARY(negative, PyNumber_Negative) UNARY(absolute, PyNumber_Absolute) UNARY(invert, PyNumber_Invert)
@@ -517,7 +517,7 @@ static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
 
 #define FAST(call) (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL
 static PyMethodDef functions[] = {{"install", install, METH_VARARGS, NULL},
-                                  {"called", FAST(do_called)},
+                                  {"call_numpy", FAST(do_called)},
                                   {"put_counts", do_put_counts, METH_NOARGS, NULL},
                                   {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_small_calls", .m_size = -1, .m_methods = functions};

@@ -1,6 +1,6 @@
 """Calls on small tensors on the host: NumPy itself does them, under the same version rules.
 
-What counts is the size of what a call touches, not that of the base it lies in. Every function here
+What counts is the size of what a call touches, not that of its base. Every function here
 answers None where the machinery has to do it. The shortest ways are C before these
 (`small_calls.c`).
 """
@@ -16,17 +16,17 @@ from infinitensor.api.eager import numpy_loops
 from infinitensor.api.eager.changing_places import has_changing_shapes
 from infinitensor.api.session import ways
 from infinitensor.api.session.cell import Cell
-from infinitensor.api.session.extensions import compiled
+from infinitensor.api.session.extensions import load_beside
 from infinitensor.api.session.version import Version
 from infinitensor.api.small.errstate import ERRORS, SILENT, quietly, restore, silence
 from infinitensor.api.small.host_values import (
     NUMBERS,
     UNKNOWN,
-    at_hand,
     near,
     own,
-    seen,
+    small_tensor,
     tensors,
+    values_of,
     writeable,
 )
 from infinitensor.api.small.numpy_table import broadcast_fits, dot_fits, outer_fits
@@ -48,11 +48,13 @@ _ndarray = np.ndarray
 
 def _handed(session: Session, made: Any) -> Any:
     return (
-        tuple(at_hand(session, m) for m in made) if type(made) is tuple else at_hand(session, made)
+        tuple(small_tensor(session, m) for m in made)
+        if type(made) is tuple
+        else small_tensor(session, made)
     )
 
 
-def called(
+def call_numpy(
     like: Callable[..., Any], fits: Callable[..., bool] | None, args: Any, kwargs: Any
 ) -> Any:
     """A function of NumPy's of small tensors, numbers and options.
@@ -66,7 +68,7 @@ def called(
     for x in args:
         if type(x) is tensors[0]:
             home = x._owner or x._cell.session
-            x = seen(x)
+            x = values_of(x)
             if x is None or x.size > limit or (session or home) is not home:
                 return None
             session = home
@@ -93,7 +95,7 @@ def called(
     return _handed(session, made)
 
 
-def created(
+def create_small(
     session: Session,
     creation: Callable[..., Any],
     shape: Any,
@@ -117,7 +119,7 @@ def created(
     return made
 
 
-def counted(
+def count_small(
     like: Callable[..., Any], size: Callable[..., int], session: Session, args: Any, kwargs: Any
 ) -> Any:
     """A small new tensor that numbers describe."""
@@ -135,7 +137,7 @@ def counted(
     return own(session, made)
 
 
-def joined(like: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def join_small(like: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Small tensors, joined along an axis."""
     limit = config.small_elements
     if not 1 <= len(args) <= 2 or type(args[0]) not in (list, tuple):
@@ -154,7 +156,7 @@ def joined(like: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if type(x) is not tensors[0]:
             return None
         home = x._owner or x._cell.session
-        values = seen(x)
+        values = values_of(x)
         if values is None or (session or home) is not home:
             return None
         session = home
@@ -167,10 +169,10 @@ def joined(like: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     except Exception:  # ours has the better words
         return None
     session.ways["numpy"] += 1
-    return at_hand(session, made)
+    return small_tensor(session, made)
 
 
-def copied(tensor: AnyTensor, dtype: Any = None) -> AnyTensor | None:
+def copy_small(tensor: AnyTensor, dtype: Any = None) -> AnyTensor | None:
     """A small tensor of its own with the same values, or with another dtype's."""
     values = near(tensor)
     if values is None or not config.small_elements:
@@ -179,19 +181,19 @@ def copied(tensor: AnyTensor, dtype: Any = None) -> AnyTensor | None:
     session.ways["numpy"] += 1
     if dtype is None:
         return own(session, values.copy())  # type: ignore[no-any-return]
-    return at_hand(session, quietly(values.astype, dtype, "C"))  # type: ignore[no-any-return]
+    return small_tensor(session, quietly(values.astype, dtype, "C"))  # type: ignore[no-any-return]
 
 
 # --- in place ---------------------------------------------------------------------------------
 
 
-def changed(tensor: AnyTensor, like: np.ufunc, other: Any) -> AnyTensor | None:
+def change_in_place(tensor: AnyTensor, like: np.ufunc, other: Any) -> AnyTensor | None:
     """`tensor op= other`: in place, likewise."""
     limit = config.small_elements
     if not limit:
         return None
     if type(other) is tensors[0]:
-        other = seen(other)
+        other = values_of(other)
         if other is None:
             return None
     elif type(other) not in NUMBERS:
@@ -201,7 +203,7 @@ def changed(tensor: AnyTensor, like: np.ufunc, other: Any) -> AnyTensor | None:
         return None
     if values.size > limit and not has_changing_shapes(tensor._cell.session, values.size):
         return None
-    quietly(numpy_loops.stored, like, values, values, other)
+    quietly(numpy_loops.compute_into, like, values, values, other)
     (tensor._owner or tensor._cell.session).ways["in_place"] += 1
     return tensor
 
@@ -217,7 +219,7 @@ def stored_in(like: np.ufunc, args: tuple[Any, ...], out: Any) -> Any:
     given = []
     for x in args:
         if type(x) is tensors[0]:
-            x = seen(x)
+            x = values_of(x)
             if x is None:
                 return None
         elif type(x) not in NUMBERS:
@@ -227,7 +229,7 @@ def stored_in(like: np.ufunc, args: tuple[Any, ...], out: Any) -> Any:
     if values.size > limit and not has_changing_shapes(session, values.size):
         return None
     try:
-        quietly(numpy_loops.stored, like, values, *given)
+        quietly(numpy_loops.compute_into, like, values, *given)
     except (TypeError, ValueError):  # ours has the better words
         return None
     session.ways["in_place"] += 1
@@ -246,7 +248,7 @@ _UFUNCS = (
     np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift, np.matmul, np.less, np.less_equal,
     np.equal, np.not_equal, np.greater, np.greater_equal,
 )  # fmt: skip
-"""What these are of arrays."""
+"""The ufuncs of the operators, then of the comparisons."""
 
 
 def in_c(
@@ -262,14 +264,14 @@ def in_c(
     False.
     False, and nothing is changed, without a compiler or the headers of Python and NumPy.
     """
-    module = None if ERRORS is None else compiled(__file__)
+    module = None if ERRORS is None else load_beside(__file__)
     if module is None:
         return False
     shared = (config, bfloat16, UNKNOWN, NUMBERS, ERRORS, SILENT)
-    global called
-    slow = (called, broadcast_fits, outer_fits, dot_fits, quicks, recorded, fill)
-    on_cores = (numpy_loops.made, numpy_loops.into, numpy_loops.LEAST_SHARED_ELEMENTS, _UFUNCS)
+    global call_numpy
+    slow = (call_numpy, broadcast_fits, outer_fits, dot_fits, quicks, recorded, fill)
+    on_cores = (numpy_loops.compute, numpy_loops.into, numpy_loops.LEAST_SHARED_ELEMENTS, _UFUNCS)
     module.install(tensor, Version, Cell, *shared, *slow, *on_cores, ways.IN_C)
-    called = module.called
+    call_numpy = module.call_numpy
     ways.putters.append(module.put_counts)
     return True

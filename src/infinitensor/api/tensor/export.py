@@ -26,7 +26,7 @@ CPU, CUDA = 1, 2
 
 
 def lend(tensor: BaseTensor, values: Any, tile: int = 0) -> Any:
-    """An array to give out, over `values`, which lie in a tile of a tensor; NumPy's read-only."""
+    """An array to give out, over `values`, which are in a tile of a tensor; NumPy's read-only."""
     version = tensor._version
     version.exported += 1
     if version.table is not None:
@@ -56,7 +56,7 @@ def tiles(tensor: BaseTensor) -> list[tuple[Any, Any]]:
 
 
 def one_piece(tensor: BaseTensor) -> Any:
-    """The values over the tensor's own memory, or None where they do not lie in one piece of it."""
+    """The values over the tensor's own memory, or None where they are not in one piece of it."""
     with tensor._session.guard():
         tensor._session.check_open()
         tensor._compute()
@@ -78,7 +78,7 @@ def one_piece(tensor: BaseTensor) -> Any:
         return lend(tensor, values)
 
 
-def gathered(tensor: BaseTensor) -> Any:
+def gather_tensor(tensor: BaseTensor) -> Any:
     """The values in one piece of a device's memory: the tensor's own, or a copy in one tile."""
     found = one_piece(tensor)
     if found is not None:
@@ -89,7 +89,7 @@ def gathered(tensor: BaseTensor) -> Any:
 
 
 def array(tensor: BaseTensor, dtype: Any, copy: bool | None) -> np.ndarray:
-    """What NumPy gets: its own array (`copy=True`), or one that cannot be written.
+    """The array that NumPy gets: its own (`copy=True`), or one that cannot be written.
 
     NumPy's `asarray` of an array is that array, and who writes to it means the array. Ours cannot
     be: so a write is refused, where it would be lost. As another dtype NumPy's is a copy too.
@@ -106,7 +106,7 @@ def array(tensor: BaseTensor, dtype: Any, copy: bool | None) -> np.ndarray:
     found = None if tensor.device == "cuda" else one_piece(tensor)
     if found is None:
         raise ValueError(
-            "copy=False: this tensor does not lie in one piece of host memory, an array of its "
+            "copy=False: this tensor is not in one piece of host memory, an array of its "
             "values is a copy. Leave copy= out, or take the arrays of x.local_tiles()"
         )
     return np.asarray(found)
@@ -159,7 +159,7 @@ def dlpack(
     found = one_piece(tensor)
     if copy is False and (found is None or (here[0] == CPU and not versioned)):
         raise BufferError(
-            "copy=False: this tensor does not lie in one piece; leave copy= out, or take the "
+            "copy=False: this tensor is not in one piece; leave copy= out, or take the "
             "arrays of x.local_tiles()"
             if found is None
             else "copy=False: our memory is read-only, which only DLPack 1.0 can say (give "
@@ -168,7 +168,7 @@ def dlpack(
     if here[0] == CPU:
         # before DLPack 1.0 nobody could say that memory is read-only: give a copy instead
         return _on_host(found if found is not None and versioned else tensor.numpy(), options)
-    values = gathered(tensor) if found is None else found
+    values = gather_tensor(tensor) if found is None else found
     values = values.clone() if copy else values
     return (
         values.__dlpack__(**options)
@@ -183,14 +183,14 @@ def _on_host(values: np.ndarray, options: dict[str, Any]) -> Any:
 
 
 def cuda_interface(tensor: BaseTensor) -> dict[str, Any]:
-    """What Numba, CuPy and torch ask for, over a tile on a GPU.
+    """The interface that Numba, CuPy and torch read, over a tile on a GPU.
 
     The protocol has no way to say when memory is let go, but whoever uses it keeps the tensor: so
     the tensor keeps what it gave out.
     """
     if tensor.device != "cuda":
         raise AttributeError("a tensor on the CPU has no __cuda_array_interface__")
-    values = gathered(tensor)
+    values = gather_tensor(tensor)
     tensor._lent = (*tensor._lent, values)
     interface: dict[str, Any] = dict(values.__cuda_array_interface__)
     return interface

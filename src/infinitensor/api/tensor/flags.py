@@ -1,4 +1,4 @@
-"""`x.flags`: how the elements of a tensor lie, logically, and whether they may be written."""
+"""`x.flags`: the logical memory order of a tensor, and whether it may be written."""
 
 from __future__ import annotations
 

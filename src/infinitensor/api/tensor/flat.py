@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 import numpy as np
 
 from infinitensor.api.access import view_strides
-from infinitensor.api.access.copies import copied
+from infinitensor.api.access.copies import copy_tensor
 from infinitensor.api.access.setitem import host_value, replace
 from infinitensor.api.record.late import is_tensor
 from infinitensor.api.session.cell import AnyTensor
@@ -39,7 +39,7 @@ class Flat(Generic[AnyTensor]):
 
     def copy(self) -> AnyTensor:
         """The elements as a tensor of their own with one axis."""
-        return copied(self._tensor).reshape(-1)
+        return copy_tensor(self._tensor).reshape(-1)
 
     def __len__(self) -> int:
         return self._tensor.size
@@ -61,7 +61,7 @@ class Flat(Generic[AnyTensor]):
         check_flat_index(index)
         self._start_again()
         found = self._tensor.ravel()[index]
-        return found if found._is_value else copied(found)
+        return found if found._is_value else copy_tensor(found)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         tensor = self._tensor
@@ -84,7 +84,7 @@ class Flat(Generic[AnyTensor]):
                 raise
             raise ValueError("Error setting single item of array.") from error
         view = view_strides.reshaped(tensor._whole(), (tensor.size,))
-        flat = tensor._seen_as(view) if view is not None else copied(tensor).reshape(-1)
+        flat = tensor._seen_as(view) if view is not None else copy_tensor(tensor).reshape(-1)
         where = np.arange(tensor.size)[index]
         if given.ndim and where.ndim:
             # fewer values than places repeat, as NumPy's flat does

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 _COLOURS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#9c755f")
 
 
-def drawn(tensor: BaseTensor, text: str) -> str:
+def draw(tensor: BaseTensor, text: str) -> str:
     """The corner of the values, and the layout: one rectangle a tile, one colour a device."""
     layout = tensor.layout
     head = f"Tensor {tensor.shape} {tensor.dtype}"

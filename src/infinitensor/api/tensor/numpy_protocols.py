@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 MIXES = (BaseTensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
-"""What may stand beside a tensor in a call."""
+"""Types that may stand beside a tensor in a call."""
 EQUALITIES = (np.equal, np.not_equal)
 """Here None may stand beside a tensor too: no number equals it."""
 CHANGES = frozenset((np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask))

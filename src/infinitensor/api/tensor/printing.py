@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.api.access.copies import copied
+from infinitensor.api.access.copies import copy_tensor
 from infinitensor.api.evaluate.evaluate import evaluate
 from infinitensor.api.record.late import call_op
 from infinitensor.api.session.signatures import signed_as
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def represented(tensor: BaseTensor, **options: Any) -> str:
-    """What `repr` gives: values, shape and dtype."""
+    """The text of `repr`: values, shape and dtype."""
     text = str(tensor)
     if tensor.shape:
-        text = shown(tensor, separator=", ", prefix="Tensor(", **options)
+        text = show(tensor, separator=", ", prefix="Tensor(", **options)
     return f"Tensor({text}, shape={tensor.shape}, dtype={tensor.dtype})"
 
 
-def shown(tensor: BaseTensor, **options: Any) -> str:
+def show(tensor: BaseTensor, **options: Any) -> str:
     """The text of the values.
 
     Of a large tensor only the corners that are shown are computed, and the tensor itself stays as
@@ -42,7 +42,7 @@ def shown(tensor: BaseTensor, **options: Any) -> str:
     ]
     corners = np.empty(tuple(len(pair) for pair in ends), object)
     for at in np.ndindex(corners.shape):
-        piece = copied(tensor[tuple(pair[k] for pair, k in zip(ends, at, strict=True))])
+        piece = copy_tensor(tensor[tuple(pair[k] for pair, k in zip(ends, at, strict=True))])
         if piece._version.node is not None:
             evaluate(piece._session, [piece._version], peek=True)
         corners[at] = piece.numpy()
@@ -59,7 +59,7 @@ def array2string(*args: Any, **options: Any) -> str:
     '[0,1,2]'
     """
     given = inspect.signature(np.array2string).bind(*args, **options).arguments
-    return shown(call_op("asarray", given.pop("a")), **given)
+    return show(call_op("asarray", given.pop("a")), **given)
 
 
 def array_repr(
@@ -68,7 +68,7 @@ def array_repr(
     precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
-    """What `repr` gives, with lines of a width and numbers of a precision."""
+    """The text of `repr`, with lines of a width and numbers of a precision."""
     return represented(
         call_op("asarray", arr),
         max_line_width=max_line_width,
@@ -83,11 +83,11 @@ def array_str(
     precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
-    """What `str` gives, with lines of a width and numbers of a precision."""
+    """The text of `str`, with lines of a width and numbers of a precision."""
     x = call_op("asarray", a)
     if not x.shape:
         return str(x)
-    return shown(
+    return show(
         x, max_line_width=max_line_width, precision=precision, suppress_small=suppress_small
     )
 

@@ -26,7 +26,7 @@ from infinitensor.api.access import (
 from infinitensor.api.evaluate.evaluate import evaluate
 from infinitensor.api.evaluate.explain import plan
 from infinitensor.api.record.late import call_op, late
-from infinitensor.api.record.record import host_view, stored
+from infinitensor.api.record.record import host_view, store_on_host
 from infinitensor.api.session.array_api import check_copy, check_version
 from infinitensor.api.session.cell import BaseTensor, Cell
 from infinitensor.api.session.session import current_session
@@ -35,9 +35,9 @@ from infinitensor.api.small.errstate import quietly
 from infinitensor.api.tensor import export, views
 from infinitensor.api.tensor.flags import Flags, refused
 from infinitensor.api.tensor.flat import Flat
-from infinitensor.api.tensor.html import drawn
+from infinitensor.api.tensor.html import draw
 from infinitensor.api.tensor.numpy_protocols import array_function, array_ufunc
-from infinitensor.api.tensor.printing import represented, shown
+from infinitensor.api.tensor.printing import represented, show
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype, bfloat16
 from infinitensor.ir.view import View, c_strides, whole_view
@@ -150,7 +150,7 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
         if self._is_value:
             if not view.shape:
                 return scalars.as_value(tensor_of(self._cell, view, self._version.dtype))
-            return copies.copied(self)._seen_as(view)  # a scalar has no memory to share
+            return copies.copy_tensor(self)._seen_as(view)  # a scalar has no memory to share
         cell = self._cell
         seen = tensor_of(cell, view, cell.version.dtype)
         seen._frozen = self._frozen or view.is_broadcast
@@ -195,7 +195,7 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
 
     @property
     def flags(self) -> Flags:
-        """How the elements lie, and whether they may be written."""
+        """The memory order of the elements, and whether they may be written."""
         return Flags(self)
 
     def local_tiles(self) -> list[tuple[Any, Any]]:
@@ -240,7 +240,7 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
                 and version.node is not None
                 and self.size * 4 <= prod(version.shape)
             ):
-                return copies.copied(self).numpy()
+                return copies.copy_tensor(self).numpy()
             self._compute()
             version = self._version
             if version.host is not None:
@@ -332,7 +332,7 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
         return represented(self)
 
     def __str__(self) -> str:
-        return shown(self) if self.shape else str(self._scalar("text"))  # all digits, as NumPy's
+        return show(self) if self.shape else str(self._scalar("text"))  # all digits, as NumPy's
 
     def __format__(self, spec: str) -> str:
         if self.ndim == 0:
@@ -342,12 +342,12 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
         return str(self)
 
     def _repr_html_(self) -> str:
-        return drawn(self, html.escape(repr(self)))
+        return draw(self, html.escape(repr(self)))
 
     # indexing
 
     def __getitem__(self, index: Any) -> Tensor:
-        found = small_items.got(self, index)
+        found = small_items.get_item(self, index)
         if found is not None:
             return found
         view = None
@@ -454,7 +454,7 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
     def flatten(self, order: str | None = "C") -> Tensor:
         """One axis: always a copy."""
         read = self if order == "C" else memory_order.read_in(self, order)
-        return copies.copied(read).reshape(-1)
+        return copies.copy_tensor(read).reshape(-1)
 
     def transpose(self, *axes: Any) -> Tensor:
         """Axes in another order; a view."""
@@ -491,9 +491,9 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
             memory_order.letter(order, "C")
             return self
         if order != "C":
-            return memory_order.copied(self, order)
-        made = small_calls.copied(self)
-        return copies.copied(self) if made is None else made
+            return memory_order.copy_in_order(self, order)
+        made = small_calls.copy_small(self)
+        return copies.copy_tensor(self) if made is None else made
 
     def __copy__(self) -> Tensor:
         return self.copy()
@@ -512,14 +512,14 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
         subok: bool = True,
         copy: bool = True,
     ) -> Tensor:
-        """The values as another dtype, in an order: "K" is as they lie."""
+        """The values as another dtype, in an order: "K" is their own."""
         wanted = as_dtype(dtype)
         if memory_order.is_transposed(self) if order == "K" else order != "C" or not copy:
             letter = memory_order.letter(order, "K")
             ordered = memory_order.cast(self, wanted, copy, casting, letter)
             return scalars.as_value(ordered) if self._is_value else ordered
         if copy and casting == "unsafe" and self._dtype.kind != "c" and wanted is not bfloat16:
-            made = small_calls.copied(self, wanted)
+            made = small_calls.copy_small(self, wanted)
             if made is not None:
                 made._is_value = self._is_value
                 return made
@@ -618,7 +618,7 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
         return self.tobytes()
 
     def dumps(self) -> bytes:
-        """What `pickle.dumps` gives; the values travel with it."""
+        """The bytes of `pickle.dumps`; the values travel with them."""
         return pickle.dumps(self)
 
     def dump(self, file: Any) -> None:
@@ -685,7 +685,7 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
 
         def __getattr__(self, name: str) -> Any:
             if name == "_cell":  # asked for the first time
-                return host_values.settle(self)
+                return host_values.settle_cell(self)
             if name.startswith("_"):  # NumPy asks for such names on every call: no time to look
                 raise AttributeError(f"a Tensor has no {name!r}")
             import difflib
@@ -749,8 +749,8 @@ def from_values(session: Session, values: np.ndarray) -> Tensor:
     """A tensor of an array that nobody else can change. Large ones go into tiles at once."""
     limit = config.small_elements
     if values.size > limit or (limit == 0):
-        return fresh(session, copies.scattered(session, values))
-    return fresh(session, stored(session, values))
+        return fresh(session, copies.store_in_tiles(session, values))
+    return fresh(session, store_on_host(session, values))
 
 
 def _from_pickle(array: np.ndarray, is_value: bool = False) -> Tensor:

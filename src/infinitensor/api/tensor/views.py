@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api.access import view_strides
-from infinitensor.api.access.copies import copied
+from infinitensor.api.access.copies import copy_tensor
 from infinitensor.api.access.scalars import as_value
 from infinitensor.api.access.view_strides import tight
 from infinitensor.api.record.late import call_op
@@ -63,14 +63,14 @@ def swapped_bytes(tensor: AnyTensor) -> AnyTensor:
     parts = 2 if tensor.dtype.kind == "c" else 1
     width = tensor.dtype.itemsize // parts
     if width == 1:
-        return copied(tensor)
-    line = copied(tensor).reshape(-1)  # side by side: a part of an element has another width
+        return copy_tensor(tensor)
+    line = copy_tensor(tensor).reshape(-1)  # side by side: a part of an element has another width
     words: Any = bits(line, np.dtype(f"u{width}"))
     swapped = (words & 0xFF) << (8 * (width - 1))
     for k in range(1, width):
         swapped = swapped | (((words >> (8 * k)) & 0xFF) << (8 * (width - 1 - k)))
     made: AnyTensor = bits(swapped, tensor.dtype)
-    return copied(made).reshape(tensor.shape)
+    return copy_tensor(made).reshape(tensor.shape)
 
 
 def field(tensor: AnyTensor, dtype: np.dtype[Any], offset: int) -> AnyTensor:
@@ -86,8 +86,8 @@ def field(tensor: AnyTensor, dtype: np.dtype[Any], offset: int) -> AnyTensor:
             if part > width
             else "new type plus offset is larger than original type"
         )
-    octets = bits(copied(tensor).reshape(-1), np.dtype("u1")).reshape(-1, width)
-    found = bits(copied(octets[:, offset : offset + part]), dtype)
+    octets = bits(copy_tensor(tensor).reshape(-1), np.dtype("u1")).reshape(-1, width)
+    found = bits(copy_tensor(octets[:, offset : offset + part]), dtype)
     return found.reshape(tensor.shape)
 
 
@@ -129,5 +129,5 @@ def reshape(tensor: AnyTensor, shape: tuple[int, ...], copy: bool | None) -> Any
             return tensor._seen_as(view)
         if copy is False:
             raise ValueError("Unable to avoid creating a copy while reshaping.")
-    made = copied(tensor).reshape(shape)
+    made = copy_tensor(tensor).reshape(shape)
     return as_value(made) if tensor._is_value else made

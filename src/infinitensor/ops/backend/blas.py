@@ -27,7 +27,7 @@ from infinitensor.ops.backend.torch_loading import is_loading
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from infinitensor.ir.call_tables import Lies
+    from infinitensor.ir.call_tables import StridedArrays
 
 CODES = {"float32": 0, "float64": 1, "complex64": 2, "complex128": 3}
 LETTERS = "sdcz"
@@ -229,9 +229,9 @@ class Multiplied:
     def calls(
         self,
         tasks: np.ndarray,
-        many: tuple[np.ndarray, Lies] | None,
+        many: tuple[np.ndarray, StridedArrays] | None,
         ins: Sequence[Any],
-        outs: Sequence[Lies],
+        outs: Sequence[StridedArrays],
     ) -> Calls:
         """One call a task; `CompilerError` where the library does not take such strides."""
         ours = find_library()

@@ -337,7 +337,7 @@ def count_pass(xp: Any, mask: Any) -> tuple[tuple[int, ...], int]:
         return ((0,), max(n, 1))
     fit = max(xp.block(n * width) // width, 1)
     block = n if fit >= n else 1 << (fit.bit_length() - 1)
-    values = xp.settled(mask)
+    values = xp.mask_values(mask)
     if values is not None:
         return _blocks(values, block), block
     return tuple(np.asarray(xp.force(xp._mask_counts(mask, block))).tolist()), block

@@ -119,7 +119,7 @@ class Pairs:
         self.nothing = xp.zeros(1, dtype=xp.int32, device=x.device)
         self.nothing64 = xp.zeros(1, dtype=xp.float64, device=x.device)
 
-    def turned_round(self) -> Pairs:
+    def swap_sides(self) -> Pairs:
         """The columns as rows, the rows as columns."""
         made = Pairs.__new__(Pairs)
         made.__dict__.update(self.__dict__)
@@ -256,7 +256,7 @@ class Pairs:
         limit = self.limit_of(limit)
         parent = xp.arange(n, dtype=xp.int32, device=self.device)
         alike = self.rows is self.cols and bool(xp.equal(xid, yid))
-        ways = [(self, xid, yid)] + ([] if alike else [(self.turned_round(), yid, xid)])
+        ways = [(self, xid, yid)] + ([] if alike else [(self.swap_sides(), yid, xid)])
         near_only = True
         while True:
             before = parent.clone()

@@ -15,7 +15,7 @@ from infinitensor.ops.backend.c_loops import compile_loop
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from infinitensor.ir.call_tables import Lies
+    from infinitensor.ir.call_tables import StridedArrays
 
 
 class Scanned:
@@ -32,9 +32,9 @@ class Scanned:
     def calls(
         self,
         tasks: np.ndarray,
-        many: tuple[np.ndarray, Lies] | None,
+        many: tuple[np.ndarray, StridedArrays] | None,
         ins: Sequence[Any],
-        outs: Sequence[Lies],
+        outs: Sequence[StridedArrays],
     ) -> Calls:
         """One call a task; `CompilerError` where lines are not contiguous."""
         (x,), (out,) = ins, outs
@@ -62,7 +62,7 @@ class Scanned:
         )
 
 
-def _is_in_order(arrays: Lies, itemsize: int) -> bool:
+def _is_in_order(arrays: StridedArrays, itemsize: int) -> bool:
     """Whether every array is contiguous, its last axis element by element."""
     behind = np.cumprod(arrays.shapes[:, ::-1], axis=1)[:, ::-1] // np.maximum(arrays.shapes, 1)
     return bool(((arrays.strides == behind * itemsize) | (arrays.shapes <= 1)).all())

@@ -44,7 +44,7 @@ def long_transform(xp: Any, line: Any, word: str, n_rows: int, norm: str) -> Any
     """The transform (fft, ifft, rfft) of a line by columns and rows."""
     n = line.shape[0]
     lines = xp._fft_axis(line.reshape((n_rows, n // n_rows)), word, 0, n_rows, norm)
-    terms = xp._turned_fft(lines, "ifft" if word == "ifft" else "fft", n, norm)
+    terms = xp._rotated_fft(lines, "ifft" if word == "ifft" else "fft", n, norm)
     return xp._unfolded(terms, terms, n_rows, n // 2 + 1 if word == "rfft" else n)
 
 
@@ -76,7 +76,7 @@ def _real(x: Any) -> Any:
     return np.float32 if x.dtype == complex64 else np.float64
 
 
-def _turned_fft_kernel(xp: Any, x: Any, out: Any, at: At, word: str, n: int, norm: str) -> None:
+def _rotated_fft_kernel(xp: Any, x: Any, out: Any, at: At, word: str, n: int, norm: str) -> None:
     import torch
 
     rotated = _rotate(xp, x, at.outputs[0][0][0], n, 1 if word == "ifft" else -1)
@@ -85,12 +85,12 @@ def _turned_fft_kernel(xp: Any, x: Any, out: Any, at: At, word: str, n: int, nor
         target.copy_(getattr(torch.fft, word)(source.to(target.dtype), dim=1, norm=norm))
 
 
-def _turned_fft_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+def _rotated_fft_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
     """Bytes of rotated rows and their angles, of the result, and of the transform's own space."""
     return 6 * 16 * ins[0].n_elements + 64 * ins[0].shape[1] + 1024
 
 
-def _turned_cases(rng: Any) -> list[Any]:
+def _rotated_cases(rng: Any) -> list[Any]:
     x = rng.standard_normal((4, 6)) + 1j * rng.standard_normal((4, 6))
     return [
         ((x, "fft", 24, "backward"), {}),
@@ -99,24 +99,24 @@ def _turned_cases(rng: Any) -> list[Any]:
     ]
 
 
-def _turned_oracle(x: Any, word: str, n: int, norm: str) -> Any:
+def _rotated_oracle(x: Any, word: str, n: int, norm: str) -> Any:
     angle = np.outer(*map(np.arange, x.shape)) * (1 if word == "ifft" else -1)
     rotated = x * np.exp(2j * np.pi / n * angle)
     return getattr(np.fft, word)(rotated, norm=norm).astype(x.dtype)
 
 
 @op(
-    "_turned_fft",
+    "_rotated_fft",
     "mapped",
     "x",
-    kernel=_turned_fft_kernel,
+    kernel=_rotated_fft_kernel,
     located=True,
-    scratch_bytes=_turned_fft_scratch,
+    scratch_bytes=_rotated_fft_scratch,
     cost=48.0,
-    cases=_turned_cases,
-    oracle=_turned_oracle,
+    cases=_rotated_cases,
+    oracle=_rotated_oracle,
 )
-def _turned_fft(x: Spec, word: str, n: int, norm: str) -> Call:
+def _rotated_fft(x: Spec, word: str, n: int, norm: str) -> Call:
     """Each row transformed, after its elements are rotated by (row * column) n-ths of a circle."""
     form = AxisForm(x.shape, ((0, 1),), ((0, 1),), frozenset((1,)))
     return call(form, Spec(x.shape, x.dtype), word=word, n=n, norm=norm)

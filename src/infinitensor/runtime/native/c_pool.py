@@ -12,7 +12,7 @@ from infinitensor.native import fixed_library
 
 @cache
 def c_functions() -> Any:
-    """What `c_program.c` has."""
+    """The functions of `c_program.c`."""
     found = fixed_library("runtime/native/c_program")
     for name in ("alone", "together", "next_of_python"):
         getattr(found, name).restype = ctypes.c_int64
@@ -35,7 +35,7 @@ class Pool:
 
     @property
     def handle(self) -> int:
-        """What C knows it by; a child of a fork has none of its parent's threads."""
+        """C's handle of it; a child of a fork has none of its parent's threads."""
         if self._handle is None or self._process != os.getpid():
             self._handle = c_functions().open_pool(self.n)
             self._process = os.getpid()

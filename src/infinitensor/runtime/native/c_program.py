@@ -3,7 +3,7 @@
 To start a task from Python takes 10 to 25 us: what it reads and writes is looked up, arrays are
 made, the queue is locked. A program of generated code needs none of that while it runs. Its tasks
 are bound to flat columns when it runs for the first time: functions, how they walk arrays, in which
-memory each array lies and how far into it. A run gives the addresses of the memories and the
+memory each array is and at which offset. A run gives the addresses of the memories and the
 values of the scalars; then C runs all tasks (`c_program.c`), on all workers, without Python's lock.
 Tasks between them that are no calls are handed to Python when they are ready.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor.errors import DeviceOutOfMemoryError
-from infinitensor.ir.call_tables import REAL, REAL_PART, WHOLE, Lies, plain, together
+from infinitensor.ir.call_tables import REAL, REAL_PART, WHOLE, StridedArrays, plain, together
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
 from infinitensor.native import IS_CHECKED, CompilerError, address
 from infinitensor.ops.backend.blas import one_core_each
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 SLICE_NS = 50_000_000
 """How long C runs before Python looks whether somebody has pressed Ctrl-C."""
 SHARED_BYTES = 0 if IS_CHECKED else 1 << 16
-"""Slots up to this size lie in one slab: to take one by one costs more than to fill it."""
+"""Slots up to this size are in one slab: to take one by one costs more than to fill it."""
 BIND = 10
 """Tasks from Python that take three quarters as long as binding a family: a program of many
 families of few tasks is bound when it has run often enough. What ran twice will run again."""
@@ -53,7 +53,7 @@ MIXED = 2
 
 
 class Memory(NamedTuple):
-    """Something that tiles lie in: all of a leaf, a tile of it, a slot, a piece, or the slab that
+    """A piece of memory with tiles: all of a leaf, a tile of it, a slot, a piece, or the slab that
     small slots of a device share."""
 
     kind: str
@@ -62,7 +62,7 @@ class Memory(NamedTuple):
 
 
 class Bindings:
-    """The bindings of a program, by how its leaves lie."""
+    """The bindings of a program, by the strides of its leaves."""
 
     def __init__(self, program: Program, kind: str) -> None:
         self._found: dict[Hashable, Called] = {}
@@ -125,7 +125,7 @@ class Bindings:
 
 
 def leaf_key(leaves: Sequence[TileTable]) -> Hashable:
-    """How leaves lie in memory; None if some are in files, or not as C reads them."""
+    """The strides of leaves; None if some are in files, or not as C reads them."""
     found: list[Any] = []
     for table in leaves:
         arrays = table.arrays if table.whole is None else [table.whole]
@@ -137,13 +137,13 @@ def leaf_key(leaves: Sequence[TileTable]) -> Hashable:
 
 
 class Places:
-    """Where every tile of a program lies."""
+    """The memory of every tile of a program."""
 
     def __init__(self, tiles: Tiles) -> None:
         self.program = program = tiles.program
         self.leaves = tiles.leaves
         self.given = tiles.pieces
-        """Pieces that are memory of leaves, which lie as they lie."""
+        """Pieces that are memory of leaves, in their own strides."""
         graph = program.graph
         self.memories: dict[Memory, int] = {}
         self.n_shared: dict[int, int] = {}
@@ -151,7 +151,7 @@ class Places:
         self.within = np.full(len(program.slot_bytes), -1, np.int64)
         """Of each slot where it begins in that slab; -1: it is alone."""
         self.pieces: dict[int, tuple[tuple[int, ...], np.dtype[Any]]] = {}
-        """By the number of a piece, the shape and dtype of what lies in it first."""
+        """By the number of a piece, the shape and dtype of its first array."""
         self._share_slots(program)
         n, ndim = graph.n_tiles, max((t.boxes.shape[1] for t in graph.tiles), default=0)
         self.bases = np.full(n, -1, np.int32)
@@ -223,30 +223,31 @@ class Places:
         if ndim:
             self.strides[span, :ndim] = strides
 
-    def whole(self, tiles: np.ndarray) -> Lies:
+    def whole(self, tiles: np.ndarray) -> StridedArrays:
         """Tiles; axes that some of them do not have are -1 long."""
         ndim = int(self.ndims[tiles].max(initial=0))
-        return Lies(
+        return StridedArrays(
             self.bases[tiles],
             self.offsets[tiles],
             self.lengths[tiles, :ndim],
             self.strides[tiles, :ndim],
         )
 
-    def seen(self, column: Column, tasks: np.ndarray, n_bytes: int) -> Lies:
-        """What some tasks read of the tiles in a column, of elements of so many bytes."""
+    def view(self, column: Column, tasks: np.ndarray, n_bytes: int) -> StridedArrays:
+        """The arrays that some tasks read of the tiles in a column, of elements of so many
+        bytes."""
         tiles = column.tiles[tasks]
         if tiles.min() < 0:  # tasks that read nothing of it are left out by their boxes
             if tiles.max() < 0:
                 assert column.boxes is not None
                 none = np.zeros((len(tiles), column.boxes.shape[1]), np.int64)
-                return Lies(tiles, np.zeros(len(tiles), np.int64), none, none)
+                return StridedArrays(tiles, np.zeros(len(tiles), np.int64), none, none)
             tiles = np.where(tiles < 0, tiles.max(), tiles)
         found = self.whole(tiles)
         if column.boxes is None:
             return found
         starts = self.starts[tiles, : found.strides.shape[1]]
-        seen = found.seen(starts, column.boxes[tasks], column.access)
+        seen = found.view(starts, column.boxes[tasks], column.access)
         if column.access is not None and column.access.part == "imag":
             seen = seen._replace(offsets=seen.offsets + n_bytes // 2)
         return seen
@@ -263,7 +264,9 @@ class Called:
         self.calls: dict[int, Calls] = {}
         """By the first task of a family; some are `known`."""
         tasks: list[np.ndarray] = []
-        self.held = {value: _held(program, *held) for value, held in program.graph.held.items()}
+        self.held = {
+            value: _kept_place(program, *held) for value, held in program.graph.held.items()
+        }
         self.in_python = program.needed.astype(np.uint8)
         asked = []
         for family in families:
@@ -347,7 +350,7 @@ class Called:
         self.word_of = np.cumsum(n_words) - n_words
 
     def job(self, scalars: Sequence[Any], done: bytearray, memories: Sequence[int]) -> Job:
-        """What C gets for a run: its scalars, where it says what is done, its memory."""
+        """The arguments of C for a run: its scalars, where it says what is done, its memory."""
         words: Sequence[Any] = [scalars[number] for number in self.numbers]
         if self.has_wide:
             words = [word_of(scalars, code) for code in self.codes]
@@ -361,14 +364,14 @@ class Called:
 
 
 class Job(NamedTuple):
-    """What C works on (`Job` in `c_program.c`), where that is, and what else it points to."""
+    """The argument of C (`Job` in `c_program.c`), its address, and the arrays it points to."""
 
     words: np.ndarray
     at: int
     done: np.ndarray
 
 
-class Held(NamedTuple):
+class KeptPlace(NamedTuple):
     """A kept value: its piece, or its tiles by slot, device and shape."""
 
     layout: Layout
@@ -395,18 +398,20 @@ class Held(NamedTuple):
         return TileTable(self.layout, self.dtype, buffers, arrays, whole=whole)
 
 
-def _held(program: Program, first: int, layout: Layout) -> Held | None:
+def _kept_place(program: Program, first: int, layout: Layout) -> KeptPlace | None:
     """How a kept value is found; None: some of it is a leaf's."""
     slots = program.slots[first : first + layout.n_tiles].tolist()
     tiles = next(t for t in program.graph.tiles if t.first <= first < t.first + t.n)
     if tiles.leaf >= 0 or min(slots) < 0:
         return None
     if tiles.whole:
-        return Held(layout, tiles.dtype, program.slot_pieces[slots[0]], [])
+        return KeptPlace(layout, tiles.dtype, program.slot_pieces[slots[0]], [])
     at = slice(first - tiles.first, first - tiles.first + layout.n_tiles)
     shapes = (tiles.boxes[at, :, 1] - tiles.boxes[at, :, 0]).tolist()
     devices = tiles.devices[at].tolist()
-    return Held(layout, tiles.dtype, -1, [*zip(slots, devices, map(tuple, shapes), strict=True)])
+    return KeptPlace(
+        layout, tiles.dtype, -1, [*zip(slots, devices, map(tuple, shapes), strict=True)]
+    )
 
 
 MEMORIES, WAITS, N_DONE, N_JOB = 8, 16, 21, 24
@@ -415,21 +420,23 @@ OVER, LATER = -1, -2
 
 
 class Asked(NamedTuple):
-    """What a family is asked for: the calls of these tasks, on operands that lie so."""
+    """A request to a family: the calls of these tasks, on these operands."""
 
     family: Family
     in_c: InC
     tasks: np.ndarray
-    many: tuple[np.ndarray, Lies] | None
+    many: tuple[np.ndarray, StridedArrays] | None
     ins: Sequence[Any]
-    outs: Sequence[Lies]
+    outs: Sequence[StridedArrays]
 
     def kind(self) -> Hashable:
-        """What can be asked for with it; None: nothing."""
+        """A key of requests that can be made together; None: this one alone."""
         common = together(self.in_c)
         if common is None or self.many is not None:
             return None
-        axes = [x.strides.shape[1] if type(x) is Lies else -1 for x in (*self.ins, *self.outs)]
+        axes = [
+            x.strides.shape[1] if type(x) is StridedArrays else -1 for x in (*self.ins, *self.outs)
+        ]
         return (common, tuple(axes))
 
 
@@ -449,7 +456,7 @@ def _asked_of(tiles: Tiles, places: Places, family: Family, own: np.ndarray) -> 
             n_bytes = 0
             if column.access is not None and column.access.part:
                 n_bytes = tiles.steps.tiles_of(int(column.tiles[own[0]])).dtype.itemsize
-            ins.append(places.seen(column, own, n_bytes))
+            ins.append(places.view(column, own, n_bytes))
     outs = [places.whole(writes[own]) for writes in family.writes]
     assert family.in_c is not None
     in_c, given, made = plain(family.in_c, own, ins, outs)
@@ -469,8 +476,8 @@ def _calls_of(asked: Sequence[Asked]) -> dict[int, Calls]:
             made = first.in_c.calls(first.tasks, first.many, first.ins, first.outs)
             found[first.family.first] = made
             continue
-        ins = [_joined(parts) for parts in zip(*(one.ins for one in alike), strict=True)]
-        outs = [_joined(parts) for parts in zip(*(one.outs for one in alike), strict=True)]
+        ins = [_join_columns(parts) for parts in zip(*(one.ins for one in alike), strict=True)]
+        outs = [_join_columns(parts) for parts in zip(*(one.outs for one in alike), strict=True)]
         borders = [0, *np.cumsum([len(one.tasks) for one in alike]).tolist()]
         made = first.in_c.calls(np.arange(borders[-1]), None, ins, outs)
         for one, calls in zip(alike, made.split(borders), strict=True):
@@ -478,9 +485,9 @@ def _calls_of(asked: Sequence[Asked]) -> dict[int, Calls]:
     return found
 
 
-def _joined(parts: Sequence[Any]) -> Any:
+def _join_columns(parts: Sequence[Any]) -> Any:
     """A column of several families: of tiles, or of the numbers of scalars."""
-    return Lies.join(parts) if type(parts[0]) is Lies else np.concatenate(parts)
+    return StridedArrays.join(parts) if type(parts[0]) is StridedArrays else np.concatenate(parts)
 
 
 def c_strides(shapes: np.ndarray, itemsize: int) -> np.ndarray:
@@ -518,7 +525,7 @@ def run_called(
     status.job = words
     words[IS_STOPPED] = status.stopping  # before it had a job to say so
 
-    def told() -> None:
+    def report_progress() -> None:
         if status.stopping:
             words[IS_STOPPED] = 1
         status.n_done = int(words[N_DONE])
@@ -531,20 +538,22 @@ def run_called(
                 while (given := functions.alone(at, given, SLICE_NS)) != OVER:
                     if given >= 0 and not attempt(given):
                         break
-                    told()
+                    report_progress()
         elif called.is_mixed:
             handle = workers.pool.handle
             following = partial(functions.next_of_python, handle, at)
             leave = partial(functions.leave, handle, at)
             try:
                 with one_core_each():
-                    workers.run(lambda: _run_both(attempt, following, leave), told)
+                    workers.run(lambda: _run_both(attempt, following, leave), report_progress)
             finally:
                 words[IS_STOPPED] = 1
                 workers.join()  # what raised here must not take memory from those who still write
         else:
             with one_core_each():
-                _run_together(partial(functions.together, workers.pool.handle, at, -1), words, told)
+                _run_together(
+                    partial(functions.together, workers.pool.handle, at, -1), words, report_progress
+                )
     finally:
         status.job = None
         status.n_done = int(words[N_DONE])
@@ -561,12 +570,14 @@ def _count(called: Called, status: Status) -> None:
         status.counts["tasks_in_waves"] = int(np.count_nonzero(done[called.waves.members]))
 
 
-def _run_together(go_on: Callable[[int], int], words: np.ndarray, told: Callable[[], None]) -> None:
+def _run_together(
+    go_on: Callable[[int], int], words: np.ndarray, report_progress: Callable[[], None]
+) -> None:
     """In this thread and in those of C."""
     found = LATER
     try:
         while (found := go_on(SLICE_NS)) != OVER:
-            told()
+            report_progress()
     finally:
         words[IS_STOPPED] = 1
         while found != OVER:  # what raised here must not take memory from those who still write

@@ -132,7 +132,7 @@ def _reaches(program: Program, first: int, n: int, n_steps: int) -> np.ndarray |
 
 
 def _bytes_of(program: Program, steps: Sequence[Family]) -> int:
-    """What a step touches for a tile of it, at most: a tile of each tensor."""
+    """Bytes that a step touches for a tile of it, at most: a tile of each tensor."""
     firsts = np.asarray([tiles.first for tiles in program.graph.tiles])
     most = 0
     for family in steps:

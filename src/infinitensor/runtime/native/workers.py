@@ -50,7 +50,7 @@ class Workers:
         self._busy = 0
         self._closed = False
         self.pool = Pool(n - 1)
-        """Those who help whoever asks for tasks that C runs: he works too."""
+        """Threads that help a caller with tasks that C runs; the caller works too."""
 
     def run(
         self,

@@ -193,7 +193,7 @@ def work_again(
 
 
 def _memory(replays: Replays, tiles: Tiles, scalars: Sequence[Any]) -> Any:
-    """What this run reads and writes, and with which scalars; None where that is the host's."""
+    """The memory that this run reads and writes, and its scalars; None where that is the host's."""
     buffers = tiles.directory.buffers
     if replays.alike is None:
         replays.alike = {}
@@ -208,7 +208,7 @@ def _memory(replays: Replays, tiles: Tiles, scalars: Sequence[Any]) -> Any:
             buffers[slot] = buffer
     places = [buffer.block.data_ptr() for buffer in buffers if buffer is not None]
     for table in tiles.leaves:
-        if table.layout.is_below:
+        if table.layout.is_in_lower_tier:
             return None
         places += [values.data_ptr() for values in table.arrays]
     return tuple(places), replays.texts(scalars)

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from infinitensor.runtime.state.step import Out, Step
 
 HOOKS = ("run_start", "run_end", "task_start", "tile_commit")
-"""Events that only a `Run` tells of."""
+"""Events that only a `Run` reports."""
 
 
-class Held(NamedTuple):
+class KeptTiles(NamedTuple):
     """A value that outlives the program."""
 
     layout: Layout
@@ -65,7 +65,7 @@ class Few(NamedTuple):
     leaves: tuple[tuple[int, int], ...]
     """Leaf, and which of its tiles."""
     n_made: int
-    held: dict[int, Held]
+    held: dict[int, KeptTiles]
     """By places, not tiles."""
     slot_bytes: tuple[int, ...]
     is_launched: bool
@@ -160,12 +160,12 @@ def few_of(program: Program, devices: Sequence[Device]) -> Few | None:
         (read.tile for step in few for read in step.reads if read.how == SCALAR), default=-1
     )
     places = {tile: n_scalars + 1 + n for n, tile in enumerate([*leaves, *made])}
-    held: dict[int, Held] = {}
+    held: dict[int, KeptTiles] = {}
     for number, (first, layout) in program.graph.held.items():
         tiles = range(first, first + layout.n_tiles)
         if not made.keys() >= set(tiles):
             return None
-        held[number] = Held(layout, made[first].dtype, tuple(places[tile] for tile in tiles))
+        held[number] = KeptTiles(layout, made[first].dtype, tuple(places[tile] for tile in tiles))
     starts = tuple(_start_of(step, places, n_scalars) for step in few)
     slot_bytes = tuple(program.slot_bytes.tolist())
     is_launched = all(start.again is not None for start in starts)

@@ -100,7 +100,7 @@ class KernelCalls:
         return directory.values(tile)
 
     def _across(self, span: Span, look: Callable[[Any], Any]) -> Any:
-        """What is seen of the piece that holds some tiles of a value."""
+        """The view of the piece that holds some tiles of a value."""
         if self.directory.has_lost:
             for tile in span.tiles:
                 self.array(tile)
@@ -125,7 +125,7 @@ class KernelCalls:
                 counts["bytes_evicted"] += n_bytes
 
     def _source_bytes(self, step: Step, is_counted: Callable[[int], bool]) -> int:
-        """What a move takes of sources on some devices."""
+        """The parts of sources on some devices that a move takes."""
         steps = self.tiles.steps
         target = steps.box_of(step.outs[0].tile)
         total = 0

@@ -25,7 +25,7 @@ class ReadyTasks:
 
     A task is given out once, when all it waits for is done, of each lane the first in the order of
     the program first; where the order is fixed, only when it is its turn. All of it is changed
-    under the lock of the run's status, which `finish` and `fail` tell of the task.
+    under the lock of the run's status, which `finish` and `fail` report the task to.
     """
 
     def __init__(self, program: Program, start: Start, status: Status, is_fixed: bool) -> None:
@@ -36,7 +36,7 @@ class ReadyTasks:
         self._long = start.long
         self.waits, ready = self._count_waits(start)
         self.heaps: tuple[list[int], ...] = ([], [], [])
-        """What is ready to be computed, loaded, evicted, as places in the order."""
+        """Tasks that are ready to be computed, loaded, evicted, as places in the order."""
         self.n_running = 0
         self.fixed = self._fixed_order() if is_fixed else None
         """The order that lanes keep to, where they may not take any ready task."""
@@ -45,7 +45,7 @@ class ReadyTasks:
         assert ready or status.is_finished(), "tasks that can never start"
 
     def _count_waits(self, start: Start) -> tuple[int_array[int], list[int]]:
-        """What each task still waits for, and those that wait for nothing."""
+        """How many tasks each task still waits for, and the tasks that wait for none."""
         if not self.status.n_done:
             return start.waits[:], start.ready
         program = self.program
@@ -134,6 +134,6 @@ class ReadyTasks:
             self.lock.notify_all()
 
     def clear(self) -> None:
-        """What is ready was started by other means, in the order of the program."""
+        """Ready tasks were started by other means, in the order of the program."""
         for heap in self.heaps:
             heap.clear()

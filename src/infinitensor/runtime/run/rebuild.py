@@ -46,7 +46,7 @@ class Rebuilder:
 
     def write(self, tile: int, task: int) -> None:
         """A task has written into a tile in place."""
-        self.tiles.directory.written(tile)
+        self.tiles.directory.note_write(tile)
         self.written_by[tile] = task
         self.writing.pop(tile, None)
 
@@ -54,7 +54,7 @@ class Rebuilder:
         """Make a lost tile again, where its readers look for it."""
         tiles = self.tiles
         with self.status.lock:
-            tiles.directory.found(tile)
+            tiles.directory.note_found(tile)
             self.status.counts["tiles_rebuilt"] += 1
         values = self._made_again(tile, {}, self.spare)
         out = tiles.steps.out(tile)
@@ -100,19 +100,19 @@ class Rebuilder:
                 "again: it was written to in place, and what was written over is gone"
             )
         made[tile] = None
-        if family.lane == EVICT:  # a copy below that is gone, of a tile
+        if family.lane == EVICT:  # a copy in a lower tier that is gone, of a tile
             made[tile] = self._made_again(step.sources()[0], made, spare)
             return made[tile]
         outs = self._called_again(step, made, spare)
         for source in step.sources():
-            if source not in made:  # it was read where it lies, beside tasks that run
+            if source not in made:  # it was read in place, beside tasks that run
                 self._check_unwritten(source, step)
         for out, values in zip(step.outs, outs, strict=True):
             made[out.tile] = values
         return made[tile]
 
     def _called_again(self, step: Step, made: dict[int, Any], spare: list[Buffer]) -> list[Any]:
-        """What a task makes, from its sources as it saw them."""
+        """The results of a task, from its sources as it saw them."""
 
         def array(source: int) -> Any:
             if source not in made:
@@ -134,7 +134,7 @@ class Rebuilder:
     def _put_together(
         self, array: Callable[[int], Any], span: Span, look: Callable[[Any], Any]
     ) -> Any:
-        """What is seen of a piece, some tiles of which are made one by one."""
+        """The view of a piece, some tiles of which are made one by one."""
         values = [array(tile) for tile in span.tiles]
         boxes = [self.tiles.steps.box_of(tile) for tile in span.tiles]
         hull = tuple(

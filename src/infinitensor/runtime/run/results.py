@@ -1,4 +1,4 @@
-"""What a run is asked for: the values that it keeps, and the tasks that these need."""
+"""The results of a run: the values that it keeps, and the tasks that these need."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def table_of(tiles: Tiles, value: int, array: Callable[[int], Any]) -> TileTable
     if program.final:
         alike = owners[:1] if len(set(owners)) == 1 else owners
         layout = Layout(layout.cuts, tuple(alike))
-    # what was evicted and brought back lies elsewhere than the piece it was a part of
+    # what was evicted and brought back is elsewhere than the piece it was a part of
     is_moved = any(tile != first + k for k, tile in enumerate(final))
     whole = None if is_moved else tiles.wholes.get(first)
     if whole is None and len(tiles.devices) == 1 and isinstance(arrays[0], np.ndarray):

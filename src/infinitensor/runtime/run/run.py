@@ -47,7 +47,7 @@ class Run:
     """A Program bound to leaves, scalars and devices.
 
     It chooses who works: C, a GPU's lanes, this thread, or workers. Its parts know what is done
-    (`status`), where tiles lie (`tiles`), how a task is called (`calls`), which are ready (`ready`,
+    (`status`), where tiles are (`tiles`), how a task is called (`calls`), which are ready (`ready`,
     where several threads or lanes ask). None of them knows the run, so its memory goes with it.
     """
 
@@ -69,7 +69,7 @@ class Run:
         self.calls = KernelCalls(self.tiles, scalars, self.status, self.rebuilder)
         self.ready: ReadyTasks | None = None
         self.called: Called | None = None
-        """What C runs, or has run."""
+        """The program that C runs, or has run."""
         self.abandoned: set[int] = set()
         """Kept values that are not wanted any more."""
         self.skipped: set[int] = set()
@@ -77,7 +77,7 @@ class Run:
 
     @property
     def leaves(self) -> list[TileTable]:
-        """What it reads."""
+        """The tables that it reads."""
         return self.tiles.leaves
 
     # the loop
@@ -86,7 +86,7 @@ class Run:
         """Run until all is done or something stops it; then raise what stopped it.
 
         A resumed run goes on past a task that raises, so that whatever does not depend on it is
-        made. One that was told to stop before it began does not begin.
+        made. One that was asked to stop before it began does not begin.
         """
         status = self.status
         status.goes_past_failures = resumed
@@ -158,7 +158,7 @@ class Run:
             done[task] = 1
             status.n_done += 1
             if "tile_commit" in events.hooks:
-                self._tell_commit(task)
+                self._report_commit(task)
 
     def _work_on(self, ready: ReadyTasks) -> None:
         """In one thread, run what is not done and waits for nothing that failed."""
@@ -189,10 +189,10 @@ class Run:
             return
         ready.finish(task)
         if "tile_commit" in events.hooks:
-            self._tell_commit(task)
+            self._report_commit(task)
 
-    def _tell_commit(self, task: int) -> None:
-        """Tell hooks that the tiles of a task are there.
+    def _report_commit(self, task: int) -> None:
+        """Call the hooks on tiles that are there.
 
         What a hook raises stops the run, but the task is done: it may have changed its inputs and
         must not run twice.
@@ -274,7 +274,7 @@ class Run:
         return True
 
     def _attempt_called(self, task: int) -> bool:
-        """Run a task that lies between those of C; False if it failed."""
+        """Run a task between those of C; False if it failed."""
         try:
             self.run_task(task)
         except BaseException as error:
@@ -340,7 +340,7 @@ class Run:
         return tables_with_reads(self.tiles)
 
     def take_counts(self) -> dict[str, int]:
-        """What was done since this was asked last, by the names of `stats()`."""
+        """The counts since this was asked last, by the names of `stats()`."""
         return self.status.take_counts()
 
     def release(self) -> None:

@@ -1,4 +1,4 @@
-"""What every run of a Program begins with: found once, kept with the Program."""
+"""The first state of every run of a Program: found once, kept with the Program."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONG_S = 2e-4
 
 
 class Start(NamedTuple):
-    """What every run of a Program begins with."""
+    """The first state of every run of a Program."""
 
     n_tasks: int
     waits: int_array[int]

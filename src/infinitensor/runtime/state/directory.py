@@ -1,4 +1,4 @@
-"""The directory of a run: where every tile lies, in which version.
+"""The directory of a run: where every tile is, in which version.
 
 A tile has a home: the slot of its device's memory that the Program gave it.
 """
@@ -60,7 +60,7 @@ class Directory:
         held = slot < 0 or self.holder[slot] == tile
         return held and tile in self._at_home and tile not in self._lost
 
-    def written(self, tile: int) -> None:
+    def note_write(self, tile: int) -> None:
         """A write into a tile is done: copies of what was there are worth nothing now."""
         self._versions[tile] += 1
 
@@ -81,12 +81,12 @@ class Directory:
         """Whether any values are gone."""
         return bool(self._lost)
 
-    def found(self, tile: int) -> None:
+    def note_found(self, tile: int) -> None:
         """A lost tile is being made again."""
         self._lost.discard(tile)
 
     def state(self) -> tuple[list[int], dict[int, Any], int_array[int]]:
-        """What lies where now, to come back to."""
+        """The places of tiles now, to come back to."""
         return self.holder.copy(), self._at_home.copy(), self._versions[:]
 
     def restore(self, state: tuple[list[int], dict[int, Any], int_array[int]]) -> None:

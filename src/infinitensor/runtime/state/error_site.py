@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RunState(Protocol):
-    """What an error is explained with: the program, its steps, the tables of its leaves."""
+    """The context of an error: the program, its steps, the tables of its leaves."""
 
     program: Program
     steps: Steps

@@ -1,4 +1,4 @@
-"""What a run has read from files and still holds: kept for the next run, as long as there is room.
+"""Tiles that a run has read from files and still holds: kept for the next run while there is room.
 
 When the same program runs again over data larger than memory, a fixed part of it stays and the rest
 streams by: tiles spread over the pass, so that the rest is read all the time.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from infinitensor.runtime.state.tile_table import TileTable
 
 WORTH = 1.25
-"""How much more must be kept than before: tiles that lie elsewhere are another plan."""
+"""How much more must be kept than before: tiles that are elsewhere are another plan."""
 
 
 def tables_with_reads(tiles: Tiles) -> dict[int, TileTable]:
@@ -73,7 +73,7 @@ def _grid(tiles: Tiles, leaf: int) -> Cuts | None:
         family_box
         for family in tiles.program.graph.families
         if family.lane == LOAD and family.many is not None
-        for i, family_box in enumerate(_written(tiles, family))
+        for i, family_box in enumerate(_written_tiles(tiles, family))
         if tiles.steps.tiles_of(int(family.many[1][family.many[0][i]])).leaf == leaf
     ]
     table = tiles.leaves[leaf]
@@ -92,7 +92,7 @@ def _grid(tiles: Tiles, leaf: int) -> Cuts | None:
     return cuts if all(box in cells for box in boxes) else None
 
 
-def _written(tiles: Tiles, family: Any) -> list[Any]:
+def _written_tiles(tiles: Tiles, family: Any) -> list[Any]:
     return [tiles.steps.box_of(int(tile)) for tile in family.writes[0]]
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 IS_STOPPED = 23
-"""The word of a job (`Job` in `native/c_program.c`) by which C is told to stop."""
+"""The word of a job (`Job` in `native/c_program.c`) by which C is asked to stop."""
 
 
 class Left(BaseException):
@@ -27,7 +27,7 @@ class Status:
 
     def __init__(self, n_tasks: int, n_numbers: int) -> None:
         self.n_tasks = n_tasks
-        """Those that run; `n_numbers` have a number."""
+        """Tasks that run; `n_numbers` have a number."""
         self.n_done = 0
         self.done = bytearray(n_numbers)
         self.failed: list[int] = []
@@ -37,14 +37,14 @@ class Status:
         self.stopping = False
         self.is_interrupted = False
         self.job: np.ndarray | None = None
-        """What C works on now."""
+        """The job that C works on now."""
         self.counts: defaultdict[str, int] = defaultdict(int)
-        """What was done since it was last asked, by the names of `stats()`, but for tasks."""
-        self._n_told = 0
+        """The counts since they were last asked for, by the names of `stats()`, but for tasks."""
+        self._n_reported = 0
 
     @cached_property
     def lock(self) -> threading.Condition:
-        """What threads share; made before they begin, for a run in one thread never needs it."""
+        """The lock of threads; made before they begin, for a run in one thread never needs it."""
         return threading.Condition(threading.Lock())
 
     def is_finished(self) -> bool:
@@ -63,7 +63,7 @@ class Status:
             raise Left
 
     def clear_stop(self) -> bool:
-        """It may go on; True if it was told to stop, which somebody must still hear of."""
+        """It may go on; True if it was asked to stop, which somebody must still hear of."""
         was, self.is_interrupted = self.is_interrupted, False
         self.failure, self.stopping = None, False
         return was
@@ -86,8 +86,8 @@ class Status:
             self.lock.notify_all()
 
     def take_counts(self) -> dict[str, int]:
-        """What was done since this was asked last, by the names of `stats()`."""
-        taken = {"tasks": self.n_done - self._n_told, **self.counts}
-        self._n_told = self.n_done
+        """The counts since this was asked last, by the names of `stats()`."""
+        taken = {"tasks": self.n_done - self._n_reported, **self.counts}
+        self._n_reported = self.n_done
         self.counts.clear()
         return taken

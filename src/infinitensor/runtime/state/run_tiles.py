@@ -1,4 +1,4 @@
-"""Where the tiles of a run lie: the slots of its Program, filled with memory as tasks need it."""
+"""The memory of a run's tiles: the slots of its Program, filled with memory as tasks need it."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class Tiles:
         self.tiers = tiers
         self.directory = Directory(program.graph.n_tiles, len(program.slot_bytes))
         self.pieces: dict[int, tuple[Buffer, Any]] = {}
-        """By number: memory in which all tiles of a value lie, and the first array in it."""
+        """By number: the memory of all tiles of a value, and the first array in it."""
         self.wholes: dict[int, Any] = {}
         """By its first tile: the array that the tiles of a value are parts of."""
         self.shared: dict[int, Buffer] = {}
-        """By device: the slab in which its small slots lie, where C runs the tasks."""
+        """By device: the slab of its small slots, where C runs the tasks."""
         self.within: np.ndarray | None = None
         """Of each slot where it begins in that slab; -1: it is alone."""
         self._lock = threading.Lock()

@@ -42,7 +42,7 @@ class Span(NamedTuple):
 
 
 class Out(NamedTuple):
-    """One output: its tile, where that lies, and how it is made from its slab or piece."""
+    """One output: its tile, its box, and how it is made from its slab or piece."""
 
     tile: int
     slot: int
@@ -51,7 +51,7 @@ class Out(NamedTuple):
     shape: tuple[int, ...]
     tiles: TileSet
     part: tuple[slice, ...] | None
-    """Where it lies in its piece; None if it is all of it."""
+    """Its box in its piece; None if it is all of it."""
 
 
 class Step(NamedTuple):
@@ -81,7 +81,7 @@ class Step(NamedTuple):
         array: Callable[[int], Any],
         across: Callable[[Span, Callable[[Any], Any]], Any],
     ) -> list[Any]:
-        """What it is called with: `array` finds the values of a tile, `across` what is seen of
+        """Its arguments: `array` finds the values of a tile, `across` what is seen of
         those of several."""
         ins: list[Any] = [array(tile) for tile in self.many]
         for how, tile, look, span in self.reads:
@@ -128,7 +128,7 @@ class Steps:
         return self._program.graph.tiles[bisect_right(self._set_firsts, tile) - 1]
 
     def box_of(self, tile: int) -> Box:
-        """Where a tile lies."""
+        """The box of a tile."""
         tiles = self.tiles_of(tile)
         return tuple([(lo, hi) for lo, hi in tiles.boxes[tile - tiles.first].tolist()])
 
@@ -175,7 +175,7 @@ class Steps:
 
 
 def look_of(column: Column, box: Box, origin: Box) -> Callable[[Any], Any]:
-    """What a task sees of an array that holds `origin`."""
+    """The part of an array, which holds `origin`, that a task reads."""
     if column.access is not None:
         return Look(column.access, box, origin)
     if any(hi <= lo for lo, hi in box):

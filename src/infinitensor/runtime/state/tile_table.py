@@ -32,13 +32,13 @@ class TileTable:
     __slots__ = (
         "_device_bytes",
         "arrays",
-        "below",
-        "below_buffers",
         "buffers",
         "dtype",
         "in_reach",
         "is_file",
         "layout",
+        "lower_buffers",
+        "lower_tiles",
         "made",
         "most_kept",
         "partly",
@@ -61,9 +61,9 @@ class TileTable:
         self.arrays = arrays
         self.partly = partly
         self.whole = whole
-        self.below: list[Any] = []
+        self.lower_tiles: list[Any] = []
         """Of tiles that were read from lower tiers, where they can be read again; else None."""
-        self.below_buffers: list[Buffer | None] = []
+        self.lower_buffers: list[Buffer | None] = []
         self.is_file = False
         """Whether all of it can be read from a file of the user's, wherever its tiles are."""
         self.most_kept: float | None = inf
@@ -137,42 +137,42 @@ class TileTable:
     def with_read(self, cuts: Cuts, tiles: dict[int, tuple[int, Any, Buffer]]) -> TileTable:
         """The same values in these tiles, some of which have been read: (device, values, slab).
 
-        A tile that lies nowhere below stays where it is, whatever is read.
+        A tile that is in no lower tier stays where it is, whatever is read.
         """
         layout = Layout(cuts, (DISK,))
         arrays: list[Any] = []
         buffers: list[Buffer | None] = []
-        below, slabs = [], []
+        lower, slabs = [], []
         owners = []
         for k in range(layout.n_tiles):
             box = layout.tile(k)
             (index,) = tiles_over(self.layout.cuts, box)
             source, slab = None, None
-            if self.below:
-                source, slab = self.below[index], self.below_buffers[index]
+            if self.lower_tiles:
+                source, slab = self.lower_tiles[index], self.lower_buffers[index]
             elif self.layout.owner(index) < 0:
                 source, slab = self.arrays[index], self.buffers[index]
             part = None if source is None else source[relative(box, self.layout.tile(index))]
             owner = HOST if isinstance(part, np.ndarray) else DISK
             here = (owner, part, slab)
             if part is None and self.layout.owner(index) >= 0:
-                assert box == self.layout.tile(index), "a tile that lies nowhere else is not cut"
+                assert box == self.layout.tile(index), "a tile that is nowhere else is not cut"
                 here = (self.layout.owner(index), self.arrays[index], self.buffers[index])
             device, values, buffer = tiles.get(k, here)
             arrays.append(values)
             buffers.append(buffer)
             owners.append(device)
-            below.append(part)
+            lower.append(part)
             slabs.append(slab)
         alike = owners[:1] if len(set(owners)) == 1 else owners
         table = TileTable(Layout(cuts, tuple(alike)), self.dtype, buffers, arrays)
-        table.below, table.below_buffers = below, slabs
+        table.lower_tiles, table.lower_buffers = lower, slabs
         table.made, table.is_file = self.made, self.is_file
         return table
 
-    def joined(self) -> TileTable | None:
+    def join(self) -> TileTable | None:
         """The same values in one tile, to be read in others than they were evicted in; None where
-        not all of them lie in files of ours."""
+        not all of them are in files of ours."""
         parts = list(self.arrays)
         if self.is_file or not self.is_in_files or len(parts) < 2:
             return None
@@ -198,8 +198,9 @@ class TileTable:
         table.most_kept = None
         return table
 
-    def written(self) -> TileTable:
-        """The same memory, for values of which some are written: none can be read again below."""
+    def as_written(self) -> TileTable:
+        """The same memory, for values of which some are written: no lower tier has them any
+        more."""
         table = TileTable(self.layout, self.dtype, self.buffers, self.arrays, whole=self.whole)
         table.made, table.used_at = self.made, self.used_at
         return table
@@ -257,7 +258,7 @@ class TileTable:
     def _read_apart(
         self, box: Box, steps: tuple[int, ...], devices: Sequence[Device]
     ) -> np.ndarray:
-        """What lies apart, tile by tile; of a file of the user's nothing else is read."""
+        """Elements that are apart, tile by tile; of a file of the user's nothing else is read."""
         apart = [slice(lo, hi, step) for (lo, hi), step in zip(box, steps, strict=True)]
         out = np.empty([len(range(s.start, s.stop, s.step)) for s in apart], self.dtype)
         for index, tile in self.layout.overlaps(box):
@@ -282,7 +283,7 @@ class TileTable:
         return out
 
     def local_tiles(self) -> dict[int, Any]:
-        """The arrays of the tiles that lie in this process, by number."""
+        """The arrays of the tiles in this process, by number."""
         return dict(enumerate(self.arrays))
 
     def lend(self, index: int) -> None:
@@ -317,12 +318,12 @@ class TileTable:
     @property
     def was_read(self) -> bool:
         """Whether tiles of it were read from lower tiers, where they can be read again."""
-        return bool(self.below)
+        return bool(self.lower_tiles)
 
     def is_spare(self, index: int) -> bool:
-        """Whether a tile is in device memory only to be read less: it lies below too."""
-        is_below = bool(self.below) and self.below[index] is not None
-        return is_below and self.layout.owner(index) >= 0
+        """Whether a tile is in device memory only to be read less: it is in a lower tier too."""
+        is_in_lower_tier = bool(self.lower_tiles) and self.lower_tiles[index] is not None
+        return is_in_lower_tier and self.layout.owner(index) >= 0
 
     def spares(self) -> dict[int, int]:
         """The bytes of every spare tile."""
@@ -344,21 +345,21 @@ class TileTable:
         }
         return sum(slabs.values())
 
-    def parts_below(self) -> list[Any]:
+    def lower_parts(self) -> list[Any]:
         """By tile: where its values can be read in a lower tier, or None."""
-        if self.below:
-            return self.below
+        if self.lower_tiles:
+            return self.lower_tiles
         owners = self.layout.owner_array.tolist()
         return [self.arrays[k] if owner < 0 else None for k, owner in enumerate(owners)]
 
     @property
     def is_in_files(self) -> bool:
-        """Whether all of it lies in files, the user's or ours, and nothing has stayed in memory."""
+        """Whether all of it is in files, the user's or ours, and nothing has stayed in memory."""
         return self.layout.owners == (DISK,) and not self.partly
 
     @property
     def is_one_file(self) -> bool:
-        """Whether it lies in a file and is in no tiles yet."""
+        """Whether it is in a file and not in tiles yet."""
         return self.is_in_files and self.layout.n_tiles == 1
 
     @property

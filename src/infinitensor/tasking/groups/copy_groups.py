@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor.config import config
-from infinitensor.ir.call_tables import Calls, Lies
+from infinitensor.ir.call_tables import Calls, StridedArrays
 from infinitensor.tasking.c.expressions import C_TYPES
 from infinitensor.tasking.kernels.c_calls import Mapped
 from infinitensor.tasking.kernels.c_kernel import copy_kernel
@@ -45,13 +45,13 @@ class Copied:
         return self._mapped.together if len(self._targets) == 1 else None
 
     def plain(
-        self, tasks: np.ndarray, ins: Sequence[Any], outs: Sequence[Lies]
-    ) -> tuple[InC, Sequence[Any], Sequence[Lies]]:
+        self, tasks: np.ndarray, ins: Sequence[Any], outs: Sequence[StridedArrays]
+    ) -> tuple[InC, Sequence[Any], Sequence[StridedArrays]]:
         """The copy, and where one operand goes."""
         if len(self._targets) > 1:
             return self, ins, outs
         (target,) = self._targets
-        out = outs[0].seen(target.starts[tasks], target.boxes[tasks], target.region)
+        out = outs[0].view(target.starts[tasks], target.boxes[tasks], target.region)
         return self._mapped, ins, [out]
 
     def is_due(self, n_tasks: int) -> bool:
@@ -61,14 +61,14 @@ class Copied:
     def calls(
         self,
         tasks: np.ndarray,
-        many: tuple[np.ndarray, Lies] | None,
+        many: tuple[np.ndarray, StridedArrays] | None,
         ins: Sequence[Any],
-        outs: Sequence[Lies],
+        outs: Sequence[StridedArrays],
     ) -> Calls:
         """The calls of some tasks."""
         found = []
         for operand, target in zip(ins, self._targets, strict=True):
-            out = outs[0].seen(target.starts[tasks], target.boxes[tasks], target.region)
+            out = outs[0].view(target.starts[tasks], target.boxes[tasks], target.region)
             found.append(self._mapped.calls(tasks, None, [operand], [out]))
         if len(found) == 1:
             return found[0]

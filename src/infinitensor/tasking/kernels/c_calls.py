@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from infinitensor.ir.call_tables import IMAGINARY_PART, REAL, REAL_PART, WHOLE, Calls, Form, Lies
+from infinitensor.ir.call_tables import (
+    IMAGINARY_PART,
+    REAL,
+    REAL_PART,
+    WHOLE,
+    Calls,
+    Form,
+    StridedArrays,
+)
 from infinitensor.native import address
 from infinitensor.tasking.kernels.c_kernel import entry
 
@@ -62,9 +70,9 @@ class Mapped:
     def calls(
         self,
         tasks: np.ndarray,
-        many: tuple[np.ndarray, Lies] | None,
+        many: tuple[np.ndarray, StridedArrays] | None,
         ins: Sequence[Any],
-        outs: Sequence[Lies],
+        outs: Sequence[StridedArrays],
     ) -> Calls:
         """The calls of some tasks; those that have nothing to do have none."""
         in_c = self.in_c
@@ -86,7 +94,7 @@ class Mapped:
             words.reshape(-1),
         )
 
-    def _space(self, outs: Sequence[Lies]) -> tuple[np.ndarray, Sequence[Lies]]:
+    def _space(self, outs: Sequence[StridedArrays]) -> tuple[np.ndarray, Sequence[StridedArrays]]:
         """The shape that each task walks, and the arrays that it writes."""
         return outs[-1].shapes, outs
 
@@ -111,7 +119,7 @@ class Reduced(Mapped):
         self._ndim = ndim
         self._n = n
 
-    def _space(self, outs: Sequence[Lies]) -> tuple[np.ndarray, Sequence[Lies]]:
+    def _space(self, outs: Sequence[StridedArrays]) -> tuple[np.ndarray, Sequence[StridedArrays]]:
         folds = self.in_c.folds
         n_beside = len(outs) - len(folds)
         lead = outs[-1].shapes[:, : self._ndim - 1]
@@ -120,7 +128,7 @@ class Reduced(Mapped):
         written = list(outs[:n_beside])
         for fold, out in zip(folds, outs[n_beside:], strict=True):
             strides = np.concatenate([out.strides[:, : self._ndim - 1], 0 * last], axis=1)
-            columns = Lies(out.bases, out.offsets, shapes, strides)
+            columns = StridedArrays(out.bases, out.offsets, shapes, strides)
             written += [columns] * len(fold.parts)
         return shapes, written
 
@@ -132,7 +140,7 @@ def _none(some: np.ndarray) -> np.ndarray:
     return np.zeros((len(some), 0), np.int64)
 
 
-def _align_strides(arrays: Lies, ndim: int) -> np.ndarray:
+def _align_strides(arrays: StridedArrays, ndim: int) -> np.ndarray:
     """Steps along the axes of a space whose last ones an operand has: 0 where it is one long."""
     steps = np.zeros((len(arrays.bases), ndim), np.int64)
     own = arrays.strides.shape[1]
@@ -208,9 +216,9 @@ class Parted:
     def calls(
         self,
         tasks: np.ndarray,
-        many: tuple[np.ndarray, Lies] | None,
+        many: tuple[np.ndarray, StridedArrays] | None,
         ins: Sequence[Any],
-        outs: Sequence[Lies],
+        outs: Sequence[StridedArrays],
     ) -> Calls:
         """The calls of some tasks; worked out once for all families that have the same strides."""
         assert many is not None
@@ -231,7 +239,9 @@ class Parted:
             numbers = given[parts.scalars[:, 0], parts.scalars[:, 1]]
         return Calls(parts.tasks, parts.forms, parts.of, bases, offsets, numbers)
 
-    def _parts(self, tasks: np.ndarray, borders: np.ndarray, sources: Lies, out: Lies) -> Parts:
+    def _parts(
+        self, tasks: np.ndarray, borders: np.ndarray, sources: StridedArrays, out: StridedArrays
+    ) -> Parts:
         n_sources = len(sources.bases)
         of: dict[int, tuple[int, Form]] = {}
         columns: tuple[list[int], ...] = ([], [], [], [])
@@ -261,7 +271,7 @@ class Parted:
         return Parts(calls, forms, [form for _, form in of.values()], places, offsets, pairs)
 
 
-def _strided(arrays: Lies) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def _strided(arrays: StridedArrays) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Shapes and strides, without axes that an array does not have."""
     found = []
     for shape, strides in zip(arrays.shapes.tolist(), arrays.strides.tolist(), strict=True):
