@@ -33,7 +33,8 @@ for file, why in it.stats()["not_compiled"].items():
 def not_compiled(tmp_path: Path, **environment: str) -> dict[str, str]:
     """What a process of its own goes without, with nothing built and an empty cache."""
     source = str(child.fresh_source(tmp_path))
-    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": source, **environment}
+    folders = {"XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": source}
+    env = {**os.environ, "INFINITENSOR_COMPILE": "auto", **folders, **environment}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, check=True
     )
