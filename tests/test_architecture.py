@@ -225,11 +225,11 @@ def modules() -> dict[str, Path]:
     return {".".join(module_of(file)): file for file in source_files() if file.suffix == ".py"}
 
 
-def imported_modules(file: Path, known: dict[str, Path], *, types: bool) -> set[str]:
-    """The modules of ours that a file imports anywhere; those for type checkers where asked."""
+def imported_modules(file: Path, known: dict[str, Path]) -> set[str]:
+    """The modules of ours that a file imports: at the top, in functions, for type checkers."""
     package = module_of(file) if file.stem == "__init__" else module_of(file)[:-1]
     found = set()
-    for node in _importing(ast.parse(file.read_text("utf-8")), types):
+    for node in _importing(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
             continue
@@ -241,20 +241,15 @@ def imported_modules(file: Path, known: dict[str, Path], *, types: bool) -> set[
     return found & known.keys()
 
 
-def _importing(node: ast.AST, types: bool) -> Iterator[ast.Import | ast.ImportFrom]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Import | ast.ImportFrom):
-            yield child
-        elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test) and not types:
-            for other in child.orelse:
-                yield from _importing(ast.Module([other], []), types)
-        else:
-            yield from _importing(child, types)
+def _importing(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
 
 
-def edges(*, types: bool) -> Edges:
+def edges() -> Edges:
     known = modules()
-    return {name: imported_modules(file, known, types=types) for name, file in known.items()}
+    return {name: imported_modules(file, known) for name, file in known.items()}
 
 
 def rings(graph: Edges) -> list[list[str]]:
@@ -305,15 +300,13 @@ def upward(graph: Edges) -> list[str]:
     return found
 
 
-def test_rooms_import_only_rooms_below_for_type_checkers_too() -> None:
-    faults = upward(edges(types=False))
-    faults += [fault for fault in upward(edges(types=True)) if ".runtime." not in fault]
+def test_rooms_import_only_rooms_below() -> None:
+    faults = upward(edges())
     assert not faults, "\n".join(faults)
 
 
-@pytest.mark.parametrize("types", [False, True])
-def test_no_modules_import_each_other(types: bool) -> None:
-    assert rings(edges(types=types)) == []
+def test_no_modules_import_each_other() -> None:
+    assert rings(edges()) == []
 
 
 def test_every_folder_of_a_part_with_rooms_is_a_room_that_says_what_it_is_for() -> None:
@@ -354,7 +347,7 @@ MACHINE_NAMES = {
 def asked_of_the_machine(source: str) -> list[str]:
     """What a file imports that says something about the machine it runs on."""
     found = []
-    for node in _importing(ast.parse(source), types=True):
+    for node in _importing(ast.parse(source)):
         if isinstance(node, ast.Import):
             names = {alias.name for alias in node.names}
             found += [name for name in names if name.split(".")[0] in MACHINE_MODULES]
@@ -415,7 +408,7 @@ would take."""
 def behind_the_engine(text: str) -> list[str]:
     """Lines that reach behind an engine's methods, and imports that do."""
     found = [line.strip() for line in text.splitlines() if BEHIND.search(line)]
-    for node in _importing(ast.parse(text), types=True):
+    for node in _importing(ast.parse(text)):
         if isinstance(node, ast.Import):
             origins = {alias.name: {alias.name} for alias in node.names}
         else:
