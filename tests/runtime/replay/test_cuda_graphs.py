@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.ir.sessions import strict
+from tests.runtime.run.test_run import begin
 
 import infinitensor as it
 from infinitensor.api.session.session import current_session
+from infinitensor.devices.device import CpuDevice
 from infinitensor.events import lane
 from infinitensor.runtime.replay import cuda_graphs
-from infinitensor.runtime.replay.cuda_graphs import Recording, Replays
+from infinitensor.runtime.replay.cuda_graphs import Recording, Replays, work_again
 from infinitensor.tasking.kernels.c_calls import TASK_WORK
 from infinitensor.tasking.kernels.choose_kernel import in_time
 from infinitensor.tasking.kernels.work_left import WorkLeft
 from infinitensor.tasking.triton.triton_group import Generated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from infinitensor.runtime import Run
 
 
 def nothing() -> None:
@@ -39,6 +45,43 @@ def test_what_comes_a_second_time_is_recorded_and_then_found(no_failures: None) 
     replays.keep("a", recording)
     assert replays.find("a") is recording
     assert replays.find("b") is None
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_run_that_is_recorded_is_as_before_and_then_done_by_one_call(
+    fails: bool, no_failures: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A CPU stands in for the GPU: while it records, tasks run, and what they did is taken back."""
+    started: list[int] = []
+
+    def record(device: CpuDevice, work: Callable[[], None]) -> Callable[[], None]:
+        work()
+        return lambda: started.append(1)
+
+    def work(run: Run) -> None:
+        if fails:
+            run.status.fail(0, ValueError("while it is recorded"))
+        else:
+            run.work_through()
+
+    monkeypatch.setattr(CpuDevice, "record", record)
+    monkeypatch.setattr(cuda_graphs, "_memory", lambda replays, tiles, scalars: "the same")
+    replays, found = Replays(), []
+    with strict("cpu*2", 7, compile="never") as session:
+        x = it.asarray(np.arange(60.0))
+        for _ in range(3):
+            run, _ = begin(session, it.cumsum(x) + x[::-1])
+            run.tiles.enter_leaves()
+            again = partial(work, run)
+            found.append(work_again(replays, run.tiles, run.calls.scalars, run.status, again))
+            assert run.status.is_finished() == found[-1]
+            assert sum(run.status.done) == run.status.n_done
+            assert bool(run.take_counts().get("bytes_moved")) == found[-1]
+            assert run.status.failure is None
+            assert not run.status.failed
+            run.release()
+    assert found == [False, not fails, not fails]
+    assert len(started) == (0 if fails else 2)
 
 
 def test_recordings_hold_scratch_while_they_live_and_only_so_much(no_failures: None) -> None:
