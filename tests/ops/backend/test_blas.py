@@ -56,6 +56,26 @@ def test_a_product_is_the_same_however_its_operands_lie(
 
 
 @needs_library
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("k", [1, 2, 31, 32, 100, 1000])
+def test_the_product_of_two_vectors_has_the_same_bits_whatever_their_strides(
+    dtype: str, k: int
+) -> None:
+    rng = np.random.default_rng(k)
+    x, y = next(strided(rng, 1, k, dtype)), next(strided(rng, k, 1, dtype))
+    wanted = np.empty((1, 1), dtype)
+    assert blas.multiply(x, y, wanted)
+    np.testing.assert_allclose(wanted, x @ y, rtol=1e-3, atol=1e-4)
+    padded_rows, padded_columns = np.pad(x.T, 3)[3:-3, 3:-3].T, np.pad(y, 2)[2:-2, 2:-2]
+    apart = np.repeat(x, 3, 1)[:, ::3]
+    for row in (x, np.asfortranarray(x), padded_rows, apart):
+        for column in (y, np.asfortranarray(y), padded_columns, np.repeat(y, 2, 0)[::2]):
+            out = np.full((1, 1), np.nan, dtype)
+            assert blas.multiply(row, column, out)
+            np.testing.assert_array_equal(out, wanted)
+
+
+@needs_library
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
 def test_a_matrix_times_itself_turned_is_symmetric_to_the_bit(dtype: str) -> None:
     for x in strided(np.random.default_rng(1), 70, 40, dtype):

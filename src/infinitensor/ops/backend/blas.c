@@ -148,6 +148,52 @@ static void gram(const Product *p, int64_t code, int64_t size) {
           memcpy(out + y * row + x * size, out + x * row + y * size, size);
 }
 
+/* Two vectors. A library adds up in another order where elements are apart, or where the same row is
+   handed over as a column; a tile is either, depending on the memory it is in. So these are added up
+   here, always in the same order: by lanes, and those in pairs. */
+enum { LANES = 32 };
+
+/* `n` numbers that follow each other: those at `at`, or a copy of them in `block`. */
+#define DOT(T)                                                                                     \
+  static const T *contiguous_##T(const char *at, int64_t step, int64_t n, T *block) {              \
+    if (step == sizeof(T)) return (const T *)at;                                                   \
+    for (int64_t i = 0; i < n; ++i) block[i] = *(const T *)(at + i * step);                        \
+    return block;                                                                                  \
+  }                                                                                                \
+  static T total_##T(T *sums) {                                                                    \
+    for (int half = LANES / 2; half; half /= 2)                                                    \
+      for (int lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];                     \
+    return sums[0];                                                                                \
+  }                                                                                                \
+  static void dot_##T(const char *x, int64_t x_step, const char *y, int64_t y_step, int64_t n,     \
+                      char *out) {                                                                 \
+    T sums[LANES] = {0}, x_block[LANES], y_block[LANES];                                           \
+    for (; n >= LANES; n -= LANES, x += LANES * x_step, y += LANES * y_step) {                     \
+      const T *const a = contiguous_##T(x, x_step, LANES, x_block);                                \
+      const T *const b = contiguous_##T(y, y_step, LANES, y_block);                                \
+      for (int lane = 0; lane < LANES; ++lane) sums[lane] += a[lane] * b[lane];                    \
+    }                                                                                              \
+    for (int64_t i = 0; i < n; ++i)                                                                \
+      sums[i] += *(const T *)(x + i * x_step) * *(const T *)(y + i * y_step);                      \
+    *(T *)out = total_##T(sums);                                                                   \
+  }                                                                                                \
+  static void complex_dot_##T(const char *x, int64_t x_step, const char *y, int64_t y_step,        \
+                              int64_t n, char *out) {                                              \
+    T real[LANES] = {0}, imaginary[LANES] = {0};                                                   \
+    for (; n > 0; n -= LANES, x += LANES * x_step, y += LANES * y_step)                            \
+      for (int lane = 0; lane < LANES && lane < n; ++lane) {                                       \
+        const T *const a = (const T *)(x + lane * x_step), *const b = (const T *)(y + lane * y_step); \
+        real[lane] += a[0] * b[0] - a[1] * b[1];                                                   \
+        imaginary[lane] += a[0] * b[1] + a[1] * b[0];                                              \
+      }                                                                                            \
+    ((T *)out)[0] = total_##T(real), ((T *)out)[1] = total_##T(imaginary);                         \
+  }
+DOT(float)
+DOT(double)
+
+static void (*const dot[4])(const char *, int64_t, const char *, int64_t, int64_t, char *) = {
+    dot_float, dot_double, complex_dot_float, complex_dot_double};
+
 /* A matrix and a vector, on either side; `between`: steps between elements of out. */
 static void with_vector(const Product *p, int64_t code, int64_t size) {
   const int is_right = p->columns == 1;
@@ -179,7 +225,9 @@ void product(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, cha
   if (is_little) share(1);
   p.a = seen(arrays[0], p.rows, p.k, how[4], how[5], size);
   p.b = seen(arrays[1], p.k, p.columns, how[6], how[7], size);
-  if (p.columns == 1 || p.rows == 1) {
+  if (p.columns == 1 && p.rows == 1) {
+    dot[code](arrays[0], how[5], arrays[1], how[6], p.k, p.out);
+  } else if (p.columns == 1 || p.rows == 1) {
     p.vector = p.columns == 1 ? arrays[1] : arrays[0];
     p.apart = p.k == 1 ? 1 : (int)((p.columns == 1 ? how[6] : how[5]) / size);
     with_vector(&p, code, size);
