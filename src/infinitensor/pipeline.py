@@ -261,9 +261,9 @@ def _is_cheaper(found: Prepared, heavy: int, demand: Demand, tile_elements: int)
     """Whether a plan moves less than its heavy leaves are: every run moves that, they go once, and
     what can stay of them then stays."""
     left = heavy - demand.moved_before()
-    # leaves go before tiles are so small that sums have other bits
+    # leaves go before tiles are so small that sums have other bits, and before cores are idle
     is_small = 0 < found.tile_elements < LEAF_ELEMENTS[found.plan.mesh.kind]
-    is_forced = is_small and not tile_elements
+    is_forced = (is_small and not tile_elements) or found.program.at_once == 1
     return _moved_bytes(found) <= left and not is_forced
 
 
@@ -306,6 +306,8 @@ class Limits(NamedTuple):
     """Whether tiles may go to lower tiers and come back."""
     shrinks: bool = True
     """Whether tiles may be made smaller."""
+    one_by_one: bool = False
+    """Whether one task runs at a time, in the scratch of one."""
 
 
 def prepare(
@@ -315,7 +317,8 @@ def prepare(
 
     Where it does not fit, tiles are evicted to lower tiers and loaded again, if that is allowed, in
     the way that moves fewer bytes; where a task alone is too large, smaller tiles are tried a
-    bounded number of times. A `Misfit` names the op, the smallest need that was met, and the line.
+    bounded number of times; and if that is not enough, one task at a time. A `Misfit` names the op,
+    the smallest need that was met, and the line.
     """
     bound = tile_elements
     known = {} if known is None else known
@@ -340,6 +343,11 @@ def prepare(
         if not limits.shrinks or (not limits.evicts and has_tiers(mesh)):
             break  # order and residency change before tiles do
     assert smallest is not None
+    if limits.one_by_one or mesh.n_concurrent == 1 or (has_tiers(mesh) and not limits.evicts):
+        return smallest
+    alone = prepare(graph, mesh, tile_elements, limits._replace(one_by_one=True), known)
+    if isinstance(alone, Prepared) or alone.need_bytes < smallest.need_bytes:
+        return alone
     return smallest
 
 
@@ -518,13 +526,13 @@ def _in_memory(graph: Graph, lowered: Lowered, limits: Limits) -> Program | Misf
     donated = [leaf.donated and (mesh.is_one_memory or not leaf.in_piece) for leaf in graph.leaves]
     has_files = any(leaf.file for leaf in graph.leaves)
     if not _streams(graph, mesh):
-        program = _allocated(tasks, budgets, donated, mesh, moves)
+        program = _allocated(tasks, limits, donated, mesh, moves)
         can_stream = (limits.evicts or has_files) and has_tiers(mesh) and not mesh.is_one_memory
         if isinstance(program, Program) or not can_stream:
             return program
     # of a window the memory around it stays
     donated = [d and not leaf.partly for d, leaf in zip(donated, graph.leaves, strict=True)]
-    mesh = mesh.frugal(min(budgets))
+    mesh = replace(mesh, at_once=1) if limits.one_by_one else mesh.frugal(min(budgets))
     gives_back = not limits.evicts and has_files
     program = stream(tasks, budgets, donated, mesh, moves.moved, gives_back)
     if isinstance(program, Misfit):
@@ -537,12 +545,12 @@ def _in_memory(graph: Graph, lowered: Lowered, limits: Limits) -> Program | Misf
 
 
 def _allocated(
-    tasks: TaskGraph, budgets: Sequence[int], donated: Sequence[bool], mesh: Mesh, moves: Moves
+    tasks: TaskGraph, limits: Limits, donated: Sequence[bool], mesh: Mesh, moves: Moves
 ) -> Program | Misfit:
     """All in memory: with fewer tasks at a time, two at least, where scratch is too much."""
-    n = mesh.n_concurrent
+    n = 1 if limits.one_by_one else mesh.n_concurrent
     while True:
-        program = allocate(tasks, budgets, donated, n, moves.moved)
+        program = allocate(tasks, limits.budgets, donated, n, moves.moved)
         if isinstance(program, Program):
             return _at_most(program, mesh, n)
         n //= 2

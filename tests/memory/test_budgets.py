@@ -239,3 +239,28 @@ def test_on_a_gpu_what_was_read_stays_though_a_little_is_evicted_for_it(tmp_path
     assert found["plan"] <= 62_000_000
     assert found["loaded"] <= 82_000_000
     assert found["evicted"] <= 6_000_000
+
+
+@pytest.mark.parametrize("n_workers", [2, 16])
+def test_where_scratch_of_two_tasks_does_not_fit_one_runs_at_a_time(
+    n_workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two factors in one piece, which may run side by side, in memory for one and its scratch."""
+    n = 512
+    root = np.random.default_rng(0).normal(size=(n, n))
+    a = root @ root.T / n + np.eye(n)
+    monkeypatch.setattr(it.config, "workers", n_workers)
+    found = {}
+    for memory in (14 * MIB, 64 * MIB):
+        room: dict[str, Any] = {"disk": "64MiB", "spill_dir": str(tmp_path)}
+        with it.init("cpu", memory=memory, **room) as session:
+            x = it.asarray(a)
+            made = it.linalg.cholesky(x) + it.linalg.cholesky(x + 1)
+            it.compute(made)
+            assert local(session).ledgers[0].peak_bytes <= memory
+            (program,) = [planned.program for planned in session.plans.values()]
+            found[memory] = np.array(made), program.at_once
+            del x, made
+    (small, one), (large, most) = found.values()
+    assert one == 1 != most
+    np.testing.assert_array_equal(small, large)

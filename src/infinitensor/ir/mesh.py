@@ -60,7 +60,7 @@ PRESETS: dict[str, tuple[float, float, float, int]] = {
 
 
 FEWEST = 2
-"""Tasks that run at a time even where memory is little, if there are workers."""
+"""Tasks that run at a time where memory is little, if there are workers and two of them fit."""
 WORKER_BYTES = 1 << 25
 """Memory for each of the tasks that run at a time while tiles come from lower tiers and go there:
 a few tiles, those that are read meanwhile, and scratch."""
@@ -115,7 +115,7 @@ class Mesh:
         return FEWEST if self.kind == "cpu" else self.n_concurrent
 
     def frugal(self, budget: int) -> Mesh:
-        """The same with as many tasks at a time as a budget has room for, two at least."""
+        """The same with as many tasks at a time as a budget has room for, but two."""
         n = max(budget // WORKER_BYTES, FEWEST)
         return replace(self, at_once=n) if n < self.n_concurrent and self.kind == "cpu" else self
 

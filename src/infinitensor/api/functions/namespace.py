@@ -156,13 +156,14 @@ class Namespace:
 
         Never where there are several memories. Where it is memory that is too little for it, that
         is counted: blocks have other last bits. Tiles beside it can be evicted, if there is a
-        lower tier: then all of the memory is for it, what it becomes, and what that is made in.
+        lower tier: then all of the memory is for it, what it becomes and what that is made in,
+        while nothing else runs.
         """
         session = current_session()
         mesh = session.engine.mesh
         if not mesh.is_one_memory or config.tile_elements or not config.inline_elements:
             return False
-        need = 2 * int(slab_bytes(x.n_bytes)) + mesh.n_least * self.scratch_bytes(name, x)
+        need = 2 * int(slab_bytes(x.n_bytes)) + self.scratch_bytes(name, x)
         if not self.tiered_bytes():
             need = max(need, BYTES_PER_KERNEL_ELEMENT * x.n_elements)
         has_room = need <= mesh.devices[0].memory_bytes
