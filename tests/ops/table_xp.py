@@ -162,7 +162,7 @@ class TableXp:
     def force(self, t: Any) -> Any:
         return np.asarray(t)
 
-    def settled(self, mask: Any) -> None:
+    def mask_values(self, mask: Any) -> None:
         """Masks are counted in tiles."""
 
     def beside(self, a: Any, make: Any, shape: tuple[int, ...], dtype: Any) -> Any:

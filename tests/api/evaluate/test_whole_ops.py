@@ -55,7 +55,7 @@ def test_a_matrix_that_fits_is_factored_in_one_piece_by_the_thread_that_asks(
         assert ran == [(True, 1)]
         assert it.stats()["smaller_blocks"] == 0
     ran.clear()
-    with it.init("cpu", memory="24MiB"):  # too little for one piece and what it is copied to
+    with it.init("cpu", memory="16MiB"):  # too little for one piece and what it is made in
         np.testing.assert_allclose(it.linalg.cholesky(it.asarray(a)).numpy(), np.linalg.cholesky(a))
         assert sum(n for _, n in ran) > 1
         assert it.stats()["smaller_blocks"] > 0
