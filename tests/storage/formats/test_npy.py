@@ -29,7 +29,9 @@ from infinitensor.storage.formats import npy
 if TYPE_CHECKING:
     from pathlib import Path
 
-SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+# values are drawn between writes that wait for the disk, which may be slow
+SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+SHARED = settings(suppress_health_check=SLOW, deadline=None)
 
 
 @pytest.fixture(params=["one span", "many spans"])

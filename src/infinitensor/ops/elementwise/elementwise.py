@@ -180,11 +180,11 @@ def where(xp: Any, condition: Any, x: Any = None, y: Any = None) -> Any:
 
 
 def _check_integers(x: Any, y: Any) -> None:
-    """Raise what NumPy raises for a Python integer that the other's integer dtype does not hold:
+    """Raise what NumPy raises for a Python integer that the dtype of both does not hold:
     from 2.5 on an OverflowError, before that nothing. So the NumPy that is installed is asked."""
     for number, other in ((x, y), (y, x)):
         dtype = getattr(other, "dtype", None)
-        if type(number) is int and dtype is not None and dtype.kind in "iu":
+        if type(number) is int and dtype is not None and dtype.kind in "iub":
             np.where(np.empty(0, bool), number, np.empty(0, dtype))
 
 
