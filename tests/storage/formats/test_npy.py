@@ -363,33 +363,6 @@ def test_box_or_memory_that_does_not_fit_is_refused(tmp_path: Path) -> None:
         file.read(((0, 2),), np.empty(2, np.float64))
 
 
-# --- parts ------------------------------------------------------------------------------------
-
-
-def test_part_of_a_part_is_the_slice_of_the_slice(tmp_path: Path) -> None:
-    values = np.arange(60).reshape(3, 4, 5)
-    np.save(tmp_path / "x.npy", values)
-    part = Part(NpyFile(tmp_path / "x.npy"))[1:, ..., 2:5][:, 1:-1]
-    wanted = values[1:, ..., 2:5][:, 1:-1]
-    assert (part.shape, part.ndim, part.size) == (wanted.shape, 3, wanted.size)
-    assert part.n_bytes == part.nbytes == wanted.nbytes
-    out = np.empty(part.shape, part.dtype)
-    part.read_into(out)
-    np.testing.assert_array_equal(out, wanted)
-    assert part[5:2].shape == (0, 2, 3)
-
-
-def test_part_takes_slices_of_step_one_only(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", np.arange(4))
-    part = Part(NpyFile(tmp_path / "x.npy"))
-    with pytest.raises(TypeError, match="slices of step 1, not slice"):
-        part[::2]
-    with pytest.raises(TypeError, match="slices of step 1, not 3"):
-        part[3]
-    with pytest.raises(IndexError, match="2 indices for 1 axes"):
-        part[:, :]
-
-
 # --- writing ----------------------------------------------------------------------------------
 
 
