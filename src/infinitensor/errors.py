@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 def gib(n_bytes: int) -> str:
     """A byte count for people.
@@ -19,6 +21,15 @@ def gib(n_bytes: int) -> str:
 
 class InfiniTensorError(Exception):
     """Base of every error this library defines."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # not by __init__, which takes what the message is made of
+        return _remade, (type(self), self.args), vars(self)
+
+
+def _remade(kind: type[InfiniTensorError], args: tuple[Any, ...]) -> InfiniTensorError:
+    """An error that comes from another process."""
+    return Exception.__new__(kind, *args)
 
 
 class MemoryBudgetError(InfiniTensorError, MemoryError):
