@@ -56,10 +56,15 @@ class Hook:
     def __init__(self, name: str, callback: Callable[..., Any]) -> None:
         self.name = name
         self.callback = callback
+        self._is_on = True
 
     def off(self) -> None:
         """Take the callback off; does nothing the second time."""
-        remaining = [hook for hook in hooks.get(self.name, ()) if hook is not self.callback]
+        if not self._is_on:
+            return
+        self._is_on = False
+        remaining = list(hooks[self.name])
+        remaining.remove(self.callback)
         if remaining:
             hooks[self.name] = remaining
         else:
