@@ -1,0 +1,147 @@
+"""Kernels by their source: loaded once, launched through Triton first and straight from then on."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from infinitensor import jit
+from infinitensor.jit import Launch, Launches, kinds_of, load, picker
+
+SOURCE = '''
+def run(x: int, n):
+    """What Triton reads back."""
+    return x + n
+'''
+
+
+def test_source_is_loaded_once_and_its_text_is_found_again() -> None:
+    kernel = load(SOURCE)
+    assert kernel(2, 3) == 5
+    assert load(SOURCE) is kernel
+    assert load(SOURCE + "\n") is not kernel
+    assert inspect.getsource(kernel).strip() == SOURCE.strip()
+    assert kernel.__annotations__ == {"x": int}, "types, not text: Triton looks at them"
+
+
+@pytest.mark.parametrize("places", [[], [1], [2, 0], [0, 0, 3]])
+def test_picked_elements_are_those_at_their_places(places: list[int]) -> None:
+    values = ["a", "b", "c", "d"]
+    assert list(picker(places)(values)) == [values[k] for k in places]
+
+
+def test_equal_tiles_have_one_signature_and_others_another() -> None:
+    def kind(tile: Any) -> int:
+        (found,) = kinds_of([tile])
+        return found
+
+    base = torch.zeros(64)
+    assert kind(base[:16]) == kind(torch.zeros(64)[:16]) == kinds_of([base[:16], base])[0]
+    different = [
+        base[:16],
+        base[:15],
+        base[:32:2],
+        base[1:17],  # as long, but begins elsewhere
+        base[:16].reshape(4, 4),
+        torch.zeros(16, dtype=torch.int32),
+    ]
+    assert len({kind(tile) for tile in different}) == len(different)
+    assert kinds_of([]) == ()
+
+
+def test_launches_are_made_once_a_signature_and_few_are_kept() -> None:
+    made: list[tuple[int, ...]] = []
+
+    def make(shape: tuple[int, ...], tiles: Any) -> str:
+        made.append(shape)
+        return f"launch {len(made)}"
+
+    launches = Launches(make)
+    tile = torch.zeros(8)
+    assert launches.get((8,), [tile]) == launches.get((8,), [torch.zeros(8)]) == "launch 1"
+    assert launches.get((4,), [tile]) == "launch 2"
+    for n in range(1000):
+        launches.get((n,), [tile])
+        assert len(launches.known) <= 65
+
+
+class Kernel:
+    """A kernel of Triton's: what its first launch is given, and what later ones are."""
+
+    def __init__(self, is_compiled: bool) -> None:
+        self.first: list[Any] = []
+        self.later: list[Any] = []
+        self.is_compiled = is_compiled
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        def start(*args: Any, **constants: Any) -> Any:
+            self.first.append((grid, args, constants))
+            if not self.is_compiled:
+                return None
+            run = lambda *given: self.later.append(given)  # noqa: E731
+            return SimpleNamespace(function="f", packed_metadata="m", run=run)
+
+        return start
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Kernel:
+    kernel = Kernel(request.param)
+    monkeypatch.setattr(jit, "load", lambda source: kernel)
+    monkeypatch.setattr(jit, "options", lambda: {"enable_fp_fusion": False})
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda gpu: 77, raising=False)
+    return kernel
+
+
+@pytest.mark.parametrize("launched", [True], indirect=True)
+def test_second_launch_goes_straight_to_the_driver_with_the_same_arguments(
+    launched: Kernel,
+) -> None:
+    launch = Launch("source", 5, [100, 3], n_warps=8, BLOCK=64)
+    tile = torch.zeros(4)
+    assert not launch.is_ready
+    launch([tile], [0.5])
+    assert launch.is_ready
+    how = {"BLOCK": 64, "enable_fp_fusion": False, "num_warps": 8}
+    assert launched.first == [((5, 1, 1), (tile, 0.5, 100, 3), how)]
+    launch([tile], [1.5])
+    launch([4096], [2.5], n_programs=9)  # an address will do
+    handles = (77, "f", "m", None, None, None)
+    assert launched.later == [
+        (5, 1, 1, *handles, tile.data_ptr(), 1.5, 100, 3, 64),
+        (9, 1, 1, *handles, 4096, 2.5, 100, 3, 64),
+    ]
+    start, n_programs, before, after = launch.bound([2.5])
+    assert (n_programs, before, after) == (5, handles[1:], (2.5, 100, 3, 64))
+    assert start is not None
+
+
+@pytest.mark.parametrize("launched", [False], indirect=True)
+def test_interpreter_makes_no_kernel_so_every_launch_is_a_first_one(launched: Kernel) -> None:
+    launch = Launch("source", 5, [], n_stages=3, fused=True)
+    for n_programs in (0, 2):
+        launch([torch.zeros(4)], n_programs=n_programs)
+    assert [grid for grid, *_ in launched.first] == [(5, 1, 1), (2, 1, 1)]
+    assert launched.first[0][2]["enable_fp_fusion"] is True
+    assert launched.first[0][2]["num_stages"] == 3
+    assert not launch.is_ready
+
+
+def test_asking_for_compilers_imports_none() -> None:
+    code = (
+        "import sys; from infinitensor.jit import has_numba, has_triton; has_triton(); has_numba();"
+        "print([name for name in ('triton', 'numba') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
+
+
+def test_sums_of_products_round_twice_by_default() -> None:
+    pytest.importorskip("triton")
+    assert jit.options()["enable_fp_fusion"] is False
