@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@validate_params(
+@validate_params(  # type: ignore[untyped-decorator]
     {"X": ["array-like"], "k": [Interval(Integral, 1, None, closed="left")], "name": [str]},
     prefer_skip_nested_validation=True,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -23,6 +23,9 @@ from infinitensor.storage.file_io.byte_runs import (
     span_buffer,
     steps_of,
 )
+
+if TYPE_CHECKING:
+    from infinitensor.ir.region import Box
 
 HEAD = 5
 """Bytes before the values, so that nothing is aligned."""
@@ -61,7 +64,7 @@ def flat_bytes(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.frombuffer(values.tobytes(), np.uint8)
 
 
-def first_byte(box: Any, steps: tuple[int, ...]) -> int:
+def first_byte(box: Box, steps: tuple[int, ...]) -> int:
     return HEAD + sum(lo * step for (lo, _), step in zip(box, steps, strict=True))
 
 

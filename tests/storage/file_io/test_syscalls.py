@@ -21,7 +21,7 @@ from infinitensor.storage.file_io.syscalls import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -68,7 +68,7 @@ def test_what_a_hook_raises_takes_the_place_of_the_call(file: int, tmp_path: Pat
     def fail(**what: Any) -> None:
         raise OSError(errno.ENOSPC, "no room", what["path"])
 
-    calls = {
+    calls: dict[str, Callable[[], Any]] = {
         "write": lambda: write_at(file, path, 0, memoryview(b"new")),
         "rename": lambda: rename(path, other),
         "remove": lambda: remove(path),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import weakref
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infinitensor.storage.file_io import temporary
 from infinitensor.storage.file_io.temporary import (
     Unfinished,
     discard,
@@ -101,7 +101,7 @@ def test_folder_takes_the_place_of_another_and_nothing_is_left_of_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool, replaces: bool
 ) -> None:
     if not exchanges:  # a system without renameat2
-        monkeypatch.setattr(temporary.ctypes, "CDLL", lambda *args, **kwargs: object())
+        monkeypatch.setattr(ctypes, "CDLL", lambda *args, **kwargs: object())
     if replaces:
         (tmp_path / "x").mkdir()
         (tmp_path / "x" / "old").write_bytes(b"old")

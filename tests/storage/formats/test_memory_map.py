@@ -55,7 +55,7 @@ def test_contiguous_part_of_a_map_is_the_same_part_of_its_file(
 @pytest.mark.parametrize("offset", [0, 7, 4096, 5000])
 def test_map_of_any_bytes_is_read_from_its_offset(tmp_path: Path, offset: int) -> None:
     (tmp_path / "x").write_bytes(bytes(offset) + VALUES.tobytes())
-    array = np.memmap(tmp_path / "x", VALUES.dtype, "r", offset, VALUES.shape)
+    array: Any = np.memmap(tmp_path / "x", VALUES.dtype, "r", offset, VALUES.shape)
     file = file_of_map(array[1:])
     assert file is not None
     np.testing.assert_array_equal(values_of(file), VALUES[1:])

@@ -91,7 +91,7 @@ def test_part_without_axes_is_one_value_and_memory_begins_where_its_box_does() -
     part = Part(Whole(np.array(7)))
     out = np.empty((), int)
     part[...].read_into(out)
-    assert (out, part.ndim, part.size) == (7, 0, 1)
+    assert (int(out), part.ndim, part.size) == (7, 0, 1)
     assert Part(Whole(np.zeros((4, 4))))[1:, 2:].shift == 192
 
 

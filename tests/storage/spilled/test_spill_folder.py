@@ -102,7 +102,12 @@ def test_folder_that_others_may_enter_is_refused_and_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = os.mkdir
-    monkeypatch.setattr(os, "mkdir", lambda path, mode=0: (made(path), os.chmod(path, 0o755)))
+
+    def open_to_all(path: str, mode: int = 0) -> None:
+        made(path)
+        os.chmod(path, 0o755)
+
+    monkeypatch.setattr(os, "mkdir", open_to_all)
     with pytest.raises(PermissionError, match="others may enter the folder"):
         ProcessFolder(str(tmp_path))
     assert os.listdir(tmp_path) == []
