@@ -92,3 +92,10 @@ def test_box_outside_of_what_is_picked_is_refused(file: NpyFile) -> None:
     picked = Picked(file, (0, 1, 2), (np.array([0]), np.array([1]), np.array([2])), ())
     with pytest.raises(ValueError, match=r"no box \(\(0, 2\),\) in an array of shape \(1,\)"):
         picked.read(((0, 2),), np.empty(2, int))
+
+
+def test_steps_over_the_border_end_at_the_last_element_before_it(file: NpyFile) -> None:
+    picked = Picked(file, (), (), ((0, 5, 3), (1, 6, 3), (0, 7, 6)))
+    out = np.empty((2, 2, 2), VALUES.dtype)
+    picked.read(((0, 2), (0, 2), (0, 2)), out)
+    np.testing.assert_array_equal(out, VALUES[::3, 1::3, ::6])
