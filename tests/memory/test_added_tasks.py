@@ -73,10 +73,12 @@ def test_nothing_waits_for_itself() -> None:
 def test_a_task_runs_once_more_into_another_tile() -> None:
     added = additions()
     place = added.new_tile(2, 0)
+    added.read_instead(1, 1, added.new_tile(1, 0))
     again = added.new_task(Extra("again", 1, place, 0, "op 1", None))
     graph, names, _, producers = added.lower()
     family = graph.families[3]
     assert (family.op, family.first, family.values) == ("op 1", int(names[again]), ())
+    assert family.reads[0].tiles.tolist() == [1]  # not what the first reads by now
     assert producers[place] == family.first
     assert producers[2] == 1
     out = np.zeros(6)

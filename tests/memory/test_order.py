@@ -61,11 +61,13 @@ def test_forward_uses_what_was_read_at_once() -> None:
     loads = [LOAD, LOAD, *[COMPUTE] * 4]
     uses = Uses(task_graph(CHAINS, [8] * 8, [6, 7], loads))
     assert forward(uses).tolist() == [0, 2, 4, 1, 3, 5]
+    uses = Uses(task_graph([((0,), 1), ((1,), 2), ((1,), 3)], [8] * 4, [2, 3], [LOAD, 0, 0]))
+    assert forward(uses).tolist() == [0, 1, 2]  # readers as they are numbered
 
 
 def test_the_task_that_grows_memory_least_comes_first() -> None:
-    # 3 makes much of the small leaf 1, 2 makes little of the large leaf 0
-    uses = Uses(task_graph([((1,), 3), ((0,), 2), ((2, 3), 4)], [1000, 8, 8, 1000, 8], [4]))
+    # both make as much, but the second is the last to read the large leaf 0
+    uses = Uses(task_graph([((1,), 3), ((0,), 2), ((2, 3), 4)], [1000, 8, 1000, 1000, 8], [4]))
     assert least_growth(uses).tolist() == [1, 0, 2]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def test_users_producers_and_last_uses_are_those_of_needed_tasks() -> None:
     assert uses.producers.tolist() == [-1, 0, 1, 2, 3]
     assert uses.last_use.tolist() == [0, 3, 3, -1, FOREVER]
     tiles, borders = uses.tiles_by_task()
-    by_task = [sorted(tiles[a:b].tolist()) for a, b in zip(borders, borders[1:], strict=False)]
+    by_task = [sorted(tiles[a:b].tolist()) for a, b in pairwise(borders)]
     assert by_task == [[0, 1], [1, 2], [], [1, 2, 4]]
 
 
