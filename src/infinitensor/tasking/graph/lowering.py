@@ -205,7 +205,7 @@ class Lowering:
     def boxes_of_tiles(self, tiles: np.ndarray) -> np.ndarray:
         """The boxes of tiles, as an array (tile, axis, lo/hi)."""
         first = self.set_with(int(tiles[0]))
-        if tiles[-1] < first.first + first.n and tiles.min() >= first.first:
+        if tiles.min() >= first.first and tiles.max() < first.first + first.n:
             boxes: np.ndarray = first.boxes[tiles - first.first]
             return boxes
         return np.asarray([self.box_of(int(t)) for t in tiles], np.int64)
