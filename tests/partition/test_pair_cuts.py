@@ -45,7 +45,7 @@ def scratch(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task works in eight bytes for each of its points."""
 
     def need(node: Any, ins: Any, outs: Any, target: Any) -> int:
-        return 8 * sum(spec.shape[0] for spec in ins)
+        return 8 * sum(int(spec.shape[0]) for spec in ins)
 
     monkeypatch.setattr(pair_cuts, "task_scratch", need)
 
