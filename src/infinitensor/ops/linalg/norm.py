@@ -114,9 +114,9 @@ def norm(xp: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = Fa
     else:
         try:
             given = axis if isinstance(axis, tuple) else int(axis)
-            axes = normalize_axis_tuple(given, ndim, "norm", allow_duplicate=True)
-        except TypeError:
+        except (TypeError, ValueError):
             raise TypeError("'axis' must be None, an integer or a tuple of integers") from None
+        axes = normalize_axis_tuple(given, ndim, "norm", allow_duplicate=True)
     if len(axes) == 1:
         return _vector_norm(xp, x, ord, axes, keepdims)
     if len(axes) == 2:
