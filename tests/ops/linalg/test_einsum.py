@@ -1,0 +1,84 @@
+"""einsum: any order of operands and contractions gives the same sums."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from tests.ir.sessions import strict
+from tests.ops.against_numpy import agree, refuse
+
+import infinitensor as it
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RNG = np.random.default_rng(24)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def in_small_tiles() -> Iterator[None]:
+    """Everything in tiles of 7 elements on three devices."""
+    with strict("cpu*3"):
+        yield
+
+
+def _matrices(*shapes: tuple[int, ...]) -> list[Any]:
+    return [RNG.integers(-5, 6, shape).astype("f8") for shape in shapes]
+
+
+def test_a_chain_is_the_same_in_every_order_of_its_products() -> None:
+    a, b, c = _matrices((4, 9), (9, 5), (5, 8))
+    at_once = it.einsum("ij,jk,kl->il", *map(it.asarray, (a, b, c))).numpy()
+    left = it.einsum("ik,kl->il", it.einsum("ij,jk", it.asarray(a), b), c).numpy()
+    right = it.einsum("ij,jl->il", it.asarray(a), it.einsum("jk,kl", it.asarray(b), c)).numpy()
+    for found in (at_once, left, right):
+        np.testing.assert_array_equal(found, a @ b @ c)
+
+
+@pytest.mark.parametrize("text", ["ij,jk->ki", "ij,jk", "i...,...->i...", "ij,kl->", "ij,jk->ikj"])
+def test_two_operands_may_change_places_with_their_labels(text: str) -> None:
+    x, y = _matrices((5, 9), (9, 4)) if "..." not in text else _matrices((5, 9), (9,))
+    agree(lambda xp, a, b: xp.einsum(text, a, b), x, y)
+    if "->" in text:
+        (first, second), kept = text.split("->")[0].split(","), text.split("->")[1]
+        swapped = it.einsum(f"{second},{first}->{kept}", it.asarray(y), it.asarray(x))
+        np.testing.assert_array_equal(swapped.numpy(), np.einsum(text, x, y))
+
+
+@pytest.mark.parametrize("text", ["iij->j", "iii", "ij->ji", "ij->", "jij->ji", "...ij->...", "ii"])
+def test_one_operand_is_transposed_summed_or_read_on_its_diagonal(text: str) -> None:
+    shape = {"iij->j": (6, 6, 4), "iii": (5, 5, 5), "jij->ji": (4, 3, 4), "...ij->...": (3, 4, 5)}
+    agree(lambda xp, a: xp.einsum(text, a), _matrices(shape.get(text, (6, 6)))[0])
+
+
+def test_subscripts_as_lists_are_those_of_the_text() -> None:
+    x, y = _matrices((4, 6), (6, 5))
+    agree(lambda xp, a, b: xp.einsum(a, [0, 1], b, [1, 2], [2, 0]), x, y)
+    agree(lambda xp, a, b: xp.einsum(a, [..., 1], b, [1, 2]), x, y)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "f4", "c16"])
+def test_sums_are_made_in_the_dtype_of_the_operands(dtype: str) -> None:
+    x, y = ((RNG.random(shape) * 3).astype(dtype) for shape in [(5, 8), (8, 3)])
+    agree(lambda xp, a, b: xp.einsum("ij,jk->ik", a, b), x, y, rtol=1e-6)
+    agree(lambda xp, a, b: xp.einsum("ij,jk->ik", a, b, dtype="c16"), x, y, rtol=1e-6)
+
+
+def test_sums_over_nothing_are_zero() -> None:
+    agree(lambda xp, a, b: xp.einsum("ij,jk->ik", a, b), np.ones((3, 0)), np.ones((0, 4)))
+    agree(lambda xp, a, b: xp.einsum("ij,j->", a, b), np.ones((0, 4)), np.ones(4))
+    agree(lambda xp, a: xp.einsum(",->", a, a), 3.0)
+
+
+def test_what_names_no_sum_is_refused_as_by_numpy() -> None:
+    x = np.ones((2, 3))
+    refuse(lambda xp, a: xp.einsum("ij,jk", a), x, match="names 2 operands")
+    refuse(lambda xp, a: xp.einsum("ijk", a), x, match="axes")
+    refuse(lambda xp, a: xp.einsum("ii", a), x, match="label 'i' has size 2")
+    refuse(lambda xp, a: xp.einsum("ij,jk", a, a), x, match="label 'j' has size")
+    refuse(lambda xp, a: xp.einsum("ij->ik", a), x, match="output label 'k'")
+    refuse(lambda xp, a: xp.einsum("ij->ii", a), x, match="a label twice")
+    refuse(lambda xp, a: xp.einsum("i!->i", a), x, match="no list of labels")
+    refuse(lambda xp, a: xp.einsum("ij->", a, dtype="i4"), x, match="could not be cast")
