@@ -1,0 +1,85 @@
+"""Counting: every value is in one bin, weights add up, and bins are NumPy's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from tests.ir.sessions import strict
+from tests.ops.against_numpy import agree, refuse
+
+import infinitensor as it
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RNG = np.random.default_rng(24)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def in_small_tiles() -> Iterator[None]:
+    """Everything in tiles of 7 elements on three devices."""
+    with strict("cpu*3"):
+        yield
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 40])
+def test_counts_of_integers_add_up_to_their_number(n: int) -> None:
+    x, weights = RNG.integers(0, 9, n), RNG.integers(0, 5, n) * 0.5
+    assert int(it.bincount(it.asarray(x), minlength=3).sum()) == n
+    agree(lambda xp, a: xp.bincount(a, minlength=12), x)
+    agree(lambda xp, a, w: xp.bincount(a, w, 4), x, weights)
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_bins_that_rise_or_fall_hold_what_numpy_says(right: bool) -> None:
+    x = np.append(RNG.integers(-2, 8, 30) * 1.0, [np.nan, np.inf, -np.inf])
+    edges = np.array([0.0, 1, 1, 3, 6])
+    agree(lambda xp, a, b: xp.digitize(a, b, right), x, edges)
+    agree(lambda xp, a, b: xp.digitize(a, b, right), x, edges[::-1])
+
+
+@pytest.mark.parametrize("bins", [7, "auto", "fd", "sturges", [0.0, 0.5, 0.5, 2.0]])
+def test_histograms_by_number_rule_or_edges_are_numpys(bins: Any) -> None:
+    x = RNG.normal(size=60)
+    agree(lambda xp, a: xp.histogram(a, bins), x)
+    if isinstance(bins, list):
+        return
+    agree(lambda xp, a: xp.histogram(a, bins, density=True), x, rtol=1e-13)
+    agree(lambda xp, a: xp.histogram_bin_edges(a, bins, range=(-1, 4)), x)
+
+
+def test_weights_and_density_are_sums_and_areas() -> None:
+    x, weights = RNG.random(50), RNG.integers(0, 9, 50)
+    found, edges = it.histogram(it.asarray(x), 6, weights=it.asarray(weights))
+    assert int(found.sum()) == weights.sum()
+    height, edges = it.histogram(it.asarray(x), 6, density=True)
+    np.testing.assert_allclose(float((height * it.diff(edges)).sum()), 1, 1e-13)
+
+
+def test_summing_a_grid_over_one_axis_is_the_histogram_of_the_other() -> None:
+    x, y = RNG.random((2, 45))
+    grid, at_x, _ = it.histogram2d(it.asarray(x), it.asarray(y), (5, 4))
+    along, edges = it.histogram(it.asarray(x), 5)
+    np.testing.assert_array_equal(grid.sum(1).numpy(), along.numpy())
+    np.testing.assert_array_equal(at_x.numpy(), edges.numpy())
+    points = RNG.random((30, 3))
+    want, _ = np.histogramdd(points, (2, 3, 4))
+    np.testing.assert_array_equal(it.histogramdd(it.asarray(points), (2, 3, 4))[0].numpy(), want)
+
+
+def test_what_is_no_bin_is_refused_as_by_numpy() -> None:
+    x = np.arange(4)
+    refuse(lambda xp, a: xp.bincount(a - 1), x, match="no negative elements")
+    refuse(lambda xp, a: xp.bincount(a * 0.5), x, match="Cannot cast")
+    refuse(lambda xp, a: xp.bincount(a[None]), x, match="too deep")
+    refuse(lambda xp, a: xp.bincount(a, a[1:]), x, match="same length")
+    refuse(lambda xp, a: xp.bincount(a, minlength=-1), x, match="not be negative")
+    refuse(lambda xp, a: xp.digitize(a, [0, 2, 1]), x, match="monotonically")
+    refuse(lambda xp, a: xp.histogram(a, 0)[0], x, match="must be positive")
+    refuse(lambda xp, a: xp.histogram(a, [2, 1])[0], x, match="increase monotonically")
+    refuse(lambda xp, a: xp.histogram(a, "best")[0], x, match="not a valid estimator")
+    refuse(lambda xp, a: xp.histogram(a, range=(2, 1))[0], x, match="max must be larger")
+    refuse(lambda xp, a: xp.histogram(a, weights=a[1:])[0], x, match="same shape")
+    refuse(lambda xp, a: xp.histogram(a + np.inf)[0], x, match="not finite")
