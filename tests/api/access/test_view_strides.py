@@ -68,7 +68,8 @@ def test_the_quick_way_is_the_slow_one_or_declines() -> None:
 
 def test_new_axes_and_an_ellipsis_are_numpys() -> None:
     array = BASE.reshape(4, 5, 6)
-    for key in [(None, ..., 2), (..., None), (1, None, slice(None)), ...]:
+    keys: list[Any] = [(None, ..., 2), (..., None), (1, None, slice(None)), ...]
+    for key in keys:
         np.testing.assert_array_equal(_seen(basic(_view(array), key)), array[key])
 
 

@@ -40,10 +40,12 @@ def test_a_function_is_found_by_itself_and_by_its_other_names() -> None:
 
 
 def test_results_are_written_where_they_are_asked_for() -> None:
-    out, given = it.zeros((3, 4)), np.zeros((3, 4))
-    assert np.sqrt(it.asarray(X), out=out) is out
+    x: Any = it.asarray(X)
+    out: Any = it.zeros((3, 4))
+    given = np.zeros((3, 4))
+    assert np.sqrt(x, out=out) is out
     np.testing.assert_array_equal(out.numpy(), np.sqrt(X))
-    found: Any = np.sqrt(it.asarray(X), out=given)
+    found: Any = np.sqrt(x, out=given)
     assert found is given
     np.testing.assert_array_equal(given, np.sqrt(X))
 

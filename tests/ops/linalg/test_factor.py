@@ -37,7 +37,7 @@ def test_q_has_orthonormal_columns_and_q_times_r_is_the_matrix(
         dtype
     )
     q, r = it.linalg.qr(it.asarray(a))
-    step = 100 * np.finfo(dtype).eps
+    step = 100 * float(np.finfo(dtype).eps)
     np.testing.assert_allclose((q @ r).numpy(), a, step, step)
     turned = np.swapaxes(q.numpy().conj(), -1, -2) @ q.numpy()
     np.testing.assert_allclose(turned, np.broadcast_to(np.eye(q.shape[-1]), turned.shape), 0, step)
@@ -47,7 +47,7 @@ def test_q_has_orthonormal_columns_and_q_times_r_is_the_matrix(
 
 def test_every_mode_has_the_same_r_but_for_signs() -> None:
     a = RNG.normal(size=(12, 5))
-    r = abs(np.linalg.qr(a, "r"))
+    r = np.abs(np.asarray(np.linalg.qr(a, "r")))
     np.testing.assert_allclose(abs(it.linalg.qr(it.asarray(a), "r").numpy()), r, 1e-10)
     q, whole = it.linalg.qr(it.asarray(a), "complete")
     assert (q.shape, whole.shape) == ((12, 12), (12, 5))

@@ -44,11 +44,18 @@ def test_a_cross_product_is_at_right_angles_and_turns_its_sign() -> None:
     agree(lambda xp, x, y: xp.cross(x, y, axis=0), _whole(3, 5), _whole(3, 5))
 
 
-@pytest.mark.parametrize("axes", [0, 1, 2, ((0, 1), (1, 0)), ([2], [0]), ((-1,), (-3,))])
-def test_tensordot_over_any_axes_is_numpys(axes: Any) -> None:
-    shapes = {0: ((2, 3, 2), (3, 2)), 1: ((2, 3, 4), (4, 3, 2)), 2: ((2, 4, 3), (4, 3, 5))}
-    x, y = ((4, 3, 4), (3, 4, 5)) if isinstance(axes, tuple) else shapes.get(axes, (0, 0))
-    x, y = ((2, 3, 4), (4, 3, 2)) if axes == ([2], [0]) or axes == ((-1,), (-3,)) else (x, y)
+TENSORDOTS: list[Any] = [
+    (0, (2, 3, 2), (3, 2)),
+    (1, (2, 3, 4), (4, 3, 2)),
+    (2, (2, 4, 3), (4, 3, 5)),
+    (((0, 1), (1, 0)), (4, 3, 4), (3, 4, 5)),
+    (([2], [0]), (2, 3, 4), (4, 3, 2)),
+    (((-1,), (-3,)), (2, 3, 4), (4, 3, 2)),
+]
+
+
+@pytest.mark.parametrize(("axes", "x", "y"), TENSORDOTS, ids=range(len(TENSORDOTS)))
+def test_tensordot_over_any_axes_is_numpys(axes: Any, x: Any, y: Any) -> None:
     agree(lambda xp, a, b: xp.tensordot(a, b, axes), _whole(*x), _whole(*y))
 
 

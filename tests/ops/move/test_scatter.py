@@ -43,7 +43,13 @@ def test_a_ufunc_is_applied_for_every_entry(word: str) -> None:
 
 
 def test_several_index_arrays_and_slices_name_the_places_together() -> None:
-    for key in [(slice(None), [3, 0, 3]), ([1, 1], slice(1, 4)), ([0, 3], [2, 2]), ([[0], [2]], 1)]:
+    keys: list[Any] = [
+        (slice(None), [3, 0, 3]),
+        ([1, 1], slice(1, 4)),
+        ([0, 3], [2, 2]),
+        ([[0], [2]], 1),
+    ]
+    for key in keys:
         want = RNG.normal(size=(4, 6))
         found = it.asarray(want.copy())
         values = RNG.normal(size=want[key].shape)
