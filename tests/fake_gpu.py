@@ -86,3 +86,11 @@ def fake_gpu(scale: int = 1, plans_triton: bool = False) -> Iterator[None]:
             yield
         finally:
             torch.set_num_threads(n_threads)
+
+
+@contextmanager
+def with_tools(tools: Tools) -> Iterator[None]:
+    """Sessions plan with these tools; undone before a stand-in GPU around it is."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(local, "find_tools", lambda: tools)
+        yield

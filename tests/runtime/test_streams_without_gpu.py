@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from benchmarks.bench_budgets import ROOM, make, run
-from tests.fake_gpu import fake_gpu
+from tests.fake_gpu import fake_gpu, with_tools
 from tests.runtime.run.test_gpu_lanes import (
     test_a_fixed_order_gives_the_same_values,
     test_results_larger_than_the_device_lie_on_the_host_and_then_on_disk,
@@ -17,7 +17,6 @@ from tests.runtime.run.test_gpu_lanes import (
 import infinitensor as it
 from infinitensor import events
 from infinitensor.api.record.late import call_op
-from infinitensor.engines import local
 from infinitensor.ir.mesh import Tools
 
 if TYPE_CHECKING:
@@ -38,14 +37,11 @@ def on_a_fake_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def test_points_in_one_piece_are_cut_however_many_centres_there_are(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_points_in_one_piece_are_cut_however_many_centres_there_are() -> None:
     """The space of a search has points times centres: its tiles do not."""
-    monkeypatch.setattr(local, "find_tools", Tools)
     x, centers = np.ones((600_000, 32), np.float32), np.ones((16_000, 32), np.float32)
     memory = x.nbytes * 9 // 10
-    with it.init("cuda:0", memory=memory):
+    with with_tools(Tools()), it.init("cuda:0", memory=memory):
         found = call_op("_nearest", it.asarray(x), np.zeros(32, np.float32), centers)
         assert max(it.plan(found).peak_bytes.values()) <= memory
 

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from tests.audit import Audit
-from tests.fake_gpu import fake_gpu
+from tests.fake_gpu import fake_gpu, with_tools
 from tests.ir.sessions import local
 
 import infinitensor as it
 from infinitensor import events, jit
 from infinitensor.api.evaluate import evaluate
 from infinitensor.devices.device import CudaDevice
-from infinitensor.engines import local as local_engine
 from infinitensor.ir.mesh import Tools
 from infinitensor.runtime.replay.few_kernels import Few
 from infinitensor.runtime.replay.one_launch import Again
@@ -135,12 +134,11 @@ def test_what_is_launched_again_gets_its_own_tiles_and_numbers(
 
     kernel = Recorded()
     monkeypatch.setattr(it.config, "compile", "always")
-    monkeypatch.setattr(local_engine, "find_tools", Tools)
     monkeypatch.setattr(jit, "load", lambda source: kernel)
     monkeypatch.setattr(jit, "options", dict)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda gpu: 5, raising=False)
     monkeypatch.setattr(CudaDevice, "stream", lambda self: 7)
-    with it.init("cuda:0", memory="64MiB"):
+    with with_tools(Tools()), it.init("cuda:0", memory="64MiB"):
         x, y = it.compute(it.asarray(X), it.asarray(X + 1))
 
         def ran(given: Any, number: float) -> tuple[int, tuple[Any, ...]]:
