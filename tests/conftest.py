@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from tests.audit import Audit
+from tests.ir.sessions import strict
 
 import infinitensor as it
 from infinitensor.config import config
@@ -76,6 +77,14 @@ def settings_are_put_back() -> Iterator[None]:
     np.set_printoptions(**printed)
     for name, value in before.items():
         setattr(config, name, value)
+
+
+@pytest.fixture(scope="module")
+def in_small_tiles(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Everything in tiles of 7 elements on three devices, or what a module's parameters say."""
+    devices, tile_elements = getattr(request, "param", ("cpu*3", 7))
+    with strict(devices, tile_elements):
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

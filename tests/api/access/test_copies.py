@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
-from tests.ir.sessions import strict
 
 import infinitensor as it
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+pytestmark = [
+    pytest.mark.usefixtures("in_small_tiles"),
+    pytest.mark.parametrize(
+        "in_small_tiles", [("cpu", 7), ("cpu*3", 7)], indirect=True, scope="module"
+    ),
+]
 
 X = np.arange(60.0).reshape(6, 10)
 VIEWS: dict[str, Any] = {
@@ -22,13 +25,6 @@ VIEWS: dict[str, Any] = {
     "element": lambda x: x[2, 3:4],
     "nothing": lambda x: x[:0],
 }
-
-
-@pytest.fixture(scope="module", params=["cpu", "cpu*3"], autouse=True)
-def in_small_tiles(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Everything in tiles of 7 elements."""
-    with strict(request.param):
-        yield
 
 
 @pytest.mark.parametrize("name", VIEWS)

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
-from tests.ir.sessions import strict
 
 import infinitensor as it
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+pytestmark = pytest.mark.usefixtures("in_small_tiles")
 
 DTYPES = ["?", "i1", "u8", "f4", "c8"]
 WORDS = ["iadd", "imul", "isub", "itruediv", "ifloordiv", "ipow", "iand", "ilshift"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def in_small_tiles() -> Iterator[None]:
-    """Everything in tiles of 7 elements on three devices."""
-    with strict("cpu*3"):
-        yield
 
 
 def _outcome(word: str, x: Any, y: Any) -> Any:

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
+from tests.api.little_work import N, misses, values
 
 import infinitensor as it
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-N = 100_000
-"""More than is small, and not much."""
+pytestmark = pytest.mark.usefixtures("counted_session")
 
 
-@pytest.fixture
-def session() -> Iterator[it.Session]:
-    with it.init("cpu") as opened:
-        it.stats(reset=True)
-        yield opened
-
-
-def values(n: int = N) -> np.ndarray:
-    return np.random.default_rng(3).standard_normal(n)
-
-
-def misses() -> int:
-    return int(it.stats()["plan_misses"])
-
-
-def test_a_loop_whose_shapes_change_stops_recording_what_somebody_waits_for(session: Any) -> None:
+def test_a_loop_whose_shapes_change_stops_recording_what_somebody_waits_for() -> None:
     n = 450
     a = np.random.default_rng(1).random((n, n)) + n * np.eye(n)
     x = it.asarray(a)
@@ -45,9 +27,7 @@ def test_a_loop_whose_shapes_change_stops_recording_what_somebody_waits_for(sess
     assert counts["plan_misses"] == 0
 
 
-def test_few_places_of_a_large_tensor_are_written_by_masks_and_indices_at_once(
-    session: Any,
-) -> None:
+def test_few_places_of_a_large_tensor_are_written_by_masks_and_indices_at_once() -> None:
     a = np.zeros((3000, 50))
     x = it.zeros((3000, 50))
     for b in (a, x):
@@ -59,7 +39,7 @@ def test_few_places_of_a_large_tensor_are_written_by_masks_and_indices_at_once(
     assert it.stats()["evaluations"] == 1
 
 
-def test_shapes_that_come_round_again_are_planned_no_more_than_before(session: Any) -> None:
+def test_shapes_that_come_round_again_are_planned_no_more_than_before() -> None:
     a = values()
     for _ in range(3):
         x, y = it.asarray(a), a.copy()
@@ -72,7 +52,7 @@ def test_shapes_that_come_round_again_are_planned_no_more_than_before(session: A
     assert misses() == 0
 
 
-def test_a_loop_over_bins_of_several_sizes_makes_no_plans_for_them(session: Any) -> None:
+def test_a_loop_over_bins_of_several_sizes_makes_no_plans_for_them() -> None:
     a, bins = values(), np.random.default_rng(1).integers(0, 6, N) ** 2
     x, where = it.asarray(a), it.asarray(bins)
     for turn in range(3):
@@ -87,7 +67,7 @@ def test_a_loop_over_bins_of_several_sizes_makes_no_plans_for_them(session: Any)
 
 
 @pytest.mark.parametrize("dtype", ["complex128", "float32", "int64"])
-def test_a_loop_that_compacts_by_masks_reads_and_writes_at_once(session: Any, dtype: str) -> None:
+def test_a_loop_that_compacts_by_masks_reads_and_writes_at_once(dtype: str) -> None:
     given = (np.random.default_rng(2).random(2 * N) * 100).astype(dtype)
 
     def compacted(xp: Any, z: Any) -> tuple[Any, ...]:
@@ -117,7 +97,7 @@ def test_a_loop_that_compacts_by_masks_reads_and_writes_at_once(session: Any, dt
     assert misses() == 0
 
 
-def test_a_ufunc_stores_into_what_is_at_hand_and_nobody_reads(session: Any) -> None:
+def test_a_ufunc_stores_into_what_is_at_hand_and_nobody_reads() -> None:
     a = np.arange(12.0).reshape(3, 4)
     x, y = it.asarray(a) + 0, a.copy()
     assert it.add(x, x[0], x) is x
@@ -134,7 +114,7 @@ def test_a_ufunc_stores_into_what_is_at_hand_and_nobody_reads(session: Any) -> N
     np.testing.assert_array_equal(x.numpy(), y)
 
 
-def test_what_waits_to_be_read_is_not_stored_into(session: Any) -> None:
+def test_what_waits_to_be_read_is_not_stored_into() -> None:
     a = values()
     x = it.asarray(a)
     for k in range(1, 5):  # shapes that change: these places are known for it
@@ -149,7 +129,7 @@ def test_what_waits_to_be_read_is_not_stored_into(session: Any) -> None:
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "i2", "u1", "?"])
 def test_ufuncs_at_places_of_changing_shapes_have_numpys_values_dtypes_and_errors(
-    session: Any, dtype: str
+    dtype: str,
 ) -> None:
     given = (np.random.default_rng(5).random(N) * 100).astype(dtype)
 
@@ -178,7 +158,7 @@ def test_ufuncs_at_places_of_changing_shapes_have_numpys_values_dtypes_and_error
             x + x[k + 1 :]
 
 
-def test_what_was_selected_is_computed_before_it_is_selected_from(session: Any) -> None:
+def test_what_was_selected_is_computed_before_it_is_selected_from() -> None:
     a, n = values(), np.arange(N)
     x, i = it.asarray(a), it.arange(N)
     at, wanted = it.zeros(N), np.zeros(N)

@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
+from tests.api.little_work import N, misses, values
 
 import infinitensor as it
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-N = 100_000
-"""More than is small, and not much."""
+pytestmark = pytest.mark.usefixtures("counted_session")
 
 
-@pytest.fixture
-def session() -> Iterator[it.Session]:
-    with it.init("cpu") as opened:
-        it.stats(reset=True)
-        yield opened
-
-
-def values(n: int = N) -> np.ndarray:
-    return np.random.default_rng(3).standard_normal(n)
-
-
-def misses() -> int:
-    return int(it.stats()["plan_misses"])
-
-
-def test_a_program_is_planned_the_second_time_and_found_the_third(session: Any) -> None:
+def test_a_program_is_planned_the_second_time_and_found_the_third() -> None:
     a = values()
     x = it.asarray(a)
     results = []
@@ -46,7 +26,7 @@ def test_a_program_is_planned_the_second_time_and_found_the_third(session: Any) 
     np.testing.assert_array_equal(results[0], results[2])
 
 
-def test_a_loop_whose_shapes_change_needs_no_plans(session: Any) -> None:
+def test_a_loop_whose_shapes_change_needs_no_plans() -> None:
     a = values()
     x, y = it.asarray(a), a.copy()
     for k in range(1, 6):
@@ -57,7 +37,7 @@ def test_a_loop_whose_shapes_change_needs_no_plans(session: Any) -> None:
     assert misses() == 0
 
 
-def test_a_write_to_what_nobody_else_reads_goes_in_place(session: Any) -> None:
+def test_a_write_to_what_nobody_else_reads_goes_in_place() -> None:
     x = it.asarray(values())
     piece = x._version.table
     assert piece is not None
@@ -71,7 +51,7 @@ def test_a_write_to_what_nobody_else_reads_goes_in_place(session: Any) -> None:
     assert misses() == 0
 
 
-def test_a_write_to_what_somebody_else_reads_goes_to_a_copy(session: Any) -> None:
+def test_a_write_to_what_somebody_else_reads_goes_to_a_copy() -> None:
     a = values()
     x = it.asarray(a)
     before = x.numpy()
@@ -81,7 +61,7 @@ def test_a_write_to_what_somebody_else_reads_goes_to_a_copy(session: Any) -> Non
     np.testing.assert_array_equal(later.numpy(), before * 3)
 
 
-def test_what_was_made_before_an_error_stays_and_the_error_comes_again(session: Any) -> None:
+def test_what_was_made_before_an_error_stays_and_the_error_comes_again() -> None:
     x = it.asarray(values())
     x[: N // 2] = x[N // 2 :] + 1
     expected = x.numpy()
@@ -94,13 +74,13 @@ def test_what_was_made_before_an_error_stays_and_the_error_comes_again(session: 
     np.testing.assert_array_equal(x.numpy(), expected)
 
 
-def test_sums_that_round_by_tiles_are_planned(session: Any) -> None:
+def test_sums_that_round_by_tiles_are_planned() -> None:
     x = it.asarray(values(400_000))
     float(x.sum())
     assert misses() == 1
 
 
-def test_small_writes_to_a_tensor_that_waits_happen_at_once(session: Any) -> None:
+def test_small_writes_to_a_tensor_that_waits_happen_at_once() -> None:
     x, y = it.zeros((300, 400)), np.zeros((300, 400))
     for i in range(1, 300):
         x[i] = x[i - 1] + i
@@ -111,7 +91,7 @@ def test_small_writes_to_a_tensor_that_waits_happen_at_once(session: Any) -> Non
     np.testing.assert_array_equal(x.numpy(), y)
 
 
-def test_a_small_write_of_much_work_waits_with_it(session: Any) -> None:
+def test_a_small_write_of_much_work_waits_with_it() -> None:
     a = values(400_000)
     x, sums = it.asarray(a), it.zeros(N)
     for i in range(4):

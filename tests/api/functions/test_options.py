@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,27 +13,13 @@ import infinitensor as it
 from infinitensor.api.functions.all_functions import PUBLIC
 from infinitensor.api.functions.options import MOMENTS, REDUCING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+pytestmark = pytest.mark.usefixtures("at_once_and_in_tiles")
 
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(4, 5)).round(2)
 I = RNG.integers(0, 4, (4, 5))  # noqa: E741 - integers
 MASK = RNG.random((4, 5)) < 0.7
 MASK[:, 0] = True
-
-
-@pytest.fixture(params=["small", "strict"], autouse=True, scope="module")
-def run(request: pytest.FixtureRequest) -> Iterator[None]:
-    """At once on the host, and everything through tiles of seven on three devices."""
-    before = (it.config.small_elements, it.config.tile_elements)
-    if request.param == "strict":
-        it.config.small_elements, it.config.tile_elements = 0, 7
-    try:
-        with it.init("cpu*3"):
-            yield
-    finally:
-        it.config.small_elements, it.config.tile_elements = before
 
 
 def assert_alike(name: str, *args: Any, **kwargs: Any) -> None:

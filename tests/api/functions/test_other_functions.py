@@ -13,23 +13,11 @@ from tests.api.functions.test_ufunc import assert_same, outcome, tensors, values
 import infinitensor as it
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("at_once_and_in_tiles")
+
 X = np.arange(12.0).reshape(3, 4)
-
-
-@pytest.fixture(params=["small", "strict"], autouse=True, scope="module")
-def run(request: pytest.FixtureRequest) -> Iterator[None]:
-    """At once on the host, and everything through tiles of seven on three devices."""
-    before = (it.config.small_elements, it.config.tile_elements)
-    if request.param == "strict":
-        it.config.small_elements, it.config.tile_elements = 0, 7
-    try:
-        with it.init("cpu*3"):
-            yield
-    finally:
-        it.config.small_elements, it.config.tile_elements = before
 
 
 def assert_alike(name: str, *args: Any, **kwargs: Any) -> None:

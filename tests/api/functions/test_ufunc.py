@@ -16,7 +16,9 @@ import infinitensor as it
 from infinitensor.api.functions.all_functions import PUBLIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.usefixtures("at_once_and_in_tiles")
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(1, 9, (4, 5)).astype(float)
@@ -28,19 +30,6 @@ UFUNCS = sorted(
 )
 BINARY = [n for n in UFUNCS if getattr(it, n).nin == 2 and getattr(it, n).nout == 1]
 BINARY.remove("ldexp")  # NumPy reduces with its loop of two dtypes, ours refuses
-
-
-@pytest.fixture(params=["small", "strict"], autouse=True, scope="module")
-def run(request: pytest.FixtureRequest) -> Iterator[None]:
-    """At once on the host, and everything through tiles of seven on three devices."""
-    before = (it.config.small_elements, it.config.tile_elements)
-    if request.param == "strict":
-        it.config.small_elements, it.config.tile_elements = 0, 7
-    try:
-        with it.init("cpu*3"):
-            yield
-    finally:
-        it.config.small_elements, it.config.tile_elements = before
 
 
 def tensors(value: Any) -> Any:

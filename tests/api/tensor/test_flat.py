@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
-from tests.ir.sessions import strict
 
 import infinitensor as it
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+pytestmark = pytest.mark.usefixtures("in_small_tiles")
 
 X = np.arange(24).reshape(4, 6)
 KEYS: list[Any] = [
     5, -1, slice(3, 20, 4), slice(None, None, -3), [1, 7, 7, -2], np.arange(24) % 5 == 0, ...,
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def in_small_tiles() -> Iterator[None]:
-    """Everything in tiles of 7 elements on three devices."""
-    with strict("cpu*3"):
-        yield
 
 
 @pytest.mark.parametrize("turned", [False, True])

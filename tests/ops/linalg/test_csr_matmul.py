@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sparse
-from tests.ir.sessions import strict
 
 import infinitensor as it
 from infinitensor.ops.linalg.csr_matmul import Rows
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(scope="module", params=["cpu", "cpu*3"], autouse=True)
-def in_small_tiles(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Everything in tiles of 7 elements."""
-    with strict(request.param):
-        yield
+pytestmark = [
+    pytest.mark.usefixtures("in_small_tiles"),
+    pytest.mark.parametrize(
+        "in_small_tiles", [("cpu", 7), ("cpu*3", 7)], indirect=True, scope="module"
+    ),
+]
 
 
 def _matrix(n: int, m: int, density: float, dtype: str = "f8") -> Any:

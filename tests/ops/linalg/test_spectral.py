@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.ir.sessions import strict
 from tests.ops.table_xp import bind, spec_of
 
 import infinitensor as it
@@ -18,17 +19,13 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def strict() -> Iterator[None]:
-    before = (it.config.small_elements, it.config.tile_elements)
-    it.config.small_elements, it.config.tile_elements = 0, 64
-    try:
-        with it.init("cpu*3"):
-            yield
-    finally:
-        it.config.small_elements, it.config.tile_elements = before
+def in_tiles_of_64() -> Iterator[None]:
+    """A session of its own, since programs that ran before are counted."""
+    with strict("cpu*3", 64):
+        yield
 
 
-@pytest.mark.usefixtures("strict")
+@pytest.mark.usefixtures("in_tiles_of_64")
 def test_no_q_of_a_tall_matrix_is_made_where_only_r_is_asked_for() -> None:
     x = it.asarray(np.random.default_rng(0).standard_normal((200, 3)))
     q, r = it.linalg.qr(x)
@@ -37,7 +34,7 @@ def test_no_q_of_a_tall_matrix_is_made_where_only_r_is_asked_for() -> None:
     assert "_qr_reflected" not in str(it.plan(it.linalg.svd(x, full_matrices=False).S))
 
 
-@pytest.mark.usefixtures("strict")
+@pytest.mark.usefixtures("in_tiles_of_64")
 def test_reflectors_are_made_only_where_q_is_asked_for() -> None:
     a = np.random.default_rng(0).standard_normal((200, 3))
     x = it.asarray(a)
@@ -50,7 +47,7 @@ def test_reflectors_are_made_only_where_q_is_asked_for() -> None:
     np.testing.assert_allclose((q @ other).numpy(), a, atol=1e-12)
 
 
-@pytest.mark.usefixtures("strict")
+@pytest.mark.usefixtures("in_tiles_of_64")
 def test_a_tall_matrix_has_only_its_small_factor_in_one_piece() -> None:
     a = np.random.default_rng(0).standard_normal((100, 4))
     u, s, vh = it.linalg.svd(it.asarray(a), full_matrices=False)
@@ -61,7 +58,7 @@ def test_a_tall_matrix_has_only_its_small_factor_in_one_piece() -> None:
     assert [step["shape"] for step in steps if step["whole"]] == ["(4, 4)"]
 
 
-@pytest.mark.usefixtures("strict")
+@pytest.mark.usefixtures("in_tiles_of_64")
 @pytest.mark.parametrize("shape", [(17, 13), (13, 17)])
 @pytest.mark.parametrize("mode", ["reduced", "complete", "r"])
 def test_a_square_matrix_is_factored_in_panels_with_lapacks_signs(shape: Any, mode: Any) -> None:
@@ -76,7 +73,7 @@ def test_a_square_matrix_is_factored_in_panels_with_lapacks_signs(shape: Any, mo
     assert it.stats()["whole_ops"] == 0
 
 
-@pytest.mark.usefixtures("strict")
+@pytest.mark.usefixtures("in_tiles_of_64")
 def test_a_stack_is_cut_and_nothing_of_it_is_whole() -> None:
     rng = np.random.default_rng(2)
     a = rng.standard_normal((20, 3, 3))
@@ -102,7 +99,7 @@ _SINGULAR = np.array([np.eye(3), np.zeros((3, 3)), np.eye(3)])
 _NAN = np.full((3, 3), np.nan)
 
 
-@pytest.mark.usefixtures("strict")
+@pytest.mark.usefixtures("in_tiles_of_64")
 @pytest.mark.parametrize(
     ("call", "a", "text"),
     [

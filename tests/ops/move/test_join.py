@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
-from tests.ir.sessions import strict
 from tests.ops.against_numpy import agree, refuse
 
 import infinitensor as it
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+pytestmark = pytest.mark.usefixtures("in_small_tiles")
 
 RNG = np.random.default_rng(24)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def in_small_tiles() -> Iterator[None]:
-    """Everything in tiles of 7 elements on three devices."""
-    with strict("cpu*3"):
-        yield
 
 
 X = RNG.normal(size=(4, 6, 5))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
-from tests.ir.sessions import strict
 
 import infinitensor as it
 from infinitensor.ir.op import Spec
 from infinitensor.ops.table.registry import TABLE
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+pytestmark = [
+    pytest.mark.usefixtures("in_small_tiles"),
+    pytest.mark.parametrize(
+        "in_small_tiles", [("cpu", 7), ("cpu*3", 7)], indirect=True, scope="module"
+    ),
+]
 
 KEYS: list[Any] = [
     (),
@@ -24,13 +27,6 @@ KEYS: list[Any] = [
     (slice(2, 2), slice(None)),
     (-1, -1),
 ]
-
-
-@pytest.fixture(scope="module", params=["cpu", "cpu*3"], autouse=True)
-def in_small_tiles(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Everything in tiles of 7 elements."""
-    with strict(request.param):
-        yield
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
-from tests.ir.sessions import strict
 
 import infinitensor as it
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+pytestmark = pytest.mark.parametrize(
+    "in_small_tiles", [("cpu*3", 50)], indirect=True, scope="module"
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def in_small_tiles() -> Iterator[None]:
-    """Everything in tiles of 50 elements on three devices."""
-    with strict("cpu*3", tile_elements=50):
-        it.random.seed(24)
-        yield
+def seeded(in_small_tiles: None) -> None:
+    """The same numbers in every run."""
+    it.random.seed(24)
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i8", "u8"])

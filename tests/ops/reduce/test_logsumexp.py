@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import special
-from tests.ir.sessions import strict
 
 import infinitensor as it
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+pytestmark = pytest.mark.usefixtures("in_small_tiles")
 
 RNG = np.random.default_rng(24)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def in_small_tiles() -> Iterator[None]:
-    """Everything in tiles of 7 elements on three devices."""
-    with strict("cpu*3"):
-        yield
 
 
 @pytest.mark.parametrize("axis", [None, 0, -1, (0, 2)])

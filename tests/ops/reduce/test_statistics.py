@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 import infinitensor as it
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+pytestmark = pytest.mark.usefixtures("in_small_tiles")
 
 LINES = hnp.arrays(
     np.float64, st.integers(1, 40), elements=st.sampled_from([-2.0, -0.5, 0.0, 1.0, 1.5, 7.0])
@@ -23,18 +22,6 @@ HOLES = hnp.arrays(
     np.float32, st.integers(1, 40), elements=st.sampled_from([-2.0, 0.0, 1.5, np.nan])
 )
 METHODS = ("linear", "lower", "higher", "nearest", "midpoint", "hazen", "inverted_cdf")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def strict() -> Iterator[None]:
-    """Everything in tiles of 7 on three devices."""
-    before = (it.config.small_elements, it.config.tile_elements)
-    it.config.small_elements, it.config.tile_elements = 0, 7
-    try:
-        with it.init("cpu*3"):
-            yield
-    finally:
-        it.config.small_elements, it.config.tile_elements = before
 
 
 @settings(max_examples=12, deadline=None)

@@ -32,9 +32,13 @@ def by_columns(x: Any) -> list[Any]:
     return [it.sort(x, axis=0), it.argsort(x, axis=0)]
 
 
-def test_a_region_that_several_groups_want_is_brought_once() -> None:
+def by_columns_on_two_devices() -> Program:
     with strict("null*2") as session:
-        program = prepared(session, *by_columns(it.asarray(A))).program
+        return prepared(session, *by_columns(it.asarray(A))).program
+
+
+def test_a_region_that_several_groups_want_is_brought_once() -> None:
+    program = by_columns_on_two_devices()
     brought = []
     for family in moves(program):
         assert family.many is not None
@@ -47,8 +51,7 @@ def test_a_region_that_several_groups_want_is_brought_once() -> None:
 
 
 def test_the_sources_of_a_move_cover_its_region_and_lanes_say_what_crosses() -> None:
-    with strict("null*2") as session:
-        program = prepared(session, *by_columns(it.asarray(A))).program
+    program = by_columns_on_two_devices()
     assert moves(program)
     for family in moves(program):
         assert family.many is not None
@@ -69,8 +72,7 @@ def test_the_sources_of_a_move_cover_its_region_and_lanes_say_what_crosses() -> 
 
 
 def test_a_move_puts_parts_of_tiles_where_they_belong() -> None:
-    with strict("null*2") as session:
-        program = prepared(session, *by_columns(it.asarray(A))).program
+    program = by_columns_on_two_devices()
     assert moves(program)
     for family in moves(program):
         assert family.many is not None
