@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -17,6 +17,9 @@ from infinitensor.ops.table.registry import (
     program,
     resolve_loop,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @pytest.fixture
@@ -33,23 +36,32 @@ def test_a_name_is_taken_once(table: dict[str, Any]) -> None:
 
 
 def test_a_rule_becomes_an_op_with_its_text_and_arrays(table: dict[str, Any]) -> None:
-    @op("_halves", "mapped", "x y", cost=3.0)
-    def halves(x: Spec, y: Spec) -> Call:
+    @op("mapped", cost=3.0)
+    def _halves(x: Spec, y: Spec, axis: int) -> Call:
         """What it does."""
         return call(broadcast_form((x, y), x.shape), x)
 
-    made: Any = halves
+    made: Any = _halves
     assert table["_halves"] is made
     assert (made.doc, made.arrays, made.cost) == ("What it does.", ("x", "y"), 3.0)
     assert not made.method
 
 
+def test_a_rule_takes_one_tensor_or_none_or_a_sequence_of_them(table: dict[str, Any]) -> None:
+    @op("mapped", name="_first _second")
+    def rule(x: Spec, others: Sequence[Spec], weights: Spec | None = None) -> Call:
+        return call(broadcast_form((x,), x.shape), x)
+
+    assert table["_first"] is rule
+    assert table["_second"].arrays == ("x", "*others", "weights")
+
+
 def test_a_program_of_a_methods_name_is_a_method_too(table: dict[str, Any]) -> None:
     table.pop("ravel", None)
-    made: Any = program("ravel", "x")(lambda xp, x: x.reshape(-1))
+    made: Any = program("x", name="ravel")(lambda xp, x: x.reshape(-1))
     assert made.kind == "program"
     assert made.method
-    assert not program("linalg.ravel", "x")(lambda xp, x: x).method
+    assert not program("x", name="linalg.ravel")(lambda xp, x: x).method
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def _constant_cases(rng: np.random.Generator) -> list[Any]:
     return [((4,), {}), (((3, 5), np.int16), {}), (((), bool), {}), (((0, 2), np.complex64), {})]
 
 
-@op("zeros", "creation", "", kernel=_constant_kernel, cases=_constant_cases, same="equal")
+@op("creation", kernel=_constant_kernel, cases=_constant_cases, same="equal")
 def zeros(shape: Any, dtype: Any = None) -> Call:
     """A tensor of zeros; float64 by default.
 
@@ -73,15 +73,7 @@ def zeros(shape: Any, dtype: Any = None) -> Call:
     return _constant_rule(0, shape, dtype)
 
 
-@op(
-    "empty",
-    "creation",
-    "",
-    kernel=_constant_kernel,
-    cases=_constant_cases,
-    oracle=np.zeros,
-    same="equal",
-)
+@op("creation", kernel=_constant_kernel, cases=_constant_cases, oracle=np.zeros, same="equal")
 def empty(shape: Any, dtype: Any = None) -> Call:
     """A tensor whose values are yet to be written: zeros, so that runs are repeatable.
 
@@ -92,7 +84,7 @@ def empty(shape: Any, dtype: Any = None) -> Call:
     return _constant_rule(0, shape, dtype)
 
 
-@op("ones", "creation", "", kernel=_constant_kernel, cases=_constant_cases, same="equal")
+@op("creation", kernel=_constant_kernel, cases=_constant_cases, same="equal")
 def ones(shape: Any, dtype: Any = None) -> Call:
     """A tensor of ones; float64 by default.
 
@@ -120,9 +112,7 @@ def _full_cuda(xp: Any, fill_value: Any, out: Any, at: At) -> None:
 
 
 @op(
-    "_full",
     "creation",
-    "fill_value",
     kernel=_full_cpu,
     kernels={"cuda": _full_cuda},
     cases=lambda rng: [
@@ -138,14 +128,12 @@ def _full(fill_value: Spec, shape: tuple[int, ...], dtype: Any) -> Call:
 
 
 @program(
-    "full",
-    "",
     cases=lambda rng: [
         (((3, 4), 2.5), {}),
         ((5, 7, np.int8), {}),
         (((2, 3), np.arange(3.0)), {}),
         (((), True), {}),
-    ],
+    ]
 )
 def full(xp: Any, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """A tensor filled with one value, or with an array broadcast to the shape.
@@ -183,7 +171,7 @@ def _like_cases(rng: np.random.Generator) -> list[Any]:
     return [((x,), {}), ((x,), {"dtype": np.int64}), ((x,), {"shape": (2, 2)})]
 
 
-@program("zeros_like", "a", cases=_like_cases)
+@program("a", cases=_like_cases)
 def zeros_like(xp: Any, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     """Zeros in the shape and dtype of a; a is not read.
 
@@ -194,7 +182,7 @@ def zeros_like(xp: Any, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     return xp.beside(a, xp.zeros, *_like(a, dtype, shape))
 
 
-@program("empty_like", "a", cases=_like_cases, oracle=np.zeros_like)
+@program("a", cases=_like_cases, oracle=np.zeros_like)
 def empty_like(xp: Any, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     """A tensor in the shape and dtype of a whose values are yet to be written: zeros.
 
@@ -205,7 +193,7 @@ def empty_like(xp: Any, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     return xp.beside(a, xp.empty, *_like(a, dtype, shape))
 
 
-@program("ones_like", "a", cases=_like_cases)
+@program("a", cases=_like_cases)
 def ones_like(xp: Any, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     """Ones in the shape and dtype of a; a is not read.
 
@@ -216,7 +204,7 @@ def ones_like(xp: Any, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     return xp.beside(a, xp.ones, *_like(a, dtype, shape))
 
 
-@program("full_like", "a", cases=lambda rng: [((np.arange(4), 2.5), {})])
+@program("a", cases=lambda rng: [((np.arange(4), 2.5), {})])
 def full_like(xp: Any, a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     """One value in the shape and dtype of a; a is not read.
 
@@ -268,9 +256,7 @@ def _arange_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str,
 
 
 @op(
-    "_arange",
     "creation",
-    "start following",
     kernel=_arange_kernel,
     scratch_bytes=_arange_scratch,
     cases=lambda rng: [((np.float32(0.1), np.float32(0.4), 9, np.dtype(np.float32)), {})],
@@ -304,8 +290,6 @@ def _ceil_length(count: float, moving: bool) -> int:
 
 
 @program(
-    "arange",
-    "",
     cases=lambda rng: [
         ((10,), {}),
         ((2, 30, 3), {}),
@@ -374,9 +358,7 @@ def _linspace_kernel(
 
 
 @op(
-    "_linspace",
     "creation",
-    "start step delta stop",
     kernel=_linspace_kernel,
     scratch_bytes=lambda ins, outs, params: outs[0].n_elements * (8 + 3 * 16),
     cases=lambda rng: [((0.0, 0.25, 2.0, 2.0, 9, 8, True, np.dtype(float), np.dtype(float)), {})],
@@ -407,8 +389,6 @@ def _linspace(
 
 
 @program(
-    "linspace",
-    "",
     cases=lambda rng: [
         ((0, 1, 11), {}),
         ((2.0, 3.0), {"num": 7, "endpoint": False}),
@@ -492,7 +472,7 @@ def _meshgrid_cases(rng: np.random.Generator) -> list[Any]:
     ]
 
 
-@program("meshgrid", "*xi", cases=_meshgrid_cases, same="equal")
+@program("*xi", cases=_meshgrid_cases, same="equal")
 def meshgrid(
     xp: Any, *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> tuple[Any, ...]:
@@ -535,9 +515,7 @@ def _eye_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, An
 
 
 @op(
-    "eye",
     "creation",
-    "",
     kernel=_eye_kernel,
     scratch_bytes=_eye_scratch,
     cases=lambda rng: [((4,), {}), ((3, 5, 1), {}), ((5, 3), {"k": -2, "dtype": np.int8})],
@@ -556,7 +534,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Call:
     return call(creation_form(shape), Spec(shape, kind), k=operator.index(k))
 
 
-@program("identity", "", cases=lambda rng: [((3,), {}), ((2, np.float32), {})])
+@program(cases=lambda rng: [((3,), {}), ((2, np.float32), {})])
 def identity(xp: Any, n: int, dtype: Any = None) -> Any:
     """The n by n identity matrix.
 
@@ -617,7 +595,7 @@ _TRIANGLE: dict[str, Any] = {
 }
 
 
-@op("tril", "mapped", "m", **_TRIANGLE)
+@op("mapped", **_TRIANGLE)
 def tril(m: Spec, k: int = 0) -> Call:
     """The last two axes with everything above the k-th diagonal set to 0.
 
@@ -629,7 +607,7 @@ def tril(m: Spec, k: int = 0) -> Call:
     return _triangle_rule(m, k, lower=True)
 
 
-@op("triu", "mapped", "m", **_TRIANGLE)
+@op("mapped", **_TRIANGLE)
 def triu(m: Spec, k: int = 0) -> Call:
     """The last two axes with everything below the k-th diagonal set to 0.
 

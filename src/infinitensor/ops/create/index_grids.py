@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 
 @program(
-    "indices",
-    "",
     cases=lambda rng: [
         (((2, 3, 4),), {}),
         (((2, 3), np.float32), {}),
@@ -53,10 +51,7 @@ def indices(xp: Any, dimensions: Any, dtype: Any = int, sparse: bool = False) ->
 
 
 @program(
-    "fromfunction",
-    "",
-    cases=lambda rng: [((_shear, (3, 4)), {}), ((_shear, (3, 4)), {"dtype": int})],
-    same="equal",
+    cases=lambda rng: [((_shear, (3, 4)), {}), ((_shear, (3, 4)), {"dtype": int})], same="equal"
 )
 def fromfunction(
     xp: Any, function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
@@ -78,8 +73,6 @@ def _shear(i: Any, j: Any) -> Any:
 
 
 @program(
-    "tri",
-    "",
     cases=lambda rng: [((3,), {}), ((3, 5, 1), {}), ((4, 2, -2, bool), {}), ((0,), {})],
     same="equal",
 )
@@ -122,10 +115,10 @@ def _triangle(name: str, lower: bool) -> None:
     {of}
     """
     shapes: list[Any] = [((4,), {}), ((3, 1, 5), {}), ((4, -1), {}), ((0,), {})]
-    program(f"{name}_indices", "", cases=lambda rng: shapes, same="equal")(of_shape)
+    program(name=f"{name}_indices", cases=lambda rng: shapes, same="equal")(of_shape)
     program(
-        f"{name}_indices_from",
         "arr",
+        name=f"{name}_indices_from",
         cases=lambda rng: [((np.zeros((3, 4)), 1), {}), ((np.zeros(3),), {})],
         same="equal",
     )(of_array)
@@ -135,12 +128,7 @@ _triangle("tril", lower=True)
 _triangle("triu", lower=False)
 
 
-@program(
-    "mask_indices",
-    "",
-    cases=lambda rng: [((3, _upper), {}), ((4, _upper, 1), {})],
-    same="equal",
-)
+@program(cases=lambda rng: [((3, _upper), {}), ((4, _upper, 1), {})], same="equal")
 def mask_indices(xp: Any, n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Any, ...]:
     """The indices where a function such as `triu` leaves something of an n by n array of ones.
 
@@ -157,7 +145,7 @@ def _upper(m: Any, k: int) -> Any:
     return m * (n - k >= n[:, None])
 
 
-@program("diag_indices", "", cases=lambda rng: [((3,), {}), ((3, 3), {})], same="equal")
+@program(cases=lambda rng: [((3,), {}), ((3, 3), {})], same="equal")
 def diag_indices(xp: Any, n: int, ndim: int = 2) -> tuple[Any, ...]:
     """The indices of the main diagonal of an array with `ndim` axes of n.
 
@@ -169,7 +157,6 @@ def diag_indices(xp: Any, n: int, ndim: int = 2) -> tuple[Any, ...]:
 
 
 @program(
-    "diag_indices_from",
     "arr",
     cases=lambda rng: [((np.zeros((3, 3, 3)),), {}), ((np.zeros(3),), {}), ((np.eye(2, 3),), {})],
     same="equal",
@@ -200,7 +187,6 @@ def _steps(shape: tuple[int, ...], order: str | None) -> tuple[int, ...]:
 
 
 @program(
-    "unravel_index",
     "indices",
     cases=lambda rng: [
         ((rng.integers(0, 24, (2, 3)), (2, 3, 4)), {}),
@@ -237,8 +223,6 @@ def unravel_index(xp: Any, indices: Any, shape: Any, order: str = "C") -> tuple[
 
 
 @program(
-    "ravel_multi_index",
-    "",
     cases=lambda rng: [
         (([rng.integers(0, 3, 5), rng.integers(0, 4, 5)], (3, 4)), {}),
         (([rng.integers(0, 3, 5), rng.integers(0, 4, 5)], (3, 4)), {"order": "F"}),
@@ -296,7 +280,6 @@ def ravel_multi_index(
 
 
 @program(
-    "vander",
     "x",
     cases=lambda rng: [
         ((rng.integers(0, 5, 4),), {}),
@@ -326,15 +309,13 @@ def vander(xp: Any, x: Any, N: int | None = None, increasing: bool = False) -> A
 
 
 @program(
-    "logspace",
-    "",
     cases=lambda rng: [
         ((0, 2, 5), {}),
         ((0.5, 3, 6), {"endpoint": False, "base": 2}),
         ((0, 3, 4), {"dtype": np.int32}),
         ((np.array([0.0, 1.0]), 2, 3), {"axis": 1}),
         ((0, 2, 3), {"base": np.array([2.0, 3.0])}),
-    ],
+    ]
 )
 def logspace(
     xp: Any,
@@ -364,7 +345,6 @@ def logspace(
 
 
 @program(
-    "geomspace",
     "start stop",
     cases=lambda rng: [
         ((1, 1000, 4), {}),

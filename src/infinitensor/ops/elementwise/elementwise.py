@@ -161,7 +161,7 @@ def _where_cases(rng: np.random.Generator) -> list[Any]:
     ]
 
 
-@program("where", "condition", cases=_where_cases, same="equal")
+@program("condition", cases=_where_cases, same="equal")
 def where(xp: Any, condition: Any, x: Any = None, y: Any = None) -> Any:
     """x where the condition holds and y elsewhere, broadcast together; reads each once.
 
@@ -201,7 +201,7 @@ def _clip_cases(rng: np.random.Generator) -> list[Any]:
     ]
 
 
-@program("clip", "a", cases=_clip_cases, same="equal")
+@program("a", cases=_clip_cases, same="equal")
 def clip(
     xp: Any, a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
 ) -> Any:
@@ -264,6 +264,19 @@ def _round_cases(rng: np.random.Generator) -> list[Any]:
     ]
 
 
+def _round_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    return 3 * 8 * outs[0].n_elements if params["decimals"] else 0
+
+
+@op(
+    "mapped",
+    name="round around",
+    wide=True,
+    kernel=_round_cpu,
+    kernels={"cuda": _round_cuda},
+    scratch_bytes=_round_scratch,
+    cases=_round_cases,
+)
 def round_(a: Spec, decimals: int = 0) -> Call:
     """The values of a to so many decimals, halves to even; negative: tens, hundreds ...
 
@@ -278,26 +291,8 @@ def round_(a: Spec, decimals: int = 0) -> Call:
     return Call(form, (Spec(a.shape, dtype),), params, (a.dtype,))
 
 
-def _round_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    return 3 * 8 * outs[0].n_elements if params["decimals"] else 0
-
-
-for _name in ("round", "around"):
-    op(
-        _name,
-        "mapped",
-        "a",
-        wide=True,
-        kernel=_round_cpu,
-        kernels={"cuda": _round_cuda},
-        scratch_bytes=_round_scratch,
-        cases=_round_cases,
-    )(round_)
-
-
 @program(
-    "divmod",
-    "",
+    name="divmod",
     cases=lambda rng: [((rng.integers(-9, 9, (4, 5)), rng.integers(-3, 4, (5,))), {})],
 )
 def divmod_(xp: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
@@ -310,7 +305,7 @@ def divmod_(xp: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
     return xp.floor_divide(x1, x2), xp.remainder(x1, x2)
 
 
-@program("angle", "z", cases=lambda rng: [((rng.normal(size=5) + 1j * rng.normal(size=5),), {})])
+@program("z", cases=lambda rng: [((rng.normal(size=5) + 1j * rng.normal(size=5),), {})])
 def angle(xp: Any, z: Any, deg: bool = False) -> Any:
     """The angle of complex numbers in the plane, in radians or degrees.
 

@@ -30,7 +30,6 @@ def _shifts(bitorder: str) -> Any:
 
 
 @program(
-    "packbits",
     "a",
     cases=lambda rng: [
         ((rng.integers(0, 2, (3, 11)).astype(np.uint8),), {}),
@@ -64,7 +63,6 @@ def packbits(xp: Any, a: Any, axis: int | None = None, bitorder: str = "big") ->
 
 
 @program(
-    "unpackbits",
     "a",
     cases=lambda rng: [
         ((rng.integers(0, 256, (3, 2)).astype(np.uint8),), {}),
@@ -131,9 +129,7 @@ def _bits_kernel(xp: Any, x: Any, out: Any, at: At, dtype: np.dtype[Any]) -> Non
 
 
 @op(
-    "_bits",
     "gather",
-    "x",
     kernel=_bits_kernel,
     need=_bits_need,
     scratch_bytes=lambda ins, outs, params: 2 * ins[0].n_elements * int(ins[0].dtype.itemsize),

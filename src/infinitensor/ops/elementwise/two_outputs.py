@@ -57,9 +57,7 @@ def _frexp_kernel(xp: Any, x: Any, out: tuple[Any, Any]) -> None:
 
 
 @op(
-    "modf",
     "mapped",
-    "x",
     kernel=_modf_kernel,
     scratch_bytes=lambda ins, outs, params: 5 * outs[0].n_bytes + 1024,
     cases=_part_cases,
@@ -76,9 +74,7 @@ def modf(x: Spec) -> Call:
 
 
 @op(
-    "frexp",
     "mapped",
-    "x",
     kernel=_frexp_kernel,
     scratch_bytes=lambda ins, outs, params: 40 * outs[0].n_elements + 1024,
     cases=_part_cases,
@@ -94,7 +90,7 @@ def frexp(x: Spec) -> Call:
     return _two_parts(np.frexp, x)
 
 
-@program("fix", "x", cases=_part_cases, same="equal")
+@program("x", cases=_part_cases, same="equal")
 def fix(xp: Any, x: Any) -> Any:
     """The nearest integer towards zero.
 

@@ -190,9 +190,7 @@ def _strided_cases(rng: Any) -> list[Any]:
 
 
 @op(
-    "_strided",
     "gather",
-    "x",
     kernel=_strided_kernel,
     need=_strided_need,
     scratch_bytes=_strided_scratch,
@@ -218,9 +216,7 @@ def _copy_kernel(xp: Any, x: Any, out: Any) -> None:
 
 
 @op(
-    "_copy",
     "mapped",
-    "x",
     kernel=_copy_kernel,
     cases=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((np.float32(2),), {})],
     oracle=np.array,
@@ -237,7 +233,6 @@ def along(axis: int, part: Any) -> tuple[Any, ...]:
 
 
 @program(
-    "roll",
     "a",
     cases=lambda rng: [
         ((x, shift), {"axis": axis})

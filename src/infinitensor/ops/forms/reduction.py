@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.dtypes import HALVES, as_dtype, bool_, float32, int64, to_torch
-from infinitensor.ir.op import AxisForm, Call, Combine, Spec
+from infinitensor.ir.op import AxisForm, Call, Combine, Op, Spec
 from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.table.registry import op, program
 from infinitensor.ops.table.words import EAGER
@@ -227,10 +227,15 @@ def reduce_cases(*extra: Any, kinds: Sequence[Any] = (np.float64, np.int8, np.co
     return cases
 
 
+def _total_rule(name: str, a: Spec, axis: Any, dtype: Any, keepdims: bool) -> Call:
+    kind = sum_dtype(a, dtype)
+    total = wide(kind)
+    return reduce_call(a, reduced_axes(name, a, axis), keepdims, kind, (total,), dtype=total)
+
+
 @op(
-    "sum",
     "reduction",
-    "a",
+    name="sum",
     kernel=cpu_reduce(np.add),
     kernels={"cuda": cuda_sum},
     combine=SUM,
@@ -244,16 +249,12 @@ def sum_(a: Spec, axis: Any = None, dtype: Any = None, keepdims: bool = False) -
     >>> int(it.sum(it.arange(5)))
     10
     """
-    kind = sum_dtype(a, dtype)
-    return reduce_call(
-        a, reduced_axes("sum", a, axis), keepdims, kind, (wide(kind),), dtype=wide(kind)
-    )
+    return _total_rule("sum", a, axis, dtype, keepdims)
 
 
 @op(
-    "prod",
     "reduction",
-    "a",
+    name="prod",
     kernel=cpu_reduce(np.multiply),
     kernels={"cuda": _cuda_prod},
     combine=plain_combine("prod", exact=False),
@@ -267,10 +268,7 @@ def prod_(a: Spec, axis: Any = None, dtype: Any = None, keepdims: bool = False) 
     >>> int(it.prod(it.arange(1, 5)))
     24
     """
-    kind = sum_dtype(a, dtype)
-    return reduce_call(
-        a, reduced_axes("prod", a, axis), keepdims, kind, (wide(kind),), dtype=wide(kind)
-    )
+    return _total_rule("prod", a, axis, dtype, keepdims)
 
 
 def cuda_extreme(largest: bool) -> Callable[..., Any]:
@@ -302,6 +300,20 @@ def _extreme_rule(name: str, a: Spec, axis: Any, keepdims: bool) -> Call:
     return reduce_call(a, axes, keepdims, a.dtype, (a.dtype,), dtype=a.dtype)
 
 
+def _extreme_op(name: str) -> Callable[[Callable[..., Call]], Op]:
+    return op(
+        "reduction",
+        name=f"{name} a{name}",
+        kernel=cpu_reduce(np.minimum if name == "min" else np.maximum),
+        kernels={"cuda": cuda_extreme(name == "max")},
+        combine=plain_combine(name, exact=True),
+        scratch_bytes=_extreme_scratch,
+        cases=reduce_cases(),
+        same="equal",
+    )
+
+
+@_extreme_op("min")
 def min_(a: Spec, axis: Any = None, keepdims: bool = False) -> Call:
     """The smallest value over the axes; NaN if there is one.
 
@@ -312,6 +324,7 @@ def min_(a: Spec, axis: Any = None, keepdims: bool = False) -> Call:
     return _extreme_rule("min", a, axis, keepdims)
 
 
+@_extreme_op("max")
 def max_(a: Spec, axis: Any = None, keepdims: bool = False) -> Call:
     """The largest value over the axes; NaN if there is one.
 
@@ -322,25 +335,7 @@ def max_(a: Spec, axis: Any = None, keepdims: bool = False) -> Call:
     return _extreme_rule("max", a, axis, keepdims)
 
 
-for _names, _rule, _ufunc in (
-    (("min", "amin"), min_, np.minimum),
-    (("max", "amax"), max_, np.maximum),
-):
-    for _name in _names:
-        op(
-            _name,
-            "reduction",
-            "a",
-            kernel=cpu_reduce(_ufunc),
-            kernels={"cuda": cuda_extreme(_names[0] == "max")},
-            combine=plain_combine(_names[0], exact=True),
-            scratch_bytes=_extreme_scratch,
-            cases=reduce_cases(),
-            same="equal",
-        )(_rule)
-
-
-@program("ptp", "a", cases=lambda rng: [((rng.normal(size=(4, 5)), 1), {}), ((np.arange(3),), {})])
+@program("a", cases=lambda rng: [((rng.normal(size=(4, 5)), 1), {}), ((np.arange(3),), {})])
 def ptp(xp: Any, a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The largest value less the smallest, over the axes.
 
@@ -368,9 +363,8 @@ def _truth(name: str, doc: str) -> None:
 
     rule.__doc__ = doc
     op(
-        name,
         "reduction",
-        "a",
+        name=name,
         kernel=cpu_reduce(np.logical_or if name == "any" else np.logical_and),
         kernels={"cuda": _cuda_truth(name)},
         combine=plain_combine(name, exact=True),
@@ -407,9 +401,7 @@ def _count_kernel(xp: Any, x: Any, axes: Any) -> tuple[Any]:
 
 
 @op(
-    "count_nonzero",
     "reduction",
-    "a",
     kernel=_count_kernel,
     combine=plain_combine("sum", exact=True),
     scratch_bytes=lambda ins, outs, params: (

@@ -127,9 +127,7 @@ def dense(data: Any, indices: Any, rows: Rows) -> Any:
 
 
 @op(
-    "_csr_matmul",
     "gather",
-    "data indices x",
     kernel=_product_kernel,
     need=_product_need,
     scratch_bytes=_product_scratch,
@@ -170,9 +168,7 @@ def _dense_kernel(xp: Any, data: Any, indices: Any, out: Any, at: At, *, rows: R
 
 
 @op(
-    "_csr_dense",
     "gather",
-    "data indices",
     kernel=_dense_kernel,
     need=_dense_need,
     scratch_bytes=lambda ins, outs, params: 64 * ins[0].n_elements + 16 * outs[0].shape[0] + 8192,
@@ -243,9 +239,7 @@ def _nearest_oracle(data: Any, indices: Any, centers: Any, rows: Rows) -> Any:
 
 
 @op(
-    "_csr_nearest",
     "gather",
-    "data indices centers",
     kernel=_nearest_kernel,
     need=_nearest_need,
     scratch_bytes=_nearest_scratch,

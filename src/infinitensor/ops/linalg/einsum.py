@@ -75,9 +75,7 @@ def _einsum_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str,
 
 
 @op(
-    "_einsum",
     "contraction",
-    "x y",
     kernel=_einsum_kernel,
     combine=SUM,
     scratch_bytes=_einsum_scratch,
@@ -260,7 +258,7 @@ def _einsum_cases(rng: np.random.Generator) -> list[Any]:
     ]
 
 
-@program("einsum", "", cases=_einsum_cases)
+@program(cases=_einsum_cases)
 def einsum(
     xp: Any,
     subscripts: Any,

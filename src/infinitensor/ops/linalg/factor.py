@@ -83,9 +83,7 @@ def _tall(rng: Any) -> list[Any]:
 
 
 @op(
-    "_qr_batch",
     "mapped",
-    "a",
     kernel=_qr_kernel,
     cost=10.0,
     cases=_tall,
@@ -109,9 +107,7 @@ def _raw_kernel(xp: Any, a: Any, out: Any) -> None:
 
 
 @op(
-    "_qr_raw",
     "mapped",
-    "a",
     kernel=_raw_kernel,
     cost=10.0,
     cases=lambda rng: [
@@ -164,9 +160,7 @@ def _many(rng: Any, *shape: int) -> Any:
 
 
 @op(
-    "_qr_reflectors",
     "mapped",
-    "a",
     kernel=_reflectors_kernel,
     alone=("_qr_batch", ("r",)),
     cost=5.0,
@@ -201,9 +195,7 @@ def _reflected_kernel(xp: Any, v: Any, t: Any, top: Any, out: Any) -> None:
 
 
 @op(
-    "_qr_reflected",
     "mapped",
-    "v t top",
     kernel=_reflected_kernel,
     cost=3.0,
     cases=lambda rng: [
@@ -299,8 +291,8 @@ def reduced_qr(xp: Any, a: Any, *, with_q: bool = True) -> tuple[Any, Any]:
 
 
 @program(
-    "linalg.qr",
     "a",
+    name="linalg.qr",
     cases=lambda rng: [
         ((rng.standard_normal((5, 3)),), {}),
         ((rng.standard_normal((3, 5)).astype("f4"),), {"mode": "r"}),
@@ -372,9 +364,7 @@ def _definite(rng: Any) -> list[Any]:
 
 
 @op(
-    "_cholesky_block",
     "mapped",
-    "a",
     kernel=_cholesky_kernel,
     threaded=True,
     cost=2.0,
@@ -389,7 +379,7 @@ def _cholesky_block(a: Spec, upper: bool = False) -> Call:
     return call(form, Spec(a.shape, linalg_dtype(a.dtype)), upper=upper)
 
 
-@program("linalg.cholesky", "a", cases=_definite, oracle=np.linalg.cholesky)
+@program("a", name="linalg.cholesky", cases=_definite, oracle=np.linalg.cholesky)
 def cholesky(xp: Any, a: Any, *, upper: bool = False) -> Any:
     """The triangular L with L L^H = a (or U with U^H U = a); only that triangle of a is read.
 

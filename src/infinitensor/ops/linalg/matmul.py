@@ -193,9 +193,7 @@ def _matrix_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str,
 
 
 @op(
-    "matmul",
     "contraction",
-    "x1 x2",
     kernel=_matmul_kernel,
     combine=SUM,
     scratch_bytes=_matmul_scratch,

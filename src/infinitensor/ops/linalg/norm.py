@@ -73,8 +73,8 @@ _ORDERS = (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
 
 
 @program(
-    "linalg.norm",
     "x",
+    name="linalg.norm",
     wide=True,
     cases=lambda rng: [
         *(
@@ -125,8 +125,8 @@ def norm(xp: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = Fa
 
 
 @program(
-    "linalg.vector_norm",
     "x",
+    name="linalg.vector_norm",
     wide=True,
     cases=lambda rng: [
         ((rng.standard_normal((3, 4)),), {}),
@@ -157,8 +157,8 @@ def vector_norm(
 
 
 @program(
-    "linalg.matrix_norm",
     "x",
+    name="linalg.matrix_norm",
     wide=True,
     cases=lambda rng: [
         *(((rng.standard_normal((2, 4, 5)),), {"ord": o}) for o in _ORDERS),
@@ -177,8 +177,8 @@ def matrix_norm(xp: Any, x: Any, /, *, keepdims: bool = False, ord: Any = "fro")
 
 
 @program(
-    "linalg.cond",
     "x",
+    name="linalg.cond",
     cases=lambda rng: [
         *(((rng.standard_normal((4, 4)),), {"p": p}) for p in _ORDERS),
         ((rng.standard_normal((2, 5, 3)).astype("f4"),), {}),

@@ -62,8 +62,6 @@ def _solvable(rng: Any, *batch: int) -> list[Any]:
 
 
 @stacked_op(
-    "solve",
-    "a b",
     lambda *batch: lambda rng: _solvable(rng, *batch),
     kernel=_solve_kernel,
     oracle=np.linalg.solve,
@@ -86,8 +84,8 @@ def _solve(a: Spec, b: Spec) -> Call:
 
 
 @program(
-    "linalg.solve",
     "a b",
+    name="linalg.solve",
     cases=lambda rng: [
         *_solvable(rng),
         *_solvable(rng, 3),
@@ -168,26 +166,19 @@ def _expm_kernel(xp: Any, a: Any, out: Any) -> None:
         target.copy_(torch.linalg.matrix_exp(matrix))
 
 
-@stacked_op(
-    "inv",
-    "a",
-    squares,
-    kernel=_inv_kernel,
-    oracle=lambda a, strict=True: np.linalg.inv(a),
-    cost=2.0,
-)
+@stacked_op(squares, kernel=_inv_kernel, oracle=lambda a, strict=True: np.linalg.inv(a), cost=2.0)
 def _inv(a: Spec, strict: bool = True) -> Call:
     """The inverses of matrices, each in one piece; without `strict` NaN where there is none."""
     return matrix_call(a, "mn", ("mn", linalg_dtype(a.dtype)), strict=strict)
 
 
-@stacked_op("det", "a", squares, kernel=_det_kernel, oracle=np.linalg.det)
+@stacked_op(squares, kernel=_det_kernel, oracle=np.linalg.det)
 def _det(a: Spec) -> Call:
     """The determinants of matrices, each in one piece."""
     return matrix_call(a, "mn", ("", linalg_dtype(a.dtype)))
 
 
-@stacked_op("slogdet", "a", squares, kernel=_slogdet_kernel, oracle=np.linalg.slogdet)
+@stacked_op(squares, kernel=_slogdet_kernel, oracle=np.linalg.slogdet)
 def _slogdet(a: Spec) -> Call:
     """Sign and logarithm of the determinants of matrices, each in one piece."""
     dtype = linalg_dtype(a.dtype)
@@ -208,8 +199,6 @@ def _exponents(*batch: int) -> Callable[..., list[Any]]:
 
 
 @stacked_op(
-    "expm",
-    "a",
     _exponents,
     kernel=_expm_kernel,
     oracle=_scipys_expm,
@@ -225,7 +214,7 @@ def _one_and_many(rng: Any) -> list[Any]:
     return [*squares()(rng), *squares(2)(rng)]
 
 
-@program("linalg.inv", "a", cases=_one_and_many, oracle=np.linalg.inv)
+@program("a", name="linalg.inv", cases=_one_and_many, oracle=np.linalg.inv)
 def inv(xp: Any, a: Any) -> Any:
     """The inverse of a square matrix, or of each of many.
 
@@ -240,7 +229,7 @@ def inv(xp: Any, a: Any) -> Any:
     return (xp._inv_whole if is_one(a) else xp._inv_batch)(a)
 
 
-@program("linalg.det", "a", cases=_one_and_many, oracle=np.linalg.det)
+@program("a", name="linalg.det", cases=_one_and_many, oracle=np.linalg.det)
 def det(xp: Any, a: Any) -> Any:
     """The determinant of a square matrix, or of each of many.
 
@@ -262,8 +251,8 @@ class SlogdetResult(NamedTuple):
 
 
 @program(
-    "linalg.slogdet",
     "a",
+    name="linalg.slogdet",
     cases=lambda rng: [*_one_and_many(rng), ((np.ones((2, 2)),), {})],
     oracle=np.linalg.slogdet,
 )
@@ -280,8 +269,8 @@ def slogdet(xp: Any, a: Any) -> Any:
 
 
 @program(
-    "linalg.expm",
     "a",
+    name="linalg.expm",
     cases=lambda rng: [*_exponents()(rng), *_exponents(2)(rng)],
     oracle=_scipys_expm,
 )
@@ -302,8 +291,8 @@ def expm(xp: Any, a: Any) -> Any:
 
 
 @program(
-    "linalg.matrix_power",
     "a",
+    name="linalg.matrix_power",
     cases=lambda rng: [
         *(((rng.standard_normal((2, 3, 3)), n), {}) for n in (0, 1, 2, 3, 6, -1, -5)),
         ((rng.integers(-3, 3, (3, 3)), 5), {}),
@@ -362,8 +351,8 @@ def cheapest_splits(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
 
 
 @program(
-    "linalg.multi_dot",
     "*arrays",
+    name="linalg.multi_dot",
     cases=lambda rng: [
         (([rng.standard_normal(s) for s in shapes],), {})
         for shapes in (
@@ -419,8 +408,8 @@ def multi_dot(xp: Any, arrays: Any, *, out: Any = None) -> Any:
 
 
 @program(
-    "linalg.tensorsolve",
     "a b",
+    name="linalg.tensorsolve",
     cases=lambda rng: [
         ((rng.standard_normal((2, 3, 6)), rng.standard_normal((2, 3))), {}),
         ((rng.standard_normal((2, 6, 3)), rng.standard_normal((6,))), {"axes": (0, 2)}),
@@ -449,8 +438,8 @@ def tensorsolve(xp: Any, a: Any, b: Any, axes: Any = None) -> Any:
 
 
 @program(
-    "linalg.tensorinv",
     "a",
+    name="linalg.tensorinv",
     cases=lambda rng: [
         ((rng.standard_normal((2, 3, 6)),), {}),
         ((rng.standard_normal((6, 2, 3)), 1), {}),
@@ -475,8 +464,8 @@ def tensorinv(xp: Any, a: Any, ind: int = 2) -> Any:
 
 
 @program(
-    "linalg.trace",
     "x",
+    name="linalg.trace",
     cases=lambda rng: [((rng.standard_normal((2, 4, 4)),), {"offset": k}) for k in (0, 1, -2)],
     oracle=np.linalg.trace,
 )
@@ -491,8 +480,8 @@ def trace(xp: Any, x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
 
 
 @program(
-    "linalg.diagonal",
     "x",
+    name="linalg.diagonal",
     cases=lambda rng: [((rng.standard_normal((2, 4, 3)),), {"offset": k}) for k in (0, 1, -2)],
     oracle=np.linalg.diagonal,
 )
@@ -507,8 +496,8 @@ def diagonal(xp: Any, x: Any, /, *, offset: int = 0) -> Any:
 
 
 @program(
-    "linalg.matrix_transpose",
     "x",
+    name="linalg.matrix_transpose",
     cases=lambda rng: [((rng.standard_normal((2, 4, 3)),), {})],
     oracle=np.linalg.matrix_transpose,
 )
@@ -522,7 +511,7 @@ def matrix_transpose(xp: Any, x: Any, /) -> Any:
     return xp.matrix_transpose(x)
 
 
-@program("linalg.matmul", "x1 x2", cases=matrix_product.cases, oracle=np.linalg.matmul)
+@program("x1 x2", name="linalg.matmul", cases=matrix_product.cases, oracle=np.linalg.matmul)
 def matmul(xp: Any, x1: Any, x2: Any, /) -> Any:
     """The matrix product, as `matmul`.
 
@@ -534,8 +523,8 @@ def matmul(xp: Any, x1: Any, x2: Any, /) -> Any:
 
 
 @program(
-    "linalg.tensordot",
     "x1 x2",
+    name="linalg.tensordot",
     cases=lambda rng: [
         ((rng.standard_normal((2, 3, 4)), rng.standard_normal((3, 4, 5))), {}),
         ((rng.standard_normal((2, 3)), rng.standard_normal((4, 2))), {"axes": ((0,), (1,))}),
@@ -552,7 +541,7 @@ def tensordot(xp: Any, x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
     return xp.tensordot(x1, x2, axes)
 
 
-@program("linalg.vecdot", "x1 x2", cases=products.vecdot.cases, oracle=np.linalg.vecdot)
+@program("x1 x2", name="linalg.vecdot", cases=products.vecdot.cases, oracle=np.linalg.vecdot)
 def vecdot(xp: Any, x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """The sum of conj(x1) * x2 along one axis, as `vecdot`.
 
@@ -564,8 +553,8 @@ def vecdot(xp: Any, x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 @program(
-    "linalg.outer",
     "x1 x2",
+    name="linalg.outer",
     cases=lambda rng: [((rng.standard_normal(3), rng.standard_normal(4)), {})],
     oracle=np.linalg.outer,
 )
@@ -585,8 +574,8 @@ def outer(xp: Any, x1: Any, x2: Any, /) -> Any:
 
 
 @program(
-    "linalg.cross",
     "x1 x2",
+    name="linalg.cross",
     cases=lambda rng: [
         ((rng.standard_normal((4, 3)), rng.standard_normal(3)), {}),
         ((rng.standard_normal((3, 4)), rng.standard_normal((3, 4))), {"axis": 0}),

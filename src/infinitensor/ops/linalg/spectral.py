@@ -125,8 +125,6 @@ def _full_or_not(*batch: int) -> Callable[..., list[Any]]:
 
 
 @stacked_op(
-    "svd",
-    "a",
     _full_or_not,
     kernel=_svd_kernel,
     cost=20.0,
@@ -143,15 +141,7 @@ def _svd(a: Spec, full: bool) -> Call:
     return matrix_call(a, "mn", *outs, new=new, full=full)
 
 
-@stacked_op(
-    "svdvals",
-    "a",
-    _rectangles,
-    kernel=_svdvals_kernel,
-    cost=10.0,
-    oracle=np.linalg.svdvals,
-    **_WORK,
-)
+@stacked_op(_rectangles, kernel=_svdvals_kernel, cost=10.0, oracle=np.linalg.svdvals, **_WORK)
 def _svdvals(a: Spec) -> Call:
     """The singular values of matrices, each in one piece."""
     dtype = linalg_dtype(a.dtype)
@@ -195,8 +185,8 @@ def _hermitian_svd(xp: Any, a: Any) -> SVDResult:
 
 
 @program(
-    "linalg.svd",
     "a",
+    name="linalg.svd",
     cases=lambda rng: [
         ((rng.standard_normal((5, 3)),), {}),
         ((rng.standard_normal((3, 5)),), {"full_matrices": False}),
@@ -240,8 +230,8 @@ def _sizes(xp: Any, a: Any) -> Any:
 
 
 @program(
-    "linalg.svdvals",
     "x",
+    name="linalg.svdvals",
     cases=lambda rng: [
         *_rectangles()(rng),
         *_rectangles(2)(rng),
@@ -363,8 +353,6 @@ _GENERAL: dict[str, Any] = {"cost": 25.0, "compared": _eig_compared, **_WORK}
 
 
 @stacked_op(
-    "eigh",
-    "a",
     _either_triangle,
     kernel=_eigh_kernel,
     oracle=_triangle_oracle("eigh"),
@@ -378,28 +366,21 @@ def _eigh(a: Spec, lower: bool) -> Call:
 
 
 @stacked_op(
-    "eigvalsh",
-    "a",
-    _either_triangle,
-    kernel=_eigvalsh_kernel,
-    oracle=_triangle_oracle("eigvalsh"),
-    **_SYMMETRIC,
+    _either_triangle, kernel=_eigvalsh_kernel, oracle=_triangle_oracle("eigvalsh"), **_SYMMETRIC
 )
 def _eigvalsh(a: Spec, lower: bool) -> Call:
     """Eigenvalues of hermitian matrices, each in one piece."""
     return matrix_call(a, "mn", ("n", real_of(linalg_dtype(a.dtype))), lower=lower)
 
 
-@stacked_op("eig", "a", squares, kernel=_eig_kernel, oracle=_as_complex("eig"), **_GENERAL)
+@stacked_op(squares, kernel=_eig_kernel, oracle=_as_complex("eig"), **_GENERAL)
 def _eig(a: Spec) -> Call:
     """Eigenvalues and vectors of general matrices, each in one piece."""
     dtype = complex_of(a.dtype)
     return matrix_call(a, "mn", ("n", dtype), ("mn", dtype))
 
 
-@stacked_op(
-    "eigvals", "a", squares, kernel=_eigvals_kernel, oracle=_as_complex("eigvals"), **_GENERAL
-)
+@stacked_op(squares, kernel=_eigvals_kernel, oracle=_as_complex("eigvals"), **_GENERAL)
 def _eigvals(a: Spec) -> Call:
     """Eigenvalues of general matrices, each in one piece."""
     return matrix_call(a, "mn", ("n", complex_of(a.dtype)))
@@ -416,8 +397,8 @@ def _uplo(a: Any, uplo: str) -> bool:
 
 
 @program(
-    "linalg.eigh",
     "a",
+    name="linalg.eigh",
     cases=lambda rng: [*squares()(rng), *squares(2)(rng), ((np.eye(3), "U"), {})],
     oracle=np.linalg.eigh,
     compared=_eigh_compared,
@@ -436,8 +417,8 @@ def eigh(xp: Any, a: Any, UPLO: str = "L") -> Any:
 
 
 @program(
-    "linalg.eigvalsh",
     "a",
+    name="linalg.eigvalsh",
     cases=lambda rng: [*squares()(rng), *squares(2)(rng), ((np.eye(3), "U"), {})],
     oracle=np.linalg.eigvalsh,
 )
@@ -462,8 +443,8 @@ def all_real(xp: Any, a: Any, eigenvalues: Any) -> bool:
 
 
 @program(
-    "linalg.eig",
     "a",
+    name="linalg.eig",
     cases=lambda rng: [*squares()(rng), *squares(2)(rng), ((np.diag([1.0, 2.0]),), {})],
     oracle=np.linalg.eig,
     compared=_eig_compared,
@@ -484,8 +465,8 @@ def eig(xp: Any, a: Any) -> Any:
 
 
 @program(
-    "linalg.eigvals",
     "a",
+    name="linalg.eigvals",
     cases=lambda rng: [*squares()(rng), *squares(2)(rng), ((np.diag([1.0, 2.0]),), {})],
     oracle=np.linalg.eigvals,
     compared=_eig_compared,
@@ -511,8 +492,8 @@ def _columns(xp: Any, rcond: Any) -> Any:
 
 
 @program(
-    "linalg.pinv",
     "a",
+    name="linalg.pinv",
     cases=lambda rng: [
         ((rng.standard_normal((5, 3)),), {}),
         ((rng.standard_normal((2, 3, 5)),), {"rcond": np.array([1e-3, 0.6])}),
@@ -550,8 +531,8 @@ def pinv(
 
 
 @program(
-    "linalg.matrix_rank",
     "A",
+    name="linalg.matrix_rank",
     cases=lambda rng: [
         ((np.diag([1.0, 0.0, 2.0]),), {}),
         ((rng.standard_normal((2, 4, 3)),), {"tol": np.array([1e-6, 1.2])}),
@@ -587,8 +568,8 @@ def matrix_rank(
 
 
 @program(
-    "linalg.lstsq",
     "a b",
+    name="linalg.lstsq",
     cases=lambda rng: [
         ((rng.standard_normal((6, 3)), rng.standard_normal(6)), {}),
         ((rng.standard_normal((40, 3)), rng.standard_normal((40, 2))), {}),

@@ -183,17 +183,18 @@ def matrix_call(
 
 
 def stacked_op(
-    name: str, arrays: str, cases: Callable[..., Any], **entry: Any
+    cases: Callable[..., Any], **entry: Any
 ) -> Callable[[Callable[..., Call]], Callable[..., Call]]:
-    """Decorator: the rule below it becomes `_name_batch` (cut over the stack) and `_name_whole`.
+    """Decorator: the rule `_name` becomes `_name_batch` (cut over the stack) and `_name_whole`.
 
     `cases(*batch)` gives the cases of a stack of this shape.
     """
 
     def enter(rule: Callable[..., Call]) -> Callable[..., Call]:
         entry.update({**MATRIX, **entry})
-        op(f"_{name}_batch", "mapped", arrays, cases=cases(3), **entry)(rule)
-        op(f"_{name}_whole", "mapped", arrays, cases=cases(), whole=True, **entry)(rule)
+        name = rule.__name__
+        op("mapped", name=f"{name}_batch", cases=cases(3), **entry)(rule)
+        op("mapped", name=f"{name}_whole", cases=cases(), whole=True, **entry)(rule)
         return rule
 
     return enter

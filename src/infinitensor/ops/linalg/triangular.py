@@ -60,16 +60,7 @@ def _trsm_oracle(
     return scipy.linalg.solve_triangular(a, b, trans, lower, unit_diagonal)
 
 
-@op(
-    "_trsm_block",
-    "mapped",
-    "a b",
-    kernel=_trsm_kernel,
-    cases=_triangles,
-    oracle=_trsm_oracle,
-    cost=2.0,
-    **MATRIX,
-)
+@op("mapped", kernel=_trsm_kernel, cases=_triangles, oracle=_trsm_oracle, cost=2.0, **MATRIX)
 def _trsm_block(
     a: Spec, b: Spec, lower: bool = False, trans: int = 0, unit_diagonal: bool = False
 ) -> Call:
@@ -119,8 +110,8 @@ def _solve_blocks(xp: Any, a: Any, b: Any, *, lower: bool, trans: int, unit_diag
 
 
 @program(
-    "linalg.solve_triangular",
     "a b",
+    name="linalg.solve_triangular",
     cases=lambda rng: [
         *_triangles(rng),
         ((np.tril(rng.standard_normal((4, 4))) + 4 * np.eye(4), np.ones(4)), {"lower": True}),
@@ -202,8 +193,8 @@ def _cho_factor_oracle(a: Any, lower: bool = False) -> Any:
 
 
 @program(
-    "linalg.cho_factor",
     "a",
+    name="linalg.cho_factor",
     cases=_definite,
     oracle=_cho_factor_oracle,
     compared=lambda found: found[0] if isinstance(found, tuple | list) else found,
@@ -245,7 +236,7 @@ def _cho_solve_oracle(c_and_lower: Any, b: Any) -> Any:
     return scipy.linalg.cho_solve(c_and_lower, b)
 
 
-@program("linalg.cho_solve", "b", cases=_cho_solve_cases, oracle=_cho_solve_oracle)
+@program("b", name="linalg.cho_solve", cases=_cho_solve_cases, oracle=_cho_solve_oracle)
 def cho_solve(
     xp: Any, c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True
 ) -> Any:

@@ -32,7 +32,6 @@ def diagonal_of(xp: Any, a: Any, offset: int, axis1: int, axis2: int) -> Any:
 
 
 @program(
-    "trace",
     "a",
     cases=lambda rng: [
         ((rng.standard_normal((4, 6)),), {}),
@@ -62,7 +61,6 @@ def trace(
 
 
 @program(
-    "diag",
     "v",
     cases=lambda rng: [
         ((rng.standard_normal(4), k), {}) if one else ((rng.standard_normal((3, 5)), k), {})
@@ -96,7 +94,6 @@ def _on_diagonal(xp: Any, v: Any, k: int) -> Any:
 
 
 @program(
-    "diagflat",
     "v",
     cases=lambda rng: [((rng.standard_normal((2, 2)), 1), {}), ((np.float64(2),), {})],
     same="equal",

@@ -85,9 +85,7 @@ _JOIN: dict[str, Any] = {"kernel": _joined_kernel, "need": _joined_need, "same":
 
 
 @op(
-    "_concatenate",
     "gather",
-    "*arrays",
     cases=lambda rng: [
         (([rng.standard_normal((2, 3)), rng.standard_normal((0, 3)), np.ones((4, 3), "i4")],), {}),
         (([rng.standard_normal((2, 3)), rng.standard_normal((2, 9))], 1), {}),
@@ -113,7 +111,7 @@ def joined_dtype(given: Sequence[Any], arrays: Sequence[Any]) -> np.dtype[Any]:
     return result_type(*(x if type(x) in (int, float, complex) else a.dtype for x, a in pairs))
 
 
-@program("concatenate", "", cases=_join_cases, same="equal")
+@program(cases=_join_cases, same="equal")
 def concatenate(
     xp: Any,
     arrays: Any,
@@ -141,7 +139,7 @@ def concatenate(
     return xp._concatenate([x.reshape(-1) for x in made], 0, dtype, casting)
 
 
-@program("concat", "", cases=_join_cases, same="equal", oracle=np.concatenate)
+@program(cases=_join_cases, same="equal", oracle=np.concatenate)
 def concat(
     xp: Any,
     arrays: Any,
@@ -164,7 +162,7 @@ def _stack_cases(rng: Any) -> list[Any]:
     return [(([x, y],), {}), (([x, y], 1), {}), (([x, y, x], -1), {}), (([x[0, 0], x[0, 1]],), {})]
 
 
-@program("stack", "*arrays", cases=_stack_cases, same="equal")
+@program("*arrays", cases=_stack_cases, same="equal")
 def stack(
     xp: Any,
     arrays: Sequence[Any],
@@ -218,7 +216,7 @@ def _some_columns(rng: Any) -> list[Any]:
     return [(([x, x],), {}), (([x[:, 0], x[:, 1]],), {})]
 
 
-@program("vstack", "*tup", cases=_some_columns, same="equal")
+@program("*tup", cases=_some_columns, same="equal")
 def vstack(xp: Any, tup: Sequence[Any], *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Arrays joined as rows: along axis 0, one-dimensional ones as one row each.
 
@@ -229,7 +227,7 @@ def vstack(xp: Any, tup: Sequence[Any], *, dtype: Any = None, casting: str = "sa
     return xp.concatenate([_rows(x) for x in tup], 0, dtype=dtype, casting=casting)
 
 
-@program("hstack", "*tup", cases=_some_columns, same="equal")
+@program("*tup", cases=_some_columns, same="equal")
 def hstack(xp: Any, tup: Sequence[Any], *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Arrays joined side by side: along axis 1, one-dimensional ones along axis 0.
 
@@ -242,7 +240,7 @@ def hstack(xp: Any, tup: Sequence[Any], *, dtype: Any = None, casting: str = "sa
     return xp.concatenate(lines, axis, dtype=dtype, casting=casting)
 
 
-@program("column_stack", "*tup", cases=_some_columns, same="equal")
+@program("*tup", cases=_some_columns, same="equal")
 def column_stack(xp: Any, tup: Sequence[Any]) -> Any:
     """Arrays joined as columns: one-dimensional ones become one column each.
 
@@ -253,7 +251,7 @@ def column_stack(xp: Any, tup: Sequence[Any]) -> Any:
     return xp.concatenate([_columns(x) for x in tup], 1)
 
 
-@program("dstack", "*tup", cases=_some_columns, same="equal")
+@program("*tup", cases=_some_columns, same="equal")
 def dstack(xp: Any, tup: Sequence[Any]) -> Any:
     """Arrays joined along the third axis.
 
@@ -291,7 +289,7 @@ def _split_cases(rng: Any) -> list[Any]:
     return [((x, 2), {}), ((x, [1, 3]), {}), ((x, [2, 1, 9]), {})]
 
 
-@program("split", "ary", cases=_split_cases, same="equal")
+@program("ary", cases=_split_cases, same="equal")
 def split(xp: Any, ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Views of equal pieces of an axis, or of the pieces between the given indices.
 
@@ -305,7 +303,6 @@ def split(xp: Any, ary: Any, indices_or_sections: Any, axis: int = 0) -> list[An
 
 
 @program(
-    "unstack",
     "x",
     cases=lambda rng: [((rng.standard_normal((3, 2, 4)),), {"axis": axis}) for axis in (0, 1, -1)],
     same="equal",
@@ -323,7 +320,7 @@ def unstack(xp: Any, x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     return tuple(x[along(axis, i)] for i in range(x.shape[axis]))
 
 
-@program("array_split", "ary", cases=_split_cases, same="equal")
+@program("ary", cases=_split_cases, same="equal")
 def array_split(xp: Any, ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """As `split`, but the pieces may differ in length by one.
 
@@ -334,7 +331,7 @@ def array_split(xp: Any, ary: Any, indices_or_sections: Any, axis: int = 0) -> l
     return split_views("array_split", ary, indices_or_sections, axis, even=False)
 
 
-@program("vsplit", "ary", cases=_split_cases, same="equal")
+@program("ary", cases=_split_cases, same="equal")
 def vsplit(xp: Any, ary: Any, indices_or_sections: Any) -> list[Any]:
     """Views of pieces of the rows.
 
@@ -347,7 +344,7 @@ def vsplit(xp: Any, ary: Any, indices_or_sections: Any) -> list[Any]:
     return split_views("vsplit", ary, indices_or_sections, 0, even=True)
 
 
-@program("hsplit", "ary", cases=_split_cases, same="equal")
+@program("ary", cases=_split_cases, same="equal")
 def hsplit(xp: Any, ary: Any, indices_or_sections: Any) -> list[Any]:
     """Views of pieces of the columns, or of a one-dimensional array.
 

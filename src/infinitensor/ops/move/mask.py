@@ -114,9 +114,7 @@ def _mask_cases(rng: Any) -> list[Any]:
 
 
 @op(
-    "_mask_select",
     "gather",
-    "x mask",
     kernel=_mask_kernel,
     need=_mask_need,
     scratch_bytes=lambda ins, outs, params: (
@@ -223,9 +221,8 @@ def _folded_oracle(x: Any, mask: Any, reduction: str, options: Any, out: Spec, c
 
 
 @op(
-    "_mask_fold",
     "gather",
-    "x mask",
+    arrays="x mask",
     kernel=_folded_kernel,
     need=_folded_need,
     grain=lambda reduction, options, count: min(count, LEAST_ROWS_PER_ELEMENT),
@@ -276,9 +273,7 @@ def _where_kernel(
 
 
 @op(
-    "_nonzero_fill",
     "gather",
-    "mask",
     kernel=_where_kernel,
     need=_where_need,
     scratch_bytes=lambda ins, outs, params: (8 * ins[0].ndim + 1) * ins[0].n_elements + 64,
@@ -313,9 +308,7 @@ def _counts_kernel(xp: Any, mask: Any, out: Any, at: At, block: int) -> None:
 
 
 @op(
-    "_mask_counts",
     "gather",
-    "mask",
     kernel=_counts_kernel,
     need=_counts_need,
     grain=lambda block: block,
@@ -349,8 +342,8 @@ def as_mask(x: Any) -> Any:
 
 
 @program(
-    "_masked",
     "x mask",
+    name="_masked",
     cases=lambda rng: [
         ((rng.standard_normal((7, 3)), rng.random((7, 3)) < 0.5), {}),
         ((rng.standard_normal((7, 3)), rng.random(7) < 0.5), {}),
@@ -386,7 +379,7 @@ def _sparse_cases(rng: Any) -> list[Any]:
     return [((rng.integers(0, 2, shape),), {}) for shape in ((9,), (4, 5), (3, 2, 2), (0,), (2, 0))]
 
 
-@program("nonzero", "a", cases=_sparse_cases, same="equal")
+@program("a", cases=_sparse_cases, same="equal")
 def nonzero(xp: Any, a: Any) -> tuple[Any, ...]:
     """The indices of the elements that are not zero, one array for each axis, in C order.
 
@@ -407,7 +400,7 @@ def nonzero(xp: Any, a: Any) -> tuple[Any, ...]:
     return tuple(found) if isinstance(found, (tuple, list)) else (found,)
 
 
-@program("flatnonzero", "a", cases=_sparse_cases, same="equal")
+@program("a", cases=_sparse_cases, same="equal")
 def flatnonzero(xp: Any, a: Any) -> Any:
     """The flat indices of the elements that are not zero.
 
@@ -418,7 +411,7 @@ def flatnonzero(xp: Any, a: Any) -> Any:
     return xp.nonzero(a.reshape(-1))[0]
 
 
-@program("argwhere", "a", cases=_sparse_cases, same="equal")
+@program("a", cases=_sparse_cases, same="equal")
 def argwhere(xp: Any, a: Any) -> Any:
     """The indices of the elements that are not zero, one row for each.
 
@@ -432,7 +425,6 @@ def argwhere(xp: Any, a: Any) -> Any:
 
 
 @program(
-    "compress",
     "condition a",
     method=False,
     cases=lambda rng: [
@@ -456,7 +448,6 @@ def compress(xp: Any, condition: Any, a: Any, axis: int | None = None) -> Any:
 
 
 @program(
-    "extract",
     "condition arr",
     cases=lambda rng: [((rng.random((4, 5)) < 0.5, rng.standard_normal((4, 5))), {})],
     same="equal",

@@ -50,9 +50,7 @@ def _pad_oracle(x: Any, fill: Any, widths: Any) -> Any:
 
 
 @op(
-    "_pad",
     "gather",
-    "x fill",
     kernel=_pad_kernel,
     need=_pad_need,
     cases=lambda rng: [
@@ -269,7 +267,7 @@ def _pad_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program("pad", "array", cases=_pad_cases)
+@program("array", cases=_pad_cases)
 def pad(xp: Any, array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
     """The array with a border: NumPy's modes with their options, or a function of the user's.
 

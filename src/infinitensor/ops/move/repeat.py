@@ -70,9 +70,7 @@ def _repetitions(lo: int, hi: int, first: int, n: int) -> list[tuple[slice, slic
 
 
 @op(
-    "_tile",
     "gather",
-    "x",
     kernel=_cyclic_kernel,
     need=_cyclic_need,
     cases=lambda rng: [
@@ -92,7 +90,6 @@ def _tile(x: Spec, reps: tuple[int, ...]) -> Call:
 
 
 @program(
-    "tile",
     "A",
     cases=lambda rng: [
         ((rng.standard_normal((3, 4)), 2), {}),
@@ -168,9 +165,7 @@ def _repeat_kernel(
 
 
 @op(
-    "_repeat",
     "gather",
-    "x",
     kernel=_repeat_kernel,
     need=_repeat_need,
     scratch_bytes=lambda ins, outs, params: (
@@ -200,7 +195,6 @@ def _repeat(x: Spec, repeats: int | tuple[int, ...], axis: int) -> Call:
 
 
 @program(
-    "repeat",
     "a",
     cases=lambda rng: [
         ((rng.standard_normal((3, 4)), 2), {}),

@@ -31,7 +31,7 @@ def _each(arys: Sequence[Any], change: Callable[[Any], Any]) -> Any:
     return seen[0] if len(seen) == 1 else seen
 
 
-@program("atleast_1d", "arys", cases=_some, same="equal")
+@program("arys", cases=_some, same="equal")
 def atleast_1d(xp: Any, *arys: Any) -> Any:
     """The arrays with at least one axis; views.
 
@@ -42,7 +42,7 @@ def atleast_1d(xp: Any, *arys: Any) -> Any:
     return _each(arys, lambda a: a if len(a.shape) else a.reshape((1,)))
 
 
-@program("atleast_2d", "arys", cases=_some, same="equal")
+@program("arys", cases=_some, same="equal")
 def atleast_2d(xp: Any, *arys: Any) -> Any:
     """The arrays with at least two axes, new ones in front; views.
 
@@ -53,7 +53,7 @@ def atleast_2d(xp: Any, *arys: Any) -> Any:
     return _each(arys, lambda a: a if len(a.shape) > 1 else a.reshape((1, prod(a.shape))))
 
 
-@program("atleast_3d", "arys", cases=_some, same="equal")
+@program("arys", cases=_some, same="equal")
 def atleast_3d(xp: Any, *arys: Any) -> Any:
     """The arrays with at least three axes: (n,) becomes (1, n, 1), (m, n) becomes (m, n, 1).
 
@@ -75,7 +75,6 @@ def atleast_3d(xp: Any, *arys: Any) -> Any:
 
 
 @program(
-    "dsplit",
     "ary",
     cases=lambda rng: [
         ((rng.normal(size=(2, 3, 4)), 2), {}),
@@ -128,8 +127,6 @@ def _most_axes(arrays: Any) -> int:
 
 
 @program(
-    "block",
-    "",
     cases=lambda rng: [
         (([[np.eye(2), np.zeros((2, 3))], [np.ones((3, 2)), np.eye(3)]],), {}),
         (([np.arange(3), 5],), {}),
@@ -154,7 +151,6 @@ def block(xp: Any, arrays: Any) -> Any:
 
 
 @program(
-    "append",
     "arr values",
     cases=lambda rng: [
         ((rng.normal(size=(2, 3)), rng.normal(size=4)), {}),
@@ -208,12 +204,7 @@ def _delete_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program(
-    "delete",
-    "arr",
-    cases=_delete_cases,
-    same="equal",
-)
+@program("arr", cases=_delete_cases, same="equal")
 def delete(xp: Any, arr: Any, obj: Any, axis: int | None = None) -> Any:
     """The array without the slices that an index, a slice, indices or a mask name.
 
@@ -271,12 +262,7 @@ def _insert_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program(
-    "insert",
-    "arr",
-    cases=_insert_cases,
-    same="equal",
-)
+@program("arr", cases=_insert_cases, same="equal")
 def insert(xp: Any, arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """The array with values before the given indices of an axis.
 
@@ -316,7 +302,6 @@ def insert(xp: Any, arr: Any, obj: Any, values: Any, axis: int | None = None) ->
 
 
 @program(
-    "resize",
     "a",
     cases=lambda rng: [
         ((rng.normal(size=(2, 3)), (4, 5)), {}),
@@ -345,7 +330,6 @@ def resize(xp: Any, a: Any, new_shape: Any) -> Any:
 
 
 @program(
-    "trim_zeros",
     "filt",
     cases=lambda rng: [
         ((np.array([0, 0, 1, 0, 2, 0]),), {}),
@@ -389,7 +373,6 @@ def trim_zeros(xp: Any, filt: Any, trim: str = "fb", axis: Any = None) -> Any:
 
 
 @program(
-    "apply_over_axes",
     "a",
     cases=lambda rng: [
         ((_total, rng.normal(size=(2, 3, 4)), [0, 2]), {}),

@@ -288,9 +288,7 @@ def _on_gpu(ins: Sequence[Spec], out: Spec, k: int) -> int:
 
 
 @op(
-    "_scatter",
     "update",
-    "base *indices value",
     kernel=_scatter_kernel,
     need=_scatter_need,
     located=True,
@@ -389,9 +387,7 @@ def _deal_oracle(index: Any, rows: Any, size: int, shift: int, run: int) -> Any:
 
 
 @op(
-    "_deal",
     "gather",
-    "index rows",
     kernel=_deal_kernel,
     need=_deal_need,
     scratch_bytes=lambda ins, outs, params: (
@@ -448,9 +444,7 @@ def _scatter_dealt_oracle(
 
 
 @op(
-    "_scatter_dealt",
     "update",
-    "base places rows",
     kernel=_scatter_dealt_kernel,
     need=_dealt_need,
     located=True,
@@ -478,7 +472,7 @@ def _scatter_dealt(
     )
 
 
-@program("_scattered", "base *indices value", cases=_scatter_cases, oracle=_scatter_oracle)
+@program("base *indices value", name="_scattered", cases=_scatter_cases, oracle=_scatter_oracle)
 def _scatter_by_buckets(
     xp: Any,
     base: Any,

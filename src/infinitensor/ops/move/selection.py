@@ -33,7 +33,7 @@ def _choices(rng: Any) -> list[Any]:
     ]
 
 
-@program("choose", "a", cases=_choices, same="equal")
+@program("a", cases=_choices, same="equal")
 def choose(xp: Any, a: Any, choices: Any, mode: str = "raise") -> Any:
     """For each element of a the value of the choice with that number, all broadcast together.
 
@@ -78,12 +78,7 @@ def _select_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program(
-    "select",
-    "",
-    cases=_select_cases,
-    same="equal",
-)
+@program(cases=_select_cases, same="equal")
 def select(xp: Any, condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
     """For each element the choice of the first condition that holds, or the default.
 
@@ -128,11 +123,7 @@ def _piecewise_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program(
-    "piecewise",
-    "x",
-    cases=_piecewise_cases,
-)
+@program("x", cases=_piecewise_cases)
 def piecewise(
     xp: Any, x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any
 ) -> Any:
@@ -171,7 +162,7 @@ def piecewise(
 # --- writes -----------------------------------------------------------------------------------
 
 
-@program("putmask", "a mask", cases=lambda rng: [])
+@program("a mask", cases=lambda rng: [])
 def putmask(xp: Any, a: Any, mask: Any, values: Any) -> None:
     """Writes values into a where the mask holds; short ones are repeated over all of a.
 
@@ -202,7 +193,7 @@ def _values(name: str, xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
     return xp.asarray(values)
 
 
-@program("place", "arr mask", cases=lambda rng: [])
+@program("arr mask", cases=lambda rng: [])
 def place(xp: Any, arr: Any, mask: Any, vals: Any) -> None:
     """Writes values into the elements where the mask holds, in their order, repeated at need.
 
@@ -226,7 +217,7 @@ def place(xp: Any, arr: Any, mask: Any, vals: Any) -> None:
     arr[mask] = xp.resize(vals, (n,)).astype(arr.dtype)
 
 
-@program("put_along_axis", "arr indices", cases=lambda rng: [])
+@program("arr indices", cases=lambda rng: [])
 def put_along_axis(xp: Any, arr: Any, indices: Any, values: Any, axis: int | None) -> None:
     """Writes, in each line along the axis, values at that line's indices.
 

@@ -123,9 +123,7 @@ def _take_cases(rng: Any) -> list[Any]:
 
 
 @op(
-    "_take",
     "gather",
-    "x *indices",
     kernel=_take_kernel,
     need=_take_need,
     scratch_bytes=lambda ins, outs, params: (
@@ -179,7 +177,6 @@ def _in_mode(xp: Any, indices: Any, n: int, mode: str) -> Any:
 
 
 @program(
-    "take",
     "a",
     cases=lambda rng: [
         ((x, i), {"axis": axis, "mode": mode})
@@ -225,9 +222,7 @@ def _along_kernel(xp: Any, x: Any, index: Any, out: Any, axis: int, n: int) -> N
 
 
 @op(
-    "_take_along",
     "mapped",
-    "x indices",
     kernel=_along_kernel,
     scratch_bytes=lambda ins, outs, params: (
         32 * ins[1].n_elements + outs[0].n_bytes + 8 * sum(outs[0].shape) + 64
@@ -272,7 +267,6 @@ def _take_along(x: Spec, indices: Spec, axis: int) -> Call:
 
 
 @program(
-    "take_along_axis",
     "arr indices",
     cases=lambda rng: [
         ((rng.standard_normal((4, 5)), rng.integers(-5, 5, (4, 2)), 1), {}),
@@ -299,7 +293,7 @@ def take_along_axis(xp: Any, arr: Any, indices: Any, axis: int | None = -1) -> A
     return xp._take_along(arr, indices, axis)
 
 
-@program("put", "a", cases=lambda rng: [])
+@program("a", cases=lambda rng: [])
 def put(xp: Any, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """Writes values at flat indices of the array, in place; values repeat where there are fewer.
 
@@ -348,7 +342,6 @@ def _scatter_add_oracle(x: Any, indices: Any, values: Any, axis: int = 0) -> Any
 
 
 @program(
-    "scatter_add",
     "x indices values",
     cases=lambda rng: [
         ((rng.standard_normal((4, 5)), rng.integers(0, 4, 9), rng.standard_normal((9, 5))), {}),

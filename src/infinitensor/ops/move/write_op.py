@@ -6,7 +6,7 @@ from infinitensor.ir.op import AxisForm, Call, Spec
 from infinitensor.ops.table.registry import op
 
 
-@op("_write", "update", "x value", cases=lambda rng: [])
+@op("update", cases=lambda rng: [])
 def _write(x: Spec, value: Spec) -> Call:
     """The next version of `x`: the same, but for the region that the node names."""
     axes = tuple(range(x.ndim))

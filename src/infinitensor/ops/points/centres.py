@@ -228,9 +228,7 @@ def _first_nearest(x: Any, shift: Any, centers: Any) -> Any:
 
 
 @op(
-    "_nearest",
     "mapped",
-    "x shift centers",
     kernel=_nearest_kernel,
     scratch_bytes=_near_scratch,
     scratches={"cuda": _near_on_gpu, "torch": _torch_scratch, "numpy": _numpy_scratch},
@@ -262,9 +260,7 @@ def _moved_cases(rng: np.random.Generator) -> list[Any]:
 
 
 @op(
-    "_nearest_moved",
     "mapped",
-    "x shift centers before kept moves",
     kernel=_moved_kernel,
     scratch_bytes=_near_scratch,
     scratches={"cuda": _near_on_gpu, "torch": _torch_scratch, "numpy": _numpy_scratch},
@@ -400,9 +396,7 @@ def _sums_cases(rng: np.random.Generator) -> list[Any]:
 
 
 @op(
-    "_label_sums",
     "reduction",
-    "x shift scale now before weights",
     kernel=_sums_kernel,
     combine=plain_combine("sum", exact=True),
     scratch_bytes=_sums_scratch,
@@ -502,9 +496,7 @@ def _inertia_cases(rng: np.random.Generator) -> list[Any]:
 
 
 @op(
-    "_label_inertia",
     "reduction",
-    "x shift centers scale labels weights",
     kernel=_inertia_kernel,
     combine=plain_combine("sum", exact=True),
     scratch_bytes=_sums_scratch,
@@ -542,9 +534,7 @@ def _own_kernel(xp: Any, x: Any, shift: Any, centers: Any, labels: Any, out: Any
 
 
 @op(
-    "_label_distances",
     "mapped",
-    "x shift centers labels",
     kernel=_own_kernel,
     scratch_bytes=_sums_scratch,
     scratches={"cuda": _torch_sums, "numpy": _numpy_sums},
@@ -588,9 +578,7 @@ def _numpy_distances(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str
 
 
 @op(
-    "_distances_to",
     "mapped",
-    "x shift points",
     kernel=_distances_kernel,
     scratch_bytes=_distances_scratch,
     scratches={"cuda": _torch_scratch, "numpy": _numpy_distances},
@@ -646,9 +634,7 @@ def _closer_oracle(
 
 
 @op(
-    "_closer",
     "mapped",
-    "x shift points closest owner reach",
     kernel=_closer_kernel,
     scratch_bytes=_distances_scratch,
     scratches={"cuda": _near_on_gpu, "torch": _torch_scratch, "numpy": _numpy_distances},

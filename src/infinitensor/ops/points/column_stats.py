@@ -73,9 +73,7 @@ def _oracle(x: Array) -> tuple[Array, ...]:
 
 
 @op(
-    "_columns",
     "reduction",
-    "x",
     kernel=_kernel,
     combine=Combine("columns", _merge, exact=False),
     finish=_finish,

@@ -453,9 +453,7 @@ def _oracle(
 
 
 @op(
-    "_distances",
     "mapped",
-    "x y own extra",
     kernel=_distances_kernel,
     grain=_grain,
     scratch_bytes=_scratch,
@@ -529,9 +527,7 @@ def _nearest_oracle(x: Any, y: Any, extra: Any = None, **named: Any) -> Any:
 
 
 @op(
-    "_nearest_by",
     "mapped",
-    "x y extra",
     kernel=_nearest_kernel,
     grain=_grain,
     scratch_bytes=_some_scratch,
@@ -631,9 +627,7 @@ def _sums_oracle(
 
 
 @op(
-    "_distance_sums",
     "mapped",
-    "x y own codes extra",
     kernel=_sums_kernel,
     grain=_grain,
     scratch_bytes=_some_scratch,
@@ -685,9 +679,7 @@ def _group_oracle(x: Any, codes: Any, n_codes: int) -> Any:
 
 
 @op(
-    "_group_sums",
     "contraction",
-    "x codes",
     kernel=_group_kernel,
     combine=SUM,
     scratch_bytes=lambda ins, outs, params: (

@@ -122,9 +122,7 @@ def _cuda_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, A
 
 
 @op(
-    "_pairs_order",
     "mapped",
-    "x",
     kernel=_kernel,
     scratch_bytes=_scratch,
     scratches={"cuda": _cuda_scratch},

@@ -132,9 +132,7 @@ def _cuda_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, A
     return max(words, kernels) + state + (1 << 20)
 
 
-def pair_op(
-    name: str, arrays: str, kernel: Callable[..., Any], combine: Combine, **entry: Any
-) -> Callable[..., Any]:
+def pair_op(kernel: Callable[..., Any], combine: Combine, **entry: Any) -> Callable[..., Any]:
     """An op over pairs: its tiles are bound by the points, not by the pairs.
 
     The kernel goes on from `before`, the results among other points of y, where it runs in C.
@@ -148,9 +146,7 @@ def pair_op(
         return combine.merge(xp, before, kernel(xp, *tiles, before=None, **named))
 
     return op(
-        name,
         "reduction",
-        arrays,
         kernel=going_on,
         combine=combine,
         pairs=True,
@@ -240,8 +236,6 @@ def as64(x: Array) -> Array:
 
 
 @pair_op(
-    "_pairs_weigh",
-    "y weight x",
     kernel=_count,
     combine=_SUM,
     cases=lambda rng: [((y, np.arange(len(y)) / 4, x, 2.0), {}) for y, x in _some_points(rng)],
@@ -256,8 +250,6 @@ def _pairs_weigh(y: Spec, weight: Spec, x: Spec, limit: float) -> Call:
 
 
 @pair_op(
-    "_pairs_count",
-    "y x",
     kernel=_count_plain,
     combine=_SUM,
     cases=lambda rng: [((y, x, 2.0), {}) for y, x in _some_points(rng)],
@@ -330,8 +322,6 @@ def _top_oracle(y: Array, yid: Array, x: Array, k: int) -> tuple[Array, Array]:
 
 
 @pair_op(
-    "_pairs_top",
-    "y yid x",
     kernel=_top,
     combine=Combine("top", _merge_top, exact=True),
     cases=lambda rng: [
@@ -409,8 +399,6 @@ def _components(y: Array, yid: Array, x: Array, xid: Array, limit: float, n: int
 
 
 @pair_op(
-    "_pairs_unite",
-    "y yid x xid",
     kernel=_unite,
     combine=Combine("forest", _merge_forests, exact=True),
     cases=lambda rng: (
@@ -463,8 +451,6 @@ def _least_oracle(y: Array, label: Array, x: Array, limit: float) -> Array:
 
 
 @pair_op(
-    "_pairs_least",
-    "y label x",
     kernel=_least,
     combine=Combine("min", lambda xp, a, b: (xp.minimum(a[0], b[0]),), exact=True),
     cases=lambda rng: [
@@ -537,8 +523,6 @@ def _edge_cases(rng: np.random.Generator) -> list[Any]:
 
 
 @pair_op(
-    "_pairs_edge",
-    "y yid ygroup ycore x xid xgroup xcore",
     kernel=_edge,
     combine=Combine("lightest", _merge_edges, exact=True),
     cases=_edge_cases,
@@ -656,9 +640,7 @@ def _found_oracle(
 
 
 @op(
-    "_pairs_found",
     "gather",
-    "y yid x",
     kernel=_find_pairs,
     need=_found_need,
     scratch_bytes=_found_scratch,

@@ -160,16 +160,7 @@ def _oracle(x: Any, core: Any, number: Any, alpha: float = 1.0, previous: bool =
     return tree_of_rows(lambda i: apart[i], core, previous)
 
 
-@op(
-    "_pairs_tree",
-    "mapped",
-    "x core number",
-    kernel=_kernel,
-    scratch_bytes=_scratch,
-    cases=_cases,
-    oracle=_oracle,
-    same="equal",
-)
+@op("mapped", kernel=_kernel, scratch_bytes=_scratch, cases=_cases, oracle=_oracle, same="equal")
 def _pairs_tree(
     x: Spec, core: Spec, number: Spec, alpha: float = 1.0, previous: bool = False
 ) -> Call:

@@ -145,7 +145,7 @@ def _bits_kernel(xp: Any, seed: Any, out: Any, at: At, shape: tuple[int, ...]) -
     out[...] = _bits(xp, seed, out, at, shape)
 
 
-@op("_random_bits", "creation", "seed", kernel=_bits_kernel, **_ENTRY)
+@op("creation", kernel=_bits_kernel, **_ENTRY)
 def _random_bits(seed: Spec, shape: Any) -> Call:
     """64 random bits an element, as int64."""
     form, sizes = _random_form(shape, 1)
@@ -174,7 +174,7 @@ def float_dtype(name: str, dtype: Any) -> np.dtype[Any]:
     return kind
 
 
-@op("_random_uniform", "creation", "seed low high", kernel=_uniform_kernel, **_ENTRY)
+@op("creation", kernel=_uniform_kernel, **_ENTRY)
 def _random_uniform(seed: Spec, low: Spec, high: Spec, shape: Any, dtype: Any = np.float64) -> Call:
     """low + (high - low) * u, u uniform in [0, 1)."""
     form, sizes = _random_form(shape, 3)
@@ -187,7 +187,7 @@ def _open_kernel(xp: Any, seed: Any, out: Any, at: At, shape: tuple[int, ...]) -
         out[...] = open_unit(xp, _bits(xp, seed, out, at, shape))
 
 
-@op("_random_open", "creation", "seed", kernel=_open_kernel, **_ENTRY)
+@op("creation", kernel=_open_kernel, **_ENTRY)
 def _random_open(seed: Spec, shape: Any) -> Call:
     """Uniform in (0, 1), neither end included: what inverse distribution functions take."""
     form, sizes = _random_form(shape, 1)
@@ -212,7 +212,7 @@ def _normal_kernel(
     out[...] = unit
 
 
-@op("_random_normal", "creation", "seed loc scale", kernel=_normal_kernel, cost=40.0, **_ENTRY)
+@op("creation", kernel=_normal_kernel, cost=40.0, **_ENTRY)
 def _random_normal(seed: Spec, loc: Spec, scale: Spec, shape: Any, dtype: Any = np.float64) -> Call:
     """Normally distributed values with this mean and deviation."""
     form, sizes = _random_form(shape, 3)
@@ -254,15 +254,7 @@ def _integers_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[st
     return 17 * 8 * outs[0].n_elements + 16 * sum(outs[0].shape)
 
 
-@op(
-    "_random_integers",
-    "creation",
-    "seed low span",
-    kernel=_integers_kernel,
-    random=True,
-    scratch_bytes=_integers_scratch,
-    cost=10.0,
-)
+@op("creation", kernel=_integers_kernel, random=True, scratch_bytes=_integers_scratch, cost=10.0)
 def _random_integers(seed: Spec, low: Spec, span: Spec, shape: Any, dtype: Any = np.int64) -> Call:
     """Integers from low to low + span - 1; both as int64 words, a span of 0 means 2**64."""
     sizes = shape_of(shape)

@@ -157,7 +157,7 @@ def distribution(
         f"{doc}\n\n>>> import infinitensor as it\n"
         f">>> it.random.{name}({example}size=3).shape\n(3,)\n"
     )
-    program(f"random.{name}", "")(rule)
+    program(name=f"random.{name}")(rule)
 
 
 def _triangular(xp: Any, shape: Any, left: Any, mode: Any, right: Any) -> Any:
@@ -409,7 +409,7 @@ def _odds(xp: Any, u: Any) -> Any:
 # --- with arguments of their own --------------------------------------------------------------
 
 
-@program("random.poisson", "")
+@program(name="random.poisson")
 def poisson(xp: Any, lam: Any = 1.0, size: Any = None) -> Any:
     """Counts of independent events, `lam` of them on average.
 
@@ -423,7 +423,7 @@ def poisson(xp: Any, lam: Any = 1.0, size: Any = None) -> Any:
     return _poisson(xp, mean, size_of(size, mean))
 
 
-@program("random.triangular", "")
+@program(name="random.triangular")
 def triangular(xp: Any, left: Any, mode: Any, right: Any, size: Any = None) -> Any:
     """Numbers in [left, right] with a density that rises to `mode` and falls from there.
 
@@ -443,7 +443,7 @@ def triangular(xp: Any, left: Any, mode: Any, right: Any, size: Any = None) -> A
     return _triangular(xp, size_of(size, *made), *made)
 
 
-@program("random.uniform", "")
+@program(name="random.uniform")
 def uniform(
     xp: Any, low: Any = 0.0, high: Any = 1.0, size: Any = None, *, dtype: Any = np.float64
 ) -> Any:
@@ -462,7 +462,7 @@ def uniform(
     return low + (high - low) * xp._random_uniform(xp.next_seed(), 0.0, 1.0, shape, dtype)
 
 
-@program("random.random", "")
+@program(name="random.random")
 def random(xp: Any, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
     """Numbers spread evenly over [0, 1).
 
@@ -474,7 +474,7 @@ def random(xp: Any, size: Any = None, dtype: Any = np.float64, out: Any = None) 
     return into(out, xp._random_uniform(xp.next_seed(), 0.0, 1.0, shape, dtype), size)
 
 
-@program("random.normal", "")
+@program(name="random.normal")
 def normal(
     xp: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = np.float64
 ) -> Any:
@@ -493,7 +493,7 @@ def normal(
     return xp.asarray(loc) + parameter(xp, "scale", scale, "< 0") * made
 
 
-@program("random.standard_normal", "")
+@program(name="random.standard_normal")
 def standard_normal(xp: Any, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
     """Normally distributed numbers with mean 0 and deviation 1.
 
@@ -505,7 +505,7 @@ def standard_normal(xp: Any, size: Any = None, dtype: Any = np.float64, out: Any
     return into(out, xp._random_normal(xp.next_seed(), 0.0, 1.0, shape, dtype), size)
 
 
-@program("random.standard_exponential", "")
+@program(name="random.standard_exponential")
 def standard_exponential(
     xp: Any, size: Any = None, dtype: Any = np.float64, method: str = "zig", out: Any = None
 ) -> Any:
@@ -520,7 +520,7 @@ def standard_exponential(
     return into(out, (-xp.log(_unit(xp, shape))).astype(kind), size)
 
 
-@program("random.standard_gamma", "")
+@program(name="random.standard_gamma")
 def standard_gamma(
     xp: Any, shape: object, size: Any = None, dtype: Any = np.float64, out: Any = None
 ) -> Any:
@@ -539,7 +539,7 @@ def standard_gamma(
 # --- several numbers at a time ----------------------------------------------------------------
 
 
-@program("random.dirichlet", "")
+@program(name="random.dirichlet")
 def dirichlet(xp: Any, alpha: Any, size: Any = None) -> Any:
     """Shares that add up to 1, along a last axis as long as `alpha`.
 
@@ -555,7 +555,7 @@ def dirichlet(xp: Any, alpha: Any, size: Any = None) -> Any:
     return weights / xp.sum(weights, axis=-1, keepdims=True)
 
 
-@program("random.multinomial", "")
+@program(name="random.multinomial")
 def multinomial(xp: Any, n: Any, pvals: Any, size: Any = None) -> Any:
     """How often each of several outcomes comes up in `n` trials, along a last axis.
 
@@ -586,7 +586,7 @@ def multinomial(xp: Any, n: Any, pvals: Any, size: Any = None) -> Any:
     return xp.stack([*counts, last], axis=-1)
 
 
-@program("random.multivariate_hypergeometric", "")
+@program(name="random.multivariate_hypergeometric")
 def multivariate_hypergeometric(
     xp: Any, colors: Any, nsample: Any, size: Any = None, method: str = "marginals"
 ) -> Any:
@@ -615,7 +615,7 @@ def multivariate_hypergeometric(
     return xp.stack([*counts, last], axis=-1)
 
 
-@program("random.multivariate_normal", "")
+@program(name="random.multivariate_normal")
 def multivariate_normal(
     xp: Any,
     mean: Any,

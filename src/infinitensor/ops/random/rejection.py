@@ -147,7 +147,7 @@ def _gamma_kernel(
     _fill(out, line if log else xp.exp(line))
 
 
-@op("_random_gamma", "creation", "seed a", kernel=_gamma_kernel, **_ENTRY)
+@op("creation", kernel=_gamma_kernel, **_ENTRY)
 def _random_gamma(seed: Spec, a: Spec, shape: Any, log: bool = False) -> Call:
     """Gamma numbers of shape a and scale 1, or their logarithms."""
     return _call((seed, a), shape, float64, log=log)
@@ -183,7 +183,7 @@ def _poisson_kernel(xp: Any, seed: Any, lam: Any, out: Any, at: At, shape: tuple
     _fill(out, line)
 
 
-@op("_random_poisson", "creation", "seed lam", kernel=_poisson_kernel, **_ENTRY)
+@op("creation", kernel=_poisson_kernel, **_ENTRY)
 def _random_poisson(seed: Spec, lam: Spec, shape: Any) -> Call:
     """Counts with Poisson's distribution."""
     return _call((seed, lam), shape, int64)
@@ -223,7 +223,7 @@ def _binomial_kernel(
     _fill(out, xp.where(p > 0.5, n - line, line))
 
 
-@op("_random_binomial", "creation", "seed n p", kernel=_binomial_kernel, **_ENTRY)
+@op("creation", kernel=_binomial_kernel, **_ENTRY)
 def _random_binomial(seed: Spec, n: Spec, p: Spec, shape: Any) -> Call:
     """How many of n trials of probability p succeed."""
     return _call((seed, n, p), shape, int64)
@@ -273,9 +273,7 @@ def _hypergeometric_kernel(
     _fill(out, xp.where(fewer < n, good - line, line))
 
 
-@op(
-    "_random_hypergeometric", "creation", "seed good bad n", kernel=_hypergeometric_kernel, **_ENTRY
-)
+@op("creation", kernel=_hypergeometric_kernel, **_ENTRY)
 def _random_hypergeometric(seed: Spec, good: Spec, bad: Spec, n: Spec, shape: Any) -> Call:
     """How many of n drawn without replacement are good."""
     return _call((seed, good, bad, n), shape, int64)
@@ -298,7 +296,7 @@ def _zipf_kernel(xp: Any, seed: Any, a: Any, out: Any, at: At, shape: tuple[int,
     _fill(out, try_until_accepted(xp, seed, index, (_line(xp, a, out),), _draw_zipf))
 
 
-@op("_random_zipf", "creation", "seed a", kernel=_zipf_kernel, **_ENTRY)
+@op("creation", kernel=_zipf_kernel, **_ENTRY)
 def _random_zipf(seed: Spec, a: Spec, shape: Any) -> Call:
     """Counts k with probabilities in proportion to k ** -a."""
     return _call((seed, a), shape, int64)
@@ -333,7 +331,7 @@ def _vonmises_kernel(
     _fill(out, xp.where(_uniform(xp, seed, index, -2) < 0.5, angle, -angle))
 
 
-@op("_random_vonmises", "creation", "seed kappa", kernel=_vonmises_kernel, **_ENTRY)
+@op("creation", kernel=_vonmises_kernel, **_ENTRY)
 def _random_vonmises(seed: Spec, kappa: Spec, shape: Any) -> Call:
     """Angles around 0 with von Mises' distribution."""
     return _call((seed, kappa), shape, float64)

@@ -45,7 +45,7 @@ def _integers(xp: Any, low: Any, high: Any, size: Any, dtype: Any, endpoint: boo
     return xp._random_integers(xp.next_seed(), start, span, size_of(size, start, span), kind)
 
 
-@program("random.integers", "")
+@program(name="random.integers")
 def integers(
     xp: Any,
     low: Any,
@@ -63,7 +63,7 @@ def integers(
     return _integers(xp, low, high, size, dtype, endpoint)
 
 
-@program("random.randint", "")
+@program(name="random.randint")
 def randint(xp: Any, low: Any, high: Any = None, size: Any = None, dtype: Any = int) -> Any:
     """Integers from low up to high, each equally likely.
 
@@ -74,7 +74,7 @@ def randint(xp: Any, low: Any, high: Any = None, size: Any = None, dtype: Any = 
     return _integers(xp, low, high, size, dtype, False)
 
 
-@program("random.random_integers", "")
+@program(name="random.random_integers")
 def random_integers(xp: Any, low: Any, high: Any = None, size: Any = None) -> Any:
     """Integers from low (or 1) to high, both included.
 
@@ -98,7 +98,7 @@ def _permuted_rows(xp: Any, x: Any, axis: int) -> Any:
     return xp.take(x, _order(xp, x.shape[axis]), axis=axis)
 
 
-@program("random.permutation", "")
+@program(name="random.permutation")
 def permutation(xp: Any, x: Any, axis: int = 0) -> Any:
     """0 ... x-1 in random order, or a copy of x with its slices along an axis in random order.
 
@@ -114,7 +114,7 @@ def permutation(xp: Any, x: Any, axis: int = 0) -> Any:
     return _permuted_rows(xp, rows, normalize_axis_index(axis, len(rows.shape)))
 
 
-@program("random.permuted", "")
+@program(name="random.permuted")
 def permuted(xp: Any, x: Any, axis: int | None = None, out: Any = None) -> Any:
     """A copy of x in which each line along an axis, or all of x, is in an order of its own.
 
@@ -135,7 +135,7 @@ def permuted(xp: Any, x: Any, axis: int | None = None, out: Any = None) -> Any:
     return into(out, found, None)
 
 
-@program("random.shuffle", "")
+@program(name="random.shuffle")
 def shuffle(xp: Any, x: Any, axis: int = 0) -> None:
     """Put the slices of x along an axis in random order, in place.
 
@@ -197,7 +197,7 @@ def _choose_indices(xp: Any, n: int, shape: tuple[int, ...], replace: bool, p: A
     return xp.argsort(waits)[:n_chosen].reshape(shape)
 
 
-@program("random.choice", "")
+@program(name="random.choice")
 def choice(
     xp: Any,
     a: Any,
@@ -231,7 +231,7 @@ def choice(
     return index if rows is None else xp.take(rows, index, axis=axis)
 
 
-@program("random.bytes", "")
+@program(name="random.bytes")
 def bytes(xp: Any, length: int) -> Any:
     """Random bytes, computed at the call.
 
@@ -246,7 +246,7 @@ def bytes(xp: Any, length: int) -> Any:
 # --- short names ------------------------------------------------------------------------------
 
 
-@program("random.rand", "")
+@program(name="random.rand")
 def rand(xp: Any, *dims: int) -> Any:
     """Numbers spread evenly over [0, 1), of the shape given by the arguments.
 
@@ -257,7 +257,7 @@ def rand(xp: Any, *dims: int) -> Any:
     return xp._random_uniform(xp.next_seed(), 0.0, 1.0, size_of(dims))
 
 
-@program("random.randn", "")
+@program(name="random.randn")
 def randn(xp: Any, *dims: int) -> Any:
     """Normally distributed numbers, of the shape given by the arguments.
 
@@ -268,6 +268,7 @@ def randn(xp: Any, *dims: int) -> Any:
     return xp._random_normal(xp.next_seed(), 0.0, 1.0, size_of(dims))
 
 
+@program(name="random.random_sample random.ranf random.sample")
 def _random_sample(xp: Any, size: Any = None) -> Any:
     """Numbers spread evenly over [0, 1), as `random.random`.
 
@@ -276,7 +277,3 @@ def _random_sample(xp: Any, size: Any = None) -> Any:
     (3,)
     """
     return xp._random_uniform(xp.next_seed(), 0.0, 1.0, size_of(size))
-
-
-for _name in ("random_sample", "ranf", "sample"):
-    program(f"random.{_name}", "")(_random_sample)

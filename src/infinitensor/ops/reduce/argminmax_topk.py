@@ -184,9 +184,7 @@ def _arg_cases(rng: np.random.Generator) -> list[Any]:
 
 for _arg in (argmin, argmax):
     op(
-        _arg.__name__,
         "reduction",
-        "a",
         wide=True,
         kernel=_arg_kernel,
         combine=Combine(_arg.__name__, _merge_arg(_arg is argmax), exact=True),
@@ -344,9 +342,8 @@ def _last_topk(largest: bool) -> str:
 
     rule.__doc__ = "The best k along the last axis: values and indices."
     op(
-        name,
         "reduction",
-        "x",
+        name=name,
         wide=True,
         kernel=_topk_kernel,
         combine=_topk_merger(largest),
@@ -369,7 +366,7 @@ def _topk_cases(rng: np.random.Generator) -> list[Any]:
     return [((x, 3), {}), ((x, 2), {"axis": 0}), ((x, 9), {"largest": False}), ((x, 0), {})]
 
 
-@program("topk", "x", cases=_topk_cases, oracle=_numpy_topk, same="equal")
+@program("x", cases=_topk_cases, oracle=_numpy_topk, same="equal")
 def topk(xp: Any, x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Any, Any]:
     """The k largest (or smallest) values along an axis, best first, and their indices.
 

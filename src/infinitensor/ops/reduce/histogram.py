@@ -66,9 +66,7 @@ def _count_call(n: int, dtype: np.dtype[Any], *specs: Spec) -> Call:
 
 
 @op(
-    "_count",
     "reduction",
-    "x",
     kernel=_count_kernel,
     combine=plain_combine("sum", exact=True),
     scratch_bytes=_count_scratch,
@@ -83,9 +81,7 @@ def _count(x: Spec, n: int) -> Call:
 
 
 @op(
-    "_count_weighted",
     "reduction",
-    "x weights",
     kernel=_count_kernel,
     combine=plain_combine("sum", exact=False),
     scratch_bytes=_count_scratch,
@@ -117,9 +113,7 @@ def _merge_ends(xp: Any, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, A
 
 
 @op(
-    "_count_and_ends",
     "reduction",
-    "x",
     kernel=_ends_kernel,
     combine=Combine("counts and ends", _merge_ends, exact=True),
     scratch_bytes=_count_scratch,
@@ -164,9 +158,7 @@ def _bin_kernel(xp: Any, x: Any, edges: Any, axes: Any) -> tuple[Any]:
 
 
 @op(
-    "_count_bins",
     "reduction",
-    "x edges",
     kernel=_bin_kernel,
     combine=plain_combine("sum", exact=True),
     scratch_bytes=lambda ins, outs, params: 80 * ins[0].n_elements + 24 * ins[1].n_elements + 256,
@@ -204,7 +196,7 @@ def _integers(rng: Any) -> list[Any]:
     ]
 
 
-@program("bincount", "weights", cases=_integers)
+@program("weights", cases=_integers)
 def bincount(xp: Any, x: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each of 0 .. max(x) occurs, or the sum of the weights found there.
 
@@ -280,7 +272,7 @@ def _digit_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program("digitize", "x bins", cases=_digit_cases, same="equal")
+@program("x bins", cases=_digit_cases, same="equal")
 def digitize(xp: Any, x: Any, bins: Any, right: bool = False) -> Any:
     """The number of the bin each value is in; bins may rise or fall.
 
@@ -486,7 +478,7 @@ def _histogram_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program("histogram", "a weights", cases=_histogram_cases)
+@program("a weights", cases=_histogram_cases)
 def histogram(
     xp: Any,
     a: Any,
@@ -529,7 +521,6 @@ def _sums(xp: Any, index: Any, n: int, weights: Any) -> Any:
 
 
 @program(
-    "histogram_bin_edges",
     "a weights",
     cases=lambda rng: [
         *(((rng.normal(size=30), rule), {}) for rule in _WIDTHS if rule != "stone"),
@@ -581,7 +572,7 @@ def _cloud(rng: Any) -> list[Any]:
     ]
 
 
-@program("histogramdd", "weights", cases=_cloud)
+@program("weights", cases=_cloud)
 def histogramdd(
     xp: Any,
     sample: Any,
@@ -653,7 +644,6 @@ def _grid_edges(xp: Any, line: Any, bins: Any, span: Any, axis: int) -> Edges:
 
 
 @program(
-    "histogram2d",
     "x y weights",
     cases=lambda rng: [
         ((*rng.normal(size=(2, 20)), 3), {}),

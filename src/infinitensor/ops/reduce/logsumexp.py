@@ -71,9 +71,7 @@ def _logsumexp_oracle(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 @op(
-    "logsumexp",
     "reduction",
-    "a",
     kernel=_logsumexp_kernel,
     combine=Combine("logsumexp", _merge_logsumexp, exact=False),
     finish=_logsumexp_finish,

@@ -44,9 +44,7 @@ def _mean_finish(xp: Any, total: Any, out: Any, dtype: Dtype, n: int) -> None:
 
 
 @op(
-    "mean",
     "reduction",
-    "a",
     kernel=cpu_reduce(np.add),
     kernels={"cuda": cuda_sum},
     combine=SUM,
@@ -145,7 +143,7 @@ _MOMENTS: dict[str, Any] = {
 }
 
 
-@op("var", "reduction", "a", **_MOMENTS)
+@op("reduction", **_MOMENTS)
 def var(
     a: Spec,
     axis: Any = None,
@@ -166,7 +164,7 @@ def var(
     return _var_rule("var", a, axis, dtype, ddof, keepdims, correction)
 
 
-@op("std", "reduction", "a", **_MOMENTS)
+@op("reduction", **_MOMENTS)
 def std(
     a: Spec,
     axis: Any = None,

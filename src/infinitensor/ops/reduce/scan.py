@@ -123,9 +123,7 @@ def _scan_oracle(x: Any, axis: int, word: str, dtype: Any) -> Any:
 
 
 @op(
-    "_scan_axis",
     "mapped",
-    "x",
     kernel=_scan_kernel,
     scratch_bytes=_scan_scratch,
     cases=_scan_cases,
@@ -157,9 +155,7 @@ def _line_kernel(xp: Any, x: Any, out: Any, block: int, n_threads: int) -> None:
 
 
 @op(
-    "_scan_line",
     "mapped",
-    "x",
     kernel=_line_kernel,
     scratch_bytes=lambda ins, outs, params: (
         16 * (ins[0].n_elements // params["block"] + 6 * params["block"] + 8)
@@ -209,9 +205,7 @@ def _totals_oracle(x: Any, axis: int, word: str, dtype: Any, block: int) -> Any:
 
 
 @op(
-    "_scan_totals",
     "gather",
-    "x",
     kernel=_totals_kernel,
     need=_totals_need,
     grain=lambda axis, word, block: block,
@@ -288,9 +282,7 @@ def _from_oracle(x: Any, carry: Any, axis: int, word: str, dtype: Any, block: in
 
 
 @op(
-    "_scan_from",
     "gather",
-    "x carry",
     kernel=_from_kernel,
     need=_from_need,
     scratch_bytes=lambda ins, outs, params: 4 * ins[0].n_elements * max(outs[0].dtype.itemsize, 16),
@@ -320,7 +312,6 @@ def _scan(xp: Any, name: str, a: Any, axis: int | None, dtype: Any, word: str) -
 
 
 @program(
-    "_accumulate",
     "a",
     cases=lambda rng: [
         *_scan_cases(rng),
@@ -365,7 +356,7 @@ def _running(rng: Any) -> list[Any]:
     ]
 
 
-@program("cumsum", "a", cases=_running)
+@program("a", cases=_running)
 def cumsum(xp: Any, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     """The running sum along an axis, or of the flattened array.
 
@@ -378,7 +369,7 @@ def cumsum(xp: Any, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     return _scan(xp, "cumsum", a, axis, dtype, "add")
 
 
-@program("cumprod", "a", cases=_running)
+@program("a", cases=_running)
 def cumprod(xp: Any, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     """The running product along an axis, or of the flattened array.
 
@@ -422,7 +413,7 @@ def _cumulative_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program("cumulative_sum", "x", cases=_cumulative_cases)
+@program("x", cases=_cumulative_cases)
 def cumulative_sum(
     xp: Any, x: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Any:
@@ -435,7 +426,7 @@ def cumulative_sum(
     return _cumulative(xp, "cumulative_sum", x, axis, dtype, include_initial)
 
 
-@program("cumulative_prod", "x", cases=_cumulative_cases)
+@program("x", cases=_cumulative_cases)
 def cumulative_prod(
     xp: Any, x: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Any:
@@ -449,7 +440,6 @@ def cumulative_prod(
 
 
 @program(
-    "diff",
     "a prepend append",
     cases=lambda rng: [
         ((rng.standard_normal((4, 6)),), {}),

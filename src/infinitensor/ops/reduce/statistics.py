@@ -28,7 +28,7 @@ def _average_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program("average", "a weights", cases=_average_cases)
+@program("a weights", cases=_average_cases)
 def average(
     xp: Any,
     a: Any,
@@ -116,7 +116,7 @@ def _weighted_samples(rng: Any) -> list[Any]:
     ]
 
 
-@program("cov", "m y fweights aweights", cases=_weighted_samples)
+@program("m y fweights aweights", cases=_weighted_samples)
 def cov(
     xp: Any,
     m: Any,
@@ -177,7 +177,7 @@ def _scatter_of(xp: Any, x: Any, weight: Any, degrees: Any) -> Any:
     return xp.squeeze(xp.matmul(x, other.T) * scale)
 
 
-@program("corrcoef", "x y", cases=_samples)
+@program("x y", cases=_samples)
 def corrcoef(xp: Any, x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
     """The correlation coefficients of variables: `cov`, scaled by the standard deviations.
 

@@ -98,9 +98,8 @@ def _reduction(word: str) -> None:
 
     rule.__doc__ = f"`{word}` of all values over the axes; x has the dtype it is computed in."
     op(
-        f"_reduce_{word}",
         "reduction",
-        "x",
+        name=f"_reduce_{word}",
         kernel=cpu_reduce(ufunc),
         kernels={"cuda": _torch_reduce(word)},
         combine=plain_combine(word, exact=word not in ROUNDED),
@@ -143,9 +142,7 @@ def _fold_kernel(xp: Any, x: Any, out: Any, axis: int, word: str) -> None:
 
 
 @op(
-    "_fold",
     "mapped",
-    "x",
     kernel=_fold_kernel,
     scratch_bytes=lambda ins, outs, params: (
         64 * outs[0].n_elements + 32 * ACCUMULATED_ELEMENTS + 1024
@@ -214,9 +211,7 @@ def _segments_kernel(
 
 
 @op(
-    "_reduceat",
     "gather",
-    "x",
     kernel=_segments_kernel,
     need=_segments_need,
     scratch_bytes=lambda ins, outs, params: 48 * ins[0].n_elements + 64 * outs[0].n_elements + 1024,

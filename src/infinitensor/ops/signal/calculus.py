@@ -17,7 +17,6 @@ from infinitensor.ops.table.registry import op, program
 
 
 @program(
-    "ediff1d",
     "ary to_end to_begin",
     cases=lambda rng: [
         ((rng.normal(size=(3, 4)),), {}),
@@ -68,7 +67,7 @@ def _heights(rng: Any) -> list[Any]:
     ]
 
 
-@program("gradient", "f", cases=_heights)
+@program("f", cases=_heights)
 def gradient(xp: Any, f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """Slopes along each axis: central inside, one-sided at the ends; a tuple for several axes.
 
@@ -161,7 +160,6 @@ def _slopes(xp: Any, f: Any, step: Any, axis: int, edge_order: int) -> Any:
 
 
 @program(
-    "trapezoid",
     "y x",
     cases=lambda rng: [
         ((rng.normal(size=(4, 5)),), {}),
@@ -232,9 +230,7 @@ def _points(rng: Any) -> list[Any]:
 
 
 @op(
-    "_interp",
     "mapped",
-    "x at values",
     kernel=_interp_kernel,
     kernels={"cuda": _interp_torch},
     scratch_bytes=lambda ins, outs, params: (
@@ -275,7 +271,7 @@ def _curves(rng: Any) -> list[Any]:
     ]
 
 
-@program("interp", "x xp fp", cases=_curves)
+@program("x xp fp", cases=_curves)
 def interp(
     m: Any, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Any:
@@ -312,7 +308,6 @@ def interp(
 
 
 @program(
-    "unwrap",
     "p",
     cases=lambda rng: [
         ((rng.normal(size=20) * 6,), {}),

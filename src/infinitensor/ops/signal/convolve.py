@@ -57,9 +57,7 @@ def _signals(rng: Any) -> list[Any]:
 
 
 @op(
-    "_smear",
     "mapped",
-    "x v",
     wide=True,
     kernel=_smear_numpy,
     kernels={"cuda": _smear_torch},
@@ -128,7 +126,7 @@ def _modes(rng: Any) -> list[Any]:
     ]
 
 
-@program("convolve", "a v", cases=_modes)
+@program("a v", cases=_modes)
 def convolve(xp: Any, a: Any, v: Any, mode: str = "full") -> Any:
     """The sums of products of a and of v, reversed and moved along it.
 
@@ -141,7 +139,7 @@ def convolve(xp: Any, a: Any, v: Any, mode: str = "full") -> Any:
     return _convolved(xp, a, v, mode, is_late=False)
 
 
-@program("correlate", "a v", cases=_modes)
+@program("a v", cases=_modes)
 def correlate(xp: Any, a: Any, v: Any, mode: str = "valid") -> Any:
     """The sums of products of a and the conjugate of v moved along it.
 
@@ -167,9 +165,7 @@ def _bessel_torch(xp: Any, x: Any, out: Any) -> None:
 
 
 @op(
-    "i0",
     "mapped",
-    "x",
     wide=True,
     kernel=_bessel_numpy,
     kernels={"cuda": _bessel_torch},
@@ -199,7 +195,6 @@ def i0(x: Spec) -> Call:
 
 
 @program(
-    "sinc",
     "x",
     wide=True,
     cases=lambda rng: [
@@ -236,7 +231,7 @@ def _window(name: str, doc: str, shape: Callable[..., Any]) -> None:
         return shape(xp, xp.arange(1.0 - M, float(M), 2.0), float(M) - 1)
 
     window.__doc__ = doc
-    program(name, "", cases=lambda rng: [((m,), {}) for m in (12, 1, 0, -3, 7)])(window)
+    program(name=name, cases=lambda rng: [((m,), {}) for m in (12, 1, 0, -3, 7)])(window)
 
 
 def _wave(xp: Any, n: Any, last: float, times: int = 1) -> Any:
@@ -285,7 +280,7 @@ _window(
 )
 
 
-@program("kaiser", "", cases=lambda rng: [((m, 8.6), {}) for m in (12, 1, 0)])
+@program(cases=lambda rng: [((m, 8.6), {}) for m in (12, 1, 0)])
 def kaiser(xp: Any, M: float, beta: float) -> Any:
     """A window of M points made from `i0`; the larger beta, the narrower.
 

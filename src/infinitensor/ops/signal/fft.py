@@ -125,24 +125,26 @@ _FFT: dict[str, Any] = {
 }
 
 
-@op("_fft_axis", "mapped", "x", cases=lambda rng: _fft_cases(rng, (3, 6)), **_FFT)
+@op("mapped", cases=lambda rng: _fft_cases(rng, (3, 6)), **_FFT)
 def _fft_axis(x: Spec, word: str, axis: int, n: int, norm: str) -> Call:
     """A transform along one axis of several."""
     form, out = _fft_spec(x, word, axis, n)
     return call(form, out, word=word, axis=axis, n=n, norm=norm)
 
 
-@op("_fft_whole", "mapped", "x", whole=True, cases=lambda rng: _fft_cases(rng, (6,)), **_FFT)
+@op("mapped", whole=True, cases=lambda rng: _fft_cases(rng, (6,)), **_FFT)
 def _fft_whole(x: Spec, word: str, axis: int, n: int, norm: str) -> Call:
     """A transform along the only axis."""
     form, out = _fft_spec(x, word, axis, n)
     return call(form, out, word=word, axis=axis, n=n, norm=norm)
 
 
-def transform(name: str, cases: Callable[..., Any]) -> Callable[[Callable[..., Any]], Op]:
+def transform(cases: Callable[..., Any]) -> Callable[[Callable[..., Any]], Op]:
     """Decorator: a transform becomes a public function, with NumPy's `out` behind its arguments."""
 
     def enter(rule: Callable[..., Any]) -> Op:
+        name = f"fft.{rule.__name__}"
+
         @wraps(rule)
         def with_out(*args: Any, **kwargs: Any) -> Any:
             if not kwargs and len(args) == len(signature.parameters):  # as users' calls arrive
@@ -169,8 +171,8 @@ def transform(name: str, cases: Callable[..., Any]) -> Callable[[Callable[..., A
         parameters = inspect.signature(rule).parameters.values()
         signature = inspect.Signature([*parameters, last], return_annotation="Any")
         with_out.__signature__ = signature  # type: ignore[attr-defined]
-        oracle = getattr(np.fft, name.removeprefix("fft."))
-        return program(name, "a", cases=cases, oracle=oracle)(with_out)
+        oracle = getattr(np.fft, rule.__name__)
+        return program("a", name=name, cases=cases, oracle=oracle)(with_out)
 
     return enter
 
@@ -226,7 +228,7 @@ def _spectra(rng: Any) -> list[Any]:
     ]
 
 
-@transform("fft.fft", _spectra)
+@transform(_spectra)
 def fft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The discrete Fourier transform along an axis, cut or padded with zeros to `n` points.
 
@@ -241,7 +243,7 @@ def fft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None 
     return _fft(xp, "fft", a, n, axis, norm)
 
 
-@transform("fft.ifft", _spectra)
+@transform(_spectra)
 def ifft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The inverse of `fft.fft`.
 
@@ -252,7 +254,7 @@ def ifft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None
     return _fft(xp, "ifft", a, n, axis, norm)
 
 
-@transform("fft.rfft", _signals)
+@transform(_signals)
 def rfft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The transform of real values: the n // 2 + 1 terms that are not mirrored.
 
@@ -263,7 +265,7 @@ def rfft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None
     return _fft(xp, "rfft", a, n, axis, norm)
 
 
-@transform("fft.irfft", _spectra)
+@transform(_spectra)
 def irfft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The inverse of `fft.rfft`; `n` is the length of the real result (even unless given).
 
@@ -290,7 +292,7 @@ def _conjugated(xp: Any, a: Any) -> Any:
     return xp.conj(a) if np.dtype(a.dtype).kind == "c" else a
 
 
-@transform("fft.hfft", _spectra)
+@transform(_spectra)
 def hfft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The real transform of a signal that is its own mirrored conjugate; `n` is its length.
 
@@ -301,7 +303,7 @@ def hfft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None
     return _fft(xp, "irfft", _conjugated(xp, a), n, axis, _swapped(norm))
 
 
-@transform("fft.ihfft", _signals)
+@transform(_signals)
 def ihfft(xp: Any, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The inverse of `fft.hfft`: the half that is not mirrored.
 
@@ -369,7 +371,7 @@ def _flat(cases: Any) -> Any:
     ]
 
 
-@transform("fft.fftn", _complex_images)
+@transform(_complex_images)
 def fftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     """The Fourier transform over several axes, all of them by default.
 
@@ -382,7 +384,7 @@ def fftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = No
     return _each(xp, "fft", a, reversed(_lengths(a, s, axes)), norm)
 
 
-@transform("fft.ifftn", _complex_images)
+@transform(_complex_images)
 def ifftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     """The inverse of `fft.fftn`.
 
@@ -393,7 +395,7 @@ def ifftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = N
     return _each(xp, "ifft", a, reversed(_lengths(a, s, axes)), norm)
 
 
-@transform("fft.rfftn", _images)
+@transform(_images)
 def rfftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     """The transform of real values over several axes; the last of them is halved.
 
@@ -405,7 +407,7 @@ def rfftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = N
     return _each(xp, "fft", _fft(xp, "rfft", a, n, axis, norm), reversed(rest), norm)
 
 
-@transform("fft.irfftn", _complex_images)
+@transform(_complex_images)
 def irfftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     """The inverse of `fft.rfftn`; `s` is the shape of the real result (its last size even unless
     given).
@@ -418,7 +420,7 @@ def irfftn(xp: Any, a: Any, s: Any = None, axes: Any = None, norm: str | None = 
     return _fft(xp, "irfft", _each(xp, "ifft", a, rest, norm), n, axis, norm)
 
 
-@transform("fft.fft2", _flat(_complex_images))
+@transform(_flat(_complex_images))
 def fft2(xp: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
     """The Fourier transform over two axes, the last ones by default.
 
@@ -429,7 +431,7 @@ def fft2(xp: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None 
     return xp.fft_fftn(a, s, axes, norm)
 
 
-@transform("fft.ifft2", _flat(_complex_images))
+@transform(_flat(_complex_images))
 def ifft2(xp: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
     """The inverse of `fft.fft2`.
 
@@ -440,7 +442,7 @@ def ifft2(xp: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None
     return xp.fft_ifftn(a, s, axes, norm)
 
 
-@transform("fft.rfft2", _flat(_images))
+@transform(_flat(_images))
 def rfft2(xp: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
     """The transform of real values over two axes; the second is halved.
 
@@ -451,7 +453,7 @@ def rfft2(xp: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None
     return xp.fft_rfftn(a, s, axes, norm)
 
 
-@transform("fft.irfft2", _flat(_complex_images))
+@transform(_flat(_complex_images))
 def irfft2(xp: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
     """The inverse of `fft.rfft2`.
 
@@ -472,8 +474,7 @@ def _step(n: Any, d: Any) -> float:
 
 
 @program(
-    "fft.fftfreq",
-    "",
+    name="fft.fftfreq",
     cases=lambda rng: [((n,), {"d": d}) for n in (1, 2, 7, 8) for d in (1.0, 0.25)],
     oracle=np.fft.fftfreq,
 )
@@ -490,8 +491,7 @@ def fftfreq(xp: Any, n: int, d: Any = 1.0, *, dtype: Any = None) -> Any:
 
 
 @program(
-    "fft.rfftfreq",
-    "",
+    name="fft.rfftfreq",
     cases=lambda rng: [((n,), {"d": d}) for n in (1, 2, 7, 8) for d in (1.0, 0.25)],
     oracle=np.fft.rfftfreq,
 )
@@ -522,7 +522,7 @@ def _shifts(rng: Any) -> list[Any]:
     return [((x,), {}), ((x,), {"axes": 1}), ((x,), {"axes": (0, -1)}), ((np.arange(7),), {})]
 
 
-@program("fft.fftshift", "x", cases=_shifts, oracle=np.fft.fftshift, same="equal")
+@program("x", name="fft.fftshift", cases=_shifts, oracle=np.fft.fftshift, same="equal")
 def fftshift(xp: Any, x: Any, axes: Any = None) -> Any:
     """The zero frequency moved to the middle of the axes.
 
@@ -533,7 +533,7 @@ def fftshift(xp: Any, x: Any, axes: Any = None) -> Any:
     return _shift(xp, x, axes, 1)
 
 
-@program("fft.ifftshift", "x", cases=_shifts, oracle=np.fft.ifftshift, same="equal")
+@program("x", name="fft.ifftshift", cases=_shifts, oracle=np.fft.ifftshift, same="equal")
 def ifftshift(xp: Any, x: Any, axes: Any = None) -> Any:
     """The inverse of `fft.fftshift`.
 

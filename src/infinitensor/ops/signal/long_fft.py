@@ -106,9 +106,7 @@ def _rotated_oracle(x: Any, word: str, n: int, norm: str) -> Any:
 
 
 @op(
-    "_rotated_fft",
     "mapped",
-    "x",
     kernel=_rotated_fft_kernel,
     located=True,
     scratch_bytes=_rotated_fft_scratch,
@@ -183,9 +181,7 @@ def _unfolded_cases(rng: Any) -> list[Any]:
 
 
 @op(
-    "_unfolded",
     "gather",
-    "x mirror",
     kernel=_unfolded_kernel,
     need=_unfolded_need,
     scratch_bytes=lambda ins, outs, params: (

@@ -39,7 +39,6 @@ def _pairs(rng: Any) -> list[Any]:
 
 
 @program(
-    "polyval",
     "p x",
     cases=lambda rng: [
         ((rng.normal(size=4), rng.normal(size=(3, 5))), {}),
@@ -76,7 +75,7 @@ def _align(xp: Any, a1: Any, a2: Any) -> tuple[Any, Any]:
     return first, second
 
 
-@program("polyadd", "a1 a2", cases=_pairs)
+@program("a1 a2", cases=_pairs)
 def polyadd(xp: Any, a1: Any, a2: Any) -> Any:
     """The sum of two polynomials.
 
@@ -87,7 +86,7 @@ def polyadd(xp: Any, a1: Any, a2: Any) -> Any:
     return xp.add(*_align(xp, a1, a2))
 
 
-@program("polysub", "a1 a2", cases=_pairs)
+@program("a1 a2", cases=_pairs)
 def polysub(xp: Any, a1: Any, a2: Any) -> Any:
     """The difference of two polynomials.
 
@@ -98,7 +97,7 @@ def polysub(xp: Any, a1: Any, a2: Any) -> Any:
     return xp.subtract(*_align(xp, a1, a2))
 
 
-@program("polymul", "a1 a2", cases=_pairs)
+@program("a1 a2", cases=_pairs)
 def polymul(xp: Any, a1: Any, a2: Any) -> Any:
     """The product of two polynomials. Leading zeros are found now.
 
@@ -109,7 +108,7 @@ def polymul(xp: Any, a1: Any, a2: Any) -> Any:
     return xp.convolve(_trim_zeros(xp, a1), _trim_zeros(xp, a2))
 
 
-@program("polydiv", "u v", cases=_pairs)
+@program("u v", cases=_pairs)
 def polydiv(xp: Any, u: Any, v: Any) -> tuple[Any, Any]:
     """Quotient and remainder of two polynomials. How long the remainder is is found now.
 
@@ -138,7 +137,6 @@ def polydiv(xp: Any, u: Any, v: Any) -> tuple[Any, Any]:
 
 
 @program(
-    "polyder",
     "p",
     cases=lambda rng: [
         ((rng.normal(size=5),), {}),
@@ -163,7 +161,6 @@ def polyder(xp: Any, p: Any, m: int = 1) -> Any:
 
 
 @program(
-    "polyint",
     "p",
     cases=lambda rng: [
         ((rng.normal(size=4),), {}),
@@ -200,7 +197,6 @@ def polyint(xp: Any, p: Any, m: int = 1, k: Any = None) -> Any:
 
 
 @program(
-    "roots",
     "p",
     cases=lambda rng: [
         ((np.array([1.0, -6.0, 11.0, -6.0]),), {}),
@@ -241,7 +237,6 @@ def roots(xp: Any, p: Any) -> Any:
 
 
 @program(
-    "poly",
     "seq_of_zeros",
     cases=lambda rng: [
         ((np.array([1.0, 2.0, 3.0]),), {}),
@@ -303,7 +298,7 @@ def _fits(rng: Any) -> list[Any]:
     ]
 
 
-@program("polyfit", "x y w", cases=_fits)
+@program("x y w", cases=_fits)
 def polyfit(
     xp: Any,
     x: Any,

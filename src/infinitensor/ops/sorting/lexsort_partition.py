@@ -14,8 +14,6 @@ from infinitensor.ops.table.registry import program
 
 
 @program(
-    "lexsort",
-    "",
     cases=lambda rng: [
         ((rng.integers(0, 3, (3, 9)),), {}),
         (([rng.integers(0, 3, 9), rng.normal(size=9)],), {}),
@@ -90,15 +88,7 @@ def _part_oracle(a: Any, kth: Any, axis: int | None = -1) -> Any:
     return np.moveaxis(np.take_along_axis(lines, order, -1), -1, axis)
 
 
-@program(
-    "partition",
-    "a",
-    cases=_partition_cases,
-    same="equal",
-    oracle=_part_oracle,
-    method=False,
-    wide=True,
-)
+@program("a", cases=_partition_cases, same="equal", oracle=_part_oracle, method=False, wide=True)
 def partition(
     xp: Any,
     a: Any,
@@ -135,14 +125,7 @@ def _sorted_oracle(a: Any, kth: Any, axis: int | None = -1) -> Any:
     return np.argsort(a, axis=axis, kind="stable")
 
 
-@program(
-    "argpartition",
-    "a",
-    cases=_partition_cases,
-    same="equal",
-    oracle=_sorted_oracle,
-    wide=True,
-)
+@program("a", cases=_partition_cases, same="equal", oracle=_sorted_oracle, wide=True)
 def argpartition(
     xp: Any,
     a: Any,
@@ -164,7 +147,6 @@ def argpartition(
 
 
 @program(
-    "sort_complex",
     "a",
     cases=lambda rng: [
         ((rng.normal(size=5) + 1j,), {}),

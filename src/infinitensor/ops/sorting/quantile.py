@@ -260,7 +260,7 @@ def _quantile_cases(scale: int, holes: bool) -> Callable[[Any], list[Any]]:
     return cases
 
 
-@program("quantile", "a weights", cases=_quantile_cases(1, holes=False), wide=True)
+@program("a weights", cases=_quantile_cases(1, holes=False), wide=True)
 def quantile(
     xp: Any,
     a: Any,
@@ -283,7 +283,7 @@ def quantile(
     return _quantiles(xp, "quantile", a, q, axis, method, keepdims, weights)
 
 
-@program("percentile", "a weights", cases=_quantile_cases(100, holes=False), wide=True)
+@program("a weights", cases=_quantile_cases(100, holes=False), wide=True)
 def percentile(
     xp: Any,
     a: Any,
@@ -304,7 +304,7 @@ def percentile(
     return _quantiles(xp, "percentile", a, q, axis, method, keepdims, weights, percent=True)
 
 
-@program("nanquantile", "a weights", cases=_quantile_cases(1, holes=True), wide=True)
+@program("a weights", cases=_quantile_cases(1, holes=True), wide=True)
 def nanquantile(
     xp: Any,
     a: Any,
@@ -325,7 +325,7 @@ def nanquantile(
     return _quantiles(xp, "nanquantile", a, q, axis, method, keepdims, weights, skip_nan=True)
 
 
-@program("nanpercentile", "a weights", cases=_quantile_cases(100, holes=True), wide=True)
+@program("a weights", cases=_quantile_cases(100, holes=True), wide=True)
 def nanpercentile(
     xp: Any,
     a: Any,
@@ -368,7 +368,7 @@ def _median_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program("median", "a", cases=_median_cases, wide=True)
+@program("a", cases=_median_cases, wide=True)
 def median(
     xp: Any, a: Any, axis: Axis = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:
@@ -387,7 +387,7 @@ def median(
     return with_kept(_nan_where_last_is(xp, found, values[..., -1]), a.shape, axes, keepdims)
 
 
-@program("nanmedian", "a", cases=_median_cases, wide=True)
+@program("a", cases=_median_cases, wide=True)
 def nanmedian(
     xp: Any, a: Any, axis: Axis = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:

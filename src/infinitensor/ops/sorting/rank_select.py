@@ -121,9 +121,7 @@ def _select_oracle(x: Any, ranks: Any) -> Any:
 
 
 @op(
-    "_select_axis",
     "mapped",
-    "x",
     kernel=_select_kernel,
     scratch_bytes=_select_scratch,
     scratches={"cuda": _select_scratch_cuda},
@@ -232,9 +230,7 @@ def _counts_oracle(x: Any, state: Any, shift: int, bits: int) -> Any:
 
 
 @op(
-    "_rank_counts",
     "reduction",
-    "x state",
     kernel=_counts_kernel,
     combine=plain_combine("sum", exact=True),
     scratch_bytes=_counts_scratch,
@@ -290,9 +286,7 @@ def _digit_oracle(counts: Any, state: Any, shift: int) -> Any:
 
 
 @op(
-    "_rank_digit",
     "mapped",
-    "counts state",
     kernel=_digit_kernel,
     scratch_bytes=lambda ins, outs, params: 4 * ins[0].n_bytes + 8 * outs[0].n_bytes + 256,
     cases=_digit_cases,
@@ -317,9 +311,7 @@ def _rank_values_kernel(xp: Any, state: Any, out: Any, dtype: np.dtype[Any]) -> 
 
 
 @op(
-    "_rank_values",
     "mapped",
-    "state",
     kernel=_rank_values_kernel,
     scratch_bytes=lambda ins, outs, params: 8 * ins[0].n_bytes + 256,
     cases=lambda rng: [((_some_state(rng, x), x.dtype), {}) for (x, _), _ in _rank_cases(rng)[:4]],
@@ -404,9 +396,7 @@ def _part_oracle(x: Any, values: Any, run: int) -> Any:
 
 
 @op(
-    "_part_runs",
     "gather",
-    "x values",
     kernel=_part_kernel,
     need=_part_need,
     scratch_bytes=_parts_scratch,
@@ -451,9 +441,7 @@ def _join_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, A
 
 
 @op(
-    "_join_parts",
     "gather",
-    "parted values",
     kernel=_join_kernel,
     need=_join_need,
     scratch_bytes=_join_scratch,

@@ -100,9 +100,7 @@ def _search_cases(rng: Any) -> list[Any]:
 
 
 @op(
-    "_searchsorted",
     "mapped",
-    "a v",
     kernel=_search_kernel,
     kernels={"cuda": _search_torch},
     scratch_bytes=_search_scratch,
@@ -126,7 +124,6 @@ def _searchsorted(a: Spec, v: Spec, side: str = "left") -> Call:
 
 
 @program(
-    "searchsorted",
     "a v sorter",
     cases=lambda rng: [
         *_search_cases(rng),

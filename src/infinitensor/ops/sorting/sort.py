@@ -170,9 +170,7 @@ def _lines(rng: Any) -> list[Any]:
 
 
 @op(
-    "_sort_axis",
     "mapped",
-    "x",
     kernel=_sort_kernel,
     scratch_bytes=_sort_scratch,
     scratches={"cuda": _argsort_scratch},
@@ -188,9 +186,7 @@ def _sort_axis(x: Spec, axis: int) -> Call:
 
 
 @op(
-    "_argsort_axis",
     "mapped",
-    "x",
     kernel=_argsort_kernel,
     scratch_bytes=_argsort_scratch,
     cost=40.0,
@@ -281,9 +277,7 @@ def _by_runs(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @op(
-    "_sort_runs",
     "gather",
-    "x",
     kernel=_sort_runs_kernel,
     need=_runs_need,
     scratch_bytes=_sort_scratch,
@@ -308,9 +302,7 @@ def _argsort_runs_oracle(x: Any, axis: int, run: int) -> Any:
 
 
 @op(
-    "_argsort_runs",
     "gather",
-    "x",
     kernel=_argsort_runs_kernel,
     need=_runs_need,
     scratch_bytes=_argsort_scratch,
@@ -459,15 +451,7 @@ _MERGE: dict[str, Any] = {
 }
 
 
-@op(
-    "_merge_runs",
-    "gather",
-    "runs",
-    cases=_merge_cases,
-    oracle=lambda x, axis, run: np.sort(x, axis),
-    **_MERGE,
-    wide=True,
-)
+@op("gather", cases=_merge_cases, oracle=lambda x, axis, run: np.sort(x, axis), **_MERGE, wide=True)
 def _merge_runs(runs: Spec, axis: int, run: int) -> Call:
     """The sorted line from its sorted runs; each tile reads the whole line."""
     form = gather_form((runs,), runs.shape)
@@ -484,15 +468,7 @@ def _merge_index_oracle(x: Any, i: Any, axis: int, run: int) -> Any:
     return np.take_along_axis(i, np.argsort(x, axis, kind="stable"), axis)
 
 
-@op(
-    "_merge_index_runs",
-    "gather",
-    "runs index",
-    cases=_merge_index_cases,
-    oracle=_merge_index_oracle,
-    **_MERGE,
-    wide=True,
-)
+@op("gather", cases=_merge_index_cases, oracle=_merge_index_oracle, **_MERGE, wide=True)
 def _merge_index_runs(runs: Spec, index: Spec, axis: int, run: int) -> Call:
     """The stable order of a line from its sorted runs and where their values come from."""
     form = gather_form((runs, index), runs.shape)
@@ -536,7 +512,7 @@ def _with_axis_last(xp: Any, order: Any, a: Any, axis: int) -> Any:
     return xp._copy(xp.moveaxis(order(xp.moveaxis(a, axis, -1), -1), -1, axis))
 
 
-@program("sort", "a", cases=_orders, same="equal", method=False, wide=True)
+@program("a", cases=_orders, same="equal", method=False, wide=True)
 def sort(
     xp: Any,
     a: Any,
@@ -578,7 +554,6 @@ def sort(
 
 
 @program(
-    "argsort",
     "a",
     cases=_orders,
     same="equal",

@@ -32,9 +32,7 @@ def _ensured_kernel(xp: Any, x: Any, holds: Any, out: Any, error: str, text: str
 
 
 @op(
-    "_ensured",
     "mapped",
-    "x holds",
     kernel=_ensured_kernel,
     scratch_bytes=lambda ins, outs, params: 64,
     cases=lambda rng: [
@@ -67,9 +65,8 @@ def _narrowed_kernel(xp: Any, x: Any, out: Any, dtype: Any) -> None:
 
 
 @op(
-    "_narrowed",
     "mapped",
-    "x",
+    name="_narrowed",
     kernel=_narrowed_kernel,
     scratch_bytes=lambda ins, outs, params: 3 * ins[0].n_elements + 64,
     cases=lambda rng: [

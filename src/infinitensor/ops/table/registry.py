@@ -30,23 +30,43 @@ def add(op: Op) -> Op:
     return op
 
 
-def op(name: str, kind: Any, arrays: str, **entry: Any) -> Callable[[Callable[..., Call]], Op]:
+def op(
+    kind: Any, *, name: str = "", arrays: str | None = None, **entry: Any
+) -> Callable[[Callable[..., Call]], Op]:
     """Decorator: the rule below it becomes an op; its docstring is the public one.
 
-    `arrays` lists the tensor parameters, separated by spaces.
+    The op has the name of the rule, and its tensor parameters are those annotated as `Spec`, or as
+    a sequence of them. `name` (one or more) and `arrays`, separated by spaces, say otherwise.
     """
 
     def enter(rule: Callable[..., Call]) -> Op:
+        tensors = _tensor_parameters(rule) if arrays is None else tuple(arrays.split())
         doc = inspect.getdoc(rule) or ""
-        method = entry.pop("method", "." not in name and hasattr(np.ndarray, name))
-        return add(Op(name, kind, rule, tuple(arrays.split()), doc, method=method, **entry))
+        made = []
+        for own in (name or rule.__name__).split():
+            method = {"method": "." not in own and hasattr(np.ndarray, own)}
+            made.append(add(Op(own, kind, rule, tensors, doc, **method | entry)))
+        return made[0]
 
     return enter
 
 
-def program(name: str, arrays: str, **entry: Any) -> Callable[[Callable[..., Any]], Op]:
-    """Decorator: a function `f(xp, ...)` over other ops becomes a public function without `xp`."""
-    return op(name, "program", arrays, **entry)
+def _tensor_parameters(rule: Callable[..., Call]) -> tuple[str, ...]:
+    """The parameters annotated as `Spec`; with a star those that are a sequence of them."""
+    names = []
+    for name, annotation in rule.__annotations__.items():
+        text = getattr(annotation, "__name__", annotation)
+        if name != "return" and text in ("Spec", "Spec | None", "Sequence[Spec]"):
+            names.append(f"*{name}" if text == "Sequence[Spec]" else name)
+    return tuple(names)
+
+
+def program(arrays: str = "", **entry: Any) -> Callable[[Callable[..., Any]], Op]:
+    """Decorator: a function `f(xp, ...)` over other ops becomes a public function without `xp`.
+
+    `arrays` lists its tensor parameters, separated by spaces.
+    """
+    return op("program", arrays=arrays, **entry)
 
 
 def broadcast_form(specs: Sequence[Spec], shape: tuple[int, ...]) -> AxisForm:
