@@ -10,10 +10,12 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # signal.signal makes enums: 15 us a run
 import signal
 import threading
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from types import CodeType, FrameType, TracebackType
 
 Made = TypeVar("Made")
@@ -37,6 +39,8 @@ _held: list[Stoppable | None] = []
 """The blocks that the main thread is in, with the work that is to stop."""
 _before: dict[int, Any] = {}
 """The handlers of the user's, while ours is in their places."""
+_seen: tuple[Any, ...] = ()
+"""All handlers, as the last block found them."""
 _raised: list[BaseException] = []
 """The exceptions that they have raised."""
 _open: list[int] = []
@@ -75,6 +79,18 @@ def _note(number: int, frame: Any) -> None:
                 work.stop()
 
 
+def _look_at_handlers() -> None:
+    """Find the handlers of the user's; mostly they are those of the last time."""
+    global _seen
+    seen = tuple(map(_signal.getsignal, _SIGNALS))
+    if seen != _seen:
+        _before.clear()
+        for number, handler in zip(_SIGNALS, seen, strict=True):
+            if handler is not None and type(handler) is not int:
+                _before[number] = handler
+        _seen = seen
+
+
 def _restore() -> None:
     """Give signals back to their handlers; one that raises meanwhile is heard like the others."""
     try:
@@ -103,14 +119,11 @@ class Uninterrupted:
         if not self._is_main:
             return
         if not _held:
-            _before.clear()
             del _raised[:]
             try:
-                for number in _SIGNALS:
-                    handler = _signal.getsignal(number)
-                    if handler is not None and type(handler) is not int:
-                        _before[number] = handler
-                        _signal.signal(number, _note)
+                _look_at_handlers()
+                for number in _before:
+                    _signal.signal(number, _note)
             except BaseException:
                 _restore()
                 _raised.clear()
@@ -143,9 +156,15 @@ class Uninterrupted:
                 del first, error, trace  # else this frame, which they hold, holds them and all runs
 
 
-def without_interrupts() -> Uninterrupted:
+def without_interrupts() -> AbstractContextManager[None]:
     """Exceptions of handlers come at the end: this takes no longer than anyone notices."""
+    if _held and not _open and threading.get_ident() == _MAIN:
+        return _WITHIN
     return Uninterrupted()
+
+
+_WITHIN = nullcontext()
+"""A block within another, where nothing is to be done."""
 
 
 def look() -> None:
