@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import subprocess
 import sys
+import threading
+import time
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -145,3 +149,63 @@ def test_asking_for_compilers_imports_none() -> None:
 def test_sums_of_products_round_twice_by_default() -> None:
     pytest.importorskip("triton")
     assert jit.options()["enable_fp_fusion"] is False
+
+
+class Compiled(Kernel):
+    """A kernel that is compiled without being launched."""
+
+    def __init__(self, error: Exception | None) -> None:
+        super().__init__(is_compiled=True)
+        self.error = error
+        self.go = threading.Event()
+        self.seen: list[Any] = []
+
+    def warmup(self, *args: Any, grid: tuple[int, ...], **how: Any) -> None:
+        assert self.go.wait(60)
+        self.seen.append((args, grid, how))
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.mark.parametrize("error", [None, RuntimeError("no such instruction")])
+def test_what_is_asked_for_is_compiled_by_a_thread_that_holds_no_tile(
+    monkeypatch: pytest.MonkeyPatch, error: Exception | None
+) -> None:
+    kernel = Compiled(error)
+    monkeypatch.setattr(jit, "load", lambda source: kernel)
+    monkeypatch.setattr(jit, "options", dict)
+    monkeypatch.setattr(torch.cuda, "device", lambda number: contextlib.nullcontext())
+    launch = Launch("source", 5, [100], BLOCK=64)
+    assert not launch.is_compiled
+    tile = torch.zeros(64)
+    address, seen = tile.data_ptr() & 15, weakref.ref(tile)
+    assert not launch.ask([tile], [0.5])
+    del tile
+    assert seen() is None, "the memory of a tile is its owner's to give back"
+    assert jit.n_compiling() == 1
+    kernel.go.set()
+    until = time.monotonic() + 60
+    while jit.n_compiling() and time.monotonic() < until:
+        time.sleep(0.001)
+    other = torch.zeros(64)
+    assert launch.ask([other], [0.5]), "an error too is for who launches it"
+    assert launch.is_compiled
+    assert not launch.is_ready
+    (((look, *numbers), grid, how),) = kernel.seen  # asked for twice, compiled once
+    assert (look.dtype, look.data_ptr()) == (torch.float32, address)
+    assert (numbers, grid) == ([0.5, 100], (5, 1, 1))
+    assert how == {"BLOCK": 64, "num_warps": 4}
+
+
+def test_a_process_ends_while_kernels_wait_to_be_compiled() -> None:
+    code = """
+import time
+from infinitensor import jit
+class Slow:
+    def compile(self):
+        time.sleep(0.3)
+jit._compiler.put(Slow()); jit._compiler.put(Slow()); jit._compiler.put(Slow())
+print("done")
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "done\n", "")

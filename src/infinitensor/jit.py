@@ -1,14 +1,19 @@
 """Triton kernels by their source, compiled at their first launch, kept by Triton's own cache.
 
 A first launch finds or compiles the kernel for the tiles it gets (what Triton looks at: dtypes,
-alignment, strides of one); later ones of equal tiles go straight to the driver.
+alignment, strides of one); later ones of equal tiles go straight to the driver. Who has another way
+to compute the same asks for a kernel (`Launch.ask`) and goes that way until a thread has compiled
+it.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import hashlib
 import importlib.util
 import linecache
+import queue
 import threading
 from functools import lru_cache
 from itertools import count
@@ -78,6 +83,7 @@ class Launch:
     """
 
     __slots__ = (
+        "_compiled",
         "_device",
         "_fixed",
         "_handles",
@@ -108,6 +114,7 @@ class Launch:
         self.numbers = tuple(numbers)
         self.constants = constants
         self._fixed = (*self.numbers, *constants.values())
+        self._compiled: threading.Event | None = None
         self._start: Any = None
         self._stream: Any = None
         self._handles: tuple[Any, ...] = ()
@@ -117,6 +124,11 @@ class Launch:
     def is_ready(self) -> bool:
         """Whether it has been launched: from then on addresses will do for its arrays."""
         return self._start is not None
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether a launch would not wait for the compiler."""
+        return self._start is not None or (self._compiled is not None and self._compiled.is_set())
 
     def __call__(
         self, tiles: Sequence[Any], scalars: Sequence[Any] = (), n_programs: int = 0
@@ -139,6 +151,31 @@ class Launch:
             *self._fixed,
         )
 
+    def ask(self, tiles: Sequence[Any], scalars: Sequence[Any] = ()) -> bool:
+        """Whether a launch would not wait for the compiler; once asked, a thread compiles.
+
+        What fails there fails again, and is raised, where it is launched.
+        """
+        if self._start is None and self._compiled is None:
+            self._compiled = threading.Event()
+            looks = [_Look(tile.dtype, tile.data_ptr() & 15) for tile in tiles]
+            _compiler.put(self, looks, scalars, tiles[0].get_device())
+        return self.is_compiled
+
+    def compile(self, looks: Sequence[Any], scalars: Sequence[Any], device: int) -> None:
+        """Compile it, and start nothing; said to who asks, whatever comes of it."""
+        import torch
+
+        assert self._compiled is not None
+        try:
+            with torch.cuda.device(device):
+                how = {**options(), **self.how}
+                load(self.source).warmup(
+                    *looks, *scalars, *self.numbers, grid=self.grid, **self.constants, **how
+                )
+        finally:
+            self._compiled.set()
+
     def bound(self, numbers: Sequence[Any]) -> tuple[Any, int, tuple[Any, ...], tuple[Any, ...]]:
         """How it is started: the call, programs, what comes before its pointers, and after."""
         return self._start, self.grid[0], self._handles, (*numbers, *self._fixed)
@@ -156,6 +193,62 @@ class Launch:
             self._device = tiles[0].get_device()
             self._handles = (made.function, made.packed_metadata, None, None, None)
             self._start = made.run
+
+
+class _Look:
+    """What Triton looks at of an array: no array, whose memory a compiler must not hold."""
+
+    __slots__ = ("_address", "dtype")
+
+    def __init__(self, dtype: Any, address: int) -> None:
+        self.dtype = dtype
+        self._address = address
+
+    def data_ptr(self) -> int:
+        """An address with the same alignment."""
+        return self._address
+
+
+class _Compiler:
+    """A thread that compiles kernels one after another, while programs go on without them."""
+
+    def __init__(self) -> None:
+        self._asked: queue.SimpleQueue[tuple[Any, ...] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self.n_asked = self.n_done = 0
+
+    def put(self, launch: Launch, *how: Any) -> None:
+        """Have a launch compiled."""
+        self.n_asked += 1
+        self._asked.put((launch, *how))
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="compiler", daemon=True)
+            self._thread.start()
+            atexit.register(self.close)
+
+    def _serve(self) -> None:
+        while (one := self._asked.get()) is not None:
+            launch, *how = one
+            with contextlib.suppress(Exception):  # it is raised again by who launches it
+                launch.compile(*how)
+            self.n_done += 1
+
+    def close(self) -> None:
+        """Compile no more; what is being compiled is waited for: it must not outlive Python."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._asked.get_nowait()
+        self._asked.put(None)
+        if self._thread is not None:
+            self._thread.join()
+
+
+_compiler = _Compiler()
+
+
+def n_compiling() -> int:
+    """Kernels that a thread compiles, or will, while programs go on without them."""
+    return _compiler.n_asked - _compiler.n_done
 
 
 class OneLaunch(Protocol):

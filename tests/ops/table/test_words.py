@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from tests.ops.table_xp import WHOLE, TableXp
 
+import infinitensor as it
 from infinitensor.dtypes import NUMPYS
 from infinitensor.ops import TABLE
-from infinitensor.ops.table.words import EAGER
+from infinitensor.ops.table.words import EAGER, WORDS
 
 if TYPE_CHECKING:
     from infinitensor.ir.op import Op
@@ -115,3 +116,56 @@ def test_complex_expm1_has_limits_where_numpy_has_nan(device: str, dtype: Any) -
     np.testing.assert_array_equal(got, np.array([*want, complex(nan, 0)], dtype))
     zero = TableXp(WHOLE, device).call("expm1", np.array([complex(-0.0, 0.0)], dtype))
     assert not np.signbit(zero.real)
+
+
+def _spread(dtype: str, rng: np.random.Generator) -> Any:
+    """Many values of all sizes, as a tensor on a GPU."""
+    import torch
+
+    n = 100_000
+    values: Any
+    if dtype.startswith("f") or dtype == "bfloat16":
+        values = rng.standard_normal(n) * 10 ** rng.uniform(-6, 6, n)
+        values[: n // 2] = rng.standard_normal(n // 2)
+        values[:8] = [0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 2]
+    else:
+        values = rng.integers(0, 100, n)
+    return torch.from_numpy(values).to(getattr(torch, dtype)).cuda()
+
+
+_BITS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64", "uint8"])
+@pytest.mark.parametrize(
+    "name", sorted(name for name, word in WORDS.items() if word.names and word.triton)
+)
+def test_generated_code_has_the_bits_of_torch_where_the_word_says_so(
+    name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a program would have other bits once its kernel is compiled."""
+    import torch
+
+    word = WORDS[name]
+    if not word.as_torch:
+        pytest.skip("it is said to differ")
+    rng = np.random.default_rng(0)
+    found = []
+    with it.init("cuda:0"):
+        given = [it.asarray(_spread(dtype, rng)) for _ in range(word.n_args)]
+        if word.chooses:
+            given[0] = it.compute(given[0] > 0)
+        for how in ("never", "always"):
+            monkeypatch.setattr(it.config, "compile", how)
+            try:
+                made = getattr(it, word.names[0])(
+                    *[x | x if x.dtype == bool else x * 1 for x in given]
+                )
+            except TypeError:
+                pytest.skip("not for this dtype")
+            found.append(it.compute(made).torch().clone())
+    steps, generated = (x.view(getattr(torch, _BITS[x.element_size()])) for x in found)
+    is_nan = found[0] != found[0]
+    assert bool(((steps == generated) | is_nan).all())
+    assert bool((is_nan == (found[1] != found[1])).all())

@@ -24,6 +24,7 @@ from infinitensor.errors import (
 )
 from infinitensor.events import lane
 from infinitensor.ir import mesh
+from infinitensor.jit import n_compiling
 from infinitensor.native import missed, not_compiled, not_prebuilt, warn_once
 from infinitensor.ops.backend.blas import n_borrowed
 from infinitensor.pipeline import has_tiers
@@ -271,6 +272,7 @@ class Session(Recording):
             found["borrowed_products"] = n_borrowed() - self.borrowed_before
             found["not_compiled"] = dict(not_compiled)
             found["not_prebuilt"] = dict(not_prebuilt)
+            found["kernels_compiling"] = n_compiling()
             found["peak_bytes"] = {}
             found["bytes_not_pinned"] = 0
             if self._engine is not None:

@@ -84,6 +84,9 @@ class Word:
     float32: Float32 = Float32()
     exact: bool = True
     """Whether generated code has NumPy's bits for real numbers: functions need not."""
+    as_torch: bool = True
+    """Whether Triton has the bits of torch's function on a GPU: both call CUDA's library, but what
+    that leaves to the compiler to contract is contracted only in torch."""
     in_half: bool = False
     """Triton computes it in float16; most words in float32, and the result is rounded."""
     numba: str = ""
@@ -191,9 +194,14 @@ def _clip_triton(kinds: str) -> str:
     return _larger_triton(f"({_larger_triton('{x}', '{y}', '>=', kinds)})", "{z}", "<=", kinds)
 
 
-def _function(name: str, n_args: int = 1) -> dict[str, Any]:
+def _function(name: str, n_args: int = 1, as_torch: bool = True) -> dict[str, Any]:
     """A function over blocks in C, and of CUDA's own library in Triton, both of this name."""
-    return {"c": {"f": Block(name)}, "triton": _libdevice(name, n_args), "exact": False}
+    return {
+        "c": {"f": Block(name)},
+        "triton": _libdevice(name, n_args),
+        "exact": False,
+        "as_torch": as_torch,
+    }
 
 
 def _libdevice(name: str, n_args: int = 1) -> dict[str, str]:
@@ -292,27 +300,27 @@ word(
     names="power pow",
     torch=on_torch.power,
     may_raise=True,
-    **_function("pow", 2),
+    **_function("pow", 2, as_torch=False),
 )
 word(
     "float_power",
     "x1 ** x2, in float64 or complex128.",
     torch=on_torch.power,
-    **_function("pow", 2),
+    **_function("pow", 2, as_torch=False),
     numba="np.power({x}, {y})",
 )
 word(
     "hypot",
     "sqrt(x1*x1 + x2*x2) without overflow on the way.",
     torch=on_torch.in_float32("hypot"),
-    **_function("hypot", 2),
+    **_function("hypot", 2, as_torch=False),
 )
 word(
     "arctan2",
     "The angle of the point (x2, x1), between -pi and pi.",
     names="arctan2 atan2",
     torch=on_torch.in_float32("arctan2"),
-    **_function("atan2", 2),
+    **_function("atan2", 2, as_torch=False),
 )
 word(
     "logaddexp",
@@ -436,7 +444,7 @@ word(
     triton={"f": "tl.sqrt({x})"},
     float32=Float32("tl.sqrt_rn({x})", "root({x})"),
 )
-word("cbrt", "The cube root.", torch=on_torch.cbrt, **_function("cbrt"))
+word("cbrt", "The cube root.", torch=on_torch.cbrt, **_function("cbrt", as_torch=False))
 word("spacing", "The distance to the next number away from zero.", torch=on_torch.spacing)
 word(
     "reciprocal",
@@ -517,15 +525,42 @@ word("log1p", "log(1 + x), exact for small x.", **_function("log1p"))
 word("sin", "The sine of x in radians.", **_function("sin"))
 word("cos", "The cosine of x in radians.", **_function("cos"))
 word("tan", "The tangent of x in radians.", **_function("tan"))
-word("arcsin", "The angle whose sine is x.", names="arcsin asin", **_function("asin"))
-word("arccos", "The angle whose cosine is x.", names="arccos acos", **_function("acos"))
-word("arctan", "The angle whose tangent is x.", names="arctan atan", **_function("atan"))
+word(
+    "arcsin", "The angle whose sine is x.", names="arcsin asin", **_function("asin", as_torch=False)
+)
+word(
+    "arccos",
+    "The angle whose cosine is x.",
+    names="arccos acos",
+    **_function("acos", as_torch=False),
+)
+word(
+    "arctan",
+    "The angle whose tangent is x.",
+    names="arctan atan",
+    **_function("atan", as_torch=False),
+)
 word("sinh", "The hyperbolic sine.", **_function("sinh"))
 word("cosh", "The hyperbolic cosine.", **_function("cosh"))
 word("tanh", "The hyperbolic tangent.", one_call=True, **_function("tanh"))
-word("arcsinh", "The inverse hyperbolic sine.", names="arcsinh asinh", **_function("asinh"))
-word("arccosh", "The inverse hyperbolic cosine.", names="arccosh acosh", **_function("acosh"))
-word("arctanh", "The inverse hyperbolic tangent.", names="arctanh atanh", **_function("atanh"))
+word(
+    "arcsinh",
+    "The inverse hyperbolic sine.",
+    names="arcsinh asinh",
+    **_function("asinh", as_torch=False),
+)
+word(
+    "arccosh",
+    "The inverse hyperbolic cosine.",
+    names="arccosh acosh",
+    **_function("acosh", as_torch=False),
+)
+word(
+    "arctanh",
+    "The inverse hyperbolic tangent.",
+    names="arctanh atanh",
+    **_function("atanh", as_torch=False),
+)
 word("deg2rad", "Degrees to radians.", names="deg2rad radians")
 word("rad2deg", "Radians to degrees.", names="rad2deg degrees")
 

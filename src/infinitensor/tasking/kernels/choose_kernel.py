@@ -33,7 +33,13 @@ from infinitensor.tasking.kernels.fused_reduction import (
 )
 from infinitensor.tasking.kernels.thread_scratch import scratch
 from infinitensor.tasking.kernels.work_left import PAID_OFF, WorkLeft, left_of, left_on_gpu
-from infinitensor.tasking.triton.triton_group import generate_or_steps, mapped_run, reduced_run
+from infinitensor.tasking.triton.triton_group import (
+    Awaited,
+    Generated,
+    generate_or_steps,
+    mapped_run,
+    reduced_run,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -131,7 +137,7 @@ def fused_kernel(
 
     worth = is_worth_compiling(plan, sum(work_of(step.node) for step in steps), n_alike)
     exact = on_cpu or final is None  # reductions on a GPU are cut another way than steps are
-    if not worth and not (exact and may_become_worth(steps, plan.space.last)):
+    if not worth and not (exact and may_become_worth(steps, plan.space.last, target.kind)):
         return Fused(run, n_registers)
     if not on_cpu:
         externals = group_inputs(graph, group)
@@ -147,6 +153,8 @@ def fused_kernel(
         made, eager = generate_or_steps(make, run, target)
         if eager:
             return Fused(run, n_registers, eager=worth)
+        if not worth and isinstance(made, Generated) and made.one_launch is not None:
+            return Fused(Awaited(made, run), n_registers)
         if not worth:  # a kernel is started in about the time of PAID_OFF / LAUNCHES elements
             left = left_on_gpu(kind_of_group(graph, group))
             return Fused(in_time(made, run, PAID_OFF // LAUNCHES * len(steps), left), n_registers)
@@ -216,15 +224,17 @@ def _calls_blocks(op: Op, kind: str) -> bool:
     return any(WORDS[word].calls_block(kind) for word in op.expression.words())
 
 
-def may_become_worth(steps: list[Step], last: Node) -> bool:
+def may_become_worth(steps: list[Step], last: Node, device_kind: str) -> bool:
     """Whether a group of little work is compiled once it has run often.
 
     Only where generated code computes the same bits: results must not depend on how often a
     program has run.
     """
-    if last.op.combine is not None and not last.op.combine.exact:
+    if config.compile != "auto" or (last.op.combine is not None and not last.op.combine.exact):
         return False
-    return config.compile == "auto" and len(steps) > 1 and all(_is_exact(step) for step in steps)
+    if device_kind == "cpu":
+        return len(steps) > 1 and all(_is_exact(step) for step in steps)
+    return bool(steps) and all(_is_as_torch(step) for step in steps)
 
 
 CONSTANTS = ("zeros", "ones", "empty")
@@ -244,6 +254,16 @@ def _tree(step: Step) -> Term | None:
 
 def _is_exact(step: Step) -> bool:
     return step.node.op.name in CONSTANTS or _is_exact_node(step.node)
+
+
+def _is_as_torch(step: Step) -> bool:
+    """Whether Triton computes what torch does on a GPU, bit for bit."""
+    op = step.node.op
+    if op.name in CONSTANTS:
+        return True
+    if op.kind != "elementwise" or any(dtype.kind == "c" for dtype in step.node.call.loop):
+        return False
+    return all(WORDS[word].as_torch for word in op.expression.words())
 
 
 def _is_exact_node(node: Node) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 
 from infinitensor.config import config
 from infinitensor.dtypes import to_torch
+from infinitensor.events import lane
 from infinitensor.ir.op import At
 from infinitensor.ir.region import piece_boxes
 from infinitensor.jit import picker
@@ -375,6 +376,62 @@ def generate_or_steps(
     """
     fast = make() if target.compiles else None
     return (eager, True) if fast is None else (Generated(fast, eager), False)
+
+
+RUNS_BEFORE = 1
+"""Runs of a group before its kernel is compiled: what runs once is over before that."""
+
+
+class Awaited:
+    """`run(ins, outs, i)`: steps, until generated code of the same bits is compiled beside them."""
+
+    def __init__(self, generated: Generated, steps: Run) -> None:
+        assert generated.one_launch is not None
+        self._generated, self._steps = generated, steps
+        self.one_launch: OneLaunch = generated.one_launch
+        self._arrays, self._numbers = (
+            picker(self.one_launch.arrays),
+            picker(self.one_launch.numbers),
+        )
+        self._outs = picker(self.one_launch.outs)
+        self._n_runs = 0
+
+    def __call__(self, ins: list[Any], outs: list[Any], i: int) -> None:
+        shape = tuple(outs[-1].shape)
+        run = self._generated if self._is_ready(ins, outs, shape) else self._steps
+        run(ins, outs, i)
+
+    def _is_ready(self, ins: list[Any], outs: list[Any], shape: tuple[int, ...]) -> bool:
+        """Whether the kernel can be started: it is asked for once the group runs again."""
+        if 0 in shape:
+            return False
+        tiles = (*self._arrays(ins), *self._outs(outs))
+        launch, numbers = self.one_launch.launch_of(tiles, self._numbers(ins), shape)
+        if launch.is_ready:
+            return True
+        self._n_runs += 1
+        if self._n_runs <= RUNS_BEFORE:
+            return False
+        is_compiled = launch.ask(tiles, numbers)
+        if lane.noted is None:
+            return is_compiled
+        # kernels are recorded: nothing is loaded meanwhile; who starts them again asks for it
+        lane.noted.append((Asked(launch), 0))
+        return False
+
+
+class Asked:
+    """What is left until a launch is compiled (`events.Left`)."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+
+    def is_done(self) -> bool:
+        """Whether it is compiled."""
+        return self._launch.is_compiled
+
+    def spend(self, work: int) -> None:
+        """Nothing that is done brings it nearer."""
 
 
 class Generated:
