@@ -39,12 +39,16 @@ class Lane(threading.local):
     """The state of a thread: `in_task` while it runs a kernel, `check` to ask whether to go on;
     `is_worker`: it is one of ours, several of which run kernels at a time; `noted`: while kernels
     are recorded, the steps among them that generated code may replace: what is left until then,
-    and how much of that they are."""
+    and how much of that they are; `read`: the arrays that they read besides tiles, which stay as
+    long as the recording; `checks`: where it is a list, a kernel may go on before it knows that its
+    operands are right, and say here how to see it once the device is done."""
 
     in_task = False
     is_worker = False
     check: Callable[[], None] | None = None
     noted: list[tuple[Left, int]] | None = None
+    read: list[Any] | None = None
+    checks: list[Callable[[], bool]] | None = None
 
 
 lane = Lane()

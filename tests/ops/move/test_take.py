@@ -190,3 +190,25 @@ def test_a_second_index_out_of_bounds_names_its_axis_and_writes_nothing() -> Non
     x[it.asarray(rows) + 0, it.asarray(columns) + 0] = 1.0
     with pytest.raises(IndexError, match="index 300 is out of bounds for axis 1 with size 300"):
         x.numpy()
+
+
+@pytest.mark.gpu
+def test_an_index_outside_is_found_where_nobody_waits_for_the_check() -> None:
+    """The program is repeated; its check is looked at when the device is done."""
+    import torch
+
+    x, index = torch.arange(50_000.0, device="cuda"), torch.arange(20_000, device="cuda")
+    with it.init("cuda:0"):
+        ours, places = it.asarray(x), it.asarray(index)
+        for k in range(8):
+            places[5] = -k - 1
+            expected = x.clone()[index]
+            expected[5] = x[-k - 1]
+            np.testing.assert_array_equal(it.compute(ours[places]).numpy(), expected.cpu().numpy())
+        for wrong in (50_000, -50_001):
+            places[7] = wrong
+            found = ours[places]
+            with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for axis 0"):
+                it.compute(found)
+        places[7] = 7
+        it.compute(ours[places])

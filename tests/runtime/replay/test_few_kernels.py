@@ -159,6 +159,79 @@ def test_what_is_launched_again_gets_its_own_tiles_and_numbers(
         assert len(kernel.calls) == 4
 
 
+def _run_again(work: Any, run: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What `work` runs, on the same memory; like a recording it holds no buffer."""
+    seen: list[Any] = []
+
+    def noted(self: Few, memory: Any) -> None:
+        seen.append((self, memory._replace(homes={})))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Few, "_run", noted)
+        work()
+    return lambda: run(*seen[0])
+
+
+def test_tasks_of_several_kernels_are_recorded_on_memory_that_comes_again(
+    started: list[bool], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other values in the same memory, other numbers, other memory: each time its own result."""
+    n_recorded, n_replayed = [], []
+    plain, run = CudaDevice.record, Few._run
+    is_fake = request.node.callspec.params["device"] == "fake"
+
+    def record(self: CudaDevice, work: Any) -> Any:
+        again: Any = plain(self, work) if not is_fake else _run_again(work, run, monkeypatch)
+        n_recorded.append(again)
+
+        def start() -> None:
+            n_replayed.append(1)
+            again()
+
+        return start
+
+    monkeypatch.setattr(CudaDevice, "record", record)
+    with it.init("cuda:0", memory="64MiB") as session:
+        x, y = it.compute(it.asarray(X), it.asarray(X - 3))
+        for k in range(8):
+            values = X + k
+            x[...] = values
+            it.compute(x)
+            for number in (2.0, 3.0):
+                found = it.compute(it.var(it.arctan(x * number), axis=0))
+                expected = np.var(np.arctan(values * number), axis=0)
+                np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
+            found = it.compute(it.var(it.arctan(y * 2.0), axis=0))
+            np.testing.assert_allclose(found.numpy(), np.var(np.arctan((X - 3) * 2), axis=0))
+        assert 0 < len(n_recorded) < len(n_replayed)
+        del x, y, found
+        session.drain()
+        assert local(session).ledgers[0].used_bytes == 0
+    assert all(started)
+
+
+def test_what_does_not_hold_afterwards_is_explained_by_a_run(
+    started: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel goes on before it knows that its operands are right."""
+    is_right = [True]
+    plain = Few._run
+
+    def run(self: Few, memory: Any) -> None:
+        assert events.lane.checks is not None
+        events.lane.checks.append(lambda: is_right[0])
+        plain(self, memory)
+
+    monkeypatch.setattr(Few, "_run", run)
+    with it.init("cuda:0", memory="64MiB"):
+        x = it.compute(it.asarray(X))
+        for k in range(6):
+            is_right[0] = k < 4
+            np.testing.assert_allclose(it.compute(it.arctan(x)).numpy(), np.arctan(X))
+    assert started == [True, True, True, False, False]
+    assert events.lane.checks is None
+
+
 def test_what_is_used_up_is_used_up_by_a_run(started: list[bool]) -> None:
     """It could not be read again if a kernel failed."""
     with it.init("cuda:0", memory="64MiB") as session:

@@ -13,7 +13,7 @@ import numpy as np
 
 from infinitensor.config import config
 from infinitensor.dtypes import to_torch
-from infinitensor.events import between_steps
+from infinitensor.events import between_steps, lane
 from infinitensor.ir.mesh import Target
 from infinitensor.ops.table.scalar import Arg, Term, evaluate, n_inner
 from infinitensor.ops.table.words import EAGER, WORDS
@@ -73,13 +73,16 @@ def device_scalar(value: Any, dtype: Any, device: Any) -> Any:
     key = (type(plain), plain, str(plain), dtype, device, stream)  # -0.0 == 0.0, but not as text
     found = _scalars.get(key)
     if found is None:
-        if len(_scalars) > 1024:
-            _scalars.clear()
         if isinstance(plain, int) and not -(2**63) <= plain < 2**63:
             found = torch.from_numpy(np.array(value)).to(device, dtype)
         else:
             found = torch.full((), plain, dtype=dtype, device=device)
-        _scalars[key] = found
+        if lane.read is None:  # what is recorded has its value only once it is started
+            if len(_scalars) > 1024:
+                _scalars.clear()
+            _scalars[key] = found
+    if lane.read is not None:
+        lane.read.append(found)
     return found
 
 
@@ -105,18 +108,25 @@ def _lower_elementwise(op: Op, call: Call, device_kind: str) -> Run:
     if device_kind != "cpu":
         loop = tuple(to_torch(dtype) for dtype in call.loop)
 
+        word = words[tree.word] if _is_plain(tree) else None
+
         def run_torch(ins: Sequence[Any], outs: Sequence[Any], at: At | None) -> None:
             import torch
 
-            device = outs[0].device
-            args = tuple(
-                x.to(dtype) if isinstance(x, torch.Tensor) else device_scalar(x, dtype, device)
+            (out,) = outs
+            args = [
+                (x if x.dtype is dtype else x.to(dtype))
+                if isinstance(x, torch.Tensor)
+                else device_scalar(x, dtype, out.device)
                 for x, dtype in zip(ins, loop, strict=True)
-            )
-            evaluate(tree, words, args, outs[0])
+            ]
+            if word is None:
+                evaluate(tree, words, tuple(args), out)
+            else:
+                word(*args, out=out)
 
         return run_torch
-    if tree.args == tuple(Arg(i) for i in range(len(tree.args))):
+    if _is_plain(tree):
         word = words[tree.word]
 
         def run_word(ins: Sequence[Any], outs: Sequence[Any], at: At | None) -> None:
@@ -129,6 +139,11 @@ def _lower_elementwise(op: Op, call: Call, device_kind: str) -> Run:
         evaluate(tree, words, tuple(args), outs[0])
 
     return run_tree
+
+
+def _is_plain(tree: Term) -> bool:
+    """Whether it is one word of the operands as they come."""
+    return tree.args == tuple(Arg(i) for i in range(len(tree.args)))
 
 
 def lower_partial(

@@ -35,8 +35,9 @@ REMEMBERED_BUFFER_SETS = 64
 """Sets of buffers that are remembered, and after which a program is no longer looked at."""
 REPLAYED = 2
 """Kernels of a recording that are started in the time of one that is not."""
-FAILURES = 3
-"""Recordings that fail in a process before none is tried any more."""
+FAILURES = 256
+"""Recordings that fail in a process before none is tried any more: each has taken about a ms.
+(Kernels that wait for the GPU cannot be recorded.)"""
 
 _failures = [0]
 _held_bytes = [0]
@@ -45,20 +46,24 @@ _held_bytes = [0]
 class Recording:
     """Kernels that start again, the bytes that they move, and the scratch that they hold.
 
-    `noted`: the steps among them that generated code may replace (`events.Lane`).
+    `noted`: the steps among them that generated code may replace; `read`: what they read besides
+    tiles; `checks`: how to see that their operands were right (`events.Lane`).
     """
 
-    __slots__ = ("_noted", "moved_bytes", "scratch_bytes", "start")
+    __slots__ = ("_noted", "_read", "checks", "moved_bytes", "scratch_bytes", "start")
 
     def __init__(
         self,
         start: Callable[[], None],
-        moved_bytes: int,
         scratch_bytes: int,
         noted: Sequence[tuple[Left, int]] = (),
+        read: Sequence[Any] = (),
+        checks: Sequence[Callable[[], bool]] = (),
     ) -> None:
         self.start = start
-        self.moved_bytes = moved_bytes
+        self._read = read
+        self.checks = checks
+        self.moved_bytes = 0
         self.scratch_bytes = scratch_bytes
         _held_bytes[0] += scratch_bytes
         totals: dict[int, int] = {}
@@ -148,10 +153,10 @@ class Replays:
             self._seen[k] = None
 
 
-def replays_of(program: Program, n_tasks: int, devices: Sequence[Device]) -> Replays | None:
-    """Where recordings of a program are kept; None if it is not worth one, or not on one GPU."""
+def replays_of(program: Program, devices: Sequence[Device]) -> Replays | None:
+    """Where recordings of a program are kept; None if it is not on one GPU, or holds too much."""
     gpus = {device.name.split("#")[0] for device in devices}
-    if devices[0].kind != "cuda" or len(gpus) > 1 or n_tasks < LEAST_TASKS:
+    if devices[0].kind != "cuda" or len(gpus) > 1:
         return None
     scratch = max(family.scratch_bytes for family in program.graph.families)
     return Replays(scratch) if scratch <= MOST_SCRATCH else None
@@ -219,18 +224,30 @@ def _recorded(
 ) -> Recording | None:
     """Record all tasks; nothing runs meanwhile. None, and as before, where that fails."""
     at_home = tiles.directory.state()
-    noted: list[tuple[Left, int]] = []
-    lane.noted = noted
-    try:
-        again = tiles.devices[0].record(work_through)
-    finally:
-        lane.noted = None
+    recording = recorded(tiles.devices[0], work_through, scratch_bytes)
     moved = status.counts.pop("bytes_moved", 0)
-    failed = status.failure is not None or again is None or status.n_done < status.n_tasks
+    failed = status.failure is not None or status.n_done < status.n_tasks
     tiles.directory.restore(at_home)
     status.done = bytearray(len(status.done))
     status.n_done = 0
     if isinstance(status.failure, Exception):
         status.failure, status.stopping = None, status.is_interrupted
     status.failed.clear()
-    return None if failed or again is None else Recording(again, moved, scratch_bytes, noted)
+    if failed or recording is None:
+        return None
+    recording.moved_bytes = moved
+    return recording
+
+
+def recorded(device: Device, work: Callable[[], None], scratch_bytes: int) -> Recording | None:
+    """The kernels that `work` starts, none of which runs meanwhile; None where that fails."""
+    noted: list[tuple[Left, int]] = []
+    read: list[Any] = []
+    lane.noted, lane.read = noted, read
+    try:
+        again = device.record(work)
+    finally:
+        lane.noted = lane.read = None
+    if again is None:
+        return None
+    return Recording(again, scratch_bytes, noted, read, lane.checks or ())

@@ -2,9 +2,10 @@
 
 While the host gets ready to start the first kernel the GPU has nothing to do. A program of so few
 tasks, all of which read leaves or each other and write memory of their own, needs no directory, no
-waits and no way to go on after it was stopped: its kernels are started one after the other. Where
-one cannot be, nobody has seen anything of it; a `Run` then makes it all again, and says what is
-wrong.
+waits and no way to go on after it was stopped: its kernels are started one after the other, or,
+where tasks are more than one launch each and the memory is that of before, by one call that was
+recorded. Where one cannot be, nobody has seen anything of it; a `Run` then makes it all again, and
+says what is wrong.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from infinitensor import events
 from infinitensor.events import lane
 from infinitensor.ir.tasks import COMPUTE
 from infinitensor.jit import picker
-from infinitensor.runtime.replay.cuda_graphs import LEAST_TASKS
+from infinitensor.runtime.replay.cuda_graphs import LEAST_TASKS, Replays, recorded, replays_of
 from infinitensor.runtime.replay.one_launch import Again
 from infinitensor.runtime.state.step import SCALAR, SPAN, TILE, Steps
 from infinitensor.runtime.state.tile_table import TileTable
@@ -70,6 +71,8 @@ class Few(NamedTuple):
     slot_bytes: tuple[int, ...]
     is_launched: bool
     """Whether every task is one launch."""
+    replays: Replays | None
+    """Recordings of it, where it is more than that."""
 
     @property
     def n_tasks(self) -> int:
@@ -83,56 +86,119 @@ class Few(NamedTuple):
         if events.hooks and not events.hooks.keys().isdisjoint(HOOKS):
             return None
         try:
+            memory = self._take(leaves, scalars, device, ledger)
             stream = device.stream() if self.is_launched else None
-            if stream is not None:
-                made = self._start(leaves, scalars, device, ledger, stream)
-                if made is not None:
-                    return made
-            lane.in_task = True
-            with np.errstate(all="ignore"), device.running():
-                return self._start(leaves, scalars, device, ledger)
+            if stream is None or not self._launch(memory.values, stream):
+                lane.in_task = True
+                with device.running():
+                    checks = self._replay(memory, scalars, device)
+                    if checks is None:
+                        checks = lane.checks = []
+                        self._run(memory)
+                if checks and not _hold(checks, device):
+                    return None
         except Exception:  # it is raised again where it is explained
             return None
         finally:
             lane.in_task = False
+            lane.checks = None
+        return memory.tables(self.held)
 
-    def _start(
-        self,
-        leaves: Sequence[TileTable],
-        scalars: Sequence[Any],
-        device: Device,
-        ledger: Ledger,
-        stream: int | None = None,
-    ) -> dict[int, TileTable] | None:
-        """Start all kernels, on a stream as the launches of before; None: some are not known."""
+    def _take(
+        self, leaves: Sequence[TileTable], scalars: Sequence[Any], device: Device, ledger: Ledger
+    ) -> Memory:
+        """Memory for what is made, and all values of the program."""
         values: list[Any] = [*scalars[: self.n_scalars], None]
         values += [leaves[leaf].arrays[k] for leaf, k in self.leaves]
+        n_given = len(values)
         values += [None] * self.n_made
         buffers: list[Buffer | None] = [None] * len(self.slot_bytes)
-        homes: dict[int, Buffer | None] = {}
-        for run, i, take, looks, made, again in self.steps:
-            outs = []
-            for place, out in made:
+        homes: dict[int, Buffer] = {}
+        outs = []
+        for step in self.steps:
+            arrays = []
+            for place, out in step.outs:
                 buffer = buffers[out.slot]
                 if buffer is None:
                     buffer = buffers[out.slot] = ledger.take(self.slot_bytes[out.slot])
                 homes[place] = buffer
-                array = values[place] = device.array(buffer.block, out.shape, out.dtype)
-                outs.append(array)
-            if stream is not None:
-                assert again is not None
-                if not again.start(values, stream):
-                    return None
-                continue
-            ins = list(take(values))
-            for k, look in looks:
-                ins[k] = look(ins[k])
-            run(ins, outs, i)
+                values[place] = device.array(buffer.block, out.shape, out.dtype)
+                arrays.append(values[place])
+            outs.append(arrays)
+        return Memory(values, outs, homes, values[self.n_scalars + 1 : n_given])
+
+    def _launch(self, values: list[Any], stream: int) -> bool:
+        """Start all launches of before on a stream; False: some are not known."""
+        return all(
+            step.again is not None and step.again.start(values, stream) for step in self.steps
+        )
+
+    def _replay(
+        self, memory: Memory, scalars: Sequence[Any], device: Device
+    ) -> Sequence[Callable[[], bool]] | None:
+        """Start what was recorded on this memory, or record it when it comes a second time; how to
+        see that all was right. None: there is nothing recorded."""
+        replays = self.replays
+        if replays is None or replays.is_over:
+            return None
+        try:
+            places = [array.data_ptr() for array in memory.given]
+        except AttributeError:  # some of it is on the host
+            return None
+        places += [buffer.block.data_ptr() for buffer in memory.homes.values()]
+        key = (tuple(places), replays.texts(scalars))
+        recording = replays.find(key)
+        if recording is None:
+            if not replays.is_seen(key) or not replays.has_room:
+                return None
+            lane.checks = []
+            recording = recorded(device, lambda: self._run(memory), replays.scratch_bytes)
+            replays.keep(key, recording)
+            if recording is None:
+                return None
+        recording.start()
+        if recording.is_outdone():
+            replays.forget(key)
+        return recording.checks
+
+    def _run(self, memory: Memory) -> None:
+        """Start the kernels of all tasks."""
+        values = memory.values
+        with np.errstate(all="ignore"):
+            for step, outs in zip(self.steps, memory.outs, strict=True):
+                ins = list(step.take(values))
+                for k, look in step.looks:
+                    ins[k] = look(ins[k])
+                step.run(ins, outs, step.i)
+
+
+def _hold(checks: Sequence[Callable[[], bool]], device: Device) -> bool:
+    """Whether all operands were right, once the device is done."""
+    device.synchronize()
+    return all(check() for check in checks)
+
+
+class Memory(NamedTuple):
+    """What one start of a program reads and writes."""
+
+    values: list[Any]
+    outs: list[list[Any]]
+    """Of each task."""
+    homes: dict[int, Buffer]
+    """Of values that are made, by their place."""
+    given: list[Any]
+    """Tiles of leaves."""
+
+    def tables(self, held: dict[int, KeptTiles]) -> dict[int, TileTable]:
+        """The tables of what is held."""
         return {
             number: TileTable(
-                layout, dtype, [homes[place] for place in tiles], [values[place] for place in tiles]
+                layout,
+                dtype,
+                [self.homes[place] for place in tiles],
+                [self.values[place] for place in tiles],
             )
-            for number, (layout, dtype, tiles) in self.held.items()
+            for number, (layout, dtype, tiles) in held.items()
         }
 
 
@@ -169,7 +235,16 @@ def few_of(program: Program, devices: Sequence[Device]) -> Few | None:
     starts = tuple(_start_of(step, places, n_scalars) for step in few)
     slot_bytes = tuple(program.slot_bytes.tolist())
     is_launched = all(start.again is not None for start in starts)
-    return Few(starts, n_scalars, tuple(leaves.values()), len(made), held, slot_bytes, is_launched)
+    return Few(
+        starts,
+        n_scalars,
+        tuple(leaves.values()),
+        len(made),
+        held,
+        slot_bytes,
+        is_launched,
+        replays_of(program, devices),
+    )
 
 
 def _start_of(step: Step, places: dict[int, int], n_scalars: int) -> Start:

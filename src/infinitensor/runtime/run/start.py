@@ -10,7 +10,7 @@ import numpy as np
 from infinitensor.ir.tasks import EVICT, LOAD
 from infinitensor.native import begin
 from infinitensor.runtime.native.c_program import Bindings
-from infinitensor.runtime.replay.cuda_graphs import replays_of
+from infinitensor.runtime.replay.cuda_graphs import LEAST_TASKS, replays_of
 from infinitensor.runtime.state.step import Steps
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def start_of(program: Program, devices: Sequence[Device]) -> Start:
                 ranks,
                 lanes,
                 Steps(program, devices[0].kind == "null"),
-                replays_of(program, n_tasks, devices),
+                replays_of(program, devices) if n_tasks >= LEAST_TASKS else None,
                 Bindings(program, devices[0].kind),
                 _long_of(program),
             )
