@@ -85,11 +85,11 @@ class Family:
     first: int
     op: str
     site: Any
-    lane: int
     devices: np.ndarray
     run: Callable[[list[Any], list[Any], int], None]
     reads: tuple[Column, ...]
     writes: tuple[np.ndarray, ...]
+    lane: int = COMPUTE
     many: tuple[np.ndarray, np.ndarray] | None = None
     scratch_bytes: int = 0
     in_place: bool = False

@@ -1,19 +1,18 @@
 """The tasking stage: every group becomes families of tasks over tiles.
 
 Here a group whose pieces each make tiles of the result is lowered, and every other goes to the file
-of its kind: several groups as one family (`rows` and `swept` by `blocked`; `passes`, `together`,
-`written`, `batch`), cut contracted labels (`combine`, `chain`, `streamed`), writes in place
-(`update`), windows that are renewed (`window`).
+of its kind: several groups as one family (`row_reuse` and `sweep` by `row_blocks`;
+`joint_reductions`, `group_with_write`, `batching`), cut contracted labels (`combine`, `chain`,
+`streamed_pairs`), writes in place (`update`), windows that are renewed (`stencil`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from infinitensor.ir.plan import piece_to_tile
-from infinitensor.ir.tasks import COMPUTE
 from infinitensor.tasking.graph.batch import Pattern
 from infinitensor.tasking.graph.batching import end_batch, repeat
 from infinitensor.tasking.graph.fetch_tasks import bring_fetches
@@ -23,8 +22,7 @@ from infinitensor.tasking.groups.chain import lower_chain
 from infinitensor.tasking.groups.combine import lower_contracted
 from infinitensor.tasking.groups.copy_groups import copies_in_c
 from infinitensor.tasking.groups.group_with_write import lower_written
-from infinitensor.tasking.groups.reductions_cpu import find_passes, lower_pass
-from infinitensor.tasking.groups.reductions_cuda import lower_together, reductions_together
+from infinitensor.tasking.groups.joint_reductions import find_passes, lower_pass
 from infinitensor.tasking.groups.row_blocks import lower_rows
 from infinitensor.tasking.groups.row_reuse import find_rows
 from infinitensor.tasking.groups.single_op import (
@@ -47,8 +45,7 @@ from infinitensor.tasking.kernels.choose_kernel import (
 from infinitensor.tasking.triton.triton_group import may_generate
 
 if TYPE_CHECKING:
-    from infinitensor.ir.graph import Group
-    from infinitensor.ir.plan import GroupPlan, Moves, Plan, Route
+    from infinitensor.ir.plan import Moves, Plan
     from infinitensor.ir.tasks import TaskGraph
 
 
@@ -63,31 +60,26 @@ def lower_plan(plan: Plan, moves: Moves) -> TaskGraph:
 def lower_groups(lowering: Lowering) -> None:
     """Each group in order; several as one where they can be."""
     done: set[int] = set()
-    together = reductions_together(lowering) if lowering.kind == "cuda" else {}
     rows = find_swept(lowering)
     rows |= find_rows(lowering, {member.g for found in rows.values() for member in found.members})
     in_rows = {member.g for found in rows.values() for member in found.members}
-    passes = find_passes(lowering, in_rows) if lowering.kind == "cpu" else {}
-    for g, (group, plan) in enumerate(
-        zip(lowering.plan.analysed.groups, lowering.plan.groups, strict=True)
-    ):
+    passes = find_passes(lowering, in_rows)
+    for g in range(len(lowering.plan.groups)):
         if g in done:
             continue
         if g in in_rows:
             if g in rows:
                 lower_rows(lowering, rows[g])
-        elif g in passes:
-            lower_pass(lowering, passes[g])
+        elif g in passes and lower_pass(lowering, passes[g]):
             done.update(passes[g])
-        elif g in together and lower_together(lowering, together[g]):
-            done.update(together[g])
         elif lowering.kind == "cuda" and lower_written(lowering, g):
             done.add(g + 1)
         else:
-            lower_group(lowering, g, group, plan)
+            lower_group(lowering, g)
 
 
-def lower_group(lowering: Lowering, g: int, group: Group, plan: GroupPlan) -> None:
+def lower_group(lowering: Lowering, g: int) -> None:
+    plan = lowering.plan.groups[g]
     node = plan.space.last
     pattern = None if plan.kin is None else lowering.patterns.get(plan.kin)
     if pattern is not None:
@@ -95,34 +87,27 @@ def lower_group(lowering: Lowering, g: int, group: Group, plan: GroupPlan) -> No
         return
     end_batch(lowering)
     if node.renews:
-        lower_renewed(lowering, group, plan)
+        lower_renewed(lowering, g)
         return
-    reads = plan.space.reads
-    routes = dict(zip(reads, lowering.moves.routes[g], strict=True))
-    bring_fetches(lowering, routes.values(), node)
+    bring_fetches(lowering, g, node)
     if plan.tiles is not None:
-        lower_update(lowering, g, node, plan, routes)
+        lower_update(lowering, g)
+        return
+    contracted = [label for label in plan.space.contracted if len(plan.cuts[label]) > 2]
+    if plan.chained in contracted:
+        (lower_streamed if node.op.pairs else lower_chain)(lowering, g)
+    elif contracted:
+        lower_contracted(lowering, g)
     else:
-        contracted = [label for label in plan.space.contracted if len(plan.cuts[label]) > 2]
-        if plan.chained in contracted:
-            chain = lower_streamed if node.op.pairs else lower_chain
-            chain(lowering, group, plan, routes)
-        elif contracted:
-            lower_contracted(lowering, group, plan, routes)
-        else:
-            lower_mapped(lowering, group, plan, routes)
+        lower_mapped(lowering, g)
 
 
-def lower_mapped(
-    lowering: Lowering, group: Group, plan: GroupPlan, routes: dict[Any, Route]
-) -> None:
+def lower_mapped(lowering: Lowering, g: int) -> None:
     """One task a piece, straight into the output tiles."""
+    group, plan = lowering.plan.analysed.groups[g], lowering.plan.groups[g]
     node = plan.space.last
-    columns = lowering.columns(group, plan, routes)
-    sets = [
-        lowering.new_tiles(value, lowering.plan.layouts[value], lowering.graph.specs[value].dtype)
-        for value, _ in plan.space.outs
-    ]
+    columns = lowering.columns(g)
+    sets = [lowering.new_tiles(value) for value, _ in plan.space.outs]
     order = [piece_to_tile(plan, labels) for _, labels in plan.space.outs]
     writes = tuple(
         (tiles.first + index).astype(np.int32) for tiles, index in zip(sets, order, strict=True)
@@ -138,14 +123,10 @@ def lower_mapped(
     elif node.op.kind == "reduction":
         fused = reduction_kernel(lowering, node, plan, columns, sets, order, parts_out=False)
     else:
-        fused = Fused(single_run(lowering, node, columns, sets, order))
         called = single_called(lowering.graph, group, plan, lowering.target)
-        fused = fused._replace(called=called)
-    family = lowering.add_family(
-        op=node.op.name,
-        site=node.site,
-        lane=COMPUTE,
-        devices=plan.devices,
+        fused = Fused(single_run(lowering, node, columns, sets, order), called=called)
+    family = lowering.add_group(
+        plan,
         run=fused.run,
         in_c=fused.called
         or product_in_c(lowering, node)
@@ -153,15 +134,14 @@ def lower_mapped(
         or copies_in_c(lowering, node, columns, sets[0], order[0]),
         reads=tuple(columns),
         writes=writes,
-        scratch_bytes=group_scratch(lowering, group, plan, columns, fused),
+        scratch_bytes=group_scratch(lowering, g, columns, fused),
         in_place=len(sets) == 1 and may_reuse(lowering.graph, group, lowering.kind),
         eager=fused.eager,
         sources=fused.sources,
-        seconds=lowering.seconds(plan),
         values=tuple(value for value, _ in plan.space.outs),
     )
-    lowering.edges.of_columns(family)
-    simple = all(route.span is None and (route.fetches < 0).all() for route in routes.values())
+    routes = lowering.moves.routes[g]
+    simple = all(route.span is None and (route.fetches < 0).all() for route in routes)
     if plan.kin is not None and node.op.kind == "elementwise" and len(sets) == 1 and simple:
         tiles = sets[0]
         bases = tuple(0 if o.value < 0 else lowering.first_tile(o) for o in node.operands)

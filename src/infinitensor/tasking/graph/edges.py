@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.ir.tasks import COMPUTE
 from infinitensor.ir.tracker import Tracker
 
 if TYPE_CHECKING:
@@ -137,7 +136,6 @@ class Edges:
         family = self._add_family(
             op="join",
             site=None,
-            lane=COMPUTE,
             devices=np.zeros(1, np.int16),
             run=nothing,
             reads=(),

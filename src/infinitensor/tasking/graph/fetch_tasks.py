@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from infinitensor.tasking.graph.lowering import Lowering
 
 
-def bring_fetches(lowering: Lowering, routes: Any, node: Node) -> None:
-    """A fetch family for the regions this group is the first to want."""
+def bring_fetches(
+    lowering: Lowering, g: int, node: Node, inside: frozenset[int] = frozenset()
+) -> None:
+    """A fetch family for the regions that a group is the first to want; not of values `inside` a
+    family of several groups."""
     fresh: dict[int, None] = {}
-    for route in routes:
-        if route.fetches.size and route.fetches.max() >= 0:
+    for read, route in lowering.routes(g).items():
+        if read.operand.value not in inside and route.fetches.size and route.fetches.max() >= 0:
             for number in np.unique(route.fetches):
                 if number >= 0 and int(number) not in lowering.fetched:
                     fresh[int(number)] = None
@@ -47,10 +50,11 @@ def bring_fetches(lowering: Lowering, routes: Any, node: Node) -> None:
         devices = np.asarray([f.device for f in fetches], np.int16)
         target = lowering.add_tiles(boxes, devices, dtype, -1)
         borders = np.cumsum([0, *(len(f.tiles) for f in fetches)]).astype(np.int64)
+        firsts = [lowering.first_of[lowering.roots[f.value]] for f in fetches]
         sources = np.concatenate(
             [
-                np.asarray(f.tiles, np.int32) + lowering.first_of[lowering.roots[f.value]]
-                for f in fetches
+                np.asarray(f.tiles, np.int32) + first
+                for f, first in zip(fetches, firsts, strict=True)
             ]
         )
         gather_family(lowering, target, borders, sources, node)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.graph import Group, Operand
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.plan import GroupPlan, Moves, Plan, Route
+    from infinitensor.ir.space import Read
     from infinitensor.tasking.graph.batch import Batch, Pattern
 
 
@@ -58,7 +59,7 @@ class Lowering:
                 self.alike[kind_of_group(self.graph, group)] += prod(sizes)
 
         for number, leaf in enumerate(self.graph.leaves):
-            self.new_tiles(leaf.value, leaf.layout, self.graph.specs[leaf.value].dtype, number)
+            self.new_tiles(leaf.value, leaf.layout, number)
 
     @cached_property
     def readers(self) -> dict[int, list[int]]:
@@ -90,10 +91,10 @@ class Lowering:
         """Elements of all groups of this graph that do the same: a loop compiles it once."""
         return self.alike[kind_of_group(self.graph, group)]
 
-    def new_tiles(
-        self, value: int, layout: Layout, dtype: np.dtype[Any], leaf: int = -1
-    ) -> TileSet:
+    def new_tiles(self, value: int, layout: Layout | None = None, leaf: int = -1) -> TileSet:
         """The tiles of a value by its layout; `leaf`: its number if it is a leaf."""
+        layout = layout or self.plan.layouts[value]
+        dtype = self.graph.specs[value].dtype
         boxes = self.boxes_by_layout.get(layout)
         if boxes is None:
             boxes = self.boxes_by_layout[layout] = boxes_array(layout.cuts)
@@ -124,20 +125,30 @@ class Lowering:
         self.families.append(family)
         return family
 
+    def add_group(self, plan: GroupPlan, **columns: Any) -> Family:
+        """A family for a group, which waits for what its columns read; it is named, placed and
+        priced by the group's plan where nothing else is said."""
+        node = plan.space.last
+        by_plan = {"op": node.op.name, "site": node.site, "devices": plan.devices}
+        family = self.add_family(**by_plan | {"seconds": self.seconds(plan)} | columns)
+        self.edges.of_columns(family)
+        return family
+
+    def routes(self, g: int) -> dict[Read, Route]:
+        """How each read of a group reaches its tasks."""
+        return dict(zip(self.plan.groups[g].space.reads, self.moves.routes[g], strict=True))
+
     def columns(
-        self,
-        group: Group,
-        plan: GroupPlan,
-        routes: dict[Any, Route],
-        inside: frozenset[int] = frozenset(),
+        self, g: int, n_tasks: int | None = None, inside: frozenset[int] = frozenset()
     ) -> list[Column]:
-        """A column for each external operand of each node, in the order kernels take them; none for
-        values `inside` a family of several groups."""
+        """A column for each external operand of each node of a group, in the order kernels take
+        them; none for values `inside` a family of several groups, which may have `n_tasks`."""
+        plan, routes = self.plan.groups[g], self.routes(g)
         by_key = {(read.operand, read.labels, read.shape, read.place): read for read in routes}
         last = plan.space.last
         columns = []
-        n = len(plan.devices)
-        for node_number, i in group_inputs(self.graph, group):
+        n = len(plan.devices) if n_tasks is None else n_tasks
+        for node_number, i in group_inputs(self.graph, self.plan.analysed.groups[g]):
             node = self.graph.nodes[node_number]
             operand = node.operands[i]
             if operand.value in inside:

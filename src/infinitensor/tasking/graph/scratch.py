@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from infinitensor.ir.op import Spec
 from infinitensor.ops.table.numpy_kernels import task_scratch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from infinitensor.ir.graph import Group, Node
+    import numpy as np
+
+    from infinitensor.ir.graph import Node
+    from infinitensor.ir.op import Labels
     from infinitensor.ir.plan import GroupPlan
     from infinitensor.ir.tasks import Column
     from infinitensor.tasking.graph.lowering import Lowering
@@ -19,42 +22,41 @@ if TYPE_CHECKING:
 
 
 def group_scratch(
-    lowering: Lowering, group: Group, plan: GroupPlan, columns: Sequence[Column], fused: Fused
+    lowering: Lowering,
+    g: int,
+    columns: Sequence[Column],
+    fused: Fused,
+    plan: GroupPlan | None = None,
 ) -> int:
-    """Bytes that one task works in: by what its ops declare, and for steps that are not fused."""
+    """Bytes that one task works in: by what its ops declare, and for steps that are not fused.
+
+    `plan`: of another group, whose reduction ends the same task.
+    """
+    group, plan = lowering.plan.analysed.groups[g], plan or lowering.plan.groups[g]
     lengths = plan.longest()
     if fused.one_pass:  # what is created, and partial results of at least 8 elements each
         is_reduced = fused.steps is None
         return (8 * fused.n_registers + 3 * is_reduced) * prod(lengths)
     joined = _joined_elements(plan, lengths)
+    nodes = [lowering.graph.nodes[n] for n in group.nodes]
+
+    def tiles(every: Sequence[Labels], dtypes: Iterable[np.dtype[Any]]) -> tuple[Spec, ...]:
+        shapes = (tuple(1 if k is None else lengths[k] for k in labels) for labels in every)
+        return tuple(map(Spec, shapes, dtypes))
+
     widest = 0
-    for n in group.nodes:
-        node = lowering.graph.nodes[n]
-        form = node.call.form
-        if node is plan.space.last and node.op.need is None:
-            ins = tuple(
-                Spec(
-                    tuple(1 if k is None else lengths[k] for k in labels), lowering.operand_dtype(o)
-                )
-                for labels, o in zip(form.inputs, node.operands, strict=True)
-            )
-            outs = tuple(
-                Spec(tuple(1 if k is None else lengths[k] for k in labels), spec.dtype)
-                for labels, spec in zip(form.outputs, node.call.outs, strict=True)
-            )
-        elif node.op.need is not None:
-            ins = needed_specs(lowering, node, columns)
-            outs = tuple(
-                Spec(tuple(1 if k is None else lengths[k] for k in labels), spec.dtype)
-                for labels, spec in zip(form.outputs, node.call.outs, strict=True)
-            )
+    for node in nodes:
+        form, dtypes = node.call.form, [spec.dtype for spec in node.call.outs]
+        if node.op.need is not None:
+            ins, outs = needed_specs(lowering, node, columns), tiles(form.outputs, dtypes)
+        elif node is plan.space.last:
+            ins = tiles(form.inputs, map(lowering.operand_dtype, node.operands))
+            outs = tiles(form.outputs, dtypes)
         else:
-            ins = (Spec((joined,), node.call.outs[0].dtype),) * len(node.operands)
-            outs = (Spec((joined,), node.call.outs[0].dtype),)
+            outs = (Spec((joined,), dtypes[0]),)
+            ins = outs * len(node.operands)
         widest = max(widest, task_scratch(node, ins, outs, lowering.target))
-    wide = max(
-        spec.dtype.itemsize for n in group.nodes for spec in lowering.graph.nodes[n].call.outs
-    )
+    wide = max(spec.dtype.itemsize for node in nodes for spec in node.call.outs)
     return widest + fused.n_registers * joined * wide
 
 

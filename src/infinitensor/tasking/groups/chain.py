@@ -14,25 +14,22 @@ import numpy as np
 
 from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.region import grid_shape, piece_boxes
-from infinitensor.ir.tasks import COMPUTE, Column
+from infinitensor.ir.tasks import Column
 from infinitensor.ops.table.numpy_kernels import lower, namespace
 from infinitensor.price import part_seconds
 from infinitensor.tasking.graph.scratch import group_scratch
 from infinitensor.tasking.kernels.choose_kernel import Fused
 
 if TYPE_CHECKING:
-    from infinitensor.ir.graph import Group
-    from infinitensor.ir.plan import GroupPlan, Route
     from infinitensor.tasking.graph.lowering import Lowering
 
 
-def lower_chain(
-    lowering: Lowering, group: Group, plan: GroupPlan, routes: dict[Any, Route]
-) -> None:
+def lower_chain(lowering: Lowering, g: int) -> None:
     """A family for each piece of the contracted label; all but the first read the sum so far, and
     take its memory."""
+    plan = lowering.plan.groups[g]
     node = plan.space.last
-    columns = lowering.columns(group, plan, routes)
+    columns = lowering.columns(g)
     ((value, labels),) = plan.space.outs
     dtype = lowering.graph.specs[value].dtype
     grid = grid_shape(plan.cuts)
@@ -50,7 +47,7 @@ def lower_chain(
     def following(ins: list[Any], outs: list[Any], i: int) -> None:
         added(xp, *ins, out=outs[0], **params)
 
-    scratch_bytes = group_scratch(lowering, group, plan, columns, Fused(first))
+    scratch_bytes = group_scratch(lowering, g, columns, Fused(first))
     seconds = lowering.seconds(plan)
     n_bytes = max(prod(hi - lo for lo, hi in box) for box in boxes.tolist()) * dtype.itemsize
     before: np.ndarray | None = None
@@ -58,16 +55,14 @@ def lower_chain(
         is_last = j == len(pieces) - 1
         devices = plan.devices[members]
         if is_last:
-            tiles = lowering.new_tiles(value, lowering.plan.layouts[value], dtype)
+            tiles = lowering.new_tiles(value)
             made = (tiles.first + tile_of[members]).astype(np.int32)
         else:
             tiles = lowering.add_tiles(boxes[members], devices, dtype, -1)
             made = np.arange(tiles.first, tiles.first + tiles.n, dtype=np.int32)
         reads = tuple(take_rows(column, members) for column in columns)
-        family = lowering.add_family(
-            op=node.op.name,
-            site=node.site,
-            lane=COMPUTE,
+        lowering.add_group(
+            plan,
             devices=devices,
             run=first if before is None else following,
             # the sum comes first: of operands of that size it is the one whose memory is taken
@@ -78,7 +73,6 @@ def lower_chain(
             seconds=seconds + part_seconds(n_bytes, before is None, lowering.plan.mesh),
             values=node.outs if is_last else (),
         )
-        lowering.edges.of_columns(family)
         before = made
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from infinitensor.devices import copy_into
 from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.region import grid_shape, piece_boxes
-from infinitensor.ir.tasks import COMPUTE
 from infinitensor.ops.forms.reduction import SUM, wide
 from infinitensor.ops.table.numpy_kernels import (
     add_tree,
@@ -31,9 +30,11 @@ from infinitensor.tasking.kernels.choose_kernel import Fused, fused_kernel
 from infinitensor.tasking.triton.triton_group import may_generate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from infinitensor.ir.graph import Group, Node
     from infinitensor.ir.op import Labels
-    from infinitensor.ir.plan import GroupPlan, Route
+    from infinitensor.ir.plan import GroupPlan
     from infinitensor.ir.tasks import TileSet
     from infinitensor.tasking.graph.lowering import Lowering
 
@@ -43,53 +44,39 @@ ADDED = 4
 """How many of a product, which are as large as tiles: a task holds all that it merges."""
 
 
-def lower_contracted(
-    lowering: Lowering, group: Group, plan: GroupPlan, routes: dict[Any, Route]
-) -> None:
+def lower_contracted(lowering: Lowering, g: int) -> None:
     """Partial results for each piece, then a tree of combines into the output tiles."""
+    group, plan = lowering.plan.analysed.groups[g], lowering.plan.groups[g]
     node = plan.space.last
-    columns = lowering.columns(group, plan, routes)
-    sets = partial_tiles(lowering, node, plan)
+    columns = lowering.columns(g)
+    sets = partial_tiles(lowering, plan)
     identity = np.arange(len(plan.devices), dtype=np.int32)
-    extra = [
-        lowering.new_tiles(value, lowering.plan.layouts[value], lowering.graph.specs[value].dtype)
-        for value, _ in plan.space.outs[: -len(node.outs)]
-    ]
-    writes = [(identity + tiles.first).astype(np.int32) for tiles in sets]
-    writes += [
-        (tiles.first + piece_to_tile(plan, labels)).astype(np.int32)
-        for tiles, (_, labels) in zip(extra, plan.space.outs, strict=False)
-    ]
+    writes = [identity + tiles.first for tiles in sets]
+    for value, labels in plan.space.outs[: -len(node.outs)]:
+        writes.append(lowering.new_tiles(value).first + piece_to_tile(plan, labels))
     if len(group.nodes) > 1 or may_generate(node, lowering.kind):
         fused = fused_partial(lowering, group, plan, len(sets))
     elif node.op.kind == "reduction":
         fused = reduction_kernel(lowering, node, plan, columns, sets, [identity], parts_out=True)
     else:
         fused = Fused(single_run(lowering, node, columns, sets, [identity]))
-    family = lowering.add_family(
-        op=node.op.name,
-        site=node.site,
-        lane=COMPUTE,
-        devices=plan.devices,
+    lowering.add_group(
+        plan,
         run=fused.run,
         in_c=fused.called or product_in_c(lowering, node),
         reads=tuple(columns),
-        writes=tuple(writes),
-        scratch_bytes=group_scratch(lowering, group, plan, columns, fused),
+        writes=tuple(tiles.astype(np.int32) for tiles in writes),
+        scratch_bytes=group_scratch(lowering, g, columns, fused),
         eager=fused.eager,
         sources=fused.sources,
-        seconds=lowering.seconds(plan),
     )
-    lowering.edges.of_columns(family)
-    outs = [
-        lowering.new_tiles(value, lowering.plan.layouts[value], lowering.graph.specs[value].dtype)
-        for value, _ in plan.space.outs[-len(node.outs) :]
-    ]
-    combine(lowering, node, plan, sets, outs)
+    outs = [lowering.new_tiles(value) for value, _ in plan.space.outs[-len(node.outs) :]]
+    combine(lowering, plan, sets, outs)
 
 
-def partial_tiles(lowering: Lowering, node: Node, plan: GroupPlan) -> list[TileSet]:
+def partial_tiles(lowering: Lowering, plan: GroupPlan) -> list[TileSet]:
     """Tiles for the partial results of each piece."""
+    node = plan.space.last
     form = node.call.form
     dtypes = node.call.parts or tuple(spec.dtype for spec in node.call.outs)
     sets = []
@@ -117,30 +104,26 @@ def fused_partial(lowering: Lowering, group: Group, plan: GroupPlan, n_parts: in
     return fused._replace(run=rest_first)
 
 
-def combine(
-    lowering: Lowering, node: Node, plan: GroupPlan, sets: list[TileSet], outs: list[TileSet]
-) -> None:
+def combine(lowering: Lowering, plan: GroupPlan, sets: list[TileSet], outs: list[TileSet]) -> None:
     """Merge partial results along contracted labels, innermost first, in a tree by index."""
-    form = node.call.form
+    node = plan.space.last
     contracted = [a for a in contracted_order(node, plan) if len(plan.cuts[a]) > 2]
     grid = grid_shape(plan.cuts)
     kept = [label for label in range(len(grid)) if label not in contracted]
     numbers = np.arange(prod(grid)).reshape(grid).transpose([*kept, *contracted])
     numbers = numbers.reshape(prod(grid[k] for k in kept), *(grid[c] for c in contracted))
     current = [tiles.first + numbers for tiles in sets]
-    out_tiles = out_tiles_by_kept(plan, kept, form.outputs, outs)
+    results = out_tiles_by_kept(plan, kept, node.call.form.outputs, outs)
     radix = ADDED if _are_added(lowering, node, sets, outs) else RADIX
     while current[0].ndim > 1:
         n = current[0].shape[-1]
         if n == 1:
             current = [level[..., 0] for level in current]
-            continue
-        last = n <= radix and current[0].ndim == 2
-        current = combine_level(
-            lowering, node, plan, sets, current, outs if last else None, out_tiles, radix
-        )
-        if last:
+        elif n <= radix and current[0].ndim == 2:
+            _combine_level(lowering, node, current, radix, results)
             return
+        else:
+            current = _combine_level(lowering, node, current, radix)
 
 
 def _are_added(lowering: Lowering, node: Node, sets: list[TileSet], outs: list[TileSet]) -> bool:
@@ -178,92 +161,72 @@ def out_tiles_by_kept(
     return found
 
 
-def combine_level(
+def _combine_level(
     lowering: Lowering,
     node: Node,
-    plan: GroupPlan,
-    sets: list[TileSet],
     current: list[np.ndarray],
-    outs: list[TileSet] | None,
-    out_tiles: list[np.ndarray],
     radix: int,
+    results: list[np.ndarray] | None = None,
 ) -> list[np.ndarray]:
-    """One level of the tree: up to `radix` neighbours each; the last level finishes."""
+    """One level of the tree: up to `radix` neighbours each; the last one finishes `results`.
+
+    `current`, and what is returned, are the tiles of every part.
+    """
     n = current[0].shape[-1]
-    n_next = -(-n // radix)
     rows = [level.reshape(-1, n) for level in current]
-    n_tasks = rows[0].shape[0] * n_next
-    borders = np.zeros(n_tasks + 1, np.int64)
-    sources: list[np.ndarray] = []
-    devices = np.zeros(n_tasks, np.int16)
-    for t in range(n_tasks):
-        row, k = divmod(t, n_next)
-        span = slice(k * radix, min((k + 1) * radix, n))
-        members = np.stack([level[row, span] for level in rows], axis=1)
-        if outs is not None:
-            devices[t] = lowering.device_of(out_tiles[0][row : row + 1])[0]
-        else:
-            devices[t] = lowering.device_of(members[:1, 0])[0]
-        local = bring(lowering, members.reshape(-1), int(devices[t]), node)
-        sources.append(local)
-        borders[t + 1] = borders[t] + len(local)
-    n_parts = len(sets)
-    xp = namespace(lowering.kind)
-    op, call = node.op, node.call
-    finish = (
-        lower_finish(op, call, lowering.kind)
-        if outs is not None and op.kind == "reduction"
-        else None
-    )
-
-    def run(ins: list[Any], targets: list[Any], i: int) -> None:
-        if radix == ADDED:
-            add_tree(ins, targets[0])
-            return
-        pieces = [tuple(ins[k : k + n_parts]) for k in range(0, len(ins), n_parts)]
-        merged = merge_tree(op, xp, pieces)
-        if finish is not None:
-            finish(merged, targets)
-        else:
-            for part, target in zip(merged, targets, strict=True):
-                copy_into(target, part)
-
-    if outs is not None:
-        writes = tuple(out_tiles)
-        next_level: list[np.ndarray] = []
-    else:
-        first_boxes = [
-            lowering.boxes_of_tiles(level.reshape(-1, n)[:, ::radix].reshape(-1))
-            for level in current
-        ]
+    members = [
+        np.stack([level[row, k : k + radix] for level in rows], axis=1).reshape(-1)
+        for row in range(len(rows[0]))
+        for k in range(0, n, radix)
+    ]
+    sets = [lowering.set_with(int(level[0, 0])) for level in rows]
+    firsts = [level[:, ::radix].reshape(-1) for level in rows]
+    devices = lowering.device_of(firsts[0] if results is None else results[0])
+    sources = [bring(lowering, *both, node) for both in zip(members, devices.tolist(), strict=True)]
+    writes = results
+    if writes is None:
         fresh = [
-            lowering.add_tiles(boxes, devices, tiles.dtype, -1)
-            for boxes, tiles in zip(first_boxes, sets, strict=True)
+            lowering.add_tiles(lowering.boxes_of_tiles(first), devices, tiles.dtype, -1)
+            for first, tiles in zip(firsts, sets, strict=True)
         ]
-        identity = np.arange(n_tasks, dtype=np.int32)
-        writes = tuple((identity + tiles.first).astype(np.int32) for tiles in fresh)
-        shape = (*current[0].shape[:-1], n_next)
-        next_level = [(identity + tiles.first).reshape(shape) for tiles in fresh]
-    biggest = max(
-        (
-            prod(int(hi - lo) for lo, hi in lowering.box_of(int(s[0]))) * sets[0].dtype.itemsize
-            for s in sources[:1]
-        ),
-        default=0,
-    )
+        writes = [np.arange(tiles.first, tiles.first + tiles.n, dtype=np.int32) for tiles in fresh]
+    box = lowering.box_of(int(sources[0][0]))
+    largest = prod(hi - lo for lo, hi in box) * sets[0].dtype.itemsize
     family = lowering.add_family(
         op=f"combine {node.op.name}",
         site=node.site,
-        lane=COMPUTE,
         devices=devices,
-        run=run,
+        run=_merge_run(lowering, node, len(rows), radix == ADDED, results is not None),
         reads=(),
-        writes=writes,
-        many=(borders, np.concatenate(sources).astype(np.int32)),
+        writes=tuple(writes),
+        many=(np.cumsum([0, *map(len, sources)]), np.concatenate(sources).astype(np.int32)),
         scratch_bytes=(added_scratch if radix == ADDED else combine_scratch)(
-            min(n, radix), n_parts * max(biggest, 64)
+            min(n, radix), len(rows) * max(largest, 64)
         ),
-        values=node.outs if outs is not None else (),
+        values=() if results is None else node.outs,
     )
     lowering.edges.of_many(family, None)
-    return next_level
+    return [tiles.reshape(*current[0].shape[:-1], -1) for tiles in writes]
+
+
+def _merge_run(
+    lowering: Lowering, node: Node, n_parts: int, is_added: bool, is_last: bool
+) -> Callable[[list[Any], list[Any], int], None]:
+    """The kernel that merges partial results, and finishes them at last."""
+    if is_added:
+        return lambda ins, outs, i: add_tree(ins, outs[0])
+    xp, op = namespace(lowering.kind), node.op
+    finish = None
+    if is_last and op.kind == "reduction":
+        finish = lower_finish(op, node.call, lowering.kind)
+
+    def run(ins: list[Any], outs: list[Any], i: int) -> None:
+        pieces = [tuple(ins[k : k + n_parts]) for k in range(0, len(ins), n_parts)]
+        merged = merge_tree(op, xp, pieces)
+        if finish is not None:
+            finish(merged, outs)
+        else:
+            for part, out in zip(merged, outs, strict=True):
+                copy_into(out, part)
+
+    return run

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.ir.region import box_size, whole_box
-from infinitensor.ir.tasks import COMPUTE, Column
+from infinitensor.ir.tasks import Column
 from infinitensor.ir.view import take
 from infinitensor.tasking.graph.batching import end_batch
 from infinitensor.tasking.graph.fetch_tasks import bring_fetches
@@ -48,9 +48,8 @@ def lower_written(lowering: Lowering, g: int) -> bool:
     if shifted and (root in lowering.windows or 2 * box_size(around) < box_size(base_box)):
         return False  # a window of a tensor stays where it is; a small write is cheaper in two
     end_batch(lowering)
-    routes = dict(zip(plan.space.reads, lowering.moves.routes[g], strict=True))
-    bring_fetches(lowering, routes.values(), update)
-    columns = lowering.columns(group, plan, routes)
+    bring_fetches(lowering, g, update)
+    columns = lowering.columns(g)
     fused = fused_kernel(graph, group, plan, lowering.target, parts_out=False)
     old = lowering.first_of[root]
     box = whole_box(shape)
@@ -73,18 +72,15 @@ def lower_written(lowering: Lowering, g: int) -> bool:
             make = partial(framed_run, graph, externals, steps, graph.specs[root].shape, around)
             run, _ = generate_or_steps(make, beside, lowering.target)
         columns.append(Column(np.full(1, old, np.int32)))
-        target = lowering.new_tiles(
-            root, lowering.plan.layouts[root], graph.specs[root].dtype
-        ).first
+        target = lowering.new_tiles(root).first
     family = lowering.add_family(
         op=update.op.name,
         site=update.site,
-        lane=COMPUTE,
         devices=plan.devices,
         run=run,
         reads=tuple(columns),
         writes=(np.full(1, target, np.int32),),
-        scratch_bytes=group_scratch(lowering, group, plan, columns, fused),
+        scratch_bytes=group_scratch(lowering, g, columns, fused),
         updates=not shifted,
         eager=fused.eager,
         seconds=lowering.seconds(plan),

@@ -7,7 +7,6 @@ all of them may be left.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor.ir.region import piece_boxes
-from infinitensor.ir.tasks import COMPUTE
 from infinitensor.ops.table.numpy_kernels import lower, lower_finish
 from infinitensor.tasking.c.fold_loops import is_result
 from infinitensor.tasking.graph.batching import end_batch
@@ -124,11 +122,8 @@ class _Family:
     def add_columns(self, lowering: Lowering, member: Member) -> list[tuple[bool, int]]:
         """For each operand of a member: (True, value inside) or (False, its column)."""
         inside = self.rows.inside
-        reads = zip(member.plan.space.reads, lowering.moves.routes[member.g], strict=True)
-        routes = {read: route for read, route in reads if read.operand.value not in inside}
-        bring_fetches(lowering, routes.values(), member.plan.space.last)
-        plan = replace(member.plan, devices=self.rows.devices)
-        columns = iter(lowering.columns(member.group, plan, routes, inside))
+        bring_fetches(lowering, member.g, member.plan.space.last, inside)
+        columns = iter(lowering.columns(member.g, len(self.rows.devices), inside))
         found = []
         for n, i in group_inputs(self.graph, member.group):
             value = self.graph.nodes[n].operands[i].value
@@ -319,37 +314,26 @@ def lower_rows(lowering: Lowering, rows: Rows) -> None:
     pieces = np.arange(len(rows.devices))
     n_rows = prod(max(b - a for a, b in pairwise(borders)) for borders in rows.cuts)
     ends = [_End(member, is_cut) for member in made.ends]
-    sets = [
-        [lowering.new_tiles(v, lowering.plan.layouts[v], lowering.graph.specs[v].dtype)]
-        for v in rows.leaving
-    ]
-    for member in made.ends:
-        (value, _), *_ = member.plan.space.outs
-        spec, node = lowering.graph.specs[value], member.plan.space.last
-        if is_cut:
-            sets.append(partial_tiles(lowering, node, member.plan))
-        else:
-            sets.append([lowering.new_tiles(value, lowering.plan.layouts[value], spec.dtype)])
-    ended = [] if is_cut else [member.plan.space.outs[0][0] for member in made.ends]
+    sets = [[lowering.new_tiles(value)] for value in rows.leaving]
+    ended = [member.plan.space.outs[0][0] for member in made.ends]
+    if is_cut:
+        sets += [partial_tiles(lowering, member.plan) for member in made.ends]
+    else:
+        sets += [[lowering.new_tiles(value)] for value in ended]
     family = lowering.add_family(
         op=" and ".join(dict.fromkeys(m.plan.space.last.op.name for m in rows.members)),
         site=rows.members[-1].plan.space.last.site,
-        lane=COMPUTE,
         devices=rows.devices,
         run=made.run(ends),
         reads=tuple(made.columns),
         writes=tuple((tiles.first + pieces).astype(np.int32) for (tiles,) in sets),
         scratch_bytes=scratch_bytes(made.buffers) + sum(end.n_bytes(n_rows) for end in ends),
         seconds=sum(lowering.seconds(member.plan) for member in rows.members),
-        values=(*rows.leaving, *ended),
+        values=(*rows.leaving, *([] if is_cut else ended)),
         n_groups=len(rows.members),
         sources=tuple(stage.in_c.source for stage in made.stages),
     )
     lowering.edges.of_columns(family)
-    if not is_cut:
-        return
-    for member, parts in zip(made.ends, sets[len(rows.leaving) :], strict=True):
-        (value, _), *_ = member.plan.space.outs
-        dtype = lowering.graph.specs[value].dtype
-        outs = [lowering.new_tiles(value, lowering.plan.layouts[value], dtype)]
-        combine(lowering, member.plan.space.last, member.plan, parts, outs)
+    if is_cut:
+        for member, value, parts in zip(made.ends, ended, sets[len(rows.leaving) :], strict=True):
+            combine(lowering, member.plan, parts, [lowering.new_tiles(value)])

@@ -90,7 +90,7 @@ def reduction_kernel(
     parts_out: bool,
 ) -> Fused:
     """The kernel of one reduction; it is a fall-back where only a compiler is missing to make it
-    one generated pass (`passes`)."""
+    one generated pass (`joint_reductions`)."""
     run = reduction_run(lowering, node, plan, columns, sets, order, parts_out)
     is_missed = (
         lowering.kind == "cpu"

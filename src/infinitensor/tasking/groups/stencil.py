@@ -19,7 +19,7 @@ from infinitensor.ir.graph import Group
 from infinitensor.ir.plan import GroupPlan
 from infinitensor.ir.region import tile_box, tiles_over
 from infinitensor.ir.space import space_of
-from infinitensor.ir.tasks import COMPUTE, Column
+from infinitensor.ir.tasks import Column
 from infinitensor.ir.view import take
 from infinitensor.native import CompilerError
 from infinitensor.ops.table.numpy_kernels import lower
@@ -196,8 +196,9 @@ def _see_part(look: Look, part: Box, sources: dict[tuple[int, int], int]) -> See
     return Seen(source, None, (look.access, box, origin))
 
 
-def lower_renewed(lowering: Lowering, group: Group, plan: GroupPlan) -> None:
+def lower_renewed(lowering: Lowering, g: int) -> None:
     """A write that makes new tiles: computed in them, from windows of others."""
+    group, plan = lowering.plan.analysed.groups[g], lowering.plan.groups[g]
     graph, roots, layouts = lowering.graph, lowering.roots, lowering.plan.layouts
     node = plan.space.last
     base = roots[node.operands[0].value]
@@ -232,11 +233,10 @@ def lower_renewed(lowering: Lowering, group: Group, plan: GroupPlan) -> None:
     borders = np.cumsum([0, *(len(window.sources) for window in found)]).astype(np.int64)
     sources = [firsts[r] + t for window in found for r, t in window.sources]
     value = node.outs[0]
-    tiles = lowering.new_tiles(value, layouts[value], graph.specs[value].dtype)
+    tiles = lowering.new_tiles(value)
     family = lowering.add_family(
         op=node.op.name,
         site=node.site,
-        lane=COMPUTE,
         devices=plan.devices,
         run=run,
         in_c=in_c,

@@ -14,7 +14,7 @@ import numpy as np
 from infinitensor.devices import copy_into
 from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.region import grid_shape, piece_boxes
-from infinitensor.ir.tasks import COMPUTE, Column
+from infinitensor.ir.tasks import Column
 from infinitensor.ops.table.numpy_kernels import lower_partial
 from infinitensor.tasking.graph.scratch import group_scratch
 from infinitensor.tasking.groups.chain import take_rows
@@ -24,21 +24,18 @@ from infinitensor.tasking.kernels.choose_kernel import Fused
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from infinitensor.ir.graph import Group
-    from infinitensor.ir.plan import GroupPlan, Route
     from infinitensor.tasking.graph.lowering import Lowering
 
 Y, X = 0, 1
 """The labels of the points of each set."""
 
 
-def lower_streamed(
-    lowering: Lowering, group: Group, plan: GroupPlan, routes: dict[Any, Route]
-) -> None:
+def lower_streamed(lowering: Lowering, g: int) -> None:
     """A family for each tile of y in each pass. A part of x has a result of its own; where x is
     contracted too a lane has one, through all of its parts, and these are combined."""
-    node, mesh = plan.space.last, lowering.plan.mesh
-    columns = lowering.columns(group, plan, routes)
+    plan, mesh = lowering.plan.groups[g], lowering.plan.mesh
+    node = plan.space.last
+    columns = lowering.columns(g)
     n_y, n_x, *rest = grid_shape(plan.cuts)
     assert set(rest) <= {1}, "only points are cut"
     n_lanes = min(mesh.n_devices * mesh.n_concurrent, n_x)
@@ -52,10 +49,7 @@ def lower_streamed(
     )
     kept = [labels for _, labels in plan.space.outs]
     dtypes = [spec.dtype for spec in node.call.outs]
-    outs = [
-        lowering.new_tiles(value, lowering.plan.layouts[value], dtype)
-        for (value, _), dtype in zip(plan.space.outs, dtypes, strict=True)
-    ]
+    outs = [lowering.new_tiles(value) for value, _ in plan.space.outs]
     boxes = [piece_boxes(plan.cuts, labels, ()) for labels in kept]
     ends = outs
     if is_one and n_lanes > 1:
@@ -68,8 +62,7 @@ def lower_streamed(
         made_of = zip(outs, kept, strict=True)
         last = [tiles.first + piece_to_tile(results, labels) for tiles, labels in made_of]
     first, following = _kernels(lowering, node, len(kept))
-    scratch_bytes = group_scratch(lowering, group, plan, columns, Fused(first))
-    seconds = lowering.seconds(plan)
+    scratch_bytes = group_scratch(lowering, g, columns, Fused(first))
     so_far: list[np.ndarray] = []
     for parts, j, is_first, is_last in turns(n_y, n_x, n_lanes, is_one):
         members = j * n_x + parts
@@ -83,10 +76,8 @@ def lower_streamed(
             made[~is_last] = tiles.first + np.arange(tiles.n)
             made[is_last] = end[(parts % n_lanes if is_one else parts)[is_last]]
             so_far.append(made)
-        family = lowering.add_family(
-            op=node.op.name,
-            site=node.site,
-            lane=COMPUTE,
+        lowering.add_group(
+            plan,
             devices=devices,
             run=following if before else first,
             # what was made so far comes first: its memory is taken
@@ -95,12 +86,10 @@ def lower_streamed(
             scratch_bytes=scratch_bytes,
             in_place=bool(before),
             in_turn=True,
-            seconds=seconds,
             values=node.outs if ends is outs and is_last.any() else (),
         )
-        lowering.edges.of_columns(family)
     if ends is not outs:
-        combine(lowering, node, results, ends, outs)
+        combine(lowering, results, ends, outs)
 
 
 def turns(

@@ -13,30 +13,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.ir.op import At, Spec
-from infinitensor.ir.tasks import COMPUTE, Column
-from infinitensor.ops.table.numpy_kernels import namespace
+from infinitensor.ir.tasks import Column
+from infinitensor.ops.table.numpy_kernels import namespace, scratch_bytes
 from infinitensor.tasking.graph.scratch import needed_specs
 from infinitensor.tasking.groups.copy_groups import write_in_c
 from infinitensor.tasking.groups.single_op import PLACES
 from infinitensor.tasking.groups.write_group import Place, place
-from infinitensor.tasking.kernels.choose_kernel import tile_scratch
 
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Node
-    from infinitensor.ir.plan import GroupPlan, Route
     from infinitensor.ir.tasks import TileSet
     from infinitensor.tasking.graph.lowering import Lowering
 
 
-def lower_update(
-    lowering: Lowering, g: int, node: Node, plan: GroupPlan, routes: dict[Any, Route]
-) -> None:
+def lower_update(lowering: Lowering, g: int) -> None:
     """In place into the tiles of the version before."""
+    plan = lowering.plan.groups[g]
+    node = plan.space.last
     root = lowering.roots[node.outs[0]]
     tiles = lowering.set_with(lowering.first_of[root])
     assert plan.tiles is not None
     targets = (tiles.first + plan.tiles).astype(np.int32)
-    by_place = {read.place: route for read, route in routes.items()}
+    by_place = {read.place: route for read, route in lowering.routes(g).items()}
     columns = []
     for k, operand in enumerate(node.operands[1:], 1):
         if operand.value < 0:
@@ -53,7 +51,6 @@ def lower_update(
     family = lowering.add_family(
         op=node.op.name,
         site=node.site,
-        lane=COMPUTE,
         devices=plan.devices,
         run=run,
         reads=tuple(columns),
@@ -113,4 +110,5 @@ def update_scratch(lowering: Lowering, node: Node, columns: list[Column], tiles:
         key=prod,
         default=(),
     )
-    return tile_scratch(node, ins, (Spec(largest, tiles.dtype),), lowering.target)
+    outs = (Spec(largest, tiles.dtype),)
+    return scratch_bytes(node.op, node.call, ins, outs, lowering.target)

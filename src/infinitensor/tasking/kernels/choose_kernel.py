@@ -11,11 +11,11 @@ import numpy as np
 from infinitensor.config import config
 from infinitensor.dtypes import to_torch
 from infinitensor.events import lane
-from infinitensor.ir.op import At, Op, Spec
+from infinitensor.ir.op import At, Op
 from infinitensor.ir.region import piece_boxes
 from infinitensor.native import CompilerError
 from infinitensor.ops.backend import blas
-from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial, scratch_bytes
+from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial
 from infinitensor.ops.table.scalar import Term
 from infinitensor.ops.table.words import WORDS
 from infinitensor.tasking.c.expressions import CONSTANT, GroupStep, Input, Unsupported
@@ -545,8 +545,3 @@ def may_reuse(graph: Graph, group: Group, device_kind: str) -> bool:
     # an integer power may raise, and a task that raised must find its operands again
     word = last.op.expression.word
     return not WORDS[word].may_raise and isinstance(WORDS[word].numpy, np.ufunc)
-
-
-def tile_scratch(node: Node, ins: Sequence[Spec], outs: Sequence[Spec], target: Target) -> int:
-    """Declared scratch of one task of a node."""
-    return scratch_bytes(node.op, node.call, ins, outs, target)
