@@ -8,6 +8,8 @@ import os
 import re
 import sys
 import weakref
+from collections import defaultdict
+from itertools import count
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -34,10 +36,18 @@ STAGED_BYTES = 1 << 24
 """Of a part of a tile on a GPU that is put together there before it is copied to the host."""
 REFUSALS = ("[CUDA]: out of memory", "CUDA error: out of memory", "ALLOC_FAILED", "std::bad_alloc")
 """Error texts of Triton, the driver, CUDA's libraries and Thrust where no memory is left."""
+CONTROL_GROUPS = (
+    (Path("/sys/fs/cgroup"), "memory.max", "memory.current"),
+    (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
+)
+"""Folders that limit this process, with the files of their limit and of what is used."""
 
 
 class Device(Protocol):
-    """The methods of a device that the runtime calls."""
+    """The methods of a device that the runtime calls.
+
+    What is said here is right where kernels run at once: work is done when it is started.
+    """
 
     kind: str
     name: str
@@ -47,6 +57,7 @@ class Device(Protocol):
 
     def release(self) -> None:
         """Hand cached memory back to the system."""
+        return
 
     def watch(self, block: Any) -> Callable[[], bool]:
         """A question that keeps nothing alive: have the block and all arrays of it gone?"""
@@ -64,34 +75,43 @@ class Device(Protocol):
 
     def running(self, lane: int = 0) -> Any:
         """Context in which kernels of this device, or copies of another lane, are started."""
+        return contextlib.nullcontext()
 
     def stream(self) -> int | None:
         """The stream that kernels of this device run on, for those that take it as a number; None
         where they have to be started in the context of `running`."""
+        return None
 
     def mark(self, lane: int) -> Any:
         """An event that is over when all that was started in a lane is done."""
+        return None
 
     def wait(self, lane: int, event: Any) -> None:
         """Let work that is started in a lane from now on wait for an event."""
+        return
 
     def shares_streams(self, other: Any) -> bool:
         """Whether what is started in a lane here and there runs in the order it was started."""
+        return True
 
     def record(self, work: Callable[[], None]) -> Callable[[], None] | None:
         """A call that starts again what `work` starts here; None where that cannot be had."""
+        return None
 
     def synchronize(self) -> None:
         """Wait until everything started here is done."""
+        return
 
     def free_bytes(self) -> int:
         """Memory that is free now."""
 
     def is_refusal(self, error: BaseException) -> bool:
-        """Whether a kernel raised an error because it got no memory of the device."""
+        """Whether a kernel raised an error because it got no memory of the device. (The host's is
+        promised to all, and a process that takes more than there is is ended.)"""
+        return False
 
 
-class CpuDevice:
+class CpuDevice(Device):
     """Host memory and cores. Tiles are NumPy arrays over blocks that torch allocated."""
 
     kind = "cpu"
@@ -111,9 +131,6 @@ class CpuDevice:
             with contextlib.suppress(OSError):  # a system without them
                 pages.madvise(mmap.MADV_HUGEPAGE, 0, n_bytes)
         return np.frombuffer(pages, np.uint8)
-
-    def release(self) -> None:
-        """Nothing is cached."""
 
     def watch(self, block: Any) -> Callable[[], bool]:
         """Every view of a NumPy array holds the array."""
@@ -136,41 +153,12 @@ class CpuDevice:
         """Copy."""
         array[...] = values
 
-    def running(self, lane: int = 0) -> Any:
-        """Nothing to set up."""
-        return contextlib.nullcontext()
-
-    def stream(self) -> int | None:
-        """There is none."""
-        return None
-
-    def mark(self, lane: int) -> Any:
-        """Nothing: work is done when it is started."""
-
-    def wait(self, lane: int, event: Any) -> None:
-        """There is nothing to wait for."""
-
-    def shares_streams(self, other: Any) -> bool:
-        """True: work is done when it is started."""
-        return True
-
-    def record(self, work: Callable[[], None]) -> Callable[[], None] | None:
-        """Kernels run at once: there is nothing to start again."""
-        return None
-
-    def synchronize(self) -> None:
-        """Kernels are done when they return."""
-
     def free_bytes(self) -> int:
         """Bytes of memory that the machine, or this process's control group, has left."""
         return host_free_bytes()
 
-    def is_refusal(self, error: BaseException) -> bool:
-        """Host memory is promised to all, and a process that takes more than there is is ended."""
-        return False
 
-
-class CudaDevice:
+class CudaDevice(Device):
     """A GPU, or a part of one with its own budget (virtual devices share it and its stream)."""
 
     kind = "cuda"
@@ -322,7 +310,7 @@ class CudaDevice:
         return is_torch or any(text in str(error) for text in REFUSALS)
 
 
-class NullDevice:
+class NullDevice(Device):
     """Everything but the arithmetic: plans run, bytes are counted, values do not exist."""
 
     kind = "null"
@@ -333,9 +321,6 @@ class NullDevice:
     def allocate(self, n_bytes: int) -> Any:
         """No memory."""
         return None
-
-    def release(self) -> None:
-        """Nothing to release."""
 
     def watch(self, block: Any) -> Callable[[], bool]:
         """There is nothing to look at."""
@@ -354,38 +339,9 @@ class NullDevice:
     def from_host(self, array: Any, values: Any) -> None:
         """Values are dropped."""
 
-    def running(self, lane: int = 0) -> Any:
-        """Nothing to set up."""
-        return contextlib.nullcontext()
-
-    def stream(self) -> int | None:
-        """There is none."""
-        return None
-
-    def mark(self, lane: int) -> Any:
-        """Nothing: work is done when it is started."""
-
-    def wait(self, lane: int, event: Any) -> None:
-        """There is nothing to wait for."""
-
-    def shares_streams(self, other: Any) -> bool:
-        """True: work is done when it is started."""
-        return True
-
-    def record(self, work: Callable[[], None]) -> Callable[[], None] | None:
-        """There are no kernels."""
-        return None
-
-    def synchronize(self) -> None:
-        """Nothing is running."""
-
     def free_bytes(self) -> int:
         """As much as anyone could want."""
         return 1 << 50
-
-    def is_refusal(self, error: BaseException) -> bool:
-        """There are no kernels."""
-        return False
 
 
 _ALREADY = contextlib.nullcontext()
@@ -440,16 +396,10 @@ def host_free_bytes() -> int:
         found = re.search(r"MemAvailable:\s+(\d+)", meminfo.read_text())
         if found:
             free = int(found.group(1)) * 1024
-    for limit_file, used_file in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
-    ):
+    for group, limit_file, used_file in CONTROL_GROUPS:
         try:
-            limit = int(Path(limit_file).read_text())
-            used = int(Path(used_file).read_text()) - _reclaimable_bytes(Path(used_file).parent)
+            limit = int((group / limit_file).read_text())
+            used = int((group / used_file).read_text()) - _reclaimable_bytes(group)
         except (OSError, ValueError):
             continue
         free = min(free, max(limit - used, 0))
@@ -459,11 +409,10 @@ def host_free_bytes() -> int:
 def _reclaimable_bytes(group: Path) -> int:
     """Pages of files that a control group counts as used, but would give up first."""
     try:
-        found = re.search(
-            r"^(?:total_)?inactive_file (\d+)", (group / "memory.stat").read_text(), re.M
-        )
+        text = (group / "memory.stat").read_text()
     except OSError:
         return 0
+    found = re.search(r"^(?:total_)?inactive_file (\d+)", text, re.M)
     return int(found.group(1)) if found else 0
 
 
@@ -479,11 +428,9 @@ def n_gpus_for(asked: str) -> int:
 
     n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if not n_gpus:
-        why = (
-            "this build of torch has no CUDA: install one that has"
-            if torch.version.cuda is None and getattr(torch.version, "hip", None) is None
-            else "torch finds no GPU here: see nvidia-smi"
-        )
+        why = "torch finds no GPU here: see nvidia-smi"
+        if torch.version.cuda is None and getattr(torch.version, "hip", None) is None:
+            why = "this build of torch has no CUDA: install one that has"
         raise ValueError(f"{asked!r}: there is no GPU to use ({why}); write 'cpu', or leave it out")
     return n_gpus
 
@@ -523,14 +470,10 @@ def parse_devices(text: str | Iterable[str] | None) -> list[tuple[str, int]]:
 
 def open_devices(text: str | Iterable[str] | None) -> list[Device]:
     """The devices a text names."""
-    devices: list[Device] = []
-    seen: dict[int, int] = {}
-    for number, (kind, gpu) in enumerate(parse_devices(text)):
-        if kind == "cuda":
-            devices.append(CudaDevice(seen.get(gpu, 0), gpu))
-            seen[gpu] = seen.get(gpu, 0) + 1
-        elif kind == "cpu":
-            devices.append(CpuDevice(number))
-        else:
-            devices.append(NullDevice(number))
-    return devices
+    of_gpus: defaultdict[int, count[int]] = defaultdict(count)
+    return [
+        CudaDevice(next(of_gpus[gpu]), gpu)
+        if kind == "cuda"
+        else (CpuDevice if kind == "cpu" else NullDevice)(number)
+        for number, (kind, gpu) in enumerate(parse_devices(text))
+    ]
