@@ -16,7 +16,7 @@ from infinitensor.storage.file_io.syscalls import (
     remove,
     rename,
     reserve,
-    sync_folder,
+    sync_path,
     write_at,
 )
 
@@ -124,6 +124,6 @@ def test_renamed_file_replaces_the_other_and_its_folder_is_synced(
     (tmp_path / "x").write_bytes(b"new")
     (tmp_path / "y").write_bytes(b"old")
     rename(str(tmp_path / "x"), str(tmp_path / "y"))
-    sync_folder(str(tmp_path))
+    sync_path(str(tmp_path))
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"y": b"new"}
     assert [call for call, *_ in seen] == ["rename", "open", "sync"]

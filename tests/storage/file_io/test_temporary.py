@@ -28,14 +28,12 @@ class Note(Unfinished):
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
-        self.made, self.file = new_file(self.path)
-        self._discard = weakref.finalize(self, discard, self.made, self.file, os.getpid())
-        os.write(self.file, b"new")
+        self.made, self._file = new_file(self.path)
+        self._discard = weakref.finalize(self, discard, self.made, self._file, os.getpid())
+        os.write(self._file, b"new")
 
-    def commit(self) -> None:
+    def _finish(self) -> None:
         put_file(self.made, self.path)
-        self._discard.detach()
-        os.close(self.file)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -255,7 +255,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_full_disk_is_an_error_in_time_and_works_again(small_disk: Path) -> None:
     spill = Spill([small_disk])
-    assert spill.is_memory()
+    assert is_memory(small_disk)
     tiles = [(k, spill.write(np.full(1 << 20, k))) for k in range(7)]
     began = time.monotonic()
     with pytest.raises(SpillSpaceError, match="No space left on device") as caught:

@@ -73,9 +73,9 @@ def sync(file: int, path: str) -> None:
     os.fsync(file)
 
 
-def sync_folder(path: str) -> None:
-    """The names in a folder are on the disk when this returns."""
-    file = open_file(path, os.O_RDONLY | os.O_DIRECTORY)
+def sync_path(path: str) -> None:
+    """A file, or the names in a folder, are on the disk when this returns."""
+    file = open_file(path, os.O_RDONLY)
     try:
         sync(file, path)
     finally:

@@ -16,13 +16,7 @@ import shutil
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.storage.file_io.syscalls import (
-    open_file,
-    remove,
-    rename,
-    report_call,
-    sync_folder,
-)
+from infinitensor.storage.file_io.syscalls import open_file, remove, rename, report_call, sync_path
 
 if TYPE_CHECKING:
     import weakref
@@ -38,10 +32,21 @@ class Unfinished(ABC):
     block commits, an exception in it removes what was written."""
 
     _discard: weakref.finalize[..., Any]
+    _file: int
 
     @abstractmethod
+    def _finish(self) -> None:
+        """Put what was written on the disk, and under its name."""
+
     def commit(self) -> None:
         """Put it under its name, on the disk; if that fails nothing is left of it."""
+        try:
+            self._finish()
+        except BaseException:
+            self.abort()
+            raise
+        self._discard.detach()
+        os.close(self._file)
 
     def abort(self) -> None:
         """Remove what was written; does nothing the second time or after a commit."""
@@ -123,7 +128,7 @@ def discard(path: str, file: int, owner: int) -> None:
 def put_file(made: str, path: str) -> None:
     """`path` is the file that was called `made`, from one moment to the next, also on the disk."""
     rename(made, path)
-    sync_folder(os.path.dirname(path))
+    sync_path(os.path.dirname(path))
 
 
 def put_folder(made: str, path: str) -> None:
@@ -135,7 +140,7 @@ def put_folder(made: str, path: str) -> None:
             _remove(made)
     else:
         rename(made, path)
-    sync_folder(os.path.dirname(path))
+    sync_path(os.path.dirname(path))
 
 
 def _exchange(one: str, other: str) -> None:

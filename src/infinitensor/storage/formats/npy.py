@@ -22,7 +22,7 @@ from infinitensor.storage.file_io.strided_read import read_points, read_runs
 from infinitensor.storage.file_io.syscalls import open_file, read_at, reserve, sync, write_at
 from infinitensor.storage.file_io.temporary import Unfinished, discard, new_file, put_file
 from infinitensor.storage.formats import npy_header
-from infinitensor.storage.formats.stored_array import check_box
+from infinitensor.storage.formats.stored_array import InFile, check_box
 
 KEPT_BYTES = 64 << 20
 """A larger file is read past the page cache where it is not in there already: a pass over it fills
@@ -42,14 +42,12 @@ AHEAD_BYTES = 16 << 20
 """Runs that are apart, announced to the system before they are read."""
 
 
-class NpyFile:
+class NpyFile(InFile):
     """The array of a .npy file, of any order of bytes and axes; nothing is unpickled.
 
     The file stays open: one that is replaced under its name is read as it was. One that is changed
     in place is noticed by its size and time, and `read` raises OSError.
     """
-
-    chunks = None
 
     def __init__(self, path: str | os.PathLike[str], head: npy_header.Header | None = None) -> None:
         """Open a file whose values are stored as `head` says; None: as the file's header says."""
@@ -88,10 +86,6 @@ class NpyFile:
             return -1
         weakref.finalize(self, os.close, found)
         return found
-
-    @property
-    def n_bytes(self) -> int:
-        return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
 
     def _read_header(self, n_file_bytes: int) -> npy_header.Header:
         start = bytearray(12)
@@ -180,9 +174,8 @@ class NpyFile:
         if n_read < len(into):
             n_read += read_at(self._file, self.path, offset + n_read, into[n_read:])
         if n_read < len(into):
-            raise changed_file_error(
-                self.path, f"wanted {len(into)} bytes at {offset}, got {n_read}"
-            )
+            how = f"wanted {len(into)} bytes at {offset}, got {n_read}"
+            raise changed_file_error(self.path, how)
 
     def _fetch_runs(self, offset: int, step: int, out: np.ndarray[Any, Any]) -> bool:
         window = max(min(AHEAD_RUNS, AHEAD_BYTES // out[0].nbytes), 1)
@@ -195,9 +188,8 @@ class NpyFile:
         found = os.fstat(self._file)
         if (found.st_size, found.st_mtime_ns) != self._stamp:
             was, now = gib(self._stamp[0]), gib(found.st_size)
-            raise changed_file_error(
-                self.path, f"it had {was}, it has {now}, written at {found.st_mtime_ns} ns"
-            )
+            how = f"it had {was}, it has {now}, written at {found.st_mtime_ns} ns"
+            raise changed_file_error(self.path, how)
 
     def __repr__(self) -> str:
         return f"NpyFile({self.path!r}, shape={self.shape}, dtype={self.dtype})"
@@ -257,16 +249,8 @@ class NpyWriter(Unfinished):
     def _store(self, offset: int, values: memoryview) -> None:
         write_at(self._file, self._made, offset, values)
 
-    def commit(self) -> None:
-        """Put the file under its name, on the disk; if that fails nothing is left of it."""
+    def _finish(self) -> None:
         if self._n_missing > 0:
-            self.abort()
             raise ValueError(f"{self.path}: {self._n_missing} values were never put")
-        try:
-            sync(self._file, self._made)
-            put_file(self._made, self.path)
-        except BaseException:
-            self.abort()
-            raise
-        self._discard.detach()
-        os.close(self._file)
+        sync(self._file, self._made)
+        put_file(self._made, self.path)

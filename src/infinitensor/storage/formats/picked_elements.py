@@ -5,12 +5,11 @@ Only they are read, and memory is taken only for them.
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.storage.formats.stored_array import check_box
+from infinitensor.storage.formats.stored_array import InFile, check_box
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     Range = tuple[int, int, int]
 
 
-class Picked:
+class Picked(InFile):
     """Elements of a file as an array of their own; `Stored`.
 
     `points` are index arrays of one shape, none negative, over the axes `axes` of the file; they
@@ -39,8 +38,6 @@ class Picked:
     [[9, 11], [0, 2]]
     """
 
-    chunks = None
-
     def __init__(
         self,
         stored: File,
@@ -54,22 +51,14 @@ class Picked:
         self.ranges = ranges
         self._n_index = points[0].ndim if points else 0
         kept = tuple(len(range(*one)) for one in ranges)
-        self.shape: tuple[int, ...] = (*(points[0].shape if points else ()), *kept)
+        self.shape = (*(points[0].shape if points else ()), *kept)
         self.dtype = stored.dtype
         self.path = stored.path
-
-    @property
-    def n_bytes(self) -> int:
-        return prod(self.shape) * self.dtype.itemsize
 
     @property
     def key(self) -> Hashable:
         """The file's, and what is picked of it."""
         return (self.stored.key, self.axes, tuple(p.tobytes() for p in self.points), self.ranges)
-
-    def shift(self, box: Box) -> int:
-        """Elements that are apart are read in pieces: memory may begin anywhere."""
-        return 0
 
     def read(self, box: Box, out: np.ndarray[Any, Any]) -> None:
         """Fill `out` with the values of a box."""
@@ -89,14 +78,9 @@ class Picked:
         named = tuple(points[where] for points in self.points)
         if not n:
             named, out, n = tuple(points.reshape(1) for points in named), out[None], 1
-        for at in _lines(named[0].shape):
+        for at in np.ndindex(named[0].shape[:-1]):  # lines along the last axis
             line = tuple(points[at] for points in named)
             self.stored.read_points(self.axes, line, kept, apart, out[at])
 
     def __repr__(self) -> str:
         return f"Picked({self.stored!r}, shape={self.shape})"
-
-
-def _lines(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The indices of the lines along the last axis."""
-    return list(np.ndindex(shape[:-1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -65,6 +66,22 @@ class File(Stored, Protocol):
         """Fill each `out[i]` with the box of the other axes at the i-th point of some axes."""
 
 
+class InFile:
+    """What `Stored` says of most arrays in files: values in C order, read to wherever they go."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    chunks: tuple[int, ...] | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        return prod(self.shape) * self.dtype.itemsize
+
+    def shift(self, box: Box) -> int:
+        """How far behind the start of a page memory best begins that a box is read into."""
+        return 0
+
+
 class Part:
     """A box of a stored array, read when `read_into` is called.
 
@@ -99,12 +116,10 @@ class Part:
         return box_size(self.box)
 
     @property
-    def n_bytes(self) -> int:
-        return box_size(self.box) * self.stored.dtype.itemsize
-
-    @property
     def nbytes(self) -> int:
-        return self.n_bytes
+        return self.size * self.stored.dtype.itemsize
+
+    n_bytes = nbytes
 
     def __getitem__(self, index: Any) -> Part:
         """The part that slices of step 1 take; an Ellipsis stands for the axes not named."""

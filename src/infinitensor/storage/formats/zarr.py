@@ -19,13 +19,14 @@ import numpy as np
 
 from infinitensor.dtypes import as_dtype, bfloat16, held_as
 from infinitensor.ir.region import Box, pick_in_tile
-from infinitensor.storage.file_io.syscalls import open_file, read_at, report_call, sync
+from infinitensor.storage.file_io.syscalls import open_file, read_at, report_call, sync_path
 from infinitensor.storage.file_io.temporary import Unfinished, discard, new_folder, put_folder
 from infinitensor.storage.formats.chunk_size import COMPRESSORS, unpacks_beyond
 from infinitensor.storage.formats.npy import changed_file_error
-from infinitensor.storage.formats.stored_array import check_box
+from infinitensor.storage.formats.stored_array import InFile, check_box
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import ModuleType
 
 METADATA = ("zarr.json", ".zarray")
@@ -65,7 +66,7 @@ def is_array(path: str) -> bool:
     return True
 
 
-class ZarrFile:
+class ZarrFile(InFile):
     """A Zarr array in a folder; a chunk is read and decoded at a time.
 
     A chunk that is not there holds the fill value, as Zarr says. A chunk or the metadata that is
@@ -86,15 +87,11 @@ class ZarrFile:
             raise
         except Exception as error:  # whatever the package makes of a file that is none
             raise ValueError(f"{self.path}: no Zarr array we can read: {error}") from error
-        self.shape: tuple[int, ...] = tuple(self._array.shape)
+        self.shape = tuple(self._array.shape)
         self.chunks: tuple[int, ...] = tuple(self._array.shards or self._array.chunks)
         self.key = (self.path, *self._stamp)
         if math.prod(self.chunks) * self.dtype.itemsize > MOST_CHUNK_BYTES:
             raise ValueError(f"{self.path}: chunks {self.chunks} are larger than any we read")
-
-    @property
-    def n_bytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
 
     def _stamp_now(self) -> tuple[int, int, int]:
         for name in METADATA:
@@ -104,10 +101,6 @@ class ZarrFile:
                 continue
             return (found.st_size, found.st_mtime_ns, found.st_ino)
         raise FileNotFoundError(f"{self.path}: no Zarr array: it has no zarr.json or .zarray")
-
-    def shift(self, box: Box) -> int:
-        """Chunks are decoded and copied: memory may begin anywhere."""
-        return 0
 
     def read(
         self, box: Box, out: np.ndarray[Any, Any], steps: tuple[int, ...] | None = None
@@ -119,20 +112,12 @@ class ZarrFile:
         if self._stamp_now() != self._stamp:
             raise changed_file_error(self.path, "its metadata is another")
         apart = (1,) * len(box) if steps is None else steps
-        for index in itertools.product(*self._grid(box, self.chunks)):
-            whole = tuple((i * n, (i + 1) * n) for i, n in zip(index, self.chunks, strict=True))
-            found = pick_in_tile(box, apart, whole)
-            if found is None:
-                continue
+        for index, spot, part in _picked_chunks(box, apart, self.chunks):
             name = self._array.metadata.encode_chunk_key(index)
             self._unchanged(name)  # nothing is read of what cannot be read safely
-            there: Any = (..., *found[0])
-            self._read_chunk(name, found[1], out[there])
+            there: Any = (..., *spot)
+            self._read_chunk(name, part, out[there])
             self._unchanged(name)
-
-    def _grid(self, box: Box, chunks: tuple[int, ...]) -> list[range]:
-        """The chunks that a box touches, along each axis."""
-        return [range(lo // n, -(-hi // n)) for (lo, hi), n in zip(box, chunks, strict=True)]
 
     def read_points(
         self,
@@ -162,12 +147,7 @@ class ZarrFile:
         others = [axis for axis in range(len(self.shape)) if axis not in axes]
         lengths = tuple(self.chunks[axis] for axis in others)
         hull = [slice(int(p.min()), int(p.max()) + 1, 1) for p in points]
-        for index in itertools.product(*self._grid(box, lengths)):
-            whole = tuple((i * n, (i + 1) * n) for i, n in zip(index, lengths, strict=True))
-            found = pick_in_tile(box, steps, whole)
-            if found is None:
-                continue
-            there, kept = found
+        for _, there, kept in _picked_chunks(box, steps, lengths):
             parts = dict(zip((*axes, *others), (*hull, *kept), strict=True))
             wanted = [parts[axis] for axis in range(len(self.shape))]
             held = np.empty([len(range(p.start, p.stop, p.step)) for p in wanted], self.dtype)
@@ -209,6 +189,18 @@ class ZarrFile:
 
     def __repr__(self) -> str:
         return f"ZarrFile({self.path!r}, shape={self.shape}, dtype={self.dtype})"
+
+
+def _picked_chunks(
+    box: Box, steps: tuple[int, ...], lengths: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]]:
+    """Chunks that a box with steps takes something of: which, where it goes, what of the array."""
+    grid = [range(lo // n, -(-hi // n)) for (lo, hi), n in zip(box, lengths, strict=True)]
+    for index in itertools.product(*grid):
+        whole = tuple((i * n, (i + 1) * n) for i, n in zip(index, lengths, strict=True))
+        found = pick_in_tile(box, steps, whole)
+        if found is not None:
+            yield index, *found
 
 
 def _metadata(path: str) -> Any:
@@ -342,24 +334,9 @@ class ZarrWriter(Unfinished):
         if values.size:
             self._array[tuple(slice(lo, hi) for lo, hi in box)] = values
 
-    def commit(self) -> None:
-        """Put the array under its name, on the disk; if that fails nothing is left of it."""
-        try:
-            for folder, _, names in os.walk(self._made):
-                for name in (*names, ""):
-                    _sync(os.path.join(folder, name))
-            self._check_target()
-            put_folder(self._made, self.path)
-        except BaseException:
-            self.abort()
-            raise
-        self._discard.detach()
-        os.close(self._file)
-
-
-def _sync(path: str) -> None:
-    file = open_file(path, os.O_RDONLY)
-    try:
-        sync(file, path)
-    finally:
-        os.close(file)
+    def _finish(self) -> None:
+        for folder, _, names in os.walk(self._made):
+            for name in (*names, ""):
+                sync_path(os.path.join(folder, name))
+        self._check_target()
+        put_folder(self._made, self.path)

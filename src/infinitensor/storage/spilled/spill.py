@@ -22,12 +22,7 @@ from infinitensor.errors import SessionClosedError, SpillSpaceError
 from infinitensor.storage.file_io.byte_runs import scatter, steps_of
 from infinitensor.storage.file_io.direct_io import DirectWriter, padded_bytes
 from infinitensor.storage.file_io.syscalls import FULL, write_at
-from infinitensor.storage.spilled.spill_folder import (
-    ProcessFolder,
-    default_folder,
-    is_memory,
-    remove_stale,
-)
+from infinitensor.storage.spilled.spill_folder import ProcessFolder, default_folder, remove_stale
 from infinitensor.storage.spilled.spilled_tile import Spilled, Sums, goes_direct
 
 if TYPE_CHECKING:
@@ -86,10 +81,6 @@ class Spill:
         with self._lock:
             self._settle()
             return self._used_bytes
-
-    def is_memory(self) -> bool:
-        """Whether the first folder's files are kept in memory."""
-        return is_memory(self.folders[0])
 
     def write(self, values: np.ndarray[Any, Any]) -> Spilled:
         """The values, in a file of the first folder that has room; else SpillSpaceError."""

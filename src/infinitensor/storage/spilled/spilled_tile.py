@@ -14,7 +14,7 @@ from infinitensor.storage.file_io.byte_runs import aligned_bytes, gather, steps_
 from infinitensor.storage.file_io.checksum import crc32c, crc32c_blocks
 from infinitensor.storage.file_io.direct_io import read_direct
 from infinitensor.storage.file_io.syscalls import read_at
-from infinitensor.storage.formats.stored_array import check_box
+from infinitensor.storage.formats.stored_array import InFile, check_box
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,10 +60,8 @@ class Sums:
         return np.concatenate(self._sums)
 
 
-class Spilled:
+class Spilled(InFile):
     """A tile in a file; `Stored`."""
-
-    chunks = None
 
     def __init__(
         self,
@@ -76,7 +74,6 @@ class Spilled:
         self.path = os.path.join(folder.path, name)
         self.shape = values.shape
         self.dtype = values.dtype
-        self.n_bytes = values.nbytes
         self.key = (self.path, next(_serials))  # a file may be used again
         self.is_direct = goes_direct(folder, self.n_bytes)
         self._folder = folder
@@ -87,10 +84,6 @@ class Spilled:
     def when_gone(self, call: Callable[..., None], *args: object) -> None:
         """Call this when nobody holds the tile any more."""
         weakref.finalize(self, call, *args).atexit = False  # then the folder goes as a whole
-
-    def shift(self, box: Box) -> int:
-        """Memory best begins at a page, as the file does."""
-        return 0
 
     def read(self, box: Box, out: np.ndarray[Any, Any]) -> None:
         """Fill `out` with the values of a box; every block it is in is checked."""
@@ -126,11 +119,9 @@ class _Checked:
         at, end = offset, offset + len(into)
         while at < end:
             block, skip = divmod(at, CHECKSUM_BLOCK_BYTES)
-            n = (
-                end - at
-                if end == self._tile.n_bytes
-                else (end - at) // CHECKSUM_BLOCK_BYTES * CHECKSUM_BLOCK_BYTES
-            )
+            n = end - at
+            if end < self._tile.n_bytes:
+                n -= n % CHECKSUM_BLOCK_BYTES
             if n and not skip:  # whole blocks, straight into the memory
                 self._read(block, into[at - offset : at - offset + n])
             else:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.ir.region import overlap, relative, tile_box, tiles_over
-from infinitensor.storage.formats.stored_array import check_box
+from infinitensor.storage.formats.stored_array import InFile, check_box
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from infinitensor.storage.formats.stored_array import Part
 
 
-class Joined:
+class Joined(InFile):
     """Parts of files side by side, cut as `cuts` say; `Stored`.
 
     A tensor was evicted in tiles of its own. What reads it in other ones (a product, by columns)
@@ -35,23 +34,16 @@ class Joined:
     >>> spill.close()
     """
 
-    chunks = None
-
     def __init__(self, cuts: Cuts, parts: Sequence[Part]) -> None:
         self.cuts = cuts
         self.parts = tuple(parts)
         self.shape = tuple(borders[-1] for borders in cuts)
-        self.dtype: np.dtype[Any] = self.parts[0].dtype
-        self.n_bytes = prod(self.shape) * self.dtype.itemsize
+        self.dtype = self.parts[0].dtype
 
     @property
     def key(self) -> Hashable:
         """The keys of its parts."""
         return (self.cuts, tuple((part.stored.key, part.box) for part in self.parts))
-
-    def shift(self, box: Box) -> int:
-        """Memory best begins at a page: no part is longer than the others by much."""
-        return 0
 
     def read(self, box: Box, out: np.ndarray[Any, Any]) -> None:
         """Fill `out` with the values of a box, part by part."""
