@@ -105,30 +105,30 @@ class _Names:
         self.known: dict[int, Hashable] = {}
 
     def is_here(self, tile: int) -> bool:
-        tiles = self.run.steps.tiles_of(tile)
+        tiles = self.run.program.graph.set_with(tile)
         return int(tiles.devices[tile - tiles.first]) >= 0
 
     def __getitem__(self, tile: int) -> Hashable:
         name = self.known.get(tile)
         if name is None:
             name = self.known[tile] = self._name(self.run.program.origins.get(tile, tile))
-            tiles = self.run.steps.tiles_of(tile)
+            tiles = self.run.program.graph.set_with(tile)
             lengths = np.diff(tiles.boxes[tile - tiles.first], axis=1)
             self.found.n_bytes[name] = int(lengths.prod()) * tiles.dtype.itemsize
         return name
 
     def _name(self, tile: int) -> Hashable:
-        leaf = self.run.steps.tiles_of(tile).leaf
+        leaf = self.run.program.graph.set_with(tile).leaf
         if leaf < 0:
             producer = int(self.run.program.producers[tile])
             step = self.run.steps[producer] if producer >= 0 else None
             if step is None or step.family.lane != LOAD or not step.many:
                 return self.number, tile
-            leaf = self.run.steps.tiles_of(step.many[0]).leaf
+            leaf = self.run.program.graph.set_with(step.many[0]).leaf
         source = self._source(leaf)
         if source is None:
             return self.number, tile
-        name = source, self.run.steps.box_of(tile)
+        name = source, self.run.program.graph.box_of(tile)
         self.found.from_below.add(name)
         return name
 

@@ -76,8 +76,8 @@ def after(graph: Any, program: Any) -> Any:
             continue
         borders, sources = family.many
         for i, tile in enumerate(family.writes[0].tolist()):
-            leaf = uses.set_with(int(sources[borders[i]])).leaf
-            made = uses.set_with(tile)
+            leaf = uses.graph.set_with(int(sources[borders[i]])).leaf
+            made = uses.graph.set_with(tile)
             box = tuple(map(tuple, made.boxes[tile - made.first].tolist()))
             read.setdefault(leaf, {})[box] = tile in stayed
     leaves = list(graph.leaves)

@@ -59,8 +59,8 @@ def tiles_asked(run: Run, shape: tuple[int, ...]) -> list[Box]:
     for task in order.tolist() if order is not None else ():
         step = run.steps[task]
         for tile in (*step.many, *(read.tile for read in step.reads if read.how == TILE)):
-            if run.steps.tiles_of(tile).leaf in wanted:
-                found.append(run.steps.box_of(tile))
+            if run.program.graph.set_with(tile).leaf in wanted:
+                found.append(run.program.graph.box_of(tile))
     return found
 
 

@@ -44,7 +44,7 @@ def test_a_tile_takes_its_slab_and_parts_of_a_piece_take_one_together() -> None:
     uses = Uses(graph)
     assert uses.tile_bytes.tolist() == [slab_bytes(8 * n) for n in LENGTHS]
     assert uses.n_elements.tolist() == LENGTHS
-    assert uses.set_with(3) is graph.tiles[3]
+    assert graph.set_with(3) is graph.tiles[3]
     parts = parts_of(np.asarray([100, 100, 30]))
     assert parts[:2].tolist() == [100, 100]
     assert parts.sum() == slab_bytes(230)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.errors import gib
@@ -97,11 +96,8 @@ class Progress:
 
 def _op_of(run: Run) -> str:
     """The op whose turn it is, about: tasks run ahead of each other."""
-    graph, order = run.program.graph, run.program.order
-    at = min(run.status.n_done, run.status.n_tasks - 1)
-    task = at if order is None else int(order[at])
-    families = graph.families
-    return families[max(bisect_right([one.first for one in families], task) - 1, 0)].op
+    order, at = run.program.order, min(run.status.n_done, run.status.n_tasks - 1)
+    return run.program.graph.family_of(at if order is None else int(order[at]))[0].op
 
 
 def _sums(ledgers: Sequence[Ledger]) -> tuple[int, int]:

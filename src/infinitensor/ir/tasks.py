@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from infinitensor.ir.call_tables import InC
     from infinitensor.ir.layout import Layout
+    from infinitensor.ir.region import Box
     from infinitensor.ir.view import Access
 
 COMPUTE, LOAD, EVICT, PEER = range(4)
@@ -39,6 +42,15 @@ class TileSet:
     def n(self) -> int:
         """How many tiles."""
         return len(self.devices)
+
+    @property
+    def span(self) -> slice:
+        """The numbers of the tiles."""
+        return slice(self.first, self.first + self.n)
+
+    def box(self, tile: int) -> Box:
+        """The box of one of the tiles, by its number."""
+        return tuple([(lo, hi) for lo, hi in self.boxes[tile - self.first].tolist()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +131,28 @@ class Family:
         """How many tasks."""
         return len(self.devices)
 
+    @property
+    def span(self) -> slice:
+        """The numbers of its tasks."""
+        return slice(self.first, self.first + self.n)
 
-@dataclass(frozen=True, slots=True)
+    def many_of(self, i: int) -> list[int]:
+        """The tiles in `many` that one task reads."""
+        if self.many is None:
+            return []
+        borders, tiles = self.many
+        return list(tiles[borders[i] : borders[i + 1]].tolist())
+
+    def read(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(task of the family, tile) of everything that is read, part by part."""
+        for column in self.reads:
+            yield column.touched()
+        if self.many is not None:
+            borders, tiles = self.many
+            yield np.repeat(np.arange(self.n), np.diff(borders)), tiles
+
+
+@dataclass(frozen=True)
 class TaskGraph:
     """Families in a legal order, with their dependences as (source, target) columns."""
 
@@ -132,6 +164,27 @@ class TaskGraph:
     n_tiles: int
     held: dict[int, tuple[int, Layout]]
     """Kept value -> (number of its first tile, layout)."""
+
+    @cached_property
+    def _family_firsts(self) -> list[int]:
+        return [family.first for family in self.families]
+
+    @cached_property
+    def _tile_firsts(self) -> list[int]:
+        return [tiles.first for tiles in self.tiles]
+
+    def family_of(self, task: int) -> tuple[Family, int]:
+        """The family of a task and its place in it."""
+        family = self.families[bisect_right(self._family_firsts, task) - 1]
+        return family, task - family.first
+
+    def set_with(self, tile: int) -> TileSet:
+        """The tiles that a tile is one of."""
+        return self.tiles[bisect_right(self._tile_firsts, tile) - 1]
+
+    def box_of(self, tile: int) -> Box:
+        """The box of a tile."""
+        return self.set_with(tile).box(tile)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class Additions:
 
     def new_tile(self, tile: int, device: int) -> int:
         """The number of a tile with the values of another one, elsewhere."""
-        tiles = self._uses.set_with(tile)
+        tiles = self._uses.graph.set_with(tile)
         number = len(self.devices)
         box = tiles.boxes[tile - tiles.first : tile - tiles.first + 1]
         where = np.asarray([device], np.int16)

@@ -10,7 +10,6 @@ that. Tiles that are parts of one piece get their slots together, and give them 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,6 @@ from infinitensor.memory.uses import FOREVER, Uses, scratch_bytes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from infinitensor.ir.region import Box
     from infinitensor.ir.tasks import Family, TileSet
 
 
@@ -141,22 +139,14 @@ class _Allocation(Uses):
 
     def moved_by_needed(self) -> dict[tuple[int, int], int]:
         """Bytes that cross devices in the moves that are really made."""
-        firsts = [tiles.first for tiles in self.graph.tiles]
-
-        def box_of(tile: int) -> Box:
-            tiles = self.graph.tiles[bisect_right(firsts, tile) - 1]
-            return tuple((lo, hi) for lo, hi in tiles.boxes[tile - tiles.first].tolist())
-
+        box_of = self.graph.box_of
         moved: dict[tuple[int, int], int] = {}
         for family in self.graph.families:
             if family.many is None or family.lane == COMPUTE:
                 continue
-            borders, sources = family.many
-            for i in range(family.n):
-                if not self.needed[family.first + i]:
-                    continue
+            for i in np.flatnonzero(self.needed[family.span]).tolist():
                 target = int(family.writes[0][i])
-                for source in sources[borders[i] : borders[i + 1]].tolist():
+                for source in family.many_of(i):
                     way = (int(self.devices[source]), int(self.devices[target]))
                     common = overlap(box_of(source), box_of(target))
                     if way[0] != way[1] and common is not None:
@@ -171,7 +161,7 @@ class _Allocation(Uses):
         fresh = [w for w in family.writes if not family.updates]
         for writes in fresh:
             if len(writes) and self.in_piece[writes[0]] and self.slots[writes[0]] < 0:
-                self.place_piece(family, self.set_with(int(writes[0])), writes, own)
+                self.place_piece(family, self.graph.set_with(int(writes[0])), writes, own)
         # few tasks: looking whether they can be treated at once costs more than they do
         frees = n < 8 or family.many is not None or self.frees_any(family, own)
         fresh = [w for w in fresh if not len(w) or not self.in_piece[w[0]]]
@@ -241,7 +231,7 @@ class _Allocation(Uses):
         for column in family.reads:
             if column.scalar or column.boxes is not None or not self.in_piece[column.tiles[0]]:
                 continue
-            before = self.set_with(int(column.tiles[0]))
+            before = self.graph.set_with(int(column.tiles[0]))
             if (
                 likeness(before) == likeness(tiles)
                 and np.array_equal(column.tiles - before.first, writes - tiles.first)
@@ -249,7 +239,7 @@ class _Allocation(Uses):
                 and (self.last_use[column.tiles] == own).all()
                 and len(own) == tiles.n
                 and not any(
-                    c.boxes is not None and self.set_with(int(c.tiles[0])) is before
+                    c.boxes is not None and self.graph.set_with(int(c.tiles[0])) is before
                     for c in family.reads
                     if not c.scalar
                 )
@@ -297,7 +287,7 @@ class _Allocation(Uses):
 
     def place_of(self, tile: int) -> Any:
         """The place of a tile: its device, its box, its bytes."""
-        tiles = self.set_with(tile)
+        tiles = self.graph.set_with(tile)
         box = tiles.boxes[tile - tiles.first].tobytes()
         return (int(self.devices[tile]), box, int(self.tile_bytes[tile]))
 
@@ -369,16 +359,12 @@ class _Allocation(Uses):
 
     def release(self, family: Family, i: int, task: int) -> None:
         tiles = {int(writes[i]) for writes in family.writes}
-        for column in family.reads:
-            tiles.update(column.touched_by(i))
-        if family.many is not None:
-            borders, sources = family.many
-            tiles.update(sources[borders[i] : borders[i + 1]].tolist())
+        tiles.update(*(column.touched_by(i) for column in family.reads), family.many_of(i))
         for tile in sorted(tiles):
             if tile < 0 or self.last_use[tile] != task or self.external[tile]:
                 continue
             if self.in_piece[tile]:
-                self.leave_piece(self.set_with(tile), task)
+                self.leave_piece(self.graph.set_with(tile), task)
             else:
                 key = (int(self.devices[tile]), int(self.tile_bytes[tile]))
                 slot = int(self.slots[tile])

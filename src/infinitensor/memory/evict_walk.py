@@ -13,7 +13,6 @@ that the walk adds are in `added_tasks`.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -105,7 +104,6 @@ class _Walk:
         self.at_now = 0
         self.site: object = None
         self.op = ""
-        self.family_firsts = [family.first for family in self.graph.families]
         devices = uses.devices.tolist()
         self.stayers = [
             Stayers(
@@ -191,8 +189,7 @@ class _Walk:
 
     def step(self, at: int, task: int) -> None:
         """Give one task its tiles; take back what it uses last."""
-        family = self.graph.families[bisect_right(self.family_firsts, task) - 1]
-        i = task - family.first
+        family, i = self.graph.family_of(task)
         self.op, self.site, self.at_now = family.op, family.site, at
         touched = self.known.touched(task)
         fresh = [] if family.updates else [int(writes[i]) for writes in family.writes]
@@ -289,7 +286,7 @@ class _Walk:
         device = self.added.devices[tile]
         self.places.enter(tile, task)
         if self.uses.in_piece[tile]:
-            tiles = self.uses.set_with(tile)
+            tiles = self.uses.graph.set_with(tile)
             if self.places.slots[tile] < 0:
                 self.make_piece(tiles, task, at)
             self.places.now[tile] = tile
@@ -470,7 +467,7 @@ class _Walk:
 
     def leave_piece(self, tile: int, at: int) -> None:
         """A tile of a piece is used no more; the piece is free with the last one."""
-        tiles = self.uses.set_with(tile)
+        tiles = self.uses.graph.set_with(tile)
         span = range(tiles.first, tiles.first + tiles.n)
         self.places.now[tile] = -1
         if tiles.first not in self.piece_left:

@@ -75,10 +75,7 @@ class Foresight:
         for family in self.graph.families:
             if family.updates or len(family.writes) != 1:
                 continue
-            read = [column.touched()[1] for column in family.reads]
-            if family.many is not None:
-                read.append(family.many[1])
-            if any((self.uses.devices[tiles] >= 0).any() for tiles in read):
+            if any((self.uses.devices[tiles] >= 0).any() for _, tiles in family.read()):
                 continue
             for tile in family.writes[0].tolist():
                 if tile not in changed and not self.uses.in_piece[tile]:

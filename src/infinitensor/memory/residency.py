@@ -8,7 +8,6 @@ are far apart in the tensor: what has to be read is spread over the pass, and re
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -44,25 +43,19 @@ def staying(uses: Uses, tiles: Iterable[int]) -> dict[int, int]:
     """Of tiles that are read from a lower tier: the bytes, on its device, of those that stay before
     each of them, with its own. Left out is what is no whole tile of its tensor: that cannot
     stay."""
-    families = uses.graph.families
-    firsts = [family.first for family in families]
     by_leaf: dict[int, list[tuple[int, int]]] = {}
     n_of: dict[int, int] = {}
     for tile in tiles:
-        task = int(uses.producers[tile])
-        family = families[bisect_right(firsts, task) - 1]
-        assert family.many is not None
-        borders, sources = family.many
-        i = task - family.first
-        if borders[i + 1] - borders[i] != 1:
+        family, i = uses.graph.family_of(int(uses.producers[tile]))
+        sources = family.many_of(i)
+        if len(sources) != 1:
             continue
-        source = int(sources[borders[i]])
-        held = uses.set_with(source)
+        (source,) = sources
+        held = uses.graph.set_with(source)
         if held.leaf < 0:
             continue
         k = source - held.first
-        made = uses.set_with(tile)
-        if held.n > 1 and not np.array_equal(held.boxes[k], made.boxes[tile - made.first]):
+        if held.n > 1 and held.box(source) != uses.graph.box_of(tile):
             continue
         by_leaf.setdefault(held.leaf, []).append((k, tile))
         n_of[held.leaf] = held.n

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +11,7 @@ from infinitensor.ir.slab import slab_bytes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from infinitensor.ir.tasks import Family, TaskGraph, TileSet
+    from infinitensor.ir.tasks import Family, TaskGraph
 
 FOREVER = np.iinfo(np.int64).max
 
@@ -28,10 +27,9 @@ class Uses:
         self.itemsizes = np.zeros(n, np.int8)
         self.devices = np.zeros(n, np.int16)
         self.producers = np.full(n, -1, np.int64)
-        self.firsts = [tiles.first for tiles in graph.tiles]
         self.in_piece = np.zeros(n, np.bool_)
         for tiles in graph.tiles:
-            span = slice(tiles.first, tiles.first + tiles.n)
+            span = tiles.span
             lengths = tiles.boxes[:, :, 1] - tiles.boxes[:, :, 0]
             elements = lengths.prod(axis=1) if lengths.shape[1] else np.ones(tiles.n, np.int64)
             self.tile_bytes[span] = slab_bytes(elements * tiles.dtype.itemsize)
@@ -57,13 +55,9 @@ class Uses:
             mine = np.zeros(family.n, np.bool_)
             for writes in family.writes:
                 mine |= wanted[writes]
-            needed[family.first : family.first + family.n] = mine
-            for column in family.reads:
-                places, tiles = column.touched()
+            needed[family.span] = mine
+            for places, tiles in family.read():
                 wanted[tiles[mine[places]]] = True
-            if family.many is not None:
-                borders, sources = family.many
-                wanted[sources[np.repeat(mine, np.diff(borders))]] = True
         return needed
 
     def find_uses(self) -> None:
@@ -72,8 +66,7 @@ class Uses:
         tiles: list[np.ndarray] = []
         for family in self.graph.families:
             own = np.arange(family.first, family.first + family.n, dtype=np.int64)
-            for column in family.reads:
-                places, read = column.touched()
+            for places, read in family.read():
                 tasks.append(own[places])
                 tiles.append(read)
             for writes in family.writes:
@@ -81,10 +74,6 @@ class Uses:
                 tiles.append(writes)
                 if not family.updates:
                     self.producers[writes] = own
-            if family.many is not None:
-                borders, sources = family.many
-                tasks.append(np.repeat(own, np.diff(borders)))
-                tiles.append(sources)
         all_tasks = np.concatenate(tasks) if tasks else np.zeros(0, np.int64)
         all_tiles = np.concatenate(tiles) if tiles else np.zeros(0, np.int32)
         if not self.needed.all():
@@ -105,10 +94,6 @@ class Uses:
         order = np.argsort(self.users, kind="stable")
         borders = np.searchsorted(self.users[order], np.arange(self.graph.n_tasks + 1))
         return tiles[order], borders
-
-    def set_with(self, tile: int) -> TileSet:
-        """The tiles that a tile is one of."""
-        return self.graph.tiles[bisect_right(self.firsts, tile) - 1]
 
 
 def scratch_bytes(families: Sequence[Family], n_devices: int, n_concurrent: int) -> list[int]:

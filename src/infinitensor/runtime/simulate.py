@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -130,19 +129,12 @@ def least_seconds(
 
 def _is_strided(program: Program, family: Family) -> np.ndarray:
     """Which moves of a family copy more than one run: the host puts these together."""
-    assert family.many is not None
-    borders, sources = family.many
-    sets = {tiles.first: tiles for tiles in program.graph.tiles}
-    firsts = sorted(sets)
-
-    def box(tile: int) -> np.ndarray:
-        tiles = sets[firsts[bisect_right(firsts, tile) - 1]]
-        found: np.ndarray = tiles.boxes[tile - tiles.first]
-        return found
-
     strided = np.zeros(family.n, np.bool_)
     for i, target in enumerate(family.writes[0].tolist()):
-        whole, part = box(int(sources[borders[i]])), box(target)
+        whole, part = (
+            np.asarray(program.graph.box_of(tile)).reshape(-1, 2)
+            for tile in (family.many_of(i)[0], target)
+        )
         cut = np.flatnonzero((whole != part).any(axis=1))
         strided[i] = len(cut) > 0 and bool((part[: cut[-1], 1] - part[: cut[-1], 0] > 1).any())
     return strided
@@ -156,12 +148,12 @@ def durations(program: Program, mesh: Mesh) -> Durations:
     n_bytes = np.zeros(graph.n_tiles, np.int64)
     owners = np.zeros(graph.n_tiles, np.int64)
     for tiles in graph.tiles:
-        span = slice(tiles.first, tiles.first + tiles.n)
+        span = tiles.span
         lengths = (tiles.boxes[:, :, 1] - tiles.boxes[:, :, 0]).prod(axis=1)
         n_bytes[span] = lengths * tiles.dtype.itemsize
         owners[span] = tiles.devices
     for family in graph.families:
-        span = slice(family.first, family.first + family.n)
+        span = family.span
         if family.lane not in (LOAD, EVICT):
             seconds[span] = family.seconds
             continue

@@ -32,12 +32,12 @@ def test_steps_touch_what_the_columns_say(seed: int, devices: str) -> None:
     steps = Steps(found, is_null=False)
     for touch in touches(found):
         step = steps[touch.task]
-        assert steps.family_of(touch.task) == (touch.family, touch.place)
+        assert found.graph.family_of(touch.task) == (touch.family, touch.place)
         assert (step.task, step.i) == (touch.task, touch.place)
         assert touch.reads <= set(step.sources())
         assert [out.tile for out in step.outs] == [int(w[touch.place]) for w in touch.family.writes]
         for out in step.outs:
-            assert steps.box_of(out.tile) == box_of(found, out.tile)
+            assert found.graph.box_of(out.tile) == box_of(found, out.tile)
             assert out.shape == tuple(hi - lo for lo, hi in box_of(found, out.tile))
             assert out.slot == found.slots[out.tile]
 

@@ -455,7 +455,7 @@ def _asked_of(tiles: Tiles, places: Places, family: Family, own: np.ndarray) -> 
         else:
             n_bytes = 0
             if column.access is not None and column.access.part:
-                n_bytes = tiles.steps.tiles_of(int(column.tiles[own[0]])).dtype.itemsize
+                n_bytes = tiles.program.graph.set_with(int(column.tiles[own[0]])).dtype.itemsize
             ins.append(places.view(column, own, n_bytes))
     outs = [places.whole(writes[own]) for writes in family.writes]
     assert family.in_c is not None

@@ -133,16 +133,13 @@ def _reaches(program: Program, first: int, n: int, n_steps: int) -> np.ndarray |
 
 def _bytes_of(program: Program, steps: Sequence[Family]) -> int:
     """Bytes that a step touches for a tile of it, at most: a tile of each tensor."""
-    firsts = np.asarray([tiles.first for tiles in program.graph.tiles])
     most = 0
     for family in steps:
         i = int(program.needed[family.first : family.first + family.n].argmax())
         touched = [int(writes[i]) for writes in family.writes]
         own = max(int(program.slot_bytes[program.slots[tile]]) for tile in touched)
         touched += [tile for column in family.reads for tile in column.touched_by(i)]
-        if family.many is not None:
-            borders, sources = family.many
-            touched += sources[borders[i] : borders[i + 1]].tolist()
-        sets = np.searchsorted(firsts, touched, side="right")
-        most = max(most, own * len(np.unique(sets)))
+        touched += family.many_of(i)
+        sets = {program.graph.set_with(tile).first for tile in touched}
+        most = max(most, own * len(sets))
     return most

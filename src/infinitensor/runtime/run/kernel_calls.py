@@ -126,12 +126,12 @@ class KernelCalls:
 
     def _source_bytes(self, step: Step, is_counted: Callable[[int], bool]) -> int:
         """The parts of sources on some devices that a move takes."""
-        steps = self.tiles.steps
-        target = steps.box_of(step.outs[0].tile)
+        graph = self.tiles.program.graph
+        target = graph.box_of(step.outs[0].tile)
         total = 0
         for tile in step.many:
-            tiles = steps.tiles_of(tile)
-            common = overlap(steps.box_of(tile), target)
+            tiles = graph.set_with(tile)
+            common = overlap(tiles.box(tile), target)
             if common is not None and is_counted(int(tiles.devices[tile - tiles.first])):
                 total += box_size(common) * tiles.dtype.itemsize
         return total

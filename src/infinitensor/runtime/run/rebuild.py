@@ -136,7 +136,7 @@ class Rebuilder:
     ) -> Any:
         """The view of a piece, some tiles of which are made one by one."""
         values = [array(tile) for tile in span.tiles]
-        boxes = [self.tiles.steps.box_of(tile) for tile in span.tiles]
+        boxes = [self.tiles.program.graph.box_of(tile) for tile in span.tiles]
         hull = tuple(
             (min(b[a][0] for b in boxes), max(b[a][1] for b in boxes)) for a in range(len(boxes[0]))
         )

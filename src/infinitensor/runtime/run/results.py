@@ -65,7 +65,7 @@ def table_of(tiles: Tiles, value: int, array: Callable[[int], Any]) -> TileTable
     """The stored tiles of a kept value; `array` finds the values of a tile."""
     program = tiles.program
     first, layout = program.graph.held[value]
-    made = tiles.steps.tiles_of(first)
+    made = tiles.program.graph.set_with(first)
     arrays = []
     buffers: list[Buffer | None] = []
     owners = layout.owner_array.tolist()
@@ -74,7 +74,7 @@ def table_of(tiles: Tiles, value: int, array: Callable[[int], Any]) -> TileTable
         arrays.append(array(tile))
         slot = int(program.slots[tile])
         if tile != first + k:
-            owners[k] = int(tiles.steps.tiles_of(tile).devices[0])
+            owners[k] = int(tiles.program.graph.set_with(tile).devices[0])
         if slot >= 0:
             buffers.append(tiles.directory.buffers[slot])
         elif owners[k] == DISK:

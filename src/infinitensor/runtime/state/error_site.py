@@ -32,7 +32,7 @@ def explain_failure(tiles: RunState, error: BaseException, family: Family, i: in
     notes = getattr(error, "__notes__", ())
     if not any("infinitensor: in" in note for note in notes):
         where = "" if family.site is None else f", recorded at {family.site}"
-        boxes = [tiles.steps.box_of(int(writes[i])) for writes in family.writes[:1]]
+        boxes = [tiles.program.graph.box_of(int(writes[i])) for writes in family.writes[:1]]
         region = f" for region {boxes[0]}" if boxes else ""
         error.add_note(f"infinitensor: in {family.op!r}, tile {i}{region}{where}")
 
@@ -41,13 +41,13 @@ def _maker(tiles: RunState, family: Family, i: int) -> tuple[Family, int]:
     """The task that made what an eviction or a load copies, if one did."""
     tile = int((family.writes[0] if family.lane == LOAD else family.reads[0].tiles)[i])
     producer = int(tiles.program.producers[tiles.program.origins.get(tile, tile)])
-    return tiles.steps.family_of(producer) if producer >= 0 else (family, i)
+    return tiles.program.graph.family_of(producer) if producer >= 0 else (family, i)
 
 
 def _name_leaf(tiles: RunState, error: CorruptTileError, step: Step) -> None:
     """Say whose values are lost, where it is a tensor that was stored before."""
     made = step.outs[0].tile
     tile = step.many[0] if step.many else tiles.program.origins.get(made, made)
-    leaf = tiles.steps.tiles_of(tile).leaf
+    leaf = tiles.program.graph.set_with(tile).leaf
     if leaf >= 0:
         tiles.leaves[leaf].name_in(error)

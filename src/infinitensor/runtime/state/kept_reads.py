@@ -28,7 +28,7 @@ def tables_with_reads(tiles: Tiles) -> dict[int, TileTable]:
     by_leaf: dict[int, list[int]] = {}
     for tile in program.cached:
         step = tiles.steps[int(program.producers[tile])]
-        by_leaf.setdefault(tiles.steps.tiles_of(step.many[0]).leaf, []).append(tile)
+        by_leaf.setdefault(tiles.program.graph.set_with(step.many[0]).leaf, []).append(tile)
     found = {}
     for leaf, cached in by_leaf.items():
         table = tiles.leaves[leaf] if leaf >= 0 else None
@@ -43,7 +43,7 @@ def tables_with_reads(tiles: Tiles) -> dict[int, TileTable]:
         for tile in cached:
             out = tiles.steps.out(tile)
             buffer = tiles.directory.buffers[out.slot]
-            k = number.get(tiles.steps.box_of(tile))
+            k = number.get(tiles.program.graph.box_of(tile))
             if k is not None and buffer is not None and tiles.directory.is_home(tile, out.slot):
                 kept[k] = (out.device, tiles.directory.values(tile), buffer)
         if table.most_kept is not None:
@@ -69,12 +69,13 @@ def _as_many(kept: dict[int, Any], most_bytes: float) -> dict[int, Any]:
 
 def _grid(tiles: Tiles, leaf: int) -> Cuts | None:
     """The cuts that everything read of a leaf is a cell of; None if there are none."""
+    graph = tiles.program.graph
     boxes = [
-        family_box
-        for family in tiles.program.graph.families
+        graph.box_of(tile)
+        for family in graph.families
         if family.lane == LOAD and family.many is not None
-        for i, family_box in enumerate(_written_tiles(tiles, family))
-        if tiles.steps.tiles_of(int(family.many[1][family.many[0][i]])).leaf == leaf
+        for i, tile in enumerate(family.writes[0].tolist())
+        if graph.set_with(family.many_of(i)[0]).leaf == leaf
     ]
     table = tiles.leaves[leaf]
     layout = table.layout
@@ -90,10 +91,6 @@ def _grid(tiles: Tiles, leaf: int) -> Cuts | None:
             return None
     cells = set(boxes_of(cuts))
     return cuts if all(box in cells for box in boxes) else None
-
-
-def _written_tiles(tiles: Tiles, family: Any) -> list[Any]:
-    return [tiles.steps.box_of(int(tile)) for tile in family.writes[0]]
 
 
 def _at_home(table: TileTable, cuts: Cuts) -> dict[int, Any]:

@@ -123,7 +123,9 @@ class Tiles:
                     taken = self.ledgers[device].take(int(program.slot_bytes[slot]))
                 except DeviceOutOfMemoryError as error:
                     tile = int(np.flatnonzero(program.slots == slot)[0])
-                    explain_failure(self, error, *self.steps.family_of(program.producers[tile]))
+                    explain_failure(
+                        self, error, *self.program.graph.family_of(program.producers[tile])
+                    )
                     raise
                 self.directory.buffers[slot] = taken
 
@@ -152,7 +154,7 @@ class Tiles:
             self.pieces.pop(self.program.slot_pieces.get(old, -1), None)
             tile = self.directory.leave_slot(old)
             if tile >= 0:
-                self.wholes.pop(self.steps.tiles_of(tile).first, None)
+                self.wholes.pop(self.program.graph.set_with(tile).first, None)
 
     def part(self, out: Out) -> Any:
         """A tile that is a part of one piece of memory, which the first of them takes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -105,8 +104,7 @@ class Steps:
     def __init__(self, program: Program, is_null: bool) -> None:
         self._program = program
         self._is_null = is_null
-        self.firsts = [family.first for family in program.graph.families]
-        self._set_firsts = [tiles.first for tiles in program.graph.tiles]
+        self._graph = program.graph
         n = program.graph.n_tasks
         self._kept: list[Step | None] | None = [None] * n if n <= KEPT_STEPS else None
 
@@ -118,26 +116,9 @@ class Steps:
             step = self._kept[task] = self._step(task)
         return step
 
-    def family_of(self, task: int) -> tuple[Family, int]:
-        """The family of a task and its place in it."""
-        family = self._program.graph.families[bisect_right(self.firsts, task) - 1]
-        return family, task - family.first
-
-    def tiles_of(self, tile: int) -> TileSet:
-        """The tiles that a tile is one of."""
-        return self._program.graph.tiles[bisect_right(self._set_firsts, tile) - 1]
-
-    def box_of(self, tile: int) -> Box:
-        """The box of a tile."""
-        tiles = self.tiles_of(tile)
-        return tuple([(lo, hi) for lo, hi in tiles.boxes[tile - tiles.first].tolist()])
-
     def _step(self, task: int) -> Step:
-        family, i = self.family_of(task)
-        many: tuple[int, ...] = ()
-        if family.many is not None:
-            borders, sources = family.many
-            many = tuple(sources[borders[i] : borders[i + 1]].tolist())
+        family, i = self._graph.family_of(task)
+        many = tuple(family.many_of(i))
         reads = tuple([self._read(column, i) for column in family.reads])
         outs = tuple([self.out(int(writes[i])) for writes in family.writes])
         return Step(task, family, i, int(family.devices[i]), many, reads, outs)
@@ -153,18 +134,18 @@ class Steps:
         assert column.boxes is not None
         box = tuple([(lo, hi) for lo, hi in column.boxes[i].tolist()])
         if column.span is None:
-            origin = self.box_of(tile)
+            origin = self._graph.box_of(tile)
             is_all = column.access is None and box == origin
             return Read(TILE, tile, None if is_all else look_of(column, box, origin))
-        tiles = self.tiles_of(tile)
+        tiles = self._graph.set_with(tile)
         origin = whole_box(tiles.boxes[:, :, 1].max(axis=0).tolist())
         span = Span(tuple(column.touched_by(i)), tiles, partial(look_of, column, box))
         return Read(SPAN, tile, span.look(origin), span)
 
     def out(self, tile: int) -> Out:
         """How a tile is made."""
-        tiles = self.tiles_of(tile)
-        box = tiles.boxes[tile - tiles.first].tolist()
+        tiles = self._graph.set_with(tile)
+        box = tiles.box(tile)
         shape = tuple([hi - lo for lo, hi in box])
         part = None
         if tiles.whole and tiles.n > 1:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.ir.region import box_shape
 from infinitensor.ir.tracker import Tracker
 
 if TYPE_CHECKING:
@@ -104,8 +105,7 @@ class Edges:
 
     def inside(self, tile: int, region: Any) -> Any:
         """The part of a region that is in a tile; None if no element is."""
-        tiles = self.set_with(tile)
-        box = tuple(map(tuple, tiles.boxes[tile - tiles.first].tolist()))
+        box = self.set_with(tile).box(tile)
         if region is None:
             return None if any(hi <= lo for lo, hi in box) else tuple((lo, hi, 1) for lo, hi in box)
         if region == () and box:
@@ -122,8 +122,7 @@ class Edges:
         """The accesses of a tile so far."""
         tracker = self.trackers.get(tile)
         if tracker is None:
-            tiles = self.set_with(tile)
-            shape = tuple(int(hi - lo) for lo, hi in tiles.boxes[tile - tiles.first])
+            shape = box_shape(self.set_with(tile).box(tile))
             tracker = self.trackers[tile] = Tracker(shape, self.new_join)
             if self.producers[tile] >= 0:
                 whole = self.inside(tile, None)

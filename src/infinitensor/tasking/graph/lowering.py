@@ -210,8 +210,7 @@ class Lowering:
 
     def box_of(self, tile: int) -> Any:
         """The box of a tile."""
-        tiles = self.set_with(tile)
-        return tuple(map(tuple, tiles.boxes[tile - tiles.first].tolist()))
+        return self.set_with(tile).box(tile)
 
     def boxes_of_tiles(self, tiles: np.ndarray) -> np.ndarray:
         """The boxes of tiles, as an array (tile, axis, lo/hi)."""
