@@ -16,6 +16,7 @@ from infinitensor.ir.op import Spec
 from infinitensor.ir.region import grid_shape
 from infinitensor.ir.space import Read, Space
 from infinitensor.partition import pair_cuts
+from infinitensor.partition.operand_cuts import Bounds, Reads
 from infinitensor.partition.pair_cuts import (
     _largest,
     _parts,
@@ -79,12 +80,9 @@ def streamed(budget: int, n_devices: int = 2) -> Any:
     files = Layout((borders, (0, D)), (DISK,)), Layout(((0, N_X), (0, D)), (DISK,))
     layouts = dict(zip(space.reads, files, strict=True))
     dtypes = dict.fromkeys(space.reads, np.dtype("f8"))
-    reads = frozenset(space.reads)
-    return (
-        cut_streamed_pairs(space, dtypes, layouts, reads, mesh, 0, budget),
-        _Room(space, dtypes, layouts, reads, mesh),
-        mesh,
-    )
+    reads = Reads(list(space.reads), layouts, dtypes, frozenset(space.reads))
+    bounds = Bounds(mesh, room_bytes=budget)
+    return cut_streamed_pairs(space, reads, bounds), _Room(space, reads, mesh), mesh
 
 
 @pytest.mark.parametrize("share", [0.6, 0.3, 0.1])

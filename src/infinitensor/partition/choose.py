@@ -18,7 +18,7 @@ from infinitensor.ir.plan import GroupPlan, Plan
 from infinitensor.ir.region import cut_evenly, grid_shape, tiles_over, whole_box
 from infinitensor.ir.space import Space, points, space_like, space_of
 from infinitensor.partition.contraction_cuts import cut_contraction, cut_product
-from infinitensor.partition.operand_cuts import base_axis, common_borders
+from infinitensor.partition.operand_cuts import Bounds, Reads, base_axis, common_borders
 from infinitensor.partition.pair_cuts import Y, cut_pairs, cut_streamed_pairs, in_lanes
 from infinitensor.partition.streamed_parts import parts_of
 from infinitensor.partition.sweeps import begin_sweep, find_sweeps, swept_cuts, swept_plan
@@ -57,6 +57,7 @@ def choose(
     `sweeps`: whether groups over the same rows may be cut alike (`sweeps.py`).
     """
     room_bytes = room_bytes or mesh.devices[0].memory_bytes
+    bounds = Bounds(mesh, tile_elements, part_elements, room_bytes)
     graph = analysed.graph
     roots = analysed.roots
     layouts = {leaf.value: leaf.layout for leaf in graph.leaves}
@@ -91,26 +92,14 @@ def choose(
             layouts[space.last.outs[0]] = layout
         else:
             part = needed_part(node, analysed.needed) if len(space.outs) == 1 else None
-            read_layouts = {read: layouts[roots[read.operand.value]] for read in space.reads}
-            shapes = {read: graph.specs[roots[read.operand.value]].shape for read in space.reads}
-            streamed_reads = frozenset(
-                read for read in space.reads if roots[read.operand.value] in streamed
+            reads = Reads(
+                sorted(space.reads, key=lambda read: -prod(read.shape)),
+                {read: layouts[roots[read.operand.value]] for read in space.reads},
+                {read: graph.specs[read.operand.value].dtype for read in space.reads},
+                frozenset(r for r in space.reads if roots[r.operand.value] in streamed),
             )
-            dtypes = {read: graph.specs[read.operand.value].dtype for read in space.reads}
-            plan = plan_in_sweep(
-                swept, g, space, read_layouts, streamed_reads, mesh, tile_elements
-            ) or plan_group(
-                space,
-                read_layouts,
-                shapes,
-                dtypes,
-                streamed_reads,
-                mesh,
-                tile_elements,
-                part,
-                part_elements,
-                room_bytes,
-            )
+            in_sweep = plan_in_sweep(swept, g, space, reads, bounds)
+            plan = in_sweep or plan_group(space, reads, bounds, part)
             made = [layout_of(plan, labels) for _, labels in space.outs]
             if kin is not None:
                 plan = replace(plan, kin=kin)
@@ -123,29 +112,21 @@ def choose(
 
 
 def plan_in_sweep(
-    sweeps: dict[int, Sweep],
-    g: int,
-    space: Space,
-    read_layouts: dict[Read, Layout],
-    streamed_reads: frozenset[Read],
-    mesh: Mesh,
-    tile_elements: int,
+    sweeps: dict[int, Sweep], g: int, space: Space, reads: Reads, bounds: Bounds
 ) -> GroupPlan | None:
     """The plan of a group in a sweep; the first of them says how all are cut, or that none is."""
     sweep = sweeps.get(g)
     if sweep is None:
         return None
-    by_size = sorted(space.reads, key=lambda r: -prod(r.shape))
-    rows = sweep.roles[g].rows
     if not sweep.borders:
-        bound = _bound(sweep.n * sweep.columns, mesh, tile_elements)
-        is_free = not tile_elements and by_size[0] not in streamed_reads
-        most = TILES_REDUCED if is_free else 1
-        if not begin_sweep(sweep, rows, by_size, read_layouts, mesh, bound, most):
+        mesh, rows = bounds.mesh, sweep.roles[g].rows
+        bound = _bound(sweep.n * sweep.columns, mesh, bounds.tile_elements)
+        most = 1 if bounds.tile_elements or reads.is_streamed else TILES_REDUCED
+        if not begin_sweep(sweep, rows, reads, mesh, bound, most):
             for member in sweep.roles:
                 del sweeps[member]
             return None
-        sweep.devices = place(swept_cuts(sweep, g, space), by_size, read_layouts, mesh)
+        sweep.devices = place(swept_cuts(sweep, g, space), reads, mesh)
     return swept_plan(sweep, g, space)
 
 
@@ -174,16 +155,7 @@ def needed_part(node: Node, needed: dict[int, Box]) -> Box | None:
 def repeat_plan(known: GroupPlan, node: Node) -> GroupPlan:
     """The plan of a node of equal kin, over its own values."""
     space = space_like(known.space, node)
-    return GroupPlan(
-        space,
-        known.cuts,
-        known.devices,
-        known.leaves,
-        known.tiles,
-        known.part,
-        known.chained,
-        known.kin,
-    )
+    return replace(known, space=space)
 
 
 def kin_of(
@@ -290,94 +262,73 @@ def plan_update(space: Space, layout: Layout, shape: tuple[int, ...]) -> GroupPl
     return GroupPlan(space, layout.cuts, layout.owner_array[tiles], tiles=tiles)
 
 
-def plan_group(
-    space: Space,
-    read_layouts: dict[Read, Layout],
-    shapes: dict[Read, tuple[int, ...]],
-    dtypes: dict[Read, np.dtype[Any]],
-    streamed_reads: frozenset[Read],
-    mesh: Mesh,
-    tile_elements: int,
-    part: Box | None,
-    part_elements: int,
-    room_bytes: int,
-) -> GroupPlan:
+def plan_group(space: Space, reads: Reads, bounds: Bounds, part: Box | None) -> GroupPlan:
     """Cuts and devices of one group that is no update.
 
-    `streamed_reads` are reads of tiles from a lower tier, or of values made of them: how they are
-    cut depends on shapes and tiles alone, not on where tiles are by now, nor whether they are
-    contiguous. Where only a part is needed, the rest is left in pieces as large as they come: they
-    are never made.
+    Where only a part is needed, the rest is left in pieces as large as they come: they are never
+    made.
     """
+    mesh, tile_elements = bounds.mesh, bounds.tile_elements
     if part is not None:
-        inner = replace(space, sizes=tuple(hi - lo for lo, hi in part))
+        sizes = tuple(hi - lo for lo, hi in part)
+        n_points = points(replace(space, sizes=sizes))
+        steps = tile_shape(sizes, _bound(n_points, mesh, tile_elements))
         cuts = tuple(
             cut_around(lo, hi, size, step)
-            for (lo, hi), size, step in zip(
-                part,
-                space.sizes,
-                tile_shape(inner.sizes, _bound(points(inner), mesh, tile_elements)),
-                strict=True,
-            )
+            for (lo, hi), size, step in zip(part, space.sizes, steps, strict=True)
         )
-        by_size = sorted(space.reads, key=lambda r: -prod(r.shape))
-        return GroupPlan(space, cuts, place(cuts, by_size, read_layouts, mesh), part=part)
-    by_size = sorted(space.reads, key=lambda r: -prod(r.shape))
-    if space.last.op.need is not None:
-        by_size = []
-    n_points = points(space)
-    bound = _bound(n_points, mesh, tile_elements)
+        return GroupPlan(space, cuts, place(cuts, reads, mesh), part=part)
     op = space.last.op
-    grain = 1 if op.grain is None else op.grain(**dict(space.last.call.params))
-    is_streamed = bool(by_size) and by_size[0] in streamed_reads
-    if (op.kind == "reduction" or op.grain is not None) and not tile_elements and not is_streamed:
-        bound = _reduced_bound(space, bound, mesh, n_points * grain)
-    if is_streamed and not tile_elements:
-        bound = max(bound, prod(int(max(np.diff(cut))) for cut in read_layouts[by_size[0]].cuts))
-    bound = max(bound // grain, 1)
-    if space.last.op.kind == "contraction":
-        is_free = not (tile_elements or streamed_reads or part_elements)
-        cuts = (cut_product(space, dtypes, mesh) if is_free else None) or cut_contraction(
-            space, by_size, read_layouts, bound, mesh, tile_elements, is_streamed
-        )
-        found = parts_of(space, by_size, read_layouts, part_elements) if part_elements else None
+    if op.need is not None:
+        reads = reads._replace(by_size=[])
+    bound = _group_bound(space, reads, bounds)
+    leaves: tuple[tuple[int, int], ...] = ()
+    if op.kind == "contraction":
+        is_free = not (tile_elements or reads.streamed or bounds.part_elements)
+        product = cut_product(space, reads.dtypes, mesh) if is_free else None
+        cuts = product or cut_contraction(space, reads, bounds, bound)
+        found = parts_of(space, reads, bounds.part_elements) if bounds.part_elements else None
         if found is not None:
             label, borders = found
             if max(np.diff(borders)) <= max(np.diff(cuts[label])):
                 cuts = (*cuts[:label], borders, *cuts[label + 1 :])
             chained = label if label in space.contracted else -1
-            return GroupPlan(space, cuts, place(cuts, by_size, read_layouts, mesh), chained=chained)
-        leaves: tuple[tuple[int, int], ...] = ()
+            return GroupPlan(space, cuts, place(cuts, reads, mesh), chained=chained)
     elif op.pairs:
-        streamed = cut_streamed_pairs(
-            space, dtypes, read_layouts, streamed_reads, mesh, tile_elements, room_bytes
-        )
+        streamed = cut_streamed_pairs(space, reads, bounds)
         if streamed is not None:
             return GroupPlan(space, streamed, in_lanes(streamed, mesh), chained=Y)
-        cuts, leaves = cut_pairs(space, bound, mesh, tile_elements, wanted_pieces(mesh)), ()
+        cuts = cut_pairs(space, bound, mesh, tile_elements, wanted_pieces(mesh))
     else:
-        cuts, leaves = cut_mapped(
-            space, by_size, read_layouts, shapes, bound, LEAF_ELEMENTS[mesh.kind]
-        )
-    return GroupPlan(space, cuts, place(cuts, by_size, read_layouts, mesh), leaves)
+        cuts, leaves = cut_mapped(space, reads, bound, LEAF_ELEMENTS[mesh.kind])
+    return GroupPlan(space, cuts, place(cuts, reads, mesh), leaves)
+
+
+def _group_bound(space: Space, reads: Reads, bounds: Bounds) -> int:
+    """Elements of a group's tiles: of what it reads, over the grain of its op."""
+    op, n_points = space.last.op, points(space)
+    bound = _bound(n_points, bounds.mesh, bounds.tile_elements)
+    grain = 1 if op.grain is None else op.grain(**dict(space.last.call.params))
+    if not bounds.tile_elements:
+        if reads.is_streamed:
+            cuts = reads.layouts[reads.by_size[0]].cuts
+            bound = max(bound, prod(int(max(np.diff(cut))) for cut in cuts))
+        elif op.kind == "reduction" or op.grain is not None:
+            bound = _reduced_bound(space, bound, bounds.mesh, n_points * grain)
+    return max(bound // grain, 1)
 
 
 def cut_mapped(
-    space: Space,
-    by_size: list[Read],
-    read_layouts: dict[Read, Layout],
-    shapes: dict[Read, tuple[int, ...]],
-    bound: int,
-    leaf_elements: int,
+    space: Space, reads: Reads, bound: int, leaf_elements: int
 ) -> tuple[Cuts, tuple[tuple[int, int], ...]]:
     """Cuts of a group whose work is one pass over its space, and its leaves if it rounds."""
     op = space.last.op
     rounds = op.combine is not None and not op.combine.exact
-    steps = canonical_steps(space, by_size, shapes, bound)
+    steps = canonical_steps(space, reads.by_size, bound)
     leaves: tuple[tuple[int, int], ...] = ()
     labels = space.last.call.form.inputs
     if rounds and len(labels) == 1:
-        leaf = canonical_steps(space, by_size, shapes, min(bound, leaf_elements))
+        leaf = canonical_steps(space, reads.by_size, min(bound, leaf_elements))
         axes = [a for a, label in enumerate(labels[0]) if label in space.contracted]
         if len(space.reads) == 1 and space.reads[0].labels == labels[0]:
             axes.sort(key=lambda a: base_axis(space.reads[0], a))
@@ -389,7 +340,7 @@ def cut_mapped(
             continue
         borders = None
         if not (rounds and label in space.contracted):
-            borders = common_borders(by_size, label, read_layouts)
+            borders = common_borders(reads.by_size, label, reads.layouts)
         if borders is None:
             cuts.append(cut_evenly(size, steps[label]))
         elif max(np.diff(borders)) > 2 * steps[label]:
@@ -399,9 +350,7 @@ def cut_mapped(
     return tuple(cuts), leaves
 
 
-def canonical_steps(
-    space: Space, by_size: list[Read], shapes: dict[Read, tuple[int, ...]], bound: int
-) -> list[int]:
+def canonical_steps(space: Space, by_size: list[Read], bound: int) -> list[int]:
     """Piece length of each label by the canonical tile of the largest operand.
 
     Axes come in the order of its base; where nothing is read, it is the output's tile.
@@ -441,17 +390,15 @@ def cut_around(lo: int, hi: int, size: int, step: int) -> tuple[int, ...]:
     return tuple(sorted({0, size, *range(lo, hi, step), hi})) if size else (0, 0)
 
 
-def place(
-    cuts: Cuts, by_size: list[Read], read_layouts: dict[Read, Layout], mesh: Mesh
-) -> np.ndarray:
+def place(cuts: Cuts, reads: Reads, mesh: Mesh) -> np.ndarray:
     """A device for each piece: the one that owns it of the largest operand in pieces, else
     blocks."""
     grid = grid_shape(cuts)
     n = prod(grid)
     if mesh.n_devices == 1:
         return np.zeros(n, np.int16)
-    for read in by_size:
-        layout = read_layouts[read]
+    for read in reads.by_size:
+        layout = reads.layouts[read]
         if min(layout.owners) < 0 or (layout.n_tiles == 1 and n > 1) or not all(read.shape):
             continue
         flat = np.zeros((1,) * len(grid), np.int64)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.mesh import Mesh
     from infinitensor.ir.region import Cuts
     from infinitensor.ir.space import Read, Space
+    from infinitensor.partition.operand_cuts import Bounds, Reads
 
 MANY_USES = 128
 """Uses of an element from which a contraction gains by pieces larger than its operands' tiles."""
@@ -90,18 +91,12 @@ def _is_read_in_place(
     )
 
 
-def cut_contraction(
-    space: Space,
-    by_size: list[Read],
-    read_layouts: dict[Read, Layout],
-    bound: int,
-    mesh: Mesh,
-    tile_elements: int,
-    is_streamed: bool,
-) -> Cuts:
+def cut_contraction(space: Space, reads: Reads, bounds: Bounds, bound: int) -> Cuts:
     """Cuts of a contraction: by its operands' layouts, then halved until every tile is in bounds
-    and there is a piece for every worker. `is_streamed`: its largest operand comes from a lower
-    tier in tiles, each of which should be read once."""
+    and there is a piece for every worker. Where its largest operand is streamed, each tile of it
+    should be read once."""
+    mesh, tile_elements = bounds.mesh, bounds.tile_elements
+    by_size, is_streamed = reads.by_size, reads.is_streamed
     lengths = [max(n, 1) for n in space.sizes]
     limit = tile_elements or min(bound * GEMM_TILES, mesh.devices[0].tile_elements * GEMM_TILES)
     volumes = [tuple(label for label in r.labels if label is not None) for r in by_size]
@@ -111,11 +106,11 @@ def cut_contraction(
     lead = by_size[0]
     if is_streamed and _uses(space, lead) < MANY_USES:
         for label in free:
-            borders = layout_borders(lead, label, read_layouts[lead])
+            borders = reads.borders(lead, label)
             if borders is not None:
                 lengths[label] = min(lengths[label], int(max(np.diff(borders))))
     elif (mesh.is_one_memory or (mesh.is_one_cpu and is_streamed)) and not space.uncut:
-        layout = read_layouts[lead] if is_streamed else None
+        layout = reads.layouts[lead] if is_streamed else None
         gram = cuts_of_gram(space, layout, limit, mesh) if not tile_elements else None
         if gram:
             return gram
@@ -138,7 +133,7 @@ def cut_contraction(
         borders = None
         is_by_layout = tile_elements or is_streamed or not mesh.is_one_cpu
         if label not in space.uncut and (is_by_layout or label in space.contracted):
-            borders = layout_borders_within(space, by_size, label, read_layouts, lengths[label])
+            borders = layout_borders_within(space, reads, label, lengths[label])
         n_pieces = -(-size // lengths[label]) or 1
         cuts.append(borders or cut_evenly(size, max(-(-size // n_pieces), 1)))
     return tuple(cuts)
@@ -198,17 +193,14 @@ def steps_in_memory_order(space: Space, lead: Read, limit: int, mesh: Mesh) -> l
     share = max(floor_power(max(prod(lead.shape) // wanted_pieces(mesh), 1)), least)
     order = sorted(range(len(lead.shape)), key=lambda a: (base_axis(lead, a), a))
     tile = tile_shape(tuple(lead.shape[a] for a in order), min(share, limit))
+    n_pieces = prod(-(-lead.shape[a] // step) for a, step in zip(order, tile, strict=True))
     again = prod(  # pieces that read the other operand, or their part of it, anew
         -(-lead.shape[a] // step)
         for a, step in zip(order, tile, strict=True)
         if lead.labels[a] not in space.contracted
     )
     others = sum(prod(read.shape) for read in space.reads if read is not lead)
-    n_sums = prod(  # pieces whose results have to be added
-        -(-lead.shape[a] // step)
-        for a, step in zip(order, tile, strict=True)
-        if lead.labels[a] in space.contracted
-    )
+    n_sums = n_pieces // again  # pieces whose results have to be added
     results = prod(n for label, n in enumerate(space.sizes) if label not in space.contracted)
     if n_sums > 1 and 4 * n_sums * results > prod(lead.shape):
         order.sort(key=lambda a: lead.labels[a] in space.contracted)
@@ -241,15 +233,15 @@ def evened(sizes: tuple[int, ...], steps: list[int], n_workers: int) -> list[int
 
 
 def layout_borders_within(
-    space: Space, by_size: list[Read], label: int, read_layouts: dict[Read, Layout], length: int
+    space: Space, reads: Reads, label: int, length: int
 ) -> tuple[int, ...] | None:
     """The borders of the operand that is cut along a label, if its pieces are within a length.
 
     Where each element is used many times, neighbouring pieces are taken together up to the length:
     bringing them together costs less than small products.
     """
-    for read in by_size:
-        borders = layout_borders(read, label, read_layouts[read])
+    for read in reads.by_size:
+        borders = reads.borders(read, label)
         if borders is None:
             continue
         if max(np.diff(borders)) > length:

@@ -3,11 +3,47 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from infinitensor.ir.layout import Layout
+    from infinitensor.ir.mesh import Mesh
     from infinitensor.ir.space import Read
+
+
+class Reads(NamedTuple):
+    """What a group reads, the largest first, and of what: its layouts and dtypes.
+
+    `streamed` are reads of tiles from a lower tier, or of values made of them: how they are cut
+    depends on shapes and tiles alone, not on where tiles are by now, nor whether they are
+    contiguous.
+    """
+
+    by_size: list[Read]
+    layouts: dict[Read, Layout]
+    dtypes: dict[Read, np.dtype[Any]]
+    streamed: frozenset[Read]
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the largest is."""
+        return bool(self.by_size) and self.by_size[0] in self.streamed
+
+    def borders(self, read: Read, label: int) -> tuple[int, ...] | None:
+        """The borders of a label that is cut as a read's layout is; None if that cuts nothing."""
+        return layout_borders(read, label, self.layouts[read])
+
+
+class Bounds(NamedTuple):
+    """What groups are cut for: a mesh, the elements of tiles (0: as the mesh has them), those that
+    products read of one matrix at a time (0: all), and the bytes that pairs may take."""
+
+    mesh: Mesh
+    tile_elements: int = 0
+    part_elements: int = 0
+    room_bytes: int = 0
 
 
 def common_borders(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,17 +17,16 @@ from infinitensor.ir.op import Spec
 from infinitensor.ir.region import cut_evenly, grid_shape
 from infinitensor.ir.slab import slab_bytes
 from infinitensor.ops.table.numpy_kernels import combine_scratch, task_scratch
-from infinitensor.partition.operand_cuts import layout_borders
 from infinitensor.partition.tile_shape import halve_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from infinitensor.ir.layout import Layout
     from infinitensor.ir.mesh import Mesh
     from infinitensor.ir.op import Labels
     from infinitensor.ir.region import Cuts
-    from infinitensor.ir.space import Read, Space
+    from infinitensor.ir.space import Space
+    from infinitensor.partition.operand_cuts import Bounds, Reads
 
 Y, X = 0, 1
 """The labels of the points of each set: those of y are contracted."""
@@ -73,33 +72,23 @@ def _pieces(sizes: tuple[int, ...], lengths: list[int]) -> int:
     return prod(-(-n // step) for n, step in zip(sizes, lengths, strict=True))
 
 
-def cut_streamed_pairs(
-    space: Space,
-    dtypes: dict[Read, np.dtype[Any]],
-    read_layouts: dict[Read, Layout],
-    streamed_reads: frozenset[Read],
-    mesh: Mesh,
-    tile_elements: int,
-    room_bytes: int,
-) -> Cuts | None:
+def cut_streamed_pairs(space: Space, reads: Reads, bounds: Bounds) -> Cuts | None:
     """A part of x for every lane that is as large as memory allows, and small tiles of y.
 
     Lanes work on parts of x that are contiguous, so one pass over y serves all of them. None
     where y is not streamed, or most of it has room: then it is not read again and again anyway.
     """
     y = next((read for read in space.reads if read.place == 0), None)
-    budget = room_bytes - room_bytes // SPARE_BUDGET_PART
-    read = {r.operand.value: prod(r.shape) * dtypes[r].itemsize for r in streamed_reads}
-    if (
-        y is None
-        or y not in streamed_reads
-        or mesh.is_one_memory
-        or 2 * sum(read.values()) <= budget
-    ):
+    mesh, dtypes = bounds.mesh, reads.dtypes
+    budget = bounds.room_bytes - bounds.room_bytes // SPARE_BUDGET_PART
+    read = {r.operand.value: prod(r.shape) * dtypes[r].itemsize for r in reads.streamed}
+    if y is None or y not in reads.streamed or mesh.is_one_memory:
         return None
-    room = _Room(space, dtypes, read_layouts, streamed_reads, mesh)
+    if 2 * sum(read.values()) <= budget:
+        return None
+    room = _Room(space, reads, mesh)
     width = max(prod(y.shape[1:]), 1)
-    most = max(tile_elements // width, 1) if tile_elements else max(space.sizes)
+    most = max(bounds.tile_elements // width, 1) if bounds.tile_elements else max(space.sizes)
     n_y = min(space.sizes[Y], most, max(MOST_Y_BYTES // (width * dtypes[y].itemsize), 1))
     while n_y > LEAST_Y_POINTS and SHARE_OF_Y * room.of_y(n_y) > budget:
         n_y = max(n_y // 2, LEAST_Y_POINTS)
@@ -111,7 +100,7 @@ def cut_streamed_pairs(
         return None
     n_passes = -(-space.sizes[X] // (n_x * n_lanes))
     n_x = -(-space.sizes[X] // (n_passes * n_lanes))
-    borders = layout_borders(y, Y, read_layouts[y]) or (0, space.sizes[Y])
+    borders = reads.borders(y, Y) or (0, space.sizes[Y])
     cuts = {Y: _parts(borders, n_y), X: cut_evenly(space.sizes[X], n_x)}
     return tuple(cuts.get(label, (0, size)) for label, size in enumerate(space.sizes))
 
@@ -126,22 +115,15 @@ def in_lanes(cuts: Cuts, mesh: Mesh) -> np.ndarray:
 class _Room:
     """Bytes that tasks over tiles of some lengths need."""
 
-    def __init__(
-        self,
-        space: Space,
-        dtypes: dict[Read, np.dtype[Any]],
-        read_layouts: dict[Read, Layout],
-        streamed_reads: frozenset[Read],
-        mesh: Mesh,
-    ) -> None:
+    def __init__(self, space: Space, reads: Reads, mesh: Mesh) -> None:
         self.space, self.mesh = space, mesh
-        self.dtypes = dtypes
+        self.dtypes = dtypes = reads.dtypes
         at_home = {
-            r for r in space.reads if mesh.kind != "cuda" and {*read_layouts[r].owners} == {HOST}
+            r for r in space.reads if mesh.kind != "cuda" and {*reads.layouts[r].owners} == {HOST}
         }
         self.counted = {*space.reads} - at_home
         """Reads that take memory of a device: a CPU reads the host's own arrays in place."""
-        self.held = sum(prod(r.shape) * dtypes[r].itemsize for r in self.counted - streamed_reads)
+        self.held = sum(prod(r.shape) * dtypes[r].itemsize for r in self.counted - reads.streamed)
         """Bytes held all the time (an operand of both sets counts twice: it is cut twice)."""
 
     def specs(self, n_y: int, n_x: int) -> tuple[tuple[Spec, ...], tuple[Spec, ...]]:

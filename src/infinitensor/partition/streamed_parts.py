@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING
 from infinitensor.ir.region import cut_evenly
 
 if TYPE_CHECKING:
-    from infinitensor.ir.layout import Layout
     from infinitensor.ir.space import Read, Space
+    from infinitensor.partition.operand_cuts import Reads
 
 ALIGNED_LINES = 64
 """Parts are as many lines as a multiple of this, where they are longer: kernels like that."""
 
 
-def parts_of(
-    space: Space, by_size: list[Read], read_layouts: dict[Read, Layout], part_elements: int
-) -> tuple[int, tuple[int, ...]] | None:
+def parts_of(space: Space, reads: Reads, part_elements: int) -> tuple[int, tuple[int, ...]] | None:
     """The label along which a product reads one of its matrices in parts, and the borders of these;
     None where it reads none so.
 
@@ -31,8 +29,8 @@ def parts_of(
     """
     if not is_of_two_matrices(space):
         return None
-    for read in by_size:
-        layout = read_layouts[read]
+    for read in reads.by_size:
+        layout = reads.layouts[read]
         label, start = _leading_label(read)
         if label is None or label in space.uncut or not all(read.shape):
             continue

@@ -15,15 +15,14 @@ import numpy as np
 from infinitensor.config import config
 from infinitensor.ir.plan import GroupPlan
 from infinitensor.ir.region import cut_evenly
-from infinitensor.partition.operand_cuts import layout_borders
 from infinitensor.partition.tile_shape import LEAF_ELEMENTS, tile_shape
 
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Analysed, Node, Operand
-    from infinitensor.ir.layout import Layout
     from infinitensor.ir.mesh import Mesh
     from infinitensor.ir.region import Cuts
-    from infinitensor.ir.space import Read, Space
+    from infinitensor.ir.space import Space
+    from infinitensor.partition.operand_cuts import Reads
 
 FEW_COLUMNS = 64
 """Fewer columns than this are few: many rows of the table are in cache together."""
@@ -245,15 +244,7 @@ def is_by_row(
     return access.is_all(shape, seen)
 
 
-def begin_sweep(
-    sweep: Sweep,
-    rows: int,
-    by_size: list[Read],
-    read_layouts: dict[Read, Layout],
-    mesh: Mesh,
-    bound: int,
-    most: int,
-) -> bool:
+def begin_sweep(sweep: Sweep, rows: int, reads: Reads, mesh: Mesh, bound: int, most: int) -> bool:
     """Cut the rows of a sweep by the layout of the first it reads, up to `most` of its pieces at a
     time where tasks read across them. False where a row would be cut, or a sum in other places than
     it rounds in."""
@@ -261,12 +252,13 @@ def begin_sweep(
     if bound < columns:
         return False
     borders = None
-    lead = next((read for read in by_size if rows in read.labels and len(read.shape) == 2), None)
+    two = (read for read in reads.by_size if len(read.shape) == 2)
+    lead = next((read for read in two if rows in read.labels), None)
     if lead is not None:
         across = [label for label in lead.labels if label not in (rows, None)]
-        if any(layout_borders(lead, label, read_layouts[lead]) is not None for label in across):
+        if any(reads.borders(lead, label) is not None for label in across):
             return False
-        borders = layout_borders(lead, rows, read_layouts[lead])
+        borders = reads.borders(lead, rows)
     if borders is None:
         borders = cut_evenly(sweep.n, tile_shape((sweep.n, columns), bound)[0])
     times = 1
