@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
-from infinitensor.ir.call_tables import Calls, Form, StridedArrays, plain, together
+from infinitensor.ir.call_tables import Calls, Form, InC, Operands, StridedArrays
 from infinitensor.ir.view import View, structure
 
 from .budget import examples
@@ -111,13 +110,14 @@ def test_split_calls_are_all_calls_by_the_tasks_between_borders(
         np.testing.assert_array_equal(np.concatenate([part[k] for part in parts]), whole[k])
 
 
+class Silent(InC):
+    def calls(self, asked: Operands) -> Calls:
+        return calls_of(asked.tasks.tolist(), 1, 0)
+
+
 def test_family_that_says_nothing_is_asked_for_alone_and_has_no_other_kernel() -> None:
-    silent: Any = SimpleNamespace()
-    other: Any = SimpleNamespace(
-        together="key", plain=lambda tasks, ins, outs: (silent, ins, [*outs, "more"])
-    )
-    tasks = np.arange(2)
-    assert (together(silent), together(other)) == (None, "key")
-    assert plain(silent, tasks, ["in"], []) == (silent, ["in"], [])
-    found: Any = plain(other, tasks, ["in"], [])
-    assert found == (silent, ["in"], ["more"])
+    silent = Silent()
+    asked = Operands(np.arange(2), None, ["in"], [])
+    assert silent.together is None
+    assert silent.is_due(1)
+    assert silent.plain(asked) == (silent, asked)

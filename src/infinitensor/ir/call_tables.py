@@ -77,6 +77,22 @@ class Calls(NamedTuple):
     words: np.ndarray
     """Likewise the scalars: 4 * number + how it is handed over."""
 
+    @classmethod
+    def one_each(
+        cls,
+        forms: np.ndarray,
+        of: Sequence[Form],
+        arrays: Sequence[StridedArrays],
+        tasks: np.ndarray | None = None,
+        words: np.ndarray | None = None,
+    ) -> Calls:
+        """A call for each of some tasks (None: all), on arrays that all tasks have."""
+        some = np.arange(len(forms)) if tasks is None else tasks
+        bases = np.stack([x.bases for x in arrays], axis=1)[some].reshape(-1)
+        offsets = np.stack([x.offsets for x in arrays], axis=1)[some].reshape(-1)
+        numbers = np.zeros(0, np.int64) if words is None else words.reshape(-1)
+        return cls(some, forms.reshape(-1), of, bases, offsets, numbers)
+
     def split(self, borders: Sequence[int]) -> list[Calls]:
         """The calls of the tasks between borders; all have as many arrays and scalars."""
         n = max(len(self.tasks), 1)
@@ -95,35 +111,30 @@ class Calls(NamedTuple):
         ]
 
 
-def together(in_c: InC) -> Any:
-    """A key that families share whose tasks, a call each, may be asked for together; None: each
-    has to be asked for alone."""
-    return getattr(in_c, "together", None)
+class Operands(NamedTuple):
+    """What some tasks of a family work on: `many` has (borders, the arrays between them), `ins` for
+    each column what it reads, or the numbers of scalars."""
 
-
-def plain(
-    in_c: InC, tasks: np.ndarray, ins: Sequence[Any], outs: Sequence[StridedArrays]
-) -> tuple[InC, Sequence[Any], Sequence[StridedArrays]]:
-    """The calls of another kernel that knows nothing of this family, on the same arrays."""
-    found = getattr(in_c, "plain", None)
-    return (in_c, ins, outs) if found is None else found(tasks, ins, outs)
+    tasks: np.ndarray
+    many: tuple[np.ndarray, StridedArrays] | None
+    ins: Sequence[Any]
+    outs: Sequence[StridedArrays]
 
 
 class InC(Protocol):
     """The C of a family's tasks."""
 
+    together: Any = None
+    """A key that families share whose tasks, a call each, may be asked for together; None: each
+    has to be asked for alone."""
+
     def is_due(self, n_tasks: int) -> bool:
         """Whether it is compiled, or is worth compiling for so many tasks and those before."""
+        return True
 
-    def calls(
-        self,
-        tasks: np.ndarray,
-        many: tuple[np.ndarray, StridedArrays] | None,
-        ins: Sequence[Any],
-        outs: Sequence[StridedArrays],
-    ) -> Calls:
-        """The calls of some tasks.
+    def calls(self, asked: Operands) -> Calls:
+        """The calls of some tasks. `CompilerError` if it cannot be had."""
 
-        `many` has (borders, the arrays between them); `ins` for each column what it reads, or the
-        numbers of scalars. `CompilerError` if it cannot be had.
-        """
+    def plain(self, asked: Operands) -> tuple[InC, Operands]:
+        """The C of a kernel that knows nothing of this family, on the same arrays."""
+        return self, asked

@@ -20,14 +20,14 @@ import numpy as np
 
 from infinitensor.config import config
 from infinitensor.events import lane
-from infinitensor.ir.call_tables import Calls, Form
+from infinitensor.ir.call_tables import Calls, Form, InC
 from infinitensor.native import CompilerError, address, compiler, library
 from infinitensor.ops.backend.torch_loading import is_loading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from infinitensor.ir.call_tables import StridedArrays
+    from infinitensor.ir.call_tables import Operands
 
 CODES = {"float32": 0, "float64": 1, "complex64": 2, "complex128": 3}
 LETTERS = "sdcz"
@@ -210,35 +210,24 @@ def _is_written(out: Any, size: int) -> bool:
     return columns == 1 or bool(out.strides[1] == size)
 
 
-class Multiplied:
+class Multiplied(InC):
     """The C of a family of products of two matrices, or of a matrix and a vector."""
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._code = CODES[dtype.name]
         self._size = dtype.itemsize
-
-    @property
-    def together(self) -> Multiplied:
-        """There is one for each dtype."""
-        return self
+        self.together = self  # there is one for each dtype
 
     def is_due(self, n_tasks: int) -> bool:
         """Where there is a library; but nobody waits here for torch, while that is loaded."""
         return not is_loading() and find_library() is not None
 
-    def calls(
-        self,
-        tasks: np.ndarray,
-        many: tuple[np.ndarray, StridedArrays] | None,
-        ins: Sequence[Any],
-        outs: Sequence[StridedArrays],
-    ) -> Calls:
+    def calls(self, asked: Operands) -> Calls:
         """One call a task; `CompilerError` where the library does not take such strides."""
         ours = find_library()
         if ours is None:
             raise CompilerError("no library to multiply with")
-        x, y = ins
-        (out,) = outs
+        (x, y), (out,) = asked.ins, asked.outs
         n = len(x.bases)
         rows = x.shapes[:, 0] if x.shapes.shape[1] > 1 else np.ones(n, np.int64)
         columns = y.shapes[:, 1] if y.shapes.shape[1] > 1 else np.ones(n, np.int64)
@@ -264,14 +253,7 @@ class Multiplied:
                 raise CompilerError("a matrix whose rows and columns are in pieces")
             held = (ctypes.c_int64 * 9)(*how)
             of.append(Form((function, 0, 0, 0, ctypes.addressof(held), 0, 0, 0), 3, 0, held))
-        return Calls(
-            np.arange(n),
-            kind.reshape(-1),
-            of,
-            np.stack([x.bases, y.bases, out.bases], axis=1).reshape(-1),
-            np.stack([x.offsets, y.offsets, out.offsets], axis=1).reshape(-1),
-            np.zeros(0, np.int64),
-        )
+        return Calls.one_each(kind, of, (x, y, out))
 
 
 @cache

@@ -8,36 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.ir.call_tables import Calls, Form
+from infinitensor.ir.call_tables import Calls, Form, InC
 from infinitensor.native import CompilerError
 from infinitensor.ops.backend.c_loops import compile_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from infinitensor.ir.call_tables import StridedArrays
+    from infinitensor.ir.call_tables import Operands, StridedArrays
 
 
-class Scanned:
+class Scanned(InC):
     """The C of a family of running sums over one axis of tiles that are in C order."""
 
     def __init__(self, dtype: np.dtype[Any], axis: int) -> None:
         self._dtype = dtype
         self._axis = axis
 
-    def is_due(self, n_tasks: int) -> bool:
-        """It is compiled for the first task, whoever runs that."""
-        return True
-
-    def calls(
-        self,
-        tasks: np.ndarray,
-        many: tuple[np.ndarray, StridedArrays] | None,
-        ins: Sequence[Any],
-        outs: Sequence[StridedArrays],
-    ) -> Calls:
+    def calls(self, asked: Operands) -> Calls:
         """One call a task; `CompilerError` where lines are not contiguous."""
-        (x,), (out,) = ins, outs
+        (x,), (out,) = asked.ins, asked.outs
         if not (_is_in_order(x, self._dtype.itemsize) and _is_in_order(out, self._dtype.itemsize)):
             raise CompilerError("lines that are not contiguous")
         function = compile_loop("scan", "scan_called", self._dtype)
@@ -52,14 +40,7 @@ class Scanned:
         for how in each.tolist():
             held = (ctypes.c_int64 * 3)(*how)
             of.append(Form((address, 0, 0, 0, ctypes.addressof(held), 0, 0, 0), 2, 0, held))
-        return Calls(
-            np.arange(len(shapes)),
-            kind.reshape(-1),
-            of,
-            np.stack([x.bases, out.bases], axis=1).reshape(-1),
-            np.stack([x.offsets, out.offsets], axis=1).reshape(-1),
-            np.zeros(0, np.int64),
-        )
+        return Calls.one_each(kind, of, (x, out))
 
 
 def _is_in_order(arrays: StridedArrays, itemsize: int) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor.errors import DeviceOutOfMemoryError
-from infinitensor.ir.call_tables import REAL, REAL_PART, WHOLE, StridedArrays, plain, together
+from infinitensor.ir.call_tables import REAL, REAL_PART, WHOLE, Operands, StridedArrays
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
 from infinitensor.native import IS_CHECKED, CompilerError, address
 from infinitensor.ops.backend.blas import one_core_each
@@ -79,7 +79,7 @@ class Bindings:
         self._n_tasks = int(np.count_nonzero(needed))
         self._n_calls = sum(family.n for family in self._families)
         each = [family.in_c for family in self._families if family.in_c is not None]
-        kinds = {id(together(in_c) or in_c) for in_c in each}
+        kinds = {id(in_c.together or in_c) for in_c in each}
         more = len(set(map(id, each))) - len(kinds)
         self._n_least = BIND * len(kinds) + BIND_MORE * more
         """Families of one kind are worked out together, steps of a stencil once."""
@@ -420,24 +420,20 @@ OVER, LATER = -1, -2
 
 
 class Asked(NamedTuple):
-    """A request to a family: the calls of these tasks, on these operands."""
+    """A request to a family: the calls of some tasks, on their operands."""
 
-    family: Family
+    first: int
+    """The first task of the family."""
     in_c: InC
-    tasks: np.ndarray
-    many: tuple[np.ndarray, StridedArrays] | None
-    ins: Sequence[Any]
-    outs: Sequence[StridedArrays]
+    operands: Operands
 
     def kind(self) -> Hashable:
-        """A key of requests that can be made together; None: this one alone."""
-        common = together(self.in_c)
-        if common is None or self.many is not None:
-            return None
-        axes = [
-            x.strides.shape[1] if type(x) is StridedArrays else -1 for x in (*self.ins, *self.outs)
-        ]
-        return (common, tuple(axes))
+        """A key of requests that can be made together; of one that is made alone its own."""
+        _, many, ins, outs = self.operands
+        if self.in_c.together is None or many is not None:
+            return self.first
+        axes = [x.strides.shape[1] if type(x) is StridedArrays else -1 for x in (*ins, *outs)]
+        return (self.in_c.together, tuple(axes))
 
 
 def _asked_of(tiles: Tiles, places: Places, family: Family, own: np.ndarray) -> Asked:
@@ -459,8 +455,7 @@ def _asked_of(tiles: Tiles, places: Places, family: Family, own: np.ndarray) -> 
             ins.append(places.view(column, own, n_bytes))
     outs = [places.whole(writes[own]) for writes in family.writes]
     assert family.in_c is not None
-    in_c, given, made = plain(family.in_c, own, ins, outs)
-    return Asked(family, in_c, own, many, given, made)
+    return Asked(family.first, *family.in_c.plain(Operands(own, many, ins, outs)))
 
 
 def _calls_of(asked: Sequence[Asked]) -> dict[int, Calls]:
@@ -468,20 +463,19 @@ def _calls_of(asked: Sequence[Asked]) -> dict[int, Calls]:
     found: dict[int, Calls] = {}
     kinds: dict[Hashable, list[Asked]] = {}
     for one in asked:
-        kind = one.kind()
-        kinds.setdefault(one.family.first if kind is None else kind, []).append(one)
+        kinds.setdefault(one.kind(), []).append(one)
     for alike in kinds.values():
         first = alike[0]
         if len(alike) == 1:
-            made = first.in_c.calls(first.tasks, first.many, first.ins, first.outs)
-            found[first.family.first] = made
+            found[first.first] = first.in_c.calls(first.operands)
             continue
-        ins = [_join_columns(parts) for parts in zip(*(one.ins for one in alike), strict=True)]
-        outs = [_join_columns(parts) for parts in zip(*(one.outs for one in alike), strict=True)]
-        borders = [0, *np.cumsum([len(one.tasks) for one in alike]).tolist()]
-        made = first.in_c.calls(np.arange(borders[-1]), None, ins, outs)
+        tasks, _, every_in, every_out = zip(*(one.operands for one in alike), strict=True)
+        ins = [_join_columns(parts) for parts in zip(*every_in, strict=True)]
+        outs = [_join_columns(parts) for parts in zip(*every_out, strict=True)]
+        borders = [0, *np.cumsum([len(own) for own in tasks]).tolist()]
+        made = first.in_c.calls(Operands(np.arange(borders[-1]), None, ins, outs))
         for one, calls in zip(alike, made.split(borders), strict=True):
-            found[one.family.first] = calls
+            found[one.first] = calls
     return found
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor.config import config
-from infinitensor.ir.call_tables import Calls, StridedArrays
+from infinitensor.ir.call_tables import Calls, InC
 from infinitensor.tasking.c.expressions import C_TYPES
 from infinitensor.tasking.kernels.c_calls import Mapped
 from infinitensor.tasking.kernels.c_kernel import copy_kernel
@@ -15,7 +15,7 @@ from infinitensor.tasking.kernels.c_kernel import copy_kernel
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from infinitensor.ir.call_tables import InC
+    from infinitensor.ir.call_tables import Operands, StridedArrays
     from infinitensor.ir.graph import Node
     from infinitensor.ir.tasks import Column, TileSet
     from infinitensor.ir.view import Access
@@ -30,46 +30,38 @@ class Target(NamedTuple):
     """The first index of each task's tile."""
     region: Access | None = None
 
+    def of(self, asked: Operands) -> StridedArrays:
+        """The place in the one output of each of some tasks."""
+        starts, boxes = self.starts[asked.tasks], self.boxes[asked.tasks]
+        return asked.outs[0].view(starts, boxes, self.region)
 
-class Copied:
+
+class Copied(InC):
     """Every operand of a family copied to where it belongs in the one output; a call each, but for
     those that a task does not have."""
 
     def __init__(self, mapped: Mapped, targets: Sequence[Target]) -> None:
         self._mapped = mapped
         self._targets = targets
+        # one operand is copied like any other of its dtype, once it is said where
+        self.together = mapped.together if len(targets) == 1 else None
 
-    @property
-    def together(self) -> Any:
-        """One operand is copied like any other of its dtype, once it is said where."""
-        return self._mapped.together if len(self._targets) == 1 else None
-
-    def plain(
-        self, tasks: np.ndarray, ins: Sequence[Any], outs: Sequence[StridedArrays]
-    ) -> tuple[InC, Sequence[Any], Sequence[StridedArrays]]:
+    def plain(self, asked: Operands) -> tuple[InC, Operands]:
         """The copy, and where one operand goes."""
         if len(self._targets) > 1:
-            return self, ins, outs
-        (target,) = self._targets
-        out = outs[0].view(target.starts[tasks], target.boxes[tasks], target.region)
-        return self._mapped, ins, [out]
+            return self, asked
+        return self._mapped, asked._replace(outs=[self._targets[0].of(asked)])
 
     def is_due(self, n_tasks: int) -> bool:
         """As of the kernel."""
         return self._mapped.is_due(n_tasks)
 
-    def calls(
-        self,
-        tasks: np.ndarray,
-        many: tuple[np.ndarray, StridedArrays] | None,
-        ins: Sequence[Any],
-        outs: Sequence[StridedArrays],
-    ) -> Calls:
+    def calls(self, asked: Operands) -> Calls:
         """The calls of some tasks."""
         found = []
-        for operand, target in zip(ins, self._targets, strict=True):
-            out = outs[0].view(target.starts[tasks], target.boxes[tasks], target.region)
-            found.append(self._mapped.calls(tasks, None, [operand], [out]))
+        for operand, target in zip(asked.ins, self._targets, strict=True):
+            one = asked._replace(ins=[operand], outs=[target.of(asked)])
+            found.append(self._mapped.calls(one))
         if len(found) == 1:
             return found[0]
         each = np.concatenate([calls.tasks for calls in found])

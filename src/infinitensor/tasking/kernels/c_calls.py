@@ -16,6 +16,7 @@ from infinitensor.ir.call_tables import (
     WHOLE,
     Calls,
     Form,
+    InC,
     StridedArrays,
 )
 from infinitensor.native import address
@@ -24,6 +25,7 @@ from infinitensor.tasking.kernels.c_kernel import entry
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from infinitensor.ir.call_tables import Operands
     from infinitensor.tasking.kernels.c_kernel import Compiled, Walk
     from infinitensor.tasking.kernels.work_left import WorkLeft
 
@@ -43,7 +45,7 @@ class Stand(NamedTuple):
     itemsize: int = 1
 
 
-class Mapped:
+class Mapped(InC):
     """One call a task, on operands and outputs as the family has them.
 
     `left` says when compiling has paid for itself, if it is not worth it at once; tasks are counted
@@ -52,7 +54,7 @@ class Mapped:
 
     def __init__(self, in_c: Compiled, left: WorkLeft | None = None, counts: bool = False) -> None:
         self.in_c = in_c
-        self.together: Any = in_c
+        self.together = in_c
         self._left = left
         self._counts = counts
 
@@ -67,16 +69,10 @@ class Mapped:
             left.spend(n_tasks * TASK_WORK)
         return left.is_done()
 
-    def calls(
-        self,
-        tasks: np.ndarray,
-        many: tuple[np.ndarray, StridedArrays] | None,
-        ins: Sequence[Any],
-        outs: Sequence[StridedArrays],
-    ) -> Calls:
+    def calls(self, asked: Operands) -> Calls:
         """The calls of some tasks; those that have nothing to do have none."""
-        in_c = self.in_c
-        shapes, written = self._space(outs)
+        in_c, ins = self.in_c, asked.ins
+        shapes, written = self._space(asked.outs)
         arrays = [*(ins[k] for k in in_c.arrays), *written]
         some = np.flatnonzero((shapes > 0).all(axis=1))
         rows = np.concatenate(
@@ -84,15 +80,8 @@ class Mapped:
         )[some]
         first, forms = kinds(rows)
         of = [_form(in_c, self._walk(rows[k], len(arrays)), len(arrays)) for k in first]
-        words = np.stack(list(_words(in_c, ins)), axis=1)[some] if in_c.scalars else _none(some)
-        return Calls(
-            some,
-            forms,
-            of,
-            np.stack([x.bases for x in arrays], axis=1)[some].reshape(-1),
-            np.stack([x.offsets for x in arrays], axis=1)[some].reshape(-1),
-            words.reshape(-1),
-        )
+        words = np.stack(list(_words(in_c, ins)), axis=1)[some] if in_c.scalars else None
+        return Calls.one_each(forms, of, arrays, some, words)
 
     def _space(self, outs: Sequence[StridedArrays]) -> tuple[np.ndarray, Sequence[StridedArrays]]:
         """The shape that each task walks, and the arrays that it writes."""
@@ -134,10 +123,6 @@ class Reduced(Mapped):
 
 
 reduced = lru_cache(maxsize=1024)(Reduced)
-
-
-def _none(some: np.ndarray) -> np.ndarray:
-    return np.zeros((len(some), 0), np.int64)
 
 
 def _align_strides(arrays: StridedArrays, ndim: int) -> np.ndarray:
@@ -192,7 +177,7 @@ class Parts(NamedTuple):
     """Of each scalar of each call: its task, and which of the family's columns it is."""
 
 
-class Parted:
+class Parted(InC):
     """Several calls a task, on parts of what it looks into and of its one output.
 
     `calls_of(task, arrays)` says which: (kernel, operands, output), None for a scalar.
@@ -213,29 +198,23 @@ class Parted:
         """As of the kernel."""
         return self._mapped.is_due(n_tasks)
 
-    def calls(
-        self,
-        tasks: np.ndarray,
-        many: tuple[np.ndarray, StridedArrays] | None,
-        ins: Sequence[Any],
-        outs: Sequence[StridedArrays],
-    ) -> Calls:
+    def calls(self, asked: Operands) -> Calls:
         """The calls of some tasks; worked out once for all families that have the same strides."""
-        assert many is not None
-        borders, sources = many
-        (out,) = outs
+        assert asked.many is not None
+        borders, sources = asked.many
+        (out,) = asked.outs
         strided = (sources.shapes, sources.strides, out.shapes, out.strides)
-        key = (tasks.tobytes(), *(column.tobytes() for column in strided))
+        key = (asked.tasks.tobytes(), *(column.tobytes() for column in strided))
         parts = self._found.get(key)
         if parts is None:
-            parts = self._found[key] = self._parts(tasks, borders, sources, out)
+            parts = self._found[key] = self._parts(asked.tasks, borders, sources, out)
         bases = np.concatenate([sources.bases, out.bases])[parts.places]
         offsets = np.concatenate([sources.offsets, out.offsets])[parts.places] + parts.offsets
         numbers = np.zeros(0, np.int64)
         if len(parts.scalars):
-            given = np.stack(
-                list(_words(self._mapped.in_c, _spread(self._mapped.in_c, ins))), axis=1
-            )
+            in_c = self._mapped.in_c  # all columns of the family are scalars
+            columns = dict(zip(in_c.scalars, asked.ins, strict=True))
+            given = np.stack(list(_words(in_c, columns)), axis=1)
             numbers = given[parts.scalars[:, 0], parts.scalars[:, 1]]
         return Calls(parts.tasks, parts.forms, parts.of, bases, offsets, numbers)
 
@@ -298,8 +277,3 @@ def stand_ins(
         for (shape, strides), dtype, at in zip(strided, dtypes, places[::2], strict=True)
     ]
     return stands, [begin + end for end in places[1::2]]
-
-
-def _spread(in_c: Compiled, ins: Sequence[Any]) -> dict[int, Any]:
-    """The scalars of a family, all of whose columns are, by the operands of its kernel."""
-    return dict(zip(in_c.scalars, ins, strict=True))
