@@ -34,7 +34,7 @@ def test_all_tiles_of_a_result_are_made_again(devices: str) -> None:
             run.drop(tile)
         np.testing.assert_array_equal(values(session, run, number), WANTED)
         assert run.take_counts()["tiles_rebuilt"] == layout.n_tiles
-        assert not run.tiles.directory.has_lost
+        assert not run.tiles.directory.lost
         run.release()
 
 

@@ -93,7 +93,7 @@ class KernelCalls:
     def array(self, tile: int) -> Any:
         """The values of a tile; a lost one is made again."""
         directory = self.directory
-        if directory.is_lost(tile):
+        if tile in directory.lost:
             self.rebuilder.rebuild(tile)
         if self.status.job is not None and not directory.is_at_home(tile):
             return self.tiles.output(self.tiles.steps.out(tile))  # C has made it
@@ -101,7 +101,7 @@ class KernelCalls:
 
     def _across(self, span: Span, look: Callable[[Any], Any]) -> Any:
         """The view of the piece that holds some tiles of a value."""
-        if self.directory.has_lost:
+        if self.directory.lost:
             for tile in span.tiles:
                 self.array(tile)
         return look(self.tiles.whole_of(span.held))

@@ -46,7 +46,7 @@ class Rebuilder:
 
     def write(self, tile: int, task: int) -> None:
         """A task has written into a tile in place."""
-        self.tiles.directory.note_write(tile)
+        self.tiles.directory.versions[tile] += 1
         self.written_by[tile] = task
         self.writing.pop(tile, None)
 
@@ -54,7 +54,7 @@ class Rebuilder:
         """Make a lost tile again, where its readers look for it."""
         tiles = self.tiles
         with self.status.lock:
-            tiles.directory.note_found(tile)
+            tiles.directory.lost.discard(tile)
             self.status.counts["tiles_rebuilt"] += 1
         values = self._made_again(tile, {}, self.spare)
         out = tiles.steps.out(tile)
@@ -94,7 +94,7 @@ class Rebuilder:
             return directory.values(tile)
         step = self.tiles.steps[producer]
         family = step.family
-        if directory.version(tile):
+        if directory.versions[tile]:
             raise LostTileError(
                 f"a tile of {family.op!r} (recorded at {family.site}) is lost and cannot be made "
                 "again: it was written to in place, and what was written over is gone"

@@ -254,7 +254,7 @@ class Run:
         if (
             bindings.is_over
             or status.n_done
-            or tiles.directory.has_lost
+            or tiles.directory.lost
             or not events.hooks.keys().isdisjoint(TASK_HOOKS)
         ):
             return False
@@ -306,7 +306,7 @@ class Run:
 
     def drop(self, tile: int) -> None:
         """Lose a tile, as a fault would; its next reader has it made again."""
-        self.tiles.directory.lose(tile)
+        self.tiles.directory.lost.add(tile)
 
     def is_made(self, value: int) -> bool:
         """Whether every task that writes tiles of a kept value or its earlier versions is done."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Directory:
     """tile -> its values at home, and who holds each slot.
 
-    `version` counts the writes into a tile since it was made (or came with a leaf).
+    Versions count the writes into a tile since it was made (or came with a leaf).
     """
 
     def __init__(self, n_tiles: int, n_slots: int) -> None:
@@ -23,8 +23,10 @@ class Directory:
         self.holder: list[int] = [-1] * n_slots
         """The tile whose values each slot holds."""
         self._at_home: dict[int, Any] = {}
-        self._versions = int_array("i", bytes(4 * n_tiles))
-        self._lost: set[int] = set()
+        self.versions = int_array("i", bytes(4 * n_tiles))
+        """How often each tile was written to: copies of what was there are worth nothing then."""
+        self.lost: set[int] = set()
+        """Tiles whose values at home are gone, as after a fault."""
 
     def enter(self, tile: int, slot: int, values: Any) -> None:
         """A tile has its home in a slot (-1: in memory of its own) from now on."""
@@ -58,40 +60,15 @@ class Directory:
     def is_home(self, tile: int, slot: int) -> bool:
         """Whether the values of a tile are in device memory, and not lost."""
         held = slot < 0 or self.holder[slot] == tile
-        return held and tile in self._at_home and tile not in self._lost
-
-    def note_write(self, tile: int) -> None:
-        """A write into a tile is done: copies of what was there are worth nothing now."""
-        self._versions[tile] += 1
-
-    def version(self, tile: int) -> int:
-        """How often a tile was written to."""
-        return self._versions[tile]
-
-    def lose(self, tile: int) -> None:
-        """The values at home are gone, as after a fault."""
-        self._lost.add(tile)
-
-    def is_lost(self, tile: int) -> bool:
-        """Whether the values at home are gone."""
-        return tile in self._lost
-
-    @property
-    def has_lost(self) -> bool:
-        """Whether any values are gone."""
-        return bool(self._lost)
-
-    def note_found(self, tile: int) -> None:
-        """A lost tile is being made again."""
-        self._lost.discard(tile)
+        return held and tile in self._at_home and tile not in self.lost
 
     def state(self) -> tuple[list[int], dict[int, Any], int_array[int]]:
         """The places of tiles now, to come back to."""
-        return self.holder.copy(), self._at_home.copy(), self._versions[:]
+        return self.holder.copy(), self._at_home.copy(), self.versions[:]
 
     def restore(self, state: tuple[list[int], dict[int, Any], int_array[int]]) -> None:
         """As it was."""
-        self.holder, self._at_home, self._versions = state
+        self.holder, self._at_home, self.versions = state
 
     def clear(self) -> None:
         """Let go of everything."""
