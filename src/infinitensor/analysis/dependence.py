@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from infinitensor.ir.graph import Dependence, Graph, Group
@@ -11,6 +12,7 @@ from infinitensor.ir.tracker import Tracker
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Node, Operand
     from infinitensor.ir.tracker import Region
+    from infinitensor.ir.view import Access
 
 
 def find_dependence(
@@ -64,9 +66,7 @@ def find_dependence(
         n_edges += len(waits)
         levels[me] = 1 + max((levels[w] for w in waits), default=0)
     real = [level for level, join in zip(levels, is_join, strict=True) if not join]
-    widest: dict[int, int] = {}
-    for level in real:
-        widest[level] = widest.get(level, 0) + 1
+    widest = Counter(real)
     return Dependence(
         len(groups), n_edges, n_joins, max(real, default=0), max(widest.values(), default=0), shared
     )
@@ -91,23 +91,19 @@ def _tracker(
 def region_of(operand: Operand, shape: tuple[int, ...], node: Node) -> Region | None:
     """The region of its root that an operand reads (the hull where values choose); None:
     nothing."""
-    if 0 in shape:
-        return None
-    if operand.access is None:
-        return tuple((0, n, 1) for n in shape)
-    box = whole_box(node.shapes[node.operands.index(operand)])
-    if any(lo >= hi for lo, hi in box):
-        return None
-    return operand.access.base_region(box)
+    return _seen_region(operand.access, shape, node, node.operands.index(operand))
 
 
 def written_region(node: Node, shape: tuple[int, ...]) -> Region | None:
     """The region of its root that an update writes; all of it where values decide."""
+    return _seen_region(node.region, shape, node, 1)
+
+
+def _seen_region(
+    access: Access | None, shape: tuple[int, ...], node: Node, i: int
+) -> Region | None:
     if 0 in shape:
         return None
-    if node.region is None:
+    if access is None:
         return tuple((0, n, 1) for n in shape)
-    box = whole_box(node.shapes[1])
-    if any(lo >= hi for lo, hi in box):
-        return None
-    return node.region.base_region(box)
+    return None if 0 in node.shapes[i] else access.base_region(whole_box(node.shapes[i]))

@@ -97,22 +97,14 @@ class Tracker:
         if len(nodes) <= MANY_NODES:
             return nodes
         join: int = self._new_join(nodes)  # type: ignore[operator]
-        hull = None
-        wrote = False
+        regions, writes, _ = zip(*(self._entries[entry] for entry in found), strict=True)
         for entry in found:
-            region, writes, _ = self._entries[entry]
-            hull = (
-                region
-                if hull is None
-                else tuple(
-                    (min(a, b), max(c, d), 1)
-                    for (a, c, _), (b, d, _) in zip(hull, region, strict=True)
-                )
-            )
-            wrote = wrote or writes
             self._drop(entry)
-        assert hull is not None
-        self._add(tuple((lo, hi, 1) for lo, hi, _ in hull), wrote, join)
+        hull = tuple(
+            (min(lo for lo, _, _ in axis), max(hi for _, hi, _ in axis), 1)
+            for axis in zip(*regions, strict=True)
+        )
+        self._add(hull, any(writes), join)
         return [join]
 
     def _near(self, region: Region) -> list[int]:

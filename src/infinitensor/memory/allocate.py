@@ -18,7 +18,7 @@ import numpy as np
 from infinitensor.ir.region import box_size, overlap
 from infinitensor.ir.tasks import COMPUTE, Misfit, Program, TaskGraph
 from infinitensor.memory.misfit import MisfitError, program_or_misfit
-from infinitensor.memory.uses import FOREVER, Uses, scratch_bytes
+from infinitensor.memory.uses import FOREVER, Uses, is_seen_in_part, scratch_bytes, successors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,20 +114,13 @@ class _Allocation(Uses):
         if self.alternates:  # what it waits for to use memory again it mostly waits for anyway
             pairs = np.unique(sources * self.graph.n_tasks + targets)
             sources, targets = np.divmod(pairs, self.graph.n_tasks)
-        order = np.argsort(sources, kind="stable")
-        waits = np.bincount(targets, minlength=self.graph.n_tasks).astype(np.int32)
-        borders = np.searchsorted(sources[order], np.arange(self.graph.n_tasks + 1)).astype(
-            np.int64
-        )
         return Program(
             self.graph,
             self.slots,
             np.asarray(self.slot_bytes, np.int64),
             np.asarray(self.slot_devices, np.int16),
             self.slot_leaves,
-            borders,
-            targets[order].astype(np.int32),
-            waits,
+            *successors(sources, targets, self.graph.n_tasks),
             {d: used + self.scratch[d] for d, used in enumerate(self.used)},
             self.last_use,
             self.producers,
@@ -332,29 +325,19 @@ class _Allocation(Uses):
     def in_place(self, family: Family, i: int, task: int, out: int) -> int:
         """The slot of an input that dies here and has the output's elements, or -1."""
         for column in family.reads:
-            if column.scalar or column.boxes is not None:
-                continue
             tile = int(column.tiles[i])
             if (
-                tile < 0
-                or self.in_piece[tile]
-                or self.external[tile]
-                or self.last_use[tile] != task
+                not column.scalar
+                and column.boxes is None
+                and tile >= 0
+                and not (self.in_piece[tile] or self.external[tile])
+                and self.last_use[tile] == task
+                and self.is_like(tile, out)
+                and not is_seen_in_part(family, i, tile)
             ):
-                continue
-            if self.n_elements[tile] != self.n_elements[out]:
-                continue
-            if self.itemsizes[tile] != self.itemsizes[out]:
-                continue
-            if self.devices[tile] != self.devices[out]:
-                continue
-            if any(
-                c.boxes is not None and c.tiles[i] == tile for c in family.reads if not c.scalar
-            ):
-                continue
-            self.wait_for_users(tile, task)
-            self.last_use[tile] = task - 1
-            return int(self.slots[tile])
+                self.wait_for_users(tile, task)
+                self.last_use[tile] = task - 1
+                return int(self.slots[tile])
         return -1
 
     def release(self, family: Family, i: int, task: int) -> None:

@@ -26,7 +26,7 @@ from infinitensor.memory.misfit import MisfitError, program_or_misfit
 from infinitensor.memory.residency import Stayers
 from infinitensor.memory.slots import Freed, Room
 from infinitensor.memory.tile_places import Places
-from infinitensor.memory.uses import FOREVER, scratch_bytes
+from infinitensor.memory.uses import FOREVER, is_seen_in_part, scratch_bytes, successors
 from infinitensor.memory.victims import Victims
 
 if TYPE_CHECKING:
@@ -158,8 +158,6 @@ class _Walk:
                 raise MisfitError(Misfit(family.op, need, limit, device, family.site))
         final, cached = self.end_places()
         graph, names, needed, producers = self.added.lower()
-        by_source = np.argsort(graph.sources, kind="stable")
-        firsts = np.searchsorted(graph.sources[by_source], np.arange(graph.n_tasks + 1))
         last_use = np.full(graph.n_tiles, FOREVER, np.int64)
         last_use[: self.graph.n_tiles] = self.uses.last_use
         return Program(
@@ -168,9 +166,7 @@ class _Walk:
             np.asarray(room.slot_bytes, np.int64),
             np.asarray(room.slot_devices, np.int16),
             self.slot_leaves,
-            firsts.astype(np.int64),
-            graph.targets[by_source].astype(np.int32),
-            np.bincount(graph.targets, minlength=graph.n_tasks).astype(np.int32),
+            *successors(graph.sources, graph.targets, graph.n_tasks),
             {d: room.peak[d] + self.scratch[d] for d in range(len(self.budgets))},
             last_use,
             producers,
@@ -308,21 +304,19 @@ class _Walk:
 
     def in_place(self, family: Family, i: int, task: int, out: int) -> int:
         """The slot of an input that dies here and has the output's elements, or -1."""
-        uses = self.uses
-        columns = [column for column in family.reads if not column.scalar]
-        for column in columns:
+        for column in family.reads:
             tile = int(column.tiles[i])
             if (
-                column.boxes is None
+                not column.scalar
+                and column.boxes is None
                 and tile >= 0
                 and self.places.now[tile] >= 0
-                and not (self.is_external[tile] or self.known.is_held[tile] or uses.in_piece[tile])
+                and not (self.is_external[tile] or self.known.is_held[tile])
+                and not self.uses.in_piece[tile]
                 and tile not in self.known.from_lower_tier
                 and self.victims.is_last_use(tile)
-                and uses.n_elements[tile] == uses.n_elements[out]
-                and uses.itemsizes[tile] == uses.itemsizes[out]
-                and uses.devices[tile] == uses.devices[out]
-                and not any(c.boxes is not None and c.tiles[i] == tile for c in columns)
+                and self.uses.is_like(tile, out)
+                and not is_seen_in_part(family, i, tile)
             ):
                 place = self.places.now[tile]
                 self.added.wait_for(self.places.users[place], task)

@@ -87,6 +87,11 @@ class Uses:
         for first, layout in self.graph.held.values():
             self.last_use[first : first + layout.n_tiles] = FOREVER
 
+    def is_like(self, tile: int, other: int) -> bool:
+        """Whether two tiles have as many elements of as many bytes on the same device."""
+        columns = (self.n_elements, self.itemsizes, self.devices)
+        return all(bool(column[tile] == column[other]) for column in columns)
+
     def tiles_by_task(self) -> tuple[np.ndarray, np.ndarray]:
         """The tiles each needed task touches, task by task, and where each task's begin."""
         n_users = np.diff(self.user_borders)
@@ -94,6 +99,23 @@ class Uses:
         order = np.argsort(self.users, kind="stable")
         borders = np.searchsorted(self.users[order], np.arange(self.graph.n_tasks + 1))
         return tiles[order], borders
+
+
+def is_seen_in_part(family: Family, i: int, tile: int) -> bool:
+    """Whether some operand of a task is a part of a tile."""
+    columns = (column for column in family.reads if not column.scalar)
+    return any(column.boxes is not None and column.tiles[i] == tile for column in columns)
+
+
+def successors(
+    sources: np.ndarray, targets: np.ndarray, n_tasks: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(borders, after, waits) of a Program: where the successors of each task begin, these, and how
+    many tasks each task waits for."""
+    order = np.argsort(sources, kind="stable")
+    borders = np.searchsorted(sources[order], np.arange(n_tasks + 1)).astype(np.int64)
+    waits = np.bincount(targets, minlength=n_tasks).astype(np.int32)
+    return borders, targets[order].astype(np.int32), waits
 
 
 def scratch_bytes(families: Sequence[Family], n_devices: int, n_concurrent: int) -> list[int]:

@@ -26,6 +26,8 @@ from infinitensor.tasking.kernels.c_calls import Mapped, kinds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from infinitensor.ir.call_tables import Operands
+
 pytestmark = [
     pytest.mark.local,
     pytest.mark.skipif(native.compiler() is None, reason="nothing is generated"),
@@ -416,9 +418,9 @@ def test_families_of_one_kernel_are_worked_out_together(monkeypatch: pytest.Monk
     worked: list[int] = []
     calls = Mapped.calls
 
-    def noted(self: Mapped, tasks: Any, *rest: Any) -> Any:
-        worked.append(len(tasks))
-        return calls(self, tasks, *rest)
+    def noted(self: Mapped, asked: Operands) -> Any:
+        worked.append(len(asked.tasks))
+        return calls(self, asked)
 
     monkeypatch.setattr(Mapped, "calls", noted)
     y = np.random.default_rng(2).integers(1, 90, (30, 30))
@@ -443,9 +445,9 @@ def test_writes_and_products_of_columns_are_worked_out_together(
     for kind in (Mapped, blas.Multiplied):
         calls = kind.calls
 
-        def noted(self: Any, tasks: Any, *rest: Any, calls: Any = calls) -> Any:
-            worked.append((type(self).__name__, len(tasks)))
-            return calls(self, tasks, *rest)
+        def noted(self: Any, asked: Operands, calls: Any = calls) -> Any:
+            worked.append((type(self).__name__, len(asked.tasks)))
+            return calls(self, asked)
 
         monkeypatch.setattr(kind, "calls", noted)
     values = np.random.default_rng(5).integers(-9, 9, (40, 12)).astype(float)

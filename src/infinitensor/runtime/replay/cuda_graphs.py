@@ -7,7 +7,7 @@ start all of them by one call. Which memory that is shows when a run has taken a
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
@@ -66,11 +66,10 @@ class Recording:
         self.moved_bytes = 0
         self.scratch_bytes = scratch_bytes
         _held_bytes[0] += scratch_bytes
-        totals: dict[int, int] = {}
+        totals: Counter[Left] = Counter()
         for left, work in noted:
-            totals[id(left)] = totals.get(id(left), 0) + work
-        lefts = {id(left): left for left, _ in noted}
-        self._noted = [(left, totals[k] // REPLAYED) for k, left in lefts.items()]
+            totals[left] += work
+        self._noted = [(left, work // REPLAYED) for left, work in totals.items()]
 
     def is_outdone(self) -> bool:
         """Count one more start; whether steps have run so often that generated code is due."""

@@ -7,7 +7,7 @@ NumPy does makes the group run eagerly.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -21,19 +21,14 @@ if TYPE_CHECKING:
 
 C_TYPES = {
     "bool": "uint8_t",
-    "int8": "int8_t",
-    "int16": "int16_t",
-    "int32": "int32_t",
-    "int64": "int64_t",
-    "uint8": "uint8_t",
-    "uint16": "uint16_t",
-    "uint32": "uint32_t",
-    "uint64": "uint64_t",
+    **{name: f"{name}_t" for n in (8, 16, 32, 64) for name in (f"int{n}", f"uint{n}")},
     "float32": "float",
     "float64": "double",
     "complex64": "complex64",
     "complex128": "complex128",
 }
+Typed: TypeAlias = "tuple[str, np.dtype[Any]]"
+"""The text of a value, and its dtype."""
 CONSTANT = "constant"
 """The word of a step that is one number everywhere."""
 
@@ -121,32 +116,35 @@ def word_of(tree: Term) -> Word:
     return WORDS[tree.word]
 
 
-def common_dtype(word: Word, dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
-    """The dtype that a word computes in, over operands of these; numbers take it too."""
+def word_and_operands(
+    tree: Term, visit: Callable[[Any], Typed], write: Callable[[Any, np.dtype[Any]], str]
+) -> tuple[Word, np.dtype[Any], list[Typed]]:
+    """The word of a term, the dtype that it computes in, and the texts of its operands: `visit`
+    has those of terms, `write` those of numbers, which take that dtype."""
+    word = word_of(tree)
+    known = [visit(arg) if isinstance(arg, Arg | Term) else None for arg in tree.args]
+    dtypes = [found[1] for found in known if found is not None]
     if not dtypes:
         raise Unsupported("a constant")
     if word.compares and {dtype.kind for dtype in dtypes} >= {"i", "u"}:
         raise Unsupported("comparison of signed and unsigned integers")
-    return word.together(dtypes)
+    together = word.together(dtypes)
+    given = [
+        (write(arg, together), together) if found is None else found
+        for arg, found in zip(tree.args, known, strict=True)
+    ]
+    return word, together, given
 
 
 def expression(
     tree: Any,
-    args: Sequence[tuple[str, np.dtype[Any]]],
+    args: Sequence[Typed],
     call: Callable[[str, Sequence[str], np.dtype[Any]], str] = plain_call,
-) -> tuple[str, np.dtype[Any]]:
+) -> Typed:
     """C text and dtype of a tree over named arguments; `call` writes functions over blocks."""
     if isinstance(tree, Arg):
         return args[tree.index]
-    word = word_of(tree)
-    known = [
-        expression(arg, args, call) if isinstance(arg, Arg | Term) else None for arg in tree.args
-    ]
-    together = common_dtype(word, [found[1] for found in known if found is not None])
-    given = [
-        (number(arg, together), together) if found is None else found
-        for arg, found in zip(tree.args, known, strict=True)
-    ]
+    word, together, given = word_and_operands(tree, lambda e: expression(e, args, call), number)
     loop = word.loop(together)
     texts = [cast(*each, dtype) for each, dtype in zip(given, loop, strict=True)]
     made = word.result_dtype(together)

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from infinitensor.tasking.c.expressions import Input, real_of
+
 if TYPE_CHECKING:
-    from infinitensor.ir.graph import Node
+    from infinitensor.ir.graph import Graph, Node
+
+
+def input_of(graph: Graph, node: Node, i: int, row: bool = False) -> Input:
+    """An operand of a node, as generated code sees it; `row`: an inner loop has one value of it."""
+    operand = node.operands[i]
+    if operand.value < 0:
+        return Input(node.call.loop[i] if node.call.loop else node.call.outs[0].dtype, True, False)
+    dtype = graph.specs[operand.value].dtype
+    is_part = operand.access is not None and operand.access.part
+    return Input(real_of(dtype) if is_part else dtype, False, row)
 
 
 class Step:

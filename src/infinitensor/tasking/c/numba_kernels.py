@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.native import CompilerError
-from infinitensor.ops.table.scalar import Arg, Term
+from infinitensor.ops.table.scalar import Arg
 from infinitensor.tasking.c.expressions import (
     CONSTANT,
     Unsupported,
-    common_dtype,
     expression,
-    word_of,
+    word_and_operands,
 )
 
 if TYPE_CHECKING:
@@ -116,14 +115,13 @@ def _text(tree: Any, args: Sequence[tuple[str, np.dtype[Any]]]) -> tuple[str, np
     """Python text and dtype of a tree; dtypes, and what is refused, are as in C."""
     if isinstance(tree, Arg):
         return args[tree.index]
-    word = word_of(tree)
     _, dtype = expression(tree, args)
+    word, _, given = word_and_operands(tree, lambda e: _text(e, args), _number)
     if not word.numba:
         raise Unsupported(f"{word.name} of {dtype}")
-    known = [_text(arg, args) if isinstance(arg, Arg | Term) else None for arg in tree.args]
-    beside = common_dtype(word, [found[1] for found in known if found is not None])
-    texts = [
-        _cast(_NUMBERS.get(repr(arg), repr(arg)), beside) if found is None else found[0]
-        for arg, found in zip(tree.args, known, strict=True)
-    ]
+    texts = [text for text, _ in given]
     return word.numba.format(**dict(zip("xyz", texts, strict=False))), dtype
+
+
+def _number(value: Any, dtype: np.dtype[Any]) -> str:
+    return _cast(_NUMBERS.get(repr(value), repr(value)), dtype)

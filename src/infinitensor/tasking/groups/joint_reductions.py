@@ -12,7 +12,7 @@ import numpy as np
 
 from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.region import piece_boxes
-from infinitensor.tasking.c.expressions import Input
+from infinitensor.tasking.c.group_step import input_of
 from infinitensor.tasking.c.short_rows import is_short
 from infinitensor.tasking.graph.batching import end_batch
 from infinitensor.tasking.graph.fetch_tasks import bring_fetches
@@ -139,14 +139,11 @@ def _one_by_one(lowering: Lowering, nodes: list[Node], plan: GroupPlan, parts_ou
 def _c_pass(lowering: Lowering, several: list[int], plan: GroupPlan, parts_out: bool) -> Fused:
     """The kernel on CPUs, and the same as a call that C makes."""
     nodes = [lowering.plan.groups[g].space.last for g in several]
-    operand = nodes[0].operands[0]
-    dtype = lowering.graph.specs[operand.value].dtype
-    if operand.access is not None and operand.access.part:
-        dtype = np.dtype(f"f{dtype.itemsize // 2}")
     folds = tuple(folds_alone(nodes, is_whole(nodes[0], plan, parts_out)))
     shape, axes = nodes[0].shapes[0], reduced_axes(nodes[0])
     inner, short = inner_axis(shape, axes), is_short(shape, axes)
-    in_c = compiled_kernel((), (Input(dtype, False, False),), 0, folds, axes, inner, short)
+    given = input_of(lowering.graph, nodes[0], 0)
+    in_c = compiled_kernel((), (given,), 0, folds, axes, inner, short)
     boxes = piece_boxes(plan.cuts, nodes[0].call.form.inputs[0], ())
     fast = folded_run(in_c, folds, nodes, plan, boxes, 0, parts_out)
     called = None if parts_out else reduced_in_c(in_c, folds, nodes, plan)

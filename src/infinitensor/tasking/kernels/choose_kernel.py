@@ -18,8 +18,8 @@ from infinitensor.ops.backend import blas
 from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial
 from infinitensor.ops.table.scalar import Term
 from infinitensor.ops.table.words import WORDS
-from infinitensor.tasking.c.expressions import CONSTANT, GroupStep, Input, Unsupported
-from infinitensor.tasking.c.group_step import Step
+from infinitensor.tasking.c.expressions import CONSTANT, GroupStep, Unsupported
+from infinitensor.tasking.c.group_step import Step, input_of
 from infinitensor.tasking.c.numba_kernels import jitted_kernel
 from infinitensor.tasking.c.short_rows import has_short_rows, is_short
 from infinitensor.tasking.kernels.c_calls import TASK_WORK, Mapped
@@ -382,16 +382,8 @@ def generate(
         node = graph.nodes[n]
         if node.op.kind not in ("elementwise", "reduction"):
             continue
-        loop = node.call.loop[i] if node.call.loop else node.call.outs[0].dtype
-        operand = node.operands[i]
-        if operand.value < 0:
-            inputs.append(Input(loop, True, False))
-        else:
-            dtype = graph.specs[operand.value].dtype
-            if operand.access is not None and operand.access.part:
-                dtype = np.dtype(f"f{dtype.itemsize // 2}")
-            is_one = len(shape) + inner not in node.call.form.inputs[i]
-            inputs.append(Input(dtype, False, is_one and not short))
+        is_one = not short and len(shape) + inner not in node.call.form.inputs[i]
+        inputs.append(input_of(graph, node, i, is_one))
     last = end.source[0][1] if end.source and end.source[0][0] == "step" else -1
     parts = []
     for k, step in enumerate(steps):

@@ -21,6 +21,7 @@ from infinitensor.ir.region import piece_boxes
 from infinitensor.jit import picker
 from infinitensor.ops.table.numpy_kernels import lower_finish
 from infinitensor.tasking.c.expressions import GroupStep, Input, Unsupported
+from infinitensor.tasking.c.group_step import input_of
 from infinitensor.tasking.triton.triton_launch import (
     SHORT_ROW,
     Cut,
@@ -122,7 +123,7 @@ def assembled(
                 alike = (node.operands[i], node.call.form.inputs[i], node.shapes[i])
                 names[source] = read_alike.setdefault(alike, names[source])
             if names[source][1] == len(inputs):
-                inputs.append(_external(graph, n, i))
+                inputs.append(input_of(graph, node, i))
                 taken.append(source[1])
         return names[source]
 
@@ -148,17 +149,6 @@ def assembled(
     fused = config.rounding == "fused"
     group = Group(tuple(parts), tuple(inputs), len(stores), fused=fused)
     return Assembly(group, tuple(taken), tuple(created), tuple(stores), reduced)
-
-
-def _external(graph: Graph, n: int, i: int) -> Input:
-    node = graph.nodes[n]
-    operand = node.operands[i]
-    if operand.value < 0:
-        return Input(node.call.loop[i], True, False)
-    dtype = graph.specs[operand.value].dtype
-    if operand.access is not None and operand.access.part:
-        dtype = np.dtype(f"f{dtype.itemsize // 2}")
-    return Input(dtype, False, False)
 
 
 class MappedRun:

@@ -14,14 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.ops.table.scalar import Arg, Term
+from infinitensor.ops.table.scalar import Arg
 from infinitensor.ops.table.words import BOOL
-from infinitensor.tasking.c.expressions import (
-    Unsupported,
-    common_dtype,
-    refuse_undefined,
-    word_of,
-)
+from infinitensor.tasking.c.expressions import Unsupported, refuse_undefined, word_and_operands
 from infinitensor.tasking.triton.triton_division import (
     DIVIDE,
     DIVISIONS,
@@ -39,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from infinitensor.ops.table.words import Word
-    from infinitensor.tasking.c.expressions import GroupStep, Input
+    from infinitensor.tasking.c.expressions import GroupStep, Input, Typed
 
 TYPES = {
     "bool": "tl.int1",
@@ -120,19 +115,11 @@ class Writer:
         found = given[0] if part.tree.word == "cast" else self.term(part.tree, given)
         return self.cast(*found, part.dtype)
 
-    def term(
-        self, tree: Any, args: Sequence[tuple[str, np.dtype[Any]]]
-    ) -> tuple[str, np.dtype[Any]]:
+    def term(self, tree: Any, args: Sequence[Typed]) -> Typed:
         """Name and dtype of a tree over named arguments."""
         if isinstance(tree, Arg):
             return args[tree.index]
-        known = [self.term(arg, args) if isinstance(arg, Arg | Term) else None for arg in tree.args]
-        word = word_of(tree)
-        together = common_dtype(word, [found[1] for found in known if found is not None])
-        given = [
-            (number(arg, together), together) if found is None else found
-            for arg, found in zip(tree.args, known, strict=True)
-        ]
+        word, together, given = word_and_operands(tree, lambda e: self.term(e, args), number)
         # NumPy computes float16 in float32 and rounds
         inner = SINGLE if together == HALF and not word.in_half else together
         loop = word.loop(inner)
