@@ -41,10 +41,10 @@ class LocalEngine:
         memory = room.memory
         self.devices = open_devices(devices)
         kind = self.devices[0].kind
-        n_cores = (
-            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        )
-        n_workers = workers or int(n_cores or 1)
+        n_cores = os.cpu_count() or 1
+        if hasattr(os, "sched_getaffinity"):
+            n_cores = len(os.sched_getaffinity(0))
+        n_workers = workers or n_cores
         if memory is None or memory == "":
             shared = len(self.devices) if kind != "cuda" else self._sharing()
             budget = int(0.8 * self.devices[0].free_bytes()) // max(shared, 1)
@@ -164,16 +164,13 @@ class LocalEngine:
         parts = [
             values[tuple(slice(lo, hi) for lo, hi in layout.tile(k))] for k in range(layout.n_tiles)
         ]
-        return self._store_lower(layout, values.dtype, parts)
-
-    def _store_lower(self, layout: Layout, dtype: Any, parts: Iterable[Any]) -> TileTable:
-        """Tiles in the host's memory beside GPUs while there is room, else in files."""
-        tiles = [self._lower_tile(part, dtype) for part in parts]
+        tiles = [self._lower_tile(part, values.dtype) for part in parts]
         self.synchronize()
-        return self._table(layout, dtype, tiles)
+        return self._table(layout, values.dtype, tiles)
 
     def _lower_tile(self, part: Any, dtype: Any) -> tuple[int, Any, Buffer | None]:
-        """(owner, values, slab) of a tile in a lower tier."""
+        """(owner, values, slab) of a tile in a lower tier: in the host's memory beside GPUs while
+        there is room, else in a file."""
         if part is None or self.mesh.kind == "null" or isinstance(part, Part):
             return DISK, part, None  # the null device keeps none
         host = self.tiers.host

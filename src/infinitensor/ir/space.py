@@ -61,9 +61,7 @@ def space_of(graph: Graph, group: Group, leaving: frozenset[int]) -> Space:
                 if rename is not None:
                     labels = tuple(None if label is None else rename[label] for label in labels)
                 outs.append((value, labels))
-    return Space(
-        form.sizes, _uncut(last), _contracted_labels(last), tuple(reads), tuple(outs), last
-    )
+    return Space(form.sizes, _uncut(last), form.contracted, tuple(reads), tuple(outs), last)
 
 
 def space_like(known: Space, node: Node) -> Space:
@@ -76,10 +74,6 @@ def space_like(known: Space, node: Node) -> Space:
     labels = (labels for _, labels in known.outs)
     outs = tuple(zip(node.outs, labels, strict=True))
     return Space(known.sizes, known.uncut, known.contracted, reads, outs, node)
-
-
-def _contracted_labels(node: Node) -> tuple[int, ...]:
-    return node.call.form.contracted
 
 
 def _uncut(node: Node) -> frozenset[int]:

@@ -30,8 +30,7 @@ def _with_needs(uses: Uses, first: np.ndarray) -> np.ndarray:
     """Some tasks in their order, then those that nobody waits for; before each what it needs."""
     sources, targets = _edges(uses)
     n = uses.graph.n_tasks
-    before = sources[np.lexsort((sources, targets))].tolist()
-    borders = np.searchsorted(np.sort(targets), np.arange(n + 1)).tolist()
+    before, borders = _sorted_by(targets, sources, sources, n)
     last = uses.needed.copy()
     last[sources] = False
     seen = bytearray(n)
@@ -73,9 +72,7 @@ def forward(uses: Uses) -> np.ndarray:
     Linear in edges."""
     sources, targets = _edges(uses)
     n = uses.graph.n_tasks
-    by_source = np.lexsort((-targets, sources))
-    after = targets[by_source].tolist()
-    borders = np.searchsorted(sources[by_source], np.arange(n + 1)).tolist()
+    after, borders = _sorted_by(sources, targets, -targets, n)
     waits = np.bincount(targets, minlength=n).tolist()
     turn = np.arange(n)
     for family in uses.graph.families:
@@ -100,9 +97,7 @@ def least_growth(uses: Uses) -> np.ndarray:
     """Of the tasks that could run, the one that makes memory grow least."""
     sources, targets = _edges(uses)
     n = uses.graph.n_tasks
-    by_source = np.argsort(sources, kind="stable")
-    after = targets[by_source].tolist()
-    borders = np.searchsorted(sources[by_source], np.arange(n + 1)).tolist()
+    after, borders = _sorted_by(sources, targets, np.zeros_like(targets), n)
     waits = np.bincount(targets, minlength=n).tolist()
     touched, touched_at = uses.tiles_by_task()
     left = np.bincount(touched, minlength=uses.graph.n_tiles)
@@ -147,6 +142,14 @@ def _edges(uses: Uses) -> tuple[np.ndarray, np.ndarray]:
         return sources, targets
     real = uses.needed[sources] & uses.needed[targets]
     return sources[real], targets[real]
+
+
+def _sorted_by(
+    tasks: np.ndarray, others: np.ndarray, within: np.ndarray, n: int
+) -> tuple[list[int], list[int]]:
+    """The others of each of n tasks, task by task and in an order `within`; where these begin."""
+    order = np.lexsort((within, tasks))
+    return others[order].tolist(), np.searchsorted(tasks[order], np.arange(n + 1)).tolist()
 
 
 STREAMING: dict[str, Callable[[Uses], np.ndarray]] = {"forward": forward}

@@ -75,7 +75,7 @@ def choose(
             kin = kin_of(node, layouts, roots, streamed, part)
             known = alike.get(kin)
             if known is not None:
-                plan = repeat_plan(known[0], node)
+                plan = replace(known[0], space=space_like(known[0].space, node))
                 for (value, _), layout in zip(plan.space.outs, known[1], strict=True):
                     layouts[value] = layout
                 add_streamed(plan.space, layouts, roots, streamed, files)
@@ -150,12 +150,6 @@ def add_streamed(
 def needed_part(node: Node, needed: dict[int, Box]) -> Box | None:
     """The part of an elementwise or creating group's space that is needed; None: all of it."""
     return needed.get(node.outs[0]) if node.op.kind in ("elementwise", "creation") else None
-
-
-def repeat_plan(known: GroupPlan, node: Node) -> GroupPlan:
-    """The plan of a node of equal kin, over its own values."""
-    space = space_like(known.space, node)
-    return replace(known, space=space)
 
 
 def kin_of(

@@ -14,10 +14,10 @@ from infinitensor.runtime.replay.cuda_graphs import LEAST_TASKS, replays_of
 from infinitensor.runtime.state.step import Steps
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from infinitensor.devices import Device
-    from infinitensor.ir.tasks import Program
+    from infinitensor.ir.tasks import Family, Program
     from infinitensor.runtime.replay.cuda_graphs import Replays
 
 LONG_S = 2e-4
@@ -55,7 +55,7 @@ def start_of(program: Program, devices: Sequence[Device]) -> Start:
             places = np.full(program.graph.n_tasks, -1, np.int64)
             places[order] = np.arange(len(order))
             ranks = int_array("q", places.tobytes())
-            lanes = _lanes_of(program)
+            lanes = _marks(program, lambda f: f.lane if f.lane in (LOAD, EVICT) else 0)
         program.start.append(
             Start(
                 n_tasks,
@@ -67,7 +67,7 @@ def start_of(program: Program, devices: Sequence[Device]) -> Start:
                 Steps(program, devices[0].kind == "null"),
                 replays_of(program, devices) if n_tasks >= LEAST_TASKS else None,
                 Bindings(program, devices[0].kind),
-                _long_of(program),
+                _marks(program, lambda family: family.seconds >= LONG_S),
             )
         )
     start: Start = program.start[0]
@@ -77,22 +77,14 @@ def start_of(program: Program, devices: Sequence[Device]) -> Start:
 def _begin_compiling(program: Program) -> None:
     """Start compilers for all that is needed at once, beside each other and the first tasks."""
     for family in program.graph.families:
-        if family.sources and program.needed[family.first : family.first + family.n].any():
+        if family.sources and program.needed[family.span].any():
             for source in family.sources:
                 begin(source)
 
 
-def _long_of(program: Program) -> bytes:
-    long = bytearray(program.graph.n_tasks)
+def _marks(program: Program, mark: Callable[[Family], int]) -> bytes:
+    """A byte for each task, by its family."""
+    marks = bytearray(program.graph.n_tasks)
     for family in program.graph.families:
-        if family.seconds >= LONG_S:
-            long[family.first : family.first + family.n] = bytes([1]) * family.n
-    return bytes(long)
-
-
-def _lanes_of(program: Program) -> bytes:
-    lanes = bytearray(program.graph.n_tasks)
-    for family in program.graph.families:
-        if family.lane in (LOAD, EVICT):
-            lanes[family.first : family.first + family.n] = bytes([family.lane]) * family.n
-    return bytes(lanes)
+        marks[family.span] = bytes([mark(family)]) * family.n
+    return bytes(marks)

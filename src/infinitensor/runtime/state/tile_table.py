@@ -140,10 +140,7 @@ class TileTable:
         A tile that is in no lower tier stays where it is, whatever is read.
         """
         layout = Layout(cuts, (DISK,))
-        arrays: list[Any] = []
-        buffers: list[Buffer | None] = []
-        lower, slabs = [], []
-        owners = []
+        found: list[tuple[Any, ...]] = []
         for k in range(layout.n_tiles):
             box = layout.tile(k)
             (index,) = tiles_over(self.layout.cuts, box)
@@ -158,12 +155,8 @@ class TileTable:
             if part is None and self.layout.owner(index) >= 0:
                 assert box == self.layout.tile(index), "a tile that is nowhere else is not cut"
                 here = (self.layout.owner(index), self.arrays[index], self.buffers[index])
-            device, values, buffer = tiles.get(k, here)
-            arrays.append(values)
-            buffers.append(buffer)
-            owners.append(device)
-            lower.append(part)
-            slabs.append(slab)
+            found.append((*tiles.get(k, here), part, slab))
+        owners, arrays, buffers, lower, slabs = map(list, zip(*found, strict=True))
         alike = owners[:1] if len(set(owners)) == 1 else owners
         table = TileTable(Layout(cuts, tuple(alike)), self.dtype, buffers, arrays)
         table.lower_tiles, table.lower_buffers = lower, slabs
@@ -229,57 +222,37 @@ class TileTable:
     def read(
         self, box: Box, devices: Sequence[Device], steps: tuple[int, ...] | None = None
     ) -> np.ndarray:
-        """The values of a box, or of each axis of it every so many, as a new NumPy array."""
-        if steps is not None and any(step > 1 for step in steps):
-            return self._read_apart(box, steps, devices)
-        if self.whole is not None:
+        """The values of a box, or of each axis of it every so many, as a new NumPy array. Of a file
+        of the user's nothing else is read."""
+        apart = (1,) * len(box) if steps is None else steps
+        is_apart = any(step > 1 for step in apart)
+        if self.whole is not None and not is_apart:
             return np.array(self.whole[tuple(slice(lo, hi) for lo, hi in box)], order="C")
         owner = self.layout.owner(0)
         is_one = len(self.arrays) == 1 and owner >= 0 and devices[owner].kind == "cuda"
-        if is_one and tuple(self.arrays[0].shape) == box_shape(box):
+        if is_one and not is_apart and tuple(self.arrays[0].shape) == box_shape(box):
             return devices[owner].to_host(self.arrays[0])  # a copy of its own
-        out = np.empty(box_shape(box), self.dtype)
+        lengths = [len(range(*ends, step)) for ends, step in zip(box, apart, strict=True)]
+        out = np.empty(lengths, self.dtype)
         for index, tile in self.layout.overlaps(box):
-            common = overlap(tile, box)
-            if common is None:
-                continue
-            owner = self.layout.owner(index)
-            spot: Any = (..., *relative(common, box))  # an array, even of one element
-            try:
-                where = relative(common, tile)
-                array = self.arrays[index]
-                values = devices[owner].to_host(array, where) if owner >= 0 else array[where]
-                copy_into(out[spot], values)
-            except CorruptTileError as error:
-                self.name_in(error)
-                raise
-        return out
-
-    def _read_apart(
-        self, box: Box, steps: tuple[int, ...], devices: Sequence[Device]
-    ) -> np.ndarray:
-        """Elements that are apart, tile by tile; of a file of the user's nothing else is read."""
-        apart = [slice(lo, hi, step) for (lo, hi), step in zip(box, steps, strict=True)]
-        out = np.empty([len(range(s.start, s.stop, s.step)) for s in apart], self.dtype)
-        for index, tile in self.layout.overlaps(box):
-            found = pick_in_tile(box, steps, tile)
+            found = pick_in_tile(box, apart, tile)
             if found is None:
                 continue
-            spot: Any = (..., *found[0])
-            owner = self.layout.owner(index)
+            spot: Any = (..., *found[0])  # an array, even of one element
             where = tuple(
                 slice(s.start - lo, s.stop - lo, s.step)
                 for s, (lo, _) in zip(found[1], tile, strict=True)
             )
-            array = self.arrays[index]
-            if owner >= 0:
-                values = devices[owner].to_host(array, where)
-            elif isinstance(array, Part):
-                array.read_apart(out[spot], where)
-                continue
-            else:
-                values = array[where]
-            copy_into(out[spot], values)
+            array, owner = self.arrays[index], self.layout.owner(index)
+            try:
+                if is_apart and isinstance(array, Part):
+                    array.read_apart(out[spot], where)
+                else:
+                    values = devices[owner].to_host(array, where) if owner >= 0 else array[where]
+                    copy_into(out[spot], values)
+            except CorruptTileError as error:
+                self.name_in(error)
+                raise
         return out
 
     def local_tiles(self) -> dict[int, Any]:
