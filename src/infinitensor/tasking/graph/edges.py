@@ -93,14 +93,10 @@ class Edges:
 
     def read_one(self, tile: int, task: int, region: Any) -> None:
         """One task reads a region of one tile."""
-        if not self.is_tracked(tile):
-            if self.producers[tile] >= 0:
-                self.link([int(self.producers[tile])], task)
-            return
-        inside = self.inside(tile, region)
+        inside = self.inside(tile, region) if self.is_tracked(tile) else None
         if inside is not None:
             self.link(self.tracker(tile).read(task, inside), task)
-        elif self.producers[tile] >= 0:  # no element is read, but the tile has to be there
+        elif self.producers[tile] >= 0:  # maybe no element is read, but the tile has to be there
             self.link([int(self.producers[tile])], task)
 
     def inside(self, tile: int, region: Any) -> Any:

@@ -214,23 +214,27 @@ class Lowering:
 
     def boxes_of_tiles(self, tiles: np.ndarray) -> np.ndarray:
         """The boxes of tiles, as an array (tile, axis, lo/hi)."""
-        first = self.set_with(int(tiles[0]))
-        if tiles.min() >= first.first and tiles.max() < first.first + first.n:
-            boxes: np.ndarray = first.boxes[tiles - first.first]
-            return boxes
-        return np.asarray([self.box_of(int(t)) for t in tiles], np.int64)
+        first = self._set_of_all(tiles)
+        if first is None:
+            return np.asarray([self.box_of(int(t)) for t in tiles], np.int64)
+        boxes: np.ndarray = first.boxes[tiles - first.first]
+        return boxes
 
     def device_of(self, tiles: np.ndarray) -> np.ndarray:
         """The device of each tile."""
-        if not len(tiles):
-            return np.zeros(0, np.int16)
+        first = self._set_of_all(tiles) if len(tiles) else None
+        if first is None:
+            sets = [self.set_with(t) for t in tiles.tolist()]
+            found = [s.devices[t - s.first] for s, t in zip(sets, tiles.tolist(), strict=True)]
+            return np.asarray(found, np.int16)
+        devices: np.ndarray = first.devices[tiles - first.first]
+        return devices
+
+    def _set_of_all(self, tiles: np.ndarray) -> TileSet | None:
+        """The tile set that all of some tiles belong to; None: they are of several."""
         first = self.set_with(int(tiles[0]))
-        if len(tiles) == 1 or (tiles.min() >= first.first and tiles.max() < first.first + first.n):
-            devices: np.ndarray = first.devices[tiles - first.first]
-            return devices
-        return np.asarray(
-            [self.device_of(tiles[k : k + 1])[0] for k in range(len(tiles))], np.int16
-        )
+        is_one = tiles.min() >= first.first and tiles.max() < first.first + first.n
+        return first if is_one else None
 
 
 def values_in_one_piece(plan: Plan, moves: Moves) -> frozenset[int]:

@@ -19,6 +19,7 @@ from infinitensor.ir.view import take
 from infinitensor.tasking.graph.batching import end_batch
 from infinitensor.tasking.graph.fetch_tasks import bring_fetches
 from infinitensor.tasking.graph.scratch import group_scratch
+from infinitensor.tasking.groups.stencil import boxes_around
 from infinitensor.tasking.kernels.choose_kernel import fused_kernel, group_inputs
 from infinitensor.tasking.triton.triton_group import framed_run, generate_or_steps
 
@@ -121,9 +122,6 @@ def _write_of(lowering: Lowering, g: int) -> Node | None:
 
 def copy_around(new: Any, old: Any, box: Box) -> None:
     """Copy the elements outside a box, slab by slab."""
-    inside: tuple[slice, ...] = ()
-    for (lo, hi), n in zip(box, tuple(new.shape), strict=True):
-        for part in (slice(0, lo), slice(hi, n)):
-            if part.stop > part.start:
-                new[(*inside, part)].copy_(old[(*inside, part)])
-        inside = (*inside, slice(lo, hi))
+    for slab in boxes_around(whole_box(tuple(new.shape)), box):
+        index = tuple(slice(lo, hi) for lo, hi in slab)
+        new[index].copy_(old[index])

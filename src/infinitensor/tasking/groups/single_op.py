@@ -52,34 +52,6 @@ def single_run(
     return lambda ins, outs, i: kernel(ins, outs, where(i))
 
 
-def reduction_run(
-    lowering: Lowering,
-    node: Node,
-    plan: GroupPlan,
-    columns: Sequence[Column],
-    sets: Sequence[TileSet],
-    order: Sequence[np.ndarray],
-    parts_out: bool,
-) -> Any:
-    """The kernel of a task of one reduction: to its end, or to partial results (`parts_out`)."""
-    if len(columns) > 1:
-        partial = lower_partial(node.op, node.call, lowering.kind)
-        finish = lower_finish(node.op, node.call, lowering.kind)
-        where = locator(lowering, columns, *((), ()) if parts_out else (sets, order))
-
-        def run(ins: list[Any], outs: list[Any], i: int) -> None:
-            parts = partial(ins, where(i))
-            if parts_out:
-                for part, out in zip(parts, outs, strict=True):
-                    copy_into(out, part)
-            else:
-                finish(parts, outs)
-
-        return run
-    reduce = reduce_kernel(node, plan, lowering.kind, parts_out)
-    return lambda ins, outs, i: reduce(ins[0], outs, i)
-
-
 def reduction_kernel(
     lowering: Lowering,
     node: Node,
@@ -89,18 +61,32 @@ def reduction_kernel(
     order: Sequence[np.ndarray],
     parts_out: bool,
 ) -> Fused:
-    """The kernel of one reduction; it is a fall-back where only a compiler is missing to make it
-    one generated pass (`joint_reductions`)."""
-    run = reduction_run(lowering, node, plan, columns, sets, order, parts_out)
-    is_missed = (
-        lowering.kind == "cpu"
-        and not lowering.target.compiles
-        and len(columns) == 1
-        and is_worth_compiling(plan, 1)
-        and not node.op.located
-        and bool(folds_alone([node]))
-    )
-    return Fused(run, eager=is_missed)
+    """The kernel of one reduction: to its end, or to partial results (`parts_out`). It is a
+    fall-back where only a compiler is missing to make it one generated pass
+    (`joint_reductions`)."""
+    if len(columns) == 1:
+        reduce = reduce_kernel(node, plan, lowering.kind, parts_out)
+        is_missed = (
+            lowering.kind == "cpu"
+            and not lowering.target.compiles
+            and is_worth_compiling(plan, 1)
+            and not node.op.located
+            and bool(folds_alone([node]))
+        )
+        return Fused(lambda ins, outs, i: reduce(ins[0], outs, i), eager=is_missed)
+    partial = lower_partial(node.op, node.call, lowering.kind)
+    finish = lower_finish(node.op, node.call, lowering.kind)
+    where = locator(lowering, columns, *((), ()) if parts_out else (sets, order))
+
+    def run(ins: list[Any], outs: list[Any], i: int) -> None:
+        parts = partial(ins, where(i))
+        if parts_out:
+            for part, out in zip(parts, outs, strict=True):
+                copy_into(out, part)
+        else:
+            finish(parts, outs)
+
+    return Fused(run)
 
 
 def product_in_c(lowering: Lowering, node: Node) -> InC | None:

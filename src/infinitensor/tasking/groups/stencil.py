@@ -120,7 +120,7 @@ def _window(
     if any(hi <= lo for lo, hi in view):
         return Window((before,), (tuple(slice(None) for _ in box),), ())
     inner = tuple((lo + s, hi + s) for (lo, hi), s in zip(view, starts, strict=True))
-    copies = [_index(piece, box) for piece in around(box, inner)]
+    copies = [_index(piece, box) for piece in boxes_around(box, inner)]
     if copies:
         sources[before] = 0
     parts = []
@@ -132,10 +132,10 @@ def _window(
     return Window(tuple(sources), tuple(copies), tuple(parts))
 
 
-def around(box: Box, inner: Box) -> list[Box]:
+def boxes_around(box: Box, inner: Box) -> list[Box]:
     """Boxes that make up a box without an inner one.
 
-    >>> around(((0, 4), (0, 4)), ((1, 4), (1, 3)))
+    >>> boxes_around(((0, 4), (0, 4)), ((1, 4), (1, 3)))
     [((0, 1), (0, 4)), ((1, 4), (0, 1)), ((1, 4), (3, 4))]
     """
     found: list[Box] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from bisect import bisect_right
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +19,6 @@ from infinitensor.ir.call_tables import (
     StridedArrays,
 )
 from infinitensor.native import address
-from infinitensor.tasking.kernels.c_kernel import entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -156,12 +154,7 @@ def _words(in_c: Compiled, ins: Any) -> Iterator[np.ndarray]:
 
 
 def _form(in_c: Compiled, walk: Walk, n_arrays: int) -> Form:
-    function = ctypes.cast(entry(in_c.source), ctypes.c_void_p).value or 0
-    numbers = (
-        function, walk.n_rows, walk.n, walk.n_outer, ctypes.addressof(walk.shape),
-        ctypes.addressof(walk.steps), ctypes.addressof(walk.folded), walk.n_same,
-    )  # fmt: skip
-    return Form(numbers, n_arrays, in_c.packer.size // 8, walk)
+    return Form(walk.numbers(in_c.source), n_arrays, in_c.packer.size // 8, walk)
 
 
 class Parts(NamedTuple):

@@ -149,6 +149,12 @@ class Walk:
 
     __slots__ = ("folded", "n", "n_outer", "n_rows", "n_same", "scattered", "shape", "steps")
 
+    def numbers(self, source: str) -> tuple[int, ...]:
+        """The function of a source and the walk, as C takes them."""
+        function = ctypes.cast(entry(source), ctypes.c_void_p).value or 0
+        addresses = map(ctypes.addressof, (self.shape, self.steps, self.folded))
+        return (function, self.n_rows, self.n, self.n_outer, *addresses, self.n_same)
+
     def call(self, function: Any, pointers: Any, scalars: bytes) -> None:
         """Walk it."""
         function(
