@@ -9,6 +9,7 @@ import re
 import sys
 import weakref
 from collections import defaultdict
+from functools import cached_property
 from itertools import count
 from math import prod
 from pathlib import Path
@@ -164,27 +165,28 @@ class CudaDevice(Device):
     kind = "cuda"
 
     def __init__(self, number: int, gpu: int) -> None:
-        import torch
-
         n_gpus = n_gpus_for(f"cuda:{gpu}")
         if gpu >= n_gpus:
             raise ValueError(f"'cuda:{gpu}': GPUs here are 'cuda:0' to 'cuda:{n_gpus - 1}'")
         self.name = f"cuda:{gpu}" if number == 0 else f"cuda:{gpu}#{number}"
-        self.gpu = torch.device("cuda", gpu)
+        self.gpu = self._torch.device("cuda", gpu)
         self._stream = _stream_of(gpu)
+
+    @cached_property
+    def _torch(self) -> Any:
+        """torch, which takes seconds to import: not before there is a GPU to use."""
+        import torch
+
+        return torch
 
     def allocate(self, n_bytes: int) -> Any:
         """A block from torch's allocator."""
-        import torch
-
         with self.running():
-            return torch.empty(n_bytes, dtype=torch.uint8, device=self.gpu)
+            return self._torch.empty(n_bytes, dtype=self._torch.uint8, device=self.gpu)
 
     def release(self) -> None:
         """Empty torch's cache."""
-        import torch
-
-        torch.cuda.empty_cache()
+        self._torch.cuda.empty_cache()
 
     def watch(self, block: Any) -> Callable[[], bool]:
         """Views of a torch tensor share its storage."""
@@ -222,11 +224,9 @@ class CudaDevice(Device):
 
     def from_host(self, array: Any, values: Any) -> None:
         """Copy to the GPU, in order with its kernels; from a GPU after what makes the values."""
-        import torch
-
         if not isinstance(values, np.ndarray | np.generic):
-            self._stream.wait_stream(torch.cuda.current_stream(values.device))
-            with torch.cuda.stream(self._stream):
+            self._stream.wait_stream(self._torch.cuda.current_stream(values.device))
+            with self._torch.cuda.stream(self._stream):
                 array.copy_(values)
             self._stream.synchronize()  # then the user may change or drop them
             return
@@ -235,21 +235,17 @@ class CudaDevice(Device):
 
     def running(self, lane: int = 0) -> Any:
         """Kernels start on our own stream; nothing to do within a context that is already."""
-        import torch
-
         if lane:
-            return torch.cuda.stream(_stream_of(self.gpu.index, lane))
-        if torch._C._cuda_getDevice() != self.gpu.index:
-            return torch.cuda.stream(self._stream)
-        if torch._C._cuda_getCurrentRawStream(self.gpu.index) == self._stream.cuda_stream:
+            return self._torch.cuda.stream(_stream_of(self.gpu.index, lane))
+        if self._torch._C._cuda_getDevice() != self.gpu.index:
+            return self._torch.cuda.stream(self._stream)
+        if self._torch._C._cuda_getCurrentRawStream(self.gpu.index) == self._stream.cuda_stream:
             return _ALREADY
         return _Switched(self._stream)
 
     def stream(self) -> int | None:
         """Our own, if its GPU is the current one."""
-        import torch
-
-        if torch._C._cuda_getDevice() != self.gpu.index:
+        if self._torch._C._cuda_getDevice() != self.gpu.index:
             return None
         return int(self._stream.cuda_stream)
 
@@ -270,10 +266,7 @@ class CudaDevice(Device):
 
         While it is recorded nothing runs. (A kernel that waits for the GPU cannot be recorded.)
         """
-        import torch
-
-        make: Any = torch.cuda.CUDAGraph
-        graph = make()
+        graph = self._torch.cuda.CUDAGraph()
         with self.running():
             try:
                 graph.capture_begin(capture_error_mode="thread_local")
@@ -294,19 +287,15 @@ class CudaDevice(Device):
 
     def free_bytes(self) -> int:
         """Bytes free by the driver and cached by torch; no more than torch may take."""
-        import torch
-
-        free, total = torch.cuda.mem_get_info(self.gpu)
-        reserved = torch.cuda.memory_reserved(self.gpu)
-        part: Any = getattr(torch.cuda.memory, "get_per_process_memory_fraction", lambda _: 1.0)
+        free, total = self._torch.cuda.mem_get_info(self.gpu)
+        reserved = self._torch.cuda.memory_reserved(self.gpu)
+        part = getattr(self._torch.cuda.memory, "get_per_process_memory_fraction", lambda _: 1.0)
         free = min(free, max(int(part(self.gpu) * total) - reserved, 0))
-        return int(free + reserved - torch.cuda.memory_allocated(self.gpu))
+        return int(free + reserved - self._torch.cuda.memory_allocated(self.gpu))
 
     def is_refusal(self, error: BaseException) -> bool:
         """torch's error, or that of a library which takes memory itself."""
-        import torch
-
-        is_torch = isinstance(error, torch.OutOfMemoryError)
+        is_torch = isinstance(error, self._torch.OutOfMemoryError)
         return is_torch or any(text in str(error) for text in REFUSALS)
 
 

@@ -102,12 +102,8 @@ def form_of(word: Word, names: list[str], how: Division) -> tuple[Word, list[str
 
 def text_of(word: Word, how: Division) -> str:
     """The text of a word over float32; empty: that of float64, which Triton computes exactly."""
-    texts = {
-        Division.EXACT: word.float32.exact,
-        Division.LATE: word.float32.late,
-        Division.FUSED: word.float32.fused,
-    }
-    return texts[how]
+    text: str = getattr(word.float32, how.value)
+    return text
 
 
 def found_far(least: str) -> list[str]:

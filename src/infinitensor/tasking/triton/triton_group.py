@@ -21,6 +21,7 @@ from infinitensor.ir.region import piece_boxes
 from infinitensor.jit import picker
 from infinitensor.ops.table.numpy_kernels import lower_finish
 from infinitensor.tasking.c.expressions import GroupStep, Input, Unsupported
+from infinitensor.tasking.c.fold_loops import KINDS as KINDS_IN_C
 from infinitensor.tasking.c.group_step import input_of
 from infinitensor.tasking.triton.triton_launch import (
     SHORT_ROW,
@@ -44,21 +45,9 @@ if TYPE_CHECKING:
 
     Run = Callable[[list[Any], list[Any], int], None]
 
-KINDS = {
-    "sum": "sum",
-    "mean": "sum",
-    "prod": "prod",
-    "min": "min",
-    "amin": "min",
-    "max": "max",
-    "amax": "max",
-    "any": "any",
-    "all": "all",
-    "count_nonzero": "count",
-    "var": "moments",
-    "std": "moments",
-}
-"""Reductions that are generated, and what they hold."""
+KINDS = {op: kind for op, kind in KINDS_IN_C.items() if not kind.startswith("arg")}
+KINDS |= {kind: kind for kind in ("prod", "any", "all")}
+"""Reductions that are generated, and what they hold: those of C but for places, and some more."""
 
 
 @dataclass(frozen=True, slots=True)
