@@ -77,7 +77,7 @@ def forward(uses: Uses) -> np.ndarray:
     turn = np.arange(n)
     for family in uses.graph.families:
         if family.lane == LOAD:
-            turn[family.first : family.first + family.n] = n
+            turn[family.span] = n
     is_load = turn[sources] == n
     np.minimum.at(turn, sources[is_load], targets[is_load])
     ready = [task for task in range(n - 1, -1, -1) if uses.needed[task] and not waits[task]]

@@ -72,9 +72,7 @@ class Bindings:
         self._families = [
             family
             for family in program.graph.families
-            if family.in_c is not None
-            and family.lane == COMPUTE
-            and needed[family.first : family.first + family.n].any()
+            if family.in_c is not None and family.lane == COMPUTE and needed[family.span].any()
         ]
         self._n_tasks = int(np.count_nonzero(needed))
         self._n_calls = sum(family.n for family in self._families)
@@ -261,25 +259,18 @@ class Called:
     ) -> None:
         program = tiles.program
         places = Places(tiles)
-        self.calls: dict[int, Calls] = {}
-        """By the first task of a family; some are `known`."""
-        tasks: list[np.ndarray] = []
         self.held = {
             value: _kept_place(program, *held) for value, held in program.graph.held.items()
         }
         self.in_python = program.needed.astype(np.uint8)
-        asked = []
         for family in families:
-            self.in_python[family.first : family.first + family.n] = 0
-            own = np.flatnonzero(program.needed[family.first : family.first + family.n])
-            if family.first not in known:
-                asked.append(_asked_of(tiles, places, family, own))
-        made = _calls_of(asked)
-        for family in families:
-            own = np.flatnonzero(program.needed[family.first : family.first + family.n])
-            calls = known.get(family.first) or made[family.first]
-            self.calls[family.first] = calls
-            tasks.append(family.first + own[calls.tasks])
+            self.in_python[family.span] = 0
+        owns = {f.first: np.flatnonzero(program.needed[f.span]) for f in families}
+        fresh = [family for family in families if family.first not in known]
+        made = _calls_of([_asked_of(tiles, places, f, owns[f.first]) for f in fresh])
+        self.calls = {first: known.get(first) or made[first] for first in owns}
+        """By the first task of a family; some are `known`."""
+        tasks = [first + owns[first][calls.tasks] for first, calls in self.calls.items()]
         found = list(self.calls.values())
         self.is_mixed = bool(self.in_python.any())
         self.within = places.within

@@ -70,7 +70,7 @@ def _chains(program: Program) -> Iterator[Sequence[Family]]:
     chain: list[Family] = []
     for family in program.graph.families:
         fits = family.lane == COMPUTE and family.n > 1 and bool(family.writes)
-        fits &= bool(program.needed[family.first : family.first + family.n].any())
+        fits &= bool(program.needed[family.span].any())
         if chain and not (fits and family.n == chain[0].n):
             if _has_steps(chain):
                 yield chain
@@ -135,7 +135,7 @@ def _bytes_of(program: Program, steps: Sequence[Family]) -> int:
     """Bytes that a step touches for a tile of it, at most: a tile of each tensor."""
     most = 0
     for family in steps:
-        i = int(program.needed[family.first : family.first + family.n].argmax())
+        i = int(program.needed[family.span].argmax())
         touched = [int(writes[i]) for writes in family.writes]
         own = max(int(program.slot_bytes[program.slots[tile]]) for tile in touched)
         touched += [tile for column in family.reads for tile in column.touched_by(i)]
