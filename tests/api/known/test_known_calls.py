@@ -481,3 +481,49 @@ def test_a_whole_number_beyond_64_bits_beside_bfloat16_is_recorded_again() -> No
     x = it.asarray(np.ones(123_457)).astype(it.bfloat16)
     first, again = (x * 2**70).numpy(), (x * 2**70).numpy()
     assert first.tobytes() == again.tobytes()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda xp, x, i: xp.concatenate([x, x * 2]),
+        lambda xp, x, i: xp.concatenate((x * 2, x[:9], x)),
+        lambda xp, x, i: xp.stack([x, x + 1], axis=1),
+        lambda xp, x, i: x[i],
+        lambda xp, x, i: xp.argmax(x, axis=0),
+        lambda xp, x, i: xp.sort(x),
+    ],
+    ids=["two", "three", "stack", "take", "argmax", "sort"],
+)
+def test_calls_of_several_tensors_and_of_indices_are_known_the_second_time(
+    call: Callable[..., Any],
+) -> None:
+    values, index = np.cos(np.arange(LARGE)), np.arange(LARGE)[::-2].copy()
+    tensor, places = it.asarray(values), it.asarray(index)
+    it.compute(call(it, tensor, places))
+    before = dict(it.stats()["ways"])
+    found = [call(it, tensor + k, places) for k in range(3)]
+    ways = it.stats()["ways"]
+    assert ways["recorded"] - before["recorded"] <= 1, "the sum with k, the first time"
+    assert ways["recorded_again"] > before["recorded_again"]
+    for k, tensor in enumerate(found):
+        np.testing.assert_array_equal(tensor.numpy(), call(np, values + k, index))
+
+
+def test_lists_of_other_lengths_and_kinds_are_other_calls() -> None:
+    x = it.asarray(np.arange(float(LARGE)))
+    short, whole = it.asarray(np.arange(5.0)), it.asarray(np.arange(LARGE))
+    for given in ([x], [x, x], (x, x), [x, whole], [short, x], [x, short], [x, np.ones(3)]):
+        for _ in range(2):
+            found = it.concatenate(given)
+            arrays = [np.asarray(one) for one in given]
+            np.testing.assert_array_equal(found.numpy(), np.concatenate(arrays))
+            assert found.dtype == np.concatenate(arrays).dtype
+
+
+def test_a_known_op_is_asked_for_bfloat16_as_before() -> None:
+    x = it.asarray(np.arange(float(LARGE)), dtype="float32")
+    for _ in range(2):
+        assert it.argmax(x) == LARGE - 1
+        assert it.sort(x.astype(it.bfloat16)).dtype == it.bfloat16
+        assert it.sort(x).dtype == np.float32

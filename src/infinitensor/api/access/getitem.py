@@ -124,6 +124,8 @@ def advanced(
     tensor: AnyTensor, items: tuple[Any, ...]
 ) -> tuple[AnyTensor, list[Any], tuple[int, ...], int]:
     """The view that basic items give, and for `_take`: index arrays, their axes, where they go."""
+    if len(items) == 1 and is_tensor(items[0]) and tensor.ndim and items[0].dtype == np.int64:
+        return tensor, [items[0]], (0,), 0
     expanded = _expanded(tensor, items)
     base: list[Any] = []
     arrays: list[tuple[int, Any]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,7 @@ def of_integers_and_slices(view: View, items: tuple[Any, ...]) -> View | None:
     return View(base_shape, (*shape, *lengths[n:]), offset, (*strides, *steps[n:]), part)
 
 
+@lru_cache(maxsize=4096)
 def reshaped(view: View, shape: tuple[int, ...]) -> View | None:
     """The reshape of a view, or None where NumPy would copy."""
     try:

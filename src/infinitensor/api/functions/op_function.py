@@ -135,6 +135,8 @@ def _in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
         return type(made)(*parts) if hasattr(made, "_fields") else parts
 
     wrapper.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    # calls are known by dtypes, and of bfloat16 none is: they are made with float32
+    wrapper.quick = getattr(function, "quick", None)  # type: ignore[attr-defined]
     return wrapper
 
 
@@ -154,13 +156,17 @@ def _lock_session(function: Callable[..., Any]) -> Callable[..., Any]:
     Between looking at an operand and recording that it is read, no other thread may use it up.
     """
     quick: Quick | None = getattr(function, "quick", None)
+    if quick is not None and any(name.startswith("*") for name in quick.op.arrays):
+        again = quick.call_many_again
+    elif quick is not None:
+        again = quick.call_again
 
     def unknown(*args: Any, **kwargs: Any) -> Any:
         with session_of((*args, *kwargs.values())).guard():
             return function(*args, **kwargs)
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        made = None if quick is None else quick.call_again(args, kwargs)
+        made = None if quick is None else again(args, kwargs)
         return unknown(*args, **kwargs) if made is None else made
 
     wrapper.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]

@@ -78,10 +78,26 @@ class Known:
         return made[0]
 
 
+def unpacked(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments with the tensors of lists and tuples among them, behind how many they are."""
+    found: list[Any] = []
+    for x in args:
+        if type(x) in _SEQUENCES and x and all(type(one) is Tensor for one in x):
+            found.append((type(x), len(x)))
+            found += x
+        else:
+            found.append(x)
+    return tuple(found)
+
+
+_SEQUENCES = (list, tuple)
+
+
 class Quick:
     """The calls of one op that are known, by the kinds of their operands and the other arguments.
 
-    An operand is a tensor or, of an elementwise op (`takes_scalars`), a Python number.
+    An operand is a tensor or, of an elementwise op (`takes_scalars`), a Python number; tensors in a
+    list or tuple are operands as if they stood alone.
     """
 
     __slots__ = ("known", "op", "takes_scalars", "unknown")
@@ -113,6 +129,7 @@ class Quick:
 
     def learn(self, args: tuple[Any, ...], options: dict[str, Any], call: Call) -> None:
         """Remember a call; only of tensors given by position, and Python numbers."""
+        args = unpacked(args)
         shapes: list[tuple[int, ...]] = []
         for x in args:
             kind = type(x)
@@ -134,6 +151,10 @@ class Quick:
             self.known[self._key(args, options)[0]] = Known(self.op, call, tuple(shapes))
         except TypeError:  # an argument that cannot be looked up
             return
+
+    def call_many_again(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """`call_again`, where some tensors are in lists or tuples."""
+        return self.call_again(unpacked(args), options)
 
     def call_again(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """The result of a known call; None for any other."""
