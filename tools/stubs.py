@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import infinitensor as it
-from infinitensor.api.functions.all_functions import PUBLIC
+from infinitensor.api.functions.all_functions import BINARY, COMPARE, PUBLIC, UNARY
 from infinitensor.api.functions.other_functions import OBJECTS
 from infinitensor.ops import TABLE
 
@@ -265,15 +265,27 @@ def submodules() -> dict[Path, str]:
     }
 
 
+def operators() -> list[str]:
+    """The lines of the operators of Tensor."""
+    binary = [f"{prefix}{name}" for name in BINARY for prefix in ("", "r", "i")]
+    lines = [f"def __{name}__(self, other: Any) -> Tensor: ..." for name in (*binary, *COMPARE)]
+    override = "  # type: ignore[override]"
+    lines = [line + (override if "__eq__" in line or "__ne__" in line else "") for line in lines]
+    both = "_b.tuple[Tensor, Tensor]"
+    lines += [f"def __{name}__(self, other: Any) -> {both}: ..." for name in ("divmod", "rdivmod")]
+    return lines + [f"def __{name}__(self) -> Tensor: ..." for name in UNARY]
+
+
 def methods() -> str:
-    """`api/methods.pyi`: the methods that Tensor gets from the table."""
-    lines = []
+    """`api/methods.pyi`: the operators and methods that Tensor gets from the table."""
+    lines = [f"    {line}" for line in operators()]
     for name, op in sorted(TABLE.items()):
         made = it.Tensor.__dict__.get(name)
         if op.method and made is not None and written_in(made) is None and name in PUBLIC:
             lines.append("    " + definition(name, PUBLIC[name], method=True))
     imports = "from infinitensor.api.tensor.tensor import Tensor"
-    body = ["class TableMethods:", '    """Methods made from the op table."""', "", *lines]
+    doc = '    """Operators and methods made from the op table."""'
+    body = ["class TableMethods:", doc, "", *lines]
     return stub(imports, body)
 
 

@@ -229,7 +229,7 @@ for _name, _function in PUBLIC.items():
 
 # --- operators and methods --------------------------------------------------------------------
 
-_BINARY = {
+BINARY = {
     "add": "add",
     "sub": "subtract",
     "mul": "multiply",
@@ -244,7 +244,7 @@ _BINARY = {
     "rshift": "right_shift",
     "matmul": "matmul",
 }
-_COMPARE = {
+COMPARE = {
     "eq": "equal",
     "ne": "not_equal",
     "lt": "less",
@@ -252,20 +252,20 @@ _COMPARE = {
     "gt": "greater",
     "ge": "greater_equal",
 }
-_UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "bitwise_not"}
+UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "bitwise_not"}
 
 
 def _equip() -> None:
     """Give Tensor its operators and methods."""
-    for short, name in _BINARY.items():
+    for short, name in BINARY.items():
         function = getattr(namespace, name)
         setattr(Tensor, f"__{short}__", _operator(function, short))
         setattr(Tensor, f"__r{short}__", _operator(function, short, is_reflected=True))
         setattr(Tensor, f"__i{short}__", _inplace(name, short))
-    for short, name in _COMPARE.items():
+    for short, name in COMPARE.items():
         method = _operator(getattr(namespace, name), short)
         setattr(Tensor, f"__{short}__", _of_no_number(method, short) if short in "eqne" else method)
-    for short, name in _UNARY.items():
+    for short, name in UNARY.items():
         function = getattr(namespace, name)
         setattr(Tensor, f"__{short}__", lambda self, function=function: function(self))
     power = getattr(namespace, "power")  # noqa: B009 - set by name
@@ -360,6 +360,6 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 _equip()
 
-_quicks = [getattr(namespace, _BINARY[short])._quick for short in (*small_calls.IN_C, "matmul")]
-_quicks += [getattr(namespace, _COMPARE[short])._quick for short in small_calls.COMPARED]
+_quicks = [getattr(namespace, BINARY[short])._quick for short in (*small_calls.IN_C, "matmul")]
+_quicks += [getattr(namespace, COMPARE[short])._quick for short in small_calls.COMPARED]
 small_calls.in_c(Tensor, tuple(_quicks), recorded, fill)
