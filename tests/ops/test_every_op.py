@@ -30,6 +30,7 @@ from tests.ops.rows import (
 import infinitensor as it
 from infinitensor.api.functions.all_functions import PUBLIC
 from infinitensor.api.functions.namespace import namespace
+from infinitensor.api.functions.options import numpys
 from infinitensor.api.session.session import current_session
 from infinitensor.ops import TABLE
 
@@ -128,7 +129,7 @@ def outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 def wanted(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """NumPy's outcome."""
-    oracle = op.oracle or getattr(np, op.name)
+    oracle = op.oracle or numpys(op.name)
     with np.errstate(all="ignore"), catch_warnings():
         simplefilter("ignore")
         return outcome(oracle, *args, **kwargs)
@@ -300,9 +301,7 @@ def test_something_to_test_follows_from_every_line(name: str) -> None:
     assert all(len(some) for some in levels.values()), (
         f"{name} has no cases; give its line `cases=`"
     )
-    assert op.oracle or is_random(op) or name in CHANGING or hasattr(np, name), (
-        f"{name} needs an oracle"
-    )
+    assert op.oracle or is_random(op) or name in CHANGING or numpys(name), f"{name} needs an oracle"
 
 
 def test_no_table_of_this_suite_names_an_op_that_is_gone() -> None:

@@ -21,6 +21,7 @@ from infinitensor.ops.linalg.triangles import (
     block_fits,
     check_matrix,
     fill,
+    linalg,
     linalg_dtype,
     matrix_call,
     matrix_scratch,
@@ -29,7 +30,7 @@ from infinitensor.ops.linalg.triangles import (
     tensors,
 )
 from infinitensor.ops.linalg.triangular import square_block
-from infinitensor.ops.table.registry import op, program
+from infinitensor.ops.table.registry import op
 
 # --- QR ---------------------------------------------------------------------------------------
 
@@ -290,9 +291,8 @@ def reduced_qr(xp: Any, a: Any, *, with_q: bool = True) -> tuple[Any, Any]:
     return _panels(xp, a, min(m, n), with_q=with_q)
 
 
-@program(
+@linalg(
     "a",
-    name="linalg.qr",
     cases=lambda rng: [
         ((rng.standard_normal((5, 3)),), {}),
         ((rng.standard_normal((3, 5)).astype("f4"),), {"mode": "r"}),
@@ -302,7 +302,6 @@ def reduced_qr(xp: Any, a: Any, *, with_q: bool = True) -> tuple[Any, Any]:
         ((rng.standard_normal((30, 3)) + 1j,), {}),
         ((np.zeros((0, 3)),), {}),
     ],
-    oracle=np.linalg.qr,
     compared=_qr_compared,
 )
 def qr(xp: Any, a: Any, mode: str = "reduced") -> Any:
@@ -379,7 +378,7 @@ def _cholesky_block(a: Spec, upper: bool = False) -> Call:
     return call(form, Spec(a.shape, linalg_dtype(a.dtype)), upper=upper)
 
 
-@program("a", name="linalg.cholesky", cases=_definite, oracle=np.linalg.cholesky)
+@linalg("a", cases=_definite)
 def cholesky(xp: Any, a: Any, *, upper: bool = False) -> Any:
     """The triangular L with L L^H = a (or U with U^H U = a); only that triangle of a is read.
 

@@ -12,10 +12,10 @@ from infinitensor.ops.linalg.triangles import (
     LinAlgError,
     check_matrix,
     is_one,
+    linalg,
     linalg_dtype,
     real_of,
 )
-from infinitensor.ops.table.registry import program
 
 
 def _largest(xp: Any, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -72,9 +72,8 @@ def _by_sums(xp: Any, x: Any, ord_: Any) -> Any:
 _ORDERS = (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
 
 
-@program(
+@linalg(
     "x",
-    name="linalg.norm",
     wide=True,
     cases=lambda rng: [
         *(
@@ -91,7 +90,6 @@ _ORDERS = (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
         ((rng.standard_normal((3, 4)) + 1j, None, None, True), {}),
         ((rng.integers(0, 9, (3, 4)),), {}),
     ],
-    oracle=np.linalg.norm,
 )
 def norm(xp: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """The norm of vectors along an axis, or of matrices over two: Frobenius, 1, 2, inf …
@@ -124,9 +122,8 @@ def norm(xp: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = Fa
     raise ValueError("Improper number of dimensions to norm.")
 
 
-@program(
+@linalg(
     "x",
-    name="linalg.vector_norm",
     wide=True,
     cases=lambda rng: [
         ((rng.standard_normal((3, 4)),), {}),
@@ -136,7 +133,6 @@ def norm(xp: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = Fa
         ((np.array(-2.0),), {"ord": 0}),
         ((np.zeros((0, 2)),), {"axis": 0}),
     ],
-    oracle=np.linalg.vector_norm,
 )
 def vector_norm(
     xp: Any, x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
@@ -156,15 +152,13 @@ def vector_norm(
     return _vector_norm(xp, x, ord, axes, keepdims)
 
 
-@program(
+@linalg(
     "x",
-    name="linalg.matrix_norm",
     wide=True,
     cases=lambda rng: [
         *(((rng.standard_normal((2, 4, 5)),), {"ord": o}) for o in _ORDERS),
         ((rng.standard_normal((4, 5)) + 1j,), {"keepdims": True}),
     ],
-    oracle=np.linalg.matrix_norm,
 )
 def matrix_norm(xp: Any, x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """The norm of a matrix, or of each of many: Frobenius by default.
@@ -176,16 +170,14 @@ def matrix_norm(xp: Any, x: Any, /, *, keepdims: bool = False, ord: Any = "fro")
     return xp.linalg_norm(x, ord, (-2, -1), keepdims)
 
 
-@program(
+@linalg(
     "x",
-    name="linalg.cond",
     cases=lambda rng: [
         *(((rng.standard_normal((4, 4)),), {"p": p}) for p in _ORDERS),
         ((rng.standard_normal((2, 5, 3)).astype("f4"),), {}),
         ((np.array([np.eye(2), np.ones((2, 2)), np.full((2, 2), np.nan)]), 1), {}),
         ((np.zeros((2, 2)),), {}),
     ],
-    oracle=np.linalg.cond,
 )
 def cond(xp: Any, x: Any, p: Any = None) -> Any:
     """The condition number: the norm of a matrix times that of its inverse; infinite if singular.

@@ -22,9 +22,11 @@ from infinitensor.ops.linalg.triangles import (
     check_matrix,
     fill,
     is_one,
+    linalg,
     linalg_dtype,
     matrix_call,
     matrix_scratch,
+    one_and_many,
     real_of,
     solve_one,
     source_of,
@@ -32,7 +34,6 @@ from infinitensor.ops.linalg.triangles import (
     stacked_op,
     tensors,
 )
-from infinitensor.ops.table.registry import program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,12 +62,7 @@ def _solvable(rng: Any, *batch: int) -> list[Any]:
     ]
 
 
-@stacked_op(
-    lambda *batch: lambda rng: _solvable(rng, *batch),
-    kernel=_solve_kernel,
-    oracle=np.linalg.solve,
-    cost=2.0,
-)
+@stacked_op(lambda *batch: lambda rng: _solvable(rng, *batch), kernel=_solve_kernel, cost=2.0)
 def _solve(a: Spec, b: Spec) -> Call:
     """a x = b for general matrices, each in one piece."""
     n, k = b.shape[-2:]
@@ -83,9 +79,8 @@ def _solve(a: Spec, b: Spec) -> Call:
     return call(form, Spec((*batch, n, k), linalg_dtype(a.dtype, b.dtype)))
 
 
-@program(
+@linalg(
     "a b",
-    name="linalg.solve",
     cases=lambda rng: [
         *_solvable(rng),
         *_solvable(rng, 3),
@@ -93,7 +88,6 @@ def _solve(a: Spec, b: Spec) -> Call:
         ((rng.standard_normal((2, 4, 4)), rng.standard_normal(4)), {}),
         ((rng.standard_normal((4, 4)), rng.standard_normal((2, 4, 3))), {}),
     ],
-    oracle=np.linalg.solve,
 )
 def solve(xp: Any, a: Any, b: Any) -> Any:
     """x with a x = b; b is one vector when it has one axis, else columns.
@@ -172,13 +166,13 @@ def _inv(a: Spec, strict: bool = True) -> Call:
     return matrix_call(a, "mn", ("mn", linalg_dtype(a.dtype)), strict=strict)
 
 
-@stacked_op(squares, kernel=_det_kernel, oracle=np.linalg.det)
+@stacked_op(squares, kernel=_det_kernel)
 def _det(a: Spec) -> Call:
     """The determinants of matrices, each in one piece."""
     return matrix_call(a, "mn", ("", linalg_dtype(a.dtype)))
 
 
-@stacked_op(squares, kernel=_slogdet_kernel, oracle=np.linalg.slogdet)
+@stacked_op(squares, kernel=_slogdet_kernel)
 def _slogdet(a: Spec) -> Call:
     """Sign and logarithm of the determinants of matrices, each in one piece."""
     dtype = linalg_dtype(a.dtype)
@@ -210,11 +204,7 @@ def _expm(a: Spec) -> Call:
     return matrix_call(a, "mn", ("mn", linalg_dtype(a.dtype)))
 
 
-def _one_and_many(rng: Any) -> list[Any]:
-    return [*squares()(rng), *squares(2)(rng)]
-
-
-@program("a", name="linalg.inv", cases=_one_and_many, oracle=np.linalg.inv)
+@linalg("a", cases=one_and_many)
 def inv(xp: Any, a: Any) -> Any:
     """The inverse of a square matrix, or of each of many.
 
@@ -229,7 +219,7 @@ def inv(xp: Any, a: Any) -> Any:
     return (xp._inv_whole if is_one(a) else xp._inv_batch)(a)
 
 
-@program("a", name="linalg.det", cases=_one_and_many, oracle=np.linalg.det)
+@linalg("a", cases=one_and_many)
 def det(xp: Any, a: Any) -> Any:
     """The determinant of a square matrix, or of each of many.
 
@@ -250,12 +240,7 @@ class SlogdetResult(NamedTuple):
     logabsdet: Any
 
 
-@program(
-    "a",
-    name="linalg.slogdet",
-    cases=lambda rng: [*_one_and_many(rng), ((np.ones((2, 2)),), {})],
-    oracle=np.linalg.slogdet,
-)
+@linalg("a", cases=lambda rng: [*one_and_many(rng), ((np.ones((2, 2)),), {})])
 def slogdet(xp: Any, a: Any) -> Any:
     """The sign of the determinant and the logarithm of its size: no overflow for large matrices.
 
@@ -268,12 +253,7 @@ def slogdet(xp: Any, a: Any) -> Any:
     return SlogdetResult(*(xp._slogdet_whole if is_one(a) else xp._slogdet_batch)(a))
 
 
-@program(
-    "a",
-    name="linalg.expm",
-    cases=lambda rng: [*_exponents()(rng), *_exponents(2)(rng)],
-    oracle=_scipys_expm,
-)
+@linalg("a", cases=lambda rng: [*_exponents()(rng), *_exponents(2)(rng)], oracle=_scipys_expm)
 def expm(xp: Any, a: Any) -> Any:
     """The exponential of a square matrix, or of each of many, as SciPy's.
 
@@ -290,14 +270,12 @@ def expm(xp: Any, a: Any) -> Any:
 # --- programs over them -----------------------------------------------------------------------
 
 
-@program(
+@linalg(
     "a",
-    name="linalg.matrix_power",
     cases=lambda rng: [
         *(((rng.standard_normal((2, 3, 3)), n), {}) for n in (0, 1, 2, 3, 6, -1, -5)),
         ((rng.integers(-3, 3, (3, 3)), 5), {}),
     ],
-    oracle=np.linalg.matrix_power,
 )
 def matrix_power(xp: Any, a: Any, n: int) -> Any:
     """A square matrix times itself n times, by squaring; the inverse's power where n < 0.
@@ -350,9 +328,8 @@ def cheapest_splits(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
     return split
 
 
-@program(
+@linalg(
     "*arrays",
-    name="linalg.multi_dot",
     cases=lambda rng: [
         (([rng.standard_normal(s) for s in shapes],), {})
         for shapes in (
@@ -362,7 +339,6 @@ def cheapest_splits(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
             [4, (4, 5), 5],
         )
     ],
-    oracle=np.linalg.multi_dot,
 )
 def multi_dot(xp: Any, arrays: Any, *, out: Any = None) -> Any:
     """The product of several matrices in the order that costs least; the ends may be vectors.
@@ -407,14 +383,12 @@ def multi_dot(xp: Any, arrays: Any, *, out: Any = None) -> Any:
     return out
 
 
-@program(
+@linalg(
     "a b",
-    name="linalg.tensorsolve",
     cases=lambda rng: [
         ((rng.standard_normal((2, 3, 6)), rng.standard_normal((2, 3))), {}),
         ((rng.standard_normal((2, 6, 3)), rng.standard_normal((6,))), {"axes": (0, 2)}),
     ],
-    oracle=np.linalg.tensorsolve,
 )
 def tensorsolve(xp: Any, a: Any, b: Any, axes: Any = None) -> Any:
     """x with tensordot(a, x, x.ndim) = b; `axes` of a are moved to its end first.
@@ -437,14 +411,12 @@ def tensorsolve(xp: Any, a: Any, b: Any, axes: Any = None) -> Any:
     return xp.linalg_solve(a.reshape(n, n), b.reshape(-1)).reshape(shape)
 
 
-@program(
+@linalg(
     "a",
-    name="linalg.tensorinv",
     cases=lambda rng: [
         ((rng.standard_normal((2, 3, 6)),), {}),
         ((rng.standard_normal((6, 2, 3)), 1), {}),
     ],
-    oracle=np.linalg.tensorinv,
 )
 def tensorinv(xp: Any, a: Any, ind: int = 2) -> Any:
     """The inverse of a as a map from its last axes to its first `ind`.
@@ -463,11 +435,8 @@ def tensorinv(xp: Any, a: Any, ind: int = 2) -> Any:
 # --- names that linalg shares with the main module --------------------------------------------
 
 
-@program(
-    "x",
-    name="linalg.trace",
-    cases=lambda rng: [((rng.standard_normal((2, 4, 4)),), {"offset": k}) for k in (0, 1, -2)],
-    oracle=np.linalg.trace,
+@linalg(
+    "x", cases=lambda rng: [((rng.standard_normal((2, 4, 4)),), {"offset": k}) for k in (0, 1, -2)]
 )
 def trace(xp: Any, x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
     """The sum along a diagonal of the last two axes (Array API).
@@ -479,11 +448,8 @@ def trace(xp: Any, x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
     return xp.trace(x, offset, -2, -1, dtype)
 
 
-@program(
-    "x",
-    name="linalg.diagonal",
-    cases=lambda rng: [((rng.standard_normal((2, 4, 3)),), {"offset": k}) for k in (0, 1, -2)],
-    oracle=np.linalg.diagonal,
+@linalg(
+    "x", cases=lambda rng: [((rng.standard_normal((2, 4, 3)),), {"offset": k}) for k in (0, 1, -2)]
 )
 def diagonal(xp: Any, x: Any, /, *, offset: int = 0) -> Any:
     """A diagonal of the last two axes (Array API).
@@ -495,12 +461,7 @@ def diagonal(xp: Any, x: Any, /, *, offset: int = 0) -> Any:
     return xp.diagonal(x, offset, -2, -1)
 
 
-@program(
-    "x",
-    name="linalg.matrix_transpose",
-    cases=lambda rng: [((rng.standard_normal((2, 4, 3)),), {})],
-    oracle=np.linalg.matrix_transpose,
-)
+@linalg("x", cases=lambda rng: [((rng.standard_normal((2, 4, 3)),), {})])
 def matrix_transpose(xp: Any, x: Any, /) -> Any:
     """The last two axes swapped; a view.
 
@@ -511,7 +472,7 @@ def matrix_transpose(xp: Any, x: Any, /) -> Any:
     return xp.matrix_transpose(x)
 
 
-@program("x1 x2", name="linalg.matmul", cases=matrix_product.cases, oracle=np.linalg.matmul)
+@linalg("x1 x2", cases=matrix_product.cases)
 def matmul(xp: Any, x1: Any, x2: Any, /) -> Any:
     """The matrix product, as `matmul`.
 
@@ -522,14 +483,12 @@ def matmul(xp: Any, x1: Any, x2: Any, /) -> Any:
     return xp.matmul(x1, x2)
 
 
-@program(
+@linalg(
     "x1 x2",
-    name="linalg.tensordot",
     cases=lambda rng: [
         ((rng.standard_normal((2, 3, 4)), rng.standard_normal((3, 4, 5))), {}),
         ((rng.standard_normal((2, 3)), rng.standard_normal((4, 2))), {"axes": ((0,), (1,))}),
     ],
-    oracle=np.linalg.tensordot,
 )
 def tensordot(xp: Any, x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
     """Products summed over pairs of axes, as `tensordot`.
@@ -541,7 +500,7 @@ def tensordot(xp: Any, x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
     return xp.tensordot(x1, x2, axes)
 
 
-@program("x1 x2", name="linalg.vecdot", cases=products.vecdot.cases, oracle=np.linalg.vecdot)
+@linalg("x1 x2", cases=products.vecdot.cases)
 def vecdot(xp: Any, x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """The sum of conj(x1) * x2 along one axis, as `vecdot`.
 
@@ -552,12 +511,7 @@ def vecdot(xp: Any, x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return xp.vecdot(x1, x2, axis=axis)
 
 
-@program(
-    "x1 x2",
-    name="linalg.outer",
-    cases=lambda rng: [((rng.standard_normal(3), rng.standard_normal(4)), {})],
-    oracle=np.linalg.outer,
-)
+@linalg("x1 x2", cases=lambda rng: [((rng.standard_normal(3), rng.standard_normal(4)), {})])
 def outer(xp: Any, x1: Any, x2: Any, /) -> Any:
     """Every product of an element of one vector and one of another.
 
@@ -573,15 +527,13 @@ def outer(xp: Any, x1: Any, x2: Any, /) -> Any:
     return xp.outer(x1, x2)
 
 
-@program(
+@linalg(
     "x1 x2",
-    name="linalg.cross",
     cases=lambda rng: [
         ((rng.standard_normal((4, 3)), rng.standard_normal(3)), {}),
         ((rng.standard_normal((3, 4)), rng.standard_normal((3, 4))), {"axis": 0}),
         ((rng.integers(0, 9, (2, 3)), rng.integers(0, 9, (5, 1, 3))), {}),
     ],
-    oracle=np.linalg.cross,
 )
 def cross(xp: Any, x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """The cross product of vectors of three components along an axis.

@@ -21,15 +21,16 @@ from infinitensor.ops.linalg.triangles import (
     converging,
     fill,
     is_one,
+    linalg,
     linalg_dtype,
     matrix_call,
     matrix_scratch,
+    one_and_many,
     real_of,
     source_of,
     squares,
     stacked_op,
 )
-from infinitensor.ops.table.registry import program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,18 +90,25 @@ def _svd_compared(found: Any) -> Any:
     return product, s, _conj_t(u) @ u, vh @ _conj_t(vh)
 
 
-def _svd_kernel(xp: Any, a: Any, out: Any, full: bool) -> None:
-    import torch
+def _by_torch(
+    name: str, text: str, read: Callable[..., Any] = source_of, options: Callable[..., Any] = dict
+) -> Callable[..., None]:
+    """A kernel that is one function of `torch.linalg`.
 
-    with converging("SVD did not converge"):
-        fill(xp, out, tuple(torch.linalg.svd(source_of(xp, a), full_matrices=full)))
+    `text` is NumPy's for what does not converge; `options` makes torch's of an op's parameters.
+    """
+
+    def kernel(xp: Any, a: Any, out: Any, **params: Any) -> None:
+        import torch
+
+        with converging(text):
+            found = getattr(torch.linalg, name)(read(xp, a), **options(**params))
+            fill(xp, out, tuple(found) if isinstance(out, tuple) else found)
+
+    return kernel
 
 
-def _svdvals_kernel(xp: Any, a: Any, out: Any) -> None:
-    import torch
-
-    with converging("SVD did not converge"):
-        fill(xp, out, torch.linalg.svdvals(source_of(xp, a)))
+_NO_SVD, _NO_EIGENVALUES = "SVD did not converge", "Eigenvalues did not converge"
 
 
 def _rectangles(*batch: int) -> Callable[..., list[Any]]:
@@ -126,9 +134,8 @@ def _full_or_not(*batch: int) -> Callable[..., list[Any]]:
 
 @stacked_op(
     _full_or_not,
-    kernel=_svd_kernel,
+    kernel=_by_torch("svd", _NO_SVD, options=lambda full: {"full_matrices": full}),
     cost=20.0,
-    oracle=np.linalg.svd,
     compared=_svd_compared,
     **_WORK,
 )
@@ -141,7 +148,7 @@ def _svd(a: Spec, full: bool) -> Call:
     return matrix_call(a, "mn", *outs, new=new, full=full)
 
 
-@stacked_op(_rectangles, kernel=_svdvals_kernel, cost=10.0, oracle=np.linalg.svdvals, **_WORK)
+@stacked_op(_rectangles, kernel=_by_torch("svdvals", _NO_SVD), cost=10.0, **_WORK)
 def _svdvals(a: Spec) -> Call:
     """The singular values of matrices, each in one piece."""
     dtype = linalg_dtype(a.dtype)
@@ -184,9 +191,8 @@ def _hermitian_svd(xp: Any, a: Any) -> SVDResult:
     return SVDResult(u, s, adjoint(xp, u * signs.astype(real_of(v.dtype))))
 
 
-@program(
+@linalg(
     "a",
-    name="linalg.svd",
     cases=lambda rng: [
         ((rng.standard_normal((5, 3)),), {}),
         ((rng.standard_normal((3, 5)),), {"full_matrices": False}),
@@ -198,7 +204,6 @@ def _hermitian_svd(xp: Any, a: Any) -> SVDResult:
         ((np.diag([1.0, -3.0, 2.0]) + 1,), {"hermitian": True, "compute_uv": False}),
         ((np.zeros((3, 0)),), {}),
     ],
-    oracle=np.linalg.svd,
     compared=_svd_compared,
 )
 def svd(
@@ -229,15 +234,13 @@ def _sizes(xp: Any, a: Any) -> Any:
     return xp.flip(xp.sort(xp.abs(xp.linalg_eigvalsh(a))), -1)
 
 
-@program(
+@linalg(
     "x",
-    name="linalg.svdvals",
     cases=lambda rng: [
         *_rectangles()(rng),
         *_rectangles(2)(rng),
         ((rng.standard_normal((3, 40)),), {}),
     ],
-    oracle=np.linalg.svdvals,
 )
 def svdvals(xp: Any, x: Any, /) -> Any:
     """The singular values of a matrix, or of each of many, falling.
@@ -287,21 +290,8 @@ def _power_sums(w: Any) -> Any:
     return w.sum(-1), (w**2).sum(-1), (w**3).sum(-1), (w**4).sum(-1)
 
 
-_NO_CONVERGENCE = "Eigenvalues did not converge"
-
-
-def _eigh_kernel(xp: Any, a: Any, out: Any, lower: bool) -> None:
-    import torch
-
-    with converging(_NO_CONVERGENCE):
-        fill(xp, out, tuple(torch.linalg.eigh(source_of(xp, a), UPLO="L" if lower else "U")))
-
-
-def _eigvalsh_kernel(xp: Any, a: Any, out: Any, lower: bool) -> None:
-    import torch
-
-    with converging(_NO_CONVERGENCE):
-        fill(xp, out, torch.linalg.eigvalsh(source_of(xp, a), UPLO="L" if lower else "U"))
+def _triangle(lower: bool) -> dict[str, str]:
+    return {"UPLO": "L" if lower else "U"}
 
 
 def _finite(xp: Any, a: Any) -> Any:
@@ -311,20 +301,6 @@ def _finite(xp: Any, a: Any) -> Any:
     return source
 
 
-def _eig_kernel(xp: Any, a: Any, out: Any) -> None:
-    import torch
-
-    with converging(_NO_CONVERGENCE):
-        fill(xp, out, tuple(torch.linalg.eig(_finite(xp, a))))
-
-
-def _eigvals_kernel(xp: Any, a: Any, out: Any) -> None:
-    import torch
-
-    with converging(_NO_CONVERGENCE):
-        fill(xp, out, torch.linalg.eigvals(_finite(xp, a)))
-
-
 def _either_triangle(*batch: int) -> Callable[..., list[Any]]:
     return lambda rng: [
         ((*args, lower), {}) for args, _ in squares(*batch)(rng) for lower in (True, False)
@@ -332,7 +308,7 @@ def _either_triangle(*batch: int) -> Callable[..., list[Any]]:
 
 
 def _triangle_oracle(name: str) -> Callable[..., Any]:
-    return lambda a, lower: getattr(np.linalg, name)(a, "L" if lower else "U")
+    return lambda a, lower: getattr(np.linalg, name)(a, **_triangle(lower))
 
 
 def _as_complex(name: str) -> Callable[..., Any]:
@@ -354,7 +330,7 @@ _GENERAL: dict[str, Any] = {"cost": 25.0, "compared": _eig_compared, **_WORK}
 
 @stacked_op(
     _either_triangle,
-    kernel=_eigh_kernel,
+    kernel=_by_torch("eigh", _NO_EIGENVALUES, options=_triangle),
     oracle=_triangle_oracle("eigh"),
     compared=_eigh_compared,
     **_SYMMETRIC,
@@ -366,21 +342,34 @@ def _eigh(a: Spec, lower: bool) -> Call:
 
 
 @stacked_op(
-    _either_triangle, kernel=_eigvalsh_kernel, oracle=_triangle_oracle("eigvalsh"), **_SYMMETRIC
+    _either_triangle,
+    kernel=_by_torch("eigvalsh", _NO_EIGENVALUES, options=_triangle),
+    oracle=_triangle_oracle("eigvalsh"),
+    **_SYMMETRIC,
 )
 def _eigvalsh(a: Spec, lower: bool) -> Call:
     """Eigenvalues of hermitian matrices, each in one piece."""
     return matrix_call(a, "mn", ("n", real_of(linalg_dtype(a.dtype))), lower=lower)
 
 
-@stacked_op(squares, kernel=_eig_kernel, oracle=_as_complex("eig"), **_GENERAL)
+@stacked_op(
+    squares,
+    kernel=_by_torch("eig", _NO_EIGENVALUES, _finite),
+    oracle=_as_complex("eig"),
+    **_GENERAL,
+)
 def _eig(a: Spec) -> Call:
     """Eigenvalues and vectors of general matrices, each in one piece."""
     dtype = complex_of(a.dtype)
     return matrix_call(a, "mn", ("n", dtype), ("mn", dtype))
 
 
-@stacked_op(squares, kernel=_eigvals_kernel, oracle=_as_complex("eigvals"), **_GENERAL)
+@stacked_op(
+    squares,
+    kernel=_by_torch("eigvals", _NO_EIGENVALUES, _finite),
+    oracle=_as_complex("eigvals"),
+    **_GENERAL,
+)
 def _eigvals(a: Spec) -> Call:
     """Eigenvalues of general matrices, each in one piece."""
     return matrix_call(a, "mn", ("n", complex_of(a.dtype)))
@@ -396,12 +385,8 @@ def _uplo(a: Any, uplo: str) -> bool:
     return letter == "L"
 
 
-@program(
-    "a",
-    name="linalg.eigh",
-    cases=lambda rng: [*squares()(rng), *squares(2)(rng), ((np.eye(3), "U"), {})],
-    oracle=np.linalg.eigh,
-    compared=_eigh_compared,
+@linalg(
+    "a", cases=lambda rng: [*one_and_many(rng), ((np.eye(3), "U"), {})], compared=_eigh_compared
 )
 def eigh(xp: Any, a: Any, UPLO: str = "L") -> Any:
     """Eigenvalues, rising, and eigenvectors of a hermitian matrix; only one triangle is read.
@@ -416,12 +401,7 @@ def eigh(xp: Any, a: Any, UPLO: str = "L") -> Any:
     return EighResult(*(xp._eigh_whole if is_one(a) else xp._eigh_batch)(a, lower))
 
 
-@program(
-    "a",
-    name="linalg.eigvalsh",
-    cases=lambda rng: [*squares()(rng), *squares(2)(rng), ((np.eye(3), "U"), {})],
-    oracle=np.linalg.eigvalsh,
-)
+@linalg("a", cases=lambda rng: [*one_and_many(rng), ((np.eye(3), "U"), {})])
 def eigvalsh(xp: Any, a: Any, UPLO: str = "L") -> Any:
     """The eigenvalues of a hermitian matrix, rising; only one triangle is read.
 
@@ -442,11 +422,9 @@ def all_real(xp: Any, a: Any, eigenvalues: Any) -> bool:
     return a.dtype.kind != "c" and bool(xp.force(xp.all(xp.imag(eigenvalues) == 0)))
 
 
-@program(
+@linalg(
     "a",
-    name="linalg.eig",
-    cases=lambda rng: [*squares()(rng), *squares(2)(rng), ((np.diag([1.0, 2.0]),), {})],
-    oracle=np.linalg.eig,
+    cases=lambda rng: [*one_and_many(rng), ((np.diag([1.0, 2.0]),), {})],
     compared=_eig_compared,
 )
 def eig(xp: Any, a: Any) -> Any:
@@ -464,11 +442,9 @@ def eig(xp: Any, a: Any) -> Any:
     return EigResult(*(map(xp.real, found) if MAY_BE_REAL and all_real(xp, a, found[0]) else found))
 
 
-@program(
+@linalg(
     "a",
-    name="linalg.eigvals",
-    cases=lambda rng: [*squares()(rng), *squares(2)(rng), ((np.diag([1.0, 2.0]),), {})],
-    oracle=np.linalg.eigvals,
+    cases=lambda rng: [*one_and_many(rng), ((np.diag([1.0, 2.0]),), {})],
     compared=_eig_compared,
 )
 def eigvals(xp: Any, a: Any) -> Any:
@@ -491,9 +467,8 @@ def _columns(xp: Any, rcond: Any) -> Any:
     return rcond if np.ndim(rcond) == 0 else xp.asarray(rcond)[..., None]
 
 
-@program(
+@linalg(
     "a",
-    name="linalg.pinv",
     cases=lambda rng: [
         ((rng.standard_normal((5, 3)),), {}),
         ((rng.standard_normal((2, 3, 5)),), {"rcond": np.array([1e-3, 0.6])}),
@@ -502,7 +477,6 @@ def _columns(xp: Any, rcond: Any) -> Any:
         ((np.diag([1.0, -3.0, 2.0]) + 1,), {"hermitian": True}),
         ((np.zeros((3, 0)),), {}),
     ],
-    oracle=lambda a, **given: np.linalg.pinv(a, **given),
 )
 def pinv(
     xp: Any, a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NO_VALUE
@@ -530,9 +504,8 @@ def pinv(
     return xp.matmul(adjoint(xp, vh), inverse[..., None] * adjoint(xp, u))
 
 
-@program(
+@linalg(
     "A",
-    name="linalg.matrix_rank",
     cases=lambda rng: [
         ((np.diag([1.0, 0.0, 2.0]),), {}),
         ((rng.standard_normal((2, 4, 3)),), {"tol": np.array([1e-6, 1.2])}),
@@ -542,7 +515,6 @@ def pinv(
         ((np.zeros(4),), {}),
         ((np.array(2.0),), {}),
     ],
-    oracle=np.linalg.matrix_rank,
 )
 def matrix_rank(
     xp: Any, A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None
@@ -567,9 +539,8 @@ def matrix_rank(
     return xp.count_nonzero(s > _columns(xp, tol), axis=-1)
 
 
-@program(
+@linalg(
     "a b",
-    name="linalg.lstsq",
     cases=lambda rng: [
         ((rng.standard_normal((6, 3)), rng.standard_normal(6)), {}),
         ((rng.standard_normal((40, 3)), rng.standard_normal((40, 2))), {}),
@@ -578,7 +549,6 @@ def matrix_rank(
         ((rng.standard_normal((6, 3)).astype("f4"), np.ones((6, 0), "f4")), {}),
         ((np.zeros((0, 3)), np.zeros(0)), {}),
     ],
-    oracle=np.linalg.lstsq,
 )
 def lstsq(xp: Any, a: Any, b: Any, rcond: Any = None) -> Any:
     """The x of least norm for which |b - a x| is least, the squared distances, the rank and S.

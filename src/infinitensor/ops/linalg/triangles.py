@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from contextlib import contextmanager
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.native import address
 from infinitensor.ops.backend import blas
 from infinitensor.ops.backend.torch_bridge import tensor_of
-from infinitensor.ops.table.registry import op
+from infinitensor.ops.table.registry import op, program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -158,6 +159,9 @@ MATRIX: dict[str, Any] = {"scratch_bytes": matrix_scratch}
 
 # --- entries ----------------------------------------------------------------------------------
 
+linalg = partial(program, space="linalg")
+"""Decorator: a program becomes a function of `linalg`."""
+
 
 def matrix_call(
     a: Spec, source: str, *outs: tuple[str, Any], new: dict[str, int] | None = None, **params: Any
@@ -187,12 +191,13 @@ def stacked_op(
 ) -> Callable[[Callable[..., Call]], Callable[..., Call]]:
     """Decorator: the rule `_name` becomes `_name_batch` (cut over the stack) and `_name_whole`.
 
-    `cases(*batch)` gives the cases of a stack of this shape.
+    `cases(*batch)` gives the cases of a stack of this shape; NumPy's `linalg.name` is the oracle.
     """
 
     def enter(rule: Callable[..., Call]) -> Callable[..., Call]:
-        entry.update({**MATRIX, **entry})
         name = rule.__name__
+        numpys = {"oracle": getattr(np.linalg, name.lstrip("_"), None)}
+        entry.update({**MATRIX, **numpys, **entry})
         op("mapped", name=f"{name}_batch", cases=cases(3), **entry)(rule)
         op("mapped", name=f"{name}_whole", cases=cases(), whole=True, **entry)(rule)
         return rule
@@ -223,3 +228,8 @@ def squares(*batch: int) -> Callable[..., list[Any]]:
         ]
 
     return cases
+
+
+def one_and_many(rng: Any) -> list[Any]:
+    """Cases: one square matrix, and two."""
+    return [*squares()(rng), *squares(2)(rng)]

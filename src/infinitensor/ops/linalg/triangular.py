@@ -13,11 +13,12 @@ from infinitensor.ops.linalg.matmul import batch_labels
 from infinitensor.ops.linalg.triangles import (
     MATRIX,
     LinAlgError,
+    linalg,
     linalg_dtype,
     positive_definite,
     tensors,
 )
-from infinitensor.ops.table.registry import op, program
+from infinitensor.ops.table.registry import op
 
 
 def _trsm_kernel(
@@ -109,9 +110,8 @@ def _solve_blocks(xp: Any, a: Any, b: Any, *, lower: bool, trans: int, unit_diag
     return x
 
 
-@program(
+@linalg(
     "a b",
-    name="linalg.solve_triangular",
     cases=lambda rng: [
         *_triangles(rng),
         ((np.tril(rng.standard_normal((4, 4))) + 4 * np.eye(4), np.ones(4)), {"lower": True}),
@@ -192,9 +192,8 @@ def _cho_factor_oracle(a: Any, lower: bool = False) -> Any:
     return half(scipy.linalg.cho_factor(a, lower)[0]) + other
 
 
-@program(
+@linalg(
     "a",
-    name="linalg.cho_factor",
     cases=_definite,
     oracle=_cho_factor_oracle,
     compared=lambda found: found[0] if isinstance(found, tuple | list) else found,
@@ -236,7 +235,7 @@ def _cho_solve_oracle(c_and_lower: Any, b: Any) -> Any:
     return scipy.linalg.cho_solve(c_and_lower, b)
 
 
-@program("b", name="linalg.cho_solve", cases=_cho_solve_cases, oracle=_cho_solve_oracle)
+@linalg("b", cases=_cho_solve_cases, oracle=_cho_solve_oracle)
 def cho_solve(
     xp: Any, c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True
 ) -> Any:

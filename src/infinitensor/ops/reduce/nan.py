@@ -228,87 +228,64 @@ def nanmean(
     return _share(xp, total, xp.sum(~nans, axis=axis, keepdims=keepdims, **more))
 
 
-def _nanvar(
-    xp: Any,
-    a: Any,
-    axis: Axis,
-    dtype: Any,
-    ddof: float,
-    keepdims: bool,
-    correction: Any,
-    where: Any,
-    mean: Any,
-) -> Any:
-    nans = is_nan(xp, a)
-    more = _options(None, where)
-    _inexact(a, dtype)
-    if correction is not None:
-        if ddof != 0:
-            raise ValueError("ddof and correction can't be provided simultaneously.")
-        ddof = correction
-    if mean is None:
-        count = xp.sum(~nans, axis=axis, keepdims=True, **more)
-        mean = _share(xp, xp.nansum(a, axis=axis, dtype=dtype, keepdims=True, **more), count)
-    away = xp.where(nans, a.dtype.type(0), (a - mean).astype(a.dtype))
-    squared = xp.real(away * xp.conj(away))
-    degrees = xp.sum(~nans, axis=axis, keepdims=keepdims, **more) - ddof
-    total = xp.sum(squared, axis=axis, dtype=dtype, keepdims=keepdims, **more)
-    return xp.where(degrees <= 0, total.dtype.type(np.nan), _share(xp, total, degrees))
+def _spread(name: str, doc: str) -> None:
+    """Enter the variance or the deviation of what is not NaN."""
+
+    def rule(
+        xp: Any,
+        a: Any,
+        axis: Axis = None,
+        dtype: Any = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        *,
+        where: Any = True,
+        mean: Any = None,
+        correction: float | None = None,
+    ) -> Any:
+        nans = is_nan(xp, a)
+        more = _options(None, where)
+        if nans is None:
+            more |= {"axis": axis, "dtype": dtype, "ddof": ddof, "keepdims": keepdims}
+            more |= {} if mean is None else {"mean": mean}
+            return getattr(xp, name.removeprefix("nan"))(a, correction=correction, **more)
+        _inexact(a, dtype)
+        if correction is not None:
+            if ddof != 0:
+                raise ValueError("ddof and correction can't be provided simultaneously.")
+            ddof = correction
+        if mean is None:
+            mean = xp.nanmean(a, axis=axis, dtype=dtype, keepdims=True, where=where)
+        away = xp.where(nans, a.dtype.type(0), (a - mean).astype(a.dtype))
+        squared = xp.real(away * xp.conj(away))
+        degrees = xp.sum(~nans, axis=axis, keepdims=keepdims, **more) - ddof
+        total = xp.sum(squared, axis=axis, dtype=dtype, keepdims=keepdims, **more)
+        found = xp.where(degrees <= 0, total.dtype.type(np.nan), _share(xp, total, degrees))
+        return xp.sqrt(found) if name == "nanstd" else found
+
+    rule.__doc__ = doc
+    cases = _holes(_AXES, {"axis": 0, "ddof": 1}, {"axis": 1, "correction": 1})
+    program("a", name=name, cases=cases, wide=True)(rule)
 
 
-_SPREAD = _holes(_AXES, {"axis": 0, "ddof": 1}, {"axis": 1, "correction": 1})
-
-
-@program("a", cases=_SPREAD, wide=True)
-def nanvar(
-    xp: Any,
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = True,
-    mean: Any = None,
-    correction: float | None = None,
-) -> Any:
+_spread(
+    "nanvar",
     """The variance over the axes of the values that are not NaN.
 
     >>> import infinitensor as it
     >>> it.nanvar(it.asarray([1.0, it.nan, 3.0])).item()
     1.0
-    """
-    if is_nan(xp, a) is None:
-        more = _options(None, where) | ({} if mean is None else {"mean": mean})
-        given = {"axis": axis, "dtype": dtype, "ddof": ddof, "keepdims": keepdims}
-        return xp.var(a, **given, correction=correction, **more)
-    return _nanvar(xp, a, axis, dtype, ddof, keepdims, correction, where, mean)
-
-
-@program("a", cases=_SPREAD, wide=True)
-def nanstd(
-    xp: Any,
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = True,
-    mean: Any = None,
-    correction: float | None = None,
-) -> Any:
+    """,
+)
+_spread(
+    "nanstd",
     """The standard deviation over the axes of the values that are not NaN.
 
     >>> import infinitensor as it
     >>> it.nanstd(it.asarray([1.0, it.nan, 3.0])).item()
     1.0
-    """
-    if is_nan(xp, a) is None:
-        more = _options(None, where) | ({} if mean is None else {"mean": mean})
-        given = {"axis": axis, "dtype": dtype, "ddof": ddof, "keepdims": keepdims}
-        return xp.std(a, **given, correction=correction, **more)
-    return xp.sqrt(_nanvar(xp, a, axis, dtype, ddof, keepdims, correction, where, mean))
+    """,
+)
 
 
 # --- running sums, replacement ----------------------------------------------------------------

@@ -116,22 +116,8 @@ def _lerp(xp: Any, low: Any, high: Any, share: Any) -> Any:
 # --- quantiles --------------------------------------------------------------------------------
 
 
-def _quantiles(
-    xp: Any,
-    name: str,
-    a: Any,
-    q: Any,
-    axis: Axis,
-    method: str,
-    keepdims: bool,
-    weights: Any,
-    *,
-    percent: bool = False,
-    skip_nan: bool = False,
-) -> Any:
-    if a.dtype.kind == "c":
-        raise TypeError(f"{name}: a must be an array of real numbers")
-    weak = type(q) in (int, float)
+def _shares(xp: Any, q: Any, percent: bool) -> Any:
+    """The shares, from 0 to 1, that quantiles or percentiles are asked for."""
     q = host_values_of(xp, float(q) if isinstance(q, Fraction) else q)
     q = np.true_divide(q, 100) if percent else q
     if q.size and not (q.min() >= 0 and q.max() <= 1):
@@ -142,29 +128,48 @@ def _quantiles(
         )
     if q.ndim > 2:
         raise ValueError("q must be a scalar or 1d")
-    if method not in _RANKS:
-        raise ValueError(f"{method!r} is not a valid method. Use one of: {list(_RANKS)}")
-    if skip_nan and 0 in a.shape:
-        return xp.nanmean(a, axis=axis, keepdims=keepdims)  # as NumPy, whatever q is
-    lines, axes = as_lines(xp, a, axis)
-    if not lines.shape[-1]:
-        raise IndexError(f"{name}: axis {axis} of shape {tuple(a.shape)} has no values")
-    flat = q.reshape(-1)
-    if weights is not None:
-        if method != "inverted_cdf":
+    return q
+
+
+def _enter(name: str, doc: str) -> None:
+    """Enter a function of quantiles, whose name says if q is in percent and if NaN is left out."""
+    percent, skip_nan = name.endswith("percentile"), name.startswith("nan")
+
+    def rule(
+        xp: Any,
+        a: Any,
+        q: Any,
+        axis: Axis = None,
+        overwrite_input: bool = False,
+        method: str = "linear",
+        keepdims: bool = False,
+        *,
+        weights: Any = None,
+    ) -> Any:
+        if a.dtype.kind == "c":
+            raise TypeError(f"{name}: a must be an array of real numbers")
+        weak, q = type(q) in (int, float), _shares(xp, q, percent)
+        if method not in _RANKS:
+            raise ValueError(f"{method!r} is not a valid method. Use one of: {list(_RANKS)}")
+        if skip_nan and 0 in a.shape:
+            return xp.nanmean(a, axis=axis, keepdims=keepdims)  # as NumPy, whatever q is
+        lines, axes = as_lines(xp, a, axis)
+        if not lines.shape[-1]:
+            raise IndexError(f"{name}: axis {axis} of shape {tuple(a.shape)} has no values")
+        if weights is None:
+            found = _unweighted(xp, lines, q.reshape(-1), method, weak, skip_nan)
+        elif method != "inverted_cdf":
             raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
-        weights = as_lines(xp, shaped_weights(xp, weights, a, axis), axis)[0]
-        found = _weighted_quantile(xp, lines, weights, flat, skip_nan)
-        nans = is_nan(xp, lines)
-        if nans is not None and not skip_nan:
-            found = xp.where(xp.any(nans, axis=-1, keepdims=True), found.dtype.type(np.nan), found)
-    else:
-        found = _unweighted(xp, lines, flat, method, weak, skip_nan)
-    if q.shape and len(found.shape) > 1:
-        found = xp._copy(xp.moveaxis(found, -1, 0))  # as it is shown: in C order
-    else:
-        found = xp.moveaxis(found, -1, 0)
-    return with_kept(found.reshape((*q.shape, *found.shape[1:])), a.shape, axes, keepdims)
+        else:
+            weights = as_lines(xp, shaped_weights(xp, weights, a, axis), axis)[0]
+            found = _weighted_quantile(xp, lines, weights, q.reshape(-1), skip_nan)
+        found, more = xp.moveaxis(found, -1, 0), q.shape and len(found.shape) > 1
+        found = xp._copy(found) if more else found  # as it is shown: in C order
+        return with_kept(found.reshape((*q.shape, *found.shape[1:])), a.shape, axes, keepdims)
+
+    rule.__doc__ = doc
+    cases = _quantile_cases(100 if percent else 1, holes=skip_nan)
+    program("a weights", name=name, cases=cases, wide=True)(rule)
 
 
 def _unweighted(xp: Any, lines: Any, q: Any, method: str, weak: bool, skip_nan: bool) -> Any:
@@ -228,7 +233,11 @@ def _weighted_quantile(xp: Any, lines: Any, weights: Any, q: Any, skip_nan: bool
         upto = upto.astype(q.dtype)
     upto = xp.where(upto == 0, -1, upto)  # what has no weight is never the answer
     rank = xp.sum(upto.reshape((*upto.shape, 1)) < q, axis=-2)
-    return xp.take_along_axis(ordered, xp.minimum(rank, lines.shape[-1] - 1), -1)
+    found = xp.take_along_axis(ordered, xp.minimum(rank, lines.shape[-1] - 1), -1)
+    nans = None if skip_nan else is_nan(xp, lines)
+    if nans is None:
+        return found
+    return xp.where(xp.any(nans, axis=-1, keepdims=True), found.dtype.type(np.nan), found)
 
 
 _NAN = np.nan
@@ -260,18 +269,8 @@ def _quantile_cases(scale: int, holes: bool) -> Callable[[Any], list[Any]]:
     return cases
 
 
-@program("a weights", cases=_quantile_cases(1, holes=False), wide=True)
-def quantile(
-    xp: Any,
-    a: Any,
-    q: Any,
-    axis: Axis = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-) -> Any:
+_enter(
+    "quantile",
     """The q-th quantiles of the values: a share q of them is below. By any of NumPy's methods.
 
     A pass for each line, or over a long line a few, each with a piece of the values' digits.
@@ -279,73 +278,35 @@ def quantile(
     >>> import infinitensor as it
     >>> it.quantile(it.arange(11.0), [0.25, 0.5]).tolist()
     [2.5, 5.0]
-    """
-    return _quantiles(xp, "quantile", a, q, axis, method, keepdims, weights)
-
-
-@program("a weights", cases=_quantile_cases(100, holes=False), wide=True)
-def percentile(
-    xp: Any,
-    a: Any,
-    q: Any,
-    axis: Axis = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-) -> Any:
+    """,
+)
+_enter(
+    "percentile",
     """As `quantile`, with q in percent.
 
     >>> import infinitensor as it
     >>> it.percentile(it.arange(11.0), 25).item()
     2.5
-    """
-    return _quantiles(xp, "percentile", a, q, axis, method, keepdims, weights, percent=True)
-
-
-@program("a weights", cases=_quantile_cases(1, holes=True), wide=True)
-def nanquantile(
-    xp: Any,
-    a: Any,
-    q: Any,
-    axis: Axis = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-) -> Any:
+    """,
+)
+_enter(
+    "nanquantile",
     """As `quantile`, of the values that are not NaN; NaN where there is none.
 
     >>> import infinitensor as it
     >>> it.nanquantile(it.asarray([1.0, it.nan, 3.0]), 0.5).item()
     2.0
-    """
-    return _quantiles(xp, "nanquantile", a, q, axis, method, keepdims, weights, skip_nan=True)
-
-
-@program("a weights", cases=_quantile_cases(100, holes=True), wide=True)
-def nanpercentile(
-    xp: Any,
-    a: Any,
-    q: Any,
-    axis: Axis = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-) -> Any:
+    """,
+)
+_enter(
+    "nanpercentile",
     """As `nanquantile`, with q in percent.
 
     >>> import infinitensor as it
     >>> it.nanpercentile(it.asarray([1.0, it.nan, 3.0]), 50).item()
     2.0
-    """
-    return _quantiles(
-        xp, "nanpercentile", a, q, axis, method, keepdims, weights, percent=True, skip_nan=True
-    )
+    """,
+)
 
 
 # --- medians ----------------------------------------------------------------------------------

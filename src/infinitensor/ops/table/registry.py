@@ -31,12 +31,13 @@ def add(op: Op) -> Op:
 
 
 def op(
-    kind: Any, *, name: str = "", arrays: str | None = None, **entry: Any
+    kind: Any, *, name: str = "", space: str = "", arrays: str | None = None, **entry: Any
 ) -> Callable[[Callable[..., Call]], Op]:
     """Decorator: the rule below it becomes an op; its docstring is the public one.
 
     The op has the name of the rule, and its tensor parameters are those annotated as `Spec`, or as
-    a sequence of them. `name` (one or more) and `arrays`, separated by spaces, say otherwise.
+    a sequence of them. `name` (one or more) and `arrays`, separated by spaces, say otherwise;
+    `space` is the submodule that it goes to.
     """
 
     def enter(rule: Callable[..., Call]) -> Op:
@@ -44,8 +45,9 @@ def op(
         doc = inspect.getdoc(rule) or ""
         made = []
         for own in (name or rule.__name__).split():
-            method = {"method": "." not in own and hasattr(np.ndarray, own)}
-            made.append(add(Op(own, kind, rule, tensors, doc, **method | entry)))
+            full = f"{space}.{own}" if space else own
+            method = {"method": hasattr(np.ndarray, full)}
+            made.append(add(Op(full, kind, rule, tensors, doc, **method | entry)))
         return made[0]
 
     return enter
