@@ -22,6 +22,8 @@ from infinitensor.ops.table.registry import program
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from infinitensor.ir.op import Op
+
 # --- parameters -------------------------------------------------------------------------------
 
 BAD: dict[str, Callable[[Any], Any]] = {
@@ -113,303 +115,217 @@ def into(out: Any, made: Any, shape: Any) -> Any:
 # --- one line each ----------------------------------------------------------------------------
 
 
-def distribution(
-    name: str, parameters: str, formula: Callable[..., Any], doc: str, **bad: str
-) -> None:
-    """Enter `random.name(*parameters, size=None)`: `formula(xp, shape, *parameters)` draws it.
+def distribution(**bad: str) -> Callable[[Callable[..., Any]], Op]:
+    """Decorator: `name(xp, size, *parameters)` becomes `random.name(*parameters, size=None)`.
 
-    `parameters` is written "loc=0.0 scale=1.0"; `bad` says what each may not be.
+    The function gets the shape of the result and parameters as numbers; `bad` says what each may
+    not be.
     """
-    given = [text.partition("=") for text in parameters.split()]
-    names = [before for before, _, _ in given]
 
-    def rule(xp: Any, *args: Any, **kwargs: Any) -> Any:
-        bound = signature.bind(xp, *args, **kwargs)
-        bound.apply_defaults()
-        _, *values, size = bound.arguments.values()
-        made = [
-            parameter(xp, word, value, bad.get(word, ""))
-            for word, value in zip(names, values, strict=True)
-        ]
-        return formula(xp, size_of(size, *made), *made)
+    def enter(formula: Callable[..., Any]) -> Op:
+        xp_, size_, *given = inspect.signature(formula).parameters.values()
+        given = [one.replace(annotation="object") for one in given]
 
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    signature = inspect.Signature(
-        [
-            inspect.Parameter("xp", kind),
-            *(
-                inspect.Parameter(
-                    word,
-                    kind,
-                    default=float(default) if default else inspect.Parameter.empty,
-                    annotation="object",
-                )
-                for word, _, default in given
-            ),
-            inspect.Parameter("size", kind, default=None),
-        ]
-    )
-    rule.__signature__ = signature  # type: ignore[attr-defined]
-    rule.__name__ = name
-    example = "".join("0.5, " if not default else "" for _, _, default in given)
-    example = {"zipf": "2.5, ", "hypergeometric": "5, 5, 3, "}.get(name, example)
-    rule.__doc__ = (
-        f"{doc}\n\n>>> import infinitensor as it\n"
-        f">>> it.random.{name}({example}size=3).shape\n(3,)\n"
-    )
-    program(name=f"random.{name}")(rule)
+        def rule(xp: Any, *args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(xp, *args, **kwargs)
+            bound.apply_defaults()
+            _, *values, size = bound.arguments.values()
+            made = [
+                parameter(xp, one.name, value, bad.get(one.name, ""))
+                for one, value in zip(given, values, strict=True)
+            ]
+            return formula(xp, size_of(size, *made), *made)
+
+        last = size_.replace(default=None, annotation=size_.empty)
+        signature = inspect.Signature([xp_.replace(annotation=xp_.empty), *given, last])
+        rule.__signature__ = signature  # type: ignore[attr-defined]
+        name = rule.__name__ = formula.__name__
+        numbers = "".join("0.5, " for one in given if one.default is one.empty)
+        numbers = {"zipf": "2.5, ", "hypergeometric": "5, 5, 3, "}.get(name, numbers)
+        rule.__doc__ = (
+            f"{inspect.getdoc(formula)}\n\n>>> import infinitensor as it\n"
+            f">>> it.random.{name}({numbers}size=3).shape\n(3,)\n"
+        )
+        return program(space="random")(rule)
+
+    return enter
 
 
-def _triangular(xp: Any, shape: Any, left: Any, mode: Any, right: Any) -> Any:
-    u, width = _unit(xp, shape), right - left
-    falling = right - xp.sqrt((1 - u) * (right - mode) * width)
-    return xp.where(u <= (mode - left) / width, left + xp.sqrt(u * (mode - left) * width), falling)
+@distribution(scale="< 0")
+def exponential(xp: Any, size: Any, scale: Any = 1.0) -> Any:
+    """Exponentially distributed numbers with mean `scale`."""
+    return -scale * xp.log(_unit(xp, size))
 
 
-def _wald(xp: Any, shape: Any, mean: Any, scale: Any) -> Any:
-    """One of the two roots of Michael, Schucany and Haas, whose product is mean squared."""
-    y = mean * xp.square(_normal(xp, shape))
+@distribution(scale="< 0")
+def gumbel(xp: Any, size: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+    """Numbers with Gumbel's distribution of extremes."""
+    return loc - scale * xp.log(-xp.log(_unit(xp, size)))
+
+
+@distribution(scale="< 0")
+def laplace(xp: Any, size: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+    """Numbers with Laplace's distribution: exponential to both sides of `loc`."""
+    u = _unit(xp, size)
+    return loc + scale * xp.where(u < 0.5, xp.log(2 * u), -xp.log(2 - 2 * u))
+
+
+@distribution(scale="< 0")
+def logistic(xp: Any, size: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+    """Numbers with the logistic distribution."""
+    u = _unit(xp, size)
+    return loc + scale * (xp.log(u) - xp.log1p(-u))
+
+
+@distribution(sigma="< 0")
+def lognormal(xp: Any, size: Any, mean: Any = 0.0, sigma: Any = 1.0) -> Any:
+    """Numbers whose logarithms are normally distributed."""
+    return xp.exp(mean + sigma * _normal(xp, size))
+
+
+@distribution(a="<= 0")
+def pareto(xp: Any, size: Any, a: Any) -> Any:
+    """Numbers with Pareto's second distribution (Lomax) of shape `a`."""
+    return xp.expm1(-xp.log(_unit(xp, size)) / a)
+
+
+@distribution(a="<= 0")
+def power(xp: Any, size: Any, a: Any) -> Any:
+    """Numbers in [0, 1] with density a x ** (a - 1)."""
+    return xp.exp(xp.log(_unit(xp, size)) / a)
+
+
+@distribution(scale="< 0")
+def rayleigh(xp: Any, size: Any, scale: Any = 1.0) -> Any:
+    """Numbers with Rayleigh's distribution."""
+    return scale * xp.sqrt(-2 * xp.log(_unit(xp, size)))
+
+
+@distribution(a="< 0")
+def weibull(xp: Any, size: Any, a: Any) -> Any:
+    """Numbers with Weibull's distribution of shape `a`."""
+    return xp.where(a == 0, 0.0, xp.power(-xp.log(_unit(xp, size)), 1 / a))
+
+
+@distribution()
+def standard_cauchy(xp: Any, size: Any) -> Any:
+    """Numbers with Cauchy's distribution around 0."""
+    return xp.tan(np.pi * (_unit(xp, size) - 0.5))
+
+
+@distribution(mean="<= 0", scale="<= 0")
+def wald(xp: Any, size: Any, mean: Any, scale: Any) -> Any:
+    """Numbers with Wald's (inverse Gaussian) distribution."""
+    # one of the two roots of Michael, Schucany and Haas, whose product is mean squared
+    y = mean * xp.square(_normal(xp, size))
     larger = mean + mean / (2 * scale) * (y + xp.sqrt(4 * scale * y + y * y))
     smaller = mean / larger * mean
-    return xp.where(_unit(xp, shape) * (mean + smaller) <= mean, smaller, larger)
+    return xp.where(_unit(xp, size) * (mean + smaller) <= mean, smaller, larger)
 
 
-def _log_series(xp: Any, shape: Any, p: Any) -> Any:
-    """Kemp's: a power law below a random bound."""
-    v, bound = _unit(xp, shape), -xp.expm1(xp.log1p(-p) * _unit(xp, shape))
+@distribution(shape="< 0", scale="< 0")
+def gamma(xp: Any, size: Any, shape: Any, scale: Any = 1.0) -> Any:
+    """Gamma distributed numbers of this shape and scale."""
+    return scale * _gamma(xp, shape, size)
+
+
+@distribution(df="<= 0")
+def chisquare(xp: Any, size: Any, df: Any) -> Any:
+    """Sums of the squares of `df` normally distributed numbers."""
+    return 2 * _gamma(xp, df / 2, size)
+
+
+def _mean_square(xp: Any, size: Any, df: Any) -> Any:
+    return 2 * _gamma(xp, df / 2, size) / df
+
+
+def _noncentral(xp: Any, size: Any, df: Any, nonc: Any) -> Any:
+    return 2 * _gamma(xp, df / 2 + _poisson(xp, nonc / 2, size), size)
+
+
+@distribution(df="<= 0", nonc="< 0")
+def noncentral_chisquare(xp: Any, size: Any, df: Any, nonc: Any) -> Any:
+    """Numbers with the noncentral chi-square distribution."""
+    return _noncentral(xp, size, df, nonc)
+
+
+@distribution(dfnum="<= 0", dfden="<= 0")
+def f(xp: Any, size: Any, dfnum: Any, dfden: Any) -> Any:
+    """Numbers with Fisher's F distribution."""
+    return _mean_square(xp, size, dfnum) / _mean_square(xp, size, dfden)
+
+
+@distribution(dfnum="<= 0", dfden="<= 0", nonc="< 0")
+def noncentral_f(xp: Any, size: Any, dfnum: Any, dfden: Any, nonc: Any) -> Any:
+    """Numbers with the noncentral F distribution."""
+    return _noncentral(xp, size, dfnum, nonc) / dfnum / _mean_square(xp, size, dfden)
+
+
+@distribution(df="<= 0")
+def standard_t(xp: Any, size: Any, df: Any) -> Any:
+    """Numbers with Student's t distribution."""
+    return _normal(xp, size) / xp.sqrt(_mean_square(xp, size, df))
+
+
+@distribution(a="<= 0", b="<= 0")
+def beta(xp: Any, size: Any, a: Any, b: Any) -> Any:
+    """Numbers in [0, 1] with the beta distribution."""
+    # by logarithms: small shapes give gamma numbers that are no float64
+    return 1 / (1 + xp.exp(_gamma(xp, b, size, True) - _gamma(xp, a, size, True)))
+
+
+@distribution(kappa="< 0")
+def vonmises(xp: Any, size: Any, mu: Any, kappa: Any) -> Any:
+    """Angles in [-pi, pi] around `mu` with von Mises' distribution."""
+    angles = xp._random_vonmises(xp.next_seed(), kappa, size) + mu
+    return xp.remainder(angles + np.pi, 2 * np.pi) - np.pi
+
+
+@distribution(p="<= 0, {0} > 1 or {0} contains NaNs")
+def geometric(xp: Any, size: Any, p: Any) -> Any:
+    """How many trials of probability `p` it takes until one succeeds."""
+    trials = xp.ceil(xp.log(_unit(xp, size)) / xp.log1p(-p))
+    return xp.minimum(xp.maximum(trials, 1.0), float(2**63 - 1025)).astype(np.int64)
+
+
+@distribution(p="< 0, {0} >= 1 or {0} is NaN")
+def logseries(xp: Any, size: Any, p: Any) -> Any:
+    """Counts with the logarithmic series distribution."""
+    # Kemp's: a power law below a random bound
+    v, bound = _unit(xp, size), -xp.expm1(xp.log1p(-p) * _unit(xp, size))
     small = xp.floor(1 + xp.log(v) / xp.log(bound))
     count = xp.where(v <= bound * bound, small, xp.where(v < bound, 2.0, 1.0))
     return xp.maximum(xp.where(v < p, count, 1.0), 1.0).astype(np.int64)
 
 
-def _beta(xp: Any, shape: Any, a: Any, b: Any) -> Any:
-    """By logarithms: small shapes give gamma numbers that are no float64."""
-    return 1 / (1 + xp.exp(_gamma(xp, b, shape, True) - _gamma(xp, a, shape, True)))
+@distribution(a="<= 1 or {0} is NaN")
+def zipf(xp: Any, size: Any, a: Any) -> Any:
+    """Counts k with probabilities in proportion to k ** -a (Zipf)."""
+    return xp._random_zipf(xp.next_seed(), a, size)
 
 
-def _chisquare(xp: Any, shape: Any, df: Any) -> Any:
-    return 2 * _gamma(xp, df / 2, shape)
+@distribution(n="< 0", p="< 0, {0} > 1 or {0} is NaN")
+def binomial(xp: Any, size: Any, n: Any, p: Any) -> Any:
+    """How many of `n` trials of probability `p` succeed."""
+    return _binomial(xp, n, p, size)
 
 
-def _noncentral(xp: Any, shape: Any, df: Any, nonc: Any) -> Any:
-    return 2 * _gamma(xp, df / 2 + _poisson(xp, nonc / 2, shape), shape)
+@distribution(n="<= 0", p="<= 0, {0} > 1 or {0} contains NaNs")
+def negative_binomial(xp: Any, size: Any, n: Any, p: Any) -> Any:
+    """How many trials of probability `p` fail before `n` succeed."""
+    return _poisson(xp, _gamma(xp, n, size) * (1 - p) / p, size)
 
 
-def _mean_square(xp: Any, shape: Any, df: Any) -> Any:
-    return _chisquare(xp, shape, df) / df
-
-
-def _around(xp: Any, shape: Any, mu: Any, kappa: Any) -> Any:
-    angles = xp._random_vonmises(xp.next_seed(), kappa, shape) + mu
-    return xp.remainder(angles + np.pi, 2 * np.pi) - np.pi
-
-
-def _geometric(xp: Any, shape: Any, p: Any) -> Any:
-    trials = xp.ceil(xp.log(_unit(xp, shape)) / xp.log1p(-p))
-    return xp.minimum(xp.maximum(trials, 1.0), float(2**63 - 1025)).astype(np.int64)
-
-
-distribution(
-    "exponential",
-    "scale=1.0",
-    lambda xp, shape, scale: -scale * xp.log(_unit(xp, shape)),
-    "Exponentially distributed numbers with mean `scale`.",
-    scale="< 0",
-)
-distribution(
-    "gumbel",
-    "loc=0.0 scale=1.0",
-    lambda xp, shape, loc, scale: loc - scale * xp.log(-xp.log(_unit(xp, shape))),
-    "Numbers with Gumbel's distribution of extremes.",
-    scale="< 0",
-)
-distribution(
-    "laplace",
-    "loc=0.0 scale=1.0",
-    lambda xp, shape, loc, scale: loc + scale * _two_sided(xp, _unit(xp, shape)),
-    "Numbers with Laplace's distribution: exponential to both sides of `loc`.",
-    scale="< 0",
-)
-distribution(
-    "logistic",
-    "loc=0.0 scale=1.0",
-    lambda xp, shape, loc, scale: loc + scale * _odds(xp, _unit(xp, shape)),
-    "Numbers with the logistic distribution.",
-    scale="< 0",
-)
-distribution(
-    "lognormal",
-    "mean=0.0 sigma=1.0",
-    lambda xp, shape, mean, sigma: xp.exp(mean + sigma * _normal(xp, shape)),
-    "Numbers whose logarithms are normally distributed.",
-    sigma="< 0",
-)
-distribution(
-    "pareto",
-    "a",
-    lambda xp, shape, a: xp.expm1(-xp.log(_unit(xp, shape)) / a),
-    "Numbers with Pareto's second distribution (Lomax) of shape `a`.",
-    a="<= 0",
-)
-distribution(
-    "power",
-    "a",
-    lambda xp, shape, a: xp.exp(xp.log(_unit(xp, shape)) / a),
-    "Numbers in [0, 1] with density a x ** (a - 1).",
-    a="<= 0",
-)
-distribution(
-    "rayleigh",
-    "scale=1.0",
-    lambda xp, shape, scale: scale * xp.sqrt(-2 * xp.log(_unit(xp, shape))),
-    "Numbers with Rayleigh's distribution.",
-    scale="< 0",
-)
-distribution(
-    "weibull",
-    "a",
-    lambda xp, shape, a: xp.where(a == 0, 0.0, xp.power(-xp.log(_unit(xp, shape)), 1 / a)),
-    "Numbers with Weibull's distribution of shape `a`.",
-    a="< 0",
-)
-distribution(
-    "standard_cauchy",
-    "",
-    lambda xp, shape: xp.tan(np.pi * (_unit(xp, shape) - 0.5)),
-    "Numbers with Cauchy's distribution around 0.",
-)
-distribution(
-    "wald",
-    "mean scale",
-    _wald,
-    "Numbers with Wald's (inverse Gaussian) distribution.",
-    mean="<= 0",
-    scale="<= 0",
-)
-distribution(
-    "gamma",
-    "shape scale=1.0",
-    lambda xp, size, shape, scale: scale * _gamma(xp, shape, size),
-    "Gamma distributed numbers of this shape and scale.",
-    shape="< 0",
-    scale="< 0",
-)
-distribution(
-    "chisquare",
-    "df",
-    _chisquare,
-    "Sums of the squares of `df` normally distributed numbers.",
-    df="<= 0",
-)
-distribution(
-    "noncentral_chisquare",
-    "df nonc",
-    _noncentral,
-    "Numbers with the noncentral chi-square distribution.",
-    df="<= 0",
-    nonc="< 0",
-)
-distribution(
-    "f",
-    "dfnum dfden",
-    lambda xp, shape, n, d: _mean_square(xp, shape, n) / _mean_square(xp, shape, d),
-    "Numbers with Fisher's F distribution.",
-    dfnum="<= 0",
-    dfden="<= 0",
-)
-distribution(
-    "noncentral_f",
-    "dfnum dfden nonc",
-    lambda xp, shape, n, d, nonc: _noncentral(xp, shape, n, nonc) / n / _mean_square(xp, shape, d),
-    "Numbers with the noncentral F distribution.",
-    dfnum="<= 0",
-    dfden="<= 0",
-    nonc="< 0",
-)
-distribution(
-    "standard_t",
-    "df",
-    lambda xp, shape, df: _normal(xp, shape) / xp.sqrt(_mean_square(xp, shape, df)),
-    "Numbers with Student's t distribution.",
-    df="<= 0",
-)
-distribution(
-    "beta",
-    "a b",
-    _beta,
-    "Numbers in [0, 1] with the beta distribution.",
-    a="<= 0",
-    b="<= 0",
-)
-distribution(
-    "vonmises",
-    "mu kappa",
-    _around,
-    "Angles in [-pi, pi] around `mu` with von Mises' distribution.",
-    kappa="< 0",
-)
-distribution(
-    "geometric",
-    "p",
-    _geometric,
-    "How many trials of probability `p` it takes until one succeeds.",
-    p="<= 0, {0} > 1 or {0} contains NaNs",
-)
-distribution(
-    "logseries",
-    "p",
-    _log_series,
-    "Counts with the logarithmic series distribution.",
-    p="< 0, {0} >= 1 or {0} is NaN",
-)
-distribution(
-    "zipf",
-    "a",
-    lambda xp, shape, a: xp._random_zipf(xp.next_seed(), a, shape),
-    "Counts k with probabilities in proportion to k ** -a (Zipf).",
-    a="<= 1 or {0} is NaN",
-)
-distribution(
-    "binomial",
-    "n p",
-    lambda xp, shape, n, p: _binomial(xp, n, p, shape),
-    "How many of `n` trials of probability `p` succeed.",
-    n="< 0",
-    p="< 0, {0} > 1 or {0} is NaN",
-)
-distribution(
-    "negative_binomial",
-    "n p",
-    lambda xp, shape, n, p: _poisson(xp, _gamma(xp, n, shape) * (1 - p) / p, shape),
-    "How many trials of probability `p` fail before `n` succeed.",
-    n="<= 0",
-    p="<= 0, {0} > 1 or {0} contains NaNs",
-)
-
-
-distribution(
-    "hypergeometric",
-    "ngood nbad nsample",
-    lambda xp, shape, *counts: xp._random_hypergeometric(xp.next_seed(), *counts, shape),
-    "How many of `nsample` drawn without replacement from good and bad ones are good.",
-    ngood="< 0",
-    nbad="< 0",
-    nsample="< 0",
-)
-
-
-def _two_sided(xp: Any, u: Any) -> Any:
-    return xp.where(u < 0.5, xp.log(2 * u), -xp.log(2 - 2 * u))
-
-
-def _odds(xp: Any, u: Any) -> Any:
-    return xp.log(u) - xp.log1p(-u)
+@distribution(ngood="< 0", nbad="< 0", nsample="< 0")
+def hypergeometric(xp: Any, size: Any, ngood: Any, nbad: Any, nsample: Any) -> Any:
+    """How many of `nsample` drawn without replacement from good and bad ones are good."""
+    return xp._random_hypergeometric(xp.next_seed(), ngood, nbad, nsample, size)
 
 
 # --- with arguments of their own --------------------------------------------------------------
 
 
-@program(name="random.poisson")
+@program(space="random")
 def poisson(xp: Any, lam: Any = 1.0, size: Any = None) -> Any:
     """Counts of independent events, `lam` of them on average.
 
@@ -423,7 +339,7 @@ def poisson(xp: Any, lam: Any = 1.0, size: Any = None) -> Any:
     return _poisson(xp, mean, size_of(size, mean))
 
 
-@program(name="random.triangular")
+@program(space="random")
 def triangular(xp: Any, left: Any, mode: Any, right: Any, size: Any = None) -> Any:
     """Numbers in [left, right] with a density that rises to `mode` and falls from there.
 
@@ -440,10 +356,14 @@ def triangular(xp: Any, left: Any, mode: Any, right: Any, size: Any = None) -> A
             if np.any(bad):
                 raise ValueError(text)
     made = [parameter(xp, n, v) for n, v in (("left", left), ("mode", mode), ("right", right))]
-    return _triangular(xp, size_of(size, *made), *made)
+    u = _unit(xp, size_of(size, *made))
+    left, mode, right = made
+    width = right - left
+    falling = right - xp.sqrt((1 - u) * (right - mode) * width)
+    return xp.where(u <= (mode - left) / width, left + xp.sqrt(u * (mode - left) * width), falling)
 
 
-@program(name="random.uniform")
+@program(space="random")
 def uniform(
     xp: Any, low: Any = 0.0, high: Any = 1.0, size: Any = None, *, dtype: Any = np.float64
 ) -> Any:
@@ -462,7 +382,7 @@ def uniform(
     return low + (high - low) * xp._random_uniform(xp.next_seed(), 0.0, 1.0, shape, dtype)
 
 
-@program(name="random.random")
+@program(space="random")
 def random(xp: Any, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
     """Numbers spread evenly over [0, 1).
 
@@ -474,7 +394,7 @@ def random(xp: Any, size: Any = None, dtype: Any = np.float64, out: Any = None) 
     return into(out, xp._random_uniform(xp.next_seed(), 0.0, 1.0, shape, dtype), size)
 
 
-@program(name="random.normal")
+@program(space="random")
 def normal(
     xp: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = np.float64
 ) -> Any:
@@ -493,7 +413,7 @@ def normal(
     return xp.asarray(loc) + parameter(xp, "scale", scale, "< 0") * made
 
 
-@program(name="random.standard_normal")
+@program(space="random")
 def standard_normal(xp: Any, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
     """Normally distributed numbers with mean 0 and deviation 1.
 
@@ -505,7 +425,7 @@ def standard_normal(xp: Any, size: Any = None, dtype: Any = np.float64, out: Any
     return into(out, xp._random_normal(xp.next_seed(), 0.0, 1.0, shape, dtype), size)
 
 
-@program(name="random.standard_exponential")
+@program(space="random")
 def standard_exponential(
     xp: Any, size: Any = None, dtype: Any = np.float64, method: str = "zig", out: Any = None
 ) -> Any:
@@ -520,7 +440,7 @@ def standard_exponential(
     return into(out, (-xp.log(_unit(xp, shape))).astype(kind), size)
 
 
-@program(name="random.standard_gamma")
+@program(space="random")
 def standard_gamma(
     xp: Any, shape: object, size: Any = None, dtype: Any = np.float64, out: Any = None
 ) -> Any:
@@ -539,7 +459,7 @@ def standard_gamma(
 # --- several numbers at a time ----------------------------------------------------------------
 
 
-@program(name="random.dirichlet")
+@program(space="random")
 def dirichlet(xp: Any, alpha: Any, size: Any = None) -> Any:
     """Shares that add up to 1, along a last axis as long as `alpha`.
 
@@ -555,7 +475,7 @@ def dirichlet(xp: Any, alpha: Any, size: Any = None) -> Any:
     return weights / xp.sum(weights, axis=-1, keepdims=True)
 
 
-@program(name="random.multinomial")
+@program(space="random")
 def multinomial(xp: Any, n: Any, pvals: Any, size: Any = None) -> Any:
     """How often each of several outcomes comes up in `n` trials, along a last axis.
 
@@ -586,7 +506,7 @@ def multinomial(xp: Any, n: Any, pvals: Any, size: Any = None) -> Any:
     return xp.stack([*counts, last], axis=-1)
 
 
-@program(name="random.multivariate_hypergeometric")
+@program(space="random")
 def multivariate_hypergeometric(
     xp: Any, colors: Any, nsample: Any, size: Any = None, method: str = "marginals"
 ) -> Any:
@@ -615,7 +535,7 @@ def multivariate_hypergeometric(
     return xp.stack([*counts, last], axis=-1)
 
 
-@program(name="random.multivariate_normal")
+@program(space="random")
 def multivariate_normal(
     xp: Any,
     mean: Any,

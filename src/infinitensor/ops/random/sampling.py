@@ -45,7 +45,7 @@ def _integers(xp: Any, low: Any, high: Any, size: Any, dtype: Any, endpoint: boo
     return xp._random_integers(xp.next_seed(), start, span, size_of(size, start, span), kind)
 
 
-@program(name="random.integers")
+@program(space="random")
 def integers(
     xp: Any,
     low: Any,
@@ -63,7 +63,7 @@ def integers(
     return _integers(xp, low, high, size, dtype, endpoint)
 
 
-@program(name="random.randint")
+@program(space="random")
 def randint(xp: Any, low: Any, high: Any = None, size: Any = None, dtype: Any = int) -> Any:
     """Integers from low up to high, each equally likely.
 
@@ -74,7 +74,7 @@ def randint(xp: Any, low: Any, high: Any = None, size: Any = None, dtype: Any = 
     return _integers(xp, low, high, size, dtype, False)
 
 
-@program(name="random.random_integers")
+@program(space="random")
 def random_integers(xp: Any, low: Any, high: Any = None, size: Any = None) -> Any:
     """Integers from low (or 1) to high, both included.
 
@@ -98,7 +98,7 @@ def _permuted_rows(xp: Any, x: Any, axis: int) -> Any:
     return xp.take(x, _order(xp, x.shape[axis]), axis=axis)
 
 
-@program(name="random.permutation")
+@program(space="random")
 def permutation(xp: Any, x: Any, axis: int = 0) -> Any:
     """0 ... x-1 in random order, or a copy of x with its slices along an axis in random order.
 
@@ -114,7 +114,7 @@ def permutation(xp: Any, x: Any, axis: int = 0) -> Any:
     return _permuted_rows(xp, rows, normalize_axis_index(axis, len(rows.shape)))
 
 
-@program(name="random.permuted")
+@program(space="random")
 def permuted(xp: Any, x: Any, axis: int | None = None, out: Any = None) -> Any:
     """A copy of x in which each line along an axis, or all of x, is in an order of its own.
 
@@ -135,7 +135,7 @@ def permuted(xp: Any, x: Any, axis: int | None = None, out: Any = None) -> Any:
     return into(out, found, None)
 
 
-@program(name="random.shuffle")
+@program(space="random")
 def shuffle(xp: Any, x: Any, axis: int = 0) -> None:
     """Put the slices of x along an axis in random order, in place.
 
@@ -197,7 +197,7 @@ def _choose_indices(xp: Any, n: int, shape: tuple[int, ...], replace: bool, p: A
     return xp.argsort(waits)[:n_chosen].reshape(shape)
 
 
-@program(name="random.choice")
+@program(space="random")
 def choice(
     xp: Any,
     a: Any,
@@ -231,7 +231,7 @@ def choice(
     return index if rows is None else xp.take(rows, index, axis=axis)
 
 
-@program(name="random.bytes")
+@program(space="random")
 def bytes(xp: Any, length: int) -> Any:
     """Random bytes, computed at the call.
 
@@ -246,7 +246,7 @@ def bytes(xp: Any, length: int) -> Any:
 # --- short names ------------------------------------------------------------------------------
 
 
-@program(name="random.rand")
+@program(space="random")
 def rand(xp: Any, *dims: int) -> Any:
     """Numbers spread evenly over [0, 1), of the shape given by the arguments.
 
@@ -257,7 +257,7 @@ def rand(xp: Any, *dims: int) -> Any:
     return xp._random_uniform(xp.next_seed(), 0.0, 1.0, size_of(dims))
 
 
-@program(name="random.randn")
+@program(space="random")
 def randn(xp: Any, *dims: int) -> Any:
     """Normally distributed numbers, of the shape given by the arguments.
 
@@ -268,7 +268,7 @@ def randn(xp: Any, *dims: int) -> Any:
     return xp._random_normal(xp.next_seed(), 0.0, 1.0, size_of(dims))
 
 
-@program(name="random.random_sample random.ranf random.sample")
+@program(name="random_sample ranf sample", space="random")
 def _random_sample(xp: Any, size: Any = None) -> Any:
     """Numbers spread evenly over [0, 1), as `random.random`.
 
