@@ -35,7 +35,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("ops",),
     ("ir",),
     ("dtypes", "config", "events", "native", "jit"),
-    ("errors", "interrupts", "fixed_c"),
+    ("errors", "interrupts", "fixed_c", "lazy_torch"),
 )
 ROW_OF = {part: row for row, parts in enumerate(ROWS, start=1) for part in parts}
 

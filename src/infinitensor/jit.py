@@ -20,6 +20,8 @@ from itertools import count
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
+from infinitensor.lazy_torch import torch
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -187,8 +189,6 @@ class Launch:
         how = {**options(), **self.how}
         made = kernel[grid](*tiles, *scalars, *self.numbers, **self.constants, **how)
         if made is not None:  # the interpreter makes none
-            import torch
-
             self._stream = torch._C._cuda_getCurrentRawStream
             self._device = tiles[0].get_device()
             self._handles = (made.function, made.packed_metadata, None, None, None)

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from infinitensor.lazy_torch import torch
+
 FRESH_BYTES = 1 << 22
 """From which this is worth it; NumPy asks for huge pages from there on."""
 DOWNLOAD_PIECE_BYTES = 1 << 23
@@ -23,16 +25,12 @@ _pair: list[Any] = []
 
 def fresh(array: Any) -> Any:
     """A tensor on the host of the shape and dtype of one on a GPU."""
-    import torch
-
     memory = torch.from_numpy(np.empty(array.nbytes, np.uint8))
     return memory.view(array.dtype).view(array.shape)
 
 
 def fetch(array: Any, out: Any, stream: Any) -> None:
     """Copy an array from a GPU, behind what a stream has to do, and wait for it."""
-    import torch
-
     borders = [*range(0, array.nbytes, DOWNLOAD_PIECE_BYTES), array.nbytes]
     with _lock, torch.cuda.stream(stream):
         source, target = (x.view(-1).view(torch.uint8) for x in (array.contiguous(), out))

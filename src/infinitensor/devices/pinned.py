@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from infinitensor.devices.device import HUGE_BYTES, CpuDevice
+from infinitensor.lazy_torch import torch
 
 
 class PinnedDevice(CpuDevice):
@@ -22,8 +23,6 @@ class PinnedDevice(CpuDevice):
 
     def allocate(self, n_bytes: int) -> Any:
         """Pages of their own, pinned until nothing uses them any more."""
-        import torch
-
         pages = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if n_bytes >= HUGE_BYTES and hasattr(mmap, "MADV_HUGEPAGE"):
             with contextlib.suppress(OSError):  # a system without them

@@ -19,6 +19,7 @@ from sklearn.utils.validation import validate_data
 import infinitensor as it
 from infinitensor.api.convert.foreign import is_torch, to_host
 from infinitensor.dtypes import bfloat16, kind_of
+from infinitensor.lazy_torch import torch
 
 FLOATS = (np.float64, np.float32)
 
@@ -115,8 +116,6 @@ def _elsewhere(X: Any) -> it.Tensor | None:
     if is_torch(X):
         return it.asarray(X) if X.is_cuda else None
     if hasattr(X, "__cuda_array_interface__"):
-        import torch
-
         return it.asarray(torch.as_tensor(X))
     return None
 

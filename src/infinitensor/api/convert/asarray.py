@@ -24,6 +24,7 @@ from infinitensor.api.tensor.tensor import Tensor, fresh, from_values
 from infinitensor.config import config
 from infinitensor.dtypes import as_dtype, bfloat16, held_as, kind_of
 from infinitensor.ir.op import Spec
+from infinitensor.lazy_torch import torch
 from infinitensor.storage import file_of_map
 
 if TYPE_CHECKING:
@@ -174,8 +175,6 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
         return asarray(x, device=device, copy=copy)
     kind, _ = x.__dlpack_device__()
     if kind != CPU or str(getattr(x, "dtype", "")).endswith("bfloat16"):  # unknown to NumPy
-        import torch
-
         return asarray(torch.utils.dlpack.from_dlpack(x), device=device, copy=copy)
     return asarray(np.from_dlpack(x), device=device, copy=copy)
 

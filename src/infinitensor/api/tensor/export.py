@@ -17,6 +17,7 @@ from infinitensor.api.record.record import host_view
 from infinitensor.dtypes import bfloat16, from_numpy
 from infinitensor.ir.region import whole_box
 from infinitensor.ir.view import structure, take, whole_view
+from infinitensor.lazy_torch import torch
 
 if TYPE_CHECKING:
     from infinitensor.api.session.cell import BaseTensor
@@ -198,6 +199,4 @@ def cuda_interface(tensor: BaseTensor) -> dict[str, Any]:
 
 def torch_tensor(tensor: BaseTensor) -> Any:
     """The values as a torch tensor."""
-    import torch
-
     return torch.utils.dlpack.from_dlpack(tensor)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from infinitensor.ir.op import AxisForm, Call, Spec, call
+from infinitensor.lazy_torch import torch
 from infinitensor.ops.backend.torch_loading import wait_for_torch
 from infinitensor.ops.linalg import products
 from infinitensor.ops.linalg.matmul import batch_labels
@@ -114,8 +115,6 @@ def solve(xp: Any, a: Any, b: Any) -> Any:
 
 
 def _inv_kernel(xp: Any, a: Any, out: Any, strict: bool) -> None:
-    import torch
-
     target, matrix = tensors(xp, out, a)
     found, wrong = torch.linalg.inv_ex(matrix)
     if strict and bool(wrong.any()):
@@ -126,15 +125,11 @@ def _inv_kernel(xp: Any, a: Any, out: Any, strict: bool) -> None:
 
 
 def _det_kernel(xp: Any, a: Any, out: Any) -> None:
-    import torch
-
     target, matrix = tensors(xp, out, a)
     target.copy_(torch.linalg.det(matrix))
 
 
 def _slogdet_kernel(xp: Any, a: Any, out: Any) -> None:
-    import torch
-
     matrix = source_of(xp, a)
     sign, size = torch.linalg.slogdet(matrix)
     if not sign.is_complex() and bool(size.isnan().any()):
@@ -144,8 +139,6 @@ def _slogdet_kernel(xp: Any, a: Any, out: Any) -> None:
 
 def _sign(matrix: Any) -> Any:
     """The sign of determinants by the swaps and negative pivots: NumPy's NaN changes none."""
-    import torch
-
     factors, rows, _ = torch.linalg.lu_factor_ex(matrix)
     unmoved = torch.arange(1, rows.shape[-1] + 1, device=rows.device)
     turns = (rows != unmoved).sum(-1) + (factors.diagonal(dim1=-2, dim2=-1) < 0).sum(-1)
@@ -153,8 +146,6 @@ def _sign(matrix: Any) -> Any:
 
 
 def _expm_kernel(xp: Any, a: Any, out: Any) -> None:
-    import torch
-
     target, matrix = tensors(xp, out, a)
     if target.numel():
         target.copy_(torch.linalg.matrix_exp(matrix))

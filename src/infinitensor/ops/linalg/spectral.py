@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.lib import NumpyVersion
 
+from infinitensor.lazy_torch import torch
 from infinitensor.ops.linalg.factor import reduced_qr
 from infinitensor.ops.linalg.triangles import (
     LinAlgError,
@@ -99,8 +100,6 @@ def _by_torch(
     """
 
     def kernel(xp: Any, a: Any, out: Any, **params: Any) -> None:
-        import torch
-
         with converging(text):
             found = getattr(torch.linalg, name)(read(xp, a), **options(**params))
             fill(xp, out, tuple(found) if isinstance(out, tuple) else found)

@@ -17,6 +17,7 @@ import numpy as np
 from infinitensor.config import config
 from infinitensor.dtypes import HALVES, complex64, complex128, float32, float64, to_torch
 from infinitensor.ir.op import AxisForm, Call, Spec, call
+from infinitensor.lazy_torch import torch
 from infinitensor.native import address
 from infinitensor.ops.backend import blas
 from infinitensor.ops.backend.torch_bridge import tensor_of
@@ -78,8 +79,6 @@ def block_fits(xp: Any, n: int) -> bool:
 
 def tensors(xp: Any, out: Any, *tiles: Any) -> tuple[Any, ...]:
     """The output's memory and the inputs in its dtype, as torch tensors on either device."""
-    import torch
-
     if xp is np:
         return (torch.from_numpy(out), *(tensor_of(tile, out.dtype) for tile in tiles))
     return (out, *(tile.to(out.dtype) for tile in tiles))
@@ -102,8 +101,6 @@ def fill(xp: Any, outs: Any, found: Any) -> None:
 @contextmanager
 def converging(text: str) -> Iterator[None]:
     """Turn torch's failure to converge into NumPy's error with NumPy's text."""
-    import torch
-
     linalg: Any = torch.linalg
     try:
         yield

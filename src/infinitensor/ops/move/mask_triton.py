@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from infinitensor.jit import Launch, Launches, has_triton
+from infinitensor.lazy_torch import torch
 
 MASK_BLOCK_ELEMENTS = 4096
 """Elements of a program."""
@@ -78,8 +79,6 @@ _count, _added, _fill = _launches(_COUNT), _launches(_ENDS, COUNTS), _launches(_
 
 def count_into(mask: Any, out: Any) -> None:
     """How many entries a mask has, into an integer on the GPU; torch takes several times longer."""
-    import torch
-
     if mask.is_cuda and mask.is_contiguous() and mask.numel() and has_triton():
         _count_blocks(mask, out)
     else:
@@ -89,8 +88,6 @@ def count_into(mask: Any, out: Any) -> None:
 def _count_blocks(mask: Any, total: Any = None) -> Any:
     """How many entries each block has, then where the part of each ends; how many there are goes
     into `total`. (Scratch is always alike: launches are known by the other tiles.)"""
-    import torch
-
     n = mask.numel()
     n_blocks = -(-n // MASK_BLOCK_ELEMENTS)
     counts = torch.empty(2 * n_blocks, dtype=torch.int64, device=mask.device)
@@ -104,8 +101,6 @@ def _count_blocks(mask: Any, total: Any = None) -> Any:
 def compact(x: Any, mask: Any, out: Any) -> bool:
     """`out[...] = x[mask]` for torch tensors of one shape, `out` having as many elements as there
     are; False, and nothing done, without Triton or where they are not contiguous."""
-    import torch
-
     plain = mask.dtype == torch.bool and not x.is_complex() and x.shape == mask.shape
     contiguous = x.is_contiguous() and mask.is_contiguous() and out.is_contiguous()
     if not (plain and contiguous and x.is_cuda and out.numel() and has_triton()):

@@ -14,6 +14,7 @@ import numpy as np
 
 from infinitensor.dtypes import int64, to_torch
 from infinitensor.ir.op import Call, Spec, call
+from infinitensor.lazy_torch import torch
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import gather_form, is_empty
@@ -188,10 +189,8 @@ def _out_of_bounds(wrong: int, size: int, axis: int = 0) -> IndexError:
     return IndexError(f"index {wrong} is out of bounds for axis {axis} with size {size}")
 
 
-def _by_place(target: Any, index: tuple[Any, ...]) -> tuple[Any, Any]:
+def _by_place(target: Any, index: tuple[Any, ...]) -> Any:
     """The place of each entry as one number, sorted, and the order that sorts; equal ones stay."""
-    import torch
-
     key = torch.zeros_like(index[0])
     for i, n in zip(index, target.shape, strict=False):
         key = key * n + i
@@ -200,8 +199,6 @@ def _by_place(target: Any, index: tuple[Any, ...]) -> tuple[Any, Any]:
 
 def _apply_torch(target: Any, index: tuple[Any, ...], rows: Any, word: str, loop: Any) -> None:
     """A word in rounds: the first entry of each place, then the second ones, and so on."""
-    import torch
-
     key, order = _by_place(target, index)
     _, n_equal = torch.unique_consecutive(key, return_counts=True)
     ends = n_equal.cumsum(0)
@@ -222,8 +219,6 @@ def _write_torch(target: Any, index: tuple[Any, ...], rows: Any, mode: str) -> N
     Its accumulating put sorts by index itself and adds in that order, so it repeats bit for bit on
     CUDA; on the CPU it adds one after another.
     """
-    import torch
-
     if mode == "add":
         target.index_put_(index, rows, accumulate=True)
         return

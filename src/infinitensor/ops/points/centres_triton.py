@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.jit import Launch, Launches, has_triton
+from infinitensor.lazy_torch import torch
 from infinitensor.native import missed
 
 if TYPE_CHECKING:
@@ -586,8 +587,6 @@ def _n_programs(x: Any, n_rows: int, each: int) -> int:
 @cache
 def _n_processors(gpu: int) -> int:
     """Of a GPU; of none, where kernels are interpreted, one."""
-    import torch
-
     return int(torch.cuda.get_device_properties(gpu).multi_processor_count) if gpu >= 0 else 1
 
 

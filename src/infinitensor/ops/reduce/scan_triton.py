@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from infinitensor.jit import Launch, Launches, has_triton
+from infinitensor.lazy_torch import torch
 
 SCAN_BLOCK_ELEMENTS = 8192
 """Elements of a program; fewer would be more totals, which are scanned by themselves."""
@@ -65,8 +66,6 @@ _total, _scan = _launches(_TOTAL), _launches(_SCAN)
 def running_sum(x: Any, out: Any) -> bool:
     """The running sum of a line into `out`; False, and nothing done, without Triton, for short
     lines, other dtypes and elements that are not contiguous."""
-    import torch
-
     n = x.numel()
     kinds = (torch.float32, torch.float64, torch.int32, torch.int64)
     plain = (

@@ -27,6 +27,7 @@ from infinitensor.dtypes import (
     to_torch,
 )
 from infinitensor.ir.op import AxisForm, Call, Spec, call
+from infinitensor.lazy_torch import torch
 from infinitensor.ops.backend.torch_bridge import tensor_of
 from infinitensor.ops.signal.fft_cuda import transform_into
 from infinitensor.ops.signal.long_fft import long_transform, rows_for
@@ -58,8 +59,6 @@ def _transform(xp: Any, x: Any, out: Any, word: str, axis: int, n: int, norm: st
 
     One line is not, and NumPy writes into `out`.
     """
-    import torch
-
     if xp is np:
         reads, gives = _computed_in(word, x.dtype)
         if x.size == x.shape[axis] and out.dtype == gives not in HALVES:

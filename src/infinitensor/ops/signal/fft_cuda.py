@@ -10,6 +10,8 @@ import ctypes
 from functools import lru_cache
 from typing import Any
 
+from infinitensor.lazy_torch import torch
+
 C2C, Z2Z, R2C, D2Z = 0x29, 0x69, 0x2A, 0x6A
 FORWARD, INVERSE = -1, 1
 MOST_PLANS = 16
@@ -29,8 +31,6 @@ def _library() -> Any:
 @lru_cache(maxsize=1)
 def _kinds() -> dict[Any, int]:
     """cuFFT's type of a transform, by torch's dtype and the word."""
-    import torch
-
     return {
         (torch.complex64, "fft"): C2C,
         (torch.complex64, "ifft"): C2C,
@@ -48,8 +48,6 @@ _set: dict[int, tuple[int, int]] = {}
 
 def _plan(library: Any, device: int, kind: int, n: int, n_lines: int, n_out: int) -> Any:
     """(handle, bytes it works in) of contiguous lines; the work space is the caller's."""
-    import torch
-
     key = (device, kind, n, n_lines)
     if key not in _plans:
         if len(_plans) >= MOST_PLANS:
@@ -74,8 +72,6 @@ def _plan(library: Any, device: int, kind: int, n: int, n_lines: int, n_out: int
 
 def transform_into(x: Any, out: Any, word: str, axis: int, n: int, norm: str) -> bool:
     """Transform lines that are contiguous; False, and nothing done, for any others."""
-    import torch
-
     kind = _kinds().get((x.dtype, word))
     rows = x.is_contiguous() and out.is_contiguous() and axis == x.ndim - 1 and n == x.shape[-1]
     if kind is None or not rows or not x.is_cuda or not x.numel():

@@ -15,6 +15,7 @@ import numpy as np
 
 from infinitensor.dtypes import complex64
 from infinitensor.ir.op import AxisForm, Call, Spec, call
+from infinitensor.lazy_torch import torch
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.forms.gather import gather_form, is_empty
 from infinitensor.ops.table.registry import op
@@ -77,8 +78,6 @@ def _real(x: Any) -> Any:
 
 
 def _rotated_fft_kernel(xp: Any, x: Any, out: Any, at: At, word: str, n: int, norm: str) -> None:
-    import torch
-
     rotated = _rotate(xp, x, at.outputs[0][0][0], n, 1 if word == "ifft" else -1)
     source, target = (rotated, out) if xp is not np else map(torch.from_numpy, (rotated, out))
     if target.numel():

@@ -8,6 +8,7 @@ import numpy as np
 
 from infinitensor.dtypes import int64, result_type, to_torch
 from infinitensor.ir.op import AxisForm, Call, Spec, call
+from infinitensor.lazy_torch import torch
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.sorting.sort import torch_argsort, torch_keys
 from infinitensor.ops.table.registry import op, program
@@ -31,8 +32,6 @@ def _search_kernel(xp: Any, a: Any, v: Any, out: Any, side: Literal["left", "rig
 
 
 def _search_torch(xp: Any, a: Any, v: Any, out: Any, side: str) -> None:
-    import torch
-
     v = torch.as_tensor(v, device=a.device)
     common = to_torch(result_type(_numpy_dtype(a), _numpy_dtype(v)))
     a, v = a.to(common), v.to(common)
@@ -57,8 +56,6 @@ def _search_torch(xp: Any, a: Any, v: Any, out: Any, side: str) -> None:
 
 def _search_by_sorting(a: Any, v: Any, side: str) -> Any:
     """Ranks from a stable sort of both together: what comes first in it counts as smaller."""
-    import torch
-
     left = side == "left"
     order = torch_argsort(torch.cat((v, a) if left else (a, v)), 0)
     of_v = order < v.shape[0] if left else order >= a.shape[0]

@@ -17,6 +17,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.dtypes import int64
 from infinitensor.ir.op import AxisForm, Call, Spec, call
+from infinitensor.lazy_torch import torch
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import along, gather_form, is_empty
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 def torch_keys(x: Any) -> tuple[Any, ...]:
     """Tensors that torch sorts, most significant first, whose order is NumPy's order of x."""
-    import torch
-
     if x.is_complex():
         # NumPy puts numbers with NaN parts last: imaginary, then real, then both.
         real, imag = x.real, x.imag

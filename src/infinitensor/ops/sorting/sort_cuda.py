@@ -10,6 +10,8 @@ import importlib.util
 from functools import lru_cache
 from typing import Any
 
+from infinitensor.lazy_torch import torch
+
 
 @lru_cache(maxsize=1)
 def _cupy() -> Any:
@@ -20,8 +22,6 @@ def _cupy() -> Any:
 def sort_with_cupy(x: Any, out: Any, axis: int) -> bool:
     """Sort into `out`; False, and nothing done, without CuPy or where lines are not side by
     side. Its temporaries come from torch, so that one allocator has all memory."""
-    import torch
-
     kinds = (torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64)
     if x.device.type != "cuda" or x.dtype not in kinds or axis != x.ndim - 1 or not x.numel():
         return False

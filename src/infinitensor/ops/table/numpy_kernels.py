@@ -15,6 +15,7 @@ from infinitensor.config import config
 from infinitensor.dtypes import to_torch
 from infinitensor.events import between_steps, lane
 from infinitensor.ir.mesh import Target
+from infinitensor.lazy_torch import torch
 from infinitensor.ops.table.scalar import Arg, Term, evaluate, n_inner
 from infinitensor.ops.table.words import EAGER, WORDS
 
@@ -66,8 +67,6 @@ _scalars: dict[Any, Any] = {}
 def device_scalar(value: Any, dtype: Any, device: Any) -> Any:
     """A scalar as a 0-d tensor on a device. Equal ones are made once, and without waiting for the
     device: by a fill on the stream that will read it, not by a copy."""
-    import torch
-
     plain = value.item() if hasattr(value, "item") else value
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
     key = (type(plain), plain, str(plain), dtype, device, stream)  # -0.0 == 0.0, but not as text
@@ -111,8 +110,6 @@ def _lower_elementwise(op: Op, call: Call, device_kind: str) -> Run:
         word = words[tree.word] if _is_plain(tree) else None
 
         def run_torch(ins: Sequence[Any], outs: Sequence[Any], at: At | None) -> None:
-            import torch
-
             (out,) = outs
             args = [
                 (x if x.dtype is dtype else x.to(dtype))

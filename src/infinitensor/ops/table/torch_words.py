@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from infinitensor.lazy_torch import torch
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -22,21 +24,13 @@ def _put(result: Any, out: Any) -> Any:
     return result if out is None else out.copy_(result)
 
 
-def _torch() -> Any:
-    import torch
-
-    return torch
-
-
 def _is_wide(x: Any) -> bool:
     """Whether torch stores but does not compute this dtype."""
-    torch = _torch()
     return x.dtype in (torch.uint16, torch.uint32, torch.uint64)
 
 
 def _ring(x: Any) -> Any:
     """An int64 tensor with the same low bits: enough for sums, products and bit operations."""
-    torch = _torch()
     return x.view(torch.int64) if x.dtype == torch.uint64 else x.to(torch.int64)
 
 
@@ -57,7 +51,6 @@ def _together(*args: Any) -> tuple[Any, ...]:
 
 def _select(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
     """torch.where, which CUDA lacks for wide unsigned integers: signed ones have the same bits."""
-    torch = _torch()
     if not _is_wide(x):
         return torch.where(condition, x, y, out=out)
     signed = {2: torch.int16, 4: torch.int32, 8: torch.int64}[x.dtype.itemsize]
@@ -69,7 +62,7 @@ def native(name: str) -> Eager:
     """torch's function of this name, which takes `out`."""
 
     def word(*args: Any, out: Any = None) -> Any:
-        return getattr(_torch(), name)(*args, out=out)
+        return getattr(torch, name)(*args, out=out)
 
     return word
 
@@ -78,7 +71,7 @@ def without_out(name: str) -> Eager:
     """As `native`, for the few that take no `out`."""
 
     def word(x: Any, out: Any = None) -> Any:
-        return _put(getattr(_torch(), name)(x), out)
+        return _put(getattr(torch, name)(x), out)
 
     return word
 
@@ -87,7 +80,7 @@ def wrapping(name: str) -> Eager:
     """A sum, product or bit operation: of wide unsigned integers by way of int64."""
 
     def word(*args: Any, out: Any = None) -> Any:
-        fn = getattr(_torch(), name)
+        fn = getattr(torch, name)
         if not _is_wide(args[0]):
             return fn(*args, out=out)
         result = fn(*(_ring(x) for x in args))
@@ -103,7 +96,6 @@ def summing(name: str) -> Eager:
     def word(a: Any, b: Any, out: Any = None) -> Any:
         if not a.dtype.is_complex:
             return plain(a, b, out=out)
-        torch = _torch()
         made = getattr(torch, name)(
             *(torch.view_as_real(x.resolve_conj()) for x in _together(a, b))
         )
@@ -116,7 +108,7 @@ def rounding(name: str) -> Eager:
     """Rounding: integers and booleans are round already."""
 
     def word(x: Any, out: Any = None) -> Any:
-        return _put(x, out) if _is_integer(x) else getattr(_torch(), name)(x, out=out)
+        return _put(x, out) if _is_integer(x) else getattr(torch, name)(x, out=out)
 
     return word
 
@@ -127,7 +119,6 @@ def _would_wrap(a: Any, b: Any) -> bool:
 
 
 def _less(a: Any, b: Any, or_equal: bool) -> Any:
-    torch = _torch()
     if a.dtype.is_complex:
         near = a.imag <= b.imag if or_equal else a.imag < b.imag
         known = ~(torch.isnan(a.imag) | torch.isnan(b.imag))
@@ -143,7 +134,6 @@ def _less(a: Any, b: Any, or_equal: bool) -> Any:
 
 def _sign_key(x: Any) -> Any:
     """-1 for negative integers, else 0; uint64 values have none that are negative."""
-    torch = _torch()
     if x.dtype == torch.uint64:
         return torch.zeros_like(x, dtype=torch.int64)
     return -(_ring(x) < 0).to(torch.int64)
@@ -152,14 +142,14 @@ def _sign_key(x: Any) -> Any:
 def equal(a: Any, b: Any, out: Any = None) -> Any:
     if _would_wrap(a, b):
         return _put((_ring(a) == _ring(b)) & (_sign_key(a) == _sign_key(b)), out)
-    return _torch().eq(a, b, out=out)
+    return torch.eq(a, b, out=out)
 
 
 def comparison(name: str, swap: bool, or_equal: bool) -> Eager:
     def word(a: Any, b: Any, out: Any = None) -> Any:
         if a.dtype.is_complex or _would_wrap(a, b):
             return _put(_less(b, a, or_equal) if swap else _less(a, b, or_equal), out)
-        return getattr(_torch(), name)(a, b, out=out)
+        return getattr(torch, name)(a, b, out=out)
 
     return word
 
@@ -170,7 +160,6 @@ def not_equal(a: Any, b: Any, out: Any = None) -> Any:
 
 def extreme(name: str, largest: bool, skip_nan: bool) -> Eager:
     def word(a: Any, b: Any, out: Any = None) -> Any:
-        torch = _torch()
         if not (a.dtype.is_complex or _is_wide(a)):
             return getattr(torch, name)(a, b, out=out)
         first = ~_less(a, b, or_equal=False) if largest else ~_less(b, a, or_equal=False)
@@ -192,12 +181,11 @@ def _divide_unsigned(a: Any, b: Any) -> Any:
     half = ((a >> 1) & (2**63 - 1)).div(b.clamp(min=1), rounding_mode="floor") << 1
     rest = a - half * b
     small = half + ((rest ^ -(2**63)) >= (b ^ -(2**63))).to(a.dtype)
-    return _torch().where(b < 0, ((a ^ -(2**63)) >= (b ^ -(2**63))).to(a.dtype), small)
+    return torch.where(b < 0, ((a ^ -(2**63)) >= (b ^ -(2**63))).to(a.dtype), small)
 
 
 def _quotient(a: Any, b: Any) -> tuple[Any, Any, Any]:
     """(floor quotient, a, b) of integers in a dtype torch can compute; x // 0 is 0 as in NumPy."""
-    torch = _torch()
     unsigned64 = a.dtype == torch.uint64
     if _is_wide(a):
         a, b = _ring(a), _ring(b)
@@ -216,11 +204,10 @@ def _quotient(a: Any, b: Any) -> tuple[Any, Any, Any]:
 def floor_divide(a: Any, b: Any, out: Any = None) -> Any:
     if _is_integer(a):
         return _put(_quotient(a, b)[0], out)
-    return _torch().floor_divide(a, b, out=out)
+    return torch.floor_divide(a, b, out=out)
 
 
 def remainder(a: Any, b: Any, out: Any = None) -> Any:
-    torch = _torch()
     if _is_integer(a):
         quotient, a, b = _quotient(a, b)
         return _put(torch.where(b == 0, 0, a - quotient * b), out)
@@ -228,7 +215,6 @@ def remainder(a: Any, b: Any, out: Any = None) -> Any:
 
 
 def fmod(a: Any, b: Any, out: Any = None) -> Any:
-    torch = _torch()
     if not _is_integer(a):
         return torch.fmod(a, b, out=out)
     rest = remainder(a, b)
@@ -238,7 +224,6 @@ def fmod(a: Any, b: Any, out: Any = None) -> Any:
 
 
 def power(a: Any, b: Any, out: Any = None) -> Any:
-    torch = _torch()
     if _is_integer(a):
         if b.dtype.is_signed and bool((b < 0).any()):
             raise ValueError("Integers to negative integer powers are not allowed.")
@@ -253,14 +238,12 @@ def power(a: Any, b: Any, out: Any = None) -> Any:
 
 def _complex_power(a: Any, b: Any) -> Any:
     """torch gives NaN for a base of 0; NumPy knows x**0 and 0**x."""
-    torch = _torch()
     result = torch.where((a == 0) & (b.real > 0) & (b.imag == 0), 0, torch.pow(a, b))
     return torch.where(b == 0, 1, torch.where(b == 1, a, result))
 
 
 def shift(left: bool) -> Eager:
     def word(a: Any, b: Any, out: Any = None) -> Any:
-        torch = _torch()
         bits = 8 * a.dtype.itemsize
         unsigned64 = a.dtype == torch.uint64
         if _is_wide(a):
@@ -280,18 +263,16 @@ def shift(left: bool) -> Eager:
 
 def logical(name: str) -> Eager:
     def word(*args: Any, out: Any = None) -> Any:
-        return getattr(_torch(), name)(*(x != 0 for x in args), out=out)
+        return getattr(torch, name)(*(x != 0 for x in args), out=out)
 
     return word
 
 
 def absolute(x: Any, out: Any = None) -> Any:
-    torch = _torch()
     return _put(x, out) if not x.dtype.is_signed else torch.abs(x, out=out)
 
 
 def sign(x: Any, out: Any = None) -> Any:
-    torch = _torch()
     if not x.dtype.is_signed:
         return _put((x != 0).to(x.dtype), out)
     if x.dtype.is_complex:
@@ -302,7 +283,6 @@ def sign(x: Any, out: Any = None) -> Any:
 
 def _sign_of_infinite(x: Any) -> Any:
     """NumPy: an infinite part alone counts; two of them, or a NaN, have no sign."""
-    torch = _torch()
     real, imag = torch.isinf(x.real), torch.isinf(x.imag)
     nan = torch.isnan(x.real) | torch.isnan(x.imag) | (real & imag)
     part = torch.complex(
@@ -313,7 +293,6 @@ def _sign_of_infinite(x: Any) -> Any:
 
 
 def reciprocal(x: Any, out: Any = None) -> Any:
-    torch = _torch()
     if _is_integer(x):
         return _put((1.0 / x.to(torch.float64)).to(torch.int64), out)
     return torch.reciprocal(x, out=out)
@@ -321,7 +300,6 @@ def reciprocal(x: Any, out: Any = None) -> Any:
 
 def cbrt(x: Any, out: Any = None) -> Any:
     """A power and one Newton step: the power alone is off by several last places."""
-    torch = _torch()
     wide = x if x.dtype == torch.float64 else x.to(torch.float64)
     root = torch.copysign(torch.abs(wide) ** (1 / 3), wide)
     better = root - (root - wide / (root * root)) / 3
@@ -329,7 +307,6 @@ def cbrt(x: Any, out: Any = None) -> Any:
 
 
 def nextafter(a: Any, b: Any, out: Any = None) -> Any:
-    torch = _torch()
     if a.dtype != torch.float16:
         return torch.nextafter(a, b, out=out)
     a, b = torch.broadcast_tensors(*_together(a, b))
@@ -344,7 +321,6 @@ def nextafter(a: Any, b: Any, out: Any = None) -> Any:
 
 def spacing(x: Any, out: Any = None) -> Any:
     """Away from zero, with the sign of x but not that of -0.0; in float16, as NumPy has it, up."""
-    torch = _torch()
     falls = (x < 0) & (x.dtype != torch.float16)
     step = nextafter(x, torch.where(falls, -torch.inf, torch.inf).to(x.dtype)) - x
     return _put(torch.where(torch.isinf(x), torch.nan, step), out)
@@ -352,7 +328,6 @@ def spacing(x: Any, out: Any = None) -> Any:
 
 def ldexp(x: Any, exponent: Any, out: Any = None) -> Any:
     """In four steps, each a power of two that float64 holds: more shifts everything out."""
-    torch = _torch()
     x, left = _together(x, exponent)
     found, left = x.to(torch.float64), left.clamp(-4000, 4000).to(torch.int64)
     for _ in range(4):
@@ -365,7 +340,6 @@ def in_float32(name: str) -> Eager:
     """For functions torch lacks in float16 or bfloat16 on some devices."""
 
     def word(*args: Any, out: Any = None) -> Any:
-        torch = _torch()
         fn = getattr(torch, name)
         dtype = args[0].dtype
         if dtype not in (torch.float16, torch.bfloat16):
@@ -377,7 +351,6 @@ def in_float32(name: str) -> Eager:
 
 def _divisor(a: Any, b: Any) -> Any:
     """Euclid's algorithm for uint64, which torch.gcd lacks; integers of other dtypes as int64."""
-    torch = _torch()
     if a.dtype != torch.uint64:
         return torch.gcd(_ring(a), _ring(b)).abs()
     a, b = torch.broadcast_tensors(*_together(a, b))
@@ -393,7 +366,6 @@ def gcd(a: Any, b: Any, out: Any = None) -> Any:
 
 
 def lcm(a: Any, b: Any, out: Any = None) -> Any:
-    torch = _torch()
     divisor = _divisor(a, b)
     if a.dtype == torch.uint64:
         return _put(_ring(_quotient(a, divisor.view(torch.uint64))[0]) * _ring(b), out)
@@ -402,13 +374,11 @@ def lcm(a: Any, b: Any, out: Any = None) -> Any:
 
 
 def heaviside(a: Any, b: Any, out: Any = None) -> Any:
-    torch = _torch()
     result = torch.where(a < 0, 0, torch.where(a > 0, 1, b))
     return _put(torch.where(torch.isnan(a), a, result), out)
 
 
 def rint(x: Any, out: Any = None) -> Any:
-    torch = _torch()
     if not x.dtype.is_complex:
         return torch.round(x, out=out)
     return _put(torch.complex(torch.round(x.real), torch.round(x.imag)), out)
@@ -416,7 +386,6 @@ def rint(x: Any, out: Any = None) -> Any:
 
 def log2(x: Any, out: Any = None) -> Any:
     """Complex: torch divides by a complex log(2), which turns inf into nan."""
-    torch = _torch()
     if not x.dtype.is_complex:
         return torch.log2(x, out=out)
     scaled = torch.view_as_real(torch.log(x)) * np.log2(np.e)
@@ -425,7 +394,6 @@ def log2(x: Any, out: Any = None) -> Any:
 
 def bitwise_count(x: Any, out: Any = None) -> Any:
     """Ones of |x|: sums of neighbouring bit groups of 1, 2, 4 ... bits."""
-    torch = _torch()
     n = _ring(x)
     n = n.abs() if x.dtype.is_signed else n
     n = n - ((n >> 1) & 0x5555555555555555)
@@ -435,7 +403,6 @@ def bitwise_count(x: Any, out: Any = None) -> Any:
 
 
 def where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
-    torch = _torch()
     if not isinstance(y, torch.Tensor):  # a number of an expression
         y = torch.tensor(y, dtype=x.dtype)
     return _select(condition.to(torch.bool), x, y, out=out)
@@ -446,7 +413,6 @@ def clip(x: Any, low: Any, high: Any, out: Any = None) -> Any:
 
 
 def cast(x: Any, out: Any) -> Any:
-    torch = _torch()
     if x.dtype.is_complex and not out.dtype.is_complex and out.dtype != torch.bool:
         x = x.real
     return out.copy_(x)
@@ -457,13 +423,11 @@ def real(x: Any, out: Any = None) -> Any:
 
 
 def imag(x: Any, out: Any = None) -> Any:
-    torch = _torch()
     return _put(x.imag if x.dtype.is_complex else torch.zeros_like(x), out)
 
 
 def expm1(x: Any, out: Any = None) -> Any:
     """As on the CPU: exp(x) - 1 for complex numbers that are not finite, and at 0."""
-    torch = _torch()
     if not x.dtype.is_complex:
         return torch.expm1(x, out=out)
     limits = torch.exp(x)
@@ -472,7 +436,7 @@ def expm1(x: Any, out: Any = None) -> Any:
 
 
 def conjugate(x: Any, out: Any = None) -> Any:
-    return _torch().conj_physical(x, out=out) if x.dtype.is_complex else _put(x, out)
+    return torch.conj_physical(x, out=out) if x.dtype.is_complex else _put(x, out)
 
 
 def positive(x: Any, out: Any = None) -> Any:
