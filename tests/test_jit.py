@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from infinitensor import jit
-from infinitensor.jit import Launch, Launches, kinds_of, load, picker
+from infinitensor.jit import Launch, Launches, kinds_of, load, picker, triton_module
 
 SOURCE = '''
 def run(x: int, n):
@@ -209,3 +209,13 @@ print("done")
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (found.returncode, found.stdout, found.stderr) == (0, "done\n", "")
+
+
+def test_run_is_the_last_kernel_of_a_module() -> None:
+    first, last = (
+        "@triton.jit\ndef first(x):\n    pass\n\n\n",
+        "@triton.jit\ndef last(x):\n    pass\n",
+    )
+    source = triton_module(first, last)
+    assert source.startswith("import triton\nimport triton.language as tl\n\n\n@triton.jit\n")
+    assert source.endswith("def last(x):\n    pass\n\n\nrun = last\n")

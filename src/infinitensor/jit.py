@@ -14,6 +14,7 @@ import hashlib
 import importlib.util
 import linecache
 import queue
+import re
 import threading
 from functools import lru_cache
 from itertools import count
@@ -40,6 +41,13 @@ def has_triton() -> bool:
 def has_numba() -> bool:
     """Whether Numba is installed; it is not imported for that."""
     return importlib.util.find_spec("numba") is not None
+
+
+def triton_module(*parts: str) -> str:
+    """The source of a module of these kernels; `run` is the last of them."""
+    source = "import triton\nimport triton.language as tl\n\n\n" + "".join(parts)
+    *_, last = re.findall(r"^def (\w+)", source, re.MULTILINE)
+    return f"{source}\n\nrun = {last}\n"
 
 
 def load(source: str) -> Any:

@@ -216,7 +216,9 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
 
 def min_scalar_type(a: Any, /) -> np.dtype[Any]:
     """The smallest dtype that holds a number; of a tensor, its dtype."""
-    return a.dtype if isinstance(a, Tensor) and a.ndim else np.min_scalar_type(_value(a))
+    if not isinstance(a, Tensor):
+        return np.min_scalar_type(a)
+    return a.dtype if a.ndim else np.min_scalar_type(a.numpy()[()])
 
 
 def common_type(*arrays: Any) -> Any:
@@ -262,10 +264,6 @@ def shares_memory(a: Any, b: Any, /, max_work: Any = -1) -> bool:
     if not isinstance(a, Tensor) or not isinstance(b, Tensor) or a._cell is not b._cell:
         return False
     return bool(np.shares_memory(_stand_in(a), _stand_in(b), max_work=max_work))
-
-
-def _value(a: Any) -> Any:
-    return a.numpy()[()] if isinstance(a, Tensor) else a
 
 
 def _ghost(a: Any) -> Any:

@@ -300,7 +300,8 @@ class ufunc(Calls):
             x = call_op("_where", mask, x, self._neutral(x.dtype, start))
         if not prod(x.shape[axis] for axis in axes):
             fill = self._neutral(x.dtype, start) if start is None else start
-            return call_op("full", _kept_axes(x, axes), fill, dtype=x.dtype)  # type: ignore[no-any-return]
+            kept = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
+            return call_op("full", kept, fill, dtype=x.dtype)  # type: ignore[no-any-return]
         if name in REDUCTIONS:
             more = {"dtype": x.dtype} if name in ("add", "multiply") else {}
             found = call_op(REDUCTIONS[name], x, axis=axes, **more)
@@ -520,10 +521,6 @@ def stored_reduction(name: str, result: Tensor, out: Tensor | None) -> Tensor:
 
 def _tight(shape: tuple[int, ...]) -> str:
     return "(" + ",".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
-
-
-def _kept_axes(x: Tensor, axes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
 
 
 def _axes(axis: Any, ndim: int) -> tuple[int, ...]:

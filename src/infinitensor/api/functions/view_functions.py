@@ -64,15 +64,11 @@ def sliding_window_view(
     >>> it.lib.stride_tricks.sliding_window_view(it.arange(4), 3).tolist()
     [[0, 1, 2], [1, 2, 3]]
     """
-    tensor = asarray(x)
-    view = view_strides.through(tensor._whole(), lambda g: _windows(g, window_shape, axis))
+    tensor, windows = asarray(x), np.lib.stride_tricks.sliding_window_view
+    view = view_strides.through(tensor._whole(), lambda g: windows(g, window_shape, axis))
     seen = tensor._seen_as(view)
     seen._frozen = seen._frozen or not writeable
     return seen
-
-
-def _windows(x: np.ndarray, shape: Any, axis: Any) -> np.ndarray:
-    return np.lib.stride_tricks.sliding_window_view(x, shape, axis)
 
 
 def permute_dims(a: Any, axes: tuple[int, ...] | None = None) -> np.ndarray:

@@ -46,14 +46,6 @@ _ndarray = np.ndarray
 # --- new tensors ------------------------------------------------------------------------------
 
 
-def _handed(session: Session, made: Any) -> Any:
-    return (
-        tuple(small_tensor(session, m) for m in made)
-        if type(made) is tuple
-        else small_tensor(session, made)
-    )
-
-
 def call_numpy(
     like: Callable[..., Any], fits: Callable[..., bool] | None, args: Any, kwargs: Any
 ) -> Any:
@@ -92,7 +84,9 @@ def call_numpy(
     finally:
         restore(token)
     session.ways["numpy"] += 1
-    return _handed(session, made)
+    if type(made) is tuple:
+        return tuple(small_tensor(session, one) for one in made)
+    return small_tensor(session, made)
 
 
 def create_small(

@@ -251,14 +251,10 @@ def _arange_kernel(xp: Any, start: Any, following: Any, out: Any, at: At, dtype:
         out[1 - lo] = second.item()
 
 
-def _arange_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    return outs[0].n_elements * (8 + 3 * 16)
-
-
 @op(
     "creation",
     kernel=_arange_kernel,
-    scratch_bytes=_arange_scratch,
+    scratch_bytes=lambda ins, outs, params: outs[0].n_elements * (8 + 3 * 16),
     cases=lambda rng: [((np.float32(0.1), np.float32(0.4), 9, np.dtype(np.float32)), {})],
     oracle=lambda start, following, n, dtype: (
         np.arange(9, dtype=dtype) * np.float32(following - start) + np.float32(start)
@@ -510,14 +506,10 @@ def _eye_kernel(xp: Any, out: Any, at: At, k: int) -> None:
         out[i - row, i + (k - column)] = 1
 
 
-def _eye_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    return 4 * 8 * min(outs[0].shape)
-
-
 @op(
     "creation",
     kernel=_eye_kernel,
-    scratch_bytes=_eye_scratch,
+    scratch_bytes=lambda ins, outs, params: 4 * 8 * min(outs[0].shape),
     cases=lambda rng: [((4,), {}), ((3, 5, 1), {}), ((5, 3), {"k": -2, "dtype": np.int8})],
     same="equal",
 )

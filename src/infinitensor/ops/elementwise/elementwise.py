@@ -24,7 +24,7 @@ from infinitensor.ops.table.scalar import trace
 from infinitensor.ops.table.words import WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from infinitensor.ops.table.words import Word
 
@@ -72,10 +72,6 @@ def _or_zero(condition: Any, x: Any) -> Any:
     return np.where(condition, x, np.zeros((), np.int8 if x.dtype == _BOOL else x.dtype))
 
 
-def _alike(*specs: Spec) -> Dtypes:
-    return (promoted(*specs),) * (len(specs) + 1)
-
-
 def _add_word(word: Word) -> None:
     """The op that is one word, under each of its names."""
     resolve: Any = _comparing(word.ufunc) if word.ufunc and word.compares else word.ufunc
@@ -118,7 +114,7 @@ elementwise(
     "_clip",
     lambda e, x, low, high: e.clip(x, low, high),
     "x, but no less than low and no more than high.",
-    dtype=_alike,
+    dtype=lambda *specs: (promoted(*specs),) * (len(specs) + 1),
     oracle=np.clip,
     scratch_bytes=lambda ins, outs, params: outs[0].n_bytes,
 )
@@ -264,17 +260,13 @@ def _round_cases(rng: np.random.Generator) -> list[Any]:
     ]
 
 
-def _round_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    return 3 * 8 * outs[0].n_elements if params["decimals"] else 0
-
-
 @op(
     "mapped",
     name="round around",
     wide=True,
     kernel=_round_cpu,
     kernels={"cuda": _round_cuda},
-    scratch_bytes=_round_scratch,
+    scratch_bytes=lambda ins, outs, params: 3 * 8 * outs[0].n_elements if params["decimals"] else 0,
     cases=_round_cases,
 )
 def round_(a: Spec, decimals: int = 0) -> Call:

@@ -140,7 +140,6 @@ def _bits_kernel(xp: Any, x: Any, out: Any, at: At, dtype: np.dtype[Any]) -> Non
         ((rng.standard_normal(()), np.dtype(np.int64)), {}),
     ],
     oracle=lambda x, dtype: np.array(x).view(dtype),
-    same="equal",
 )
 def _bits(x: Spec, dtype: np.dtype[Any]) -> Call:
     """The bytes of the elements, in C order, as elements of another dtype along the last axis."""

@@ -196,7 +196,6 @@ def _strided_cases(rng: Any) -> list[Any]:
     scratch_bytes=_strided_scratch,
     cases=_strided_cases,
     oracle=_strided_oracle,
-    same="equal",
 )
 def _strided(x: Spec, shape: tuple[int, ...], offset: int, strides: tuple[int, ...]) -> Call:
     """The elements of a view: out[i] = x.flat[offset + i . strides]."""

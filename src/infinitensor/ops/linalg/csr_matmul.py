@@ -133,6 +133,7 @@ def dense(data: Any, indices: Any, rows: Rows) -> Any:
     scratch_bytes=_product_scratch,
     cases=_cases,
     oracle=lambda data, indices, x, rows: dense(data, indices, rows) @ x,
+    same="close",
 )
 def _csr_matmul(data: Spec, indices: Spec, x: Spec, rows: Rows) -> Call:
     """The sparse matrix times a dense vector or matrix. Reads all rows of x on each device."""
@@ -174,7 +175,6 @@ def _dense_kernel(xp: Any, data: Any, indices: Any, out: Any, at: At, *, rows: R
     scratch_bytes=lambda ins, outs, params: 64 * ins[0].n_elements + 16 * outs[0].shape[0] + 8192,
     cases=lambda rng: [((a[0], a[1], a[3]), kw) for a, kw in _cases(rng)],
     oracle=dense,
-    same="equal",
 )
 def _csr_dense(data: Spec, indices: Spec, rows: Rows) -> Call:
     """The sparse matrix with its zeros."""
@@ -245,7 +245,6 @@ def _nearest_oracle(data: Any, indices: Any, centers: Any, rows: Rows) -> Any:
     scratch_bytes=_nearest_scratch,
     cases=_nearest_cases,
     oracle=_nearest_oracle,
-    same="equal",
 )
 def _csr_nearest(data: Spec, indices: Spec, centers: Spec, rows: Rows) -> Call:
     """The number of the centre that is nearest to each row of the sparse matrix."""

@@ -77,17 +77,14 @@ def _qr_in_c(a: Any, *outs: Any) -> bool:
     return True
 
 
-def _tall(rng: Any) -> list[Any]:
-    return [
-        ((rng.standard_normal((3, 6, 4)), mode), {}) for mode in ("reduced", "r", "complete")
-    ] + [((rng.standard_normal((3, 5)).astype("f4"), "reduced"), {})]
-
-
 @op(
     "mapped",
     kernel=_qr_kernel,
     cost=10.0,
-    cases=_tall,
+    cases=lambda rng: (
+        [((rng.standard_normal((3, 6, 4)), mode), {}) for mode in ("reduced", "r", "complete")]
+        + [((rng.standard_normal((3, 5)).astype("f4"), "reduced"), {})]
+    ),
     oracle=lambda a, mode="reduced": np.linalg.qr(a, mode),
     compared=_qr_compared,
     scratch_bytes=matrix_scratch,

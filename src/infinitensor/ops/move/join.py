@@ -81,7 +81,7 @@ def _concatenate_call(
     return call(gather_form(arrays, joined), Spec(joined, found), axis=axis, starts=tuple(starts))
 
 
-_JOIN: dict[str, Any] = {"kernel": _joined_kernel, "need": _joined_need, "same": "equal"}
+_JOIN: dict[str, Any] = {"kernel": _joined_kernel, "need": _joined_need}
 
 
 @op(

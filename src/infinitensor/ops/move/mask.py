@@ -122,7 +122,6 @@ def _mask_cases(rng: Any) -> list[Any]:
     ),
     cases=_mask_cases,
     oracle=lambda x, mask, counts, block: x[mask],
-    same="equal",
 )
 def _mask_select(x: Spec, mask: Spec, counts: tuple[int, ...], block: int) -> Call:
     """x[mask]; `counts` says how many entries each block of `block` leading rows holds."""
@@ -216,10 +215,6 @@ def _folded_cases(rng: Any) -> list[Any]:
     return cases
 
 
-def _folded_oracle(x: Any, mask: Any, reduction: str, options: Any, out: Spec, count: int) -> Any:
-    return getattr(np, reduction)(x[mask], axis=0).astype(out.dtype).reshape(out.shape)
-
-
 @op(
     "gather",
     arrays="x mask",
@@ -231,8 +226,9 @@ def _folded_oracle(x: Any, mask: Any, reduction: str, options: Any, out: Spec, c
     ),
     scratches={"cuda": _folded_on_gpu},
     cases=_folded_cases,
-    oracle=_folded_oracle,
-    same="equal",
+    oracle=lambda x, mask, reduction, options, out, count: (
+        getattr(np, reduction)(x[mask], axis=0).astype(out.dtype).reshape(out.shape)
+    ),
 )
 def _mask_fold(x: Spec, mask: Spec, reduction: str, options: Any, out: Spec, count: int) -> Call:
     """A reduction, by name, of the `count` rows that a mask selects; they are never stored."""
@@ -281,7 +277,6 @@ def _where_kernel(
         ((mask, counts, block), {}) for (_, mask, counts, block), _ in _mask_cases(rng)
     ],
     oracle=lambda mask, counts, block: mask.nonzero() if mask.ndim > 1 else mask.nonzero()[0],
-    same="equal",
 )
 def _nonzero_fill(mask: Spec, counts: tuple[int, ...], block: int) -> Call:
     """The indices of the entries of a mask, an output for each axis; `counts` as above."""
@@ -315,7 +310,6 @@ def _counts_kernel(xp: Any, mask: Any, out: Any, at: At, block: int) -> None:
     scratch_bytes=lambda ins, outs, params: 4096 + ins[0].n_elements // 128,
     cases=lambda rng: [((mask, block), {}) for (_, mask, _, block), _ in _mask_cases(rng)],
     oracle=lambda mask, block: np.array(_blocks(mask, block), np.int64),
-    same="equal",
 )
 def _mask_counts(mask: Spec, block: int) -> Call:
     """How many entries each block of leading rows of a mask holds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from infinitensor.jit import Launch, Launches, has_triton
+from infinitensor.jit import Launch, Launches, has_triton, triton_module
 from infinitensor.lazy_torch import torch
 
 MASK_BLOCK_ELEMENTS = 4096
@@ -12,24 +12,15 @@ MASK_BLOCK_ELEMENTS = 4096
 COUNTS = 8192
 """Counts that are added up at a time: by one program, for there are few."""
 
-_HEADER = "import triton\nimport triton.language as tl\n\n\n"
-_COUNT = (
-    _HEADER
-    + """\
+_COUNT = triton_module("""\
 @triton.jit
 def counted(mask, counts, n, BLOCK: tl.constexpr):
     pid = tl.program_id(0).to(tl.int64)
     at = pid * BLOCK + tl.arange(0, BLOCK)
     chosen = tl.load(mask + at, mask=at < n, other=0).to(tl.int32)
     tl.store(counts + pid, tl.sum(chosen, 0).to(tl.int64))
-
-
-run = counted
-"""
-)
-_ENDS = (
-    _HEADER
-    + """\
+""")
+_ENDS = triton_module("""\
 @triton.jit
 def added(counts, total, n, BLOCK: tl.constexpr):
     before = tl.zeros((), tl.int64)
@@ -39,14 +30,8 @@ def added(counts, total, n, BLOCK: tl.constexpr):
         tl.store(counts + n + at, before + tl.cumsum(each, 0), mask=at < n)
         before += tl.sum(each, 0)
     tl.store(total, before)
-
-
-run = added
-"""
-)
-_FILL = (
-    _HEADER
-    + """\
+""")
+_FILL = triton_module("""\
 @triton.jit
 def compacted(mask, x, out, counts, n, BLOCK: tl.constexpr):
     pid = tl.program_id(0).to(tl.int64)
@@ -55,11 +40,7 @@ def compacted(mask, x, out, counts, n, BLOCK: tl.constexpr):
     first = tl.load(counts + tl.cdiv(n, BLOCK) + pid) - tl.sum(chosen, 0)
     place = first + tl.cumsum(chosen, 0) - 1
     tl.store(out + place, tl.load(x + at, mask=at < n), mask=chosen != 0)
-
-
-run = compacted
-"""
-)
+""")
 
 
 def _launches(source: str, block: int = 0) -> Launches:

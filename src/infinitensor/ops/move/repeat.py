@@ -81,7 +81,6 @@ def _repetitions(lo: int, hi: int, first: int, n: int) -> list[tuple[slice, slic
         ((np.float64(3), ()), {}),
     ],
     oracle=np.tile,
-    same="equal",
 )
 def _tile(x: Spec, reps: tuple[int, ...]) -> Call:
     """x beside itself, `reps` times along each of its axes."""
@@ -177,7 +176,6 @@ def _repeat_kernel(
         ((rng.standard_normal((3, 4)), (2, 0, 5), 0), {}),
     ],
     oracle=lambda x, repeats, axis: np.repeat(x, repeats, axis),
-    same="equal",
 )
 def _repeat(x: Spec, repeats: int | tuple[int, ...], axis: int) -> Call:
     """Each element `repeats` times, or as often as its count says."""

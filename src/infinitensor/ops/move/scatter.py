@@ -391,7 +391,6 @@ def _deal_oracle(index: Any, rows: Any, size: int, shift: int, run: int) -> Any:
     cost=4.0,
     cases=_deal_cases,
     oracle=_deal_oracle,
-    same="equal",
 )
 def _deal(index: Spec, rows: Spec, size: int, shift: int, run: int) -> Call:
     """Places and rows, each run in the order of buckets of 2**shift places, else in its own."""

@@ -166,7 +166,6 @@ def _take_cases(rng: Any) -> list[Any]:
     ),
     cases=_take_cases,
     oracle=_take_oracle,
-    same="equal",
 )
 def _take(x: Spec, indices: Sequence[Spec], axes: tuple[int, ...], position: int) -> Call:
     """Advanced indexing: index arrays of one shape over `axes`, every other axis whole.

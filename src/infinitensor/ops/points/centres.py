@@ -119,9 +119,7 @@ def _check_code(code: int) -> None:
 
 # --- labels -------------------------------------------------------------------------------------
 
-
-def _rows(x: Any) -> Any:
-    return np.ascontiguousarray(x)
+_rows: Any = np.ascontiguousarray
 
 
 @contextmanager

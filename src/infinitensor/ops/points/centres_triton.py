@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.jit import Launch, Launches, has_triton
+from infinitensor.jit import Launch, Launches, has_triton, triton_module
 from infinitensor.lazy_torch import torch
 from infinitensor.native import missed
 
@@ -38,7 +38,6 @@ MOST_TILE_ROWS = (1 << 31) - 1024
 SURE_ROWS, SUM_ROWS = 16, 16
 """Rows of a program of `sure`, and of one that adds up."""
 
-_HEADER = "import triton\nimport triton.language as tl\n\n\n"
 
 _APPEND = """\
 @triton.jit
@@ -86,11 +85,10 @@ def two_least(g, CENTERS: tl.constexpr):
 
 """
 
-_NEAR = (
-    _HEADER
-    + _APPEND
-    + _DECIDE
-    + """\
+_NEAR = triton_module(
+    _APPEND,
+    _DECIDE,
+    """\
 @triton.jit(do_not_specialize=["n"])
 def near(
     x, shift, pivot, transposed, norms, sizes, rows, n_rows, labels, bounds, left, n_left,
@@ -143,17 +141,13 @@ def near(
             first, second, best, norm, row, there, most, offset, labels, bounds, left, n_left, d,
             UNIT,
         )
-
-
-run = near
-"""
+""",
 )
 
-_NEAR_FEW = (
-    _HEADER
-    + _APPEND
-    + _DECIDE
-    + """\
+_NEAR_FEW = triton_module(
+    _APPEND,
+    _DECIDE,
+    """\
 @triton.jit(do_not_specialize=["n"])
 def near_few(
     x, shift, pivot, transposed, norms, sizes, rows, n_rows, labels, bounds, left, n_left,
@@ -197,16 +191,12 @@ def near_few(
             first, second, best, norm, row, there, most, offset, labels, bounds, left, n_left, d,
             UNIT,
         )
-
-
-run = near_few
-"""
+""",
 )
 
-_STAY = (
-    _HEADER
-    + _APPEND
-    + """\
+_STAY = triton_module(
+    _APPEND,
+    """\
 @triton.jit
 def stay(before, kept, moves, labels, bounds, active, n_active, n, ROWS: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -225,15 +215,10 @@ def stay(before, kept, moves, labels, bounds, active, n_active, n, ROWS: tl.cons
     tl.store(bounds + 2 * at, upper, mask=stays)
     tl.store(bounds + 2 * at + 1, lower, mask=stays)
     append(active, n_active, at, there & (stays == 0))
-
-
-run = stay
-"""
+""",
 )
 
-_INERTIA = (
-    _HEADER
-    + """\
+_INERTIA = triton_module("""\
 @triton.jit(do_not_specialize=["n"])
 def inertia(
     x, shift, centers, scale, labels, weights, partial, n, d, k,
@@ -266,15 +251,9 @@ def inertia(
     to = partial + ((pid % COPIES) * k + label) * 2
     tl.atomic_add(to, whole, mask=there, sem="relaxed")
     tl.atomic_add(to + 1, rest, mask=there, sem="relaxed")
+""")
 
-
-run = inertia
-"""
-)
-
-_SURE = (
-    _HEADER
-    + """\
+_SURE = triton_module("""\
 @triton.jit
 def sure(
     x, shift, transposed, rows, n_rows, labels, bounds, d, k,
@@ -310,31 +289,21 @@ def sure(
         tl.store(labels + row, best, mask=there)
         tl.store(bounds + 2 * row, upper.to(tl.float32) + 1e-37, mask=there)
         tl.store(bounds + 2 * row + 1, lower.to(tl.float32), mask=there)
+""")
 
-
-run = sure
-"""
-)
-
-_CHANGED = (
-    _HEADER
-    + _APPEND
-    + """\
+_CHANGED = triton_module(
+    _APPEND,
+    """\
 @triton.jit
 def changed(now, before, rows, n_rows, n, ROWS: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     there = at < n
     new = tl.load(now + at, mask=there, other=0)
     append(rows, n_rows, at, there & (new != tl.load(before + at, mask=there, other=0)))
-
-
-run = changed
-"""
+""",
 )
 
-_SUMS = (
-    _HEADER
-    + """\
+_SUMS = triton_module("""\
 @triton.jit
 def sums(
     x, shift, scale, now, before, weights, rows, n_rows, partial, d, k,
@@ -381,15 +350,9 @@ def sums(
         tl.atomic_add(out + d + 1, -counted, mask=had, sem="relaxed")
     if pid == 0:
         tl.store(partial + k * width, n.to(tl.int64))
+""")
 
-
-run = sums
-"""
-)
-
-_CLOSER = (
-    _HEADER
-    + """\
+_CLOSER = triton_module("""\
 @triton.jit
 def closer(
     x, shift, points, closest, out, n, d, m,
@@ -413,11 +376,7 @@ def closer(
             old = tl.load(closest + at, mask=there, other=0)
             made = tl.minimum(made, old)
         tl.store(out + p * n + at, made, mask=there)
-
-
-run = closer
-"""
-)
+""")
 
 
 def _power(n: int, least: int, most: int) -> int:

@@ -674,10 +674,6 @@ def _group_kernel(xp: Any, x: Array, codes: Array, *, out: Array) -> None:
         out.index_add_(0, codes, _wide(xp, x))
 
 
-def _group_oracle(x: Any, codes: Any, n_codes: int) -> Any:
-    return np.stack([x[codes == code].sum(0, dtype=float64) for code in range(n_codes)])
-
-
 @op(
     "contraction",
     kernel=_group_kernel,
@@ -689,7 +685,9 @@ def _group_oracle(x: Any, codes: Any, n_codes: int) -> Any:
         ((rng.standard_normal((23, 4)).astype(kind), rng.integers(0, 5, 23), 6), {})
         for kind in ("f4", "f8")
     ],
-    oracle=_group_oracle,
+    oracle=lambda x, codes, n_codes: np.stack(
+        [x[codes == code].sum(0, dtype=float64) for code in range(n_codes)]
+    ),
 )
 def _group_sums(x: Spec, codes: Spec, n_codes: int) -> Call:
     """The sum of the rows of each code (0 to n_codes - 1), in float64."""

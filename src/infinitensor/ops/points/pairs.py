@@ -647,7 +647,6 @@ def _found_oracle(
     scratches={"cuda": _cuda_scratch, "numpy": partial(_found_scratch, search=_numpy_scratch)},
     cases=_found_cases,
     oracle=_found_oracle,
-    same="equal",
 )
 def _pairs_found(
     y: Spec, yid: Spec, x: Spec, limit: float, rows: Rows, nearest_first: bool = False

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from infinitensor.jit import Launch, Launches
+from infinitensor.jit import Launch, Launches, triton_module
 
 TILE = 128
 """Rows, and columns, of a tile."""
@@ -27,11 +27,8 @@ TILES_LOOKED_AT = 32
 """Tiles of columns whose boxes are looked at together."""
 COUNT, LEAST, TOP, BOUND, EDGE = range(5)
 
-_HEADER = "import triton\nimport triton.language as tl\n\n\n"
 
-_PAIRS = (
-    _HEADER
-    + """\
+_PAIRS = triton_module("""\
 @triton.jit
 def centred(x, i, there, middle, scale, low, d, PART: tl.constexpr):
     f = low + tl.arange(0, PART)
@@ -201,15 +198,9 @@ def pairs(
             tl.atomic_add(state + i, counted, mask=there & (counted > 0), sem="relaxed")
         if MODE == 1:
             tl.atomic_min(state + i, least, mask=there, sem="relaxed")
+""")
 
-
-run = pairs
-"""
-)
-
-_APART = (
-    _HEADER
-    + """\
+_APART = triton_module("""\
 @triton.jit
 def apart(x, y, a, b, out, n, d, BLOCK: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -222,15 +213,9 @@ def apart(x, y, a, b, out, n, d, BLOCK: tl.constexpr):
         gap = gap - tl.load(y + j * d + f, mask=there, other=0.0)
         total += gap * gap
     tl.store(out + at, total, mask=there)
+""")
 
-
-run = apart
-"""
-)
-
-_MERGE = (
-    _HEADER
-    + """\
+_MERGE = triton_module("""\
 @triton.jit
 def before(a, p, b, q):
     return ((a < b) | ((a == b) & (p < q))).to(tl.int32)
@@ -283,11 +268,7 @@ def merge(
         tl.store(who + row * k + rank, p, mask=has & (rank < k))
         tl.store(far + row * k + shift, b, mask=inside & (shift < k))
         tl.store(who + row * k + shift, kept, mask=inside & (shift < k))
-
-
-run = merge
-"""
-)
+""")
 
 
 def power(n: int, least: int, most: int = 1 << 30) -> int:

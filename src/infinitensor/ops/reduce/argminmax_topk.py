@@ -317,10 +317,6 @@ def _worst(dtype: Dtype, largest: bool) -> float | int:
     return int(info.min if largest else info.max)
 
 
-def _topk_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    return 6 * 8 * ins[0].n_elements + 12 * 8 * outs[0].n_elements
-
-
 def _topk_finish(xp: Any, values: Any, where: Any, out: Any, **params: Any) -> None:
     out[0][...] = values
     out[1][...] = where
@@ -349,7 +345,9 @@ def _last_topk(largest: bool) -> str:
         combine=_topk_merger(largest),
         finish=_topk_finish,
         located=True,
-        scratch_bytes=_topk_scratch,
+        scratch_bytes=lambda ins, outs, params: (
+            6 * 8 * ins[0].n_elements + 12 * 8 * outs[0].n_elements
+        ),
         cost=8.0,
         cases=lambda rng: [((rng.integers(0, 6, (3, 9)), 4), {}), ((rng.normal(size=8), 8), {})],
         oracle=lambda x, k: _numpy_topk(x, k, -1, largest),

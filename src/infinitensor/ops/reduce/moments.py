@@ -26,8 +26,6 @@ from infinitensor.ops.forms.reduction import (
 from infinitensor.ops.table.registry import op
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     Dtype = np.dtype[Any]
 
 
@@ -108,10 +106,6 @@ def _var_finish(
     out[...] = xp.sqrt(variance) if root else variance
 
 
-def _moments_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    return 3 * ins[0].n_elements * int(params["dtype"].itemsize) + 96 * outs[0].n_elements
-
-
 def _var_rule(
     name: str, a: Spec, axis: Any, dtype: Any, ddof: float, keepdims: bool, correction: float | None
 ) -> Call:
@@ -137,7 +131,9 @@ _MOMENTS: dict[str, Any] = {
     "kernel": _moments_kernel,
     "combine": Combine("moments", _merge_moments, exact=False),
     "finish": _var_finish,
-    "scratch_bytes": _moments_scratch,
+    "scratch_bytes": lambda ins, outs, params: (
+        3 * ins[0].n_elements * int(params["dtype"].itemsize) + 96 * outs[0].n_elements
+    ),
     "cost": 4.0,
     "cases": reduce_cases({"axis": 0, "ddof": 1}, {"correction": 1}),
 }

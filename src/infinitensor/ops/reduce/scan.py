@@ -100,14 +100,6 @@ def _scanned_torch(x: Any, out: Any, axis: int, word: str) -> None:
         step += 1
 
 
-def _scan_kernel(xp: Any, x: Any, out: Any, axis: int, word: str) -> None:
-    _scanned(xp, x, out, axis, word)
-
-
-def _scan_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
-    return 2 * outs[0].n_elements * outs[0].dtype.itemsize + 2 * ins[0].n_elements * 16
-
-
 def _scan_cases(rng: Any) -> list[Any]:
     return [
         ((rng.standard_normal((4, 6)), 1, "add", np.dtype("f8")), {}),
@@ -124,8 +116,10 @@ def _scan_oracle(x: Any, axis: int, word: str, dtype: Any) -> Any:
 
 @op(
     "mapped",
-    kernel=_scan_kernel,
-    scratch_bytes=_scan_scratch,
+    kernel=_scanned,
+    scratch_bytes=lambda ins, outs, params: (
+        2 * outs[0].n_elements * outs[0].dtype.itemsize + 2 * ins[0].n_elements * 16
+    ),
     cases=_scan_cases,
     oracle=_scan_oracle,
 )
@@ -212,6 +206,7 @@ def _totals_oracle(x: Any, axis: int, word: str, dtype: Any, block: int) -> Any:
     scratch_bytes=lambda ins, outs, params: 4 * ins[0].n_elements * max(outs[0].dtype.itemsize, 16),
     cases=lambda rng: [((*args, 4), kwargs) for args, kwargs in _scan_cases(rng)],
     oracle=_totals_oracle,
+    same="close",
 )
 def _scan_totals(x: Spec, axis: int, word: str, dtype: np.dtype[Any], block: int) -> Call:
     """The `word` over each block of an axis that has another one behind it."""
@@ -291,7 +286,6 @@ def _from_oracle(x: Any, carry: Any, axis: int, word: str, dtype: Any, block: in
         ((rng.normal(size=(3, 8)), rng.normal(size=(3, 1)), 1, "multiply", np.dtype("f8"), 4), {}),
     ],
     oracle=_from_oracle,
-    same="equal",
 )
 def _scan_from(
     x: Spec, carry: Spec, axis: int, word: str, dtype: np.dtype[Any], block: int

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from infinitensor.jit import Launch, Launches, has_triton
+from infinitensor.jit import Launch, Launches, has_triton, triton_module
 from infinitensor.lazy_torch import torch
 
 SCAN_BLOCK_ELEMENTS = 8192
@@ -16,23 +16,14 @@ N_WARPS = 16
 LEAST_SCAN_ELEMENTS = 1 << 16
 """Shorter lines are torch's."""
 
-_HEADER = "import triton\nimport triton.language as tl\n\n\n"
-_TOTAL = (
-    _HEADER
-    + """\
+_TOTAL = triton_module("""\
 @triton.jit
 def totals(x, sums, n, BLOCK: tl.constexpr):
     pid = tl.program_id(0).to(tl.int64)
     at = pid * BLOCK + tl.arange(0, BLOCK)
     tl.store(sums + pid, tl.sum(tl.load(x + at, mask=at < n, other=0), 0))
-
-
-run = totals
-"""
-)
-_SCAN = (
-    _HEADER
-    + """\
+""")
+_SCAN = triton_module("""\
 @triton.jit
 def scanned(x, out, ends, n, BLOCK: tl.constexpr):
     pid = tl.program_id(0).to(tl.int64)
@@ -40,11 +31,7 @@ def scanned(x, out, ends, n, BLOCK: tl.constexpr):
     before = tl.load(ends + pid - 1, mask=pid > 0, other=0)
     line = tl.cumsum(tl.load(x + at, mask=at < n, other=0), 0)
     tl.store(out + at, tl.where(pid > 0, before + line, line), mask=at < n)
-
-
-run = scanned
-"""
-)
+""")
 
 
 def _launches(source: str) -> Launches:

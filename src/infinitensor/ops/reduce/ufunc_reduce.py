@@ -225,6 +225,7 @@ def _segments_kernel(
         x, np.array(starts, np.int64), axis, dtype=x.dtype
     ),
     wide=True,
+    same="close",
 )
 def _reduceat(x: Spec, axis: int, word: str, starts: tuple[int, ...]) -> Call:
     """`word` folded from each start to the next along an axis; a segment is not cut."""

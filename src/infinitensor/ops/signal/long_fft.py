@@ -189,7 +189,6 @@ def _unfolded_cases(rng: Any) -> list[Any]:
     cost=4.0,
     cases=_unfolded_cases,
     oracle=_unfolded_oracle,
-    same="equal",
 )
 def _unfolded(x: Spec, mirror: Spec, step: int, n_terms: int) -> Call:
     """Term r + step * c from row r, column c; rows that are missing are conjugates of others."""

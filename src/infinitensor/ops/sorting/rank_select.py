@@ -403,7 +403,6 @@ def _part_oracle(x: Any, values: Any, run: int) -> Any:
     cost=4.0,
     cases=_parts_cases,
     oracle=_part_oracle,
-    same="equal",
 )
 def _part_runs(x: Spec, values: Spec, run: int) -> Call:
     """Each run along the last axis in parts: below the first value, equal to it, above it, ..."""
@@ -449,7 +448,6 @@ def _join_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, A
         ((_part_oracle(*args), *args[1:]), kwargs) for args, kwargs in _parts_cases(rng)
     ],
     oracle=lambda parted, values, run: _partition_values(np, parted, values),
-    same="equal",
 )
 def _join_parts(parted: Spec, values: Spec, run: int) -> Call:
     """The line in parts from its runs in parts; each tile reads the whole line."""

@@ -138,10 +138,6 @@ def sorted_order(xp: Any, x: Any, axis: int, values: Any = None, first: int = 0)
     return np.moveaxis(order, -1, axis)
 
 
-def _sort_kernel(xp: Any, x: Any, out: Any, axis: int) -> None:
-    sort_into(xp, x, out, axis)
-
-
 def _argsort_kernel(xp: Any, x: Any, out: Any, axis: int) -> None:
     out[...] = sorted_order(xp, x, axis)
 
@@ -170,7 +166,7 @@ def _lines(rng: Any) -> list[Any]:
 
 @op(
     "mapped",
-    kernel=_sort_kernel,
+    kernel=sort_into,
     scratch_bytes=_sort_scratch,
     scratches={"cuda": _argsort_scratch},
     cost=20.0,
@@ -284,7 +280,6 @@ def _by_runs(f: Callable[..., Any]) -> Callable[..., Any]:
     cost=20.0,
     cases=_runs_cases,
     oracle=_by_runs(np.sort),
-    same="equal",
     wide=True,
 )
 def _sort_runs(x: Spec, axis: int, run: int) -> Call:
@@ -308,7 +303,6 @@ def _argsort_runs_oracle(x: Any, axis: int, run: int) -> Any:
     cost=40.0,
     cases=_runs_cases,
     oracle=_argsort_runs_oracle,
-    same="equal",
     wide=True,
 )
 def _argsort_runs(x: Spec, axis: int, run: int) -> Call:
@@ -446,7 +440,6 @@ _MERGE: dict[str, Any] = {
     "need": _merge_need,
     "scratch_bytes": _merge_scratch,
     "scratches": {"cuda": _merge_scratch_cuda},
-    "same": "equal",
 }
 
 

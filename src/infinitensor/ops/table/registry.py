@@ -46,8 +46,9 @@ def op(
         made = []
         for own in (name or rule.__name__).split():
             full = f"{space}.{own}" if space else own
-            method = {"method": hasattr(np.ndarray, full)}
-            made.append(add(Op(full, kind, rule, tensors, doc, **method | entry)))
+            usual: dict[str, Any] = {"method": hasattr(np.ndarray, full)}
+            usual |= {"same": "equal"} if kind == "gather" else {}  # it moves values
+            made.append(add(Op(full, kind, rule, tensors, doc, **usual | entry)))
         return made[0]
 
     return enter

@@ -208,29 +208,6 @@ def _libdevice(name: str, n_args: int = 1) -> dict[str, str]:
     return {"f": f"libdevice.{name}({', '.join(_OPERANDS[:n_args])})"}
 
 
-def _comparison(mark: str, kinds: str = "biuf") -> dict[str, Any]:
-    return {
-        "c": {kinds: f"(uint8_t)({{x}} {mark} {{y}})"},
-        "triton": {"biuf": f"{{x}} {mark} {{y}}"},
-        "in_half": True,
-        "gives": "truth",
-    }
-
-
-def _logical(c: str, triton: str) -> dict[str, Any]:
-    return {
-        "c": {"b": f"(uint8_t)({c})"},
-        "triton": {"b": triton},
-        "in_half": True,
-        "gives": "truth",
-        "of_truth": True,
-    }
-
-
-def _bitwise(mark: str) -> dict[str, Any]:
-    return {"c": {"biu": _c_infix(mark)}, "triton": {"biu": f"{{x}} {mark} {{y}}"}}
-
-
 # --- arithmetic -------------------------------------------------------------------------------
 
 word(
@@ -566,32 +543,23 @@ word("rad2deg", "Radians to degrees.", names="rad2deg degrees")
 
 # --- comparison -------------------------------------------------------------------------------
 
-word("equal", "x1 == x2.", torch=on_torch.equal, **_comparison("==", "biufc"))
-word("not_equal", "x1 != x2.", torch=on_torch.not_equal, **_comparison("!=", "biufc"))
-word(
-    "less",
-    "x1 < x2.",
-    torch=on_torch.comparison("lt", swap=False, or_equal=False),
-    **_comparison("<"),
-)
-word(
-    "less_equal",
-    "x1 <= x2.",
-    torch=on_torch.comparison("le", swap=False, or_equal=True),
-    **_comparison("<="),
-)
-word(
-    "greater",
-    "x1 > x2.",
-    torch=on_torch.comparison("gt", swap=True, or_equal=False),
-    **_comparison(">"),
-)
-word(
-    "greater_equal",
-    "x1 >= x2.",
-    torch=on_torch.comparison("ge", swap=True, or_equal=True),
-    **_comparison(">="),
-)
+for _name, _mark, _torch_word in (
+    ("equal", "==", on_torch.equal),
+    ("not_equal", "!=", on_torch.not_equal),
+    ("less", "<", on_torch.comparison("lt", swap=False, or_equal=False)),
+    ("less_equal", "<=", on_torch.comparison("le", swap=False, or_equal=True)),
+    ("greater", ">", on_torch.comparison("gt", swap=True, or_equal=False)),
+    ("greater_equal", ">=", on_torch.comparison("ge", swap=True, or_equal=True)),
+):
+    word(
+        _name,
+        f"x1 {_mark} x2.",
+        torch=_torch_word,
+        c={"biufc" if _mark in ("==", "!=") else "biuf": f"(uint8_t)({{x}} {_mark} {{y}})"},
+        triton={"biuf": f"{{x}} {_mark} {{y}}"},
+        in_half=True,
+        gives="truth",
+    )
 for _name, _doc, _text in (
     ("isnan", "True where x is not a number.", "{x} != {x}"),
     ("isinf", "True where x is infinite.", 'tl.abs({x}) == float("inf")'),
@@ -609,43 +577,29 @@ word("signbit", "True where the sign bit is set, also for -0.0.")
 
 # --- logic and bits ---------------------------------------------------------------------------
 
-word(
-    "logical_and",
-    "True where both are not zero.",
-    torch=on_torch.logical("logical_and"),
-    **_logical("{x} && {y}", "{x} & {y}"),
-)
-word(
-    "logical_or",
-    "True where one is not zero.",
-    torch=on_torch.logical("logical_or"),
-    **_logical("{x} || {y}", "{x} | {y}"),
-)
-word(
-    "logical_xor",
-    "True where exactly one is not zero.",
-    torch=on_torch.logical("logical_xor"),
-    **_logical("{x} != {y}", "{x} ^ {y}"),
-)
-word(
-    "logical_not",
-    "True where x is zero.",
-    torch=on_torch.logical("logical_not"),
-    **_logical("!{x}", "{x} == 0"),
-)
-word(
-    "bitwise_and",
-    "The bits that both have.",
-    torch=on_torch.wrapping("bitwise_and"),
-    **_bitwise("&"),
-)
-word("bitwise_or", "The bits that one has.", torch=on_torch.wrapping("bitwise_or"), **_bitwise("|"))
-word(
-    "bitwise_xor",
-    "The bits that exactly one has.",
-    torch=on_torch.wrapping("bitwise_xor"),
-    **_bitwise("^"),
-)
+for _name, _doc, _c, _text in (
+    ("logical_and", "True where both are not zero.", "{x} && {y}", "{x} & {y}"),
+    ("logical_or", "True where one is not zero.", "{x} || {y}", "{x} | {y}"),
+    ("logical_xor", "True where exactly one is not zero.", "{x} != {y}", "{x} ^ {y}"),
+    ("logical_not", "True where x is zero.", "!{x}", "{x} == 0"),
+):
+    word(
+        _name,
+        _doc,
+        torch=on_torch.logical(_name),
+        c={"b": f"(uint8_t)({_c})"},
+        triton={"b": _text},
+        in_half=True,
+        gives="truth",
+        of_truth=True,
+    )
+for _name, _doc, _mark in (
+    ("bitwise_and", "The bits that both have.", "&"),
+    ("bitwise_or", "The bits that one has.", "|"),
+    ("bitwise_xor", "The bits that exactly one has.", "^"),
+):
+    texts = {"c": {"biu": _c_infix(_mark)}, "triton": {"biu": f"{{x}} {_mark} {{y}}"}}
+    word(_name, _doc, torch=on_torch.wrapping(_name), **texts)
 word(
     "invert",
     "Every bit inverted; `not` for booleans.",
