@@ -11,6 +11,7 @@ from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.table import registry
 from infinitensor.ops.table.registry import (
     TABLE,
+    Array,
     broadcast_form,
     elementwise,
     op,
@@ -54,6 +55,14 @@ def test_a_rule_takes_one_tensor_or_none_or_a_sequence_of_them(table: dict[str, 
 
     assert table["_first"] is rule
     assert table["_second"].arrays == ("x", "*others", "weights")
+
+
+def test_a_programs_tensors_are_annotated_as_arrays(table: dict[str, Any]) -> None:
+    @program()
+    def _both(xp: Any, first: Array, others: Sequence[Array], n: int) -> Any:
+        return xp.add(first, others[n])
+
+    assert table["_both"].arrays == ("first", "*others")
 
 
 def test_a_program_of_a_methods_name_is_a_method_too(table: dict[str, Any]) -> None:

@@ -342,7 +342,13 @@ def update_version(session: Session, op: Op, call: Call, operands: list[Any]) ->
 
 def _program_function(op: Op) -> Callable[..., Any]:
     signature = inspect.signature(op.rule)
-    public = signature.replace(parameters=list(signature.parameters.values())[1:])
+    _, *given = signature.parameters.values()
+    shown = [str(parameter.annotation).replace("Array", "Any") for parameter in given]
+    given = [
+        p.replace(annotation=text) if "Array" in str(p.annotation) else p
+        for p, text in zip(given, shown, strict=True)
+    ]
+    public = signature.replace(parameters=given)
     array_names = {name.lstrip("*"): name.startswith("*") for name in op.arrays}
     converters: dict[str, Callable[[Any], Any]] = {
         name: _asarrays

@@ -13,7 +13,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from infinitensor.dtypes import HALVES, as_dtype, bfloat16, float32, result_type, to_torch
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.backend.torch_bridge import tensor_of
-from infinitensor.ops.table.registry import op, program
+from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,8 +171,8 @@ def _like_cases(rng: np.random.Generator) -> list[Any]:
     return [((x,), {}), ((x,), {"dtype": np.int64}), ((x,), {"shape": (2, 2)})]
 
 
-@program("a", cases=_like_cases)
-def zeros_like(xp: Any, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
+@program(cases=_like_cases)
+def zeros_like(xp: Any, a: Array, dtype: Any = None, *, shape: Any = None) -> Any:
     """Zeros in the shape and dtype of a; a is not read.
 
     >>> import infinitensor as it
@@ -182,8 +182,8 @@ def zeros_like(xp: Any, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     return xp.beside(a, xp.zeros, *_like(a, dtype, shape))
 
 
-@program("a", cases=_like_cases, oracle=np.zeros_like)
-def empty_like(xp: Any, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
+@program(cases=_like_cases, oracle=np.zeros_like)
+def empty_like(xp: Any, a: Array, dtype: Any = None, *, shape: Any = None) -> Any:
     """A tensor in the shape and dtype of a whose values are yet to be written: zeros.
 
     >>> import infinitensor as it
@@ -193,8 +193,8 @@ def empty_like(xp: Any, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     return xp.beside(a, xp.empty, *_like(a, dtype, shape))
 
 
-@program("a", cases=_like_cases)
-def ones_like(xp: Any, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
+@program(cases=_like_cases)
+def ones_like(xp: Any, a: Array, dtype: Any = None, *, shape: Any = None) -> Any:
     """Ones in the shape and dtype of a; a is not read.
 
     >>> import infinitensor as it
@@ -204,8 +204,8 @@ def ones_like(xp: Any, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     return xp.beside(a, xp.ones, *_like(a, dtype, shape))
 
 
-@program("a", cases=lambda rng: [((np.arange(4), 2.5), {})])
-def full_like(xp: Any, a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None) -> Any:
+@program(cases=lambda rng: [((np.arange(4), 2.5), {})])
+def full_like(xp: Any, a: Array, fill_value: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     """One value in the shape and dtype of a; a is not read.
 
     >>> import infinitensor as it

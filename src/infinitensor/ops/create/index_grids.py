@@ -12,7 +12,7 @@ import numpy as np
 from infinitensor.dtypes import as_dtype, int64, result_type
 from infinitensor.ops.create.creation import diagonal_number, shape_of
 from infinitensor.ops.forms.gather import c_strides
-from infinitensor.ops.table.registry import program
+from infinitensor.ops.table.registry import Array, program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,11 +157,10 @@ def diag_indices(xp: Any, n: int, ndim: int = 2) -> tuple[Any, ...]:
 
 
 @program(
-    "arr",
     cases=lambda rng: [((np.zeros((3, 3, 3)),), {}), ((np.zeros(3),), {}), ((np.eye(2, 3),), {})],
     same="equal",
 )
-def diag_indices_from(xp: Any, arr: Any) -> tuple[Any, ...]:
+def diag_indices_from(xp: Any, arr: Array) -> tuple[Any, ...]:
     """The indices of the main diagonal of an array with equal axes.
 
     >>> import infinitensor as it
@@ -187,7 +186,6 @@ def _steps(shape: tuple[int, ...], order: str | None) -> tuple[int, ...]:
 
 
 @program(
-    "indices",
     cases=lambda rng: [
         ((rng.integers(0, 24, (2, 3)), (2, 3, 4)), {}),
         ((rng.integers(0, 24, 5), (4, 6), "F"), {}),
@@ -198,7 +196,7 @@ def _steps(shape: tuple[int, ...], order: str | None) -> tuple[int, ...]:
     ],
     same="equal",
 )
-def unravel_index(xp: Any, indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
+def unravel_index(xp: Any, indices: Array, shape: Any, order: str = "C") -> tuple[Any, ...]:
     """Flat indices as an index along each axis of a shape.
 
     One out of range raises ValueError when the result is computed.
@@ -280,16 +278,15 @@ def ravel_multi_index(
 
 
 @program(
-    "x",
     cases=lambda rng: [
         ((rng.integers(0, 5, 4),), {}),
         ((rng.normal(size=4), 3), {}),
         ((rng.normal(size=4).astype(np.float32), 3, True), {}),
         ((rng.normal(size=4), 0), {}),
         ((rng.normal(size=(2, 2)),), {}),
-    ],
+    ]
 )
-def vander(xp: Any, x: Any, N: int | None = None, increasing: bool = False) -> Any:
+def vander(xp: Any, x: Array, N: int | None = None, increasing: bool = False) -> Any:
     """The powers of x in columns, falling to 0; `increasing=True`: rising from 0.
 
     >>> import infinitensor as it
@@ -345,7 +342,6 @@ def logspace(
 
 
 @program(
-    "start stop",
     cases=lambda rng: [
         ((1, 1000, 4), {}),
         ((1, 256, 5), {"endpoint": False}),
@@ -355,12 +351,12 @@ def logspace(
         ((1, 256, 9), {"dtype": np.float32}),
         ((0, 2, 3), {}),
         ((1, 2, 0), {}),
-    ],
+    ]
 )
 def geomspace(
     xp: Any,
-    start: Any,
-    stop: Any,
+    start: Array,
+    stop: Array,
     num: int = 50,
     endpoint: bool = True,
     dtype: Any = None,

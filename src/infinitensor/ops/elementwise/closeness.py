@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from infinitensor.dtypes import finfo, result_type
-from infinitensor.ops.table.registry import program
+from infinitensor.ops.table.registry import Array, program
 
 # --- nearly the same --------------------------------------------------------------------------
 
@@ -73,7 +73,6 @@ def allclose(
 
 
 @program(
-    "a1 a2",
     cases=lambda rng: [
         ((np.arange(5), np.arange(5.0)), {}),
         ((np.arange(5), np.arange(6)), {}),
@@ -85,7 +84,7 @@ def allclose(
     ],
     same="equal",
 )
-def array_equal(xp: Any, a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+def array_equal(xp: Any, a1: Array, a2: Array, equal_nan: bool = False) -> bool:
     """Whether shapes and all values are the same; computed now.
 
     >>> import infinitensor as it
@@ -101,7 +100,6 @@ def array_equal(xp: Any, a1: Any, a2: Any, equal_nan: bool = False) -> bool:
 
 
 @program(
-    "a1 a2",
     cases=lambda rng: [
         ((np.arange(5), np.array([np.arange(5)] * 2)), {}),
         ((np.arange(5), np.arange(4)), {}),
@@ -109,7 +107,7 @@ def array_equal(xp: Any, a1: Any, a2: Any, equal_nan: bool = False) -> bool:
     ],
     same="equal",
 )
-def array_equiv(xp: Any, a1: Any, a2: Any) -> bool:
+def array_equiv(xp: Any, a1: Array, a2: Array) -> bool:
     """Whether all values are the same once broadcast together; computed now.
 
     >>> import infinitensor as it
@@ -144,8 +142,8 @@ def _signed_infinity(xp: Any, name: str, x: Any, negative: bool) -> Any:
     return xp.equal(x, -np.inf if negative else np.inf)
 
 
-@program("x", cases=_infinite, same="equal")
-def isneginf(xp: Any, x: Any) -> Any:
+@program(cases=_infinite, same="equal")
+def isneginf(xp: Any, x: Array) -> Any:
     """True where x is negative infinity.
 
     >>> import infinitensor as it
@@ -155,8 +153,8 @@ def isneginf(xp: Any, x: Any) -> Any:
     return _signed_infinity(xp, "isneginf", x, negative=True)
 
 
-@program("x", cases=_infinite, same="equal")
-def isposinf(xp: Any, x: Any) -> Any:
+@program(cases=_infinite, same="equal")
+def isposinf(xp: Any, x: Array) -> Any:
     """True where x is positive infinity.
 
     >>> import infinitensor as it
@@ -170,8 +168,8 @@ def _complex_cases(rng: Any) -> list[Any]:
     return [((np.array([1 + 1j, 2, 3j]),), {}), ((np.arange(4.0),), {}), ((np.int64(2),), {})]
 
 
-@program("x", cases=_complex_cases, same="equal")
-def isreal(xp: Any, x: Any) -> Any:
+@program(cases=_complex_cases, same="equal")
+def isreal(xp: Any, x: Array) -> Any:
     """True where x has no imaginary part.
 
     >>> import infinitensor as it
@@ -181,8 +179,8 @@ def isreal(xp: Any, x: Any) -> Any:
     return xp.imag(x) == 0
 
 
-@program("x", cases=_complex_cases, same="equal")
-def iscomplex(xp: Any, x: Any) -> Any:
+@program(cases=_complex_cases, same="equal")
+def iscomplex(xp: Any, x: Array) -> Any:
     """True where x has an imaginary part.
 
     >>> import infinitensor as it
@@ -192,8 +190,8 @@ def iscomplex(xp: Any, x: Any) -> Any:
     return xp.imag(x) != 0
 
 
-@program("x", cases=_complex_cases, same="equal")
-def isrealobj(xp: Any, x: Any) -> bool:
+@program(cases=_complex_cases, same="equal")
+def isrealobj(xp: Any, x: Array) -> bool:
     """Whether the dtype is not complex.
 
     >>> import infinitensor as it
@@ -203,8 +201,8 @@ def isrealobj(xp: Any, x: Any) -> bool:
     return not xp.iscomplexobj(x)
 
 
-@program("x", cases=_complex_cases, same="equal")
-def iscomplexobj(xp: Any, x: Any) -> bool:
+@program(cases=_complex_cases, same="equal")
+def iscomplexobj(xp: Any, x: Array) -> bool:
     """Whether the dtype is complex.
 
     >>> import infinitensor as it
@@ -215,7 +213,6 @@ def iscomplexobj(xp: Any, x: Any) -> bool:
 
 
 @program(
-    "a",
     cases=lambda rng: [
         ((np.array([1 + 1e-15j, 2]),), {}),
         ((np.array([1 + 1e-3j, 2]),), {}),
@@ -224,7 +221,7 @@ def iscomplexobj(xp: Any, x: Any) -> bool:
     ],
     same="equal",
 )
-def real_if_close(xp: Any, a: Any, tol: float = 100) -> Any:
+def real_if_close(xp: Any, a: Array, tol: float = 100) -> Any:
     """The real part, if no imaginary part is larger than `tol` machine steps; else a itself.
 
     That decides the dtype: it is computed now.

@@ -13,6 +13,7 @@ import numpy as np
 from infinitensor.dtypes import as_dtype, result_type
 from infinitensor.ir.op import AxisForm, Call, Op, Spec
 from infinitensor.ops.table.registry import (
+    Array,
     add,
     broadcast_form,
     elementwise,
@@ -157,8 +158,8 @@ def _where_cases(rng: np.random.Generator) -> list[Any]:
     ]
 
 
-@program("condition", cases=_where_cases, same="equal")
-def where(xp: Any, condition: Any, x: Any = None, y: Any = None) -> Any:
+@program(cases=_where_cases, same="equal")
+def where(xp: Any, condition: Array, x: Any = None, y: Any = None) -> Any:
     """x where the condition holds and y elsewhere, broadcast together; reads each once.
 
     Without x and y: the indices where the condition holds, as `nonzero`.
@@ -197,9 +198,9 @@ def _clip_cases(rng: np.random.Generator) -> list[Any]:
     ]
 
 
-@program("a", cases=_clip_cases, same="equal")
+@program(cases=_clip_cases, same="equal")
 def clip(
-    xp: Any, a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
+    xp: Any, a: Array, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
 ) -> Any:
     """The values of a, but none below `min` and none above `max`; None is no bound.
 
@@ -297,8 +298,8 @@ def divmod_(xp: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
     return xp.floor_divide(x1, x2), xp.remainder(x1, x2)
 
 
-@program("z", cases=lambda rng: [((rng.normal(size=5) + 1j * rng.normal(size=5),), {})])
-def angle(xp: Any, z: Any, deg: bool = False) -> Any:
+@program(cases=lambda rng: [((rng.normal(size=5) + 1j * rng.normal(size=5),), {})])
+def angle(xp: Any, z: Array, deg: bool = False) -> Any:
     """The angle of complex numbers in the plane, in radians or degrees.
 
     >>> import infinitensor as it

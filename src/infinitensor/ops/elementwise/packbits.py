@@ -11,7 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from infinitensor.dtypes import to_torch
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.forms.gather import along, gather_form, is_empty
-from infinitensor.ops.table.registry import op, program
+from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,6 @@ def _shifts(bitorder: str) -> Any:
 
 
 @program(
-    "a",
     cases=lambda rng: [
         ((rng.integers(0, 2, (3, 11)).astype(np.uint8),), {}),
         ((rng.integers(0, 2, (3, 11)) > 0, 1), {}),
@@ -41,7 +40,7 @@ def _shifts(bitorder: str) -> Any:
     ],
     same="equal",
 )
-def packbits(xp: Any, a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
+def packbits(xp: Any, a: Array, axis: int | None = None, bitorder: str = "big") -> Any:
     """Eight truth values in each byte, along an axis or flattened; the last is filled with zeros.
 
     >>> import infinitensor as it
@@ -63,7 +62,6 @@ def packbits(xp: Any, a: Any, axis: int | None = None, bitorder: str = "big") ->
 
 
 @program(
-    "a",
     cases=lambda rng: [
         ((rng.integers(0, 256, (3, 2)).astype(np.uint8),), {}),
         ((rng.integers(0, 256, (3, 2)).astype(np.uint8), 1), {"count": 11}),
@@ -74,7 +72,7 @@ def packbits(xp: Any, a: Any, axis: int | None = None, bitorder: str = "big") ->
     same="equal",
 )
 def unpackbits(
-    xp: Any, a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+    xp: Any, a: Array, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Any:
     """The bits of each byte, along an axis or flattened; `count` of them, if it is given.
 

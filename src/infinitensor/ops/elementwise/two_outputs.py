@@ -8,7 +8,7 @@ import numpy as np
 
 from infinitensor.dtypes import resolve_dtypes
 from infinitensor.ir.op import AxisForm, Call, Spec, call
-from infinitensor.ops.table.registry import op, program
+from infinitensor.ops.table.registry import Array, op, program
 
 _ODD = [-0.0, 0.0, np.inf, -np.inf, np.nan, 1.0, -2.5, 1e-310]
 
@@ -90,8 +90,8 @@ def frexp(x: Spec) -> Call:
     return _two_parts(np.frexp, x)
 
 
-@program("x", cases=_part_cases, same="equal")
-def fix(xp: Any, x: Any) -> Any:
+@program(cases=_part_cases, same="equal")
+def fix(xp: Any, x: Array) -> Any:
     """The nearest integer towards zero.
 
     >>> import infinitensor as it

@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.backend.torch_bridge import strided, strides_of
-from infinitensor.ops.table.registry import broadcast_form, op, program
+from infinitensor.ops.table.registry import Array, broadcast_form, op, program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -232,7 +232,6 @@ def along(axis: int, part: Any) -> tuple[Any, ...]:
 
 
 @program(
-    "a",
     cases=lambda rng: [
         ((x, shift), {"axis": axis})
         for x in (rng.standard_normal((3, 5)),)
@@ -240,7 +239,7 @@ def along(axis: int, part: Any) -> tuple[Any, ...]:
     ],
     same="equal",
 )
-def roll(xp: Any, a: Any, shift: int | tuple[int, ...], axis: Axes = None) -> Any:
+def roll(xp: Any, a: Array, shift: int | tuple[int, ...], axis: Axes = None) -> Any:
     """Elements shifted along an axis, those that fall off one end coming back at the other.
 
     Without an axis the flattened array is rolled. Moves each element once for each axis.

@@ -15,7 +15,7 @@ import numpy as np
 from infinitensor.dtypes import HALVES, as_dtype, bool_, float32, int64, to_torch
 from infinitensor.ir.op import AxisForm, Call, Combine, Op, Spec
 from infinitensor.ops.backend.torch_bridge import as_signed
-from infinitensor.ops.table.registry import op, program
+from infinitensor.ops.table.registry import Array, op, program
 from infinitensor.ops.table.words import EAGER
 
 if TYPE_CHECKING:
@@ -335,8 +335,8 @@ def max_(a: Spec, axis: Any = None, keepdims: bool = False) -> Call:
     return _extreme_rule("max", a, axis, keepdims)
 
 
-@program("a", cases=lambda rng: [((rng.normal(size=(4, 5)), 1), {}), ((np.arange(3),), {})])
-def ptp(xp: Any, a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+@program(cases=lambda rng: [((rng.normal(size=(4, 5)), 1), {}), ((np.arange(3),), {})])
+def ptp(xp: Any, a: Array, axis: Any = None, keepdims: bool = False) -> Any:
     """The largest value less the smallest, over the axes.
 
     >>> import infinitensor as it

@@ -30,7 +30,7 @@ from infinitensor.ops.linalg.triangles import (
     tensors,
 )
 from infinitensor.ops.linalg.triangular import square_block
-from infinitensor.ops.table.registry import op
+from infinitensor.ops.table.registry import Array, op
 
 # --- QR ---------------------------------------------------------------------------------------
 
@@ -289,7 +289,6 @@ def reduced_qr(xp: Any, a: Any, *, with_q: bool = True) -> tuple[Any, Any]:
 
 
 @linalg(
-    "a",
     cases=lambda rng: [
         ((rng.standard_normal((5, 3)),), {}),
         ((rng.standard_normal((3, 5)).astype("f4"),), {"mode": "r"}),
@@ -301,7 +300,7 @@ def reduced_qr(xp: Any, a: Any, *, with_q: bool = True) -> tuple[Any, Any]:
     ],
     compared=_qr_compared,
 )
-def qr(xp: Any, a: Any, mode: str = "reduced") -> Any:
+def qr(xp: Any, a: Array, mode: str = "reduced") -> Any:
     """Q with orthonormal columns and upper triangular R with Q R = a.
 
     A tall matrix is factored in blocks of rows (TSQR): two passes over it, and only R-sized pieces
@@ -375,8 +374,8 @@ def _cholesky_block(a: Spec, upper: bool = False) -> Call:
     return call(form, Spec(a.shape, linalg_dtype(a.dtype)), upper=upper)
 
 
-@linalg("a", cases=_definite)
-def cholesky(xp: Any, a: Any, *, upper: bool = False) -> Any:
+@linalg(cases=_definite)
+def cholesky(xp: Any, a: Array, *, upper: bool = False) -> Any:
     """The triangular L with L L^H = a (or U with U^H U = a); only that triangle of a is read.
 
     A matrix of up to 4,096 rows in one memory is one piece, factored by all cores. Else blocked,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
@@ -16,6 +16,9 @@ from infinitensor.ops.linalg.triangles import (
     linalg_dtype,
     real_of,
 )
+
+if TYPE_CHECKING:
+    from infinitensor.ops.table.registry import Array
 
 
 def _largest(xp: Any, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -73,7 +76,6 @@ _ORDERS = (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
 
 
 @linalg(
-    "x",
     wide=True,
     cases=lambda rng: [
         *(
@@ -91,7 +93,7 @@ _ORDERS = (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
         ((rng.integers(0, 9, (3, 4)),), {}),
     ],
 )
-def norm(xp: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(xp: Any, x: Array, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """The norm of vectors along an axis, or of matrices over two: Frobenius, 1, 2, inf …
 
     Without an axis and an order it is the 2-norm of all elements. One pass, except for the orders
@@ -123,7 +125,6 @@ def norm(xp: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = Fa
 
 
 @linalg(
-    "x",
     wide=True,
     cases=lambda rng: [
         ((rng.standard_normal((3, 4)),), {}),
@@ -135,7 +136,7 @@ def norm(xp: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = Fa
     ],
 )
 def vector_norm(
-    xp: Any, x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
+    xp: Any, x: Array, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
 ) -> Any:
     """The norm of vectors along any number of axes; of all elements without `axis`.
 
@@ -153,14 +154,13 @@ def vector_norm(
 
 
 @linalg(
-    "x",
     wide=True,
     cases=lambda rng: [
         *(((rng.standard_normal((2, 4, 5)),), {"ord": o}) for o in _ORDERS),
         ((rng.standard_normal((4, 5)) + 1j,), {"keepdims": True}),
     ],
 )
-def matrix_norm(xp: Any, x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(xp: Any, x: Array, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """The norm of a matrix, or of each of many: Frobenius by default.
 
     >>> import infinitensor as it
@@ -171,15 +171,14 @@ def matrix_norm(xp: Any, x: Any, /, *, keepdims: bool = False, ord: Any = "fro")
 
 
 @linalg(
-    "x",
     cases=lambda rng: [
         *(((rng.standard_normal((4, 4)),), {"p": p}) for p in _ORDERS),
         ((rng.standard_normal((2, 5, 3)).astype("f4"),), {}),
         ((np.array([np.eye(2), np.ones((2, 2)), np.full((2, 2), np.nan)]), 1), {}),
         ((np.zeros((2, 2)),), {}),
-    ],
+    ]
 )
-def cond(xp: Any, x: Any, p: Any = None) -> Any:
+def cond(xp: Any, x: Array, p: Any = None) -> Any:
     """The condition number: the norm of a matrix times that of its inverse; infinite if singular.
 
     >>> import infinitensor as it

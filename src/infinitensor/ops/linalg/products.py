@@ -10,14 +10,13 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.dtypes import result_type
 from infinitensor.ops.linalg.einsum import LETTERS, product_of
-from infinitensor.ops.table.registry import program
+from infinitensor.ops.table.registry import Array, program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 @program(
-    "a b",
     cases=lambda rng: [
         ((rng.normal(size=(2, 3)), rng.normal(size=(3, 2))), {}),
         ((rng.normal(size=3), rng.normal(size=(2, 2))), {}),
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     ],
     same="equal",
 )
-def kron(xp: Any, a: Any, b: Any) -> Any:
+def kron(xp: Any, a: Array, b: Array) -> Any:
     """The Kronecker product: every element of a times all of b, laid out in blocks.
 
     >>> import infinitensor as it
@@ -55,11 +54,11 @@ def _vectors(rng: Any) -> list[Any]:
     ]
 
 
-@program("a b", cases=_vectors)
+@program(cases=_vectors)
 def cross(
     xp: Any,
-    a: Any,
-    b: Any,
+    a: Array,
+    b: Array,
     axisa: int = -1,
     axisb: int = -1,
     axisc: int = -1,
@@ -114,15 +113,14 @@ def _axes_of(name: str, x: Any, axes: Any) -> list[int]:
 
 
 @program(
-    "a b",
     cases=lambda rng: [
         ((rng.normal(size=(3, 4, 5)), rng.normal(size=(4, 5, 2))), {}),
         ((rng.normal(size=(3, 4)), rng.normal(size=(4, 2)), 1), {}),
         ((rng.normal(size=(3, 4)), rng.normal(size=(2, 3)), ([0], [1])), {}),
         ((rng.normal(size=3), rng.normal(size=2), 0), {}),
-    ],
+    ]
 )
-def tensordot(xp: Any, a: Any, b: Any, axes: Any = 2) -> Any:
+def tensordot(xp: Any, a: Array, b: Array, axes: Any = 2) -> Any:
     """Sums of products over the last `axes` axes of a and the first of b, or over given pairs.
 
     >>> import infinitensor as it
@@ -161,7 +159,6 @@ def _sum_over_pairs(xp: Any, a: Any, b: Any, first: Sequence[int], second: Seque
 
 
 @program(
-    "a b",
     cases=lambda rng: [
         ((rng.normal(size=4), rng.normal(size=4)), {}),
         ((rng.normal(size=(3, 4)), rng.normal(size=(4, 2))), {}),
@@ -170,7 +167,7 @@ def _sum_over_pairs(xp: Any, a: Any, b: Any, first: Sequence[int], second: Seque
     ],
     method=True,
 )
-def dot(xp: Any, a: Any, b: Any) -> Any:
+def dot(xp: Any, a: Array, b: Array) -> Any:
     """NumPy's dot: last axis of a with the last but one of b; a scalar multiplies.
 
     >>> import infinitensor as it
@@ -190,13 +187,12 @@ def dot(xp: Any, a: Any, b: Any) -> Any:
 
 
 @program(
-    "a b",
     cases=lambda rng: [
         ((rng.normal(size=(3, 4)), rng.normal(size=(2, 4))), {}),
         ((np.arange(3), 2), {}),
-    ],
+    ]
 )
-def inner(xp: Any, a: Any, b: Any) -> Any:
+def inner(xp: Any, a: Array, b: Array) -> Any:
     """Sums of products over the last axes of both.
 
     >>> import infinitensor as it
@@ -215,8 +211,8 @@ def inner(xp: Any, a: Any, b: Any) -> Any:
     return _sum_over_pairs(xp, a, b, [i], [j])
 
 
-@program("a b", cases=lambda rng: [((rng.normal(size=(2, 3)), rng.normal(size=4)), {})])
-def outer(xp: Any, a: Any, b: Any) -> Any:
+@program(cases=lambda rng: [((rng.normal(size=(2, 3)), rng.normal(size=4)), {})])
+def outer(xp: Any, a: Array, b: Array) -> Any:
     """Every product of an element of a and one of b, both flattened.
 
     >>> import infinitensor as it
@@ -227,10 +223,8 @@ def outer(xp: Any, a: Any, b: Any) -> Any:
     return xp.multiply(xp.asarray(a).reshape((-1, 1)), xp.asarray(b).reshape((1, -1)))
 
 
-@program(
-    "a b", cases=lambda rng: [((rng.normal(size=(2, 3)) + 1j, rng.normal(size=(2, 3)) - 2j), {})]
-)
-def vdot(xp: Any, a: Any, b: Any) -> Any:
+@program(cases=lambda rng: [((rng.normal(size=(2, 3)) + 1j, rng.normal(size=(2, 3)) - 2j), {})])
+def vdot(xp: Any, a: Array, b: Array) -> Any:
     """The sum of conj(a) * b over all elements, both flattened.
 
     >>> import infinitensor as it
@@ -243,8 +237,8 @@ def vdot(xp: Any, a: Any, b: Any) -> Any:
     return _sum_over_pairs(xp, xp.conjugate(a) if a.dtype.kind == "c" else a, b, [0], [0])
 
 
-@program("x1 x2", cases=lambda rng: [((rng.normal(size=(4, 3)) + 1j, rng.normal(size=3)), {})])
-def vecdot(xp: Any, x1: Any, x2: Any, *, axis: int = -1) -> Any:
+@program(cases=lambda rng: [((rng.normal(size=(4, 3)) + 1j, rng.normal(size=3)), {})])
+def vecdot(xp: Any, x1: Array, x2: Array, *, axis: int = -1) -> Any:
     """The sum of conj(x1) * x2 along one axis, the others broadcast.
 
     >>> import infinitensor as it
@@ -276,13 +270,12 @@ def _matrix_and_vector(name: str, matrix: Any, vector: Any, axis: int) -> None:
 
 
 @program(
-    "x1 x2",
     cases=lambda rng: [
         ((rng.normal(size=(4, 3)), rng.normal(size=3)), {}),
         ((rng.normal(size=(2, 1, 4, 3)), rng.normal(size=(5, 3))), {}),
-    ],
+    ]
 )
-def matvec(xp: Any, x1: Any, x2: Any) -> Any:
+def matvec(xp: Any, x1: Array, x2: Array) -> Any:
     """Matrices times vectors, stacks of either broadcast.
 
     >>> import infinitensor as it
@@ -294,13 +287,12 @@ def matvec(xp: Any, x1: Any, x2: Any) -> Any:
 
 
 @program(
-    "x1 x2",
     cases=lambda rng: [
         ((rng.normal(size=4) + 1j, rng.normal(size=(4, 3))), {}),
         ((rng.normal(size=(5, 4)), rng.normal(size=(2, 1, 4, 3))), {}),
-    ],
+    ]
 )
-def vecmat(xp: Any, x1: Any, x2: Any) -> Any:
+def vecmat(xp: Any, x1: Array, x2: Array) -> Any:
     """Conjugated vectors times matrices, stacks of either broadcast.
 
     >>> import infinitensor as it

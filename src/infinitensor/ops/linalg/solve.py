@@ -37,7 +37,9 @@ from infinitensor.ops.linalg.triangles import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from infinitensor.ops.table.registry import Array
 
 # --- one general matrix -----------------------------------------------------------------------
 
@@ -81,16 +83,15 @@ def _solve(a: Spec, b: Spec) -> Call:
 
 
 @linalg(
-    "a b",
     cases=lambda rng: [
         *_solvable(rng),
         *_solvable(rng, 3),
         ((rng.standard_normal((4, 4)), rng.standard_normal(4)), {}),
         ((rng.standard_normal((2, 4, 4)), rng.standard_normal(4)), {}),
         ((rng.standard_normal((4, 4)), rng.standard_normal((2, 4, 3))), {}),
-    ],
+    ]
 )
-def solve(xp: Any, a: Any, b: Any) -> Any:
+def solve(xp: Any, a: Array, b: Array) -> Any:
     """x with a x = b; b is one vector when it has one axis, else columns.
 
     One general matrix is solved in one piece (a whole op); of many, each is. A singular matrix
@@ -195,8 +196,8 @@ def _expm(a: Spec) -> Call:
     return matrix_call(a, "mn", ("mn", linalg_dtype(a.dtype)))
 
 
-@linalg("a", cases=one_and_many)
-def inv(xp: Any, a: Any) -> Any:
+@linalg(cases=one_and_many)
+def inv(xp: Any, a: Array) -> Any:
     """The inverse of a square matrix, or of each of many.
 
     One general matrix is inverted in one piece (a whole op). A singular matrix raises
@@ -210,8 +211,8 @@ def inv(xp: Any, a: Any) -> Any:
     return (xp._inv_whole if is_one(a) else xp._inv_batch)(a)
 
 
-@linalg("a", cases=one_and_many)
-def det(xp: Any, a: Any) -> Any:
+@linalg(cases=one_and_many)
+def det(xp: Any, a: Array) -> Any:
     """The determinant of a square matrix, or of each of many.
 
     One general matrix is factored in one piece (a whole op).
@@ -231,8 +232,8 @@ class SlogdetResult(NamedTuple):
     logabsdet: Any
 
 
-@linalg("a", cases=lambda rng: [*one_and_many(rng), ((np.ones((2, 2)),), {})])
-def slogdet(xp: Any, a: Any) -> Any:
+@linalg(cases=lambda rng: [*one_and_many(rng), ((np.ones((2, 2)),), {})])
+def slogdet(xp: Any, a: Array) -> Any:
     """The sign of the determinant and the logarithm of its size: no overflow for large matrices.
 
     >>> import infinitensor as it
@@ -244,8 +245,8 @@ def slogdet(xp: Any, a: Any) -> Any:
     return SlogdetResult(*(xp._slogdet_whole if is_one(a) else xp._slogdet_batch)(a))
 
 
-@linalg("a", cases=lambda rng: [*_exponents()(rng), *_exponents(2)(rng)], oracle=_scipys_expm)
-def expm(xp: Any, a: Any) -> Any:
+@linalg(cases=lambda rng: [*_exponents()(rng), *_exponents(2)(rng)], oracle=_scipys_expm)
+def expm(xp: Any, a: Array) -> Any:
     """The exponential of a square matrix, or of each of many, as SciPy's.
 
     One matrix runs in one piece (a whole op).
@@ -262,13 +263,12 @@ def expm(xp: Any, a: Any) -> Any:
 
 
 @linalg(
-    "a",
     cases=lambda rng: [
         *(((rng.standard_normal((2, 3, 3)), n), {}) for n in (0, 1, 2, 3, 6, -1, -5)),
         ((rng.integers(-3, 3, (3, 3)), 5), {}),
-    ],
+    ]
 )
-def matrix_power(xp: Any, a: Any, n: int) -> Any:
+def matrix_power(xp: Any, a: Array, n: int) -> Any:
     """A square matrix times itself n times, by squaring; the inverse's power where n < 0.
 
     >>> import infinitensor as it
@@ -320,7 +320,6 @@ def cheapest_splits(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
 
 
 @linalg(
-    "*arrays",
     cases=lambda rng: [
         (([rng.standard_normal(s) for s in shapes],), {})
         for shapes in (
@@ -329,9 +328,9 @@ def cheapest_splits(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
             [4, (4, 5), (5, 2), (2, 6)],
             [4, (4, 5), 5],
         )
-    ],
+    ]
 )
-def multi_dot(xp: Any, arrays: Any, *, out: Any = None) -> Any:
+def multi_dot(xp: Any, arrays: Sequence[Array], *, out: Any = None) -> Any:
     """The product of several matrices in the order that costs least; the ends may be vectors.
 
     >>> import infinitensor as it
@@ -375,13 +374,12 @@ def multi_dot(xp: Any, arrays: Any, *, out: Any = None) -> Any:
 
 
 @linalg(
-    "a b",
     cases=lambda rng: [
         ((rng.standard_normal((2, 3, 6)), rng.standard_normal((2, 3))), {}),
         ((rng.standard_normal((2, 6, 3)), rng.standard_normal((6,))), {"axes": (0, 2)}),
-    ],
+    ]
 )
-def tensorsolve(xp: Any, a: Any, b: Any, axes: Any = None) -> Any:
+def tensorsolve(xp: Any, a: Array, b: Array, axes: Any = None) -> Any:
     """x with tensordot(a, x, x.ndim) = b; `axes` of a are moved to its end first.
 
     >>> import infinitensor as it
@@ -403,13 +401,12 @@ def tensorsolve(xp: Any, a: Any, b: Any, axes: Any = None) -> Any:
 
 
 @linalg(
-    "a",
     cases=lambda rng: [
         ((rng.standard_normal((2, 3, 6)),), {}),
         ((rng.standard_normal((6, 2, 3)), 1), {}),
-    ],
+    ]
 )
-def tensorinv(xp: Any, a: Any, ind: int = 2) -> Any:
+def tensorinv(xp: Any, a: Array, ind: int = 2) -> Any:
     """The inverse of a as a map from its last axes to its first `ind`.
 
     >>> import infinitensor as it
@@ -426,10 +423,8 @@ def tensorinv(xp: Any, a: Any, ind: int = 2) -> Any:
 # --- names that linalg shares with the main module --------------------------------------------
 
 
-@linalg(
-    "x", cases=lambda rng: [((rng.standard_normal((2, 4, 4)),), {"offset": k}) for k in (0, 1, -2)]
-)
-def trace(xp: Any, x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
+@linalg(cases=lambda rng: [((rng.standard_normal((2, 4, 4)),), {"offset": k}) for k in (0, 1, -2)])
+def trace(xp: Any, x: Array, *, offset: int = 0, dtype: Any = None) -> Any:
     """The sum along a diagonal of the last two axes (Array API).
 
     >>> import infinitensor as it
@@ -439,10 +434,8 @@ def trace(xp: Any, x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
     return xp.trace(x, offset, -2, -1, dtype)
 
 
-@linalg(
-    "x", cases=lambda rng: [((rng.standard_normal((2, 4, 3)),), {"offset": k}) for k in (0, 1, -2)]
-)
-def diagonal(xp: Any, x: Any, /, *, offset: int = 0) -> Any:
+@linalg(cases=lambda rng: [((rng.standard_normal((2, 4, 3)),), {"offset": k}) for k in (0, 1, -2)])
+def diagonal(xp: Any, x: Array, /, *, offset: int = 0) -> Any:
     """A diagonal of the last two axes (Array API).
 
     >>> import infinitensor as it
@@ -452,8 +445,8 @@ def diagonal(xp: Any, x: Any, /, *, offset: int = 0) -> Any:
     return xp.diagonal(x, offset, -2, -1)
 
 
-@linalg("x", cases=lambda rng: [((rng.standard_normal((2, 4, 3)),), {})])
-def matrix_transpose(xp: Any, x: Any, /) -> Any:
+@linalg(cases=lambda rng: [((rng.standard_normal((2, 4, 3)),), {})])
+def matrix_transpose(xp: Any, x: Array, /) -> Any:
     """The last two axes swapped; a view.
 
     >>> import infinitensor as it
@@ -463,8 +456,8 @@ def matrix_transpose(xp: Any, x: Any, /) -> Any:
     return xp.matrix_transpose(x)
 
 
-@linalg("x1 x2", cases=matrix_product.cases)
-def matmul(xp: Any, x1: Any, x2: Any, /) -> Any:
+@linalg(cases=matrix_product.cases)
+def matmul(xp: Any, x1: Array, x2: Array, /) -> Any:
     """The matrix product, as `matmul`.
 
     >>> import infinitensor as it
@@ -475,13 +468,12 @@ def matmul(xp: Any, x1: Any, x2: Any, /) -> Any:
 
 
 @linalg(
-    "x1 x2",
     cases=lambda rng: [
         ((rng.standard_normal((2, 3, 4)), rng.standard_normal((3, 4, 5))), {}),
         ((rng.standard_normal((2, 3)), rng.standard_normal((4, 2))), {"axes": ((0,), (1,))}),
-    ],
+    ]
 )
-def tensordot(xp: Any, x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+def tensordot(xp: Any, x1: Array, x2: Array, /, *, axes: Any = 2) -> Any:
     """Products summed over pairs of axes, as `tensordot`.
 
     >>> import infinitensor as it
@@ -491,8 +483,8 @@ def tensordot(xp: Any, x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
     return xp.tensordot(x1, x2, axes)
 
 
-@linalg("x1 x2", cases=products.vecdot.cases)
-def vecdot(xp: Any, x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+@linalg(cases=products.vecdot.cases)
+def vecdot(xp: Any, x1: Array, x2: Array, /, *, axis: int = -1) -> Any:
     """The sum of conj(x1) * x2 along one axis, as `vecdot`.
 
     >>> import infinitensor as it
@@ -502,8 +494,8 @@ def vecdot(xp: Any, x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return xp.vecdot(x1, x2, axis=axis)
 
 
-@linalg("x1 x2", cases=lambda rng: [((rng.standard_normal(3), rng.standard_normal(4)), {})])
-def outer(xp: Any, x1: Any, x2: Any, /) -> Any:
+@linalg(cases=lambda rng: [((rng.standard_normal(3), rng.standard_normal(4)), {})])
+def outer(xp: Any, x1: Array, x2: Array, /) -> Any:
     """Every product of an element of one vector and one of another.
 
     >>> import infinitensor as it
@@ -519,14 +511,13 @@ def outer(xp: Any, x1: Any, x2: Any, /) -> Any:
 
 
 @linalg(
-    "x1 x2",
     cases=lambda rng: [
         ((rng.standard_normal((4, 3)), rng.standard_normal(3)), {}),
         ((rng.standard_normal((3, 4)), rng.standard_normal((3, 4))), {"axis": 0}),
         ((rng.integers(0, 9, (2, 3)), rng.integers(0, 9, (5, 1, 3))), {}),
-    ],
+    ]
 )
-def cross(xp: Any, x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def cross(xp: Any, x1: Array, x2: Array, /, *, axis: int = -1) -> Any:
     """The cross product of vectors of three components along an axis.
 
     >>> import infinitensor as it

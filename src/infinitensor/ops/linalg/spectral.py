@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from infinitensor.ir.op import Call, Spec
+    from infinitensor.ops.table.registry import Array
 
 NO_VALUE: Any = np._NoValue
 """Stands for an argument that was not given where None has a meaning."""
@@ -191,7 +192,6 @@ def _hermitian_svd(xp: Any, a: Any) -> SVDResult:
 
 
 @linalg(
-    "a",
     cases=lambda rng: [
         ((rng.standard_normal((5, 3)),), {}),
         ((rng.standard_normal((3, 5)),), {"full_matrices": False}),
@@ -206,7 +206,7 @@ def _hermitian_svd(xp: Any, a: Any) -> SVDResult:
     compared=_svd_compared,
 )
 def svd(
-    xp: Any, a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+    xp: Any, a: Array, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
 ) -> Any:
     """U, S, Vh with U diag(S) Vh = a, the singular values falling; only S without `compute_uv`.
 
@@ -234,14 +234,13 @@ def _sizes(xp: Any, a: Any) -> Any:
 
 
 @linalg(
-    "x",
     cases=lambda rng: [
         *_rectangles()(rng),
         *_rectangles(2)(rng),
         ((rng.standard_normal((3, 40)),), {}),
-    ],
+    ]
 )
-def svdvals(xp: Any, x: Any, /) -> Any:
+def svdvals(xp: Any, x: Array, /) -> Any:
     """The singular values of a matrix, or of each of many, falling.
 
     >>> import infinitensor as it
@@ -384,10 +383,8 @@ def _uplo(a: Any, uplo: str) -> bool:
     return letter == "L"
 
 
-@linalg(
-    "a", cases=lambda rng: [*one_and_many(rng), ((np.eye(3), "U"), {})], compared=_eigh_compared
-)
-def eigh(xp: Any, a: Any, UPLO: str = "L") -> Any:
+@linalg(cases=lambda rng: [*one_and_many(rng), ((np.eye(3), "U"), {})], compared=_eigh_compared)
+def eigh(xp: Any, a: Array, UPLO: str = "L") -> Any:
     """Eigenvalues, rising, and eigenvectors of a hermitian matrix; only one triangle is read.
 
     One matrix runs in one piece (a whole op); of a stack, each is.
@@ -400,8 +397,8 @@ def eigh(xp: Any, a: Any, UPLO: str = "L") -> Any:
     return EighResult(*(xp._eigh_whole if is_one(a) else xp._eigh_batch)(a, lower))
 
 
-@linalg("a", cases=lambda rng: [*one_and_many(rng), ((np.eye(3), "U"), {})])
-def eigvalsh(xp: Any, a: Any, UPLO: str = "L") -> Any:
+@linalg(cases=lambda rng: [*one_and_many(rng), ((np.eye(3), "U"), {})])
+def eigvalsh(xp: Any, a: Array, UPLO: str = "L") -> Any:
     """The eigenvalues of a hermitian matrix, rising; only one triangle is read.
 
     >>> import infinitensor as it
@@ -422,11 +419,9 @@ def all_real(xp: Any, a: Any, eigenvalues: Any) -> bool:
 
 
 @linalg(
-    "a",
-    cases=lambda rng: [*one_and_many(rng), ((np.diag([1.0, 2.0]),), {})],
-    compared=_eig_compared,
+    cases=lambda rng: [*one_and_many(rng), ((np.diag([1.0, 2.0]),), {})], compared=_eig_compared
 )
-def eig(xp: Any, a: Any) -> Any:
+def eig(xp: Any, a: Array) -> Any:
     """Eigenvalues and eigenvectors (columns of length one) of a general square matrix.
 
     Before NumPy 2.5 those of real matrices are computed now, and real where all are, as NumPy's.
@@ -442,11 +437,9 @@ def eig(xp: Any, a: Any) -> Any:
 
 
 @linalg(
-    "a",
-    cases=lambda rng: [*one_and_many(rng), ((np.diag([1.0, 2.0]),), {})],
-    compared=_eig_compared,
+    cases=lambda rng: [*one_and_many(rng), ((np.diag([1.0, 2.0]),), {})], compared=_eig_compared
 )
-def eigvals(xp: Any, a: Any) -> Any:
+def eigvals(xp: Any, a: Array) -> Any:
     """The eigenvalues of a general square matrix; as `eig` gives them.
 
     >>> import infinitensor as it
@@ -467,7 +460,6 @@ def _columns(xp: Any, rcond: Any) -> Any:
 
 
 @linalg(
-    "a",
     cases=lambda rng: [
         ((rng.standard_normal((5, 3)),), {}),
         ((rng.standard_normal((2, 3, 5)),), {"rcond": np.array([1e-3, 0.6])}),
@@ -475,10 +467,10 @@ def _columns(xp: Any, rcond: Any) -> Any:
         ((np.diag([1.0, 0.0, 2.0]).astype("f4"),), {"rtol": None}),
         ((np.diag([1.0, -3.0, 2.0]) + 1,), {"hermitian": True}),
         ((np.zeros((3, 0)),), {}),
-    ],
+    ]
 )
 def pinv(
-    xp: Any, a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NO_VALUE
+    xp: Any, a: Array, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NO_VALUE
 ) -> Any:
     """The Moore-Penrose inverse; singular values up to `rcond` times the largest count as zero.
 
@@ -504,7 +496,6 @@ def pinv(
 
 
 @linalg(
-    "A",
     cases=lambda rng: [
         ((np.diag([1.0, 0.0, 2.0]),), {}),
         ((rng.standard_normal((2, 4, 3)),), {"tol": np.array([1e-6, 1.2])}),
@@ -513,10 +504,10 @@ def pinv(
         ((np.diag([1.0, -3.0, 2.0]) + 1,), {"hermitian": True}),
         ((np.zeros(4),), {}),
         ((np.array(2.0),), {}),
-    ],
+    ]
 )
 def matrix_rank(
-    xp: Any, A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None
+    xp: Any, A: Array, tol: Any = None, hermitian: bool = False, *, rtol: Any = None
 ) -> Any:
     """How many singular values are above `tol` (or `rtol` times the largest).
 
@@ -539,7 +530,6 @@ def matrix_rank(
 
 
 @linalg(
-    "a b",
     cases=lambda rng: [
         ((rng.standard_normal((6, 3)), rng.standard_normal(6)), {}),
         ((rng.standard_normal((40, 3)), rng.standard_normal((40, 2))), {}),
@@ -547,9 +537,9 @@ def matrix_rank(
         ((np.ones((6, 3)), rng.standard_normal(6)), {"rcond": 1e-6}),
         ((rng.standard_normal((6, 3)).astype("f4"), np.ones((6, 0), "f4")), {}),
         ((np.zeros((0, 3)), np.zeros(0)), {}),
-    ],
+    ]
 )
-def lstsq(xp: Any, a: Any, b: Any, rcond: Any = None) -> Any:
+def lstsq(xp: Any, a: Array, b: Array, rcond: Any = None) -> Any:
     """The x of least norm for which |b - a x| is least, the squared distances, the rank and S.
 
     By singular values; a tall matrix is reduced by a blocked QR first. There are distances only

@@ -18,7 +18,7 @@ from infinitensor.ops.linalg.triangles import (
     positive_definite,
     tensors,
 )
-from infinitensor.ops.table.registry import op
+from infinitensor.ops.table.registry import Array, op
 
 
 def _trsm_kernel(
@@ -111,7 +111,6 @@ def _solve_blocks(xp: Any, a: Any, b: Any, *, lower: bool, trans: int, unit_diag
 
 
 @linalg(
-    "a b",
     cases=lambda rng: [
         *_triangles(rng),
         ((np.tril(rng.standard_normal((4, 4))) + 4 * np.eye(4), np.ones(4)), {"lower": True}),
@@ -120,8 +119,8 @@ def _solve_blocks(xp: Any, a: Any, b: Any, *, lower: bool, trans: int, unit_diag
 )
 def solve_triangular(
     xp: Any,
-    a: Any,
-    b: Any,
+    a: Array,
+    b: Array,
     trans: int | str = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
@@ -193,13 +192,12 @@ def _cho_factor_oracle(a: Any, lower: bool = False) -> Any:
 
 
 @linalg(
-    "a",
     cases=_definite,
     oracle=_cho_factor_oracle,
     compared=lambda found: found[0] if isinstance(found, tuple | list) else found,
 )
 def cho_factor(
-    xp: Any, a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+    xp: Any, a: Array, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:
     """Cholesky's factor, for `cho_solve`: (c, lower), as SciPy's.
 
@@ -235,9 +233,9 @@ def _cho_solve_oracle(c_and_lower: Any, b: Any) -> Any:
     return scipy.linalg.cho_solve(c_and_lower, b)
 
 
-@linalg("b", cases=_cho_solve_cases, oracle=_cho_solve_oracle)
+@linalg(cases=_cho_solve_cases, oracle=_cho_solve_oracle)
 def cho_solve(
-    xp: Any, c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True
+    xp: Any, c_and_lower: Any, b: Array, overwrite_b: bool = False, check_finite: bool = True
 ) -> Any:
     """x with a x = b by Cholesky's factor of a, from `cho_factor`; as SciPy's.
 

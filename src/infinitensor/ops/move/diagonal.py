@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.ops.forms.gather import c_strides
-from infinitensor.ops.table.registry import program
+from infinitensor.ops.table.registry import Array, program
 
 if TYPE_CHECKING:
     Axes = int | tuple[int, ...] | None
@@ -32,15 +32,14 @@ def diagonal_of(xp: Any, a: Any, offset: int, axis1: int, axis2: int) -> Any:
 
 
 @program(
-    "a",
     cases=lambda rng: [
         ((rng.standard_normal((4, 6)),), {}),
         ((rng.integers(0, 9, (4, 6)).astype("i2"), -2), {}),
         ((rng.standard_normal((2, 3, 4)), 1, 1, 2), {}),
-    ],
+    ]
 )
 def trace(
-    xp: Any, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None
+    xp: Any, a: Array, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None
 ) -> Any:
     """The sum along a diagonal.
 
@@ -61,7 +60,6 @@ def trace(
 
 
 @program(
-    "v",
     cases=lambda rng: [
         ((rng.standard_normal(4), k), {}) if one else ((rng.standard_normal((3, 5)), k), {})
         for one in (True, False)
@@ -69,7 +67,7 @@ def trace(
     ],
     same="equal",
 )
-def diag(xp: Any, v: Any, k: int = 0) -> Any:
+def diag(xp: Any, v: Array, k: int = 0) -> Any:
     """A diagonal of a matrix, copied, or the matrix that has this diagonal and zeros beside it.
 
     >>> import infinitensor as it
@@ -94,11 +92,9 @@ def _on_diagonal(xp: Any, v: Any, k: int) -> Any:
 
 
 @program(
-    "v",
-    cases=lambda rng: [((rng.standard_normal((2, 2)), 1), {}), ((np.float64(2),), {})],
-    same="equal",
+    cases=lambda rng: [((rng.standard_normal((2, 2)), 1), {}), ((np.float64(2),), {})], same="equal"
 )
-def diagflat(xp: Any, v: Any, k: int = 0) -> Any:
+def diagflat(xp: Any, v: Array, k: int = 0) -> Any:
     """The matrix with the flattened input on its k-th diagonal.
 
     >>> import infinitensor as it

@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from infinitensor.dtypes import as_dtype, can_cast, result_type
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.forms.gather import along, gather_form, is_empty
-from infinitensor.ops.table.registry import op, program
+from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,10 +162,10 @@ def _stack_cases(rng: Any) -> list[Any]:
     return [(([x, y],), {}), (([x, y], 1), {}), (([x, y, x], -1), {}), (([x[0, 0], x[0, 1]],), {})]
 
 
-@program("*arrays", cases=_stack_cases, same="equal")
+@program(cases=_stack_cases, same="equal")
 def stack(
     xp: Any,
-    arrays: Sequence[Any],
+    arrays: Sequence[Array],
     axis: int = 0,
     *,
     dtype: Any = None,
@@ -216,8 +216,8 @@ def _some_columns(rng: Any) -> list[Any]:
     return [(([x, x],), {}), (([x[:, 0], x[:, 1]],), {})]
 
 
-@program("*tup", cases=_some_columns, same="equal")
-def vstack(xp: Any, tup: Sequence[Any], *, dtype: Any = None, casting: str = "same_kind") -> Any:
+@program(cases=_some_columns, same="equal")
+def vstack(xp: Any, tup: Sequence[Array], *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Arrays joined as rows: along axis 0, one-dimensional ones as one row each.
 
     >>> import infinitensor as it
@@ -227,8 +227,8 @@ def vstack(xp: Any, tup: Sequence[Any], *, dtype: Any = None, casting: str = "sa
     return xp.concatenate([_rows(x) for x in tup], 0, dtype=dtype, casting=casting)
 
 
-@program("*tup", cases=_some_columns, same="equal")
-def hstack(xp: Any, tup: Sequence[Any], *, dtype: Any = None, casting: str = "same_kind") -> Any:
+@program(cases=_some_columns, same="equal")
+def hstack(xp: Any, tup: Sequence[Array], *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Arrays joined side by side: along axis 1, one-dimensional ones along axis 0.
 
     >>> import infinitensor as it
@@ -240,8 +240,8 @@ def hstack(xp: Any, tup: Sequence[Any], *, dtype: Any = None, casting: str = "sa
     return xp.concatenate(lines, axis, dtype=dtype, casting=casting)
 
 
-@program("*tup", cases=_some_columns, same="equal")
-def column_stack(xp: Any, tup: Sequence[Any]) -> Any:
+@program(cases=_some_columns, same="equal")
+def column_stack(xp: Any, tup: Sequence[Array]) -> Any:
     """Arrays joined as columns: one-dimensional ones become one column each.
 
     >>> import infinitensor as it
@@ -251,8 +251,8 @@ def column_stack(xp: Any, tup: Sequence[Any]) -> Any:
     return xp.concatenate([_columns(x) for x in tup], 1)
 
 
-@program("*tup", cases=_some_columns, same="equal")
-def dstack(xp: Any, tup: Sequence[Any]) -> Any:
+@program(cases=_some_columns, same="equal")
+def dstack(xp: Any, tup: Sequence[Array]) -> Any:
     """Arrays joined along the third axis.
 
     >>> import infinitensor as it
@@ -289,8 +289,8 @@ def _split_cases(rng: Any) -> list[Any]:
     return [((x, 2), {}), ((x, [1, 3]), {}), ((x, [2, 1, 9]), {})]
 
 
-@program("ary", cases=_split_cases, same="equal")
-def split(xp: Any, ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+@program(cases=_split_cases, same="equal")
+def split(xp: Any, ary: Array, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Views of equal pieces of an axis, or of the pieces between the given indices.
 
     Moves nothing: writing to a piece writes to the array.
@@ -303,11 +303,10 @@ def split(xp: Any, ary: Any, indices_or_sections: Any, axis: int = 0) -> list[An
 
 
 @program(
-    "x",
     cases=lambda rng: [((rng.standard_normal((3, 2, 4)),), {"axis": axis}) for axis in (0, 1, -1)],
     same="equal",
 )
-def unstack(xp: Any, x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+def unstack(xp: Any, x: Array, /, *, axis: int = 0) -> tuple[Any, ...]:
     """Views of the entries of an axis, which is gone in each: the inverse of `stack`.
 
     >>> import infinitensor as it
@@ -320,8 +319,8 @@ def unstack(xp: Any, x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     return tuple(x[along(axis, i)] for i in range(x.shape[axis]))
 
 
-@program("ary", cases=_split_cases, same="equal")
-def array_split(xp: Any, ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+@program(cases=_split_cases, same="equal")
+def array_split(xp: Any, ary: Array, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """As `split`, but the pieces may differ in length by one.
 
     >>> import infinitensor as it
@@ -331,8 +330,8 @@ def array_split(xp: Any, ary: Any, indices_or_sections: Any, axis: int = 0) -> l
     return split_views("array_split", ary, indices_or_sections, axis, even=False)
 
 
-@program("ary", cases=_split_cases, same="equal")
-def vsplit(xp: Any, ary: Any, indices_or_sections: Any) -> list[Any]:
+@program(cases=_split_cases, same="equal")
+def vsplit(xp: Any, ary: Array, indices_or_sections: Any) -> list[Any]:
     """Views of pieces of the rows.
 
     >>> import infinitensor as it
@@ -344,8 +343,8 @@ def vsplit(xp: Any, ary: Any, indices_or_sections: Any) -> list[Any]:
     return split_views("vsplit", ary, indices_or_sections, 0, even=True)
 
 
-@program("ary", cases=_split_cases, same="equal")
-def hsplit(xp: Any, ary: Any, indices_or_sections: Any) -> list[Any]:
+@program(cases=_split_cases, same="equal")
+def hsplit(xp: Any, ary: Array, indices_or_sections: Any) -> list[Any]:
     """Views of pieces of the columns, or of a one-dimensional array.
 
     >>> import infinitensor as it

@@ -15,7 +15,7 @@ from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import gather_form, is_empty
 from infinitensor.ops.move.mask_triton import compact, count_into
-from infinitensor.ops.table.registry import TABLE, op, program
+from infinitensor.ops.table.registry import TABLE, Array, op, program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -336,7 +336,6 @@ def as_mask(x: Any) -> Any:
 
 
 @program(
-    "x mask",
     name="_masked",
     cases=lambda rng: [
         ((rng.standard_normal((7, 3)), rng.random((7, 3)) < 0.5), {}),
@@ -348,7 +347,7 @@ def as_mask(x: Any) -> Any:
     oracle=lambda x, mask: x[mask],
     same="equal",
 )
-def _select(xp: Any, x: Any, mask: Any) -> Any:
+def _select(xp: Any, x: Array, mask: Array) -> Any:
     """x[mask]: the mask covers the leading axes of x. Counts first, so the mask is computed now."""
     if not len(mask.shape):
         x, mask = x.reshape(1, *x.shape), mask.reshape(1)
@@ -373,8 +372,8 @@ def _sparse_cases(rng: Any) -> list[Any]:
     return [((rng.integers(0, 2, shape),), {}) for shape in ((9,), (4, 5), (3, 2, 2), (0,), (2, 0))]
 
 
-@program("a", cases=_sparse_cases, same="equal")
-def nonzero(xp: Any, a: Any) -> tuple[Any, ...]:
+@program(cases=_sparse_cases, same="equal")
+def nonzero(xp: Any, a: Array) -> tuple[Any, ...]:
     """The indices of the elements that are not zero, one array for each axis, in C order.
 
     The number of them is a shape: the array is computed and counted now, its values are filled in
@@ -394,8 +393,8 @@ def nonzero(xp: Any, a: Any) -> tuple[Any, ...]:
     return tuple(found) if isinstance(found, (tuple, list)) else (found,)
 
 
-@program("a", cases=_sparse_cases, same="equal")
-def flatnonzero(xp: Any, a: Any) -> Any:
+@program(cases=_sparse_cases, same="equal")
+def flatnonzero(xp: Any, a: Array) -> Any:
     """The flat indices of the elements that are not zero.
 
     >>> import infinitensor as it
@@ -405,8 +404,8 @@ def flatnonzero(xp: Any, a: Any) -> Any:
     return xp.nonzero(a.reshape(-1))[0]
 
 
-@program("a", cases=_sparse_cases, same="equal")
-def argwhere(xp: Any, a: Any) -> Any:
+@program(cases=_sparse_cases, same="equal")
+def argwhere(xp: Any, a: Array) -> Any:
     """The indices of the elements that are not zero, one row for each.
 
     >>> import infinitensor as it
@@ -419,7 +418,6 @@ def argwhere(xp: Any, a: Any) -> Any:
 
 
 @program(
-    "condition a",
     method=False,
     cases=lambda rng: [
         ((rng.random(3) < 0.5, rng.standard_normal((4, 5))), {"axis": axis})
@@ -427,7 +425,7 @@ def argwhere(xp: Any, a: Any) -> Any:
     ],
     same="equal",
 )
-def compress(xp: Any, condition: Any, a: Any, axis: int | None = None) -> Any:
+def compress(xp: Any, condition: Array, a: Array, axis: int | None = None) -> Any:
     """The slices along an axis where the condition holds; it may be shorter than the axis.
 
     The condition is computed and counted now.
@@ -442,11 +440,9 @@ def compress(xp: Any, condition: Any, a: Any, axis: int | None = None) -> Any:
 
 
 @program(
-    "condition arr",
-    cases=lambda rng: [((rng.random((4, 5)) < 0.5, rng.standard_normal((4, 5))), {})],
-    same="equal",
+    cases=lambda rng: [((rng.random((4, 5)) < 0.5, rng.standard_normal((4, 5))), {})], same="equal"
 )
-def extract(xp: Any, condition: Any, arr: Any) -> Any:
+def extract(xp: Any, condition: Array, arr: Array) -> Any:
     """The elements where the condition holds, in C order.
 
     >>> import infinitensor as it

@@ -8,7 +8,7 @@ import numpy as np
 
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.forms.gather import along, gather_form, is_empty
-from infinitensor.ops.table.registry import op, program
+from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -262,8 +262,8 @@ def _pad_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program("array", cases=_pad_cases)
-def pad(xp: Any, array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+@program(cases=_pad_cases)
+def pad(xp: Any, array: Array, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
     """The array with a border: NumPy's modes with their options, or a function of the user's.
 
     A constant border costs one write of the result; the other modes one for each padded axis. A

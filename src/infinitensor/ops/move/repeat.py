@@ -13,7 +13,7 @@ from infinitensor.dtypes import can_cast
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import along, gather_form, is_empty
-from infinitensor.ops.table.registry import op, program
+from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +89,6 @@ def _tile(x: Spec, reps: tuple[int, ...]) -> Call:
 
 
 @program(
-    "A",
     cases=lambda rng: [
         ((rng.standard_normal((3, 4)), 2), {}),
         ((rng.standard_normal((3, 4)), (2, 1)), {}),
@@ -98,7 +97,7 @@ def _tile(x: Spec, reps: tuple[int, ...]) -> Call:
     ],
     same="equal",
 )
-def tile(xp: Any, A: Any, reps: int | tuple[int, ...]) -> Any:
+def tile(xp: Any, A: Array, reps: int | tuple[int, ...]) -> Any:
     """The array beside itself, `reps` times along each axis.
 
     Writes the result once; an axis longer than a block is joined from views of itself.
@@ -193,7 +192,6 @@ def _repeat(x: Spec, repeats: int | tuple[int, ...], axis: int) -> Call:
 
 
 @program(
-    "a",
     cases=lambda rng: [
         ((rng.standard_normal((3, 4)), 2), {}),
         ((rng.standard_normal((3, 4)), 3), {"axis": 1}),
@@ -202,7 +200,7 @@ def _repeat(x: Spec, repeats: int | tuple[int, ...], axis: int) -> Call:
     ],
     same="equal",
 )
-def repeat(xp: Any, a: Any, repeats: Any, axis: int | None = None) -> Any:
+def repeat(xp: Any, a: Array, repeats: Any, axis: int | None = None) -> Any:
     """Each element several times in a row: a number, or a count for each index of the axis.
 
     Counts must be known on the host: they decide the shape; a tensor of them is computed.

@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from infinitensor.ops.forms.gather import along
 from infinitensor.ops.move.join import split_views
 from infinitensor.ops.table.checks import host_values_of
-from infinitensor.ops.table.registry import program
+from infinitensor.ops.table.registry import Array, program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -75,7 +75,6 @@ def atleast_3d(xp: Any, *arys: Any) -> Any:
 
 
 @program(
-    "ary",
     cases=lambda rng: [
         ((rng.normal(size=(2, 3, 4)), 2), {}),
         ((rng.normal(size=(2, 3, 4)), [1, 3]), {}),
@@ -84,7 +83,7 @@ def atleast_3d(xp: Any, *arys: Any) -> Any:
     ],
     same="equal",
 )
-def dsplit(xp: Any, ary: Any, indices_or_sections: Any) -> list[Any]:
+def dsplit(xp: Any, ary: Array, indices_or_sections: Any) -> list[Any]:
     """Views of pieces of the third axis.
 
     >>> import infinitensor as it
@@ -151,7 +150,6 @@ def block(xp: Any, arrays: Any) -> Any:
 
 
 @program(
-    "arr values",
     cases=lambda rng: [
         ((rng.normal(size=(2, 3)), rng.normal(size=4)), {}),
         ((rng.normal(size=(2, 3)), rng.integers(0, 9, (1, 3)), 0), {}),
@@ -160,7 +158,7 @@ def block(xp: Any, arrays: Any) -> Any:
     ],
     same="equal",
 )
-def append(xp: Any, arr: Any, values: Any, axis: int | None = None) -> Any:
+def append(xp: Any, arr: Array, values: Array, axis: int | None = None) -> Any:
     """The array with values behind it, along an axis or both flattened.
 
     >>> import infinitensor as it
@@ -204,8 +202,8 @@ def _delete_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program("arr", cases=_delete_cases, same="equal")
-def delete(xp: Any, arr: Any, obj: Any, axis: int | None = None) -> Any:
+@program(cases=_delete_cases, same="equal")
+def delete(xp: Any, arr: Array, obj: Any, axis: int | None = None) -> Any:
     """The array without the slices that an index, a slice, indices or a mask name.
 
     They decide the shape: a tensor of them is computed.
@@ -262,8 +260,8 @@ def _insert_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program("arr", cases=_insert_cases, same="equal")
-def insert(xp: Any, arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+@program(cases=_insert_cases, same="equal")
+def insert(xp: Any, arr: Array, obj: Any, values: Any, axis: int | None = None) -> Any:
     """The array with values before the given indices of an axis.
 
     They decide the shape: a tensor of them is computed.
@@ -302,7 +300,6 @@ def insert(xp: Any, arr: Any, obj: Any, values: Any, axis: int | None = None) ->
 
 
 @program(
-    "a",
     cases=lambda rng: [
         ((rng.normal(size=(2, 3)), (4, 5)), {}),
         ((rng.normal(size=(2, 3)), 4), {}),
@@ -313,7 +310,7 @@ def insert(xp: Any, arr: Any, obj: Any, values: Any, axis: int | None = None) ->
     same="equal",
     method=False,
 )
-def resize(xp: Any, a: Any, new_shape: Any) -> Any:
+def resize(xp: Any, a: Array, new_shape: Any) -> Any:
     """The values in another shape: repeated if it is larger, cut off if it is smaller.
 
     >>> import infinitensor as it
@@ -330,7 +327,6 @@ def resize(xp: Any, a: Any, new_shape: Any) -> Any:
 
 
 @program(
-    "filt",
     cases=lambda rng: [
         ((np.array([0, 0, 1, 0, 2, 0]),), {}),
         ((np.array([0, 0, 1, 0, 2, 0]), "f"), {}),
@@ -342,7 +338,7 @@ def resize(xp: Any, a: Any, new_shape: Any) -> Any:
     ],
     same="equal",
 )
-def trim_zeros(xp: Any, filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+def trim_zeros(xp: Any, filt: Array, trim: str = "fb", axis: Any = None) -> Any:
     """A view without the zeros at the front and the back of the axes.
 
     Where they end is a shape: it is computed now.
@@ -373,14 +369,13 @@ def trim_zeros(xp: Any, filt: Any, trim: str = "fb", axis: Any = None) -> Any:
 
 
 @program(
-    "a",
     cases=lambda rng: [
         ((_total, rng.normal(size=(2, 3, 4)), [0, 2]), {}),
         ((_total, rng.normal(size=(2, 3, 4)), -1), {}),
         ((_flatten, rng.normal(size=(2, 3, 4)), 1), {}),
-    ],
+    ]
 )
-def apply_over_axes(xp: Any, func: Callable[..., Any], a: Any, axes: Any) -> Any:
+def apply_over_axes(xp: Any, func: Callable[..., Any], a: Array, axes: Any) -> Any:
     """A function (array, axis) over one axis after the other; each axis stays, with size 1.
 
     >>> import infinitensor as it

@@ -20,7 +20,7 @@ from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import gather_form, is_empty
 from infinitensor.ops.move.take import check_bounds, check_selection, checked_index, selected_shape
 from infinitensor.ops.sorting.sort import pieces, run_hull
-from infinitensor.ops.table.registry import op, program
+from infinitensor.ops.table.registry import Array, op, program
 from infinitensor.ops.table.words import EAGER
 
 if TYPE_CHECKING:
@@ -466,12 +466,12 @@ def _scatter_dealt(
     )
 
 
-@program("base *indices value", name="_scattered", cases=_scatter_cases, oracle=_scatter_oracle)
+@program(name="_scattered", cases=_scatter_cases, oracle=_scatter_oracle)
 def _scatter_by_buckets(
     xp: Any,
-    base: Any,
-    indices: Sequence[Any],
-    value: Any,
+    base: Array,
+    indices: Sequence[Array],
+    value: Array,
     axes: tuple[int, ...],
     position: int,
     mode: str = "set",

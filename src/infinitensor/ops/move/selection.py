@@ -11,7 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from infinitensor.dtypes import can_cast, result_type
 from infinitensor.ops.move.join import joined_dtype
 from infinitensor.ops.move.mask import as_mask
-from infinitensor.ops.table.registry import program
+from infinitensor.ops.table.registry import Array, program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +33,8 @@ def _choices(rng: Any) -> list[Any]:
     ]
 
 
-@program("a", cases=_choices, same="equal")
-def choose(xp: Any, a: Any, choices: Any, mode: str = "raise") -> Any:
+@program(cases=_choices, same="equal")
+def choose(xp: Any, a: Array, choices: Any, mode: str = "raise") -> Any:
     """For each element of a the value of the choice with that number, all broadcast together.
 
     A number that is none raises ValueError when the result is computed, or is wrapped or clipped.
@@ -123,9 +123,9 @@ def _piecewise_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program("x", cases=_piecewise_cases)
+@program(cases=_piecewise_cases)
 def piecewise(
-    xp: Any, x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any
+    xp: Any, x: Array, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any
 ) -> Any:
     """Another function, or value, of x where each condition holds; one more is for the rest.
 
@@ -162,8 +162,8 @@ def piecewise(
 # --- writes -----------------------------------------------------------------------------------
 
 
-@program("a mask", cases=lambda rng: [])
-def putmask(xp: Any, a: Any, mask: Any, values: Any) -> None:
+@program(cases=lambda rng: [])
+def putmask(xp: Any, a: Array, mask: Array, values: Any) -> None:
     """Writes values into a where the mask holds; short ones are repeated over all of a.
 
     >>> import infinitensor as it
@@ -193,8 +193,8 @@ def _values(name: str, xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
     return xp.asarray(values)
 
 
-@program("arr mask", cases=lambda rng: [])
-def place(xp: Any, arr: Any, mask: Any, vals: Any) -> None:
+@program(cases=lambda rng: [])
+def place(xp: Any, arr: Array, mask: Array, vals: Any) -> None:
     """Writes values into the elements where the mask holds, in their order, repeated at need.
 
     How many there are is computed now.
@@ -217,8 +217,8 @@ def place(xp: Any, arr: Any, mask: Any, vals: Any) -> None:
     arr[mask] = xp.resize(vals, (n,)).astype(arr.dtype)
 
 
-@program("arr indices", cases=lambda rng: [])
-def put_along_axis(xp: Any, arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+@program(cases=lambda rng: [])
+def put_along_axis(xp: Any, arr: Array, indices: Array, values: Any, axis: int | None) -> None:
     """Writes, in each line along the axis, values at that line's indices.
 
     >>> import infinitensor as it

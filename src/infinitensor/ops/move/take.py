@@ -13,7 +13,7 @@ from infinitensor.events import lane
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import c_strides, gather_form, is_empty
-from infinitensor.ops.table.registry import op, program
+from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -211,7 +211,6 @@ def _in_mode(xp: Any, indices: Any, n: int, mode: str) -> Any:
 
 
 @program(
-    "a",
     cases=lambda rng: [
         ((x, i), {"axis": axis, "mode": mode})
         for x in (rng.standard_normal((4, 5)),)
@@ -220,7 +219,7 @@ def _in_mode(xp: Any, indices: Any, n: int, mode: str) -> Any:
     ],
     same="equal",
 )
-def take(xp: Any, a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
+def take(xp: Any, a: Array, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
     """The elements at the given indices of an axis, or of the flattened array.
 
     An index out of range raises when the result is computed (`mode="raise"`), or is wrapped or
@@ -301,7 +300,6 @@ def _take_along(x: Spec, indices: Spec, axis: int) -> Call:
 
 
 @program(
-    "arr indices",
     cases=lambda rng: [
         ((rng.standard_normal((4, 5)), rng.integers(-5, 5, (4, 2)), 1), {}),
         ((rng.standard_normal((4, 5)), rng.integers(0, 4, (1, 5)), 0), {}),
@@ -309,7 +307,7 @@ def _take_along(x: Spec, indices: Spec, axis: int) -> Call:
     ],
     same="equal",
 )
-def take_along_axis(xp: Any, arr: Any, indices: Any, axis: int | None = -1) -> Any:
+def take_along_axis(xp: Any, arr: Array, indices: Array, axis: int | None = -1) -> Any:
     """For each line along the axis the elements at that line's indices, as `argsort` gives them.
 
     The axis is not cut, the others are.
@@ -327,8 +325,8 @@ def take_along_axis(xp: Any, arr: Any, indices: Any, axis: int | None = -1) -> A
     return xp._take_along(arr, indices, axis)
 
 
-@program("a", cases=lambda rng: [])
-def put(xp: Any, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+@program(cases=lambda rng: [])
+def put(xp: Any, a: Array, ind: Any, v: Any, mode: str = "raise") -> None:
     """Writes values at flat indices of the array, in place; values repeat where there are fewer.
 
     An index out of range raises when the array is computed, or is wrapped or clipped by `mode`.
@@ -376,14 +374,13 @@ def _scatter_add_oracle(x: Any, indices: Any, values: Any, axis: int = 0) -> Any
 
 
 @program(
-    "x indices values",
     cases=lambda rng: [
         ((rng.standard_normal((4, 5)), rng.integers(0, 4, 9), rng.standard_normal((9, 5))), {}),
         ((rng.integers(0, 9, (4, 5)), rng.integers(-5, 5, 9), 1), {"axis": 1}),
     ],
     oracle=_scatter_add_oracle,
 )
-def scatter_add(xp: Any, x: Any, indices: Any, values: Any, axis: int = 0) -> Any:
+def scatter_add(xp: Any, x: Array, indices: Array, values: Array, axis: int = 0) -> Any:
     """x with each value added at its index of the axis; equal indices add up.
 
     `values` broadcasts to the shape of `it.take(x, indices, axis)`. Entries are added in the order

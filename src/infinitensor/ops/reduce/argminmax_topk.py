@@ -20,7 +20,7 @@ from infinitensor.ops.forms.reduction import (
     rows_of,
     words_of,
 )
-from infinitensor.ops.table.registry import op, program
+from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -364,8 +364,8 @@ def _topk_cases(rng: np.random.Generator) -> list[Any]:
     return [((x, 3), {}), ((x, 2), {"axis": 0}), ((x, 9), {"largest": False}), ((x, 0), {})]
 
 
-@program("x", cases=_topk_cases, oracle=_numpy_topk, same="equal")
-def topk(xp: Any, x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Any, Any]:
+@program(cases=_topk_cases, oracle=_numpy_topk, same="equal")
+def topk(xp: Any, x: Array, k: int, axis: int = -1, largest: bool = True) -> tuple[Any, Any]:
     """The k largest (or smallest) values along an axis, best first, and their indices.
 
     Of equal values the first counts as better; NaN is larger than every number.

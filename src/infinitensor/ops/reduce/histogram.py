@@ -17,7 +17,7 @@ from infinitensor.ir.op import AxisForm, Call, Combine, Spec
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.forms.reduction import plain_combine
 from infinitensor.ops.table.checks import host_values_of, is_on_host
-from infinitensor.ops.table.registry import op, program
+from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -196,8 +196,8 @@ def _integers(rng: Any) -> list[Any]:
     ]
 
 
-@program("weights", cases=_integers)
-def bincount(xp: Any, x: Any, weights: Any = None, minlength: int = 0) -> Any:
+@program(cases=_integers)
+def bincount(xp: Any, x: Any, weights: Array = None, minlength: int = 0) -> Any:
     """How often each of 0 .. max(x) occurs, or the sum of the weights found there.
 
     The largest value decides the shape: it is computed now.
@@ -272,8 +272,8 @@ def _digit_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program("x bins", cases=_digit_cases, same="equal")
-def digitize(xp: Any, x: Any, bins: Any, right: bool = False) -> Any:
+@program(cases=_digit_cases, same="equal")
+def digitize(xp: Any, x: Array, bins: Array, right: bool = False) -> Any:
     """The number of the bin each value is in; bins may rise or fall.
 
     Which of the two they do is computed now.
@@ -478,14 +478,14 @@ def _histogram_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program("a weights", cases=_histogram_cases)
+@program(cases=_histogram_cases)
 def histogram(
     xp: Any,
-    a: Any,
+    a: Array,
     bins: Any = 10,
     range: Any = None,
     density: bool | None = None,
-    weights: Any = None,
+    weights: Array = None,
 ) -> tuple[Any, Any]:
     """How many values are in each bin, and the edges of the bins.
 
@@ -521,7 +521,6 @@ def _sums(xp: Any, index: Any, n: int, weights: Any) -> Any:
 
 
 @program(
-    "a weights",
     cases=lambda rng: [
         *(((rng.normal(size=30), rule), {}) for rule in _WIDTHS if rule != "stone"),
         ((rng.normal(size=30), "fd"), {"range": (-1, 1)}),
@@ -529,10 +528,10 @@ def _sums(xp: Any, index: Any, n: int, weights: Any) -> Any:
         ((np.ones(5), "auto"), {}),
         ((rng.normal(size=8), 4), {}),
         ((rng.normal(size=8), "best"), {}),
-    ],
+    ]
 )
 def histogram_bin_edges(
-    xp: Any, a: Any, bins: Any = 10, range: Any = None, weights: Any = None
+    xp: Any, a: Array, bins: Any = 10, range: Any = None, weights: Array = None
 ) -> Any:
     """The edges that `histogram` takes.
 
@@ -572,14 +571,14 @@ def _cloud(rng: Any) -> list[Any]:
     ]
 
 
-@program("weights", cases=_cloud)
+@program(cases=_cloud)
 def histogramdd(
     xp: Any,
     sample: Any,
     bins: Any = 10,
     range: Any = None,
     density: bool | None = None,
-    weights: Any = None,
+    weights: Array = None,
 ) -> tuple[Any, tuple[Any, ...]]:
     """How many points are in each box of a grid, and the edges along each dimension.
 
@@ -644,22 +643,21 @@ def _grid_edges(xp: Any, line: Any, bins: Any, span: Any, axis: int) -> Edges:
 
 
 @program(
-    "x y weights",
     cases=lambda rng: [
         ((*rng.normal(size=(2, 20)), 3), {}),
         ((*rng.normal(size=(2, 20)), [2, 4]), {"density": True}),
         ((*rng.normal(size=(2, 20)), np.array([-1.0, 0.0, 0.5, 1.0])), {}),
         ((rng.normal(size=3), rng.normal(size=4)), {}),
-    ],
+    ]
 )
 def histogram2d(
     xp: Any,
-    x: Any,
-    y: Any,
+    x: Array,
+    y: Array,
     bins: Any = 10,
     range: Any = None,
     density: bool | None = None,
-    weights: Any = None,
+    weights: Array = None,
 ) -> tuple[Any, Any, Any]:
     """How many points (x, y) are in each box of a grid, and its edges along x and y.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from infinitensor.dtypes import as_dtype, finfo, kind_of
 from infinitensor.ops.sorting.quantile import is_nan
-from infinitensor.ops.table.registry import program
+from infinitensor.ops.table.registry import Array, program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,10 +52,10 @@ def _holes(*extra: dict[str, Any], empty: bool = False) -> Callable[[Any], list[
 _AXES = {"axis": (0, 2)}
 
 
-@program("a", cases=_holes(_AXES, {"axis": 0, "dtype": np.float32}))
+@program(cases=_holes(_AXES, {"axis": 0, "dtype": np.float32}))
 def nansum(
     xp: Any,
-    a: Any,
+    a: Array,
     axis: Axis = None,
     dtype: Any = None,
     keepdims: bool = False,
@@ -72,10 +72,10 @@ def nansum(
     return xp.sum(without_nan(xp, a, 0), axis=axis, dtype=dtype, keepdims=keepdims, **more)
 
 
-@program("a", cases=_holes(_AXES, {"axis": 0, "dtype": np.float32}))
+@program(cases=_holes(_AXES, {"axis": 0, "dtype": np.float32}))
 def nanprod(
     xp: Any,
-    a: Any,
+    a: Array,
     axis: Axis = None,
     dtype: Any = None,
     keepdims: bool = False,
@@ -101,10 +101,10 @@ def _extreme(xp: Any, name: str, a: Any, axis: Axis, keepdims: bool, worst: floa
     return xp.where(none, a.dtype.type(np.nan), found)
 
 
-@program("a", cases=_holes(_AXES), same="equal")
+@program(cases=_holes(_AXES), same="equal")
 def nanmin(
     xp: Any,
-    a: Any,
+    a: Array,
     axis: Axis = None,
     keepdims: bool = False,
     initial: Any = None,
@@ -122,10 +122,10 @@ def nanmin(
     return _extreme(xp, "min", a, axis, keepdims, np.inf)
 
 
-@program("a", cases=_holes(_AXES), same="equal")
+@program(cases=_holes(_AXES), same="equal")
 def nanmax(
     xp: Any,
-    a: Any,
+    a: Array,
     axis: Axis = None,
     keepdims: bool = False,
     initial: Any = None,
@@ -164,8 +164,8 @@ def _positions(rng: Any) -> list[Any]:
     ]
 
 
-@program("a", cases=_positions, same="equal")
-def nanargmin(xp: Any, a: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+@program(cases=_positions, same="equal")
+def nanargmin(xp: Any, a: Array, axis: int | None = None, *, keepdims: bool = False) -> Any:
     """The index of the smallest value that is not NaN; where there is none: ValueError.
 
     >>> import infinitensor as it
@@ -175,8 +175,8 @@ def nanargmin(xp: Any, a: Any, axis: int | None = None, *, keepdims: bool = Fals
     return _position(xp, "argmin", a, axis, keepdims, np.inf)
 
 
-@program("a", cases=_positions, same="equal")
-def nanargmax(xp: Any, a: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+@program(cases=_positions, same="equal")
+def nanargmax(xp: Any, a: Array, axis: int | None = None, *, keepdims: bool = False) -> Any:
     """The index of the largest value that is not NaN; where there is none: ValueError.
 
     >>> import infinitensor as it
@@ -203,10 +203,10 @@ def _share(xp: Any, total: Any, count: Any) -> Any:
     return xp.divide(total, count.astype(_real(total.dtype))).astype(total.dtype)
 
 
-@program("a", cases=_holes(_AXES, {"axis": 0, "dtype": np.float32}), wide=True)
+@program(cases=_holes(_AXES, {"axis": 0, "dtype": np.float32}), wide=True)
 def nanmean(
     xp: Any,
-    a: Any,
+    a: Array,
     axis: Axis = None,
     dtype: Any = None,
     keepdims: bool = False,
@@ -296,8 +296,8 @@ def _running(rng: Any) -> list[Any]:
     return [((x,), {}), ((x,), {"axis": 1}), ((x.astype("f4"), 0), {}), ((np.arange(5),), {})]
 
 
-@program("a", cases=_running)
-def nancumsum(xp: Any, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+@program(cases=_running)
+def nancumsum(xp: Any, a: Array, axis: int | None = None, dtype: Any = None) -> Any:
     """The running sum with NaN as 0.
 
     >>> import infinitensor as it
@@ -307,8 +307,8 @@ def nancumsum(xp: Any, a: Any, axis: int | None = None, dtype: Any = None) -> An
     return xp.cumsum(without_nan(xp, a, 0), axis, dtype)
 
 
-@program("a", cases=_running)
-def nancumprod(xp: Any, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+@program(cases=_running)
+def nancumprod(xp: Any, a: Array, axis: int | None = None, dtype: Any = None) -> Any:
     """The running product with NaN as 1.
 
     >>> import infinitensor as it
@@ -329,9 +329,9 @@ def _odd(rng: Any) -> list[Any]:
     ]
 
 
-@program("x", cases=_odd, same="equal")
+@program(cases=_odd, same="equal")
 def nan_to_num(
-    xp: Any, x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None
+    xp: Any, x: Array, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Any:
     """Numbers in place of NaN and infinities: 0 and the largest of the dtype, unless given.
 

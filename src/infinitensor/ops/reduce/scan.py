@@ -23,7 +23,7 @@ from infinitensor.ops.forms.gather import along, gather_form, is_empty
 from infinitensor.ops.reduce.scan_triton import running_sum
 from infinitensor.ops.reduce.ufunc_reduce import REORDERABLE
 from infinitensor.ops.sorting.sort import pieces, run_hull
-from infinitensor.ops.table.registry import op, program
+from infinitensor.ops.table.registry import Array, op, program
 from infinitensor.ops.table.words import EAGER
 
 if TYPE_CHECKING:
@@ -306,7 +306,6 @@ def _scan(xp: Any, name: str, a: Any, axis: int | None, dtype: Any, word: str) -
 
 
 @program(
-    "a",
     cases=lambda rng: [
         *_scan_cases(rng),
         ((rng.normal(size=9), 0, "subtract", np.dtype("f8")), {}),
@@ -314,7 +313,7 @@ def _scan(xp: Any, name: str, a: Any, axis: int | None, dtype: Any, word: str) -
     oracle=_scan_oracle,
     wide=True,
 )
-def _accumulate(xp: Any, a: Any, axis: int, word: str, dtype: np.dtype[Any]) -> Any:
+def _accumulate(xp: Any, a: Array, axis: int, word: str, dtype: np.dtype[Any]) -> Any:
     """The running `word` along an axis; one whose order matters along an axis that is not cut.
 
     That of floating-point products does: a block may overflow by itself that follows a zero.
@@ -350,8 +349,8 @@ def _running(rng: Any) -> list[Any]:
     ]
 
 
-@program("a", cases=_running)
-def cumsum(xp: Any, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+@program(cases=_running)
+def cumsum(xp: Any, a: Array, axis: int | None = None, dtype: Any = None) -> Any:
     """The running sum along an axis, or of the flattened array.
 
     One pass where the axis has less than two blocks, else two. The same blocks give the same bits.
@@ -363,8 +362,8 @@ def cumsum(xp: Any, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     return _scan(xp, "cumsum", a, axis, dtype, "add")
 
 
-@program("a", cases=_running)
-def cumprod(xp: Any, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+@program(cases=_running)
+def cumprod(xp: Any, a: Array, axis: int | None = None, dtype: Any = None) -> Any:
     """The running product along an axis, or of the flattened array.
 
     Integers: one pass where the axis has less than two blocks, else two. Others: an axis is not
@@ -407,9 +406,9 @@ def _cumulative_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program("x", cases=_cumulative_cases)
+@program(cases=_cumulative_cases)
 def cumulative_sum(
-    xp: Any, x: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    xp: Any, x: Array, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Any:
     """`cumsum` as the Array API has it; `include_initial=True` puts a zero in front.
 
@@ -420,9 +419,9 @@ def cumulative_sum(
     return _cumulative(xp, "cumulative_sum", x, axis, dtype, include_initial)
 
 
-@program("x", cases=_cumulative_cases)
+@program(cases=_cumulative_cases)
 def cumulative_prod(
-    xp: Any, x: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    xp: Any, x: Array, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Any:
     """`cumprod` as the Array API has it; `include_initial=True` puts a one in front.
 
@@ -434,7 +433,6 @@ def cumulative_prod(
 
 
 @program(
-    "a prepend append",
     cases=lambda rng: [
         ((rng.standard_normal((4, 6)),), {}),
         ((rng.standard_normal((4, 6)), 2, 0), {}),
@@ -445,7 +443,7 @@ def cumulative_prod(
     same="equal",
 )
 def diff(
-    xp: Any, a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
+    xp: Any, a: Array, n: int = 1, axis: int = -1, prepend: Array = None, append: Array = None
 ) -> Any:
     """Differences of neighbours along an axis, `n` times over.
 

@@ -16,7 +16,7 @@ from infinitensor.dtypes import int64, kind_of, result_type
 from infinitensor.ops.move.mask import count_pass
 from infinitensor.ops.reduce.histogram import FEW_COUNTS
 from infinitensor.ops.reduce.histogram import counts as tally
-from infinitensor.ops.table.registry import program
+from infinitensor.ops.table.registry import Array, program
 
 # --- distinct values --------------------------------------------------------------------------
 
@@ -132,10 +132,10 @@ def _repeated_with_parts(rng: Any) -> list[Any]:
     ]
 
 
-@program("ar", cases=_repeated_with_parts, same="equal")
+@program(cases=_repeated_with_parts, same="equal")
 def unique(
     xp: Any,
-    ar: Any,
+    ar: Array,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
@@ -175,8 +175,8 @@ def unique(
     return given[0] if len(given) == 1 else given
 
 
-@program("x", cases=_repeat_cases, same="equal", oracle=lambda x: np.sort(np.unique_values(x)))
-def unique_values(xp: Any, x: Any) -> Any:
+@program(cases=_repeat_cases, same="equal", oracle=lambda x: np.sort(np.unique_values(x)))
+def unique_values(xp: Any, x: Array) -> Any:
     """The distinct values, sorted; each NaN counts for itself (Array API).
 
     >>> import infinitensor as it
@@ -209,8 +209,8 @@ class UniqueAllResult(NamedTuple):
     counts: Any
 
 
-@program("x", cases=_repeat_cases, same="equal")
-def unique_counts(xp: Any, x: Any) -> UniqueCountsResult:
+@program(cases=_repeat_cases, same="equal")
+def unique_counts(xp: Any, x: Array) -> UniqueCountsResult:
     """The distinct values and how often each occurs (Array API).
 
     >>> import infinitensor as it
@@ -222,9 +222,9 @@ def unique_counts(xp: Any, x: Any) -> UniqueCountsResult:
 
 
 @program(  # NumPy numbers NaNs in no order
-    "x", cases=lambda rng: _repeat_cases(rng)[::2], same="equal"
+    cases=lambda rng: _repeat_cases(rng)[::2], same="equal"
 )
-def unique_inverse(xp: Any, x: Any) -> UniqueInverseResult:
+def unique_inverse(xp: Any, x: Array) -> UniqueInverseResult:
     """The distinct values and which one each element is (Array API).
 
     >>> import infinitensor as it
@@ -235,8 +235,8 @@ def unique_inverse(xp: Any, x: Any) -> UniqueInverseResult:
     return UniqueInverseResult(found.values, found.inverse)
 
 
-@program("x", cases=_repeat_cases, same="equal")
-def unique_all(xp: Any, x: Any) -> UniqueAllResult:
+@program(cases=_repeat_cases, same="equal")
+def unique_all(xp: Any, x: Array) -> UniqueAllResult:
     """The distinct values with first indices, inverse and counts (Array API).
 
     >>> import infinitensor as it
@@ -267,14 +267,13 @@ def _pair(*extra: dict[str, Any]) -> Any:
 
 
 @program(
-    "element test_elements",
     cases=_pair({"invert": True}, {"kind": "sort"}, {"kind": "hash"}, {"assume_unique": True}),
     same="equal",
 )
 def isin(
     xp: Any,
-    element: Any,
-    test_elements: Any,
+    element: Array,
+    test_elements: Array,
     assume_unique: bool = False,
     invert: bool = False,
     *,
@@ -308,9 +307,9 @@ def _lines(xp: Any, ar1: Any, ar2: Any, assume_unique: bool) -> tuple[Any, Any]:
     return xp.unique(ar1), xp.unique(ar2)
 
 
-@program("ar1 ar2", cases=_pair({"return_indices": True}), same="equal")
+@program(cases=_pair({"return_indices": True}), same="equal")
 def intersect1d(
-    xp: Any, ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
+    xp: Any, ar1: Array, ar2: Array, assume_unique: bool = False, return_indices: bool = False
 ) -> Any:
     """The sorted values that both have; on request also where each has them first.
 
@@ -335,8 +334,8 @@ def intersect1d(
     return values, i, j
 
 
-@program("ar1 ar2", cases=_pair(), same="equal")
-def union1d(xp: Any, ar1: Any, ar2: Any) -> Any:
+@program(cases=_pair(), same="equal")
+def union1d(xp: Any, ar1: Array, ar2: Array) -> Any:
     """The sorted values that one or both have.
 
     >>> import infinitensor as it
@@ -346,8 +345,8 @@ def union1d(xp: Any, ar1: Any, ar2: Any) -> Any:
     return xp.unique(xp._concatenate([ar1.reshape(-1), ar2.reshape(-1)], 0))
 
 
-@program("ar1 ar2", cases=_pair({"assume_unique": True}), same="equal")
-def setdiff1d(xp: Any, ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+@program(cases=_pair({"assume_unique": True}), same="equal")
+def setdiff1d(xp: Any, ar1: Array, ar2: Array, assume_unique: bool = False) -> Any:
     """The sorted values of the first that the second has not; in their order if they are unique.
 
     >>> import infinitensor as it
@@ -358,8 +357,8 @@ def setdiff1d(xp: Any, ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     return xp._masked(values, xp.isin(values, ar2, invert=True))
 
 
-@program("ar1 ar2", cases=_pair(), same="equal")
-def setxor1d(xp: Any, ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+@program(cases=_pair(), same="equal")
+def setxor1d(xp: Any, ar1: Array, ar2: Array, assume_unique: bool = False) -> Any:
     """The sorted values that exactly one of them has.
 
     >>> import infinitensor as it

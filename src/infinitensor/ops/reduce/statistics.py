@@ -10,7 +10,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from infinitensor.dtypes import as_dtype, result_type
 from infinitensor.ops.sorting.quantile import shaped_weights
-from infinitensor.ops.table.registry import program
+from infinitensor.ops.table.registry import Array, program
 
 
 def _average_cases(rng: Any) -> list[Any]:
@@ -28,12 +28,12 @@ def _average_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program("a weights", cases=_average_cases)
+@program(cases=_average_cases)
 def average(
     xp: Any,
-    a: Any,
+    a: Array,
     axis: Any = None,
-    weights: Any = None,
+    weights: Array = None,
     returned: bool = False,
     *,
     keepdims: bool = False,
@@ -116,16 +116,16 @@ def _weighted_samples(rng: Any) -> list[Any]:
     ]
 
 
-@program("m y fweights aweights", cases=_weighted_samples)
+@program(cases=_weighted_samples)
 def cov(
     xp: Any,
-    m: Any,
-    y: Any = None,
+    m: Array,
+    y: Array = None,
     rowvar: bool = True,
     bias: bool = False,
     ddof: int | None = None,
-    fweights: Any = None,
-    aweights: Any = None,
+    fweights: Array = None,
+    aweights: Array = None,
     *,
     dtype: Any = None,
 ) -> Any:
@@ -177,8 +177,8 @@ def _scatter_of(xp: Any, x: Any, weight: Any, degrees: Any) -> Any:
     return xp.squeeze(xp.matmul(x, other.T) * scale)
 
 
-@program("x y", cases=_samples)
-def corrcoef(xp: Any, x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+@program(cases=_samples)
+def corrcoef(xp: Any, x: Array, y: Array = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
     """The correlation coefficients of variables: `cov`, scaled by the standard deviations.
 
     >>> import infinitensor as it

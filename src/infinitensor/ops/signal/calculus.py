@@ -11,22 +11,21 @@ from infinitensor.dtypes import can_cast, result_type
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.forms.gather import along
-from infinitensor.ops.table.registry import op, program
+from infinitensor.ops.table.registry import Array, op, program
 
 # --- differences ------------------------------------------------------------------------------
 
 
 @program(
-    "ary to_end to_begin",
     cases=lambda rng: [
         ((rng.normal(size=(3, 4)),), {}),
         ((rng.integers(0, 9, 6), np.array([7, 8])), {}),
         ((rng.normal(size=5),), {"to_begin": np.float64(2), "to_end": np.array([1, 2])}),
         ((np.zeros(0),), {"to_end": np.ones(2)}),
         ((np.arange(3),), {"to_end": np.array([1.5])}),
-    ],
+    ]
 )
-def ediff1d(xp: Any, ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+def ediff1d(xp: Any, ary: Array, to_end: Array = None, to_begin: Array = None) -> Any:
     """Differences of neighbours of the flattened array, with other values before and behind.
 
     >>> import infinitensor as it
@@ -67,8 +66,8 @@ def _heights(rng: Any) -> list[Any]:
     ]
 
 
-@program("f", cases=_heights)
-def gradient(xp: Any, f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+@program(cases=_heights)
+def gradient(xp: Any, f: Array, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """Slopes along each axis: central inside, one-sided at the ends; a tuple for several axes.
 
     Distances are a number, or the points along an axis, which are computed now.
@@ -160,7 +159,6 @@ def _slopes(xp: Any, f: Any, step: Any, axis: int, edge_order: int) -> Any:
 
 
 @program(
-    "y x",
     cases=lambda rng: [
         ((rng.normal(size=(4, 5)),), {}),
         ((rng.normal(size=(4, 5)), rng.random(5)), {}),
@@ -169,9 +167,9 @@ def _slopes(xp: Any, f: Any, step: Any, axis: int, edge_order: int) -> Any:
         ((rng.integers(0, 9, 6),), {"dx": 0.5}),
         ((np.ones(1),), {}),
         ((rng.normal(size=5) + 1j,), {"dx": 2}),
-    ],
+    ]
 )
-def trapezoid(xp: Any, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(xp: Any, y: Array, x: Array = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """The area under a curve by trapezoids between neighbours, at points x or at distances dx.
 
     >>> import infinitensor as it
@@ -271,9 +269,9 @@ def _curves(rng: Any) -> list[Any]:
     ]
 
 
-@program("x xp fp", cases=_curves)
+@program(cases=_curves)
 def interp(
-    m: Any, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+    m: Any, x: Array, xp: Array, fp: Array, left: Any = None, right: Any = None, period: Any = None
 ) -> Any:
     """Straight lines between the points (xp, fp), at x; xp must rise.
 
@@ -308,7 +306,6 @@ def interp(
 
 
 @program(
-    "p",
     cases=lambda rng: [
         ((rng.normal(size=20) * 6,), {}),
         ((rng.normal(size=(4, 5)) * 6,), {"axis": 0}),
@@ -316,9 +313,11 @@ def interp(
         ((rng.integers(0, 20, 12),), {"period": 8}),
         ((rng.integers(0, 20, 12),), {"period": 7}),
         ((rng.normal(size=9).astype(np.float32) * 6,), {}),
-    ],
+    ]
 )
-def unwrap(xp: Any, p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Any:
+def unwrap(
+    xp: Any, p: Array, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi
+) -> Any:
     """Angles without jumps: neighbours that differ by more than half a period come nearer.
 
     >>> import infinitensor as it

@@ -9,7 +9,7 @@ import numpy as np
 from infinitensor.dtypes import finfo, kind_of, result_type
 from infinitensor.ir.op import AxisForm, Call, Spec
 from infinitensor.ops.backend.torch_bridge import as_signed
-from infinitensor.ops.table.registry import op, program
+from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,8 +126,8 @@ def _modes(rng: Any) -> list[Any]:
     ]
 
 
-@program("a v", cases=_modes)
-def convolve(xp: Any, a: Any, v: Any, mode: str = "full") -> Any:
+@program(cases=_modes)
+def convolve(xp: Any, a: Array, v: Array, mode: str = "full") -> Any:
     """The sums of products of a and of v, reversed and moved along it.
 
     The longer one is cut; a tile reads as many elements before it as the shorter one is long.
@@ -139,8 +139,8 @@ def convolve(xp: Any, a: Any, v: Any, mode: str = "full") -> Any:
     return _convolved(xp, a, v, mode, is_late=False)
 
 
-@program("a v", cases=_modes)
-def correlate(xp: Any, a: Any, v: Any, mode: str = "valid") -> Any:
+@program(cases=_modes)
+def correlate(xp: Any, a: Array, v: Array, mode: str = "valid") -> Any:
     """The sums of products of a and the conjugate of v moved along it.
 
     >>> import infinitensor as it
@@ -195,7 +195,6 @@ def i0(x: Spec) -> Call:
 
 
 @program(
-    "x",
     wide=True,
     cases=lambda rng: [
         ((rng.normal(size=(4, 5)),), {}),
@@ -204,7 +203,7 @@ def i0(x: Spec) -> Call:
         ((np.array([0j, 1 + 2j]),), {}),
     ],
 )
-def sinc(xp: Any, x: Any) -> Any:
+def sinc(xp: Any, x: Array) -> Any:
     """sin(pi x) / (pi x); 1 at 0.
 
     >>> import infinitensor as it

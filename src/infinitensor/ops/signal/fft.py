@@ -31,7 +31,7 @@ from infinitensor.lazy_torch import torch
 from infinitensor.ops.backend.torch_bridge import tensor_of
 from infinitensor.ops.signal.fft_cuda import transform_into
 from infinitensor.ops.signal.long_fft import long_transform, rows_for
-from infinitensor.ops.table.registry import op, program
+from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -512,8 +512,8 @@ def _shifts(rng: Any) -> list[Any]:
     return [((x,), {}), ((x,), {"axes": 1}), ((x,), {"axes": (0, -1)}), ((np.arange(7),), {})]
 
 
-@program("x", space="fft", cases=_shifts, same="equal")
-def fftshift(xp: Any, x: Any, axes: Any = None) -> Any:
+@program(space="fft", cases=_shifts, same="equal")
+def fftshift(xp: Any, x: Array, axes: Any = None) -> Any:
     """The zero frequency moved to the middle of the axes.
 
     >>> import infinitensor as it
@@ -523,8 +523,8 @@ def fftshift(xp: Any, x: Any, axes: Any = None) -> Any:
     return _shift(xp, x, axes, 1)
 
 
-@program("x", space="fft", cases=_shifts, same="equal")
-def ifftshift(xp: Any, x: Any, axes: Any = None) -> Any:
+@program(space="fft", cases=_shifts, same="equal")
+def ifftshift(xp: Any, x: Array, axes: Any = None) -> Any:
     """The inverse of `fft.fftshift`.
 
     >>> import infinitensor as it

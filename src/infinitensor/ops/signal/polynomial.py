@@ -9,7 +9,7 @@ import numpy as np
 
 from infinitensor.dtypes import kind_of, result_type
 from infinitensor.ops.linalg.spectral import all_real
-from infinitensor.ops.table.registry import program
+from infinitensor.ops.table.registry import Array, program
 
 
 def _line(p: Any) -> Any:
@@ -39,16 +39,15 @@ def _pairs(rng: Any) -> list[Any]:
 
 
 @program(
-    "p x",
     cases=lambda rng: [
         ((rng.normal(size=4), rng.normal(size=(3, 5))), {}),
         ((np.array([3, 0, 1]), np.arange(5)), {}),
         ((rng.normal(size=3).astype(np.float32), rng.normal(size=4) + 1j), {}),
         ((np.zeros(0), rng.normal(size=4)), {}),
         ((np.array([1, 2]), np.float64(3)), {}),
-    ],
+    ]
 )
-def polyval(xp: Any, p: Any, x: Any) -> Any:
+def polyval(xp: Any, p: Array, x: Array) -> Any:
     """The values of a polynomial at x, by Horner's rule: reads x once.
 
     >>> import infinitensor as it
@@ -75,8 +74,8 @@ def _align(xp: Any, a1: Any, a2: Any) -> tuple[Any, Any]:
     return first, second
 
 
-@program("a1 a2", cases=_pairs)
-def polyadd(xp: Any, a1: Any, a2: Any) -> Any:
+@program(cases=_pairs)
+def polyadd(xp: Any, a1: Array, a2: Array) -> Any:
     """The sum of two polynomials.
 
     >>> import infinitensor as it
@@ -86,8 +85,8 @@ def polyadd(xp: Any, a1: Any, a2: Any) -> Any:
     return xp.add(*_align(xp, a1, a2))
 
 
-@program("a1 a2", cases=_pairs)
-def polysub(xp: Any, a1: Any, a2: Any) -> Any:
+@program(cases=_pairs)
+def polysub(xp: Any, a1: Array, a2: Array) -> Any:
     """The difference of two polynomials.
 
     >>> import infinitensor as it
@@ -97,8 +96,8 @@ def polysub(xp: Any, a1: Any, a2: Any) -> Any:
     return xp.subtract(*_align(xp, a1, a2))
 
 
-@program("a1 a2", cases=_pairs)
-def polymul(xp: Any, a1: Any, a2: Any) -> Any:
+@program(cases=_pairs)
+def polymul(xp: Any, a1: Array, a2: Array) -> Any:
     """The product of two polynomials. Leading zeros are found now.
 
     >>> import infinitensor as it
@@ -108,8 +107,8 @@ def polymul(xp: Any, a1: Any, a2: Any) -> Any:
     return xp.convolve(_trim_zeros(xp, a1), _trim_zeros(xp, a2))
 
 
-@program("u v", cases=_pairs)
-def polydiv(xp: Any, u: Any, v: Any) -> tuple[Any, Any]:
+@program(cases=_pairs)
+def polydiv(xp: Any, u: Array, v: Array) -> tuple[Any, Any]:
     """Quotient and remainder of two polynomials. How long the remainder is is found now.
 
     >>> import infinitensor as it
@@ -137,16 +136,15 @@ def polydiv(xp: Any, u: Any, v: Any) -> tuple[Any, Any]:
 
 
 @program(
-    "p",
     cases=lambda rng: [
         ((rng.normal(size=5),), {}),
         ((np.arange(5), 2), {}),
         ((rng.normal(size=5), 0), {}),
         ((rng.normal(size=2), 3), {}),
         ((rng.normal(size=5), -1), {}),
-    ],
+    ]
 )
-def polyder(xp: Any, p: Any, m: int = 1) -> Any:
+def polyder(xp: Any, p: Array, m: int = 1) -> Any:
     """The m-th derivative of a polynomial.
 
     >>> import infinitensor as it
@@ -161,7 +159,6 @@ def polyder(xp: Any, p: Any, m: int = 1) -> Any:
 
 
 @program(
-    "p",
     cases=lambda rng: [
         ((rng.normal(size=4),), {}),
         ((np.arange(4), 2), {}),
@@ -170,9 +167,9 @@ def polyder(xp: Any, p: Any, m: int = 1) -> Any:
         ((rng.normal(size=4), 0), {}),
         ((rng.normal(size=4), 3, [1, 2]), {}),
         ((rng.normal(size=4), -1), {}),
-    ],
+    ]
 )
-def polyint(xp: Any, p: Any, m: int = 1, k: Any = None) -> Any:
+def polyint(xp: Any, p: Array, m: int = 1, k: Any = None) -> Any:
     """The m-th integral of a polynomial; k has the constants, the first of them comes in first.
 
     >>> import infinitensor as it
@@ -197,7 +194,6 @@ def polyint(xp: Any, p: Any, m: int = 1, k: Any = None) -> Any:
 
 
 @program(
-    "p",
     cases=lambda rng: [
         ((np.array([1.0, -6.0, 11.0, -6.0]),), {}),
         ((np.array([0, 1, 0, 4, 0, 0]),), {}),
@@ -206,9 +202,9 @@ def polyint(xp: Any, p: Any, m: int = 1, k: Any = None) -> Any:
         ((np.array([5.0]),), {}),
         ((np.zeros(3),), {}),
         ((np.zeros((2, 2)),), {}),
-    ],
+    ]
 )
-def roots(xp: Any, p: Any) -> Any:
+def roots(xp: Any, p: Array) -> Any:
     """The roots of a polynomial: the eigenvalues of its companion matrix.
 
     Zeros at both ends decide its size: they are found now.
@@ -237,7 +233,6 @@ def roots(xp: Any, p: Any) -> Any:
 
 
 @program(
-    "seq_of_zeros",
     cases=lambda rng: [
         ((np.array([1.0, 2.0, 3.0]),), {}),
         ((np.array([1, 2]),), {}),
@@ -247,9 +242,9 @@ def roots(xp: Any, p: Any) -> Any:
         ((np.array([[1.0, 2.0], [0.0, 3.0]]),), {}),
         ((np.zeros(0),), {}),
         ((np.zeros((2, 3)),), {}),
-    ],
+    ]
 )
-def poly(xp: Any, seq_of_zeros: Any) -> Any:
+def poly(xp: Any, seq_of_zeros: Array) -> Any:
     """The polynomial with the given roots, or the characteristic one of a square matrix.
 
     Complex roots that come in conjugate pairs give real coefficients: that is looked at now.
@@ -298,15 +293,15 @@ def _fits(rng: Any) -> list[Any]:
     ]
 
 
-@program("x y w", cases=_fits)
+@program(cases=_fits)
 def polyfit(
     xp: Any,
-    x: Any,
-    y: Any,
+    x: Array,
+    y: Array,
     deg: int,
     rcond: float | None = None,
     full: bool = False,
-    w: Any = None,
+    w: Array = None,
     cov: Any = False,
 ) -> Any:
     """The polynomial of a degree that is nearest to points (x, y), in squared distances.

@@ -10,7 +10,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from infinitensor.ops.sorting.rank_select import in_parts
 from infinitensor.ops.sorting.sort import check_fields
-from infinitensor.ops.table.registry import program
+from infinitensor.ops.table.registry import Array, program
 
 
 @program(
@@ -88,10 +88,10 @@ def _part_oracle(a: Any, kth: Any, axis: int | None = -1) -> Any:
     return np.moveaxis(np.take_along_axis(lines, order, -1), -1, axis)
 
 
-@program("a", cases=_partition_cases, same="equal", oracle=_part_oracle, method=False, wide=True)
+@program(cases=_partition_cases, same="equal", oracle=_part_oracle, method=False, wide=True)
 def partition(
     xp: Any,
-    a: Any,
+    a: Array,
     kth: Any,
     axis: int | None = -1,
     kind: str = "introselect",
@@ -125,10 +125,10 @@ def _sorted_oracle(a: Any, kth: Any, axis: int | None = -1) -> Any:
     return np.argsort(a, axis=axis, kind="stable")
 
 
-@program("a", cases=_partition_cases, same="equal", oracle=_sorted_oracle, wide=True)
+@program(cases=_partition_cases, same="equal", oracle=_sorted_oracle, wide=True)
 def argpartition(
     xp: Any,
-    a: Any,
+    a: Array,
     kth: Any,
     axis: int | None = -1,
     kind: str = "introselect",
@@ -147,7 +147,6 @@ def argpartition(
 
 
 @program(
-    "a",
     cases=lambda rng: [
         ((rng.normal(size=5) + 1j,), {}),
         ((rng.integers(0, 9, (3, 4)).astype(np.int8),), {}),
@@ -155,7 +154,7 @@ def argpartition(
     ],
     same="equal",
 )
-def sort_complex(xp: Any, a: Any) -> Any:
+def sort_complex(xp: Any, a: Array) -> Any:
     """The values sorted along the last axis, as complex numbers.
 
     >>> import infinitensor as it

@@ -16,7 +16,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from infinitensor.dtypes import kind_of, result_type
 from infinitensor.ops.sorting.rank_select import of_ranks
 from infinitensor.ops.table.checks import host_values_of
-from infinitensor.ops.table.registry import program
+from infinitensor.ops.table.registry import Array, program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -329,9 +329,9 @@ def _median_cases(rng: Any) -> list[Any]:
     ]
 
 
-@program("a", cases=_median_cases, wide=True)
+@program(cases=_median_cases, wide=True)
 def median(
-    xp: Any, a: Any, axis: Axis = None, overwrite_input: bool = False, keepdims: bool = False
+    xp: Any, a: Array, axis: Axis = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:
     """The middle value, or the mean of the two in the middle; NaN where there is a NaN.
 
@@ -348,9 +348,9 @@ def median(
     return with_kept(_nan_where_last_is(xp, found, values[..., -1]), a.shape, axes, keepdims)
 
 
-@program("a", cases=_median_cases, wide=True)
+@program(cases=_median_cases, wide=True)
 def nanmedian(
-    xp: Any, a: Any, axis: Axis = None, overwrite_input: bool = False, keepdims: bool = False
+    xp: Any, a: Array, axis: Axis = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:
     """The median of the values that are not NaN; NaN where there is none.
 

@@ -11,7 +11,7 @@ from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.lazy_torch import torch
 from infinitensor.ops.backend.c_loops import loop
 from infinitensor.ops.sorting.sort import torch_argsort, torch_keys
-from infinitensor.ops.table.registry import op, program
+from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,7 +121,6 @@ def _searchsorted(a: Spec, v: Spec, side: str = "left") -> Call:
 
 
 @program(
-    "a v sorter",
     cases=lambda rng: [
         *_search_cases(rng),
         ((np.array([3, 1, 2]), np.array([2, 3])), {"sorter": np.array([1, 2, 0])}),
@@ -129,7 +128,7 @@ def _searchsorted(a: Spec, v: Spec, side: str = "left") -> Call:
     same="equal",
     wide=True,
 )
-def searchsorted(xp: Any, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+def searchsorted(xp: Any, a: Array, v: Array, side: str = "left", sorter: Array = None) -> Any:
     """Where values would be inserted into a sorted array to keep it sorted.
 
     The values are cut, the sorted array is not.

@@ -23,15 +23,13 @@ from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import along, gather_form, is_empty
 from infinitensor.ops.sorting.external_sort import is_long, sort_long
 from infinitensor.ops.sorting.sort_cuda import sort_with_cupy
-from infinitensor.ops.table.registry import op, program
+from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from infinitensor.ir.op import At
     from infinitensor.ir.region import Box
-
-    Array = np.ndarray[Any, Any]
 
 
 # --- what one kernel sorts --------------------------------------------------------------------
@@ -504,10 +502,10 @@ def _with_axis_last(xp: Any, order: Any, a: Any, axis: int) -> Any:
     return xp._copy(xp.moveaxis(order(xp.moveaxis(a, axis, -1), -1), -1, axis))
 
 
-@program("a", cases=_orders, same="equal", method=False, wide=True)
+@program(cases=_orders, same="equal", method=False, wide=True)
 def sort(
     xp: Any,
-    a: Any,
+    a: Array,
     axis: int | None = -1,
     kind: str | None = None,
     order: None = None,
@@ -546,7 +544,6 @@ def sort(
 
 
 @program(
-    "a",
     cases=_orders,
     same="equal",
     oracle=lambda a, axis=-1: np.argsort(a, axis, kind="stable"),
@@ -554,7 +551,7 @@ def sort(
 )
 def argsort(
     xp: Any,
-    a: Any,
+    a: Array,
     axis: int | None = -1,
     kind: str | None = None,
     order: None = None,

@@ -8,7 +8,7 @@ user's errors.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,13 @@ from infinitensor.ops.table.scalar import trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    Array: TypeAlias = Any
+else:
+
+    class Array:
+        """A tensor parameter of a program, as its annotation says."""
+
 
 TABLE: dict[str, Op] = {}
 
@@ -35,9 +42,9 @@ def op(
 ) -> Callable[[Callable[..., Call]], Op]:
     """Decorator: the rule below it becomes an op; its docstring is the public one.
 
-    The op has the name of the rule, and its tensor parameters are those annotated as `Spec`, or as
-    a sequence of them. `name` (one or more) and `arrays`, separated by spaces, say otherwise;
-    `space` is the submodule that it goes to.
+    The op has the name of the rule, and its tensor parameters are those annotated as `Spec` (of a
+    program: as `Array`), or as a sequence of them. `name` (one or more) and `arrays`, separated by
+    spaces, say otherwise; `space` is the submodule that it goes to.
     """
 
     def enter(rule: Callable[..., Call]) -> Op:
@@ -55,20 +62,19 @@ def op(
 
 
 def _tensor_parameters(rule: Callable[..., Call]) -> tuple[str, ...]:
-    """The parameters annotated as `Spec`; with a star those that are a sequence of them."""
+    """The parameters annotated as a tensor; with a star those that are a sequence of them."""
     names = []
     for name, annotation in rule.__annotations__.items():
         text = getattr(annotation, "__name__", annotation)
-        if name != "return" and text in ("Spec", "Spec | None", "Sequence[Spec]"):
-            names.append(f"*{name}" if text == "Sequence[Spec]" else name)
+        if name != "return" and text in ("Spec", "Spec | None", "Array"):
+            names.append(name)
+        elif name != "return" and text in ("Sequence[Spec]", "Sequence[Array]"):
+            names.append(f"*{name}")
     return tuple(names)
 
 
-def program(arrays: str = "", **entry: Any) -> Callable[[Callable[..., Any]], Op]:
-    """Decorator: a function `f(xp, ...)` over other ops becomes a public function without `xp`.
-
-    `arrays` lists its tensor parameters, separated by spaces.
-    """
+def program(arrays: str | None = None, **entry: Any) -> Callable[[Callable[..., Any]], Op]:
+    """Decorator: a function `f(xp, ...)` over other ops becomes a public function without `xp`."""
     return op("program", arrays=arrays, **entry)
 
 
