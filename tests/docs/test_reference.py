@@ -50,6 +50,7 @@ def test_every_name_without_an_underscore_is_public_or_a_part_of_the_house() -> 
         "fixed_c",
         "jit",
         "interrupts",
+        "lazy_torch",
         "native",
         "partition",
         "pipeline",
