@@ -18,7 +18,7 @@ import numpy as np
 from infinitensor.ir.region import box_size, overlap
 from infinitensor.ir.tasks import COMPUTE, Misfit, Program, TaskGraph
 from infinitensor.memory.misfit import MisfitError, program_or_misfit
-from infinitensor.memory.uses import FOREVER, Uses, is_seen_in_part, scratch_bytes, successors
+from infinitensor.memory.uses import FOREVER, Uses, scratch_bytes, successors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -324,21 +324,16 @@ class _Allocation(Uses):
 
     def in_place(self, family: Family, i: int, task: int, out: int) -> int:
         """The slot of an input that dies here and has the output's elements, or -1."""
-        for column in family.reads:
-            tile = int(column.tiles[i])
-            if (
-                not column.scalar
-                and column.boxes is None
-                and tile >= 0
-                and not (self.in_piece[tile] or self.external[tile])
-                and self.last_use[tile] == task
-                and self.is_like(tile, out)
-                and not is_seen_in_part(family, i, tile)
-            ):
-                self.wait_for_users(tile, task)
-                self.last_use[tile] = task - 1
-                return int(self.slots[tile])
-        return -1
+
+        def dies(tile: int) -> bool:
+            return bool(self.last_use[tile] == task and not self.external[tile])
+
+        tile = self.tile_in_place(family, i, out, dies)
+        if tile < 0:
+            return -1
+        self.wait_for_users(tile, task)
+        self.last_use[tile] = task - 1
+        return int(self.slots[tile])
 
     def release(self, family: Family, i: int, task: int) -> None:
         tiles = {int(writes[i]) for writes in family.writes}

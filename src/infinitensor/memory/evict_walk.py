@@ -26,7 +26,7 @@ from infinitensor.memory.misfit import MisfitError, program_or_misfit
 from infinitensor.memory.residency import Stayers
 from infinitensor.memory.slots import Freed, Room
 from infinitensor.memory.tile_places import Places
-from infinitensor.memory.uses import FOREVER, is_seen_in_part, scratch_bytes, successors
+from infinitensor.memory.uses import FOREVER, scratch_bytes, successors
 from infinitensor.memory.victims import Victims
 
 if TYPE_CHECKING:
@@ -304,28 +304,23 @@ class _Walk:
 
     def in_place(self, family: Family, i: int, task: int, out: int) -> int:
         """The slot of an input that dies here and has the output's elements, or -1."""
-        for column in family.reads:
-            tile = int(column.tiles[i])
-            if (
-                not column.scalar
-                and column.boxes is None
-                and tile >= 0
-                and self.places.now[tile] >= 0
-                and not (self.is_external[tile] or self.known.is_held[tile])
-                and not self.uses.in_piece[tile]
-                and tile not in self.known.from_lower_tier
-                and self.victims.is_last_use(tile)
-                and self.uses.is_like(tile, out)
-                and not is_seen_in_part(family, i, tile)
-            ):
-                place = self.places.now[tile]
-                self.added.wait_for(self.places.users[place], task)
-                self.places.read(task, tile)
-                self.forget_copy(tile, task)
-                self.victims.is_here[self.added.devices[tile]][tile] = False
-                self.places.now[tile] = -1
-                return self.places.slots[place]
-        return -1
+
+        def dies(tile: int) -> bool:
+            is_kept = self.is_external[tile] or self.known.is_held[tile]
+            is_read = tile in self.known.from_lower_tier
+            is_here = self.places.now[tile] >= 0
+            return is_here and not (is_kept or is_read) and self.victims.is_last_use(tile)
+
+        tile = self.uses.tile_in_place(family, i, out, dies)
+        if tile < 0:
+            return -1
+        place = self.places.now[tile]
+        self.added.wait_for(self.places.users[place], task)
+        self.places.read(task, tile)
+        self.forget_copy(tile, task)
+        self.victims.is_here[self.added.devices[tile]][tile] = False
+        self.places.now[tile] = -1
+        return self.places.slots[place]
 
     def bring_back(self, tile: int, at: int) -> None:
         """A task that has a tile's values in device memory again, as a new tile."""

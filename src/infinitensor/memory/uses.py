@@ -9,7 +9,7 @@ import numpy as np
 from infinitensor.ir.slab import slab_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from infinitensor.ir.tasks import Family, TaskGraph
 
@@ -87,10 +87,24 @@ class Uses:
         for first, layout in self.graph.held.values():
             self.last_use[first : first + layout.n_tiles] = FOREVER
 
-    def is_like(self, tile: int, other: int) -> bool:
-        """Whether two tiles have as many elements of as many bytes on the same device."""
-        columns = (self.n_elements, self.itemsizes, self.devices)
-        return all(bool(column[tile] == column[other]) for column in columns)
+    def tile_in_place(
+        self, family: Family, i: int, out: int, may_take: Callable[[int], bool]
+    ) -> int:
+        """A tile that a task reads, as a whole only, with the elements of what it makes, on the
+        same device; -1: none."""
+        alike = (self.n_elements, self.itemsizes, self.devices)
+        columns = [column for column in family.reads if not column.scalar]
+        seen_in_part = {int(c.tiles[i]) for c in columns if c.boxes is not None}
+        for tile in (int(column.tiles[i]) for column in columns):
+            if (
+                tile >= 0
+                and tile not in seen_in_part
+                and not self.in_piece[tile]
+                and all(column[tile] == column[out] for column in alike)
+                and may_take(tile)
+            ):
+                return tile
+        return -1
 
     def tiles_by_task(self) -> tuple[np.ndarray, np.ndarray]:
         """The tiles each needed task touches, task by task, and where each task's begin."""
@@ -99,12 +113,6 @@ class Uses:
         order = np.argsort(self.users, kind="stable")
         borders = np.searchsorted(self.users[order], np.arange(self.graph.n_tasks + 1))
         return tiles[order], borders
-
-
-def is_seen_in_part(family: Family, i: int, tile: int) -> bool:
-    """Whether some operand of a task is a part of a tile."""
-    columns = (column for column in family.reads if not column.scalar)
-    return any(column.boxes is not None and column.tiles[i] == tile for column in columns)
 
 
 def successors(

@@ -4,7 +4,7 @@ from infinitensor.storage.formats.file_formats import Writer, format_of, open_st
 from infinitensor.storage.formats.memory_map import file_of_map
 from infinitensor.storage.formats.npy import NpyFile, NpyWriter
 from infinitensor.storage.formats.picked_elements import Picked
-from infinitensor.storage.formats.stored_array import File, Part, Stored
+from infinitensor.storage.formats.stored_array import File, Part, Points, Stored
 from infinitensor.storage.formats.zarr import ZarrFile, ZarrWriter
 from infinitensor.storage.spilled.spill import Spill
 from infinitensor.storage.spilled.spill_folder import is_memory
@@ -18,6 +18,7 @@ __all__ = [
     "NpyWriter",
     "Part",
     "Picked",
+    "Points",
     "Spill",
     "Spilled",
     "Stored",

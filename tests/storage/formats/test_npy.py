@@ -20,6 +20,7 @@ from infinitensor.storage import (
     NpyFile,
     NpyWriter,
     Part,
+    Points,
     is_memory,
 )
 from infinitensor.storage.file_io import byte_runs, strided_read
@@ -122,10 +123,10 @@ def test_points_and_steps_of_a_file_are_numpys(
         file.read(((1, 7), (0, 8), (3, 9)), out, (4, 2, 5))
         np.testing.assert_array_equal(out, values[1:7:4, ::2, 3::5])
         line = np.empty((4, 9), "i4")
-        file.read_points((0, 1), (first, second), ((0, 9),), (1,), line)
+        file.read_points(Points((0, 1), (first, second), ((0, 9),), (1,)), line)
         np.testing.assert_array_equal(line, values[first, second])
         few = np.empty((4, 3, 4), "i4").transpose(0, 2, 1)
-        file.read_points((0,), (first,), ((0, 8), (1, 9)), (2, 3), few)
+        file.read_points(Points((0,), (first,), ((0, 8), (1, 9)), (2, 3)), few)
         np.testing.assert_array_equal(few, values[first][:, ::2, 1::3])
 
 

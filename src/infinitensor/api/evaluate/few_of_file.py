@@ -23,7 +23,7 @@ from infinitensor.ir.view import Access, of_picked, take
 from infinitensor.ops.move.take import check_bounds
 from infinitensor.ops.table.registry import TABLE
 from infinitensor.runtime import TileTable
-from infinitensor.storage import Part, Picked
+from infinitensor.storage import Part, Picked, Points
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,7 +80,8 @@ def stored_rows(tensor: BaseTensor, indices: np.ndarray) -> np.ndarray | None:
     rest = tensor.shape[1:]
     out = np.empty((len(indices), *rest), tensor.dtype)
     if out.size:
-        stored.read_points((0,), (indices,), whole_box(rest), (1,) * len(rest), out)
+        wanted = Points((0,), (indices,), whole_box(rest), (1,) * len(rest))
+        stored.read_points(wanted, out)
     return out
 
 

@@ -8,7 +8,7 @@ import stat
 import threading
 import weakref
 from operator import mul
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from infinitensor.storage.file_io.syscalls import open_file, read_at, reserve, s
 from infinitensor.storage.file_io.temporary import Unfinished, discard, new_file, put_file
 from infinitensor.storage.formats import npy_header
 from infinitensor.storage.formats.stored_array import InFile, check_box
+
+if TYPE_CHECKING:
+    from infinitensor.storage.formats.stored_array import Points
 
 KEPT_BYTES = 64 << 20
 """A larger file is read past the page cache where it is not in there already: a pass over it fills
@@ -116,15 +119,9 @@ class NpyFile(InFile):
                 n_bytes = before + out.nbytes
                 os.posix_fadvise(self._file, start - before, n_bytes, os.POSIX_FADV_DONTNEED)
 
-    def read_points(
-        self,
-        axes: tuple[int, ...],
-        points: tuple[np.ndarray[Any, Any], ...],
-        box: Box,
-        steps: tuple[int, ...],
-        out: np.ndarray[Any, Any],
-    ) -> None:
-        """Fill each `out[i]` with the box of the other axes at the i-th point of some axes."""
+    def read_points(self, wanted: Points, out: np.ndarray[Any, Any]) -> None:
+        """Fill each `out[i]` with what is wanted at the i-th point."""
+        axes, points, box, steps = wanted
         kept = [step for axis, step in enumerate(self._apart) if axis not in axes]
         start = sum(lo * step for (lo, _), step in zip(box, kept, strict=True))
         offsets = np.full(len(out), self._header.offset + start, np.int64)

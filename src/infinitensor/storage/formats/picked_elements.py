@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.storage.formats.stored_array import InFile, check_box
+from infinitensor.storage.formats.stored_array import InFile, Points, check_box
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -80,7 +80,7 @@ class Picked(InFile):
             named, out, n = tuple(points.reshape(1) for points in named), out[None], 1
         for at in np.ndindex(named[0].shape[:-1]):  # lines along the last axis
             line = tuple(points[at] for points in named)
-            self.stored.read_points(self.axes, line, kept, apart, out[at])
+            self.stored.read_points(Points(self.axes, line, kept, apart), out[at])
 
     def __repr__(self) -> str:
         return f"Picked({self.stored!r}, shape={self.shape})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -47,6 +47,16 @@ class Stored(Protocol):
         """Fill `out`, of any strides and the shape of the box, with the values of the box."""
 
 
+class Points(NamedTuple):
+    """Points of some axes, and the box of the other axes that is wanted at each: of each of them
+    every so many."""
+
+    axes: tuple[int, ...]
+    points: tuple[np.ndarray[Any, Any], ...]
+    box: Box
+    steps: Steps
+
+
 class File(Stored, Protocol):
     """An array in a file of the user's, of which elements that are apart can be read."""
 
@@ -55,15 +65,8 @@ class File(Stored, Protocol):
     def read(self, box: Box, out: np.ndarray[Any, Any], steps: Steps | None = None) -> None:
         """The same, or of each axis of the box every so many, from its first on."""
 
-    def read_points(
-        self,
-        axes: tuple[int, ...],
-        points: tuple[np.ndarray[Any, Any], ...],
-        box: Box,
-        steps: Steps,
-        out: np.ndarray[Any, Any],
-    ) -> None:
-        """Fill each `out[i]` with the box of the other axes at the i-th point of some axes."""
+    def read_points(self, wanted: Points, out: np.ndarray[Any, Any]) -> None:
+        """Fill each `out[i]` with what is wanted at the i-th point."""
 
 
 class InFile:

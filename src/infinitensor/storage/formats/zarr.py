@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
+    from infinitensor.storage.formats.stored_array import Points
+
 METADATA = ("zarr.json", ".zarray")
 MOST_METADATA_BYTES = 256 << 10
 MOST_AXES = 64
@@ -119,40 +121,29 @@ class ZarrFile(InFile):
             self._read_chunk(name, part, out[there])
             self._unchanged(name)
 
-    def read_points(
-        self,
-        axes: tuple[int, ...],
-        points: tuple[np.ndarray[Any, Any], ...],
-        box: Box,
-        steps: tuple[int, ...],
-        out: np.ndarray[Any, Any],
-    ) -> None:
-        """Fill each `out[i]` with the box of the other axes at the i-th point of some axes."""
+    def read_points(self, wanted: Points, out: np.ndarray[Any, Any]) -> None:
+        """Fill each `out[i]` with what is wanted at the i-th point."""
+        axes, points, _, _ = wanted
         at = np.stack([p // self.chunks[a] for a, p in zip(axes, points, strict=True)])
         chunks, group = np.unique(at, axis=1, return_inverse=True)
         for k in range(chunks.shape[1]):
             here = np.flatnonzero(group.reshape(-1) == k)
-            self._read_some(axes, [p[here] for p in points], box, steps, here, out)
+            self._read_some(wanted._replace(points=tuple(p[here] for p in points)), here, out)
 
     def _read_some(
-        self,
-        axes: tuple[int, ...],
-        points: list[np.ndarray[Any, Any]],
-        box: Box,
-        steps: tuple[int, ...],
-        here: np.ndarray[Any, Any],
-        out: np.ndarray[Any, Any],
+        self, wanted: Points, here: np.ndarray[Any, Any], out: np.ndarray[Any, Any]
     ) -> None:
         """Fill `out[here]`, of points that are in one chunk along their axes."""
+        axes, points, box, steps = wanted
         others = [axis for axis in range(len(self.shape)) if axis not in axes]
         lengths = tuple(self.chunks[axis] for axis in others)
         hull = [slice(int(p.min()), int(p.max()) + 1, 1) for p in points]
         for _, there, kept in _picked_chunks(box, steps, lengths):
             parts = dict(zip((*axes, *others), (*hull, *kept), strict=True))
-            wanted = [parts[axis] for axis in range(len(self.shape))]
-            held = np.empty([len(range(p.start, p.stop, p.step)) for p in wanted], self.dtype)
-            part = tuple((p.start, p.stop) for p in wanted)
-            self.read(part, held, tuple(p.step for p in wanted))
+            slices = [parts[axis] for axis in range(len(self.shape))]
+            held = np.empty([len(range(p.start, p.stop, p.step)) for p in slices], self.dtype)
+            part = tuple((p.start, p.stop) for p in slices)
+            self.read(part, held, tuple(p.step for p in slices))
             front = np.moveaxis(held, axes, range(len(axes)))
             spots = tuple(p - one.start for p, one in zip(points, hull, strict=True))
             spot: Any = (here, *there)
