@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.ops.points.scales import SCALES
 
 import infinitensor as it
 from infinitensor.api.record.late import call_op
@@ -13,16 +14,6 @@ from infinitensor.cluster import DBSCAN, HDBSCAN, KMeans
 from infinitensor.neighbors import NearestNeighbors
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("error")]
-
-SCALES = {
-    "plain": (1.0, 0.0),
-    "far away": (1.0, 1e5),
-    "very far away": (1.0, 1e12),
-    "tiny": (1e-30, 0.0),
-    "beyond float32": (1e60, 0.0),
-    "near the largest": (1e150, 0.0),
-    "below float32": (1e-160, 0.0),
-}
 
 
 def noisy(n: int, d: int, seed: int = 0) -> Any:

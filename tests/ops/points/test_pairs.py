@@ -7,24 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.ir.sessions import strict
+from tests.ops.points.scales import SCALES
 
 import infinitensor as it
 from infinitensor.api.record.late import call_op
-from infinitensor.ops.points import pairs_cuda, pairs_numpy, prim
+from infinitensor.ops.points import pairs_numpy, prim
 from infinitensor.ops.points.pairs import exact, neighbour_order
 from infinitensor.ops.points.pairs_c import Search, is_compiled
 
 needs_c = pytest.mark.skipif(not is_compiled(), reason="no C compiler")
-
-SCALES = {
-    "plain": (1.0, 0.0),
-    "far away": (1.0, 1e5),
-    "very far away": (1.0, 1e12),
-    "tiny": (1e-30, 0.0),
-    "beyond float32": (1e60, 0.0),
-    "near the largest": (1e150, 0.0),
-    "below float32": (1e-160, 0.0),
-}
 
 
 def counts_in_c(x: Any, limit: float) -> tuple[Any, int]:
@@ -152,15 +143,6 @@ def test_edges_of_nodes_come_in_the_same_order_without_a_compiler(
 def test_points_that_do_not_fit_are_named() -> None:
     with pytest.raises(ValueError, match=r"_pairs_count: points of shapes \(3, 2\) and \(4, 5\)"):
         call_op("_pairs_count", np.ones((4, 5)), np.ones((3, 2)), 1.0)
-
-
-def test_a_square_matrix_is_not_its_transpose() -> None:
-    torch = pytest.importorskip("torch")
-    x = torch.arange(9.0).reshape(3, 3)
-    pairs = pairs_cuda.Pairs(torch, x, x.T)
-    assert pairs.cols.x.tolist() == x.T.tolist()
-    pairs = pairs_cuda.Pairs(torch, x, x)
-    assert pairs.cols is pairs.rows
 
 
 @pytest.mark.gpu

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.on_gpu import same, some
 
 import infinitensor as it
 from infinitensor.analysis import analyse
@@ -171,3 +172,32 @@ def test_tiles_that_lie_between_each_others_rows(
                     x[1:-1] = (x[:-2] + x[2:]) * x.dtype.type(2)
                 x[:, 1:] = x[:, :-1] + x[:1, 1:]
             np.testing.assert_array_equal(ours.numpy(), theirs)
+
+
+@pytest.mark.usefixtures("kernels")
+def test_a_stencil_is_one_task_a_step(always: None) -> None:
+    def f(xp: Any, x: Any) -> list[Any]:
+        x[1:-1] = (x[1:-1] + x[:-2] + x[2:]) * 0.25
+        return [x]
+
+    assert same(f, some(100, 30))["tasks"] == 1
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("shape", [(5000,), (40, 300), (7, 9, 260), (1, 1500)])
+def test_a_stencil_and_what_stays_around_it(
+    shape: tuple[int, ...], dtype: Any, always: None
+) -> None:
+    def f(xp: Any, x: Any, row: Any) -> list[Any]:
+        inner = tuple(slice(1, -1) if n > 2 else slice(0, 1) for n in shape)
+        before = (*inner[:-1], slice(0, -2))
+        after = (*inner[:-1], slice(2, None))
+        x[inner] = x[before] + x[after] * 2 - row[1:-1]
+        x[..., 3:] = x[..., :-3] + 1
+        x[..., :-5] = x[..., 5:] * 3
+        return [x]
+
+    given = (some(*shape) * 10).astype(dtype)
+    counted = same(f, given, (some(shape[-1]) * 10).astype(dtype))
+    assert counted["tasks"] == 3 or shape[0] == 1  # a row is no box of its table

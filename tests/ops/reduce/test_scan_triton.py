@@ -1,0 +1,67 @@
+"""Running sums of a long line on a GPU: two passes whose bits are always the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.on_gpu import same
+from tests.triton_in_numpy import triton_in_numpy
+
+import infinitensor as it
+from infinitensor.ops.reduce import scan_triton
+
+torch = pytest.importorskip("torch")
+LEAST, BLOCK = scan_triton.LEAST_SCAN_ELEMENTS, scan_triton.SCAN_BLOCK_ELEMENTS
+
+
+@pytest.mark.parametrize("n", [LEAST, LEAST + 1, 9 * BLOCK])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+def test_blocks_that_are_scanned_after_those_before_them_are_one_line(n: int, dtype: str) -> None:
+    x = (np.random.default_rng(n).random(n) * 9 - 4).astype(dtype)
+    given, out = torch.from_numpy(x), torch.empty(n, dtype=getattr(torch, dtype))
+    with triton_in_numpy(scan_triton) as launches:
+        assert scan_triton.running_sum(given, out)
+    wanted = np.cumsum(x.astype("f8") if x.dtype.kind == "f" else x)
+    rtol = {"float32": 1e-5, "float64": 1e-12}.get(dtype, 0)
+    np.testing.assert_allclose(out.numpy(), wanted, rtol, rtol * 1e5)
+    assert [launch.grid[0] for launch in launches] == [-(-n // BLOCK)] * 2
+
+
+def test_the_first_block_begins_with_nothing_so_that_zeros_keep_their_sign() -> None:
+    out = torch.empty(LEAST)
+    with triton_in_numpy(scan_triton):
+        assert scan_triton.running_sum(torch.full((LEAST,), -0.0), out)
+    assert np.signbit(out.numpy()[:BLOCK]).all()
+
+
+def test_short_lines_tables_and_other_dtypes_are_torchs() -> None:
+    line = torch.zeros(2 * LEAST)
+    refused = [
+        (line[: LEAST - 1], torch.empty(LEAST - 1)),
+        (line.reshape(2, -1), torch.empty(2, LEAST)),
+        (line[::2], torch.empty(LEAST)),
+        (line, torch.empty(2 * LEAST, dtype=torch.float64)),
+        (line.half(), torch.empty(2 * LEAST, dtype=torch.float16)),
+    ]
+    with triton_in_numpy(scan_triton) as launches:
+        assert [scan_triton.running_sum(*given) for given in refused] == [False] * 5
+    assert launches == []
+    assert not scan_triton.running_sum(line, torch.empty_like(line)), "it is on the host"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+@pytest.mark.parametrize("n", [1 << 16, 100_001, 8192 * 9])
+def test_running_sums_of_long_lines(n: int, dtype: Any) -> None:
+    def f(xp: Any, x: Any) -> list[Any]:
+        return [xp.cumsum(x), xp.cumsum(x[::-1] * 2), xp.cumsum(x * 0 - 0.0)]
+
+    given = (np.random.default_rng(0).random(n) * 9 - 4).astype(dtype)
+    same(f, given, rtol=1e-3 if dtype == np.float32 else 1e-9)
+    with it.init("cuda:0"):
+        twice = [it.cumsum(it.asarray(given)).numpy().tobytes() for _ in range(2)]
+        zeros = it.cumsum(it.asarray(np.full(n, -0.0))).numpy()
+    assert twice[0] == twice[1]
+    assert np.signbit(zeros).all()

@@ -1,0 +1,80 @@
+"""The text of reductions and, on a GPU, that they give what NumPy's do."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.on_gpu import same, some
+from tests.tasking.triton.kernel_groups import SINGLE, chain
+
+import infinitensor as it
+from infinitensor.tasking.triton.triton_reduce import Reduction, chunk_source, merge_source
+
+
+def test_sums_of_floats_are_merged_by_pairs_and_exact_ones_at_once() -> None:
+    group = chain()
+    total = chunk_source(group, [Reduction("sum", ("step", 0), SINGLE)], 8, 4, False)
+    assert total.count("tl.reduce(tl.reshape") == 3
+    most = chunk_source(group, [Reduction("max", ("step", 0), SINGLE)], 8, 4, False)
+    assert "tl.reshape" not in most
+    for source in (total, most, merge_source([Reduction("moments", ("in", 0), SINGLE)], 4, 2)):
+        ast.parse(source)
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("devices", ["cuda:0", "cuda:0*3"])
+@pytest.mark.parametrize("axis", [None, 0, 1, 2, (0, 1), (1, 2), (0, 2)])
+def test_reductions_end_a_group_or_stand_alone(axis: Any, devices: str, always: None) -> None:
+    def f(xp: Any, x: Any) -> list[Any]:
+        y, z = x * 2 + 1, x[1:, ::2, 1:-1] * 3 - 1
+        alone = [x.sum(axis), x.mean(axis), x.var(axis), x.min(axis), x.max(axis), x.std(axis)]
+        return [
+            *alone,
+            z.sum(axis),
+            (x > 0).any(axis),
+            (x > -9).all(axis),
+            y,
+            y.max(axis),
+        ]
+
+    counts = same(f, some(40, 30, 70), devices=devices)
+    assert (counts["eager_fallbacks"] == 0) == (axis != (0, 2))
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("kind", ["f2", "f8", "i1", "i4", "u1", "u4", "i8", "?"])
+def test_reductions_in_every_dtype(kind: str, always: None) -> None:
+    def f(xp: Any, x: Any) -> list[Any]:
+        made = [x.sum(0), x.sum(), x.any(1), x.all(), xp.count_nonzero(x, 0), x.mean(1)]
+        return made if kind == "?" else [*made, x.max(0), x.min(), abs(x).max(1)]
+
+    same(f, (some(300, 70) * 20).astype(kind), rtol=1e-2 if kind == "f2" else 1e-5)
+
+
+@pytest.mark.usefixtures("kernels")
+def test_nothing_and_nan_reduce_as_in_numpy(always: None) -> None:
+    def f(xp: Any, x: Any) -> list[Any]:
+        return [(x[:0] * 2 + 1).sum(), (x[:0] + 1).sum(0), x.max(0), x.min(), (x * 2).sum(1)]
+
+    x = some(30, 20)
+    x[3, 4], x[5, 6] = np.nan, np.inf
+    same(f, x)
+
+
+@pytest.mark.usefixtures("kernels")
+def test_bits_do_not_depend_on_the_tiles(monkeypatch: pytest.MonkeyPatch, always: None) -> None:
+    from infinitensor.partition import tile_shape
+
+    monkeypatch.setitem(tile_shape.LEAF_ELEMENTS, "cuda", 1 << 12)
+    x = some(3000, 37)
+    found = set()
+    for tile in (1 << 12, 1 << 14, 1 << 16, 0):
+        monkeypatch.setattr(it.config, "tile_elements", tile)
+        with it.init("cuda:0"):
+            given = it.asarray(x)
+            made = [given.sum(), given.sum(0), given.var(0), (given * 2 + 1).sum(), given.std()]
+            found.add(b"".join(m.numpy().tobytes() for m in made))
+    assert len(found) == 1
