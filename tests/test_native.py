@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -117,3 +118,32 @@ def test_checked_code_has_flags_and_a_folder_of_its_own(
     monkeypatch.setenv("INFINITENSOR_SANITIZE", "adress")
     with pytest.raises(ValueError, match="'adress' is none of address, "):
         native.flags()
+
+
+@pytest.mark.skipif(native.compiler() is None, reason="no C compiler here")
+def test_libraries_are_kept_for_the_next_process_where_only_their_owner_writes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(native, "_loaded", {})
+    source = "int kept_for_the_next_process;"
+    native.library(source)
+    folder = native.cache_folder()
+    (kept,) = folder.iterdir()
+    assert os.stat(folder).st_mode & 0o777 == 0o700
+    monkeypatch.setattr(native, "_loaded", {})
+    monkeypatch.setattr(subprocess, "run", None)  # would fail if it compiled again
+    native.library(source)
+    folder.chmod(0o777)  # now others may have put something there
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    shared = native.cache_folder()
+    assert (
+        shared == tmp_path / "temporary" / f"infinitensor-{os.getuid()}/infinitensor/{folder.name}"
+    )
+    assert os.stat(shared).st_mode & 0o777 == 0o700
+    assert kept.exists()
+    shared.parent.chmod(0o777)
+    alone = native.cache_folder()
+    assert alone not in (folder, shared)
+    assert alone == native.cache_folder()

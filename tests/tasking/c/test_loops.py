@@ -1,0 +1,127 @@
+"""The loops of a fused group: what they compute is NumPy's, and how they are parted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import infinitensor as it
+from infinitensor import native
+from infinitensor.ops.table.scalar import Arg, Term
+from infinitensor.tasking.c.expressions import GroupStep, Input
+from infinitensor.tasking.c.loops import header, source_of
+from infinitensor.tasking.kernels.c_kernel import compiled_kernel
+
+pytestmark = [
+    pytest.mark.filterwarnings("error"),
+    pytest.mark.skipif(native.compiler() is None, reason="no C compiler here"),
+]
+as_it_is_used = pytest.mark.skipif(
+    bool(native.sanitizers()), reason="under checks all is compiled, and what does not is an error"
+)
+DOUBLE = np.dtype(np.float64)
+ULPS = 8
+"""How far two values of a function may be apart: NumPy's vector functions promise 4 units in the
+last place (on x86 they use them all), the functions of C libraries 3."""
+
+
+def program(np_: Any, x: Any, y: Any, z: Any) -> list[Any]:
+    # sums of what is positive: a function's last places stay last places
+    a = np_.where(x > 0.5, np_.exp(x) * (y * y) + z * z, np_.maximum(x, 0.3) - 2) / 3
+    n = (np_.abs(x) * 10).astype(np.int64) * 3 - 1
+    return [
+        a,
+        (np_.sqrt(np_.abs(x)) * 2 + 1).sum(1),
+        ((x - x.mean(0)) / x.std(0)).max(),
+        n & 7,
+        ((x[::-1, ::-3] * 2 - 1) / y[::-1]).T,
+        np_.logical_and(x > 0, n < 5) | (x == z),
+    ]
+
+
+@pytest.mark.parametrize("tile", [0, 7, 100])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_program_with_generated_code_gives_numpys_values(
+    tile: int, kind: Any, always: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(it.config, "tile_elements", tile)
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(s).astype(kind) for s in ((37, 53), (37, 1), (53,))]
+    with it.init("cpu*2"):
+        got = program(it, *map(it.asarray, given))
+        it.compute(*got)
+        for mine, wanted in zip(got, program(np, *given), strict=True):
+            assert mine.dtype == wanted.dtype
+            np.testing.assert_allclose(mine.numpy(), wanted, 2 * ULPS * float(np.finfo(kind).eps))
+        # neither exp of 37 rows nor a where is a reason to fall back
+        assert it.stats()["eager_fallbacks"] == 0
+
+
+def chain(*words: str, dtype: Any = DOUBLE) -> list[GroupStep]:
+    """One word after another on what the one before made; the last is stored."""
+    return [
+        GroupStep(
+            Term(word, (Arg(0),)),
+            (dtype,),
+            (("step", k - 1) if k else ("in", 0),),
+            dtype,
+            0 if k == len(words) - 1 else -1,
+        )
+        for k, word in enumerate(words)
+    ]
+
+
+def loops_in(source: str) -> int:
+    """Loops over a block in the function of a group."""
+    return source[source.index("void run(") :].count("for (int64_t i = 0; i < m; ++i)")
+
+
+def test_plain_steps_are_one_loop_and_functions_over_blocks_part_them() -> None:
+    plain = source_of(chain("negative", "absolute", "square"), [Input(DOUBLE, False, False)], 1)
+    assert loops_in(plain) == 1
+    assert "vector.h" not in plain
+    parted = source_of(chain("negative", "exp", "square"), [Input(DOUBLE, False, False)], 1)
+    assert loops_in(parted) == 2
+    assert "block_exp_f64(" in parted
+
+
+def test_what_nobody_reads_is_not_computed() -> None:
+    unread = GroupStep(Term("exp", (Arg(0),)), (DOUBLE,), (("in", 0),), DOUBLE, -1)
+    steps = [*chain("negative"), unread]
+    source = source_of(steps, [Input(DOUBLE, False, False)], 1)
+    assert "block_exp_f64(" not in source[source.index("void run(") :]
+
+
+def test_scalars_are_read_once_from_eight_or_sixteen_bytes() -> None:
+    kinds = [np.dtype(kind) for kind in ("f4", "c16", "i2")]
+    steps = [
+        GroupStep(Term("negative", (Arg(0),)), (kind,), (("in", k),), kind, k)
+        for k, kind in enumerate(kinds)
+    ]
+    source = source_of(steps, [Input(kind, True, False) for kind in kinds], 3)
+    for k, (wide, at) in enumerate((("double", 0), ("complex128", 8), ("int64_t", 24))):
+        assert f"x{k} = (" in source
+        assert f"*(const {wide} *)(scalars + {at});" in source
+
+
+def test_headers_are_those_that_are_needed() -> None:
+    real = source_of(chain("negative"), [Input(DOUBLE, False, False)], 1)
+    both = np.dtype(complex)
+    complex_too = source_of(chain("negative", dtype=both), [Input(both, False, False)], 1)
+    assert header("complex.h") not in real
+    assert header("complex.h") in complex_too
+    assert header("lines.h") in real
+    assert header("fold_loops.h") not in real
+
+
+@pytest.mark.parametrize("n", [1, 1023, 1024, 1025, 5000])
+def test_blocks_that_do_not_divide_a_row_leave_nothing_out(n: int) -> None:
+    x = np.random.default_rng(n).uniform(-3, 3, n)
+    out = np.empty(n)
+    run = compiled_kernel(
+        tuple(chain("negative", "exp", "square")), (Input(DOUBLE, False, False),), 1
+    )
+    run([x], [out], (n,))
+    np.testing.assert_allclose(out, np.exp(-x) ** 2, rtol=1e-14)

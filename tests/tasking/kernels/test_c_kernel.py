@@ -1,0 +1,121 @@
+"""Generated C on arrays of every shape and stride: which walk a call makes, and its scalars."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from infinitensor import native
+from infinitensor.ops.table.scalar import Arg, Term
+from infinitensor.tasking.c.expressions import GroupStep, Input
+from infinitensor.tasking.kernels.c_kernel import (
+    Compiled,
+    compiled_kernel,
+    copy_kernel,
+    inner_axis,
+    strides_of,
+)
+
+pytestmark = [
+    pytest.mark.filterwarnings("error"),
+    pytest.mark.skipif(native.compiler() is None, reason="no C compiler here"),
+]
+as_it_is_used = pytest.mark.skipif(
+    bool(native.sanitizers()), reason="under checks all is compiled, and what does not is an error"
+)
+DOUBLE = np.dtype(np.float64)
+ULPS = 8
+"""How far two values of a function may be apart: NumPy's vector functions promise 4 units in the
+last place (on x86 they use them all), the functions of C libraries 3."""
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (3, 4), (3, 1), (2, 3, 4), (0, 3), (2, 1, 3)])
+def test_any_shape_broadcast_and_stride(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(3)
+    dtype = np.dtype(np.float64)
+    tree = Term("add", (Term("multiply", (Arg(0), Arg(1))), Arg(2)))
+    x = rng.standard_normal(shape[::-1]).T
+    row = rng.standard_normal((*shape[:-1], 1)) if shape else rng.standard_normal(())
+    inputs = (Input(dtype, False, False), Input(dtype, False, True), Input(dtype, True, False))
+    run = compiled_kernel(
+        (GroupStep(tree, (dtype,) * 3, (("in", 0), ("in", 1), ("in", 2)), dtype, 0),), inputs, 1
+    )
+    wide = np.full((*shape[:-1], 2 * shape[-1]) if shape else (), np.nan)
+    out = wide[..., ::2] if shape else wide
+    run([x, row, np.float64(0.25)], [out], shape)
+    np.testing.assert_array_equal(out, x * row + 0.25)
+
+
+def add_times(dtype: Any, *, is_scalar: bool = False) -> Compiled:
+    """x * 2 + y, or with a number y."""
+    kind = np.dtype(dtype)
+    tree = Term("add", (Term("add", (Arg(0), Arg(0))), Arg(1)))
+    inputs = (Input(kind, False, False), Input(kind, is_scalar, False))
+    return compiled_kernel(
+        (GroupStep(tree, (kind, kind), (("in", 0), ("in", 1)), kind, 0),), inputs, 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("f4", 0.1),
+        ("f8", -1e300),
+        ("i8", -(2**63)),
+        ("u8", 2**64 - 1),
+        ("u8", 2**63),
+        ("i1", -3),
+        ("c16", 1 - 2j),
+    ],
+)
+def test_scalars_reach_c_with_all_their_bits(dtype: str, value: Any) -> None:
+    x, out = np.zeros(5, dtype), np.empty(5, dtype)
+    add_times(dtype, is_scalar=True)([x, np.dtype(dtype).type(value)], [out], (5,))
+    np.testing.assert_array_equal(out, np.full(5, value, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["?", "i2", "f4", "c8"])
+def test_a_copy_is_of_any_strides(dtype: str) -> None:
+    x = np.arange(60).reshape(3, 4, 5).astype(dtype)
+    for view in (x, x.T, x[::-1, :, ::2], x[:, 1:1], np.broadcast_to(x[0], (2, 4, 5)), x[0, 0, 0]):
+        out = np.zeros(view.shape, dtype)
+        copy_kernel(out.dtype)([view], [out], view.shape)
+        np.testing.assert_array_equal(out, view)
+
+
+def test_neighbouring_axes_of_equal_strides_are_walked_as_one() -> None:
+    kernel, x = add_times("f8"), np.zeros((4, 5, 6))
+    walk = kernel.walk([x, x, x], x.shape)
+    assert (walk.n_rows, walk.n) == (1, 120)
+    walk = kernel.walk([x, np.zeros(6), x], x.shape)
+    assert (walk.n_rows, walk.n) == (20, 6)
+    walk = kernel.walk([x.transpose(0, 2, 1), x.transpose(0, 2, 1), np.zeros((4, 6, 5))], (4, 6, 5))
+    assert walk.n_rows * walk.n == 120
+    assert walk.n_rows > 1
+
+
+def test_a_walk_is_kept_for_tiles_alike_and_few_are() -> None:
+    kernel, x = Compiled((), (Input(DOUBLE, False, False),), 0, (), (), -1, False), np.zeros(9)
+    assert kernel.walk([x], (9,)) is kernel.walk([x + 1], (9,))
+    for n in range(200):
+        kernel.walk([np.zeros(n)], (n,))
+    assert len(kernel.walks) <= 65
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "inner"),
+    [((4, 100), (), -1), ((50, 40, 3), (-2,), -2), ((50, 40, 3), (-1,), -1), ((3,), (), -1)],
+)
+def test_the_inner_loop_is_along_the_last_axis_that_is_long(
+    shape: tuple[int, ...], axes: tuple[int, ...], inner: int
+) -> None:
+    assert inner_axis(shape, axes) == inner
+
+
+def test_strides_of_a_tile_are_zero_where_one_value_stands_for_all() -> None:
+    x = np.zeros((4, 1, 6))
+    assert strides_of(x, 3, ()) == [48, 0, 8]
+    assert strides_of(x, 4, ()) == [0, 48, 0, 8]
+    assert strides_of(np.zeros((4, 6)), 3, (1,)) == [48, 0, 8]

@@ -1,0 +1,174 @@
+"""Which kernel a group gets: generated, in time, or step by step."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import infinitensor as it
+from infinitensor import native
+from infinitensor.tasking.kernels import choose_kernel, work_left
+from infinitensor.tasking.kernels.c_kernel import Compiled, compiled_kernel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.filterwarnings("error"),
+    pytest.mark.skipif(native.compiler() is None, reason="no C compiler here"),
+]
+as_it_is_used = pytest.mark.skipif(
+    bool(native.sanitizers()), reason="under checks all is compiled, and what does not is an error"
+)
+DOUBLE = np.dtype(np.float64)
+ULPS = 8
+"""How far two values of a function may be apart: NumPy's vector functions promise 4 units in the
+last place (on x86 they use them all), the functions of C libraries 3."""
+
+
+def test_a_group_that_c_cannot_do_runs_step_by_step_and_is_counted(always: None) -> None:
+    with it.init("cpu"):
+        x = it.asarray(np.arange(1, 20))
+        wanted = np.gcd(np.arange(1, 20), 6) * 2 + 1
+        np.testing.assert_array_equal((it.gcd(x, 6) * 2 + 1).numpy(), wanted)
+        assert it.stats()["eager_fallbacks"] == 1
+
+
+def test_what_is_one_number_everywhere_is_part_of_generated_code(always: None) -> None:
+    mask = np.arange(40).reshape(5, 8) % 3 == 0
+    with it.init("cpu"):
+        given = it.asarray(mask)
+        for dtype in (np.int64, np.float32, np.complex128, np.bool_):
+            made = it.zeros((5, 8), dtype=dtype)
+            made[given] = 1
+            wanted = np.zeros((5, 8), dtype=dtype)
+            wanted[mask] = 1
+            np.testing.assert_array_equal(made.numpy(), wanted, strict=True)
+            sums = it.where(given, it.ones((5, 8), dtype=dtype), 0).sum(0)
+            np.testing.assert_array_equal(sums.numpy(), np.where(mask, wanted, 0).sum(0))
+        assert it.stats()["eager_fallbacks"] == 0
+
+
+@as_it_is_used
+def test_a_compiler_that_fails_is_named_in_a_warning_and_the_group_still_runs(
+    always: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    broken = tmp_path / "cc"
+    broken.write_text("#!/bin/sh\necho no room >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("CC", str(broken))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(native, "_loaded", {})
+    with it.init("cpu"):
+        x = it.asarray(np.arange(20.0))
+        y = x * 2.125 + 1
+        with pytest.warns(RuntimeWarning, match="no room"):
+            np.testing.assert_array_equal(y.numpy(), np.arange(20.0) * 2.125 + 1)
+
+
+@as_it_is_used
+def test_little_work_is_compiled_once_it_has_run_often_and_its_bits_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(work_left, "PAID_OFF", 600_000)
+    monkeypatch.setattr(work_left, "is_built", lambda source: False)
+    calls = []
+    run = Compiled.__call__
+
+    def counted(self: Compiled, *args: Any) -> None:
+        calls.append(self)
+        run(self, *args)
+
+    monkeypatch.setattr(Compiled, "__call__", counted)
+    x = it.asarray(np.random.default_rng(3).normal(size=80_000).astype(np.float32))
+    it.stats(reset=True)
+    found = [((x * 1.7 + 0.3) / (x - 2.5)).numpy().tobytes() for _ in range(8)]
+    n_in_c = it.stats()["tasks_in_c"]
+    assert 0 < len(calls) + n_in_c < 8
+    assert len(set(found)) == 1
+    calls.clear()
+    for _ in range(8):  # what does not round as NumPy does stays as it is
+        it.exp(x * 1.7 + 0.3).numpy()
+        (x * 1.7 + 0.3 - x).sum().numpy()
+    assert not calls
+    assert n_in_c == it.stats()["tasks_in_c"]
+
+
+@as_it_is_used
+def test_little_work_runs_compiled_where_that_was_compiled_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(native, "_loaded", {})
+    monkeypatch.setattr(
+        "infinitensor.api.evaluate.unplanned.UNPLANNED_ELEMENTS", 0
+    )  # all is planned
+    compiled_kernel.cache_clear()
+    x = np.random.default_rng(3).normal(size=(3, 40_000))
+
+    def made(n: int) -> np.ndarray:
+        y = it.asarray(x[:, :n])
+        found: np.ndarray = ((y * 1.7 + 0.3) / (y - 2.5)).numpy()
+        return found
+
+    eager = made(30_000)
+    assert not native._loaded
+    with monkeypatch.context() as patch:
+        patch.setattr(choose_kernel, "COMPILED_ELEMENTS", 1)
+        made(30_001)
+        assert native._loaded
+    native._loaded.clear()
+    compiled_kernel.cache_clear()
+    monkeypatch.setattr(subprocess, "run", None)  # would fail if it compiled again
+    again = made(30_002)[:, :30_000]
+    assert native._loaded
+    assert np.ascontiguousarray(again).tobytes() == eager.tobytes()
+
+
+def test_work_that_shrinks_at_each_step_is_compiled_for_all_of_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(native, "_loaded", {})
+    monkeypatch.setattr(choose_kernel, "COMPILED_ELEMENTS", 1 << 19)
+    values = np.random.default_rng(3).normal(size=(400, 400))
+    x, y = it.asarray(values), values.copy()
+    for k in range(12):
+        x[:, k:] -= 2 * (x[:, k:] * 0.25)
+        y[:, k:] -= 2 * (y[:, k:] * 0.25)
+    assert x.numpy().tobytes() == y.tobytes()
+    assert len(native._loaded) == 3  # and one that copies, and one that calls both
+
+
+@as_it_is_used
+@pytest.mark.parametrize(
+    ("chain", "is_compiled"),
+    [
+        (lambda xp, x: x * x + 1.0, False),
+        (lambda xp, x: xp.exp(x) + 1.0, True),
+        (lambda xp, x: x * (x + 1j) + 1j, True),
+        (lambda xp, x: abs(x + 1j) + 1.0, True),
+    ],
+    ids=["sums", "function", "complex", "absolute"],
+)
+def test_steps_count_by_their_work_when_compiling_is_weighed(
+    chain: Any, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choose_kernel, "COMPILED_ELEMENTS", 600_000)
+    monkeypatch.setattr(
+        "infinitensor.api.evaluate.unplanned.UNPLANNED_ELEMENTS", 0
+    )  # all is planned
+    worth: list[bool] = []
+    weighed = choose_kernel.is_worth_compiling
+
+    def noted(*args: Any) -> bool:
+        worth.append(weighed(*args))
+        return worth[-1]
+
+    monkeypatch.setattr(choose_kernel, "is_worth_compiling", noted)
+    values = np.random.default_rng(3).normal(size=100_000)
+    np.testing.assert_allclose(chain(it, it.asarray(values)).numpy(), chain(np, values), rtol=1e-13)
+    assert worth == [is_compiled]

@@ -1,0 +1,98 @@
+"""Groups that end with a reduction: leaf by leaf in one pass, whatever the tile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.analysis.graphs import leaf, recorded_graph
+from tests.ir.sessions import strict
+
+import infinitensor as it
+from infinitensor import native
+from infinitensor.partition import tile_shape
+from infinitensor.tasking.c.expressions import Unsupported
+from infinitensor.tasking.kernels.fused_reduction import (
+    folds_alone,
+    folds_of,
+    merge_pairwise,
+    reduced_axes,
+)
+
+in_c = pytest.mark.skipif(native.compiler() is None, reason="no C compiler here")
+
+
+def node_of(shape: tuple[int, ...], word: str, axis: Any) -> Any:
+    """The node of a reduction of a tensor of this shape."""
+    with strict("cpu") as session:
+        return recorded_graph(session, getattr(it, word)(leaf(*shape), axis=axis)).nodes[-1]
+
+
+@pytest.mark.parametrize(
+    ("axis", "wanted"), [(0, (-3,)), (-1, (-1,)), ((0, 2), (-3, -1)), (None, (-3, -2, -1))]
+)
+def test_reduced_axes_are_counted_from_the_last(axis: Any, wanted: tuple[int, ...]) -> None:
+    assert reduced_axes(node_of((2, 3, 4), "sum", axis)) == wanted
+
+
+def test_several_reductions_of_an_operand_have_a_fold_each() -> None:
+    nodes = [node_of((40, 50), word, 1) for word in ("sum", "max", "var")]
+    assert [fold.kind for fold in folds_alone(nodes)] == ["sum", "max", "moments"]
+
+
+def test_rows_around_kept_ones_and_short_ones_have_no_fold() -> None:
+    around = node_of((40, 50, 60), "sum", (0, 2))
+    with pytest.raises(Unsupported, match="reduced axes around kept ones"):
+        folds_of([around], [("in", 0)])
+    assert folds_alone([around]) == []
+    with pytest.raises(Unsupported, match="reduced axes around kept ones"):
+        folds_of([node_of((1, 1), "sum", 1)], [("in", 0)])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13])
+def test_neighbours_are_merged_pairwise_until_one_is_left(n: int) -> None:
+    """In floating point the order shows: pairs, then pairs of pairs."""
+    parts = np.random.default_rng(n).standard_normal((n, 4)).astype("f4") * 1e3
+
+    def pairwise(values: list[Any]) -> Any:
+        while len(values) > 1:
+            pairs = [a + b for a, b in zip(values[::2], values[1::2], strict=False)]
+            values = pairs + ([values[-1]] if len(values) % 2 else [])
+        return values[0]
+
+    node = node_of((40, 50), "sum", 1)
+    (found,) = merge_pairwise(node, (parts[: n // 2],), (parts[n // 2 :],))
+    np.testing.assert_array_equal(found, pairwise(list(parts)))
+
+
+@in_c
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("word", ["sum", "max", "any", "std", "argmin", "prod", "count_nonzero"])
+def test_a_reduction_of_steps_is_numpys_and_has_the_same_bits_in_every_tile(
+    word: str, axis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(tile_shape.LEAF_ELEMENTS, "cpu", 64)
+    x = np.random.default_rng(3).standard_normal((70, 90)) * 0.7
+    found = set()
+    for tile in (64, 1024, 1 << 20):
+        with strict("cpu*2", tile, compile="always"):
+            made = getattr(it, word)(it.asarray(x) * 1.5 - 0.25, axis=axis).numpy()
+            found.add(made.tobytes())
+    np.testing.assert_allclose(made, getattr(np, word)(x * 1.5 - 0.25, axis=axis), rtol=1e-11)
+    assert len(found) == 1
+
+
+@in_c
+def test_leaves_that_do_not_divide_an_axis_leave_nothing_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(tile_shape.LEAF_ELEMENTS, "cpu", 64)
+    x = np.random.default_rng(4).integers(-9, 9, (37, 53)).astype("f8")
+    with strict("cpu", 1 << 20, compile="always"):
+        t = it.asarray(x)
+        made = [(t * 2 + 1).sum(1), (t * 2 + 1).sum(0), (t - 1).max(), (t * 3).var(0)]
+        it.compute(*made)
+        wanted = [(x * 2 + 1).sum(1), (x * 2 + 1).sum(0), (x - 1).max(), (x * 3).var(0)]
+        for mine, theirs in zip(made, wanted, strict=True):
+            np.testing.assert_allclose(mine.numpy(), theirs, rtol=1e-13)
