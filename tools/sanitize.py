@@ -46,7 +46,7 @@ TESTS = (
     "tests/api/eager/test_row_parts.py",
     "tests/api/evaluate/test_waiting.py",
     "tests/ops/backend/test_blas.py",
-    "tests/ops/test_halves_loops.py",
+    "tests/cluster/test_bisect_rows.py",
     "tests/ops/move/test_take.py",
     "tests/ops/sorting/test_external_sort.py",
     "tests/ops/backend/test_c_loops.py",

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.faithful.conftest import strict_or_default
 from tests.ir.sessions import strict
 
 import infinitensor as it
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+__all__ = ["strict_or_default"]
 
 
 @pytest.fixture(params=["small", "strict"], scope="module")

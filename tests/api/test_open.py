@@ -129,47 +129,6 @@ def test_file_that_changed_is_an_error_and_no_value(tmp_path: Path) -> None:
         x.numpy()
 
 
-ROWS = 300_000
-FEW: dict[str, Callable[[Any], Any]] = {
-    "steps": lambda x: x[::100_000],
-    "steps, computed": lambda x: x[::-99_999].mean(0),
-    "rows": lambda x: x[[1, 299_999, -5]],
-    "take": lambda x: np.take(x, [7, 123_456], axis=0),
-    "elements": lambda x: x[np.array([5, 250_000, -1]), 3],
-    "drawn": lambda x: it.random.default_rng(3).choice(x, 5) if isinstance(x, it.Tensor) else None,
-    "shown": lambda x: np.fromstring(str(x[::299_999]).replace("[", "").replace("]", ""), sep=" "),
-}
-
-
-@pytest.mark.parametrize("name", FEW)
-def test_few_elements_of_a_large_file_are_all_that_is_read(tmp_path: Path, name: str) -> None:
-    values = np.arange(ROWS * 10.0).reshape(ROWS, 10)
-    np.save(tmp_path / "x.npy", values)
-    before = it.config.tile_elements
-    it.config.tile_elements = 0
-    try:
-        with it.init("cpu", memory="4MiB", disk=0):
-            found = np.asarray(FEW[name](it.open(tmp_path / "x.npy")))
-            counts = it.stats()
-    finally:
-        it.config.tile_elements = before
-    wanted = FEW[name](values)
-    if wanted is None:
-        wanted = values[(found[:, 0] / 10).astype(int)]
-    np.testing.assert_allclose(found, wanted)
-    assert counts["bytes_read"] <= 1000
-    assert counts["peak_bytes"]["cpu:0", "device"] < 1 << 20
-
-
-def test_index_beyond_a_file_is_numpys_error(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", VALUES)
-    with pytest.raises(IndexError, match="index 18 is out of bounds for axis 0 with size 18"):
-        it.open(tmp_path / "x.npy")[[1, 18]].numpy()
-    late = it.asarray([1, 18]) + 0
-    with pytest.raises(IndexError, match="index 18 is out of bounds for axis 0 with size 18"):
-        it.open(tmp_path / "x.npy")[late].numpy()
-
-
 def test_key_that_leads_out_of_a_group_is_refused(tmp_path: Path) -> None:
     zarr.create_group(tmp_path / "g")
     zarr.create_array(tmp_path / "secret.zarr", shape=(4,), chunks=(2,), dtype="i4")

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import numpy as np
+import pytest
 import scipy.sparse
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_blobs
 
@@ -81,3 +82,18 @@ def uncentred(few: tuple[str, ...]) -> list[tuple[str, str]]:
 def sample(names: Any, few: tuple[str, ...]) -> list[str]:
     """All names, or a few in continuous integration."""
     return list(names) if ALL else [name for name in names if name in few]
+
+
+def agrees(ours: Any, theirs: Any, dtype: Any) -> None:
+    """The acceptance level L1: labels and iterations equal, numbers close."""
+    np.testing.assert_array_equal(ours.labels_, theirs.labels_)
+    assert ours.labels_.dtype == theirs.labels_.dtype
+    assert ours.n_iter_ == theirs.n_iter_
+    rtol = 1e-7 if dtype == "float64" else 1e-4
+    scale = np.abs(theirs.cluster_centers_).max()
+    np.testing.assert_allclose(
+        ours.cluster_centers_, theirs.cluster_centers_, rtol, atol=rtol * scale
+    )
+    assert ours.cluster_centers_.dtype == theirs.cluster_centers_.dtype
+    assert isinstance(ours.inertia_, float)
+    assert ours.inertia_ == pytest.approx(theirs.inertia_, rel=1e-9 if rtol == 1e-7 else 1e-4)

@@ -114,3 +114,8 @@ def radius_of(x: Any, share: float) -> float:
     x = np.asarray(x, float)
     apart = np.sqrt(((x[:100, None] - x[None]) ** 2).sum(-1))
     return float(np.quantile(apart[apart > 0], share, method="nearest")) if apart.any() else 0.5
+
+
+def assert_same_rows(ours: Any, exact: Any) -> None:
+    for mine, true in zip(ours, exact, strict=True):
+        np.testing.assert_array_equal(mine, true)

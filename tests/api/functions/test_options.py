@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.api.functions.test_ufunc import assert_same, outcome, tensors
+from tests.api.outcomes import assert_same, outcome, tensors
 
 import infinitensor as it
 from infinitensor.api.functions.all_functions import PUBLIC

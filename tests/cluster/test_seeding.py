@@ -1,0 +1,70 @@
+"""Seeds of k-means are scikit-learn's, in few rows and in blocks of many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn.cluster
+from tests.cluster.sets import blobs
+
+import infinitensor as it
+from infinitensor.api.session.session import current_session
+from infinitensor.cluster import KMeans, kmeans_plusplus
+from infinitensor.cluster.seeding import _product
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_seeds_of_few_rows_are_found_without_waking_workers(
+    dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.random.default_rng(2).random((2000, 16)).astype(dtype)
+    it.shutdown()
+    it.config.workers = 2
+    engine = current_session().engine
+    n_shared, share = [0], engine.share
+
+    def counted(job: Any) -> None:
+        n_shared[0] += 1
+        share(job)
+
+    monkeypatch.setattr(engine, "share", counted)
+    kmeans_plusplus(x, 100, random_state=0)
+    assert n_shared[0] == 0  # or 100, each of which would take longer than a step
+    KMeans(100, random_state=0, max_iter=9, n_init=1).fit(x)
+    assert n_shared[0] >= 9  # an iteration is long enough
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_long_product_has_the_bits_that_blas_gives_it(dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    for n in (9_000, 10_001, 33_334):
+        values, weights = rng.random((1, n)).astype(dtype), rng.random((n, 1)).astype(dtype)
+        np.testing.assert_array_equal(_product(values, weights), values @ weights)
+
+
+def test_seeds_are_scikit_learns() -> None:
+    x = blobs(2000, 6, 9, 4)
+    for dtype in ("float64", "float32"):
+        for seed in range(8):
+            given = x.astype(dtype)
+            ours = kmeans_plusplus(given, 12, random_state=seed)
+            theirs = sklearn.cluster.kmeans_plusplus(given, 12, random_state=seed)
+            np.testing.assert_array_equal(ours[1], theirs[1])
+            np.testing.assert_array_equal(ours[0], theirs[0])
+
+
+@pytest.mark.parametrize("much", [4, 1 << 40], ids=["kept", "made again"])
+@pytest.mark.parametrize("block", [64, 999, 1 << 16])
+def test_seeds_of_many_points_are_found_in_blocks(
+    block: int, much: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = blobs(2000, 6, 9, 4)
+    plain = kmeans_plusplus(x, 12, random_state=0)[1]
+    monkeypatch.setattr("infinitensor.cluster.seeding.ON_HOST", 256)
+    monkeypatch.setattr("infinitensor.cluster.seeding.BLOCK_ROWS", block)
+    monkeypatch.setattr("infinitensor.cluster.seeding.KEPT_MEMORY_PART", much)
+    np.testing.assert_array_equal(kmeans_plusplus(x, 12, random_state=0)[1], plain)
