@@ -437,6 +437,41 @@ def test_a_reach_behind_an_engine_is_seen() -> None:
     assert not behind_the_engine("from infinitensor.runtime import TileTable")
 
 
+# --- tests: where the path of a file says ------------------------------------------------------
+
+
+def path_of_tests(file: Path) -> Path:
+    """src/infinitensor/a/b/_c.py -> tests/a/b/test_c.py; a package with code of its own is a file.
+
+    >>> path_of_tests(SOURCE / "cluster" / "_dbscan.py").relative_to(REPOSITORY).as_posix()
+    'tests/cluster/test_dbscan.py'
+    """
+    named = file.parent if file.stem == "__init__" else file
+    folder = named.parent.relative_to(SOURCE)
+    return REPOSITORY / "tests" / folder / f"test_{named.stem.lstrip('_')}.py"
+
+
+def has_code(file: Path) -> bool:
+    """Whether a file is tested by itself: all are but packages that only hand on names."""
+    if file.stem != "__init__":
+        return True
+    body = ast.parse(file.read_text("utf-8")).body
+    return any(isinstance(n, ast.FunctionDef) and n.name[0] != "_" for n in body)
+
+
+def test_every_file_has_its_tests_where_its_path_says() -> None:
+    files = [file for file in source_files() if file.suffix == ".py" and has_code(file)]
+    assert len(files) > 300
+    without = [
+        f"{file.relative_to(SOURCE)} has no {path_of_tests(file).relative_to(REPOSITORY)}"
+        for file in files
+        if file.parent != SOURCE or file.stem != "__init__"  # every test begins with the package
+        if not path_of_tests(file).exists()
+        or "def test_" not in path_of_tests(file).read_text("utf-8")
+    ]
+    assert not without, "\n" + "\n".join(without)
+
+
 # --- sizes: a report, not a failure -----------------------------------------------------------
 
 MOST_FUNCTION_LINES = 40
