@@ -34,6 +34,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("devices", "storage"),
     ("ops",),
     ("ir",),
+    ("threads",),
     ("dtypes", "config", "events", "native", "jit"),
     ("errors", "interrupts", "fixed_c", "lazy_torch"),
 )

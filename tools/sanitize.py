@@ -35,7 +35,9 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 TESTS = (
     "tests/test_tiny.py",
     "tests/test_native.py",
+    "tests/test_threads.py",
     "tests/tasking",
+    "tests/runtime/native/test_c_program.py",
     "tests/api/small/test_small_calls.py",
     "tests/api/eager/test_numpy_loops.py",
     "tests/api/access/test_small_items.py",

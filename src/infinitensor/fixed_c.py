@@ -24,12 +24,15 @@ MODULES = (
 )
 """Extension modules of Python, each of the C file of that name in the package."""
 LIBRARIES: dict[str, dict[str, tuple[str, ...]]] = {
+    "threads": {},
     "runtime/native/c_program": {},
     "storage/file_io/crc32c": {"x86_64": ("-msse4.2",), "aarch64": ("-march=armv8-a+crc",)},
     "storage/file_io/strided_read": {},
 }
 """Libraries of functions that Python calls by their addresses: their C files, and the instructions
 that they need beside those of every machine of a kind."""
+AT_IMPORT = (*MODULES, "threads")
+"""What an import loads."""
 PORTABLE_FLAGS = (
     "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
     "-fno-strict-aliasing",

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.fixed_c import (
+    AT_IMPORT,
     MODULES,
     PORTABLE_FLAGS,
     NotBuiltError,
@@ -253,23 +254,26 @@ def is_built(source: str) -> bool:
 
 
 def begin_extensions() -> None:
-    """Start to compile the extension modules that were not built with the package, nor before.
+    """Start to compile what an import loads, and was not built with the package, nor before.
 
     All of them at once, while Python goes on.
     """
-    files = [file for file in MODULES if _prebuilt(file) is None]
+    files = [file for file in AT_IMPORT if _prebuilt(file) is None]
     if not files or compiler() is None:
         return
+    modules = {file: _of_module(file) for file in files if file in MODULES}
+    libraries = {source: (source, flags()) for source in map(source_of, {*files} - {*modules})}
     try:
-        folder, sources = cache_folder(), {file: _of_module(file) for file in files}
+        folder = cache_folder()
     except OSError:
         return
-    missing = {file: made for file, made in sources.items() if not _place(*made, folder).exists()}
+    made = modules | libraries
+    missing = {name: given for name, given in made.items() if not _place(*given, folder).exists()}
     if missing:
         from concurrent.futures import ThreadPoolExecutor
 
         pool = ThreadPoolExecutor(len(missing))
-        _begun.update({file: pool.submit(_build, *made) for file, made in missing.items()})
+        _begun.update({name: pool.submit(_build, *given) for name, given in missing.items()})
         pool.shutdown(wait=False)
 
 

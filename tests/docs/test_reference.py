@@ -57,6 +57,7 @@ def test_every_name_without_an_underscore_is_public_or_a_part_of_the_house() -> 
         "price",
         "redistribute",
         "runtime",
+        "threads",
     }
     folders |= {"storage", "tasking", "cluster", "estimators", "metrics", "neighbors"}
     inner = {"annotations", "current_session"}

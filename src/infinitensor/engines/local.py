@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from infinitensor.ir.slab import slab_bytes
 from infinitensor.runtime import Few, TileTable, Workers, few_of
 from infinitensor.runtime import Run as LocalRun
 from infinitensor.storage import Part
+from infinitensor.threads import choose_n_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -41,10 +41,7 @@ class LocalEngine:
         memory = room.memory
         self.devices = open_devices(devices)
         kind = self.devices[0].kind
-        n_cores = os.cpu_count() or 1
-        if hasattr(os, "sched_getaffinity"):
-            n_cores = len(os.sched_getaffinity(0))
-        n_workers = workers or n_cores
+        n_workers = choose_n_workers(workers)
         if memory is None or memory == "":
             shared = len(self.devices) if kind != "cuda" else self._sharing()
             budget = int(0.8 * self.devices[0].free_bytes()) // max(shared, 1)

@@ -1,8 +1,8 @@
 /* NumPy's own loops over the elements of one call, and choosing by masks, on several cores.
 
    A call of `LEAST` elements or more whose operands have the dtypes of a loop of the ufunc is cut into parts; this
-   thread and helpers take part after part. It is the loops that NumPy would call, without Python's lock, so the bits are
-   NumPy's. Whatever would have to be cast, buffered or copied first is left to NumPy. */
+   thread and those of `threads.c` take part after part. It is the loops that NumPy would call, without Python's lock, so
+   the bits are NumPy's. Whatever would have to be cast, buffered or copied first is left to NumPy. */
 
 #include "api/session/slots.h"
 
@@ -10,21 +10,18 @@
 #include <numpy/arrayobject.h>
 #include <numpy/ufuncobject.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
-#include <sched.h>
 #include <string.h>
-#include <time.h>
 
 #define MOST_ARGS 5
 #define MOST_AXES 16
-#define MOST_HELPERS 63
+#define MOST_THREADS 64
 #define PART 8192 /* elements of a part, at least */
 #define PARTS 4   /* for each thread: one that is late holds up little */
 
 typedef struct Job {
     void (*run)(const struct Job *, npy_intp part);
-    npy_intp n_parts;
+    npy_intp n_parts, next_part;
     /* a ufunc */
     PyUFuncGenericFunction loop;
     void *data;
@@ -73,86 +70,29 @@ static void run_part(const Job *job, npy_intp part) {
         run_rows(job, 0, job->n_rows, job->n * part / job->n_parts, job->n * (part + 1) / job->n_parts);
 }
 
-/* --- helpers ---------------------------------------------------------------------------------- */
+/* --- threads ---------------------------------------------------------------------------------- */
 
-#define CLOSED 1000
-static Job job;
-static npy_intp next_part;
-static int gate = -CLOSED; /* helpers inside; less by CLOSED while there is nothing to do */
-static unsigned generation;
-static int n_asleep, n_helpers, n_wanted;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, owner = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
+static void (*share_with_threads)(void (*)(void *), void *, int64_t); /* of `threads.c` */
+static const int64_t *n_threads_given;
 
-#define LOAD(x) __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
-#define ADD(x, n) __atomic_fetch_add(&(x), n, __ATOMIC_SEQ_CST)
-
-static void take_parts(void) {
-    for (npy_intp part; (part = ADD(next_part, 1)) < job.n_parts;) job.run(&job, part);
+static npy_intp n_threads(void) {
+    if (!share_with_threads) return 1;
+    const int64_t n = __atomic_load_n(n_threads_given, __ATOMIC_RELAXED);
+    return n < 1 ? 1 : n > MOST_THREADS ? MOST_THREADS : n;
 }
 
-#define AWAKE_NS 50000 /* how long a helper looks for more before it sleeps: the next loop follows at once */
-
-static npy_int64 now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000LL + now.tv_nsec;
+static void take_parts(void *given) {
+    Job *job = given;
+    for (npy_intp part; (part = __atomic_fetch_add(&job->next_part, 1, __ATOMIC_RELAXED)) < job->n_parts;)
+        job->run(job, part);
 }
 
-static void *help(void *first) {
-    unsigned seen = (unsigned)(size_t)first;
-    for (;;) {
-        npy_int64 until = now_ns() + AWAKE_NS;
-        while (LOAD(generation) == seen && now_ns() < until) sched_yield(); /* others go first */
-        if (LOAD(generation) == seen) {
-            pthread_mutex_lock(&lock);
-            ADD(n_asleep, 1);
-            while (LOAD(generation) == seen) pthread_cond_wait(&wake, &lock);
-            ADD(n_asleep, -1);
-            pthread_mutex_unlock(&lock);
-        }
-        seen = LOAD(generation);
-        if (ADD(gate, 1) >= 0) take_parts();
-        ADD(gate, -1);
-    }
-    return NULL;
-}
-
-/* A child of a fork has no helpers. */
-static void forget(void) {
-    n_helpers = n_asleep = 0;
-    gate = -CLOSED;
-    pthread_mutex_init(&lock, NULL), pthread_mutex_init(&owner, NULL), pthread_cond_init(&wake, NULL);
-}
-
-static void start_helpers(void) {
-    for (; n_helpers < n_wanted; n_helpers++) {
-        pthread_t thread;
-        if (pthread_create(&thread, NULL, help, (void *)(size_t)generation)) break;
-        pthread_detach(thread);
-    }
-}
-
-/* Do the job here and with helpers; another thread's job is not waited for: then all of it here. */
-static void share(const Job *given) {
-    if (given->n_parts < 2 || n_wanted < 1 || pthread_mutex_trylock(&owner)) {
-        for (npy_intp part = 0; part < given->n_parts; part++) given->run(given, part);
-        return;
-    }
-    start_helpers();
-    job = *given;
-    next_part = 0;
-    ADD(gate, CLOSED);
-    ADD(generation, 1);
-    if (LOAD(n_asleep)) {
-        pthread_mutex_lock(&lock);
-        pthread_cond_broadcast(&wake);
-        pthread_mutex_unlock(&lock);
-    }
-    take_parts();
-    ADD(gate, -CLOSED);
-    while (LOAD(gate) != -CLOSED) sched_yield();
-    pthread_mutex_unlock(&owner);
+/* Do all parts, here and in other threads. */
+static void share(Job *job) {
+    const npy_intp n = n_threads(), n_parts = job->n_parts;
+    job->next_part = 0;
+    if (n < 2 || n_parts < 2) take_parts(job);
+    else share_with_threads(take_parts, job, n < n_parts ? n : n_parts);
 }
 
 /* --- calls ------------------------------------------------------------------------------------ */
@@ -227,9 +167,9 @@ static int is_apart(PyArrayObject *x, PyArrayObject *out) {
 
 /* Parts of so many elements: as many for each thread, or one thread would be waited for. */
 static npy_intp parts_for(npy_intp size) {
-    const npy_intp n_threads = n_wanted + 1, n = size / PART;
-    if (n >= PARTS * n_threads) return PARTS * n_threads;
-    return n <= n_threads ? n : (n + n_threads - 1) / n_threads * n_threads;
+    const npy_intp most = n_threads(), n = size / PART;
+    if (n >= PARTS * most) return PARTS * most;
+    return n <= most ? n : (n + most - 1) / most * most;
 }
 
 /* Fill in how operands and the output are walked; 0 where NumPy has to look. */
@@ -366,7 +306,7 @@ static int is_ufunc(PyObject *what) { return PyObject_TypeCheck(what, &PyUFunc_T
 /* into(ufunc or None, out, *ins): whether out[...] = ufunc(*ins), or a copy, was done. */
 static PyObject *into(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     PyArrayObject *ins[MOST_ARGS];
-    if (n_wanted < 1 || n < 3 || !PyArray_CheckExact(args[1]) || !(args[0] == Py_None || is_ufunc(args[0])) ||
+    if (n_threads() < 2 || n < 3 || !PyArray_CheckExact(args[1]) || !(args[0] == Py_None || is_ufunc(args[0])) ||
         !converted(args + 2, n - 2, ins))
         Py_RETURN_FALSE;
     int done = run_call(args[0], ins, (int)n - 2, (PyArrayObject *)args[1]);
@@ -377,7 +317,7 @@ static PyObject *into(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
 /* compute(ufunc, *ins): a new array in C order, or None. */
 static PyObject *compute(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     PyArrayObject *ins[MOST_ARGS];
-    if (n_wanted < 1 || n < 2 || !is_ufunc(args[0]) || !converted(args + 1, n - 1, ins)) Py_RETURN_NONE;
+    if (n_threads() < 2 || n < 2 || !is_ufunc(args[0]) || !converted(args + 1, n - 1, ins)) Py_RETURN_NONE;
     PyArrayObject *out = blank((PyUFuncObject *)args[0], ins, (int)n - 1);
     int done = out && run_call(args[0], ins, (int)n - 1, out);
     for (Py_ssize_t k = 0; k < n - 1; k++) Py_DECREF(ins[k]);
@@ -586,23 +526,23 @@ static PyObject *put(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
     return PyBool_FromLong(fits);
 }
 
-/* use(n): so many threads, this one among them. */
-static PyObject *use(PyObject *Py_UNUSED(module), PyObject *number) {
-    long n = PyLong_AsLong(number);
-    if (n == -1 && PyErr_Occurred()) return NULL;
-    n_wanted = n < 1 ? 0 : n > MOST_HELPERS ? MOST_HELPERS : (int)n - 1;
+/* use(share, n): addresses of the function that shares work with threads, and of their number, the caller among them. */
+static PyObject *use(PyObject *Py_UNUSED(module), PyObject *args) {
+    Py_ssize_t share, n;
+    if (!PyArg_ParseTuple(args, "nn", &share, &n)) return NULL;
+    *(Py_ssize_t *)&share_with_threads = share;
+    n_threads_given = (const int64_t *)n;
     Py_RETURN_NONE;
 }
 
 #define FAST(call) (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL
 static PyMethodDef functions[] = {
     {"into", FAST(into)}, {"compute", FAST(compute)}, {"choose", FAST(choose)}, {"put", FAST(put)},
-    {"count", count, METH_O, NULL}, {"use", use, METH_O, NULL}, {NULL}};
+    {"count", count, METH_O, NULL}, {"use", use, METH_VARARGS, NULL}, {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_numpy_loops", .m_size = -1, .m_methods = functions};
 
 PyMODINIT_FUNC PyInit__numpy_loops(void) {
     import_array();
     import_umath();
-    pthread_atfork(NULL, NULL, forget);
     return PyModule_Create(&definition);
 }

@@ -8,11 +8,10 @@ NumPy.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.session.extensions import load_beside
-from infinitensor.config import config
+from infinitensor.threads import number_address, share_address
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,8 +62,7 @@ def _in_c() -> None:
     module = load_beside(__file__)
     if module is None:
         return
-    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    module.use(config.workers or int(n_cores or 1))
+    module.use(share_address(), number_address())
     into, compute, count = module.into, module.compute, module.count
     choose, put = module.choose, module.put
 

@@ -28,6 +28,7 @@ from infinitensor.jit import n_compiling
 from infinitensor.native import missed, not_compiled, not_prebuilt, warn_once
 from infinitensor.ops.backend.blas import n_borrowed
 from infinitensor.pipeline import has_tiers
+from infinitensor.threads import use_threads
 
 if TYPE_CHECKING:
     import threading
@@ -108,6 +109,7 @@ class Session(Recording):
         self.closed = False
         self._engine: Engine | None = None
         greet()
+        use_threads()
         if config.compile != "never":
             warn_once()
         self._before: Any = None

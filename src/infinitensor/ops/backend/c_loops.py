@@ -23,6 +23,7 @@ from infinitensor.config import config
 from infinitensor.events import between_steps
 from infinitensor.interrupts import look, without_interrupts
 from infinitensor.native import NO_COMPILER, CompilerError, address, library, missed
+from infinitensor.threads import function_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,6 +98,8 @@ def compile_loop(file: str, name: str, dtype: np.dtype[Any]) -> Any:
     made = library(text)
     if "set_look" in text:
         made.set_look(_looking)
+    if "set_share" in text:
+        made.set_share(c_void_p(function_address("share")))
     function = getattr(made, name)
     function.looks = "set_look" in text
     return function

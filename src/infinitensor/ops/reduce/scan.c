@@ -2,7 +2,6 @@
    n_inner) and is added to each sum at its end, so that bits are those of a scan and an addition after it. Lines
    are taken two at a time, totals four: an addition waits for the one before it. */
 
-#include <pthread.h>
 #include <sched.h>
 
 #define INLINE static inline __attribute__((always_inline))
@@ -122,13 +121,13 @@ static void add_blocks(Line *line, int64_t b, int k) {
     __atomic_store_n(&line->n_known, b + k + 1, __ATOMIC_RELEASE);
 }
 
-static void *walk_blocks(void *given) {
+static void walk_blocks(void *given) {
     Line *line = given;
     const int64_t fit = (1 << 19) / (int64_t)sizeof(T) / line->block; /* that stay in a core's cache */
     const int most = fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
     for (;;) {
         const int64_t b = __atomic_fetch_add(&line->n_taken, most, __ATOMIC_RELAXED);
-        if (b >= line->n_blocks) return 0;
+        if (b >= line->n_blocks) return;
         const int64_t left = line->n - b * line->block, whole = left / line->block;
         const int k = whole < most ? (int)whole : most;
         add_blocks(line, b, k);
@@ -141,14 +140,13 @@ static void *walk_blocks(void *given) {
     }
 }
 
+static void (*share)(void (*)(void *), void *, int64_t); /* of `threads.c` */
+
+void set_share(void (*given)(void (*)(void *), void *, int64_t)) { share = given; }
+
 int64_t line(const T *x, int64_t n, int64_t block, int64_t n_threads, T *carry, T *out) {
     Line line = {x, out, carry, n, block, (n + block - 1) / block, 0, 1};
-    pthread_t threads[64];
-    int n_helpers = 0;
-    for (; n_helpers < n_threads - 1 && n_helpers < 64; n_helpers++)
-        if (pthread_create(threads + n_helpers, 0, walk_blocks, &line)) break;
-    walk_blocks(&line);
-    while (n_helpers) pthread_join(threads[--n_helpers], 0);
+    share(walk_blocks, &line, n_threads);
     return 0;
 }
 

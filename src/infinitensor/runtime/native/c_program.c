@@ -1,7 +1,6 @@
 /* Runs tasks that are calls of compiled functions: in one thread by their order, in several as they
    become ready, the first of the order first. Nothing here touches Python. */
 #include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
@@ -39,13 +38,19 @@ typedef struct {
   int64_t n_ready, n_running, n_done, at, is_stopped;
 } Job;
 
+typedef void *(*Offer)(void (*)(void *), void *, int64_t); /* of `threads.c`: let others in */
+typedef void (*Withdraw)(void *);                           /* wait until they are out */
+
+/* Those who run a job together. */
 typedef struct {
   pthread_mutex_t lock;
-  pthread_cond_t wake, rest;
-  pthread_t *threads;
-  int64_t n_threads, n_inside, n_sleeping, generation, is_closed;
+  pthread_cond_t wake;
+  Offer offer;
+  Withdraw withdraw;
+  int64_t n_others, n_sleeping;
   Job *job;
-} Pool;
+  void *offered;
+} Team;
 
 static int64_t now(void) {
   struct timespec t;
@@ -120,47 +125,47 @@ static int32_t pop(Job *j) {
 static int has_ended(Job *j) { return is_stopped(j) || (!j->n_ready && !j->n_running); }
 
 /* With the lock: until something is ready, all is over, or it is `end` (0: never). */
-static int wait_for_tasks(Pool *p, Job *j, int64_t end) {
+static int wait_for_tasks(Team *t, Job *j, int64_t end) {
   const int64_t begun = now();
   while (!j->n_ready && !has_ended(j)) {
     const int64_t time = now();
     if (end && time > end) return 0;
     if (time - begun < SPIN_NS) { /* waking takes longer than most tasks */
-      pthread_mutex_unlock(&p->lock);
+      pthread_mutex_unlock(&t->lock);
       for (int k = 0; k < 100 && !__atomic_load_n(&j->n_ready, __ATOMIC_RELAXED); ++k)
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
-      pthread_mutex_lock(&p->lock);
+      pthread_mutex_lock(&t->lock);
       continue;
     }
-    p->n_sleeping++;
+    t->n_sleeping++;
     if (end) {
       struct timespec until;
       clock_gettime(CLOCK_REALTIME, &until);
       const int64_t ns = until.tv_nsec + (end - time) + 1;
       until.tv_sec += ns / 1000000000LL;
       until.tv_nsec = ns % 1000000000LL;
-      pthread_cond_timedwait(&p->wake, &p->lock, &until);
+      pthread_cond_timedwait(&t->wake, &t->lock, &until);
     } else
-      pthread_cond_wait(&p->wake, &p->lock);
-    p->n_sleeping--;
+      pthread_cond_wait(&t->wake, &t->lock);
+    t->n_sleeping--;
   }
   return 1;
 }
 
-static void finish(Pool *p, Job *j, int64_t task) {
+static void finish(Team *t, Job *j, int64_t task) {
   j->n_running--;
   j->done[task] = 1;
   j->n_done++;
   for (int64_t k = j->borders[task]; k < j->borders[task + 1]; ++k)
     if (!--j->waits[j->after[k]]) push(j, j->after[k]);
-  if (p->n_sleeping && (j->n_ready > 1 || has_ended(j))) pthread_cond_broadcast(&p->wake);
+  if (t->n_sleeping && (j->n_ready > 1 || has_ended(j))) pthread_cond_broadcast(&t->wake);
 }
 
 /* With the lock, until all is over or it is `end` (0: never); whether it is over. */
-static int work(Pool *p, Job *j, int64_t end) {
-  while (wait_for_tasks(p, j, end)) {
+static int work(Team *t, Job *j, int64_t end) {
+  while (wait_for_tasks(t, j, end)) {
     if (has_ended(j)) {
-      if (p->n_sleeping) pthread_cond_broadcast(&p->wake);
+      if (t->n_sleeping) pthread_cond_broadcast(&t->wake);
       return 1;
     }
     int32_t taken[WINDOW];
@@ -174,110 +179,86 @@ static int work(Pool *p, Job *j, int64_t end) {
         push(j, taken[k]);
         continue;
       }
-      pthread_mutex_unlock(&p->lock);
+      pthread_mutex_unlock(&t->lock);
       run_task(j, taken[k]);
-      pthread_mutex_lock(&p->lock);
-      finish(p, j, taken[k]);
+      pthread_mutex_lock(&t->lock);
+      finish(t, j, taken[k]);
     }
     if (end && now() > end) return has_ended(j);
   }
   return 0;
 }
 
-static void *serve(void *given) {
-  Pool *p = given;
-  int64_t seen = 0;
-  pthread_mutex_lock(&p->lock);
-  for (;;) {
-    while (!p->is_closed && (p->generation == seen || !p->job)) pthread_cond_wait(&p->rest, &p->lock);
-    if (p->is_closed) break;
-    seen = p->generation;
-    p->n_inside++;
-    work(p, p->job, 0);
-    if (!--p->n_inside) pthread_cond_broadcast(&p->wake);
-  }
-  pthread_mutex_unlock(&p->lock);
-  return 0;
+static void help(void *given) {
+  Team *t = given;
+  pthread_mutex_lock(&t->lock);
+  work(t, t->job, 0);
+  pthread_mutex_unlock(&t->lock);
 }
 
-/* Threads that help whoever calls `together`; they take no signals. */
-Pool *open_pool(int64_t n_threads) {
-  Pool *p = calloc(1, sizeof(Pool));
-  if (!p) return 0;
-  p->threads = calloc(n_threads ? n_threads : 1, sizeof(pthread_t));
-  pthread_mutex_init(&p->lock, 0);
-  pthread_cond_init(&p->wake, 0);
-  pthread_cond_init(&p->rest, 0);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  for (int64_t k = 0; p->threads && k < n_threads; ++k)
-    if (!pthread_create(p->threads + p->n_threads, 0, serve, p)) p->n_threads++;
-  pthread_sigmask(SIG_SETMASK, &before, 0);
-  return p;
+Team *open_team(Offer offer, Withdraw withdraw, int64_t n_others) {
+  Team *t = calloc(1, sizeof(Team));
+  if (!t) return 0;
+  t->offer = offer;
+  t->withdraw = withdraw;
+  t->n_others = n_others;
+  pthread_mutex_init(&t->lock, 0);
+  pthread_cond_init(&t->wake, 0);
+  return t;
 }
 
-void close_pool(Pool *p) {
-  pthread_mutex_lock(&p->lock);
-  p->is_closed = 1;
-  pthread_cond_broadcast(&p->rest);
-  pthread_mutex_unlock(&p->lock);
-  for (int64_t k = 0; k < p->n_threads; ++k) pthread_join(p->threads[k], 0);
-  pthread_mutex_destroy(&p->lock);
-  pthread_cond_destroy(&p->wake);
-  pthread_cond_destroy(&p->rest);
-  free(p->threads);
-  free(p);
+void close_team(Team *t) {
+  pthread_mutex_destroy(&t->lock);
+  pthread_cond_destroy(&t->wake);
+  free(t);
 }
 
-/* In this thread and those of the pool, for about so long (they go on meanwhile): OVER or LATER.
-   When it is over nobody looks at the job any more. Nothing is given. */
-int64_t together(Pool *p, Job *j, int64_t given, int64_t slice_ns) {
+/* In this thread and others, for about so long (they go on meanwhile): OVER or LATER. When it is over
+   nobody looks at the job any more. Nothing is given. */
+int64_t together(Team *t, Job *j, int64_t given, int64_t slice_ns) {
   (void)given;
   const int64_t end = now() + slice_ns;
-  pthread_mutex_lock(&p->lock);
-  if (p->job != j) {
-    p->job = j;
-    p->generation++;
-    pthread_cond_broadcast(&p->rest);
+  pthread_mutex_lock(&t->lock); /* this thread goes first */
+  if (t->job != j) {
+    t->job = j;
+    t->offered = t->offer(help, t, t->n_others);
   }
-  int is_over = work(p, j, end);
-  if (is_over) {
-    p->job = 0; /* who has not come yet stays away */
-    while (p->n_inside) pthread_cond_wait(&p->wake, &p->lock);
-  }
-  pthread_mutex_unlock(&p->lock);
-  return is_over ? OVER : LATER;
+  const int is_over = work(t, j, end);
+  pthread_mutex_unlock(&t->lock);
+  if (!is_over) return LATER;
+  if (t->offered) t->withdraw(t->offered);
+  t->job = 0;
+  return OVER;
 }
 
 /* For a thread of Python's: what it was given is done (-1: it was given nothing); it runs calls until
    there is a task that is no call, or no more to do (OVER). */
-int64_t next_of_python(Pool *p, Job *j, int64_t given) {
+int64_t next_of_python(Team *t, Job *j, int64_t given) {
   int64_t found = OVER;
-  pthread_mutex_lock(&p->lock);
-  if (given >= 0) finish(p, j, given);
-  while (found < 0 && wait_for_tasks(p, j, 0) && !has_ended(j)) {
+  pthread_mutex_lock(&t->lock);
+  if (given >= 0) finish(t, j, given);
+  while (found < 0 && wait_for_tasks(t, j, 0) && !has_ended(j)) {
     const int32_t task = pop(j);
     j->n_running++;
     if (j->in_python[task])
       found = task;
     else {
-      pthread_mutex_unlock(&p->lock);
+      pthread_mutex_unlock(&t->lock);
       run_task(j, task);
-      pthread_mutex_lock(&p->lock);
-      finish(p, j, task);
+      pthread_mutex_lock(&t->lock);
+      finish(t, j, task);
     }
   }
-  if (found < 0 && p->n_sleeping) pthread_cond_broadcast(&p->wake);
-  pthread_mutex_unlock(&p->lock);
+  if (found < 0 && t->n_sleeping) pthread_cond_broadcast(&t->wake);
+  pthread_mutex_unlock(&t->lock);
   return found;
 }
 
 /* A thread of Python's leaves what it was given: it failed. */
-void leave(Pool *p, Job *j) {
-  pthread_mutex_lock(&p->lock);
+void leave(Team *t, Job *j) {
+  pthread_mutex_lock(&t->lock);
   j->n_running--;
   j->is_stopped = 1;
-  pthread_cond_broadcast(&p->wake);
-  pthread_mutex_unlock(&p->lock);
+  pthread_cond_broadcast(&t->wake);
+  pthread_mutex_unlock(&t->lock);
 }

@@ -22,7 +22,7 @@ from infinitensor.ir.call_tables import REAL, REAL_PART, WHOLE, Operands, Stride
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
 from infinitensor.native import IS_CHECKED, CompilerError, address
 from infinitensor.ops.backend.blas import one_core_each
-from infinitensor.runtime.native.c_pool import c_functions
+from infinitensor.runtime.native.c_team import c_functions
 from infinitensor.runtime.native.waves import find_waves
 from infinitensor.runtime.state.run_status import IS_STOPPED
 from infinitensor.runtime.state.tile_table import Parts, TileTable
@@ -525,7 +525,7 @@ def run_called(
                         break
                     report_progress()
         elif called.is_mixed:
-            handle = workers.pool.handle
+            handle = workers.team.handle
             following = partial(functions.next_of_python, handle, at)
             leave = partial(functions.leave, handle, at)
             try:
@@ -537,7 +537,7 @@ def run_called(
         else:
             with one_core_each():
                 _run_together(
-                    partial(functions.together, workers.pool.handle, at, -1), words, report_progress
+                    partial(functions.together, workers.team.handle, at, -1), words, report_progress
                 )
     finally:
         status.job = None

@@ -1,4 +1,7 @@
-"""Threads that run CPU tasks: started once, woken for each run, one intra-op thread each."""
+"""Threads of Python that run CPU tasks: started once, woken for each run, one intra-op thread each.
+
+Tasks in C have other threads: `threads.c`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ import numpy as np
 
 from infinitensor.events import lane
 from infinitensor.ops.backend.torch_loading import calm, n_calmed, n_user_threads
-from infinitensor.runtime.native.c_pool import Pool
+from infinitensor.runtime.native.c_team import Team
+from infinitensor.threads import end_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,8 +53,8 @@ class Workers:
         self._generation = 0
         self._busy = 0
         self._closed = False
-        self.pool = Pool(n - 1)
-        """Threads that help a caller with tasks that C runs; the caller works too."""
+        self.team = Team(n)
+        """Those who run tasks in C: threads of C and the caller, or these and what is Python's."""
 
     def run(
         self,
@@ -126,11 +130,12 @@ class Workers:
                         self._wake.notify_all()
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads, and those of C."""
         with self._wake:
             self._closed = True
             self._wake.notify_all()
         for thread in self._threads:
             thread.join(timeout=5)
         self._threads = []
-        self.pool.close()
+        self.team.close()
+        end_threads()

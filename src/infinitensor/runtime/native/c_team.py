@@ -1,4 +1,4 @@
-"""Threads of C that run the tasks of a program, and the functions of `c_program.c`."""
+"""Those who run the tasks of a program in C together, and the functions of `c_program.c`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from infinitensor.native import fixed_library
+from infinitensor.threads import function_address
 
 
 @cache
@@ -20,31 +21,36 @@ def c_functions() -> Any:
     found.together.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
     found.next_of_python.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
     found.leave.argtypes, found.leave.restype = [ctypes.c_void_p, ctypes.c_void_p], None
-    found.open_pool.argtypes, found.open_pool.restype = [ctypes.c_int64], ctypes.c_void_p
-    found.close_pool.argtypes, found.close_pool.restype = [ctypes.c_void_p], None
+    found.open_team.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    found.open_team.restype = ctypes.c_void_p
+    found.close_team.argtypes, found.close_team.restype = [ctypes.c_void_p], None
     return found
 
 
-class Pool:
-    """Threads of C that help the one which asks; made when they are first needed."""
+class Team:
+    """Up to so many threads, of the process's or Python's, and what they wait by.
 
-    def __init__(self, n: int) -> None:
-        self.n = n
+    Who runs a program calls the others; it is made when it is first needed.
+    """
+
+    def __init__(self, n_workers: int) -> None:
+        self.n_workers = n_workers
         self._handle: int | None = None
         self._process = 0
 
     @property
     def handle(self) -> int:
-        """C's handle of it; a child of a fork has none of its parent's threads."""
+        """C's handle of it; what a fork finds locked nobody unlocks in the child."""
         if self._handle is None or self._process != os.getpid():
-            self._handle = c_functions().open_pool(self.n)
+            offer, withdraw = function_address("offer"), function_address("withdraw")
+            self._handle = c_functions().open_team(offer, withdraw, self.n_workers - 1)
             self._process = os.getpid()
             if self._handle is None:
                 raise MemoryError
         return self._handle
 
     def close(self) -> None:
-        """End the threads."""
+        """Give back what it holds; the next use makes it again."""
         if self._handle is not None and self._process == os.getpid():
-            c_functions().close_pool(self._handle)
+            c_functions().close_team(self._handle)
         self._handle = None

@@ -1,0 +1,174 @@
+/* The threads of C of this process: they help whoever has work that several can do.
+
+   Work is a function that any number of threads may run at the same time: each does what it finds left to do, and
+   returns when there is no more. Who has some offers it, and does it too; threads that have nothing to do look through
+   the offers. Nobody waits for a thread to begin: where all are busy, work is done by who offered it. Nothing here
+   touches Python. */
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <time.h>
+
+enum { N_OFFERS = 16, AWAKE_NS = 50000 };
+#define CLOSED ((int64_t)1 << 32)
+#define LOAD(x) __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
+#define STORE(x, value) __atomic_store_n(&(x), value, __ATOMIC_SEQ_CST)
+#define ADD(x, n) __atomic_add_fetch(&(x), n, __ATOMIC_SEQ_CST)
+
+typedef struct {
+    int64_t gate; /* threads inside; less by CLOSED while nothing is offered */
+    int64_t is_used, n_wanted;
+    void (*work)(void *);
+    void *given;
+} __attribute__((aligned(64))) Offer;
+
+static Offer offers[N_OFFERS];
+static int64_t n_made; /* offers, ever */
+static int64_t awake_ns; /* how long one looks for more before it sleeps: after what was offered last */
+static int64_t n_asleep, n_waiting;
+static int64_t n_threads, n_kept; /* with the lock; so many may stay */
+static pthread_mutex_t lock;
+static pthread_cond_t wake, out;
+
+/* At the beginning, and in the child of a fork, which has no threads. */
+static void forget(void) {
+    for (int k = 0; k < N_OFFERS; k++) offers[k].gate = -CLOSED, offers[k].is_used = 0;
+    n_asleep = n_waiting = n_threads = n_kept = 0;
+    pthread_mutex_init(&lock, 0);
+    pthread_cond_init(&wake, 0);
+    pthread_cond_init(&out, 0);
+}
+
+static __attribute__((constructor)) void begin(void) {
+    forget();
+    pthread_atfork(0, 0, forget);
+}
+
+static int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+/* --- threads ---------------------------------------------------------------------------------- */
+
+/* Do what is offered, if there is room for one more; whether there was. */
+static int take(Offer *offer) {
+    if (LOAD(offer->gate) < 0 || LOAD(offer->n_wanted) < 1) return 0;
+    int is_in = 0;
+    if (ADD(offer->gate, 1) > 0 && ADD(offer->n_wanted, -1) >= 0) {
+        is_in = 1;
+        offer->work(offer->given);
+    }
+    if (ADD(offer->gate, -1) == -CLOSED && LOAD(n_waiting)) {
+        pthread_mutex_lock(&lock);
+        pthread_cond_broadcast(&out);
+        pthread_mutex_unlock(&lock);
+    }
+    return is_in;
+}
+
+/* Until there is another offer than those seen; whether this thread may stay. */
+static int sleep_until_offered(int64_t seen) {
+    pthread_mutex_lock(&lock);
+    ADD(n_asleep, 1);
+    while (LOAD(n_made) == seen && LOAD(n_threads) <= LOAD(n_kept)) pthread_cond_wait(&wake, &lock);
+    ADD(n_asleep, -1);
+    const int may_stay = LOAD(n_threads) <= LOAD(n_kept);
+    if (!may_stay) ADD(n_threads, -1);
+    pthread_mutex_unlock(&lock);
+    return may_stay;
+}
+
+static void *serve(void *given) {
+    (void)given;
+    int64_t seen;
+    do {
+        int n_taken;
+        do {
+            seen = LOAD(n_made);
+            n_taken = 0;
+            for (int k = 0; k < N_OFFERS; k++) n_taken += take(offers + k);
+        } while (n_taken);
+        const int64_t until = now_ns() + LOAD(awake_ns);
+        while (LOAD(n_made) == seen && now_ns() < until) sched_yield(); /* others go first */
+    } while (LOAD(n_made) != seen || sleep_until_offered(seen));
+    return 0;
+}
+
+/* So many threads at least; they take no signals. */
+static void start(int64_t n) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_mutex_lock(&lock);
+    if (n_kept < n) STORE(n_kept, n);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (pthread_t thread; n_threads < n && !pthread_create(&thread, 0, serve, 0); ADD(n_threads, 1))
+        pthread_detach(thread);
+    pthread_sigmask(SIG_SETMASK, &before, 0);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Threads end: those that have nothing to do now, the others after what they do. The next offer starts new ones. */
+void end_threads(void) {
+    pthread_mutex_lock(&lock);
+    STORE(n_kept, 0);
+    pthread_cond_broadcast(&wake);
+    pthread_mutex_unlock(&lock);
+}
+
+int64_t count_threads(void) { return LOAD(n_threads); }
+
+/* --- offers ----------------------------------------------------------------------------------- */
+
+static void *make_offer(void (*work)(void *), void *given, int64_t n, int64_t look_ns) {
+    Offer *made = offers, *end = n < 1 ? offers : offers + N_OFFERS;
+    for (; made < end; made++)
+        if (!LOAD(made->is_used) && !__atomic_exchange_n(&made->is_used, 1, __ATOMIC_SEQ_CST)) break;
+    if (made == end) return 0;
+    made->work = work;
+    made->given = given;
+    STORE(made->n_wanted, n);
+    ADD(made->gate, CLOSED);
+    STORE(awake_ns, look_ns);
+    ADD(n_made, 1);
+    if (LOAD(n_threads) < n || LOAD(n_kept) < n) start(n);
+    if (LOAD(n_asleep)) {
+        pthread_mutex_lock(&lock);
+        if (n >= LOAD(n_asleep)) pthread_cond_broadcast(&wake);
+        else for (int64_t k = 0; k < n; k++) pthread_cond_signal(&wake);
+        pthread_mutex_unlock(&lock);
+    }
+    return made;
+}
+
+/* Let up to n threads do some work; 0, and nobody will, if there are too many offers. To be withdrawn. What follows such
+   work is Python's, and takes longer than to wake: threads sleep at once. */
+void *offer(void (*work)(void *), void *given, int64_t n) { return make_offer(work, given, n, 0); }
+
+/* Nobody begins any more; wait for those who have. */
+void withdraw(void *offered) {
+    Offer *made = offered;
+    if (!LOAD(made->is_used)) return; /* another process's: a fork came between */
+    ADD(made->gate, -CLOSED);
+    const int64_t until = now_ns() + LOAD(awake_ns);
+    while (LOAD(made->gate) != -CLOSED && now_ns() < until) sched_yield();
+    if (LOAD(made->gate) != -CLOSED) {
+        pthread_mutex_lock(&lock);
+        ADD(n_waiting, 1);
+        while (LOAD(made->gate) != -CLOSED) pthread_cond_wait(&out, &lock);
+        ADD(n_waiting, -1);
+        pthread_mutex_unlock(&lock);
+    }
+    STORE(made->is_used, 0);
+}
+
+/* Do some work here and with n - 1 threads, or as many as have nothing to do. More often follows at once, so they look
+   for it a while. */
+void share(void (*work)(void *), void *given, int64_t n) {
+    void *made = make_offer(work, given, n - 1, AWAKE_NS);
+    work(given);
+    if (made) withdraw(made);
+}
