@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: matrix sanitize help setup demo test test-all test-gpu bench suites lint format whole-ops clean
+.PHONY: matrix sanitize wheel help setup demo test test-all test-gpu bench suites lint format whole-ops clean
 
 help:
 	@echo "make demo       install into $(VENV) and run examples/demo.py and examples/cluster.py"
@@ -17,6 +17,7 @@ help:
 	@echo "make test-gpu   the tests that need a CUDA device"
 	@echo "make matrix     a sample with other NumPys, numbers of workers, without compiler, zarr, numba"
 	@echo "make sanitize   random programs and tests of C under address and thread sanitizers"
+	@echo "make wheel      a wheel for this machine in dist/, checked in a fresh environment"
 	@echo "make bench      the benchmarks"
 	@echo "make suites     other projects' tests on this library (tests/suites/README.md)"
 	@echo "make lint       ruff and mypy"
@@ -63,6 +64,11 @@ matrix: $(STAMP)
 
 sanitize: $(STAMP)
 	$(BIN)/python -m tools.sanitize
+
+wheel: $(STAMP)
+	rm -rf build dist
+	$(BIN)/python -m pip wheel -q . --no-deps --no-build-isolation -w dist
+	$(BIN)/python -m tools.check_wheel dist/*.whl
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

@@ -7,6 +7,7 @@ import runpy
 
 import numpy as np
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 SOURCE = "src/infinitensor"
 OF_ALL = ("built_from.h", "fixed_c.py")
@@ -30,5 +31,17 @@ def extension(file: str) -> Extension:
     )
 
 
+class BuildC(build_ext):
+    """Names libraries, which Python does not import, so that it never finds them as modules."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        """The file of a module or library, from the folder that it is asked for in."""
+        *folders, last = fullname.split(".")
+        for file in fixed_c["LIBRARIES"]:
+            if last == fixed_c["name_of"](file).rpartition(".")[2]:
+                return "/".join((*folders, fixed_c["built_name"](file)))
+        return str(super().get_ext_filename(fullname))
+
+
 FILES = (*fixed_c["MODULES"], *fixed_c["LIBRARIES"])
-setup(ext_modules=[extension(file) for file in FILES])
+setup(ext_modules=[extension(file) for file in FILES], cmdclass={"build_ext": BuildC})

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+import sysconfig
+import zipfile
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from tests.reliability import child
+from tools.check_wheel import WheelError, check_contents, check_import, machine_of
 
 from infinitensor import fixed_c, native
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROOT = child.SOURCE.parent
 SCRIPT = """
@@ -128,6 +131,102 @@ def test_every_module_in_c_is_built() -> None:
     for file in fixed_c.MODULES:
         stem = fixed_c.name_of(file).rpartition(".")[2]
         assert f"PyInit_{stem}(void)" in fixed_c.source_of(file)
+
+
+def test_python_finds_no_library_as_a_module(built: Path) -> None:
+    for file in (*fixed_c.MODULES, *fixed_c.LIBRARIES):
+        *folders, _ = file.split("/")
+        folder = built.joinpath("src", "infinitensor", *folders)
+        assert (folder / fixed_c.built_name(file)).exists()
+        names = {module.name for module in pkgutil.iter_modules([str(folder)])}
+        is_module = fixed_c.name_of(file).rpartition(".")[2] in names
+        assert is_module == (file in fixed_c.MODULES)
+        assert not any("." in name or not name.isidentifier() for name in names)
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    """A wheel of the copy."""
+    line = [sys.executable, "setup.py", "-q", "bdist_wheel"]
+    done = subprocess.run(line, cwd=built, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (made,) = (built / "dist").glob("*.whl")
+    return made
+
+
+def test_a_wheel_holds_all_that_is_built_and_imports_without_compiling(wheel: Path) -> None:
+    assert len(check_contents(wheel)) == len(fixed_c.MODULES) + len(fixed_c.LIBRARIES)
+    assert machine_of(wheel) == os.uname().machine
+    check_import(wheel)
+
+
+def changed_wheel(wheel: Path, folder: Path, changes: dict[str, bytes | None]) -> Path:
+    """A wheel with other contents; None: without that file."""
+    made = folder / wheel.name
+    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(made, "w") as new:
+        for name in old.namelist():
+            data = changes.get(name, old.read(name))
+            if data is not None:
+                new.writestr(name, data)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "why"),
+    [
+        ("infinitensor/threads.c.so", None, "threads.c is not built"),
+        ("infinitensor/threads.c.so", b"", "threads.c was built from other sources"),
+        ("infinitensor/threads.c", b"/* changed */", "threads.c was built from other sources"),
+    ],
+)
+def test_a_wheel_that_lacks_something_is_refused(
+    name: str, data: bytes | None, why: str, wheel: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(WheelError, match=why):
+        check_contents(changed_wheel(wheel, tmp_path, {name: data}))
+
+
+COMPILERS = {"x86_64": ("x86_64-linux-gnu-gcc", "cc"), "aarch64": ("aarch64-linux-gnu-gcc",)}
+
+
+def compiler_for(machine: str) -> str:
+    """A compiler for a kind of machine."""
+    names = [name for name in COMPILERS[machine] if shutil.which(name)]
+    if not names or (names[0] == "cc" and os.uname().machine != machine):
+        pytest.skip(f"no compiler for {machine} here")
+    return names[0]
+
+
+@pytest.mark.parametrize("machine", COMPILERS)
+@pytest.mark.parametrize("file", [*fixed_c.MODULES, *fixed_c.LIBRARIES])
+def test_c_compiles_for_every_kind_of_machine(file: str, machine: str) -> None:
+    folders = (str(fixed_c.PACKAGE), sysconfig.get_path("include"), np.get_include())
+    if file in fixed_c.MODULES and not Path(folders[1], "Python.h").exists():
+        pytest.skip("no headers of Python here")
+    line = [compiler_for(machine), *fixed_c.flags_of(file, machine), "-fPIC", "-fsyntax-only"]
+    line += [*native.SANITIZERS["warnings"], *(f"-I{folder}" for folder in folders)]
+    path = str(fixed_c.PACKAGE / f"{file}.c")
+    done = subprocess.run([*line, path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("machine", COMPILERS)
+def test_libraries_work_on_every_kind_of_machine(machine: str, tmp_path: Path) -> None:
+    emulator = [] if machine == os.uname().machine else [f"qemu-{machine}"]
+    if emulator and not shutil.which(emulator[0]):
+        pytest.skip(f"no {emulator[0]} here")
+    libraries = [file for file in fixed_c.LIBRARIES if file != "runtime/native/c_program"]
+    flags = {flag: None for file in libraries for flag in fixed_c.flags_of(file, machine)}
+    line = [compiler_for(machine), *flags, *native.SANITIZERS["warnings"], "-static"]
+    line += [f"-I{fixed_c.PACKAGE}", str(ROOT / "tests/fixed_c_check.c")]
+    line += [str(fixed_c.PACKAGE / f"{file}.c") for file in libraries]
+    made = str(tmp_path / "check")
+    done = subprocess.run(
+        [*line, "-o", made, "-lpthread"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    done = subprocess.run([*emulator, made], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "1 1 1 1\n"  # threads, programs, checksums, reads
 
 
 def test_a_wheel_is_for_every_machine_of_its_kind() -> None:

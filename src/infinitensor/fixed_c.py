@@ -39,6 +39,8 @@ PORTABLE_FLAGS = (
 )  # fmt: skip
 """No -ffast-math: it breaks NaN and flushes subnormals of the whole process. Floats are looked at
 as the integers that have their bits. No -march: a wheel is for every machine of its kind."""
+HERE = os.uname().machine
+"""The kind of this machine: x86_64, aarch64."""
 _INCLUDED = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
 
 
@@ -61,18 +63,19 @@ def source_of(file: str) -> str:
 
 
 @cache
-def digest_of(file: str) -> str:
+def digest_of(file: str, machine: str = HERE) -> str:
     """A digest of a C file's sources and flags, which a file built of them contains."""
-    return hashlib.sha256("\n".join((source_of(file), *flags_of(file))).encode()).hexdigest()
+    given = "\n".join((source_of(file), *flags_of(file, machine)))
+    return hashlib.sha256(given.encode()).hexdigest()
 
 
-def flags_of(file: str) -> tuple[str, ...]:
-    """The flags that a C file is built with."""
-    return (*PORTABLE_FLAGS, *LIBRARIES.get(file, {}).get(os.uname().machine, ()))
+def flags_of(file: str, machine: str = HERE) -> tuple[str, ...]:
+    """The flags that a C file is built with for a kind of machine."""
+    return (*PORTABLE_FLAGS, *LIBRARIES.get(file, {}).get(machine, ()))
 
 
 def name_of(file: str) -> str:
-    """The module of a C file.
+    """The module of a C file, and what setuptools calls a library.
 
     >>> name_of("api/session/lock")
     'infinitensor.api.session._lock'
@@ -81,14 +84,26 @@ def name_of(file: str) -> str:
     return ".".join(("infinitensor", *folders, f"_{stem}"))
 
 
+def built_name(file: str) -> str:
+    """The name of the file built of a C file.
+
+    Python's version is in that of a module. A library has nothing of Python's, and a name that no
+    import finds.
+
+    >>> built_name("storage/file_io/crc32c")
+    'crc32c.c.so'
+    """
+    stem = file.rpartition("/")[2]
+    return f"{stem}.c.so" if file in LIBRARIES else f"_{stem}{EXTENSION_SUFFIXES[0]}"
+
+
 @cache
 def find_built(file: str) -> Path:
     """The file built of a C file; `NotBuiltError` if there is none, or one of other sources.
 
-    Python's version is in its name; NumPy's it compares itself when it is loaded.
+    NumPy's version a module compares itself when it is loaded.
     """
-    stem = name_of(file).rpartition(".")[2]
-    path = (PACKAGE / file).with_name(stem + EXTENSION_SUFFIXES[0])
+    path = (PACKAGE / file).with_name(built_name(file))
     try:
         held = path.read_bytes()
     except OSError:
