@@ -1,4 +1,4 @@
-"""Reductions of rows that a mask selects: from where the rows lie, nothing stored between."""
+"""Reductions of rows that a mask selects: from where the rows are, nothing stored between."""
 
 from __future__ import annotations
 

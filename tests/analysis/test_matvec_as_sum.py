@@ -37,7 +37,7 @@ def ops_of(made: Any) -> list[str]:
 CASES: dict[str, Callable[..., Any]] = {
     "scaled": lambda a, b, x, y: (1.5 * a) @ x,
     "from the left": lambda a, b, x, y: y @ (1.5 * a),
-    "turned": lambda a, b, x, y: (a.T + 1) @ y,
+    "transposed": lambda a, b, x, y: (a.T + 1) @ y,
     "of a view": lambda a, b, x, y: (a[::-1] * b) @ x[::-1],
     "left of a view": lambda a, b, x, y: y[::-1] @ (a - b),
     "with the vector": lambda a, b, x, y: (a - x) @ x,

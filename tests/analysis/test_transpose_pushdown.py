@@ -56,9 +56,9 @@ AS_BEFORE: dict[str, Callable[..., Any]] = {
     "with a vector added": lambda a, b, c: (a.T + b[:, 0]) @ b,
     "a part": lambda a, b, c: (2 * a.T)[:5] @ b,
     "of a part": lambda a, b, c: (2 * (a + 1)[:, :7].T) @ b,
-    "turned again": lambda a, b, c: (2 * a.T).T @ c,
+    "transposed again": lambda a, b, c: (2 * a.T).T @ c,
     "backwards": lambda a, b, c: (2 * a.T[::-1]) @ b,
-    "nothing turned": lambda a, b, c: (2 * c) @ b,
+    "nothing transposed": lambda a, b, c: (2 * c) @ b,
 }
 
 

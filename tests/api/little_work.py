@@ -1,4 +1,4 @@
-"""Arrays of a size that is planned only when a call comes again, and how often it was."""
+"""Arrays of a size that is planned only when a call is repeated, and how often it was."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ ARRAYS: dict[str, Callable[[Any, Any], Any]] = {
     "pairs": lambda x, rng: (x, x),
     "backwards": lambda x, rng: x[::-1],
     "backwards by two": lambda x, rng: x[..., ::-2],
-    "turned": lambda x, rng: x.T,
-    "turned copy": lambda x, rng: np.asfortranarray(x),
+    "transposed": lambda x, rng: x.T,
+    "transposed copy": lambda x, rng: np.asfortranarray(x),
     "one more axis": lambda x, rng: x[None],
     "a last axis": lambda x, rng: x[..., None],
     "flat": lambda x, rng: x.reshape(-1),
@@ -128,7 +128,7 @@ UNSAID = {"clip": ("where",), "fft.fftfreq": ("dtype",), "fft.rfftfreq": ("dtype
 NUMPYS: dict[str, Callable[..., Any]] = {
     "argsort": lambda *args, **more: np.argsort(*args, **{"kind": "stable", **more}),
 }
-"""NumPy's functions told what ours do always: equal values keep their order."""
+"""NumPy's functions given what ours do always: equal values keep their order."""
 COMPARED: dict[str, Callable[[Any], Any]] = {"unique_values": np.sort}
 """What NumPy leaves open does not count: the order of values."""
 

@@ -35,10 +35,10 @@ def test_constants_are_not_sent_to_a_gpu(name: str, there: Any) -> None:
     np.testing.assert_array_equal(found.numpy(), np.maximum(GIVEN, value))
 
 
-def test_those_like_what_is_at_hand_and_short_ones_are_made_at_once(there: Any) -> None:
+def test_those_like_what_is_on_the_host_and_short_ones_are_made_at_once(there: Any) -> None:
     it.stats(reset=True)
-    at_hand = it.asarray(GIVEN)
-    assert float(it.ones_like(at_hand)[3, 4]) == 1.0
+    on_the_host = it.asarray(GIVEN)
+    assert float(it.ones_like(on_the_host)[3, 4]) == 1.0
     assert it.zeros_like(there[0]).tolist() == [0.0] * 50
     assert it.stats()["evaluations"] == 0
 

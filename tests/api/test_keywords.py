@@ -323,7 +323,7 @@ def test_no_number_equals_none(name: str, xp: Any) -> None:
         xp.less(it.asarray(X), None)
 
 
-def test_elements_come_as_they_lie() -> None:
+def test_elements_come_as_they_are_stored() -> None:
     views: list[Any] = [
         lambda a: a, lambda a: a.T, lambda a: a[::-1], lambda a: a[:, ::-2].T, lambda a: a[1, 1],
     ]  # fmt: skip

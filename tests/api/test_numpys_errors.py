@@ -146,7 +146,7 @@ ALLOWED: dict[str, Callable[[Any], Any]] = {
     "ravel of a broadcast in order K": lambda xp: xp.broadcast_to(
         xp.arange(2).reshape(2, 1), (3, 2, 4)
     ).ravel("K"),
-    "ravel of a turned broadcast in order K": lambda xp: xp.broadcast_to(
+    "ravel of a transposed broadcast in order K": lambda xp: xp.broadcast_to(
         xp.asarray(xp.arange(6).reshape(2, 1, 3), order="F"), (2, 4, 3)
     ).ravel("K"),
     "flags of a view": lambda xp: xp.asarray(xp.ones((2, 3)).flags == xp.ones((3, 2)).T.flags),

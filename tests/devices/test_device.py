@@ -63,7 +63,7 @@ class DeviceTests:
         assert found.dtype == values.dtype
         np.testing.assert_array_equal(found, values)
 
-    def test_turned_values_are_stored_in_order(self, device: Device) -> None:
+    def test_transposed_values_are_stored_in_order(self, device: Device) -> None:
         values = np.arange(12.0).reshape(3, 4)[::-1].T
         array = device.array(device.allocate(128), (4, 3), values.dtype)
         device.from_host(array, values)

@@ -279,7 +279,7 @@ class Generator:
         key = self.basic_key(self.array(source).shape)
         self.emit(View(self.new_name(), source, "index", key))
 
-    def turned_view(self) -> None:
+    def transposed_view(self) -> None:
         source = self.source(lambda x: x.ndim > 0)
         ndim = self.array(source).ndim
         axis = self.integer(-ndim, ndim - 1)
@@ -633,7 +633,7 @@ WEIGHTS: dict[Callable[[Generator], None], int] = {
     Generator.arange: 1,
     Generator.import_then_change: 1,
     Generator.index_view: 8,
-    Generator.turned_view: 4,
+    Generator.transposed_view: 4,
     Generator.reshaped_view: 5,
     Generator.part_view: 2,
     Generator.diagonal_view: 2,

@@ -58,9 +58,9 @@ def test_rows_written_backwards_and_by_steps_are_independent() -> None:
 
 def test_writes_through_views_of_disjoint_columns_are_independent() -> None:
     c = it.zeros((8, N))
-    turned = c.T
+    transposed = c.T
     for i in range(N):
-        turned[i] = float(i)
+        transposed[i] = float(i)
     assert dependence_of(c).widest_level >= N
     np.testing.assert_array_equal(c.numpy(), np.tile(np.arange(N, dtype=float), (8, 1)))
 

@@ -169,7 +169,7 @@ def test_spans_of_all_steps_meet_exactly_where_they_share_an_element() -> None:
     st.sampled_from([(12,), (7, 9)]).flatmap(lambda s: st.tuples(regions(s, 12), regions(s, 12)))
 )
 @examples(150)
-def test_what_is_hidden_lies_inside(pair: tuple[Region, Region]) -> None:
+def test_what_is_hidden_is_inside(pair: tuple[Region, Region]) -> None:
     outer, inner = pair
     if hides(outer, inner):
         assert elements(inner) <= elements(outer)

@@ -75,7 +75,7 @@ def sliced(g: Generator) -> None:
     g.add(f"{name}[{key_text(g, value.shape)}]")
 
 
-def turned(g: Generator) -> None:
+def transposed(g: Generator) -> None:
     """The same elements in another order of axes."""
     name, value = g.some(lambda v: v.ndim > 1)
     axes = list(range(value.ndim))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 KINDS = (
     (3, creating.create),
     (4, creating.sliced),
-    (2, creating.turned),
+    (2, creating.transposed),
     (4, creating.reshaped),
     (1, creating.part),
     (1, creating.broadcast),

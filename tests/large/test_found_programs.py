@@ -88,7 +88,7 @@ x5 %= 3  # compared
 for i in range(0, 349, 2): x2[i] = i % 2  # compared
 x4[:, xp.asarray(index(2, 5000, x4.shape[1]))] = data(8, (349, 5000), "i8")
 """,
-    "a part of what was read back from a disk is turned": """\
+    "a part of what was read back from a disk is transposed": """\
 x2 = xp.asarray(data(2, (1, 140, 13, 10, 7), "i1"))
 x3 = xp.arange(73531, dtype="f8")  # compared
 x4 = x2[:, 2, :-2, 1:-1]

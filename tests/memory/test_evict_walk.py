@@ -124,7 +124,7 @@ def test_what_is_read_from_a_file_is_never_written_back(tmp_path: Path) -> None:
     assert stats["peak_bytes"]["cpu:0", "device"] <= 80_000
 
 
-def test_a_result_larger_than_memory_lies_on_disk_and_can_be_used() -> None:
+def test_a_result_larger_than_memory_is_on_disk_and_can_be_used() -> None:
     values = np.random.default_rng(1).random((300, 40))
     with strict("cpu", 500, 60_000, DISK) as session:
         x = it.asarray(values[:100])

@@ -83,7 +83,7 @@ def test_every_cut_covers_its_label_once(seed: int, tile_elements: int) -> None:
         assert set(layout.owners) <= {HOST, 0, 1, 2}
 
 
-def test_a_group_stays_where_its_largest_operand_lies() -> None:
+def test_a_group_stays_where_its_largest_operand_is() -> None:
     with strict("cpu*3", 20) as session:
         x = it.asarray(np.ones((30, 10)))
         found = prepared(session, x * 2 + 1)
@@ -100,7 +100,7 @@ def test_only_the_needed_part_is_cut_small() -> None:
     assert found.program.graph.n_tasks <= 10
 
 
-def test_what_is_searched_lies_whole_and_makes_no_tile_smaller() -> None:
+def test_what_is_searched_is_whole_and_makes_no_tile_smaller() -> None:
     with strict("null", 64) as session:
         found = prepared(session, it.searchsorted(it.zeros(1000), it.ones(640)))
     assert found.plan.groups[-1].cuts == (tuple(range(0, 641, 64)), (0, 1000))

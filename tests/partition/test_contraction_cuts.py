@@ -63,9 +63,9 @@ def test_pieces_that_would_take_seconds_are_cut_further_but_not_to_nothing() -> 
         lambda x, y: x @ y[:, ::2],
         lambda x, y: x.astype("float16") @ y.astype("float16"),
     ],
-    ids=["straight", "turned", "parts", "backwards", "two dtypes", "steps", "halves"],
+    ids=["straight", "transposed", "parts", "backwards", "two dtypes", "steps", "halves"],
 )
-def test_products_in_large_pieces_are_numpys_however_operands_lie(product: Any) -> None:
+def test_products_in_large_pieces_are_numpys_however_operands_are_stored(product: Any) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.random((1100, 70), "f4"), rng.random((70, 1500), "f4")
     with strict("cpu", 0):

@@ -25,9 +25,9 @@ def planned(
     """The plan of a product of which the second matrix is on the host."""
     with strict("null", 0, 1 << 40) as session:
         x, y = it.ones((ROWS, INNER), dtype), it.ones((INNER, COLUMNS), dtype)
-        turned = it.ones((COLUMNS, INNER), dtype)
-        it.compute(x, y, turned)
-        z = program(x, y, turned)
+        transposed = it.ones((COLUMNS, INNER), dtype)
+        it.compute(x, y, transposed)
+        z = program(x, y, transposed)
         with session.guard():
             session.drain()
             graph = Bound(session, [z._version], True).detail().graph()
@@ -45,19 +45,19 @@ def test_parts_are_rows_of_what_is_stored_and_their_products_are_added() -> None
     assert [len(cut) for label, cut in enumerate(plan.cuts) if label != plan.chained] == [2, 2]
 
 
-def test_parts_of_what_is_read_turned_are_columns_of_the_result() -> None:
-    plan = planned(lambda x, _, turned: x @ turned.T, None, INNER * COLUMNS // 4)
+def test_parts_of_what_is_read_transposed_are_columns_of_the_result() -> None:
+    plan = planned(lambda x, _, transposed: x @ transposed.T, None, INNER * COLUMNS // 4)
     assert plan.chained == -1
     assert plan.cuts[plan.space.contracted[0]] == (0, INNER)
     assert (0, 128, 256, 384, 512) in plan.cuts
 
 
-def test_what_lies_in_parts_is_read_in_those() -> None:
+def test_what_is_in_parts_is_read_in_those() -> None:
     layout = Layout(((0, 200, 640), (0, COLUMNS)), (0, HOST))
     plan = planned(lambda x, y, _: x @ y, layout, 1 << 62)
     assert plan.cuts[plan.chained] == (0, 200, 640)
     layout = Layout(((0, 200, COLUMNS), (0, INNER)), (0, HOST))
-    plan = planned(lambda x, _, turned: x @ turned.T, layout, 1 << 62)
+    plan = planned(lambda x, _, transposed: x @ transposed.T, layout, 1 << 62)
     assert (0, 200, COLUMNS) in plan.cuts
 
 
@@ -70,7 +70,7 @@ def test_what_is_added_in_another_dtype_is_read_whole(dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, np.int32])
 def test_columns_of_the_result_are_made_in_parts_in_any_dtype(dtype: Any) -> None:
-    plan = planned(lambda x, _, turned: x @ turned.T, None, INNER * COLUMNS // 4, dtype)
+    plan = planned(lambda x, _, transposed: x @ transposed.T, None, INNER * COLUMNS // 4, dtype)
     assert plan.chained == -1
     assert (0, 128, 256, 384, 512) in plan.cuts
 
@@ -82,7 +82,7 @@ def test_a_matrix_by_itself_is_read_whole() -> None:
     assert all(len(cut) == 2 for cut in plan.cuts)
 
 
-def test_what_lies_on_the_device_in_one_piece_is_read_whole() -> None:
+def test_what_is_on_the_device_in_one_piece_is_read_whole() -> None:
     plan = planned(lambda x, y, _: x @ y, single((INNER, COLUMNS), 0), INNER * COLUMNS // 4)
     assert plan.chained == -1
     assert all(len(cut) == 2 for cut in plan.cuts)

@@ -39,7 +39,7 @@ def table(n: int = 2000, columns: int = 8) -> Any:
     return made
 
 
-def test_all_are_cut_as_the_first_table_lies() -> None:
+def test_all_are_cut_as_the_first_table_is_stored() -> None:
     it.config.tile_elements = 4096
     with it.init("cpu*2"):
         near = it.exp(table() @ it.asarray(np.ones((8, 4))))

@@ -80,7 +80,7 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
     "stencil": stencil,
     "columns_then_mask": columns_then_mask,
     "sort_and_cumsum": lambda: it.cumsum(it.sort(it.random.normal(size=(90_000,)))),
-    "turned": lambda: it.random.normal(size=(300, 400)).T.reshape((400, 300))[::-1] + 1,
+    "transposed": lambda: it.random.normal(size=(300, 400)).T.reshape((400, 300))[::-1] + 1,
     "slice_of_much": lambda: (it.ones((100_000, 100)) * 3)[5000:5003] + 1,
 }
 

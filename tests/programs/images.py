@@ -80,8 +80,8 @@ def stockham_fft(np: Any, x: Any, radix: int, n_levels: int) -> Any:
         rows, columns = np.mgrid[0:radix, 0:done]
         twiddle = np.exp(-2j * np.pi * rows * columns / radix ** (level + 1))
         factors = np.repeat(np.reshape(twiddle, (radix, done, 1)), left, axis=2)
-        turned = np.reshape(moved, (n,)) * np.reshape(factors, (n,))
-        y[:] = np.reshape(butterfly @ np.reshape(turned, (radix, n // radix)), (n,))
+        rotated = np.reshape(moved, (n,)) * np.reshape(factors, (n,))
+        y[:] = np.reshape(butterfly @ np.reshape(rotated, (radix, n // radix)), (n,))
     return y, abs(y - np.fft.fft(x)).max() < 1e-9
 
 

@@ -1,4 +1,4 @@
-"""Routes: what is at hand is read in place, what is not is fetched once to each device."""
+"""Routes: what is there already is read in place, what is not is fetched once to each device."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_row_read_everywhere_goes_once_to_each_other_device() -> None:
     assert moved_bytes("cpu*3", 8, lambda x: x + x[0]) == 2 * 8 * 8
 
 
-def test_turned_rows_move_once() -> None:
+def test_transposed_rows_move_once() -> None:
     # devices hold rows 0-3, 4-7 and 8-11: the outer two exchange theirs, the middle keeps its own
     assert moved_bytes("cpu*3", 8, lambda x: x - x[::-1]) == 8 * 8 * 8
 

@@ -10,7 +10,7 @@ from benchmarks.bench_budgets import ROOM, make, run
 from tests.fake_gpu import fake_gpu, with_tools
 from tests.runtime.run.test_gpu_lanes import (
     test_a_fixed_order_gives_the_same_values,
-    test_results_larger_than_the_device_lie_on_the_host_and_then_on_disk,
+    test_results_larger_than_the_device_are_on_the_host_and_then_on_disk,
     test_weights_larger_than_the_budget_give_the_same_values,
 )
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "test_a_fixed_order_gives_the_same_values",
-    "test_results_larger_than_the_device_lie_on_the_host_and_then_on_disk",
+    "test_results_larger_than_the_device_are_on_the_host_and_then_on_disk",
     "test_weights_larger_than_the_budget_give_the_same_values",
 ]
 

@@ -21,7 +21,7 @@ VIEWS: dict[str, Any] = {
     "whole": lambda x: x,
     "rows": lambda x: x[1:4],
     "steps": lambda x: x[::-2, 3::3],
-    "turned": lambda x: x.T,
+    "transposed": lambda x: x.T,
     "element": lambda x: x[2, 3:4],
     "nothing": lambda x: x[:0],
 }
@@ -39,7 +39,7 @@ def test_a_copy_has_the_values_and_no_memory_in_common(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["?", "i2", "f4", "f8", "c16"])
-def test_a_cast_is_numpys_and_copies_unless_told(dtype: str) -> None:
+def test_a_cast_is_numpys_and_copies_unless_asked(dtype: str) -> None:
     x = it.asarray(X)
     for name, part in VIEWS.items():
         found = part(x).astype(dtype)

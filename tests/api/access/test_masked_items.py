@@ -30,7 +30,7 @@ def mode(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def spreads(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each value written by a mask was computed where it lies."""
+    """Whether each value written by a mask was computed where it is."""
     found: list[bool] = []
     spread = masked_items.spread
 
@@ -119,7 +119,7 @@ def of_rows(xp: Any, x: Any, y: Any) -> Any:
     [of_one_mask, of_the_same_mask_again, in_place, of_part_of_them, of_values_as_they_are,
      as_another_dtype, with_a_mean, of_rows],
 )  # fmt: skip
-def test_what_was_selected_and_changed_is_computed_where_it_lies(
+def test_what_was_selected_and_changed_is_computed_where_it_is(
     program: Callable[..., Any], mode: str, spreads: list[bool]
 ) -> None:
     same(program, *arrays(mode))
@@ -167,7 +167,7 @@ def test_other_values_are_dealt_out_as_before(
 
 def test_a_mask_whose_operand_was_written_is_another_mask(mode: str, spreads: list[bool]) -> None:
     def program(xp: Any, x: Any, y: Any) -> Any:
-        chosen = y[x > 0] * 2  # reads y, not x: x may be written where it lies
+        chosen = y[x > 0] * 2  # reads y, not x: x may be written where it is
         x[0] = -x[0]
         x[1] = -x[1]
         y[x > 0] = chosen
@@ -252,7 +252,7 @@ def test_one_mask_is_counted_once(mode: str) -> None:
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("dtype", ["bool", "float64", "int16"])
-def test_reductions_of_selected_rows_read_them_where_they_lie(dtype: str, device: str) -> None:
+def test_reductions_of_selected_rows_read_them_where_they_are(dtype: str, device: str) -> None:
     rng = np.random.default_rng(8)
     a = (rng.random((300, 3000)) * 2.2 - 0.4).astype(dtype)
     if dtype == "float64":

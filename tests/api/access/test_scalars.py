@@ -67,7 +67,7 @@ SCALARS: dict[str, Callable[[Any, Any], Any]] = {
     "of an array without axes": lambda xp, x: xp.asarray(3.0) + 1,
     "element of one": lambda xp, x: xp.asarray(3.0)[()],
     "rounded": lambda xp, x: xp.round(x.mean(), 2),
-    "turned": lambda xp, x: x.sum().T.reshape(()).squeeze().real,
+    "transposed": lambda xp, x: x.sum().T.reshape(()).squeeze().real,
     "imaginary": lambda xp, x: x.sum().imag,
     "pickled": lambda xp, x: pickle.loads(pickle.dumps(x.sum())),
 }

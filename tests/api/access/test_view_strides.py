@@ -87,9 +87,9 @@ def test_a_reshape_is_a_view_exactly_where_numpy_makes_one(shape: tuple[int, ...
 
 def test_two_transposes_come_back_and_errors_are_numpys() -> None:
     view = _view(BASE.reshape(4, 5, 6)[1:, ::2])
-    turned = through(view, lambda a: a.transpose(2, 0, 1))
-    assert turned.shape == (6, 3, 3)
-    assert through(turned, lambda a: a.transpose(1, 2, 0)) == view
+    transposed = through(view, lambda a: a.transpose(2, 0, 1))
+    assert transposed.shape == (6, 3, 3)
+    assert through(transposed, lambda a: a.transpose(1, 2, 0)) == view
     with pytest.raises(IndexError, match="index 7 is out of bounds for axis 0 with size 3"):
         basic(view, 7)
     with pytest.raises(IndexError, match="too many indices"):

@@ -20,7 +20,7 @@ from infinitensor.api.convert.foreign import (
 )
 
 
-def test_kinds_of_objects_are_told_apart() -> None:
+def test_kinds_of_objects_are_distinguished() -> None:
     kinds: list[tuple[Any, tuple[bool, bool, bool]]] = [
         (np.ones(2), (False, False, False)),
         (torch.ones(2), (True, False, False)),

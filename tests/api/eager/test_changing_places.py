@@ -97,7 +97,7 @@ def test_a_loop_that_compacts_by_masks_reads_and_writes_at_once(dtype: str) -> N
     assert misses() == 0
 
 
-def test_a_ufunc_stores_into_what_is_at_hand_and_nobody_reads() -> None:
+def test_a_ufunc_stores_into_what_is_on_the_host_and_nobody_reads() -> None:
     a = np.arange(12.0).reshape(3, 4)
     x, y = it.asarray(a) + 0, a.copy()
     assert it.add(x, x[0], x) is x

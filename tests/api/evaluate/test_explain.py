@@ -34,7 +34,7 @@ def test_a_tensor_stays_on_the_devices_of_its_session() -> None:
             x.to_device("cuda")
 
 
-def test_a_plan_tells_what_goes_between_tiers_and_what_stays(tmp_path: Path) -> None:
+def test_a_plan_says_what_goes_between_tiers_and_what_stays(tmp_path: Path) -> None:
     values = np.random.default_rng(0).random((400, 50))
     np.save(tmp_path / "x.npy", values)
     with strict("cpu", 500, 60_000, "64MiB"):
@@ -60,7 +60,7 @@ def test_a_plan_tells_what_goes_between_tiers_and_what_stays(tmp_path: Path) -> 
         assert json.loads(json.dumps(plan.to_dict()))["stays"] == plan.stays
 
 
-def test_a_plan_tells_the_peak_on_disk() -> None:
+def test_a_plan_says_the_peak_on_disk() -> None:
     with strict("cpu", 1024, 104_576, "64MiB", inline_elements=0):
         x = it.asarray(np.random.default_rng(0).normal(size=(64, 64)))
         y = it.tanh(x @ x.T)
@@ -76,7 +76,7 @@ def test_a_plan_tells_the_peak_on_disk() -> None:
         assert it.stats()["bytes_evicted"] >= plan.evicted_bytes
 
 
-def test_a_plan_tells_what_runs_without_generated_code_and_what_in_one_piece(
+def test_a_plan_says_what_runs_without_generated_code_and_what_in_one_piece(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(it.config, "compile", "always")
@@ -94,7 +94,7 @@ def test_a_plan_tells_what_runs_without_generated_code_and_what_in_one_piece(
         assert "in one piece" not in str(it.plan(x * 2 + 1))
 
 
-def test_a_plan_tells_what_is_one_pass_over_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_says_what_is_one_pass_over_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(it.config, "compile", "always")
     monkeypatch.setattr(it.config, "small_elements", 0)
     if compiler() is None:

@@ -61,7 +61,7 @@ def test_a_write_to_what_somebody_else_reads_goes_to_a_copy() -> None:
     np.testing.assert_array_equal(later.numpy(), before * 3)
 
 
-def test_what_was_made_before_an_error_stays_and_the_error_comes_again() -> None:
+def test_what_was_made_before_an_error_stays_and_the_error_is_repeated() -> None:
     x = it.asarray(values())
     x[: N // 2] = x[N // 2 :] + 1
     expected = x.numpy()

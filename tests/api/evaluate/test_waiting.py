@@ -82,7 +82,7 @@ def test_a_leaf_is_free_when_nothing_else_shows_or_reads_it() -> None:
     assert sum(is_free.values()) == sum(v.table is not None for v in found.leaves if v.live == 0)
 
 
-def test_a_program_that_comes_again_is_found_by_what_it_is_recorded_with() -> None:
+def test_a_program_that_is_repeated_is_found_by_what_it_is_recorded_with() -> None:
     x = it.asarray(np.arange(LARGE) * 1.0)
     for k in range(4):  # the first time it is too little for a plan
         it.compute(1.0 - (x * 2.0 > 5.0) * x)

@@ -106,12 +106,12 @@ def test_solves_that_wait_for_nothing_of_each_other_run_in_workers(
     b = rng.random((200, 50))
     monkeypatch.setattr(it.config, "workers", 2)
     with it.init("cpu"):
-        total, turned = it.zeros((200, 50)), it.zeros((200, 50))
+        total, doubled = it.zeros((200, 50)), it.zeros((200, 50))
         for a in many:
             x = it.linalg.solve(it.asarray(a), it.asarray(b))
             total += x
-            turned += 2 * x
-        made = total.numpy(), turned.numpy()
+            doubled += 2 * x
+        made = total.numpy(), doubled.numpy()
         wanted = sum(np.linalg.solve(a, b) for a in many)
         np.testing.assert_allclose(made[0], wanted)
         np.testing.assert_allclose(made[1], 2 * wanted)

@@ -92,7 +92,7 @@ def test_values_that_shapes_depend_on_are_computed_and_counted() -> None:
         assert it.stats()["forced_evaluations"] == 2
 
 
-def test_the_values_of_a_mask_that_waits_are_at_hand_if_they_are_few() -> None:
+def test_the_values_of_a_mask_that_waits_are_on_the_host_if_they_are_few() -> None:
     with it.init("cpu"):
         x = it.asarray(np.arange(100_000.0)) + 0
         mask = x > 5

@@ -109,7 +109,7 @@ def test_what_is_wide_is_computed_in_float32_and_rounded_once() -> None:
     assert float(found) == pytest.approx(float(wanted), rel=2**-8)
 
 
-def test_a_call_that_comes_again_is_planned_as_before() -> None:
+def test_a_call_that_is_repeated_is_planned_as_before() -> None:
     with strict("cpu"):
         x = it.compute(it.asarray(X) + 0)
         for _ in range(4):

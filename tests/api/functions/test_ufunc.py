@@ -286,7 +286,7 @@ def test_at_goes_through_views_to_their_base() -> None:
 
 
 @pytest.mark.parametrize("name", ["add", "maximum", "exp", "divmod", "matmul"])
-def test_a_ufunc_tells_what_numpys_tells(name: str) -> None:
+def test_a_ufunc_says_what_numpys_says(name: str) -> None:
     ours, theirs = getattr(it, name), getattr(np, name)
     for attribute in ("nin", "nout", "nargs", "identity", "signature", "__name__"):
         assert getattr(ours, attribute) == getattr(theirs, attribute)

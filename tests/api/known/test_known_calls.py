@@ -1,4 +1,4 @@
-"""Calls known before, tensors that are nothing but an array, elements written where they lie."""
+"""Calls known before, tensors that are nothing but an array, elements written where they are."""
 
 import gc
 import inspect
@@ -341,7 +341,7 @@ def test_numbers_written_through_slices_of_a_large_tensor_are_numpys() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "complex128"])
-def test_writes_through_views_that_come_again_are_numpys(dtype: str) -> None:
+def test_writes_through_views_that_are_repeated_are_numpys(dtype: str) -> None:
     rng = np.random.default_rng(5)
     values = (rng.random((400, 300)) * 9).astype(dtype)
     other = (rng.random((400, 300)) * 9).astype(dtype)
@@ -418,7 +418,7 @@ def test_a_frozen_or_closed_tensor_takes_no_write_also_the_third_time() -> None:
             x[1:, 1:] = 1.0
 
 
-def test_numbers_that_compare_equal_are_told_apart_where_they_wait() -> None:
+def test_numbers_that_compare_equal_are_distinguished_where_they_wait() -> None:
     x = it.asarray(np.full(LARGE, 2.0))
     n = it.asarray(np.full(LARGE, 2))
     for _ in range(3):  # from the second on the calls are known, and their numbers

@@ -23,7 +23,7 @@ def test_a_call_by_name_is_the_call() -> None:
         call_op("no_such_op", x)
 
 
-def test_tensors_are_told_from_arrays() -> None:
+def test_tensors_are_distinguished_from_arrays() -> None:
     assert is_tensor(it.asarray([1.0]))
     assert not is_tensor(np.array([1.0]))
     assert not is_tensor(1.0)

@@ -1,4 +1,4 @@
-"""Reshapes of stored memory are read where it lies, and what they read stays what it was."""
+"""Reshapes of stored memory are read where it is, and what they read stays what it was."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_spilled_tensors_are_on_disk_and_count_there() -> None:
         assert it.memory().tensors == ()
 
 
-def test_a_file_is_no_memory_and_what_was_read_of_it_is_told_apart(tmp_path: Path) -> None:
+def test_a_file_is_no_memory_and_what_was_read_of_it_is_distinguished(tmp_path: Path) -> None:
     values = np.random.default_rng(0).random((400, 50))
     np.save(tmp_path / "x.npy", values)
     with strict("cpu", 500, 60_000, "64MiB"):

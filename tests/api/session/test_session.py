@@ -117,7 +117,7 @@ def test_without_a_lower_tier_nothing_can_be_evicted() -> None:
         assert not session.make_room(1, ())
 
 
-def test_a_function_of_tiles_that_uses_a_tensor_is_told_what_to_do() -> None:
+def test_a_function_of_tiles_that_uses_a_tensor_is_given_a_remedy() -> None:
     with strict("cpu"):
         captured = it.asarray(np.arange(4.0)) + 1
         made = it.map_tiles(

@@ -129,7 +129,7 @@ def test_a_call_at_a_place_of_changing_shapes_runs_without_a_plan(name: str) -> 
     assert set(found[-1]) == {"changing_shapes"}
 
 
-def test_a_call_that_comes_again_is_recorded_without_its_rule() -> None:
+def test_a_call_that_is_repeated_is_recorded_without_its_rule() -> None:
     x = large(10)
 
     def again() -> Any:

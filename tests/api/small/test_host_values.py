@@ -29,11 +29,11 @@ def test_a_tensor_that_two_threads_give_a_cell_has_one() -> None:
     assert tensor.tolist() == [7.0, 2.0, 3.0]
 
 
-def test_values_that_do_not_lie_side_by_side_have_views_too(
+def test_values_that_are_not_side_by_side_have_views_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     x = np.arange(36).reshape(9, 4) % 5
-    rows, columns = it.nonzero(it.asarray(x))  # NumPy's lie between each other
+    rows, columns = it.nonzero(it.asarray(x))  # NumPy's are stored between each other
     part = rows[1:-1]
     monkeypatch.setattr(config, "small_elements", 0)
     wanted = np.nonzero(x)

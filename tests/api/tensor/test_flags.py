@@ -12,7 +12,7 @@ from infinitensor.api.tensor.flags import refused
 
 VIEWS: dict[str, Any] = {
     "whole": lambda x: x,
-    "turned": lambda x: x.T,
+    "transposed": lambda x: x.T,
     "row": lambda x: x[1],
     "column": lambda x: x[:, 1],
     "rows": lambda x: x[1:3],

@@ -17,10 +17,10 @@ KEYS: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_elements_come_in_c_order_whatever_the_strides(turned: bool) -> None:
-    x = X.T if turned else X
-    t = it.asarray(X).T if turned else it.asarray(X)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_elements_come_in_c_order_whatever_the_strides(transposed: bool) -> None:
+    x = X.T if transposed else X
+    t = it.asarray(X).T if transposed else it.asarray(X)
     assert [int(value) for value in t.flat] == list(x.flat)
     assert len(t.flat) == 24
 

@@ -40,7 +40,7 @@ def strided(rng: np.random.Generator, rows: int, columns: int, dtype: str) -> It
 @needs_library
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
 @pytest.mark.parametrize(("rows", "k", "columns"), [(7, 5, 9), (1, 5, 9), (7, 5, 1), (7, 1, 9)])
-def test_a_product_is_the_same_however_its_operands_lie(
+def test_a_product_is_the_same_however_its_operands_are_stored(
     dtype: str, rows: int, k: int, columns: int
 ) -> None:
     rng = np.random.default_rng(0)
@@ -77,7 +77,7 @@ def test_the_product_of_two_vectors_has_the_same_bits_whatever_their_strides(
 
 @needs_library
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
-def test_a_matrix_times_itself_turned_is_symmetric_to_the_bit(dtype: str) -> None:
+def test_a_matrix_times_itself_transposed_is_symmetric_to_the_bit(dtype: str) -> None:
     for x in strided(np.random.default_rng(1), 70, 40, dtype):
         out = np.full((70, 70), np.nan, dtype)
         assert blas.multiply(x, x.T, out)
@@ -225,7 +225,7 @@ print("torch" in sys.modules)
 
 @needs_library
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
-def test_one_system_is_solved_as_torch_does_however_it_lies(dtype: str) -> None:
+def test_one_system_is_solved_as_torch_does_however_it_is_stored(dtype: str) -> None:
     import torch
 
     for a in strided(np.random.default_rng(2), 40, 40, dtype):

@@ -29,9 +29,9 @@ def test_a_tile_that_torch_can_share_is_not_copied() -> None:
 
 def test_what_torch_cannot_share_is_copied() -> None:
     x = np.arange(5.0)
-    turned = tensor_of(x[::-1])
-    assert turned.tolist() == [4, 3, 2, 1, 0]
-    turned[0] = 9
+    backwards = tensor_of(x[::-1])
+    assert backwards.tolist() == [4, 3, 2, 1, 0]
+    backwards[0] = 9
     fixed = x.copy()
     fixed.flags.writeable = False
     tensor_of(fixed)[0] = 9

@@ -56,7 +56,7 @@ def test_equal_needs_the_shape_and_equivalent_only_broadcasting() -> None:
     assert not it.array_equal(it.zeros((0, 3)), it.zeros((3, 0)))
 
 
-def test_signed_infinities_and_real_values_are_told_apart() -> None:
+def test_signed_infinities_and_real_values_are_distinguished() -> None:
     agree(lambda xp, x: xp.isposinf(x) | xp.isneginf(x), SPECIAL)
     mixed = np.array([1 + 0j, 1j, np.nan + 0j, complex(0, -0.0), complex(1, np.nan)])
     agree(lambda xp, x: xp.isreal(x), mixed)

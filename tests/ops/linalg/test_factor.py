@@ -30,8 +30,10 @@ def test_q_has_orthonormal_columns_and_q_times_r_is_the_matrix(
     q, r = it.linalg.qr(it.asarray(a))
     step = 100 * float(np.finfo(dtype).eps)
     np.testing.assert_allclose((q @ r).numpy(), a, step, step)
-    turned = np.swapaxes(q.numpy().conj(), -1, -2) @ q.numpy()
-    np.testing.assert_allclose(turned, np.broadcast_to(np.eye(q.shape[-1]), turned.shape), 0, step)
+    product = np.swapaxes(q.numpy().conj(), -1, -2) @ q.numpy()
+    np.testing.assert_allclose(
+        product, np.broadcast_to(np.eye(q.shape[-1]), product.shape), 0, step
+    )
     assert _is_upper(r.numpy())
     assert (q.dtype, r.dtype) == (np.dtype(dtype), np.dtype(dtype))
 

@@ -252,8 +252,8 @@ def test_rows_of_several_matrices_are_multiplied_as_one(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
-@pytest.mark.parametrize("turned", [False, True])
-def test_many_matrices_times_one_are_put_apart(dtype: str, turned: bool) -> None:
+@pytest.mark.parametrize("transposed", [False, True])
+def test_many_matrices_times_one_are_put_apart(dtype: str, transposed: bool) -> None:
     """Pieces of a result that are apart, in little memory and on several devices."""
     rng = np.random.default_rng(0)
     x, y = rng.random((9, 884, 9, 2)).astype(dtype), rng.random((2, 5)).astype(dtype)
@@ -261,7 +261,7 @@ def test_many_matrices_times_one_are_put_apart(dtype: str, turned: bool) -> None
         with it.init(devices, memory=memory):
             seen = it.rot90(it.asarray(x) + 0)
             made, wanted = (seen @ y).copy(), np.rot90(x) @ y
-            if turned:
+            if transposed:
                 seen = it.rot90(it.asarray(x.transpose(0, 1, 3, 2)) + 0)
                 made, wanted = (it.asarray(y.T) @ seen).copy(), wanted.transpose(0, 1, 3, 2)
             np.testing.assert_allclose(made.numpy(), wanted, rtol=1e-6)

@@ -50,8 +50,8 @@ def test_matrix_norms_over_any_pair_of_axes_are_numpys(order: Any) -> None:
 def test_rotations_keep_the_frobenius_and_the_spectral_norm() -> None:
     x, (q, _) = RNG.normal(size=(8, 8)), np.linalg.qr(RNG.normal(size=(8, 8)))
     for order in ("fro", 2, "nuc"):
-        turned = it.linalg.matrix_norm(it.asarray(q) @ it.asarray(x), ord=order)
-        np.testing.assert_allclose(float(turned), np.linalg.norm(x, order), 1e-12)
+        rotated = it.linalg.matrix_norm(it.asarray(q) @ it.asarray(x), ord=order)
+        np.testing.assert_allclose(float(rotated), np.linalg.norm(x, order), 1e-12)
 
 
 def test_nan_infinity_and_nothing_are_numpys() -> None:

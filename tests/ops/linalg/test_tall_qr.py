@@ -118,7 +118,7 @@ def test_nan_and_inf_reach_r(bad: float) -> None:
 
 
 @pytest.mark.parametrize("turn", ["steps", "columns first", "backwards", "integers", "read-only"])
-def test_matrices_may_lie_in_any_way(turn: str) -> None:
+def test_matrices_may_be_stored_in_any_way(turn: str) -> None:
     x = np.random.default_rng(4).standard_normal((3, 60, 40))
     ways: dict[str, Any] = {
         "steps": x[:, ::2, ::3],

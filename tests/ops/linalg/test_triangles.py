@@ -49,7 +49,7 @@ def test_the_adjoint_of_the_adjoint_is_the_matrix() -> None:
     np.testing.assert_array_equal(adjoint(it, adjoint(it, a)).numpy(), a.numpy())
 
 
-def test_one_matrix_is_told_from_a_stack() -> None:
+def test_one_matrix_is_distinguished_from_a_stack() -> None:
     shapes = {(3, 4): True, (1, 1, 3, 4): True, (2, 3, 4): False, (0, 3, 4): False}
     assert {shape: is_one(np.ones(shape)) for shape in shapes} == shapes
 

@@ -43,7 +43,7 @@ def test_what_has_no_loop_is_left_alone() -> None:
     assert not select_into(mask[0], x[:, :, 0].T, np.empty((4, 4)))  # elements apart
 
 
-def test_complex_numbers_lie_anywhere_eight_bytes_apart() -> None:
+def test_complex_numbers_are_stored_anywhere_eight_bytes_apart() -> None:
     raw = np.zeros(16 * 40 + 8, np.uint8)
     x = raw[8:].view(np.complex128)
     x[:] = np.arange(40) * (1 + 2j)

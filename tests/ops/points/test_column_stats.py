@@ -40,8 +40,8 @@ def test_a_constant_column_has_no_variance_and_its_value_as_both_ends() -> None:
 def test_columns_stand_alone_and_the_order_of_rows_does_not_matter() -> None:
     x = RNG.integers(-9, 9, (24, 5)).astype("f8")
     whole = TableXp(5).call("_columns", x)
-    turned = TableXp(5).call("_columns", x[::-1].copy())
-    for i, (facts, other) in enumerate(zip(whole, turned, strict=True)):
+    backwards = TableXp(5).call("_columns", x[::-1].copy())
+    for i, (facts, other) in enumerate(zip(whole, backwards, strict=True)):
         one = TableXp(5).call("_columns", x[:, 2:3].copy())[i]
         np.testing.assert_array_equal(facts[2:3], one)
         np.testing.assert_allclose(facts, other, 1e-13, 1e-13)

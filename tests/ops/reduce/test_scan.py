@@ -136,9 +136,9 @@ def test_a_line_that_takes_much_of_memory_is_walked_tile_by_tile() -> None:
         (lambda x: x.T, 0, False),
         (lambda x: x[::-1], 1, False),
     ],
-    ids=["rows", "some rows", "the middle", "parts of rows", "turned", "backwards"],
+    ids=["rows", "some rows", "the middle", "parts of rows", "transposed", "backwards"],
 )
-def test_running_sums_of_tiles_that_lie_in_one_piece_are_tasks_of_c(
+def test_running_sums_of_tiles_that_are_stored_in_one_piece_are_tasks_of_c(
     view: Any, axis: int, is_in_c: bool, dtype: str
 ) -> None:
     values = (9 * np.random.default_rng(4).random((1000, 700))).astype(dtype)
@@ -146,7 +146,7 @@ def test_running_sums_of_tiles_that_lie_in_one_piece_are_tasks_of_c(
     with strict("cpu", 1 << 14):
         x = it.asarray(values)
         it.compute(x)
-        for _ in range(4):  # a program that comes again is run by C
+        for _ in range(4):  # a program that is repeated is run by C
             it.stats(reset=True)
             found = it.cumsum(view(x), axis).numpy()
             np.testing.assert_array_equal(found, wanted)

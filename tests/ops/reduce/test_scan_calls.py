@@ -28,5 +28,7 @@ def test_many_tasks_in_c_have_numpys_sums(dtype: str, axis: int) -> None:
     with strict("cpu*2", tile_elements=40):
         found: Any = it.cumsum(it.asarray(x), axis=axis)
         np.testing.assert_array_equal(found.numpy(), np.cumsum(x, axis))
-        turned = it.cumsum(it.asarray(x).transpose(2, 0, 1)[:, ::2], axis=axis)
-        np.testing.assert_array_equal(turned.numpy(), np.cumsum(x.transpose(2, 0, 1)[:, ::2], axis))
+        transposed = it.cumsum(it.asarray(x).transpose(2, 0, 1)[:, ::2], axis=axis)
+        np.testing.assert_array_equal(
+            transposed.numpy(), np.cumsum(x.transpose(2, 0, 1)[:, ::2], axis)
+        )

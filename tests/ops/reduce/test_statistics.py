@@ -35,7 +35,7 @@ def test_every_value_is_in_one_bin(x: Any, n: int) -> None:
 
 @settings(max_examples=12, deadline=None)
 @given(LINES, st.floats(0, 1), st.sampled_from(METHODS))
-def test_quantiles_are_numpys_and_lie_among_the_values(x: Any, q: float, method: Any) -> None:
+def test_quantiles_are_numpys_and_among_the_values(x: Any, q: float, method: Any) -> None:
     found = float(it.quantile(it.asarray(x), q, method=method))
     assert x.min() <= found <= x.max()
     np.testing.assert_allclose(found, np.quantile(x, q, method=method), 1e-12)

@@ -129,7 +129,7 @@ def test_zeros_of_both_signs_are_merged_from_runs(dtype: str) -> None:
         np.testing.assert_array_equal(made, np.sort(x.reshape(shape), axis))
 
 
-def test_a_long_axis_that_is_not_the_last_is_merged_where_it_lies_together() -> None:
+def test_a_long_axis_that_is_not_the_last_is_merged_where_it_is_contiguous() -> None:
     """Else every tile of the result copied the whole axis, which takes quadratic time."""
     x = np.random.default_rng(0).standard_normal((2000, 3))
     with strict("cpu", 300):

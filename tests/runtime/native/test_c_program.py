@@ -370,7 +370,7 @@ def test_rows_of_one_kind_are_found_even_where_their_sums_agree() -> None:
     np.testing.assert_array_equal(alike[first][kind], alike)
 
 
-def test_programs_of_few_tasks_are_bound_when_they_come_again(
+def test_programs_of_few_tasks_are_bound_when_they_are_repeated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(c_program, "BIND", 16)
@@ -480,10 +480,10 @@ it.compute(x)
 n_tiles = it.stats(reset=True)["tasks"] // 2
 steps(1000)
 run_called = run.run_called
-def told(*args):
+def noted(*args):
     print("begun", flush=True)
     return run_called(*args)
-run.run_called = told
+run.run_called = noted
 try:
     it.compute(x)
 except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Worker threads: every one runs the job, and they end when told to."""
+"""Worker threads: every one runs the job, and they end when asked to."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def one_loads():
 workers = Workers(3)
 for _ in range(3):
     workers.run(one_loads, lambda: None)
-    with ThreadPoolExecutor(1) as new:  # torch tells a thread the number at its first question
+    with ThreadPoolExecutor(1) as new:  # torch gives a thread the number at its first question
         assert new.submit(lambda: wait_for_torch().get_num_threads()).result() == 2
 workers.close()
 """

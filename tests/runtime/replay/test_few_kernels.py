@@ -1,4 +1,4 @@
-"""Programs of a few kernels that come again are started without a run, and leave as little."""
+"""Programs of a few kernels that are repeated are started without a run, and leave as little."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def values_of(found: list[Any]) -> list[np.ndarray]:
     ]
 
 
-def test_what_comes_again_is_started_and_has_the_same_values(started: list[bool]) -> None:
+def test_what_is_repeated_is_started_and_has_the_same_values(started: list[bool]) -> None:
     with it.init("cuda:0", memory="64MiB") as session:
         x = it.asarray(X)
         first = values_of(steps(x))
@@ -84,7 +84,7 @@ def test_what_comes_again_is_started_and_has_the_same_values(started: list[bool]
 
 
 @pytest.mark.gpu
-def test_one_launch_that_comes_again_goes_straight_to_its_stream(
+def test_one_launch_that_is_repeated_goes_straight_to_its_stream(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other operands and other numbers: each time its own values."""
@@ -172,7 +172,7 @@ def _run_again(work: Any, run: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda: run(*seen[0])
 
 
-def test_tasks_of_several_kernels_are_recorded_on_memory_that_comes_again(
+def test_tasks_of_several_kernels_are_recorded_on_memory_that_is_used_again(
     started: list[bool], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other values in the same memory, other numbers, other memory: each time its own result."""

@@ -79,7 +79,7 @@ def test_a_tight_budget_changes_no_value(seed: int) -> None:
                 np.testing.assert_array_equal(a, tensor.numpy())
 
 
-def test_results_larger_than_the_device_lie_on_the_host_and_then_on_disk() -> None:
+def test_results_larger_than_the_device_are_on_the_host_and_then_on_disk() -> None:
     values = np.random.default_rng(5).random((2048, 1024))
     with it.init("cuda:0", memory="8MiB", host_memory="8MiB", disk="64MiB") as session:
         x = it.asarray(values)

@@ -100,7 +100,7 @@ def test_a_stopped_run_goes_on_where_it_was(stop_after: int, n_workers: int) -> 
 
 @pytest.mark.parametrize("compile_when", ["never", "always"])
 @pytest.mark.parametrize("n_workers", [0, 2])
-def test_a_run_told_to_stop_before_it_begins_does_not_begin(
+def test_a_run_asked_to_stop_before_it_begins_does_not_begin(
     n_workers: int, compile_when: str
 ) -> None:
     workers = Workers(n_workers) if n_workers else None

@@ -1,4 +1,4 @@
-"""Where tiles lie, and in which version."""
+"""Where tiles are, and in which version."""
 
 from __future__ import annotations
 

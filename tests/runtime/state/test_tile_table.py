@@ -34,7 +34,7 @@ class Counting(CpuDevice):
 @pytest.mark.parametrize(
     "box", [((5, 6), (0, 4)), ((2, 9), (1, 3)), ((0, 12), (3, 4)), ((7, 7), (0, 4))]
 )
-def test_a_box_is_cut_out_where_it_lies(box: tuple[tuple[int, int], ...]) -> None:
+def test_a_box_is_cut_out_where_it_is(box: tuple[tuple[int, int], ...]) -> None:
     device = Counting()
     values = np.arange(48.0).reshape(12, 4)
     layout = Layout(((0, 5, 12), (0, 4)), (0,))
@@ -44,7 +44,7 @@ def test_a_box_is_cut_out_where_it_lies(box: tuple[tuple[int, int], ...]) -> Non
     assert device.n_read == asked.size
 
 
-def test_a_tile_that_lies_nowhere_below_stays_when_others_are_given_back(tmp_path: Path) -> None:
+def test_a_tile_that_is_nowhere_below_stays_when_others_are_given_back(tmp_path: Path) -> None:
     values = np.arange(12.0).reshape(6, 2)
     np.save(tmp_path / "x.npy", values)
     stored = Part(NpyFile(str(tmp_path / "x.npy")))

@@ -166,7 +166,7 @@ def test_large_file_is_read_in_parts_by_many_threads(
 
 
 @pytest.mark.parametrize("has_compiler", [True, False])
-def test_runs_that_lie_apart_are_read_with_and_without_c(
+def test_runs_that_are_stored_apart_are_read_with_and_without_c(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_compiler: bool
 ) -> None:
     if not has_compiler:

@@ -75,7 +75,7 @@ def test_header_of_any_version_order_and_bytes_is_read(
     assert found.fortran_order == np.isfortran(values)
 
 
-def test_start_that_is_no_npy_file_is_told_from_one_that_is_broken() -> None:
+def test_start_that_is_no_npy_file_is_distinguished_from_one_that_is_broken() -> None:
     for start in (b"", MAGIC, b"PK\x03\x04" + bytes(8)):
         with pytest.raises(NotNpyError, match="does not begin as one"):
             n_header_bytes(start)

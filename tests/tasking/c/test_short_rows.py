@@ -99,7 +99,7 @@ def test_columns_of_a_table_that_is_read_in_parts(n: int, kind: Any) -> None:
 
 
 @pytest.mark.parametrize("shape", [(70, 90), (300, 1100), (5, 4000), (3, 50, 200)])
-def test_turned_operands(shape: tuple[int, ...]) -> None:
+def test_transposed_operands(shape: tuple[int, ...]) -> None:
     x = np.random.default_rng(3).standard_normal(shape)
     with it.init("cpu"):
         t = it.asarray(x)
@@ -179,7 +179,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
     transposed=st.booleans(),
     tile=st.sampled_from([0, 0, 50, 333]),
 )
-def test_operands_lie_as_they_like(
+def test_operands_are_stored_as_they_like(
     n: int, rows: int, views: list[str], kind: str, transposed: bool, tile: int
 ) -> None:
     rng = np.random.default_rng(0)

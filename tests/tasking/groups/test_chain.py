@@ -28,18 +28,18 @@ def weights_of(n: int, width: int = WIDTH, dtype: Any = np.float32) -> list[np.n
     return [((rng.random((width, width)) - 0.5) / width**0.5).astype(dtype) for _ in range(n)]
 
 
-def passed(xp: Any, x: Any, weights: list[Any], turned: bool) -> Any:
+def passed(xp: Any, x: Any, weights: list[Any], transposed: bool) -> Any:
     for k, weight in enumerate(weights):
         if k % 3 == 2:
-            few = x[:16] @ (weight.T if turned else weight)
+            few = x[:16] @ (weight.T if transposed else weight)
             x = x + few.mean()
         else:
-            x = xp.maximum(x @ (weight.T if turned else weight), 0)
+            x = xp.maximum(x @ (weight.T if transposed else weight), 0)
     return x
 
 
 @pytest.mark.parametrize(
-    ("share", "dtype", "turned"),
+    ("share", "dtype", "transposed"),
     [
         (0.75, np.float32, False),
         (0.25, np.float64, False),
@@ -48,13 +48,13 @@ def passed(xp: Any, x: Any, weights: list[Any], turned: bool) -> Any:
     ],
 )
 def test_weights_in_parts_give_the_values_of_whole_ones(
-    share: float, dtype: Any, turned: bool
+    share: float, dtype: Any, transposed: bool
 ) -> None:
     weights = weights_of(9, dtype=dtype)
     x = np.random.default_rng(4).random((96, WIDTH)).astype(dtype)
     total = sum(w.nbytes for w in weights)
     budget = int(share * total) + 4 * x.nbytes
-    wanted = passed(np, x, weights, turned)
+    wanted = passed(np, x, weights, transposed)
     with (
         fake_gpu(SCALE),
         it.init("cuda:0", memory=budget, host_memory=4 * total, disk=0) as session,
@@ -63,14 +63,16 @@ def test_weights_in_parts_give_the_values_of_whole_ones(
         loaded = []
         for _ in range(4):
             it.stats(reset=True)
-            found = passed(it, given, ours, turned).numpy()
+            found = passed(it, given, ours, transposed).numpy()
             np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=1e-5)
             stats = it.stats()
             loaded.append(stats["bytes_loaded"])
         assert stats["bytes_evicted"] == 0, "weights are clean"
         assert local(session).ledgers[0].peak_bytes <= budget
     assert loaded[-1] <= total + x.nbytes
-    if not turned:  # (a transposed matrix is read by the rows of the result, which is put together)
+    if (
+        not transposed
+    ):  # (a transposed matrix is read by the rows of the result, which is put together)
         ring = 2 * weights[0].nbytes  # parts may be half a weight
         assert loaded[-1] <= total + x.nbytes - budget + 4 * x.nbytes + ring
 

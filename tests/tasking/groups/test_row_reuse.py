@@ -152,7 +152,7 @@ def test_a_reader_in_between_gets_what_it_reads_first() -> None:
         np.testing.assert_allclose(got.numpy(), wanted, rtol=1e-12)
 
 
-def test_a_value_a_row_that_lies_along_columns_is_none_of_it() -> None:
+def test_a_value_a_row_that_is_along_columns_is_none_of_it() -> None:
     x = np.random.default_rng(8).standard_normal((32, 32))
     with it.init("cpu"):
         t = it.asarray(x)

@@ -1,4 +1,4 @@
-"""Groups of one op: its kernel on the tiles of a task, told where they are if it asks."""
+"""Groups of one op: its kernel on the tiles of a task, given where they are if it asks."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def two_arrays(np_: Any, x: Any, y: Any) -> None:
         x[1:, :] = y[:-1, :] * 0.5 - x[1:, :]
 
 
-def turned(np_: Any, x: Any, y: Any) -> None:
+def transposed(np_: Any, x: Any, y: Any) -> None:
     x[:, 1:] = x[::-1, :0:-1] * 2 + y.T[1:, :].T
     y[2:, :] = np_.sqrt(np_.abs(x[2:, :] + x[0])) - x[2:, :1]
 
@@ -51,7 +51,7 @@ def inside_only(np_: Any, x: Any, y: Any) -> None:
     y[3:12] = y[3:12] + x[3:12] * 2
 
 
-PROGRAMS = [jacobi, two_arrays, turned, kept, whole, inside_only]
+PROGRAMS = [jacobi, two_arrays, transposed, kept, whole, inside_only]
 
 
 @pytest.fixture(params=["auto", "always", "never"])
@@ -158,7 +158,7 @@ def test_an_element_is_an_operand_of_a_stencil(monkeypatch: pytest.MonkeyPatch, 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
 @pytest.mark.parametrize("devices", ["cpu", "cpu*3"])
 @pytest.mark.parametrize("shape", [(64, 5134), (7, 40_013), (300, 2, 301)])
-def test_tiles_that_lie_between_each_others_rows(
+def test_tiles_that_are_stored_between_each_others_rows(
     shape: tuple[int, ...], devices: str, dtype: str
 ) -> None:
     """Running sums have tiles of whole columns, all in one piece of memory."""

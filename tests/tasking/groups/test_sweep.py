@@ -171,7 +171,7 @@ def test_tables_between_take_no_memory() -> None:
         "columns backwards",
     ],
 )
-def test_rows_may_lie_apart(view: Callable[[Any], Any]) -> None:
+def test_rows_may_be_stored_apart(view: Callable[[Any], Any]) -> None:
     x, centers = data((2000, 12, 6), np.float64)
     for given_ in (x, np.asfortranarray(x)):
         with it.init("cpu"):

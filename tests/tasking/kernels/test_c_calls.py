@@ -25,7 +25,7 @@ def test_every_row_is_of_the_kind_of_an_equal_one(n: int) -> None:
     assert len(first) == len(np.unique(rows, axis=0)) if n else not len(first)
 
 
-def test_rows_whose_sums_are_equal_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_whose_sums_are_equal_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     class Ones:
         def integers(self, low: int, high: int, n: int) -> Any:
             return np.ones(n, np.int64)

@@ -81,7 +81,7 @@ def test_a_cast_to_unsigned_integers_is_refused() -> None:
         MapKernel(Group((part,), (Input(SINGLE, False, False),), 1))
 
 
-def test_axes_that_lie_alike_are_walked_as_one() -> None:
+def test_axes_that_are_stored_alike_are_walked_as_one() -> None:
     torch = pytest.importorskip("torch")
     x = torch.zeros(4, 5, 6)
     assert merged_axes((4, 5, 6), [x, x]) == [(120, [1, 1], False)]

@@ -91,8 +91,8 @@ def test_one_over_something_is_its_reciprocal() -> None:
     assert "libdevice.rcp_rn(x0)" in map_source(
         replace(group, ones=frozenset((1,))), 1, True, False
     )
-    turned = Group((replace(part, sources=(("in", 0), ("in", 1))),), group.inputs, 1)
-    assert turned.numerators == []
+    swapped = Group((replace(part, sources=(("in", 0), ("in", 1))),), group.inputs, 1)
+    assert swapped.numerators == []
 
 
 def test_long_groups_check_their_divisions_in_the_end() -> None:
