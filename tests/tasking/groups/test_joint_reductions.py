@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.fake_gpu import fake_gpu
 from tests.ir.sessions import prepared, strict
+from tests.on_gpu import same, some
 
 import infinitensor as it
 from infinitensor.native import compiler
@@ -53,3 +55,52 @@ def test_a_sum_has_the_same_bits_alone_and_beside_others() -> None:
         top, total = x.max(axis=1), x.sum(axis=1)
         it.compute(top, total)
         np.testing.assert_array_equal(total.numpy(), alone)
+
+
+# on a GPU, and in NumPy where there is none
+
+
+def ops_on_a_gpu(program: Any, tile_elements: int = 1 << 20, plans_triton: bool = True) -> set[str]:
+    """The ops of the tasks that a program over two matrices becomes."""
+    with (
+        fake_gpu(plans_triton=plans_triton),
+        strict("cuda:0", tile_elements, compile="always") as session,
+    ):
+        made = program(it.asarray(A), it.asarray(A + 1))
+        return {family.op for family in prepared(session, *made).program.graph.families}
+
+
+@pytest.mark.usefixtures("kernels")
+def test_mean_and_variance_are_one_task(always: None) -> None:
+    counts = same(lambda xp, x: [x.mean(0), x.var(0), x.max(0)], some(5000, 50))
+    assert counts["tasks"] == 1
+
+
+@pytest.mark.parametrize("tile_elements", [96, 1 << 20])
+def test_reductions_of_rows_are_one_family_in_tiles_on_a_gpu(tile_elements: int) -> None:
+    found = ops_on_a_gpu(lambda x, y: [x.max(1), x.sum(1), x.mean(1)], tile_elements)
+    assert "max and sum and mean" in found
+
+
+def test_other_axes_other_data_and_other_views_are_other_passes() -> None:
+    found = ops_on_a_gpu(lambda x, y: [x.max(1), x.min(0), y.sum(1), x[1:].prod(1)])
+    assert {"max", "min", "sum", "prod"} <= found
+
+
+def test_rows_that_are_cut_are_combined_by_themselves() -> None:
+    found = ops_on_a_gpu(lambda x, y: [x.max(0), x.sum(0)], 96)
+    assert not any(" and " in op for op in found)
+
+
+def test_without_triton_each_goes_its_way_on_a_gpu() -> None:
+    found = ops_on_a_gpu(lambda x, y: [x.max(1), x.min(1)], plans_triton=False)
+    assert {"max", "min"} <= found
+
+
+def test_what_is_written_later_is_read_before() -> None:
+    def program(x: Any, y: Any) -> list[Any]:
+        made = [x.max(1), x.min(1)]
+        x[0] = 5.0
+        return [*made, x]
+
+    assert "max and min" not in ops_on_a_gpu(program)
