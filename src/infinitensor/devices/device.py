@@ -265,11 +265,16 @@ class CudaDevice(Device):
         """A call that starts again what `work` starts on our stream; None where it cannot be.
 
         While it is recorded nothing runs. (A kernel that waits for the GPU cannot be recorded.)
+        Recordings run one after another, and what they make for themselves is in one piece of
+        memory.
         """
         graph = self._torch.cuda.CUDAGraph()
+        if self.gpu.index not in _pools:
+            _pools[self.gpu.index] = self._torch.cuda.graph_pool_handle()
         with self.running():
             try:
-                graph.capture_begin(capture_error_mode="thread_local")
+                pool = _pools[self.gpu.index]
+                graph.capture_begin(pool=pool, capture_error_mode="thread_local")
                 try:
                     work()
                 finally:
@@ -359,6 +364,8 @@ class _Switched:
         torch._C._cuda_setStream(*self.before)
 
 
+_pools: dict[int, Any] = {}
+"""The memory of recordings, by GPU."""
 _streams: dict[tuple[int, int], Any] = {}
 
 

@@ -42,7 +42,7 @@ def test_what_comes_a_second_time_is_recorded_and_then_found(no_failures: None) 
     assert replays.find("a") is None
     assert not replays.is_seen("a")
     assert replays.is_seen("a")
-    recording = Recording(nothing, 7)
+    recording = Recording(nothing)
     replays.keep("a", recording)
     assert replays.find("a") is recording
     assert replays.find("b") is None
@@ -85,19 +85,24 @@ def test_a_run_that_is_recorded_is_as_before_and_then_done_by_one_call(
     assert len(started) == (0 if fails else 2)
 
 
-def test_recordings_hold_scratch_while_they_live_and_only_so_much(no_failures: None) -> None:
-    replays = Replays(cuda_graphs.MOST_SCRATCH // 2 + 1)
-    assert replays.has_room
-    recording = Recording(nothing, replays.scratch_bytes)
-    assert not replays.has_room
-    del recording
-    assert replays.has_room
+def test_a_process_has_only_so_many_recordings(
+    no_failures: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_graphs, "_n_held", [0])
+    monkeypatch.setattr(cuda_graphs, "MOST_RECORDINGS", 2)
+    first = Recording(nothing)
+    assert Replays().has_room
+    second = Recording(nothing)
+    assert not Replays().has_room
+    del first
+    assert Replays().has_room
+    del second
 
 
 def test_few_recordings_are_kept_the_last_ones(no_failures: None) -> None:
     replays = Replays()
     for key in range(10):
-        replays.keep(key, Recording(nothing, key))
+        replays.keep(key, Recording(nothing))
     found = [key for key in range(10) if replays.find(key) is not None]
     assert found == [6, 7, 8, 9]
 
@@ -129,7 +134,7 @@ def test_scalars_are_told_apart_by_their_bits() -> None:
 def test_steps_count_while_they_are_replayed_until_generated_code_is_due(no_failures: None) -> None:
     left, other = WorkLeft(), WorkLeft()
     left.amount, other.amount = 100, 1000
-    recording = Recording(nothing, 0, [(left, 40), (other, 10), (left, 30)])
+    recording = Recording(nothing, [(left, 40), (other, 10), (left, 30)])
     assert not recording.is_outdone()
     assert (left.amount, other.amount) == (65, 995)
     assert not recording.is_outdone()

@@ -172,6 +172,8 @@ def cpu_reduce(ufunc: np.ufunc) -> Callable[..., Any]:
 
 
 def cuda_sum(xp: Any, x: Any, axes: Any, dtype: Dtype, **params: Any) -> tuple[Any]:
+    if axes and dtype.kind == "f" and x.dtype.is_floating_point:  # cast as it is read
+        return (xp.sum(x, axes, dtype=to_torch(dtype)),)
     x = to_dtype(xp, x, dtype)
     if not axes:
         return (x,)

@@ -79,6 +79,9 @@ def _moments_kernel(xp: Any, x: Any, axes: Any, dtype: Dtype, **params: Any) -> 
         m2 = np.add.reduce(away, axis=axes)
         return count, np.asarray(mean).reshape(kept), np.asarray(m2)
     count = xp.full(kept, n, dtype=xp.int64, device=x.device)
+    if axes and n and dtype.kind == "f":
+        variance, mean = xp.var_mean(x, axes, correction=0)
+        return count, mean, variance.mul_(n)
     mean = xp.sum(x, axes, keepdim=True) / max(n, 1) if axes else x
     away = x - mean
     away = away.real**2 + away.imag**2 if dtype.kind == "c" else away.mul_(away)

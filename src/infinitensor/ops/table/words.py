@@ -208,6 +208,11 @@ def _libdevice(name: str, n_args: int = 1) -> dict[str, str]:
     return {"f": f"libdevice.{name}({', '.join(_OPERANDS[:n_args])})"}
 
 
+def _unsigned(mark: str) -> str:
+    """Triton text of a quotient or remainder of what has no sign: 0 by 0."""
+    return f"tl.where({{y}} == 0, 0, {{x}} {mark} tl.where({{y}} == 0, 1, {{y}}))"
+
+
 # --- arithmetic -------------------------------------------------------------------------------
 
 word(
@@ -252,6 +257,7 @@ word(
         "i": f"({{T}})({{y}} == 0 ? 0 : {{y}} == -1 ? -{{x}} : {{x}} / {{y}} - {_DOWN})",
         "u": "({T})({y} == 0 ? 0 : {x} / {y})",
     },
+    triton={"i": "floor_divide({x}, {y})", "u": _unsigned("//")},
     numba="",
 )
 word(
@@ -263,6 +269,7 @@ word(
         "i": f"({{T}})({{y}} == 0 || {{y}} == -1 ? 0 : ({{x}} % {{y}}) + {_UP})",
         "u": "({T})({y} == 0 ? 0 : {x} % {y})",
     },
+    triton={"i": "floor_remainder({x}, {y})", "u": _unsigned("%")},
     numba="",
 )
 word(

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 LEAST_TASKS = 4
 """Tasks from which recording them is worth it."""
-MOST_SCRATCH = 1 << 26
-"""Bytes of scratch that the recordings of a process may hold: each holds its own while it lives."""
+MOST_SCRATCH = 1 << 28
+"""Bytes of scratch that a recording may have: all share the same, which is held while one lives."""
+MOST_RECORDINGS = 1024
+"""Recordings of a process: a driver keeps some kilobytes for each kernel of one."""
 RECORDINGS = 4
 """Recordings kept of a program: a loop goes round between a few sets of buffers."""
 REMEMBERED_BUFFER_SETS = 64
@@ -40,22 +42,21 @@ FAILURES = 256
 (Kernels that wait for the GPU cannot be recorded.)"""
 
 _failures = [0]
-_held_bytes = [0]
+_n_held = [0]
 
 
 class Recording:
-    """Kernels that start again, the bytes that they move, and the scratch that they hold.
+    """Kernels that start again, and the bytes that they move.
 
     `noted`: the steps among them that generated code may replace; `read`: what they read besides
     tiles; `checks`: how to see that their operands were right (`events.Lane`).
     """
 
-    __slots__ = ("_noted", "_read", "checks", "moved_bytes", "scratch_bytes", "start")
+    __slots__ = ("_noted", "_read", "checks", "moved_bytes", "start")
 
     def __init__(
         self,
         start: Callable[[], None],
-        scratch_bytes: int,
         noted: Sequence[tuple[Left, int]] = (),
         read: Sequence[Any] = (),
         checks: Sequence[Callable[[], bool]] = (),
@@ -64,8 +65,7 @@ class Recording:
         self._read = read
         self.checks = checks
         self.moved_bytes = 0
-        self.scratch_bytes = scratch_bytes
-        _held_bytes[0] += scratch_bytes
+        _n_held[0] += 1
         totals: Counter[Left] = Counter()
         for left, work in noted:
             totals[left] += work
@@ -80,14 +80,13 @@ class Recording:
         return due
 
     def __del__(self) -> None:
-        _held_bytes[0] -= self.scratch_bytes
+        _n_held[0] -= 1
 
 
 class Replays:
     """The recordings of a program, by memory and scalars."""
 
-    def __init__(self, scratch_bytes: int = 0) -> None:
-        self.scratch_bytes = scratch_bytes
+    def __init__(self) -> None:
         self.alike: dict[tuple[int, int], list[int]] | None = None
         """Slots that a run has to fill, by device and size; None until one has looked."""
         self._seen: OrderedDict[Any, Recording | None] = OrderedDict()
@@ -102,8 +101,8 @@ class Replays:
 
     @property
     def has_room(self) -> bool:
-        """Whether one more recording may hold its scratch."""
-        return _held_bytes[0] + self.scratch_bytes <= MOST_SCRATCH
+        """Whether there may be one more recording."""
+        return _n_held[0] < MOST_RECORDINGS
 
     def texts(self, scalars: Sequence[Any]) -> tuple[Any, ...]:
         """Scalars as they are compared: 0.0 and -0.0 are equal, but not the same.
@@ -158,7 +157,7 @@ def replays_of(program: Program, devices: Sequence[Device]) -> Replays | None:
     if devices[0].kind != "cuda" or len(gpus) > 1:
         return None
     scratch = max(family.scratch_bytes for family in program.graph.families)
-    return Replays(scratch) if scratch <= MOST_SCRATCH else None
+    return Replays() if scratch <= MOST_SCRATCH else None
 
 
 def work_again(
@@ -181,7 +180,7 @@ def work_again(
     if recording is None:
         if not replays.is_seen(key) or not replays.has_room:
             return False
-        recording = _recorded(tiles, status, work_through, replays.scratch_bytes)
+        recording = _recorded(tiles, status, work_through)
         replays.keep(key, recording)
         if recording is None:
             return False
@@ -218,12 +217,10 @@ def _memory(replays: Replays, tiles: Tiles, scalars: Sequence[Any]) -> Any:
     return tuple(places), replays.texts(scalars)
 
 
-def _recorded(
-    tiles: Tiles, status: Status, work_through: Callable[[], None], scratch_bytes: int
-) -> Recording | None:
+def _recorded(tiles: Tiles, status: Status, work_through: Callable[[], None]) -> Recording | None:
     """Record all tasks; nothing runs meanwhile. None, and as before, where that fails."""
     at_home = tiles.directory.state()
-    recording = recorded(tiles.devices[0], work_through, scratch_bytes)
+    recording = recorded(tiles.devices[0], work_through)
     moved = status.counts.pop("bytes_moved", 0)
     failed = status.failure is not None or status.n_done < status.n_tasks
     tiles.directory.restore(at_home)
@@ -238,7 +235,7 @@ def _recorded(
     return recording
 
 
-def recorded(device: Device, work: Callable[[], None], scratch_bytes: int) -> Recording | None:
+def recorded(device: Device, work: Callable[[], None]) -> Recording | None:
     """The kernels that `work` starts, none of which runs meanwhile; None where that fails."""
     noted: list[tuple[Left, int]] = []
     read: list[Any] = []
@@ -249,4 +246,4 @@ def recorded(device: Device, work: Callable[[], None], scratch_bytes: int) -> Re
         lane.noted = lane.read = None
     if again is None:
         return None
-    return Recording(again, scratch_bytes, noted, read, lane.checks or ())
+    return Recording(again, noted, read, lane.checks or ())

@@ -87,16 +87,16 @@ class Few(NamedTuple):
             return None
         try:
             memory = self._take(leaves, scalars, device, ledger)
-            stream = device.stream() if self.is_launched else None
-            if stream is None or not self._launch(memory.values, stream):
-                lane.in_task = True
-                with device.running():
-                    checks = self._replay(memory, scalars, device)
-                    if checks is None:
+            lane.in_task = True
+            with device.running():
+                checks = self._replay(memory, scalars, device)
+                if checks is None:
+                    stream = device.stream() if self.is_launched else None
+                    if stream is None or not self._launch(memory.values, stream):
                         checks = lane.checks = []
                         self._run(memory)
-                if checks and not _hold(checks, device):
-                    return None
+            if checks and not _hold(checks, device):
+                return None
         except Exception:  # it is raised again where it is explained
             return None
         finally:
@@ -152,7 +152,7 @@ class Few(NamedTuple):
             if not replays.is_seen(key) or not replays.has_room:
                 return None
             lane.checks = []
-            recording = recorded(device, lambda: self._run(memory), replays.scratch_bytes)
+            recording = recorded(device, lambda: self._run(memory))
             replays.keep(key, recording)
             if recording is None:
                 return None

@@ -8,7 +8,7 @@ from math import prod
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from infinitensor.dtypes import to_torch
+from infinitensor.dtypes import kind_of, to_torch
 from infinitensor.jit import Launch, Launches, picker
 from infinitensor.tasking.triton.triton_reduce import chunk_source, merge_source
 from infinitensor.tasking.triton.triton_source import framed_source, map_source
@@ -113,7 +113,8 @@ class _Scalars:
     """
 
     def __init__(self, group: Group) -> None:
-        self._makers = [float if group.inputs[k].dtype.kind == "f" else int for k in group.scalars]
+        kinds = [kind_of(group.inputs[k].dtype) for k in group.scalars]
+        self._makers = [float if kind == "f" else int for kind in kinds]
         self._numerators = [(k, group.scalars.index(k)) for k in group.numerators]
         is_long = len(group.parts) >= MANY_STEPS
         self._compared = [(k, group.inputs[k].dtype) for k in group.scalars] if is_long else []

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.dtypes import kind_of
 from infinitensor.ops.table.words import WORDS
 from infinitensor.tasking.c.expressions import Unsupported
 from infinitensor.tasking.triton.triton_source import HEADER, cast, function, text_over, type_of
@@ -63,7 +64,7 @@ class Reduction:
         """The identity of the merge."""
         kind, dtype = self.kind, self.dtype
         if kind in ("min", "max"):
-            if dtype.kind == "f":
+            if kind_of(dtype) == "f":
                 return f'float("{"inf" if kind == "min" else "-inf"}")'
             if dtype.kind == "b":
                 raise Unsupported(f"{kind} of booleans")
@@ -71,7 +72,7 @@ class Reduction:
             return str(info.max if kind == "min" else info.min)
         if kind in ("prod", "all"):
             return "1"
-        return "-0.0" if kind == "sum" and dtype.kind == "f" else "0"  # 0.0 + -0.0 is 0.0
+        return "-0.0" if kind == "sum" and kind_of(dtype) == "f" else "0"  # 0.0 + -0.0 is 0.0
 
     def merge(self) -> str:
         """The function that merges two partial results."""
@@ -89,7 +90,7 @@ class Reduction:
         """The name of that function."""
         if self.kind == "moments":
             return "merge_moments"
-        return f"merge_{self.kind}{'_float' if self.dtype.kind == 'f' else ''}"
+        return f"merge_{self.kind}{'_float' if kind_of(self.dtype) == 'f' else ''}"
 
 
 def _tree(reduction: Reduction, names: list[str], rows: int, columns: int) -> list[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.dtypes import bfloat16, kind_of
 from infinitensor.ops.table.scalar import Arg
 from infinitensor.ops.table.words import BOOL
 from infinitensor.tasking.c.expressions import Unsupported, refuse_undefined, word_and_operands
@@ -41,6 +42,7 @@ TYPES = {
     **{f"int{n}": f"tl.int{n}" for n in (8, 16, 32, 64)},
     **{f"uint{n}": f"tl.uint{n}" for n in (8, 16, 32, 64)},
     **{f"float{n}": f"tl.float{n}" for n in (16, 32, 64)},
+    "bfloat16": "tl.bfloat16",
 }
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 
@@ -48,6 +50,22 @@ HEADER = """\
 import triton
 import triton.language as tl
 from triton.language.extra import libdevice
+
+
+@triton.jit
+def floor_divide(x, y):
+    by = tl.where((y == 0) | (y == -1), 1, y)
+    down = (x % by != 0) & ((x < 0) != (by < 0))
+    return tl.where(y == 0, 0, tl.where(y == -1, 0 - x, x // by - down.to(x.dtype)))
+
+
+@triton.jit
+def floor_remainder(x, y):
+    by = tl.where((y == 0) | (y == -1), 1, y)
+    rest = x % by
+    up = (rest != 0) & ((x < 0) != (by < 0))
+    return tl.where((y == 0) | (y == -1), 0, tl.where(up, rest + by, rest))
+
 
 """
 
@@ -66,15 +84,16 @@ def cast(text: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
         return text
     if target == BOOL:
         return f"({text} != 0)"
-    refuse_undefined(source, target)
+    refuse_undefined(SINGLE if source == bfloat16 else source, target)
     return f"tl.cast({text}, {type_of(target)})"
 
 
 def number(value: Any, dtype: np.dtype[Any]) -> str:
     """A constant of a dtype."""
     made = np.asarray(value).astype(dtype)[()]
-    text = repr(float(made)) if dtype.kind == "f" else repr(int(made))
-    if dtype.kind == "f" and not np.isfinite(made):
+    is_float = kind_of(dtype) == "f"
+    text = repr(float(made)) if is_float else repr(int(made))
+    if is_float and not np.isfinite(made):
         text = f'float("{text}")'
     return f"tl.full((), {text}, {type_of(dtype)})"
 
@@ -120,8 +139,9 @@ class Writer:
         if isinstance(tree, Arg):
             return args[tree.index]
         word, together, given = word_and_operands(tree, lambda e: self.term(e, args), number)
-        # NumPy computes float16 in float32 and rounds
-        inner = SINGLE if together == HALF and not word.in_half else together
+        # NumPy computes float16 in float32 and rounds; so does torch, and bfloat16
+        is_half = together == bfloat16 or (together == HALF and not word.in_half)
+        inner = SINGLE if is_half else together
         loop = word.loop(inner)
         names = [self.cast(*each, dtype) for each, dtype in zip(given, loop, strict=True)]
         made = self._word(word, names, loop[-1])
@@ -167,7 +187,7 @@ def text_over(
     word: Word, names: Sequence[str], dtype: np.dtype[Any], how: Division = Division.EXACT
 ) -> str:
     """The text of a word over names of a dtype."""
-    form = word.triton.get(dtype.kind)
+    form = word.triton.get(kind_of(dtype))
     if form is None:
         raise Unsupported(f"{word.name} of {dtype}")
     if dtype == SINGLE:
@@ -260,7 +280,7 @@ class Group:
     def n_divisions(self) -> int:
         """Steps that divide or take a root in float32."""
         return sum(
-            part.loop[0] in (HALF, SINGLE) and not part.tree.words().isdisjoint(DIVISIONS)
+            part.loop[0] in (HALF, SINGLE, bfloat16) and not part.tree.words().isdisjoint(DIVISIONS)
             for part in self.parts
         )
 
@@ -311,7 +331,7 @@ def _divides(part: GroupStep) -> bool:
 def _passed_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype that a scalar is passed in: its own, or a wider one. (Every thread would cast a
     float of 64 bits to one of 32, and such a cast takes as long as eight additions.)"""
-    if dtype.kind == "f":
+    if kind_of(dtype) == "f":
         return np.dtype(np.float64) if dtype.itemsize == 8 else SINGLE
     return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
 
