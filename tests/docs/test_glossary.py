@@ -37,6 +37,7 @@ DIALECT = {
 ALLOWED = {
     "docs/glossary.md": "names the words",
     "docs/decisions/0030-words.md": "shows sentences from before",
+    "tests/docs/test_glossary.py": "looks for the words",
 }
 """Files that may have them, and why."""
 PARTICIPLE = re.compile(
@@ -55,8 +56,9 @@ PARTICIPLE = re.compile(
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Every page and every file of the library, with its path."""
+    """Every page, and every file of the library and its tests, with its path."""
     files = [*SOURCE.rglob("*.py"), *SOURCE.rglob("*.c"), *SOURCE.rglob("*.h")]
+    files += (REPOSITORY / "tests").rglob("*.py")
     files += [*(REPOSITORY / "docs").rglob("*.md"), REPOSITORY / "README.md"]
     for file in sorted(files):
         yield file.relative_to(REPOSITORY).as_posix(), file.read_text(encoding="utf-8")

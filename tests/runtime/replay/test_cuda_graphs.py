@@ -1,4 +1,4 @@
-"""Programs of several small kernels are recorded when they come again on the same memory."""
+"""Programs of several small kernels are recorded when they are repeated on the same memory."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_few_recordings_are_kept_the_last_ones(no_failures: None) -> None:
     assert found == [6, 7, 8, 9]
 
 
-def test_memory_that_never_comes_again_is_given_up(no_failures: None) -> None:
+def test_memory_that_is_never_used_again_is_given_up(no_failures: None) -> None:
     replays = Replays()
     for key in range(2 * cuda_graphs.REMEMBERED_BUFFER_SETS):
         replays.find(key)
@@ -122,7 +122,7 @@ def test_recordings_that_fail_end_it_for_the_process(no_failures: None) -> None:
     assert Replays().is_over
 
 
-def test_scalars_are_told_apart_by_their_bits() -> None:
+def test_scalars_are_distinguished_by_their_bits() -> None:
     replays, one = Replays(), np.float32(1)
     first = replays.texts([one, 0.0])
     assert replays.texts([one, 0.0]) == first == replays.texts([np.float32(1), 0.0])
