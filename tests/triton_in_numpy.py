@@ -31,6 +31,14 @@ class Block(np.ndarray):
     def to(self, dtype: Any, bitcast: bool = False) -> Block:
         return block(self.view(dtype) if bitcast else self.astype(dtype))
 
+    def __mod__(self, other: Any) -> Any:
+        """As in C: of the sign of what is divided."""
+        return block(np.fmod(self, other))
+
+    def __floordiv__(self, other: Any) -> Any:
+        """As in C: towards zero."""
+        return block(np.floor_divide(self - np.fmod(self, other), other))
+
 
 def block(values: Any, dtype: Any = None) -> Block:
     return np.asarray(values, dtype).view(Block)

@@ -62,7 +62,6 @@ def test_numbers_that_come_and_go_make_few_kernels(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("word", "kind", "match"),
     [
-        ("floor_divide", np.int64, "floor_divide of int64"),
         ("add", np.complex128, "complex128"),
         ("left_shift", np.int32, "left_shift of int32"),
         ("add", np.bool_, "add of bool"),

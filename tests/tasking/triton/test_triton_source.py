@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.on_gpu import same
 from tests.tasking.triton.kernel_groups import SINGLE, chain, dividing, logs
 from tests.tasking.words import claimed, operands, steps_of
 
@@ -53,8 +54,19 @@ def test_scalars_keep_all_their_bits(name: str, passed: str, is_cast: bool) -> N
 
 def test_whole_blocks_need_no_masks_and_one_axis_no_division() -> None:
     assert "mask=" not in map_source(chain(), 1, True, False, whole=True)
-    assert "//" not in map_source(chain(), 1, True, False)
-    assert "//" in map_source(chain(), 2, True, False)
+    one, two = (map_source(chain(), n_axes, True, False) for n_axes in (1, 2))
+    assert "//" not in one[one.index("def steps") :]
+    assert "//" in two[two.index("def steps") :]
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("dtype", ["i4", "i8"])
+def test_whole_numbers_divide_as_numpys_do(dtype: str, always: None) -> None:
+    """Of both signs, by nothing and by minus one."""
+    ends = np.iinfo(dtype)
+    some = np.array([ends.min, -7, -2, -1, 0, 1, 2, 7, ends.max], dtype)
+    x, y = np.repeat(some, 9), np.tile(some, 9)
+    same(lambda xp, a, b: [a // b + 1, a % b + 1], x, y, rtol=0)
 
 
 def test_offsets_take_64_bits_only_where_asked() -> None:
