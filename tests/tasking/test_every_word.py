@@ -97,7 +97,7 @@ def test_text_of_triton_is_python(name: str, how: Division) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", sorted(TYPES))
+@pytest.mark.parametrize("name", sorted(TYPES.keys() - {"bfloat16"}))  # compared with torch's bits
 def test_in_triton(name: str) -> None:
     import torch
 

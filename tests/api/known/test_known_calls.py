@@ -513,7 +513,8 @@ def test_calls_of_several_tensors_and_of_indices_are_known_the_second_time(
 def test_lists_of_other_lengths_and_kinds_are_other_calls() -> None:
     x = it.asarray(np.arange(float(LARGE)))
     short, whole = it.asarray(np.arange(5.0)), it.asarray(np.arange(LARGE))
-    for given in ([x], [x, x], (x, x), [x, whole], [short, x], [x, short], [x, np.ones(3)]):
+    many = [x, *[short] * 70]
+    for given in ([x], [x, x], (x, x), [x, whole], [short, x], [x, short], [x, np.ones(3)], many):
         for _ in range(2):
             found = it.concatenate(given)
             arrays = [np.asarray(one) for one in given]

@@ -56,6 +56,7 @@ def test_integers_have_parts_as_floats_and_complex_numbers_have_none() -> None:
     refuse(lambda xp, a: xp.frexp(a)[0], [1j], match="frexp")
 
 
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated:DeprecationWarning")
 def test_fixing_twice_changes_nothing_and_keeps_integers() -> None:
     once = it.fix(it.asarray(VALUES))
     np.testing.assert_array_equal(it.fix(once).numpy(), once.numpy())

@@ -140,7 +140,7 @@ class Quick:
                     return
                 shapes.append(())
         if (
-            not shapes
+            not 0 < len(shapes) < len(_NO_VIEWS)
             or len(shapes) != len(call.form.inputs)
             or holds_tensors(tuple(options.values()))
         ):
