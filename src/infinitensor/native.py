@@ -243,6 +243,17 @@ def is_loaded(source: str) -> bool:
     return source in _loaded
 
 
+def is_compiled(source: str) -> bool:
+    """Whether no compiler has to be waited for, as far as this process has asked for one."""
+    begun = _begun.get(source)
+    return source in _loaded or (begun is not None and begun.done())
+
+
+def n_begun() -> int:
+    """Sources that compilers are at work on, or will be, while Python goes on."""
+    return sum(not begun.done() for begun in list(_begun.values()))
+
+
 def is_built(source: str) -> bool:
     """Whether a source was compiled before, by this process or another."""
     if source in _loaded:

@@ -9,7 +9,8 @@
    case for here, -1: an error. */
 static int operands(PyObject *self, PyObject *found, PyObject *session, Args args, PyObject **inputs,
                     PyObject **accesses) {
-    int takes_scalars = AT(self, quick, Q_SCALARS) == Py_True, is_large = 0;
+    int takes_scalars = AT(self, quick, Q_SCALARS) == Py_True;
+    int is_large = plain(AT(found, known, K_LARGEST)) > plain(AT(config, config_slots, G_SMALL));
     PyObject *makers = AT(found, known, K_MAKERS);
     Py_ssize_t m = PyTuple_GET_SIZE(AT(found, known, K_SHAPES)), k = 0;
     *accesses = NULL;

@@ -195,7 +195,7 @@ class Quick:
         with session.guard():
             inputs: list[Any] = []
             accesses: list[Any] | None = None
-            is_large = False
+            is_large = found.largest > config.small_elements
             for i, x in enumerate(args):
                 if type(x) is not Tensor:
                     if self.takes_scalars:

@@ -25,7 +25,7 @@ from infinitensor.errors import (
 from infinitensor.events import lane
 from infinitensor.ir import mesh
 from infinitensor.jit import n_compiling
-from infinitensor.native import missed, not_compiled, not_prebuilt, warn_once
+from infinitensor.native import missed, n_begun, not_compiled, not_prebuilt, warn_once
 from infinitensor.ops.backend.blas import n_borrowed
 from infinitensor.pipeline import has_tiers
 from infinitensor.threads import use_threads
@@ -274,7 +274,7 @@ class Session(Recording):
             found["borrowed_products"] = n_borrowed() - self.borrowed_before
             found["not_compiled"] = dict(not_compiled)
             found["not_prebuilt"] = dict(not_prebuilt)
-            found["kernels_compiling"] = n_compiling()
+            found["kernels_compiling"] = n_compiling() + n_begun()
             found["peak_bytes"] = {}
             found["bytes_not_pinned"] = 0
             if self._engine is not None:

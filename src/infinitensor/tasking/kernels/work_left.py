@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.native import is_built, is_loaded
+from infinitensor.native import begin, is_built, is_compiled
 
 if TYPE_CHECKING:
     from infinitensor.tasking.kernels.c_kernel import Compiled
 
 PAID_OFF = 1 << 27
 """Elements times steps that take about as long as compiling."""
+BEGUN = 1 << 22
+"""Elements times steps, some ms of work, from which a compiler is started, if it has a core of its
+own: steps go on meanwhile."""
+_N_CORES = len(os.sched_getaffinity(0))
 
 
 class WorkLeft:
@@ -21,17 +26,17 @@ class WorkLeft:
     That is asked while a program runs: a plan is the same whatever was compiled before.
     """
 
-    __slots__ = ("_has_looked", "_source", "amount")
+    __slots__ = ("_has_begun", "_has_looked", "_source", "amount")
 
     def __init__(self, source: str | None = None) -> None:
         self.amount = PAID_OFF
         self._source = source
-        self._has_looked = False
+        self._has_looked = self._has_begun = False
 
     def is_done(self) -> bool:
         """Whether generated code is due. Files are looked for once."""
         if self.amount > 0 and self._source is not None:
-            is_there = is_loaded if self._has_looked else is_built
+            is_there = is_compiled if self._has_looked else is_built
             self._has_looked = True
             if is_there(self._source):
                 self.amount = 0
@@ -40,6 +45,11 @@ class WorkLeft:
     def spend(self, work: int) -> None:
         """So much was done step by step."""
         self.amount -= work
+        if self._has_begun or self._source is None or self.amount > PAID_OFF - BEGUN:
+            return
+        self._has_begun = True
+        if _N_CORES > 1:
+            begin(self._source)
 
 
 _of_kernels: weakref.WeakKeyDictionary[Compiled, WorkLeft] = weakref.WeakKeyDictionary()
