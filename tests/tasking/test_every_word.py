@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.tasking.words import N, claimed, operands, steps_of
 
+import infinitensor as it
 from infinitensor import native
 from infinitensor.ops.table.words import WORDS
 from infinitensor.tasking.c.expressions import C_TYPES, Input
@@ -20,7 +21,7 @@ from infinitensor.tasking.triton.triton_launch import MapKernel
 from infinitensor.tasking.triton.triton_source import TYPES, Group, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from infinitensor.ops.table.words import Word
 
@@ -122,3 +123,24 @@ def test_words_without_an_op_are_the_same_in_torch(name: str) -> None:
         given = [torch.from_numpy(x.copy()) for x in ins[: word.n_args]]
         wanted = word.numpy(*ins[: word.n_args])
         np.testing.assert_array_equal(word.torch(*given).numpy(), wanted, word.name)
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"])
+def test_division_is_numpys_at_the_ends_and_where_doubles_end(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Generated C divides integers of up to 52 bits as doubles."""
+    monkeypatch.setattr(it.config, "compile", "always")
+    info = np.iinfo(name)
+    near = [0, 1, 2, 3, 7, 2**31, 2**52 - 1, 2**52, 2**52 + 1, 2**53, info.max - 1, info.max]
+    ends = [v for v in {*near, *(-v for v in near), info.min} if info.min <= v <= info.max]
+    rng = np.random.default_rng(0)
+    some = rng.integers(info.min, info.max, (2, 5000), name, endpoint=True)
+    x = np.concatenate([np.repeat(np.array(ends, name), len(ends)), some[0], some[0]])
+    few = rng.integers(1, 100, 5000).astype(name)
+    y = np.concatenate([np.tile(np.array(ends, name), len(ends)), some[1], few])
+    calls: list[Callable[[Any, Any], Any]] = [lambda a, b: (a ^ b) // b, lambda a, b: (a ^ b) % b]
+    with np.errstate(all="ignore"), it.init("cpu"):
+        for call in calls:
+            found = it.compute(call(it.asarray(x), it.asarray(y)))
+            np.testing.assert_array_equal(found.numpy(), call(x, y))

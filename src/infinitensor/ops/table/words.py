@@ -247,16 +247,11 @@ word(
     triton={"f": "{x} / {y}"},
     float32=Float32("tl.div_rn({x}, {y})", "quotient({x}, {y})", checks_x=True),
 )
-_DOWN = "({x} % {y} != 0 && ({x} < 0) != ({y} < 0))"  # towards zero is not down
-_UP = "(({x} % {y}) != 0 && ({x} < 0) != ({y} < 0) ? {y} : 0)"
 word(
     "floor_divide",
     "The largest integer not above x1 / x2; integers: x // 0 is 0.",
     torch=on_torch.floor_divide,
-    c={  # the least by -1 stops a processor
-        "i": f"({{T}})({{y}} == 0 ? 0 : {{y}} == -1 ? -{{x}} : {{x}} / {{y}} - {_DOWN})",
-        "u": "({T})({y} == 0 ? 0 : {x} / {y})",
-    },
+    c={"iu": "floor_divide_{T}({x}, {y})"},
     triton={"i": "floor_divide({x}, {y})", "u": _unsigned("//")},
     numba="",
 )
@@ -265,10 +260,7 @@ word(
     "x1 - floor(x1 / x2) * x2: has the sign of x2.",
     names="remainder mod",
     torch=on_torch.remainder,
-    c={
-        "i": f"({{T}})({{y}} == 0 || {{y}} == -1 ? 0 : ({{x}} % {{y}}) + {_UP})",
-        "u": "({T})({y} == 0 ? 0 : {x} % {y})",
-    },
+    c={"iu": "floor_remainder_{T}({x}, {y})"},
     triton={"i": "floor_remainder({x}, {y})", "u": _unsigned("%")},
     numba="",
 )

@@ -250,7 +250,7 @@ class Source:
         """The C files that the function is made with, beside those of functions over blocks."""
         if self.folds:
             yield header("fold_loops.h")
-        yield header("lines.h")
+        yield from (header("lines.h"), header("division.h"))
         if self.is_complex:
             yield header("complex.h")
 
