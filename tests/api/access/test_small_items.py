@@ -87,3 +87,60 @@ def test_a_scalar_has_no_views() -> None:
         array = xp.asarray(4.0)
         array[None][0] = 1.0  # an array of no axes has
         assert float(array) == 1.0
+
+
+WORDS = ["add", "subtract", "maximum", "multiply", "power", "bitwise_or"]
+PLACES = [
+    np.array([0, -12, 3, 3, 11, 3]),
+    (np.array([0, 3, 3, -1]), np.array([4, 0, 0, 2])),
+    (np.array([[1], [1]]), slice(1, 4)),
+    np.zeros(0, int),
+]
+
+
+def _ours(index: Any) -> Any:
+    items = index if isinstance(index, tuple) else (index,)
+    made = tuple(it.asarray(i) if isinstance(i, np.ndarray) else i for i in items)
+    return made if isinstance(index, tuple) else made[0]
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int32, np.uint8])
+@pytest.mark.parametrize("value", [2, 1.5, np.float32(3), np.array([2]), np.array([0.5])])
+@pytest.mark.parametrize("index", PLACES, ids=["rows", "points", "part", "none"])
+def test_at_of_small_values_is_numpys(word: str, dtype: Any, value: Any, index: Any) -> None:
+    start = np.random.default_rng(3).integers(1, 9, (12, 5)).astype(dtype)
+    want, found = start.copy(), it.asarray(start) + 0
+    given = it.asarray(value) if isinstance(value, np.ndarray) else value
+    error = None
+    try:
+        with np.errstate(all="ignore"):
+            getattr(np, word).at(want, index, value)
+    except TypeError as raised:
+        error = type(raised)
+    if error is None:
+        before = it.stats()["ways"]["in_place"]
+        getattr(it, word).at(found, _ours(index), given)
+        assert it.stats()["ways"]["in_place"] > before
+    else:
+        with pytest.raises(TypeError):
+            getattr(it, word).at(found, _ours(index), given)
+    np.testing.assert_array_equal(found.numpy(), want)
+
+
+def test_at_leaves_what_others_read() -> None:
+    base = it.asarray(np.arange(6.0)) + 0
+    old = base.copy()
+    lazy = it.asarray(np.ones(200_000))[:6] + base
+    it.add.at(base, it.asarray([1, 1]), 5)
+    assert old.tolist() == [0, 1, 2, 3, 4, 5]
+    assert base.tolist() == [0, 11, 2, 3, 4, 5]
+    assert lazy.tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_at_of_its_own_memory_reads_it_first() -> None:
+    values = np.arange(8)
+    base = it.asarray(values) + 0
+    it.add.at(base, base[::-1], base)
+    np.add.at(values, values[::-1].copy(), values.copy())
+    np.testing.assert_array_equal(base.numpy(), values)

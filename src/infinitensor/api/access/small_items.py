@@ -83,6 +83,11 @@ def numpy_index(shape: tuple[int, ...], index: Any, session: Session | None = No
 
     Where a session is given, also what is not small, at a place whose shapes change.
     """
+    if type(index) is tensors[0] and len(shape) == 1:
+        item = values_of(index)
+        is_short = type(item) is _ndarray and 0 < item.size <= config.small_elements
+        if is_short and item.dtype.kind in "iu":
+            return item
     items = index if type(index) is tuple else (index,)
     plain = []
     n_arrays = n_most = 0
@@ -316,6 +321,41 @@ def _put_at(tensor: BaseTensor, values: np.ndarray, index: Any, value: Any) -> b
         return False
     session.ways["write"] += 1
     return True
+
+
+def was_changed_at(tensor: BaseTensor, index: Any, value: Any, like: np.ufunc) -> bool:
+    """`like.at(tensor, index, value)` in place, likewise; without a value for ufuncs of one."""
+    given = values_of(value) if type(value) is tensors[0] else value
+    if given is None:
+        if value is not None:
+            return False
+    elif type(given) is not _ndarray and type(given) not in NUMBERS:
+        return False
+    values = writeable(tensor) if config.small_elements else None
+    if values is None or not values.ndim:
+        return False
+    session = tensor._owner or tensor._cell.session
+    try:
+        plain = numpy_index(values.shape, index, session)
+        if plain is None:
+            return False
+        if given is None:
+            quietly(like.at, values, plain)
+        else:
+            quietly(like.at, values, plain, _as_loop_takes(like, values.dtype, given))
+    except Exception:  # likewise: NumPy looks at dtypes, too, before it changes anything
+        return False
+    session.ways["in_place"] += 1
+    return True
+
+
+def _as_loop_takes(like: np.ufunc, dtype: np.dtype[Any], given: Any) -> Any:
+    """A value as the loop of a target's dtype takes it: while it casts, NumPy is far slower."""
+    value = given if type(given) is _ndarray else np.array(given)
+    if value.dtype is dtype:
+        return value
+    _, taken, made = like.resolve_dtypes((dtype, value.dtype, None))
+    return value.astype(taken) if made is dtype else value
 
 
 def _apart(values: np.ndarray, given: Any) -> Any:
