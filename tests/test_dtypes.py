@@ -142,3 +142,10 @@ def test_smallest_step_from_one_is_what_finfo_says(dtype: Any) -> None:
     one = dtype.type(1)
     assert dtype.type(1 + float(eps)) != one
     assert dtype.type(1 + float(eps) / 4) == one
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=names)
+def test_a_dtype_is_the_object_that_numpy_has(dtype: Any) -> None:
+    assert held_as(dtype.newbyteorder("=")) is dtype
+    assert held_as(dtype.newbyteorder("S")) is dtype
+    assert as_dtype(dtype.newbyteorder("=")) is dtype

@@ -47,7 +47,8 @@ NUMERIC = INTEGERS + FLOATING
 ALL = (bool_, *NUMERIC)
 NUMPYS = tuple(dtype for dtype in ALL if dtype != bfloat16)
 """The dtypes that NumPy has itself, with rules that can be asked for."""
-_KNOWN = frozenset(ALL)
+_KNOWN = {dtype: dtype for dtype in ALL}
+"""Each dtype as NumPy's own object: some of NumPy's short ways ask whether it is that one."""
 
 
 def as_dtype(name: Any) -> np.dtype[Any]:
@@ -57,7 +58,8 @@ def as_dtype(name: Any) -> np.dtype[Any]:
     (dtype('float32'), dtype('float64'))
     """
     dtype: np.dtype[Any] = np.dtype(name)
-    if dtype not in _KNOWN:
+    known = _KNOWN.get(dtype)
+    if known is None:
         if dtype.newbyteorder("=") in _KNOWN:
             raise TypeError(
                 f"tensors have the byte order of this machine, not that of {dtype}: leave it out, "
@@ -67,7 +69,7 @@ def as_dtype(name: Any) -> np.dtype[Any]:
             f"infinitensor holds no {dtype} values; it holds bool, integers, "
             "float16/32/64, bfloat16 and complex64/128"
         )
-    return dtype
+    return known
 
 
 def held_as(dtype: Any) -> Dtype:
