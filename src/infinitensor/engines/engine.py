@@ -66,8 +66,12 @@ class Kernels(Protocol):
     """A program as kernels that its engine starts without a run."""
 
     @property
-    def n_tasks(self) -> int:
-        """How many tasks they are."""
+    def way(self) -> str:
+        """The way under which `stats()` counts a start of them."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What a start of them adds to other counts of `stats()`."""
 
 
 class Engine(Protocol):
@@ -85,7 +89,7 @@ class Engine(Protocol):
         """Begin or resume a run; raise what stopped it. Kernels of a GPU may still be running."""
 
     def few_kernels(self, program: Program) -> Kernels | None:
-        """The program as a few kernels that start without a run, or None."""
+        """The program as kernels that start without a run, or None."""
 
     def start_kernels(
         self, few: Kernels, leaves: Sequence[TileTable], scalars: Sequence[Any]

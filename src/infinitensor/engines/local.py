@@ -19,7 +19,7 @@ from infinitensor.interrupts import Uninterrupted
 from infinitensor.ir.layout import DISK, HOST, Layout
 from infinitensor.ir.mesh import Mesh, preset
 from infinitensor.ir.slab import slab_bytes
-from infinitensor.runtime import Few, TileTable, Workers, few_of
+from infinitensor.runtime import CalledAgain, Few, TileTable, Workers, few_of
 from infinitensor.runtime import Run as LocalRun
 from infinitensor.storage import Part
 from infinitensor.threads import choose_n_workers
@@ -117,14 +117,20 @@ class LocalEngine:
             self._fewer[n] = Workers(n)
         return self._fewer[n]
 
-    def few_kernels(self, program: Program) -> Few | None:
-        """The program as a few kernels that start without a run, or None."""
+    def few_kernels(self, program: Program) -> Few | CalledAgain | None:
+        """The program as kernels that start without a run, or None."""
+        if self.mesh.kind == "cpu":
+            return CalledAgain(program) if program.order is None else None
         return few_of(program, self.devices)
 
     def start_kernels(
         self, few: Kernels, leaves: Sequence[TileTable], scalars: Sequence[Any]
     ) -> dict[int, TileTable] | None:
         """Start such kernels: what they make, by number; None if it takes a run after all."""
+        if isinstance(few, CalledAgain):
+            n = min(few.program.at_once or self.n_workers, self.n_workers)
+            team = self._workers_for(n).team
+            return few.start(leaves, scalars, self.devices, self.ledgers, team)
         assert isinstance(few, Few)
         return few.start(leaves, scalars, self.devices[0], self.ledgers[0])
 

@@ -179,7 +179,7 @@ def test_a_program_of_few_kernels_that_ran_before_is_started(
     monkeypatch.setattr(it.config, "compile", "never")
     monkeypatch.setattr(it.config, "small_elements", 0)
     with fake_gpu(), it.init("cuda:0", memory="64MiB"):
-        x = it.asarray(np.ones((300, 40)))
+        x = it.asarray(np.ones((307, 43)))
         it.compute(x)
         assert taken(lambda: it.compute(x * 2 + 1)) == {"recorded": 2, "planned": 1}
         assert taken(lambda: it.compute(x * 2 + 1)) == {"recorded_again": 2, "few_kernels": 1}

@@ -82,7 +82,7 @@ class Trace(NamedTuple):
     held: tuple[Any, ...]
     """Objects whose identity it is known by: kept, so that nothing else gets that identity."""
     few: Kernels | None
-    """The program, where it is a few kernels."""
+    """The program as kernels that start without a run, where it can be."""
 
 
 def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> None:
@@ -159,11 +159,10 @@ def _run(
         if not bound.is_windowed:
             session.add(session.traces, bound.trace_key(), trace)
     else:
-        has_started = trace.few is not None and _has_started(session, bound, trace.few)
         session.traces.move_to_end(key)
         session.counts["plan_hits"] += 1
-        if has_started:
-            session.ways["few_kernels"] += 1
+        if trace.few is not None and _has_started(session, bound, trace.few):
+            session.ways[trace.few.way] += 1
             _count(session, bound, trace)
             return
         session.ways["repeated"] += 1
@@ -171,9 +170,7 @@ def _run(
         _count_moved(session, bound, trace.prepared)
     session.counts["evaluations"] += 1
     run = session.engine.start(trace.prepared.program, bound.tables, bound.scalars)
-    for version, donated in zip(bound.leaves, bound.donated, strict=True):
-        if donated:
-            version.table = version.host = None
+    _use_up(bound)
     kept = {number: weakref.ref(version) for number, version in bound.kept.items()}
     leaves = [weakref.ref(v) for v in bound.leaves] if trace.prepared.program.cached else []
     stopped = Stopped(run, kept, trace.inline, bound.whole, leaves)
@@ -191,7 +188,7 @@ def way_of(bound: Bound) -> str:
     """The way that `_run` will take for a program whose plan is made."""
     trace: Trace | None = bound.session.traces.get(bound.trace_key())
     if trace is not None and bound.fits(trace.prepared.program):
-        return "repeated" if trace.few is None else "few_kernels"
+        return "repeated" if trace.few is None else trace.few.way
     return "unplanned" if all_shapes_change(bound.nodes) and is_little(bound) else "planned"
 
 
@@ -224,11 +221,20 @@ def _has_started(session: Session, bound: Bound, few: Kernels) -> bool:
     tables = session.engine.start_kernels(few, bound.tables, bound.scalars)
     if tables is None:
         return False
+    _use_up(bound)
     for number, version in bound.kept.items():
         commit(session, version, tables[number])
     session.counts["evaluations"] += 1
-    session.counts["tasks"] += few.n_tasks
+    for name, n in few.counts.items():
+        session.counts[name] += n
     return True
+
+
+def _use_up(bound: Bound) -> None:
+    """Leaves that nobody else will read are their program's."""
+    for version, donated in zip(bound.leaves, bound.donated, strict=True):
+        if donated:
+            version.table = version.host = None
 
 
 def _run_in_less(

@@ -36,6 +36,7 @@ typedef struct {
   int32_t *waits, *heap;
   uint8_t *done;
   int64_t n_ready, n_running, n_done, at, is_stopped;
+  int64_t work_ns; /* of all tasks that are done */
 } Job;
 
 typedef void *(*Offer)(void (*)(void *), void *, int64_t); /* of `threads.c`: let others in */
@@ -79,7 +80,8 @@ enum { OVER = -1, LATER = -2 };
 /* In this thread, in order, for about so long: OVER if there is no more to do, LATER if there is, or
    a task that is Python's; that one is done when it is given back here (-1: none). */
 int64_t alone(Job *j, int64_t given, int64_t slice_ns) {
-  const int64_t end = now() + slice_ns;
+  int64_t begun = now();
+  const int64_t end = begun + slice_ns;
   if (given >= 0) {
     j->done[given] = 1;
     j->n_done++;
@@ -90,7 +92,10 @@ int64_t alone(Job *j, int64_t given, int64_t slice_ns) {
     run_task(j, task);
     j->done[task] = 1;
     j->n_done++;
-    if (now() > end) break;
+    const int64_t time = now();
+    j->work_ns += time - begun;
+    begun = time;
+    if (time > end) break;
   }
   return j->at == j->n_order || is_stopped(j) ? OVER : LATER;
 }
@@ -180,8 +185,11 @@ static int work(Team *t, Job *j, int64_t end) {
         continue;
       }
       pthread_mutex_unlock(&t->lock);
+      const int64_t begun = now();
       run_task(j, taken[k]);
+      const int64_t taken_ns = now() - begun;
       pthread_mutex_lock(&t->lock);
+      j->work_ns += taken_ns;
       finish(t, j, taken[k]);
     }
     if (end && now() > end) return has_ended(j);

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from infinitensor.ir.tasks import Column, Family, Program, TileSet
     from infinitensor.runtime.native.workers import Workers
     from infinitensor.runtime.state.run_status import Status
-    from infinitensor.runtime.state.run_tiles import Tiles
+    from infinitensor.runtime.state.run_tiles import RunMemory, Tiles
 
 SLICE_NS = 50_000_000
 """How long C runs before Python looks whether somebody has pressed Ctrl-C."""
@@ -120,6 +120,10 @@ class Bindings:
             if self._n_due == len(self._families):
                 self._found[key].calls.clear()  # no other binding will ask for them
         return self._found[key]
+
+    def found(self, leaves: Sequence[TileTable]) -> Called | None:
+        """The binding of all families for a run on such leaves, if it is made already."""
+        return self._found.get(leaf_key(leaves)) if self._n_due == len(self._families) else None
 
 
 def leaf_key(leaves: Sequence[TileTable]) -> Hashable:
@@ -292,6 +296,8 @@ class Called:
         self.words = words.astype(np.int32)
         self.order = program.needed.nonzero()[0].astype(np.int64)
         self.places: np.ndarray | None = None
+        self.work_ns = -1
+        """How long all tasks took together, the last time; -1: they did not run yet."""
         self.waves = find_waves(program, n_workers)
         if self.waves is not None:
             self.order = self.waves.order
@@ -311,7 +317,7 @@ class Called:
             self.calls_of, self.form_of, self.array_of, self.word_of, self.table, self.bases,
             self.offsets, self.words, 0, 0, self.order, len(self.order),
             0 if self.places is None else self.places, self.borders, self.after,
-            self.in_python if self.is_mixed else 0, 0, 0, 0, len(ready), 0, 0, 0, 0,
+            self.in_python if self.is_mixed else 0, 0, 0, 0, len(ready), 0, 0, 0, 0, 0,
         ]  # fmt: skip
         numbers = [c if isinstance(c, int) else address(c) for c in columns]
         self.state_at = 8 * N_JOB + self.packer.size
@@ -340,18 +346,21 @@ class Called:
         self.array_of = np.cumsum(n_arrays) - n_arrays
         self.word_of = np.cumsum(n_words) - n_words
 
-    def job(self, scalars: Sequence[Any], done: bytearray, memories: Sequence[int]) -> Job:
-        """The arguments of C for a run: its scalars, where it says what is done, its memory."""
+    def blank_job(self, done: bytearray) -> Job:
+        """The arguments of C for a run, but for scalars and memory; where it says what is done."""
+        job, held = self.template.copy(), np.frombuffer(done, np.uint8)
+        at = address(job)
+        state = at + self.state_at
+        job[MEMORIES : MEMORIES + 2] = at + 8 * N_JOB, at + 8 * (N_JOB + len(self.memories))
+        job[WAITS : WAITS + 3] = state, state + 4 * self.n_waits, address(held)
+        return Job(job, at, held)
+
+    def fill(self, job: Job, scalars: Sequence[Any], memories: Sequence[int]) -> None:
+        """Give a job the scalars of a run and the addresses of its memories."""
         words: Sequence[Any] = [scalars[number] for number in self.numbers]
         if self.has_wide:
             words = [word_of(scalars, code) for code in self.codes]
-        job, held = self.template.copy(), np.frombuffer(done, np.uint8)
-        at = address(job)
-        self.packer.pack_into(job.data, 8 * N_JOB, *memories, *words)
-        state = at + self.state_at
-        job[MEMORIES : MEMORIES + 2] = at + 8 * N_JOB, at + 8 * (N_JOB + len(memories))
-        job[WAITS : WAITS + 3] = state, state + 4 * self.n_waits, address(held)
-        return Job(job, at, held)
+        self.packer.pack_into(job.words.data, 8 * N_JOB, *memories, *words)
 
 
 class Job(NamedTuple):
@@ -370,22 +379,22 @@ class KeptPlace(NamedTuple):
     piece: int
     tiles: list[tuple[int, int, tuple[int, ...]]]
 
-    def table(self, tiles: Tiles) -> TileTable:
+    def table(self, memory: RunMemory) -> TileTable:
         """Its tiles, when all tasks are done."""
         if self.piece >= 0:
-            buffer, whole = tiles.pieces[self.piece]
+            buffer, whole = memory.pieces[self.piece]
             whole = whole.view(self.dtype)
             n = self.layout.n_tiles
             return TileTable(
                 self.layout, self.dtype, [buffer] * n, Parts(whole, self.layout), whole=whole
             )
-        buffers = [tiles.directory.buffers[slot] for slot, _, _ in self.tiles]
+        buffers = [memory.buffers[slot] for slot, _, _ in self.tiles]
         arrays = [
-            tiles.devices[device].array(buffer.block, shape, self.dtype)
+            memory.devices[device].array(buffer.block, shape, self.dtype)
             for (_, device, shape), buffer in zip(self.tiles, buffers, strict=True)
             if buffer is not None
         ]
-        whole = arrays[0] if len(arrays) == len(tiles.devices) == 1 else None
+        whole = arrays[0] if len(arrays) == len(memory.devices) == 1 else None
         return TileTable(self.layout, self.dtype, buffers, arrays, whole=whole)
 
 
@@ -405,7 +414,7 @@ def _kept_place(program: Program, first: int, layout: Layout) -> KeptPlace | Non
     )
 
 
-MEMORIES, WAITS, N_DONE, N_JOB = 8, 16, 21, 24
+MEMORIES, WAITS, N_DONE, WORK_NS, N_JOB = 8, 16, 21, 24, 25
 """Where a job has these; behind it come the memories, the scalars, the waits and the heap."""
 OVER, LATER = -1, -2
 
@@ -542,6 +551,8 @@ def run_called(
     finally:
         status.job = None
         status.n_done = int(words[N_DONE])
+    if status.is_finished():
+        called.work_ns = int(words[WORK_NS])
     _count(called, status)
 
 
@@ -580,36 +591,36 @@ def _run_both(
             return
 
 
-def take_memories(tiles: Tiles, called: Called) -> list[int] | None:
+def take_memories(memory: RunMemory, program: Program, called: Called) -> list[int] | None:
     """The addresses of the memories of a run, which takes what it does not have; None: too little
     is left."""
-    program, buffers = tiles.program, tiles.directory.buffers
+    leaves, buffers, pieces, shared, devices, ledgers = memory
     found = []
     try:
         for kind, number, part in called.memories:
             if kind == "leaf":
-                block = tiles.leaves[number].whole
+                block = leaves[number].whole
             elif kind == "tile":
-                block = tiles.leaves[number].arrays[part]
+                block = leaves[number].arrays[part]
             elif kind == "piece":
-                piece = tiles.pieces.get(number)
+                piece = pieces.get(number)
                 if piece is None:
-                    slab = tiles.ledgers[0].take(program.piece_bytes[number])
-                    whole = tiles.devices[0].array(slab.block, *called.pieces[number])
-                    piece = tiles.pieces[number] = (slab, whole)
+                    slab = ledgers[0].take(program.piece_bytes[number])
+                    whole = devices[0].array(slab.block, *called.pieces[number])
+                    piece = pieces[number] = (slab, whole)
                 block = piece[1]
             elif kind == "shared":
-                tiles.shared[number] = tiles.ledgers[number].take(called.n_shared[number])
-                block = tiles.shared[number].block
+                shared[number] = ledgers[number].take(called.n_shared[number])
+                block = shared[number].block
             else:
                 buffer = buffers[number]
                 if buffer is None:
-                    ledger = tiles.ledgers[int(program.slot_devices[number])]
+                    ledger = ledgers[int(program.slot_devices[number])]
                     buffer = buffers[number] = ledger.take(int(program.slot_bytes[number]))
                 block = buffer.block
             found.append(address(block))
     except BaseException as error:
-        tiles.shared.clear()
+        shared.clear()
         if isinstance(error, DeviceOutOfMemoryError):
             return None  # the other way takes it piece by piece, and says whose it is
         raise

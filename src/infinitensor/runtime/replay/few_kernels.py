@@ -75,9 +75,14 @@ class Few(NamedTuple):
     """Recordings of it, where it is more than that."""
 
     @property
-    def n_tasks(self) -> int:
-        """How many tasks they are."""
-        return len(self.steps)
+    def way(self) -> str:
+        """How its starts are counted."""
+        return "few_kernels"
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What a start of it adds to `stats()`."""
+        return {"tasks": len(self.steps)}
 
     def start(
         self, leaves: Sequence[TileTable], scalars: Sequence[Any], device: Device, ledger: Ledger

@@ -259,7 +259,7 @@ class Run:
         ):
             return False
         called = bindings.find(tiles, 1 if workers is None else workers.n)
-        memories = None if called is None else take_memories(tiles, called)
+        memories = None if called is None else take_memories(tiles.memory, self.program, called)
         if called is None or memories is None:
             return False
         status.failed.clear()
@@ -267,7 +267,8 @@ class Run:
             status.lock  # noqa: B018 - there may be workers
             tiles.enter_leaves()
         self.called, tiles.within = called, called.within
-        job = called.job(self.calls.scalars, status.done, memories)
+        job = called.blank_job(status.done)
+        called.fill(job, self.calls.scalars, memories)
         run_called(called, job, status, self._attempt_called, workers, tick)
         if not status.is_finished():
             self._settle(called)
@@ -330,7 +331,7 @@ class Run:
         if self.called is not None and self.status.is_finished():
             held = self.called.held[value]
             if held is not None:
-                return held.table(self.tiles)
+                return held.table(self.tiles.memory)
             first, layout = self.program.graph.held[value]
             self.tiles.enter_made(first, layout.n_tiles)
         return table_of(self.tiles, value, self.calls.array)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -29,6 +29,20 @@ class Tiers(Protocol):
 
     def spill(self, values: np.ndarray) -> Any:
         """Write values to a file; they can be read until nobody holds the answer."""
+
+
+class RunMemory(NamedTuple):
+    """The memory of a run: that of its leaves, and what it has taken."""
+
+    leaves: Sequence[TileTable]
+    buffers: list[Buffer | None]
+    """By slot."""
+    pieces: dict[int, tuple[Buffer, Any]]
+    """By number: the memory of all tiles of a value, and the first array in it."""
+    shared: dict[int, Buffer]
+    """By device: the slab of its small slots, where C runs the tasks."""
+    devices: Sequence[Device]
+    ledgers: Sequence[Ledger]
 
 
 class Tiles:
@@ -61,6 +75,18 @@ class Tiles:
         self._lock = threading.Lock()
         self._are_leaves_in = False
         self._bind_leaves()
+
+    @property
+    def memory(self) -> RunMemory:
+        """What it reads and has taken."""
+        return RunMemory(
+            self.leaves,
+            self.directory.buffers,
+            self.pieces,
+            self.shared,
+            self.devices,
+            self.ledgers,
+        )
 
     def _bind_leaves(self) -> None:
         graph = self.program.graph

@@ -1,0 +1,169 @@
+"""Programs that C runs again without a run: the same values, counts and memory, and when not."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from tests.ir.sessions import strict
+
+import infinitensor as it
+from infinitensor import events, native
+from infinitensor.devices import Ledger
+from infinitensor.engines import LocalEngine
+from infinitensor.errors import DeviceOutOfMemoryError
+from infinitensor.runtime.native import c_program, called_again
+from infinitensor.runtime.native.c_team import c_functions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = [
+    pytest.mark.local,
+    pytest.mark.skipif(native.compiler() is None, reason="nothing is generated"),
+]
+
+
+@pytest.fixture(autouse=True)
+def bound_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs are bound when they run for the first time, however few tasks they have; and are
+    run so though the audit of all tests listens to runs."""
+    monkeypatch.setattr(called_again, "HOOKS", ("task_start", "tile_commit"))
+    monkeypatch.setattr(c_program, "BIND", 0)
+    monkeypatch.setattr(c_program, "BIND_MORE", 0)
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """The runs that are begun meanwhile."""
+    begun: list[Any] = []
+    start = LocalEngine.start
+
+    def starting(*args: Any) -> Any:
+        begun.append(start(*args))
+        return begun[-1]
+
+    monkeypatch.setattr(LocalEngine, "start", starting)
+    yield begun
+    begun.clear()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "uint8", "int64"])
+@pytest.mark.parametrize("shape", [(1,), (30,), (7, 11), (0, 3), (3, 4, 5)])
+@pytest.mark.parametrize("alone_ns", [0, 1 << 40])
+def test_a_program_that_ran_in_c_runs_again_without_a_run(
+    dtype: str,
+    shape: tuple[int, ...],
+    alone_ns: int,
+    runs: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(called_again, "ALONE_NS", alone_ns)
+    rng = np.random.default_rng(3)
+    with strict("cpu", 7, compile="always"):
+        for turn in range(4):
+            values = rng.integers(0, 50, shape).astype(dtype)
+            x = it.asarray(values)
+            it.compute(x)
+            begun = len(runs)
+            before = it.stats()
+            two = turn + 2
+            made = it.compute((x + two + x)[::-1] + x.T.T)
+            np.testing.assert_array_equal(made.numpy(), (values + two + values)[::-1] + values)
+            after = it.stats()
+            if turn > 1 and values.size:
+                assert len(runs) == begun
+                assert after["ways"]["repeated"] == before["ways"]["repeated"] + 1
+                n_tasks = after["tasks"] - before["tasks"]
+                assert after["tasks_in_c"] - before["tasks_in_c"] == n_tasks > 0
+
+
+def test_memory_of_operands_that_nobody_else_reads_is_used_again(runs: list[Any]) -> None:
+    with strict("cpu", 50, compile="always") as session:
+        x = it.asarray(np.arange(400.0))
+        it.compute(x)
+        wanted = np.arange(400.0)
+        used = []
+        for _ in range(6):
+            x = x * 0.5 + 3
+            it.compute(x)
+            wanted = wanted * 0.5 + 3
+            used.append(sum(use.used for use in session.engine.memory_use()))
+        np.testing.assert_array_equal(x.numpy(), wanted)
+        assert len(set(used)) == 1
+        assert len(runs) < 6
+
+
+def repeat(program: Callable[[], Any], runs: list[Any], n: int = 3) -> int:
+    """How many runs the last of so many evaluations begins."""
+    begun = 0
+    for _ in range(n):
+        begun = len(runs)
+        it.compute(program())
+    return len(runs) - begun
+
+
+def test_what_takes_long_can_be_stopped(runs: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    with strict("cpu", 7, compile="always"):
+        x = it.asarray(np.arange(30.0))
+        it.compute(x)
+        assert repeat(lambda: x * 2 + 1, runs) == 0
+        monkeypatch.setattr(called_again, "MOST_NS", -1)
+        assert repeat(lambda: x * 2 + 1, runs) == 1
+
+
+@pytest.mark.parametrize("name", ["task_start", "tile_commit"])
+def test_a_run_reports_what_somebody_listens_to(name: str, runs: list[Any]) -> None:
+    with strict("cpu", 7, compile="always"):
+        x = it.asarray(np.arange(30.0))
+        it.compute(x)
+        assert repeat(lambda: x * 2 + 1, runs) == 0
+        heard = []
+        with events.on(name, lambda **what: heard.append(what)):
+            assert repeat(lambda: x * 2 + 1, runs, 1) == 1
+        assert heard
+
+
+def test_where_there_is_too_little_memory_a_run_says_so(
+    runs: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Ledger, n_bytes: int) -> Any:
+        raise DeviceOutOfMemoryError("no", n_bytes)
+
+    with strict("cpu", 7, compile="always"):
+        x = it.asarray(np.arange(30.0))
+        it.compute(x)
+        assert repeat(lambda: x * 2 + 1, runs) == 0
+        y = x * 2 + 1
+        with monkeypatch.context() as refusing:
+            refusing.setattr(Ledger, "take", refuse)
+            with pytest.raises(DeviceOutOfMemoryError, match="no"):
+                it.compute(y)
+        np.testing.assert_array_equal(y.numpy(), np.arange(30.0) * 2 + 1)
+
+
+def test_ctrl_c_is_heard_when_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    functions = c_functions()
+
+    class Interrupted:
+        """C, while somebody presses Ctrl-C."""
+
+        @staticmethod
+        def alone(*args: Any) -> int:
+            signal.raise_signal(signal.SIGINT)
+            return int(functions.alone(*args))
+
+    with strict("cpu", 30, compile="always"):
+        x = it.asarray(np.arange(30.0))
+        for _ in range(3):
+            y = it.compute(x * 2 + 1)
+        y = x * 2 + 1
+        with monkeypatch.context() as pressed:
+            pressed.setattr(called_again, "c_functions", lambda: Interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                it.compute(y)
+        before = it.stats()["tasks"]
+        np.testing.assert_array_equal(y.numpy(), np.arange(30.0) * 2 + 1)
+        assert it.stats()["tasks"] == before
