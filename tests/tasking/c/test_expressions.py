@@ -79,3 +79,35 @@ def test_integers_that_c_leaves_undefined_are_numpys(kind: str, always: None) ->
         ):
             np.testing.assert_array_equal(mine.numpy(), wanted, strict=True)
         assert it.stats()["eager_fallbacks"] == 0
+
+
+@pytest.mark.parametrize("word", ["floor_divide", "remainder"])
+@pytest.mark.parametrize("kind", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])
+def test_a_divisor_of_all_is_inverted_exactly(kind: str, word: str) -> None:
+    dtype, ends = np.dtype(kind), np.iinfo(kind)
+    step = GroupStep(Term(word, (Arg(0), Arg(1))), (dtype,) * 2, (("in", 0), ("in", 1)), dtype, 0)
+    run = compiled_kernel((step,), (Input(dtype, False, False), Input(dtype, True, False)), 1)
+    rng = np.random.default_rng(5)
+    powers = [2**k + more for k in range(dtype.itemsize * 8) for more in (-1, 0, 1)]
+    signs = (1, -1) if ends.min else (1,)
+    edges = [s * p for s in signs for p in powers if ends.min <= s * p <= ends.max]
+    some = [0, 3, 5, 7, 10, 100, ends.min, ends.max, *edges]
+    some += rng.integers(ends.min, ends.max, 40, dtype, endpoint=True).tolist()
+    divisors = range(ends.min, ends.max + 1) if dtype.itemsize == 1 else some
+    multiples = [q * d + more for d in some for q in (1, 2, 11) for more in (-1, 0)]
+    numbers = [n for n in (*some, *multiples) if ends.min <= n <= ends.max]
+    x = np.array([*divisors, *numbers] if dtype.itemsize == 1 else numbers, dtype)
+    out = np.empty_like(x)
+    for y in np.array(divisors, dtype):
+        run([x, y], [out], x.shape)
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(out, getattr(np, word)(x, y), f"by {y}")
+
+
+def test_a_divisor_of_a_row_is_inverted(always: None) -> None:
+    a = np.arange(-6000, 6000, dtype=np.int32).reshape(40, 300)
+    b = np.arange(-20, 20, dtype=np.int32).reshape(40, 1)
+    with it.init("cpu"), np.errstate(all="ignore"):
+        x, y = it.asarray(a), it.asarray(b)
+        np.testing.assert_array_equal((x // y + x % y).numpy(), a // b + a % b)
+        assert it.stats()["eager_fallbacks"] == 0

@@ -4,7 +4,8 @@ An entry says what the word is in NumPy and in torch, its text in generated C, T
 the public elementwise op that is this word alone (`ops/elementwise/elementwise.py` makes it).
 
 In texts `{x}`, `{y}` and `{z}` stand for the operands, cast to the dtype that NumPy computes in; in
-C `{T}` is the type of that dtype, `{bits}` its width, and `{f}` is `f` for float32, else nothing.
+C `{T}` is the type of that dtype, `{bits}` its width, `{f}` is `f` for float32, else nothing, and
+`{by}` is `_by` where the last operand, `{y}`, is the inverse of one number for all elements.
 Texts are given by the kind of that dtype, as `np.dtype.kind` has it: "iu" is for all integers. For
 a kind without a text, groups with this word run step by step.
 """
@@ -251,7 +252,7 @@ word(
     "floor_divide",
     "The largest integer not above x1 / x2; integers: x // 0 is 0.",
     torch=on_torch.floor_divide,
-    c={"iu": "floor_divide_{T}({x}, {y})"},
+    c={"iu": "floor_divide{by}_{T}({x}, {y})"},
     triton={"i": "floor_divide({x}, {y})", "u": _unsigned("//")},
     numba="",
 )
@@ -260,7 +261,7 @@ word(
     "x1 - floor(x1 / x2) * x2: has the sign of x2.",
     names="remainder mod",
     torch=on_torch.remainder,
-    c={"iu": "floor_remainder_{T}({x}, {y})"},
+    c={"iu": "floor_remainder{by}_{T}({x}, {y})"},
     triton={"i": "floor_remainder({x}, {y})", "u": _unsigned("%")},
     numba="",
 )

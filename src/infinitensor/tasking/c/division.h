@@ -1,16 +1,16 @@
 /* Quotients and remainders of integers, downwards, as NumPy has them: 0 by 0, the least by -1 is itself. A quotient of
-   numbers of 52 bits or fewer is one of doubles: it is never rounded up to the next integer, takes a tenth of the
-   time, and processors have it for several at a time. */
+   numbers of 52 bits or fewer is one of doubles, of 16 or fewer one of floats: it is never rounded up to the next
+   integer, takes a tenth of the time, and processors have it for several at a time. */
 #define ALWAYS(x, by) 1
 #define BITS_52 ((int64_t)1 << 52)
 #define IF_SHORT(x, by) ((x) < BITS_52 && (x) > -BITS_52 && (by) < BITS_52 && (by) > -BITS_52)
 #define IF_SHORT_U(x, by) ((x) < (uint64_t)BITS_52 && (by) < (uint64_t)BITS_52)
 
-#define DIVISION(I, U, IS_SHORT, IS_SHORT_U)                                               \
+#define DIVISION(I, U, R, FLOOR, IS_SHORT, IS_SHORT_U)                                     \
   __attribute__((unused)) static inline I floor_divide_##I(I x, I y) {                     \
     const I by = y == 0 || y == -1 ? 1 : y;                                                \
     const I q = IS_SHORT(x, by)                                                        \
-                    ? (I)__builtin_floor((double)x / (double)by)                           \
+                    ? (I)FLOOR((R)x / (R)by)                                               \
                     : x / by - (x % by != 0 && (x < 0) != (by < 0));                       \
     return y == 0 ? 0 : y == -1 ? (I)((U)0 - (U)x) : q;                                    \
   }                                                                                        \
@@ -20,13 +20,70 @@
   }                                                                                        \
   __attribute__((unused)) static inline U floor_divide_##U(U x, U y) {                     \
     const U by = y == 0 ? 1 : y;                                                           \
-    const U q = IS_SHORT_U(x, by) ? (U)(int64_t)((double)x / (double)by) : x / by;         \
+    const U q = IS_SHORT_U(x, by) ? (U)(int64_t)((R)x / (R)by) : x / by;                   \
     return y == 0 ? 0 : q;                                                                 \
   }                                                                                        \
   __attribute__((unused)) static inline U floor_remainder_##U(U x, U y) {                  \
     return y == 0 ? 0 : (U)(x - (U)(floor_divide_##U(x, y) * y));                          \
   }
-DIVISION(int8_t, uint8_t, ALWAYS, ALWAYS)
-DIVISION(int16_t, uint16_t, ALWAYS, ALWAYS)
-DIVISION(int32_t, uint32_t, ALWAYS, ALWAYS)
-DIVISION(int64_t, uint64_t, IF_SHORT, IF_SHORT_U)
+DIVISION(int8_t, uint8_t, float, __builtin_floorf, ALWAYS, ALWAYS)
+DIVISION(int16_t, uint16_t, float, __builtin_floorf, ALWAYS, ALWAYS)
+DIVISION(int32_t, uint32_t, double, __builtin_floor, ALWAYS, ALWAYS)
+DIVISION(int64_t, uint64_t, double, __builtin_floor, IF_SHORT, IF_SHORT_U)
+
+/* A divisor of many numbers is inverted once, and they are multiplied. Of 8 and 16 bits in twice as many, where 2^2n / y,
+   rounded up, is exact enough for every x; 1, whose inverse has a bit too many, keeps x. */
+#define INVERSE_TWICE(U, W, P, BITS)                                                       \
+  typedef struct { W times; U keeps, y; } inverse_##U;                                     \
+  __attribute__((unused)) static inline inverse_##U inverse_of_##U(U y) {                  \
+    const W times = (W)(y < 2 ? 0 : ((P)1 << 2 * BITS) / y + 1);                           \
+    const inverse_##U made = {times, (U)(y == 1 ? -1 : 0), y};                             \
+    return made;                                                                           \
+  }                                                                                        \
+  __attribute__((unused)) static inline U floor_divide_by_##U(U x, inverse_##U by) {       \
+    return (U)((U)((P)(W)x * by.times >> 2 * BITS) + (x & by.keeps));                      \
+  }
+INVERSE_TWICE(uint8_t, uint16_t, uint32_t, 8)
+INVERSE_TWICE(uint16_t, uint32_t, uint64_t, 16)
+
+/* Of more bits by an inverse of n + 1, whose highest is added apart (Granlund and Montgomery, 1994). */
+#define INVERSE(U, P, BITS, ZEROS)                                                         \
+  typedef struct { U times, keeps, y; int first, second; } inverse_##U;                    \
+  __attribute__((unused)) static inline inverse_##U inverse_of_##U(U y) {                  \
+    const U by = y == 0 ? 1 : y;                                                           \
+    const int n = by == 1 ? 0 : BITS - ZEROS(by - 1);                                      \
+    const U times = (U)(((((P)1 << n) - by) << BITS) / by + 1);                            \
+    const inverse_##U made = {times, y == 0 ? 0 : (U)-1, y, n > 0, n > 1 ? n - 1 : 0};     \
+    return made;                                                                           \
+  }                                                                                        \
+  __attribute__((unused)) static inline U floor_divide_by_##U(U x, inverse_##U by) {       \
+    const U high = (U)((P)x * by.times >> BITS);                                           \
+    return (high + ((x - high) >> by.first)) >> by.second & by.keeps;                      \
+  }
+INVERSE(uint32_t, uint64_t, 32, __builtin_clz)
+INVERSE(uint64_t, unsigned __int128, 64, __builtin_clzll)
+
+/* With signs: x is turned where y is negative, and a quotient below zero is the complement of one that is not. */
+#define INVERSE_SIGNED(I, U)                                                               \
+  typedef struct { inverse_##U size; I turns, counts, y; } inverse_##I;                    \
+  __attribute__((unused)) static inline inverse_##I inverse_of_##I(I y) {                  \
+    const U size = (U)(y < 0 ? (U)0 - (U)y : (U)y);                                        \
+    const inverse_##I made = {inverse_of_##U(size), (I)(y < 0 ? -1 : 0), (I)(y == 0 ? 0 : -1), y}; \
+    return made;                                                                           \
+  }                                                                                        \
+  __attribute__((unused)) static inline I floor_divide_by_##I(I x, inverse_##I by) {       \
+    const I above = (I)(x > 0 ? by.turns : 0), under = (I)(x < 0 ? ~by.turns : 0);         \
+    const I below = (I)((above | under) & by.counts);                                      \
+    const U size = (U)((((U)x ^ (U)by.turns) - (U)by.turns) ^ (U)below);                   \
+    return (I)((I)floor_divide_by_##U(size, by.size) ^ below);                             \
+  }                                                                                        \
+  __attribute__((unused)) static inline I floor_remainder_by_##I(I x, inverse_##I by) {    \
+    return (I)(((U)x - (U)floor_divide_by_##I(x, by) * (U)by.y) & (U)by.counts);           \
+  }                                                                                        \
+  __attribute__((unused)) static inline U floor_remainder_by_##U(U x, inverse_##U by) {    \
+    return (U)((U)(x - (U)(floor_divide_by_##U(x, by) * by.y)) & (U)(by.y == 0 ? 0 : -1)); \
+  }
+INVERSE_SIGNED(int8_t, uint8_t)
+INVERSE_SIGNED(int16_t, uint16_t)
+INVERSE_SIGNED(int32_t, uint32_t)
+INVERSE_SIGNED(int64_t, uint64_t)

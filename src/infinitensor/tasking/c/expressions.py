@@ -140,11 +140,15 @@ def expression(
     tree: Any,
     args: Sequence[Typed],
     call: Callable[[str, Sequence[str], np.dtype[Any]], str] = plain_call,
+    invert: Callable[[str, np.dtype[Any]], str] = lambda text, dtype: "",
 ) -> Typed:
-    """C text and dtype of a tree over named arguments; `call` writes functions over blocks."""
+    """C text and dtype of a tree over named arguments; `call` writes functions over blocks, and
+    `invert` names the inverse of a divisor, or nothing where it is another for each element."""
     if isinstance(tree, Arg):
         return args[tree.index]
-    word, together, given = word_and_operands(tree, lambda e: expression(e, args, call), number)
+    word, together, given = word_and_operands(
+        tree, lambda e: expression(e, args, call, invert), number
+    )
     loop = word.loop(together)
     texts = [cast(*each, dtype) for each, dtype in zip(given, loop, strict=True)]
     made = word.result_dtype(together)
@@ -154,14 +158,19 @@ def expression(
     if isinstance(form, Block):
         inner = [_fill_text(text, texts, loop[-1]) for text in form.args]
         return call(form.name, inner or texts, made), made
-    return _fill_text(form, texts, loop[-1]), made
+    inverse = invert(texts[-1], loop[-1]) if "{by}" in form else ""
+    if inverse:
+        texts[-1] = inverse
+    return _fill_text(form, texts, loop[-1], "_by" if inverse else ""), made
 
 
-def _fill_text(form: str, texts: Sequence[str], dtype: np.dtype[Any]) -> str:
-    """A text of `ops/table/words.py` over operands of a dtype."""
+def _fill_text(form: str, texts: Sequence[str], dtype: np.dtype[Any], by: str = "") -> str:
+    """A text of `ops/table/words.py` over operands of a dtype; `by`: "_by" where the last operand
+    is the inverse of a number."""
     return form.format(
         **dict(zip("xyz", texts, strict=False)),
         T=c_type(dtype),
         f="f" if dtype == np.float32 else "",
         bits=8 * dtype.itemsize,
+        by=by,
     )

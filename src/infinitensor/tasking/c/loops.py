@@ -65,6 +65,8 @@ class _Body:
     def __init__(self, parts: Sequence[GroupStep], inputs: Sequence[Input]) -> None:
         self.inputs = inputs
         self.values: dict[str, _Value] = {}
+        self.inverses: dict[tuple[str, str], str] = {}
+        """The names of inverted divisors, by their texts and types."""
         for k, part in enumerate(parts):
             args = []
             for (where, at), loop in zip(part.sources, part.loop, strict=True):
@@ -75,7 +77,7 @@ class _Body:
             elif part.tree.word == "cast":
                 text, made = args[0]
             else:
-                text, made = expression(part.tree, args, self.call)
+                text, made = expression(part.tree, args, self.call, self.invert)
             self.add(f"s{k}", part.dtype, cast(text, made, part.dtype))
         self.n_loops = 1 + max((v.loop for v in self.values.values()), default=0)
 
@@ -130,6 +132,9 @@ class _Body:
     ) -> Iterator[str]:
         """One loop over a block, and the functions that run behind it; `sums` are (name, type,
         value) of what is added up on the way."""
+        if loop == 0:
+            for (text, kind), name in self.inverses.items():
+                yield f"const inverse_{kind} {name} = inverse_of_{kind}({text});"
         here = [v for v in self.values.values() if not v.called and v.loop == loop]
         text = " ".join([*(v.text for v in here), *last, *(value for _, _, value in sums)])
         names = dict.fromkeys(re.findall(r"\b[xsab]\d+\b", text))
@@ -160,6 +165,14 @@ class _Body:
             if value.called and value.loop == loop + 1:
                 text = re.sub(r"\bx(\d+)\b", r"v\1", value.text)
                 yield re.sub(r"\b([sab]\d+)\b", r"block_\1", text)
+
+    def invert(self, text: str, dtype: np.dtype[Any]) -> str:
+        """The name of the inverse of a divisor, if that is one number for all elements of a loop;
+        else nothing."""
+        names = re.findall(r"\b[xsab]\d+\b", text)
+        if any(not is_input(name) or self.moves(int(name[1:])) for name in names):
+            return ""
+        return self.inverses.setdefault((text, c_type(dtype)), f"inverse{len(self.inverses)}")
 
     def moves(self, k: int) -> bool:
         return not self.inputs[k].scalar and not self.inputs[k].row
