@@ -26,6 +26,7 @@ MODULES = (
 LIBRARIES: dict[str, dict[str, tuple[str, ...]]] = {
     "threads": {},
     "runtime/native/c_program": {},
+    "ops/forms/folds": {},
     "storage/file_io/crc32c": {"x86_64": ("-msse4.2",), "aarch64": ("-march=armv8-a+crc",)},
     "storage/file_io/strided_read": {},
 }

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import infinitensor as it
 from infinitensor import native
-from infinitensor.tasking.c.short_rows import SHORT_ROW_ELEMENTS
+from infinitensor.ops.forms.fold_order import SHORT_ROW_ELEMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

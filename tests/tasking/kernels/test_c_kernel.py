@@ -10,11 +10,11 @@ import pytest
 from infinitensor import native
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.tasking.c.expressions import GroupStep, Input
+from infinitensor.tasking.c.fold_loops import Fold
 from infinitensor.tasking.kernels.c_kernel import (
     Compiled,
     compiled_kernel,
     copy_kernel,
-    inner_axis,
     strides_of,
 )
 
@@ -97,21 +97,36 @@ def test_neighbouring_axes_of_equal_strides_are_walked_as_one() -> None:
 
 
 def test_a_walk_is_kept_for_tiles_alike_and_few_are() -> None:
-    kernel, x = Compiled((), (Input(DOUBLE, False, False),), 0, (), (), -1, False), np.zeros(9)
+    kernel, x = Compiled((), (Input(DOUBLE, False, False),), 0, (), (), (-1,), False), np.zeros(9)
     assert kernel.walk([x], (9,)) is kernel.walk([x + 1], (9,))
     for n in range(200):
         kernel.walk([np.zeros(n)], (n,))
     assert len(kernel.walks) <= 65
 
 
-@pytest.mark.parametrize(
-    ("shape", "axes", "inner"),
-    [((4, 100), (), -1), ((50, 40, 3), (-2,), -2), ((50, 40, 3), (-1,), -1), ((3,), (), -1)],
-)
-def test_the_inner_loop_is_along_the_last_axis_that_is_long(
-    shape: tuple[int, ...], axes: tuple[int, ...], inner: int
-) -> None:
-    assert inner_axis(shape, axes) == inner
+def test_a_reduced_line_is_its_axes_whatever_the_strides() -> None:
+    """It decides the order of rounding."""
+    folds, given = (Fold("sum", ("in", 0), DOUBLE, DOUBLE, True),), (Input(DOUBLE, False, False),)
+    x, sums = np.zeros((40, 50, 20)), np.zeros(40)
+    alone = Compiled((), given, 0, folds, (-2, -1), (-1,), False).walk([x, sums], x.shape)
+    assert (alone.n_rows, alone.n, alone.n_same, alone.scattered) == (2000, 20, 50, [])
+    kernel = Compiled((), given, 0, folds, (-2, -1), (-2, -1), False)
+    for tile, scattered in ((x, []), (np.asfortranarray(x), [0]), (np.zeros((40, 50, 30)), [0])):
+        walk = kernel.walk([tile[..., :20], sums], x.shape)
+        assert (walk.n_rows, walk.n, walk.n_same, walk.scattered) == (40, 1000, 1, scattered)
+
+
+def test_what_becomes_one_element_is_walked_line_after_line() -> None:
+    folds, given = (Fold("sum", ("in", 0), DOUBLE, DOUBLE, True),), (Input(DOUBLE, False, False),)
+    kernel, x, sums = (
+        Compiled((), given, 0, folds, (-3, -1), (-1,), False),
+        np.ones((9, 4, 100)),
+        np.zeros(4),
+    )
+    walk = kernel.walk([x, sums], x.shape)
+    assert (walk.n_rows, walk.n, walk.n_same) == (36, 100, 9)
+    kernel([x], [sums], x.shape)
+    np.testing.assert_array_equal(sums, 900)
 
 
 def test_strides_of_a_tile_are_zero_where_one_value_stands_for_all() -> None:

@@ -15,6 +15,8 @@ import numpy as np
 from infinitensor.dtypes import HALVES, as_dtype, bool_, float32, int64, to_torch
 from infinitensor.ir.op import AxisForm, Call, Combine, Op, Spec
 from infinitensor.ops.backend.torch_bridge import as_signed
+from infinitensor.ops.forms.fold_order import line_axes
+from infinitensor.ops.forms.folds import can_fold, sums
 from infinitensor.ops.table.registry import Array, op, program
 from infinitensor.ops.table.words import EAGER
 
@@ -171,6 +173,21 @@ def cpu_reduce(ufunc: np.ufunc) -> Callable[..., Any]:
     return kernel
 
 
+def cpu_sum(
+    xp: Any, x: Any, axes: Any, dtype: Dtype, line: tuple[int, ...], **params: Any
+) -> tuple[Any]:
+    """Floats in the order of generated code; whatever has no rounding as NumPy likes."""
+    if axes and can_fold(dtype):
+        return (sums(to_dtype(xp, x, dtype), axes, line),)
+    found: tuple[Any] = _any_sum(xp, x, axes, dtype)
+    return found
+
+
+def line_of(x: Spec, axes: Sequence[int]) -> tuple[int, ...]:
+    """The axes, counted from the last, that the order of sums over some axes goes by."""
+    return line_axes(x.shape, tuple(axis - x.ndim for axis in axes))
+
+
 def cuda_sum(xp: Any, x: Any, axes: Any, dtype: Dtype, **params: Any) -> tuple[Any]:
     if axes and dtype.kind == "f" and x.dtype.is_floating_point:  # cast as it is read
         return (xp.sum(x, axes, dtype=to_torch(dtype)),)
@@ -191,6 +208,9 @@ def _cuda_prod(xp: Any, x: Any, axes: Any, dtype: Dtype, **params: Any) -> tuple
         return (rows_of(x, axes).all(-1),)
     signed = as_signed(x)
     return (xp.prod(rows_of(signed, axes), -1, dtype=signed.dtype).view(x.dtype),)
+
+
+_any_sum = cpu_reduce(np.add)
 
 
 # NumPy reduces in small buffers. torch may copy a tile into another dtype, or into another order
@@ -232,13 +252,15 @@ def reduce_cases(*extra: Any, kinds: Sequence[Any] = (np.float64, np.int8, np.co
 def _total_rule(name: str, a: Spec, axis: Any, dtype: Any, keepdims: bool) -> Call:
     kind = sum_dtype(a, dtype)
     total = wide(kind)
-    return reduce_call(a, reduced_axes(name, a, axis), keepdims, kind, (total,), dtype=total)
+    axes = reduced_axes(name, a, axis)
+    line = line_of(a, axes)
+    return reduce_call(a, axes, keepdims, kind, (total,), dtype=total, line=line)
 
 
 @op(
     "reduction",
     name="sum",
-    kernel=cpu_reduce(np.add),
+    kernel=cpu_sum,
     kernels={"cuda": cuda_sum},
     combine=SUM,
     scratch_bytes=sum_scratch,

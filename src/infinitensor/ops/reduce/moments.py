@@ -10,10 +10,12 @@ import numpy as np
 from infinitensor.dtypes import int64, kind_of
 from infinitensor.ir.op import Call, Combine, Spec
 from infinitensor.ops.backend.torch_bridge import dtype_of
+from infinitensor.ops.forms.folds import can_fold, moments
 from infinitensor.ops.forms.reduction import (
     SUM,
-    cpu_reduce,
+    cpu_sum,
     cuda_sum,
+    line_of,
     mean_dtype,
     n_reduced,
     reduce_call,
@@ -33,7 +35,7 @@ def _real(dtype: Dtype) -> Dtype:
     return np.dtype(dtype.char.lower()) if dtype.kind == "c" else dtype
 
 
-def _mean_finish(xp: Any, total: Any, out: Any, dtype: Dtype, n: int) -> None:
+def _mean_finish(xp: Any, total: Any, out: Any, dtype: Dtype, n: int, line: Any) -> None:
     if kind_of(dtype) in "fc":
         quotient = total / total.dtype.type(n) if xp is np else total / n
     else:
@@ -43,7 +45,7 @@ def _mean_finish(xp: Any, total: Any, out: Any, dtype: Dtype, n: int) -> None:
 
 @op(
     "reduction",
-    kernel=cpu_reduce(np.add),
+    kernel=cpu_sum,
     kernels={"cuda": cuda_sum},
     combine=SUM,
     finish=_mean_finish,
@@ -60,16 +62,21 @@ def mean(a: Spec, axis: Any = None, dtype: Any = None, keepdims: bool = False) -
     axes = reduced_axes("mean", a, axis)
     kind = mean_dtype(a, dtype)
     total = wide(kind)
-    return reduce_call(a, axes, keepdims, kind, (total,), dtype=total, n=n_reduced(a, axes))
+    n, line = n_reduced(a, axes), line_of(a, axes)
+    return reduce_call(a, axes, keepdims, kind, (total,), dtype=total, n=n, line=line)
 
 
-def _moments_kernel(xp: Any, x: Any, axes: Any, dtype: Dtype, **params: Any) -> tuple[Any, ...]:
+def _moments_kernel(
+    xp: Any, x: Any, axes: Any, dtype: Dtype, line: Any, **params: Any
+) -> tuple[Any, ...]:
     """(count, mean, sum of squared distances from the mean) of a tile."""
     n = prod(x.shape[axis] for axis in axes)
     x = to_dtype(xp, x, dtype)
     kept = tuple(m for i, m in enumerate(x.shape) if i not in axes)
     if xp is np:
         count = np.full(kept, n, np.int64)
+        if axes and can_fold(dtype):
+            return count, *moments(x, axes, line)
         mean = np.add.reduce(x, axis=axes, keepdims=True) / dtype.type(max(n, 1))
         away = np.asarray(x - mean)
         if dtype.kind == "c":
@@ -101,7 +108,7 @@ def _merge_moments(xp: Any, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any
 
 
 def _var_finish(
-    xp: Any, n: Any, mean: Any, m2: Any, out: Any, dtype: Dtype, ddof: float, root: bool
+    xp: Any, n: Any, mean: Any, m2: Any, out: Any, ddof: float, root: bool, **params: Any
 ) -> None:
     degrees = xp.asarray(n, dtype=xp.float64) - ddof
     degrees = xp.clip(degrees, 0, None)
@@ -126,8 +133,9 @@ def _var_rule(
     axes = reduced_axes(name, a, axis)
     made = _real(kind) if a.dtype.kind == "c" else kind
     return reduce_call(
-        a, axes, keepdims, made, parts, dtype=loop, ddof=float(ddof), root=name == "std"
-    )
+        a, axes, keepdims, made, parts,
+        dtype=loop, ddof=float(ddof), root=name == "std", line=line_of(a, axes),
+    )  # fmt: skip
 
 
 _MOMENTS: dict[str, Any] = {

@@ -37,7 +37,7 @@ WIDE = {"f": "double", "c": "complex128"}
 
 @cache
 def header(name: str) -> str:
-    """The text of one of the C files beside this one."""
+    """The text of a C file, by its path from here."""
     return (Path(__file__).parent / name).read_text()
 
 
@@ -262,7 +262,7 @@ class Source:
     def headers(self) -> Iterator[str]:
         """The C files that the function is made with, beside those of functions over blocks."""
         if self.folds:
-            yield header("fold_loops.h")
+            yield from (header("../../ops/forms/sums.h"), header("fold_loops.h"))
         yield from (header("lines.h"), header("division.h"))
         if self.is_complex:
             yield header("complex.h")

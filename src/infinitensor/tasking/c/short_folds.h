@@ -33,17 +33,25 @@
     EACH_ROW *(int64_t *)(where + r * where_step) = (int64_t)at[r];                           \
   }
 
-/* Sums of every row: four neighbours at a time, then what they gave, one after another. */
+/* The lanes of rows that have fewer elements than those are: as columns, added in the same tree. An element each, and
+   0 in the end, for lanes begin with it: -0 + 0 is 0. */
+#define IN_COLUMNS(T, x, total)                                                               \
+  {                                                                                           \
+    T lanes[BLOCK];                                                                           \
+    for (int64_t c = 0; c < n; ++c) EACH_ROW lanes[c * rows + r] = x;                         \
+    for (int64_t h = LANES(T) / 2; h; h /= 2)                                                 \
+      for (int64_t c = 0; c < h && c + h < n; ++c)                                            \
+        EACH_ROW lanes[c * rows + r] += lanes[(c + h) * rows + r];                            \
+    EACH_ROW total[r] = lanes[r] + 0;                                                         \
+  }
+/* Sums of every row, in the order of longer ones. */
 #define SHORT_SUMS(T)                                                                         \
   __attribute__((unused)) static void totals_##T(const T *v, int64_t rows, int64_t n,         \
                                                  T *total) {                                  \
-    EACH_ROW total[r] = 0;                                                                    \
-    int64_t c = 0;                                                                            \
-    for (; c + 4 <= n; c += 4) EACH_ROW {                                                     \
-      const T *x = v + r * n + c;                                                             \
-      total[r] += (x[0] + x[1]) + (x[2] + x[3]);                                              \
-    }                                                                                         \
-    for (; c < n; ++c) EACH_ROW total[r] += v[r * n + c];                                     \
+    if (n >= LANES(T))                                                                        \
+      EACH_ROW total[r] = sum_##T(v + r * n, n);                                              \
+    else                                                                                      \
+      IN_COLUMNS(T, v[r * n + c], total)                                                      \
   }                                                                                           \
   __attribute__((unused)) static void sum_rows_##T(const T *v, int64_t rows, int64_t n,       \
                                                    char *out, int64_t step) {                 \
@@ -65,18 +73,11 @@
   __attribute__((unused)) static void away_##T(const T *v, int64_t rows, int64_t n, T *mean,  \
                                                T *squares) {                                  \
     totals_##T(v, rows, n, mean);                                                             \
-    EACH_ROW mean[r] = (T)((double)mean[r] / (double)n), squares[r] = 0;                      \
-    int64_t c = 0;                                                                            \
-    for (; c + 4 <= n; c += 4) EACH_ROW {                                                     \
-      const T *x = v + r * n + c;                                                             \
-      const T d0 = x[0] - mean[r], d1 = x[1] - mean[r];                                       \
-      const T d2 = x[2] - mean[r], d3 = x[3] - mean[r];                                       \
-      squares[r] += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3);                                \
-    }                                                                                         \
-    for (; c < n; ++c) EACH_ROW {                                                             \
-      const T d = v[r * n + c] - mean[r];                                                     \
-      squares[r] += d * d;                                                                    \
-    }                                                                                         \
+    EACH_ROW mean[r] = (T)((double)mean[r] / (double)n);                                      \
+    if (n >= LANES(T))                                                                        \
+      EACH_ROW squares[r] = squares_##T(v + r * n, n, mean[r]);                               \
+    else                                                                                      \
+      IN_COLUMNS(T, (v[r * n + c] - mean[r]) * (v[r * n + c] - mean[r]), squares)             \
   }                                                                                           \
   __attribute__((unused)) static void moments_rows_##T(                                       \
       const T *v, int64_t rows, int64_t n, char *out, int64_t step, char *apart,              \

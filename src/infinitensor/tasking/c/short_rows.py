@@ -18,24 +18,6 @@ if TYPE_CHECKING:
     from infinitensor.tasking.c.expressions import GroupStep, Input
     from infinitensor.tasking.c.fold_loops import Fold
 
-SHORT_ROW_ELEMENTS = 64
-"""Rows are short that have fewer elements."""
-
-
-def has_short_rows(shape: tuple[int, ...]) -> bool:
-    """Whether the last of several axes is short."""
-    return len(shape) > 1 and 1 < shape[-1] < SHORT_ROW_ELEMENTS
-
-
-def is_short(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
-    """Whether what is computed on a shape, and then reduced along some axes (counted from the
-    last), is computed on many rows at once.
-
-    >>> is_short((1000, 3), ()), is_short((1000, 3), (-1,)), is_short((1000, 3), (-2,))
-    (True, True, False)
-    """
-    return has_short_rows(shape) and axes in ((), (-1,))
-
 
 class _Short(Source):
     """Of a group over short rows; rows that are contiguous are one, which is cut into parts."""

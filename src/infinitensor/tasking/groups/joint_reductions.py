@@ -12,13 +12,13 @@ import numpy as np
 
 from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.region import piece_boxes
+from infinitensor.ops.forms.fold_order import is_short, line_axes
 from infinitensor.tasking.c.group_step import input_of
-from infinitensor.tasking.c.short_rows import is_short
 from infinitensor.tasking.graph.batching import end_batch
 from infinitensor.tasking.graph.fetch_tasks import bring_fetches
 from infinitensor.tasking.graph.scratch import group_scratch
 from infinitensor.tasking.groups.combine import combine, partial_tiles
-from infinitensor.tasking.kernels.c_kernel import compiled_kernel, inner_axis
+from infinitensor.tasking.kernels.c_kernel import compiled_kernel
 from infinitensor.tasking.kernels.choose_kernel import (
     Fused,
     first_choice,
@@ -141,9 +141,9 @@ def _c_pass(lowering: Lowering, several: list[int], plan: GroupPlan, parts_out: 
     nodes = [lowering.plan.groups[g].space.last for g in several]
     folds = tuple(folds_alone(nodes, is_whole(nodes[0], plan, parts_out)))
     shape, axes = nodes[0].shapes[0], reduced_axes(nodes[0])
-    inner, short = inner_axis(shape, axes), is_short(shape, axes)
+    line, short = line_axes(shape, axes), is_short(shape, axes)
     given = input_of(lowering.graph, nodes[0], 0)
-    in_c = compiled_kernel((), (given,), 0, folds, axes, inner, short)
+    in_c = compiled_kernel((), (given,), 0, folds, axes, line, short)
     boxes = piece_boxes(plan.cuts, nodes[0].call.form.inputs[0], ())
     fast = folded_run(in_c, folds, nodes, plan, boxes, 0, parts_out)
     called = None if parts_out else reduced_in_c(in_c, folds, nodes, plan)

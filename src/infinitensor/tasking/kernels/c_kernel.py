@@ -15,15 +15,12 @@ from infinitensor.native import address, library
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.tasking.c.expressions import GroupStep, Input
 from infinitensor.tasking.c.loops import C_BLOCK_ELEMENTS, MOST_KEPT, source_of
-from infinitensor.tasking.c.short_rows import is_short, short_source_of
+from infinitensor.tasking.c.short_rows import short_source_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from infinitensor.tasking.c.fold_loops import Fold
-
-LEAST_ROW = 16
-"""Elements of a row from which a loop over it is worth its beginning and end."""
 
 ROW_CHUNK_ELEMENTS = 64
 """Elements of each row that are computed together, where neighbours in memory are in many rows: so
@@ -37,11 +34,11 @@ def compiled_kernel(
     n_outs: int,
     folds: tuple[Fold, ...] = (),
     axes: tuple[int, ...] = (),
-    inner: int = -1,
+    line: tuple[int, ...] = (-1,),
     short: bool = False,
 ) -> Compiled:
     """The steps of a group in one pass; compiled at its first call."""
-    return Compiled(parts, inputs, n_outs, folds, axes, inner, short)
+    return Compiled(parts, inputs, n_outs, folds, axes, line, short)
 
 
 def copy_kernel(dtype: np.dtype[Any]) -> Compiled:
@@ -52,7 +49,7 @@ def copy_kernel(dtype: np.dtype[Any]) -> Compiled:
 
 class Compiled:
     """`compiled(ins, outs, shape)`: behind the outputs come the partial results of folds, without
-    the reduced axes. These and the axis of the inner loop are counted from the last."""
+    the reduced axes. These and the axes of the inner loop are counted from the last."""
 
     def __init__(
         self,
@@ -61,12 +58,13 @@ class Compiled:
         n_outs: int,
         folds: tuple[Fold, ...],
         axes: tuple[int, ...],
-        inner: int,
+        line: tuple[int, ...],
         short: bool,
     ) -> None:
         self.short = short
         self.source = (short_source_of if short else source_of)(parts, inputs, n_outs, folds)
-        self.inputs, self.folds, self.axes, self.inner = inputs, folds, axes, inner
+        self.inputs, self.folds, self.axes, self.line = inputs, folds, axes, line
+        self.inner = line[-1]
         self.scalars = [k for k, given in enumerate(inputs) if given.scalar]
         kinds = [inputs[k].dtype.kind for k in self.scalars]
         self.packer = struct.Struct("".join({"f": "d", "c": "dd"}.get(kind, "q") for kind in kinds))
@@ -98,7 +96,7 @@ class Compiled:
         if found is None:
             if len(self.walks) > 64:
                 self.walks.clear()
-            found = Walk(shape, tiles, self.keeps_last, self.axes, self.n_plain, self.inner)
+            found = Walk(shape, tiles, self.keeps_last, self.axes, self.n_plain, self.line)
             self.walks[key] = found
         return found
 
@@ -117,18 +115,6 @@ class Compiled:
         return self.packer.pack(*values)
 
 
-def inner_axis(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
-    """The axis of the inner loop, counted from the last, where some are reduced: the last one that
-    is not short, or many rows can be.
-
-    >>> inner_axis((4, 100), ()), inner_axis((50, 40, 3), (-2,)), inner_axis((50, 40, 3), (-1,))
-    (-1, -2, -1)
-    """
-    if is_short(shape, axes):
-        return -1
-    return next((a for a in range(-1, -len(shape) - 1, -1) if shape[a] >= LEAST_ROW), -1)
-
-
 def entry(source: str) -> Any:
     """The one function of a generated source."""
     run = library(source).run
@@ -139,12 +125,13 @@ def entry(source: str) -> Any:
 
 
 class Walk:
-    """How a shape is walked over arrays: one axis inside, neighbours that have the same strides as
+    """How a shape is walked over arrays: a line inside, neighbours that have the same strides as
     one.
 
     Along reduced axes the walk is the same for every tile of a shape, because it decides the order
-    of rounding: reduced neighbours are one wherever operands could have the same strides, and those
-    that do not (`scattered`) are brought together first.
+    of rounding (`fold_order.py`): a line is no more and no less than its axes, and arrays in which
+    they are not one (`scattered`) are brought together first. What becomes one element is walked
+    line after line.
     """
 
     __slots__ = ("folded", "n", "n_outer", "n_rows", "n_same", "scattered", "shape", "steps")
@@ -169,13 +156,16 @@ class Walk:
         keeps_last: bool,
         axes: tuple[int, ...],
         n_plain: int,
-        inner: int,
+        line: tuple[int, ...],
     ) -> None:
-        last = len(shape) + inner
         axes = tuple(a + len(shape) for a in axes)
-        walked = [a for a, n in enumerate(shape) if n != 1 and a != last]
-        if last >= 0 and (shape[last] != 1 or keeps_last):
-            walked.append(last)
+        along = [a + len(shape) for a in line if a + len(shape) >= 0]
+        walked = [a for a, n in enumerate(shape) if n != 1 and a not in along]
+        if along and along[-1] in axes:
+            walked.sort(key=lambda a: a in axes)
+        long = [a for a in along if shape[a] != 1]
+        along = long or (along[-1:] if keeps_last else [])
+        walked += along
         self.scattered: list[int] = []
         strides = [
             strides_of(tile, len(shape), axes if k >= n_plain else ())
@@ -183,16 +173,18 @@ class Walk:
         ]
         if axes:
             for k, tile in enumerate(tiles[:n_plain]):
-                if not _is_mergeable(strides[k], shape, walked, axes):
+                if not _is_one(strides[k], shape, along):
                     self.scattered.append(k)
                     strides[k] = strides_of(np.empty(tile.shape, np.bool_), len(shape), ())
                     strides[k] = [s * tile.itemsize for s in strides[k]]
         merged: list[tuple[int, list[int], bool]] = []
         for a in reversed(walked):
             outer = [s[a] for s in strides]
-            if merged and merged[-1][2] == (a in axes):
+            is_before_line = along and len(merged) == 1 and a not in along and a in axes
+            if merged and merged[-1][2] == (a in axes) and not is_before_line:
                 n, within, _ = merged[-1]
-                if all(s == t * n for s, t in zip(outer, within, strict=True)) and any(within):
+                is_one = a in along or any(within)
+                if is_one and all(s == t * n for s, t in zip(outer, within, strict=True)):
                     merged[-1] = (shape[a] * n, within, a in axes)
                     continue
             merged.append((shape[a], outer, a in axes))
@@ -239,14 +231,6 @@ def strides_of(tile: Any, ndim: int, axes: tuple[int, ...]) -> list[int]:
     return found
 
 
-def _is_mergeable(
-    strides: list[int], shape: tuple[int, ...], walked: list[int], axes: tuple[int, ...]
-) -> bool:
-    """Whether reduced neighbours that an array has both or neither of can be walked as one."""
-    return all(
-        a not in axes
-        or b not in axes
-        or (strides[a] == 0) != (strides[b] == 0)
-        or strides[a] == strides[b] * shape[b]
-        for a, b in pairwise(walked)
-    )
+def _is_one(strides: list[int], shape: tuple[int, ...], along: list[int]) -> bool:
+    """Whether the axes of a line can be walked as one."""
+    return all(strides[a] == strides[b] * shape[b] for a, b in pairwise(along))

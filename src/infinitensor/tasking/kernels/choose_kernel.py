@@ -15,15 +15,15 @@ from infinitensor.ir.op import At, Op
 from infinitensor.ir.region import piece_boxes
 from infinitensor.native import CompilerError
 from infinitensor.ops.backend import blas
+from infinitensor.ops.forms.fold_order import has_short_rows, is_short, line_axes
 from infinitensor.ops.table.numpy_kernels import lower, lower_finish, lower_partial
 from infinitensor.ops.table.scalar import Term
 from infinitensor.ops.table.words import WORDS
 from infinitensor.tasking.c.expressions import CONSTANT, GroupStep, Unsupported
 from infinitensor.tasking.c.group_step import Step, input_of
 from infinitensor.tasking.c.numba_kernels import jitted_kernel
-from infinitensor.tasking.c.short_rows import has_short_rows, is_short
 from infinitensor.tasking.kernels.c_calls import TASK_WORK, Mapped
-from infinitensor.tasking.kernels.c_kernel import Compiled, compiled_kernel, inner_axis
+from infinitensor.tasking.kernels.c_kernel import Compiled, compiled_kernel
 from infinitensor.tasking.kernels.fused_reduction import (
     folded_run,
     folds_of,
@@ -164,7 +164,8 @@ def fused_kernel(
     ends = [] if final is None else [plan.space.last]
     try:
         whole = bool(ends) and is_whole(ends[0], plan, parts_out)
-        folds = folds_of(ends, final_source, whole) if ends and target.compiles else []
+        may_fold = bool(ends) and target.compiles and has_whole_lines(graph, group, ends[0])
+        folds = folds_of(ends, final_source, whole) if may_fold else []
     except Unsupported:
         folds = []
     if not steps and not folds:  # a reduction that C has no loop for
@@ -360,6 +361,14 @@ def product_called(graph: Graph, node: Node) -> blas.Multiplied | None:
     return blas.multiplied(dtype)
 
 
+def has_whole_lines(graph: Graph, group: Group, last: Node) -> bool:
+    """Whether each operand has all axes of the line that a reduction goes along, or none."""
+    shape = last.shapes[0]
+    line = {len(shape) + axis for axis in line_axes(shape, reduced_axes(last))}
+    labels = [graph.nodes[n].call.form.inputs[i] for n, i in group_inputs(graph, group)]
+    return all(len(line.intersection(own)) in (0, len(line)) for own in labels)
+
+
 class End(NamedTuple):
     """The reductions that a group ends with: `of` what `source` says, if NumPy does them, or done
     by C as `folds`; or no reduction."""
@@ -377,12 +386,12 @@ def generate(
     inputs = []
     shape = end.of[0].shapes[0] if end.of else steps[-1].node.call.outs[0].shape
     axes = reduced_axes(end.of[0]) if end.folds else ()
-    inner, short = inner_axis(shape, axes), is_short(shape, axes) and tools.has_compiler
+    line, short = line_axes(shape, axes), is_short(shape, axes) and tools.has_compiler
     for n, i in group_inputs(graph, group):
         node = graph.nodes[n]
         if node.op.kind not in ("elementwise", "reduction"):
             continue
-        is_one = not short and len(shape) + inner not in node.call.form.inputs[i]
+        is_one = not short and len(shape) + line[-1] not in node.call.form.inputs[i]
         inputs.append(input_of(graph, node, i, is_one))
     last = end.source[0][1] if end.source and end.source[0][0] == "step" else -1
     parts = []
@@ -398,7 +407,7 @@ def generate(
             is_made = tools.has_numba
             return jitted_kernel(tuple(parts), tuple(inputs), n_stored) if is_made else None
         folds = tuple(end.folds)
-        return compiled_kernel(tuple(parts), tuple(inputs), n_stored, folds, axes, inner, short)
+        return compiled_kernel(tuple(parts), tuple(inputs), n_stored, folds, axes, line, short)
     except Unsupported:
         return None
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.ops.forms.fold_order import LEAST_ROW, is_short, line_axes
 from infinitensor.ops.table.numpy_kernels import lower_finish
 from infinitensor.tasking.c.expressions import Unsupported
 from infinitensor.tasking.c.fold_loops import ending_fold, fold_of, is_result, kept_shape, n_folded
-from infinitensor.tasking.c.short_rows import is_short
 from infinitensor.tasking.kernels.c_calls import reduced
-from infinitensor.tasking.kernels.c_kernel import LEAST_ROW, inner_axis
 from infinitensor.tasking.kernels.thread_scratch import scratch
 
 if TYPE_CHECKING:
@@ -41,14 +39,12 @@ def folds_of(
     """
     shape = nodes[0].shapes[0]
     axes = reduced_axes(nodes[0])
-    inner = inner_axis(shape, axes)
-    order = sorted(range(-len(shape), 0), key=lambda a: a == inner)
-    is_reduced = [a in axes for a in order if shape[a] != 1]
-    changes = sum(a != b for a, b in pairwise(is_reduced))
-    if not is_reduced or (is_reduced[-1] and changes > 1) or shape[inner] == 1:
-        raise Unsupported("reduced axes around kept ones")
-    together = prod(shape[a] for a in order if (a in axes) == is_reduced[-1])
-    is_few = together < LEAST_ROW or (not is_reduced[-1] and shape[inner] < LEAST_ROW)
+    line = line_axes(shape, axes)
+    inner, n = line[-1], prod(shape[a] for a in line) if axes else 1
+    if n == 1:
+        raise Unsupported("nothing to reduce")
+    together = prod(shape[a] for a in axes) if inner in axes else n
+    is_few = together < LEAST_ROW
     if is_few and not is_short(shape, axes):
         raise Unsupported("short rows")
     folds = [fold_of(node, source, inner) for node, source in zip(nodes, sources, strict=True)]

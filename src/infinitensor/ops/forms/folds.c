@@ -1,0 +1,127 @@
+/* Sums and moments of arrays of any strides, in the order of generated code (`fold_order.py`): the same bits as a group
+   that is compiled, before it is.
+
+   Axes are numbers: how many there are, how many elements they have together, the length of each, then the bytes of a
+   step along each. */
+
+#include <math.h>
+#include <stdint.h>
+
+#include "ops/forms/sums.h"
+
+#define BLOCK 1024 /* as C_BLOCK_ELEMENTS of generated code */
+
+static const char *at(const char *x, int64_t i, const int64_t *axes) {
+  const int64_t n_axes = axes[0], *shape = axes + 2, *steps = shape + n_axes;
+  for (int64_t axis = n_axes - 1; axis > 0; --axis) {
+    x += i % shape[axis] * steps[axis];
+    i /= shape[axis];
+  }
+  return n_axes ? x + i * steps[0] : x;
+}
+
+#define FOLDS(T)                                                                                    \
+  /* m elements of a line, from `begun` on: in place, or lined up in a block. */                    \
+  static const T *lined_##T(T *block, const char *x, const int64_t *line, int64_t begun,            \
+                            int64_t m) {                                                            \
+    const int64_t last = line[0] - 1, length = line[2 + last], step = line[2 + line[0] + last];     \
+    if (last == 0 && step == sizeof(T)) return (const T *)x + begun;                                \
+    for (int64_t i = 0; i < m;) {                                                                   \
+      const int64_t left = length - (begun + i) % length, end = left < m - i ? i + left : m;        \
+      for (const char *from = at(x, begun + i, line); i < end; ++i, from += step)                   \
+        block[i] = *(const T *)from;                                                                \
+    }                                                                                               \
+    return block;                                                                                   \
+  }                                                                                                 \
+                                                                                                    \
+  /* Every line, of which several become one element of `out`. */                                   \
+  void sum_lines_##T(const char *x, const int64_t *kept, const int64_t *reduced,                    \
+                     const int64_t *line, T *out) {                                                 \
+    T block[BLOCK];                                                                                 \
+    const int64_t n = line[1];                                                                      \
+    for (int64_t k = 0; k < kept[1]; ++k) {                                                         \
+      const char *first = at(x, k, kept);                                                           \
+      Sum sum = {0, 0};                                                                             \
+      for (int64_t r = 0; r < reduced[1]; ++r) {                                                    \
+        const char *row = at(first, r, reduced);                                                    \
+        for (int64_t begun = 0; begun < n; begun += BLOCK) {                                        \
+          const int64_t m = n - begun < BLOCK ? n - begun : BLOCK;                                  \
+          add_to(&sum, sum_##T(lined_##T(block, row, line, begun, m), m));                          \
+        }                                                                                           \
+      }                                                                                             \
+      out[k] = (T)sum_of(&sum);                                                                     \
+    }                                                                                               \
+  }                                                                                                 \
+                                                                                                    \
+  /* Likewise the mean and the squared distances from it. */                                        \
+  void moments_of_lines_##T(const char *x, const int64_t *kept, const int64_t *reduced,             \
+                            const int64_t *line, T *means, T *squares) {                            \
+    T block[BLOCK];                                                                                 \
+    const int64_t n = line[1];                                                                      \
+    for (int64_t k = 0; k < kept[1]; ++k) {                                                         \
+      const char *first = at(x, k, kept);                                                           \
+      Moments so_far = {0, 0, 0};                                                                   \
+      for (int64_t r = 0; r < reduced[1]; ++r) {                                                    \
+        const char *row = at(first, r, reduced);                                                    \
+        for (int64_t begun = 0; begun < n; begun += BLOCK) {                                        \
+          const int64_t m = n - begun < BLOCK ? n - begun : BLOCK;                                  \
+          const T *v = lined_##T(block, row, line, begun, m);                                       \
+          const double mean = (double)sum_##T(v, m) / m;                                            \
+          join(&so_far, m, mean, squares_##T(v, m, (T)mean));                                       \
+        }                                                                                           \
+      }                                                                                             \
+      means[k] = (T)so_far.mean, squares[k] = (T)so_far.m2;                                         \
+    }                                                                                               \
+  }                                                                                                 \
+                                                                                                    \
+  /* Lines added up element by element, one after another; four at a time where they are in         \
+     place. */                                                                                      \
+  void add_lines_##T(const char *x, const int64_t *kept, const int64_t *reduced,                    \
+                     const int64_t *line, T *restrict out) {                                        \
+    T block[BLOCK];                                                                                 \
+    const int64_t n = line[1];                                                                      \
+    const int in_place = line[0] == 1 && line[3] == sizeof(T);                                      \
+    for (int64_t k = 0; k < kept[1]; ++k, out += n) {                                               \
+      const char *first = at(x, k, kept);                                                           \
+      int64_t r = 0;                                                                                \
+      for (int64_t i = 0; i < n; ++i) out[i] = 0;                                                   \
+      for (; in_place && r + 4 <= reduced[1]; r += 4) {                                             \
+        const T *a = (const T *)at(first, r, reduced), *b = (const T *)at(first, r + 1, reduced);   \
+        const T *c = (const T *)at(first, r + 2, reduced);                                          \
+        const T *d = (const T *)at(first, r + 3, reduced);                                          \
+        for (int64_t i = 0; i < n; ++i) out[i] = (((out[i] + a[i]) + b[i]) + c[i]) + d[i];          \
+      }                                                                                             \
+      for (; r < reduced[1]; ++r)                                                                   \
+        for (int64_t begun = 0; begun < n; begun += BLOCK) {                                        \
+          const int64_t m = n - begun < BLOCK ? n - begun : BLOCK;                                  \
+          const T *v = lined_##T(block, at(first, r, reduced), line, begun, m);                     \
+          for (int64_t i = 0; i < m; ++i) out[begun + i] += v[i];                                   \
+        }                                                                                           \
+    }                                                                                               \
+  }                                                                                                 \
+                                                                                                    \
+  /* Likewise their means and the squared distances from them. */                                   \
+  void moments_across_##T(const char *x, const int64_t *kept, const int64_t *reduced,               \
+                          const int64_t *line, T *restrict means, T *restrict squares) {            \
+    T block[BLOCK];                                                                                 \
+    const int64_t n = line[1];                                                                      \
+    for (int64_t k = 0; k < kept[1]; ++k, means += n, squares += n) {                               \
+      const char *first = at(x, k, kept);                                                           \
+      for (int64_t i = 0; i < n; ++i) means[i] = squares[i] = 0;                                    \
+      for (int64_t r = 0; r < reduced[1]; ++r) {                                                    \
+        const T share = (T)(1.0 / (double)(r + 1));                                                 \
+        for (int64_t begun = 0; begun < n; begun += BLOCK) {                                        \
+          const int64_t m = n - begun < BLOCK ? n - begun : BLOCK;                                  \
+          const T *v = lined_##T(block, at(first, r, reduced), line, begun, m);                     \
+          T *mean = means + begun, *square = squares + begun;                                       \
+          for (int64_t i = 0; i < m; ++i) {                                                         \
+            const T delta = v[i] - mean[i], now = mean[i] + delta * share;                          \
+            square[i] += delta * (v[i] - now);                                                      \
+            mean[i] = now;                                                                          \
+          }                                                                                         \
+        }                                                                                           \
+      }                                                                                             \
+    }                                                                                               \
+  }
+FOLDS(float)
+FOLDS(double)

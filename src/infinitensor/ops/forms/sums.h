@@ -1,0 +1,59 @@
+/* Sums of blocks. Many lanes, then a tree: a fixed order that vectorises as it stands, whatever the vectors. */
+
+#define MOST_LANES 16
+#define LANES(T) ((int)(64 / sizeof(T)))
+#define SUMMED(T)                                                                            \
+  __attribute__((unused)) static inline T total_##T(T *lanes) {                              \
+    for (int n = LANES(T) / 2; n; n /= 2)                                                    \
+      for (int w = 0; w < n; ++w) lanes[w] += lanes[w + n];                                  \
+    return lanes[0];                                                                         \
+  }                                                                                          \
+  __attribute__((unused)) static T sum_##T(const T *v, int64_t m) {                          \
+    T lanes[LANES(T)] = {0};                                                                 \
+    int64_t k = 0;                                                                           \
+    for (; k + LANES(T) <= m; k += LANES(T))                                                 \
+      for (int w = 0; w < LANES(T); ++w) lanes[w] += v[k + w];                               \
+    for (int w = 0; k < m; ++k, ++w) lanes[w] += v[k];                                       \
+    return total_##T(lanes);                                                                 \
+  }
+SUMMED(float)
+SUMMED(double)
+SUMMED(int64_t)
+SUMMED(uint64_t)
+
+#define SQUARES(T)                                                                           \
+  __attribute__((unused)) static T squares_##T(const T *v, int64_t m, T mean) {              \
+    T lanes[LANES(T)] = {0};                                                                 \
+    int64_t k = 0;                                                                           \
+    for (; k + LANES(T) <= m; k += LANES(T))                                                 \
+      for (int w = 0; w < LANES(T); ++w) lanes[w] += (v[k + w] - mean) * (v[k + w] - mean);  \
+    for (int w = 0; k < m; ++k, ++w) lanes[w] += (v[k] - mean) * (v[k] - mean);              \
+    return total_##T(lanes);                                                                 \
+  }
+SQUARES(float)
+SQUARES(double)
+
+/* A sum of blocks, with what its additions round away. */
+typedef struct { double sum, lost; } Sum;
+__attribute__((unused)) static void add_to(Sum *s, double x) {
+  const double sum = s->sum + x, part = sum - s->sum;
+  s->lost += (s->sum - (sum - part)) + (x - part);
+  s->sum = sum;
+}
+__attribute__((unused)) static double sum_of(const Sum *s) {
+  return isfinite(s->sum) ? s->sum + s->lost : s->sum;
+}
+
+/* Count, mean and squared distances from it, merged block by block (Chan's rule). The first is taken as it is: the
+   square of its mean may be infinite. */
+typedef struct { double n, mean, m2; } Moments;
+__attribute__((unused)) static void join(Moments *s, double n, double mean, double m2) {
+  if (s->n == 0) {
+    *s = (Moments){n, mean, m2};
+    return;
+  }
+  const double both = s->n + n, delta = mean - s->mean;
+  s->mean += delta * (n / both);
+  s->m2 += m2 + delta * delta * (s->n / both * n);
+  s->n = both;
+}
