@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import infinitensor as it
+from infinitensor import threads
 from infinitensor.events import on
 from infinitensor.ops.backend import blas
 from infinitensor.ops.linalg.triangles import solve_one
@@ -53,6 +54,34 @@ def test_a_product_is_the_same_however_its_operands_are_stored(
                 out = out[:, :columns]
                 assert blas.multiply(x, y, out)
                 np.testing.assert_allclose(out, x @ y, rtol=1e-3, atol=1e-5)
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize(
+    ("rows", "k", "columns"),
+    [
+        (160, 161, 162),
+        (1003, 40, 33),
+        (17, 300, 515),
+        (2, 800, 901),
+        (1, 530, 1100),
+        (1300, 257, 1),
+    ],
+)
+def test_a_product_cut_for_several_threads_has_the_bits_of_one(
+    dtype: str, rows: int, k: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads._n_threads, "value", 3)
+    rng = np.random.default_rng(1)
+    for x in strided(rng, rows, k, dtype):
+        for y in strided(rng, k, columns, dtype):
+            cut, whole = (np.full((rows, columns + 3), np.nan, dtype)[:, :columns] for _ in "12")
+            assert blas.multiply(x, y, cut)
+            with blas.one_core_each():
+                assert blas.multiply(x, y, whole)
+            np.testing.assert_array_equal(cut, whole)
+        np.testing.assert_allclose(cut, x @ y, rtol=1e-3, atol=1e-3)
 
 
 @needs_library

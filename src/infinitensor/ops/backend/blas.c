@@ -1,13 +1,21 @@
 /* Products of matrices by one library: one function for whoever multiplies, so that all have the same
    bits. `Whole`, the integers that it counts with, is defined before this. Where several threads call,
    each call has one core: a library over OpenMP is set so for the calling thread alone, one with
-   threads of its own for the whole process, until nobody shares it any more. */
+   threads of its own for the whole process, until nobody shares it any more.
+
+   Where one thread calls, a product of middle size is cut here, for the threads of `threads.c`. Those of
+   the library wait for each other in loops: where a core has other work a product takes as long as that
+   is let run, and after it they keep the cores from the tasks that follow. */
 #include <stdint.h>
 #include <string.h>
 
 enum { ROW_MAJOR = 101, AS_IT_IS = 111, TRANSPOSED = 112, UPPER = 121 };
 enum { GEMM, GEMV, SYRK };
 enum { ONE_THREAD_PRODUCTS = 1 << 23 }; /* after more multiplications its own threads look for work for 20 ms */
+enum { PART_PRODUCTS = 1 << 19, PART_ELEMENTS = 1 << 16, CUT_PRODUCTS = 1 << 28, EDGE = 16, STRIPE = 512 };
+/* A part has so many multiplications at least, or elements of the matrix where there is a vector; products of more are
+   the library's, whose threads share what each prepares. Parts end where its kernels do; one that has a part of each
+   stored row is not narrower than a stripe. */
 
 static void *functions[4][3]; /* by dtype (f4, f8, c8, c16) */
 static int (*get_threads)(void);
@@ -15,9 +23,13 @@ static void (*set_threads)(int);
 static int is_of_threads; /* whether the number of cores is the calling thread's */
 static int n_sharing, n_before, is_locked;
 static int64_t n_made;
+static void (*in_threads)(void (*)(void *), void *, int64_t); /* `share` of `threads.c`; none: nothing is cut */
+static const int64_t *n_threads;
 
-/* What the library has; called once. */
-void use(void *const *given, void *get, void *set, int64_t of_threads) {
+/* What the library has, and the threads; called once. */
+void use(void *const *given, void *get, void *set, int64_t of_threads, void *sharing, const int64_t *n) {
+  in_threads = (void (*)(void (*)(void *), void *, int64_t))sharing;
+  n_threads = n;
   memcpy(functions, given, sizeof functions);
   get_threads = (int (*)(void))get;
   set_threads = (void (*)(int))set;
@@ -194,9 +206,8 @@ DOT(double)
 static void (*const dot[4])(const char *, int64_t, const char *, int64_t, int64_t, char *) = {
     dot_float, dot_double, complex_dot_float, complex_dot_double};
 
-/* A matrix and a vector, on either side; `between`: steps between elements of out. */
-static void with_vector(const Product *p, int64_t code, int64_t size) {
-  const int is_right = p->columns == 1;
+/* A matrix and a vector, on its right or left; `between`: steps between elements of out. */
+static void with_vector(const Product *p, int is_right, int64_t code, int64_t size) {
   const Matrix *const m = is_right ? &p->a : &p->b;
   const int64_t n = is_right ? p->rows : p->columns;
   const int is_transposed = m->transposed == TRANSPOSED;
@@ -205,6 +216,59 @@ static void with_vector(const Product *p, int64_t code, int64_t size) {
   const int along = is_right != is_transposed; /* stored rows are what is multiplied */
   apply[code](p, along ? AS_IT_IS : TRANSPOSED, (int)(along ? n : p->k), (int)(along ? p->k : n), m,
               between);
+}
+
+/* A product in so many parts, of rows and of columns; each is taken by one thread. */
+typedef struct {
+  const Product *p;
+  enum { MATRICES, VECTOR_RIGHT, VECTOR_LEFT, ITSELF } kind;
+  int64_t code, size, of_rows, of_columns, n_taken;
+} Cut;
+
+static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
+
+/* Where part i of so many begins, along an axis of n. */
+static int64_t border(int64_t n, int64_t i, int64_t parts) { return i == parts ? n : n / EDGE * i / parts * EDGE; }
+
+/* Into parts as square as can be, one for each thread. */
+static void cut(Cut *c) {
+  const Product *const p = c->p;
+  const int64_t products = p->rows * p->columns * p->k;
+  const int is_vector = c->kind == VECTOR_RIGHT || c->kind == VECTOR_LEFT;
+  const Matrix *const m = c->kind == VECTOR_RIGHT ? &p->a : &p->b;
+  const int is_across = is_vector && (c->kind == VECTOR_RIGHT) == (m->transposed == TRANSPOSED);
+  const int64_t most = least(least(*n_threads, get_threads()), products / (is_vector ? PART_ELEMENTS : PART_PRODUCTS));
+  for (;;) {
+    const int has_long_rows = p->rows / c->of_rows < p->columns / c->of_columns;
+    int64_t *const parts = has_long_rows ? &c->of_columns : &c->of_rows;
+    if ((*parts + 1) * (has_long_rows ? c->of_rows : c->of_columns) > most) return;
+    if (*parts + 1 > (has_long_rows ? p->columns : p->rows) / (is_across ? STRIPE : EDGE)) return;
+    ++*parts;
+  }
+}
+
+static void multiply_part(const Cut *c, int64_t i) {
+  Product p = *c->p;
+  const int64_t row = border(p.rows, i / c->of_columns, c->of_rows);
+  const int64_t column = border(p.columns, i % c->of_columns, c->of_columns);
+  p.rows = border(p.rows, i / c->of_columns + 1, c->of_rows) - row;
+  p.columns = border(p.columns, i % c->of_columns + 1, c->of_columns) - column;
+  p.a.at += row * (p.a.transposed == TRANSPOSED ? 1 : p.a.step) * c->size;
+  p.b.at += column * (p.b.transposed == TRANSPOSED ? p.b.step : 1) * c->size;
+  p.out += (row * p.step + column) * c->size;
+  if (c->kind == VECTOR_RIGHT || c->kind == VECTOR_LEFT)
+    with_vector(&p, c->kind == VECTOR_RIGHT, c->code, c->size);
+  else
+    multiply[c->code](&p);
+}
+
+static void multiply_parts(void *given) {
+  Cut *const c = given;
+  const int before = is_of_threads ? get_threads() : 1;
+  if (before != 1) set_threads(1);
+  for (int64_t i; (i = __atomic_fetch_add(&c->n_taken, 1, __ATOMIC_RELAXED)) < c->of_rows * c->of_columns;)
+    multiply_part(c, i);
+  if (before != 1) set_threads(before);
 }
 
 /* One product: `how` has the dtype, rows, columns, k, and steps in bytes: of both from row to row and
@@ -216,28 +280,38 @@ void product(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, cha
   const int64_t code = how[0], size = sizes[code];
   Product p = {.rows = how[1], .columns = how[2], .k = how[3], .step = how[8] / size};
   (void)n_rows, (void)n, (void)n_outer, (void)steps, (void)words, (void)folded, (void)n_same;
+  __atomic_add_fetch(&n_made, 1, __ATOMIC_RELAXED);
   p.out = arrays[2];
-  if (p.rows == 1 && p.step < p.columns) p.step = p.columns;
-  const int is_shared = __atomic_load_n(&n_sharing, __ATOMIC_RELAXED) != 0;
-  const int before = is_shared && is_of_threads ? get_threads() : 1;
-  const int is_little = !is_of_threads && !is_shared && p.rows * p.columns * p.k <= ONE_THREAD_PRODUCTS;
-  if (before != 1) set_threads(1);
-  if (is_little) share(1);
-  p.a = seen(arrays[0], p.rows, p.k, how[4], how[5], size);
-  p.b = seen(arrays[1], p.k, p.columns, how[6], how[7], size);
   if (p.columns == 1 && p.rows == 1) {
     dot[code](arrays[0], how[5], arrays[1], how[6], p.k, p.out);
-  } else if (p.columns == 1 || p.rows == 1) {
+    return;
+  }
+  if (p.rows == 1 && p.step < p.columns) p.step = p.columns;
+  p.a = seen(arrays[0], p.rows, p.k, how[4], how[5], size);
+  p.b = seen(arrays[1], p.k, p.columns, how[6], how[7], size);
+  Cut c = {&p, MATRICES, code, size, 1, 1, 0};
+  if (p.columns == 1 || p.rows == 1) {
     p.vector = p.columns == 1 ? arrays[1] : arrays[0];
     p.apart = p.k == 1 ? 1 : (int)((p.columns == 1 ? how[6] : how[5]) / size);
-    with_vector(&p, code, size);
+    c.kind = p.columns == 1 ? VECTOR_RIGHT : VECTOR_LEFT;
   } else if (arrays[0] == arrays[1] && p.rows == p.columns && how[4] == how[7] && how[5] == how[6])
+    c.kind = ITSELF;
+  const int64_t products = p.rows * p.columns * p.k;
+  const int is_shared = __atomic_load_n(&n_sharing, __ATOMIC_RELAXED) != 0;
+  const int is_ours = in_threads && c.kind != ITSELF && products <= CUT_PRODUCTS;
+  if (is_ours && !is_shared) cut(&c);
+  const int before = (is_ours || is_shared) && is_of_threads ? get_threads() : 1;
+  const int is_alone = !is_of_threads && !is_shared && (is_ours || products <= ONE_THREAD_PRODUCTS);
+  if (before != 1) set_threads(1);
+  if (is_alone) share(1);
+  if (c.of_rows * c.of_columns > 1)
+    in_threads(multiply_parts, &c, c.of_rows * c.of_columns);
+  else if (c.kind == ITSELF)
     gram(&p, code, size);
   else
-    multiply[code](&p);
-  if (is_little) share(-1);
+    multiply_part(&c, 0);
+  if (is_alone) share(-1);
   if (before != 1) set_threads(before);
-  __atomic_add_fetch(&n_made, 1, __ATOMIC_RELAXED);
 }
 
 /* The same in a worker. */

@@ -23,6 +23,7 @@ from infinitensor.events import lane
 from infinitensor.ir.call_tables import Calls, Form, InC
 from infinitensor.native import CompilerError, address, compiler, library
 from infinitensor.ops.backend.torch_loading import is_loading
+from infinitensor.threads import number_address, share_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -110,7 +111,13 @@ def find_library() -> Any:
     except (AttributeError, OSError, CompilerError):
         return None
     threads = [ctypes.cast(function, ctypes.c_void_p) for function in (get, put)]
-    ours.use((ctypes.c_void_p * len(given))(*given), *threads, ctypes.c_int64(is_of_threads))
+    ours.use(
+        (ctypes.c_void_p * len(given))(*given),
+        *threads,
+        ctypes.c_int64(is_of_threads),
+        ctypes.c_void_p(share_address()),
+        ctypes.c_void_p(number_address()),
+    )
     ours.share.argtypes, ours.share.restype = [ctypes.c_int64], None
     for function in (ours.enter, ours.leave):
         function.argtypes, function.restype = [], None
