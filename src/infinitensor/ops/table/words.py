@@ -5,7 +5,8 @@ the public elementwise op that is this word alone (`ops/elementwise/elementwise.
 
 In texts `{x}`, `{y}` and `{z}` stand for the operands, cast to the dtype that NumPy computes in; in
 C `{T}` is the type of that dtype, `{bits}` its width, `{f}` is `f` for float32, else nothing, and
-`{by}` is `_by` where the last operand, `{y}`, is the inverse of one number for all elements.
+`{by}` is `_by` where the last operand, `{y}`, is the inverse of one number for all elements;
+`{zero}` is 0, which in bfloat16 keeps its sign.
 Texts are given by the kind of that dtype, as `np.dtype.kind` has it: "iu" is for all integers. For
 a kind without a text, groups with this word run step by step.
 """
@@ -400,7 +401,7 @@ word(
     "sign",
     "-1, 0 or 1 (complex: x / |x|); NaN for NaN.",
     torch=on_torch.sign,
-    c={"f": "({x} > 0 ? 1 : ({x} < 0 ? -1 : ({x} == 0 ? 0 : {x})))"},
+    c={"f": "({x} > 0 ? 1 : ({x} < 0 ? -1 : ({x} == 0 ? {zero} : {x})))"},
     triton={
         "f": "tl.where({x} > 0, 1.0, tl.where({x} < 0, -1.0, tl.where({x} == 0, 0.0, {x})))",
     },

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from infinitensor.dtypes import HALVES, bfloat16, kind_of
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.ops.table.words import BOOL, WORDS, Block
 
@@ -27,6 +28,15 @@ C_TYPES = {
     "complex64": "complex64",
     "complex128": "complex128",
 }
+VALUES = {"float16": "half", "bfloat16": "float"}
+"""The C types of values that have another one in memory (`halves.h`)."""
+SUFFIXES = {"half": "half", "float": "f"}
+"""What the names of functions of a C type end with."""
+KEEP_HALVES = frozenset(
+    {"maximum", "minimum", "where", "clip", "negative", "positive", "absolute", "fabs", "copysign",
+     "sign", "floor", "ceil", "trunc", "rint"}
+)  # fmt: skip
+"""Words whose result of halves is a half: it need not be rounded."""
 Typed: TypeAlias = "tuple[str, np.dtype[Any]]"
 """The text of a value, and its dtype."""
 CONSTANT = "constant"
@@ -59,17 +69,38 @@ class Input:
 
 
 def c_type(dtype: np.dtype[Any]) -> str:
-    """The C type of a dtype."""
-    name = C_TYPES.get(dtype.name)
+    """The C type of values of a dtype."""
+    return VALUES.get(dtype.name) or stored_type(dtype)
+
+
+def stored_type(dtype: np.dtype[Any]) -> str:
+    """The C type of a dtype in memory."""
+    name = dtype.name if dtype in HALVES else C_TYPES.get(dtype.name)
     if name is None:
         raise Unsupported(f"dtype {dtype}")
     return name
 
 
+def read(text: str, dtype: np.dtype[Any]) -> str:
+    """What is in memory as a value."""
+    return f"read_{dtype.name}({text})" if dtype in HALVES else text
+
+
+def written(text: str, dtype: np.dtype[Any]) -> str:
+    """A value as it is in memory."""
+    return f"written_{dtype.name}({text})" if dtype in HALVES else text
+
+
+def rounded(text: str, dtype: np.dtype[Any]) -> str:
+    """A result in the precision of its dtype, where it has another type in C."""
+    return f"rounded_{dtype.name}({text})" if dtype in HALVES else text
+
+
 def refuse_undefined(source: np.dtype[Any], target: np.dtype[Any]) -> None:
     """`Unsupported` for casts that C leaves open where a float is out of range, and NumPy does not:
     to unsigned and to short integers."""
-    if source.kind == "f" and target.kind in "iu" and (target.kind == "u" or target.itemsize < 4):
+    is_short = target.kind in "iu" and (target.kind == "u" or target.itemsize < 4)
+    if kind_of(source) == "f" and is_short:
         raise Unsupported(f"cast from {source} to {target}")
 
 
@@ -82,7 +113,9 @@ def cast(text: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
     if source.kind == "c" and target.kind != "c":
         raise Unsupported(f"cast from {source} to {target}")
     refuse_undefined(source, target)
-    return f"(({c_type(target)}){text})"
+    if target in HALVES and source.itemsize > (4 if source.kind == "f" else 2):
+        raise Unsupported(f"cast from {source} to {target}")  # it would be rounded twice
+    return rounded(f"(({c_type(target)}){text})", target)
 
 
 def number(value: Any, dtype: np.dtype[Any]) -> str:
@@ -91,11 +124,10 @@ def number(value: Any, dtype: np.dtype[Any]) -> str:
     if dtype.kind == "c":
         parts = (number(part, real_of(dtype)) for part in (made.real, made.imag))
         return f"__builtin_complex({', '.join(parts)})"
-    if dtype.kind == "f":
+    if kind_of(dtype) == "f":
         if not np.isfinite(made):
             return "NAN" if np.isnan(made) else ("INFINITY" if made > 0 else "(-INFINITY)")
-        text = float(made).hex()
-        return f"({text}{'f' if dtype.itemsize == 4 else ''})"
+        return f"(({c_type(dtype)}){float(made).hex()})"
     return f"(({c_type(dtype)}){int(made)})"
 
 
@@ -106,7 +138,7 @@ def real_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def plain_call(name: str, texts: Sequence[str], dtype: np.dtype[Any]) -> str:
     """A function of the C library, element by element."""
-    return f"{name}{'f' if dtype == np.float32 else ''}({', '.join(texts)})"
+    return f"{name}{SUFFIXES.get(c_type(dtype), '')}({', '.join(texts)})"
 
 
 def word_of(tree: Term) -> Word:
@@ -152,16 +184,17 @@ def expression(
     loop = word.loop(together)
     texts = [cast(*each, dtype) for each, dtype in zip(given, loop, strict=True)]
     made = word.result_dtype(together)
-    form = word.c.get(loop[-1].kind)
+    form = word.c.get(kind_of(loop[-1]))
     if form is None:
         raise Unsupported(f"{word.name} of {together}")
     if isinstance(form, Block):
         inner = [_fill_text(text, texts, loop[-1]) for text in form.args]
-        return call(form.name, inner or texts, made), made
+        return rounded(call(form.name, inner or texts, made), made), made
     inverse = invert(texts[-1], loop[-1]) if "{by}" in form else ""
     if inverse:
         texts[-1] = inverse
-    return _fill_text(form, texts, loop[-1], "_by" if inverse else ""), made
+    text = _fill_text(form, texts, loop[-1], "_by" if inverse else "")
+    return text if word.name in KEEP_HALVES else rounded(text, made), made
 
 
 def _fill_text(form: str, texts: Sequence[str], dtype: np.dtype[Any], by: str = "") -> str:
@@ -170,7 +203,8 @@ def _fill_text(form: str, texts: Sequence[str], dtype: np.dtype[Any], by: str = 
     return form.format(
         **dict(zip("xyz", texts, strict=False)),
         T=c_type(dtype),
-        f="f" if dtype == np.float32 else "",
+        f=SUFFIXES.get(c_type(dtype), ""),
         bits=8 * dtype.itemsize,
         by=by,
+        zero="0" if dtype != bfloat16 else texts[0],
     )

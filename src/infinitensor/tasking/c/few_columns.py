@@ -9,7 +9,8 @@ import ctypes
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from infinitensor.tasking.c.expressions import c_type
+from infinitensor.dtypes import HALVES
+from infinitensor.tasking.c.expressions import Unsupported, c_type
 from infinitensor.tasking.c.loops import header
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def _source(
     m: int,
     is_same: bool,
 ) -> str:
+    if not {a, b, dtype}.isdisjoint(HALVES):
+        raise Unsupported(f"products of {a} and {b}")
     left, right = c_type(a), c_type(b)
     constants = {"T": c_type(dtype), "A": left, "N": n, "M": m, "IS_SAME": int(is_same)}
     return "\n".join(

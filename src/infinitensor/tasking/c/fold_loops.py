@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.dtypes import HALVES
 from infinitensor.ops.table.words import BOOL
 from infinitensor.tasking.c.expressions import Unsupported, c_type, cast
 
@@ -85,8 +86,8 @@ def fold_of(node: Node, source: tuple[str, int], inner: int) -> Fold:
     dtype = node.call.parts[1 if kind == "moments" else 0]
     if kind in ("sum", "count", "moments") and dtype.name not in SUMMED:
         raise Unsupported(f"sums of {dtype}")
-    if dtype.kind == "c":
-        raise Unsupported(f"{kind} of {dtype}")
+    if dtype.kind == "c" or dtype in HALVES or given in HALVES:
+        raise Unsupported(f"{kind} of {given}")
     c_type(dtype), c_type(given)
     along = node.call.form.inputs[0][inner] in node.call.form.contracted
     fold = Fold(kind, source, given, dtype, along)

@@ -14,13 +14,23 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.tasking.c.expressions import CONSTANT, c_type, cast, expression, number
+import numpy as np
+
+from infinitensor.dtypes import HALVES, kind_of
+from infinitensor.tasking.c.expressions import (
+    CONSTANT,
+    c_type,
+    cast,
+    expression,
+    number,
+    read,
+    stored_type,
+    written,
+)
 from infinitensor.tasking.c.fold_loops import across_lines, block_lines, end_lines, states
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    import numpy as np
 
     from infinitensor.tasking.c.expressions import GroupStep, Input
     from infinitensor.tasking.c.fold_loops import Fold
@@ -30,6 +40,8 @@ C_BLOCK_ELEMENTS = 1024
 
 MOST_KEPT = 16
 """Rows at most that are reduced part by part, in turns."""
+
+FLOAT = np.dtype(np.float32)
 
 WIDE = {"f": "double", "c": "complex128"}
 """The C type of a scalar argument, by its kind."""
@@ -87,18 +99,19 @@ class _Body:
         self.values[name] = _Value(name, dtype, text, uses, loop + call, call)
 
     def call(self, name: str, texts: Sequence[str], dtype: np.dtype[Any]) -> str:
-        """A function over blocks: its arguments and its result become values."""
+        """A function over blocks: its arguments and its result become values, of halves floats."""
         blocks = []
+        wide = FLOAT if dtype in HALVES else dtype
         for given in texts:
-            text = given
+            text = given if dtype == wide else f"((float){given})"
             if not (text in self.values or (is_input(text) and self.moves(int(text[1:])))):
                 argument = f"a{len(self.values)}"
-                self.add(argument, dtype, text)
+                self.add(argument, wide, text)
                 text = argument
             blocks.append(text)
         made = f"b{len(self.values)}"
-        kind = f"f{8 * dtype.itemsize}"
-        self.add(made, dtype, f"block_{name}_{kind}({', '.join(blocks)}, {made}, m);", call=True)
+        kind = f"f{8 * wide.itemsize}"
+        self.add(made, wide, f"block_{name}_{kind}({', '.join(blocks)}, {made}, m);", call=True)
         self.values[made].uses = tuple(blocks)
         return made
 
@@ -146,9 +159,9 @@ class _Body:
             if name in self.blocks:
                 lines.append(f"const {c_type(self.blocks[name].dtype)} {name} = block_{name}[i];")
             elif name[0] == "x" and self.moves(int(name[1:])):
-                lines.append(
-                    f"const {c_type(self.inputs[int(name[1:])].dtype)} {name} = v{name[1:]}[i];"
-                )
+                dtype = self.inputs[int(name[1:])].dtype
+                text = read(f"v{name[1:]}[i]", dtype)
+                lines.append(f"const {c_type(dtype)} {name} = {text};")
         for value in here:
             lines.append(f"const {c_type(value.dtype)} {value.name} = {value.text};")
             if value.name in self.blocks:
@@ -211,9 +224,9 @@ class Source:
         self.body = body = _Body(parts, inputs)
         stored = {part.stored: k for k, part in enumerate(parts) if part.stored >= 0}
         self.outs = [(j, f"s{stored[j]}", parts[stored[j]].dtype) for j in range(n_outs)]
-        self.is_complex = any(
-            dtype.kind == "c" for dtype in (*(x.dtype for x in inputs), *(p.dtype for p in parts))
-        )
+        dtypes = {*(x.dtype for x in inputs), *(p.dtype for p in parts)}
+        self.is_complex = any(dtype.kind == "c" for dtype in dtypes)
+        self.has_halves = not dtypes.isdisjoint(HALVES)
         self.arrays = [k for k, given in enumerate(inputs) if not given.scalar]
         self.moving = [k for k in self.arrays if body.moves(k)]
         places = len(self.arrays) + n_outs
@@ -266,6 +279,8 @@ class Source:
         yield from (header("lines.h"), header("division.h"))
         if self.is_complex:
             yield header("complex.h")
+        if self.has_halves:
+            yield header("halves.h")
 
     def walk(self) -> Iterator[str]:
         """The loop over rows: as a whole, or in parts of each, and what they give is kept."""
@@ -295,13 +310,13 @@ class Source:
         at = 0
         for k, dtype in enumerate(given.dtype for given in self.inputs):
             if self.inputs[k].scalar:
-                name, wide = c_type(dtype), WIDE.get(dtype.kind, "int64_t")
+                name, wide = c_type(dtype), WIDE.get(kind_of(dtype), "int64_t")
                 yield f"const {name} x{k} = ({name})*(const {wide} *)(scalars + {at});"
                 at += 16 if dtype.kind == "c" else 8
         for name, value in self.body.blocks.items():
             yield f"{c_type(value.dtype)} block_{name}[BLOCK];"
-        yield from (f"{c_type(self.inputs[k].dtype)} line{k}[BLOCK];" for k in self.moving)
-        yield from (f"{c_type(dtype)} out{j}[BLOCK];" for j, _, dtype in self.outs)
+        yield from (f"{stored_type(self.inputs[k].dtype)} line{k}[BLOCK];" for k in self.moving)
+        yield from (f"{stored_type(dtype)} out{j}[BLOCK];" for j, _, dtype in self.outs)
         yield f"const int64_t *inner = steps + n_outer * {self.n_arrays};"
         yield f"const int64_t *outer = n_outer ? inner - {self.n_arrays} : inner;"
         yield "const int64_t length = n_outer ? shape[n_outer - 1] : 1;"
@@ -309,8 +324,9 @@ class Source:
     def row(self) -> Iterator[str]:
         for at, k in enumerate(self.arrays):
             if self.inputs[k].row:
-                name = c_type(self.inputs[k].dtype)
-                yield f"const {name} x{k} = *(const {name} *)q[{at}];"
+                dtype = self.inputs[k].dtype
+                text = read(f"*(const {stored_type(dtype)} *)q[{at}]", dtype)
+                yield f"const {c_type(dtype)} x{k} = {text};"
         if self.is_across:
             yield "const double share = 1.0 / (seen + 1);"
             yield "(void)share;"
@@ -330,14 +346,14 @@ class Source:
 
     def block(self) -> Iterator[str]:
         for k in self.moving:
-            at, name = self.arrays.index(k), c_type(self.inputs[k].dtype)
+            at, name = self.arrays.index(k), stored_type(self.inputs[k].dtype)
             yield f"const {name} *v{k} = lined_{name}(line{k}, q[{at}], inner[{at}], begun, m);"
         last = []
         for j, value, dtype in self.outs:
-            at, name = len(self.arrays) + j, c_type(dtype)
+            at, name = len(self.arrays) + j, stored_type(dtype)
             there = f"({name} *)q[{at}] + begun"
             yield f"{name} *o{j} = inner[{at}] == sizeof({name}) ? {there} : out{j};"
-            last.append(f"o{j}[i] = {value};")
+            last.append(f"o{j}[i] = {written(value, dtype)};")
         for j, (fold, at) in enumerate(zip(self.folds, self.fold_at, strict=True)):
             if not fold.along:
                 name = c_type(fold.dtype)
@@ -361,7 +377,7 @@ class Source:
                 total = totals.get((value, c_type(fold.dtype)), "")
                 yield from block_lines(j, fold, block, total)
         for j, _, dtype in self.outs:
-            at, name = len(self.arrays) + j, c_type(dtype)
+            at, name = len(self.arrays) + j, stored_type(dtype)
             yield f"if (o{j} == out{j}) put_{name}(o{j}, q[{at}], inner[{at}], begun, m);"
 
 

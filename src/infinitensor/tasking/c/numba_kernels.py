@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.dtypes import HALVES
 from infinitensor.native import CompilerError
 from infinitensor.ops.table.scalar import Arg
 from infinitensor.tasking.c.expressions import (
@@ -93,6 +94,8 @@ def _steps(parts: Sequence[GroupStep], inputs: Sequence[Input]) -> list[str]:
     """One line a step, and one for each that is stored."""
     lines = []
     for k, part in enumerate(parts):
+        if not {part.dtype, *part.loop}.isdisjoint(HALVES):
+            raise Unsupported("halves")
         args = []
         for (where, at), loop in zip(part.sources, part.loop, strict=True):
             name = f"e{at}" if where == "in" else f"s{at}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from infinitensor.tasking.c.expressions import c_type
+from infinitensor.tasking.c.expressions import c_type, stored_type, written
 from infinitensor.tasking.c.loops import Source, header, is_input
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class _Short(Source):
         yield from super().headers()
         yield header("short_rows.h")
         dtypes = [*(self.inputs[k].dtype for k in self.moving), *(dtype for *_, dtype in self.outs)]
-        yield from (f"SHORT_LINES({name})" for name in dict.fromkeys(map(c_type, dtypes)))
+        yield from (f"SHORT_LINES({name})" for name in dict.fromkeys(map(stored_type, dtypes)))
         if self.folds:
             yield header("short_folds.h")
         yield from dict.fromkeys(line for fold in self.folds for line in _made_for(fold))
@@ -57,13 +57,13 @@ class _Short(Source):
 
     def block(self) -> Iterator[str]:
         for k in self.moving:
-            at, name = self.arrays.index(k), c_type(self.inputs[k].dtype)
+            at, name = self.arrays.index(k), stored_type(self.inputs[k].dtype)
             yield f"const {name} *v{k} = rows_{name}(line{k}, &had{k}, {_rows_at(at)});"
         last = []
         for j, value, dtype in self.outs:
-            at, name = len(self.arrays) + j, c_type(dtype)
+            at, name = len(self.arrays) + j, stored_type(dtype)
             yield f"{name} *o{j} = into_{name}(out{j}, {_rows_at(at)});"
-            last.append(f"o{j}[i] = {value};")
+            last.append(f"o{j}[i] = {written(value, dtype)};")
         for loop in range(self.body.n_loops):
             yield from self.body.loop_lines(loop, last if loop == self.body.n_loops - 1 else [])
         for value, fold, at in zip(self.folded, self.folds, self.fold_at, strict=True):
@@ -75,7 +75,7 @@ class _Short(Source):
             yield f"{kind}_rows_{c_type(fold.dtype)}({block}, rows, n, {', '.join(given)});"
         for j, _, dtype in self.outs:
             at = len(self.arrays) + j
-            yield f"if (o{j} == out{j}) put_rows_{c_type(dtype)}(o{j}, {_rows_at(at)});"
+            yield f"if (o{j} == out{j}) put_rows_{stored_type(dtype)}(o{j}, {_rows_at(at)});"
 
 
 def _made_for(fold: Fold) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from infinitensor.dtypes import kind_of
 from infinitensor.ir.call_tables import (
     IMAGINARY_PART,
     REAL,
@@ -145,7 +146,7 @@ def _words(in_c: Compiled, ins: Any) -> Iterator[np.ndarray]:
     """The scalars of each task; `ins` has them by the operands of the kernel."""
     for k in in_c.scalars:
         numbers = 4 * np.asarray(ins[k], np.int64)
-        kind = in_c.inputs[k].dtype.kind
+        kind = kind_of(in_c.inputs[k].dtype)
         if kind == "c":
             yield numbers + REAL_PART
             yield numbers + IMAGINARY_PART

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.dtypes import kind_of
 from infinitensor.native import address, library
 from infinitensor.ops.table.scalar import Arg, Term
 from infinitensor.tasking.c.expressions import GroupStep, Input
@@ -66,7 +67,7 @@ class Compiled:
         self.inputs, self.folds, self.axes, self.line = inputs, folds, axes, line
         self.inner = line[-1]
         self.scalars = [k for k, given in enumerate(inputs) if given.scalar]
-        kinds = [inputs[k].dtype.kind for k in self.scalars]
+        kinds = [kind_of(inputs[k].dtype) for k in self.scalars]
         self.packer = struct.Struct("".join({"f": "d", "c": "dd"}.get(kind, "q") for kind in kinds))
         self.wide = [at for at, kind in enumerate(kinds) if kind in "bu"]
         self.in_parts = "c" in kinds

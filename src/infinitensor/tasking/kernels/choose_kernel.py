@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor.config import config
-from infinitensor.dtypes import to_torch
+from infinitensor.dtypes import HALVES, to_torch
 from infinitensor.events import lane
 from infinitensor.ir.op import At, Op
 from infinitensor.ir.region import piece_boxes
@@ -234,7 +234,8 @@ def may_become_worth(steps: list[Step], last: Node, device_kind: str) -> bool:
     if config.compile != "auto" or (last.op.combine is not None and not last.op.combine.exact):
         return False
     if device_kind == "cpu":
-        return len(steps) > 1 and all(_is_exact(step) for step in steps)
+        is_slow = len(steps) > 1 or any(_has_halves(step.node) for step in steps)
+        return is_slow and all(_is_exact(step) for step in steps)
     return bool(steps) and all(_is_as_torch(step) for step in steps)
 
 
@@ -275,6 +276,10 @@ def _is_exact_node(node: Node) -> bool:
     return all(WORDS[word].exact for word in op.expression.words())
 
 
+def _has_halves(node: Node) -> bool:
+    return any(dtype in HALVES for dtype in node.call.loop)
+
+
 def in_time(
     fast: Any, run: Any, work: int, left: WorkLeft
 ) -> Callable[[list[Any], list[Any], int], None]:
@@ -303,12 +308,15 @@ def in_time(
 
 def is_slow_alone(node: Node, plan: GroupPlan, target: Target, n_alike: int) -> bool:
     """Whether generated code of the same bits is faster than NumPy's function on CPUs, for how
-    operands are: broadcast along short rows, or with their own rows across.
+    operands are: halves, broadcast along short rows, or with their own rows across.
 
-    NumPy begins anew for each short row, and for each element of a line across many.
+    NumPy begins anew for each short row, and for each element of a line across many. It takes
+    halves one by one.
     """
     if target.kind != "cpu" or not target.compiles:
         return False
+    if _has_halves(node):
+        return _is_exact_node(node)
     shape = node.call.outs[0].shape
     is_spread = is_short(shape, ()) and any(
         operand.value >= 0 and seen != shape
