@@ -44,6 +44,18 @@ def test_a_product_has_equal_large_pieces_for_every_worker(
     assert min(high) * min(wide) >= SHORTEST**2 // 2
 
 
+@pytest.mark.parametrize("workers", [1, 2, 8])
+@pytest.mark.parametrize("shape", [(64, 257, 257), (16, 2, 300, 300)])
+def test_stacks_of_matrices_are_cut_between_matrices(shape: tuple[int, ...], workers: int) -> None:
+    *stack, rows, k = shape
+    with strict("cpu", 0, workers=workers) as session:
+        x, y = it.zeros(shape, "float32"), it.zeros((*stack, k, rows + 3), "float32")
+        plan = prepared(session, x @ y).plan
+    cuts = plan.groups[-1].cuts
+    n_pieces = [len(cut) - 1 for cut in cuts]
+    assert np.prod(n_pieces) == np.prod(n_pieces[: len(stack)]) >= 2 * workers
+
+
 def test_pieces_that_would_take_seconds_are_cut_further_but_not_to_nothing() -> None:
     high, wide, inner = (np.diff(cut) for cut in cuts_of(3000, 500_000, 3000))
     assert inner.tolist() == [500_000]

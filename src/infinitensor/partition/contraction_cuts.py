@@ -119,6 +119,8 @@ def cut_contraction(space: Space, reads: Reads, bounds: Bounds, bound: int) -> C
             if not (tile_elements or is_streamed):
                 steps = evened(space.sizes, steps, mesh.workers)
             return tuple(cut_evenly(n, max(k, 1)) for n, k in zip(space.sizes, steps, strict=True))
+    if mesh.is_one_memory and not is_streamed:
+        _cut_stacks(lengths, volumes, limit, kept, wanted_pieces(mesh))
     halve_until(lengths, volumes, limit, kept, free)
     while kept and _pieces(space.sizes, lengths) < wanted_pieces(mesh):
         label = max(kept, key=lambda c: (lengths[c], -c))
@@ -139,6 +141,27 @@ def cut_contraction(space: Space, reads: Reads, bounds: Bounds, bound: int) -> C
     return tuple(cuts)
 
 
+def _cut_stacks(
+    lengths: list[int], volumes: list[tuple[int, ...]], limit: int, kept: list[int], n_pieces: int
+) -> None:
+    """Shorten labels that all operands and results have, until each volume is within a limit and
+    there are so many pieces: no matrix of a stack is read twice, or in parts. In place."""
+    common = [label for label in kept if all(label in volume for volume in volumes)]
+    sizes = tuple(lengths)
+    while common and max(lengths[label] for label in common) > 1:
+        is_within = all(prod(lengths[label] for label in volume) <= limit for volume in volumes)
+        if is_within and _pieces(sizes, lengths) >= n_pieces:
+            return
+        label = max(common, key=lambda c: (lengths[c], -c))
+        smaller = lengths.copy()
+        smaller[label] = -(-lengths[label] // 2)
+        if is_within and min(prod(smaller[c] for c in v) for v in volumes) < LEAST_STACK:
+            return
+        lengths[label] = smaller[label]
+
+
+LEAST_STACK = 1 << 14
+"""Elements of an operand, or of what is made, that a piece of stacks has at least."""
 LARGEST_GRAM = 1 << 20
 """Elements of x @ x.T up to which its pieces are added, not put together."""
 

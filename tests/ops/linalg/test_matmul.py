@@ -16,11 +16,42 @@ from infinitensor.dtypes import ALL
 from infinitensor.ir.op import Spec
 from infinitensor.ops import TABLE
 from infinitensor.ops.linalg.einsum import contraction_path, parse_subscripts
-from infinitensor.ops.linalg.matmul import torch_view
+from infinitensor.ops.linalg.matmul import product, torch_view
 
 STEPS = (1, 2, 7, WHOLE)
 DEVICES = ("cpu", "cuda")
 NAMES = ("matmul", "_einsum", "einsum", "tensordot", "dot", "inner", "outer", "vdot", "vecdot")
+
+
+STACKS = [
+    ((3, 5, 6), (3, 6, 7)),
+    ((40, 60, 50), (40, 50, 60)),
+    ((2, 300, 200), (2, 200, 300)),
+    ((5, 1, 7), (5, 7, 9)),
+    ((5, 7, 9), (1, 9, 1)),
+    ((7, 9), (4, 9, 3)),
+    ((4, 1, 9), (9, 1)),
+    ((2, 3, 50, 8), (3, 8, 50)),
+    ((2, 1, 1, 4, 5), (1, 3, 2, 5, 4)),
+    ((0, 4, 5), (0, 5, 6)),
+    ((3, 0, 5), (3, 5, 6)),
+    ((3, 4, 0), (3, 0, 6)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16", "f2", "i4"])
+@pytest.mark.parametrize(("left", "right"), STACKS)
+def test_stacks_of_matrices_are_multiplied_one_by_one(
+    dtype: str, left: tuple[int, ...], right: tuple[int, ...]
+) -> None:
+    rng = np.random.default_rng(1)
+    x, y = ((10 * rng.standard_normal(shape)).astype(dtype) for shape in (left, right))
+    tolerance = {"f4": 1e-4, "c8": 1e-4, "f2": 3e-2}.get(dtype, 1e-10)
+    for a in (x, x[::-1], x.swapaxes(-1, -2).copy().swapaxes(-1, -2)):
+        want = a @ y
+        out = np.full(want.shape, 7, want.dtype)
+        product(np, a, y, out)
+        np.testing.assert_allclose(out, want, rtol=tolerance, atol=10 * tolerance)
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -314,6 +314,45 @@ void product(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, cha
   if (before != 1) set_threads(before);
 }
 
+/* Products of the matrices of two stacks: `how` goes on with how many they are, and with the bytes from matrix to matrix
+   of both and of out. */
+typedef struct {
+  const int64_t *how;
+  char **arrays;
+  int64_t n_taken;
+} Stack;
+
+static void multiply_each(void *given) {
+  Stack *const s = given;
+  const int64_t *const steps = s->how + 10;
+  for (int64_t i; (i = __atomic_fetch_add(&s->n_taken, 1, __ATOMIC_RELAXED)) < s->how[9];) {
+    char *arrays[3];
+    for (int k = 0; k < 3; ++k) arrays[k] = s->arrays[k] + i * steps[k];
+    product(0, 0, 0, s->how, arrays, 0, 0, 0, 0);
+  }
+}
+
+/* Where there is a matrix for each thread, one has a whole one; else each is cut. */
+static void products(const int64_t *how, char **arrays) {
+  Stack s = {how, arrays, 0};
+  const int64_t n = __atomic_load_n(&n_sharing, __ATOMIC_RELAXED) || !in_threads ? 1 : least(*n_threads, get_threads());
+  const int64_t most = least(n, how[1] * how[2] * how[3] * how[9] / PART_PRODUCTS);
+  if (how[9] < n || most < 2) {
+    multiply_each(&s);
+    return;
+  }
+  share(1);
+  in_threads(multiply_each, &s, most);
+  share(-1);
+}
+
+/* In this thread, or in a worker. */
+void stack(const int64_t *how, char **arrays, int64_t is_worker) {
+  if (is_worker) enter();
+  products(how, arrays);
+  if (is_worker) leave();
+}
+
 /* The same in a worker. */
 void product_of_worker(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, char **arrays,
                        const int64_t *steps, const char *words, const int64_t *folded,

@@ -129,6 +129,7 @@ def find_library() -> Any:
             number, number, number, pointer, pointer, pointer, pointer, pointer, number,
         ]  # fmt: skip
         function.restype = None
+    ours.stack.argtypes, ours.stack.restype = [pointer, pointer, number], None
     return ours
 
 
@@ -182,39 +183,52 @@ def is_suited(rows: int, columns: int, steps: Sequence[int], size: int) -> bool:
 
 
 def multiply(x: Any, y: Any, out: Any) -> bool:
-    """out = x @ y for matrices of one dtype; False, and nothing done, where that is not for it."""
+    """out = x @ y for matrices, or stacks of as many, of one dtype; False, and nothing done, where
+    that is not for it."""
     code = CODES.get(x.dtype.name)
     if code is None or y.dtype != x.dtype or out.dtype != x.dtype or config.compile == "never":
         return False
     ours = find_library()
-    if ours is None:
+    if ours is None or not (x.size and y.size) or not _is_written(out, x.itemsize):
         return False
+    x, y = _suited(x, y)
+    rows, k = x.shape[-2:]
+    steps = (*x.strides[-2:], *y.strides[-2:], out.strides[-2])
+    how = [code, rows, y.shape[-1], k, *steps]
+    arrays = (ctypes.c_void_p * 3)(address(x), address(y), address(out))
+    if out.ndim > 2:
+        how += [len(out), x.strides[0], y.strides[0], out.strides[0]]
+        ours.stack((ctypes.c_int64 * 13)(*how), arrays, lane.is_worker)
+        return True
+    run = ours.product_of_worker if lane.is_worker else ours.product
+    run(0, 0, 0, (ctypes.c_int64 * 9)(*how), arrays, None, None, None, 0)
+    return True
+
+
+def _suited(x: Any, y: Any) -> tuple[Any, Any]:
+    """The operands as the library takes them; copies, where it would not."""
     size = x.itemsize
-    rows, k = x.shape
-    columns = y.shape[1]
-    if not (x.size and y.size) or not _is_written(out, size):
-        return False
-    is_transposed = rows == columns and x.strides == y.strides[::-1] and address(x) == address(y)
-    if not is_suited(rows, k, x.strides, size):
+    (rows, k), columns = x.shape[-2:], y.shape[-1]
+    is_transposed = (
+        x.ndim == 2 and x.shape == y.shape[::-1]
+        and x.strides == y.strides[::-1] and address(x) == address(y)
+    )  # fmt: skip
+    if not is_suited(rows, k, x.strides[-2:], size):
         x = np.ascontiguousarray(x)
     if is_transposed:
         y = x.T
-    elif not is_suited(k, columns, y.strides, size):
+    elif not is_suited(k, columns, y.strides[-2:], size):
         y = np.ascontiguousarray(y)
-    how = (ctypes.c_int64 * 9)(code, rows, columns, k, *x.strides, *y.strides, out.strides[0])
-    arrays = (ctypes.c_void_p * 3)(address(x), address(y), address(out))
-    run = ours.product_of_worker if lane.is_worker else ours.product
-    run(0, 0, 0, how, arrays, None, None, None, 0)
-    return True
+    return x, y
 
 
 def _is_written(out: Any, size: int) -> bool:
     """Whether the library writes into rows with these strides."""
-    rows, columns = out.shape
-    step = out.strides[0]
+    rows, columns = out.shape[-2:]
+    step = out.strides[-2]
     if rows > 1 and (step < columns * size or step % size or step // size >= MOST_BLAS_COUNT):
         return False
-    return columns == 1 or bool(out.strides[1] == size)
+    return columns == 1 or bool(out.strides[-1] == size)
 
 
 class Multiplied(InC):

@@ -100,9 +100,14 @@ def product(xp: Any, x: Any, y: Any, out: Any) -> None:
 def _multiplied(x: Any, y: Any, out: Any) -> bool:
     """Whether the library has multiplied them, without torch: the small ones too, for tasks that C
     runs have no other way, and the same bits."""
-    if out.ndim == 3 and len(out) == len(x) == len(y) == 1:
-        x, y, out = x[0], y[0], out[0]
-    return x.ndim == y.ndim == out.ndim == 2 and multiply(x, y, out)
+    if out.ndim == 3 and len(out) == 1:
+        x, y, out = (a[0] if a.ndim == 3 else a for a in (x, y, out))
+    if out.ndim == 2:
+        return x.ndim == y.ndim == 2 and multiply(x, y, out)
+    x, y = (np.broadcast_to(a, (*out.shape[:-2], *a.shape[-2:])) for a in (x, y))
+    if out.ndim == 3:
+        return multiply(x, y, out)
+    return all(_multiplied(*parts) for parts in zip(x, y, out, strict=True))
 
 
 def _is_one_matrix(x: Any) -> bool:
