@@ -71,3 +71,9 @@ def test_work_grows_with_all_labels_and_of_pairs_with_those_of_inputs() -> None:
     nearest = AxisForm((4, 5, 6, 3), ((0, 1), (2, 1)), ((0, 3),))  # 3 of each are only results
     assert n_points(op(), call(nearest)) == 4 * 5 * 6 * 3
     assert n_points(op(pairs=True), call(nearest)) == 4 * 5 * 6
+
+
+def test_work_of_a_reduction_is_what_it_looks_at() -> None:
+    bins = AxisForm((1000, 65, 64), ((0,), (1,)), ((2,),), frozenset((1, 2)))
+    made = Op("name", "reduction", rule=lambda *specs: call(bins), arrays=("x", "y"), doc="")
+    assert n_points(made, call(bins)) == 1000

@@ -202,8 +202,16 @@ class Op:
 
 
 def n_points(op: Op, call: Call) -> int:
-    """Points of the label space that work grows with: of pairs, what only results have is none."""
+    """Points of the label space that work grows with: of pairs, what only results have is none.
+
+    A reduction of no pairs looks at each value once, however many bins or labels it sorts them to.
+    """
     form = call.form
+    if op.kind == "reduction" and not op.pairs:
+        sizes = [
+            [form.sizes[label] for label in labels if label is not None] for labels in form.inputs
+        ]
+        return max(map(prod, sizes))
     if not op.pairs:
         return prod(form.sizes)
     given = {label for labels in form.inputs for label in labels}

@@ -7,6 +7,7 @@ known at the call: where they come from the data its smallest and largest value 
 from __future__ import annotations
 
 import operator
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -361,6 +362,23 @@ def edges_of(xp: Any, a: Any, bins: Any, span: Any, weights: Any) -> Edges:
         raise ValueError("`bins` must be 1d, when an array")
     dtype = result_type(first, last, a.dtype)
     dtype = result_type(dtype, float) if dtype.kind in "iu" else dtype
+    if type(first) is type(last) is float and number <= MOST_KEPT_EDGES:
+        return _kept_edges(first, last, number, dtype)
+    return _even_edges(first, last, number, dtype)
+
+
+MOST_KEPT_EDGES = 1 << 14
+
+
+@lru_cache(64)
+def _kept_edges(first: float, last: float, number: int, dtype: np.dtype[Any]) -> Edges:
+    """Edges that may have been asked for before. (Both zeros begin with the same.)"""
+    made = _even_edges(first, last, number, dtype)
+    made.flags.writeable = False
+    return made
+
+
+def _even_edges(first: Any, last: Any, number: int, dtype: np.dtype[Any]) -> Edges:
     edges = np.linspace(first, last, number + 1, dtype=dtype)
     if np.any(edges[:-1] >= edges[1:]):
         raise ValueError(f"Too many bins for data range. Cannot create {number} finite-sized bins.")
