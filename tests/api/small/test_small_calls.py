@@ -217,3 +217,33 @@ def test_a_complex_number_before_a_float_value_is_numpys_arithmetic(of: str) -> 
         assert found.dtype == np.complex128
         assert complex(found) == theirs
     assert np.isnan((0j / value).real)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i2", "c16", "?"])
+@pytest.mark.parametrize("shape", [(3, 4), (5,), (2, 3, 4), (0, 3), (1, 1), ()])
+def test_a_transpose_of_a_small_tensor_is_a_view(shape: tuple[int, ...], dtype: str) -> None:
+    values = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    x = it.asarray(values.copy())
+    for seen, want in (
+        (x.T, values.T),
+        (x[::-1].T if shape else x.T, values[::-1].T if shape else values),
+    ):
+        assert (seen.shape, seen.dtype) == (want.shape, want.dtype)
+        np.testing.assert_array_equal(seen.numpy(), want)
+    if values.ndim > 1 and values.size:
+        y, want = x.T, values.copy()
+        y[0] = 1
+        want.T[0] = 1
+        np.testing.assert_array_equal(x.numpy(), want)
+        x[...] = 0
+        assert not y.numpy().any()
+        assert y.T.shape == x.shape
+
+
+def test_transposes_of_parts_and_of_what_waits_are_numpys() -> None:
+    z = it.asarray(np.arange(12).reshape(3, 4) + 2j)
+    np.testing.assert_array_equal(z.real.T.numpy(), np.arange(12.0).reshape(3, 4).T)
+    np.testing.assert_array_equal((z[1].T * 2).numpy(), (np.arange(4, 8) + 2j) * 2)
+    wide = np.arange(300_000.0).reshape(300, 1000)
+    waiting = it.asarray(wide) * 2
+    np.testing.assert_array_equal(waiting.T.numpy(), wide.T * 2)

@@ -76,19 +76,8 @@ static PyObject *gathered(PyObject *tensor, PyObject *index, npy_intp limit) {
     return made;
 }
 
-static PyObject *got_plain(PyObject *tensor, PyObject *index, npy_intp limit, int is_own) {
-    PyObject *values = seen(tensor);
-    if (!values || !PyArray_CheckExact(values)) return NULL;
-    Py_INCREF(values); /* what is allocated may start the collector, and that a __del__ */
-    PyObject *found = element_of((PyArrayObject *)values, index);
-    if (!found && !PyErr_Occurred()) found = PyObject_GetItem(values, index);
-    Py_DECREF(values);
-    if (!found) return NULL;
-    if (!PyArray_CheckExact(found)) {
-        PyObject *session = session_of(tensor);
-        if (size_of(found) < 0 || count(session, READ)) Py_CLEAR(found);
-        return wrapped(found, session, NULL, NULL);
-    }
+/* A view of `tensor` that shows `found`, a part of the `values` that it shows itself; takes `found`. */
+static PyObject *shown(PyObject *tensor, PyObject *values, PyObject *found, npy_intp limit) {
     npy_intp n = PyArray_SIZE((PyArrayObject *)found);
     PyObject *cell = NULL;
     if (n > 0 && n <= limit) {
@@ -106,7 +95,37 @@ static PyObject *got_plain(PyObject *tensor, PyObject *index, npy_intp limit, in
     }
     PyObject *made = wrapped(found, NULL, cell, tensor);
     Py_DECREF(cell);
+    return made;
+}
+
+static PyObject *got_plain(PyObject *tensor, PyObject *index, npy_intp limit, int is_own) {
+    PyObject *values = seen(tensor);
+    if (!values || !PyArray_CheckExact(values)) return NULL;
+    Py_INCREF(values); /* what is allocated may start the collector, and that a __del__ */
+    PyObject *found = element_of((PyArrayObject *)values, index);
+    if (!found && !PyErr_Occurred()) found = PyObject_GetItem(values, index);
+    Py_DECREF(values);
+    if (!found) return NULL;
+    if (!PyArray_CheckExact(found)) {
+        PyObject *session = session_of(tensor);
+        if (size_of(found) < 0 || count(session, READ)) Py_CLEAR(found);
+        return wrapped(found, session, NULL, NULL);
+    }
+    PyObject *made = shown(tensor, values, found, limit);
     if (made && is_own && T(tensor, LAZY_VIEW) == Py_None) put(made, INDEX, index);
+    return made;
+}
+
+/* transposed(tensor): the axes of a small tensor on the host reversed, a view; None: Python has to look. */
+static PyObject *do_transposed(PyObject *Py_UNUSED(module), PyObject *tensor) {
+    const npy_intp limit = limit_now();
+    PyObject *values = limit > 0 && T(tensor, IS_VALUE) != Py_True ? seen(tensor) : NULL;
+    if (!values || !PyArray_CheckExact(values)) Py_RETURN_NONE;
+    Py_INCREF(values);
+    PyObject *found = PyArray_Transpose((PyArrayObject *)values, NULL);
+    Py_DECREF(values);
+    PyObject *made = found ? shown(tensor, values, found, limit) : NULL;
+    if (!made && !PyErr_Occurred()) Py_RETURN_NONE;
     return made;
 }
 

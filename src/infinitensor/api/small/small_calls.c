@@ -518,6 +518,7 @@ static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
 #define FAST(call) (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL
 static PyMethodDef functions[] = {{"install", install, METH_VARARGS, NULL},
                                   {"call_numpy", FAST(do_called)},
+                                  {"transposed", do_transposed, METH_O, NULL},
                                   {"put_counts", do_put_counts, METH_NOARGS, NULL},
                                   {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_small_calls", .m_size = -1, .m_methods = functions};

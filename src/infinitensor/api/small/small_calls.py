@@ -237,6 +237,13 @@ IN_C = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "
 """The arithmetic operators that are, by their short names; `matmul` follows."""
 COMPARED = ("lt", "le", "eq", "ne", "gt", "ge")
 """Then the comparisons."""
+
+
+def transposed(tensor: BaseTensor) -> Any:
+    """In C: a small tensor on the host with its axes reversed, a view. None: not such a one."""
+    return None
+
+
 _UFUNCS = (
     np.add, np.subtract, np.multiply, np.divide, np.floor_divide, np.remainder, np.bitwise_and,
     np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift, np.matmul, np.less, np.less_equal,
@@ -262,10 +269,10 @@ def in_c(
     if module is None:
         return False
     shared = (config, bfloat16, UNKNOWN, NUMBERS, ERRORS, SILENT)
-    global call_numpy
+    global call_numpy, transposed
     slow = (call_numpy, broadcast_fits, outer_fits, dot_fits, quicks, recorded, fill)
     on_cores = (numpy_loops.compute, numpy_loops.into, numpy_loops.LEAST_SHARED_ELEMENTS, _UFUNCS)
     module.install(tensor, Version, Cell, *shared, *slow, *on_cores, ways.IN_C)
-    call_numpy = module.call_numpy
+    call_numpy, transposed = module.call_numpy, module.transposed
     ways.putters.append(module.put_counts)
     return True

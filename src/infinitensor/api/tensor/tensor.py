@@ -318,7 +318,8 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
     @property
     def T(self) -> Tensor:
         """Axes reversed; a view."""
-        return self.transpose()
+        found = small_calls.transposed(self)
+        return self.transpose() if found is None else found
 
     @property
     def mT(self) -> Tensor:
