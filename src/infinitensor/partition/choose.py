@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 TILES_REDUCED = 4
 """Tiles that a task of a large reduction reads at most where there is one memory."""
+LEAF_BY_LEAF = 1 << 23
+"""Elements up to which a task sums one leaf, by one call in C, where leaves cut what is summed."""
 
 
 def choose(
@@ -327,6 +329,10 @@ def cut_mapped(
         if len(space.reads) == 1 and space.reads[0].labels == labels[0]:
             axes.sort(key=lambda a: base_axis(space.reads[0], a))
         leaves = tuple((a, leaf[label]) for a in axes if (label := labels[0][a]) is not None)
+        is_cut = any(leaf[label] < space.sizes[label] for label in space.contracted)
+        is_alone = len(space.outs) == len(space.last.outs)  # others are cut as what it stores is
+        if is_cut and is_alone and prod(space.sizes) <= LEAF_BY_LEAF:
+            steps = leaf
     cuts: list[tuple[int, ...]] = []
     for label, size in enumerate(space.sizes):
         if label in space.uncut:

@@ -83,6 +83,30 @@ def test_rows_that_are_reduced_go_straight_into_their_results() -> None:
 
 
 @in_c
+@pytest.mark.parametrize("tile", [0, 300])
+@pytest.mark.parametrize("axis", [None, 0, (0, 2), (1, 2), 1])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_reductions_over_any_axes_are_calls_of_c(tile: int, axis: Any, order: Any) -> None:
+    """Alone, several of one operand, and after steps; to results, and to parts of them."""
+    x = np.asarray(np.random.default_rng(0).integers(-50, 50, (30, 4, 20)), "f8", order)
+
+    def program(x: Any) -> list[Any]:
+        plain = [x.sum(axis), x.min(axis), x.max(axis), x.var(axis)]
+        return [*plain, (x * 2 + 1).sum(axis, keepdims=True)]
+
+    with strict("cpu", tile, compile="always"):
+        t = it.asarray(x)
+        it.stats(reset=True)
+        for _ in range(12):
+            made = program(t)
+            it.compute(*made)
+        for mine, theirs in zip(made, program(x), strict=True):
+            np.testing.assert_allclose(mine.numpy(), theirs, rtol=1e-13)
+        if order == "C":
+            assert it.stats()["tasks_in_c"] > 0
+
+
+@in_c
 def test_calls_of_more_arrays_than_c_takes_are_left_to_python(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -92,9 +92,29 @@ def test_little_work_is_compiled_once_it_has_run_often_and_its_bits_stay(
     calls.clear()
     for _ in range(8):  # what does not round as NumPy does stays as it is
         it.exp(x * 1.7 + 0.3).numpy()
-        (x * 1.7 + 0.3 - x).sum().numpy()
     assert not calls
     assert n_in_c == it.stats()["tasks_in_c"]
+
+
+@as_it_is_used
+@pytest.mark.parametrize("shape", [(80_000,), (400, 700), (9_000, 30)])
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_reductions_of_little_work_are_compiled_too_and_their_bits_stay(
+    shape: tuple[int, ...], axis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work_left, "PAID_OFF", 600_000)
+    monkeypatch.setattr(work_left, "is_built", lambda source: False)
+    data = np.random.default_rng(3).normal(size=shape).astype(np.float32)
+    x = it.asarray(data)
+    found = []
+    for _ in range(12):
+        y = x * 1.7 + 0.3
+        made = [y.sum(axis=axis), x.var(axis=axis), x.mean(axis=axis), (x > 1).any(axis=axis)]
+        it.compute(*made)
+        found.append(b"".join(one.numpy().tobytes() for one in made))
+    assert len(set(found)) == 1
+    np.testing.assert_allclose(made[1].numpy(), data.var(axis), rtol=1e-4)
+    np.testing.assert_array_equal(made[3].numpy(), (data > 1).any(axis))
 
 
 @as_it_is_used

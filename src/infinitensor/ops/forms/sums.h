@@ -1,12 +1,16 @@
-/* Sums of blocks. Many lanes, then a tree: a fixed order that vectorises as it stands, whatever the vectors. */
+/* Sums of blocks. Many lanes, then a tree of neighbours, as partial results are merged: a fixed order that vectorises as
+   it stands, whatever the vectors. */
 
 #define MOST_LANES 16
 #define LANES(T) ((int)(64 / sizeof(T)))
 #define SUMMED(T)                                                                            \
-  __attribute__((unused)) static inline T total_##T(T *lanes) {                              \
-    for (int n = LANES(T) / 2; n; n /= 2)                                                    \
-      for (int w = 0; w < n; ++w) lanes[w] += lanes[w + n];                                  \
-    return lanes[0];                                                                         \
+  __attribute__((unused)) static inline T total_##T(const T *lanes) {                        \
+    enum { FOURS = LANES(T) / 4 };                                                           \
+    T two[LANES(T) / 2], four[FOURS];                                                        \
+    for (int w = 0; w < LANES(T) / 2; ++w) two[w] = lanes[2 * w] + lanes[2 * w + 1];         \
+    for (int w = 0; w < FOURS; ++w) four[w] = two[2 * w] + two[2 * w + 1];                   \
+    const T eight = four[0] + four[1];                                                       \
+    return FOURS == 2 ? eight : eight + (four[2 % FOURS] + four[3 % FOURS]);                 \
   }                                                                                          \
   __attribute__((unused)) static T sum_##T(const T *v, int64_t m) {                          \
     T lanes[LANES(T)] = {0};                                                                 \

@@ -8,7 +8,7 @@ element. Either order depends on the shape alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import isfinite, prod
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,10 +60,12 @@ class Fold:
 
     @property
     def parts(self) -> tuple[np.dtype[Any], ...]:
-        """Dtypes of the arrays it writes; the count of moments is known without looking."""
+        """Dtypes of the arrays it writes."""
         if self.finds:
             return (self.dtype, INT64)
-        return (self.dtype,) * (2 if self.kind == "moments" and not self.end else 1)
+        if self.kind == "moments" and not self.end:
+            return (INT64, self.dtype, self.dtype)
+        return (self.dtype,)
 
     def degrees(self) -> str:
         """The C text of what variances divide by."""
@@ -170,8 +172,9 @@ def end_lines(j: int, fold: Fold, at: int) -> list[str]:
         value = f"({name})sqrt({value})" if fold.end == "std" else value
         return [f"*({name} *)q[{at}] = {value};", f"f{j} = (Moments){{0, 0, 0}};"]
     if fold.kind == "moments":
-        lines = [f"*({name} *)q[{at}] = ({name})f{j}.mean;"]
-        lines += [f"*({name} *)q[{at + 1}] = ({name})f{j}.m2;", f"f{j} = (Moments){{0, 0, 0}};"]
+        lines = [f"*(int64_t *)q[{at}] = (int64_t)f{j}.n;"]
+        lines += [f"*({name} *)q[{at + 1}] = ({name})f{j}.mean;"]
+        lines += [f"*({name} *)q[{at + 2}] = ({name})f{j}.m2;", f"f{j} = (Moments){{0, 0, 0}};"]
         return lines
     if fold.kind in ("sum", "count") and fold.dtype.kind == "f":
         over = f" / ({name})n" if fold.end else ""
@@ -204,8 +207,3 @@ def across_lines(j: int, fold: Fold) -> list[str]:
 def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     """A tile's shape without the reduced axes (counted from the last)."""
     return tuple(n for axis, n in enumerate(shape, -len(shape)) if axis not in axes)
-
-
-def n_folded(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
-    """Elements that become one."""
-    return prod(shape[axis] for axis in axes)

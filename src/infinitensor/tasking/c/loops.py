@@ -320,6 +320,9 @@ class Source:
         yield f"const int64_t *inner = steps + n_outer * {self.n_arrays};"
         yield f"const int64_t *outer = n_outer ? inner - {self.n_arrays} : inner;"
         yield "const int64_t length = n_outer ? shape[n_outer - 1] : 1;"
+        if any(not fold.along and len(fold.parts) > 1 for fold in self.folds):
+            yield "int64_t n_lines = 1;"
+            yield "for (int64_t a = 0; a < n_outer; ++a) n_lines *= folded[a] ? shape[a] : 1;"
 
     def row(self) -> Iterator[str]:
         for at, k in enumerate(self.arrays):
@@ -339,6 +342,10 @@ class Source:
             for j, (fold, at) in enumerate(zip(self.folds, self.fold_at, strict=True))
             for line in end_lines(j, fold, at)
         ]
+        for fold, at in zip(self.folds, self.fold_at, strict=True):
+            if not fold.along and len(fold.parts) > 1:
+                counted = f"((int64_t *)q[{at}])[i] = n_lines;"
+                yield f"if (seen + 1 == n_lines) for (int64_t i = from; i < until; ++i) {counted}"
         if ends:
             yield "if (until == n && (n_same == 1 || (row + 1) % n_same == 0)) {"
             yield f"  {' '.join(ends)}"
@@ -357,9 +364,10 @@ class Source:
         for j, (fold, at) in enumerate(zip(self.folds, self.fold_at, strict=True)):
             if not fold.along:
                 name = c_type(fold.dtype)
-                yield f"{name} *r{j} = ({name} *)q[{at}] + begun;"
-                if len(fold.parts) == 2:
-                    yield f"{name} *r{j}m = ({name} *)q[{at + 1}] + begun;"
+                values = at + len(fold.parts) // 2  # a count is first
+                yield f"{name} *r{j} = ({name} *)q[{values}] + begun;"
+                if len(fold.parts) > 1:
+                    yield f"{name} *r{j}m = ({name} *)q[{values + 1}] + begun;"
                 last.append(f"const {name} f{j}v = {self.folded[j]};")
                 last += across_lines(j, fold)
         totals = {

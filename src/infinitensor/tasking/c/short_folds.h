@@ -39,9 +39,12 @@
   {                                                                                           \
     T lanes[BLOCK];                                                                           \
     for (int64_t c = 0; c < n; ++c) EACH_ROW lanes[c * rows + r] = x;                         \
-    for (int64_t h = LANES(T) / 2; h; h /= 2)                                                 \
-      for (int64_t c = 0; c < h && c + h < n; ++c)                                            \
-        EACH_ROW lanes[c * rows + r] += lanes[(c + h) * rows + r];                            \
+    for (int64_t left = n; left > 1; left = (left + 1) / 2)                                   \
+      for (int64_t c = 0; c < (left + 1) / 2; ++c) {                                          \
+        const T *x0 = lanes + 2 * c * rows, *x1 = x0 + rows;                                  \
+        if (2 * c + 1 < left) EACH_ROW lanes[c * rows + r] = x0[r] + x1[r];                   \
+        else EACH_ROW lanes[c * rows + r] = x0[r];                                            \
+      }                                                                                       \
     EACH_ROW total[r] = lanes[r] + 0;                                                         \
   }
 /* Sums of every row, in the order of longer ones. */
@@ -80,10 +83,11 @@
       IN_COLUMNS(T, (v[r * n + c] - mean[r]) * (v[r * n + c] - mean[r]), squares)             \
   }                                                                                           \
   __attribute__((unused)) static void moments_rows_##T(                                       \
-      const T *v, int64_t rows, int64_t n, char *out, int64_t step, char *apart,              \
-      int64_t apart_step) {                                                                   \
+      const T *v, int64_t rows, int64_t n, char *count, int64_t count_step, char *out,        \
+      int64_t step, char *apart, int64_t apart_step) {                                        \
     T mean[BLOCK], squares[BLOCK];                                                            \
     away_##T(v, rows, n, mean, squares);                                                      \
+    EACH_ROW *(int64_t *)(count + r * count_step) = n;                                        \
     EACH_ROW *(T *)(out + r * step) = mean[r];                                                \
     EACH_ROW *(T *)(apart + r * apart_step) = squares[r];                                     \
   }                                                                                           \

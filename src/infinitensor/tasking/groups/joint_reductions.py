@@ -6,10 +6,12 @@ on CPUs, of Triton on GPUs. Where Triton has none, each goes its way.
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.config import config
 from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.region import piece_boxes
 from infinitensor.ops.forms.fold_order import is_short, line_axes
@@ -23,6 +25,7 @@ from infinitensor.tasking.kernels.choose_kernel import (
     Fused,
     first_choice,
     group_inputs,
+    in_time,
     is_worth_compiling,
     reduce_kernel,
 )
@@ -33,6 +36,7 @@ from infinitensor.tasking.kernels.fused_reduction import (
     reduced_axes,
     reduced_in_c,
 )
+from infinitensor.tasking.kernels.work_left import left_of
 from infinitensor.tasking.triton.triton_group import generate_or_steps, may_generate, reduced_run
 
 if TYPE_CHECKING:
@@ -64,7 +68,10 @@ def _may_join(lowering: Lowering, g: int) -> bool:
     node = plan.space.last
     if len(lowering.plan.analysed.groups[g].nodes) > 1 or node.op.kind != "reduction":
         return False
-    if len(node.operands) > 1 or node.operands[0].value < 0 or not is_worth_compiling(plan, 1):
+    if len(node.operands) > 1 or node.operands[0].value < 0:
+        return False
+    may_wait = lowering.kind == "cpu" and config.compile == "auto"
+    if not may_wait and not is_worth_compiling(plan, 1):
         return False
     if lowering.roots[node.operands[0].value] in lowering.edges.written:
         return False
@@ -74,11 +81,15 @@ def _may_join(lowering: Lowering, g: int) -> bool:
 
 
 def _gains_alone(lowering: Lowering, g: int) -> bool:
-    """Whether a reduction by itself is faster so: on CPUs, but for places, which NumPy finds as
-    fast in all but short rows."""
-    node = lowering.plan.groups[g].space.last
-    is_found_as_fast = node.op.located and not is_short(node.shapes[0], reduced_axes(node))
-    return lowering.kind == "cpu" and not is_found_as_fast
+    """Whether a reduction by itself is faster so: on CPUs, but for what NumPy finds as fast in all
+    but short rows: places, and extremes of lines that are no large part of the work."""
+    plan = lowering.plan.groups[g]
+    node = plan.space.last
+    (fold,) = folds_alone([node]) if lowering.kind == "cpu" else [None]
+    if fold is None:
+        return False
+    is_line = fold.along and fold.kind in ("min", "max") and not is_worth_compiling(plan, 1)
+    return is_short(node.shapes[0], reduced_axes(node)) or not (node.op.located or is_line)
 
 
 def _is_cut(plan: GroupPlan) -> bool:
@@ -146,9 +157,14 @@ def _c_pass(lowering: Lowering, several: list[int], plan: GroupPlan, parts_out: 
     in_c = compiled_kernel((), (given,), 0, folds, axes, line, short)
     boxes = piece_boxes(plan.cuts, nodes[0].call.form.inputs[0], ())
     fast = folded_run(in_c, folds, nodes, plan, boxes, 0, parts_out)
-    called = None if parts_out else reduced_in_c(in_c, folds, nodes, plan)
-    run = first_choice(fast, _one_by_one(lowering, nodes, plan, parts_out), boxes)
-    return Fused(run, in_c=in_c, called=called)
+    slow = _one_by_one(lowering, nodes, plan, parts_out)
+    run = first_choice(fast, slow, boxes)
+    if is_worth_compiling(plan, len(nodes)):
+        return Fused(run, in_c=in_c, called=reduced_in_c(in_c, nodes, plan, parts_out))
+    left = left_of(in_c)
+    work = prod(plan.space.sizes) * len(nodes) // max(len(boxes), 1)
+    called = reduced_in_c(in_c, nodes, plan, parts_out, left)
+    return Fused(in_time(run, slow, work, left), called=called)
 
 
 def _triton_pass(

@@ -19,7 +19,8 @@ from infinitensor.ir.call_tables import (
     InC,
     StridedArrays,
 )
-from infinitensor.native import address
+from infinitensor.native import CompilerError, address
+from infinitensor.tasking.c.fold_loops import kept_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -71,7 +72,7 @@ class Mapped(InC):
     def calls(self, asked: Operands) -> Calls:
         """The calls of some tasks; those that have nothing to do have none."""
         in_c, ins = self.in_c, asked.ins
-        shapes, written = self._space(asked.outs)
+        shapes, written = self._space(asked)
         arrays = [*(ins[k] for k in in_c.arrays), *written]
         some = np.flatnonzero((shapes > 0).all(axis=1))
         rows = np.concatenate(
@@ -82,16 +83,28 @@ class Mapped(InC):
         words = np.stack(list(_words(in_c, ins)), axis=1)[some] if in_c.scalars else None
         return Calls.one_each(forms, of, arrays, some, words)
 
-    def _space(self, outs: Sequence[StridedArrays]) -> tuple[np.ndarray, Sequence[StridedArrays]]:
+    def _space(self, asked: Operands) -> tuple[np.ndarray, Sequence[StridedArrays]]:
         """The shape that each task walks, and the arrays that it writes."""
-        return outs[-1].shapes, outs
+        return asked.outs[-1].shapes, asked.outs
 
     def _walk(self, row: np.ndarray, n_arrays: int) -> Walk:
         shape, *strides = (tuple(part.tolist()) for part in np.split(row, n_arrays + 1))
-        n_plain = self.in_c.n_plain
+        n_plain, axes = self.in_c.n_plain, self.in_c.axes
         stands = [Stand(shape, each) for each in strides[:n_plain]]
-        stands += [Stand(shape[:-1], each[:-1]) for each in strides[n_plain:]]
-        return self.in_c.walk(stands, shape)
+        own = kept_shape(shape, axes)
+        stands += [Stand(own, kept_shape(each, axes)) for each in strides[n_plain:]]
+        walk = self.in_c.walk(stands, shape)
+        if walk.scattered or not self._has_lines(strides[n_plain:]):
+            raise CompilerError("C makes no copies of what a line goes through")
+        return walk
+
+    def _has_lines(self, strides: Sequence[tuple[int, ...]]) -> bool:
+        """Whether lines that are kept are side by side in what folds write."""
+        in_c = self.in_c
+        if in_c.inner in in_c.axes:
+            return True
+        dtypes = [dtype for fold in in_c.folds for dtype in fold.parts]
+        return all(e[in_c.inner] == d.itemsize for e, d in zip(strides, dtypes, strict=True))
 
 
 class Reduced(Mapped):
@@ -101,14 +114,14 @@ class Reduced(Mapped):
     Where a place is looked for, the value there is written first, into the same element.
     """
 
-    def __init__(self, in_c: Compiled, ndim: int, n: int) -> None:
-        super().__init__(in_c)
+    def __init__(self, in_c: Compiled, ndim: int, n: int, left: WorkLeft | None = None) -> None:
+        super().__init__(in_c, left)
         self.together = self  # `reduced` has one for all rows of a length
         self._ndim = ndim
         self._n = n
 
-    def _space(self, outs: Sequence[StridedArrays]) -> tuple[np.ndarray, Sequence[StridedArrays]]:
-        folds = self.in_c.folds
+    def _space(self, asked: Operands) -> tuple[np.ndarray, Sequence[StridedArrays]]:
+        folds, outs = self.in_c.folds, asked.outs
         n_beside = len(outs) - len(folds)
         lead = outs[-1].shapes[:, : self._ndim - 1]
         last = np.full((len(lead), 1), self._n, np.int64)
@@ -122,6 +135,29 @@ class Reduced(Mapped):
 
 
 reduced = lru_cache(maxsize=1024)(Reduced)
+
+
+class Folded(Mapped):
+    """One call a task that reduces a box of a space, of which `lengths` has those of each task,
+    into what the folds write."""
+
+    def __init__(self, in_c: Compiled, lengths: np.ndarray, left: WorkLeft | None = None) -> None:
+        super().__init__(in_c, left)
+        self.together = None
+        self._lengths = lengths
+
+    def _space(self, asked: Operands) -> tuple[np.ndarray, Sequence[StridedArrays]]:
+        shapes = self._lengths[asked.tasks]
+        ndim = shapes.shape[1]
+        kept = [axis for axis in range(ndim) if axis - ndim not in self.in_c.axes]
+        n_beside = self.in_c.n_plain - len(self.in_c.arrays)
+        written = list(asked.outs[:n_beside])
+        for out in asked.outs[n_beside:]:
+            strides = np.zeros_like(shapes)
+            has_all = out.strides.shape[1] == ndim  # reduced axes too, of one element
+            strides[:, kept] = out.strides[:, kept if has_all else slice(len(kept))]
+            written.append(StridedArrays(out.bases, out.offsets, shapes, strides))
+        return shapes, written
 
 
 def _align_strides(arrays: StridedArrays, ndim: int) -> np.ndarray:

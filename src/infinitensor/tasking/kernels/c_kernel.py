@@ -92,7 +92,8 @@ class Compiled:
 
     def walk(self, tiles: Sequence[Any], shape: tuple[int, ...]) -> Walk:
         """The walk over tiles like these."""
-        key = (shape, *[(tile.shape, tile.strides) for tile in tiles])
+        # what stands for an array does not know how large its elements are
+        key = (shape, type(tiles[0]), *[(tile.shape, tile.strides) for tile in tiles])
         found = self.walks.get(key)
         if found is None:
             if len(self.walks) > 64:

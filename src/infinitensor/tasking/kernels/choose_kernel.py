@@ -184,10 +184,12 @@ def fused_kernel(
         work = prod(plan.space.sizes) * len(steps) // max(len(boxes), 1)
         left = left_of(in_c) if isinstance(in_c, Compiled) else WorkLeft()
         called = Mapped(in_c, left) if is_all else None
+        if folds:
+            called = reduced_in_c(in_c, ends, plan, parts_out, left)
         return Fused(in_time(chosen, run, work, left), n_registers, called=called)
     called = Mapped(in_c) if is_all else None
-    if folds and not parts_out:
-        called = reduced_in_c(in_c, folds, ends, plan)
+    if folds:
+        called = reduced_in_c(in_c, ends, plan, parts_out)
     in_c = in_c if isinstance(in_c, Compiled) and (folds or not ends) else None
     return Fused(chosen, n_registers, in_c=in_c, folds=tuple(folds), called=called)
 
@@ -231,11 +233,14 @@ def may_become_worth(steps: list[Step], last: Node, device_kind: str) -> bool:
     Only where generated code computes the same bits: results must not depend on how often a
     program has run.
     """
-    if config.compile != "auto" or (last.op.combine is not None and not last.op.combine.exact):
+    if config.compile != "auto":
         return False
-    if device_kind == "cpu":
-        is_slow = len(steps) > 1 or any(_has_halves(step.node) for step in steps)
+    if device_kind == "cpu":  # reductions have one order there (`fold_order.py`)
+        is_several = len(steps) > 1 or (bool(steps) and last.op.kind == "reduction")
+        is_slow = is_several or any(_has_halves(step.node) for step in steps)
         return is_slow and all(_is_exact(step) for step in steps)
+    if last.op.combine is not None and not last.op.combine.exact:
+        return False
     return bool(steps) and all(_is_as_torch(step) for step in steps)
 
 

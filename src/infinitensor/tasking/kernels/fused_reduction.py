@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.ir.region import piece_boxes
 from infinitensor.ops.forms.fold_order import LEAST_ROW, is_short, line_axes
 from infinitensor.ops.table.numpy_kernels import lower_finish
 from infinitensor.tasking.c.expressions import Unsupported
-from infinitensor.tasking.c.fold_loops import ending_fold, fold_of, is_result, kept_shape, n_folded
-from infinitensor.tasking.kernels.c_calls import reduced
+from infinitensor.tasking.c.fold_loops import ending_fold, fold_of, is_result, kept_shape
+from infinitensor.tasking.kernels.c_calls import Folded, reduced
 from infinitensor.tasking.kernels.thread_scratch import scratch
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from infinitensor.ir.graph import Node
     from infinitensor.ir.plan import GroupPlan
     from infinitensor.tasking.c.fold_loops import Fold
-    from infinitensor.tasking.kernels.c_calls import Reduced
+    from infinitensor.tasking.kernels.c_calls import Mapped
+    from infinitensor.tasking.kernels.work_left import WorkLeft
 
 
 def reduced_axes(node: Node) -> tuple[int, ...]:
@@ -94,17 +96,7 @@ def folded_run(
             tuple(empty(shape, dtype) for dtype in fold.parts) for fold in folds
         ]
         generated(ins, [*kept, *(part for parts in made for part in parts)], shape)
-        return with_count(made, shape)
-
-    def with_count(made: list[tuple[Any, ...]], shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
-        """Partial results with the count that moments begin with."""
-        if all(fold.kind != "moments" or fold.end for fold in folds):
-            return made
-        count = np.full(kept_shape(shape, axes), n_folded(shape, axes), np.int64)
-        return [
-            (count, *parts) if fold.kind == "moments" and not fold.end else parts
-            for fold, parts in zip(folds, made, strict=True)
-        ]
+        return made
 
     def by_leaf(
         ins: list[Any], kept: list[Any], shape: tuple[int, ...], depth: int
@@ -139,14 +131,14 @@ def folded_run(
         """As `leaf`: where a partial result is the result it goes there, the others into this
         thread's scratch arrays."""
         own = kept_shape(shape, axes)
-        registers = iter(range(-1, -2 * len(folds) - 1, -1))
+        registers = iter(range(-1, -3 * len(folds) - 1, -1))
         made = []
         for j, fold in enumerate(folds):
             beside = fold.parts[: len(fold.parts) - is_end[j]]
             parts = [scratch(next(registers), own, dtype) for dtype in beside]
             made.append((*parts, *([targets[j].reshape(own)] if is_end[j] else [])))
         generated(ins, [*kept, *(part for parts in made for part in parts)], shape)
-        return with_count(made, shape)
+        return made
 
     def run(ins: list[Any], outs: list[Any], i: int) -> None:
         shape = tuple([hi - lo for lo, hi in boxes[i].tolist()])
@@ -169,16 +161,27 @@ def folded_run(
 
 
 def reduced_in_c(
-    generated: Any, folds: Sequence[Fold], nodes: Sequence[Node], plan: GroupPlan
-) -> Reduced | None:
-    """The same as a call that C makes: where rows that no leaf cuts are reduced to their ends."""
-    shape = nodes[0].shapes[0]
+    generated: Any,
+    nodes: Sequence[Node],
+    plan: GroupPlan,
+    parts_out: bool,
+    left: WorkLeft | None = None,
+) -> Mapped | None:
+    """The same as a call that C makes: to partial results, or where folds write the results, of
+    tasks that no leaf cuts."""
+    folds, shape = generated.folds, nodes[0].shapes[0]
+    if not parts_out and not all(map(is_result, folds, nodes)):
+        return None
     is_rows = reduced_axes(nodes[0]) == (-1,) and generated.inner == -1
-    if not is_rows or not is_whole(nodes[0], plan, parts_out=False):
+    if is_rows and is_whole(nodes[0], plan, parts_out):
+        return reduced(generated, len(shape), shape[-1], left)
+    boxes = piece_boxes(plan.cuts, nodes[0].call.form.inputs[0], ())
+    lengths = boxes[:, :, 1] - boxes[:, :, 0]
+    is_cut = any((lengths[:, axis] > length).any() for axis, length in plan.leaves)
+    is_stored = parts_out and generated.n_plain > len(generated.arrays)
+    if is_cut or is_stored or not lengths.all() or any(fold.finds for fold in folds):
         return None
-    if not all(map(is_result, folds, nodes)):
-        return None
-    return reduced(generated, len(shape), shape[-1])
+    return Folded(generated, lengths, left)
 
 
 def _leaves(x: Any, shape: tuple[int, ...], axis: int, lo: int, hi: int, length: int) -> Any:
