@@ -68,3 +68,24 @@ def test_vectors_of_unlike_dtypes_are_numpys() -> None:
     a, b = np.arange(20_000), np.linspace(0, 1, 20_000)
     assert float(it.asarray(a) @ it.asarray(b)) == pytest.approx(float(a @ b))
     assert int(it.asarray(a) @ it.asarray(a)) == int(a @ a)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((112, 53), (53, 3)),
+        ((4, 4), (4, 4)),
+        ((2000,), (2000,)),
+        ((60, 50), (50,)),
+        ((50,), (50, 60)),
+    ],
+    ids=str,
+)
+def test_products_of_halves_are_rounded_once(left: Any, right: Any) -> None:
+    rng = np.random.default_rng(3)
+    a, b = (rng.normal(size=shape).astype(np.float16) for shape in (left, right))
+    wanted = a.astype(np.float64) @ b.astype(np.float64)
+    for multiply in (lambda x, y: x @ y, it.matmul, it.dot):
+        found = multiply(it.asarray(a), it.asarray(b)).numpy()
+        assert found.dtype == np.float16
+        np.testing.assert_allclose(found.astype(float), wanted, 1e-3, 1e-3)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.config import config
+from infinitensor.dtypes import float16, float32
 from infinitensor.ops.backend import blas
 
 if TYPE_CHECKING:
@@ -57,8 +58,11 @@ ONE_CORE_DOT = 10_000
 def product(a: Any, b: Any) -> Any:
     """A @ b as `matmul`: by our library where NumPy's would use all cores.
 
-    Its threads go on looking for work for 20 to 30 ms, on cores that our workers need.
+    Its threads go on looking for work for 20 to 30 ms, on cores that our workers need. Of halves it
+    has none, but adds up floats, one by one.
     """
+    if a.dtype == b.dtype == float16:
+        return product(a.astype(float32), b.astype(float32)).astype(float16)
     if a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0]:
         shape = (a.shape[0], b.shape[1])
         if shape[0] * shape[1] * a.shape[1] > ONE_CORE:
@@ -74,7 +78,8 @@ def product(a: Any, b: Any) -> Any:
 
 def _dot(a: Any, b: Any) -> Any:
     """A @ b as `dot`, which is quicker than `matmul` where little is to be done."""
-    return np.dot(a, b) if a.size * b.size <= ONE_CORE else product(a, b)
+    is_quick = a.size * b.size <= ONE_CORE and a.dtype != float16
+    return np.dot(a, b) if is_quick else product(a, b)
 
 
 def _where_fits(*given: Any) -> bool:
