@@ -89,3 +89,18 @@ def test_products_of_halves_are_rounded_once(left: Any, right: Any) -> None:
         found = multiply(it.asarray(a), it.asarray(b)).numpy()
         assert found.dtype == np.float16
         np.testing.assert_allclose(found.astype(float), wanted, 1e-3, 1e-3)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((4, 97), 1), ((30, 20), 0), ((50,), -1)], ids=str)
+def test_entries_along_an_axis_are_numpys(shape: tuple[int, ...], axis: int) -> None:
+    rng = np.random.default_rng(5)
+    values = rng.normal(size=shape)
+    index = rng.integers(-3, 3, shape)[..., :1] if axis == 1 else rng.integers(-3, 3, shape)
+    x, i = it.asarray(values), it.asarray(index)
+    before = it.stats()["ways"]["numpy"]
+    np.testing.assert_array_equal(
+        it.take_along_axis(x, i, axis).numpy(), np.take_along_axis(values, index, axis)
+    )
+    assert it.stats()["ways"]["numpy"] > before
+    with pytest.raises(IndexError, match="out of bounds"):
+        it.take_along_axis(x, i + 1000, axis)

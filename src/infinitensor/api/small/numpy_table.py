@@ -157,6 +157,7 @@ NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
     "argsort": (lambda a, axis=-1: np.argsort(a, axis, "stable"), None),
     "searchsorted": (np.searchsorted, None),
     "take": (np.take, None),
+    "take_along_axis": (np.take_along_axis, None),
     "clip": (np.clip, None),
     "diff": (np.diff, None),
     "repeat": (np.repeat, _repeat_fits),
