@@ -9,6 +9,7 @@ import pytest
 
 from infinitensor.api.access.view_strides import (
     basic,
+    changed,
     of_integers_and_slices,
     reshaped,
     through,
@@ -94,6 +95,46 @@ def test_two_transposes_come_back_and_errors_are_numpys() -> None:
         basic(view, 7)
     with pytest.raises(IndexError, match="too many indices"):
         basic(view, (0, 0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("change", "args", "named"),
+    [
+        (np.flip, (1,), {}),
+        (np.flip, (), {"axis": (0, 2)}),
+        (np.transpose, ((2, 0, 1),), {}),
+        (np.transpose, ([2, 0, 1],), {}),
+        (np.moveaxis, (0,), {"destination": 2}),
+        (np.ndarray.swapaxes, (0, np.int64(2)), {}),
+        (np.ndarray.diagonal, (1, 0, 2), {}),
+        (np.expand_dims, ((0, 2),), {}),
+        (np.broadcast_to, ((2, 4, 5, 6),), {}),
+    ],
+)
+def test_a_function_of_numpy_changes_a_view_each_time_alike(
+    change: Any, args: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    for source in (BASE.reshape(4, 5, 6), BASE.reshape(4, 5, 6)[::-1, :, ::2]):
+        if change is np.broadcast_to and source.shape != (4, 5, 6):
+            continue
+        want = change(source, *args, **named)
+        for _ in range(3):
+            found = changed(_view(source), change, *args, **named)
+            assert found.shape == want.shape
+            np.testing.assert_array_equal(_seen(found), want)
+
+
+def test_what_equals_a_known_argument_is_refused_as_by_numpy() -> None:
+    view = _view(BASE.reshape(4, 5, 6))
+    for _ in range(2):
+        assert changed(view, np.flip, 1).shape == (4, 5, 6)
+        with pytest.raises(TypeError):
+            changed(view, np.flip, 1.0)
+        assert changed(view, np.transpose, (1, 0, 2)).shape == (5, 4, 6)
+        with pytest.raises(TypeError):
+            changed(view, np.transpose, (1.0, 0.0, 2.0))
+        with pytest.raises(ValueError, match="out of bounds"):
+            changed(view, np.flip, 3)
 
 
 def test_shapes_are_written_as_in_numpys_errors() -> None:

@@ -39,6 +39,28 @@ def through(view: View, change: Callable[[np.ndarray], np.ndarray]) -> View:
     return View(view.base_shape, seen.shape, view.offset + offset, strides, view.part)
 
 
+@lru_cache(maxsize=4096)
+def _changed(view: View, change: Callable[..., np.ndarray], *given: Any) -> View:
+    n, *names = given[-1]
+    args, named = given[:n], dict(zip(names, given[n:-1], strict=True))
+    return through(view, lambda ghost: change(ghost, *args, **named))
+
+
+def changed(view: View, change: Callable[..., np.ndarray], *args: Any, **named: Any) -> View:
+    """The view that a function of NumPy makes of a view; it is asked once for the same numbers."""
+    given = (*args, *named.values())
+    if all(map(_is_plain, given)):
+        return _changed(view, change, *given, (len(args), *named))
+    return through(view, lambda ghost: change(ghost, *args, **named))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether it is no number, an integer, or some: what is equal to them may be refused."""
+    if type(value) is tuple:
+        return all(type(n) is int for n in value)
+    return value is None or type(value) is int
+
+
 def basic(view: View, index: Any) -> View:
     """The view of a basic index (integers, slices, None, ...) of a view; NumPy's errors."""
     items = index if isinstance(index, tuple) else (index,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -105,8 +106,9 @@ def element(tensor: AnyTensor, index: tuple[Any, ...]) -> AnyTensor:
     return tensor[places]
 
 
-def reshape(tensor: AnyTensor, shape: tuple[int, ...], copy: bool | None) -> AnyTensor:
-    """A view where NumPy's rule allows one; any negative length is the unknown one."""
+@lru_cache(maxsize=4096)
+def full_shape(n_elements: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that so many elements get; any negative length is the unknown one."""
     if len(shape) > MAX_AXES:
         raise ValueError(
             f"reshape: maximum supported dimension for an ndarray is {MAX_AXES}, found {len(shape)}"
@@ -116,13 +118,17 @@ def reshape(tensor: AnyTensor, shape: tuple[int, ...], copy: bool | None) -> Any
     if -1 in shape:
         if shape.count(-1) > 1:
             raise ValueError("can only specify one unknown dimension")
-        if (not known or tensor.size % known) and (tensor.size or not known):
-            raise ValueError(
-                f"cannot reshape array of size {tensor.size} into shape {tight(shape)}"
-            )
-        shape = tuple(tensor.size // known if n == -1 else n for n in shape)
-    if prod(shape) != tensor.size:
-        raise ValueError(f"cannot reshape array of size {tensor.size} into shape {tight(shape)}")
+        if (not known or n_elements % known) and (n_elements or not known):
+            raise ValueError(f"cannot reshape array of size {n_elements} into shape {tight(shape)}")
+        shape = tuple(n_elements // known if n == -1 else n for n in shape)
+    if prod(shape) != n_elements:
+        raise ValueError(f"cannot reshape array of size {n_elements} into shape {tight(shape)}")
+    return shape
+
+
+def reshape(tensor: AnyTensor, shape: tuple[int, ...], copy: bool | None) -> AnyTensor:
+    """A view where NumPy's rule allows one; any negative length is the unknown one."""
+    shape = full_shape(tensor.size, shape)
     if not copy:
         view = view_strides.reshaped(tensor._whole(), shape)
         if view is not None:
