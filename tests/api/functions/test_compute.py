@@ -31,6 +31,18 @@ def test_one_tensor_is_returned_itself_and_a_second_time_costs_nothing() -> None
         assert it.stats()["evaluations"] == 0
 
 
+def test_small_values_that_are_there_get_no_version() -> None:
+    x = it.asarray(np.arange(30.0))
+    y, z = x + 1, x * 2
+    assert it.compute(y) is y
+    found = it.compute(y, z)
+    assert found[0] is y
+    assert found[1] is z
+    assert y._owner is not None
+    assert z._owner is not None
+    np.testing.assert_array_equal(y.numpy() + z.numpy(), np.arange(30.0) * 3 + 1)
+
+
 def test_what_is_no_tensor_goes_through() -> None:
     array = np.arange(3)
     assert it.compute(5) == 5

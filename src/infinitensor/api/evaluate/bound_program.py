@@ -184,7 +184,10 @@ class Bound:
             mesh, traffic = engine.mesh_now(), program.traffic
             if traffic.host_peak > mesh.host_bytes or traffic.disk_peak > mesh.disk_bytes:
                 return False
-        if all(need <= self._free(device) for device, need in peaks.items()):
+        for device, need in peaks.items():
+            if need > self._free(device):
+                break
+        else:
             return True
         budgets = self.budgets()
         return all(need <= budgets[device] for device, need in peaks.items())

@@ -16,13 +16,11 @@ def compute(*tensors: Any) -> Any:
     >>> float(a) + float(b)
     7.0
     """
-    if len(tensors) == 1 and type(tensors[0]) is Tensor:
-        evaluate(tensors[0]._session, [tensors[0]._version])
-        return tensors[0]
-    given = [t for t in tensors if isinstance(t, Tensor)]
     by_session: dict[int, list[Tensor]] = {}
-    for tensor in given:
-        by_session.setdefault(id(tensor._session), []).append(tensor)
+    for tensor in tensors:
+        # who has an owner has values of its own, and no version yet: it would be made for nothing
+        if isinstance(tensor, Tensor) and tensor._owner is None and tensor._version.is_waiting:
+            by_session.setdefault(id(tensor._session), []).append(tensor)
     for group in by_session.values():
-        evaluate(group[0]._session, [t._version for t in group])
+        evaluate(group[0]._session, [tensor._version for tensor in group])
     return tensors[0] if len(tensors) == 1 else tensors

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 MOST_NS = 20_000_000
 """Work of a program, on all cores together, that nobody needs to stop."""
-ALONE_NS = 30_000
-"""Work that is done before another thread has begun."""
+ALONE_NS = 50_000
+"""Work that is done before another thread has begun, or that it would gain nothing on."""
 HOOKS = ("run_start", "run_end", "task_start", "tile_commit")
 """Events that only a `Run` reports."""
 
