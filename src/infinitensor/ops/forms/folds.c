@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "ops/forms/sums.h"
+#include "ops/forms/across_rows.h"
 
 #define BLOCK 1024 /* as C_BLOCK_ELEMENTS of generated code */
 
@@ -74,54 +75,41 @@ static const char *at(const char *x, int64_t i, const int64_t *axes) {
     }                                                                                               \
   }                                                                                                 \
                                                                                                     \
-  /* Lines added up element by element, one after another; four at a time where they are in         \
-     place. */                                                                                      \
-  void add_lines_##T(const char *x, const int64_t *kept, const int64_t *reduced,                    \
-                     const int64_t *line, T *restrict out) {                                        \
-    T block[BLOCK];                                                                                 \
-    const int64_t n = line[1];                                                                      \
-    const int in_place = line[0] == 1 && line[3] == sizeof(T);                                      \
-    for (int64_t k = 0; k < kept[1]; ++k, out += n) {                                               \
-      const char *first = at(x, k, kept);                                                           \
-      int64_t r = 0;                                                                                \
-      for (int64_t i = 0; i < n; ++i) out[i] = 0;                                                   \
-      for (; in_place && r + 4 <= reduced[1]; r += 4) {                                             \
-        const T *a = (const T *)at(first, r, reduced), *b = (const T *)at(first, r + 1, reduced);   \
-        const T *c = (const T *)at(first, r + 2, reduced);                                          \
-        const T *d = (const T *)at(first, r + 3, reduced);                                          \
-        for (int64_t i = 0; i < n; ++i) out[i] = (((out[i] + a[i]) + b[i]) + c[i]) + d[i];          \
-      }                                                                                             \
-      for (; r < reduced[1]; ++r)                                                                   \
-        for (int64_t begun = 0; begun < n; begun += BLOCK) {                                        \
-          const int64_t m = n - begun < BLOCK ? n - begun : BLOCK;                                  \
-          const T *v = lined_##T(block, at(first, r, reduced), line, begun, m);                     \
-          for (int64_t i = 0; i < m; ++i) out[begun + i] += v[i];                                   \
-        }                                                                                           \
-    }                                                                                               \
+  ACROSS(T, sum, NOTHING, PLUS)                                                                     \
+  MOMENTS_ACROSS(T)                                                                                 \
+  static void reduced_##T(const char *x, int64_t step, int64_t rows, int64_t seen, int64_t n,       \
+                          T *out, T *squares) {                                                     \
+    if (squares) moments_across_##T(x, step, rows, seen, n, out, squares);                          \
+    else sum_across_##T(x, step, rows, seen, n, out);                                               \
   }                                                                                                 \
                                                                                                     \
-  /* Likewise their means and the squared distances from them. */                                   \
-  void moments_across_##T(const char *x, const int64_t *kept, const int64_t *reduced,               \
-                          const int64_t *line, T *restrict means, T *restrict squares) {            \
+  /* Lines reduced element by element, one after another. */                                        \
+  static void across_##T(const char *x, const int64_t *kept, const int64_t *reduced,                \
+                         const int64_t *line, T *out, T *squares) {                                 \
     T block[BLOCK];                                                                                 \
-    const int64_t n = line[1];                                                                      \
-    for (int64_t k = 0; k < kept[1]; ++k, means += n, squares += n) {                               \
+    const int64_t n = line[1], n_rows = reduced[1];                                                 \
+    const int in_place = line[0] == 1 && line[3] == sizeof(T) && reduced[0] == 1;                   \
+    for (int64_t k = 0; k < kept[1]; ++k, out += n, squares += squares ? n : 0) {                   \
       const char *first = at(x, k, kept);                                                           \
-      for (int64_t i = 0; i < n; ++i) means[i] = squares[i] = 0;                                    \
-      for (int64_t r = 0; r < reduced[1]; ++r) {                                                    \
-        const T share = (T)(1.0 / (double)(r + 1));                                                 \
-        for (int64_t begun = 0; begun < n; begun += BLOCK) {                                        \
-          const int64_t m = n - begun < BLOCK ? n - begun : BLOCK;                                  \
-          const T *v = lined_##T(block, at(first, r, reduced), line, begun, m);                     \
-          T *mean = means + begun, *square = squares + begun;                                       \
-          for (int64_t i = 0; i < m; ++i) {                                                         \
-            const T delta = v[i] - mean[i], now = mean[i] + delta * share;                          \
-            square[i] += delta * (v[i] - now);                                                      \
-            mean[i] = now;                                                                          \
+      if (in_place || n_rows == 0) reduced_##T(first, reduced[3], n_rows, 0, n, out, squares);      \
+      else                                                                                          \
+        for (int64_t r = 0; r < n_rows; ++r)                                                        \
+          for (int64_t begun = 0; begun < n; begun += BLOCK) {                                      \
+            const int64_t m = n - begun < BLOCK ? n - begun : BLOCK;                                \
+            const T *v = lined_##T(block, at(first, r, reduced), line, begun, m);                   \
+            T *apart = squares ? squares + begun : 0;                                               \
+            reduced_##T((const char *)v, 0, 1, r, m, out + begun, apart);                           \
           }                                                                                         \
-        }                                                                                           \
-      }                                                                                             \
     }                                                                                               \
+  }                                                                                                 \
+  void add_lines_##T(const char *x, const int64_t *kept, const int64_t *reduced,                    \
+                     const int64_t *line, T *out) {                                                 \
+    across_##T(x, kept, reduced, line, out, 0);                                                     \
+  }                                                                                                 \
+  /* Likewise their means and the squared distances from them. */                                   \
+  void moments_of_rows_##T(const char *x, const int64_t *kept, const int64_t *reduced,              \
+                           const int64_t *line, T *means, T *squares) {                             \
+    across_##T(x, kept, reduced, line, means, squares);                                             \
   }
 FOLDS(float)
 FOLDS(double)

@@ -50,7 +50,7 @@ def moments(
     """Likewise the means, and the sums of squared distances from them."""
     walk = _walk(x.shape, x.strides, tuple(axes), line)
     mean, squares = np.empty(walk.shape, x.dtype), np.empty(walk.shape, x.dtype)
-    name = "moments_of_lines" if walk.is_along else "moments_across"
+    name = "moments_of_lines" if walk.is_along else "moments_of_rows"
     _function(name, x.dtype)(address(x), *walk.axes, address(mean), address(squares))
     if walk.place == -1:
         return mean, squares

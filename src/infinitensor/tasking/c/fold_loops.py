@@ -204,6 +204,23 @@ def across_lines(j: int, fold: Fold) -> list[str]:
     ]
 
 
+def across_name(fold: Fold) -> str:
+    """What rows are reduced by, several at a time (`across_rows.h`)."""
+    return "sum" if fold.kind == "count" else fold.kind
+
+
+def across_function(fold: Fold) -> str:
+    """The C text that makes that function."""
+    name = c_type(fold.dtype)
+    if fold.kind == "moments":
+        return f"MOMENTS_ACROSS({name})"
+    if fold.kind in ("sum", "count"):
+        return f"ACROSS({name}, sum, NOTHING, PLUS)"
+    word = "LARGER" if fold.kind == "max" else "SMALLER"
+    word += "_OR_NAN" if fold.dtype.kind == "f" else ""
+    return f"ACROSS({name}, {fold.kind}, AS_IT_IS, {word})"
+
+
 def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     """A tile's shape without the reduced axes (counted from the last)."""
     return tuple(n for axis, n in enumerate(shape, -len(shape)) if axis not in axes)

@@ -27,7 +27,14 @@ from infinitensor.tasking.c.expressions import (
     stored_type,
     written,
 )
-from infinitensor.tasking.c.fold_loops import across_lines, block_lines, end_lines, states
+from infinitensor.tasking.c.fold_loops import (
+    across_function,
+    across_lines,
+    across_name,
+    block_lines,
+    end_lines,
+    states,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -281,9 +288,46 @@ class Source:
             yield header("complex.h")
         if self.has_halves:
             yield header("halves.h")
+        if self.is_plain_across:
+            yield header("../../ops/forms/across_rows.h")
+            yield from dict.fromkeys(across_function(fold) for fold in self.folds)
+
+    @property
+    def is_plain_across(self) -> bool:
+        """Whether rows of one operand, as it is, are reduced element by element."""
+        is_plain = self.is_across and not self.body.values and len(self.arrays) == 1
+        return is_plain and all(map(is_input, self.folded))
+
+    def few_rows(self) -> Iterator[str]:
+        """Reductions of several rows at a time, where these are one after another."""
+        (k,) = self.moving
+        name = c_type(self.inputs[k].dtype)
+        yield f"if (n_outer && folded[n_outer - 1] && inner[0] == sizeof({name})) {{"
+        yield "  for (int64_t first = 0; first < n_rows; first += length) {"
+        yield f"    char *q[{self.n_arrays}];"
+        yield f"    at_row(first, n_outer, shape, {self.n_arrays}, p, steps, q);"
+        yield "    const int64_t before = n_seen(first, n_outer, shape, folded);"
+        yield "    for (int64_t row = 0, few; row < length; row += few, q[0] += few * outer[0]) {"
+        yield "      few = length - row < FEW_ROWS ? length - row : FEW_ROWS;"
+        for fold, at in zip(self.folds, self.fold_at, strict=True):
+            outs = range(at + len(fold.parts) // 2, at + len(fold.parts))
+            given = ", ".join(
+                ["q[0], outer[0], few, before + row, n", *(f"({name} *)q[{o}]" for o in outs)]
+            )
+            yield f"      {across_name(fold)}_across_{name}({given});"
+        yield "    }"
+        for fold, at in zip(self.folds, self.fold_at, strict=True):
+            if len(fold.parts) > 1:
+                counted = f"((int64_t *)q[{at}])[i] = n_lines;"
+                yield f"    for (int64_t i = 0; i < n; ++i) {counted}"
+        yield "  }"
+        yield "  return;"
+        yield "}"
 
     def walk(self) -> Iterator[str]:
         """The loop over rows: as a whole, or in parts of each, and what they give is kept."""
+        if self.is_plain_across:
+            yield from self.few_rows()
         kept = [state for j, fold in enumerate(self.folds) for state in states(j, fold)]
         yield from (f"{kind} {name}_kept[{MOST_KEPT}] = {{0}};" for kind, name in kept)
         yield "const int64_t chunk = shape[n_outer];"
