@@ -238,3 +238,49 @@ def test_calls_at_places_of_changing_shapes_are_numpys() -> None:
         for _ in range(3):
             mine = eliminate(it, it.asarray(a)).numpy()
         np.testing.assert_array_equal(mine, eliminate(np, a.copy()))
+
+
+HALVES = (np.add, np.subtract, np.multiply, np.divide, np.less, np.less_equal, np.greater,
+          np.greater_equal, np.equal, np.not_equal)  # fmt: skip
+
+
+@in_c
+@pytest.mark.parametrize("ufunc", HALVES, ids=lambda ufunc: ufunc.__name__)
+def test_halves_have_numpys_bits(ufunc: np.ufunc) -> None:
+    every = np.arange(1 << 16, dtype=np.uint16)
+    x, y = (np.random.default_rng(k).permutation(every).view(np.float16) for k in (1, 2))
+    y[::7] = x[::7]
+    pairs: list[tuple[Any, Any]] = [(x, y), (x[:2000], y[:2000]), (x, 0.3), (np.float16(-7), y)]
+    pairs += [(x[::3], y[::3]), (x[::-1], y), (x.reshape(256, 256).T, y.reshape(256, 256))]
+    pairs += [(x.reshape(256, 256), y[:256]), (x.reshape(256, 256), y[:256, None])]
+    n_done = 0
+    for a, b in pairs:
+        made = numpy_loops.compute(ufunc, a, b)
+        if made is None:
+            continue
+        n_done += 1
+        with np.errstate(all="ignore"):
+            wanted = ufunc(a, b)
+            are_nan = np.isnan(made) & np.isnan(wanted)
+        bits = f"u{wanted.itemsize}"
+        is_same = made.view(bits) == np.ascontiguousarray(wanted).view(bits)
+        assert (is_same | are_nan).all()
+    assert n_done >= 7
+
+
+@in_c
+def test_small_calls_of_halves_are_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(it.config, "small_elements", 65_536)
+    values = (np.random.default_rng(0).normal(size=(40, 60)) * 50).astype(np.float16)
+    x = it.asarray(values)
+    found = [x * x, x + 1, 2.5 * x, x / 3, x > 0.5, x.T - x.T, x[:, ::2] * x[:, 1::2], -x]
+    wanted = [values * values, values + 1, 2.5 * values, values / 3, values > 0.5]
+    wanted += [values.T - values.T, values[:, ::2] * values[:, 1::2], -values]
+    for mine, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(mine.numpy(), theirs, strict=True)
+    changed, kept = x.copy(), values.copy()
+    changed *= 1.5
+    kept *= 1.5
+    changed += x
+    kept += values
+    np.testing.assert_array_equal(changed.numpy(), kept, strict=True)

@@ -1,8 +1,8 @@
 /* NumPy's own loops over the elements of one call, and choosing by masks, on several cores.
 
    A call of `LEAST` elements or more whose operands have the dtypes of a loop of the ufunc is cut into parts; this
-   thread and those of `threads.c` take part after part. It is the loops that NumPy would call, without Python's lock, so
-   the bits are NumPy's. Whatever would have to be cast, buffered or copied first is left to NumPy. */
+   thread and those of `threads.c` take part after part. It is the loops that NumPy would call, without Python's lock, or
+   for halves our own, so the bits are NumPy's. Whatever would have to be cast, buffered or copied first is left to NumPy. */
 
 #include "api/session/slots.h"
 
@@ -122,6 +122,71 @@ static PyUFuncGenericFunction copy_of(npy_intp width) {
     }
 }
 
+/* Loops of halves: NumPy's take them one by one, by way of floats. These have the same bits: each result is rounded
+   once, and a float has more than twice their digits. */
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#define HAS_HALVES (getauxval(AT_HWCAP) >> 10 & 1) /* ASIMDHP: this processor computes them itself */
+#define HALF_LOOP __attribute__((target("arch=armv8.2-a+fp16")))
+typedef _Float16 Half;
+#define READ(x) (x)
+#define ROUNDED(x) (x)
+#else
+#define LINES(T)
+#include "tasking/c/halves.h"
+#define HAS_HALVES 1
+#define HALF_LOOP
+typedef float16 Half;
+#define READ(x) read_float16(x)
+#define ROUNDED(x) written_float16(rounded_float16(x))
+#endif
+
+#define HALVES(name, Out, how)                                                                        \
+    HALF_LOOP static void name(char **at, npy_intp const *count, npy_intp const *steps, void *data) { \
+        (void)data;                                                                                   \
+        const npy_intp n = *count, p = steps[0], q = steps[1], r = steps[2];                          \
+        const Half *x = (const Half *)at[0], *y = (const Half *)at[1];                                \
+        Out *o = (Out *)at[2];                                                                        \
+        if (p == sizeof(Half) && q == sizeof(Half) && r == sizeof(Out)) {                             \
+            HALVES_OVER(i < n, READ(x[i]), READ(y[i]), o[i], how)                                     \
+        } else if (p == sizeof(Half) && q == 0 && r == sizeof(Out)) {                                 \
+            const Half one = *y;                                                                      \
+            HALVES_OVER(i < n, READ(x[i]), READ(one), o[i], how)                                      \
+        } else {                                                                                      \
+            HALVES_OVER(i < n, READ(*(const Half *)(at[0] + i * p)), READ(*(const Half *)(at[1] + i * q)), \
+                        *(Out *)(at[2] + i * r), how)                                                 \
+        }                                                                                             \
+    }
+#define HALVES_OVER(goes_on, first, second, out, how)                                                 \
+    _Pragma("GCC ivdep") for (npy_intp i = 0; goes_on; i++) {                                         \
+        const __typeof__(READ(*x)) a = first, b = second;                                             \
+        out = how;                                                                                    \
+    }
+HALVES(half_add, Half, ROUNDED(a + b))
+HALVES(half_subtract, Half, ROUNDED(a - b))
+HALVES(half_multiply, Half, ROUNDED(a * b))
+HALVES(half_divide, Half, ROUNDED(a / b))
+HALVES(half_less, npy_bool, a < b)
+HALVES(half_less_equal, npy_bool, a <= b)
+HALVES(half_greater, npy_bool, a > b)
+HALVES(half_greater_equal, npy_bool, a >= b)
+HALVES(half_equal, npy_bool, a == b)
+HALVES(half_not_equal, npy_bool, a != b)
+
+static const struct { const char *name; PyUFuncGenericFunction loop; } half_loops[] = {
+    {"add", half_add}, {"subtract", half_subtract}, {"multiply", half_multiply}, {"divide", half_divide},
+    {"less", half_less}, {"less_equal", half_less_equal}, {"greater", half_greater},
+    {"greater_equal", half_greater_equal}, {"equal", half_equal}, {"not_equal", half_not_equal},
+};
+
+/* Our loop of a ufunc for halves, or NULL. */
+static PyUFuncGenericFunction loop_of_halves(PyUFuncObject *ufunc, const char *types) {
+    if (ufunc->nin != 2 || types[0] != NPY_HALF || types[1] != NPY_HALF || !HAS_HALVES) return NULL;
+    for (size_t i = 0; i < sizeof half_loops / sizeof *half_loops; i++)
+        if (!strcmp(ufunc->name, half_loops[i].name)) return half_loops[i].loop;
+    return NULL;
+}
+
 static int type_of(PyArrayObject *x) { return PyArray_DESCR(x)->type_num; }
 
 /* The number of the loop for these dtypes; -1 without. An output of NULL may have any. */
@@ -137,6 +202,7 @@ static int loop_of(PyUFuncObject *ufunc, PyArrayObject *const *ins, PyArrayObjec
 
 static int is_one_of_ours(PyUFuncObject *ufunc, PyArrayObject *const *ins) {
     if (ufunc->core_enabled || ufunc->nout != 1 || ufunc->nin > MOST_ARGS - 1 || !ufunc->functions) return 0;
+    if (n_threads() < 2 && type_of(ins[0]) != NPY_HALF) return 0;
     for (int k = 0; k < ufunc->nin; k++)
         if (!PyTypeNum_ISNUMBER(type_of(ins[k])) && !PyTypeNum_ISBOOL(type_of(ins[k]))) return 0;
     /* powers of integers may raise */
@@ -169,7 +235,7 @@ static int is_apart(PyArrayObject *x, PyArrayObject *out) {
 static npy_intp parts_for(npy_intp size) {
     const npy_intp most = n_threads(), n = size / PART;
     if (n >= PARTS * most) return PARTS * most;
-    return n <= most ? n : (n + most - 1) / most * most;
+    return n < 1 ? 1 : n <= most ? n : (n + most - 1) / most * most;
 }
 
 /* Fill in how operands and the output are walked; 0 where NumPy has to look. */
@@ -225,7 +291,7 @@ static int laid_out(Job *work, PyArrayObject *const *ins, int n_in, PyArrayObjec
     work->run = run_part;
     work->n_parts = parts_for(work->n * work->n_rows);
     if (work->n_rows < work->n_parts && work->n < work->n_parts) return 0;
-    return work->n >= 16 && work->n_parts > 1;
+    return work->n >= 16;
 }
 
 static int converted(PyObject *const *given, Py_ssize_t n, PyArrayObject **ins) {
@@ -240,7 +306,8 @@ static int converted(PyObject *const *given, Py_ssize_t n, PyArrayObject **ins) 
         PyArrayObject *made = NULL;
         int is_real = like->type_num == NPY_DOUBLE || like->type_num == NPY_CDOUBLE ||
                       ((like->type_num == NPY_FLOAT || like->type_num == NPY_CFLOAT) &&
-                       PyFloat_CheckExact(x) && fabs(PyFloat_AS_DOUBLE(x)) < 1e30); /* overflows are NumPy's to report */
+                       PyFloat_CheckExact(x) && fabs(PyFloat_AS_DOUBLE(x)) < 1e30) || /* overflows are NumPy's to report */
+                      (like->type_num == NPY_HALF && PyFloat_CheckExact(x) && fabs(PyFloat_AS_DOUBLE(x)) < 6e4);
         int weak = (PyFloat_CheckExact(x) && is_real) ||
                    (PyLong_CheckExact(x) && (PyTypeNum_ISINTEGER(like->type_num) || is_real));
         if (PyArray_CheckExact(x)) {
@@ -263,6 +330,7 @@ static int converted(PyObject *const *given, Py_ssize_t n, PyArrayObject **ins) 
 
 static int run_call(PyObject *what, PyArrayObject *const *ins, int n_in, PyArrayObject *out) {
     Job work;
+    PyUFuncGenericFunction ours = NULL;
     if (what == Py_None) {
         work.loop = n_in == 1 && PyArray_EquivTypes(PyArray_DESCR(ins[0]), PyArray_DESCR(out)) &&
                             !PyDataType_REFCHK(PyArray_DESCR(out)) ? copy_of(PyArray_ITEMSIZE(out)) : NULL;
@@ -272,8 +340,11 @@ static int run_call(PyObject *what, PyArrayObject *const *ins, int n_in, PyArray
         int i = n_in == ufunc->nin && is_one_of_ours(ufunc, ins) ? loop_of(ufunc, ins, out) : -1;
         work.loop = i < 0 ? NULL : ufunc->functions[i];
         work.data = i < 0 || !ufunc->data ? NULL : ufunc->data[i];
+        ours = i < 0 ? NULL : loop_of_halves(ufunc, ufunc->types + (npy_intp)i * ufunc->nargs);
     }
     if (!work.loop || !laid_out(&work, ins, n_in, out)) return 0;
+    if (ours) work.loop = ours;
+    else if (work.n_parts < 2 || n_threads() < 2) return 0;
     Py_BEGIN_ALLOW_THREADS
     share(&work);
     Py_END_ALLOW_THREADS
@@ -306,7 +377,7 @@ static int is_ufunc(PyObject *what) { return PyObject_TypeCheck(what, &PyUFunc_T
 /* into(ufunc or None, out, *ins): whether out[...] = ufunc(*ins), or a copy, was done. */
 static PyObject *into(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     PyArrayObject *ins[MOST_ARGS];
-    if (n_threads() < 2 || n < 3 || !PyArray_CheckExact(args[1]) || !(args[0] == Py_None || is_ufunc(args[0])) ||
+    if (n < 3 || !PyArray_CheckExact(args[1]) || !(args[0] == Py_None || is_ufunc(args[0])) ||
         !converted(args + 2, n - 2, ins))
         Py_RETURN_FALSE;
     int done = run_call(args[0], ins, (int)n - 2, (PyArrayObject *)args[1]);
@@ -317,7 +388,7 @@ static PyObject *into(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
 /* compute(ufunc, *ins): a new array in C order, or None. */
 static PyObject *compute(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     PyArrayObject *ins[MOST_ARGS];
-    if (n_threads() < 2 || n < 2 || !is_ufunc(args[0]) || !converted(args + 1, n - 1, ins)) Py_RETURN_NONE;
+    if (n < 2 || !is_ufunc(args[0]) || !converted(args + 1, n - 1, ins)) Py_RETURN_NONE;
     PyArrayObject *out = blank((PyUFuncObject *)args[0], ins, (int)n - 1);
     int done = out && run_call(args[0], ins, (int)n - 1, out);
     for (Py_ssize_t k = 0; k < n - 1; k++) Py_DECREF(ins[k]);

@@ -2,8 +2,8 @@
 
 A loop whose shapes change at every step has no plan, and calls NumPy call by call. Of a call of
 `LEAST_SHARED_ELEMENTS` or more every core takes a part (`numpy_loops.c`): the same loops, the same
-bits. What would have to be cast or copied first, and everything without a compiler, is left to
-NumPy.
+bits. Arithmetic and comparisons of float16 have loops of ours, of the same bits. What would have to
+be cast or copied first, and everything without a compiler, is left to NumPy.
 """
 
 from __future__ import annotations

@@ -39,9 +39,19 @@ static PyObject *quietly(int op, const Binary *calls, PyObject *a, PyObject *b) 
     return made;
 }
 
+#define FEW_HALVES 1024 /* that NumPy computes in less time than it takes to do it otherwise */
+
+/* Elements from which a call of ours is quicker than NumPy's: for halves there are other loops. */
+static npy_intp least_for(PyObject *const *given, Py_ssize_t n) {
+    for (Py_ssize_t k = 0; k < n; k++)
+        if (PyArray_CheckExact(given[k]) && PyArray_DESCR((PyArrayObject *)given[k])->type_num != NPY_HALF)
+            return cores_least;
+    return FEW_HALVES;
+}
+
 /* A ufunc on all cores: a new array, or NULL without an error where NumPy has to do it here. */
 static PyObject *by_cores(PyObject *ufunc, PyObject *const *given, Py_ssize_t n, npy_intp size) {
-    if (size < cores_least || n > 4) return NULL;
+    if (n > 4 || size < least_for(given, n)) return NULL;
     PyObject *args[] = {ufunc, given[0], n > 1 ? given[1] : NULL, n > 2 ? given[2] : NULL, n > 3 ? given[3] : NULL};
     PyObject *made = PyObject_Vectorcall(cores_made, args, n + 1, NULL);
     if (made == Py_None) Py_CLEAR(made);
@@ -50,8 +60,8 @@ static PyObject *by_cores(PyObject *ufunc, PyObject *const *given, Py_ssize_t n,
 
 /* Whether all cores did `out[...] = ufunc(a, b)`, or a copy (None): not where NumPy has to, or on an error. */
 static int into_by_cores(PyObject *ufunc, PyObject *out, PyObject *a, PyObject *b) {
-    if (PyArray_SIZE((PyArrayObject *)out) < cores_least) return 0;
     PyObject *args[] = {ufunc, out, a, b};
+    if (PyArray_SIZE((PyArrayObject *)out) < least_for(args + 1, b ? 3 : 2)) return 0;
     PyObject *done = PyObject_Vectorcall(cores_into, args, b ? 4 : 3, NULL);
     Py_XDECREF(done);
     return done == Py_True;
@@ -83,8 +93,6 @@ static npy_intp broadcast_size(PyArrayObject *x, PyArrayObject *y) {
     }
     return size;
 }
-
-#define FEW_HALVES 1024 /* multiplications that NumPy does in less time than a cast takes */
 
 /* Whether what is multiplied has a small result, of which NumPy's library makes no work of several cores; of many
    halves Python makes floats (`product` in numpy_table.py). */
@@ -140,7 +148,7 @@ static PyObject *operated(int op, PyObject *first, PyObject *second) {
     }
     Py_INCREF(a), Py_INCREF(b), Py_INCREF(session);
     PyObject *made = !n_arrays ? of_numbers(op, a, b) : op == MATMUL ? dotted(a, b) : NULL;
-    if (size >= cores_least) {
+    if (size) {
         PyObject *both[] = {a, b};
         made = by_cores(PyTuple_GET_ITEM(ufuncs, op), both, 2, size);
     }
