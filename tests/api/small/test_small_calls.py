@@ -247,3 +247,29 @@ def test_transposes_of_parts_and_of_what_waits_are_numpys() -> None:
     wide = np.arange(300_000.0).reshape(300, 1000)
     waiting = it.asarray(wide) * 2
     np.testing.assert_array_equal(waiting.T.numpy(), wide.T * 2)
+
+
+@pytest.mark.parametrize("name", ["sum", "amax", "argmin", "any", "cumsum", "prod", "mean"])
+@pytest.mark.parametrize("axis", [0, 1, -1, None, 2, 1.5, (0, 1), np.int64(1)])
+def test_small_reductions_along_axes_are_numpys(name: str, axis: Any) -> None:
+    for dtype in ("f4", "f8", "i4", "?"):
+        values = (np.arange(12).reshape(3, 4) % 5).astype(dtype)
+        x = it.asarray(values)
+        try:
+            want = np.asarray(getattr(np, name)(values, axis=axis))
+        except Exception:
+            with pytest.raises((TypeError, ValueError, IndexError)):
+                getattr(it, name)(x, axis=axis).numpy()
+            continue
+        for each in (x, x.T.T, it.asarray(np.asfortranarray(values))):
+            found = getattr(it, name)(each, axis=axis)
+            assert (found.shape, found.dtype) == (want.shape, want.dtype)
+            np.testing.assert_allclose(found.numpy(), want, rtol=1e-6)
+
+
+def test_small_calls_with_plain_options_are_counted_as_numpys() -> None:
+    x = it.asarray(np.arange(12.0).reshape(3, 4))
+    before = it.stats()["ways"]["numpy"]
+    made = it.sum(x, axis=1, keepdims=True)
+    assert made.shape == (3, 1)
+    assert it.stats()["ways"]["numpy"] == before + 1

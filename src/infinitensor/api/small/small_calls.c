@@ -268,8 +268,16 @@ static int was_put(PyObject *tensor, PyObject *index, PyObject *value) {
     return done;
 }
 
-/* A function of NumPy's of few arguments that has a small result; NULL as above. */
-static PyObject *called(PyObject *like, PyObject *args, PyObject *fits) {
+/* Whether all options are integers, truth values or None. */
+static int are_plain(PyObject *options) {
+    PyObject *name, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(options, &at, &name, &value);)
+        if (!PyLong_CheckExact(value) && !PyBool_Check(value) && value != Py_None) return 0;
+    return 1;
+}
+
+/* A function of NumPy's of few arguments, and of plain options, that has a small result; NULL as above. */
+static PyObject *called(PyObject *like, PyObject *args, PyObject *fits, PyObject *options) {
     int is_elementwise = fits == broadcast_fits;
     npy_intp limit = limit_now(), product = 1;
     Py_ssize_t n = PyTuple_GET_SIZE(args);
@@ -299,7 +307,7 @@ static PyObject *called(PyObject *like, PyObject *args, PyObject *fits) {
     if (is_elementwise && first && is_alike) made = by_cores(like, given, n, PyArray_SIZE(first));
     if (fits == dot_fits && n_arrays == 2 && n == 2) made = dotted(given[0], given[1]);
     PyObject *token = made || PyErr_Occurred() ? NULL : PyContextVar_Set(silence, silent);
-    if (token) made = PyObject_Vectorcall(like, given, n, NULL);
+    if (token) made = PyObject_VectorcallDict(like, given, n, options);
     PyObject *type, *error, *trace;
     PyErr_Fetch(&type, &error, &trace);
     if (token) PyContextVar_Reset(silence, token);
@@ -332,8 +340,8 @@ static int is_far(PyObject *args) {
 /* called(function, fits, args, options): as in small_calls.py. */
 static PyObject *do_called(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     if (n == 4 && is_far(args[2])) Py_RETURN_NONE;
-    if (n == 4 && !PyDict_GET_SIZE(args[3])) {
-        PyObject *made = called(args[0], args[2], args[1]);
+    if (n == 4 && (!PyDict_GET_SIZE(args[3]) || (args[1] == Py_None && are_plain(args[3])))) {
+        PyObject *made = called(args[0], args[2], args[1], args[3]);
         if (made) return made;
         if (PyErr_Occurred() && (args[1] == broadcast_fits || !PyErr_ExceptionMatches(PyExc_Exception)))
             return NULL; /* NumPy's own words, or Ctrl-C */
