@@ -11,6 +11,7 @@ from tests.ir.sessions import strict
 
 import infinitensor as it
 from infinitensor import native
+from infinitensor.dtypes import bfloat16
 from infinitensor.partition import tile_shape
 from infinitensor.tasking.c.expressions import Unsupported
 from infinitensor.tasking.kernels.fused_reduction import (
@@ -88,6 +89,27 @@ def test_sums_have_the_same_bits_generated_and_step_by_step(
             rtol=1e-4 if dtype == "f4" else 1e-11,
             atol=2e-2 if dtype == "f4" else 1e-9,
         )
+
+
+@in_c
+@pytest.mark.parametrize("dtype", [np.dtype(np.float16), bfloat16])
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("shape", [(700, 13), (3, 5000), (40, 300), (0, 30)])
+def test_halves_are_summed_as_floats_generated_and_step_by_step(
+    shape: tuple[int, ...], axis: Any, dtype: Any
+) -> None:
+    x = (np.random.default_rng(0).normal(size=shape) * 3).astype(dtype)
+    made = []
+    for compile_when in ("never", "always"):
+        with strict("cpu", 1 << 12, compile=compile_when):
+            t = it.asarray(x)
+            found = [t.sum(axis), (t * 2 + 1).sum(axis), (t - 1).any(axis), t.var(axis)]
+            it.compute(*found)
+            made.append([one.numpy().astype("f8") for one in found])
+    for step_by_step, generated in zip(*made, strict=True):
+        np.testing.assert_array_equal(step_by_step, generated)
+    wanted = x.astype("f8").sum(axis)
+    np.testing.assert_allclose(made[1][0], wanted, rtol=1e-2, atol=1e-1)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13])

@@ -88,7 +88,7 @@ def fold_of(node: Node, source: tuple[str, int], inner: int) -> Fold:
     dtype = node.call.parts[1 if kind == "moments" else 0]
     if kind in ("sum", "count", "moments") and dtype.name not in SUMMED:
         raise Unsupported(f"sums of {dtype}")
-    if dtype.kind == "c" or dtype in HALVES or given in HALVES:
+    if dtype.kind == "c" or dtype in HALVES:
         raise Unsupported(f"{kind} of {given}")
     c_type(dtype), c_type(given)
     along = node.call.form.inputs[0][inner] in node.call.form.contracted
