@@ -9,7 +9,7 @@ import pytest
 
 from infinitensor.api.access.view_strides import (
     basic,
-    changed,
+    change_view,
     of_integers_and_slices,
     reshaped,
     through,
@@ -119,7 +119,7 @@ def test_a_function_of_numpy_changes_a_view_each_time_alike(
             continue
         want = change(source, *args, **named)
         for _ in range(3):
-            found = changed(_view(source), change, *args, **named)
+            found = change_view(_view(source), change, *args, **named)
             assert found.shape == want.shape
             np.testing.assert_array_equal(_seen(found), want)
 
@@ -127,14 +127,14 @@ def test_a_function_of_numpy_changes_a_view_each_time_alike(
 def test_what_equals_a_known_argument_is_refused_as_by_numpy() -> None:
     view = _view(BASE.reshape(4, 5, 6))
     for _ in range(2):
-        assert changed(view, np.flip, 1).shape == (4, 5, 6)
+        assert change_view(view, np.flip, 1).shape == (4, 5, 6)
         with pytest.raises(TypeError):
-            changed(view, np.flip, 1.0)
-        assert changed(view, np.transpose, (1, 0, 2)).shape == (5, 4, 6)
+            change_view(view, np.flip, 1.0)
+        assert change_view(view, np.transpose, (1, 0, 2)).shape == (5, 4, 6)
         with pytest.raises(TypeError):
-            changed(view, np.transpose, (1.0, 0.0, 2.0))
+            change_view(view, np.transpose, (1.0, 0.0, 2.0))
         with pytest.raises(ValueError, match="out of bounds"):
-            changed(view, np.flip, 3)
+            change_view(view, np.flip, 3)
 
 
 def test_shapes_are_written_as_in_numpys_errors() -> None:

@@ -40,17 +40,17 @@ def through(view: View, change: Callable[[np.ndarray], np.ndarray]) -> View:
 
 
 @lru_cache(maxsize=4096)
-def _changed(view: View, change: Callable[..., np.ndarray], *given: Any) -> View:
+def _change_view(view: View, change: Callable[..., np.ndarray], *given: Any) -> View:
     n, *names = given[-1]
     args, named = given[:n], dict(zip(names, given[n:-1], strict=True))
     return through(view, lambda ghost: change(ghost, *args, **named))
 
 
-def changed(view: View, change: Callable[..., np.ndarray], *args: Any, **named: Any) -> View:
+def change_view(view: View, change: Callable[..., np.ndarray], *args: Any, **named: Any) -> View:
     """The view that a function of NumPy makes of a view; it is asked once for the same numbers."""
     given = (*args, *named.values())
     if all(map(_is_plain, given)):
-        return _changed(view, change, *given, (len(args), *named))
+        return _change_view(view, change, *given, (len(args), *named))
     return through(view, lambda ghost: change(ghost, *args, **named))
 
 

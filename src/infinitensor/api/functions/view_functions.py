@@ -30,7 +30,7 @@ def _view_function(change: Callable[..., Any]) -> Callable[..., Any]:
         found = None if kwargs else small_items.viewed(tensor, change, *args)
         if found is not None:
             return found
-        return tensor._seen_as(view_strides.changed(tensor._whole(), change, *args, **kwargs))
+        return tensor._seen_as(view_strides.change_view(tensor._whole(), change, *args, **kwargs))
 
     first, *rest = inspect.signature(change).parameters.values()
     function.__signature__ = inspect.Signature([first, *rest])  # type: ignore[attr-defined]
@@ -63,7 +63,7 @@ def sliding_window_view(
     [[0, 1, 2], [1, 2, 3]]
     """
     tensor, windows = asarray(x), np.lib.stride_tricks.sliding_window_view
-    view = view_strides.changed(tensor._whole(), windows, window_shape, axis)
+    view = view_strides.change_view(tensor._whole(), windows, window_shape, axis)
     seen = tensor._seen_as(view)
     seen._frozen = seen._frozen or not writeable
     return seen
@@ -85,7 +85,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tensor:
     given = (shape,) if isinstance(shape, int | np.integer) else shape
     wanted = tuple(operator.index(n) for n in given)
     check_shape("broadcast_to", wanted, tensor.dtype)
-    seen = tensor._seen_as(view_strides.changed(tensor._whole(), np.broadcast_to, wanted))
+    seen = tensor._seen_as(view_strides.change_view(tensor._whole(), np.broadcast_to, wanted))
     seen._frozen = True
     return seen
 

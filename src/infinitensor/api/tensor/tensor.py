@@ -326,7 +326,7 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
         """The last two axes swapped; a view."""
         if self.ndim < 2:
             raise ValueError("matrix transpose with ndim < 2 is undefined")
-        return self._seen_as(view_strides.changed(self._whole(), np.ndarray.swapaxes, -1, -2))
+        return self._seen_as(view_strides.change_view(self._whole(), np.ndarray.swapaxes, -1, -2))
 
     @property
     def real(self) -> Tensor:
@@ -412,20 +412,22 @@ class Tensor(scalars.Number, BaseTensor, TableMethods):
             return found
         if order is None:
             return self._seen_as(self._whole().reversed())
-        return self._seen_as(view_strides.changed(self._whole(), np.ndarray.transpose, order))
+        return self._seen_as(view_strides.change_view(self._whole(), np.ndarray.transpose, order))
 
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
         """Two axes swapped; a view."""
-        return self._seen_as(view_strides.changed(self._whole(), np.ndarray.swapaxes, axis1, axis2))
+        return self._seen_as(
+            view_strides.change_view(self._whole(), np.ndarray.swapaxes, axis1, axis2)
+        )
 
     def squeeze(self, axis: Any = None) -> Tensor:
         """Without axes of length one; a view."""
-        return self._seen_as(view_strides.changed(self._whole(), np.ndarray.squeeze, axis))
+        return self._seen_as(view_strides.change_view(self._whole(), np.ndarray.squeeze, axis))
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
         """A diagonal; a view (NumPy's is read-only, ours can be written)."""
         return self._seen_as(
-            view_strides.changed(self._whole(), np.ndarray.diagonal, offset, axis1, axis2)
+            view_strides.change_view(self._whole(), np.ndarray.diagonal, offset, axis1, axis2)
         )
 
     # copies and changes

@@ -121,7 +121,7 @@ class Bindings:
                 self._found[key].calls.clear()  # no other binding will ask for them
         return self._found[key]
 
-    def found(self, leaves: Sequence[TileTable]) -> Called | None:
+    def find_called(self, leaves: Sequence[TileTable]) -> Called | None:
         """The binding of all families for a run on such leaves, if it is made already."""
         return self._found.get(leaf_key(leaves)) if self._n_due == len(self._families) else None
 

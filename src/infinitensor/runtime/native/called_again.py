@@ -62,7 +62,7 @@ class CalledAgain:
         program = self.program
         if not program.start or (events.hooks and not events.hooks.keys().isdisjoint(HOOKS)):
             return None
-        called: Called | None = program.start[0].bindings.found(leaves)
+        called: Called | None = program.start[0].bindings.find_called(leaves)
         if called is None or not 0 <= called.work_ns <= MOST_NS:
             return None
         again = self._jobs.get(id(called))

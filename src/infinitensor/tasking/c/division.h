@@ -63,7 +63,7 @@ INVERSE_TWICE(uint16_t, uint32_t, uint64_t, 16)
 INVERSE(uint32_t, uint64_t, 32, __builtin_clz)
 INVERSE(uint64_t, unsigned __int128, 64, __builtin_clzll)
 
-/* With signs: x is turned where y is negative, and a quotient below zero is the complement of one that is not. */
+/* With signs: x is negated where y is negative, and a quotient below zero is the complement of one that is not. */
 #define INVERSE_SIGNED(I, U)                                                               \
   typedef struct { inverse_##U size; I turns, counts, y; } inverse_##I;                    \
   __attribute__((unused)) static inline inverse_##I inverse_of_##I(I y) {                  \

@@ -86,7 +86,7 @@ def read(text: str, dtype: np.dtype[Any]) -> str:
     return f"read_{dtype.name}({text})" if dtype in HALVES else text
 
 
-def written(text: str, dtype: np.dtype[Any]) -> str:
+def store_text(text: str, dtype: np.dtype[Any]) -> str:
     """A value as it is in memory."""
     return f"written_{dtype.name}({text})" if dtype in HALVES else text
 

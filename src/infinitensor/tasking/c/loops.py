@@ -24,8 +24,8 @@ from infinitensor.tasking.c.expressions import (
     expression,
     number,
     read,
+    store_text,
     stored_type,
-    written,
 )
 from infinitensor.tasking.c.fold_loops import (
     across_function,
@@ -404,7 +404,7 @@ class Source:
             at, name = len(self.arrays) + j, stored_type(dtype)
             there = f"({name} *)q[{at}] + begun"
             yield f"{name} *o{j} = inner[{at}] == sizeof({name}) ? {there} : out{j};"
-            last.append(f"o{j}[i] = {written(value, dtype)};")
+            last.append(f"o{j}[i] = {store_text(value, dtype)};")
         for j, (fold, at) in enumerate(zip(self.folds, self.fold_at, strict=True)):
             if not fold.along:
                 name = c_type(fold.dtype)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from infinitensor.tasking.c.expressions import c_type, stored_type, written
+from infinitensor.tasking.c.expressions import c_type, store_text, stored_type
 from infinitensor.tasking.c.loops import Source, header, is_input
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class _Short(Source):
         for j, value, dtype in self.outs:
             at, name = len(self.arrays) + j, stored_type(dtype)
             yield f"{name} *o{j} = into_{name}(out{j}, {_rows_at(at)});"
-            last.append(f"o{j}[i] = {written(value, dtype)};")
+            last.append(f"o{j}[i] = {store_text(value, dtype)};")
         for loop in range(self.body.n_loops):
             yield from self.body.loop_lines(loop, last if loop == self.body.n_loops - 1 else [])
         for value, fold, at in zip(self.folded, self.folds, self.fold_at, strict=True):
