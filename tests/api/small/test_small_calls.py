@@ -110,7 +110,10 @@ def test_small_tensors_are_joined_by_numpy(name: str) -> None:
 
 
 CALLS: dict[str, tuple[tuple[Any, ...], ...]] = {
-    **dict.fromkeys(("mean", "var", "std", "count_nonzero", "median"), ((), (0,), (1,), (None,))),
+    **dict.fromkeys(
+        ("sum", "mean", "var", "std", "count_nonzero", "median"), ((), (0,), (1,), (None,))
+    ),
+    **dict.fromkeys(("exp", "log1p", "tanh", "arctan"), ((),)),
     "linalg.norm": ((), (None, 1), (1,), (None, None, True)),
     "cumsum": ((0,), (1,)),
     "sort": ((), (0,), (1,)),

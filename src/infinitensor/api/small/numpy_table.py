@@ -7,6 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.api.small.small_sums import (
+    mean_of,
+    norm_of,
+    std_of,
+    sum_of,
+    trace_of,
+    var_of,
+)
 from infinitensor.config import config
 from infinitensor.dtypes import float16, float32
 from infinitensor.ops.backend import blas
@@ -99,29 +107,14 @@ LINE = 1 << 13
 """Elements of a line that a running sum takes one after the other; longer ones are cut."""
 
 
-def _moment(like: Callable[..., Any]) -> Callable[..., Any]:
-    """A mean or a variance by its plain arguments.
+def _median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """`np.median` by its plain arguments.
 
     Of nothing NumPy's has a warning to say, and of halves ours rounds once more.
     """
-
-    def moment(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-        if not a.size or a.dtype == np.float16:
-            raise ValueError("ours")
-        return like(a, axis, keepdims=keepdims)
-
-    return moment
-
-
-def _norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """The 2-norm of all elements by NumPy's sum, as ours is: NumPy's own has the bits of a product.
-
-    What else there is is ours.
-    """
-    if ord is not None or axis is not None or keepdims or a.dtype.char not in "fd":
+    if not a.size or a.dtype == np.float16:
         raise ValueError("ours")
-    flat = a.reshape(-1)
-    return np.sqrt(np.add.reduce(flat * flat))
+    return np.median(a, axis, keepdims=keepdims)
 
 
 def _like(like: Callable[..., Any]) -> Callable[..., Any]:
@@ -144,11 +137,11 @@ def _counts_fit(a: Any, *more: Any) -> bool:
 
 
 NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
-    "mean": (_moment(np.mean), None),
-    "var": (_moment(np.var), None),
-    "std": (_moment(np.std), None),
-    "median": (_moment(np.median), None),
-    "linalg.norm": (_norm, None),
+    "mean": (mean_of, None),
+    "var": (var_of, None),
+    "std": (std_of, None),
+    "median": (_median, None),
+    "linalg.norm": (norm_of, None),
     "count_nonzero": (lambda a, axis=None: np.asarray(np.count_nonzero(a, axis)), None),
     "bincount": (np.bincount, _counts_fit),
     "nonzero": (np.nonzero, None),
@@ -164,8 +157,8 @@ NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
     "tile": (np.tile, _repeat_fits),
     "tril": (np.tril, None),
     "triu": (np.triu, None),
-    "trace": (np.trace, None),
-    "sum": (_reduce_of(np.add), None),
+    "trace": (trace_of, None),
+    "sum": (sum_of, None),
     "prod": (_reduce_of(np.multiply), None),
     **dict.fromkeys(("max", "amax"), (_reduce_of(np.maximum), None)),
     **dict.fromkeys(("min", "amin"), (_reduce_of(np.minimum), None)),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from infinitensor.native import CompilerError, address, fixed_library
+from infinitensor.native import NO_COMPILER, CompilerError, address, fixed_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,7 +62,8 @@ def _library() -> ctypes.CDLL | None:
     try:
         return fixed_library("ops/forms/folds")
     except CompilerError as error:  # nor is anything generated then
-        warnings.warn(f"{error}; sums run over NumPy's words", RuntimeWarning, stacklevel=4)
+        if NO_COMPILER not in str(error):
+            warnings.warn(f"{error}; sums run over NumPy's words", RuntimeWarning, stacklevel=4)
         return None
 
 
@@ -90,11 +91,11 @@ def _walk(
     if not is_along:
         place = -1 - sum(a > along[-1] for a in kept)
         made.append(shape[along[-1]])
-    parts = (_joined(shape, strides, some) for some in (kept, reduced, along))
+    parts = (_join_axes(shape, strides, some) for some in (kept, reduced, along))
     return FoldWalk(tuple(parts), is_along, tuple(made), place)
 
 
-def _joined(shape: tuple[int, ...], strides: tuple[int, ...], axes: Sequence[int]) -> Any:
+def _join_axes(shape: tuple[int, ...], strides: tuple[int, ...], axes: Sequence[int]) -> Any:
     """Axes as C takes them; neighbours that can be walked as one are."""
     found: list[list[int]] = []
     for a in axes:
