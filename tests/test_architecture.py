@@ -339,6 +339,7 @@ MACHINE_MODULES = set("os shutil platform subprocess sysconfig multiprocessing i
 MACHINE_NAMES = {
     "infinitensor.native": {"compiler", "is_built", "is_loaded", "begin", "cache_folder"},
     "infinitensor.jit": {"has_triton", "has_numba"},
+    "infinitensor.ops.table.functions": {"has_functions"},
     "infinitensor.devices": {"find_tools"},
     "infinitensor.devices.tools": {"find_tools"},
     "infinitensor.ops.backend.torch_loading": {"is_loading", "begin_loading"},

@@ -16,24 +16,26 @@ from tools.sanitize import CHECKS, run
 
 import infinitensor
 from infinitensor import native
-from infinitensor.fixed_c import LIBRARIES, MODULES
+from infinitensor.fixed_c import LIBRARIES, MODULES, source_of
 from infinitensor.ops.backend import c_loops
 
 SOURCE = Path(infinitensor.__file__).parent
 PARTS = {"keys", "apart", "products", "look"}
 """Files that others include."""
 FLOATS = {"tall_qr", "fft"}
+IN_OPS = {path.relative_to(SOURCE).as_posix() for path in (SOURCE / "ops").rglob("*.c")}
+FIXED = {f"{file}.c" for file in (*MODULES, *LIBRARIES)}
+OF_OPS = {Path(file).stem for file in IN_OPS - FIXED}
+"""Files of loops over tiles, by their names."""
 OTHERS = [*(f"{file}.c" for file in LIBRARIES), "tasking/c/block_kernel.c"]
 
 pytestmark = pytest.mark.skipif(native.compiler() is None, reason="no C compiler here")
 
 
 def loop_files() -> list[tuple[str, str]]:
-    stems = sorted(path.stem for path in (SOURCE / "ops").rglob("*.c"))
     return [
         (stem, dtype)
-        for stem in stems
-        if stem not in PARTS | {"blas"}
+        for stem in sorted(OF_OPS - PARTS - {"blas"})
         for dtype in (["f4", "f8"] if stem in FLOATS else ["f4", "f8", "i8", "u1"])
     ]
 
@@ -48,10 +50,10 @@ def assert_no_warning(source: str, flags: tuple[str, ...]) -> None:
 
 def test_every_file_is_looked_at() -> None:
     loops = {*PARTS, "blas"}.union(stem for stem, _ in loop_files())
-    assert loops == {path.stem for path in (SOURCE / "ops").rglob("*.c")}
+    assert loops == OF_OPS
     others = {f"{file}.c" for file in MODULES}.union(OTHERS)
-    files = {path.relative_to(SOURCE) for path in SOURCE.rglob("*.c")}
-    assert others == {str(path) for path in files if path.parts[0] != "ops"}
+    files = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.c")}
+    assert others == {file for file in files if Path(file).stem not in OF_OPS}
 
 
 def test_c_files_of_ops_are_found_by_their_names() -> None:
@@ -72,7 +74,7 @@ def test_products_compile_without_a_warning(whole: str) -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_files_compile_without_a_warning(name: str) -> None:
-    assert_no_warning((SOURCE / name).read_text("utf-8"), native.FLAGS)
+    assert_no_warning(source_of(name.removesuffix(".c")), native.FLAGS)
 
 
 @pytest.mark.parametrize("file", MODULES)

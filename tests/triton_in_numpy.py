@@ -131,7 +131,7 @@ def language(n_programs: int) -> SimpleNamespace:
         arange=lambda low, high: block(np.arange(low, high)),
         zeros=lambda shape, dtype: block(np.zeros(shape, dtype)),
         full=lambda shape, value, dtype: block(np.full(shape, value, dtype)),
-        cdiv=lambda n, m: -(-n // m),
+        cdiv=lambda n, m: (n + m - 1) // m,
         load=load,
         store=store,
         atomic_add=atomic_add,

@@ -21,17 +21,22 @@ MODULES = (
     "api/evaluate/waiting",
     "api/small/small_calls",
     "api/known/known_calls",
+    "ops/table/functions",
 )
 """Extension modules of Python, each of the C file of that name in the package."""
-LIBRARIES: dict[str, dict[str, tuple[str, ...]]] = {
-    "threads": {},
-    "runtime/native/c_program": {},
-    "ops/forms/folds": {},
+LIBRARIES = (
+    "threads",
+    "runtime/native/c_program",
+    "ops/forms/folds",
+    "storage/file_io/crc32c",
+    "storage/file_io/strided_read",
+)
+"""Libraries of functions that Python calls by their addresses: their C files."""
+INSTRUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "storage/file_io/crc32c": {"x86_64": ("-msse4.2",), "aarch64": ("-march=armv8-a+crc",)},
-    "storage/file_io/strided_read": {},
+    "ops/table/functions": {"x86_64": ("-mavx2", "-mfma")},
 }
-"""Libraries of functions that Python calls by their addresses: their C files, and the instructions
-that they need beside those of every machine of a kind."""
+"""Those that a file needs beside the ones of every machine of a kind; it looks for them itself."""
 AT_IMPORT = (*MODULES, "threads")
 """What an import loads."""
 PORTABLE_FLAGS = (
@@ -72,7 +77,7 @@ def digest_of(file: str, machine: str = HERE) -> str:
 
 def flags_of(file: str, machine: str = HERE) -> tuple[str, ...]:
     """The flags that a C file is built with for a kind of machine."""
-    return (*PORTABLE_FLAGS, *LIBRARIES.get(file, {}).get(machine, ()))
+    return (*PORTABLE_FLAGS, *INSTRUCTIONS.get(file, {}).get(machine, ()))
 
 
 def name_of(file: str) -> str:

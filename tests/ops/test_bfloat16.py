@@ -191,13 +191,12 @@ def test_sums_are_accumulated_in_float32(session: None) -> None:
     assert float(it.cumsum(x)[-1]) == 1600
 
 
-def test_groups_that_would_be_generated_run_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_are_generated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(it.config, "compile", "always")
     x = given((30, 20))
     with strict("cpu*2", 100):
         made = ((it.asarray(x) * 2 + 1) / 3).sum(0)
         assert_same(made, rounded(((x.astype("f4") * 2 + 1) / 3).sum(0)), roundings=3)
-        assert it.stats()["eager_fallbacks"] > 0
 
 
 def test_nan_is_sorted_last(session: None) -> None:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from infinitensor import native
+from infinitensor.ops.table.functions import has_functions
 from infinitensor.ops.table.scalar import Arg, Term
-from infinitensor.ops.table.words import EAGER
+from infinitensor.ops.table.words import EAGER, WORDS
 from infinitensor.tasking.c.expressions import GroupStep, Input
 from infinitensor.tasking.c.loops import header
 from infinitensor.tasking.kernels.c_kernel import compiled_kernel
@@ -85,10 +86,26 @@ def test_functions_are_within_two_units_in_the_last_place(name: str) -> None:
     x = np.concatenate([samples(dtype, *ends) for ends in set(WORDS_AND_RANGES.values())])
     for word, got in zip(words, applied(words, dtype, [x]), strict=True):
         with np.errstate(all="ignore"):
-            true = EAGER["cpu"][word](x.astype(wide))
+            true = WORDS[word].numpy(x.astype(wide))
         away = ulps(got, true)
         worst = int(np.argmax(away))
         assert away[worst] <= 2, (word, float(x[worst]), float(got[worst]), float(true[worst]))
+
+
+@pytest.mark.skipif(not has_functions(), reason="eager functions are NumPy's here")
+@pytest.mark.parametrize("name", ["float32", "float64"])
+def test_generated_code_has_the_bits_of_eager_functions(name: str) -> None:
+    dtype = np.dtype(name)
+    words = list(WORDS_AND_RANGES)
+    x = np.concatenate([samples(dtype, *ends) for ends in set(WORDS_AND_RANGES.values())])
+    for word, got in zip(words, applied(words, dtype, [x]), strict=True):
+        with np.errstate(all="ignore"):
+            assert np.array_equal(got, EAGER["cpu"][word](x), equal_nan=True), word
+    y = np.random.default_rng(5).permutation(x)
+    for word in ("power", "hypot", "arctan2"):
+        (got,) = applied([word], dtype, [x, y])
+        with np.errstate(all="ignore"):
+            assert np.array_equal(got, EAGER["cpu"][word](x, y), equal_nan=True), word
 
 
 @pytest.mark.parametrize("name", ["float32", "float64"])

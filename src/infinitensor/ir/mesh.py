@@ -37,6 +37,8 @@ class Tools:
     """Used where there is no compiler of C."""
     has_triton: bool = True
     """For kernels on GPUs."""
+    has_functions: bool = True
+    """Built with the package: functions such as exp by the loops that generated C calls."""
 
 
 class Target(NamedTuple):

@@ -78,7 +78,10 @@ def test_every_elementwise_op_is_numpys_for_every_dtype(name: str, device: str) 
             assert want is got, dtypes
             continue
         assert got.dtype == want.dtype, dtypes
-        if device == "cpu" or want.dtype.kind in "iub":
+        is_function = any(WORDS[word].calls_block("f") for word in op.expression.words())
+        if device == "cpu" and is_function and want.dtype.kind == "f":
+            np.testing.assert_allclose(got, want, 4 * np.finfo(want.dtype).eps, err_msg=str(dtypes))
+        elif device == "cpu" or want.dtype.kind in "iub":
             np.testing.assert_array_equal(got, want, str(dtypes))
         else:
             tolerance = TOLERANCE.get(want.dtype.name, 1e-10)

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.fake_gpu import with_tools
 
 import infinitensor as it
 from infinitensor import native
+from infinitensor.ir.mesh import Tools
+from infinitensor.ops.table.functions import has_functions
 from infinitensor.tasking.kernels import choose_kernel, work_left
 from infinitensor.tasking.kernels.c_kernel import Compiled, compiled_kernel
 
@@ -69,13 +72,9 @@ def test_a_compiler_that_fails_is_named_in_a_warning_and_the_group_still_runs(
             np.testing.assert_array_equal(y.numpy(), np.arange(20.0) * 2.125 + 1)
 
 
-@as_it_is_used
-def test_little_work_is_compiled_once_it_has_run_often_and_its_bits_stay(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(work_left, "PAID_OFF", 600_000)
-    monkeypatch.setattr(work_left, "is_built", lambda source: False)
-    calls = []
+def calls_of_compiled(monkeypatch: pytest.MonkeyPatch) -> list[Compiled]:
+    """The kernels that Python calls from now on."""
+    calls: list[Compiled] = []
     run = Compiled.__call__
 
     def counted(self: Compiled, *args: Any) -> None:
@@ -83,6 +82,16 @@ def test_little_work_is_compiled_once_it_has_run_often_and_its_bits_stay(
         run(self, *args)
 
     monkeypatch.setattr(Compiled, "__call__", counted)
+    return calls
+
+
+@as_it_is_used
+def test_little_work_is_compiled_once_it_has_run_often_and_its_bits_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(work_left, "PAID_OFF", 600_000)
+    monkeypatch.setattr(work_left, "is_built", lambda source: False)
+    calls = calls_of_compiled(monkeypatch)
     x = it.asarray(np.random.default_rng(3).normal(size=80_000).astype(np.float32))
     it.stats(reset=True)
     found = [((x * 1.7 + 0.3) / (x - 2.5)).numpy().tobytes() for _ in range(8)]
@@ -90,10 +99,25 @@ def test_little_work_is_compiled_once_it_has_run_often_and_its_bits_stay(
     assert 0 < len(calls) + n_in_c < 8
     assert len(set(found)) == 1
     calls.clear()
-    for _ in range(8):  # what does not round as NumPy does stays as it is
-        it.exp(x * 1.7 + 0.3).numpy()
-    assert not calls
-    assert n_in_c == it.stats()["tasks_in_c"]
+    with with_tools(Tools(has_functions=False)), it.init("cpu"):
+        x = it.asarray(x.numpy())
+        for _ in range(8):  # what does not round as a step does stays as it is
+            it.exp(x * 1.7 + 0.3).numpy()
+        assert not calls
+        assert it.stats()["tasks_in_c"] == 0
+
+
+@as_it_is_used
+@pytest.mark.skipif(not has_functions(), reason="functions are NumPy's here")
+def test_little_work_of_functions_is_compiled_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_left, "PAID_OFF", 600_000)
+    monkeypatch.setattr(work_left, "is_built", lambda source: False)
+    calls = calls_of_compiled(monkeypatch)
+    x = it.asarray(np.random.default_rng(3).normal(size=80_000).astype(np.float32))
+    it.stats(reset=True)
+    found = [(it.exp(x * 1.7 + 0.3) / (x - 2.5)).numpy().tobytes() for _ in range(8)]
+    assert 0 < len(calls) + it.stats()["tasks_in_c"] < 8
+    assert len(set(found)) == 1
 
 
 @as_it_is_used

@@ -32,7 +32,7 @@ from infinitensor.ir.op import At, Spec
 from infinitensor.ir.region import whole_box
 from infinitensor.ops import TABLE
 from infinitensor.ops.table.scalar import Arg, Term
-from infinitensor.ops.table.words import EAGER
+from infinitensor.ops.table.words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,7 +104,7 @@ def public_function(op: Op) -> Callable[..., Any]:
         is_numpys = (
             isinstance(tree, Term)
             and all(isinstance(arg, Arg) for arg in tree.args)
-            and EAGER["cpu"].get(tree.word) is like
+            and WORDS[tree.word].numpy is like
         )
         return _ufuncs.setdefault(like, ufunc(made, like, op.doc, is_numpys))
     if op.wide:

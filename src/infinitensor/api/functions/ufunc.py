@@ -26,6 +26,7 @@ from infinitensor.api.tensor.tensor import Tensor, session_of
 from infinitensor.dtypes import NUMPYS, as_dtype, bfloat16, resolve_dtypes
 from infinitensor.ops.forms.reduction import sum_dtype
 from infinitensor.ops.reduce.ufunc_reduce import REDUCTIONS, REORDERABLE
+from infinitensor.ops.table.functions import with_our_loops
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -120,7 +121,7 @@ class ufunc(Calls):
         """NumPy's function with the same bits, where there is one, and what says if it fits."""
         if self._like is np.matmul:
             return product, product_fits
-        return (self._like, broadcast_fits) if self._is_numpys else (None, None)
+        return (with_our_loops(self._like), broadcast_fits) if self._is_numpys else (None, None)
 
     # options
 

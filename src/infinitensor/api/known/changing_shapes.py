@@ -18,6 +18,7 @@ from infinitensor.api.small import host_values
 from infinitensor.api.small.errstate import quietly
 from infinitensor.api.tensor.tensor import Tensor, fresh
 from infinitensor.config import config
+from infinitensor.ops.table.functions import with_our_loops
 
 if TYPE_CHECKING:
     from infinitensor.api.session.session import Session
@@ -72,5 +73,5 @@ def call_ufunc(like: np.ufunc, args: tuple[Any, ...]) -> Tensor | None:
             x if isinstance(x, np.ndarray | np.generic) else kind.type(x)
             for x, kind in zip(ins, loop, strict=False)
         ]
-        quietly(numpy_loops.compute_into, like, table.whole, *typed)
+        quietly(numpy_loops.compute_into, with_our_loops(like), table.whole, *typed)
         return fresh(session, keep(session, table, like.__name__, site))

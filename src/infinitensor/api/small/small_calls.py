@@ -32,6 +32,7 @@ from infinitensor.api.small.host_values import (
 from infinitensor.api.small.numpy_table import broadcast_fits, dot_fits, outer_fits
 from infinitensor.config import config
 from infinitensor.dtypes import NUMPYS, bfloat16
+from infinitensor.ops.table.functions import with_our_loops
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -197,7 +198,7 @@ def change_in_place(tensor: AnyTensor, like: np.ufunc, other: Any) -> AnyTensor 
         return None
     if values.size > limit and not has_changing_shapes(tensor._cell.session, values.size):
         return None
-    quietly(numpy_loops.compute_into, like, values, values, other)
+    quietly(numpy_loops.compute_into, with_our_loops(like), values, values, other)
     (tensor._owner or tensor._cell.session).ways["in_place"] += 1
     return tensor
 
@@ -223,7 +224,7 @@ def stored_in(like: np.ufunc, args: tuple[Any, ...], out: Any) -> Any:
     if values.size > limit and not has_changing_shapes(session, values.size):
         return None
     try:
-        quietly(numpy_loops.compute_into, like, values, *given)
+        quietly(numpy_loops.compute_into, with_our_loops(like), values, *given)
     except (TypeError, ValueError):  # ours has the better words
         return None
     session.ways["in_place"] += 1

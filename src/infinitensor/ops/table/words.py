@@ -20,6 +20,7 @@ import numpy as np
 
 from infinitensor.dtypes import result_type
 from infinitensor.ops.table import torch_words as on_torch
+from infinitensor.ops.table.functions import as_generated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +74,7 @@ class Word:
     """Other fields of the op's entry in the table, such as its scratch."""
 
     numpy: Eager
-    """`numpy(*arrays, out=None)`"""
+    """`numpy(*arrays, out=None)`; functions over blocks have other loops (`functions.py`)"""
     torch: Eager
     """`torch(*tensors, out=None)`"""
     one_call: bool = False
@@ -85,7 +86,7 @@ class Word:
     triton: Mapping[str, str] = field(default_factory=dict)
     float32: Float32 = Float32()
     exact: bool = True
-    """Whether generated code has NumPy's bits for real numbers: functions need not."""
+    """Whether generated C has the bits of its function on CPUs, for real numbers."""
     as_torch: bool = True
     """Whether Triton has the bits of torch's function on a GPU: both call CUDA's library, but what
     that leaves to the compiler to contract is contracted only in torch."""
@@ -201,7 +202,6 @@ def _function(name: str, n_args: int = 1, as_torch: bool = True) -> dict[str, An
     return {
         "c": {"f": Block(name)},
         "triton": _libdevice(name, n_args),
-        "exact": False,
         "as_torch": as_torch,
     }
 
@@ -458,7 +458,7 @@ def _expm1(x: Any, out: Any = None) -> Any:
     Where x is not finite NumPy's formula multiplies inf by 0, and at -0 + 0j it gives -0.
     """
     if not np.iscomplexobj(x):
-        return np.expm1(x, out=out)
+        return as_generated(np.expm1, "expm1")(x, out=out)
     x = np.asarray(x)
     odd = ~np.isfinite(x) | (x == 0)
     limits = np.exp(x[odd]) - 1  # first: `out` may be x
@@ -707,8 +707,17 @@ word(
 )
 word("cast", n_args=1, numpy=_cast, torch=on_torch.cast)  # a step by itself: generated as a cast
 
+
+def _on_cpu(each: Word) -> Eager:
+    """A word as NumPy's function or, of those over blocks, with the loops of generated code."""
+    block = each.c.get("f")
+    if isinstance(block, Block) and isinstance(each.numpy, np.ufunc):
+        return as_generated(each.numpy, block.name)
+    return each.numpy
+
+
 EAGER: dict[str, dict[str, Eager]] = {
-    "cpu": {name: each.numpy for name, each in WORDS.items()},
+    "cpu": {name: _on_cpu(each) for name, each in WORDS.items()},
     "cuda": {name: each.torch for name, each in WORDS.items()},
 }
 """The functions of each word, by kind of device."""

@@ -72,7 +72,7 @@
       }                                                                                    \
   }
 
-#ifdef __FP_FAST_FMA
+#if defined(__FP_FAST_FMA) || defined(__FMA__) /* clang says it so */
 
 #define INLINE __attribute__((always_inline, unused)) static inline
 

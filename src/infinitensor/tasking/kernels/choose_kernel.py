@@ -137,7 +137,7 @@ def fused_kernel(
 
     worth = is_worth_compiling(plan, sum(work_of(step.node) for step in steps), n_alike)
     exact = on_cpu or final is None  # reductions on a GPU are cut another way than steps are
-    if not worth and not (exact and may_become_worth(steps, plan.space.last, target.kind)):
+    if not worth and not (exact and may_become_worth(steps, plan.space.last, target)):
         return Fused(run, n_registers)
     if not on_cpu:
         externals = group_inputs(graph, group)
@@ -227,7 +227,7 @@ def _calls_blocks(op: Op, kind: str) -> bool:
     return any(WORDS[word].calls_block(kind) for word in op.expression.words())
 
 
-def may_become_worth(steps: list[Step], last: Node, device_kind: str) -> bool:
+def may_become_worth(steps: list[Step], last: Node, target: Target) -> bool:
     """Whether a group of little work is compiled once it has run often.
 
     Only where generated code computes the same bits: results must not depend on how often a
@@ -235,10 +235,10 @@ def may_become_worth(steps: list[Step], last: Node, device_kind: str) -> bool:
     """
     if config.compile != "auto":
         return False
-    if device_kind == "cpu":  # reductions have one order there (`fold_order.py`)
+    if target.kind == "cpu":  # reductions have one order there (`fold_order.py`)
         is_several = len(steps) > 1 or (bool(steps) and last.op.kind == "reduction")
         is_slow = is_several or any(_has_halves(step.node) for step in steps)
-        return is_slow and all(_is_exact(step) for step in steps)
+        return is_slow and all(_is_exact(step, target.tools) for step in steps)
     if last.op.combine is not None and not last.op.combine.exact:
         return False
     return bool(steps) and all(_is_as_torch(step) for step in steps)
@@ -259,8 +259,8 @@ def _tree(step: Step) -> Term | None:
     return None
 
 
-def _is_exact(step: Step) -> bool:
-    return step.node.op.name in CONSTANTS or _is_exact_node(step.node)
+def _is_exact(step: Step, tools: Tools) -> bool:
+    return step.node.op.name in CONSTANTS or _is_exact_node(step.node, tools)
 
 
 def _is_as_torch(step: Step) -> bool:
@@ -273,12 +273,14 @@ def _is_as_torch(step: Step) -> bool:
     return all(WORDS[word].as_torch for word in op.expression.words())
 
 
-def _is_exact_node(node: Node) -> bool:
-    """Whether generated code has NumPy's bits."""
+def _is_exact_node(node: Node, tools: Tools) -> bool:
+    """Whether generated code has the bits of a step: NumPy's, or those of the same function."""
     op = node.op
     if op.kind != "elementwise" or any(dtype.kind == "c" for dtype in node.call.loop):
         return False
-    return all(WORDS[word].exact for word in op.expression.words())
+    if not all(WORDS[word].exact for word in op.expression.words()):
+        return False
+    return (tools.has_functions and tools.has_compiler) or not _calls_blocks(op, "f")
 
 
 def _has_halves(node: Node) -> bool:
@@ -321,7 +323,7 @@ def is_slow_alone(node: Node, plan: GroupPlan, target: Target, n_alike: int) -> 
     if target.kind != "cpu" or not target.compiles:
         return False
     if _has_halves(node):
-        return _is_exact_node(node)
+        return _is_exact_node(node, target.tools)
     shape = node.call.outs[0].shape
     is_spread = is_short(shape, ()) and any(
         operand.value >= 0 and seen != shape
@@ -329,7 +331,7 @@ def is_slow_alone(node: Node, plan: GroupPlan, target: Target, n_alike: int) -> 
     )
     if not is_spread and not any(map(_is_across, node.operands)):
         return False
-    return is_worth_compiling(plan, 1, n_alike) and _is_exact_node(node)
+    return is_worth_compiling(plan, 1, n_alike) and _is_exact_node(node, target.tools)
 
 
 def _is_across(operand: Operand) -> bool:
@@ -347,7 +349,7 @@ def single_called(graph: Graph, group: Group, plan: GroupPlan, target: Target) -
     if target.kind != "cpu" or not target.compiles:
         return None
     steps, _, _ = _steps(graph, group, plan, "cpu", parts_out=False)
-    if not all(_is_exact(step) for step in steps):
+    if not all(_is_exact(step, target.tools) for step in steps):
         return None
     in_c = generate(graph, group, steps, len(plan.space.outs), End(), target.tools)
     if not isinstance(in_c, Compiled):

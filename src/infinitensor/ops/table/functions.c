@@ -1,0 +1,173 @@
+/* NumPy's ufuncs of functions such as exp, with the loops over blocks that generated code calls: the same bits whether
+   a group runs step by step or compiled.
+
+   `like(ufunc, name, number)` is a copy of a ufunc whose loops of float32 and float64 are those of `vector.h` by this
+   name; float16, and bfloat16 (the number of its dtype), are computed in float32 and rounded once. All other loops, the
+   dtype rules and the words of errors are NumPy's. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#include <numpy/arrayobject.h>
+#include <numpy/ufuncobject.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tasking/c/polynomials.h"
+#include "tasking/c/vector.h"
+
+#define LINES(T)
+#define HALVES_AS_FLOATS
+#include "tasking/c/halves.h"
+
+#define BLOCK 1024
+
+/* --- loops ------------------------------------------------------------------------------------ */
+
+/* Up to BLOCK elements of an operand side by side: where they are, unless they are apart, have another type, or are
+   where the result goes: functions read an operand again after they have written. */
+#define GATHERED(name, from, to, value)                                                             \
+    static const to *name(const char *at, npy_intp step, npy_intp n, const char *out, to *into) {   \
+        if (sizeof(from) == sizeof(to) && step == sizeof(to) && at != out) return (const to *)at;   \
+        for (npy_intp i = 0; i < n; i++) {                                                          \
+            const from x = *(const from *)(at + i * step);                                          \
+            into[i] = value;                                                                        \
+        }                                                                                           \
+        return into;                                                                                \
+    }
+#define SCATTERED(name, from, to, value)                                                            \
+    static void name(const from *made, char *at, npy_intp step, npy_intp n) {                       \
+        for (npy_intp i = 0; i < n; i++) {                                                          \
+            const from x = made[i];                                                                 \
+            *(to *)(at + i * step) = value;                                                         \
+        }                                                                                           \
+    }
+GATHERED(gather_f64, double, double, x) SCATTERED(scatter_f64, double, double, x)
+GATHERED(gather_f32, float, float, x) SCATTERED(scatter_f32, float, float, x)
+GATHERED(gather_f16, float16, float, read_float16(x))
+SCATTERED(scatter_f16, float, float16, written_float16(rounded_float16(x)))
+GATHERED(gather_b16, bfloat16, float, read_bfloat16(x))
+SCATTERED(scatter_b16, float, bfloat16, written_bfloat16(rounded_bfloat16(x)))
+
+typedef struct {
+    const char *name;
+    int n_args;
+    void *f32, *f64;
+} Function;
+
+#define LOOP(kind, T, width, function)                                                              \
+    static void loop_##kind(char **at, npy_intp const *n, npy_intp const *steps, void *data) {      \
+        const Function *f = data;                                                                   \
+        T given[2][BLOCK], made[BLOCK];                                                             \
+        for (npy_intp i = 0; i < *n; i += BLOCK) {                                                  \
+            const npy_intp m = *n - i < BLOCK ? *n - i : BLOCK;                                     \
+            const T *in[2] = {NULL, NULL};                                                          \
+            char *out = at[f->n_args] + i * steps[f->n_args];                                       \
+            for (int k = 0; k < f->n_args; k++)                                                     \
+                in[k] = gather_##kind(at[k] + i * steps[k], steps[k], m, out, given[k]);            \
+            const int is_there = width == sizeof(T) && steps[f->n_args] == sizeof(T);               \
+            T *into = is_there ? (T *)out : made;                                                   \
+            if (f->n_args == 1) ((void (*)(const T *, T *, int64_t))f->function)(in[0], into, m);   \
+            else ((void (*)(const T *, const T *, T *, int64_t))f->function)(in[0], in[1], into, m); \
+            if (!is_there) scatter_##kind(made, out, steps[f->n_args], m);                          \
+        }                                                                                           \
+    }
+LOOP(f64, double, 8, f64)
+LOOP(f32, float, 4, f32)
+LOOP(f16, float, 2, f32)
+LOOP(b16, float, 2, f32)
+
+#define OF(name, n_args) {#name, n_args, (void *)block_##name##_f32, (void *)block_##name##_f64}
+static const Function functions[] = {
+    OF(exp, 1), OF(exp2, 1), OF(expm1, 1), OF(log, 1), OF(log2, 1), OF(log10, 1), OF(log1p, 1), OF(sin, 1), OF(cos, 1),
+    OF(tan, 1), OF(sinh, 1), OF(cosh, 1), OF(tanh, 1), OF(asin, 1), OF(acos, 1), OF(atan, 1), OF(asinh, 1),
+    OF(acosh, 1), OF(atanh, 1), OF(cbrt, 1), OF(pow, 2), OF(hypot, 2), OF(atan2, 2),
+};
+
+/* --- ufuncs ----------------------------------------------------------------------------------- */
+
+static PyUFuncGenericFunction loop_of(int type) {
+    switch (type) {
+    case NPY_HALF: return loop_f16;
+    case NPY_FLOAT: return loop_f32;
+    case NPY_DOUBLE: return loop_f64;
+    default: return NULL;
+    }
+}
+
+/* A ufunc lives as long as the process, and so do its tables. */
+static PyObject *copied(PyUFuncObject *old, const Function *function) {
+    const size_t n = (size_t)old->ntypes, width = (size_t)old->nargs;
+    PyUFuncGenericFunction *loops = malloc(n * sizeof *loops);
+    void **data = malloc(n * sizeof *data);
+    char *types = malloc(n * width);
+    if (!loops || !data || !types) return free(loops), free(data), free(types), PyErr_NoMemory();
+    memcpy(types, old->types, n * width);
+    for (size_t i = 0; i < n; i++) {
+        PyUFuncGenericFunction ours = loop_of(types[i * width]);
+        for (size_t k = 1; ours && k < width; k++)
+            if (types[i * width + k] != types[i * width]) ours = NULL;
+        loops[i] = ours ? ours : old->functions[i];
+        data[i] = ours ? (void *)function : old->data ? old->data[i] : NULL;
+    }
+    return PyUFunc_FromFuncAndData(
+        loops, data, types, old->ntypes, old->nin, 1, PyUFunc_None, old->name, old->doc, 0
+    );
+}
+
+/* Otherwise it computes in float64, whatever it is given. */
+static int has_float32(const PyUFuncObject *old) {
+    for (int i = 0; i < old->ntypes; i++)
+        if (old->types[(npy_intp)i * old->nargs] == NPY_FLOAT) return 1;
+    return 0;
+}
+
+static PyObject *like(PyObject *module, PyObject *args) {
+    PyUFuncObject *old;
+    const char *name;
+    int number;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!si", &PyUFunc_Type, &old, &name, &number)) return NULL;
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        const Function *function = functions + i;
+        if (strcmp(function->name, name) || function->n_args != old->nin || old->nout != 1) continue;
+        PyObject *made = copied(old, function);
+        const int types[3] = {number, number, number};
+        if (made && has_float32(old) && PyUFunc_RegisterLoopForType((PyUFuncObject *)made, number, loop_b16, types, (void *)function) < 0)
+            Py_CLEAR(made);
+        return made;
+    }
+    return PyErr_Format(PyExc_ValueError, "no function over blocks %s", name);
+}
+
+static PyMethodDef methods[] = {
+    {"like", like, METH_VARARGS, "A copy of a ufunc with the loops of generated code."},
+    {NULL, NULL, 0, NULL},
+};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_functions", NULL, -1, methods, NULL, NULL, NULL, NULL};
+
+#if defined(__FP_FAST_FMA) || defined(__FMA__)
+#define HAS_FMA 1
+#else
+#define HAS_FMA 0
+#endif
+
+/* For the oldest processors of its kind: this is what finds out whether the rest can run here. */
+#ifdef __x86_64__
+__attribute__((target("no-avx")))
+#endif
+PyMODINIT_FUNC PyInit__functions(void) {
+    int is_able = HAS_FMA;
+#ifdef __x86_64__
+    is_able = is_able && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+    if (!is_able) {
+        PyErr_SetString(PyExc_ImportError, "the processor has no fused multiply-adds");
+        return NULL;
+    }
+    import_array();
+    import_umath();
+    return PyModule_Create(&definition);
+}

@@ -1,0 +1,51 @@
+"""Functions such as exp on CPUs: NumPy's ufuncs, with the loops that generated code calls.
+
+So a result has the same bits whether its group runs step by step, compiled, or at once because it
+is small or runs for the first time. Where the processor has no fused multiply-adds, or the C is not
+there, functions are NumPy's, and groups with them are compiled only if they are so at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from infinitensor.config import config
+from infinitensor.dtypes import bfloat16
+from infinitensor.native import extension
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_in_c = None if config.compile == "never" else extension("ops/table/functions")
+
+_made: dict[np.ufunc, np.ufunc] = {}
+
+
+def has_functions() -> bool:
+    """Whether functions have the bits of generated code on this machine."""
+    return _in_c is not None
+
+
+def as_generated(ufunc: np.ufunc, block: str) -> np.ufunc:
+    """A ufunc with the loops of a function of `tasking/c/vector.h`.
+
+    >>> import numpy as np
+    >>> exp = as_generated(np.exp, "exp")
+    >>> abs(float(exp(1.0)) - np.e) < 1e-15
+    True
+    """
+    if _in_c is None:
+        return ufunc
+    if ufunc not in _made:
+        _made[ufunc] = _in_c.like(ufunc, block, bfloat16.num)
+    return _made[ufunc]
+
+
+def with_our_loops(ufunc: np.ufunc) -> np.ufunc:
+    """What NumPy's ufunc is on CPUs, in every call.
+
+    >>> import numpy as np
+    >>> with_our_loops(np.add) is np.add
+    True
+    """
+    return _made.get(ufunc, ufunc)
