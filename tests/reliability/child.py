@@ -24,6 +24,15 @@ def peak_rss_bytes():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) * 1024
 
+def threads():
+    # those that wait for compilers stay, as many as there are cores, whenever the first is asked
+    return [t.name for t in threading.enumerate() if not t.name.startswith("compile")]
+
+def wait_for_compilers():
+    # they have pipes, and may be asked for something at any time
+    while it.stats()["kernels_compiling"]:
+        time.sleep(0.01)
+
 def reply(**what):
     print(json.dumps(what), flush=True)
 """

@@ -85,7 +85,8 @@ def test_a_soak_with_spilling_leaves_memory_threads_and_files_as_they_were(
             return int(open("/proc/self/statm").read().split()[1]) * 4096
         def state():
             gc.collect()
-            return rss(), threading.active_count(), len(os.listdir("/proc/self/fd"))
+            wait_for_compilers()
+            return rss(), len(threads()), len(os.listdir("/proc/self/fd"))
         wanted = once()
         for _ in range(20):
             once()
