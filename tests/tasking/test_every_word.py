@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.tasking.generated import ULPS
 from tests.tasking.words import N, claimed, operands, steps_of
 
 import infinitensor as it
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
     from infinitensor.ops.table.words import Word
 
-ULPS = 8
-"""How far two values of a function may be apart: NumPy's vector functions promise 4 units in the
-last place (on x86 they use them all), the functions of C libraries 3."""
 NUMBA_TYPES = ("bool", "int32", "float32", "float64")
 """Dtypes of the sample: each takes Numba seconds to compile all words for."""
 

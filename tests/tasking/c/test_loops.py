@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.tasking.generated import ULPS
 
 import infinitensor as it
 from infinitensor import native
@@ -18,13 +19,7 @@ pytestmark = [
     pytest.mark.filterwarnings("error"),
     pytest.mark.skipif(native.compiler() is None, reason="no C compiler here"),
 ]
-as_it_is_used = pytest.mark.skipif(
-    bool(native.sanitizers()), reason="under checks all is compiled, and what does not is an error"
-)
 DOUBLE = np.dtype(np.float64)
-ULPS = 8
-"""How far two values of a function may be apart: NumPy's vector functions promise 4 units in the
-last place (on x86 they use them all), the functions of C libraries 3."""
 
 
 def program(np_: Any, x: Any, y: Any, z: Any) -> list[Any]:

@@ -22,13 +22,7 @@ pytestmark = [
     pytest.mark.filterwarnings("error"),
     pytest.mark.skipif(native.compiler() is None, reason="no C compiler here"),
 ]
-as_it_is_used = pytest.mark.skipif(
-    bool(native.sanitizers()), reason="under checks all is compiled, and what does not is an error"
-)
 DOUBLE = np.dtype(np.float64)
-ULPS = 8
-"""How far two values of a function may be apart: NumPy's vector functions promise 4 units in the
-last place (on x86 they use them all), the functions of C libraries 3."""
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (5,), (3, 4), (3, 1), (2, 3, 4), (0, 3), (2, 1, 3)])

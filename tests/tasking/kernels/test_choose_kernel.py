@@ -26,10 +26,6 @@ pytestmark = [
 as_it_is_used = pytest.mark.skipif(
     bool(native.sanitizers()), reason="under checks all is compiled, and what does not is an error"
 )
-DOUBLE = np.dtype(np.float64)
-ULPS = 8
-"""How far two values of a function may be apart: NumPy's vector functions promise 4 units in the
-last place (on x86 they use them all), the functions of C libraries 3."""
 
 
 def test_a_group_that_c_cannot_do_runs_step_by_step_and_is_counted(always: None) -> None:
