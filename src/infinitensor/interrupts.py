@@ -10,7 +10,6 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # signal.signal makes enums: 15 us a run
 import signal
 import threading
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -156,15 +155,16 @@ class Uninterrupted:
                 del first, error, trace  # else this frame, which they hold, holds them and all runs
 
 
-def without_interrupts() -> AbstractContextManager[None]:
+def without_interrupts() -> AbstractContextManager[Any]:
     """Exceptions of handlers come at the end: this takes no longer than anyone notices."""
     if _held and not _open and threading.get_ident() == _MAIN:
         return _WITHIN
     return Uninterrupted()
 
 
-_WITHIN = nullcontext()
-"""A block within another, where nothing is to be done."""
+_WITHIN: AbstractContextManager[Any] = threading.RLock()
+"""A block within another, where nothing is to be done: a lock that only the main thread takes, for
+it is C's, and every buffer is taken in such a block."""
 
 
 def look() -> None:

@@ -157,10 +157,8 @@ class Ledger:
 
     def _take_back(self) -> None:
         """Let slabs rest whose buffers are gone; exported ones are in use while they are seen."""
-        while self._returned:
-            with without_interrupts(), self._lock:
-                if not self._returned:
-                    return
+        with without_interrupts(), self._lock:
+            while self._returned:
                 loan = self._returned.popleft()
                 n_bytes = loan.n_bytes
                 if loan.exported:

@@ -63,7 +63,7 @@ class Run(Protocol):
 
 
 class Kernels(Protocol):
-    """A program as kernels that its engine starts without a run."""
+    """A program as kernels that start on the devices of its engine, without a run."""
 
     @property
     def way(self) -> str:
@@ -72,6 +72,11 @@ class Kernels(Protocol):
     @property
     def counts(self) -> dict[str, int]:
         """What a start of them adds to other counts of `stats()`."""
+
+    def start(
+        self, leaves: Sequence[TileTable], scalars: Sequence[Any]
+    ) -> dict[int, TileTable] | None:
+        """Start them: what they make, by number; None if it takes a run after all."""
 
 
 class Engine(Protocol):
@@ -90,11 +95,6 @@ class Engine(Protocol):
 
     def few_kernels(self, program: Program) -> Kernels | None:
         """The program as kernels that start without a run, or None."""
-
-    def start_kernels(
-        self, few: Kernels, leaves: Sequence[TileTable], scalars: Sequence[Any]
-    ) -> dict[int, TileTable] | None:
-        """Start such kernels: what they make, by number; None if it takes a run after all."""
 
     def share(self, job: Callable[[], None]) -> None:
         """Call a function in every worker, and wait until all are back."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from infinitensor.devices import Buffer
-    from infinitensor.engines.engine import Kernels, Run
+    from infinitensor.engines.engine import Run
     from infinitensor.engines.tiers import Room
     from infinitensor.ir.region import Box
     from infinitensor.ir.tasks import Program
@@ -120,19 +120,11 @@ class LocalEngine:
     def few_kernels(self, program: Program) -> Few | CalledAgain | None:
         """The program as kernels that start without a run, or None."""
         if self.mesh.kind == "cpu":
-            return CalledAgain(program) if program.order is None else None
-        return few_of(program, self.devices)
-
-    def start_kernels(
-        self, few: Kernels, leaves: Sequence[TileTable], scalars: Sequence[Any]
-    ) -> dict[int, TileTable] | None:
-        """Start such kernels: what they make, by number; None if it takes a run after all."""
-        if isinstance(few, CalledAgain):
-            n = min(few.program.at_once or self.n_workers, self.n_workers)
-            team = self._workers_for(n).team
-            return few.start(leaves, scalars, self.devices, self.ledgers, team)
-        assert isinstance(few, Few)
-        return few.start(leaves, scalars, self.devices[0], self.ledgers[0])
+            if program.order is not None:
+                return None
+            n = min(program.at_once or self.n_workers, self.n_workers)
+            return CalledAgain(program, self.devices, self.ledgers, self._workers_for(n).team)
+        return few_of(program, self.devices, self.ledgers)
 
     def share(self, job: Callable[[], None]) -> None:
         """Call a function in every worker, and wait until all are back."""

@@ -167,3 +167,26 @@ def test_ctrl_c_is_heard_when_it_is_done(monkeypatch: pytest.MonkeyPatch) -> Non
         before = it.stats()["tasks"]
         np.testing.assert_array_equal(y.numpy(), np.arange(30.0) * 2 + 1)
         assert it.stats()["tasks"] == before
+
+
+@pytest.mark.parametrize("n_bindings", [1, 4])
+def test_each_kind_of_strides_has_its_own_job(
+    n_bindings: int, runs: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(called_again, "KEPT_BINDINGS", n_bindings)
+    rng = np.random.default_rng(5)
+    with strict("cpu", 1 << 20, compile="always"):
+        base = rng.random((40, 40))
+        tables = [it.asarray(base), it.compute(it.asarray(base).T.copy())]
+        foreign = base[::2, ::2]
+        seen = [*tables, it.from_dlpack(foreign)]
+        wanted = [base, base.T, foreign]
+        for _ in range(4):
+            for x, values in zip(seen, wanted, strict=True):
+                made = it.compute(x * 2 + 1, x.sum(axis=0))
+                np.testing.assert_array_equal(made[0].numpy(), values * 2 + 1)
+                np.testing.assert_allclose(made[1].numpy(), values.sum(axis=0))
+        begun = len(runs)
+        for x in seen:
+            it.compute(x * 2 + 1, x.sum(axis=0))
+        assert len(runs) == begun

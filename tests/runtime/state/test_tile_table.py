@@ -122,3 +122,29 @@ def test_tables_say_what_is_spare_what_an_eviction_writes_and_what_is_below(
     read.lend(1)
     assert buffer.exported
     read.lend(0)  # a file has no memory to lend
+
+
+def test_tables_that_are_alike_have_one_form() -> None:
+    values = np.arange(12.0).reshape(3, 4)
+    first, second = TileTable.of_host(values), TileTable.of_host(values + 1)
+    assert first.form is second.form
+    others = [
+        TileTable.of_host(values.astype(np.float32)),
+        TileTable.of_host(values.reshape(4, 3)),
+        TileTable(Layout(((0, 3), (0, 4)), (0,)), values.dtype, [None], [values], whole=values),
+        TileTable(Layout(((0, 3), (0, 4)), (HOST,)), values.dtype, [None], [values]),
+        first.window(((0, 3), (0, 4))),
+    ]
+    assert len({table.form for table in (first, *others)}) == 6
+
+
+def test_strides_are_those_of_arrays_that_c_reads() -> None:
+    values = np.arange(12.0).reshape(3, 4)
+    assert TileTable.of_host(values).strides == ((32, 8),)
+    assert TileTable.of_host(values.T).strides == ((8, 32),)
+    assert TileTable.of_host(np.array(3.0)).strides == ((),)
+    two = TileTable(Layout(((0, 1, 3), (0, 4)), (0,)), values.dtype, [None] * 2, [values[:1]] * 2)
+    assert two.strides == ((32, 8), (32, 8))
+    shifted = np.frombuffer(bytearray(33), np.uint8)[1:].view(np.float64)
+    assert TileTable.of_host(shifted).strides == ()
+    assert TileTable(Layout(((0, 3),), (DISK,)), values.dtype, [None], [None]).strides == ()

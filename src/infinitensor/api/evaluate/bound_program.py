@@ -19,7 +19,7 @@ from infinitensor.partition import canonical_layout
 from infinitensor.runtime import TileTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from infinitensor.api.session.session import Session
     from infinitensor.api.session.version import Version
@@ -54,9 +54,16 @@ class Bound:
         """Bytes that it may use on each device, where budgets are more than a device gave."""
         self.spares_leaves = peek
         self.roots = list(roots)
-        walked = fields(self.roots)
-        self.nodes, self.leaves, self.scalars, self.values, self.inside_reads = walked[:5]
-        needed, is_free, self.known_by = walked[5:]
+        (
+            self.nodes,
+            self.leaves,
+            self.scalars,
+            self.values,
+            self.inside_reads,
+            needed,
+            is_free,
+            self.known_by,
+        ) = fields(self.roots)
         self.whole: dict[int, TileTable] = {}
         """Versions of which only a window is written: all of their tiles."""
         self.recipes: list[Version] = []
@@ -70,8 +77,10 @@ class Bound:
                 if is_free[k] and not is_in_lower_tier(leaf):
                     self.donated[k] = True
                     self.used_up.add(id(leaf))
-        cut_files(self.nodes, self.leaves, session.engine.mesh)
-        self.tables = [stored_table(session, version) for version in self.leaves]
+        self._is_from_lower_tier = True in map(comes_from_lower_tier, self.leaves)
+        if self._is_from_lower_tier:
+            cut_files(self.nodes, self.leaves, session.engine.mesh)
+        self.tables = [v.table or stored_table(session, v) for v in self.leaves]
         for table in self.tables:
             table.used_at = session.seq
 
@@ -85,12 +94,14 @@ class Bound:
         """The numbers of versions, by identity."""
         return {id(version): n for n, version in self.versions.items()}
 
-    def _versions_to_keep(self, needed: Iterable[int]) -> dict[int, Version]:
+    def _versions_to_keep(self, needed: Sequence[int]) -> dict[int, Version]:
         """Versions that must outlive the evaluation.
 
         That is what was asked for, what a tensor shows, and what waiting nodes outside of it read.
         """
-        asked = {id(version) for version in self.roots}
+        asked = {id(version) for version in self.roots if version.node is not None}
+        if len(needed) == len(asked):
+            return {number: self.values[number] for number in needed}
         kept = {}
         worth: set[int] | None = None
         for number in needed:
@@ -122,7 +133,7 @@ class Bound:
 
         Then what is held but was not asked for would take the room of what is read again.
         """
-        if self.peek or True not in map(comes_from_lower_tier, self.leaves):
+        if self.peek or not self._is_from_lower_tier:
             return False
         streamed = sum(bytes_of(leaf) for leaf in self.leaves if comes_from_lower_tier(leaf))
         budget = min(self.session.engine.budgets())
@@ -137,12 +148,11 @@ class Bound:
 
     def trace_key(self) -> Any:
         """The key of a program, by which it is recognised when it is repeated."""
-        tables = [(t.layout, t.dtype, t.partly, t.whole is None, t.is_file) for t in self.tables]
         return (
             self.known_by,
             tuple(self.kept),
             tuple(self.donated),
-            tuple(tables),
+            tuple([table.form for table in self.tables]),
             self.limits,
             config.key(),
         )

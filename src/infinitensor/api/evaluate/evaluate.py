@@ -194,7 +194,8 @@ def way_of(bound: Bound) -> str:
 
 def _count(session: Session, bound: Bound, trace: Trace) -> None:
     """A program has run."""
-    session.made_before.update(bound.recipes)
+    if bound.recipes:
+        session.made_before.update(bound.recipes)
     counts = session.counts
     counts["eager_fallbacks"] += trace.n_eager
     counts["whole_ops"] += trace.n_whole
@@ -218,7 +219,7 @@ def _has_started(session: Session, bound: Bound, few: Kernels) -> bool:
     """Start the kernels of a program that has run before, and commit what they make; False: not."""
     if config.progress if session.progress is None else session.progress:
         return False
-    tables = session.engine.start_kernels(few, bound.tables, bound.scalars)
+    tables = few.start(bound.tables, bound.scalars)
     if tables is None:
         return False
     _use_up(bound)
@@ -342,9 +343,12 @@ def _put_away(session: Session, stopped: Stopped, run: Run) -> None:
 
 def commit(session: Session, version: Version, table: TileTable) -> None:
     """A version is computed: it lets go of its graph."""
-    small = version.shape == () or prod(version.shape) <= config.small_elements
-    if small and config.small_elements and session.engine.mesh.kind == "cpu":
-        version.host = session.engine.read(table, whole_box(version.shape))
+    engine, whole = session.engine, table.whole
+    few = config.small_elements
+    small = version.shape == () or prod(version.shape) <= few
+    if small and few and engine.mesh.kind == "cpu":
+        is_all = whole is not None and whole.shape == version.shape
+        version.host = whole.copy() if is_all else engine.read(table, whole_box(version.shape))
     else:
         session.keep(version, table)
     node = version.node

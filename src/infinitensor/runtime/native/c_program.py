@@ -30,6 +30,7 @@ from infinitensor.runtime.state.tile_table import Parts, TileTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
+    from infinitensor.devices import Buffer
     from infinitensor.ir.call_tables import Calls, Form, InC
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.tasks import Column, Family, Program, TileSet
@@ -59,6 +60,9 @@ class Memory(NamedTuple):
     kind: str
     number: int
     part: int = -1
+    device: int = 0
+    n_bytes: int = 0
+    """What is taken of that device where it is not there."""
 
 
 class Bindings:
@@ -121,21 +125,15 @@ class Bindings:
                 self._found[key].calls.clear()  # no other binding will ask for them
         return self._found[key]
 
-    def find_called(self, leaves: Sequence[TileTable]) -> Called | None:
-        """The binding of all families for a run on such leaves, if it is made already."""
-        return self._found.get(leaf_key(leaves)) if self._n_due == len(self._families) else None
+    def find_called(self, key: Hashable) -> Called | None:
+        """The binding of all families for a run on leaves of such strides, if it is made."""
+        return self._found.get(key) if self._n_due == len(self._families) else None
 
 
 def leaf_key(leaves: Sequence[TileTable]) -> Hashable:
     """The strides of leaves; None if some are in files, or not as C reads them."""
-    found: list[Any] = []
-    for table in leaves:
-        arrays = table.arrays if table.whole is None else [table.whole]
-        for array in arrays:
-            if type(array) is not np.ndarray or not array.flags.aligned:
-                return None
-            found.append(array.strides)
-    return tuple(found)
+    found = tuple([table.strides for table in leaves])
+    return None if () in found else found
 
 
 class Places:
@@ -180,7 +178,16 @@ class Places:
             self.n_shared[device] = int(ends[-1])
 
     def memory(self, kind: str, number: int, part: int = -1) -> int:
-        return self.memories.setdefault(Memory(kind, number, part), len(self.memories))
+        program, device, n_bytes = self.program, 0, 0
+        if kind == "piece":
+            n_bytes = program.piece_bytes[number]
+        elif kind == "shared":
+            device, n_bytes = number, self.n_shared[number]
+        elif kind == "slot":
+            device, n_bytes = int(program.slot_devices[number]), int(program.slot_bytes[number])
+        return self.memories.setdefault(
+            Memory(kind, number, part, device, n_bytes), len(self.memories)
+        )
 
     def _place(self, tiles: TileSet) -> None:
         span = slice(tiles.first, tiles.first + tiles.n)
@@ -278,7 +285,6 @@ class Called:
         found = list(self.calls.values())
         self.is_mixed = bool(self.in_python.any())
         self.within = places.within
-        self.n_shared = places.n_shared
         self.memories = tuple(places.memories)
         self.pieces = places.pieces
         self._set_forms(found)
@@ -353,20 +359,21 @@ class Called:
         state = at + self.state_at
         job[MEMORIES : MEMORIES + 2] = at + 8 * N_JOB, at + 8 * (N_JOB + len(self.memories))
         job[WAITS : WAITS + 3] = state, state + 4 * self.n_waits, address(held)
-        return Job(job, at, held)
+        return Job(job, job.data, at, held)
 
     def fill(self, job: Job, scalars: Sequence[Any], memories: Sequence[int]) -> None:
         """Give a job the scalars of a run and the addresses of its memories."""
         words: Sequence[Any] = [scalars[number] for number in self.numbers]
         if self.has_wide:
             words = [word_of(scalars, code) for code in self.codes]
-        self.packer.pack_into(job.words.data, 8 * N_JOB, *memories, *words)
+        self.packer.pack_into(job.view, 8 * N_JOB, *memories, *words)
 
 
 class Job(NamedTuple):
     """The argument of C (`Job` in `c_program.c`), its address, and the arrays it points to."""
 
     words: np.ndarray
+    view: memoryview
     at: int
     done: np.ndarray
 
@@ -383,17 +390,18 @@ class KeptPlace(NamedTuple):
         """Its tiles, when all tasks are done."""
         if self.piece >= 0:
             buffer, whole = memory.pieces[self.piece]
-            whole = whole.view(self.dtype)
+            if whole.dtype is not self.dtype:
+                whole = whole.view(self.dtype)
             n = self.layout.n_tiles
-            return TileTable(
-                self.layout, self.dtype, [buffer] * n, Parts(whole, self.layout), whole=whole
-            )
-        buffers = [memory.buffers[slot] for slot, _, _ in self.tiles]
-        arrays = [
-            memory.devices[device].array(buffer.block, shape, self.dtype)
-            for (_, device, shape), buffer in zip(self.tiles, buffers, strict=True)
-            if buffer is not None
-        ]
+            arrays: Any = [whole] if n == 1 else Parts(whole, self.layout)
+            return TileTable(self.layout, self.dtype, [buffer] * n, arrays, whole=whole)
+        buffers: list[Buffer | None] = []
+        arrays = []
+        for slot, device, shape in self.tiles:
+            slab = memory.buffers[slot]
+            assert slab is not None
+            buffers.append(slab)
+            arrays.append(memory.devices[device].array(slab.block, shape, self.dtype))
         whole = arrays[0] if len(arrays) == len(memory.devices) == 1 else None
         return TileTable(self.layout, self.dtype, buffers, arrays, whole=whole)
 
@@ -591,13 +599,13 @@ def _run_both(
             return
 
 
-def take_memories(memory: RunMemory, program: Program, called: Called) -> list[int] | None:
+def take_memories(memory: RunMemory, called: Called) -> list[int] | None:
     """The addresses of the memories of a run, which takes what it does not have; None: too little
     is left."""
     leaves, buffers, pieces, shared, devices, ledgers = memory
     found = []
     try:
-        for kind, number, part in called.memories:
+        for kind, number, part, device, n_bytes in called.memories:
             if kind == "leaf":
                 block = leaves[number].whole
             elif kind == "tile":
@@ -605,18 +613,17 @@ def take_memories(memory: RunMemory, program: Program, called: Called) -> list[i
             elif kind == "piece":
                 piece = pieces.get(number)
                 if piece is None:
-                    slab = ledgers[0].take(program.piece_bytes[number])
+                    slab = ledgers[0].take(n_bytes)
                     whole = devices[0].array(slab.block, *called.pieces[number])
                     piece = pieces[number] = (slab, whole)
                 block = piece[1]
             elif kind == "shared":
-                shared[number] = ledgers[number].take(called.n_shared[number])
+                shared[number] = ledgers[device].take(n_bytes)
                 block = shared[number].block
             else:
                 buffer = buffers[number]
                 if buffer is None:
-                    ledger = ledgers[int(program.slot_devices[number])]
-                    buffer = buffers[number] = ledger.take(int(program.slot_bytes[number]))
+                    buffer = buffers[number] = ledgers[device].take(n_bytes)
                 block = buffer.block
             found.append(address(block))
     except BaseException as error:

@@ -13,12 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from infinitensor import events
 from infinitensor.ops.backend.blas import one_core_each
-from infinitensor.runtime.native.c_program import OVER, SLICE_NS, WORK_NS, take_memories
+from infinitensor.runtime.native.c_program import (
+    KEPT_BINDINGS,
+    OVER,
+    SLICE_NS,
+    WORK_NS,
+    leaf_key,
+    take_memories,
+)
 from infinitensor.runtime.native.c_team import c_functions
 from infinitensor.runtime.state.run_tiles import RunMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from infinitensor.devices import Buffer, Device, Ledger
     from infinitensor.ir.tasks import Program
@@ -35,53 +42,58 @@ HOOKS = ("run_start", "run_end", "task_start", "tile_commit")
 
 
 class CalledAgain:
-    """A program on CPUs, as C runs it when it is repeated."""
+    """A program on CPUs, as C runs it when it is repeated: its memory is taken of some ledgers, its
+    tasks run by a team."""
 
     way = "repeated"
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self._jobs: dict[int, Again] = {}
-        """By the identity of a binding, which it holds."""
+    def __init__(
+        self, program: Program, devices: Sequence[Device], ledgers: Sequence[Ledger], team: Team
+    ) -> None:
+        self._program = program
+        self._devices, self._ledgers = devices, ledgers
+        self._team = team
+        self._jobs: dict[Hashable, Again] = {}
+        """By the strides of leaves."""
 
     @cached_property
     def counts(self) -> dict[str, int]:
         """What a start of it adds to `stats()`."""
-        n_tasks = int(self.program.needed.sum())
+        n_tasks = int(self._program.needed.sum())
         return {"tasks": n_tasks, "tasks_in_c": n_tasks}
 
     def start(
-        self,
-        leaves: Sequence[TileTable],
-        scalars: Sequence[Any],
-        devices: Sequence[Device],
-        ledgers: Sequence[Ledger],
-        team: Team,
+        self, leaves: Sequence[TileTable], scalars: Sequence[Any]
     ) -> dict[int, TileTable] | None:
         """Run it: the tables of what is held. None, and nothing done: a `Run` has to."""
-        program = self.program
-        if not program.start or (events.hooks and not events.hooks.keys().isdisjoint(HOOKS)):
+        if events.hooks and not events.hooks.keys().isdisjoint(HOOKS):
             return None
-        called: Called | None = program.start[0].bindings.find_called(leaves)
-        if called is None or not 0 <= called.work_ns <= MOST_NS:
+        key = leaf_key(leaves)
+        again = self._jobs.get(key) or self._bind(key)
+        if again is None or not 0 <= again.called.work_ns <= MOST_NS:
             return None
-        again = self._jobs.get(id(called))
-        if again is None:
-            if called.is_mixed or called.waves is not None or None in called.held.values():
-                return None
-            self._jobs.clear()  # bindings of before are as good as gone
-            again = self._jobs[id(called)] = Again(program, called)
-        return again.run(leaves, scalars, devices, ledgers, team)
+        return again.run(leaves, scalars, self._devices, self._ledgers, self._team)
+
+    def _bind(self, key: Hashable) -> Again | None:
+        """The job on such leaves, where C has run all of the program on them."""
+        program = self._program
+        called = program.start[0].bindings.find_called(key) if program.start else None
+        if called is None or called.is_mixed or called.waves or None in called.held.values():
+            return None
+        if len(self._jobs) >= KEPT_BINDINGS:
+            self._jobs.clear()
+        again = self._jobs[key] = Again(program, called)
+        return again
 
 
 class Again:
     """A binding, and the job that C is given each time: one evaluation at a time has it."""
 
     def __init__(self, program: Program, called: Called) -> None:
-        self.program = program
-        self._called = called
+        self.called = called
         self._job = called.blank_job(bytearray(program.graph.n_tasks))
-        self._blank = self._job.words.copy()
+        self._words = self._job.view
+        self._blank = self._job.words.copy().data
         self._n_slots = len(program.slot_bytes)
         self._slots = tuple(program.slot_leaves.items())
         slots, pieces = program.slots, program.slot_pieces
@@ -91,6 +103,7 @@ class Again:
             if tiles.leaf >= 0
         ]
         self._pieces = tuple((piece, leaf) for piece, leaf in given if piece >= 0)
+        self._held = tuple((value, held) for value, held in called.held.items() if held)
 
     def run(
         self,
@@ -110,19 +123,19 @@ class Again:
             assert buffer is not None
             pieces[piece] = (buffer, leaves[leaf].whole)
         memory = RunMemory(leaves, buffers, pieces, {}, devices, ledgers)
-        called, job = self._called, self._job
-        addresses = take_memories(memory, self.program, called)
+        called = self.called
+        addresses = take_memories(memory, called)
         if addresses is None:
             return None
-        job.words[:] = self._blank
-        called.fill(job, scalars, addresses)
+        self._words[:] = self._blank
+        called.fill(self._job, scalars, addresses)
         self._call(team)
-        called.work_ns = int(job.words[WORK_NS])
-        return {value: held.table(memory) for value, held in called.held.items() if held}
+        called.work_ns = self._words[WORK_NS]
+        return {value: held.table(memory) for value, held in self._held}
 
     def _call(self, team: Team) -> None:
         functions, at = c_functions(), self._job.at
-        if team.n_workers < 2 or self._called.work_ns < ALONE_NS or len(self._called.order) < 2:
+        if team.n_workers < 2 or self.called.work_ns < ALONE_NS or len(self.called.order) < 2:
             while functions.alone(at, OVER, SLICE_NS) != OVER:
                 pass
             return

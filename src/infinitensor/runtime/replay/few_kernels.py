@@ -73,6 +73,8 @@ class Few(NamedTuple):
     """Whether every task is one launch."""
     replays: Replays | None
     """Recordings of it, where it is more than that."""
+    device: Device
+    ledger: Ledger
 
     @property
     def way(self) -> str:
@@ -85,16 +87,17 @@ class Few(NamedTuple):
         return {"tasks": len(self.steps)}
 
     def start(
-        self, leaves: Sequence[TileTable], scalars: Sequence[Any], device: Device, ledger: Ledger
+        self, leaves: Sequence[TileTable], scalars: Sequence[Any]
     ) -> dict[int, TileTable] | None:
         """Start all kernels; the tables of what is held. None: a `Run` has to."""
+        device = self.device
         if events.hooks and not events.hooks.keys().isdisjoint(HOOKS):
             return None
         try:
-            memory = self._take(leaves, scalars, device, ledger)
+            memory = self._take(leaves, scalars)
             lane.in_task = True
             with device.running():
-                checks = self._replay(memory, scalars, device)
+                checks = self._replay(memory, scalars)
                 if checks is None:
                     stream = device.stream() if self.is_launched else None
                     if stream is None or not self._launch(memory.values, stream):
@@ -109,10 +112,9 @@ class Few(NamedTuple):
             lane.checks = None
         return memory.tables(self.held)
 
-    def _take(
-        self, leaves: Sequence[TileTable], scalars: Sequence[Any], device: Device, ledger: Ledger
-    ) -> Memory:
+    def _take(self, leaves: Sequence[TileTable], scalars: Sequence[Any]) -> Memory:
         """Memory for what is made, and all values of the program."""
+        device, ledger = self.device, self.ledger
         values: list[Any] = [*scalars[: self.n_scalars], None]
         values += [leaves[leaf].arrays[k] for leaf, k in self.leaves]
         n_given = len(values)
@@ -139,7 +141,7 @@ class Few(NamedTuple):
         )
 
     def _replay(
-        self, memory: Memory, scalars: Sequence[Any], device: Device
+        self, memory: Memory, scalars: Sequence[Any]
     ) -> Sequence[Callable[[], bool]] | None:
         """Start what was recorded on this memory, or record it when it comes a second time; how to
         see that all was right. None: there is nothing recorded."""
@@ -157,7 +159,7 @@ class Few(NamedTuple):
             if not replays.is_seen(key) or not replays.has_room:
                 return None
             lane.checks = []
-            recording = recorded(device, lambda: self._run(memory))
+            recording = recorded(self.device, lambda: self._run(memory))
             replays.keep(key, recording)
             if recording is None:
                 return None
@@ -207,7 +209,7 @@ class Memory(NamedTuple):
         }
 
 
-def few_of(program: Program, devices: Sequence[Device]) -> Few | None:
+def few_of(program: Program, devices: Sequence[Device], ledgers: Sequence[Ledger]) -> Few | None:
     """A program as a few kernels; None where it is more than that."""
     order = np.flatnonzero(program.needed).tolist()
     if len(devices) > 1 or devices[0].kind != "cuda" or not 0 < len(order) < LEAST_TASKS:
@@ -249,6 +251,8 @@ def few_of(program: Program, devices: Sequence[Device]) -> Few | None:
         slot_bytes,
         is_launched,
         replays_of(program, devices),
+        devices[0],
+        ledgers[0],
     )
 
 

@@ -259,7 +259,7 @@ class Run:
         ):
             return False
         called = bindings.find(tiles, 1 if workers is None else workers.n)
-        memories = None if called is None else take_memories(tiles.memory, self.program, called)
+        memories = None if called is None else take_memories(tiles.memory, called)
         if called is None or memories is None:
             return False
         status.failed.clear()

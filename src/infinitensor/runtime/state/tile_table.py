@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf, prod
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
     from infinitensor.ir.region import Box, Cuts
 
 
+class Form:
+    """What plans know of tables that are alike, as an object: found faster than by what it is."""
+
+    __slots__ = ("__weakref__",)
+
+
+_forms: WeakValueDictionary[Any, Form] = WeakValueDictionary()
+
+
 class TileTable:
     """Which buffer holds each tile; the one owner of those buffers.
 
@@ -31,6 +41,8 @@ class TileTable:
 
     __slots__ = (
         "_device_bytes",
+        "_form",
+        "_strides",
         "arrays",
         "buffers",
         "dtype",
@@ -74,10 +86,31 @@ class TileTable:
         self.used_at = 0
         """When it was last read: what was read long ago is evicted first."""
         self._device_bytes: dict[int, int] | None = None
+        self._form: Form | None = None
+        self._strides: Any = None
         self.in_reach: np.ndarray | None = None if partly else whole
         """All of it as one NumPy array, where the interpreter may touch single elements."""
-        if len(arrays) == 1 and not partly and isinstance(arrays[0], np.ndarray):
+        if whole is None and not partly and len(arrays) == 1 and isinstance(arrays[0], np.ndarray):
             self.in_reach = arrays[0]
+
+    @property
+    def form(self) -> Form:
+        """What a plan knows of it: the same object for tables that are alike. (Asked for at every
+        evaluation, when it has changed hands for the last time.)"""
+        if self._form is None:
+            key = (self.layout, self.dtype, self.partly, self.whole is None, self.is_file)
+            self._form = _forms.get(key) or _forms.setdefault(key, Form())
+        return self._form
+
+    @property
+    def strides(self) -> tuple[Any, ...]:
+        """The strides of its arrays, as C walks them; nothing if some are in files or not as C
+        reads them."""
+        if self._strides is None:
+            arrays = self.arrays if self.whole is None else [self.whole]
+            are_read = all(type(x) is np.ndarray and x.flags.aligned for x in arrays)
+            self._strides = tuple(array.strides for array in arrays) if are_read else ()
+        return self._strides  # type: ignore[no-any-return]
 
     @classmethod
     def of_host(cls, values: np.ndarray) -> TileTable:
