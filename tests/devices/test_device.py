@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import warnings
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +144,27 @@ def test_large_values_come_from_a_gpu_piece_by_piece(dtype: str) -> None:
         np.testing.assert_array_equal(given[:, 5:3000].numpy(), x[:, 5:3000], strict=True)
         found = [given.numpy() for _ in range(3)]
         assert not any(np.shares_memory(a, b) for a, b in pairwise(found))
+
+
+@pytest.mark.gpu
+def test_a_gpu_records_again_after_all_recordings_are_gone() -> None:
+    """What they make for themselves is in memory that torch takes away after the last of them."""
+    (device,) = open_devices("cuda:0")
+    x = torch.arange(100.0, device="cuda:0")
+    found = torch.zeros(100, device="cuda:0")
+    torch.cuda.synchronize()
+
+    def make(factor: int) -> None:
+        found.copy_(x * factor + 1)
+
+    for factor in range(2, 6):
+        start = device.record(partial(make, factor))
+        assert start is not None, f"recording {factor}"
+        start()
+        device.synchronize()
+        torch.cuda.synchronize()
+        np.testing.assert_array_equal(found.cpu().numpy(), np.arange(100.0) * factor + 1)
+        del start
 
 
 class TestNull(DeviceTests):

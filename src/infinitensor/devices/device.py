@@ -13,7 +13,8 @@ from functools import cached_property
 from itertools import count
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from weakref import WeakSet
 
 import numpy as np
 
@@ -269,18 +270,19 @@ class CudaDevice(Device):
         memory.
         """
         graph = self._torch.cuda.CUDAGraph()
-        if self.gpu.index not in _pools:
-            _pools[self.gpu.index] = self._torch.cuda.graph_pool_handle()
+        pool = _pools.get(self.gpu.index)
+        if pool is None or not pool.graphs:  # torch takes the memory away after the last graph
+            pool = _pools[self.gpu.index] = Pool(self._torch.cuda.graph_pool_handle(), WeakSet())
         with self.running():
             try:
-                pool = _pools[self.gpu.index]
-                graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+                graph.capture_begin(pool=pool.handle, capture_error_mode="thread_local")
                 try:
                     work()
                 finally:
                     graph.capture_end()
             except (RuntimeError, AssertionError):
                 return None
+        pool.graphs.add(graph)
         replay: Callable[[], None] = graph.replay
         return replay
 
@@ -364,8 +366,14 @@ class _Switched:
         torch._C._cuda_setStream(*self.before)
 
 
-_pools: dict[int, Any] = {}
-"""The memory of recordings, by GPU."""
+class Pool(NamedTuple):
+    """The memory of recordings of a GPU, and those that live."""
+
+    handle: Any
+    graphs: WeakSet[Any]
+
+
+_pools: dict[int, Pool] = {}
 _streams: dict[tuple[int, int], Any] = {}
 
 
