@@ -3,19 +3,23 @@
    each call has one core: a library over OpenMP is set so for the calling thread alone, one with
    threads of its own for the whole process, until nobody shares it any more.
 
-   Where one thread calls, a product of middle size is cut here, for the threads of `threads.c`. Those of
-   the library wait for each other in loops: where a core has other work a product takes as long as that
-   is let run, and after it they keep the cores from the tasks that follow. */
+   A product of middle size is cut here, and where one thread calls the parts are shared by the threads of
+   `threads.c`. Those of the library wait for each other in loops: where a core has other work a product
+   takes as long as that is let run, and after it they keep the cores from the tasks that follow. The parts
+   depend on the shape alone, whoever multiplies: the kernels of some libraries add up in another order at
+   the border of a matrix than within it. */
 #include <stdint.h>
 #include <string.h>
 
 enum { ROW_MAJOR = 101, AS_IT_IS = 111, TRANSPOSED = 112, UPPER = 121 };
 enum { GEMM, GEMV, SYRK };
 enum { ONE_THREAD_PRODUCTS = 1 << 23 }; /* after more multiplications its own threads look for work for 20 ms */
-enum { PART_PRODUCTS = 1 << 19, PART_ELEMENTS = 1 << 16, CUT_PRODUCTS = 1 << 28, EDGE = 16, STRIPE = 512 };
-/* A part has so many multiplications at least, or elements of the matrix where there is a vector; products of more are
-   the library's, whose threads share what each prepares. Parts end where its kernels do; one that has a part of each
-   stored row is not narrower than a stripe. */
+enum { PART_PRODUCTS = 1 << 20, PART_ELEMENTS = 1 << 16, CUT_PRODUCTS = 1 << 28, EDGE = 16, PARTS = 16 };
+enum { NARROW = 32, STRIPE = 512 };
+/* A part has so many multiplications at least, or elements of the matrix where there is a vector; products of more than
+   CUT_PRODUCTS are the library's, whose threads share what each prepares. Parts end where its kernels do. They are
+   not narrower than NARROW, those of a vector's product than EDGE, or, where each has a part of every stored row, than
+   a stripe. There are 2, 4, 8 or 16: as many as most machines have cores, or a multiple. */
 
 static void *functions[4][3]; /* by dtype (f4, f8, c8, c16) */
 static int (*get_threads)(void);
@@ -23,7 +27,7 @@ static void (*set_threads)(int);
 static int is_of_threads; /* whether the number of cores is the calling thread's */
 static int n_sharing, n_before, is_locked;
 static int64_t n_made;
-static void (*in_threads)(void (*)(void *), void *, int64_t); /* `share` of `threads.c`; none: nothing is cut */
+static void (*in_threads)(void (*)(void *), void *, int64_t); /* `share` of `threads.c`; none: one thread has all parts */
 static const int64_t *n_threads;
 
 /* What the library has, and the threads; called once. */
@@ -230,20 +234,19 @@ static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
 /* Where part i of so many begins, along an axis of n. */
 static int64_t border(int64_t n, int64_t i, int64_t parts) { return i == parts ? n : n / EDGE * i / parts * EDGE; }
 
-/* Into parts as square as can be, one for each thread. */
+/* Into parts as square as can be. */
 static void cut(Cut *c) {
   const Product *const p = c->p;
   const int64_t products = p->rows * p->columns * p->k;
   const int is_vector = c->kind == VECTOR_RIGHT || c->kind == VECTOR_LEFT;
   const Matrix *const m = c->kind == VECTOR_RIGHT ? &p->a : &p->b;
   const int is_across = is_vector && (c->kind == VECTOR_RIGHT) == (m->transposed == TRANSPOSED);
-  const int64_t most = least(least(*n_threads, get_threads()), products / (is_vector ? PART_ELEMENTS : PART_PRODUCTS));
-  for (;;) {
-    const int has_long_rows = p->rows / c->of_rows < p->columns / c->of_columns;
-    int64_t *const parts = has_long_rows ? &c->of_columns : &c->of_rows;
-    if ((*parts + 1) * (has_long_rows ? c->of_rows : c->of_columns) > most) return;
-    if (*parts + 1 > (has_long_rows ? p->columns : p->rows) / (is_across ? STRIPE : EDGE)) return;
-    ++*parts;
+  const int64_t narrowest = is_across ? STRIPE : is_vector ? EDGE : NARROW;
+  const int64_t most = least(PARTS, products / (is_vector ? PART_ELEMENTS : PART_PRODUCTS));
+  while (c->of_rows * c->of_columns * 2 <= most) {
+    const int64_t height = p->rows / c->of_rows, width = p->columns / c->of_columns;
+    if ((height < width ? width : height) < 2 * narrowest) return;
+    *(height < width ? &c->of_columns : &c->of_rows) *= 2;
   }
 }
 
@@ -298,18 +301,19 @@ void product(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, cha
     c.kind = ITSELF;
   const int64_t products = p.rows * p.columns * p.k;
   const int is_shared = __atomic_load_n(&n_sharing, __ATOMIC_RELAXED) != 0;
-  const int is_ours = in_threads && c.kind != ITSELF && products <= CUT_PRODUCTS;
-  if (is_ours && !is_shared) cut(&c);
+  const int is_ours = c.kind != ITSELF && products <= CUT_PRODUCTS;
+  const int64_t n_at_once = in_threads && is_ours && !is_shared ? least(*n_threads, get_threads()) : 1;
+  if (is_ours) cut(&c);
   const int before = (is_ours || is_shared) && is_of_threads ? get_threads() : 1;
   const int is_alone = !is_of_threads && !is_shared && (is_ours || products <= ONE_THREAD_PRODUCTS);
   if (before != 1) set_threads(1);
   if (is_alone) share(1);
-  if (c.of_rows * c.of_columns > 1)
-    in_threads(multiply_parts, &c, c.of_rows * c.of_columns);
-  else if (c.kind == ITSELF)
+  if (c.kind == ITSELF)
     gram(&p, code, size);
+  else if (n_at_once > 1 && c.of_rows * c.of_columns > 1)
+    in_threads(multiply_parts, &c, least(n_at_once, c.of_rows * c.of_columns));
   else
-    multiply_part(&c, 0);
+    for (int64_t i = 0; i < c.of_rows * c.of_columns; ++i) multiply_part(&c, i);
   if (is_alone) share(-1);
   if (before != 1) set_threads(before);
 }
