@@ -189,3 +189,18 @@ def test_help_shows_signatures_and_options() -> None:
     assert "numpy.sum" in (it.sum.__doc__ or "")
     for name in SHARED:
         assert "Spec" not in str(inspect.signature(PUBLIC[name])), name
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("n", [4, 100_000])
+def test_to_the_power_of_one_half_is_the_root_whichever_way_it_is_asked(dtype: str, n: int) -> None:
+    given = np.resize(np.array([-np.inf, 2.25, -1.0, np.inf], dtype), n)
+    with np.errstate(invalid="ignore"):
+        wanted = np.sqrt(given)
+    changed = it.asarray(given)
+    changed **= 0.5
+    half = np.dtype(dtype).type(0.5)
+    also = it.asarray(given)
+    also **= half
+    for made in (changed, also, it.asarray(given) ** 0.5, it.asarray(given) ** half):
+        np.testing.assert_array_equal(made.numpy(), wanted)

@@ -38,7 +38,7 @@ def in_place(tensor: AnyTensor, name: str, other: Any) -> AnyTensor:
             _check_cast(name, tensor.dtype, other.dtype)
         else:
             _try(name, tensor.dtype, other)
-        result = call_op(name, tensor, other)
+        result = tensor**other if name == "power" else call_op(name, tensor, other)
     if result.shape != tensor.shape:
         raise ValueError(
             f"non-broadcastable output operand with shape {tight(tensor.shape)} doesn't match the "

@@ -284,9 +284,17 @@ def _power(power: Callable[..., Any], base: Tensor, exponent: Any) -> Any:
     is_truth = base._is_value and base.dtype == np.bool_  # to the power of 2 it is an integer
     if (kind is int or (kind is float and is_inexact)) and exponent == 2 and not is_truth:
         return namespace.square(base)
-    if kind is float and is_inexact and exponent == 0.5:
+    if _is_root(base, exponent):
         return namespace.sqrt(base)
     return power(base, exponent) if _is_known(exponent) else NotImplemented
+
+
+def _is_root(base: Tensor, exponent: Any) -> bool:
+    """Whether `base ** exponent` is the root, which of -infinity is none, but one of its powers."""
+    if type(exponent) is float:
+        return exponent == 0.5 and kind_of(base.dtype) in "fc"
+    is_one = isinstance(exponent, np.floating | np.ndarray) and exponent.ndim == 0
+    return is_one and exponent.dtype == base.dtype and bool(exponent == 0.5)
 
 
 def _is_repeated(number: Tensor, other: Any) -> bool:
@@ -338,7 +346,9 @@ def _inplace(name: str, short: str) -> Callable[..., Any]:
     def method(self: Tensor, other: Any) -> Any:
         if self._is_value:
             return by(self, other)  # as NumPy's scalars: the name gets a new one
-        made = None if like is None else small_calls.change_in_place(self, like, other)
+        made = None
+        if like is not None and not (short == "pow" and _is_root(self, other)):
+            made = small_calls.change_in_place(self, like, other)
         if made is not None:
             return made
         return inplace.in_place(self, name, other) if _is_known(other) else NotImplemented
