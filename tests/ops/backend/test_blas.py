@@ -12,6 +12,7 @@ import pytest
 
 import infinitensor as it
 from infinitensor import threads
+from infinitensor.config import config
 from infinitensor.events import on
 from infinitensor.ops.backend import blas
 from infinitensor.ops.linalg.triangles import solve_one
@@ -114,6 +115,102 @@ def test_a_matrix_times_itself_transposed_is_symmetric_to_the_bit(dtype: str) ->
         assert (out == out.T).all()
 
 
+HALVES = (np.dtype(np.float16), np.dtype(it.bfloat16))
+
+
+def whole_numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Whole numbers whose products floats add up exactly: what is made of them is rounded once."""
+    return rng.integers(-30, 30, shape).astype(dtype)
+
+
+def storages(values: np.ndarray) -> Iterator[np.ndarray]:
+    """The same matrices in several ways; the last are one, as many times."""
+    yield values
+    yield values.swapaxes(-1, -2).copy().swapaxes(-1, -2)
+    yield np.repeat(np.repeat(values, 2, -2), 3, -1)[..., ::2, ::3]
+    yield values[..., ::-1, ::-1].copy()[..., ::-1, ::-1]
+    if values.ndim > 2:
+        yield np.broadcast_to(values[:1], values.shape)
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize(
+    ("stack", "rows", "k", "columns"),
+    [
+        ((), 7, 5, 9),
+        ((), 1, 5, 9),
+        ((), 7, 5, 1),
+        ((), 7, 1, 9),
+        ((), 1, 40, 1),
+        ((), 300, 70, 110),
+        ((), 2, 20_000, 3),
+        ((4,), 30, 20, 50),
+        ((1,), 3, 2, 4),
+        ((200,), 5, 3, 1),
+    ],
+)
+def test_halves_are_multiplied_as_floats_and_rounded_once_however_they_are_stored(
+    dtype: Any, stack: tuple[int, ...], rows: int, k: int, columns: int, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(threads._n_threads, "value", 3)
+    rng = np.random.default_rng(0)
+    left, right = (whole_numbers(rng, (*stack, *s), dtype) for s in ((rows, k), (k, columns)))
+    for x in storages(left):
+        for y in storages(right):
+            wanted = x.astype("f8") @ y.astype("f8")
+            for out in (dtype, np.dtype("f4")):
+                made = np.full((*stack, rows, columns + 2), np.nan, out)[..., :columns]
+                assert blas.multiply(x, y, made)
+                np.testing.assert_array_equal(made, wanted.astype(out))
+            made = np.full((*stack, rows, columns), np.nan, "f4")
+            assert blas.multiply(x.astype("f4"), y, made)
+            np.testing.assert_array_equal(made, wanted)
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_every_half_is_cast_as_numpy_casts_it(dtype: Any) -> None:
+    every = np.arange(1 << 16, dtype=np.uint16).view(dtype)[:, None]
+    one = np.ones((1, 1), dtype)
+    wide, back = np.empty((1 << 16, 1), "f4"), np.empty((1 << 16, 1), dtype)
+    with np.errstate(all="ignore"):
+        assert blas.multiply(every, one, wide)
+        np.testing.assert_array_equal(wide, every.astype("f4"))
+        for factor in (1, 1 + 2**-9, 2.0**-11, 1000):
+            scaled = every.astype("f4") * np.float32(factor)
+            assert blas.multiply(scaled, one, back)
+            wanted = scaled.astype(dtype).astype("f4")
+            np.testing.assert_array_equal(back.astype("f4"), wanted)
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_products_of_halves_have_the_same_bits_at_once_planned_and_in_c(
+    dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(4)
+    given = [rng.standard_normal(shape).astype(dtype) for shape in ((40, 30), (30, 50), (3, 50, 7))]
+
+    def program() -> list[np.ndarray]:
+        a, b, c = map(it.asarray, given)
+        made = (a @ b, a[3] @ b, a @ b[:, 2], b.T[5] @ b[:, 4], (a @ b) @ c, it.dot(a, b))
+        it.compute(*made)
+        return [np.asarray(x.numpy()) for x in made]
+
+    with it.init("cpu"):
+        wanted = program()
+    monkeypatch.setattr(config, "small_elements", 0)
+    for tile_elements in (0, 400):
+        monkeypatch.setattr(config, "tile_elements", tile_elements)
+        with it.init("cpu"):
+            for _ in range(3):
+                for x, y in zip(program(), wanted, strict=True):
+                    if not tile_elements:
+                        np.testing.assert_array_equal(x, y)
+                    np.testing.assert_allclose(x.astype("f8"), y.astype("f8"), 1e-2, 5e-2)
+
+
 def test_what_it_is_not_for_is_left_to_others() -> None:
     whole = np.arange(12).reshape(3, 4)
     assert not blas.multiply(whole, whole.T, np.empty((3, 3), whole.dtype))
@@ -124,7 +221,7 @@ def test_what_it_is_not_for_is_left_to_others() -> None:
 
 
 @needs_library
-@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16", *HALVES])
 def test_tasks_in_c_have_the_bits_of_those_in_python(dtype: str) -> None:
     rng = np.random.default_rng(2)
     given = [rng.standard_normal((500, 500)).astype(dtype) for _ in range(2)]
@@ -236,6 +333,8 @@ rng = np.random.default_rng(0)
 a, b, c = (rng.random(shape) for shape in ((700, 400), (400, 900), (900, 700)))
 with it.init("cpu"):
     x, y, z = map(it.asarray, (a, b, c))
+    half, brain = x.astype("float16"), y.astype(it.bfloat16)
+    it.compute(half @ half.T, brain @ brain.T, half @ brain, it.einsum("ij,kj->ki", half, half))
     for made, wanted in (
         (x @ y, a @ b),
         (it.linalg.multi_dot([x, y, z]), a @ b @ c),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infinitensor.api.eager.whole_array import at_once
 from infinitensor.api.small.small_sums import (
     mean_of,
     norm_of,
@@ -16,7 +17,7 @@ from infinitensor.api.small.small_sums import (
     var_of,
 )
 from infinitensor.config import config
-from infinitensor.dtypes import float16, float32
+from infinitensor.dtypes import float16
 from infinitensor.ops.backend import blas
 
 if TYPE_CHECKING:
@@ -66,22 +67,21 @@ ONE_CORE_DOT = 10_000
 def product(a: Any, b: Any) -> Any:
     """A @ b as `matmul`: by our library where NumPy's would use all cores.
 
-    Its threads go on looking for work for 20 to 30 ms, on cores that our workers need. Of halves it
-    has none, but adds up floats, one by one.
+    Its threads go on looking for work for 20 to 30 ms, on cores that our workers need. Products of
+    halves, which it has none for, are ours all.
     """
-    if a.dtype == b.dtype == float16:
-        return product(a.astype(float32), b.astype(float32)).astype(float16)
+    are_halves = a.dtype == b.dtype == float16
     if a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0]:
         shape = (a.shape[0], b.shape[1])
-        if shape[0] * shape[1] * a.shape[1] > ONE_CORE:
+        if are_halves or shape[0] * shape[1] * a.shape[1] > ONE_CORE:
             out = np.empty(shape, a.dtype)
             if blas.multiply(a, b, out):
                 return out
-    elif a.ndim == b.ndim == 1 and a.size == b.size > ONE_CORE_DOT:
+    elif a.ndim == b.ndim == 1 and a.size == b.size and (are_halves or a.size > ONE_CORE_DOT):
         out = np.empty((1, 1), a.dtype)
         if blas.multiply(a[None], b[:, None], out):
             return out[0, 0]
-    return np.matmul(a, b)
+    return at_once("matmul", a, b) if are_halves else np.matmul(a, b)
 
 
 def _dot(a: Any, b: Any) -> Any:

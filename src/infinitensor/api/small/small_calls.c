@@ -94,12 +94,11 @@ static npy_intp broadcast_size(PyArrayObject *x, PyArrayObject *y) {
     return size;
 }
 
-/* Whether what is multiplied has a small result, of which NumPy's library makes no work of several cores; of many
-   halves Python makes floats (`product` in numpy_table.py). */
+/* Whether what is multiplied has a small result, of which NumPy's library makes no work of several cores; of halves it
+   makes none (`product` in numpy_table.py). */
 static int is_little_product(PyArrayObject *x, PyArrayObject *y, npy_intp limit) {
     int n = PyArray_NDIM(x), m = PyArray_NDIM(y);
-    if (PyArray_DESCR(x)->type_num == NPY_HALF && PyArray_SIZE(x) * (m > 1 ? PyArray_DIM(y, m - 1) : 1) > FEW_HALVES)
-        return 0;
+    if (PyArray_DESCR(x)->type_num == NPY_HALF) return 0;
     if (n == 1 && m == 1) return PyArray_SIZE(x) <= ONE_CORE_DOT;
     if (n == 1 || m == 1) return 1;
     if (n != 2 || m != 2 || PyArray_DIM(x, 1) != PyArray_DIM(y, 0)) return 0;

@@ -8,8 +8,13 @@
    takes as long as that is let run, and after it they keep the cores from the tasks that follow. The parts
    depend on the shape alone, whoever multiplies: the kernels of some libraries add up in another order at
    the border of a matrix than within it. */
+#include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define LINES(T)
+#include "tasking/c/halves.h"
 
 enum { ROW_MAJOR = 101, AS_IT_IS = 111, TRANSPOSED = 112, UPPER = 121 };
 enum { GEMM, GEMV, SYRK };
@@ -350,18 +355,126 @@ static void products(const int64_t *how, char **arrays) {
   share(-1);
 }
 
+/* Numbers of 16 bits are multiplied as floats, and the result is rounded once. Floats are stored in the order that the
+   numbers are, so the library sees the same matrices. */
+enum { AS_THEY_ARE, FLOAT16, BFLOAT16 };
+enum { PIECE = 1 << 14 }; /* elements that a thread casts before it takes the next */
+
+/* Numbers of 16 bits in lines, with the bytes of a step from stack to stack, line to line and element to element; the
+   floats of them follow each other. */
+typedef struct {
+  char *halves;
+  float *floats;
+  int64_t kind, is_to_floats, counts[3], steps[3], n_taken;
+} Cast;
+
+#define CAST(T)                                                                                    \
+  static void widen_##T(const char *from, int64_t step, float *to, int64_t n) {                    \
+    if (step == sizeof(T))                                                                         \
+      for (int64_t i = 0; i < n; ++i) to[i] = read_##T(((const T *)from)[i]);                      \
+    else                                                                                           \
+      for (int64_t i = 0; i < n; ++i) to[i] = read_##T(*(const T *)(from + i * step));             \
+  }                                                                                                \
+  static void round_##T(const float *from, char *to, int64_t step, int64_t n) {                    \
+    if (step == sizeof(T))                                                                         \
+      for (int64_t i = 0; i < n; ++i) ((T *)to)[i] = written_##T(rounded_##T(from[i]));            \
+    else                                                                                           \
+      for (int64_t i = 0; i < n; ++i) *(T *)(to + i * step) = written_##T(rounded_##T(from[i]));   \
+  }
+CAST(float16)
+CAST(bfloat16)
+
+/* Some elements of a line, of both forms. */
+static void cast_line(const Cast *c, char *halves, float *floats, int64_t n) {
+  const int64_t step = c->steps[2];
+  if (c->is_to_floats)
+    (c->kind == FLOAT16 ? widen_float16 : widen_bfloat16)(halves, step, floats, n);
+  else
+    (c->kind == FLOAT16 ? round_float16 : round_bfloat16)(floats, halves, step, n);
+}
+
+/* A part is several short lines, or a piece of a long one. */
+static int64_t lines_of_part(const Cast *c) { return c->counts[2] < PIECE ? PIECE / c->counts[2] : 1; }
+static int64_t pieces_of_line(const Cast *c) { return (c->counts[2] + PIECE - 1) / PIECE; }
+static int64_t parts_of(const Cast *c) {
+  const int64_t lines = lines_of_part(c);
+  return (c->counts[0] * c->counts[1] + lines - 1) / lines * pieces_of_line(c);
+}
+
+static void cast_parts(void *given) {
+  Cast *const c = given;
+  const int64_t n = c->counts[2], n_lines = c->counts[0] * c->counts[1], n_parts = parts_of(c);
+  const int64_t lines = lines_of_part(c), pieces = pieces_of_line(c);
+  for (int64_t i; (i = __atomic_fetch_add(&c->n_taken, 1, __ATOMIC_RELAXED)) < n_parts;) {
+    const int64_t first = i / pieces * lines, end = least(first + lines, n_lines);
+    const int64_t from = i % pieces * PIECE, length = least(n - from, PIECE);
+    for (int64_t line = first; line < end; ++line) {
+      const int64_t at = line / c->counts[1] * c->steps[0] + line % c->counts[1] * c->steps[1] + from * c->steps[2];
+      cast_line(c, c->halves + at, c->floats + line * n + from, length);
+    }
+  }
+}
+
+/* Lines that follow each other are one. */
+static void cast(Cast *c) {
+  int64_t *const n = c->counts, *const step = c->steps;
+  for (int axis = 1; axis >= 0; --axis)
+    if (n[axis] == 1 || step[axis] == n[axis + 1] * step[axis + 1]) {
+      n[axis + 1] *= n[axis];
+      for (int outer = axis; outer > 0; --outer) n[outer] = n[outer - 1], step[outer] = step[outer - 1];
+      n[0] = 1;
+    }
+  const int is_alone = in_threads && !__atomic_load_n(&n_sharing, __ATOMIC_RELAXED);
+  const int64_t most = is_alone ? least(least(*n_threads, get_threads()), parts_of(c)) : 1;
+  if (most > 1)
+    in_threads(cast_parts, c, most);
+  else
+    cast_parts(c);
+}
+
+/* The matrices of one of the three, with memory for their floats, none for what stays as it is. `steps`, from row to row
+   and from column to column, and `next`, from matrix to matrix (0: all are one), become those of the floats. */
+static Cast cast_of(char *halves, int64_t kind, int64_t n, const int64_t *counts, int64_t *steps, int64_t *next) {
+  if (kind == AS_THEY_ARE) return (Cast){0};
+  const int is_transposed = counts[0] > 1 && counts[1] > 1 && llabs(steps[0]) < llabs(steps[1]);
+  const int64_t lines = counts[is_transposed], length = counts[!is_transposed], size = sizeof(float);
+  Cast c = {halves, 0, kind, 1, {*next ? n : 1, lines, length}, {*next, steps[is_transposed], steps[!is_transposed]}, 0};
+  c.floats = malloc(c.counts[0] * lines * length * size);
+  steps[is_transposed] = length * size, steps[!is_transposed] = size;
+  if (*next) *next = lines * length * size;
+  return c;
+}
+
+/* Products of stacks: `how` goes on with what the three are made of. */
+static void multiply_stacks(const int64_t *how, char **arrays) {
+  const int64_t rows = how[1], columns = how[2], k = how[3], *const kinds = how + 13;
+  const int64_t counts[3][2] = {{rows, k}, {k, columns}, {rows, columns}};
+  int64_t floats[13], steps[3][2] = {{how[4], how[5]}, {how[6], how[7]}, {how[8], sizeof(float16)}};
+  char *given[3];
+  Cast casts[3];
+  memcpy(floats, how, sizeof floats);
+  for (int i = 0; i < 3; ++i) {
+    casts[i] = cast_of(arrays[i], kinds[i], how[9], counts[i], steps[i], floats + 10 + i);
+    given[i] = casts[i].floats ? (char *)casts[i].floats : arrays[i];
+    if (casts[i].floats && i < 2) cast(casts + i);
+  }
+  memcpy(floats + 4, steps, 5 * sizeof *floats); /* of both, and from row to row of out */
+  products(floats, given);
+  casts[2].is_to_floats = casts[2].n_taken = 0;
+  if (casts[2].floats) cast(casts + 2);
+  for (int i = 0; i < 3; ++i) free(casts[i].floats);
+}
+
 /* In this thread, or in a worker. */
 void stack(const int64_t *how, char **arrays, int64_t is_worker) {
   if (is_worker) enter();
-  products(how, arrays);
+  multiply_stacks(how, arrays);
   if (is_worker) leave();
 }
 
-/* The same in a worker. */
-void product_of_worker(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, char **arrays,
-                       const int64_t *steps, const char *words, const int64_t *folded,
-                       int64_t n_same) {
-  enter();
-  product(n_rows, n, n_outer, how, arrays, steps, words, folded, n_same);
-  leave();
+/* As `c_program.c` calls it. */
+void product_of_halves(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, char **arrays,
+                       const int64_t *steps, const char *words, const int64_t *folded, int64_t n_same) {
+  (void)n_rows, (void)n, (void)n_outer, (void)steps, (void)words, (void)folded, (void)n_same;
+  multiply_stacks(how, arrays);
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ctypes
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor.config import config
+from infinitensor.dtypes import bfloat16, float16, float32
 from infinitensor.events import lane
+from infinitensor.fixed_c import source_of
 from infinitensor.ir.call_tables import Calls, Form, InC
 from infinitensor.native import CompilerError, address, compiler, library
 from infinitensor.ops.backend.torch_loading import is_loading
@@ -30,7 +32,10 @@ if TYPE_CHECKING:
 
     from infinitensor.ir.call_tables import Operands
 
-CODES = {"float32": 0, "float64": 1, "complex64": 2, "complex128": 3}
+CODES = {np.dtype(name): code for code, name in enumerate(("f4", "f8", "c8", "c16"))}
+"""The dtypes that it multiplies."""
+AS_FLOATS = {float32: 0, float16: 1, bfloat16: 2}
+"""Those that are multiplied as float32, together or alone, and the result rounded once."""
 LETTERS = "sdcz"
 MOST_BLAS_COUNT = 1 << 31
 """The largest size that the library takes."""
@@ -106,7 +111,7 @@ def find_library() -> Any:
         given = [ctypes.cast(blas.function(name), ctypes.c_void_p) for name in names]
         get, put, is_of_threads = blas.threads()
         integer = "int64_t" if blas.integer is ctypes.c_int64 else "int"
-        text = Path(__file__).with_name("blas.c").read_text("utf-8")
+        text = source_of("ops/backend/blas")
         ours = library(f"#include <stdint.h>\ntypedef {integer} Whole;\n{text}")
     except (AttributeError, OSError, CompilerError):
         return None
@@ -124,11 +129,6 @@ def find_library() -> Any:
     for function in (ours.made, ours.cores):
         function.argtypes, function.restype = [], ctypes.c_int64
     pointer, number = ctypes.c_void_p, ctypes.c_int64
-    for function in (ours.product, ours.product_of_worker):
-        function.argtypes = [
-            number, number, number, pointer, pointer, pointer, pointer, pointer, number,
-        ]  # fmt: skip
-        function.restype = None
     ours.stack.argtypes, ours.stack.restype = [pointer, pointer, number], None
     return ours
 
@@ -183,60 +183,94 @@ def is_suited(rows: int, columns: int, steps: Sequence[int], size: int) -> bool:
 
 
 def multiply(x: Any, y: Any, out: Any) -> bool:
-    """out = x @ y for matrices, or stacks of as many, of one dtype; False, and nothing done, where
-    that is not for it."""
-    code = CODES.get(x.dtype.name)
-    if code is None or y.dtype != x.dtype or out.dtype != x.dtype or config.compile == "never":
+    """out = x @ y for matrices, or stacks of as many, of one dtype, or all of `AS_FLOATS`; False,
+    and nothing done, where that is not for it."""
+    how = _how(_storage_of(x), _storage_of(y), _storage_of(out))
+    ours = None if how is None or config.compile == "never" else find_library()
+    if ours is None:
         return False
-    ours = find_library()
-    if ours is None or not (x.size and y.size) or not _is_written(out, x.itemsize):
-        return False
-    x, y = _suited(x, y)
-    rows, k = x.shape[-2:]
-    steps = (*x.strides[-2:], *y.strides[-2:], out.strides[-2])
-    how = [code, rows, y.shape[-1], k, *steps]
-    arrays = (ctypes.c_void_p * 3)(address(x), address(y), address(out))
-    if out.ndim > 2:
-        how += [len(out), x.strides[0], y.strides[0], out.strides[0]]
-        ours.stack((ctypes.c_int64 * 13)(*how), arrays, lane.is_worker)
-        return True
-    run = ours.product_of_worker if lane.is_worker else ours.product
-    run(0, 0, 0, (ctypes.c_int64 * 9)(*how), arrays, None, None, None, 0)
+    if how is COPIED:
+        x, y = _copy_operands(x, y)
+        how = _how(_storage_of(x), _storage_of(y), _storage_of(out))
+    ours.stack(how, (ctypes.c_void_p * 3)(address(x), address(y), address(out)), lane.is_worker)
     return True
 
 
-def _suited(x: Any, y: Any) -> tuple[Any, Any]:
-    """The operands as the library takes them; copies, where it would not."""
-    size = x.itemsize
-    (rows, k), columns = x.shape[-2:], y.shape[-1]
+COPIED = (ctypes.c_int64 * 0)()
+"""What is to be done where the library does not take an operand as it is stored."""
+ONE = (1, 0, 0, 0)
+"""A matrix as a stack: how many there are, and the bytes between them."""
+Storage = tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...]]
+"""The dtype, shape and strides of an array."""
+
+
+def _storage_of(array: Any) -> Storage:
+    return array.dtype, array.shape, array.strides
+
+
+@lru_cache(4096)
+def _how(x: Storage, y: Storage, out: Storage) -> Any:
+    """What `blas.c` needs to know of arrays that are stored so; None where it does not multiply
+    them."""
+    dtypes = (x[0], y[0], out[0])
+    (rows, k), columns = x[1][-2:], y[1][-1]
+    if not is_multiplied(*dtypes) or not _is_written(*out) or 0 in (*x[1], *y[1]):
+        return None
+    if max(rows, k, columns) >= MOST_BLAS_COUNT:
+        return None
+    if not (_is_taken(*x) and _is_taken(*y)):
+        return COPIED
+    n = ONE if len(out[1]) == 2 else (out[1][0], x[2][0], y[2][0], out[2][0])
+    steps = (*x[2][-2:], *y[2][-2:], out[2][-2])
+    how = (CODES.get(out[0], 0), rows, columns, k, *steps, *n, *_kinds(dtypes))
+    return (ctypes.c_int64 * len(how))(*how)
+
+
+def _kinds(dtypes: Sequence[np.dtype[Any]]) -> tuple[int, ...]:
+    return tuple(AS_FLOATS.get(dtype, 0) for dtype in dtypes)
+
+
+def is_multiplied(x: np.dtype[Any], y: np.dtype[Any], out: np.dtype[Any]) -> bool:
+    """Whether the library multiplies these dtypes."""
+    if x == y == out and x in CODES:
+        return True
+    return x in AS_FLOATS and y in AS_FLOATS and out in AS_FLOATS
+
+
+def _is_taken(dtype: np.dtype[Any], shape: tuple[int, ...], steps: tuple[int, ...]) -> bool:
+    """Whether an operand is multiplied as it is stored; halves become floats anyhow."""
+    rows, columns = shape[-2:]
+    return dtype not in CODES or is_suited(rows, columns, steps[-2:], dtype.itemsize)
+
+
+def _copy_operands(x: Any, y: Any) -> tuple[Any, Any]:
+    """The operands as the library takes them."""
     is_transposed = (
         x.ndim == 2 and x.shape == y.shape[::-1]
         and x.strides == y.strides[::-1] and address(x) == address(y)
     )  # fmt: skip
-    if not is_suited(rows, k, x.strides[-2:], size):
+    if not _is_taken(x.dtype, x.shape, x.strides):
         x = np.ascontiguousarray(x)
     if is_transposed:
-        y = x.T
-    elif not is_suited(k, columns, y.strides[-2:], size):
-        y = np.ascontiguousarray(y)
-    return x, y
+        return x, x.T
+    return x, y if _is_taken(y.dtype, y.shape, y.strides) else np.ascontiguousarray(y)
 
 
-def _is_written(out: Any, size: int) -> bool:
-    """Whether the library writes into rows with these strides."""
-    rows, columns = out.shape[-2:]
-    step = out.strides[-2]
+def _is_written(dtype: np.dtype[Any], shape: tuple[int, ...], steps: tuple[int, ...]) -> bool:
+    """Whether the library writes into rows that are stored so."""
+    (rows, columns), step, size = shape[-2:], steps[-2], dtype.itemsize
     if rows > 1 and (step < columns * size or step % size or step // size >= MOST_BLAS_COUNT):
         return False
-    return columns == 1 or bool(out.strides[-1] == size)
+    return columns == 1 or bool(steps[-1] == size)
 
 
 class Multiplied(InC):
     """The C of a family of products of two matrices, or of a matrix and a vector."""
 
-    def __init__(self, dtype: np.dtype[Any]) -> None:
-        self._code = CODES[dtype.name]
-        self._size = dtype.itemsize
+    def __init__(self, x: np.dtype[Any], y: np.dtype[Any], out: np.dtype[Any]) -> None:
+        self._code = CODES.get(out, 0)
+        self._dtypes = (x, y, out)
+        self._is_plain = x == y == out and out in CODES
         self.together = self  # there is one for each dtype
 
     def is_due(self, n_tasks: int) -> bool:
@@ -261,23 +295,27 @@ class Multiplied(InC):
              y.strides[:, 0], column, step], axis=1,
         )  # fmt: skip
         each, kind = np.unique(table, axis=0, return_inverse=True)
-        function = ctypes.cast(ours.product, ctypes.c_void_p).value or 0
-        of = []
-        for how in each.tolist():
-            _, m, n_columns, inner, *steps = how
-            last = self._size if n_columns > 1 else 0
-            if not (
-                is_suited(m, inner, steps[:2], self._size)
-                and is_suited(inner, n_columns, steps[2:4], self._size)
-                and (m == 1 or steps[4] >= n_columns * last)
-            ):
-                raise CompilerError("a matrix whose rows and columns are in pieces")
-            held = (ctypes.c_int64 * 9)(*how)
-            of.append(Form((function, 0, 0, 0, ctypes.addressof(held), 0, 0, 0), 3, 0, held))
-        return Calls.one_each(kind, of, (x, y, out))
+        return Calls.one_each(kind, [self._form(ours, how) for how in each.tolist()], (x, y, out))
+
+    def _form(self, ours: Any, how: list[int]) -> Form:
+        """The call of products that are stored alike."""
+        _, m, columns, inner, *steps = how
+        x, y, out = self._dtypes
+        last = out.itemsize if columns > 1 else 0
+        if not (
+            (x not in CODES or is_suited(m, inner, steps[:2], x.itemsize))
+            and (y not in CODES or is_suited(inner, columns, steps[2:4], y.itemsize))
+            and (m == 1 or steps[4] >= columns * last)
+        ):
+            raise CompilerError("a matrix whose rows and columns are in pieces")
+        function = ours.product if self._is_plain else ours.product_of_halves
+        how = [*how, *ONE, *_kinds(self._dtypes)]
+        held = (ctypes.c_int64 * len(how))(*how)
+        where = ctypes.cast(function, ctypes.c_void_p).value or 0
+        return Form((where, 0, 0, 0, ctypes.addressof(held), 0, 0, 0), 3, 0, held)
 
 
 @cache
-def multiplied(dtype: np.dtype[Any]) -> Multiplied:
-    """The C of products in a dtype: families of it are of one kind."""
-    return Multiplied(dtype)
+def multiplied(x: np.dtype[Any], y: np.dtype[Any], out: np.dtype[Any]) -> Multiplied:
+    """The C of products of dtypes: families of it are of one kind."""
+    return Multiplied(x, y, out)

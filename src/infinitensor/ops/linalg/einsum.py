@@ -39,7 +39,7 @@ def _einsum_kernel(
     if direct:
         target = out.reshape(shape)
     elif xp is np:
-        target = np.empty(shape, x.dtype)
+        target = np.empty(shape, out.dtype)
     else:
         target = xp.empty(shape, dtype=out.dtype, device=out.device)
     product(xp, a, b, target)

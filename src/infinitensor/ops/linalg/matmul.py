@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import from_numpy, result_type
+from infinitensor.dtypes import HALVES, float32, from_numpy, result_type
 from infinitensor.ir.op import AxisForm, Call, Spec
 from infinitensor.ops.backend.blas import multiply
 from infinitensor.ops.backend.torch_loading import wait_for_torch
@@ -79,7 +79,8 @@ SMALL_PRODUCT = 4096
 
 
 def product(xp: Any, x: Any, y: Any, out: Any) -> None:
-    """out = x @ y for tiles of one dtype with 2 axes or more; halves may become floats."""
+    """out = x @ y for tiles of one dtype with 2 axes or more; on a CPU halves may be among floats,
+    and be made of them."""
     if xp is not np:
         _torch_product(xp, x, y, out)
         return
@@ -87,6 +88,7 @@ def product(xp: Any, x: Any, y: Any, out: Any) -> None:
         x, out = x.reshape(-1, x.shape[-1]), out.reshape(-1, out.shape[-1])
     if _multiplied(x, y, out):
         return
+    x, y = (to_dtype(np, a, wide(a.dtype)) for a in (x, y))
     if x.dtype.kind in "fc" and out.size * x.shape[-1] > SMALL_PRODUCT:
         torch = wait_for_torch()
         if x.ndim == 2 and x.dtype == out.dtype and _is_transposed(x, y):
@@ -104,7 +106,8 @@ def _multiplied(x: Any, y: Any, out: Any) -> bool:
         x, y, out = (a[0] if a.ndim == 3 else a for a in (x, y, out))
     if out.ndim == 2:
         return x.ndim == y.ndim == 2 and multiply(x, y, out)
-    x, y = (np.broadcast_to(a, (*out.shape[:-2], *a.shape[-2:])) for a in (x, y))
+    if not x.shape[:-2] == y.shape[:-2] == out.shape[:-2]:
+        x, y = (np.broadcast_to(a, (*out.shape[:-2], *a.shape[-2:])) for a in (x, y))
     if out.ndim == 3:
         return multiply(x, y, out)
     return all(_multiplied(*parts) for parts in zip(x, y, out, strict=True))
@@ -143,9 +146,11 @@ def _gram(torch: Any, x: Any, out: Any) -> None:
 
 
 def factors(xp: Any, x: Any, y: Any, dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """Both in the dtype they are multiplied in: a CPU has no halves, a GPU adds them in float32."""
+    """Both in the dtype they are multiplied in. A GPU adds up halves in float32; on a CPU they are
+    multiplied as float32, by `product`, and stay what they are until then."""
     loop = wide(dtype) if xp is np else dtype
-    return to_dtype(xp, x, loop), to_dtype(xp, y, loop)
+    is_cast = xp is np and loop == float32
+    return tuple(a if is_cast and a.dtype in HALVES else to_dtype(xp, a, loop) for a in (x, y))
 
 
 def _matmul_kernel(xp: Any, x1: Any, x2: Any, out: Any, dtype: np.dtype[Any]) -> None:
@@ -160,7 +165,7 @@ def _matmul_kernel(xp: Any, x1: Any, x2: Any, out: Any, dtype: np.dtype[Any]) ->
 
 def _matmul_added(xp: Any, before: Any, x1: Any, x2: Any, out: Any, dtype: np.dtype[Any]) -> None:
     """out = before + x1 @ x2 for matrices, in a dtype that the library multiplies."""
-    x1, x2 = factors(xp, x1, x2, dtype)
+    x1, x2 = (to_dtype(xp, x, dtype) for x in (x1, x2))
     torch = wait_for_torch()
     if xp is np:
         before, x1, x2, out = (torch_view(v) for v in (before, x1, x2, out))

@@ -111,7 +111,7 @@ def converging(text: str) -> Iterator[None]:
 def solve_one(a: Any, b: Any, out: Any) -> bool:
     """out = x with a x = b for one matrix, by the library of `blas`, without torch; False, and
     nothing done, where there is none or this is not for it. `LinAlgError` for a singular one."""
-    code = blas.CODES.get(out.dtype.name)
+    code = blas.CODES.get(out.dtype)
     if (
         code is None
         or not out.size

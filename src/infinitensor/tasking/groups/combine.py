@@ -63,7 +63,7 @@ def lower_contracted(lowering: Lowering, g: int) -> None:
     lowering.add_group(
         plan,
         run=fused.run,
-        in_c=fused.called or product_in_c(lowering, node),
+        in_c=fused.called or product_in_c(lowering, node, is_part=True),
         reads=tuple(columns),
         writes=tuple(tiles.astype(np.int32) for tiles in writes),
         scratch_bytes=group_scratch(lowering, g, columns, fused),

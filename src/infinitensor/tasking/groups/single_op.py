@@ -89,10 +89,10 @@ def reduction_kernel(
     return Fused(run)
 
 
-def product_in_c(lowering: Lowering, node: Node) -> InC | None:
-    """The tasks of a product as calls that C makes."""
+def product_in_c(lowering: Lowering, node: Node, *, is_part: bool = False) -> InC | None:
+    """The tasks of a product, or of parts of its sum, as calls that C makes."""
     is_compiled = lowering.kind == "cpu" and lowering.target.compiles
-    return product_called(lowering.graph, node) if is_compiled else None
+    return product_called(lowering.graph, node, is_part=is_part) if is_compiled else None
 
 
 def scan_in_c(lowering: Lowering, node: Node) -> InC | None:

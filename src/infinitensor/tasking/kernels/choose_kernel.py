@@ -357,15 +357,19 @@ def single_called(graph: Graph, group: Group, plan: GroupPlan, target: Target) -
     return Mapped(in_c, None if config.compile == "always" else left_of(in_c), counts=True)
 
 
-def product_called(graph: Graph, node: Node) -> blas.Multiplied | None:
-    """The product of two matrices, or of one and a vector, as a call that C makes."""
-    if node.op.name != "matmul" or config.compile == "never":
+def product_called(graph: Graph, node: Node, *, is_part: bool) -> blas.Multiplied | None:
+    """The product of two matrices, or of one and a vector, as a call that C makes: whole, or a part
+    of a sum."""
+    if node.op.name != "matmul" or config.compile == "never" or 0 in node.call.form.sizes:
         return None
-    dtype = node.call.outs[0].dtype
-    if dtype.name not in blas.CODES or 0 in node.call.form.sizes:
+    if any(operand.value < 0 for operand in node.operands):
+        return None
+    out = node.call.parts[0] if is_part else node.call.outs[0].dtype
+    dtypes = *(graph.specs[operand.value].dtype for operand in node.operands), out
+    if not blas.is_multiplied(*dtypes):
         return None
     for operand, shape in zip(node.operands, node.shapes, strict=True):
-        if operand.value < 0 or len(shape) > 2 or graph.specs[operand.value].dtype != dtype:
+        if len(shape) > 2:
             return None
         access = operand.access
         if access is None or access.keeps_lines:
@@ -373,7 +377,7 @@ def product_called(graph: Graph, node: Node) -> blas.Multiplied | None:
         is_forward = all(walked is not None and walked[2] > 0 for walked in access.axes)
         if access.part or len(shape) > 1 or not is_forward:  # a vector may have its elements apart
             return None
-    return blas.multiplied(dtype)
+    return blas.multiplied(*dtypes)
 
 
 def has_whole_lines(graph: Graph, group: Group, last: Node) -> bool:
