@@ -77,8 +77,7 @@ class Bound:
                 if is_free[k] and not is_in_lower_tier(leaf):
                     self.donated[k] = True
                     self.used_up.add(id(leaf))
-        self._is_from_lower_tier = True in map(comes_from_lower_tier, self.leaves)
-        if self._is_from_lower_tier:
+        if True in map(comes_from_lower_tier, self.leaves):
             cut_files(self.nodes, self.leaves, session.engine.mesh)
         self.tables = [v.table or stored_table(session, v) for v in self.leaves]
         for table in self.tables:
@@ -133,7 +132,7 @@ class Bound:
 
         Then what is held but was not asked for would take the room of what is read again.
         """
-        if self.peek or not self._is_from_lower_tier:
+        if self.peek or True not in map(comes_from_lower_tier, self.leaves):
             return False
         streamed = sum(bytes_of(leaf) for leaf in self.leaves if comes_from_lower_tier(leaf))
         budget = min(self.session.engine.budgets())
