@@ -56,6 +56,19 @@ def test_sums_and_moments_are_those_of_numpy_for_all_axes_and_strides(
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("n", range(1, 18))
+def test_a_short_line_has_the_bits_of_one_whose_elements_are_apart(n: int, dtype: str) -> None:
+    x = np.random.default_rng(n).normal(size=(6, 50, n)).astype(dtype)
+    x[0, :5], x[1, 3], x[2, 7, 0] = -0.0, np.inf, np.nan
+    apart = np.repeat(x, 2, axis=2)[:, :, ::2]
+    for rows, others in ((x, apart), (x[:, ::3], apart[:, ::3]), (x[::-1], apart[::-1])):
+        found, wanted = sums(rows, (2,), (-1,)), sums(others, (2,), (-1,))
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_allclose(found, rows.sum(2), 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_a_mean_whose_square_is_infinite_has_a_variance(dtype: str) -> None:
     x = np.full(2048, np.finfo(dtype).max / 4096, dtype)
     mean, squares = moments(x, (0,), (-1,))

@@ -73,3 +73,47 @@ def test_what_names_no_sum_is_refused_as_by_numpy() -> None:
     refuse(lambda xp, a: xp.einsum("ij->ii", a), x, match="a label twice")
     refuse(lambda xp, a: xp.einsum("i!->i", a), x, match="no list of labels")
     refuse(lambda xp, a: xp.einsum("ij->", a, dtype="i4"), x, match="could not be cast")
+
+
+SAME_LABELS = ("nj,nj->n", "nj,jn->j", "ij,ij->", "bij,bji->b", "bij,jib->ji", "...j,...j->...")
+
+
+@pytest.mark.parametrize("text", SAME_LABELS)
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i2", "u1", "?", "c16"])
+def test_operands_with_the_same_labels_are_summed_element_by_element(text: str, dtype: str) -> None:
+    terms = text.split("->")[0].replace("...", "bi").split(",")
+    for sizes in ((3, 4, 5, 6), (3, 4, 0, 6), (1, 1, 1, 1), (0, 4, 5, 0)):
+        of = dict(zip("bijn", sizes, strict=True))
+        given = [RNG.integers(0, 3, [of[c] for c in term]).astype(dtype) for term in terms]
+        agree(lambda xp, a, b: xp.einsum(text, a, b), *given)
+        agree(lambda xp, a, b: xp.einsum(text, a, b), given[0][:1], given[1])
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("f2"), np.dtype(it.bfloat16)], ids=str)
+def test_products_of_halves_are_summed_as_floats_and_rounded_once(dtype: Any) -> None:
+    x, y = (RNG.standard_normal((300, 7)).astype(dtype) for _ in "12")
+    found = it.einsum("nj,nj->n", it.asarray(x), it.asarray(y)).numpy()
+    assert found.dtype == dtype
+    wanted = np.einsum("nj,nj->n", x.astype("f8"), y.astype("f8"))
+    step = np.spacing(np.abs(wanted).astype("f4")) * 2.0 ** (24 - (11 if dtype == "f2" else 8))
+    assert (np.abs(found.astype("f8") - wanted) <= 0.51 * step + 1e-5).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("ni,ij,nj->n", ((50, 3), (3, 4), (50, 4))),
+        ("ij,jk,ik->", ((5, 6), (6, 7), (5, 7))),
+        ("bij,bjk->bk", ((3, 5, 6), (3, 6, 4))),
+        ("bij,jk,bk->b", ((3, 5, 6), (6, 7), (3, 7))),
+        ("i,i,i->i", ((9,), (9,), (9,))),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i8"])
+def test_bilinear_forms_and_labels_of_one_operand_are_numpys(
+    text: str, shapes: Any, dtype: str
+) -> None:
+    given = [RNG.integers(-2, 3, shape).astype(dtype) for shape in shapes]
+    agree(lambda xp, *xs: xp.einsum(text, *xs), *given)
+    given = [np.asfortranarray(np.repeat(x, 2, 0)[::2]) for x in given]
+    agree(lambda xp, *xs: xp.einsum(text, *xs), *given)

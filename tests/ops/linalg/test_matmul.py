@@ -158,14 +158,14 @@ def test_einsum_of_four_operands_works_without_opt_einsum(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("subscripts", "ndims", "match"),
     [
-        ("ij,jk", [2], "names 2 operands"),
-        ("i!->i", [1], "no list of labels"),
-        ("ij->k", [2], "in no operand"),
-        ("ij->ii", [2], "twice"),
-        ("...ijk", [2], "more axes"),
+        ("ij,jk", (2,), "names 2 operands"),
+        ("i!->i", (1,), "no list of labels"),
+        ("ij->k", (2,), "in no operand"),
+        ("ij->ii", (2,), "twice"),
+        ("...ijk", (2,), "more axes"),
     ],
 )
-def test_bad_subscripts_are_explained(subscripts: str, ndims: list[int], match: str) -> None:
+def test_bad_subscripts_are_explained(subscripts: str, ndims: tuple[int, ...], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         parse_subscripts(subscripts, ndims)
 

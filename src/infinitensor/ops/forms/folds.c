@@ -21,6 +21,31 @@ static const char *at(const char *x, int64_t i, const int64_t *axes) {
   return n_axes ? x + i * steps[0] : x;
 }
 
+/* The sum of N numbers that follow each other, fewer than lanes: as `sum_T` adds them up, but with no lanes in memory,
+   which a short line would wait for. */
+#define LANE(T, v, i, N) ((i) < N ? 0 + (v)[(i) < N ? (i) : 0] : (T)0)
+#define TWO(T, v, i, N) (LANE(T, v, i, N) + LANE(T, v, (i) + 1, N))
+#define FOUR(T, v, i, N) (TWO(T, v, i, N) + TWO(T, v, (i) + 2, N))
+#define EIGHT(T, v, i, N) (FOUR(T, v, i, N) + FOUR(T, v, (i) + 4, N))
+#define SHORT(T, N)                                                                                 \
+  case N:                                                                                           \
+    for (int64_t k = 0; k < kept[1]; ++k) {                                                         \
+      const T *v = (const T *)at(x, k, kept);                                                       \
+      const T low = EIGHT(T, v, 0, N);                                                              \
+      out[k] = LANES(T) > 8 ? low + EIGHT(T, v, 8, N) : low;                                        \
+    }                                                                                               \
+    return;
+#define SHORT_LINES(T)                                                                              \
+  static void sum_short_lines_##T(const char *x, const int64_t *kept, int64_t n, T *out) {          \
+    switch (n) {                                                                                    \
+      SHORT(T, 1) SHORT(T, 2) SHORT(T, 3) SHORT(T, 4) SHORT(T, 5) SHORT(T, 6) SHORT(T, 7)           \
+      SHORT(T, 8) SHORT(T, 9) SHORT(T, 10) SHORT(T, 11) SHORT(T, 12) SHORT(T, 13) SHORT(T, 14)      \
+      SHORT(T, 15)                                                                                  \
+    }                                                                                               \
+  }
+SHORT_LINES(float)
+SHORT_LINES(double)
+
 #define FOLDS(T)                                                                                    \
   /* m elements of a line, from `begun` on: in place, or lined up in a block. */                    \
   static const T *lined_##T(T *block, const char *x, const int64_t *line, int64_t begun,            \
@@ -40,6 +65,10 @@ static const char *at(const char *x, int64_t i, const int64_t *axes) {
                      const int64_t *line, T *out) {                                                 \
     T block[BLOCK];                                                                                 \
     const int64_t n = line[1];                                                                      \
+    if (reduced[1] == 1 && line[0] == 1 && line[3] == sizeof(T) && n > 0 && n < LANES(T)) {         \
+      sum_short_lines_##T(x, kept, n, out);                                                         \
+      return;                                                                                       \
+    }                                                                                               \
     for (int64_t k = 0; k < kept[1]; ++k) {                                                         \
       const char *first = at(x, k, kept);                                                           \
       Sum sum = {0, 0};                                                                             \

@@ -1,14 +1,19 @@
-"""einsum: two operands as one contraction, many pair by pair. A contracted label may be cut."""
+"""einsum: two operands as one contraction, many pair by pair. A contracted label may be cut.
+
+A label of one operand alone is summed first. Two operands with the same labels are multiplied
+element by element and summed in one pass, any others as matrices.
+"""
 
 from __future__ import annotations
 
 import operator
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import as_dtype, can_cast, result_type
+from infinitensor.dtypes import HALVES, as_dtype, can_cast, float32, result_type
 from infinitensor.ir.op import AxisForm, Call, Spec
 from infinitensor.native import missed
 from infinitensor.ops.forms.reduction import SUM
@@ -132,11 +137,12 @@ def label_sizes(operands: Sequence[Any], terms: Sequence[str]) -> dict[str, int]
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def parse_subscripts(subscripts: str, ndims: Sequence[int]) -> tuple[list[str], str]:
+@lru_cache(1024)
+def parse_subscripts(subscripts: str, ndims: tuple[int, ...]) -> tuple[tuple[str, ...], str]:
     """Labels of each operand and of the output, ellipses written out.
 
-    >>> parse_subscripts("...ij,jk", [3, 2])
-    (['aij', 'jk'], 'aik')
+    >>> parse_subscripts("...ij,jk", (3, 2))
+    (('aij', 'jk'), 'aik')
     """
     left, arrow, right = subscripts.replace(" ", "").partition("->")
     terms = left.split(",")
@@ -179,7 +185,7 @@ def parse_subscripts(subscripts: str, ndims: Sequence[int]) -> tuple[list[str], 
         raise ValueError(
             f"einsum: output label {min(missing)!r} of {subscripts!r} is in no operand"
         )
-    return written, kept
+    return tuple(written), kept
 
 
 def contraction_path(
@@ -196,6 +202,14 @@ def contraction_path(
         ghosts = [np.broadcast_to(np.empty(()), shape) for shape in shapes]
         return list(np.einsum_path(text, *ghosts, optimize="greedy")[0][1:])
     return list(opt_einsum.contract_path(text, *shapes, shapes=True, optimize="auto")[0])
+
+
+@lru_cache(1024)
+def _known_path(
+    terms: tuple[str, ...], kept: str, sizes: tuple[tuple[str, int], ...]
+) -> tuple[tuple[int, ...], ...]:
+    """`contraction_path`, which takes longer than many einsums, found once for each question."""
+    return tuple(contraction_path(terms, kept, dict(sizes)))
 
 
 def _without_repeats(xp: Any, x: Any, labels: str) -> tuple[Any, str]:
@@ -282,7 +296,7 @@ def einsum(
     if not isinstance(subscripts, str):
         subscripts, xs = _from_sublists((subscripts, *operands))
     xs = [xp.asarray(x) for x in xs]
-    terms, kept = parse_subscripts(subscripts, [len(x.shape) for x in xs])
+    terms, kept = parse_subscripts(subscripts, tuple(len(x.shape) for x in xs))
     kind = result_type(*(x.dtype for x in xs)) if dtype is None else as_dtype(dtype)
     if len(xs) == 1 and set(kept) == set(terms[0]):
         kind = xs[0].dtype  # a view, as NumPy's is: nothing is computed in a dtype
@@ -291,7 +305,9 @@ def einsum(
     pairs = [_without_repeats(xp, x, labels) for x, labels in zip(xs, terms, strict=True)]
     sizes = label_sizes([x for x, _ in pairs], [labels for _, labels in pairs])
     pairs = [(x if x.dtype == kind else x.astype(kind), labels) for x, labels in pairs]
-    path = contraction_path([t for _, t in pairs], kept, sizes) if len(pairs) > 2 else [(0, 1)]
+    path: Sequence[tuple[int, ...]] = [(0, 1)]
+    if len(pairs) > 2:
+        path = _known_path(tuple(t for _, t in pairs), kept, tuple(sizes.items()))
     for step in path if len(pairs) > 1 else ():
         chosen = [pairs[i] for i in sorted(step)]
         rest = [pair for i, pair in enumerate(pairs) if i not in step]
@@ -354,7 +370,22 @@ def _contract(
             y, right = _sum_unneeded(xp, y, right, set(right) - {c}, kind)
     if {*left, *right} == set(kept):  # nothing is summed: no product of matrices
         return xp.multiply(_along(xp, x, left, kept), _along(xp, y, right, kept)), kept
+    if {*left} == {*right} and len(left) > 1:
+        return _sum_of_products(xp, (x, left), (y, right), kept, kind), kept
     return product_of(xp, x, y, left, right, kept), kept
+
+
+def _sum_of_products(
+    xp: Any, a: tuple[Any, str], b: tuple[Any, str], kept: str, kind: np.dtype[Any]
+) -> Any:
+    """Two operands with the same labels: matrices of one row and one column would be many, each a
+    call. One pass, in which halves are floats, and what is made of them is rounded once."""
+    (x, left), (y, right) = a, b
+    every = kept + "".join(c for c in left if c not in kept)
+    x, y = _in_order(xp, x, left, every), _in_order(xp, y, right, every)
+    if kind in HALVES:
+        x = x.astype(float32)
+    return _sum_unneeded(xp, xp.multiply(x, y), every, set(kept), kind)[0]
 
 
 def product_of(xp: Any, x: Any, y: Any, left: str, right: str, kept: str) -> Any:
