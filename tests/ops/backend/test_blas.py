@@ -247,6 +247,50 @@ def test_tasks_in_c_have_the_bits_of_those_in_python(dtype: str) -> None:
 
 
 @needs_library
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", *HALVES])
+def test_stacks_and_einsums_in_c_have_the_bits_of_those_in_python(dtype: Any) -> None:
+    rng = np.random.default_rng(6)
+    shapes = ((9, 80, 70), (9, 70, 60), (70, 60), (9, 70))
+    given = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+
+    def program(xp: Any, s: Any, t: Any, m: Any, v: Any) -> tuple[Any, ...]:
+        return (
+            s @ t,
+            s @ m,
+            s[:, :1] @ m,
+            s.reshape(1, 720, 70) @ t,
+            s[:1] @ t,
+            xp.matmul(s[0], t),
+            xp.transpose(t, (0, 2, 1)) @ xp.transpose(s, (0, 2, 1)),
+            xp.einsum("bij,bkj->bik", s, s[:, ::2]),
+            xp.einsum("bj,bjk->bk", v, t),
+            xp.einsum("bij,bj->bi", s, v),
+            xp.einsum("ibj,bjk->bik", s[:, :9], s[:9, :70, :60]),
+            xp.einsum("bij,jk->bik", s, m),
+            xp.einsum("bij,bjk->bki", s, t),
+        )
+
+    def played() -> list[np.ndarray]:
+        made = program(it, *map(it.asarray, given))
+        it.compute(*made)
+        return [x.numpy() for x in made]
+
+    with it.init("cpu"):
+        with on("task_start", lambda **event: None):
+            wanted = played()
+        for _ in range(12):
+            it.stats(reset=True)
+            found = played()
+        assert it.stats()["tasks_in_c"] > 0
+    kind = "c16" if dtype == "c8" else "f8"
+    numpys = program(np, *(x.astype(kind) for x in given))
+    rtol, atol = (2e-2, 0.6) if dtype in HALVES else (1e-3, 1e-3)
+    for x, y, z in zip(found, wanted, numpys, strict=True):
+        np.testing.assert_array_equal(x, y)
+        np.testing.assert_allclose(x.astype(kind), z, rtol, atol)
+
+
+@needs_library
 def test_a_program_of_products_in_c_leaves_the_threads_of_torch_as_they_were() -> None:
     import torch
 

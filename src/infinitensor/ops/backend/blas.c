@@ -279,15 +279,13 @@ static void multiply_parts(void *given) {
   if (before != 1) set_threads(before);
 }
 
+static const int64_t sizes[4] = {4, 8, 8, 16};
+
 /* One product: `how` has the dtype, rows, columns, k, and steps in bytes: of both from row to row and
-   from column to column, and from row to row of out. The arguments are those of every kernel that
-   `c_program.c` calls. */
-void product(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, char **arrays,
-             const int64_t *steps, const char *words, const int64_t *folded, int64_t n_same) {
-  static const int64_t sizes[4] = {4, 8, 8, 16};
+   from column to column, and from row to row of out. */
+static void product(const int64_t *how, char **arrays) {
   const int64_t code = how[0], size = sizes[code];
   Product p = {.rows = how[1], .columns = how[2], .k = how[3], .step = how[8] / size};
-  (void)n_rows, (void)n, (void)n_outer, (void)steps, (void)words, (void)folded, (void)n_same;
   __atomic_add_fetch(&n_made, 1, __ATOMIC_RELAXED);
   p.out = arrays[2];
   if (p.columns == 1 && p.rows == 1) {
@@ -337,7 +335,7 @@ static void multiply_each(void *given) {
   for (int64_t i; (i = __atomic_fetch_add(&s->n_taken, 1, __ATOMIC_RELAXED)) < s->how[9];) {
     char *arrays[3];
     for (int k = 0; k < 3; ++k) arrays[k] = s->arrays[k] + i * steps[k];
-    product(0, 0, 0, s->how, arrays, 0, 0, 0, 0);
+    product(s->how, arrays);
   }
 }
 
@@ -445,21 +443,36 @@ static Cast cast_of(char *halves, int64_t kind, int64_t n, const int64_t *counts
   return c;
 }
 
-/* Products of stacks: `how` goes on with what the three are made of. */
-static void multiply_stacks(const int64_t *how, char **arrays) {
+/* Matrices that are multiplied by the same one are one matrix, if their rows and those of out follow each other. */
+static void merge(int64_t *how) {
+  const int64_t rows = how[1], columns = how[2], k = how[3], n = how[9], *const kinds = how + 13;
+  const int64_t x_size = kinds[0] ? 2 : sizes[how[0]], size = kinds[2] ? 2 : sizes[how[0]];
+  const int is_even = k == 1 || how[5] == x_size;
+  if (n == 1 || how[11]) return;
+  if (rows > 1 && !(how[10] == rows * how[4] && how[12] == rows * how[8] && (is_even || how[5] >= n * rows * x_size)))
+    return;
+  if (rows == 1 && !(is_even && how[10] >= k * x_size && how[12] >= columns * size)) return;
+  if (rows == 1) how[4] = how[10], how[8] = how[12];
+  how[1] *= n, how[9] = 1, how[10] = how[12] = 0;
+}
+
+/* Products of stacks: `given` is the `how` of a stack, and goes on with what the three are made of. */
+static void multiply_stacks(const int64_t *given, char **arrays) {
+  int64_t how[16];
+  memcpy(how, given, sizeof how);
+  merge(how);
   const int64_t rows = how[1], columns = how[2], k = how[3], *const kinds = how + 13;
   const int64_t counts[3][2] = {{rows, k}, {k, columns}, {rows, columns}};
-  int64_t floats[13], steps[3][2] = {{how[4], how[5]}, {how[6], how[7]}, {how[8], sizeof(float16)}};
-  char *given[3];
+  int64_t steps[3][2] = {{how[4], how[5]}, {how[6], how[7]}, {how[8], sizeof(float16)}};
+  char *at[3];
   Cast casts[3];
-  memcpy(floats, how, sizeof floats);
   for (int i = 0; i < 3; ++i) {
-    casts[i] = cast_of(arrays[i], kinds[i], how[9], counts[i], steps[i], floats + 10 + i);
-    given[i] = casts[i].floats ? (char *)casts[i].floats : arrays[i];
+    casts[i] = cast_of(arrays[i], kinds[i], how[9], counts[i], steps[i], how + 10 + i);
+    at[i] = casts[i].floats ? (char *)casts[i].floats : arrays[i];
     if (casts[i].floats && i < 2) cast(casts + i);
   }
-  memcpy(floats + 4, steps, 5 * sizeof *floats); /* of both, and from row to row of out */
-  products(floats, given);
+  memcpy(how + 4, steps, 5 * sizeof *how); /* of both, and from row to row of out */
+  products(how, at);
   casts[2].is_to_floats = casts[2].n_taken = 0;
   if (casts[2].floats) cast(casts + 2);
   for (int i = 0; i < 3; ++i) free(casts[i].floats);
@@ -472,9 +485,9 @@ void stack(const int64_t *how, char **arrays, int64_t is_worker) {
   if (is_worker) leave();
 }
 
-/* As `c_program.c` calls it. */
-void product_of_halves(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, char **arrays,
-                       const int64_t *steps, const char *words, const int64_t *folded, int64_t n_same) {
+/* The same with the arguments of every kernel that `c_program.c` calls. */
+void task(int64_t n_rows, int64_t n, int64_t n_outer, const int64_t *how, char **arrays, const int64_t *steps,
+          const char *words, const int64_t *folded, int64_t n_same) {
   (void)n_rows, (void)n, (void)n_outer, (void)steps, (void)words, (void)folded, (void)n_same;
   multiply_stacks(how, arrays);
 }

@@ -264,13 +264,21 @@ def _is_written(dtype: np.dtype[Any], shape: tuple[int, ...], steps: tuple[int, 
     return columns == 1 or bool(steps[-1] == size)
 
 
-class Multiplied(InC):
-    """The C of a family of products of two matrices, or of a matrix and a vector."""
+class Axes(NamedTuple):
+    """Which axes of the operands and of the result are the stack of matrices, and the rows and
+    columns of each; None where there is none."""
 
-    def __init__(self, x: np.dtype[Any], y: np.dtype[Any], out: np.dtype[Any]) -> None:
-        self._code = CODES.get(out, 0)
-        self._dtypes = (x, y, out)
-        self._is_plain = x == y == out and out in CODES
+    x: tuple[int | None, ...]
+    y: tuple[int | None, ...]
+    out: tuple[int | None, ...]
+
+
+class Multiplied(InC):
+    """The C of a family of products of matrices and vectors, or of stacks of them."""
+
+    def __init__(self, dtypes: tuple[np.dtype[Any], ...], axes: Axes) -> None:
+        self._dtypes = dtypes
+        self._axes = axes
         self.together = self  # there is one for each dtype
 
     def is_due(self, n_tasks: int) -> bool:
@@ -283,16 +291,17 @@ class Multiplied(InC):
         if ours is None:
             raise CompilerError("no library to multiply with")
         (x, y), (out,) = asked.ins, asked.outs
-        n = len(x.bases)
-        rows = x.shapes[:, 0] if x.shapes.shape[1] > 1 else np.ones(n, np.int64)
-        columns = y.shapes[:, 1] if y.shapes.shape[1] > 1 else np.ones(n, np.int64)
-        k = x.shapes[:, -1]
-        row = x.strides[:, 0] if x.shapes.shape[1] > 1 else np.zeros(n, np.int64)
-        column = y.strides[:, 1] if y.shapes.shape[1] > 1 else np.zeros(n, np.int64)
-        step = out.strides[:, 0] if x.shapes.shape[1] > 1 else np.zeros(n, np.int64)
+        rows, columns = (_along(out.shapes, axis, 1) for axis in self._axes.out[1:])
+        steps = [
+            [_along(np.where(one.shapes == 1, 0, one.strides), axis, 0) for axis in axes]
+            for one, axes in zip((x, y, out), self._axes, strict=True)
+        ]
+        code = np.full(len(rows), CODES.get(self._dtypes[2], 0))
+        inner = steps[0][1:] + steps[1][1:] + steps[2][1:2]
+        n = _along(out.shapes, self._axes.out[0], 1)
         table = np.stack(
-            [np.full(n, self._code), rows, columns, k, row, x.strides[:, -1],
-             y.strides[:, 0], column, step], axis=1,
+            [code, rows, columns, _along(x.shapes, self._axes.x[2], 1), *inner, n,
+             *(one[0] for one in steps)], axis=1,
         )  # fmt: skip
         each, kind = np.unique(table, axis=0, return_inverse=True)
         return Calls.one_each(kind, [self._form(ours, how) for how in each.tolist()], (x, y, out))
@@ -308,14 +317,18 @@ class Multiplied(InC):
             and (m == 1 or steps[4] >= columns * last)
         ):
             raise CompilerError("a matrix whose rows and columns are in pieces")
-        function = ours.product if self._is_plain else ours.product_of_halves
-        how = [*how, *ONE, *_kinds(self._dtypes)]
+        how = [*how, *_kinds(self._dtypes)]
         held = (ctypes.c_int64 * len(how))(*how)
-        where = ctypes.cast(function, ctypes.c_void_p).value or 0
-        return Form((where, 0, 0, 0, ctypes.addressof(held), 0, 0, 0), 3, 0, held)
+        function = ctypes.cast(ours.task, ctypes.c_void_p).value or 0
+        return Form((function, 0, 0, 0, ctypes.addressof(held), 0, 0, 0), 3, 0, held)
+
+
+def _along(lengths: np.ndarray, axis: int | None, missing: int) -> np.ndarray:
+    """Lengths or steps of an axis, for each task; of one that is not there a number."""
+    return np.full(len(lengths), missing) if axis is None else lengths[:, axis]
 
 
 @cache
-def multiplied(x: np.dtype[Any], y: np.dtype[Any], out: np.dtype[Any]) -> Multiplied:
+def multiplied(dtypes: tuple[np.dtype[Any], ...], axes: Axes) -> Multiplied:
     """The C of products of dtypes: families of it are of one kind."""
-    return Multiplied(x, y, out)
+    return Multiplied(dtypes, axes)

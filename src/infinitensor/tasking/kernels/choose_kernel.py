@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from infinitensor.ir.graph import Graph, Group, Node, Operand
     from infinitensor.ir.mesh import Target, Tools
+    from infinitensor.ir.op import Labels
     from infinitensor.ir.plan import GroupPlan
     from infinitensor.tasking.c.fold_loops import Fold
 
@@ -358,26 +359,62 @@ def single_called(graph: Graph, group: Group, plan: GroupPlan, target: Target) -
 
 
 def product_called(graph: Graph, node: Node, *, is_part: bool) -> blas.Multiplied | None:
-    """The product of two matrices, or of one and a vector, as a call that C makes: whole, or a part
-    of a sum."""
-    if node.op.name != "matmul" or config.compile == "never" or 0 in node.call.form.sizes:
+    """A product of matrices and vectors, or of stacks of them, as a call that C makes: whole, or a
+    part of a sum."""
+    if config.compile == "never" or 0 in node.call.form.sizes:
         return None
-    if any(operand.value < 0 for operand in node.operands):
+    axes = _axes_of_product(node)
+    if axes is None or any(operand.value < 0 for operand in node.operands):
         return None
     out = node.call.parts[0] if is_part else node.call.outs[0].dtype
-    dtypes = *(graph.specs[operand.value].dtype for operand in node.operands), out
-    if not blas.is_multiplied(*dtypes):
+    x, y = (graph.specs[operand.value].dtype for operand in node.operands)
+    if not blas.is_multiplied(x, y, out):
         return None
-    for operand, shape in zip(node.operands, node.shapes, strict=True):
-        if len(shape) > 2:
+    for operand, shape, walked in zip(node.operands, node.shapes, axes, strict=False):
+        if not _has_lines(operand, len(shape), walked[0]):
             return None
-        access = operand.access
-        if access is None or access.keeps_lines:
-            continue
-        is_forward = all(walked is not None and walked[2] > 0 for walked in access.axes)
-        if access.part or len(shape) > 1 or not is_forward:  # a vector may have its elements apart
-            return None
-    return blas.multiplied(*dtypes)
+    return blas.multiplied((x, y, out), axes)
+
+
+def _has_lines(operand: Operand, ndim: int, stack: int | None) -> bool:
+    """Whether rows or columns of matrices are stored in one piece; a vector may have its elements
+    apart. `stack` is the axis of a stack of them."""
+    access = operand.access
+    if access is None:
+        return stack is None or stack < ndim - 1
+    if access.keeps_lines:
+        last = len(access.fixed) - 1
+        return stack is None or (walked := access.axes[stack]) is None or walked[0] != last
+    is_forward = all(walked is not None and walked[2] > 0 for walked in access.axes)
+    return is_forward and not access.part and ndim == 1
+
+
+def _axes_of_product(node: Node) -> blas.Axes | None:
+    """Where a product of two operands has its matrices, if its result has them in that order."""
+    if node.op.name not in ("matmul", "_einsum"):
+        return None
+    (left, right), (kept,) = node.call.form.inputs, node.call.form.outputs
+    inner = [label for label in left if label in right and label not in kept and label is not None]
+    shared = [label for label in kept if label in left and label in right]
+    is_stack = len(kept) > 2 and node.op.name == "matmul"  # of one operand alone, or of both
+    stack, rest = (kept[0], kept[1:]) if shared or is_stack else (None, kept)
+    rows = [label for label in rest if label in left]
+    columns = [label for label in rest if label in right]
+    if len(inner) != 1 or max(len(rows), len(columns)) > 1 or [*rows, *columns] != [*rest]:
+        return None
+    row, column = next(iter(rows), None), next(iter(columns), None)
+    return blas.Axes(
+        _places(left, stack, row, *inner),
+        _places(right, stack, *inner, column),
+        _places(kept, stack, row, column),
+    )
+
+
+def _places(labels: Labels, *walked: int | None) -> tuple[int | None, ...]:
+    """The axes with some labels; None for one that is not there."""
+    return tuple(
+        labels.index(label) if label is not None and label in labels else None for label in walked
+    )
 
 
 def has_whole_lines(graph: Graph, group: Group, last: Node) -> bool:
