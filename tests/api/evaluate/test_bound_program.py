@@ -55,12 +55,12 @@ def test_a_program_that_is_repeated_has_the_same_key_and_another_has_not() -> No
         ]
         for program in programs:
             made = program()
-            keys.append(bound(session, made).trace_key())
+            keys.append(bound(session, made).trace_key)
             del made
         assert keys[0] == keys[1], "numbers are bound, not known"
         assert len(set(keys)) == 3
         it.config.rounding = "fused"
-        assert bound(session, x * 2 + 1).trace_key() != keys[0]
+        assert bound(session, x * 2 + 1).trace_key != keys[0]
 
 
 def test_limits_and_little_room_are_part_of_what_a_program_is_known_by() -> None:
@@ -69,7 +69,7 @@ def test_limits_and_little_room_are_part_of_what_a_program_is_known_by() -> None
         made = x * 2
         plain = bound(session, made)
         limited = bound(session, made, limits=(1000,))
-        assert plain.trace_key() != limited.trace_key()
+        assert plain.trace_key != limited.trace_key
         assert limited.budgets()[0] < plain.budgets()[0]
         assert plain.lean_key() == bound(session, made).lean_key()
 

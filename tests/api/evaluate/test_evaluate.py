@@ -168,3 +168,38 @@ def test_devices_that_refuse_memory_are_planned_for_again_or_say_so() -> None:
     with strict("cpu", 1 << 20, memory=3 * A.nbytes + 4096, disk="8MiB"):
         x = it.asarray(A)
         np.testing.assert_array_equal(((x + 1) * (x + 2)).numpy(), (A + 1) * (A + 2))
+
+
+@pytest.mark.parametrize("devices", ["cpu", "cpu*2", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("tile", [7, 1 << 20])
+def test_a_program_that_sees_parts_of_its_operands_is_known_when_it_is_repeated(
+    devices: str, tile: int
+) -> None:
+    rng = np.random.default_rng(0)
+    wide, tall = rng.normal(size=(20, 30)).astype("f4"), rng.normal(size=(20, 30)).astype("f4")
+    with strict(devices, tile):
+        for n_before in range(4):
+            x, y = it.asarray(wide), it.asarray(tall)
+            it.compute(x, y)
+            for first in (0, 3):  # parts of equal size at other places have the same plan
+                made = x[first : first + 5, 2:9].T * 2 + y[first : first + 5, 1:8].T
+                expected = wide[first : first + 5, 2:9].T * 2 + tall[first : first + 5, 1:8].T
+                if n_before > 1:
+                    it.stats(reset=True)
+                np.testing.assert_array_equal(it.compute(made).numpy(), expected)
+                if n_before > 1:
+                    assert it.stats()["ways"]["planned"] == 0
+            np.testing.assert_array_equal(x.numpy(), wide)
+            wide, tall = wide + 1, tall * 2
+
+
+def test_a_program_that_writes_a_part_is_planned_each_time() -> None:
+    wanted = A.copy()
+    with strict("cpu", 7):
+        x = it.asarray(A)
+        it.compute(x)
+        for _ in range(4):
+            x[2:5, 1:3] = x[2:5, 1:3] * 2 + x[2:5, 2:4]
+            it.compute(x)
+            wanted[2:5, 1:3] = wanted[2:5, 1:3] * 2 + wanted[2:5, 2:4]
+            np.testing.assert_array_equal(x.numpy(), wanted)

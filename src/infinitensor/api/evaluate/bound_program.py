@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from infinitensor.api.session.session import Session
     from infinitensor.api.session.version import Version
+    from infinitensor.ir.region import Box
     from infinitensor.ir.tasks import Program
 
 
@@ -145,8 +146,12 @@ class Bound:
             return False
         return len(self._worth_keeping(self.kept)) < len(self.kept) - len(self.roots)
 
+    @cached_property
     def trace_key(self) -> Any:
-        """The key of a program, by which it is recognised when it is repeated."""
+        """The key of a program, by which it is recognised when it is repeated.
+
+        Leaves are in it as they are given, whatever is seen of them.
+        """
         return (
             self.known_by,
             tuple(self.kept),
@@ -203,8 +208,10 @@ class Bound:
 
     def detail(self) -> Bound:
         """Add what a plan is made of: specs, operands, windows, and the key it is found by."""
+        _ = self.trace_key  # before windows stand for leaves
         self.numbered = NumberedCalls(self.nodes, self.numbers)
-        self.is_windowed = False
+        self.windows: dict[int, Box] = {}
+        """Parts of leaves that stand for them."""
         self.outside_bytes: dict[int, int] = {}
         """Per device, what leaves hold around their windows: no part of the plan, but there."""
         self._look_through_windows()
@@ -224,9 +231,9 @@ class Bound:
         windows = hulls.windows(shapes, used_up, set(self.kept))
         if not windows:
             return
-        self.is_windowed = True
         for k, number in enumerate(numbers):
             if number in windows:
+                self.windows[k] = windows[number]
                 table = self.tables[k]
                 chain = hulls.chains.get(number)
                 if chain:
@@ -238,6 +245,17 @@ class Bound:
                     outside = self.outside_bytes.get(device, 0) + n_bytes - seen.get(device, 0)
                     self.outside_bytes[device] = outside
         self.numbered.look_through(windows)
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether only parts of some leaves are seen."""
+        return bool(self.windows)
+
+    def look_through(self, windows: dict[int, Box]) -> None:
+        """Let parts of leaves that are only read stand for them, as when this was planned."""
+        for k, box in windows.items():
+            self.donated[k] = False
+            self.tables[k] = self.tables[k].window(box)
 
     def _leaf(self, k: int) -> Leaf:
         """One leaf of the graph."""

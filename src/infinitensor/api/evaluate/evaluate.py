@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from infinitensor.api.session.session import Session
     from infinitensor.api.session.version import Node, Version
     from infinitensor.engines import Kernels, Run
+    from infinitensor.ir.region import Box
     from infinitensor.pipeline import Prepared
     from infinitensor.runtime import TileTable
 
@@ -81,7 +82,9 @@ class Trace(NamedTuple):
     n_eager: int
     held: tuple[Any, ...]
     """Objects whose identity it is known by: kept, so that nothing else gets that identity."""
-    few: Kernels | None
+    windows: dict[int, Box]
+    """Parts of leaves that stand for them."""
+    few: Kernels | None = None
     """The program as kernels that start without a run, where it can be."""
 
 
@@ -147,19 +150,19 @@ def _run(
     bound = Bound(session, waiting, peek, limits=limits)
     if bound.is_read_by() or (session.leans and bound.lean_key() in session.leans):
         bound = Bound(session, waiting, peek, True, limits)
-    key = bound.trace_key()
-    trace: Trace | None = session.traces.get(key)
-    if trace is None or not bound.fits(trace.prepared.program):
+    trace: Trace | None = session.traces.get(bound.trace_key)
+    if trace is not None and not _fits_again(bound, trace):
+        bound, trace = Bound(session, waiting, peek, bound.lean, limits), None
+    if trace is None:
         bound.detail()
         if (session.is_new(bound.key) or all_shapes_change(bound.nodes)) and is_little(bound):
             _run_at_once(session, bound)
             return
         bound, trace = trace_of(bound)
         session.ways["planned"] += 1
-        if not bound.is_windowed:
-            session.add(session.traces, bound.trace_key(), trace)
+        _keep(session, bound, trace)
     else:
-        session.traces.move_to_end(key)
+        session.traces.move_to_end(bound.trace_key)
         session.counts["plan_hits"] += 1
         if trace.few is not None and _has_started(session, bound, trace.few):
             session.ways[trace.few.way] += 1
@@ -184,9 +187,27 @@ def _run(
     _count(session, bound, trace)
 
 
+def _fits_again(bound: Bound, trace: Trace) -> bool:
+    """Whether there is room for what has run before; it sees what it saw of its leaves then."""
+    bound.look_through(trace.windows)
+    return bound.fits(trace.prepared.program)
+
+
+def _keep(session: Session, bound: Bound, trace: Trace) -> None:
+    """Remember what was planned, for the next time it runs.
+
+    Where only a part of a leaf is seen the next program may see another, with the same plan: that
+    is remembered when it is repeated. One that writes there is not.
+    """
+    if bound.whole or (bound.is_windowed and session.is_new(bound.trace_key)):
+        return
+    few = session.engine.few_kernels(trace.prepared.program)
+    session.add(session.traces, bound.trace_key, trace._replace(few=few))
+
+
 def way_of(bound: Bound) -> str:
     """The way that `_run` will take for a program whose plan is made."""
-    trace: Trace | None = bound.session.traces.get(bound.trace_key())
+    trace: Trace | None = bound.session.traces.get(bound.trace_key)
     if trace is not None and bound.fits(trace.prepared.program):
         return "repeated" if trace.few is None else trace.few.way
     return "unplanned" if all_shapes_change(bound.nodes) and is_little(bound) else "planned"
@@ -210,7 +231,7 @@ def _count_moved(session: Session, bound: Bound, prepared: Prepared) -> None:
     moved = session.moved_again.get(key, 0) + traffic.evicted + traffic.loaded
     session.add(session.moved_again, key, moved)
     if moved + traffic.evicted + traffic.loaded > prepared.in_the_way:
-        session.traces.pop(bound.trace_key(), None)
+        session.traces.pop(bound.trace_key, None)
         for known in [k for k, found in session.plans.items() if found is prepared]:
             del session.plans[known]
 
@@ -278,7 +299,7 @@ def trace_of(bound: Bound) -> tuple[Bound, Trace]:
         sum(node.op.whole for node in bound.nodes),
         sum(family.eager for family in graph.families),
         tuple((node.op, node.call, node.region, node.accesses) for node in bound.nodes),
-        bound.session.engine.few_kernels(prepared.program),
+        bound.windows,
     )
 
 
