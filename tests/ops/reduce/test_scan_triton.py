@@ -22,7 +22,7 @@ def test_blocks_that_are_scanned_after_those_before_them_are_one_line(n: int, dt
     x = (np.random.default_rng(n).random(n) * 9 - 4).astype(dtype)
     given, out = torch.from_numpy(x), torch.empty(n, dtype=getattr(torch, dtype))
     with triton_in_numpy(scan_triton) as launches:
-        assert scan_triton.running_sum(given, out)
+        assert scan_triton.running_sum(given, out, 0)
     wanted = np.cumsum(x.astype("f8") if x.dtype.kind == "f" else x)
     rtol = {"float32": 1e-5, "float64": 1e-12}.get(dtype, 0)
     np.testing.assert_allclose(out.numpy(), wanted, rtol, rtol * 1e5)
@@ -32,7 +32,7 @@ def test_blocks_that_are_scanned_after_those_before_them_are_one_line(n: int, dt
 def test_the_first_block_begins_with_nothing_so_that_zeros_keep_their_sign() -> None:
     out = torch.empty(LEAST)
     with triton_in_numpy(scan_triton):
-        assert scan_triton.running_sum(torch.full((LEAST,), -0.0), out)
+        assert scan_triton.running_sum(torch.full((LEAST,), -0.0), out, 0)
     assert np.signbit(out.numpy()[:BLOCK]).all()
 
 
@@ -46,9 +46,31 @@ def test_short_lines_tables_and_other_dtypes_are_torchs() -> None:
         (line.half(), torch.empty(2 * LEAST, dtype=torch.float16)),
     ]
     with triton_in_numpy(scan_triton) as launches:
-        assert [scan_triton.running_sum(*given) for given in refused] == [False] * 5
+        assert [scan_triton.running_sum(*given, 0) for given in refused] == [False] * 5
     assert launches == []
-    assert not scan_triton.running_sum(line, torch.empty_like(line)), "it is on the host"
+    assert not scan_triton.running_sum(line, torch.empty_like(line), 0), "it is on the host"
+
+
+@pytest.mark.parametrize("shape", [(3001, 44), (LEAST, 2), (513, 2, 256), (70_000, 3)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+def test_short_rows_are_scanned_several_at_a_time(shape: tuple[int, ...], dtype: str) -> None:
+    x = (np.random.default_rng(0).random(shape) * 9 - 4).astype(dtype)
+    out = torch.empty(shape, dtype=getattr(torch, dtype))
+    with triton_in_numpy(scan_triton) as launches:
+        assert scan_triton.running_sum(torch.from_numpy(x), out, len(shape) - 1)
+        assert not scan_triton.running_sum(torch.from_numpy(x), out, 0), "columns are torch's"
+    rtol = {"float32": 1e-5, "float64": 1e-12}.get(dtype, 0)
+    wanted = np.cumsum(x, -1, dtype="f8" if x.dtype.kind == "f" else dtype)
+    np.testing.assert_allclose(out.numpy(), wanted, rtol, rtol * 100)
+    assert len(launches) == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.uint8])
+@pytest.mark.parametrize("shape", [(3001, 44), (1 << 17, 1), (513, 2, 256), (70_000, 3)])
+def test_running_sums_of_short_rows(shape: tuple[int, ...], dtype: Any) -> None:
+    given = (np.random.default_rng(0).random(shape) * 9).astype(dtype)
+    same(lambda xp, x: [xp.cumsum(x, axis=-1), xp.cumsum(x, axis=0)], given)
 
 
 @pytest.mark.gpu

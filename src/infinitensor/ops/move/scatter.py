@@ -74,7 +74,7 @@ def _scatter_kernel(
         checked_index(xp, i.reshape(-1), n, axis)
         for i, n, axis in zip(index, sizes, axes, strict=True)
     ]
-    where, inside = _within(flats, [at.outputs[0][axis] for axis in axes])
+    where, inside = _within(flats, [at.outputs[0][axis] for axis in axes], sizes)
     rows = rows.reshape(len(flats[0]), *rows.shape[ndim:])
     if mode == "set" or (mode == "add" and rows.dtype == out.dtype):
         _write_torch(as_signed(target), where, as_signed(rows.to(out.dtype))[inside], mode)
@@ -82,8 +82,12 @@ def _scatter_kernel(
         _apply_torch(target, where, rows[inside], mode, loop)
 
 
-def _within(flats: Sequence[Any], ends: Sequence[tuple[int, int]]) -> tuple[tuple[Any, ...], Any]:
+def _within(
+    flats: Sequence[Any], ends: Sequence[tuple[int, int]], sizes: Sequence[int]
+) -> tuple[tuple[Any, ...], Any]:
     """The places within a tile of the entries that fall into it, and which these are."""
+    if all(end == (0, n) for end, n in zip(ends, sizes, strict=True)):
+        return tuple(flats), slice(None)
     inside: Any = None
     for flat, (lo, hi) in zip(flats, ends, strict=True):
         within = (flat >= lo) & (flat < hi)
@@ -118,7 +122,7 @@ def _write_numpy(
             _write_by_loop(write, some, values, target, ends, mode, sizes)
             continue
         flats = [np.where(i < 0, i + n, i) for i, n in zip(some, sizes, strict=True)]
-        where, inside = _within(flats, ends)
+        where, inside = _within(flats, ends, sizes)
         _put(target, where, values[inside], mode)
 
 

@@ -62,7 +62,7 @@ def _scanned(xp: Any, x: Any, out: Any, axis: int, word: str, carry: Any = None)
         signed = as_signed(out)  # two's complement: the same bits as unsigned arithmetic
         cumulate = xp.cumsum if word == "add" else xp.cumprod
         wide = as_signed(x).to(signed.dtype) if x.dtype != out.dtype else as_signed(x)
-        if word != "add" or not running_sum(wide, signed):
+        if word != "add" or not running_sum(wide, signed, axis):
             cumulate(wide, dim=axis, out=signed)
     if carry is None or scan is not None:
         return

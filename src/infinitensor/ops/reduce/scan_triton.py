@@ -1,5 +1,8 @@
-"""Running sums of a line on a GPU in two passes: blocks are added up, then each is scanned after
-those before it. (torch's scan takes one pass and longer, and its bits differ from run to run.)
+"""Running sums on a GPU: of one long line in two passes, of many short rows in one.
+
+Blocks of a line are added up, then each is scanned after those before it. (torch's scan takes one
+pass and longer, and its bits differ from run to run.) Of short rows a program has several: torch's
+has one, with most of its threads idle.
 """
 
 from __future__ import annotations
@@ -14,7 +17,11 @@ SCAN_BLOCK_ELEMENTS = 8192
 N_WARPS = 16
 """With eight, 32 elements a thread, a scan takes 8 % longer."""
 LEAST_SCAN_ELEMENTS = 1 << 16
-"""Shorter lines are torch's."""
+"""Shorter lines are torch's, and fewer elements in rows."""
+MOST_ROW_ELEMENTS = 256
+"""Longer rows are torch's: it is as fast there."""
+ROWS_BLOCK_ELEMENTS = 4096
+"""Elements of a program that has several rows."""
 
 _TOTAL = triton_module("""\
 @triton.jit
@@ -32,6 +39,16 @@ def scanned(x, out, ends, n, BLOCK: tl.constexpr):
     line = tl.cumsum(tl.load(x + at, mask=at < n, other=0), 0)
     tl.store(out + at, tl.where(pid > 0, before + line, line), mask=at < n)
 """)
+_ROWS = triton_module("""\
+@triton.jit
+def rows_scanned(x, out, n_rows, n, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    column = tl.arange(0, BLOCK)[None, :]
+    at = row * n + column
+    inside = (row < n_rows) & (column < n)
+    lines = tl.cumsum(tl.load(x + at, mask=inside, other=0), 1)
+    tl.store(out + at, lines, mask=inside)
+""")
 
 
 def _launches(source: str) -> Launches:
@@ -47,20 +64,31 @@ def _launches(source: str) -> Launches:
     return Launches(make)
 
 
-_total, _scan = _launches(_TOTAL), _launches(_SCAN)
+def _rows_launch(shape: tuple[int, ...], tiles: Any) -> Launch:
+    block = 1 << (shape[1] - 1).bit_length()
+    n_at_a_time = ROWS_BLOCK_ELEMENTS // block
+    n_programs = -(-shape[0] // n_at_a_time)
+    return Launch(_ROWS, n_programs, shape, ROWS=n_at_a_time, BLOCK=block)
 
 
-def running_sum(x: Any, out: Any) -> bool:
-    """The running sum of a line into `out`; False, and nothing done, without Triton, for short
-    lines, other dtypes and elements that are not contiguous."""
+_total, _scan, _rows = _launches(_TOTAL), _launches(_SCAN), Launches(_rows_launch)
+
+
+def running_sum(x: Any, out: Any, axis: int) -> bool:
+    """The running sums along an axis into `out`; False, and nothing done, without Triton, for few
+    elements, rows neither long nor short, other axes and dtypes, and what is not contiguous."""
     n = x.numel()
     kinds = (torch.float32, torch.float64, torch.int32, torch.int64)
-    plain = (
-        x.dtype == out.dtype and x.dtype in kinds and n >= LEAST_SCAN_ELEMENTS and n == max(x.shape)
-    )
+    plain = x.dtype == out.dtype and x.dtype in kinds and n >= LEAST_SCAN_ELEMENTS
     if not (plain and x.is_cuda and x.is_contiguous() and out.is_contiguous() and has_triton()):
         return False
-    sums = torch.empty(-(-n // SCAN_BLOCK_ELEMENTS), dtype=x.dtype, device=x.device)
-    _total.get((n,), (x,))((x, sums))  # scratch is always alike
-    _scan.get((n,), (x, out))((x, out, torch.cumsum(sums, 0, dtype=x.dtype)))
+    if n == x.shape[axis]:
+        sums = torch.empty(-(-n // SCAN_BLOCK_ELEMENTS), dtype=x.dtype, device=x.device)
+        _total.get((n,), (x,))((x, sums))  # scratch is always alike
+        _scan.get((n,), (x, out))((x, out, torch.cumsum(sums, 0, dtype=x.dtype)))
+        return True
+    width = x.shape[-1]
+    if axis % x.ndim != x.ndim - 1 or width > MOST_ROW_ELEMENTS:
+        return False
+    _rows.get((n // width, width), (x, out))((x, out))
     return True

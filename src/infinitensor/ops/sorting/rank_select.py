@@ -88,7 +88,9 @@ def _select_kernel(xp: Any, x: Any, out: Any, ranks: tuple[int, ...]) -> None:
     elif xp is np:
         out[...] = np.partition(x, chosen, -1)[..., chosen]
     else:
-        as_signed(out)[...] = as_signed(torch_sort(x, -1))[..., chosen]
+        in_order, made = as_signed(torch_sort(x, -1)), as_signed(out)
+        for k, rank in enumerate(chosen):  # a list as an index would make the GPU wait for it
+            made[..., k] = in_order[..., rank]
 
 
 def _select_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
