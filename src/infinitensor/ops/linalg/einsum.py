@@ -137,7 +137,6 @@ def label_sizes(operands: Sequence[Any], terms: Sequence[str]) -> dict[str, int]
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-@lru_cache(1024)
 def parse_subscripts(subscripts: str, ndims: tuple[int, ...]) -> tuple[tuple[str, ...], str]:
     """Labels of each operand and of the output, ellipses written out.
 
@@ -296,17 +295,14 @@ def einsum(
     if not isinstance(subscripts, str):
         subscripts, xs = _from_sublists((subscripts, *operands))
     xs = [xp.asarray(x) for x in xs]
-    terms, kept = parse_subscripts(subscripts, tuple(len(x.shape) for x in xs))
-    kind = result_type(*(x.dtype for x in xs)) if dtype is None else as_dtype(dtype)
-    if len(xs) == 1 and set(kept) == set(terms[0]):
-        kind = xs[0].dtype  # a view, as NumPy's is: nothing is computed in a dtype
-    _check_casts(xs, kind, casting)
-    label_sizes(xs, terms)
+    given = tuple([(tuple(x.shape), x.dtype) for x in xs])
+    wanted = None if dtype is None else as_dtype(dtype)
+    terms, kept, kind = _read(subscripts, given, wanted, casting)
     pairs = [_without_repeats(xp, x, labels) for x, labels in zip(xs, terms, strict=True)]
-    sizes = label_sizes([x for x, _ in pairs], [labels for _, labels in pairs])
     pairs = [(x if x.dtype == kind else x.astype(kind), labels) for x, labels in pairs]
     path: Sequence[tuple[int, ...]] = [(0, 1)]
     if len(pairs) > 2:
+        sizes = label_sizes([x for x, _ in pairs], [labels for _, labels in pairs])
         path = _known_path(tuple(t for _, t in pairs), kept, tuple(sizes.items()))
     for step in path if len(pairs) > 1 else ():
         chosen = [pairs[i] for i in sorted(step)]
@@ -321,6 +317,25 @@ def einsum(
     if order in "aA":
         order = "F" if all(x.flags.fnc for x in xs) else "C"
     return found if order in "cCkK" else xp.copy(found, order)
+
+
+@lru_cache(1024)
+def _read(
+    subscripts: str,
+    given: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...],
+    dtype: np.dtype[Any] | None,
+    casting: str,
+) -> tuple[tuple[str, ...], str, np.dtype[Any]]:
+    """Labels of operands of given shapes and dtypes and of the output, and the dtype that it is
+    computed in; an error where these do not fit."""
+    specs = [Spec(*one) for one in given]
+    terms, kept = parse_subscripts(subscripts, tuple(x.ndim for x in specs))
+    kind = result_type(*(x.dtype for x in specs)) if dtype is None else dtype
+    if len(specs) == 1 and set(kept) == set(terms[0]):
+        kind = specs[0].dtype  # a view, as NumPy's is: nothing is computed in a dtype
+    _check_casts(specs, kind, casting)
+    label_sizes(specs, terms)
+    return terms, kept, kind
 
 
 def _check_path(optimize: Any, n_operands: int) -> None:
@@ -342,7 +357,7 @@ def _check_path(optimize: Any, n_operands: int) -> None:
         raise RuntimeError(f"einsum: invalid path: {left} operands are left")
 
 
-def _check_casts(xs: list[Any], kind: np.dtype[Any], casting: str) -> None:
+def _check_casts(xs: Sequence[Any], kind: np.dtype[Any], casting: str) -> None:
     for i, x in enumerate(xs):
         if not can_cast(x.dtype, kind, casting):
             raise TypeError(
