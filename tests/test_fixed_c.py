@@ -20,6 +20,7 @@ from tools.check_wheel import WheelError, check_contents, check_import, machine_
 from infinitensor import fixed_c, native
 
 ROOT = child.SOURCE.parent
+FILES = (*fixed_c.MODULES, *fixed_c.LIBRARIES, *fixed_c.LOOPS)
 SCRIPT = """
 import warnings
 warnings.simplefilter("ignore")  # where there is no compiler
@@ -63,7 +64,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("no C compiler here")
     folder = tmp_path_factory.mktemp("built")
     files = build(folder, CFLAGS="-Werror")
-    assert len(files) == len(fixed_c.MODULES) + len(fixed_c.LIBRARIES)
+    assert len(files) == len(FILES)
     return folder
 
 
@@ -77,6 +78,7 @@ LIBRARIES = """
 from infinitensor import fixed_c, native
 from infinitensor.storage.file_io import checksum
 names = [native.fixed_library(file)._name for file in fixed_c.LIBRARIES]
+names += [native._built_library(file)._name for file in fixed_c.LOOPS]
 reply(names=names, sum=checksum.crc32c(b"123456789"), way=checksum._implementation().__name__)
 """
 
@@ -134,7 +136,7 @@ def test_every_module_in_c_is_built() -> None:
 
 
 def test_python_finds_no_library_as_a_module(built: Path) -> None:
-    for file in (*fixed_c.MODULES, *fixed_c.LIBRARIES):
+    for file in FILES:
         *folders, _ = file.split("/")
         folder = built.joinpath("src", "infinitensor", *folders)
         assert (folder / fixed_c.built_name(file)).exists()
@@ -155,7 +157,7 @@ def wheel(built: Path) -> Path:
 
 
 def test_a_wheel_holds_all_that_is_built_and_imports_without_compiling(wheel: Path) -> None:
-    assert len(check_contents(wheel)) == len(fixed_c.MODULES) + len(fixed_c.LIBRARIES)
+    assert len(check_contents(wheel)) == len(FILES)
     assert machine_of(wheel) == os.uname().machine
     check_import(wheel)
 
@@ -231,6 +233,5 @@ def test_libraries_work_on_every_kind_of_machine(machine: str, tmp_path: Path) -
 
 def test_a_wheel_is_for_every_machine_of_its_kind() -> None:
     """Or asks the processor first: `has_instruction` of crc32c.c, `here` of functions.c."""
-    files = (*fixed_c.MODULES, *fixed_c.LIBRARIES)
-    special = [file for file in files if any(f.startswith("-m") for f in fixed_c.flags_of(file))]
+    special = [file for file in FILES if any(f.startswith("-m") for f in fixed_c.flags_of(file))]
     assert set(special) <= {"storage/file_io/crc32c", "ops/table/functions"}

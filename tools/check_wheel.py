@@ -38,7 +38,7 @@ def check_contents(wheel: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as archive, tempfile.TemporaryDirectory() as folder:
         archive.extractall(folder)
         fixed_c = runpy.run_path(f"{folder}/infinitensor/fixed_c.py")
-        files = [*fixed_c["MODULES"], *fixed_c["LIBRARIES"]]
+        files = [*fixed_c["MODULES"], *fixed_c["LIBRARIES"], *fixed_c["LOOPS"]]
         found = [name for name in archive.namelist() if name.endswith(".so")]
         for file in files:
             digest = fixed_c["digest_of"](file, machine_of(wheel))

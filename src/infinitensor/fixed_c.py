@@ -32,6 +32,28 @@ LIBRARIES = (
     "storage/file_io/strided_read",
 )
 """Libraries of functions that Python calls by their addresses: their C files."""
+_INTEGERS = (("i", "int"), ("u", "uint"))
+_USUAL = ("f4", "f8", "i4", "i8")
+LOOPS = {
+    f"{file}_{code}": (file, code)
+    for file, codes in {
+        "ops/sorting/sort": _USUAL,
+        "ops/sorting/select": _USUAL,
+        "ops/sorting/searchsorted": _USUAL,
+        "ops/move/take": (*_USUAL, "u1"),
+        "ops/reduce/histogram": _USUAL,
+        "ops/reduce/scan": _USUAL,
+        "ops/reduce/argminmax_topk": _USUAL,
+        "ops/random/counter_rng": ("f4", "f8", "i8"),
+    }.items()
+    for code in codes
+}
+"""Libraries of loops of ops: a C file, for elements of a dtype. A first call has them at once;
+those for this very machine are compiled beside (`c_loops.py`)."""
+C_TYPES = {"f4": "float", "f8": "double", "b1": "uint8_t"}
+C_TYPES |= {f"{kind}{n}": f"{name}{8 * n}_t" for n in (1, 2, 4, 8) for kind, name in _INTEGERS}
+C_TYPES["V16"] = "__attribute__((aligned(8))) unsigned __int128"  # aligned as complex numbers
+"""What C calls the elements that loops of ops are compiled for, by their dtypes."""
 INSTRUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "storage/file_io/crc32c": {"x86_64": ("-msse4.2",), "aarch64": ("-march=armv8-a+crc",)},
     "ops/table/functions": {"x86_64": ("-mavx2", "-mfma")},
@@ -50,17 +72,54 @@ HERE = os.uname().machine
 _INCLUDED = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
 
 
+_PART = re.compile(r'^#include "(\w+\.c)"$', re.MULTILINE)
+"""Files that loops of ops include, `keys.c`, `apart.c`, `products.c`, `look.c`: put in before
+compiling."""
+
+
 class NotBuiltError(Exception):
     """A file built with the package cannot be used; the text says why."""
 
 
 def included(file: str) -> list[str]:
-    """The headers of ours that a C file names, as paths in the package."""
+    """The headers of ours that a C file names, as paths in the package; of a loop its files."""
+    if file in LOOPS:
+        path = LOOPS[file][0]
+        parts = _PART.findall((PACKAGE / f"{path}.c").read_text("utf-8"))
+        return [f"{path}.c", *(_of_ops()[part].relative_to(PACKAGE).as_posix() for part in parts)]
     return _INCLUDED.findall((PACKAGE / f"{file}.c").read_text("utf-8"))
+
+
+@cache
+def _of_ops() -> dict[str, Path]:
+    """The C files of ops, each of which has its name alone."""
+    return {path.name: path for path in (PACKAGE / "ops").rglob("*.c")}
+
+
+def op_source(name: str) -> str:
+    """A C file of ops with what it includes.
+
+    >>> "int64_t" in op_source("keys.c")
+    True
+    """
+    text = _of_ops()[name].read_text("utf-8")
+    return _PART.sub(lambda found: op_source(found[1]), text)
+
+
+@cache
+def loop_source(stem: str, code: str) -> str:
+    """A C file of ops for elements of a dtype, with what it includes."""
+    head = f"#include <stdint.h>\ntypedef {C_TYPES[code]} T;\n"
+    head += f"#define IS_FLOAT {int(code[0] == 'f')}\n#define IS_SIGNED {int(code[0] == 'i')}\n"
+    head += f"#define BITS {8 * int(code[1:])}\n"
+    return head + op_source(f"{stem}.c")
 
 
 def source_of(file: str) -> str:
     """A C file with its headers in their places."""
+    if file in LOOPS:
+        path, code = LOOPS[file]
+        return loop_source(path.rpartition("/")[2], code)
 
     def text_of(found: re.Match[str]) -> str:
         return (PACKAGE / found[1]).read_text("utf-8")
@@ -100,7 +159,9 @@ def built_name(file: str) -> str:
     'crc32c.c.so'
     """
     stem = file.rpartition("/")[2]
-    return f"{stem}.c.so" if file in LIBRARIES else f"_{stem}{EXTENSION_SUFFIXES[0]}"
+    return (
+        f"{stem}.c.so" if file in LIBRARIES or file in LOOPS else f"_{stem}{EXTENSION_SUFFIXES[0]}"
+    )
 
 
 @cache

@@ -249,6 +249,12 @@ def is_compiled(source: str) -> bool:
     return source in _loaded or (begun is not None and begun.done())
 
 
+def is_compiling(source: str) -> bool:
+    """Whether a compiler is at work on a source, or will be, while Python goes on."""
+    begun = _begun.get(source)
+    return begun is not None and not begun.done()
+
+
 def n_begun() -> int:
     """Sources that compilers are at work on, or will be, while Python goes on."""
     return sum(not begun.done() for begun in list(_begun.values()))
@@ -300,6 +306,30 @@ def fixed_library(file: str) -> ctypes.CDLL:
         except CompilerError as error:
             not_prebuilt[_c_file(file)] = str(error)
     return library(source_of(file))
+
+
+def library_meanwhile(source: str, file: str) -> ctypes.CDLL | None:
+    """What was built of a source with the package, while a compiler makes the one for this machine.
+
+    Also where there is no compiler; None once it is made, and where nothing was built.
+    """
+    if source in _loaded or is_compiled(source):
+        return None
+    if not is_compiling(source):
+        if is_built(source) or _built_library(file) is None:
+            return None
+        begin(source)
+    return _built_library(file)
+
+
+@cache
+def _built_library(file: str) -> ctypes.CDLL | None:
+    built = _prebuilt(file)
+    try:
+        return None if built is None else _load(built)
+    except CompilerError as error:
+        not_prebuilt[_c_file(file)] = str(error)
+        return None
 
 
 def _prebuilt(file: str) -> Path | None:

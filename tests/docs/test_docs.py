@@ -121,7 +121,9 @@ def module_names() -> list[str]:
 
     found = pkgutil.walk_packages(package.__path__, "infinitensor.", onerror=fail)
     names = (m.name for m in found if not m.name.endswith(".__main__"))
-    libraries = {fixed_c.name_of(file) for file in fixed_c.LIBRARIES}  # C alone: no modules
+    libraries = {
+        fixed_c.name_of(file) for file in (*fixed_c.LIBRARIES, *fixed_c.LOOPS)
+    }  # C alone: no modules
     return ["infinitensor", *(name for name in names if name not in libraries)]
 
 

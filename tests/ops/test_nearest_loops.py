@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from infinitensor.cluster.dense_rows import _moves
+from infinitensor.fixed_c import op_source
 from infinitensor.native import compiler, library
-from infinitensor.ops.backend.c_loops import calling, source
+from infinitensor.ops.backend.c_loops import calling
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="loops in C need a compiler")
 
@@ -26,7 +27,7 @@ def loops(machine: Any, dtype: Any, file: str = "centres.c") -> Any:
     if machine:
         head += "#define LANES {}\n#define CENTRES_AT_A_TIME {}\n".format(*machine)
     name = "float" if dtype == np.float32 else "double"
-    return library(f"{head}typedef {name} T;\n{source(file)}")
+    return library(f"{head}typedef {name} T;\n{op_source(file)}")
 
 
 def run(function: Any, *given: Any) -> None:

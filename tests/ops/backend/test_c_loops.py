@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -150,25 +152,65 @@ def test_a_compiler_that_fails_is_named_and_numpy_does_the_work(
     monkeypatch.setenv("CC", str(broken))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(native, "_loaded", {})
-    c_loops._function.cache_clear()
+    c_loops._functions.clear()
     try:
         with pytest.warns(RuntimeWarning, match="no room"):
-            assert Cut().searchsorted(np.arange(9.0), np.arange(5.0)).tolist() == [0, 1, 2, 3, 4]
+            found = Cut().searchsorted(np.arange(9, dtype="u2"), np.arange(5, dtype="u2"))
+        assert found.tolist() == [0, 1, 2, 3, 4]
     finally:
-        c_loops._function.cache_clear()
+        c_loops._functions.clear()
 
 
 def test_work_without_a_compiler_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "compiler", lambda: None)
     monkeypatch.setattr(native, "_loaded", {})
-    c_loops._function.cache_clear()
+    c_loops._functions.clear()
     try:
         with it.init("cpu"):
-            x = it.asarray(np.arange(100_000)[::-1])
+            x = it.asarray(np.arange(100_000, dtype=np.uint32)[::-1])
             assert x.numpy()[0] == 99_999
             assert it.stats(reset=True)["eager_fallbacks"] == 0
             assert it.argsort(x, stable=True).numpy()[0] == 99_999
             assert it.stats(reset=True)["eager_fallbacks"] > 0
             assert it.stats()["eager_fallbacks"] == 0
     finally:
-        c_loops._function.cache_clear()
+        c_loops._functions.clear()
+
+
+@pytest.mark.skipif(bool(native.sanitizers()), reason="under checks all is compiled")
+@pytest.mark.skipif(native.compiler() is None, reason="no C compiler here")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_was_built_does_the_work_while_a_compiler_is_at_it(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The values are the same, and of the same bits once it is done."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(native, "_loaded", {})
+    may_compile, build, asked = threading.Event(), native._build, []
+
+    def build_later(source: str, *given: Any) -> Path:
+        asked.append(source)
+        may_compile.wait(60)
+        return build(source, *given)
+
+    program, wanted = PROGRAMS[name]
+    c_loops._functions.clear()
+    try:
+        with monkeypatch.context() as waiting:
+            waiting.setattr(native, "_build", build_later)
+            waiting.setattr(
+                c_loops, "library", lambda source: native._load(build(source, native.flags()))
+            )
+            first = program(Cut(37, 1024))
+            assert not native._loaded
+            may_compile.set()
+        while native.n_begun():
+            time.sleep(0.01)
+        again = program(Cut(37, 1024))
+        assert np.asarray(again).tobytes() == np.asarray(first).tobytes()
+        if wanted is not None:
+            np.testing.assert_allclose(first, wanted, 1e-13, 1e-13)
+        assert all(map(native.is_loaded, asked))
+    finally:
+        may_compile.set()
+        c_loops._functions.clear()

@@ -10,8 +10,9 @@ import pytest
 
 import infinitensor as it
 from infinitensor.config import config
+from infinitensor.fixed_c import op_source
 from infinitensor.native import compiler, library
-from infinitensor.ops.backend.c_loops import calling, source
+from infinitensor.ops.backend.c_loops import calling
 from infinitensor.ops.linalg import tall_qr
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="loops in C need a compiler")
@@ -26,7 +27,7 @@ def _factor(dtype: str, n_bytes: int | None) -> Any:
     name, bits = ("float", 32) if dtype == "f4" else ("double", 64)
     head = f"#include <stdint.h>\ntypedef {name} T;\n#define BITS {bits}\n"
     head += f"#define BYTES {n_bytes}\n" if n_bytes else ""
-    return calling(library(head + source("tall_qr.c")).factor)
+    return calling(library(head + op_source("tall_qr.c")).factor)
 
 
 def _factored(a: np.ndarray, n_bytes: int | None = None) -> tuple[Any, Any]:

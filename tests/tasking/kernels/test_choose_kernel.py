@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from infinitensor.tasking.kernels import choose_kernel, work_left
 from infinitensor.tasking.kernels.c_kernel import Compiled, compiled_kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = [
@@ -157,7 +160,7 @@ def test_little_work_runs_compiled_where_that_was_compiled_before(
     eager = made(30_000)
     assert not native._loaded
     with monkeypatch.context() as patch:
-        patch.setattr(choose_kernel, "COMPILED_ELEMENTS", 1)
+        patch.setattr(it.config, "compile", "always")
         made(30_001)
         assert native._loaded
     native._loaded.clear()
@@ -166,6 +169,47 @@ def test_little_work_runs_compiled_where_that_was_compiled_before(
     again = made(30_002)[:, :30_000]
     assert native._loaded
     assert np.ascontiguousarray(again).tobytes() == eager.tobytes()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda y: (y * 1.7 + 0.3) / (y - 2.5),
+        lambda y: it.exp(y) - y,
+        lambda y: (y * y - 1).sum(axis=1),
+        lambda y: (y * 100).astype("int32") * 31 % 7,
+    ],
+    ids=["quotient", "function", "sum", "integers"],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_first_run_of_much_work_does_not_wait_for_a_compiler(
+    program: Callable[[Any], Any], dtype: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(native, "_loaded", {})
+    monkeypatch.setattr("infinitensor.api.evaluate.unplanned.UNPLANNED_ELEMENTS", 0)
+    monkeypatch.setattr(choose_kernel, "COMPILED_ELEMENTS", 1)
+    compiled_kernel.cache_clear()
+    may_compile, build = threading.Event(), native._build
+
+    def build_later(*given: Any) -> Path:
+        may_compile.wait(60)
+        return build(*given)
+
+    monkeypatch.setattr(native, "_build", build_later)
+    with it.init("cpu"):
+        x = it.compute(it.asarray(np.random.default_rng(3).random((30, 9000)).astype(dtype)))
+        try:
+            first = program(x).numpy()
+            assert not native._loaded
+            assert it.stats()["kernels_compiling"] > 0
+        finally:
+            may_compile.set()
+        while it.stats()["kernels_compiling"]:
+            time.sleep(0.01)
+        again = program(x).numpy()
+        assert native._loaded
+        assert again.tobytes() == first.tobytes()
 
 
 def test_work_that_shrinks_at_each_step_is_compiled_for_all_of_it(

@@ -62,3 +62,16 @@ def test_one_core_compiles_when_it_has_paid(monkeypatch: pytest.MonkeyPatch) -> 
     left = WorkLeft("int f;")
     left.spend(PAID_OFF)
     assert left.is_done()
+
+
+def test_what_is_paid_for_does_not_wait_for_a_compiler_that_is_at_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(work_left, "is_built", lambda source: False)
+    monkeypatch.setattr(work_left, "is_compiled", lambda source: False)
+    monkeypatch.setattr(work_left, "is_compiling", lambda source: True)
+    left = WorkLeft("int f;")
+    left.spend(PAID_OFF)
+    assert not left.is_done()
+    monkeypatch.setattr(work_left, "is_compiled", lambda source: True)
+    assert left.is_done()

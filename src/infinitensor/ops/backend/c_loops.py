@@ -5,15 +5,15 @@ It takes arrays (C-contiguous, by address), integers and floats, and runs withou
 is None for other dtypes, where `config.compile` is "never", and where there is no compiler, which
 is counted in `stats()["eager_fallbacks"]`; the op then goes over NumPy's words. A function that may
 take long looks now and then whether the run stops (`look.c`); what says so leaves it.
+
+Usual files are built with the package for usual dtypes (`fixed_c.py`): a first call does not wait,
+and meanwhile a compiler makes the same for this very machine, of the same bits.
 """
 
 from __future__ import annotations
 
-import re
 import warnings
 from ctypes import CFUNCTYPE, c_double, c_int64, c_void_p
-from functools import cache
-from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -21,29 +21,33 @@ import numpy as np
 
 from infinitensor.config import config
 from infinitensor.events import between_steps
+from infinitensor.fixed_c import C_TYPES, LOOPS, loop_source
 from infinitensor.interrupts import look, without_interrupts
-from infinitensor.native import NO_COMPILER, CompilerError, address, library, missed
+from infinitensor.native import (
+    NO_COMPILER,
+    CompilerError,
+    address,
+    is_loaded,
+    library,
+    library_meanwhile,
+    missed,
+)
 from infinitensor.threads import function_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_C_NAMES = {"f4": "float", "f8": "double", "b1": "uint8_t"}
-_C_NAMES |= {f"i{n}": f"int{8 * n}_t" for n in (1, 2, 4, 8)}
-_C_NAMES |= {f"u{n}": f"uint{8 * n}_t" for n in (1, 2, 4, 8)}
-_C_NAMES["V16"] = "__attribute__((aligned(8))) unsigned __int128"  # aligned as complex numbers
-
-
-_INCLUDED = re.compile(r'^#include "(\w+\.c)"$', re.MULTILINE)
-"""Files that others include, `keys.c`, `apart.c`, `products.c`, `look.c`: put in before
-compiling."""
+_BUILT = {(path.rpartition("/")[2], code): file for file, (path, code) in LOOPS.items()}
+"""What is built with the package, by C file and dtype."""
 
 
 def loop(file: str, name: str, dtype: Any = np.float64) -> Callable[..., int] | None:
     """A C function, or None; what it returns is an integer."""
     if config.compile == "never":
         return None
-    found = _function(file, name, np.dtype(dtype))
+    dtype = np.dtype(dtype)
+    key = (file, name, dtype)
+    found = _functions[key] if key in _functions else _function(file, name, dtype)
     if found is _missing:
         missed[0] += 1
         return None
@@ -55,47 +59,42 @@ def _missing(*_: Any) -> int:
     raise CompilerError(NO_COMPILER)
 
 
-@cache
-def _paths() -> dict[str, Path]:
-    return {path.name: path for path in Path(__file__).parents[1].rglob("*.c")}
+_functions: dict[tuple[str, str, np.dtype[Any]], Callable[..., int] | None] = {}
+"""Those for this machine; None for other dtypes."""
 
 
-def source(name: str) -> str:
-    """A C file of the ops, which has its name alone, with what it includes."""
-    text = _paths()[name].read_text()
-    return _INCLUDED.sub(lambda found: source(found[1]), text)
-
-
-@cache
 def _function(file: str, name: str, dtype: np.dtype[Any]) -> Callable[..., int] | None:
-    if not is_for(dtype):
-        return None
+    found: Callable[..., int] | None = None
+    is_last = True
     try:
-        return calling(compile_loop(file, name, dtype))
+        if is_for(dtype):
+            found = calling(compile_loop(file, name, dtype))
+            is_last = is_loaded(source_for(file, dtype))
     except CompilerError as error:
         if NO_COMPILER not in str(error):
             warnings.warn(f"{error}; {file} runs over NumPy's words", RuntimeWarning, stacklevel=4)
-        return _missing
+        found = _missing
+    if is_last:
+        _functions[file, name, dtype] = found
+    return found
 
 
 def is_for(dtype: np.dtype[Any]) -> bool:
     """Whether loops are compiled for elements of a dtype."""
-    return dtype.str[1:] in _C_NAMES and dtype.isnative
+    return dtype.str[1:] in C_TYPES and dtype.isnative
 
 
 def source_for(file: str, dtype: np.dtype[Any]) -> str:
     """A file for elements of a dtype."""
-    is_float = int(dtype.kind == "f")
-    c_name = _C_NAMES[dtype.str[1:]]
-    head = f"#include <stdint.h>\ntypedef {c_name} T;\n#define IS_FLOAT {is_float}\n"
-    head += f"#define IS_SIGNED {int(dtype.kind == 'i')}\n#define BITS {8 * dtype.itemsize}\n"
-    return head + source(f"{file}.c")
+    return loop_source(file, dtype.str[1:])
 
 
 def compile_loop(file: str, name: str, dtype: np.dtype[Any]) -> Any:
-    """The function itself, for who calls it from C; `CompilerError` if it cannot be had."""
+    """The function itself, for who calls it from C: as it was built with the package, while a
+    compiler makes the one for this machine. `CompilerError` if it cannot be had."""
     text = source_for(file, dtype)
-    made = library(text)
+    built = _BUILT.get((file, dtype.str[1:]))
+    made = (built and library_meanwhile(text, built)) or library(text)
     if "set_look" in text:
         made.set_look(_looking)
     if "set_share" in text:

@@ -138,7 +138,8 @@ def fused_kernel(
 
     worth = is_worth_compiling(plan, sum(work_of(step.node) for step in steps), n_alike)
     exact = on_cpu or final is None  # reductions on a GPU are cut another way than steps are
-    if not worth and not (exact and may_become_worth(steps, plan.space.last, target)):
+    beside = exact and may_become_worth(steps, plan.space.last, target)
+    if not worth and not beside:
         return Fused(run, n_registers)
     if not on_cpu:
         externals = group_inputs(graph, group)
@@ -157,8 +158,8 @@ def fused_kernel(
         if not worth and isinstance(made, Generated) and made.one_launch is not None:
             return Fused(Awaited(made, run), n_registers)
         if not worth:  # a kernel is started in about the time of PAID_OFF / LAUNCHES elements
-            left = left_on_gpu(kind_of_group(graph, group))
-            return Fused(in_time(made, run, PAID_OFF // LAUNCHES * len(steps), left), n_registers)
+            paid = left_on_gpu(kind_of_group(graph, group))
+            return Fused(in_time(made, run, PAID_OFF // LAUNCHES * len(steps), paid), n_registers)
         n_created = sum(step.located for step in steps)
         return Fused(made, n_created, one_pass=True, steps=steps if final is None else None)
     n_outs = n_extra if final is not None else len(plan.space.outs)
@@ -180,18 +181,19 @@ def fused_kernel(
     else:
         fast = _compiled_run(in_c, steps, boxes, final, final_source, n_extra)
     chosen = first_choice(fast, run, boxes)
-    is_all = isinstance(in_c, Compiled) and not ends
-    if not worth:
+    is_c = isinstance(in_c, Compiled)
+    is_all = is_c and not ends
+    left: WorkLeft | None = None
+    if beside and (is_c or not worth):
         work = prod(plan.space.sizes) * len(steps) // max(len(boxes), 1)
-        left = left_of(in_c) if isinstance(in_c, Compiled) else WorkLeft()
-        called = Mapped(in_c, left) if is_all else None
-        if folds:
-            called = reduced_in_c(in_c, ends, plan, parts_out, left)
-        return Fused(in_time(chosen, run, work, left), n_registers, called=called)
-    called = Mapped(in_c) if is_all else None
+        left = left_of(in_c) if is_c else WorkLeft()
+        chosen = in_time(chosen, run, work, left)
+    called = Mapped(in_c, left) if is_all else None
     if folds:
-        called = reduced_in_c(in_c, ends, plan, parts_out)
-    in_c = in_c if isinstance(in_c, Compiled) and (folds or not ends) else None
+        called = reduced_in_c(in_c, ends, plan, parts_out, left)
+    if not worth:
+        return Fused(chosen, n_registers, called=called)
+    in_c = in_c if is_c and (folds or not ends) else None
     return Fused(chosen, n_registers, in_c=in_c, folds=tuple(folds), called=called)
 
 

@@ -7,7 +7,7 @@ import weakref
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.native import begin, is_built, is_compiled
+from infinitensor.native import begin, is_built, is_compiled, is_compiling
 
 if TYPE_CHECKING:
     from infinitensor.tasking.kernels.c_kernel import Compiled
@@ -26,21 +26,24 @@ class WorkLeft:
     That is asked while a program runs: a plan is the same whatever was compiled before.
     """
 
-    __slots__ = ("_has_begun", "_has_looked", "_source", "amount")
+    __slots__ = ("_has_begun", "_has_looked", "_is_there", "_source", "amount")
 
     def __init__(self, source: str | None = None) -> None:
         self.amount = PAID_OFF
         self._source = source
-        self._has_looked = self._has_begun = False
+        self._has_looked = self._has_begun = self._is_there = False
 
     def is_done(self) -> bool:
-        """Whether generated code is due. Files are looked for once."""
-        if self.amount > 0 and self._source is not None:
-            is_there = is_compiled if self._has_looked else is_built
-            self._has_looked = True
-            if is_there(self._source):
-                self.amount = 0
-        return self.amount <= 0
+        """Whether generated code is due: it is compiled, or has been paid for and no compiler is at
+        work on it. Files are looked for once."""
+        source = self._source
+        if source is None or self._is_there:
+            return self.amount <= 0
+        is_there = is_compiled if self._has_looked else is_built
+        self._has_looked = True
+        if is_there(source):
+            self.amount, self._is_there = 0, True
+        return self.amount <= 0 and (self._is_there or not is_compiling(source))
 
     def spend(self, work: int) -> None:
         """So much was done step by step."""
