@@ -16,6 +16,7 @@ from infinitensor.engines import LocalEngine
 from infinitensor.errors import DeviceOutOfMemoryError
 from infinitensor.runtime.native import c_program, called_again
 from infinitensor.runtime.native.c_team import c_functions
+from infinitensor.runtime.native.called_again import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,15 +53,16 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "uint8", "int64"])
 @pytest.mark.parametrize("shape", [(1,), (30,), (7, 11), (0, 3), (3, 4, 5)])
-@pytest.mark.parametrize("alone_ns", [0, 1 << 40])
+@pytest.mark.parametrize("shared_ns", [1, 1 << 40])
 def test_a_program_that_ran_in_c_runs_again_without_a_run(
     dtype: str,
     shape: tuple[int, ...],
-    alone_ns: int,
+    shared_ns: int,
     runs: list[Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(called_again, "ALONE_NS", alone_ns)
+    monkeypatch.setattr(called_again, "SHARED_NS", shared_ns)
+    monkeypatch.setattr(called_again, "SURE_NS", 0)
     rng = np.random.default_rng(3)
     with strict("cpu", 7, compile="always"):
         for turn in range(4):
@@ -190,3 +192,54 @@ def test_each_kind_of_strides_has_its_own_job(
         for x in seen:
             it.compute(x * 2 + 1, x.sum(axis=0))
         assert len(runs) == begun
+
+
+def test_what_took_less_is_done_and_the_other_tried_again() -> None:
+    pace = Pace()
+    assert not pace.is_shared()
+    pace.note(False, 100)
+    assert pace.is_shared()
+    pace.note(True, 150)
+    turns = [pace.is_shared() for _ in range(2 * called_again.TRIED_AGAIN)]
+    assert turns.count(True) == 2
+    for _ in range(20):
+        pace.note(True, 40)
+    turns = [pace.is_shared() for _ in range(2 * called_again.TRIED_AGAIN)]
+    assert turns.count(False) == 2
+    pace.note(True, 1_000_000)  # once: somebody else had the core
+    assert pace.is_shared()
+    for _ in range(20):
+        pace.note(True, 1_000_000)
+    assert not pace.is_shared()
+
+
+def test_no_more_threads_are_asked_than_there_are_tasks_and_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    functions, asked = c_functions(), []
+
+    class Noted:
+        """C, and how many others it was to run a program with."""
+
+        alone = functions.alone
+
+        @staticmethod
+        def together(handle: int, at: int, n_others: int, slice_ns: int) -> int:
+            asked.append(n_others)
+            return int(functions.together(handle, at, n_others, slice_ns))
+
+    monkeypatch.setattr(called_again, "c_functions", lambda: Noted)
+    monkeypatch.setattr(called_again, "SURE_NS", 0)
+    for each_ns, most in [(1, 15), (1 << 40, 0)]:
+        monkeypatch.setattr(called_again, "SHARED_NS", each_ns)
+        for n_tasks in (2, 5, 40):
+            with strict("cpu", 10, compile="always", workers=16):
+                values = np.arange(10.0 * n_tasks)
+                x = it.compute(it.asarray(values))
+                for _ in range(3):
+                    before = it.stats()["tasks"]
+                    made = it.compute(x * 2 + 1)
+                    found = it.stats()["tasks"] - before
+                    np.testing.assert_array_equal(made.numpy(), values * 2 + 1)
+            assert set(asked) == ({min(most, found - 1)} if most else set())
+            asked.clear()

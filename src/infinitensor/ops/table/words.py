@@ -606,7 +606,7 @@ word(
     "Every bit inverted; `not` for booleans.",
     names="invert bitwise_not bitwise_invert",
     torch=on_torch.wrapping("bitwise_not"),
-    c={"iu": "({T})(~{x})"},
+    c={"iu": "({T})(~{x})", "b": "(uint8_t)(!{x})"},
     numba="",
 )
 # by more bits than there are, everything is gone

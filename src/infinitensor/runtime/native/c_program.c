@@ -221,15 +221,16 @@ void close_team(Team *t) {
   free(t);
 }
 
-/* In this thread and others, for about so long (they go on meanwhile): OVER or LATER. When it is over
-   nobody looks at the job any more. Nothing is given. */
-int64_t together(Team *t, Job *j, int64_t given, int64_t slice_ns) {
-  (void)given;
+/* In this thread and up to so many others (-1: all), for about so long (they go on meanwhile): OVER or
+   LATER. When it is over nobody looks at the job any more. */
+int64_t together(Team *t, Job *j, int64_t n_others, int64_t slice_ns) {
+  if (n_others < 0 || n_others > t->n_others) n_others = t->n_others;
+  if (n_others >= j->n_order) n_others = j->n_order - 1;
   const int64_t end = now() + slice_ns;
   pthread_mutex_lock(&t->lock); /* this thread goes first */
   if (t->job != j) {
     t->job = j;
-    t->offered = t->offer(help, t, t->n_others);
+    t->offered = t->offer(help, t, n_others);
   }
   const int is_over = work(t, j, end);
   pthread_mutex_unlock(&t->lock);

@@ -9,6 +9,7 @@ it.
 from __future__ import annotations
 
 from functools import cached_property
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from infinitensor import events
@@ -35,8 +36,12 @@ if TYPE_CHECKING:
 
 MOST_NS = 20_000_000
 """Work of a program, on all cores together, that nobody needs to stop."""
-ALONE_NS = 50_000
-"""Work that is done before another thread has begun, or that it would gain nothing on."""
+SHARED_NS = 50_000
+"""Work for which a thread is woken: less is done before it has begun."""
+SURE_NS = 2_000_000
+"""Work that several threads do sooner, whatever else the cores do."""
+TRIED_AGAIN = 64
+"""After so many runs the way that was slower is tried again: other programs come and go."""
 HOOKS = ("run_start", "run_end", "task_start", "tile_commit")
 """Events that only a `Run` reports."""
 
@@ -103,6 +108,7 @@ class Again:
             if tiles.leaf >= 0
         ]
         self._pieces = tuple((piece, leaf) for piece, leaf in given if piece >= 0)
+        self._pace = Pace()
         self._held = tuple((value, held) for value, held in called.held.items() if held)
 
     def run(
@@ -134,11 +140,40 @@ class Again:
         return {value: held.table(memory) for value, held in self._held}
 
     def _call(self, team: Team) -> None:
-        functions, at = c_functions(), self._job.at
-        if team.n_workers < 2 or self.called.work_ns < ALONE_NS or len(self.called.order) < 2:
+        functions, at, work_ns = c_functions(), self._job.at, self.called.work_ns
+        n_others = min(team.n_workers, len(self.called.order), work_ns // SHARED_NS) - 1
+        is_shared = n_others > 0 and (work_ns >= SURE_NS or self._pace.is_shared())
+        begun = perf_counter_ns()
+        if is_shared:
+            with one_core_each():
+                while functions.together(team.handle, at, n_others, SLICE_NS) != OVER:
+                    pass
+        else:
             while functions.alone(at, OVER, SLICE_NS) != OVER:
                 pass
-            return
-        with one_core_each():
-            while functions.together(team.handle, at, OVER, SLICE_NS) != OVER:
-                pass
+        self._pace.note(is_shared, perf_counter_ns() - begun)
+
+
+class Pace:
+    """How long a job takes alone, and how long with others: they have to be woken, and may find no
+    core that is free. What took less is done; the other is tried now and then."""
+
+    __slots__ = ("_ns", "_turn")
+
+    def __init__(self) -> None:
+        self._ns = [0, 0]
+        """Alone and with others, of late; 0: not known."""
+        self._turn = 0
+
+    def is_shared(self) -> bool:
+        """Whether others are to help the next time."""
+        alone, shared = self._ns
+        if not alone or not shared:
+            return bool(alone)
+        self._turn += 1
+        return (shared < alone) != (self._turn % TRIED_AGAIN == 0)
+
+    def note(self, is_shared: bool, ns: int) -> None:
+        """It took so long; once much longer, for the core went to somebody else, says little."""
+        before = self._ns[is_shared] or ns
+        self._ns[is_shared] = before + (min(ns, 2 * before) - before) // 4
