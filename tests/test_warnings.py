@@ -68,7 +68,7 @@ def test_loops_of_ops_compile_without_a_warning(stem: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("whole", ["int", "int64_t"])
 def test_products_compile_without_a_warning(whole: str) -> None:
-    text = (SOURCE / "ops/backend/blas.c").read_text("utf-8")
+    text = source_of("ops/backend/blas")
     assert_no_warning(f"#include <stdint.h>\ntypedef {whole} Whole;\n{text}", native.FLAGS)
 
 
