@@ -23,15 +23,13 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.harness import RESULTS, Worker, machine
+from benchmarks.harness import RESULTS, Worker, calls_of_a_sample, machine
 from benchmarks.survey_libraries import ENVIRONMENT, PEERS, US, digest, prepare
 from benchmarks.survey_programs import program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-SAMPLE_S = 0.02
-"""A sample is at least so long."""
 MOST_S = 20.0
 """A library that takes longer for one call is left out of a program."""
 TOLERANCE = {"float16": 3e-2, "bfloat16": 1e-1, "float64": 1e-6}
@@ -154,12 +152,7 @@ def run_warm(workers: dict[str, Worker], seed: int, one: Found, n_turns: int) ->
     for peer, worker in list(able.items()):
         try:
             worker.ask(do="setup", case={"seed": seed, "number": one.number})
-            for _ in range(3):  # some choose in their first calls
-                took = worker.ask(do="run", times=1)["seconds"]
-                if took > MOST_S / 10:
-                    break
-            times[peer] = max(1, min(1000, round(SAMPLE_S / max(took, 1e-6))))
-            worker.ask(do="run", times=times[peer])
+            times[peer] = calls_of_a_sample(worker)
             one.warm_s[peer] = []
         except RuntimeError as error:
             one.errors[peer] = str(error)[:300]

@@ -46,6 +46,9 @@ RESULTS = Path(__file__).parent / "results"
 LEAST_SAMPLE_S = 0.02
 LONG_S = 1.0
 """A run that takes as long has warmed up after one."""
+WARM_S = 0.2
+"""A library has warmed up once it was called so long, and more calls take no shorter each."""
+MOST_CALLS = 100_000
 PAUSE_S = 0.05
 """Between two turns: threads of a library may go on looking for work for up to 30 ms after it has
 returned (NumPy's OpenBLAS), on a core that whoever comes next would have."""
@@ -239,15 +242,29 @@ def take_turns_together(
     return ours, found
 
 
+def calls_of_a_sample(worker: Worker) -> int:
+    """Calls that take `LEAST_SAMPLE_S` once a library has warmed up.
+
+    First calls compile, choose or record, and a sample of few calls has the switch from one process
+    to the next in it.
+    """
+    times: int = 1
+    spent = 0.0
+    while True:
+        each_s = worker.ask(do="run", times=times)["seconds"]
+        spent += times * each_s
+        wanted = max(1, min(MOST_CALLS, int(LEAST_SAMPLE_S / max(each_s, 1e-7))))
+        if each_s >= LONG_S or (spent >= WARM_S and wanted <= 1.2 * times):
+            return wanted
+        times = wanted
+
+
 def take_warm_turns(both: list[tuple[Side, Worker]], n_pairs: int) -> None:
     """`n_pairs` samples of each of two or more sides, in turns, each long enough for the clock."""
     times = {}
     before = {}
     for side, worker in both:
-        warm_s = worker.ask(do="run", times=1)["seconds"]
-        if warm_s < LONG_S:
-            warm_s = min(warm_s, worker.ask(do="run", times=1)["seconds"])
-        times[side.name, worker] = max(1, round(LEAST_SAMPLE_S / max(warm_s, 1e-7)))
+        times[side.name, worker] = calls_of_a_sample(worker)
         before[worker] = worker.rss_bytes("VmRSS")
         worker.forget_peak()
     for turn in range(n_pairs):
