@@ -14,7 +14,6 @@ from itertools import count
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-from weakref import WeakSet
 
 import numpy as np
 
@@ -272,7 +271,9 @@ class CudaDevice(Device):
         graph = self._torch.cuda.CUDAGraph()
         pool = _pools.get(self.gpu.index)
         if pool is None or not pool.graphs:  # torch takes the memory away after the last graph
-            pool = _pools[self.gpu.index] = Pool(self._torch.cuda.graph_pool_handle(), WeakSet())
+            pool = _pools[self.gpu.index] = Pool(
+                self._torch.cuda.graph_pool_handle(), weakref.WeakSet()
+            )
         with self.running():
             try:
                 graph.capture_begin(pool=pool.handle, capture_error_mode="thread_local")
@@ -370,7 +371,7 @@ class Pool(NamedTuple):
     """The memory of recordings of a GPU, and those that live."""
 
     handle: Any
-    graphs: WeakSet[Any]
+    graphs: weakref.WeakSet[Any]
 
 
 _pools: dict[int, Pool] = {}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.reliability import child
 
 import infinitensor as it
 from infinitensor import threads
@@ -419,3 +420,26 @@ def test_a_stack_of_systems_or_none_is_not_for_the_library() -> None:
         assert not solve_one(many[0], np.ones((3, 2)), np.empty((3, 2)))
     finally:
         it.config.compile = "auto"
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_halves_are_multiplied_where_there_is_no_memory_for_floats(dtype: str) -> None:
+    found = child.run(
+        f"""
+        import resource
+        from infinitensor.ops.backend import blas
+        rng = np.random.default_rng(0)
+        x = rng.integers(-4, 5, (2, 1 << 22, 2)).astype(it.{dtype})
+        y = rng.integers(-4, 5, (2, 2, 3)).astype(it.{dtype})
+        out = np.zeros((2, 1 << 22, 3), x.dtype)
+        wanted = np.einsum("nij,njk->nik", x[:, ::4096].astype("f4"), y.astype("f4"))
+        blas.multiply(x[:, :4], y, out[:, :4])
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (8 << 20), resource.RLIM_INFINITY))
+        done = blas.multiply(x, y, out)
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        reply(done=done, same=bool((out[:, ::4096].astype("f4") == wanted).all()))
+        """
+    )
+    assert found == {"done": True, "same": True}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.ops.table_xp import TableXp
 
-from infinitensor.ops.sorting.rank_select import MOST_RANKS, in_parts, of_ranks
+from infinitensor.ops.sorting.rank_select import MOST_RANKS, _select_kernel, in_parts, of_ranks
 
 RNG = np.random.default_rng(24)
 
@@ -64,3 +64,12 @@ def test_parts_are_divided_by_the_ranks_and_keep_their_order(xp: Any, ranks: lis
 def test_lines_of_equal_values_and_of_one_value_have_their_value() -> None:
     np.testing.assert_array_equal(of_ranks(TableXp(5), np.full((2, 30), 7), [0, 29]), 7)
     np.testing.assert_array_equal(of_ranks(TableXp(5), np.array([[3.5]]), [0]), [[3.5]])
+
+
+@pytest.mark.parametrize("n_ranks", [0, 2, MOST_RANKS, MOST_RANKS + 1, 40])
+def test_few_and_many_ranks_are_read_from_lines_that_torch_sorts(n_ranks: int) -> None:
+    torch = pytest.importorskip("torch")
+    x, ranks = RNG.normal(size=(3, 50)), tuple(RNG.integers(0, 50, n_ranks).tolist())
+    out = torch.empty((3, n_ranks), dtype=torch.float64)
+    _select_kernel(torch, torch.from_numpy(x), out, ranks)
+    np.testing.assert_array_equal(out.numpy(), np.sort(x)[:, list(ranks)])

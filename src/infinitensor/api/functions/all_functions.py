@@ -290,7 +290,7 @@ def _power(power: Callable[..., Any], base: Tensor, exponent: Any) -> Any:
 
 
 def _is_root(base: Tensor, exponent: Any) -> bool:
-    """Whether `base ** exponent` is the root, which of -infinity is none, but one of its powers."""
+    """Whether NumPy takes the root for `base ** exponent`: NaN for -infinity, unlike powers."""
     if type(exponent) is float:
         return exponent == 0.5 and kind_of(base.dtype) in "fc"
     is_one = isinstance(exponent, np.floating | np.ndarray) and exponent.ndim == 0

@@ -456,6 +456,28 @@ static void merge(int64_t *how) {
   how[1] *= n, how[9] = 1, how[10] = how[12] = 0;
 }
 
+static float number_at(const char *at, int64_t kind) {
+  if (kind == AS_THEY_ARE) return *(const float *)at;
+  return kind == FLOAT16 ? read_float16(*(const float16 *)at) : read_bfloat16(*(const bfloat16 *)at);
+}
+
+/* Halves one by one, where there is no memory for floats: a task has no way to say so. */
+static void multiply_in_place(const int64_t *how, char **arrays) {
+  const int64_t *const steps = how + 4, *const next = how + 10, *const kinds = how + 13;
+  for (int64_t i = 0; i < how[9] * how[1] * how[2]; ++i) {
+    const int64_t column = i % how[2], row = i / how[2] % how[1], m = i / how[2] / how[1];
+    const char *const x = arrays[0] + m * next[0] + row * steps[0];
+    const char *const y = arrays[1] + m * next[1] + column * steps[3];
+    char *const out = arrays[2] + m * next[2] + row * steps[4];
+    float sum = 0;
+    for (int64_t k = 0; k < how[3]; ++k)
+      sum += number_at(x + k * steps[1], kinds[0]) * number_at(y + k * steps[2], kinds[1]);
+    if (kinds[2] == AS_THEY_ARE) ((float *)out)[column] = sum;
+    if (kinds[2] == FLOAT16) ((float16 *)out)[column] = written_float16(rounded_float16(sum));
+    if (kinds[2] == BFLOAT16) ((bfloat16 *)out)[column] = written_bfloat16(rounded_bfloat16(sum));
+  }
+}
+
 /* Products of stacks: `given` is the `how` of a stack, and goes on with what the three are made of. */
 static void multiply_stacks(const int64_t *given, char **arrays) {
   int64_t how[16];
@@ -466,15 +488,21 @@ static void multiply_stacks(const int64_t *given, char **arrays) {
   int64_t steps[3][2] = {{how[4], how[5]}, {how[6], how[7]}, {how[8], sizeof(float16)}};
   char *at[3];
   Cast casts[3];
+  int has_memory = 1;
   for (int i = 0; i < 3; ++i) {
     casts[i] = cast_of(arrays[i], kinds[i], how[9], counts[i], steps[i], how + 10 + i);
     at[i] = casts[i].floats ? (char *)casts[i].floats : arrays[i];
-    if (casts[i].floats && i < 2) cast(casts + i);
+    has_memory = has_memory && (kinds[i] == AS_THEY_ARE || casts[i].floats);
   }
-  memcpy(how + 4, steps, 5 * sizeof *how); /* of both, and from row to row of out */
-  products(how, at);
-  casts[2].is_to_floats = casts[2].n_taken = 0;
-  if (casts[2].floats) cast(casts + 2);
+  if (has_memory) {
+    for (int i = 0; i < 2; ++i)
+      if (casts[i].floats) cast(casts + i);
+    memcpy(how + 4, steps, 5 * sizeof *how); /* of both, and from row to row of out */
+    products(how, at);
+    casts[2].is_to_floats = casts[2].n_taken = 0;
+    if (casts[2].floats) cast(casts + 2);
+  } else
+    multiply_in_place(given, arrays);
   for (int i = 0; i < 3; ++i) free(casts[i].floats);
 }
 

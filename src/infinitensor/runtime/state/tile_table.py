@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from infinitensor.ir.region import Box, Cuts
 
 
-class Form:
+class TableForm:
     """What plans know of tables that are alike, as an object: found faster than by what it is."""
 
     __slots__ = ("__weakref__",)
 
 
-_forms: WeakValueDictionary[Any, Form] = WeakValueDictionary()
+_forms: WeakValueDictionary[Any, TableForm] = WeakValueDictionary()
 
 
 class TileTable:
@@ -86,7 +86,7 @@ class TileTable:
         self.used_at = 0
         """When it was last read: what was read long ago is evicted first."""
         self._device_bytes: dict[int, int] | None = None
-        self._form: Form | None = None
+        self._form: TableForm | None = None
         self._strides: Any = None
         self.in_reach: np.ndarray | None = None if partly else whole
         """All of it as one NumPy array, where the interpreter may touch single elements."""
@@ -94,12 +94,12 @@ class TileTable:
             self.in_reach = arrays[0]
 
     @property
-    def form(self) -> Form:
+    def form(self) -> TableForm:
         """What a plan knows of it: the same object for tables that are alike. (Asked for at every
         evaluation, when it has changed hands for the last time.)"""
         if self._form is None:
             key = (self.layout, self.dtype, self.partly, self.whole is None, self.is_file)
-            self._form = _forms.get(key) or _forms.setdefault(key, Form())
+            self._form = _forms.get(key) or _forms.setdefault(key, TableForm())
         return self._form
 
     @property
