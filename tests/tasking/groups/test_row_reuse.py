@@ -9,6 +9,8 @@ import pytest
 
 import infinitensor as it
 from infinitensor import native
+from infinitensor.dtypes import bfloat16
+from infinitensor.tasking.kernels.work_left import WorkLeft
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +20,9 @@ pytestmark = [
     pytest.mark.filterwarnings("error"),
     pytest.mark.skipif(native.compiler() is None, reason="no C compiler here"),
 ]
+
+
+EPS = {np.dtype("f8"): 2e-16, np.dtype("f4"): 1.2e-7, np.dtype("f2"): 1e-3, bfloat16: 8e-3}
 
 
 def softmax(xp: Any, x: Any) -> Any:
@@ -196,3 +201,26 @@ def test_a_compiler_that_fails_leaves_groups_one_by_one(monkeypatch: pytest.Monk
             with pytest.warns(RuntimeWarning, match="cc failed; the group runs step by step"):
                 got = program(it, it.asarray(x)).numpy()
             np.testing.assert_allclose(got, program(np, x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(300, 40), (7, 5, 130), (30, 2100)], ids=str)
+@pytest.mark.parametrize("dtype", [np.dtype("f4"), np.dtype("f8"), np.dtype("f2"), bfloat16])
+def test_rows_have_the_same_bits_before_they_are_compiled_and_after(
+    dtype: Any, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps go on while compilers work: the second run has what the first had."""
+    monkeypatch.setattr(it.config, "compile", "auto")
+    x = np.random.default_rng(13).standard_normal(shape).astype(dtype)
+    for program in (softmax, log_softmax, centred, standard, by_length):
+        with it.init("cpu"), monkeypatch.context() as patched:
+            t = it.asarray(x)
+            patched.setattr(WorkLeft, "is_done", lambda left: False)
+            by_steps = program(it, t).numpy()
+            patched.setattr(WorkLeft, "is_done", lambda left: True)
+            it.stats(reset=True)
+            generated = program(it, t).numpy()
+            assert it.stats()["tasks"] == 1
+        assert by_steps.tobytes() == generated.tobytes()
+        wanted = program(np, x.astype("f8"))
+        near = 8 * EPS[dtype]
+        np.testing.assert_allclose(generated.astype("f8"), wanted, near, 4 * near)

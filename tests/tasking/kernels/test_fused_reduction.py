@@ -104,12 +104,33 @@ def test_halves_are_summed_as_floats_generated_and_step_by_step(
         with strict("cpu", 1 << 12, compile=compile_when):
             t = it.asarray(x)
             found = [t.sum(axis), (t * 2 + 1).sum(axis), (t - 1).any(axis), t.var(axis)]
+            found += [t.mean(axis), (t * 3).std(axis)]
             it.compute(*found)
             made.append([one.numpy().astype("f8") for one in found])
     for step_by_step, generated in zip(*made, strict=True):
         np.testing.assert_array_equal(step_by_step, generated)
     wanted = x.astype("f8").sum(axis)
     np.testing.assert_allclose(made[1][0], wanted, rtol=1e-2, atol=1e-1)
+
+
+@in_c
+@pytest.mark.parametrize("dtype", [np.dtype(np.float16), bfloat16])
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("shape", [(700, 13), (3, 5000), (40, 300), (700, 1)])
+def test_extremes_of_halves_are_numpys(shape: tuple[int, ...], axis: Any, dtype: Any) -> None:
+    x = (np.random.default_rng(1).normal(size=shape) * 3).astype(dtype)
+    x[0, :2], x[1, 0] = np.inf, -np.inf
+    for unknown in (False, True):
+        x[2, -1] = np.nan if unknown else 0
+        wide, less = x.astype("f8"), (x - dtype.type(2)).astype("f8")
+        other = None if axis is None else 1 - axis
+        with strict("cpu", 1 << 12, compile="always"):
+            t = it.asarray(x)
+            found = [t.max(axis), (t - 2).min(axis), it.max(t.T, other)]
+            it.compute(*found)
+            wanted = [wide.max(axis), less.min(axis), wide.max(axis)]
+            for made, theirs in zip(found, wanted, strict=True):
+                np.testing.assert_array_equal(made.numpy().astype("f8"), theirs)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13])

@@ -75,3 +75,21 @@ def test_what_is_paid_for_does_not_wait_for_a_compiler_that_is_at_work(
     assert not left.is_done()
     monkeypatch.setattr(work_left, "is_compiled", lambda source: True)
     assert left.is_done()
+
+
+def test_of_several_sources_all_have_to_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    done: set[str] = set()
+    monkeypatch.setattr(work_left, "begin", begun.append)
+    monkeypatch.setattr(work_left, "is_built", "int f;".__eq__)
+    monkeypatch.setattr(work_left, "is_compiled", done.__contains__)
+    monkeypatch.setattr(work_left, "_N_CORES", 2)
+    left = work_left.left_of_all(("int f;", "int g;", "int h;"))
+    assert work_left.left_of_all(("int f;", "int g;", "int h;")) is left
+    assert not left.is_done()
+    left.spend(BEGUN)
+    assert begun == ["int g;", "int h;"]
+    for source in begun:
+        assert not left.is_done()
+        done.add(source)
+    assert left.is_done()

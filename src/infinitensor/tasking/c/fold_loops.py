@@ -15,7 +15,14 @@ import numpy as np
 
 from infinitensor.dtypes import HALVES
 from infinitensor.ops.table.words import BOOL
-from infinitensor.tasking.c.expressions import Unsupported, c_type, cast
+from infinitensor.tasking.c.expressions import (
+    Unsupported,
+    c_type,
+    cast,
+    read,
+    store_text,
+    stored_type,
+)
 
 if TYPE_CHECKING:
     from infinitensor.ir.graph import Node
@@ -26,7 +33,7 @@ KINDS = {
     "argmin": "argmin", "argmax": "argmax",
 }  # fmt: skip
 """How generated code reduces: by op."""
-INT64 = np.dtype(np.int64)
+INT64, FLOAT = np.dtype(np.int64), np.dtype(np.float32)
 SUMMED = ("float32", "float64", "int64", "uint64")
 
 
@@ -42,6 +49,13 @@ class Fold:
     end: str = ""
     """The result where a row is reduced as a whole: "mean", "var" or "std"."""
     ddof: float = 0.0
+    half: np.dtype[Any] | None = None
+    """The dtype that the result is written in, where that has 16 bits: it is reduced as floats."""
+
+    @property
+    def written(self) -> np.dtype[Any]:
+        """The dtype of what it found, in memory."""
+        return self.half or self.dtype
 
     @property
     def sums(self) -> bool:
@@ -62,14 +76,18 @@ class Fold:
     def parts(self) -> tuple[np.dtype[Any], ...]:
         """Dtypes of the arrays it writes."""
         if self.finds:
-            return (self.dtype, INT64)
+            return (self.written, INT64)
         if self.kind == "moments" and not self.end:
             return (INT64, self.dtype, self.dtype)
-        return (self.dtype,)
+        return (self.written,)
 
     def degrees(self) -> str:
         """The C text of what variances divide by."""
         return f"fmax(n - {self.ddof!r}, 0.0)"
+
+    def store(self, text: str) -> str:
+        """The C text of what it found as it is in memory."""
+        return store_text(cast(text, self.dtype, self.written), self.written)
 
     def value(self) -> str:
         """The C text of what is reduced."""
@@ -88,11 +106,13 @@ def fold_of(node: Node, source: tuple[str, int], inner: int) -> Fold:
     dtype = node.call.parts[1 if kind == "moments" else 0]
     if kind in ("sum", "count", "moments") and dtype.name not in SUMMED:
         raise Unsupported(f"sums of {dtype}")
-    if dtype.kind == "c" or dtype in HALVES:
+    if dtype.kind == "c":
         raise Unsupported(f"{kind} of {given}")
+    half = dtype if dtype in HALVES else None
+    dtype = FLOAT if half else dtype
     c_type(dtype), c_type(given)
     along = node.call.form.inputs[0][inner] in node.call.form.contracted
-    fold = Fold(kind, source, given, dtype, along)
+    fold = Fold(kind, source, given, dtype, along, half=half)
     if fold.finds and (not along or len(node.call.form.contracted) > 1):
         raise Unsupported("places over other axes")
     fold.value()  # a cast may be what C does otherwise
@@ -101,22 +121,24 @@ def fold_of(node: Node, source: tuple[str, int], inner: int) -> Fold:
 
 def ending_fold(fold: Fold, node: Node) -> Fold:
     """The fold of whole rows that writes a reduction's result, where that takes a last step."""
-    params = dict(node.call.params)
-    if fold.dtype != node.call.outs[0].dtype or fold.dtype.kind != "f":
+    params, dtype = dict(node.call.params), node.call.outs[0].dtype
+    half = dtype if dtype in HALVES and fold.dtype == FLOAT else fold.half
+    if fold.dtype.kind != "f" or dtype != (half or fold.dtype):
         return fold
     if node.op.name == "mean":
-        return replace(fold, end="mean")
+        return replace(fold, end="mean", half=half)
     if fold.kind == "moments" and isfinite(params["ddof"]):
-        return replace(fold, end="std" if params["root"] else "var", ddof=params["ddof"])
-    return fold
+        end = "std" if params["root"] else "var"
+        return replace(fold, end=end, ddof=params["ddof"], half=half)
+    return replace(fold, half=half) if fold.kind == "sum" else fold
 
 
 def is_result(fold: Fold, node: Node) -> bool:
     """Whether the last thing that a fold writes is a reduction's result."""
     dtype = node.call.outs[0].dtype
-    if fold.finds or fold.end:
-        return bool(fold.parts[-1] == dtype)
-    return bool(fold.kind != "moments" and node.op.name != "mean" and fold.dtype == dtype)
+    if not fold.finds and not fold.end and (fold.kind == "moments" or node.op.name == "mean"):
+        return False
+    return bool(fold.parts[-1] == dtype)
 
 
 def states(j: int, fold: Fold) -> list[tuple[str, str]]:
@@ -165,12 +187,13 @@ def end_lines(j: int, fold: Fold, at: int) -> list[str]:
     name = c_type(fold.dtype)
     if not fold.along:
         return []
+    found = f"*({stored_type(fold.written)} *)q[{at}]"
     if fold.finds:
-        return [f"*({name} *)q[{at}] = f{j};", f"*(int64_t *)q[{at + 1}] = f{j}at;"]
+        return [f"{found} = {fold.store(f'f{j}')};", f"*(int64_t *)q[{at + 1}] = f{j}at;"]
     if fold.kind == "moments" and fold.end:
         value = f"({name})f{j}.m2 / ({name}){fold.degrees()}"
         value = f"({name})sqrt({value})" if fold.end == "std" else value
-        return [f"*({name} *)q[{at}] = {value};", f"f{j} = (Moments){{0, 0, 0}};"]
+        return [f"{found} = {fold.store(f'({value})')};", f"f{j} = (Moments){{0, 0, 0}};"]
     if fold.kind == "moments":
         lines = [f"*(int64_t *)q[{at}] = (int64_t)f{j}.n;"]
         lines += [f"*({name} *)q[{at + 1}] = ({name})f{j}.mean;"]
@@ -178,8 +201,9 @@ def end_lines(j: int, fold: Fold, at: int) -> list[str]:
         return lines
     if fold.kind in ("sum", "count") and fold.dtype.kind == "f":
         over = f" / ({name})n" if fold.end else ""
-        return [f"*({name} *)q[{at}] = ({name})sum_of(&f{j}){over};", f"f{j} = (Sum){{0, 0}};"]
-    return [f"*({name} *)q[{at}] = f{j};", f"f{j} = 0;"]
+        value = f"(({name})sum_of(&f{j}){over})"
+        return [f"{found} = {fold.store(value)};", f"f{j} = (Sum){{0, 0}};"]
+    return [f"{found} = {fold.store(f'f{j}')};", f"f{j} = 0;"]
 
 
 def across_lines(j: int, fold: Fold) -> list[str]:
@@ -198,9 +222,10 @@ def across_lines(j: int, fold: Fold) -> list[str]:
     better = f"({value} {'>' if fold.kind == 'max' else '<'} was{j})"
     if fold.dtype.kind == "f":
         better += f" | ({value} != {value})"
+    was = read(f"r{j}[i]", fold.written)
     return [
-        f"const {c_type(fold.dtype)} was{j} = seen ? r{j}[i] : {value};",
-        f"r{j}[i] = {better} ? {value} : was{j};",
+        f"const {c_type(fold.dtype)} was{j} = seen ? {was} : {value};",
+        f"r{j}[i] = {store_text(f'({better} ? {value} : was{j})', fold.written)};",
     ]
 
 

@@ -232,6 +232,7 @@ class Source:
         stored = {part.stored: k for k, part in enumerate(parts) if part.stored >= 0}
         self.outs = [(j, f"s{stored[j]}", parts[stored[j]].dtype) for j in range(n_outs)]
         dtypes = {*(x.dtype for x in inputs), *(p.dtype for p in parts)}
+        dtypes |= {fold.written for fold in folds}
         self.is_complex = any(dtype.kind == "c" for dtype in dtypes)
         self.has_halves = not dtypes.isdisjoint(HALVES)
         self.arrays = [k for k, given in enumerate(inputs) if not given.scalar]
@@ -407,9 +408,9 @@ class Source:
             last.append(f"o{j}[i] = {store_text(value, dtype)};")
         for j, (fold, at) in enumerate(zip(self.folds, self.fold_at, strict=True)):
             if not fold.along:
-                name = c_type(fold.dtype)
+                name, stored = c_type(fold.dtype), stored_type(fold.written)
                 values = at + len(fold.parts) // 2  # a count is first
-                yield f"{name} *r{j} = ({name} *)q[{values}] + begun;"
+                yield f"{stored} *r{j} = ({stored} *)q[{values}] + begun;"
                 if len(fold.parts) > 1:
                     yield f"{name} *r{j}m = ({name} *)q[{values + 1}] + begun;"
                 last.append(f"const {name} f{j}v = {self.folded[j]};")

@@ -68,14 +68,26 @@ class _Short(Source):
             yield from self.body.loop_lines(loop, last if loop == self.body.n_loops - 1 else [])
         for value, fold, at in zip(self.folded, self.folds, self.fold_at, strict=True):
             block = f"v{value[1:]}" if is_input(value) else f"block_{value}"
-            kind = fold.end or ("sum" if fold.kind == "count" else fold.kind)
-            given = [f"q[{k}], outer[{k}]" for k in range(at, at + len(fold.parts))]
-            if kind in ("var", "std"):
-                given.append(fold.degrees())
-            yield f"{kind}_rows_{c_type(fold.dtype)}({block}, rows, n, {', '.join(given)});"
+            yield from _reduce_rows(fold, block, at)
         for j, _, dtype in self.outs:
             at = len(self.arrays) + j
             yield f"if (o{j} == out{j}) put_rows_{stored_type(dtype)}(o{j}, {_rows_at(at)});"
+
+
+def _reduce_rows(fold: Fold, block: str, at: int) -> Iterator[str]:
+    """The rows of a block reduced into the arrays of a fold, which begin `at` some place; halves by
+    way of floats."""
+    kind = fold.end or ("sum" if fold.kind == "count" else fold.kind)
+    given = [f"q[{k}], outer[{k}]" for k in range(at, at + len(fold.parts))]
+    if fold.half:
+        given[0] = f"(char *)found{at}, sizeof(float)"
+        yield f"float found{at}[BLOCK];"
+    if kind in ("var", "std"):
+        given.append(fold.degrees())
+    yield f"{kind}_rows_{c_type(fold.dtype)}({block}, rows, n, {', '.join(given)});"
+    if fold.half:
+        there = f"*({stored_type(fold.half)} *)(q[{at}] + r * outer[{at}])"
+        yield f"EACH_ROW {there} = {fold.store(f'found{at}[r]')};"
 
 
 def _made_for(fold: Fold) -> Iterator[str]:

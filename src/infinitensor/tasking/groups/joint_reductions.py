@@ -88,6 +88,8 @@ def _gains_alone(lowering: Lowering, g: int) -> bool:
     (fold,) = folds_alone([node]) if lowering.kind == "cpu" else [None]
     if fold is None:
         return False
+    if fold.half is not None:  # NumPy takes them one by one
+        return True
     is_line = fold.along and fold.kind in ("min", "max") and not is_worth_compiling(plan, 1)
     return is_short(node.shapes[0], reduced_axes(node)) or not (node.op.located or is_line)
 

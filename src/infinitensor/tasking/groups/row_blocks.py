@@ -18,7 +18,9 @@ from infinitensor.ops.table.numpy_kernels import lower, lower_finish
 from infinitensor.tasking.c.fold_loops import is_result
 from infinitensor.tasking.graph.batching import end_batch
 from infinitensor.tasking.graph.fetch_tasks import bring_fetches
+from infinitensor.tasking.graph.scratch import group_scratch
 from infinitensor.tasking.groups.combine import combine, partial_tiles
+from infinitensor.tasking.kernels.block_calls import BlockCalls
 from infinitensor.tasking.kernels.block_kernel import Blocks, Buffer, Stage, scratch_bytes
 from infinitensor.tasking.kernels.c_kernel import compiled_kernel
 from infinitensor.tasking.kernels.choose_kernel import (
@@ -26,10 +28,12 @@ from infinitensor.tasking.kernels.choose_kernel import (
     first_choice,
     fused_kernel,
     group_inputs,
+    in_time,
     reduce_kernel,
 )
 from infinitensor.tasking.kernels.fused_reduction import merge_pairwise
 from infinitensor.tasking.kernels.thread_scratch import scratch
+from infinitensor.tasking.kernels.work_left import left_of_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,6 +57,14 @@ class Member(NamedTuple):
     ends: bool = False
 
 
+class Due(NamedTuple):
+    """When the kernels of a family are compiled: at once if that is `worth` it, else when steps
+    have paid for it; and whether steps go on meanwhile, because they have the same bits."""
+
+    worth: bool = True
+    waits: bool = False
+
+
 class Rows(NamedTuple):
     """Groups that become one family; `leaving` are the values that others read or keep, `cuts`
     those of the axes before the last."""
@@ -62,6 +74,7 @@ class Rows(NamedTuple):
     leaving: list[int]
     cuts: Cuts
     devices: np.ndarray
+    due: Due = Due()
 
 
 def generated_member(lowering: Lowering, g: int) -> Member | None:
@@ -97,6 +110,8 @@ class _Family:
         self.rows = rows
         self.n_lead = len(rows.cuts)
         self.columns: list[Any] = []
+        self.dtypes: list[np.dtype[Any]] = []
+        """Of the columns."""
         self.transposed: set[int] = set()
         """Columns whose rows are the last axis."""
         self.upright: set[int] = set()
@@ -126,10 +141,11 @@ class _Family:
         columns = iter(lowering.columns(member.g, len(self.rows.devices), inside))
         found = []
         for n, i in group_inputs(self.graph, member.group):
-            value = self.graph.nodes[n].operands[i].value
-            if value in inside:
-                found.append((True, value))
+            operand = self.graph.nodes[n].operands[i]
+            if operand.value in inside:
+                found.append((True, operand.value))
                 continue
+            self.dtypes.append(lowering.operand_dtype(operand))
             if member.few is not None and len(self.graph.nodes[n].shapes[i]) == 1:
                 self.upright.add(len(self.columns))
             elif i == 0 and _is_added(member):
@@ -208,9 +224,9 @@ class _Family:
                 found.append(made[value].reshape(*lead, *seen[self.n_lead :]))
         return found
 
-    def run(self, ends: list[_End]) -> Any:
+    def run(self, ends: list[_End]) -> tuple[Any, BlockCalls | None]:
         """The kernel: all stages block by block, with what they end with; group by group where the
-        compiler fails."""
+        compiler fails, or until it is done. And the same as a call that C makes."""
         blocks = Blocks(self.stages, self.buffers, frozenset(self.narrow), scratch)
         boxes = piece_boxes(self.rows.cuts, tuple(range(self.n_lead)), ())
         leads = [tuple(box) for box in (boxes[:, :, 1] - boxes[:, :, 0]).tolist()]
@@ -246,10 +262,35 @@ class _Family:
                     shape = (*leads[i], *spec.shape[self.n_lead :])
                     targets.append(made.setdefault(value, np.empty(shape, spec.dtype)))
                 is_cut_alike = len(member.plan.devices) == len(boxes)
-                run = product_run(member) if member.fused is None else member.fused.run
+                run = product_run(member) if member.fused is None else member.fused.by_steps
                 run(args, targets, i if is_cut_alike else 0)
 
-        return first_choice(fast, slow, boxes)
+        run, left = first_choice(fast, slow, boxes), None
+        if self.rows.due.waits:
+            left = left_of_all(blocks.sources)
+            run = in_time(run, slow, self.n_steps() // max(len(boxes), 1), left)
+        if ends or transposed or self.upright:
+            return run, None
+        dtypes = [*self.dtypes, *(self.graph.specs[v].dtype for v in self.rows.leaving)]
+        return run, BlockCalls(blocks, leads, dtypes, left)
+
+    def n_steps(self) -> int:
+        """Elements times steps of all members."""
+        return sum(prod(m.plan.space.sizes) * len(m.group.nodes) for m in self.rows.members)
+
+    def scratch_of_steps(self, lowering: Lowering) -> int:
+        """Bytes that a task takes group by group: what is between them, and what one takes."""
+        if not self.rows.due.waits:
+            return 0
+        n_rows = prod(max(b - a for a, b in pairwise(borders)) for borders in self.rows.cuts)
+        specs = [self.graph.specs[v] for v in self.rows.inside.difference(self.rows.leaving)]
+        between = n_rows * sum(prod(s.shape[self.n_lead :]) * s.dtype.itemsize for s in specs)
+        own = [
+            group_scratch(lowering, m.g, (), m.fused, m.plan)
+            for m in self.rows.members
+            if m.fused is not None
+        ]
+        return between + max(own)
 
 
 def _is_added(member: Member) -> bool:
@@ -320,18 +361,21 @@ def lower_rows(lowering: Lowering, rows: Rows) -> None:
         sets += [partial_tiles(lowering, member.plan) for member in made.ends]
     else:
         sets += [[lowering.new_tiles(value)] for value in ended]
+    run, in_c = made.run(ends)
+    in_blocks = scratch_bytes(made.buffers) + sum(end.n_bytes(n_rows) for end in ends)
     family = lowering.add_family(
         op=" and ".join(dict.fromkeys(m.plan.space.last.op.name for m in rows.members)),
         site=rows.members[-1].plan.space.last.site,
         devices=rows.devices,
-        run=made.run(ends),
+        run=run,
+        in_c=in_c,
         reads=tuple(made.columns),
         writes=tuple((tiles.first + pieces).astype(np.int32) for (tiles,) in sets),
-        scratch_bytes=scratch_bytes(made.buffers) + sum(end.n_bytes(n_rows) for end in ends),
+        scratch_bytes=max(in_blocks, made.scratch_of_steps(lowering)),
         seconds=sum(lowering.seconds(member.plan) for member in rows.members),
         values=(*rows.leaving, *([] if is_cut else ended)),
         n_groups=len(rows.members),
-        sources=tuple(stage.in_c.source for stage in made.stages),
+        sources=tuple(stage.in_c.source for stage in made.stages if rows.due.worth),
     )
     lowering.edges.of_columns(family)
     if is_cut:

@@ -9,8 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from infinitensor.tasking.groups.row_blocks import Member, Rows, generated_member, leaving_values
-from infinitensor.tasking.kernels.choose_kernel import is_worth_compiling, work_of
+from infinitensor.tasking.groups.row_blocks import (
+    Due,
+    Member,
+    Rows,
+    generated_member,
+    leaving_values,
+)
+from infinitensor.tasking.kernels.choose_kernel import has_same_bits, is_worth_compiling, work_of
 from infinitensor.tasking.kernels.fused_reduction import reduced_axes
 
 if TYPE_CHECKING:
@@ -121,7 +127,9 @@ class _Finder:
             return None
         # every group is a kernel to compile: each must be worth it, one with the other
         work = sum(map(work_of, nodes))
-        if not is_worth_compiling(self.plans[max(full)], -(-work // len(several))):
+        worth = is_worth_compiling(self.plans[max(full)], -(-work // len(several)))
+        waits = has_same_bits(nodes, self.lowering.target)
+        if not worth and not waits:
             return None
         touched = inside | {o.value for node in nodes for o in node.operands if o.value >= 0}
         if any(self.lowering.roots[value] in self.lowering.edges.written for value in touched):
@@ -140,7 +148,8 @@ class _Finder:
             if member is None:
                 return None
             members.append(member)
-        return Rows(members, inside, leaving, cuts[:-1], self.plans[max(full)].devices)
+        due = Due(worth, waits)
+        return Rows(members, inside, leaving, cuts[:-1], self.plans[max(full)].devices, due)
 
 
 def _is_one_a_row(nodes: list[Node], shape: tuple[int, ...]) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from infinitensor.native import address, library
+from infinitensor.native import address
 from infinitensor.tasking.c.loops import header
 from infinitensor.tasking.kernels.c_calls import stand_ins
 from infinitensor.tasking.kernels.c_kernel import entry, strides_of
@@ -56,13 +56,15 @@ class Buffer(NamedTuple):
         return prod(self.tail) * self.dtype.itemsize
 
 
-class Some(NamedTuple):
-    """Blocks of one size in tiles that have the same strides: for each stage its walk and, block by
-    block, how far into every array it is."""
+class Sets(NamedTuple):
+    """How blocks of all sizes in tiles that have the same strides are walked."""
 
-    n_blocks: int
-    walks: list[Walk]
-    offsets: list[np.ndarray]
+    block: tuple[int, ...]
+    """The shape of a whole block."""
+    numbers: np.ndarray
+    """As C takes them: how many blocks each set has, and where its stages are."""
+    held: list[Any]
+    """What is at the addresses in it."""
 
 
 class Blocks:
@@ -83,34 +85,41 @@ class Blocks:
         self.buffers = buffers
         self.rows = rows
         self.scratch = scratch
-        self.prepared: dict[Any, tuple[tuple[int, ...], list[Some]]] = {}
+        self.prepared: dict[Any, Sets] = {}
         self.places = [
             (*(stage.ins[k] for k in stage.in_c.arrays), *stage.outs) for stage in stages
         ]
+        self.scalars = [stage.ins[k] for stage in stages for k in stage.in_c.scalars]
+        sizes = [stage.in_c.packer.size if stage.in_c.scalars else 0 for stage in stages]
+        self.scalars_at = [sum(sizes[:s]) for s in range(len(sizes) + 1)]
+        """How far into the bytes of all scalars those of each stage are; how many there are."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """All C that it runs."""
+        return (header("block_kernel.c"), *(stage.in_c.source for stage in self.stages))
 
     def __call__(self, arrays: Sequence[Any], lead: tuple[int, ...]) -> None:
-        key = (lead, *[(x.shape, x.strides) for x in arrays if isinstance(x, np.ndarray)])
+        given = self.arrays_of(arrays)
+        key = (lead, *[(x.shape, x.strides) for x in given])
         found = self.prepared.get(key)
         if found is None:
             if len(self.prepared) > 64:
                 self.prepared.clear()
             found = self.prepared[key] = self.prepare(arrays, lead)
-        every = [*arrays, *self.between(found[0], self.scratch)]
-        begin = [np.asarray([address(every[k]) for k in places]) for places in self.places]
-        scalars = [
-            np.frombuffer(stage.in_c.pack([every[stage.ins[k]] for k in stage.in_c.scalars]), "u1")
+        given += self.between(found.block, self.scratch)
+        pointers = (ctypes.c_void_p * len(given))(*map(address, given))
+        scalars = b"".join(
+            stage.in_c.pack([arrays[stage.ins[k]] for k in stage.in_c.scalars])
             for stage in self.stages
-        ]
-        for some in found[1]:
-            table = [
-                (*_numbers(stage.in_c, walk), len(at), address(at), address(into))
-                for stage, walk, at, into in zip(
-                    self.stages, some.walks, begin, some.offsets, strict=True
-                )
-            ]
-            numbers = np.asarray(table, np.int64)
-            numbers[:, 6] = [address(values) for values in scalars]
-            driver()(some.n_blocks, len(table), address(numbers))
+        )
+        n_sets = len(found.numbers)
+        at = address(found.numbers)
+        driver()(n_sets, len(self.stages), len(given), at, pointers, None, scalars, None, 0)
+
+    def arrays_of(self, given: Sequence[Any]) -> list[Any]:
+        """What is given, without scalars."""
+        return [x for k, x in enumerate(given) if k not in self.scalars]
 
     def between(
         self, block: tuple[int, ...], make: Callable[[int, tuple[int, ...], Any], np.ndarray]
@@ -120,41 +129,53 @@ class Blocks:
             make(k, (*block, *buffer.tail), buffer.dtype) for k, buffer in enumerate(self.buffers)
         ]
 
-    def prepare(
-        self, arrays: Sequence[Any], lead: tuple[int, ...]
-    ) -> tuple[tuple[int, ...], list[Some]]:
-        """The shape of a block; whole blocks, and those at the ends of axes."""
+    def prepare(self, arrays: Sequence[Any], lead: tuple[int, ...]) -> Sets:
+        """Whole blocks, and those at the ends of axes."""
         block = block_shape(lead, self.row_bytes(arrays, len(lead)))
         together = [n for stage in self.stages for n in stage.rows_of if n > 1]
         if together:  # no block is for two elements
             block = (min(block[0], *together),)
         every = [*arrays, *self.between(block, lambda _, n, dtype: np.empty(n, dtype))]
-        found = []
+        number = {k: at for at, k in enumerate(self.arrays_of(range(len(every))))}
+        which = [np.asarray([number[k] for k in places], np.int64) for places in self.places]
+        sets, held = [], [which]
         for corners, size in corners_of(lead, block):
-            walks, offsets = [], []
-            for stage, places in zip(self.stages, self.places, strict=True):
-                into = np.zeros((len(corners), len(places)), np.int64)
-                tiles = []
-                for at, k in enumerate(places):
-                    x, ndim = every[k], len(size) + len(stage.tail)
-                    n_rows = stage.rows_of[at] if stage.rows_of else 1
-                    if n_rows != 1:
-                        if n_rows:
-                            into[:, at] = corners[:, 0] // n_rows * x.strides[0]
-                        tiles.append(x)
-                        continue
-                    if k in self.rows:
-                        if at >= stage.in_c.n_plain:
-                            ndim = len(size)
-                        x = x.reshape(x.shape + (1,) * (ndim - len(size)))
-                    if k < len(arrays):
-                        steps = strides_of(x, ndim, ())[: len(size)]
-                        into[:, at] = corners @ np.asarray(steps, np.int64)
-                    tiles.append(_first(x, ndim, size))
-                offsets.append(into)
-                walks.append(stage.in_c.walk(tiles, (*size, *stage.tail)))
-            found.append(Some(len(corners), walks, offsets))
-        return block, found
+            rows = []
+            for s, stage in enumerate(self.stages):
+                walk, into = self.walk(s, every, corners, size)
+                walked = _numbers(stage.in_c, walk, self.scalars_at[s])
+                rows.append((*walked, len(which[s]), address(which[s]), address(into)))
+                held.append([walk, into])
+            table = np.asarray(rows, np.int64)
+            held.append([table])
+            sets.append((len(corners), address(table)))
+        return Sets(block, np.asarray(sets, np.int64), held)
+
+    def walk(
+        self, s: int, every: Sequence[Any], corners: np.ndarray, size: tuple[int, ...]
+    ) -> tuple[Any, np.ndarray]:
+        """How a stage walks blocks of a size, and how far into each of its arrays they are."""
+        stage, places = self.stages[s], self.places[s]
+        n_given = len(every) - len(self.buffers)
+        into = np.zeros((len(corners), len(places)), np.int64)
+        tiles = []
+        for at, k in enumerate(places):
+            x, ndim = every[k], len(size) + len(stage.tail)
+            n_rows = stage.rows_of[at] if stage.rows_of else 1
+            if n_rows != 1:
+                if n_rows:
+                    into[:, at] = corners[:, 0] // n_rows * x.strides[0]
+                tiles.append(x)
+                continue
+            if k in self.rows:
+                if at >= stage.in_c.n_plain:
+                    ndim = len(size)
+                x = x.reshape(x.shape + (1,) * (ndim - len(size)))
+            if k < n_given:
+                steps = strides_of(x, ndim, ())[: len(size)]
+                into[:, at] = corners @ np.asarray(steps, np.int64)
+            tiles.append(_first(x, ndim, size))
+        return stage.in_c.walk(tiles, (*size, *stage.tail)), into
 
     def row_bytes(self, arrays: Sequence[Any], n_lead: int) -> int:
         """Bytes of all that a row is in, what several stages read counted once."""
@@ -182,64 +203,39 @@ class Script:
         stands, ends = stand_ins([(x.shape, x.strides) for x in arrays], [x.dtype for x in arrays])
         firsts = list(map(address, stands))
         calls = list(calls_of(stands))
-        self.walks: list[Walk] = []
         self.scalars = next((in_c for in_c, _, _ in calls if in_c.scalars), None)
-        places: list[int] = []
-        offsets: list[int] = []
-        table = []
+        self.held: list[Any] = []
+        rows = []
         for in_c, ins, out in calls:
             tiles = [*(x for x in ins if x is not None), out]
             walk = in_c.walk(tiles, out.shape)
-            self.walks.append(walk)
-            at = 8 * (12 * len(calls) + len(places))
-            table.append((*_numbers(in_c, walk), len(tiles), at, 0))
-            for tile in tiles:
-                at = address(tile)
-                places.append(bisect_right(ends, at))
-                offsets.append(at - firsts[places[-1]])
-        self.n_calls = len(calls)
-        self.places = np.asarray(places)
-        n_scalars = 0 if self.scalars is None else self.scalars.packer.size // 8
-        self.zeros = np.zeros(max(row[9] for row in table), np.int64)
-        self.numbers = np.asarray([*sum(table, ()), *offsets, *[0] * n_scalars], np.int64)
-        rows = self.rows(self.numbers)
-        rows[:, 6] = 8 * (rows.size + len(places))
-        rows[:, 11] = address(self.zeros)
-
-    def rows(self, numbers: np.ndarray) -> np.ndarray:
-        """The stages that all numbers begin with; then come pointers and scalars."""
-        return numbers[: 12 * self.n_calls].reshape(-1, 12)
+            which = np.asarray([bisect_right(ends, address(tile)) for tile in tiles])
+            into = np.asarray([address(x) - firsts[k] for x, k in zip(tiles, which, strict=True)])
+            rows.append((*_numbers(in_c, walk, 0), len(tiles), address(which), address(into)))
+            self.held.append((walk, which, into))
+        self.table = np.asarray(rows, np.int64)
+        self.sets = np.asarray([(1, address(self.table))], np.int64)
 
     def __call__(self, arrays: Sequence[np.ndarray], scalars: Sequence[Any]) -> None:
         """Run it."""
-        numbers = self.numbers.copy()
-        at = address(numbers)
-        rows = self.rows(numbers)
-        rows[:, 6:11:4] += at  # scalars and pointers follow
-        begin = np.asarray([address(x) for x in arrays])
-        numbers[rows.size : rows.size + len(self.places)] += begin[self.places]
-        if self.scalars is not None:
-            values = np.frombuffer(self.scalars.pack(list(scalars)), np.int64)
-            numbers[rows.size + len(self.places) :] = values
-        driver()(1, self.n_calls, at)
+        pointers = (ctypes.c_void_p * len(arrays))(*map(address, arrays))
+        values = b"" if self.scalars is None else self.scalars.pack(list(scalars))
+        n_calls, at = len(self.table), address(self.sets)
+        driver()(1, n_calls, len(arrays), at, pointers, None, values, None, 0)
 
 
-def _numbers(in_c: Compiled, walk: Walk) -> tuple[int, ...]:
-    """The numbers of a stage: its function and its walk; scalars come later."""
+def _numbers(in_c: Compiled, walk: Walk, scalars_at: int) -> tuple[int, ...]:
+    """The numbers of a stage: its function, its walk, and where its scalars are."""
     function = ctypes.cast(entry(in_c.source), ctypes.c_void_p).value or 0
     return (
         function, walk.n_rows, walk.n, walk.n_outer, ctypes.addressof(walk.shape),
-        ctypes.addressof(walk.steps), 0, ctypes.addressof(walk.folded), walk.n_same,
+        ctypes.addressof(walk.steps), scalars_at, ctypes.addressof(walk.folded), walk.n_same,
     )  # fmt: skip
 
 
 def driver() -> Any:
     """The function that runs stages over blocks."""
-    run = library(header("block_kernel.c")).run
-    if run.argtypes is None:
-        run.restype = None
-        run.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]
-    return run
+    return entry(header("block_kernel.c"))
 
 
 def block_shape(lead: tuple[int, ...], row_bytes: int) -> tuple[int, ...]:

@@ -80,7 +80,7 @@ class Mapped(InC):
         )[some]
         first, forms = kinds(rows)
         of = [_form(in_c, self._walk(rows[k], len(arrays)), len(arrays)) for k in first]
-        words = np.stack(list(_words(in_c, ins)), axis=1)[some] if in_c.scalars else None
+        words = np.stack(list(words_of(in_c, ins)), axis=1)[some] if in_c.scalars else None
         return Calls.one_each(forms, of, arrays, some, words)
 
     def _space(self, asked: Operands) -> tuple[np.ndarray, Sequence[StridedArrays]]:
@@ -178,7 +178,7 @@ def kinds(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return first, kind.reshape(-1)
 
 
-def _words(in_c: Compiled, ins: Any) -> Iterator[np.ndarray]:
+def words_of(in_c: Compiled, ins: Any) -> Iterator[np.ndarray]:
     """The scalars of each task; `ins` has them by the operands of the kernel."""
     for k in in_c.scalars:
         numbers = 4 * np.asarray(ins[k], np.int64)
@@ -233,8 +233,8 @@ class Parted(InC):
         assert asked.many is not None
         borders, sources = asked.many
         (out,) = asked.outs
-        strided = (sources.shapes, sources.strides, out.shapes, out.strides)
-        key = (asked.tasks.tobytes(), *(column.tobytes() for column in strided))
+        columns = (sources.shapes, sources.strides, out.shapes, out.strides)
+        key = (asked.tasks.tobytes(), *(column.tobytes() for column in columns))
         parts = self._found.get(key)
         if parts is None:
             parts = self._found[key] = self._parts(asked.tasks, borders, sources, out)
@@ -243,8 +243,8 @@ class Parted(InC):
         numbers = np.zeros(0, np.int64)
         if len(parts.scalars):
             in_c = self._mapped.in_c  # all columns of the family are scalars
-            columns = dict(zip(in_c.scalars, asked.ins, strict=True))
-            given = np.stack(list(_words(in_c, columns)), axis=1)
+            numbered = dict(zip(in_c.scalars, asked.ins, strict=True))
+            given = np.stack(list(words_of(in_c, numbered)), axis=1)
             numbers = given[parts.scalars[:, 0], parts.scalars[:, 1]]
         return Calls(parts.tasks, parts.forms, parts.of, bases, offsets, numbers)
 
@@ -255,10 +255,10 @@ class Parted(InC):
         of: dict[int, tuple[int, Form]] = {}
         columns: tuple[list[int], ...] = ([], [], [], [])
         scalars: list[tuple[int, int]] = []
-        strided = [*_strided(sources), *_strided(out)]
+        both = [*strided(sources), *strided(out)]
         for j, i in enumerate(tasks.tolist()):
             own = [*range(borders[j], borders[j + 1]), n_sources + j]
-            stands, ends = stand_ins([strided[k] for k in own], self._dtypes(i))
+            stands, ends = stand_ins([both[k] for k in own], self._dtypes(i))
             firsts = list(map(address, stands))
             for in_c, operands, target in self._calls_of(i, stands):
                 tiles = [*(x for x in operands if x is not None), target]
@@ -280,7 +280,7 @@ class Parted(InC):
         return Parts(calls, forms, [form for _, form in of.values()], places, offsets, pairs)
 
 
-def _strided(arrays: StridedArrays) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def strided(arrays: StridedArrays) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Shapes and strides, without axes that an array does not have."""
     found = []
     for shape, strides in zip(arrays.shapes.tolist(), arrays.strides.tolist(), strict=True):
@@ -290,12 +290,12 @@ def _strided(arrays: StridedArrays) -> list[tuple[tuple[int, ...], tuple[int, ..
 
 
 def stand_ins(
-    strided: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], dtypes: Sequence[np.dtype[Any]]
+    whole: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], dtypes: Sequence[np.dtype[Any]]
 ) -> tuple[list[np.ndarray], list[int]]:
-    """Arrays of those strides, one behind another in memory that nobody uses; where each ends,
-    as an address."""
+    """Arrays of those shapes and strides, one behind another in memory that nobody uses; where each
+    ends, as an address."""
     places, n_bytes = [], 0
-    for (shape, strides), dtype in zip(strided, dtypes, strict=True):
+    for (shape, strides), dtype in zip(whole, dtypes, strict=True):
         steps = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
         places.append(n_bytes - sum(step for step in steps if step < 0))
         n_bytes += -(-(dtype.itemsize + sum(map(abs, steps))) // ALIGNED_BYTES) * ALIGNED_BYTES
@@ -304,6 +304,6 @@ def stand_ins(
     begin = address(memory)
     stands = [
         np.ndarray(shape, dtype, memory, at, strides)
-        for (shape, strides), dtype, at in zip(strided, dtypes, places[::2], strict=True)
+        for (shape, strides), dtype, at in zip(whole, dtypes, places[::2], strict=True)
     ]
     return stands, [begin + end for end in places[1::2]]

@@ -88,6 +88,8 @@ class Fused(NamedTuple):
     """The way of generated code on a GPU, where there is no reduction."""
     called: Mapped | None = None
     """The same as a call that C makes, where one call is all of it."""
+    by_steps: Any = None
+    """The same step by step, where the C of `in_c` does it."""
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -194,7 +196,7 @@ def fused_kernel(
     if not worth:
         return Fused(chosen, n_registers, called=called)
     in_c = in_c if is_c and (folds or not ends) else None
-    return Fused(chosen, n_registers, in_c=in_c, folds=tuple(folds), called=called)
+    return Fused(chosen, n_registers, in_c=in_c, folds=tuple(folds), called=called, by_steps=run)
 
 
 def kind_of_group(graph: Graph, group: Group) -> tuple[Any, ...]:
@@ -245,6 +247,19 @@ def may_become_worth(steps: list[Step], last: Node, target: Target) -> bool:
     if last.op.combine is not None and not last.op.combine.exact:
         return False
     return bool(steps) and all(_is_as_torch(step) for step in steps)
+
+
+def has_same_bits(nodes: Sequence[Node], target: Target) -> bool:
+    """Whether generated code of these nodes has the bits of their steps, on a CPU: elementwise
+    ones, and reductions, which have one order (`fold_order.py`)."""
+    if config.compile != "auto":
+        return False
+    return all(
+        node.op.kind == "reduction"
+        or node.op.name in CONSTANTS
+        or _is_exact_node(node, target.tools)
+        for node in nodes
+    )
 
 
 CONSTANTS = ("zeros", "ones", "empty")

@@ -26,33 +26,34 @@ class WorkLeft:
     That is asked while a program runs: a plan is the same whatever was compiled before.
     """
 
-    __slots__ = ("_has_begun", "_has_looked", "_is_there", "_source", "amount")
+    __slots__ = ("_has_begun", "_has_looked", "_missing", "amount")
 
-    def __init__(self, source: str | None = None) -> None:
+    def __init__(self, *sources: str) -> None:
+        """Of a kernel that is made of these C sources, if it is C."""
         self.amount = PAID_OFF
-        self._source = source
-        self._has_looked = self._has_begun = self._is_there = False
+        self._missing = sources
+        self._has_looked = self._has_begun = False
 
     def is_done(self) -> bool:
         """Whether generated code is due: it is compiled, or has been paid for and no compiler is at
         work on it. Files are looked for once."""
-        source = self._source
-        if source is None or self._is_there:
-            return self.amount <= 0
-        is_there = is_compiled if self._has_looked else is_built
-        self._has_looked = True
-        if is_there(source):
-            self.amount, self._is_there = 0, True
-        return self.amount <= 0 and (self._is_there or not is_compiling(source))
+        if self._missing:
+            is_there = is_compiled if self._has_looked else is_built
+            self._missing = tuple(source for source in self._missing if not is_there(source))
+            self._has_looked = True
+            if not self._missing:
+                self.amount = 0
+        return self.amount <= 0 and not any(map(is_compiling, self._missing))
 
     def spend(self, work: int) -> None:
         """So much was done step by step."""
         self.amount -= work
-        if self._has_begun or self._source is None or self.amount > PAID_OFF - BEGUN:
+        if self._has_begun or self.amount > PAID_OFF - BEGUN:
             return
         self._has_begun = True
         if _N_CORES > 1:
-            begin(self._source)
+            for source in self._missing:
+                begin(source)
 
 
 _of_kernels: weakref.WeakKeyDictionary[Compiled, WorkLeft] = weakref.WeakKeyDictionary()
@@ -64,6 +65,12 @@ def left_of(in_c: Compiled) -> WorkLeft:
     if left is None:
         left = _of_kernels[in_c] = WorkLeft(in_c.source)
     return left
+
+
+@lru_cache(maxsize=1024)
+def left_of_all(sources: tuple[str, ...]) -> WorkLeft:
+    """That of several kernels that are used together."""
+    return WorkLeft(*sources)
 
 
 @lru_cache(maxsize=1024)
