@@ -22,6 +22,7 @@ MODULES = (
     "api/small/small_calls",
     "api/known/known_calls",
     "ops/table/functions",
+    "ops/move/moved_rows",
 )
 """Extension modules of Python, each of the C file of that name in the package."""
 LIBRARIES = (

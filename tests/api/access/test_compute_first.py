@@ -7,7 +7,11 @@ import pytest
 from tests.api.little_work import values
 
 import infinitensor as it
-from infinitensor.api.access.compute_first import compute_parts_read_often, is_for_later
+from infinitensor.api.access.compute_first import (
+    compute_parts_read_often,
+    is_for_later,
+    make_copy,
+)
 from infinitensor.api.evaluate.evaluate import READ_OFTEN
 
 pytestmark = pytest.mark.usefixtures("counted_session")
@@ -67,3 +71,26 @@ def test_parts_that_are_read_again_and_again_are_computed_once() -> None:
     assert not x._version.is_waiting
     for k, made in enumerate(waiting):
         np.testing.assert_array_equal(made.numpy(), a[k : k + 3] * 2 + 1)
+
+
+def test_a_copy_that_waits_is_made_where_it_is_to_be_changed() -> None:
+    a = values()
+    x = it.asarray(a)
+    y = x.copy()
+    z = y + 1
+    assert y._version.is_waiting
+    make_copy(y)
+    assert not y._version.is_waiting
+    y[3] = -1.0
+    assert np.array_equal(x.numpy(), a)
+    assert np.array_equal(z.numpy(), a + 1)
+    assert y.tolist() == [*a[:3], -1.0, *a[4:]]
+
+
+def test_copies_of_parts_and_of_what_waits_are_left_to_wait() -> None:
+    a = values()
+    x = it.asarray(a)
+    for waiting, wanted in ((x[::-1].copy(), a[::-1]), ((x * 2).copy(), a * 2), (x * 3, a * 3)):
+        make_copy(waiting)
+        assert waiting._version.is_waiting
+        assert np.array_equal(waiting.numpy(), wanted)

@@ -144,3 +144,32 @@ def test_at_of_its_own_memory_reads_it_first() -> None:
     it.add.at(base, base[::-1], base)
     np.add.at(values, values[::-1].copy(), values.copy())
     np.testing.assert_array_equal(base.numpy(), values)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4", "c8", "?"])
+@pytest.mark.parametrize("shape", [(6,), (6, 5), (3, 30_000), (300, 400), (120_000,)])
+def test_rows_are_added_at_indices_as_numpy_adds_them(dtype: str, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    index = rng.integers(-shape[0], shape[0], 70)
+    rows = rng.integers(0, 9, (70, *shape[1:])).astype(dtype)
+    base = rng.integers(0, 9, shape).astype(dtype)
+    for given in (rows, rows[0], rows[::-1]):
+        x, wanted = it.asarray(base), base.copy()
+        made = x.copy()
+        it.add.at(made, it.asarray(index), it.asarray(given))
+        np.add.at(wanted, index, given)
+        assert made.numpy().tobytes() == wanted.tobytes()
+        assert x.numpy().tobytes() == base.tobytes()
+
+
+def test_an_index_out_of_bounds_adds_nothing() -> None:
+    for n in (4, 100_000):
+        made = it.zeros((n, 2)).copy()
+        index, rows = it.asarray([0, n]), it.ones((2, 2))
+        with pytest.raises(IndexError, match=f"index {n} is out of bounds"):
+            _added(made, index, rows)
+
+
+def _added(made: it.Tensor, index: it.Tensor, rows: it.Tensor) -> np.ndarray:
+    it.add.at(made, index, rows)
+    return made.numpy()

@@ -10,13 +10,18 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.access import masked_items
+from infinitensor.api.eager import numpy_loops
+from infinitensor.api.eager.moved import move
 from infinitensor.api.eager.whole_array import small_kernel
 from infinitensor.api.evaluate.evaluate import compute_if_read_often, evaluate
 from infinitensor.api.record.late import is_tensor
 from infinitensor.api.session.version import Version
 from infinitensor.config import config
+from infinitensor.ir.op import Spec
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from infinitensor.api.session.cell import BaseTensor
     from infinitensor.api.session.session import Session
 
@@ -47,6 +52,25 @@ def compute_before_write(tensor: BaseTensor, shape: tuple[int, ...], value: Any)
             return
         waiting.append(value._version)
     evaluate(session, waiting)
+
+
+def make_copy(tensor: BaseTensor) -> None:
+    """Make a copy of host values of medium size that waits, now: it is about to be changed."""
+    node = None if tensor._owner is not None else tensor._cell.version.node
+    if node is None or node.op.name != "_copy" or node.accesses[0] is not None:
+        return
+    source = node.inputs[0].host
+    if source is None or source.size <= config.small_elements:
+        return
+    made = Spec(source.shape, source.dtype)
+    version = move(tensor._session, made, "_copy", lambda out: _copy_into(out, source))
+    if version is not None:
+        tensor._cell.show(version)
+
+
+def _copy_into(out: np.ndarray, source: np.ndarray) -> None:
+    if not numpy_loops.into(None, out, source):
+        out[...] = source
 
 
 def _make_constant(session: Session, version: Version) -> None:

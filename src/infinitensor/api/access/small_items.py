@@ -15,7 +15,9 @@ import numpy as np
 
 from infinitensor.api.access.scalars import as_value
 from infinitensor.api.eager import numpy_loops
-from infinitensor.api.eager.changing_places import has_changing_shapes
+from infinitensor.api.eager.changing_places import MEDIUM, has_changing_shapes
+from infinitensor.api.eager.moved import move
+from infinitensor.api.record.late import late
 from infinitensor.api.small.errstate import SILENT, quietly, restore, silence
 from infinitensor.api.small.host_values import (
     NUMBERS,
@@ -28,6 +30,8 @@ from infinitensor.api.small.host_values import (
     writeable,
 )
 from infinitensor.config import config
+from infinitensor.ir.op import Spec
+from infinitensor.ops.move import moved_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -217,14 +221,35 @@ def gather_items(tensor: AnyTensor, index: Any) -> AnyTensor | None:
         return None
     try:
         plain = numpy_index(values.shape, index)
-        found = None if plain is None else _choose(values, plain)
+        if plain is None:
+            return _move_rows(tensor, values, index)  # type: ignore[no-any-return]
+        found = _choose(values, plain)
     except Exception:  # ours has the better words
         return None
-    if found is None or type(found) is not _ndarray:
+    if type(found) is not _ndarray:
         return None
     session = tensor._owner or tensor._cell.session
     session.ways["read"] += 1
     return small_tensor(session, found)  # type: ignore[no-any-return]
+
+
+def _move_rows(tensor: BaseTensor, values: np.ndarray, index: Any) -> Any:
+    """`tensor[index]` of medium size for a tensor of indices, at once; None: wait."""
+    session = tensor._owner or tensor._cell.session
+    rows = _indices(index, session)
+    if rows is None:
+        return None
+    made = Spec((*rows.shape, *values.shape[1:]), values.dtype)
+    version = move(session, made, "_take", lambda out: moved_rows.take(values, rows, 0, out))
+    return None if version is None else late.fresh(session, version)
+
+
+def _indices(index: Any, session: Session) -> np.ndarray | None:
+    """The values of a tensor of integers on the host of a session; None for any other index."""
+    if type(index) is not tensors[0] or (index._owner or index._cell.session) is not session:
+        return None
+    found = values_of(index)
+    return found if type(found) is _ndarray and found.dtype == np.int64 else None
 
 
 def _choose(values: np.ndarray, index: Any) -> Any:
@@ -335,6 +360,9 @@ def was_changed_at(tensor: BaseTensor, index: Any, value: Any, like: np.ufunc) -
     if values is None or not values.ndim:
         return False
     session = tensor._owner or tensor._cell.session
+    if like is np.add and _were_added(values, _indices(index, session), given):
+        session.ways["in_place"] += 1
+        return True
     try:
         plain = numpy_index(values.shape, index, session)
         if plain is None:
@@ -347,6 +375,13 @@ def was_changed_at(tensor: BaseTensor, index: Any, value: Any, like: np.ufunc) -
         return False
     session.ways["in_place"] += 1
     return True
+
+
+def _were_added(values: np.ndarray, rows: np.ndarray | None, given: Any) -> bool:
+    """Whether rows of medium size at most were added, by our loop: NumPy takes each element."""
+    if rows is None or type(given) is not _ndarray or given.size > MEDIUM:
+        return False
+    return moved_rows.add_at(values, rows, given)
 
 
 def _as_loop_takes(like: np.ufunc, dtype: np.dtype[Any], given: Any) -> Any:

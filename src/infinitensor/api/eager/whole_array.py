@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,6 +64,7 @@ def small_kernel(op: Op, call: Call) -> Callable[..., list[Any]]:
     else:
         kernel = lower(op, call, "cpu")
         wholes: list[At] = []
+        is_whole = op.need is None or (op.moves and all(map(prod, shapes)))
 
         def run(ins: list[Any], outs: list[Any] | None = None) -> list[Any]:
             outs = outs or blank()
@@ -72,11 +74,11 @@ def small_kernel(op: Op, call: Call) -> Callable[..., list[Any]]:
                 and numpy_loops.choose(*ins[::-1], *outs)
             ):
                 return outs
-            if op.need is None and wholes:  # the shapes of operands belong to the call
+            if is_whole and wholes:  # the shapes of operands belong to the call
                 kernel(ins, outs, wholes[0])
                 return outs
             boxes: tuple[Any, ...] = tuple(whole_box(np.shape(x)) for x in ins)
-            if op.need is not None:
+            if op.need is not None and not is_whole:
                 specs = tuple(Spec(np.shape(x), np.asarray(x).dtype) for x in ins)
                 boxes = op.need(whole_box(shapes[0]), specs, **dict(call.params))
                 ins = [
@@ -84,7 +86,7 @@ def small_kernel(op: Op, call: Call) -> Callable[..., list[Any]]:
                     for x, box in zip(ins, boxes, strict=True)
                 ]
             at = At(tuple(map(whole_box, shapes)), boxes)
-            if op.need is None:
+            if is_whole:
                 wholes.append(at)
             kernel(ins, outs, at)
             return outs

@@ -48,7 +48,7 @@ from infinitensor.api.session.array_api import (
     with_like,
 )
 from infinitensor.api.session.session import current_session
-from infinitensor.api.small import numpy_table, small_calls
+from infinitensor.api.small import host_joins, numpy_table, small_calls
 from infinitensor.api.tensor.tensor import Tensor
 from infinitensor.dtypes import kind_of
 from infinitensor.ops import TABLE
@@ -106,7 +106,7 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
     for name, like in numpy_table.CREATIONS.items():
         found[name] = _small_first(found[name], _creation_way(like))
     for name, join in numpy_table.JOINS.items():
-        found[name] = _small_first(found[name], functools.partial(small_calls.join_small, join))
+        found[name] = _small_first(found[name], functools.partial(host_joins.join_now, join))
     for name, (like, size) in numpy_table.COUNTED.items():
         found[name] = _small_first(found[name], _numbers_way(like, size))
     found.update(VIEWS)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from infinitensor.api.access import copies, scalars, setitem
+from infinitensor.api.access.compute_first import make_copy
 from infinitensor.api.access.small_items import was_changed_at
 from infinitensor.api.functions.core_axes import CORE_OPTIONS, Places
 from infinitensor.api.known.known_calls import calls_in_c
@@ -423,6 +424,8 @@ class ufunc(Calls):
             raise TypeError(
                 f"{self.__name__}.at: the first operand must be a Tensor, got {type(a)}"
             )
+        if self._like is np.add:
+            make_copy(a)
         if self._is_numpys and was_changed_at(a, indices, b, self._like):
             return
         value = call_op("asarray", 0 if b is None else b)

@@ -267,6 +267,17 @@ static int has_large(Args args, long long limit) {
     return 0;
 }
 
+/* Whether all tensors are on the host. */
+static int are_here(Args args) {
+    for (Py_ssize_t i = 0; i < args.n; i++) {
+        PyObject *x = args.items[i];
+        if (Py_TYPE(x) != tensor.type || IS(AT(x, tensor, T_OWNER))) continue;
+        PyObject *held = AT(x, tensor, T_CELL), *of = IS(held) ? AT(held, cell, C_VERSION) : NULL;
+        if (!of || !IS(AT(of, version, V_HOST))) return 0;
+    }
+    return 1;
+}
+
 /* New: the result, or Py_None where Python has to look, with what is known of the call and its session, if it is;
    NULL without an error for a call that is not known. */
 typedef struct { PyObject *known, *session; } Found;
@@ -289,6 +300,7 @@ static PyObject *tried(PyObject *self, Args args, PyObject *options, Found *of) 
     }
     long largest = PyLong_AsLong(AT(found, known, K_LARGEST));
     int is_here = (largest > limit || has_large(args, limit)) && IS(AT(found, known, K_SHAPE));
+    if (is_here && AT(found, known, K_MOVES) == Py_True && are_here(args)) is_here = 0; /* it runs now */
     *of = (Found){Py_NewRef(found), Py_NewRef(session)}; /* while others have the lock they may be dropped */
     return is_here ? guarded(self, found, session, args) : Py_NewRef(Py_None);
 }
@@ -430,8 +442,8 @@ static PyObject *install(PyObject *module, PyObject *args) {
         "region", "seq", "shapes", "site", "stopped"};
     static const char *const of_site[] = {"code", "lasti"};
     static const char *const of_quick[] = {"known", "op", "takes_scalars", "unknown"};
-    static const char *const of_known[] = {"call", "dtype", "is_value", "largest", "makers", "n_bytes",
-        "shape", "shapes"};
+    static const char *const of_known[] = {"call", "dtype", "is_value", "largest", "makers", "moves",
+        "n_bytes", "shape", "shapes"};
     static const char *const of_config[] = {"max_recorded_bytes", "max_recorded_nodes",
         "small_elements"};
     static const char *const of_session[] = {"closed", "cut_next", "dropped", "generation",

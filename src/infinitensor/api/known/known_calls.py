@@ -6,6 +6,7 @@ call, and it has to cost microseconds. Small values are computed at once, others
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,8 @@ from infinitensor.api.access.compute_first import compute_parts_read_often
 from infinitensor.api.access.scalars import as_value, gives_values
 from infinitensor.api.convert.foreign import holds_tensors
 from infinitensor.api.eager import changing_places
-from infinitensor.api.eager.changing_places import has_changing_shapes
+from infinitensor.api.eager.changing_places import MEDIUM, has_changing_shapes
+from infinitensor.api.eager.moved import move
 from infinitensor.api.eager.whole_array import small_kernel
 from infinitensor.api.evaluate.evaluate import READ_OFTEN
 from infinitensor.api.record.record import FEW_WAITING_CALLS, MANY_FINALISED, WRITE, wait
@@ -26,7 +28,7 @@ from infinitensor.api.session.lock import locking
 from infinitensor.api.session.session import Session
 from infinitensor.api.session.version import Node, Site, Version, generation, user_site
 from infinitensor.api.small.errstate import quietly
-from infinitensor.api.small.host_values import UNKNOWN, kernel_input, small_tensor
+from infinitensor.api.small.host_values import UNKNOWN, host_values, kernel_input, small_tensor
 from infinitensor.api.tensor.tensor import Tensor, fresh
 from infinitensor.config import config
 from infinitensor.dtypes import bfloat16
@@ -55,7 +57,17 @@ def _bfloat16(number: float) -> Any:
 class Known:
     """A call for operands of given shapes and dtypes, and what its results are."""
 
-    __slots__ = ("call", "dtype", "is_value", "largest", "makers", "n_bytes", "shape", "shapes")
+    __slots__ = (
+        "call",
+        "dtype",
+        "is_value",
+        "largest",
+        "makers",
+        "moves",
+        "n_bytes",
+        "shape",
+        "shapes",
+    )
 
     def __init__(self, op: Op, call: Call, shapes: tuple[tuple[int, ...], ...]) -> None:
         self.call = call
@@ -69,6 +81,8 @@ class Known:
         out = max((prod(spec.shape) for spec in call.outs), default=0)
         self.largest = max(out, -(-prod(call.form.sizes) // 16))
         """Compared with the limit of what is small."""
+        self.moves = op.moves and out <= MEDIUM
+        """Whether it runs at once, of host values, though it is not small."""
 
     def give(self, made: list[Tensor]) -> Tensor | tuple[Tensor, ...]:
         """The result of the call, of the tensors that it made."""
@@ -175,7 +189,8 @@ class Quick:
                 made = self._at_once(session, found, args)
             if made is not None:
                 return made
-        return self._waiting(session, found, args)
+        made = self._move_now(session, found, args) if found.moves else None
+        return self._waiting(session, found, args) if made is None else made
 
     def _at_once(self, session: Session, found: Known, args: tuple[Any, ...]) -> Any:
         values: list[Any] = []
@@ -190,6 +205,21 @@ class Quick:
         session.ways["kernel"] += 1
         outs = quietly(small_kernel(self.op, found.call), values)
         return found.give([small_tensor(session, out) for out in outs])
+
+    def _move_now(self, session: Session, found: Known, args: tuple[Any, ...]) -> Any:
+        given = [x for x in args if type(x) is Tensor]
+        with session.guard():
+            for x in given:
+                if x._cell.version.host is None or x._cell.session is not session:
+                    return None
+            kernel, values = small_kernel(self.op, found.call), [host_values(x) for x in given]
+            made = found.call.outs[0]
+            fill = partial(quietly, kernel, values)
+            try:
+                version = move(session, made, self.op.name, lambda out: fill([out]))
+            except IndexError:  # is said when it is computed
+                return None
+            return None if version is None else found.give([fresh(session, version)])
 
     def _waiting(self, session: Session, found: Known, args: Sequence[Any]) -> Any:
         with session.guard():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinitensor.api.eager.changing_places import blank, keep, runs_at_once
+from infinitensor.api.eager.moved import is_moved
 from infinitensor.api.eager.whole_array import small_kernel
 from infinitensor.api.evaluate.evaluate import compute_if_read_often, evaluate_all, forget_done
 from infinitensor.api.record.reshaped_alias import alias
@@ -92,28 +93,38 @@ def record(session: Session, op: Op, call: Call, operands: Sequence[Any]) -> lis
         if compute_if_read_often(session, reads):
             return record(session, op, call, operands)
         site = user_site()
-        if _is_on_host(operands) and runs_at_once(
-            session, op, call, [np.shape(o) for o in operands], site
-        ):
-            return _at_once(session, op, call, operands, site)
+        if not any(o.version.host is None for o in operands if isinstance(o, Ref)):
+            made = _made_at_once(session, op, call, operands, site)
+            if made is not None:
+                return made
         readable = [_readable(session, o) if isinstance(o, Ref) else o for o in operands]
         session.ways["recorded"] += 1
         return wait(session, op, call, *_read(readable), site)
 
 
-def _is_on_host(operands: Sequence[Any]) -> bool:
-    return all(o.version.host is not None for o in operands if isinstance(o, Ref))
+def _made_at_once(
+    session: Session, op: Op, call: Call, operands: Sequence[Any], site: Site
+) -> list[Version] | None:
+    """The values now of a call on host values that is not small; None: it waits."""
+    if op.moves and is_moved(session, *call.outs):
+        try:
+            return _at_once(session, op, call, operands, site, "moved")
+        except IndexError:  # is said when it is computed
+            return None
+    if runs_at_once(session, op, call, [np.shape(o) for o in operands], site):
+        return _at_once(session, op, call, operands, site, "changing_shapes")
+    return None
 
 
 def _at_once(
-    session: Session, op: Op, call: Call, operands: Sequence[Any], site: Site
+    session: Session, op: Op, call: Call, operands: Sequence[Any], site: Site, way: str
 ) -> list[Version]:
     """The values of a call now, in memory of the ledger."""
-    session.ways["changing_shapes"] += 1
     tables = [blank(session, spec.shape, spec.dtype) for spec in call.outs]
     ins = [host_view(o) if isinstance(o, Ref) else o for o in operands]
     with np.errstate(all="ignore"):
         small_kernel(op, call)(ins, [table.whole for table in tables])
+    session.ways[way] += 1
     return [keep(session, table, op.name, site) for table in tables]
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 IN_C = ("numpy", "in_place", "read", "write")
 """The ways that C counts, in the order of its enum."""
-AT_ONCE = (*IN_C, "kernel", "changing_shapes", "unplanned")
+AT_ONCE = (*IN_C, "kernel", "moved", "changing_shapes", "unplanned")
 """A call is done when it returns, without a plan: `stats()["small_calls"]` is their sum."""
 RECORDED = ("recorded", "recorded_again")
 """A call waits as a node."""

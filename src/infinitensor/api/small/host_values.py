@@ -72,6 +72,12 @@ def kernel_input(tensor: BaseTensor) -> np.ndarray | None:
     return host_view(tensor._ref()) if is_here else None
 
 
+def host_values(tensor: BaseTensor) -> np.ndarray:
+    """The NumPy array, of any size, that a tensor whose version is on the host shows."""
+    found = values_of(tensor) if tensor._dtype is not bfloat16 else host_view(tensor._ref())
+    return found if type(found) is _ndarray else np.array(found)
+
+
 def own(session: Session, values: Any) -> Any:
     """A tensor of a small NumPy array in C order that nobody else has, or of a scalar."""
     made: BaseTensor = _new(tensors[0])

@@ -132,41 +132,6 @@ def count_small(
     return own(session, made)
 
 
-def join_small(like: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Small tensors, joined along an axis."""
-    limit = config.small_elements
-    if not 1 <= len(args) <= 2 or type(args[0]) not in (list, tuple):
-        return None
-    axis = args[1] if len(args) == 2 else kwargs.get("axis", 0)
-    if (
-        len(args) - 1 + len(kwargs) > 1
-        or (kwargs and "axis" not in kwargs)
-        or type(axis) is not int
-    ):
-        return None
-    session = None
-    n = 0
-    given = []
-    for x in args[0]:
-        if type(x) is not tensors[0]:
-            return None
-        home = x._owner or x._cell.session
-        values = values_of(x)
-        if values is None or (session or home) is not home:
-            return None
-        session = home
-        n += values.size
-        given.append(values)
-    if session is None or n > limit:
-        return None
-    try:
-        made = like(given, axis)
-    except Exception:  # ours has the better words
-        return None
-    session.ways["numpy"] += 1
-    return small_tensor(session, made)
-
-
 def copy_small(tensor: AnyTensor, dtype: Any = None) -> AnyTensor | None:
     """A small tensor of its own with the same values, or with another dtype's."""
     values = near(tensor)

@@ -12,6 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from infinitensor.dtypes import as_dtype, can_cast, result_type
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.forms.gather import along, gather_form, is_empty
+from infinitensor.ops.move import moved_rows
 from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def _joined_need(
 def _joined_kernel(
     xp: Any, *tiles: Any, out: Any, at: At, axis: int, starts: tuple[int, ...]
 ) -> None:
+    if xp is np and moved_rows.join_into([x for x in tiles if x is not None], axis, out):
+        return
     first = at.outputs[0][axis][0]
     before = (slice(None),) * axis
     for tile, box, start in zip(tiles, at.inputs, starts, strict=True):
@@ -81,7 +84,7 @@ def _concatenate_call(
     return call(gather_form(arrays, joined), Spec(joined, found), axis=axis, starts=tuple(starts))
 
 
-_JOIN: dict[str, Any] = {"kernel": _joined_kernel, "need": _joined_need}
+_JOIN: dict[str, Any] = {"kernel": _joined_kernel, "need": _joined_need, "moves": True}
 
 
 @op(

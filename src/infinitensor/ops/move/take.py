@@ -13,6 +13,7 @@ from infinitensor.events import lane
 from infinitensor.ir.op import AxisForm, Call, Spec, call
 from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import c_strides, gather_form, is_empty
+from infinitensor.ops.move import moved_rows
 from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
@@ -123,10 +124,13 @@ def _take_kernel(
 ) -> None:
     if index[0] is None:
         return
+    is_axis = axes == (position,)
+    if xp is np and is_axis and x is not None and moved_rows.take(x, index[0], position, out):
+        return
     index = tuple(map(checked_index, (xp,) * len(axes), index, sizes, axes))
     if x is None:
         return
-    if xp is np and axes == (position,) and x.flags.c_contiguous:  # else `take` copies x
+    if xp is np and is_axis and x.flags.c_contiguous:  # else `take` copies x
         if x.size:  # NumPy refuses to take from an empty axis, even nothing
             np.take(x, index[0], axis=position, out=out, mode="clip")
         return
@@ -161,6 +165,7 @@ def _take_cases(rng: Any) -> list[Any]:
     "gather",
     kernel=_take_kernel,
     need=_take_need,
+    moves=True,
     scratch_bytes=lambda ins, outs, params: (
         32 * sum(spec.n_elements for spec in ins[1:]) + 2 * outs[0].n_bytes + 64
     ),
@@ -247,6 +252,8 @@ def take(xp: Any, a: Array, indices: Any, axis: int | None = None, mode: str = "
 def _along_kernel(xp: Any, x: Any, index: Any, out: Any, axis: int, n: int) -> None:
     if 0 in out.shape:  # as NumPy, no index is looked at where nothing is taken
         return
+    if xp is np and moved_rows.take_along(x, index, axis, out):
+        return
     index = checked_index(xp, index, n, axis)
     if xp is np:
         out[...] = np.take_along_axis(x, index, axis)
@@ -257,6 +264,7 @@ def _along_kernel(xp: Any, x: Any, index: Any, out: Any, axis: int, n: int) -> N
 @op(
     "mapped",
     kernel=_along_kernel,
+    moves=True,
     scratch_bytes=lambda ins, outs, params: (
         32 * ins[1].n_elements + outs[0].n_bytes + 8 * sum(outs[0].shape) + 64
     ),

@@ -1,0 +1,120 @@
+"""Calls that only move host values of medium size run at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.api.little_work import values
+
+import infinitensor as it
+from infinitensor.api.eager.changing_places import MEDIUM
+from infinitensor.api.eager.moved import is_moved, move
+from infinitensor.config import config
+from infinitensor.dtypes import bfloat16
+from infinitensor.ir.op import Spec
+
+pytestmark = pytest.mark.usefixtures("counted_session")
+F4 = np.dtype(np.float32)
+
+
+def session() -> Any:
+    return it.asarray(values())._session
+
+
+def moved() -> int:
+    return int(it.stats()["ways"]["moved"])
+
+
+def test_what_is_large_or_has_no_room_is_not_moved() -> None:
+    here = session()
+    assert is_moved(here, Spec((MEDIUM,), F4))
+    assert not is_moved(here, Spec((MEDIUM + 1,), F4))
+    with it.init("cpu", memory="1MB"):
+        small = session()
+        assert is_moved(small, Spec((1000,), F4))
+        assert not is_moved(small, Spec((200_000,), F4))
+
+
+def test_a_version_is_what_was_filled_and_none_is_made_where_nothing_was() -> None:
+    here = session()
+    made = move(here, Spec((70_000,), F4), "_concatenate", lambda out: out.fill(3))
+    assert made is not None
+    assert made.table is not None
+    assert made.host is not None
+    assert np.array_equal(made.host, np.full(70_000, 3, F4))
+    assert move(here, Spec((70_000,), F4), "_concatenate", lambda out: False) is None
+    assert moved() == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "complex64", bfloat16], ids=str)
+def test_joins_reads_and_rolls_of_medium_size_are_there_when_they_return(dtype: Any) -> None:
+    a = np.arange(300 * 400).reshape(300, 400).astype(dtype)
+    index = np.arange(-250, 250)
+    along = np.argsort(a, axis=1)
+    x, i, j = it.asarray(a), it.asarray(index % 300 - 150), it.asarray(along)
+    wanted = index % 300 - 150
+    for ours, numpys in (
+        (it.concatenate([x, x], axis=1), np.concatenate([a, a], axis=1)),
+        (it.stack([x, x[::-1], x], axis=1), np.stack([a, a[::-1], a], axis=1)),
+        (it.vstack([x, x]), np.vstack([a, a])),
+        (it.append(x, x, axis=0), np.append(a, a, axis=0)),
+        (it.roll(x, 3, axis=0), np.roll(a, 3, axis=0)),
+        (it.roll(x, -3, axis=1), np.roll(a, -3, axis=1)),
+        (x[i], a[wanted]),
+        (x[:, i], a[:, wanted]),
+        (it.take(x.T, i, axis=1), np.take(a.T, wanted, axis=1)),
+        (it.take_along_axis(x, j, axis=1), np.take_along_axis(a, along, axis=1)),
+    ):
+        assert not ours._version.is_waiting
+        assert ours.dtype == numpys.dtype
+        assert np.array_equal(ours.numpy(), numpys)
+    assert moved() >= 10
+
+
+def test_operands_that_wait_let_the_call_wait() -> None:
+    a = np.arange(100_000.0)
+    x = it.asarray(a)
+    for _ in range(2):  # known calls too
+        joined = it.concatenate([x * 2, x])
+        assert joined._version.is_waiting
+        assert np.array_equal(joined.numpy(), np.concatenate([a * 2, a]))
+    assert moved() == 0
+
+
+def test_what_is_moved_is_a_tensor_of_its_own() -> None:
+    a = np.arange(100_000.0)
+    x = it.asarray(a)
+    for index in (it.arange(99_999, -1, -1), it.arange(100_000)):
+        made = x[index]
+        made[0] = -1.0
+        made += 1
+        x[5] = 7.0
+    a[5] = 7.0
+    wanted = a.copy()
+    wanted[0] = -1.0
+    assert np.array_equal(x.numpy(), a)
+    assert np.array_equal(made.numpy()[6:], wanted[6:] + 1)
+
+
+@pytest.mark.parametrize("wrong", [100_000, -100_001])
+def test_an_index_out_of_bounds_is_said_when_it_is_computed(wrong: int) -> None:
+    x = it.asarray(np.arange(100_000.0))
+    index = it.asarray(np.r_[np.arange(80_000), wrong])
+    for _ in range(2):
+        for made in (x[index], it.take(x, index), it.take_along_axis(x, index, 0)):
+            assert made._version.is_waiting
+            with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for axis 0"):
+                made.numpy()
+    assert moved() == 0
+
+
+def test_strict_runs_move_nothing_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "small_elements", 0)
+    a = np.arange(100_000.0)
+    x = it.asarray(a)
+    joined = it.concatenate([x, x])
+    assert joined._version.is_waiting
+    assert np.array_equal(joined.numpy(), np.concatenate([a, a]))
+    assert moved() == 0
