@@ -94,3 +94,13 @@ def test_products_that_need_copies_of_their_operands_have_small_ones() -> None:
         (*_, plain) = prepared(session, y @ (y + 1)).plan.groups
     assert [max(np.diff(cut)) for cut in copied.cuts] == [512, 512, 8192]
     assert [max(np.diff(cut)) for cut in plain.cuts] == [1024, 1024, 8192]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 8])
+@pytest.mark.parametrize(
+    ("rows", "k", "columns"), [(8, 2047, 128), (2, 2000, 200), (3000, 16, 20), (1, 1000, 500)]
+)
+def test_a_product_of_little_work_is_one_call(
+    rows: int, k: int, columns: int, workers: int
+) -> None:
+    assert all(len(cut) == 2 for cut in cuts_of(rows, k, columns, workers))

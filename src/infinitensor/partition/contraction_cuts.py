@@ -205,6 +205,12 @@ def _base_walk(read: Read, axis: int) -> Any:
     return (axis, 0, 1) if access is None else access.axes[axis]
 
 
+LEAST_WORK = 1 << 22
+"""Multiplications of a piece from which it is worth a worker of its own; to read an element of
+memory costs as many as MEMORY_USES."""
+MEMORY_USES = 8
+
+
 def steps_in_memory_order(space: Space, lead: Read, limit: int, mesh: Mesh) -> list[int] | None:
     """Piece lengths by the tile of the largest operand, where its elements are used a few times
     each: then its bytes count, read in the order they are in. None where they are used more."""
@@ -212,7 +218,7 @@ def steps_in_memory_order(space: Space, lead: Read, limit: int, mesh: Mesh) -> l
     if uses >= MANY_USES or None in lead.labels or 0 in lead.shape:
         return None
     # fewer are done before a task is started
-    least = LEAF_ELEMENTS[mesh.kind] * max(4 // max(uses, 1), 1)
+    least = max(LEAF_ELEMENTS[mesh.kind], LEAST_WORK // max(uses, MEMORY_USES))
     share = max(floor_power(max(prod(lead.shape) // wanted_pieces(mesh), 1)), least)
     order = sorted(range(len(lead.shape)), key=lambda a: (base_axis(lead, a), a))
     tile = tile_shape(tuple(lead.shape[a] for a in order), min(share, limit))

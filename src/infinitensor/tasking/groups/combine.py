@@ -27,6 +27,7 @@ from infinitensor.tasking.graph.fetch_tasks import bring
 from infinitensor.tasking.graph.scratch import group_scratch
 from infinitensor.tasking.groups.single_op import product_in_c, reduction_kernel, single_run
 from infinitensor.tasking.kernels.choose_kernel import Fused, fused_kernel
+from infinitensor.tasking.kernels.merge_kernel import merge_in_c
 from infinitensor.tasking.triton.triton_group import may_generate
 
 if TYPE_CHECKING:
@@ -197,6 +198,9 @@ def _combine_level(
         site=node.site,
         devices=devices,
         run=_merge_run(lowering, node, len(rows), radix == ADDED, results is not None),
+        in_c=merge_in_c(
+            node, [len(m) // len(rows) for m in members], results is not None, lowering.target
+        ),
         reads=(),
         writes=tuple(writes),
         many=(np.cumsum([0, *map(len, sources)]), np.concatenate(sources).astype(np.int32)),

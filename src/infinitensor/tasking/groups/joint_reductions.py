@@ -82,7 +82,7 @@ def _may_join(lowering: Lowering, g: int) -> bool:
 
 def _gains_alone(lowering: Lowering, g: int) -> bool:
     """Whether a reduction by itself is faster so: on CPUs, but for what NumPy finds as fast in all
-    but short rows: places, and extremes of lines that are no large part of the work."""
+    but short rows, extremes of lines that are no large part of the work."""
     plan = lowering.plan.groups[g]
     node = plan.space.last
     (fold,) = folds_alone([node]) if lowering.kind == "cpu" else [None]
@@ -91,7 +91,7 @@ def _gains_alone(lowering: Lowering, g: int) -> bool:
     if fold.half is not None:  # NumPy takes them one by one
         return True
     is_line = fold.along and fold.kind in ("min", "max") and not is_worth_compiling(plan, 1)
-    return is_short(node.shapes[0], reduced_axes(node)) or not (node.op.located or is_line)
+    return is_short(node.shapes[0], reduced_axes(node)) or not is_line
 
 
 def _is_cut(plan: GroupPlan) -> bool:

@@ -48,11 +48,11 @@ class Stand(NamedTuple):
 class Mapped(InC):
     """One call a task, on operands and outputs as the family has them.
 
-    `left` says when compiling has paid for itself, if it is not worth it at once; tasks are counted
-    here where `counts` says so.
+    `left` says when compiling has paid for itself, if it is not worth it at once; `counts` is the
+    work that a task is counted for here, if nobody else does.
     """
 
-    def __init__(self, in_c: Compiled, left: WorkLeft | None = None, counts: bool = False) -> None:
+    def __init__(self, in_c: Compiled, left: WorkLeft | None = None, counts: int = 0) -> None:
         self.in_c = in_c
         self.together = in_c
         self._left = left
@@ -66,7 +66,7 @@ class Mapped(InC):
         if left is None:
             return True
         if self._counts and not left.is_done():
-            left.spend(n_tasks * TASK_WORK)
+            left.spend(n_tasks * self._counts)
         return left.is_done()
 
     def calls(self, asked: Operands) -> Calls:
@@ -208,9 +208,10 @@ class Parts(NamedTuple):
 
 
 class Parted(InC):
-    """Several calls a task, on parts of what it looks into and of its one output.
+    """Any number of calls a task, on parts of what it looks into and of its outputs.
 
-    `calls_of(task, arrays)` says which: (kernel, operands, output), None for a scalar.
+    `calls_of(task, arrays)` says which: (kernel, operands, output), None for a scalar; where a
+    kernel has several outputs, all but the last are among the operands.
     """
 
     def __init__(
@@ -232,14 +233,15 @@ class Parted(InC):
         """The calls of some tasks; worked out once for all families that have the same strides."""
         assert asked.many is not None
         borders, sources = asked.many
-        (out,) = asked.outs
-        columns = (sources.shapes, sources.strides, out.shapes, out.strides)
+        every = (sources, *asked.outs)
+        columns = [column for arrays in every for column in (arrays.shapes, arrays.strides)]
         key = (asked.tasks.tobytes(), *(column.tobytes() for column in columns))
         parts = self._found.get(key)
         if parts is None:
-            parts = self._found[key] = self._parts(asked.tasks, borders, sources, out)
-        bases = np.concatenate([sources.bases, out.bases])[parts.places]
-        offsets = np.concatenate([sources.offsets, out.offsets])[parts.places] + parts.offsets
+            parts = self._found[key] = self._parts(asked.tasks, borders, sources, asked.outs)
+        bases = np.concatenate([arrays.bases for arrays in every])[parts.places]
+        offsets = np.concatenate([arrays.offsets for arrays in every])[parts.places]
+        offsets = offsets + parts.offsets
         numbers = np.zeros(0, np.int64)
         if len(parts.scalars):
             in_c = self._mapped.in_c  # all columns of the family are scalars
@@ -249,16 +251,21 @@ class Parted(InC):
         return Calls(parts.tasks, parts.forms, parts.of, bases, offsets, numbers)
 
     def _parts(
-        self, tasks: np.ndarray, borders: np.ndarray, sources: StridedArrays, out: StridedArrays
+        self,
+        tasks: np.ndarray,
+        borders: np.ndarray,
+        sources: StridedArrays,
+        outs: Sequence[StridedArrays],
     ) -> Parts:
         n_sources = len(sources.bases)
         of: dict[int, tuple[int, Form]] = {}
         columns: tuple[list[int], ...] = ([], [], [], [])
         scalars: list[tuple[int, int]] = []
-        both = [*strided(sources), *strided(out)]
+        every = [one for arrays in (sources, *outs) for one in strided(arrays)]
         for j, i in enumerate(tasks.tolist()):
-            own = [*range(borders[j], borders[j + 1]), n_sources + j]
-            stands, ends = stand_ins([both[k] for k in own], self._dtypes(i))
+            own = [*range(borders[j], borders[j + 1])]
+            own += range(n_sources + j, len(every), len(tasks))
+            stands, ends = stand_ins([every[k] for k in own], self._dtypes(i))
             firsts = list(map(address, stands))
             for in_c, operands, target in self._calls_of(i, stands):
                 tiles = [*(x for x in operands if x is not None), target]

@@ -372,7 +372,7 @@ def single_called(graph: Graph, group: Group, plan: GroupPlan, target: Target) -
     in_c = generate(graph, group, steps, len(plan.space.outs), End(), target.tools)
     if not isinstance(in_c, Compiled):
         return None
-    return Mapped(in_c, None if config.compile == "always" else left_of(in_c), counts=True)
+    return Mapped(in_c, None if config.compile == "always" else left_of(in_c), counts=TASK_WORK)
 
 
 def product_called(graph: Graph, node: Node, *, is_part: bool) -> blas.Multiplied | None:
