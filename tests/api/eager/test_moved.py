@@ -9,18 +9,25 @@ import pytest
 from tests.api.little_work import values
 
 import infinitensor as it
-from infinitensor.api.eager.changing_places import MEDIUM
-from infinitensor.api.eager.moved import is_moved, move
+from infinitensor.api.eager.changing_places import LEAF, MEDIUM
+from infinitensor.api.eager.moved import is_medium, is_moved, move
 from infinitensor.config import config
 from infinitensor.dtypes import bfloat16
-from infinitensor.ir.op import Spec
+from infinitensor.ir.op import Call, Op, Spec
+from infinitensor.ops import TABLE
 
 pytestmark = pytest.mark.usefixtures("counted_session")
-F4 = np.dtype(np.float32)
+F4, I8 = np.dtype(np.float32), np.dtype(np.int64)
 
 
 def session() -> Any:
     return it.asarray(values())._session
+
+
+def calls(n: int) -> tuple[Op, Call]:
+    """The join of two halves to n elements."""
+    op = TABLE["_concatenate"]
+    return op, op.rule([Spec((n // 2,), F4)] * 2)
 
 
 def moved() -> int:
@@ -28,13 +35,26 @@ def moved() -> int:
 
 
 def test_what_is_large_or_has_no_room_is_not_moved() -> None:
-    here = session()
-    assert is_moved(here, Spec((MEDIUM,), F4))
-    assert not is_moved(here, Spec((MEDIUM + 1,), F4))
+    def is_so(n: int) -> bool:
+        (op, call), half = calls(n), session()
+        return is_moved(half, op, call)
+
+    assert is_so(MEDIUM)
+    assert not is_so(MEDIUM + 2)
     with it.init("cpu", memory="1MB"):
-        small = session()
-        assert is_moved(small, Spec((1000,), F4))
-        assert not is_moved(small, Spec((200_000,), F4))
+        assert is_so(1000)
+        assert not is_so(200_000)
+
+
+def test_counting_is_as_much_as_what_is_counted() -> None:
+    count, weigh = TABLE["_count"], TABLE["_count_weighted"]
+    for n, n_counts in ((MEDIUM, 7), (7, MEDIUM)):
+        x, more = Spec((n,), I8), Spec((n + 1,), I8)
+        assert is_medium(count, count.rule(x, n_counts))
+        assert not is_medium(count, count.rule(more, n_counts + 1))
+    x, more = Spec((LEAF,), I8), Spec((LEAF + 1,), I8)
+    assert is_medium(weigh, weigh.rule(x, x, 7))
+    assert not is_medium(weigh, weigh.rule(more, more, 7))
 
 
 def test_a_version_is_what_was_filled_and_none_is_made_where_nothing_was() -> None:
@@ -118,3 +138,23 @@ def test_strict_runs_move_nothing_at_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert joined._version.is_waiting
     assert np.array_equal(joined.numpy(), np.concatenate([a, a]))
     assert moved() == 0
+
+
+@pytest.mark.parametrize("n", [70_000, 300_000])
+def test_counts_of_medium_size_are_there_when_they_return(n: int) -> None:
+    rng = np.random.default_rng(0)
+    whole, real = rng.integers(0, 5000, n), rng.standard_normal(n).astype(F4)
+    x, y = it.asarray(whole), it.asarray(real)
+    for _ in range(2):
+        for ours, numpys in (
+            (it.bincount(x), np.bincount(whole)),
+            (it.bincount(x, None, 9000), np.bincount(whole, None, 9000)),
+            (it.bincount(x % 10), np.bincount(whole % 10)),
+            (it.histogram(y, 100, (-2, 2))[0], np.histogram(real, 100, (-2, 2))[0]),
+        ):
+            assert ours.dtype == numpys.dtype
+            assert np.array_equal(ours.numpy(), numpys)
+        assert np.allclose(it.bincount(x, y).numpy(), np.bincount(whole, real))
+    assert moved() >= 4
+    with pytest.raises(ValueError, match="negative"):
+        it.bincount(x - 1)

@@ -104,3 +104,29 @@ def test_entries_along_an_axis_are_numpys(shape: tuple[int, ...], axis: int) -> 
     assert it.stats()["ways"]["numpy"] > before
     with pytest.raises(IndexError, match="out of bounds"):
         it.take_along_axis(x, i + 1000, axis)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i8", "u1", "?", "c8"])
+@pytest.mark.parametrize("shape", [(0,), (1,), (9, 7), (40, 1), (3, 0)])
+def test_unique_rolls_and_elements_along_an_axis_are_numpys(
+    dtype: str, shape: tuple[int, ...]
+) -> None:
+    a = np.random.default_rng(0).integers(-3, 3, shape).astype(dtype)
+    if a.size > 3 and a.dtype.kind in "fc":
+        a.flat[[0, 3]] = np.nan
+        a.flat[1] = -0.0
+    for given in (a, a.T, a[::-1]):
+        x = it.asarray(given)
+        assert np.array_equal(it.unique(x).numpy(), np.unique(given), equal_nan=dtype != "?")
+        for axis in (None, *range(-a.ndim, a.ndim)):
+            for shift in (0, 1, -2, 13):
+                made = it.roll(x, shift, axis)
+                assert np.array_equal(
+                    made.numpy(), np.roll(given, shift, axis), equal_nan=dtype != "?"
+                )
+        for axis in range(-a.ndim, a.ndim):
+            index = np.zeros_like(given, np.int64) - (given.shape[axis] > 1)
+            if given.size:
+                made = it.take_along_axis(x, it.asarray(index), axis)
+                wanted = np.take_along_axis(given, index, axis)
+                assert np.array_equal(made.numpy(), wanted, equal_nan=dtype != "?")

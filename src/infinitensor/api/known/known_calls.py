@@ -15,8 +15,8 @@ from infinitensor.api.access.compute_first import compute_parts_read_often
 from infinitensor.api.access.scalars import as_value, gives_values
 from infinitensor.api.convert.foreign import holds_tensors
 from infinitensor.api.eager import changing_places
-from infinitensor.api.eager.changing_places import MEDIUM, has_changing_shapes
-from infinitensor.api.eager.moved import move
+from infinitensor.api.eager.changing_places import has_changing_shapes
+from infinitensor.api.eager.moved import is_medium, is_moved, move
 from infinitensor.api.eager.whole_array import small_kernel
 from infinitensor.api.evaluate.evaluate import READ_OFTEN
 from infinitensor.api.record.record import FEW_WAITING_CALLS, MANY_FINALISED, WRITE, wait
@@ -33,7 +33,7 @@ from infinitensor.api.tensor.tensor import Tensor, fresh
 from infinitensor.config import config
 from infinitensor.dtypes import bfloat16
 from infinitensor.events import lane
-from infinitensor.ir.op import Spec
+from infinitensor.ir.op import Spec, n_points
 from infinitensor.ir.view import structure
 from infinitensor.ops.table.registry import TABLE
 
@@ -79,9 +79,9 @@ class Known:
         self.is_value = self.shape == () and gives_values(op)
         self.makers = tuple(_bfloat16 if d is bfloat16 else d.type for d in call.loop)
         out = max((prod(spec.shape) for spec in call.outs), default=0)
-        self.largest = max(out, -(-prod(call.form.sizes) // 16))
+        self.largest = max(out, -(-n_points(op, call) // 16))
         """Compared with the limit of what is small."""
-        self.moves = op.moves and out <= MEDIUM
+        self.moves = is_medium(op, call)
         """Whether it runs at once, of host values, though it is not small."""
 
     def give(self, made: list[Tensor]) -> Tensor | tuple[Tensor, ...]:
@@ -212,14 +212,19 @@ class Quick:
             for x in given:
                 if x._cell.version.host is None or x._cell.session is not session:
                     return None
-            kernel, values = small_kernel(self.op, found.call), [host_values(x) for x in given]
-            made = found.call.outs[0]
-            fill = partial(quietly, kernel, values)
+            if session.closed or not is_moved(session, self.op, found.call):
+                return None
+            fill = partial(
+                quietly, small_kernel(self.op, found.call), [host_values(x) for x in given]
+            )
+            if self.op.kind == "reduction":  # its results are few
+                session.ways["moved"] += 1
+                return found.give([small_tensor(session, out) for out in fill()])
             try:
-                version = move(session, made, self.op.name, lambda out: fill([out]))
+                made = move(session, found.call.outs[0], self.op.name, lambda out: fill([out]))
             except IndexError:  # is said when it is computed
                 return None
-            return None if version is None else found.give([fresh(session, version)])
+            return None if made is None else found.give([fresh(session, made)])
 
     def _waiting(self, session: Session, found: Known, args: Sequence[Any]) -> Any:
         with session.guard():

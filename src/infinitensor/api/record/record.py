@@ -106,7 +106,7 @@ def _made_at_once(
     session: Session, op: Op, call: Call, operands: Sequence[Any], site: Site
 ) -> list[Version] | None:
     """The values now of a call on host values that is not small; None: it waits."""
-    if op.moves and is_moved(session, *call.outs):
+    if is_moved(session, op, call):
         try:
             return _at_once(session, op, call, operands, site, "moved")
         except IndexError:  # is said when it is computed

@@ -19,6 +19,7 @@ from infinitensor.api.small.small_sums import (
 from infinitensor.config import config
 from infinitensor.dtypes import float16
 from infinitensor.ops.backend import blas
+from infinitensor.ops.move import moved_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,6 +118,36 @@ def _median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     return np.median(a, axis, keepdims=keepdims)
 
 
+def _unique(a: Any) -> Any:
+    """`np.unique` by its plain argument: what is sorted, without what is like the one before."""
+    values = np.sort(a, axis=None)
+    before, after = values[:-1], values[1:]
+    is_first = np.ones(values.shape, bool)
+    np.not_equal(after, before, out=is_first[1:])
+    if values.dtype.kind in "fc":  # all NaNs, which are last, are one
+        is_first[1:] &= (after == after) | (before == before)
+    return values[is_first]
+
+
+def _take_along(a: Any, indices: Any, axis: Any = -1) -> Any:
+    """`np.take_along_axis`: in one call of C where shapes differ along the axis alone."""
+    if type(axis) is int and -a.ndim <= axis < a.ndim:
+        out = np.empty(indices.shape, a.dtype)
+        if moved_rows.take_along(a, indices, axis % a.ndim, out):
+            return out
+    return np.take_along_axis(a, indices, axis)
+
+
+def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    """`np.roll`: along one axis as the join of two parts."""
+    if type(shift) is not int or type(axis) is not int or not a.size:
+        return np.roll(a, shift, axis)
+    n = a.shape[axis]
+    ahead = (slice(None),) * (axis % a.ndim)
+    cut = n - shift % n
+    return np.concatenate((a[(*ahead, slice(cut, n))], a[(*ahead, slice(0, cut))]), axis)
+
+
 def _like(like: Callable[..., Any]) -> Callable[..., Any]:
     """A function of a prototype in C order: its result is in C order, too."""
 
@@ -150,7 +181,7 @@ NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
     "argsort": (lambda a, axis=-1: np.argsort(a, axis, "stable"), None),
     "searchsorted": (np.searchsorted, None),
     "take": (np.take, None),
-    "take_along_axis": (np.take_along_axis, None),
+    "take_along_axis": (_take_along, None),
     "clip": (np.clip, None),
     "diff": (np.diff, None),
     "repeat": (np.repeat, _repeat_fits),
@@ -168,7 +199,8 @@ NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
     "argmin": (np.argmin, None),
     "dot": (_dot, dot_fits),
     "outer": (np.outer, outer_fits),
-    "roll": (np.roll, None),
+    "roll": (_roll, None),
+    "unique": (_unique, None),
     "where": (np.where, _where_fits),
     "zeros_like": (_like(np.zeros_like), None),
     "ones_like": (_like(np.ones_like), None),

@@ -39,9 +39,11 @@ def _count_kernel(xp: Any, x: Any, *weights: Any, axes: Any, n: int) -> tuple[An
     count = loop("histogram", name, x.dtype) if xp is np else None
     if count is not None:
         sums = np.zeros(n, FLOAT if weights else int64)
-        count(np.ascontiguousarray(x), x.size, n, sums, *map(np.ascontiguousarray, weights))
+        doubles = [np.ascontiguousarray(w, FLOAT) for w in weights]
+        count(np.ascontiguousarray(x), x.size, n, sums, *doubles)
         return (sums,)
     inside = (x >= 0) & (x < n)
+    weights = tuple(w.astype(FLOAT) if xp is np else w.to(xp.float64) for w in weights)
     made = xp.bincount(x[inside], *(w[inside] for w in weights), minlength=n)
     return (made.astype(np.float64) if xp is np and weights else made,)
 
@@ -71,6 +73,7 @@ def _count_call(n: int, dtype: np.dtype[Any], *specs: Spec) -> Call:
     kernel=_count_kernel,
     combine=plain_combine("sum", exact=True),
     scratch_bytes=_count_scratch,
+    moves=True,
     cost=4.0,
     cases=_count_cases,
     oracle=_count_oracle,
@@ -86,6 +89,7 @@ def _count(x: Spec, n: int) -> Call:
     kernel=_count_kernel,
     combine=plain_combine("sum", exact=False),
     scratch_bytes=_count_scratch,
+    moves=True,
     cost=4.0,
     cases=lambda rng: [
         ((x, rng.normal(size=len(x)), n), kwargs) for (x, n), kwargs in _count_cases(rng)
@@ -118,6 +122,7 @@ def _merge_ends(xp: Any, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, A
     kernel=_ends_kernel,
     combine=Combine("counts and ends", _merge_ends, exact=True),
     scratch_bytes=_count_scratch,
+    moves=True,
     cost=4.0,
     cases=lambda rng: _count_cases(rng)[:2],
     oracle=lambda x, n: (_count_oracle(x, n), np.stack([x.min(), x.max()])),
@@ -163,6 +168,7 @@ def _bin_kernel(xp: Any, x: Any, edges: Any, axes: Any) -> tuple[Any]:
     kernel=_bin_kernel,
     combine=plain_combine("sum", exact=True),
     scratch_bytes=lambda ins, outs, params: 80 * ins[0].n_elements + 24 * ins[1].n_elements + 256,
+    moves=True,
     cost=8.0,
     cases=lambda rng: [
         ((rng.normal(size=30), np.linspace(-1, 1, 6)), {}),
@@ -240,12 +246,13 @@ def bincount(xp: Any, x: Any, weights: Array = None, minlength: int = 0) -> Any:
 
 
 def _real_weights(name: str, weights: Any) -> Any:
+    """Weights that the sums, of float64, can be made of."""
     if weights.dtype.kind == "c":
         raise TypeError(
             f"{name}: Cannot cast array data from {weights.dtype!r} to dtype('float64') "
             "according to the rule 'safe'"
         )
-    return weights if weights.dtype == FLOAT else weights.astype(FLOAT)
+    return weights
 
 
 def _ends(xp: Any, x: Any) -> Any:
