@@ -8,6 +8,7 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -109,6 +110,18 @@ def test_tile_that_nobody_holds_gives_its_file_back(tmp_path: Path, spill: Spill
     assert files_of(tmp_path) == []
     assert spill.written_bytes == 8000
     assert spill.read_bytes == 8000
+
+
+def test_no_function_of_pythons_runs_when_a_tile_goes(spill: Spill) -> None:
+    """There Python would drop what a signal handler raises, and leave the rest undone."""
+    tiles = [spill.write(np.zeros(100)) for _ in range(3)]
+    called: list[str] = []
+    before = sys.gettrace()
+    sys.settrace(lambda frame, event, given: called.append(frame.f_code.co_name))
+    tiles.clear()
+    sys.settrace(before)
+    assert called == []
+    assert spill.used_bytes == 0
 
 
 def test_files_that_wait_go_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -110,19 +109,6 @@ def test_two_tiles_of_one_file_have_two_keys(folder: ProcessFolder) -> None:
     again = Spilled(folder, os.path.basename(tile.path), VALUES, tile._sums, lambda n: None)
     assert tile.path == again.path
     assert tile.key != again.key
-
-
-def test_last_holder_that_lets_go_is_noticed(folder: ProcessFolder) -> None:
-    gone: list[str] = []
-    tile = spilled(folder, VALUES, [])
-    tile.when_gone(gone.append, "tile")
-    other = tile
-    del tile
-    gc.collect()
-    assert gone == []
-    del other
-    gc.collect()
-    assert gone == ["tile"]
 
 
 def test_small_tiles_go_through_the_page_cache(folder: ProcessFolder) -> None:

@@ -4,7 +4,7 @@ A read gives exactly the bits that were written, or raises CorruptTileError. The
 tile that nobody holds any more waits for the next tile of its length: to remove it takes some
 systems longer than to write it (ext4 that discards: 1.2 ms a MiB). Files never take more than the
 tiles once did, nor more than the limit; a thread removes those that wait when for two seconds no
-tile was freed.
+tile was gone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import os
 import threading
 import weakref
 from collections import defaultdict, deque
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.errors import SessionClosedError, SpillSpaceError
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy as np
-
-    Freed = deque[tuple[ProcessFolder, str, int]]
 
 QUIET_S = 2.0
 """How long files wait for tiles of their length."""
@@ -64,7 +61,11 @@ class Spill:
         self._used_bytes = 0
         self._most_bytes = 0
         self._lock = threading.Lock()
-        self._freed: Freed = deque()  # filled by finalizers, which may take no lock
+        self._tiles: dict[tuple[ProcessFolder, str], _Held] = {}
+        """Those that somebody holds."""
+        self._gone: deque[_Held] = deque()
+        """Those that nobody holds any more, and that are not counted yet."""
+        self._n_gone = 0
         self._idle: defaultdict[tuple[ProcessFolder, int], list[str]] = defaultdict(list)
         self._idle_bytes = 0
         self._names = itertools.count()
@@ -123,13 +124,38 @@ class Spill:
         raise SpillSpaceError(self.folders[0], n_bytes, max(free, 0), why)
 
     def _settle(self) -> None:
-        """Count what finalizers have freed; called under the lock."""
-        while self._freed:
-            folder, name, n_bytes = self._freed.popleft()
-            self._used_bytes -= n_bytes
-            if goes_direct(folder, n_bytes) and not self._closed:
-                self._idle[folder, padded_bytes(n_bytes)].append(name)
-                self._idle_bytes += padded_bytes(n_bytes)
+        """Count what is gone; called under the lock."""
+        while self._gone and os.getpid() == self._owner:
+            self._discard(self._gone.popleft())
+
+    def _discard(self, held: _Held) -> None:
+        """A tile that nobody holds: its file waits, or goes at once where that takes no time."""
+        folder, name, n_bytes = held.folder, held.name, held.n_bytes
+        del self._tiles[folder, name]
+        self._used_bytes -= n_bytes
+        self._n_gone += 1
+        if self._closed:
+            return
+        if goes_direct(folder, n_bytes):
+            self._idle[folder, padded_bytes(n_bytes)].append(name)
+            self._idle_bytes += padded_bytes(n_bytes)
+        else:
+            folder.remove(name)
+
+    def tidy(self, n_gone: int, work: threading.Event) -> int:
+        """Remove files that wait if no more tiles are gone than these; says how many are.
+
+        `work` is cleared when nothing is left to look for.
+        """
+        with self._lock:
+            self._settle()
+            found = self._n_gone
+        if found == n_gone:
+            self.sweep()
+            with self._lock:
+                if not self._tiles and not self._idle_bytes:
+                    work.clear()
+        return found
 
     def sweep(self, keep_bytes: int = 0) -> int:
         """Remove files that wait for a tile, beyond so many bytes; says how many."""
@@ -177,10 +203,10 @@ class Spill:
                 self._made.pop(parent, None)
             raise
         tile = Spilled(folder, name, values, sums, self._count_read)
-        assert self._sweeper is not None
-        tile.when_gone(
-            _discard_tile, folder, name, tile.n_bytes, self._freed, self._sweeper, self._owner
-        )
+        with self._lock:
+            self._tiles[folder, name] = _Held(tile, self._gone, folder, name)
+            assert self._sweeper is not None
+            self._sweeper.work.set()
         return tile
 
     def _place(self, parent: str, n_bytes: int) -> tuple[ProcessFolder, str | None]:
@@ -222,51 +248,54 @@ def _write_tile(
     return sums.block_sums()
 
 
-def _discard_tile(
-    folder: ProcessFolder, name: str, n_bytes: int, freed: Freed, sweeper: Sweeper, owner: int
-) -> None:
-    """A tile that nobody holds: its file waits, or goes at once where that takes no time."""
-    if os.getpid() != owner:
-        return
-    freed.append((folder, name, n_bytes))
-    if goes_direct(folder, n_bytes):
-        sweeper.wake()
-    else:
-        folder.remove(name)
+class _Held(weakref.ref[Spilled]):
+    """A tile that somebody holds. When it is gone C appends this to those that are: what a signal
+    handler raises in a finalizer of Python's would be lost, and half of its work left undone."""
+
+    __slots__ = ("folder", "n_bytes", "name")
+
+    def __new__(cls, tile: Spilled, gone: deque[_Held], folder: ProcessFolder, name: str) -> _Held:
+        return super().__new__(cls, tile, gone.append)
+
+    def __init__(self, tile: Spilled, gone: deque[_Held], folder: ProcessFolder, name: str) -> None:
+        self.folder, self.name, self.n_bytes = folder, name, tile.n_bytes
 
 
 class Sweeper:
-    """The thread that removes files, which may wait long for the system, beside everything else."""
+    """The thread that removes files, which may wait long for the system, beside everything else.
+
+    While there are tiles or files (`work`) it looks every now and then whether it is quiet.
+    """
 
     def __init__(self, spill: Spill) -> None:
-        self._calls: SimpleQueue[bool] = SimpleQueue()  # may be filled by finalizers
-        weakref.finalize(spill, self._calls.put, False).atexit = False
-        work = (weakref.ref(spill), self._calls)
+        self.work = threading.Event()
+        self._end = threading.Event()
+        weakref.finalize(spill, _end_sweeping, self._end, self.work).atexit = False
         name = "infinitensor-spill"
-        self._thread = threading.Thread(target=_sweep_on, args=work, name=name, daemon=True)
+        given = (weakref.ref(spill), self.work, self._end)
+        self._thread = threading.Thread(target=_sweep_on, args=given, name=name, daemon=True)
         self._thread.start()
-
-    def wake(self) -> None:
-        """Have a look at what waits."""
-        self._calls.put(True)
 
     def stop(self) -> None:
         """End the thread and wait for it."""
-        self._calls.put(False)
+        _end_sweeping(self._end, self.work)
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
 
-def _sweep_on(spill: weakref.ref[Spill], calls: SimpleQueue[bool]) -> None:
-    go_on = calls.get()
-    while go_on:
-        try:
-            go_on = calls.get(timeout=QUIET_S)
-        except Empty:
-            if (alive := spill()) is not None:
-                alive.sweep()
-            del alive
-            go_on = calls.get()
+def _end_sweeping(end: threading.Event, work: threading.Event) -> None:
+    end.set()
+    work.set()
+
+
+def _sweep_on(spill: weakref.ref[Spill], work: threading.Event, end: threading.Event) -> None:
+    n_gone = 0
+    while not end.is_set():  # before there is work, which `tidy` may have cleared after the end
+        work.wait()
+        if end.wait(QUIET_S) or (alive := spill()) is None:
+            return
+        n_gone = alive.tidy(n_gone, work)
+        del alive
 
 
 def _free_bytes(folder: str) -> int:

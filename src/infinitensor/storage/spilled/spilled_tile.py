@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,10 +79,6 @@ class Spilled(InFile):
         self._name = name
         self._sums = sums
         self._count = count
-
-    def when_gone(self, call: Callable[..., None], *args: object) -> None:
-        """Call this when nobody holds the tile any more."""
-        weakref.finalize(self, call, *args).atexit = False  # then the folder goes as a whole
 
     def read(self, box: Box, out: np.ndarray[Any, Any]) -> None:
         """Fill `out` with the values of a box; every block it is in is checked."""
