@@ -54,6 +54,8 @@ def asarray(
     >>> it.asarray([[1, 2], [3, 4]]).sum().item()
     10
     """
+    if type(a) is Tensor and dtype is order is device is copy is like is None:
+        return a
     check_device(device)
     check_like(like)
     if isinstance(a, Tensor):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.eager.changing_places import LEAF, MEDIUM, blank, keep, runs_unplanned
 from infinitensor.api.session.version import user_site
+from infinitensor.interrupts import without_interrupts
 from infinitensor.ir.op import n_points
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def move(session: Session, made: Spec, name: str, fill: Callable[[Any], Any]) ->
 
     None where the call has to wait, or `fill` answers False.
     """
-    with session.guard():
+    with session.guard(), without_interrupts():  # one block for all that the ledger opens
         if session.closed or made.n_elements > MEDIUM or not _has_room(session, (made,)):
             return None
         table = blank(session, made.shape, made.dtype)

@@ -525,7 +525,7 @@ def histogram(
     edges = edges_of(xp, a, bins, range, weights)
     n = len(edges) - 1
     if weights is None and np.ndim(bins) == 0 and n < 2 * xp.block(n):
-        number = xp._count_bins(a, edges.astype(FLOAT))
+        number = xp._count_bins(a, xp.asarray(edges, FLOAT))  # as a tensor the call is known
     else:
         number = _sums(xp, _bin_of(xp, a, edges), n, weights)
     if density:
