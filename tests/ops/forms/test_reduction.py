@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.ops.table_xp import WHOLE, TableXp
 
-from infinitensor.dtypes import NUMPYS
+from infinitensor.dtypes import NUMPYS, bfloat16
 from infinitensor.ir.op import Spec
 from infinitensor.ops import TABLE
 from infinitensor.ops.table.numpy_kernels import lower_partial, merge_tree
@@ -202,3 +202,24 @@ def test_leaves_fix_the_bits_whatever_a_tile_holds(name: str) -> None:
         merged = merge_tree(op, np, [partial([x[i : i + n]], None) for i in range(0, 16, n)])
         for one, other in zip(merged, whole, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1), ()])
+@pytest.mark.parametrize("dtype", [np.dtype(np.float16), bfloat16], ids=str)
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_extremes_of_halves_are_found_by_their_bits(
+    name: str, dtype: np.dtype[Any], axes: tuple[int, ...]
+) -> None:
+    kernel: Any = TABLE[name].kernel
+    rng = np.random.default_rng(5)
+    x = (rng.normal(size=(40, 30)) * 9).astype(dtype)
+    x[0, 0], x[1, 1], x[2, 2:4], x[5] = np.inf, -np.inf, np.nan, -0.0
+    x[6, 6], x[7] = -np.asarray(np.nan, dtype), np.float32(1e-7)
+    for given in (x, x[::-3, ::2], x.T, x[:0].T if axes == (1,) else x[:, :1]):
+        own = tuple(axis for axis in axes if given.shape[axis])
+        (made,) = kernel(np, given, axes=own, dtype=dtype)
+        assert made.dtype == dtype
+        wide = given.astype("f8")
+        with np.errstate(invalid="ignore"):
+            wanted = getattr(np, name)(wide, axis=own) if own else wide
+        np.testing.assert_array_equal(made.astype("f8"), wanted)

@@ -104,6 +104,20 @@ def _reduce_of(ufunc: np.ufunc) -> Callable[..., Any]:
     return reduction
 
 
+def _extreme_of(ufunc: np.ufunc) -> Callable[..., Any]:
+    """The same of an extreme; of many halves ours is faster, by their bits."""
+    plain = _reduce_of(ufunc)
+
+    def extreme(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+        if a.dtype == float16 and a.size >= MANY_HALVES:
+            raise ValueError("ours")
+        return plain(a, axis, keepdims=keepdims)
+
+    return extreme
+
+
+MANY_HALVES = 1 << 13
+"""Elements from which an extreme of halves takes NumPy longer than our kernel with its start."""
 LINE = 1 << 13
 """Elements of a line that a running sum takes one after the other; longer ones are cut."""
 
@@ -191,8 +205,8 @@ NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
     "trace": (trace_of, None),
     "sum": (sum_of, None),
     "prod": (_reduce_of(np.multiply), None),
-    **dict.fromkeys(("max", "amax"), (_reduce_of(np.maximum), None)),
-    **dict.fromkeys(("min", "amin"), (_reduce_of(np.minimum), None)),
+    **dict.fromkeys(("max", "amax"), (_extreme_of(np.maximum), None)),
+    **dict.fromkeys(("min", "amin"), (_extreme_of(np.minimum), None)),
     "any": (_reduce_of(np.logical_or), None),
     "all": (_reduce_of(np.logical_and), None),
     "argmax": (np.argmax, None),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infinitensor.dtypes import HALVES, as_dtype, bool_, float32, int64, to_torch
+from infinitensor.dtypes import HALVES, as_dtype, bfloat16, bool_, float32, int64, to_torch
 from infinitensor.ir.op import AxisForm, Call, Combine, Op, Spec
 from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.fold_order import line_axes
@@ -228,6 +228,8 @@ def _prod_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, A
 
 
 def _extreme_scratch(ins: Sequence[Spec], outs: Sequence[Spec], params: dict[str, Any]) -> int:
+    if ins[0].dtype in HALVES:
+        return 8 * ins[0].n_elements + 32 * outs[0].n_elements
     odd = ins[0].dtype.kind == "c" or (ins[0].dtype.kind == "u" and ins[0].dtype.itemsize > 1)
     return (4 * 8 * ins[0].n_elements if odd else 0) + 32 * outs[0].n_elements
 
@@ -295,6 +297,33 @@ def prod_(a: Spec, axis: Any = None, dtype: Any = None, keepdims: bool = False) 
     return _total_rule("prod", a, axis, dtype, keepdims)
 
 
+INFINITY_BITS = {np.dtype(np.float16): 0x7C00, bfloat16: 0x7F80}
+NAN_BITS = {np.dtype(np.float16): 0x7E00, bfloat16: 0x7FC0}
+
+
+def _ranks(bits: np.ndarray) -> np.ndarray:
+    """Bits of halves as integers that are ordered as the numbers are, and the way back."""
+    found: np.ndarray = bits ^ ((bits >> 15) & 0x7FFF)
+    return found
+
+
+def _cpu_extreme(ufunc: np.ufunc) -> Callable[..., Any]:
+    """Of halves by their bits: NumPy compares them one by one."""
+    plain = cpu_reduce(ufunc)
+
+    def kernel(xp: Any, x: Any, axes: Any, dtype: Dtype, **params: Any) -> tuple[Any]:
+        if dtype not in HALVES or x.dtype != dtype:
+            found: tuple[Any] = plain(xp, x, axes, dtype)
+            return found
+        bits = np.asarray(x).view(np.int16)
+        best = _ranks(np.asarray(ufunc.reduce(_ranks(bits), axis=axes)))
+        farthest = np.maximum.reduce(bits & 0x7FFF, axis=axes)
+        best = np.where(farthest > INFINITY_BITS[dtype], np.int16(NAN_BITS[dtype]), best)
+        return (best.view(dtype),)
+
+    return kernel
+
+
 def cuda_extreme(largest: bool) -> Callable[..., Any]:
     word = "maximum" if largest else "minimum"
 
@@ -328,7 +357,7 @@ def _extreme_op(name: str) -> Callable[[Callable[..., Call]], Op]:
     return op(
         "reduction",
         name=f"{name} a{name}",
-        kernel=cpu_reduce(np.minimum if name == "min" else np.maximum),
+        kernel=_cpu_extreme(np.minimum if name == "min" else np.maximum),
         kernels={"cuda": cuda_extreme(name == "max")},
         combine=plain_combine(name, exact=True),
         scratch_bytes=_extreme_scratch,
