@@ -174,7 +174,7 @@ class Op:
     """grain(**params): elements that each one of a gather is made from; it makes tiles smaller."""
     moves: bool = False
     """It puts elements elsewhere, or counts them, in one loop: on the host it runs at once up to a
-    medium size. All of an output that is not empty is made of all of each input."""
+    medium size. For all of an output that is not empty its kernel takes all of each input."""
     cost: float = 1.0
     """Floating-point operations for each point of the label space."""
     whole: bool = False

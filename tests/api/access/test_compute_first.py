@@ -94,3 +94,20 @@ def test_copies_of_parts_and_of_what_waits_are_left_to_wait() -> None:
         make_copy(waiting)
         assert waiting._version.is_waiting
         assert np.array_equal(waiting.numpy(), wanted)
+
+
+def test_a_copy_is_written_to_by_index_and_by_ufuncs_without_an_evaluation() -> None:
+    a = values()
+    x = it.asarray(a)
+    index = np.arange(0, 50_000, 7)
+    for k in range(3):
+        y, wanted = x.copy(), a.copy()
+        y[it.asarray(index)] = float(k)
+        wanted[index] = k
+        z, largest = x.copy(), a.copy()
+        it.maximum.at(z, it.asarray(index), 0.5)
+        np.maximum.at(largest, index, 0.5)
+        assert np.array_equal(y.numpy(), wanted)
+        assert np.array_equal(z.numpy(), largest)
+    assert np.array_equal(x.numpy(), a)
+    assert it.stats()["evaluations"] == 0

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.without_c import assert_passes_without_c
 
 import infinitensor as it
 from infinitensor.api.small.host_joins import join_now
@@ -80,3 +81,7 @@ def test_errors_are_those_of_what_waits(n: int) -> None:
         it.stack([x, y])
     with pytest.raises(np.exceptions.AxisError):
         it.concatenate([x, x], axis=2)
+
+
+def test_all_of_it_without_c() -> None:
+    assert_passes_without_c(__file__)

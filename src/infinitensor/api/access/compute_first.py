@@ -36,8 +36,11 @@ def compute_before_write(tensor: BaseTensor, shape: tuple[int, ...], value: Any)
     memory that NumPy can reach, each write costs what NumPy's does, and no plan. A value that is
     still much work is left to wait, and the write with it.
     """
+    if not 0 < prod(shape) <= config.small_elements:
+        return
+    make_copy(tensor)
     version = tensor._version
-    if version.node is None or not 0 < prod(shape) <= config.small_elements:
+    if version.node is None:
         return
     if masked_items.is_selection(version):
         return

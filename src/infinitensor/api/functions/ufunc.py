@@ -424,8 +424,7 @@ class ufunc(Calls):
             raise TypeError(
                 f"{self.__name__}.at: the first operand must be a Tensor, got {type(a)}"
             )
-        if self._like is np.add:
-            make_copy(a)
+        make_copy(a)
         if self._is_numpys and was_changed_at(a, indices, b, self._like):
             return
         value = call_op("asarray", 0 if b is None else b)

@@ -49,6 +49,7 @@ def _pad_kernel(xp: Any, x: Any, fill: Any, out: Any, at: At, before: tuple[int,
     "gather",
     kernel=_pad_kernel,
     need=_pad_need,
+    moves=True,
     cases=lambda rng: [
         ((rng.standard_normal((3, 4)), 2.5, ((1, 2), (0, 3))), {}),
         ((rng.integers(0, 9, (3,)), 7, ((10, 0),)), {}),

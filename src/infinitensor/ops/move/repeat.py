@@ -13,6 +13,7 @@ from infinitensor.dtypes import can_cast
 from infinitensor.ir.op import Call, Spec, call
 from infinitensor.ops.backend.torch_bridge import as_signed
 from infinitensor.ops.forms.gather import along, gather_form, is_empty
+from infinitensor.ops.move import moved_rows
 from infinitensor.ops.table.registry import Array, op, program
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def _repetitions(lo: int, hi: int, first: int, n: int) -> list[tuple[slice, slic
     "gather",
     kernel=_cyclic_kernel,
     need=_cyclic_need,
+    moves=True,
     cases=lambda rng: [
         ((rng.standard_normal((3, 4)), (2, 3)), {}),
         ((rng.standard_normal((3, 4)), (0, 3)), {}),
@@ -153,6 +155,8 @@ def _repeat_kernel(
         stops = np.minimum(np.arange(first + 1, last + 1) * repeats, hi) - lo
     counts = np.diff(stops, prepend=0)
     index = np.repeat(np.arange(last - first), counts)
+    if xp is np and moved_rows.take(x, index, axis, out):
+        return
     if xp is np and x.flags.c_contiguous:  # else `take` copies x
         np.take(x, index, axis=axis, out=out, mode="clip")
     elif xp is np:
@@ -166,6 +170,7 @@ def _repeat_kernel(
     "gather",
     kernel=_repeat_kernel,
     need=_repeat_need,
+    moves=True,
     scratch_bytes=lambda ins, outs, params: (
         32 * (outs[0].shape[params["axis"]] + 1) + 2 * outs[0].n_bytes
     ),
