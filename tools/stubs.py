@@ -188,7 +188,7 @@ def line_of(name: str, value: Any) -> str:
     if home is not None:
         there = short if vars(sys.modules[home]).get(short) is value else value.__name__
         return f"from {home} import {there} as {short}"
-    if inspect.isfunction(value):
+    if inspect.isroutine(value):
         return definition(name, value)
     if isinstance(value, it.ufunc) and value.signature is None:
         return f"{short}: {ufunc_kind(value)}"

@@ -249,7 +249,7 @@ def is_assertion(value: Any) -> bool:
 
 def noted(mine: Any, value: Any) -> Any:
     """Our function, which says that it was called; NumPy's own value as it is."""
-    if mine is value or not isinstance(mine, FunctionType | BuiltinFunctionType):
+    if mine is value or not isinstance(mine, FunctionType | BuiltinFunctionType | type(it.where)):
         return mine
 
     @functools.wraps(mine)

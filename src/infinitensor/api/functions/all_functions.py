@@ -9,7 +9,6 @@ import functools
 import inspect
 import operator
 from math import prod
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,6 +101,8 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
         if not isinstance(found[name], ufunc):
             function = found[name]
             quick = getattr(function, "quick", None)
+            if name in scalars.ARRAYS:  # NumPy's results are arrays already
+                function = _given_as(name, function)
             found[name] = _named_as(function, ladder(like, fits, quick, function))
     for name, like in numpy_table.CREATIONS.items():
         found[name] = _small_first(found[name], _creation_way(like))
@@ -114,7 +115,8 @@ def fill_namespace() -> dict[str, Callable[..., Any]]:
     found.update(QUESTIONS)
     found.update({n: f for n, f in FUNCTIONS.items() if n not in found})
     for name in (*scalars.ARRAYS, *scalars.VALUES):
-        found[name] = _given_as(name, found[name])
+        if name not in numpy_table.NUMPYS_OWN or name in scalars.VALUES:
+            found[name] = _given_as(name, found[name])
     for name, function in found.items():
         if not hasattr(Namespace, name):  # `xp.block(n)` is the length of a block, not np.block
             setattr(namespace, name.replace(".", "_"), function)
@@ -357,7 +359,7 @@ def _inplace(name: str, short: str) -> Callable[..., Any]:
 
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
-    if isinstance(function, FunctionType):
+    if hasattr(type(function), "__get__"):
         return function  # it binds by itself
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:

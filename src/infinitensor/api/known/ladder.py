@@ -5,8 +5,8 @@
 3. a call known before: its `kernel` at once if it is small, else it is `recorded_again`.
 
 Where none applies, the function asks the op for its rule and records (`record`). C asks for 1 and 3
-before an operator, and for 3 before a ufunc, comes here; what it does not know is not looked up
-again (`Quick.unknown`).
+before an operator, a ufunc or a function (here 1 alone) comes to Python; what it does not know is
+not looked up again (`Quick.unknown`).
 """
 
 from __future__ import annotations
@@ -41,14 +41,17 @@ def ladder(
     record = record if quick is None else looked_up.get(record, record)
     changing = like if isinstance(like, np.ufunc) and like.nout == 1 else None
 
-    def call(*args: Any, **options: Any) -> Any:
-        made = None
-        if like is not None:
-            made = small_calls.call_numpy(like, fits, args, options)
-            if made is None and changing is not None:
-                made = changing_shapes.call_ufunc(changing, args)
+    def far(*args: Any, **options: Any) -> Any:
+        made = None if changing is None else changing_shapes.call_ufunc(changing, args)
         if made is None and quick is not None:
             made = quick.call_again(args, options)
         return record(*args, **options) if made is None else made
 
-    return call
+    if like is None:
+        return far
+
+    def near(*args: Any, **options: Any) -> Any:
+        made = small_calls.call_numpy(like, fits, args, options)
+        return far(*args, **options) if made is None else made
+
+    return small_calls.begin_in_c(like, fits, near, far)

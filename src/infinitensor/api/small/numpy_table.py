@@ -91,7 +91,8 @@ def _dot(a: Any, b: Any) -> Any:
     return np.dot(a, b) if is_quick else product(a, b)
 
 
-def _where_fits(*given: Any) -> bool:
+def where_fits(*given: Any) -> bool:
+    """Whether `where` chooses between two, and the result is small."""
     return len(given) == 3 and broadcast_fits(*given)
 
 
@@ -215,7 +216,7 @@ NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
     "outer": (np.outer, outer_fits),
     "roll": (_roll, None),
     "unique": (_unique, None),
-    "where": (np.where, _where_fits),
+    "where": (np.where, where_fits),
     "zeros_like": (_like(np.zeros_like), None),
     "ones_like": (_like(np.ones_like), None),
     "empty_like": (_like(np.empty_like), None),

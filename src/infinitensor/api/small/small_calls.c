@@ -4,6 +4,7 @@
 
 #include "api/session/slots.h"
 #include "api/small/numbers.h"
+#include "api/small/plain_loops.h"
 #include "api/small/host_values.h"
 #include "api/access/small_items.h"
 
@@ -150,6 +151,7 @@ static PyObject *operated(int op, PyObject *first, PyObject *second) {
     if (size) {
         PyObject *both[] = {a, b};
         made = by_cores(PyTuple_GET_ITEM(ufuncs, op), both, 2, size);
+        if (!made && !PyErr_Occurred()) made = looped(PyTuple_GET_ITEM(ufuncs, op), both, 2);
     }
     if (!made && !PyErr_Occurred()) made = quietly(op, call_of, a, b);
     if (!made && op == MATMUL) PyErr_Clear(); /* Python's has the better words */
@@ -186,6 +188,7 @@ static PyObject *changed(int op, PyObject *tensor, PyObject *other) {
     if (!values || PyArray_SIZE((PyArrayObject *)values) > limit) return NULL;
     Py_INCREF(values), Py_INCREF(b);
     int done = into_by_cores(PyTuple_GET_ITEM(ufuncs, op), values, values, b);
+    if (!done && !PyErr_Occurred()) done = looped_into(PyTuple_GET_ITEM(ufuncs, op), values, b);
     if (!done && !PyErr_Occurred()) {
         PyObject *made = quietly(op, in_place_of, values, b);
         done = made != NULL;
@@ -267,25 +270,55 @@ static int was_put(PyObject *tensor, PyObject *index, PyObject *value) {
     return done;
 }
 
+/* Arguments of a call as the interpreter gives them: those by place, then those by name. */
+typedef struct { PyObject *const *items; Py_ssize_t n; PyObject *names; } Given;
+
 /* Whether all options are integers, truth values or None. */
-static int are_plain(PyObject *options) {
-    PyObject *name, *value;
-    for (Py_ssize_t at = 0; PyDict_Next(options, &at, &name, &value);)
+static int are_plain(Given all) {
+    for (Py_ssize_t i = 0; all.names && i < PyTuple_GET_SIZE(all.names); i++) {
+        PyObject *value = all.items[all.n + i];
         if (!PyLong_CheckExact(value) && !PyBool_Check(value) && value != Py_None) return 0;
+    }
     return 1;
 }
 
+/* A function of NumPy's without floating-point warnings. */
+static PyObject *called_quietly(PyObject *like, PyObject *const *given, Given all) {
+    PyObject *token = PyContextVar_Set(silence, silent);
+    if (!token) return NULL;
+    PyObject *made = PyObject_Vectorcall(like, given, all.n, all.names);
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    PyContextVar_Reset(silence, token);
+    Py_DECREF(token);
+    PyErr_Restore(type, error, trace);
+    return made;
+}
+
+/* What NumPy's loops make of operands, without NumPy's own call; NULL as above. */
+static PyObject *by_loops(PyObject *like, PyObject *fits, PyObject *const *given, Py_ssize_t n, npy_intp alike) {
+    PyObject *made = NULL;
+    if (fits == dot_fits) return n == 2 && PyArray_CheckExact(given[0]) && PyArray_CheckExact(given[1])
+                                     ? dotted(given[0], given[1]) : NULL;
+    if (fits == where_fits) return chosen(given);
+    if (fits != broadcast_fits) return NULL;
+    if (alike) made = by_cores(like, given, n, alike);
+    return made || PyErr_Occurred() ? made : looped(like, given, n);
+}
+
+enum { MOST_GIVEN = 4, MOST_NAMED = 4 };
+
 /* A function of NumPy's of few arguments, and of plain options, that has a small result; NULL as above. */
-static PyObject *called(PyObject *like, PyObject *args, PyObject *fits, PyObject *options) {
-    int is_elementwise = fits == broadcast_fits;
+static PyObject *called(PyObject *like, PyObject *fits, Given all) {
+    int is_elementwise = fits == broadcast_fits || fits == where_fits;
     npy_intp limit = limit_now(), product = 1;
-    Py_ssize_t n = PyTuple_GET_SIZE(args);
-    PyObject *session = NULL, *given[4];
+    Py_ssize_t n = all.n, n_named = all.names ? PyTuple_GET_SIZE(all.names) : 0;
+    PyObject *session = NULL, *given[MOST_GIVEN + MOST_NAMED];
     PyArrayObject *first = NULL;
     int is_alike = 1, n_arrays = 0, n_matrices = 0;
-    if (limit <= 0 || n > 4) return NULL;
+    if (limit <= 0 || n > MOST_GIVEN || n_named > MOST_NAMED || (fits == where_fits && n != 3)) return NULL;
     for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *x = PyTuple_GET_ITEM(args, i);
+        PyObject *x = all.items[i];
         given[i] = x == Py_None && !is_elementwise ? x : operand(x, &session, limit);
         if (!given[i]) return NULL;
         if (!PyArray_CheckExact(given[i])) continue;
@@ -297,21 +330,14 @@ static PyObject *called(PyObject *like, PyObject *args, PyObject *fits, PyObject
         else is_alike = is_alike && PyArray_SAMESHAPE(first, array);
     }
     if (!session) return NULL;
-    if (!is_elementwise && fits != Py_None && n == 2 && n_matrices < 2) return NULL; /* no plain product */
+    if (!is_elementwise && fits != Py_None && n_matrices < 2) return NULL; /* no plain product */
     int is_one = first && PyArray_NDIM(first) == 1 && fits != outer_fits;
     if (n_arrays > 1 && product > limit && !(is_alike && (is_elementwise || is_one))) return NULL;
+    for (Py_ssize_t i = 0; i < n_named; i++) given[n + i] = all.items[n + i];
     for (Py_ssize_t i = 0; i < n; i++) Py_INCREF(given[i]);
     Py_INCREF(session);
-    PyObject *made = NULL;
-    if (is_elementwise && first && is_alike) made = by_cores(like, given, n, PyArray_SIZE(first));
-    if (fits == dot_fits && n_arrays == 2 && n == 2) made = dotted(given[0], given[1]);
-    PyObject *token = made || PyErr_Occurred() ? NULL : PyContextVar_Set(silence, silent);
-    if (token) made = PyObject_VectorcallDict(like, given, n, options);
-    PyObject *type, *error, *trace;
-    PyErr_Fetch(&type, &error, &trace);
-    if (token) PyContextVar_Reset(silence, token);
-    Py_XDECREF(token);
-    PyErr_Restore(type, error, trace);
+    PyObject *made = first ? by_loops(like, fits, given, n, is_alike ? PyArray_SIZE(first) : 0) : NULL;
+    if (!made && !PyErr_Occurred()) made = called_quietly(like, given, all);
     if (made && PyArray_CheckExact(made) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)made))
         Py_SETREF(made, PyArray_NewCopy((PyArrayObject *)made, NPY_CORDER));
     if (made && (size_of(made) < 0 || count(session, NUMPY))) Py_CLEAR(made);
@@ -322,10 +348,10 @@ static PyObject *called(PyObject *like, PyObject *args, PyObject *fits, PyObject
 }
 
 /* Whether an operand waits, is stored elsewhere or is no small one: then no call of these is small. */
-static int is_far(PyObject *args) {
+static int is_far(Given all) {
     npy_intp limit = limit_now();
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
-        PyObject *x = PyTuple_GET_ITEM(args, i);
+    for (Py_ssize_t i = 0; i < all.n; i++) {
+        PyObject *x = all.items[i];
         if (Py_TYPE(x) != tensor_type || IS(T(x, OWNER)) || !IS(T(x, CELL))) continue;
         PyObject *version = C(T(x, CELL), C_VERSION), *shape = T(x, SHAPE);
         if (!IS(V(version, V_HOST))) return 1;
@@ -336,17 +362,109 @@ static int is_far(PyObject *args) {
     return 0;
 }
 
-/* called(function, fits, args, options): as in small_calls.py. */
-static PyObject *do_called(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
-    if (n == 4 && is_far(args[2])) Py_RETURN_NONE;
-    if (n == 4 && (!PyDict_GET_SIZE(args[3]) || (args[1] == Py_None && are_plain(args[3])))) {
-        PyObject *made = called(args[0], args[2], args[1], args[3]);
+/* --- ladders: functions that ask C for their first way ---------------------------------------- */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc call;
+    PyObject *like, *fits, *rest, *far, *attributes, *weak;
+} Ladder;
+
+/* Whether C knows how to say if a result is small. */
+static int is_known_fit(PyObject *fits) {
+    return fits == Py_None || fits == broadcast_fits || fits == outer_fits || fits == dot_fits || fits == where_fits;
+}
+
+static PyObject *call_ladder(PyObject *self, PyObject *const *args, size_t n, PyObject *names) {
+    Ladder *ladder = (Ladder *)self;
+    Given all = {args, PyVectorcall_NARGS(n), names && PyTuple_GET_SIZE(names) ? names : NULL};
+    if (!tensor_type) return PyObject_Vectorcall(ladder->rest, args, n, names); /* not installed yet */
+    if (is_far(all)) return PyObject_Vectorcall(ladder->far, args, n, names);
+    if (is_known_fit(ladder->fits) && (!all.names || (ladder->fits == Py_None && are_plain(all)))) {
+        PyObject *made = called(ladder->like, ladder->fits, all);
         if (made) return made;
-        if (PyErr_Occurred() && (args[1] == broadcast_fits || !PyErr_ExceptionMatches(PyExc_Exception)))
+        if (PyErr_Occurred() && (ladder->fits == broadcast_fits || !PyErr_ExceptionMatches(PyExc_Exception)))
             return NULL; /* NumPy's own words, or Ctrl-C */
         PyErr_Clear();
     }
-    return PyObject_Vectorcall(slow_called, args, n, NULL);
+    return PyObject_Vectorcall(ladder->rest, args, n, names);
+}
+
+static int visit_ladder(PyObject *self, visitproc visit, void *arg) {
+    Ladder *ladder = (Ladder *)self;
+    Py_VISIT(ladder->like);
+    Py_VISIT(ladder->fits);
+    Py_VISIT(ladder->rest);
+    Py_VISIT(ladder->far);
+    Py_VISIT(ladder->attributes);
+    return 0;
+}
+
+static int clear_ladder(PyObject *self) {
+    Ladder *ladder = (Ladder *)self;
+    Py_CLEAR(ladder->like);
+    Py_CLEAR(ladder->fits);
+    Py_CLEAR(ladder->rest);
+    Py_CLEAR(ladder->far);
+    Py_CLEAR(ladder->attributes);
+    return 0;
+}
+
+static void free_ladder(PyObject *self) {
+    PyObject_GC_UnTrack(self);
+    if (((Ladder *)self)->weak) PyObject_ClearWeakRefs(self);
+    clear_ladder(self);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyObject *bound_ladder(PyObject *self, PyObject *object, PyObject *Py_UNUSED(type)) {
+    return object && object != Py_None ? PyMethod_New(self, object) : Py_NewRef(self);
+}
+
+static PyObject *ladder_text(PyObject *self) {
+    PyObject *name = PyObject_GetAttrString(self, "__name__");
+    PyObject *text = name ? PyUnicode_FromFormat("<function %U>", name) : NULL;
+    Py_XDECREF(name);
+    return text;
+}
+
+/* Others find it by its name, as they do a function. */
+static PyObject *reduced_ladder(PyObject *self, PyObject *Py_UNUSED(none)) {
+    return PyObject_GetAttrString(self, "__qualname__");
+}
+
+static PyMethodDef ladder_methods[] = {{"__reduce__", reduced_ladder, METH_NOARGS, NULL}, {NULL}};
+static PyGetSetDef ladder_parts[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL}, {NULL}};
+static PyTypeObject ladder_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "infinitensor.function",
+    .tp_doc = "A function of tensors.",
+    .tp_basicsize = sizeof(Ladder),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(Ladder, call),
+    .tp_dictoffset = offsetof(Ladder, attributes),
+    .tp_weaklistoffset = offsetof(Ladder, weak),
+    .tp_traverse = visit_ladder,
+    .tp_clear = clear_ladder,
+    .tp_dealloc = free_ladder,
+    .tp_free = PyObject_GC_Del,
+    .tp_repr = ladder_text,
+    .tp_descr_get = bound_ladder,
+    .tp_methods = ladder_methods,
+    .tp_getset = ladder_parts,
+};
+
+/* ladder(like, fits, rest, far): `like` of small operands on the host; what C is not sure of by `rest`, and what is no
+   such call by `far`. */
+static PyObject *do_ladder(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    if (n != 4) return PyErr_Format(PyExc_TypeError, "ladder() takes 4 arguments, not %zd", n);
+    Ladder *made = PyObject_GC_New(Ladder, &ladder_type);
+    if (!made) return NULL;
+    made->call = call_ladder;
+    made->like = Py_NewRef(args[0]), made->fits = Py_NewRef(args[1]), made->rest = Py_NewRef(args[2]), made->far = Py_NewRef(args[3]);
+    made->attributes = made->weak = NULL;
+    PyObject_GC_Track(made);
+    return (PyObject *)made;
 }
 
 /* --- slots of Tensor -------------------------------------------------------------------------- */
@@ -386,15 +504,16 @@ EACH_ARITHMETIC(ARITHMETIC)
 BINARY(matrix_multiply, MATMUL)
 
 /* An operator of one operand; errors and what has work for several cores are Python's. */
-static PyObject *unary(PyObject *self, PyObject *(*call)(PyObject *)) {
+static PyObject *unary(PyObject *self, int op, PyObject *(*call)(PyObject *)) {
     PyObject *values = seen(self);
     npy_intp n = values ? size_of(values) : -1;
     if (n < 0 || n > limit_now() || n >= cores_least) return NULL;
     if (PyArray_CheckExact(values) ? PyArray_ISCOMPLEX((PyArrayObject *)values) : type_of(values) < 0) return NULL;
     PyObject *session = session_of(self);
     Py_INCREF(values), Py_INCREF(session);
-    PyObject *token = PyContextVar_Set(silence, silent);
-    PyObject *made = token ? call(values) : NULL;
+    PyObject *made = PyArray_CheckExact(values) ? looped(PyTuple_GET_ITEM(ufuncs, op), &values, 1) : NULL;
+    PyObject *token = made ? NULL : PyContextVar_Set(silence, silent);
+    if (token) made = call(values);
     if (!made) PyErr_Clear();
     if (token) PyContextVar_Reset(silence, token);
     Py_XDECREF(token);
@@ -407,12 +526,14 @@ static PyObject *unary(PyObject *self, PyObject *(*call)(PyObject *)) {
     return made;
 }
 
-#define UNARY(name, call) \
+#define UNARY(name, op, call) \
     static PyObject *do_##name(PyObject *self) { \
-        PyObject *made = unary(self, call); \
+        PyObject *made = unary(self, op, call); \
         return FALLS(made, slow_number.nb_##name(self)); \
     }
-UNARY(negative, PyNumber_Negative) UNARY(absolute, PyNumber_Absolute) UNARY(invert, PyNumber_Invert)
+UNARY(negative, NEGATIVE, PyNumber_Negative)
+UNARY(absolute, ABSOLUTE, PyNumber_Absolute)
+UNARY(invert, INVERT, PyNumber_Invert)
 
 static PyObject *do_compare(PyObject *a, PyObject *b, int how) {
     PyObject *made = operated(LT + how, a, b);
@@ -505,13 +626,13 @@ static int fill_slots(void) {
     return 0;
 }
 
-/* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent, called,
-   broadcast_fits, outer_fits, dot_fits, recorders, recorded, fill, made, into, least, ufuncs, ways): four are of `numpy_loops.py` */
+/* install(Tensor, Version, Cell, config, bfloat16, UNKNOWN, numbers, silence, silent, broadcast_fits, outer_fits,
+   dot_fits, where_fits, recorders, recorded, fill, made, into, least, ufuncs, ways): four are of `numpy_loops.py` */
 static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *tensor, *version, *cell, *pointer;
     if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOO!OOOOnO!O!", &tensor, &version, &cell, &config, &bfloat16,
-                          &unknown, &numbers, &silence, &silent, &slow_called, &broadcast_fits,
-                          &outer_fits, &dot_fits, &PyTuple_Type, &recorders, &pointer, &slow_fill,
+                          &unknown, &numbers, &silence, &silent, &broadcast_fits,
+                          &outer_fits, &dot_fits, &where_fits, &PyTuple_Type, &recorders, &pointer, &slow_fill,
                           &cores_made, &cores_into, &cores_least, &PyTuple_Type, &ufuncs,
                           &PyTuple_Type, &ways))
         return NULL;
@@ -525,8 +646,8 @@ static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
         find_slots(cell, of_cell, cell_at, N_CELL) ||
         find_slots((PyObject *)Py_TYPE(config), of_config, &limit_at, 1))
         return NULL;
-    if (PyTuple_GET_SIZE(recorders) != GE + 1 || PyTuple_GET_SIZE(ufuncs) != GE + 1)
-        return PyErr_Format(PyExc_ValueError, "%d recorders and ufuncs are meant", GE + 1);
+    if (PyTuple_GET_SIZE(recorders) != GE + 1 || PyTuple_GET_SIZE(ufuncs) != INVERT + 1)
+        return PyErr_Format(PyExc_ValueError, "%d recorders and %d ufuncs are meant", GE + 1, INVERT + 1);
     if (PyTuple_GET_SIZE(ways) != N_WAYS) return PyErr_Format(PyExc_ValueError, "%d ways are counted in C", N_WAYS);
     if (pointer != Py_None && !(recorder = (Recorded)PyCapsule_GetPointer(pointer, RECORDED))) return NULL;
     tensor_type = (PyTypeObject *)tensor;
@@ -537,7 +658,7 @@ static PyObject *install(PyObject *Py_UNUSED(module), PyObject *args) {
 
 #define FAST(call) (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL
 static PyMethodDef functions[] = {{"install", install, METH_VARARGS, NULL},
-                                  {"call_numpy", FAST(do_called)},
+                                  {"ladder", FAST(do_ladder)},
                                   {"transposed", do_transposed, METH_O, NULL},
                                   {"put_counts", do_put_counts, METH_NOARGS, NULL},
                                   {NULL}};
@@ -545,9 +666,10 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_small
 
 PyMODINIT_FUNC PyInit__small_calls(void) {
     import_array();
+    import_umath();
     empty = PyTuple_New(0);
     name_ways = PyUnicode_InternFromString("ways");
     name_cell = PyUnicode_InternFromString("_cell");
     no_part = PyUnicode_InternFromString("");
-    return PyModule_Create(&definition);
+    return PyType_Ready(&ladder_type) ? NULL : PyModule_Create(&definition);
 }

@@ -29,7 +29,7 @@ from infinitensor.api.small.host_values import (
     values_of,
     writeable,
 )
-from infinitensor.api.small.numpy_table import broadcast_fits, dot_fits, outer_fits
+from infinitensor.api.small.numpy_table import broadcast_fits, dot_fits, outer_fits, where_fits
 from infinitensor.config import config
 from infinitensor.dtypes import NUMPYS, bfloat16
 from infinitensor.ops.table.functions import with_our_loops
@@ -205,6 +205,22 @@ COMPARED = ("lt", "le", "eq", "ne", "gt", "ge")
 """Then the comparisons."""
 
 
+_module = None if ERRORS is None else load_beside(__file__)
+
+
+def begin_in_c(
+    like: Callable[..., Any],
+    fits: Callable[..., bool] | None,
+    rest: Callable[..., Any],
+    far: Callable[..., Any],
+) -> Callable[..., Any]:
+    """A function that asks `like` first, in C where it can, and then `rest`.
+
+    `far` is called instead where an operand is not on the host or not small.
+    """
+    return rest if _module is None else _module.ladder(like, fits, rest, far)
+
+
 def transposed(tensor: BaseTensor) -> Any:
     """In C: a small tensor on the host with its axes reversed, a view. None: not such a one."""
     return None
@@ -213,9 +229,9 @@ def transposed(tensor: BaseTensor) -> Any:
 _UFUNCS = (
     np.add, np.subtract, np.multiply, np.divide, np.floor_divide, np.remainder, np.bitwise_and,
     np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift, np.matmul, np.less, np.less_equal,
-    np.equal, np.not_equal, np.greater, np.greater_equal,
+    np.equal, np.not_equal, np.greater, np.greater_equal, np.negative, np.absolute, np.invert,
 )  # fmt: skip
-"""The ufuncs of the operators, then of the comparisons."""
+"""The ufuncs of the operators, then of the comparisons, then of operators of one operand."""
 
 
 def in_c(
@@ -231,14 +247,14 @@ def in_c(
     False.
     False, and nothing is changed, without a compiler or the headers of Python and NumPy.
     """
-    module = None if ERRORS is None else load_beside(__file__)
-    if module is None:
+    if _module is None:
         return False
     shared = (config, bfloat16, UNKNOWN, NUMBERS, ERRORS, SILENT)
-    global call_numpy, transposed
-    slow = (call_numpy, broadcast_fits, outer_fits, dot_fits, quicks, recorded, fill)
+    global transposed
+    fits = (broadcast_fits, outer_fits, dot_fits, where_fits)
     on_cores = (numpy_loops.compute, numpy_loops.into, numpy_loops.LEAST_SHARED_ELEMENTS, _UFUNCS)
-    module.install(tensor, Version, Cell, *shared, *slow, *on_cores, ways.IN_C)
-    call_numpy, transposed = module.call_numpy, module.transposed
-    ways.putters.append(module.put_counts)
+    before = (quicks, recorded, fill)
+    _module.install(tensor, Version, Cell, *shared, *fits, *before, *on_cores, ways.IN_C)
+    transposed = _module.transposed
+    ways.putters.append(_module.put_counts)
     return True

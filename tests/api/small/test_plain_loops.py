@@ -1,0 +1,281 @@
+"""Small calls by the loops of NumPy's ufuncs: values, dtypes and errors are NumPy's."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import pickle
+import pydoc
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import infinitensor as it
+from infinitensor.config import config
+from infinitensor.ops.table.functions import with_our_loops
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
+UFUNCS = sorted(
+    name
+    for name, ufunc in vars(np).items()
+    if isinstance(ufunc, np.ufunc)
+    and isinstance(getattr(it, name, None), it.ufunc)
+    and ufunc.nin <= 2
+    and ufunc.nout == 1
+    and ufunc.signature is None
+    and getattr(it, name)._is_numpys
+)
+"""Ufuncs whose kernel on CPUs is NumPy's."""
+OPERATORS = (
+    *(operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod),
+    *(operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift),
+    *(operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge),
+)
+IN_PLACE = (
+    *(operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv),
+    *(operator.imod, operator.iand, operator.ior, operator.ixor),
+)
+
+
+NUMBERS = (
+    *(2, -1, 0, 300, 1 << 40, 0.5, -0.0, 1e300, float("nan"), True, 2j),
+    *(np.float32(0.1), np.float64(0.1), np.int8(3), np.int64(3), np.uint8(200), np.bool_(True)),
+)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls are small here in strict runs too."""
+    monkeypatch.setattr(config, "small_elements", 65_536)
+
+
+def values(dtype: str, shape: Any, seed: int = 0) -> Any:
+    """Numbers of a dtype, with what is special among floats."""
+    rng = np.random.default_rng(seed)
+    if dtype == "?":
+        return rng.random(shape) < 0.5
+    if np.dtype(dtype).kind in "iu":
+        low = -100 if np.dtype(dtype).kind == "i" else 0
+        return rng.integers(low, 100, shape).astype(dtype)
+    made = rng.normal(size=shape) * 3
+    flat = made.reshape(-1)
+    flat[::7] = rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0], flat[::7].shape)
+    if np.dtype(dtype).kind == "c":
+        made = made + 1j * rng.normal(size=shape)
+    return made.astype(dtype)
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """What a call gives, or the kind of its error."""
+    with np.errstate(all="ignore"):
+        try:
+            return call()
+        except (TypeError, ValueError, OverflowError) as error:
+            return type(error)
+
+
+def assert_same(ours: Any, theirs: Any) -> None:
+    """The same bits, whatever sign and bits a NaN has; or the same kind of error."""
+    if isinstance(theirs, type) or isinstance(ours, type):
+        assert ours is theirs
+        return
+    np.testing.assert_array_equal(ours.numpy(), theirs, strict=True)
+    if theirs.dtype.kind == "f":
+        are_numbers = ~np.isnan(theirs)
+        assert (np.signbit(ours.numpy()) == np.signbit(theirs))[are_numbers].all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", UFUNCS)
+def test_every_ufunc_of_every_dtype_is_numpys(name: str, dtype: str) -> None:
+    theirs = with_our_loops(getattr(np, name))
+    for shape in ((5,), (3, 4)):
+        args = [values(dtype, shape, k) for k in range(theirs.nin)]
+        if name in ("left_shift", "right_shift", "ldexp") and dtype != "?":
+            args[1] = (
+                np.abs(args[1]) % np.array(8, dtype) if np.dtype(dtype).kind in "iu" else args[1]
+            )
+        ours = outcome(lambda: getattr(it, name)(*map(it.asarray, args)))  # noqa: B023
+        assert_same(ours, outcome(lambda: theirs(*args)))  # noqa: B023
+
+
+def layouts(dtype: str) -> dict[str, tuple[Any, Any]]:
+    """Pairs of operands in different layouts."""
+    x, y, wide = values(dtype, (6, 8), 1), values(dtype, (6, 8), 2), values(dtype, (6, 16), 3)
+    deep, line, long = values(dtype, (2, 3, 4), 4), values(dtype, (8,), 5), values(dtype, (24,), 6)
+    return {
+        "alike": (x, y),
+        "a line": (long, long[::-1].copy()),
+        "with a row": (x, line),
+        "a row before": (line, x),
+        "with a column": (x, y[:, :1]),
+        "a column before": (x[:, 1:2], y),
+        "a row and a column": (x[:1], y[:, :1]),
+        "parts of rows": (wide[:, 2:10], x),
+        "steps": (long[::3], line),
+        "backwards": (line[::-1], line),
+        "steps in rows": (wide[:, ::2], x),
+        "transposed": (x.T, y.T.copy()),
+        "three axes": (deep, deep[::-1].copy()),
+        "three axes and one": (deep, deep[0, 0]),
+        "no elements": (x[:0], y[:0]),
+        "one element": (x[:1, :1], y),
+        "no axes": (x, y[0, 0]),
+        "other lengths": (x, values(dtype, (5,), 7)),
+    }
+
+
+@pytest.mark.parametrize("layout", layouts("f8"))
+@pytest.mark.parametrize("dtype", ["?", "i4", "i8", "f4", "f8", "c8"])
+def test_operands_in_any_layout(dtype: str, layout: str) -> None:
+    a, b = layouts(dtype)[layout]
+    # views of tensors, as the arrays are of arrays
+    x, y = (it.asarray(one) if np.ndim(one) == 0 else view_like(one) for one in (a, b))
+    for call in OPERATORS:
+        if call is operator.lshift or call is operator.rshift:
+            continue
+        assert_same(outcome(lambda: call(x, y)), outcome(lambda: call(a, b)))  # noqa: B023
+
+
+def view_like(array: np.ndarray) -> it.Tensor:
+    """A tensor of the layout of an array, over a base of its own."""
+    if array.ndim == 1 and array.strides[0] not in (0, array.itemsize):
+        step = array.strides[0] // array.itemsize
+        base = np.zeros(abs(step) * array.size, array.dtype)
+        base[::step] = array
+        return it.asarray(base)[::step]
+    if array.flags.c_contiguous:
+        return it.asarray(array.copy())
+    if array.ndim == 2 and array.flags.f_contiguous:
+        return it.asarray(array.T.copy()).T
+    base = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
+    step = array.strides[-1] // array.itemsize
+    part = base[..., ::2] if step == 2 else base[..., 1 : 1 + array.shape[-1]]
+    part[...] = array
+    made = it.asarray(base)
+    return made[..., ::2] if step == 2 else made[..., 1 : 1 + array.shape[-1]]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("number", NUMBERS, ids=repr)
+def test_numbers_beside_an_array(dtype: str, number: Any) -> None:
+    a = values(dtype, (7, 3))
+    x = it.asarray(a)
+    for call in OPERATORS:
+        if call in (operator.lshift, operator.rshift) and not 0 <= (number.real or 0) < 8:
+            continue
+        assert_same(outcome(lambda: call(x, number)), outcome(lambda: call(a, number)))  # noqa: B023
+        assert_same(outcome(lambda: call(number, x)), outcome(lambda: call(number, a)))  # noqa: B023
+
+
+@pytest.mark.parametrize("dtype", ["?", "u1", "i8", "f2", "f4", "f8", "c16"])
+@pytest.mark.parametrize("call", IN_PLACE)
+def test_in_place_into_an_array(call: Callable[[Any, Any], Any], dtype: str) -> None:
+    others = (
+        *(values(dtype, (6, 8), 1), values(dtype, (8,), 2), values(dtype, (6, 1), 3)),
+        *(values("i8", (6, 8), 4), values("f8", (6, 8), 5), values(dtype, (7,), 6)),
+        *(values(dtype, (1, 6, 8), 7), 3, 0.5, 1 << 70),
+    )
+    for other in others:
+        a = values(dtype, (6, 8))
+        x = it.asarray(a.copy())
+        given = it.asarray(other) if isinstance(other, np.ndarray) else other
+        theirs = outcome(lambda: call(a, other))  # noqa: B023
+        ours = outcome(lambda: call(x, given))  # noqa: B023
+        assert_same(ours, theirs)
+        np.testing.assert_array_equal(x.numpy(), a)
+
+
+def test_in_place_over_parts_of_itself() -> None:
+    for first, second in (
+        (slice(1, None), slice(None, -1)),
+        (slice(None, -1), slice(1, None)),
+        (slice(None), slice(None, None, -1)),
+        (slice(0, 20), slice(20, 40)),
+        (slice(0, 40, 2), slice(1, 40, 2)),
+        (slice(None), slice(None)),
+    ):
+        a = np.arange(40.0)
+        x = it.asarray(a.copy())
+        a[first] += a[second]
+        x[first] += x[second]
+        np.testing.assert_array_equal(x.numpy(), a)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_where_chooses_as_numpy_does(dtype: str) -> None:
+    is_first = np.random.default_rng(9).random((6, 8)) < 0.5
+    a, b = values(dtype, (6, 8), 1), values(dtype, (6, 8), 2)
+    for condition, first, second in (
+        (is_first, a, b),
+        (is_first[0], a[0], b[0]),
+        (is_first, a, b[0]),
+        (is_first, a[:, :1], b),
+        (is_first[0], a, b),
+        (is_first[:, :1], a, b),
+        (is_first, a, 1),
+        (is_first, 1, b),
+        (is_first, a, 0.5),
+        (is_first, 1, 0),
+        (is_first, a, values("f8", (6, 8), 3)),
+        (is_first.astype("i4"), a, b),
+        (is_first[:0], a[:0], b[:0]),
+        (is_first[0, 0], a, b),
+        (is_first, a.T, b),
+        (is_first.T, a.T, b.T),
+        (is_first, a[0, 0], b[1, 1]),
+    ):
+        args = (condition, first, second)
+        theirs = outcome(lambda: np.where(*args))  # noqa: B023
+        ours = outcome(lambda: it.where(*[tensor_of(one) for one in args]))  # noqa: B023
+        assert_same(ours, theirs)
+        assert isinstance(ours, type) or ours.flags.c_contiguous
+
+
+def tensor_of(value: Any) -> Any:
+    """A tensor of an array, transposed where it is; a number as it is."""
+    if not isinstance(value, np.ndarray):
+        return value
+    return (
+        it.asarray(value.T.copy()).T
+        if value.flags.f_contiguous and value.ndim > 1
+        else it.asarray(value)
+    )
+
+
+def test_a_mask_of_any_bytes_is_true_where_they_are_not_zero() -> None:
+    mask = np.array([0, 1, 2, 255, 0], "u1").view(bool)
+    found = it.where(it.asarray(mask), it.arange(5.0), -it.ones(5))
+    np.testing.assert_array_equal(found.numpy(), np.where(mask, np.arange(5.0), -1.0))
+
+
+@pytest.mark.parametrize("n", [100, 8192, 8193, 60_000])
+def test_a_running_sum_has_the_same_bits_in_every_run(
+    n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.random.default_rng(n).random(n)
+    at_once = it.cumsum(it.asarray(x)).numpy()
+    monkeypatch.setattr(config, "small_elements", 0)
+    assert at_once.tobytes() == it.cumsum(it.asarray(x)).numpy().tobytes()
+
+
+def test_functions_are_still_functions() -> None:
+    for function in (it.where, it.clip, it.sum):
+        assert pickle.loads(pickle.dumps(function)) is function
+        assert inspect.isroutine(function)
+        assert "a" in inspect.signature(function).parameters or function is it.where
+        assert f"{function.__name__}(" in pydoc.plain(pydoc.render_doc(function))
+
+    class Holder:
+        """An array of its own, which has one as a method."""
+
+        total = it.sum
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+            return np.arange(4.0)
+
+    assert Holder().total().item() == 6.0
