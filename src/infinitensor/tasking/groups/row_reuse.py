@@ -7,6 +7,8 @@ read from memory once and values between groups are never stored.
 
 from __future__ import annotations
 
+from itertools import pairwise
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from infinitensor.tasking.groups.row_blocks import (
@@ -24,10 +26,13 @@ if TYPE_CHECKING:
 
     from infinitensor.ir.graph import Node
     from infinitensor.ir.plan import GroupPlan
+    from infinitensor.ir.region import Cuts
     from infinitensor.tasking.graph.lowering import Lowering
 
 MOST_ROW = 1 << 15
 """Elements of a row at most: several arrays of such rows stay in cache."""
+STEPS_SHARE = 16
+"""The part of a device's memory that may be between the steps of tasks that run at a time."""
 
 
 def find_rows(lowering: Lowering, taken: Container[int]) -> dict[int, Rows]:
@@ -137,6 +142,9 @@ class _Finder:
         leaving = leaving_values(self.lowering, several, inside)
         if leaving is None:
             return None
+        waits = waits and self.has_room(inside.difference(leaving), cuts[:-1])
+        if not worth and not waits:
+            return None
         members: list[Member] = []
         for g in several:
             plan = self.plans[g]
@@ -150,6 +158,15 @@ class _Finder:
             members.append(member)
         due = Due(worth, waits)
         return Rows(members, inside, leaving, cuts[:-1], self.plans[max(full)].devices, due)
+
+    def has_room(self, between: frozenset[int], cuts: Cuts) -> bool:
+        """Whether what is between steps takes little of a device, in all workers together: blocks
+        of compiled rows take less."""
+        n_rows = prod(max(b - a for a, b in pairwise(borders)) for borders in cuts)
+        specs = [self.graph.specs[value] for value in between]
+        row_bytes = sum(prod(s.shape[len(cuts) :]) * s.dtype.itemsize for s in specs)
+        mesh = self.lowering.plan.mesh
+        return n_rows * row_bytes * mesh.n_concurrent <= mesh.devices[0].memory_bytes // STEPS_SHARE
 
 
 def _is_one_a_row(nodes: list[Node], shape: tuple[int, ...]) -> bool:
