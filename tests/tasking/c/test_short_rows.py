@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import infinitensor as it
 from infinitensor import native
+from infinitensor.dtypes import bfloat16
 from infinitensor.ops.forms.fold_order import SHORT_ROW_ELEMENTS
 
 if TYPE_CHECKING:
@@ -244,3 +245,28 @@ def test_the_same_bits_at_every_tile_size(devices: str, n: int) -> None:
     finally:
         it.config.tile_elements = before
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("tile_elements", [512, 1 << 20])
+@pytest.mark.parametrize("dtype", [np.dtype(np.float16), bfloat16, np.dtype(np.float32)], ids=str)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_rows_have_the_bits_of_their_steps(name: str, dtype: Any, tile_elements: int) -> None:
+    """With ties, infinities and NaNs; short and long rows; in Python's tasks, and in C's again."""
+    it.config.tile_elements = tile_elements
+    rng = np.random.default_rng(11)
+    for shape in ((700, 2), (400, 7), (90, 61), (300, 100), (9, 700), (3, 40, 12)):
+        values = rng.integers(-20, 20, shape).astype("f4") / 8
+        for special in (None, np.inf, np.nan):
+            if special is not None:
+                values[rng.random(shape) < 0.01] = special
+            found = []
+            for how in ("never", "always"):
+                it.config.compile, it.config.small_elements = how, 0
+                with it.init("cpu"), np.errstate(all="ignore"):
+                    x = it.asarray(values).astype(dtype)
+                    for _ in range(1 if how == "never" else 2):
+                        found.append(REDUCTIONS[name](it, x).numpy())
+                        found.append(REDUCTIONS[name](it, x * 2).numpy())
+            for by_steps, generated in zip(found[:2] * 2, found[2:], strict=True):
+                assert generated.dtype == by_steps.dtype
+                np.testing.assert_array_equal(generated.astype("f8"), by_steps.astype("f8"))

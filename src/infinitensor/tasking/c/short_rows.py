@@ -76,18 +76,23 @@ class _Short(Source):
 
 def _reduce_rows(fold: Fold, block: str, at: int) -> Iterator[str]:
     """The rows of a block reduced into the arrays of a fold, which begin `at` some place; halves by
-    way of floats."""
+    way of floats. Places are written last: their array may be that of the values, too."""
     kind = fold.end or ("sum" if fold.kind == "count" else fold.kind)
     given = [f"q[{k}], outer[{k}]" for k in range(at, at + len(fold.parts))]
     if fold.half:
         given[0] = f"(char *)found{at}, sizeof(float)"
         yield f"float found{at}[BLOCK];"
+        if fold.finds:
+            given[1] = f"(char *)places{at}, sizeof(int64_t)"
+            yield f"int64_t places{at}[BLOCK];"
     if kind in ("var", "std"):
         given.append(fold.degrees())
     yield f"{kind}_rows_{c_type(fold.dtype)}({block}, rows, n, {', '.join(given)});"
     if fold.half:
         there = f"*({stored_type(fold.half)} *)(q[{at}] + r * outer[{at}])"
         yield f"EACH_ROW {there} = {fold.store(f'found{at}[r]')};"
+        if fold.finds:
+            yield f"EACH_ROW *(int64_t *)(q[{at + 1}] + r * outer[{at + 1}]) = places{at}[r];"
 
 
 def _made_for(fold: Fold) -> Iterator[str]:
