@@ -8,10 +8,9 @@
 
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
-#include <numpy/ufuncobject.h>
+#include "api/eager/ufunc_loops.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define MOST_ARGS 5
 #define MOST_AXES 16
@@ -180,50 +179,25 @@ static const struct { const char *name; PyUFuncGenericFunction loop; } half_loop
 };
 
 /* Our loop of a ufunc for halves, or NULL. */
-static PyUFuncGenericFunction loop_of_halves(PyUFuncObject *ufunc, const char *types) {
-    if (ufunc->nin != 2 || types[0] != NPY_HALF || types[1] != NPY_HALF || !HAS_HALVES) return NULL;
+static PyUFuncGenericFunction loop_of_halves(PyUFuncObject *ufunc, PyArrayObject *const *ins) {
+    if (ufunc->nin != 2 || array_type(ins[0]) != NPY_HALF || array_type(ins[1]) != NPY_HALF || !HAS_HALVES) return NULL;
     for (size_t i = 0; i < sizeof half_loops / sizeof *half_loops; i++)
         if (!strcmp(ufunc->name, half_loops[i].name)) return half_loops[i].loop;
     return NULL;
 }
 
-static int type_of(PyArrayObject *x) { return PyArray_DESCR(x)->type_num; }
-
-/* The number of the loop for these dtypes; -1 without. An output of NULL may have any. */
-static int loop_of(PyUFuncObject *ufunc, PyArrayObject *const *ins, PyArrayObject *out) {
-    for (int i = 0; i < ufunc->ntypes; i++) {
-        const char *types = ufunc->types + (npy_intp)i * ufunc->nargs;
-        int k = 0;
-        while (k < ufunc->nin && types[k] == type_of(ins[k])) k++;
-        if (k == ufunc->nin && (!out || types[k] == type_of(out))) return i;
-    }
-    return -1;
-}
-
-static int is_one_of_ours(PyUFuncObject *ufunc, PyArrayObject *const *ins) {
-    if (ufunc->core_enabled || ufunc->nout != 1 || ufunc->nin > MOST_ARGS - 1 || !ufunc->functions) return 0;
-    if (n_threads() < 2 && type_of(ins[0]) != NPY_HALF) return 0;
-    for (int k = 0; k < ufunc->nin; k++)
-        if (!PyTypeNum_ISNUMBER(type_of(ins[k])) && !PyTypeNum_ISBOOL(type_of(ins[k]))) return 0;
-    /* powers of integers may raise */
-    return strcmp(ufunc->name, "power") || !PyTypeNum_ISINTEGER(type_of(ins[0]));
-}
-
-static void extent(PyArrayObject *x, char **low, char **high) {
-    *low = *high = PyArray_BYTES(x);
-    for (int a = 0; a < PyArray_NDIM(x); a++) {
-        npy_intp reach = (PyArray_DIM(x, a) - 1) * PyArray_STRIDE(x, a);
-        if (reach < 0) *low += reach;
-        else *high += reach;
-    }
-    *high += PyArray_ITEMSIZE(x);
+/* The loop for operands that is worth several threads, or has one of ours in its place. */
+static Loop loop_over(PyUFuncObject *ufunc, PyArrayObject *const *ins, int n_in) {
+    int types[MOST_ARGS];
+    if (n_in != ufunc->nin || n_in > MOST_ARGS - 1) return (Loop){NULL, NULL, 0};
+    for (int k = 0; k < n_in; k++) types[k] = array_type(ins[k]);
+    if (n_threads() < 2 && types[0] != NPY_HALF) return (Loop){NULL, NULL, 0};
+    return find_loop(ufunc, types);
 }
 
 /* Whether an operand is the very elements of the output, or has none of them. */
 static int is_apart(PyArrayObject *x, PyArrayObject *out) {
-    char *low, *high, *from, *to;
-    extent(x, &low, &high), extent(out, &from, &to);
-    if (high <= from || to <= low) return 1;
+    if (are_apart(x, out)) return 1;
     int ndim = PyArray_NDIM(x);
     return PyArray_BYTES(x) == PyArray_BYTES(out) && ndim == PyArray_NDIM(out) &&
            !memcmp(PyArray_SHAPE(x), PyArray_SHAPE(out), ndim * sizeof(npy_intp)) &&
@@ -337,10 +311,10 @@ static int run_call(PyObject *what, PyArrayObject *const *ins, int n_in, PyArray
         work.data = NULL;
     } else {
         PyUFuncObject *ufunc = (PyUFuncObject *)what;
-        int i = n_in == ufunc->nin && is_one_of_ours(ufunc, ins) ? loop_of(ufunc, ins, out) : -1;
-        work.loop = i < 0 ? NULL : ufunc->functions[i];
-        work.data = i < 0 || !ufunc->data ? NULL : ufunc->data[i];
-        ours = i < 0 ? NULL : loop_of_halves(ufunc, ufunc->types + (npy_intp)i * ufunc->nargs);
+        Loop found = loop_over(ufunc, ins, n_in);
+        work.loop = found.made == array_type(out) ? found.run : NULL;
+        work.data = found.data;
+        ours = work.loop ? loop_of_halves(ufunc, ins) : NULL;
     }
     if (!work.loop || !laid_out(&work, ins, n_in, out)) return 0;
     if (ours) work.loop = ours;
@@ -353,9 +327,9 @@ static int run_call(PyObject *what, PyArrayObject *const *ins, int n_in, PyArray
 
 /* A new array for the result, or NULL: without an error where NumPy has to make it. */
 static PyArrayObject *blank(PyUFuncObject *ufunc, PyArrayObject *const *ins, int n_in) {
-    if (n_in != ufunc->nin || !is_one_of_ours(ufunc, ins)) return NULL;
-    int i = loop_of(ufunc, ins, NULL), ndim = 0;
-    if (i < 0) return NULL;
+    Loop found = loop_over(ufunc, ins, n_in);
+    int ndim = 0;
+    if (!found.run) return NULL;
     npy_intp shape[NPY_MAXDIMS];
     for (int k = 0; k < n_in; k++)
         if (PyArray_NDIM(ins[k]) > ndim) ndim = PyArray_NDIM(ins[k]);
@@ -368,8 +342,7 @@ static PyArrayObject *blank(PyUFuncObject *ufunc, PyArrayObject *const *ins, int
             if (n != 1) shape[a] = n;
         }
     }
-    int type = ufunc->types[(npy_intp)i * ufunc->nargs + n_in];
-    return (PyArrayObject *)PyArray_EMPTY(ndim, shape, type, 0);
+    return (PyArrayObject *)PyArray_EMPTY(ndim, shape, found.made, 0);
 }
 
 static int is_ufunc(PyObject *what) { return PyObject_TypeCheck(what, &PyUFunc_Type); }
@@ -507,7 +480,7 @@ MOVE(1, npy_uint8) MOVE(2, npy_uint16) MOVE(4, npy_uint32) MOVE(8, npy_uint64) M
      (width) == 16 ? how##16 : other)
 
 static int is_mask(PyObject *x) {
-    return PyArray_CheckExact(x) && type_of((PyArrayObject *)x) == NPY_BOOL && PyArray_IS_C_CONTIGUOUS((PyArrayObject *)x);
+    return PyArray_CheckExact(x) && array_type((PyArrayObject *)x) == NPY_BOOL && PyArray_IS_C_CONTIGUOUS((PyArrayObject *)x);
 }
 
 /* Count the parts of a mask: how many there are before each of them, and in all. */
@@ -550,7 +523,7 @@ static PyObject *choose(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
     PyArrayObject *mask = (PyArrayObject *)args[0], *x = (PyArrayObject *)args[1], *out = (PyArrayObject *)args[2];
     npy_intp size = PyArray_SIZE(mask), starts[MOST_PARTS + 1];
     if (!size || PyArray_SIZE(x) % size || !PyArray_IS_C_CONTIGUOUS(out) || !PyArray_ISBEHAVED(out) ||
-        !PyArray_ISBEHAVED_RO(x) || type_of(x) != type_of(out) || PyDataType_REFCHK(PyArray_DESCR(x)))
+        !PyArray_ISBEHAVED_RO(x) || array_type(x) != array_type(out) || PyDataType_REFCHK(PyArray_DESCR(x)))
         Py_RETURN_FALSE;
     Job work;
     work.width = PyArray_SIZE(x) / size * PyArray_ITEMSIZE(x);
@@ -576,7 +549,7 @@ static PyObject *put(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
     char *low, *high, *from, *to;
     extent(x, &low, &high), extent(out, &from, &to);
     if (!size || PyArray_SIZE(out) != size || !PyArray_ISBEHAVED(out) || !PyArray_ISBEHAVED_RO(x) ||
-        PyArray_NDIM(x) > 1 || !PyArray_IS_C_CONTIGUOUS(x) || type_of(x) != type_of(out) ||
+        PyArray_NDIM(x) > 1 || !PyArray_IS_C_CONTIGUOUS(x) || array_type(x) != array_type(out) ||
         PyDataType_REFCHK(PyArray_DESCR(x)) || (low < to && from < high))
         Py_RETURN_FALSE;
     Job work;

@@ -2,33 +2,10 @@
    order, evenly apart, as rows that repeat, or one number. To find that out takes NumPy most of the time of a small
    call. Before `small_calls.c`. Everything here answers NULL (or 0) without an error where NumPy has to do it. */
 
-#include <numpy/ufuncobject.h>
-
 enum { MOST_IN = 3, KNOWN_LOOPS = 512 };
-
-typedef struct {
-    PyUFuncGenericFunction run; /* NULL: there is none for these dtypes */
-    void *data;
-    int made; /* the dtype of its results */
-} Loop;
 
 /* Loops that were asked for, by ufunc and dtypes: of two at one place the later stays. */
 static struct { PyObject *ufunc; int types[2]; Loop loop; } known_loops[KNOWN_LOOPS];
-
-static Loop find_loop(PyUFuncObject *ufunc, const int *types) {
-    Loop none = {NULL, NULL, 0};
-    if (ufunc->core_enabled || ufunc->nout != 1 || !ufunc->functions) return none;
-    for (int k = 0; k < ufunc->nin; k++)
-        if (!PyTypeNum_ISNUMBER(types[k]) && !PyTypeNum_ISBOOL(types[k])) return none;
-    if (!strcmp(ufunc->name, "power") && PyTypeNum_ISINTEGER(types[0])) return none; /* it may raise */
-    for (int i = 0; i < ufunc->ntypes; i++) {
-        const char *of = ufunc->types + (npy_intp)i * ufunc->nargs;
-        int k = 0;
-        while (k < ufunc->nin && of[k] == types[k]) k++;
-        if (k == ufunc->nin) return (Loop){ufunc->functions[i], ufunc->data ? ufunc->data[i] : NULL, of[k]};
-    }
-    return none;
-}
 
 static Loop loop_for(PyObject *ufunc, int n, const int *types) {
     size_t at = ((size_t)ufunc >> 4 ^ (size_t)types[0] * 31 ^ (n > 1 ? (size_t)types[1] * 131 : 0)) % KNOWN_LOOPS;
@@ -136,14 +113,12 @@ static int laid_out(PyObject *const *given, int n, PyArrayObject *like, int type
     return 1;
 }
 
-static int array_type(PyObject *x) { return PyArray_DESCR((PyArrayObject *)x)->type_num; }
-
 /* The loop of a ufunc for operands; none where it is not one of NumPy's ufuncs of so many. */
 static Loop loop_over(PyObject *ufunc, PyObject *const *given, Py_ssize_t n, int *type) {
     if (Py_TYPE(ufunc) != &PyUFunc_Type || n != ((PyUFuncObject *)ufunc)->nin || n > 2) return (Loop){NULL, NULL, 0};
-    *type = array_type(given[!PyArray_CheckExact(given[0])]);
+    *type = array_type((PyArrayObject *)given[!PyArray_CheckExact(given[0])]);
     int types[] = {*type, *type};
-    if (n == 2 && PyArray_CheckExact(given[0]) && PyArray_CheckExact(given[1])) types[1] = array_type(given[1]);
+    if (n == 2 && PyArray_CheckExact(given[0]) && PyArray_CheckExact(given[1])) types[1] = array_type((PyArrayObject *)given[1]);
     return loop_for(ufunc, (int)n, types);
 }
 
@@ -189,9 +164,9 @@ CHOICE(choose_1, npy_uint8) CHOICE(choose_2, npy_uint16) CHOICE(choose_4, npy_ui
 /* A new array `where(*given)` of numbers of one dtype, of at most 8 bytes. */
 static PyObject *chosen(PyObject *const *given) {
     int is_first = PyArray_CheckExact(given[1]), is_second = PyArray_CheckExact(given[2]);
-    if (!PyArray_CheckExact(given[0]) || array_type(given[0]) != NPY_BOOL || (!is_first && !is_second)) return NULL;
-    int type = array_type(given[is_first ? 1 : 2]);
-    if ((!PyTypeNum_ISNUMBER(type) && !PyTypeNum_ISBOOL(type)) || (is_second && array_type(given[2]) != type)) return NULL;
+    if (!PyArray_CheckExact(given[0]) || array_type((PyArrayObject *)given[0]) != NPY_BOOL || (!is_first && !is_second)) return NULL;
+    int type = array_type((PyArrayObject *)given[is_first ? 1 : 2]);
+    if ((!PyTypeNum_ISNUMBER(type) && !PyTypeNum_ISBOOL(type)) || (is_second && array_type((PyArrayObject *)given[2]) != type)) return NULL;
     npy_intp width = PyArray_ITEMSIZE((PyArrayObject *)given[is_first ? 1 : 2]);
     Loop loop = {width == 1 ? choose_1 : width == 2 ? choose_2 : width == 4 ? choose_4 : choose_8, NULL, type};
     PyArrayObject *like = width <= 8 ? widest(given, 3) : NULL;
@@ -203,22 +178,6 @@ static PyObject *chosen(PyObject *const *given) {
 }
 
 /* --- in place --------------------------------------------------------------------------------- */
-
-/* Whether two arrays have no byte in common, as far as their borders say. */
-static int are_apart(PyArrayObject *x, PyArrayObject *y) {
-    char *from[2], *to[2];
-    for (int k = 0; k < 2; k++) {
-        PyArrayObject *of = k ? y : x;
-        from[k] = to[k] = PyArray_BYTES(of);
-        for (int a = 0; a < PyArray_NDIM(of); a++) {
-            npy_intp reach = (PyArray_DIM(of, a) - 1) * PyArray_STRIDE(of, a);
-            if (reach < 0) from[k] += reach;
-            else to[k] += reach;
-        }
-        to[k] += PyArray_ITEMSIZE(of);
-    }
-    return to[0] <= from[1] || to[1] <= from[0];
-}
 
 /* Whether `out op= other` was done. */
 static int looped_into(PyObject *ufunc, PyObject *out, PyObject *other) {

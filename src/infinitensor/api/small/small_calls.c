@@ -4,6 +4,7 @@
 
 #include "api/session/slots.h"
 #include "api/small/numbers.h"
+#include "api/eager/ufunc_loops.h"
 #include "api/small/plain_loops.h"
 #include "api/small/host_values.h"
 #include "api/access/small_items.h"
