@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.ir.budget import examples
@@ -116,6 +117,25 @@ def test_an_index_along_lines_makes_their_tiles_no_smaller() -> None:
             found = it.take_along_axis(x, order, axis).numpy()
             assert it.stats()["tasks"] - before <= 64
             np.testing.assert_array_equal(found, np.sort(a, axis))
+
+
+@pytest.mark.parametrize("k", [1, 5, 50])
+def test_the_best_of_lines_are_found_tile_by_tile(k: int) -> None:
+    with strict("null", 400) as session:
+        found = prepared(session, *it.topk(it.ones((600, 100)), k))
+        few = prepared(session, *it.topk(it.ones((6, 10_000)), 2))
+    best = found.plan.groups[-1]
+    assert best.cuts[:2] == (tuple(range(0, 601, 4)), (0, 100))
+    assert few.plan.groups[-1].cuts[0] == tuple(range(7))
+    assert max(np.diff(few.plan.groups[-1].cuts[1])) == 256
+
+
+def test_many_of_each_line_are_within_the_bound_too() -> None:
+    with strict("null", 64) as session:
+        found = prepared(session, *it.topk(it.ones((1000, 60)), 50))
+    rows, columns, _ = found.plan.groups[-1].cuts
+    assert max(np.diff(rows)) * 50 <= 64
+    assert max(np.diff(rows)) * max(np.diff(columns)) <= 64
 
 
 def test_one_of_many_elements_counts_as_many() -> None:

@@ -359,26 +359,28 @@ def canonical_steps(space: Space, by_size: list[Read], bound: int) -> list[int]:
     if by_size and prod(by_size[0].shape) >= prod(space.sizes):
         lead = by_size[0]
         order = sorted(range(len(lead.shape)), key=lambda a: (base_axis(lead, a), a))
-        labels = [lead.labels[a] for a in order if lead.labels[a] is not None]
+        labels = [lead.labels[a] for a in order]
     else:
         labels = list(space.outs[0][1]) if not space.contracted else list(range(len(space.sizes)))
-        labels = [label for label in labels if label is not None]
-    free = [label for label in labels if label not in space.uncut]
+    free = [label for label in labels if label is not None and label not in space.uncut]
     # an axis may have an uncut label on each side (a transform, a factor): no tile holds both; what
     # has uncut labels only (points to search in, counts) is the same whatever the cut
     operands = [{*read.labels} for read in space.reads] + [{*out} for _, out in space.outs]
     shared = [one & space.uncut for one in operands if one & {*free}]
     whole = max((prod(steps[label] for label in one) for one in shared), default=1)  # type: ignore[index, misc]
     beside = {label for one in operands if one & space.uncut for label in one}
-    # a label that is in no operand beside an uncut one (an index that picks from lines) makes their
-    # tiles no larger: it has what the others leave
+    steps_of = dict(zip(free, tile_shape(tuple(steps[n] for n in free), bound), strict=True))
     left = max(bound // whole, 1)
-    for some in ([n for n in free if n in beside], [n for n in free if n not in beside]):
-        tile = tile_shape(tuple(space.sizes[label] for label in some), left)  # type: ignore[index]
-        for label, step in zip(some, tile, strict=True):
-            steps[label] = step  # type: ignore[index]
-        left = max(bound // prod(tile), 1)
-    return steps
+    # what is folded into uncut labels (the best of a line) is cut as it is read, where results fit
+    is_folded = any(label not in beside for label in space.contracted if label in steps_of)
+    if not is_folded or prod(step for n, step in steps_of.items() if n in beside) > left:
+        # a label that is in no operand beside an uncut one (an index that picks from lines) makes
+        # their tiles no larger: it has what the others leave
+        for some in ([n for n in free if n in beside], [n for n in free if n not in beside]):
+            tile = tile_shape(tuple(steps[n] for n in some), left)
+            steps_of.update(zip(some, tile, strict=True))
+            left = max(bound // prod(tile), 1)
+    return [steps_of.get(label, step) for label, step in enumerate(steps)]
 
 
 def cut_around(lo: int, hi: int, size: int, step: int) -> tuple[int, ...]:
