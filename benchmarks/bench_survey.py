@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.harness import RESULTS, Worker, calls_of_a_sample, machine
-from benchmarks.survey_libraries import ENVIRONMENT, PEERS, US, digest, prepare
+from benchmarks.survey_libraries import PEERS, US, digest, environment, prepare
 from benchmarks.survey_programs import program
 
 if TYPE_CHECKING:
@@ -172,7 +172,10 @@ def measure(args: argparse.Namespace) -> list[Found]:
     with ExitStack() as stack:
         workers: list[dict[str, Worker]] = []
         for _ in shards:
-            made = {p: Worker("bench_survey", p, ENVIRONMENT[p], args.device) for p in peers}
+            made = {
+                p: Worker("bench_survey", p, environment(p, args.device), args.device)
+                for p in peers
+            }
             workers.append({p: stack.enter_context(w) for p, w in made.items()})
         with ThreadPoolExecutor(len(shards) * len(peers)) as threads:
             for _ in threads.map(

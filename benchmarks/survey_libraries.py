@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     Call = Callable[[], Any]
 
 US = "infinitensor"
-ENVIRONMENT = {
-    US: {},
-    "numpy": {},
-    "torch": {},
-    "torch.compile": {},
-    "cupy": {},
-    "jax": {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "JAX_ENABLE_X64": "1"},
-}
 MOST_COMPILING_S = 30.0
 """How long is waited for kernels that a thread compiles."""
 PEERS = {
     "cpu": ("numpy", "torch", "torch.compile", "jax"),
     "cuda": ("torch", "torch.compile", "cupy", "jax"),
 }
+
+
+def environment(peer: str, device: str) -> dict[str, str]:
+    """Variables of a library's process. JAX takes a GPU wherever it finds one, unless told."""
+    if peer != "jax":
+        return {}
+    platforms = {"JAX_PLATFORMS": "cpu"} if device == "cpu" else {}
+    return {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "JAX_ENABLE_X64": "1", **platforms}
 
 
 # Namespaces ---------------------------------------------------------------------------------------
