@@ -27,9 +27,9 @@ def test_seeds_of_few_rows_are_found_without_waking_workers(
     engine = current_session().engine
     n_shared, share = [0], engine.share
 
-    def counted(job: Any) -> None:
+    def counted(job: Any, n: int) -> None:
         n_shared[0] += 1
-        share(job)
+        share(job, n)
 
     monkeypatch.setattr(engine, "share", counted)
     kmeans_plusplus(x, 100, random_state=0)

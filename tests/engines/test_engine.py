@@ -128,7 +128,7 @@ class EngineTests:
 
     def test_every_worker_shares_a_job(self, engine: Engine) -> None:
         called: list[int] = []
-        engine.share(lambda: called.append(1))
+        engine.share(lambda: called.append(1), 99)
         assert len(called) == engine.n_workers
 
     def test_closing_twice_is_closing_once(self, engine: Engine) -> None:

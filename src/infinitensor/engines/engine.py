@@ -96,8 +96,8 @@ class Engine(Protocol):
     def few_kernels(self, program: Program) -> Kernels | None:
         """The program as kernels that start without a run, or None."""
 
-    def share(self, job: Callable[[], None]) -> None:
-        """Call a function in every worker, and wait until all are back."""
+    def share(self, job: Callable[[], None], n: int) -> None:
+        """Call a function in every worker, or in n, and wait until all are back."""
 
     def synchronize(self, device: int | None = None) -> None:
         """Wait for what finished runs have started, on one device or on all."""

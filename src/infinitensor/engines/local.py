@@ -126,9 +126,9 @@ class LocalEngine:
             return CalledAgain(program, self.devices, self.ledgers, self._workers_for(n).team)
         return few_of(program, self.devices, self.ledgers)
 
-    def share(self, job: Callable[[], None]) -> None:
-        """Call a function in every worker, and wait until all are back."""
-        self._workers.run(job, _nothing)
+    def share(self, job: Callable[[], None], n: int) -> None:
+        """Call a function in every worker, or in n, and wait until all are back."""
+        self._workers.run(job, _nothing, n_first=n)
 
     def store(self, values: Any, layout: Layout) -> TileTable:
         """Put values from outside, NumPy's or torch's, into tiles."""

@@ -37,6 +37,49 @@ def test_every_worker_runs_the_job_each_time() -> None:
         workers.close()
 
 
+def test_a_run_wakes_those_it_needs_and_those_they_call() -> None:
+    workers = Workers(4)
+    ran: list[str] = []
+
+    def job() -> None:
+        ran.append(threading.current_thread().name)
+        if len(ran) < 3:
+            workers.call_another()
+
+    def lonely() -> None:
+        ran.append(threading.current_thread().name)
+
+    try:
+        for _ in range(20):
+            ran.clear()
+            workers.run(job, no_tick, n_first=1)
+            assert 3 <= len(ran) <= 4  # two may see fewer than three
+            assert len(set(ran)) == len(ran)
+            ran.clear()
+            workers.run(lonely, no_tick, [lonely], n_first=2)
+            assert sorted(ran) == ["infinitensor-0", "infinitensor-1", "infinitensor-4"]
+    finally:
+        workers.close()
+
+
+def test_more_are_called_than_there_are() -> None:
+    workers = Workers(2)
+    ran: list[int] = []
+
+    def job() -> None:
+        ran.append(1)
+        for _ in range(5):
+            workers.call_another()
+
+    try:
+        workers.run(job, no_tick, n_first=1)
+        assert ran == [1, 1]
+        workers.run(job, no_tick, n_first=99)
+        assert ran == [1] * 4
+    finally:
+        workers.close()
+
+
 def test_threads_start_at_the_first_run_and_end_at_close() -> None:
     before = threading.active_count()
     workers = Workers(2)

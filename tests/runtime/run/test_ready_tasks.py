@@ -73,3 +73,30 @@ def test_after_a_failure_nothing_is_taken_and_a_new_queue_has_the_rest() -> None
         assert task in {left.pop(COMPUTE) for _ in range(len(left.heaps[COMPUTE]))}
         assert first not in left.heaps[COMPUTE]
         run.release()
+
+
+def test_whoever_takes_one_of_several_calls_others_and_never_for_one() -> None:
+    with strict("cpu", 7) as session:
+        run, _ = begin(session, record())
+        called: list[int] = []
+        ready = run.fill(False, lambda: called.append(len(ready.heaps[COMPUTE])))
+        while tasks := ready.take(COMPUTE):
+            for task in tasks:
+                ready.finish(task)
+        assert run.status.is_finished()
+        assert called
+        assert min(called) >= 1
+        run.release()
+
+
+def test_lanes_and_a_fixed_order_have_all_their_threads_from_the_start() -> None:
+    with strict("cpu", 7) as session:
+        run, _ = begin(session, record())
+        called: list[int] = []
+        ready = run.fill(True, lambda: called.append(1))
+        assert ready.is_awaited
+        while tasks := ready.take(COMPUTE):
+            for task in tasks:
+                ready.finish(task)
+        assert not called
+        run.release()

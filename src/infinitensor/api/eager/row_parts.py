@@ -52,7 +52,7 @@ def share(parts: list[tuple[int, int]], work: Callable[[int, int], None]) -> Non
 
     session = current_session()
     with session.guard(), without_interrupts():
-        session.engine.share(job)
+        session.engine.share(job, len(parts))
 
 
 @lru_cache(1024)

@@ -547,7 +547,8 @@ def run_called(
             leave = partial(functions.leave, handle, at)
             try:
                 with one_core_each():
-                    workers.run(lambda: _run_both(attempt, following, leave), report_progress)
+                    both = partial(_run_both, attempt, following, leave)
+                    workers.run(both, report_progress, n_first=status.n_tasks)
             finally:
                 words[IS_STOPPED] = 1
                 workers.join()  # what raised here must not take memory from those who still write

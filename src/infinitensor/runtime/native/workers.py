@@ -41,17 +41,22 @@ def _give_back_threads(n_user: int | None) -> None:
 class Workers:
     """A fixed set of threads. `run(job)` calls `job()` in each and returns when all are back.
 
-    Other jobs that come with it have threads of their own.
+    Each sleeps at a lock of its own, so that a run wakes those that it needs and nobody else: with
+    many cores more time went into waking all than into small runs. Other jobs that come with one
+    have threads of their own.
     """
 
     def __init__(self, n: int) -> None:
         self.n = n
         self._error: BaseException | None = None
         self._threads: list[threading.Thread] = []
-        self._wake = threading.Condition()
-        self._jobs: list[Callable[[], None]] = []
-        self._generation = 0
+        self._bells: list[threading.Lock] = []
+        """Locked, until there is a job for the thread of this number."""
+        self._jobs: list[Callable[[], None] | None] = []
+        self._back = threading.Condition()
         self._busy = 0
+        self._left: list[int] = []
+        """Workers that the run may still call."""
         self._closed = False
         self.team = Team(n)
         """Those who run tasks in C: threads of C and the caller, or these and what is Python's."""
@@ -61,19 +66,27 @@ class Workers:
         job: Callable[[], None],
         tick: Callable[[], None],
         others: Sequence[Callable[[], None]] = (),
+        n_first: int | None = None,
     ) -> None:
-        """Run `job` in every worker; `tick()` is called in this thread now and then meanwhile."""
+        """Run `job` in every worker, or in so many, until one calls `call_another`.
+
+        `tick()` is called in this thread now and then meanwhile.
+        """
+        n_first = self.n if n_first is None else max(1, min(n_first, self.n))
         self._start(self.n + len(others))
         torch = loaded_torch()
         n_user = None if torch is None else torch.get_num_threads()
         n_calm = n_calmed[0]
-        with self._wake:
-            self._jobs = [job] * self.n + list(others)
-            self._busy = len(self._jobs)
-            self._generation += 1
-            self._wake.notify_all()
+        called = [*range(n_first), *range(self.n, self.n + len(others))]
+        with self._back:
+            self._jobs = [*[job] * self.n, *others]
+            self._busy = len(called)
+            self._left = list(range(self.n - 1, n_first - 1, -1))
+        for number in called:
+            self._bells[number].release()
+        with self._back:
             while self._busy:
-                self._wake.wait(0.1)
+                self._back.wait(0.1)
                 tick()
             self._jobs = []
         if n_calmed[0] != n_calm:
@@ -85,36 +98,38 @@ class Workers:
         finally:
             del error  # its frames would hold the run
 
+    def call_another(self) -> None:
+        """Within a job: one more worker begins with it, if any is left."""
+        if self._left:
+            with self._back:
+                number = self._left.pop() if self._left else None
+                self._busy += number is not None
+            if number is not None:
+                self._bells[number].release()
+
     def join(self) -> None:
         """Wait until all are back."""
-        with self._wake:
+        with self._back:
+            self._left = []
             while self._busy:
-                self._wake.wait()
+                self._back.wait()
 
     def _start(self, n: int) -> None:
         for k in range(len(self._threads), n):
+            bell = threading.Lock()
+            bell.acquire()
+            self._bells.append(bell)
             thread = threading.Thread(
-                target=self._loop,
-                args=(k, self._generation),
-                name=f"infinitensor-{k}",
-                daemon=True,
+                target=self._loop, args=(k, bell), name=f"infinitensor-{k}", daemon=True
             )
             self._threads.append(thread)
             thread.start()
 
-    def _loop(self, number: int, seen: int) -> None:
+    def _loop(self, number: int, bell: threading.Lock) -> None:
         lane.is_worker = True
         with np.errstate(all="ignore"):
-            while True:
-                with self._wake:
-                    while self._generation == seen and not self._closed:
-                        self._wake.wait()
-                    if self._closed:
-                        return
-                    seen = self._generation
-                    if number >= len(self._jobs):
-                        continue
-                    job: Callable[[], None] | None = self._jobs[number]
+            while bell.acquire() and not self._closed:
+                job = self._jobs[number]
                 try:
                     torch = loaded_torch()
                     if torch is not None:
@@ -125,17 +140,19 @@ class Workers:
                     self._error = self._error or error
                 finally:
                     job = None  # else this thread would hold the run until the next one
-                    with self._wake:
+                    with self._back:
                         self._busy -= 1
-                        self._wake.notify_all()
+                        if not self._busy:
+                            self._back.notify_all()
 
     def close(self) -> None:
         """End the threads, and those of C."""
-        with self._wake:
-            self._closed = True
-            self._wake.notify_all()
+        self._closed = True
+        for bell in self._bells:
+            if bell.locked():
+                bell.release()
         for thread in self._threads:
             thread.join(timeout=5)
-        self._threads = []
+        self._threads, self._bells = [], []
         self.team.close()
         end_threads()

@@ -12,6 +12,8 @@ from infinitensor.ir.tasks import COMPUTE
 from infinitensor.runtime.run.fixed_order import FixedOrder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from infinitensor.ir.tasks import Program
     from infinitensor.runtime.run.start import Start
     from infinitensor.runtime.state.run_status import Status
@@ -28,7 +30,14 @@ class ReadyTasks:
     under the lock of the run's status, which `finish` and `fail` report the task to.
     """
 
-    def __init__(self, program: Program, start: Start, status: Status, is_fixed: bool) -> None:
+    def __init__(
+        self,
+        program: Program,
+        start: Start,
+        status: Status,
+        is_fixed: bool,
+        call_another: Callable[[], None] = lambda: None,
+    ) -> None:
         self.program = program
         self.status = status
         self.lock = status.lock
@@ -40,6 +49,11 @@ class ReadyTasks:
         self.n_running = 0
         self.fixed = self._fixed_order() if is_fixed else None
         """The order that lanes keep to, where they may not take any ready task."""
+        self.is_awaited = self.lanes is not None or is_fixed
+        """Whether threads may wait for some ready tasks only."""
+        self.n_idle = 0
+        """Threads that wait for a ready task."""
+        self._call_another = call_another
         for task in ready:
             self._push(task)
         assert ready or status.is_finished(), "tasks that can never start"
@@ -84,7 +98,9 @@ class ReadyTasks:
                 and not status.stopping
                 and (self.n_running or any(self.heaps))
             ):
+                self.n_idle += 1
                 self.lock.wait()
+                self.n_idle -= 1
             if status.stopping or not ready:
                 self.lock.notify_all()
                 return []
@@ -96,7 +112,18 @@ class ReadyTasks:
             if fixed is not None:
                 fixed.start(lane)
                 self.lock.notify_all()  # a load may have its turn now
+            elif not self.is_awaited:
+                self._offer(len(ready))
         return tasks
+
+    def _offer(self, n: int) -> None:
+        """Have somebody take some of n ready tasks. Each who comes does so again: threads that all
+        come at once are in each other's way."""
+        for _ in range(min(n, 2)):
+            if self.n_idle:
+                self.lock.notify()
+            else:
+                self._call_another()
 
     def put_back(self, tasks: list[int]) -> None:
         """Tasks that were taken are not run."""
@@ -122,9 +149,10 @@ class ReadyTasks:
                 if not waits[successor]:
                     self._push(successor)
                     n_new += 1
-            is_awaited = self.lanes is not None or self.fixed is not None
-            if n_new > 1 or not self.n_running or (n_new and is_awaited):
+            if not self.n_running or (n_new and self.is_awaited):
                 self.lock.notify_all()
+            elif n_new > 1:  # this thread goes on with one of them
+                self._offer(n_new - 1)
 
     def fail(self, task: int, error: BaseException) -> None:
         """A task that was taken has raised."""

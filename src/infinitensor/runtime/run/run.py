@@ -125,22 +125,23 @@ class Run:
                 ):
                     self.work_through()
         else:
-            ready = self.fill(is_fixed)
+            ready = self.fill(is_fixed, workers.call_another)
             others: list[Callable[[], None]] = []
             if start.lanes is not None:
                 others += [partial(self._work, ready, LOAD)] * N_LOADING
                 others.append(partial(self._work, ready, EVICT))
             try:
-                workers.run(partial(self._work, ready, COMPUTE), tick, others)
+                n_first = None if ready.is_awaited else 1
+                workers.run(partial(self._work, ready, COMPUTE), tick, others, n_first)
             except BaseException:
                 status.halt()
                 workers.join()  # what raised here must not take memory from those who still write
                 status.stopping = status.is_interrupted
                 raise
 
-    def fill(self, is_fixed: bool) -> ReadyTasks:
+    def fill(self, is_fixed: bool, call_another: Callable[[], None] = lambda: None) -> ReadyTasks:
         """A queue of what is not done, where several threads or lanes take from it."""
-        self.ready = ReadyTasks(self.program, self.start, self.status, is_fixed)
+        self.ready = ReadyTasks(self.program, self.start, self.status, is_fixed, call_another)
         return self.ready
 
     def work_through(self) -> None:
