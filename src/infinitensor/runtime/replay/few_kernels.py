@@ -1,6 +1,6 @@
 """Programs of a few kernels on a GPU, started without a `Run` when they are repeated.
 
-While the host gets ready to start the first kernel the GPU has nothing to do. A program of so few
+While the host gets ready to start the first kernel the GPU has nothing to do. A program of few
 tasks, all of which read leaves or each other and write memory of their own, needs no directory, no
 waits and no way to go on after it was stopped: its kernels are started one after the other, or,
 where tasks are more than one launch each and the memory is that of before, by one call that was
@@ -18,7 +18,7 @@ from infinitensor import events
 from infinitensor.events import lane
 from infinitensor.ir.tasks import COMPUTE
 from infinitensor.jit import picker
-from infinitensor.runtime.replay.cuda_graphs import LEAST_TASKS, Replays, recorded, replays_of
+from infinitensor.runtime.replay.cuda_graphs import Replays, recorded, replays_of
 from infinitensor.runtime.replay.one_launch import Again
 from infinitensor.runtime.state.step import SCALAR, SPAN, TILE, Steps
 from infinitensor.runtime.state.tile_table import TileTable
@@ -36,12 +36,17 @@ HOOKS = ("run_start", "run_end", "task_start", "tile_commit")
 """Events that only a `Run` reports."""
 
 
+MOST_TASKS = 64
+"""Tasks of which a program may have: more take the device longer than a run takes the host."""
+
+
 class KeptTiles(NamedTuple):
     """A value that outlives the program."""
 
     layout: Layout
     dtype: np.dtype[Any]
-    tiles: tuple[int, ...]
+    outs: tuple[Out, ...]
+    """Of each of its tiles."""
 
 
 class Start(NamedTuple):
@@ -67,8 +72,9 @@ class Few(NamedTuple):
     """Leaf, and which of its tiles."""
     n_made: int
     held: dict[int, KeptTiles]
-    """By places, not tiles."""
-    slot_bytes: tuple[int, ...]
+    n_slots: int
+    slots: tuple[tuple[int, tuple[int, ...]], ...]
+    """Bytes, and the slots that have so many."""
     is_launched: bool
     """Whether every task is one launch."""
     replays: Replays | None
@@ -94,15 +100,17 @@ class Few(NamedTuple):
         if events.hooks and not events.hooks.keys().isdisjoint(HOOKS):
             return None
         try:
-            memory = self._take(leaves, scalars)
+            given = [leaves[leaf].arrays[k] for leaf, k in self.leaves]
+            buffers = self._take()
             lane.in_task = True
             with device.running():
-                checks = self._replay(memory, scalars)
+                checks = self._replay(given, buffers, scalars)
                 if checks is None:
+                    values, outs = self._arrays(given, buffers, scalars)
                     stream = device.stream() if self.is_launched else None
-                    if stream is None or not self._launch(memory.values, stream):
+                    if stream is None or not self._launch(values, stream):
                         checks = lane.checks = []
-                        self._run(memory)
+                        self._run(values, outs)
             if checks and not _hold(checks, device):
                 return None
         except Exception:  # it is raised again where it is explained
@@ -110,29 +118,46 @@ class Few(NamedTuple):
         finally:
             lane.in_task = False
             lane.checks = None
-        return memory.tables(self.held)
+        return self._tables(buffers)
 
-    def _take(self, leaves: Sequence[TileTable], scalars: Sequence[Any]) -> Memory:
-        """Memory for what is made, and all values of the program."""
-        device, ledger = self.device, self.ledger
-        values: list[Any] = [*scalars[: self.n_scalars], None]
-        values += [leaves[leaf].arrays[k] for leaf, k in self.leaves]
-        n_given = len(values)
-        values += [None] * self.n_made
-        buffers: list[Buffer | None] = [None] * len(self.slot_bytes)
-        homes: dict[int, Buffer] = {}
+    def _take(self) -> list[Any]:
+        """Memory for what is made, by slots."""
+        take = self.ledger.take
+        buffers: list[Any] = [None] * self.n_slots
+        for n_bytes, slots in self.slots:
+            taken = [take(n_bytes) for _ in slots]
+            if len(taken) > 1:  # by their places: the same slabs are the same memory, whose slot
+                taken.sort(key=_place)  # each is
+            for slot, buffer in zip(slots, taken, strict=True):
+                buffers[slot] = buffer
+        return buffers
+
+    def _arrays(
+        self, given: Sequence[Any], buffers: Sequence[Buffer], scalars: Sequence[Any]
+    ) -> tuple[list[Any], list[list[Any]]]:
+        """All values of the program, and the results of each task."""
+        array = self.device.array
+        values: list[Any] = [*scalars[: self.n_scalars], None, *given, *[None] * self.n_made]
         outs = []
         for step in self.steps:
-            arrays = []
-            for place, out in step.outs:
-                buffer = buffers[out.slot]
-                if buffer is None:
-                    buffer = buffers[out.slot] = ledger.take(self.slot_bytes[out.slot])
-                homes[place] = buffer
-                values[place] = device.array(buffer.block, out.shape, out.dtype)
-                arrays.append(values[place])
-            outs.append(arrays)
-        return Memory(values, outs, homes, values[self.n_scalars + 1 : n_given])
+            made = [array(buffers[out.slot].block, out.shape, out.dtype) for _, out in step.outs]
+            for (place, _), one in zip(step.outs, made, strict=True):
+                values[place] = one
+            outs.append(made)
+        return values, outs
+
+    def _tables(self, buffers: Sequence[Buffer]) -> dict[int, TileTable]:
+        """The tables of what is held."""
+        array = self.device.array
+        return {
+            number: TileTable(
+                layout,
+                dtype,
+                [buffers[out.slot] for out in outs],
+                [array(buffers[out.slot].block, out.shape, out.dtype) for out in outs],
+            )
+            for number, (layout, dtype, outs) in self.held.items()
+        }
 
     def _launch(self, values: list[Any], stream: int) -> bool:
         """Start all launches of before on a stream; False: some are not known."""
@@ -141,7 +166,7 @@ class Few(NamedTuple):
         )
 
     def _replay(
-        self, memory: Memory, scalars: Sequence[Any]
+        self, given: Sequence[Any], buffers: Sequence[Buffer], scalars: Sequence[Any]
     ) -> Sequence[Callable[[], bool]] | None:
         """Start what was recorded on this memory, or record it when it comes a second time; how to
         see that all was right. None: there is nothing recorded."""
@@ -149,17 +174,18 @@ class Few(NamedTuple):
         if replays is None or replays.is_over:
             return None
         try:
-            places = [array.data_ptr() for array in memory.given]
+            places = [array.data_ptr() for array in given]
         except AttributeError:  # some of it is on the host
             return None
-        places += [buffer.block.data_ptr() for buffer in memory.homes.values()]
+        places += map(_place, buffers)
         key = (tuple(places), replays.texts(scalars))
         recording = replays.find(key)
         if recording is None:
             if not replays.is_seen(key) or not replays.has_room:
                 return None
             lane.checks = []
-            recording = recorded(self.device, lambda: self._run(memory))
+            values, outs = self._arrays(given, buffers, scalars)
+            recording = recorded(self.device, lambda: self._run(values, outs))
             replays.keep(key, recording)
             if recording is None:
                 return None
@@ -168,15 +194,19 @@ class Few(NamedTuple):
             replays.forget(key)
         return recording.checks
 
-    def _run(self, memory: Memory) -> None:
+    def _run(self, values: list[Any], outs: list[list[Any]]) -> None:
         """Start the kernels of all tasks."""
-        values = memory.values
         with np.errstate(all="ignore"):
-            for step, outs in zip(self.steps, memory.outs, strict=True):
+            for step, made in zip(self.steps, outs, strict=True):
                 ins = list(step.take(values))
                 for k, look in step.looks:
                     ins[k] = look(ins[k])
-                step.run(ins, outs, step.i)
+                step.run(ins, made, step.i)
+
+
+def _place(buffer: Buffer) -> int:
+    place: int = buffer.block.data_ptr()
+    return place
 
 
 def _hold(checks: Sequence[Callable[[], bool]], device: Device) -> bool:
@@ -185,34 +215,10 @@ def _hold(checks: Sequence[Callable[[], bool]], device: Device) -> bool:
     return all(check() for check in checks)
 
 
-class Memory(NamedTuple):
-    """What one start of a program reads and writes."""
-
-    values: list[Any]
-    outs: list[list[Any]]
-    """Of each task."""
-    homes: dict[int, Buffer]
-    """Of values that are made, by their place."""
-    given: list[Any]
-    """Tiles of leaves."""
-
-    def tables(self, held: dict[int, KeptTiles]) -> dict[int, TileTable]:
-        """The tables of what is held."""
-        return {
-            number: TileTable(
-                layout,
-                dtype,
-                [self.homes[place] for place in tiles],
-                [self.values[place] for place in tiles],
-            )
-            for number, (layout, dtype, tiles) in held.items()
-        }
-
-
 def few_of(program: Program, devices: Sequence[Device], ledgers: Sequence[Ledger]) -> Few | None:
     """A program as a few kernels; None where it is more than that."""
     order = np.flatnonzero(program.needed).tolist()
-    if len(devices) > 1 or devices[0].kind != "cuda" or not 0 < len(order) < LEAST_TASKS:
+    if len(devices) > 1 or devices[0].kind != "cuda" or not 0 < len(order) <= MOST_TASKS:
         return None
     if program.order is not None or program.slot_pieces:
         return None
@@ -238,9 +244,11 @@ def few_of(program: Program, devices: Sequence[Device], ledgers: Sequence[Ledger
         tiles = range(first, first + layout.n_tiles)
         if not made.keys() >= set(tiles):
             return None
-        held[number] = KeptTiles(layout, made[first].dtype, tuple(places[tile] for tile in tiles))
+        held[number] = KeptTiles(layout, made[first].dtype, tuple(made[tile] for tile in tiles))
     starts = tuple(_start_of(step, places, n_scalars) for step in few)
-    slot_bytes = tuple(program.slot_bytes.tolist())
+    slots: dict[int, list[int]] = {}
+    for slot, n_bytes in enumerate(program.slot_bytes.tolist()):
+        slots.setdefault(n_bytes, []).append(slot)
     is_launched = all(start.again is not None for start in starts)
     return Few(
         starts,
@@ -248,7 +256,8 @@ def few_of(program: Program, devices: Sequence[Device], ledgers: Sequence[Ledger
         tuple(leaves.values()),
         len(made),
         held,
-        slot_bytes,
+        len(program.slot_bytes),
+        tuple((n_bytes, tuple(alike)) for n_bytes, alike in slots.items()),
         is_launched,
         replays_of(program, devices),
         devices[0],
