@@ -57,6 +57,27 @@ def test_a_sum_has_the_same_bits_alone_and_beside_others() -> None:
         np.testing.assert_array_equal(total.numpy(), alone)
 
 
+@pytest.mark.parametrize("dtype", [it.float16, it.bfloat16, np.float32, np.float64], ids=str)
+@pytest.mark.parametrize("axis", [0, 1, (0, 2), (1, 2)])
+@pytest.mark.parametrize("name", ["sum", "mean", "std", "var", "max"])
+def test_what_ends_in_another_dtype_or_step_has_the_bits_of_its_steps(
+    name: str, axis: Any, dtype: Any
+) -> None:
+    given = np.random.default_rng(6).standard_normal((40, 30, 70)).astype(dtype)
+    found = []
+    for how in ("never", "always"):
+        with strict("cpu", 1 << 14, compile=how) as session:
+            made = getattr(it.asarray(given), name)(axis=axis)
+            families = prepared(session, made).program.graph.families
+            assert how == "never" or all(family.in_c is not None for family in families)
+            found.append(made.numpy())
+    assert found[0].dtype == found[1].dtype == dtype
+    np.testing.assert_array_equal(*found)
+    wanted = getattr(given.astype("f8"), name)(axis=axis)
+    rtol = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 1e-5}.get(np.dtype(dtype).name, 1e-12)
+    np.testing.assert_allclose(found[1].astype("f8"), wanted, rtol=rtol, atol=rtol)
+
+
 # on a GPU, and in NumPy where there is none
 
 

@@ -106,19 +106,23 @@ def fused_partial(lowering: Lowering, group: Group, plan: GroupPlan, n_parts: in
 
 
 def combine(lowering: Lowering, plan: GroupPlan, sets: list[TileSet], outs: list[TileSet]) -> None:
-    """Merge partial results along contracted labels, innermost first, in a tree by index."""
+    """Merge partial results along contracted labels, innermost first, in a tree by index.
+
+    Where none is cut, what is ended is one of each.
+    """
     node = plan.space.last
     contracted = [a for a in contracted_order(node, plan) if len(plan.cuts[a]) > 2]
     grid = grid_shape(plan.cuts)
     kept = [label for label in range(len(grid)) if label not in contracted]
     numbers = np.arange(prod(grid)).reshape(grid).transpose([*kept, *contracted])
-    numbers = numbers.reshape(prod(grid[k] for k in kept), *(grid[c] for c in contracted))
+    lengths = [grid[c] for c in contracted] or [1]
+    numbers = numbers.reshape(prod(grid[k] for k in kept), *lengths)
     current = [tiles.first + numbers for tiles in sets]
     results = out_tiles_by_kept(plan, kept, node.call.form.outputs, outs)
     radix = ADDED if _are_added(lowering, node, sets, outs) else RADIX
     while current[0].ndim > 1:
         n = current[0].shape[-1]
-        if n == 1:
+        if n == 1 and current[0].ndim > 2:
             current = [level[..., 0] for level in current]
         elif n <= radix and current[0].ndim == 2:
             _combine_level(lowering, node, current, radix, results)

@@ -15,6 +15,7 @@ from infinitensor.config import config
 from infinitensor.ir.plan import piece_to_tile
 from infinitensor.ir.region import piece_boxes
 from infinitensor.ops.forms.fold_order import is_short, line_axes
+from infinitensor.tasking.c.fold_loops import is_result
 from infinitensor.tasking.c.group_step import input_of
 from infinitensor.tasking.graph.batching import end_batch
 from infinitensor.tasking.graph.fetch_tasks import bring_fetches
@@ -32,10 +33,12 @@ from infinitensor.tasking.kernels.choose_kernel import (
 from infinitensor.tasking.kernels.fused_reduction import (
     folded_run,
     folds_alone,
+    is_called,
     is_whole,
     reduced_axes,
     reduced_in_c,
 )
+from infinitensor.tasking.kernels.merge_kernel import merge_in_c
 from infinitensor.tasking.kernels.work_left import left_of
 from infinitensor.tasking.triton.triton_group import generate_or_steps, may_generate, reduced_run
 
@@ -98,20 +101,32 @@ def _is_cut(plan: GroupPlan) -> bool:
     return any(len(plan.cuts[label]) > 2 for label in plan.space.contracted)
 
 
+def _are_ended_in_c(lowering: Lowering, nodes: list[Node], plan: GroupPlan) -> bool:
+    """Whether no label is cut, and yet what a loop of C writes are partial results (floats for
+    halves, moments), which C makes results of: with Python between them both take longer."""
+    if lowering.kind != "cpu" or config.compile == "never":
+        return False
+    folds = folds_alone(nodes, is_whole(nodes[0], plan, False))
+    if all(map(is_result, folds, nodes)) or not is_called(folds, nodes[0], plan):
+        return False
+    return all(merge_in_c(node, [1], True, lowering.target) is not None for node in nodes)
+
+
 def lower_pass(lowering: Lowering, several: list[int]) -> bool:
     """One family for several groups; False, and nothing done, where no code is generated."""
     plans = [lowering.plan.groups[g] for g in several]
     nodes = [plan.space.last for plan in plans]
     plan = next((p for p in plans if p.leaves), plans[0])  # one that rounds says where
-    is_cut = _is_cut(plan)
-    fused = (_c_pass if lowering.kind == "cpu" else _triton_pass)(lowering, several, plan, is_cut)
+    has_parts = _is_cut(plan) or _are_ended_in_c(lowering, nodes, plan)
+    make = _c_pass if lowering.kind == "cpu" else _triton_pass
+    fused = make(lowering, several, plan, has_parts)
     if fused is None:
         return False
     end_batch(lowering)
     bring_fetches(lowering, several[0], nodes[0])
     columns = lowering.columns(several[0])
     outs = [out for own in plans for out in own.space.outs]
-    if is_cut:
+    if has_parts:
         parts = [partial_tiles(lowering, own) for own in plans]
         pieces = np.arange(len(plan.devices))
         writes = [tiles.first + pieces for sets in parts for tiles in sets]
@@ -127,9 +142,9 @@ def lower_pass(lowering: Lowering, several: list[int]) -> bool:
         reads=tuple(columns),
         writes=tuple(tiles.astype(np.int32) for tiles in writes),
         scratch_bytes=max(group_scratch(lowering, several[0], columns, fused, p) for p in plans),
-        values=() if is_cut else tuple(value for value, _ in outs),
+        values=() if has_parts else tuple(value for value, _ in outs),
     )
-    if is_cut:
+    if has_parts:
         for own, sets in zip(plans, parts, strict=True):
             combine(lowering, own, sets, [lowering.new_tiles(v) for v, _ in own.space.outs])
     return True

@@ -175,13 +175,24 @@ def reduced_in_c(
     is_rows = reduced_axes(nodes[0]) == (-1,) and generated.inner == -1
     if is_rows and is_whole(nodes[0], plan, parts_out):
         return reduced(generated, len(shape), shape[-1], left)
-    boxes = piece_boxes(plan.cuts, nodes[0].call.form.inputs[0], ())
-    lengths = boxes[:, :, 1] - boxes[:, :, 0]
-    is_cut = any((lengths[:, axis] > length).any() for axis, length in plan.leaves)
     is_stored = parts_out and generated.n_plain > len(generated.arrays)
-    if is_cut or is_stored or not lengths.all() or any(fold.finds for fold in folds):
+    if is_stored or not is_called(folds, nodes[0], plan):
         return None
-    return Folded(generated, lengths, left)
+    return Folded(generated, _lengths(nodes[0], plan), left)
+
+
+def is_called(folds: Sequence[Fold], node: Node, plan: GroupPlan) -> bool:
+    """Whether each task of a reduction is one call that C makes: of a box that no leaf cuts."""
+    lengths = _lengths(node, plan)
+    is_cut = any((lengths[:, axis] > length).any() for axis, length in plan.leaves)
+    return not is_cut and bool(lengths.all()) and not any(fold.finds for fold in folds)
+
+
+def _lengths(node: Node, plan: GroupPlan) -> np.ndarray:
+    """The lengths of the box that each task reduces."""
+    boxes = piece_boxes(plan.cuts, node.call.form.inputs[0], ())
+    lengths: np.ndarray = boxes[:, :, 1] - boxes[:, :, 0]
+    return lengths
 
 
 def _leaves(x: Any, shape: tuple[int, ...], axis: int, lo: int, hi: int, length: int) -> Any:
