@@ -130,3 +130,77 @@ def test_unique_rolls_and_elements_along_an_axis_are_numpys(
                 made = it.take_along_axis(x, it.asarray(index), axis)
                 wanted = np.take_along_axis(given, index, axis)
                 assert np.array_equal(made.numpy(), wanted, equal_nan=dtype != "?")
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "i8", "u2", "f2"])
+@pytest.mark.parametrize("shape", [(1,), (7, 5), (82, 82), (3, 4, 5)], ids=str)
+def test_quantiles_have_the_bits_of_what_is_not_small(
+    dtype: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = np.random.default_rng(1).uniform(0, 100, shape).astype(dtype)
+    holes = a.copy()
+    if a.dtype.kind == "f" and a.size > 3:
+        holes.flat[:4] = np.nan, np.inf, -0.0, -np.inf
+    for given, name, q, axis in [
+        (one, name, q, axis)
+        for one in (a, holes, a.T)
+        for name, each in (("quantile", (0.9, 0.5, 0, 1)), ("percentile", (33.3, 90, 100)))
+        for q in each
+        for axis in (None, 0, -1)
+    ]:
+        found = []
+        for limit in (65_536, 0):
+            monkeypatch.setattr(config, "small_elements", limit)
+            found.append(getattr(it, name)(it.asarray(given), q, axis=axis).numpy())
+        np.testing.assert_array_equal(*found)
+        assert found[0].dtype == found[1].dtype
+        with np.errstate(invalid="ignore"):
+            wanted = getattr(np, name)(given, q, axis=axis)
+        np.testing.assert_allclose(found[0], wanted, rtol=0 if dtype != "f2" else 1e-3)
+
+
+def test_quantiles_of_small_tensors_are_numpys_own_call() -> None:
+    x = it.asarray(np.arange(6.0).reshape(2, 3))
+    before = it.stats()["ways"]["numpy"]
+    assert it.quantile(x, 0.5, axis=1, keepdims=True).tolist() == [[1.0], [4.0]]
+    assert float(it.percentile(x, 50)) == 2.5
+    assert it.stats()["ways"]["numpy"] == before + 2
+    with pytest.raises(ValueError, match="range"):
+        it.quantile(x, 1.5)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "i4", "u1", "?"])
+@pytest.mark.parametrize("weight", ["f4", "f8", "f2", "i4", "?"])
+def test_counts_and_sums_of_weights_are_numpys(
+    dtype: str, weight: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(2)
+    a = rng.integers(0, 2 if dtype == "?" else 50, 1000).astype(dtype)
+    weights = (rng.normal(size=1000) * 9).astype(weight)
+    for given, w in ((a, weights), (a[::-3], weights[::-3]), (a[:0], weights[:0])):
+        x, y = it.asarray(given), it.asarray(w)
+        for n in (0, 7, 80):
+            for limit in (65_536, 0):
+                monkeypatch.setattr(config, "small_elements", limit)
+                for found, wanted in (
+                    (it.bincount(x, y, n), np.bincount(given, w, n)),
+                    (it.bincount(x, weights=y, minlength=n), np.bincount(given, w, n)),
+                    (it.bincount(x, None, n), np.bincount(given, None, n)),
+                    (it.bincount(x, minlength=n), np.bincount(given, minlength=n)),
+                ):
+                    assert found.dtype == wanted.dtype
+                    np.testing.assert_array_equal(found.numpy(), wanted)
+
+
+def test_counts_that_are_many_or_of_what_cannot_be_counted_are_ours() -> None:
+    x = it.asarray([3, 70_000])
+    before = it.stats()["ways"]["numpy"]
+    assert it.bincount(x).shape == (70_001,)
+    assert it.bincount(it.asarray([1]), minlength=70_000).shape == (70_000,)
+    assert it.stats()["ways"]["numpy"] == before
+    with pytest.raises(ValueError, match="negative"):
+        it.bincount(it.asarray([1, -1]))
+    with pytest.raises(ValueError, match="same length"):
+        it.bincount(it.asarray([1, 1]), weights=it.asarray([1.0]))
+    with pytest.raises(TypeError, match="complex"):
+        it.bincount(it.asarray([1, 1]), it.asarray([1j, 1.0]))

@@ -133,6 +133,30 @@ def _median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     return np.median(a, axis, keepdims=keepdims)
 
 
+def _quantile_of(like: Callable[..., Any]) -> Callable[..., Any]:
+    """`np.quantile` or `np.percentile` by its plain arguments, likewise.
+
+    (Where q is a number of NumPy's, a quantile that is NaN has another dtype than one that is not.)
+    """
+
+    def quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+        if not a.size or a.dtype == np.float16 or type(q) not in (int, float):
+            raise ValueError("ours")
+        return like(a, q, axis, keepdims=keepdims)
+
+    return quantile
+
+
+def _bincount(a: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """`np.bincount`, of which nobody knows how long it is before.
+
+    Of nothing there is no largest value.
+    """
+    if max(np.maximum.reduce(a), minlength) >= config.small_elements:
+        raise ValueError("ours")
+    return np.bincount(a, weights, minlength)
+
+
 def _unique(a: Any) -> Any:
     """`np.unique` by its plain argument: what is sorted, without what is like the one before."""
     values = np.sort(a, axis=None)
@@ -178,18 +202,16 @@ def _repeat_fits(a: Any, times: Any, *_: Any) -> bool:
     return type(times) is int and a.size * times <= config.small_elements
 
 
-def _counts_fit(a: Any, *more: Any) -> bool:
-    return not more and a.size > 0 and int(a.max()) < config.small_elements
-
-
 NUMPYS_OWN: dict[str, tuple[Callable[..., Any], Callable[..., bool] | None]] = {
     "mean": (mean_of, None),
     "var": (var_of, None),
     "std": (std_of, None),
     "median": (_median, None),
+    "quantile": (_quantile_of(np.quantile), None),
+    "percentile": (_quantile_of(np.percentile), None),
     "linalg.norm": (norm_of, None),
     "count_nonzero": (lambda a, axis=None: np.asarray(np.count_nonzero(a, axis)), None),
-    "bincount": (np.bincount, _counts_fit),
+    "bincount": (_bincount, None),
     "nonzero": (np.nonzero, None),
     "cumsum": (np.cumsum, lambda a, *_: a.size <= LINE),
     "sort": (np.sort, None),

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 _DTYPES = frozenset((None, bool, int, float, complex, *(dtype.type for dtype in NUMPYS), *NUMPYS))
 _ndarray = np.ndarray
+WEIGHTS = "weights"
+"""The option that is a tensor, and read alone; any other one makes a call none of these."""
 
 
 # --- new tensors ------------------------------------------------------------------------------
@@ -70,8 +72,12 @@ def call_numpy(
         given.append(x)
     if session is None or not limit:
         return None
-    for x in kwargs.values():
-        if type(x) is not int and type(x) is not bool and x is not None:
+    for name, x in kwargs.items():
+        if name == WEIGHTS and type(x) is tensors[0] and (x._owner or x._cell.session) is session:
+            kwargs = {**kwargs, name: values_of(x)}
+            if kwargs[name] is None or kwargs[name].size > limit:
+                return None
+        elif type(x) is not int and type(x) is not bool and x is not None:
             return None
     token = silence(SILENT)
     try:

@@ -107,10 +107,16 @@ def _neighbours(m: Any, method: str, n: Any, q: Any) -> tuple[Any, Any, Any]:
     return below, above, share
 
 
-def _lerp(xp: Any, low: Any, high: Any, share: Any) -> Any:
-    """From low to high by a share; from the nearer end, so that both ends are met exactly."""
-    distance = high - low
-    return xp.where(share >= 0.5, high - distance * (1 - share), low + distance * share)
+def _lerp(xp: Any, low: Any, high: Any, share: Any, weak: bool) -> Any:
+    """From low to high by a share; from the nearer end, so that both ends are met exactly.
+
+    A weak share gives way to the dtype of values, but only where it multiplies them, as NumPy's.
+    """
+    is_nearer, rest, distance = share >= 0.5, 1 - share, high - low
+    if weak:
+        dtype = result_type(low.dtype, 0.0)
+        share, rest = share.astype(dtype), rest.astype(dtype)
+    return xp.where(is_nearer, high - distance * rest, low + distance * share)
 
 
 # --- quantiles --------------------------------------------------------------------------------
@@ -190,9 +196,7 @@ def _unweighted(xp: Any, lines: Any, q: Any, method: str, weak: bool, skip_nan: 
         low, high = (xp.take_along_axis(ordered, i, -1) for i in (below, above))
     if method in _DISCRETE or (method == "linear" and q.dtype.kind in "iub"):
         return _nan_where_last_is(xp, low, last)
-    if weak:
-        share = share.astype(result_type(low.dtype, 0.0))
-    return _nan_where_last_is(xp, _lerp(xp, low, high, share), last)
+    return _nan_where_last_is(xp, _lerp(xp, low, high, share, weak), last)
 
 
 def _nan_where_last_is(xp: Any, found: Any, last: Any) -> Any:
