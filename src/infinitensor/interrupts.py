@@ -10,6 +10,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # signal.signal makes enums: 15 us a run
 import signal
 import threading
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -108,14 +109,13 @@ class Uninterrupted:
     (No generator: every evaluation has several of them.)
     """
 
-    __slots__ = ("_is_main", "_work")
+    __slots__ = ("_work",)
 
     def __init__(self, work: Stoppable | None = None) -> None:
         self._work = work
-        self._is_main = threading.get_ident() == _MAIN  # only there handlers run
 
     def __enter__(self) -> None:
-        if not self._is_main:
+        if get_ident() != _MAIN:  # only there handlers run
             return
         if not _held:
             del _raised[:]
@@ -137,7 +137,7 @@ class Uninterrupted:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not self._is_main:
+        if get_ident() != _MAIN:
             return
         del _held[-1:]
         if _held:
@@ -157,10 +157,11 @@ class Uninterrupted:
 
 def without_interrupts() -> AbstractContextManager[Any]:
     """Exceptions of handlers come at the end: this takes no longer than anyone notices."""
-    if _held and not _open and threading.get_ident() == _MAIN:
-        return _WITHIN
-    return Uninterrupted()
+    return _WITHIN if _held and not _open and get_ident() == _MAIN else _OUTERMOST
 
+
+_OUTERMOST = Uninterrupted()
+"""Without work to stop, one is as good as another."""
 
 _WITHIN: AbstractContextManager[Any] = threading.RLock()
 """A block within another, where nothing is to be done: a lock that only the main thread takes, for
@@ -169,13 +170,13 @@ it is C's, and every buffer is taken in such a block."""
 
 def look() -> None:
     """Within a block, where nothing is torn: raise what waits to be raised."""
-    if _raised and threading.get_ident() == _MAIN:
+    if _raised and get_ident() == _MAIN:
         raise KeyboardInterrupt  # in its place, at the end of the block, what was raised
 
 
 def interruptible(function: Callable[..., Made], *args: Any) -> Made:
     """Within a block, call a function that leaves nothing torn: handlers may raise in it."""
-    if not _held or threading.get_ident() != _MAIN:
+    if not _held or get_ident() != _MAIN:
         return function(*args)
     look()
     _open.append(len(_held))

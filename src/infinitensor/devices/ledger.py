@@ -28,7 +28,9 @@ class Buffer:
         self.block = block
         self.ledger = ledger
         self.n_bytes = n_bytes
-        self._loan = ledger.lent_to(self)
+        self._loan = loan = Loan(self, ledger.returned.append)
+        loan.block, loan.n_bytes, loan.exported = block, n_bytes, False
+        ledger.loans[id(loan)] = loan
 
     @property
     def exported(self) -> bool:
@@ -70,8 +72,10 @@ class Ledger:
         self.peak_bytes = 0
         self._resting_bytes = 0
         self._used_bytes = 0
-        self._loans: dict[int, Loan] = {}
-        self._returned: deque[Loan] = deque()
+        self.loans: dict[int, Loan] = {}
+        """Of all buffers that there are."""
+        self.returned: deque[Loan] = deque()
+        """Of buffers that are gone."""
         self.n_taken = 0
         """How often somebody took memory."""
         self.let_go: Callable[[], None] = lambda: None
@@ -80,13 +84,6 @@ class Ledger:
         self._lent: list[tuple[Callable[[], bool], int]] = []
         # re-entrant: a buffer may be collected, and given back, while another is taken
         self._lock = threading.RLock()
-
-    def lent_to(self, buffer: Buffer) -> Loan:
-        """Note that a buffer has its slab, until it is gone."""
-        loan = Loan(buffer, self._returned.append)
-        loan.block, loan.n_bytes, loan.exported = buffer.block, buffer.n_bytes, False
-        self._loans[id(loan)] = loan
-        return loan
 
     @property
     def resting_bytes(self) -> int:
@@ -97,7 +94,7 @@ class Ledger:
     @property
     def used_bytes(self) -> int:
         """Bytes of buffers, and of buffers that are gone but whose arrays somebody still has."""
-        if self._returned:
+        if self.returned:
             self._take_back()
         if self._lent:
             with without_interrupts(), self._lock:
@@ -110,29 +107,30 @@ class Ledger:
         """A buffer of a slab size; `DeviceOutOfMemoryError` if the device has no memory left."""
         if "allocate" in events.hooks:
             events.emit("allocate", device=self.device.name, n_bytes=n_bytes)
-        with without_interrupts():  # what is counted has an owner
-            return self._take_slab(n_bytes)
-
-    def _take_slab(self, n_bytes: int) -> Buffer:
-        if self._returned:
+        if self.returned:
             self._take_back()
-        with self._lock:
+        with without_interrupts(), self._lock:  # what is counted has an owner
             self.n_taken += 1
             held = self._resting.get(n_bytes)
             if held:
                 block = held.pop()
                 self._resting_bytes -= n_bytes
             else:
-                if self.used_bytes + self.resting_bytes + n_bytes > self.budget_bytes:
-                    self.trim()
-                block = self._from_device(n_bytes)
-                if self.used_bytes + self.resting_bytes + n_bytes >= idle.LEAST_IDLE_BYTES:
-                    self._is_large()
+                block = self._more(n_bytes)
             self._used_bytes += n_bytes
-            used = self.used_bytes if self._lent or self._returned else self._used_bytes
+            used = self.used_bytes if self._lent or self.returned else self._used_bytes
             if used > self.peak_bytes:
                 self.peak_bytes = used
-        return Buffer(block, self, n_bytes)
+            return Buffer(block, self, n_bytes)
+
+    def _more(self, n_bytes: int) -> Any:
+        """A block of the device; where the budget is short, what rests goes back first."""
+        if self.used_bytes + self.resting_bytes + n_bytes > self.budget_bytes:
+            self.trim()
+        block = self._from_device(n_bytes)
+        if self.used_bytes + self.resting_bytes + n_bytes >= idle.LEAST_IDLE_BYTES:
+            self._is_large()
+        return block
 
     def _is_large(self) -> None:
         """Let what rests too long be given back. (A GPU's memory is torch's, which keeps its own,
@@ -158,8 +156,8 @@ class Ledger:
     def _take_back(self) -> None:
         """Let slabs rest whose buffers are gone; exported ones are in use while they are seen."""
         with without_interrupts(), self._lock:
-            while self._returned:
-                loan = self._returned.popleft()
+            while self.returned:
+                loan = self.returned.popleft()
                 n_bytes = loan.n_bytes
                 if loan.exported:
                     self._lent.append((self.device.watch(loan.block), n_bytes))
@@ -169,7 +167,7 @@ class Ledger:
                         self._resting_bytes += n_bytes
                         self._resting.setdefault(n_bytes, []).append(loan.block)
                 del loan.block
-                self._loans.pop(id(loan))
+                self.loans.pop(id(loan))
                 if self._used_bytes + self._resting_bytes > self.budget_bytes:
                     self._clear()
 

@@ -9,7 +9,7 @@ import pytest
 from tests.ir.sessions import strict
 
 import infinitensor as it
-from infinitensor.api.evaluate.bound_program import Bound, stored_table
+from infinitensor.api.evaluate.bound_program import Bound, FirstSight, stored_table
 from infinitensor.api.evaluate.demand import fit_bound
 from infinitensor.errors import MemoryBudgetError
 
@@ -41,6 +41,40 @@ def test_leaves_that_nobody_else_reads_are_used_up() -> None:
         del x
         assert bound(session, y).donated == [True]
         assert bound(session, y, peek=True).donated == [False]
+
+
+@pytest.mark.parametrize("shape", [(40,), (5, 8), (0, 3), ()])
+@pytest.mark.parametrize("dtype", ["float32", "int16", "bool"])
+def test_at_first_sight_a_program_is_what_it_is_bound_as(
+    shape: tuple[int, ...], dtype: str
+) -> None:
+    with strict("cpu") as session:
+        x = it.compute(it.asarray(np.ones(shape, dtype)) + 0)
+        for is_shown, is_spare in [(False, False), (True, False), (False, True)]:
+            used = it.compute(x + 0)
+            shown = used * 2
+            made = [shown.sum() * 3, shown + x]
+            if not is_shown:
+                del shown
+            if is_spare:
+                del used
+            waiting = [tensor._version for tensor in made]
+            whole = bound(session, *made)
+            found = FirstSight(session, waiting)
+            assert found.trace_key == whole.trace_key
+            assert (found.kept, found.donated) == (whole.kept, whole.donated)
+            assert (found.scalars, found.leaves) == (whole.scalars, whole.leaves)
+            assert True in found.donated or not is_spare or 0 in shape
+
+
+def test_what_is_only_peeked_at_is_not_known_by_first_sight() -> None:
+    with strict("cpu") as session:
+        x = it.compute(it.asarray(A) + 0)
+        shown = x + 1
+        made = shown * 2
+        found = FirstSight(session, [made._version])
+        assert found.trace_key != bound(session, made, peek=True).trace_key
+        del x, shown
 
 
 def test_a_program_that_is_repeated_has_the_same_key_and_another_has_not() -> None:

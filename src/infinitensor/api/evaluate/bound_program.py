@@ -33,6 +33,39 @@ TO_COMPUTE_IN = 4
 """The part of a budget that is left for tiles on the way, when it is asked what can stay."""
 
 
+class FirstSight:
+    """The waiting part of a program where all that is needed is kept and what is free is used up.
+
+    So it is unless something is only peeked at, left out for want of room, or read from a lower
+    tier, which a `Bound` finds out. Programs that have run are found by it before they are bound.
+    """
+
+    __slots__ = ("donated", "kept", "leaves", "recipes", "scalars", "tables", "trace_key")
+
+    def __init__(self, session: Session, roots: Sequence[Version]) -> None:
+        _, leaves, self.scalars, values, _, needed, self.donated, known_by = fields(list(roots))
+        self.leaves: list[Version] = leaves
+        self.kept: dict[int, Version] = {number: values[number] for number in needed}
+        self.recipes: Sequence[Version] = ()
+        self.tables = [leaf.table or stored_table(session, leaf) for leaf in leaves]
+        self.trace_key = _trace_key(known_by, self.kept, self.donated, self.tables, None)
+
+
+def _trace_key(
+    known_by: Any,
+    kept: Iterable[int],
+    donated: Iterable[bool],
+    tables: Iterable[TileTable],
+    limits: tuple[int, ...] | None,
+) -> Any:
+    """The key of a program, by which it is recognised when it is repeated.
+
+    Leaves are in it as they are given, whatever is seen of them.
+    """
+    forms = tuple([table.form for table in tables])
+    return (known_by, tuple(kept), tuple(donated), forms, limits, config.key())
+
+
 class Bound:
     """The waiting part of a program, numbered: everything a plan is keyed by and bound to.
 
@@ -148,18 +181,8 @@ class Bound:
 
     @cached_property
     def trace_key(self) -> Any:
-        """The key of a program, by which it is recognised when it is repeated.
-
-        Leaves are in it as they are given, whatever is seen of them.
-        """
-        return (
-            self.known_by,
-            tuple(self.kept),
-            tuple(self.donated),
-            tuple([table.form for table in self.tables]),
-            self.limits,
-            config.key(),
-        )
+        """The key of a program, by which it is recognised when it is repeated."""
+        return _trace_key(self.known_by, self.kept, self.donated, self.tables, self.limits)
 
     def lean_key(self) -> Any:
         """The key of a program that has little room, whatever stays of its leaves."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from infinitensor import events
 from infinitensor.api.eager.changing_places import all_shapes_change
-from infinitensor.api.evaluate.bound_program import Bound
+from infinitensor.api.evaluate.bound_program import Bound, FirstSight
 from infinitensor.api.evaluate.demand import fit_bound
 from infinitensor.api.evaluate.few_of_file import pick
 from infinitensor.api.evaluate.unplanned import AtOnce, is_little
@@ -147,6 +147,11 @@ def _run(
     """Compute what waits; within limits, where a device has refused memory that budgets allow."""
     if session.has_files:
         pick(session, waiting, lambda versions: evaluate(session, versions))
+    tried = None
+    if not (peek or limits or session.leans):
+        tried, has_run = _run_again(session, waiting)
+        if has_run:
+            return
     bound = Bound(session, waiting, peek, limits=limits)
     if bound.is_read_by() or (session.leans and bound.lean_key() in session.leans):
         bound = Bound(session, waiting, peek, True, limits)
@@ -164,9 +169,7 @@ def _run(
     else:
         session.traces.move_to_end(bound.trace_key)
         session.counts["plan_hits"] += 1
-        if trace.few is not None and _has_started(session, bound, trace.few):
-            session.ways[trace.few.way] += 1
-            _count(session, bound, trace)
+        if trace is not tried and _has_started(session, bound, trace):
             return
         session.ways["repeated"] += 1
     if trace.prepared.in_the_way:
@@ -185,6 +188,28 @@ def _run(
         if any(bound.donated) or not _run_in_less(session, stopped, waiting, bound, lacking):
             raise
     _count(session, bound, trace)
+
+
+def _run_again(session: Session, waiting: Sequence[Version]) -> tuple[Trace | None, bool]:
+    """Run what is recognised at first sight: its trace, and whether that has run.
+
+    Where it has not, it is bound, and what is in the way found out.
+    """
+    found = FirstSight(session, waiting)
+    trace: Trace | None = session.traces.get(found.trace_key)
+    if trace is None or trace.few is None or trace.windows:
+        return None, False
+    engine = session.engine
+    for device, need in trace.prepared.program.peak_bytes.items():
+        if need > engine.available_bytes(device):
+            return None, False
+    for table in found.tables:
+        table.used_at = session.seq
+    if not _has_started(session, found, trace):
+        return trace, False
+    session.traces.move_to_end(found.trace_key)
+    session.counts["plan_hits"] += 1
+    return trace, True
 
 
 def _fits_again(bound: Bound, trace: Trace) -> bool:
@@ -213,7 +238,7 @@ def way_of(bound: Bound) -> str:
     return "unplanned" if all_shapes_change(bound.nodes) and is_little(bound) else "planned"
 
 
-def _count(session: Session, bound: Bound, trace: Trace) -> None:
+def _count(session: Session, bound: Bound | FirstSight, trace: Trace) -> None:
     """A program has run."""
     if bound.recipes:
         session.made_before.update(bound.recipes)
@@ -236,9 +261,10 @@ def _count_moved(session: Session, bound: Bound, prepared: Prepared) -> None:
             del session.plans[known]
 
 
-def _has_started(session: Session, bound: Bound, few: Kernels) -> bool:
+def _has_started(session: Session, bound: Bound | FirstSight, trace: Trace) -> bool:
     """Start the kernels of a program that has run before, and commit what they make; False: not."""
-    if config.progress if session.progress is None else session.progress:
+    few = trace.few
+    if few is None or (config.progress if session.progress is None else session.progress):
         return False
     tables = few.start(bound.tables, bound.scalars)
     if tables is None:
@@ -246,14 +272,19 @@ def _has_started(session: Session, bound: Bound, few: Kernels) -> bool:
     _use_up(bound)
     for number, version in bound.kept.items():
         commit(session, version, tables[number])
-    session.counts["evaluations"] += 1
+    counts = session.counts
+    counts["evaluations"] += 1
     for name, n in few.counts.items():
-        session.counts[name] += n
+        counts[name] += n
+    session.ways[few.way] += 1
+    _count(session, bound, trace)
     return True
 
 
-def _use_up(bound: Bound) -> None:
+def _use_up(bound: Bound | FirstSight) -> None:
     """Leaves that nobody else will read are their program's."""
+    if True not in bound.donated:
+        return
     for version, donated in zip(bound.leaves, bound.donated, strict=True):
         if donated:
             version.table = version.host = None
@@ -364,10 +395,10 @@ def _put_away(session: Session, stopped: Stopped, run: Run) -> None:
 
 def commit(session: Session, version: Version, table: TileTable) -> None:
     """A version is computed: it lets go of its graph."""
-    engine, whole = session.engine, table.whole
     few = config.small_elements
     small = version.shape == () or prod(version.shape) <= few
-    if small and few and engine.mesh.kind == "cpu":
+    if small and few and session.engine.mesh.kind == "cpu":
+        engine, whole = session.engine, table.whole
         is_all = whole is not None and whole.shape == version.shape
         version.host = whole.copy() if is_all else engine.read(table, whole_box(version.shape))
     else:

@@ -30,7 +30,7 @@ from infinitensor.runtime.state.tile_table import Parts, TileTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from infinitensor.devices import Buffer
+    from infinitensor.devices import Buffer, Device
     from infinitensor.ir.call_tables import Calls, Form, InC
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.tasks import Column, Family, Program, TileSet
@@ -389,20 +389,25 @@ class KeptPlace(NamedTuple):
     def table(self, memory: RunMemory) -> TileTable:
         """Its tiles, when all tasks are done."""
         if self.piece >= 0:
-            buffer, whole = memory.pieces[self.piece]
-            if whole.dtype is not self.dtype:
-                whole = whole.view(self.dtype)
-            n = self.layout.n_tiles
-            arrays: Any = [whole] if n == 1 else Parts(whole, self.layout)
-            return TileTable(self.layout, self.dtype, [buffer] * n, arrays, whole=whole)
-        buffers: list[Buffer | None] = []
+            return self.in_piece(*memory.pieces[self.piece])
+        return self.in_slots([memory.buffers[slot] for slot, _, _ in self.tiles], memory.devices)
+
+    def in_piece(self, buffer: Buffer, whole: Any) -> TileTable:
+        """Its tiles as parts of one array."""
+        layout, dtype = self.layout, self.dtype
+        if whole.dtype is not dtype:
+            whole = whole.view(dtype)
+        n = layout.n_tiles
+        arrays: Any = [whole] if n == 1 else Parts(whole, layout)
+        return TileTable(layout, dtype, [buffer] * n, arrays, whole=whole)
+
+    def in_slots(self, buffers: list[Buffer | None], devices: Sequence[Device]) -> TileTable:
+        """Its tiles, each in memory of its own."""
         arrays = []
-        for slot, device, shape in self.tiles:
-            slab = memory.buffers[slot]
+        for (_, device, shape), slab in zip(self.tiles, buffers, strict=True):
             assert slab is not None
-            buffers.append(slab)
-            arrays.append(memory.devices[device].array(slab.block, shape, self.dtype))
-        whole = arrays[0] if len(arrays) == len(memory.devices) == 1 else None
+            arrays.append(devices[device].array(slab.block, shape, self.dtype))
+        whole = arrays[0] if len(arrays) == len(devices) == 1 else None
         return TileTable(self.layout, self.dtype, buffers, arrays, whole=whole)
 
 

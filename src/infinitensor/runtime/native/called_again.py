@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from functools import cached_property
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from infinitensor import events
+from infinitensor.errors import DeviceOutOfMemoryError
+from infinitensor.native import address
 from infinitensor.ops.backend.blas import one_core_each
 from infinitensor.runtime.native.c_program import (
     KEPT_BINDINGS,
@@ -20,17 +22,15 @@ from infinitensor.runtime.native.c_program import (
     SLICE_NS,
     WORK_NS,
     leaf_key,
-    take_memories,
 )
 from infinitensor.runtime.native.c_team import c_functions
-from infinitensor.runtime.state.run_tiles import RunMemory
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from infinitensor.devices import Buffer, Device, Ledger
+    from infinitensor.devices import Device, Ledger
     from infinitensor.ir.tasks import Program
-    from infinitensor.runtime.native.c_program import Called
+    from infinitensor.runtime.native.c_program import Called, Memory
     from infinitensor.runtime.native.c_team import Team
     from infinitensor.runtime.state.tile_table import TileTable
 
@@ -77,7 +77,7 @@ class CalledAgain:
         again = self._jobs.get(key) or self._bind(key)
         if again is None or not 0 <= again.called.work_ns <= MOST_NS:
             return None
-        return again.run(leaves, scalars, self._devices, self._ledgers, self._team)
+        return again.run(leaves, scalars, self._team)
 
     def _bind(self, key: Hashable) -> Again | None:
         """The job on such leaves, where C has run all of the program on them."""
@@ -87,57 +87,102 @@ class CalledAgain:
             return None
         if len(self._jobs) >= KEPT_BINDINGS:
             self._jobs.clear()
-        again = self._jobs[key] = Again(program, called)
+        again = self._jobs[key] = Again(program, called, self._devices, self._ledgers)
         return again
+
+
+class Source(NamedTuple):
+    """Where the memory at some place of a job comes from."""
+
+    ledger: Ledger | None
+    """It is taken of this one; else it is a leaf's."""
+    n_bytes: int = 0
+    leaf: int = -1
+    part: int = -1
+    """A tile of the leaf; -1: all of it."""
+    is_given: bool = False
+    """Whether the leaf is used up: its memory is the program's."""
+
+    def find(self, leaves: Sequence[TileTable]) -> Any:
+        """The memory of a leaf: an array in it."""
+        table = leaves[self.leaf]
+        if self.part < 0:
+            return table.whole
+        buffer = table.buffers[self.part]
+        return buffer.block if self.is_given and buffer is not None else table.arrays[self.part]
 
 
 class Again:
     """A binding, and the job that C is given each time: one evaluation at a time has it."""
 
-    def __init__(self, program: Program, called: Called) -> None:
+    def __init__(
+        self, program: Program, called: Called, devices: Sequence[Device], ledgers: Sequence[Ledger]
+    ) -> None:
         self.called = called
         self._job = called.blank_job(bytearray(program.graph.n_tasks))
         self._words = self._job.view
         self._blank = self._job.words.copy().data
-        self._n_slots = len(program.slot_bytes)
-        self._slots = tuple(program.slot_leaves.items())
-        slots, pieces = program.slots, program.slot_pieces
-        given = [
-            (pieces.get(int(slots[tiles.first]), -1), tiles.leaf)
-            for tiles in program.graph.tiles
-            if tiles.leaf >= 0
-        ]
-        self._pieces = tuple((piece, leaf) for piece, leaf in given if piece >= 0)
+        self._devices = devices
         self._pace = Pace()
-        self._held = tuple((value, held) for value, held in called.held.items() if held)
+        given = {("slot", slot): found for slot, found in program.slot_leaves.items()}
+        slots, pieces = program.slots, program.slot_pieces
+        for tiles in program.graph.tiles:
+            piece = pieces.get(int(slots[tiles.first]), -1) if tiles.leaf >= 0 else -1
+            if piece >= 0:
+                given["piece", piece] = (tiles.leaf, -1)
+        self._sources = tuple(_source_of(memory, given, ledgers) for memory in called.memories)
+        places = {(kind, number): k for k, (kind, number, *_) in enumerate(called.memories)}
+        self._pieces = []
+        """Values that are in one piece of memory: where that is, and its first array."""
+        self._apart = []
+        """Values whose tiles are in memory of their own, and where."""
+        for value, held in called.held.items():
+            assert held is not None
+            if held.piece >= 0:
+                first = called.pieces[held.piece]
+                self._pieces.append((value, held, places["piece", held.piece], *first))
+            else:
+                own = [places["slot", slot] for slot, _, _ in held.tiles]
+                self._apart.append((value, held, own))
 
     def run(
-        self,
-        leaves: Sequence[TileTable],
-        scalars: Sequence[Any],
-        devices: Sequence[Device],
-        ledgers: Sequence[Ledger],
-        team: Team,
+        self, leaves: Sequence[TileTable], scalars: Sequence[Any], team: Team
     ) -> dict[int, TileTable] | None:
         """Take memory and run all tasks; None if there is too little."""
-        buffers: list[Buffer | None] = [None] * self._n_slots
-        for slot, (leaf, k) in self._slots:
-            buffers[slot] = leaves[leaf].buffers[k]
-        pieces: dict[int, tuple[Buffer, Any]] = {}
-        for piece, leaf in self._pieces:
-            buffer = leaves[leaf].buffers[0]
-            assert buffer is not None
-            pieces[piece] = (buffer, leaves[leaf].whole)
-        memory = RunMemory(leaves, buffers, pieces, {}, devices, ledgers)
+        homes: list[Any] = []
+        addresses = []
+        try:
+            for source in self._sources:
+                ledger, n_bytes, leaf, part, is_given = source
+                if ledger is not None:
+                    buffer = ledger.take(n_bytes)
+                    homes.append(buffer)
+                    addresses.append(address(buffer.block))
+                else:
+                    homes.append(leaves[leaf].buffers[max(part, 0)] if is_given else None)
+                    addresses.append(address(source.find(leaves)))
+        except DeviceOutOfMemoryError:
+            return None  # the other way takes it piece by piece, and says whose it is
         called = self.called
-        addresses = take_memories(memory, called)
-        if addresses is None:
-            return None
         self._words[:] = self._blank
         called.fill(self._job, scalars, addresses)
         self._call(team)
         called.work_ns = self._words[WORK_NS]
-        return {value: held.table(memory) for value, held in self._held}
+        return self._tables(leaves, homes)
+
+    def _tables(self, leaves: Sequence[TileTable], homes: Sequence[Any]) -> dict[int, TileTable]:
+        """What is held, once it is made."""
+        tables = {}
+        for value, held, at, shape, dtype in self._pieces:
+            home, source = homes[at], self._sources[at]
+            if source.is_given:
+                whole = source.find(leaves)
+            else:
+                whole = self._devices[0].array(home.block, shape, dtype)
+            tables[value] = held.in_piece(home, whole)
+        for value, held, own in self._apart:
+            tables[value] = held.in_slots([homes[at] for at in own], self._devices)
+        return tables
 
     def _call(self, team: Team) -> None:
         functions, at, work_ns = c_functions(), self._job.at, self.called.work_ns
@@ -152,6 +197,18 @@ class Again:
             while functions.alone(at, OVER, SLICE_NS) != OVER:
                 pass
         self._pace.note(is_shared, perf_counter_ns() - begun)
+
+
+def _source_of(
+    memory: Memory, given: dict[tuple[str, int], tuple[int, int]], ledgers: Sequence[Ledger]
+) -> Source:
+    """Where some memory comes from; `given` says which of it is that of leaves that are used up."""
+    kind, number, part, device, n_bytes = memory
+    if kind in ("leaf", "tile"):
+        return Source(None, 0, number, part)
+    if (kind, number) in given:
+        return Source(None, 0, *given[kind, number], True)
+    return Source(ledgers[device], n_bytes)
 
 
 class Pace:
