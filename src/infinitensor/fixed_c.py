@@ -23,6 +23,7 @@ MODULES = (
     "api/known/known_calls",
     "ops/table/functions",
     "ops/move/moved_rows",
+    "runtime/native/c_job",
 )
 """Extension modules of Python, each of the C file of that name in the package."""
 LIBRARIES = (

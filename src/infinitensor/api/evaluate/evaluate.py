@@ -84,8 +84,10 @@ class Trace(NamedTuple):
     """Objects whose identity it is known by: kept, so that nothing else gets that identity."""
     windows: dict[int, Box]
     """Parts of leaves that stand for them."""
-    few: Kernels | None = None
+    few: Kernels | None
     """The program as kernels that start without a run, where it can be."""
+    counts: dict[str, int]
+    """What a start of those adds to `stats()`."""
 
 
 def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> None:
@@ -100,7 +102,7 @@ def evaluate(session: Session, roots: Sequence[Version], peek: bool = False) -> 
         session.drain()
         if session.was_stopped:
             _resume(session, roots)
-        waiting = _waiting(roots)
+        waiting = [version for version in roots if version.node is not None]
         if waiting:
             try:
                 _run(session, waiting, peek)
@@ -168,9 +170,9 @@ def _run(
         _keep(session, bound, trace)
     else:
         session.traces.move_to_end(bound.trace_key)
-        session.counts["plan_hits"] += 1
         if trace is not tried and _has_started(session, bound, trace):
             return
+        session.counts["plan_hits"] += 1
         session.ways["repeated"] += 1
     if trace.prepared.in_the_way:
         _count_moved(session, bound, trace.prepared)
@@ -203,12 +205,12 @@ def _run_again(session: Session, waiting: Sequence[Version]) -> tuple[Trace | No
     for device, need in trace.prepared.program.peak_bytes.items():
         if need > engine.available_bytes(device):
             return None, False
+    seq = session.seq
     for table in found.tables:
-        table.used_at = session.seq
+        table.used_at = seq
     if not _has_started(session, found, trace):
         return trace, False
     session.traces.move_to_end(found.trace_key)
-    session.counts["plan_hits"] += 1
     return trace, True
 
 
@@ -227,7 +229,12 @@ def _keep(session: Session, bound: Bound, trace: Trace) -> None:
     if bound.whole or (bound.is_windowed and session.is_new(bound.trace_key)):
         return
     few = session.engine.few_kernels(trace.prepared.program)
-    session.add(session.traces, bound.trace_key, trace._replace(few=few))
+    if few is not None:
+        found = {"plan_hits": 1, "evaluations": 1, **few.counts}
+        found |= {"whole_ops": trace.n_whole, "eager_fallbacks": trace.n_eager}
+        counts = {name: n for name, n in found.items() if n}
+        trace = trace._replace(few=few, counts=counts)
+    session.add(session.traces, bound.trace_key, trace)
 
 
 def way_of(bound: Bound) -> str:
@@ -238,7 +245,7 @@ def way_of(bound: Bound) -> str:
     return "unplanned" if all_shapes_change(bound.nodes) and is_little(bound) else "planned"
 
 
-def _count(session: Session, bound: Bound | FirstSight, trace: Trace) -> None:
+def _count(session: Session, bound: Bound, trace: Trace) -> None:
     """A program has run."""
     if bound.recipes:
         session.made_before.update(bound.recipes)
@@ -272,12 +279,12 @@ def _has_started(session: Session, bound: Bound | FirstSight, trace: Trace) -> b
     _use_up(bound)
     for number, version in bound.kept.items():
         commit(session, version, tables[number])
+    if bound.recipes:
+        session.made_before.update(bound.recipes)
     counts = session.counts
-    counts["evaluations"] += 1
-    for name, n in few.counts.items():
+    for name, n in trace.counts.items():
         counts[name] += n
     session.ways[few.way] += 1
-    _count(session, bound, trace)
     return True
 
 
@@ -331,6 +338,8 @@ def trace_of(bound: Bound) -> tuple[Bound, Trace]:
         sum(family.eager for family in graph.families),
         tuple((node.op, node.call, node.region, node.accesses) for node in bound.nodes),
         bound.windows,
+        None,
+        {},
     )
 
 

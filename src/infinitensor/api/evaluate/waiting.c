@@ -34,7 +34,7 @@ static void free_table(Table *table) { PyMem_Free(table->places); }
 
 static int put_number(Table *table, const void *key, Py_ssize_t number) {
     if (2 * table->n >= table->room) {
-        Table larger = {NULL, table->n, table->room ? 2 * table->room : 256};
+        Table larger = {NULL, table->n, table->room ? 2 * table->room : 16};
         larger.places = PyMem_Calloc(larger.room, sizeof *larger.places);
         if (!larger.places) {
             PyErr_NoMemory();
@@ -65,7 +65,7 @@ typedef struct {
 
 static int push(Row *row, long long item) {
     if (row->n == row->room) {
-        Py_ssize_t room = row->room ? 2 * row->room : 512;
+        Py_ssize_t room = row->room ? 2 * row->room : 32;
         long long *items = PyMem_Realloc(row->items, room * sizeof *items);
         if (!items) {
             PyErr_NoMemory();

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infinitensor.api.evaluate.evaluate import evaluate
 from infinitensor.api.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from infinitensor.api.session.session import Session
+    from infinitensor.api.session.version import Version
 
 
 def compute(*tensors: Any) -> Any:
@@ -16,11 +20,13 @@ def compute(*tensors: Any) -> Any:
     >>> float(a) + float(b)
     7.0
     """
-    by_session: dict[int, list[Tensor]] = {}
+    by_session: dict[Session, list[Version]] = {}
     for tensor in tensors:
         # who has an owner has values of its own, and no version yet: it would be made for nothing
-        if isinstance(tensor, Tensor) and tensor._owner is None and tensor._version.is_waiting:
-            by_session.setdefault(id(tensor._session), []).append(tensor)
-    for group in by_session.values():
-        evaluate(group[0]._session, [tensor._version for tensor in group])
+        if isinstance(tensor, Tensor) and tensor._owner is None:
+            version = tensor._version
+            if version.node is not None:
+                by_session.setdefault(tensor._session, []).append(version)
+    for session, versions in by_session.items():
+        evaluate(session, versions)
     return tensors[0] if len(tensors) == 1 else tensors

@@ -10,7 +10,6 @@ Tasks between them that are no calls are handed to Python when they are ready.
 
 from __future__ import annotations
 
-import struct
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,10 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from infinitensor.errors import DeviceOutOfMemoryError
-from infinitensor.ir.call_tables import REAL, REAL_PART, WHOLE, Operands, StridedArrays
+from infinitensor.ir.call_tables import Operands, StridedArrays
 from infinitensor.ir.tasks import COMPUTE, EVICT, LOAD
 from infinitensor.native import IS_CHECKED, CompilerError, address
 from infinitensor.ops.backend.blas import one_core_each
+from infinitensor.runtime.native.c_job import fill
 from infinitensor.runtime.native.c_team import c_functions
 from infinitensor.runtime.native.waves import find_waves
 from infinitensor.runtime.state.run_status import IS_STOPPED
@@ -30,7 +30,7 @@ from infinitensor.runtime.state.tile_table import Parts, TileTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from infinitensor.devices import Buffer, Device
+    from infinitensor.devices import Buffer
     from infinitensor.ir.call_tables import Calls, Form, InC
     from infinitensor.ir.layout import Layout
     from infinitensor.ir.tasks import Column, Family, Program, TileSet
@@ -295,10 +295,7 @@ class Called:
         codes = np.concatenate([calls.words for calls in found]).astype(np.int64)
         each, words = np.unique(codes, return_inverse=True)
         self.codes: list[int] = each.tolist()
-        self.has_wide = any(code & 3 != REAL for code in self.codes)
-        self.numbers = [code >> 2 for code in self.codes]
-        kinds = ["q"] * len(self.memories) + ["q" if c & 3 == WHOLE else "d" for c in self.codes]
-        self.packer = struct.Struct("".join(kinds))
+        n_words = len(self.memories) + len(self.codes)
         self.words = words.astype(np.int32)
         self.order = program.needed.nonzero()[0].astype(np.int64)
         self.places: np.ndarray | None = None
@@ -326,8 +323,8 @@ class Called:
             self.in_python if self.is_mixed else 0, 0, 0, 0, len(ready), 0, 0, 0, 0, 0,
         ]  # fmt: skip
         numbers = [c if isinstance(c, int) else address(c) for c in columns]
-        self.state_at = 8 * N_JOB + self.packer.size
-        blank = np.zeros(self.packer.size // 8, np.int64)
+        self.state_at = 8 * (N_JOB + n_words)
+        blank = np.zeros(n_words, np.int64)
         parts = (np.asarray(numbers, np.int64), blank, state.astype(np.int32).view(np.int64))
         self.template = np.concatenate(parts)
 
@@ -361,12 +358,9 @@ class Called:
         job[WAITS : WAITS + 3] = state, state + 4 * self.n_waits, address(held)
         return Job(job, job.data, at, held)
 
-    def fill(self, job: Job, scalars: Sequence[Any], memories: Sequence[int]) -> None:
-        """Give a job the scalars of a run and the addresses of its memories."""
-        words: Sequence[Any] = [scalars[number] for number in self.numbers]
-        if self.has_wide:
-            words = [word_of(scalars, code) for code in self.codes]
-        self.packer.pack_into(job.view, 8 * N_JOB, *memories, *words)
+    def fill(self, job: Job, scalars: Sequence[Any], memories: list[Any]) -> None:
+        """Give a job the scalars of a run and the memories, arrays that begin where they do."""
+        fill(job.view, 8 * N_JOB, memories, scalars, self.codes)
 
 
 class Job(NamedTuple):
@@ -390,7 +384,14 @@ class KeptPlace(NamedTuple):
         """Its tiles, when all tasks are done."""
         if self.piece >= 0:
             return self.in_piece(*memory.pieces[self.piece])
-        return self.in_slots([memory.buffers[slot] for slot, _, _ in self.tiles], memory.devices)
+        arrays = []
+        buffers: list[Buffer | None] = []
+        for slot, device, shape in self.tiles:
+            slab = memory.buffers[slot]
+            assert slab is not None
+            buffers.append(slab)
+            arrays.append(memory.devices[device].array(slab.block, shape, self.dtype))
+        return self.in_slots(buffers, arrays, len(memory.devices))
 
     def in_piece(self, buffer: Buffer, whole: Any) -> TileTable:
         """Its tiles as parts of one array."""
@@ -401,13 +402,11 @@ class KeptPlace(NamedTuple):
         arrays: Any = [whole] if n == 1 else Parts(whole, layout)
         return TileTable(layout, dtype, [buffer] * n, arrays, whole=whole)
 
-    def in_slots(self, buffers: list[Buffer | None], devices: Sequence[Device]) -> TileTable:
+    def in_slots(
+        self, buffers: list[Buffer | None], arrays: list[Any], n_devices: int
+    ) -> TileTable:
         """Its tiles, each in memory of its own."""
-        arrays = []
-        for (_, device, shape), slab in zip(self.tiles, buffers, strict=True):
-            assert slab is not None
-            arrays.append(devices[device].array(slab.block, shape, self.dtype))
-        whole = arrays[0] if len(arrays) == len(devices) == 1 else None
+        whole = arrays[0] if len(arrays) == n_devices == 1 else None
         return TileTable(self.layout, self.dtype, buffers, arrays, whole=whole)
 
 
@@ -506,17 +505,6 @@ def c_strides(shapes: np.ndarray, itemsize: int) -> np.ndarray:
     return strides
 
 
-def word_of(scalars: Sequence[Any], code: int) -> float | int:
-    """A scalar as it is packed."""
-    value, how = scalars[code >> 2], code & 3
-    if how == WHOLE:
-        number = int(value)
-        return number - (1 << 64) if number >= 1 << 63 else number
-    if how == REAL:
-        return float(value)
-    return float(value.real if how == REAL_PART else value.imag)
-
-
 def run_called(
     called: Called,
     job: Job,
@@ -605,11 +593,11 @@ def _run_both(
             return
 
 
-def take_memories(memory: RunMemory, called: Called) -> list[int] | None:
-    """The addresses of the memories of a run, which takes what it does not have; None: too little
-    is left."""
+def take_memories(memory: RunMemory, called: Called) -> list[Any] | None:
+    """Arrays in the memories of a run, which takes what it does not have; None: too little is
+    left."""
     leaves, buffers, pieces, shared, devices, ledgers = memory
-    found = []
+    found: list[Any] = []
     try:
         for kind, number, part, device, n_bytes in called.memories:
             if kind == "leaf":
@@ -631,7 +619,7 @@ def take_memories(memory: RunMemory, called: Called) -> list[int] | None:
                 if buffer is None:
                     buffer = buffers[number] = ledgers[device].take(n_bytes)
                 block = buffer.block
-            found.append(address(block))
+            found.append(block)
     except BaseException as error:
         shared.clear()
         if isinstance(error, DeviceOutOfMemoryError):

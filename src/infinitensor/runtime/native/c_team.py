@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from infinitensor.native import fixed_library
+from infinitensor.runtime.native.c_job import call_directly
 from infinitensor.threads import function_address
 
 
@@ -24,6 +25,7 @@ def c_functions() -> Any:
     found.open_team.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
     found.open_team.restype = ctypes.c_void_p
     found.close_team.argtypes, found.close_team.restype = [ctypes.c_void_p], None
+    call_directly(found)
     return found
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from infinitensor import events
 from infinitensor.errors import DeviceOutOfMemoryError
-from infinitensor.native import address
 from infinitensor.ops.backend.blas import one_core_each
 from infinitensor.runtime.native.c_program import (
     KEPT_BINDINGS,
@@ -103,14 +102,6 @@ class Source(NamedTuple):
     is_given: bool = False
     """Whether the leaf is used up: its memory is the program's."""
 
-    def find(self, leaves: Sequence[TileTable]) -> Any:
-        """The memory of a leaf: an array in it."""
-        table = leaves[self.leaf]
-        if self.part < 0:
-            return table.whole
-        buffer = table.buffers[self.part]
-        return buffer.block if self.is_given and buffer is not None else table.arrays[self.part]
-
 
 class Again:
     """A binding, and the job that C is given each time: one evaluation at a time has it."""
@@ -123,6 +114,7 @@ class Again:
         self._words = self._job.view
         self._blank = self._job.words.copy().data
         self._devices = devices
+        self._n_tasks = len(called.order)
         self._pace = Pace()
         given = {("slot", slot): found for slot, found in program.slot_leaves.items()}
         slots, pieces = program.slots, program.slot_pieces
@@ -142,7 +134,7 @@ class Again:
                 first = called.pieces[held.piece]
                 self._pieces.append((value, held, places["piece", held.piece], *first))
             else:
-                own = [places["slot", slot] for slot, _, _ in held.tiles]
+                own = [(places["slot", slot], device, shape) for slot, device, shape in held.tiles]
                 self._apart.append((value, held, own))
 
     def run(
@@ -150,44 +142,52 @@ class Again:
     ) -> dict[int, TileTable] | None:
         """Take memory and run all tasks; None if there is too little."""
         homes: list[Any] = []
-        addresses = []
+        memories: list[Any] = []
         try:
-            for source in self._sources:
-                ledger, n_bytes, leaf, part, is_given = source
+            for ledger, n_bytes, leaf, part, is_given in self._sources:
                 if ledger is not None:
                     buffer = ledger.take(n_bytes)
                     homes.append(buffer)
-                    addresses.append(address(buffer.block))
+                    memories.append(buffer.block)
+                    continue
+                table = leaves[leaf]
+                homes.append(table.buffers[max(part, 0)] if is_given else None)
+                if part < 0:
+                    memories.append(table.whole)
                 else:
-                    homes.append(leaves[leaf].buffers[max(part, 0)] if is_given else None)
-                    addresses.append(address(source.find(leaves)))
+                    memories.append(homes[-1].block if is_given else table.arrays[part])
         except DeviceOutOfMemoryError:
             return None  # the other way takes it piece by piece, and says whose it is
         called = self.called
         self._words[:] = self._blank
-        called.fill(self._job, scalars, addresses)
+        called.fill(self._job, scalars, memories)
         self._call(team)
         called.work_ns = self._words[WORK_NS]
-        return self._tables(leaves, homes)
+        return self._tables(homes, memories)
 
-    def _tables(self, leaves: Sequence[TileTable], homes: Sequence[Any]) -> dict[int, TileTable]:
+    def _tables(self, homes: list[Any], memories: list[Any]) -> dict[int, TileTable]:
         """What is held, once it is made."""
         tables = {}
         for value, held, at, shape, dtype in self._pieces:
-            home, source = homes[at], self._sources[at]
-            if source.is_given:
-                whole = source.find(leaves)
-            else:
-                whole = self._devices[0].array(home.block, shape, dtype)
-            tables[value] = held.in_piece(home, whole)
+            whole = memories[at]
+            if not self._sources[at].is_given:
+                whole = self._devices[0].array(whole, shape, dtype)
+            tables[value] = held.in_piece(homes[at], whole)
+        devices = self._devices
         for value, held, own in self._apart:
-            tables[value] = held.in_slots([homes[at] for at in own], self._devices)
+            dtype = held.dtype
+            arrays = [devices[d].array(memories[at], shape, dtype) for at, d, shape in own]
+            tables[value] = held.in_slots([homes[at] for at, _, _ in own], arrays, len(devices))
         return tables
 
     def _call(self, team: Team) -> None:
         functions, at, work_ns = c_functions(), self._job.at, self.called.work_ns
-        n_others = min(team.n_workers, len(self.called.order), work_ns // SHARED_NS) - 1
-        is_shared = n_others > 0 and (work_ns >= SURE_NS or self._pace.is_shared())
+        n_others = min(team.n_workers, self._n_tasks, work_ns // SHARED_NS) - 1
+        if n_others <= 0:
+            while functions.alone(at, OVER, SLICE_NS) != OVER:
+                pass
+            return
+        is_shared = work_ns >= SURE_NS or self._pace.is_shared()
         begun = perf_counter_ns()
         if is_shared:
             with one_core_each():
